@@ -1,0 +1,37 @@
+#include "reports/cell.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/error.h"
+
+namespace lockstep {
+
+std::string folder_of(const Cell& cell) {
+  std::string folder = fmt::format("{}/{}/w{}", cell.scenario, cell.variant, cell.world_size);
+  for (const AxisValue& axis : cell.axes) folder += fmt::format("-{}={}", axis.axis, axis.value);
+  return folder;
+}
+
+std::string title_of(const Cell& cell) {
+  return fmt::format("{}/{}, {}", cell.scenario, cell.variant,
+                     conditions(cell.world_size, cell.axes));
+}
+
+std::string conditions(int world_size, const std::vector<AxisValue>& axes) {
+  std::string words = fmt::format("{} {}", world_size, world_size == 1 ? "rank" : "ranks");
+  for (const AxisValue& axis : axes) words += fmt::format(", {}={}", axis.axis, axis.value);
+  return words;
+}
+
+const std::string& axis_value(const Cell& cell, std::string_view axis) {
+  const auto found = std::find_if(cell.axes.begin(), cell.axes.end(),
+                                  [&](const AxisValue& value) { return value.axis == axis; });
+  if (found == cell.axes.end()) {
+    throw internal_error(fmt::format("{} has no axis '{}'", cell.scenario, axis));
+  }
+  return found->value;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/claim.h"
+
+namespace lockstep {
+
+/// What a variant is said to be. The judge never sees it: its findings are compared with the
+/// expectation afterwards.
+///   buggy      the bug, as it was
+///   fixed      a repair that is right
+///   wrong_fix  a repair that was tried and is not right
+///   latent     the bug is in the code and these conditions hide it
+///   reference  one process that computes what is right, from the shards of all ranks
+enum class Role { buggy, fixed, wrong_fix, latent, reference };
+
+template <>
+struct Names<Role> {
+  static constexpr std::array<std::string_view, 5> values{"buggy", "fixed", "wrong-fix", "latent",
+                                                          "reference"};
+};
+
+/// One choice on one axis: `tiles=4`.
+struct AxisValue {
+  std::string axis;
+  std::string value;
+
+  bool operator==(const AxisValue&) const = default;
+};
+
+/// What one launch runs: scenario x variant x world size x axis values x backend x device.
+struct Cell {
+  std::string scenario;
+  std::string variant;
+  Role role = Role::buggy;
+  int world_size = 0;
+  std::vector<AxisValue> axes;  ///< one per axis of the scenario, in its order
+  std::string backend = "gloo";
+  std::string device = "cpu";
+  std::int64_t steps = 0;
+  std::uint64_t seed = 0;  ///< added to every seed of the scenario; 0 is the published run
+
+  bool operator==(const Cell&) const = default;
+};
+
+/// Folder of a cell inside a run's: `<scenario>/<variant>/w<world>[-axis=value...]`.
+std::string folder_of(const Cell& cell);
+
+/// How a sentence names a cell: "loss-on-unwrapped-module/bypass, 2 ranks, tiles=4".
+std::string title_of(const Cell& cell);
+
+/// What the cells of a scenario differ in beside the variant: "2 ranks, tiles=4".
+std::string conditions(int world_size, const std::vector<AxisValue>& axes);
+
+/// The value chosen on `axis`. Requires: the scenario has that axis.
+const std::string& axis_value(const Cell& cell, std::string_view axis);
+
+/// An error that a cell is expected to raise, matched on a stable fragment of the genuine text.
+struct ExpectedError {
+  std::string fragment;
+  std::int64_t step = 0;  ///< the step in which it comes; 0: any
+  std::int64_t lag = 0;   ///< steps between the damage and the error
+
+  bool operator==(const ExpectedError&) const = default;
+};
+
+/// What a cell declares about itself. A fixed or latent cell breaks and raises nothing.
+struct Expectation {
+  std::vector<Claim> breaks;          ///< exactly these claims are violated
+  std::vector<ExpectedError> raises;  ///< a raised error breaks `ranks finish` without saying so
+  std::vector<std::string> meets;     ///< published tables met to the printed digit, by their id
+  std::string not_applicable;         ///< the violated precondition; empty: the cell can be run
+
+  bool operator==(const Expectation&) const = default;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,159 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "reports/csv_text.h"
+#include "reports/names.h"
+#include "reports/renderer.h"
+
+namespace lockstep {
+
+namespace {
+
+/// One line of the report; a cell that does not apply stays empty.
+struct Line {
+  std::string_view row;
+  std::string scenario, variant;
+  std::string_view role;
+  int world_size = 0;
+  std::string axes;
+  std::string_view quantity, kind, point;
+  std::string tensor, element, step, rank, value;
+  std::string_view verdict;
+  std::string text;
+};
+
+constexpr std::string_view kHeader =
+    "row,scenario,variant,role,world_size,axes,quantity,kind,point,tensor,element,step,rank,value,"
+    "verdict,text\n";
+
+void append(std::string& csv, const Line& line) {
+  const std::string world_size = std::to_string(line.world_size);
+  std::vector<std::string> cells;
+  for (const std::string_view cell : std::initializer_list<std::string_view>{
+           line.row, line.scenario, line.variant, line.role, world_size, line.axes, line.quantity,
+           line.kind, line.point, line.tensor, line.element, line.step, line.rank, line.value,
+           line.verdict, line.text}) {
+    cells.push_back(csv_cell(cell));
+  }
+  csv += fmt::format("{}\n", fmt::join(cells, ","));
+}
+
+std::string in_words(const std::vector<AxisValue>& axes) {
+  std::vector<std::string> words;
+  for (const AxisValue& axis : axes) words.push_back(fmt::format("{}={}", axis.axis, axis.value));
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+Line line_about(const Cell& cell) {
+  Line line;
+  line.scenario = cell.scenario;
+  line.variant = cell.variant;
+  line.role = name(cell.role);
+  line.world_size = cell.world_size;
+  line.axes = in_words(cell.axes);
+  return line;
+}
+
+Line cell_line(const CellRecord& cell) {
+  Line line = line_about(cell.cell);
+  line.row = "cell";
+  line.verdict = name(cell.verdict);
+  line.text = cell.expectation.not_applicable;
+  for (const Check& check : cell.checks) {
+    if (is_as_promised(check)) continue;
+    line.text += fmt::format("{}{}: {}: {}", line.text.empty() ? "" : "; ", name(check.outcome),
+                             check.promise, check.text);
+  }
+  return line;
+}
+
+void add_first_place(const Finding& finding, Line& line) {
+  line.tensor = finding.tensor;
+  line.step = std::to_string(finding.step);
+  if (finding.failure) {
+    line.rank = std::to_string(finding.failure->rank);
+  } else {
+    line.value = exact_decimal(finding.worst_difference);
+  }
+}
+
+Line claim_line(const Cell& cell, const ClaimResult& result) {
+  Line line = line_about(cell);
+  line.row = "claim";
+  line.quantity = name(result.claim.predicate);
+  if (result.claim.kind) line.kind = name(*result.claim.kind);
+  if (result.claim.point) line.point = name(*result.claim.point);
+  line.verdict = name(result.verdict);
+  line.text = result.reason;
+  if (!result.findings.empty()) add_first_place(result.findings.front(), line);
+  for (const Finding& finding : result.findings) {
+    line.text += (line.text.empty() ? "" : " ") + finding.sentence;
+  }
+  return line;
+}
+
+/// The role is the cell's; a table knows only the variant.
+std::string_view role_of(const RunRecord& run, const Table& table, const std::string& variant) {
+  const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& record) {
+    return record.cell.scenario == table.scenario && record.cell.variant == variant;
+  });
+  return cell == run.cells.end() ? std::string_view() : name(cell->cell.role);
+}
+
+Line value_line(const RunRecord& run, const Table& table, const std::string& variant) {
+  Line line;
+  line.row = "value";
+  line.scenario = table.scenario;
+  line.variant = variant;
+  line.role = role_of(run, table, variant);
+  line.world_size = table.world_size;
+  line.axes = in_words(table.axes);
+  line.quantity = name(table.spec.quantity);
+  line.kind = name(table.spec.kind);
+  line.point = name(table.spec.point);
+  line.tensor = table.spec.tensor;
+  return line;
+}
+
+void append_entry(std::string& csv, Line line, const Table& table, const Table::Entry& entry) {
+  const bool is_element = table.spec.quantity == Quantity::element;
+  if (is_element) line.element = std::to_string(table.spec.element);
+  for (std::size_t i = 0; i < entry.values.size(); ++i) {
+    if (is_element) line.rank = std::to_string(i);
+    line.value = exact_decimal(entry.values[i]);
+    append(csv, line);
+  }
+  if (!is_element) return;
+  line.quantity = "synced";
+  line.element.clear();
+  line.rank.clear();
+  line.value = !entry.is_measured() ? "nan" : entry.synced ? "1" : "0";
+  append(csv, line);
+}
+
+void append_table(std::string& csv, const RunRecord& run, const Table& table) {
+  for (const Table::Row& row : table.rows) {
+    const std::size_t groups = std::min(row.entries.size(), table.spec.groups.size());
+    for (std::size_t i = 0; i < groups; ++i) {
+      Line line = value_line(run, table, table.spec.groups[i].variant);
+      line.step = std::to_string(row.step);
+      append_entry(csv, std::move(line), table, row.entries[i]);
+    }
+  }
+}
+
+}  // namespace
+
+std::string render_csv(const RunRecord& run) {
+  std::string csv(kHeader);
+  for (const CellRecord& cell : run.cells) {
+    append(csv, cell_line(cell));
+    for (const ClaimResult& result : cell.results) append(csv, claim_line(cell.cell, result));
+  }
+  for (const Table& table : run.tables) append_table(csv, run, table);
+  return csv;
+}
+
+}  // namespace lockstep

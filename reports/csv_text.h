@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// The bytes of the file at `path`. Throws Error (usage) when it cannot be read.
+std::string read_text(const std::filesystem::path& path);
+
+/// One line of a CSV file.
+struct CsvRow {
+  std::int64_t line = 0;  ///< in the file, from 1
+  std::vector<std::string> cells;
+};
+
+/// What a CSV file held.
+struct CsvFile {
+  std::vector<CsvRow> rows;  ///< without the header
+  bool torn_tail = false;    ///< the last line had no newline and was left out
+};
+
+/// What to do with a last line that does not end in a newline.
+enum class TornTail { is_an_error, is_left_out };
+
+/// Reads the CSV file at `path`, whose header must be exactly `columns`. A cell in double quotes
+/// may hold commas and doubled quotes; none holds a newline. Lines may end in CR LF, and a byte
+/// order mark is skipped. Throws Error (usage) with file, line, column and what was expected, the
+/// column being the number of the cell, from 1; an empty file is malformed, and so is a line of 16
+/// MiB.
+CsvFile read_csv(const std::filesystem::path& path, const std::vector<std::string_view>& columns,
+                 TornTail torn_tail);
+
+/// The cell at `column` (from 0) as a number. `columns` names it in errors. Throws Error (usage).
+std::int64_t to_int(const CsvRow& row, std::size_t column, const std::filesystem::path& path,
+                    const std::vector<std::string_view>& columns);
+double to_double(const CsvRow& row, std::size_t column, const std::filesystem::path& path,
+                 const std::vector<std::string_view>& columns);
+
+/// `cell` as it stands in a CSV file: quoted when it has to be. Control characters (a newline too)
+/// become `\xNN`, a backslash `\\`, so that a line is a row whatever the text.
+std::string csv_cell(std::string_view cell);
+
+/// The text that `csv_cell` was given, from what the CSV reader returned. A backslash that begins
+/// no such escape stands for itself.
+std::string unescape_cell(std::string_view cell);
+
+/// The shortest decimal that reads back as `value`; "nan", "inf", "-inf".
+std::string exact_decimal(double value);
+
+}  // namespace lockstep

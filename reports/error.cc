@@ -1,0 +1,123 @@
+#include "reports/error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+namespace lockstep {
+namespace {
+
+// A sentence stays a sentence whatever stood in the file or on the command line.
+std::string shown(std::string_view text) {
+  std::size_t length = std::min<std::size_t>(text.size(), 80);
+  const auto inside_character = [&](std::size_t at) { return (text[at] & 0xc0) == 0x80; };
+  while (length > 0 && length < text.size() && inside_character(length)) --length;
+  std::string result;
+  for (const char c : text.substr(0, length)) {
+    if (std::iscntrl(static_cast<unsigned char>(c))) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      result += c;
+    }
+  }
+  return length < text.size() ? result + "..." : result;
+}
+
+// At most three lines of names; what is left out is counted.
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kWidth = 96;
+  constexpr int kMostLines = 3;
+  std::string result;
+  std::size_t width = 0;
+  int lines = 1;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string item = shown(names[i]) + (i + 1 < names.size() ? "," : "");
+    if (i > 0 && width + 1 + item.size() > kWidth) {
+      if (lines == kMostLines) return fmt::format("{} and {} more", result, names.size() - i);
+      ++lines;
+      width = 0;
+      result += "\n ";
+    }
+    result += (i > 0 ? " " : "") + item;
+    width += 1 + item.size();
+  }
+  return result;
+}
+
+// Insertions, deletions, replacements and swaps of neighbours count one each.
+std::size_t edits(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] =
+          std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+Error usage(const std::string& text) { return {Error::Kind::usage, text}; }
+
+}  // namespace
+
+std::string nearest_name(std::string_view given, const std::vector<std::string>& known) {
+  constexpr std::size_t kLongest = 200;
+  if (given.size() > kLongest) return {};
+  std::string nearest;
+  std::size_t fewest = std::numeric_limits<std::size_t>::max();
+  for (const std::string& name : known) {
+    const std::size_t count = edits(given, name);
+    const std::size_t allowed = std::max<std::size_t>(1, name.size() / 3);
+    if (count <= allowed && count < given.size() && count < fewest) {
+      fewest = count;
+      nearest = name;
+    }
+  }
+  return nearest;
+}
+
+Error unknown_name(std::string_view what, std::string_view given,
+                   const std::vector<std::string>& known) {
+  const std::string start = fmt::format("There is no {} '{}'", what, shown(given));
+  if (known.empty()) return usage(fmt::format("{}: none is known.", start));
+  const std::string nearest = nearest_name(given, known);
+  if (!nearest.empty()) return usage(fmt::format("{}. Did you mean '{}'?", start, nearest));
+  return usage(fmt::format("{}. Known are:\n  {}.", start, listed(known)));
+}
+
+Error bad_value(std::string_view option, std::string_view given, std::string_view wanted) {
+  return usage(fmt::format("{} cannot be '{}': give {}.", option, shown(given), wanted));
+}
+
+Error malformed(std::string_view path, std::int64_t line, std::int64_t column,
+                std::string_view expected, std::string_view found) {
+  std::string place(path);
+  if (line > 0) place += fmt::format(":{}", line);
+  if (line > 0 && column > 0) place += fmt::format(":{}", column);
+  const std::string seen = found.empty() ? "nothing" : fmt::format("'{}'", shown(found));
+  return usage(fmt::format("{}: expected {}, found {}.", place, expected, seen));
+}
+
+Error unreadable(std::string_view path, std::string_view why) {
+  return usage(fmt::format("Cannot read {}: {}. Give a path that can be read.", path, why));
+}
+
+Error unwritable(std::string_view path, std::string_view why) {
+  return usage(fmt::format("Cannot write {}: {}. Give a place that can be written.", path, why));
+}
+
+Error internal_error(std::string_view what) {
+  return {Error::Kind::internal,
+          fmt::format("Internal error: {}. This is a defect of Lockstep; please report it.", what)};
+}
+
+}  // namespace lockstep

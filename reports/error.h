@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// A wrong world or a wrong user: thrown at the edge, caught in `main`, where `kind` is the exit
+/// status. A claim that does not hold is no error, it is a `Finding`.
+class Error : public std::runtime_error {
+ public:
+  enum class Kind { usage = 64, internal = 70 };
+
+  Error(Kind kind, const std::string& text) : std::runtime_error(text), kind_(kind) {}
+  Kind kind() const { return kind_; }
+
+ private:
+  Kind kind_;
+};
+
+// The sentences. Each says what failed, with which value, and what to do; error.cc holds them all.
+
+/// No `what` (scenario, variant, axis, format, ...) is called `given`; offers the nearest of
+/// `known`, else lists them.
+Error unknown_name(std::string_view what, std::string_view given,
+                   const std::vector<std::string>& known);
+
+/// `given` is no value for `option`; `wanted` says what is: "a whole number from 1 to 64".
+Error bad_value(std::string_view option, std::string_view given, std::string_view wanted);
+
+/// The file at `path` is not what it should be at `line` and `column` (both count from 1; 0: not
+/// known).
+Error malformed(std::string_view path, std::int64_t line, std::int64_t column,
+                std::string_view expected, std::string_view found);
+
+/// The file or folder at `path` cannot be read; `why` in the system's words.
+Error unreadable(std::string_view path, std::string_view why);
+
+/// The file or folder at `path` cannot be written; `why` in the system's words.
+Error unwritable(std::string_view path, std::string_view why);
+
+/// Something of ours went wrong: a defect.
+Error internal_error(std::string_view what);
+
+/// The one of `known` nearest to `given` by edits; empty when none is near enough to be meant.
+std::string nearest_name(std::string_view given, const std::vector<std::string>& known);
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/claim.h"
+
+namespace lockstep {
+
+/// The first element in which two holders of a tensor differ.
+struct ElementDifference {
+  std::vector<std::int64_t> index;  ///< in the tensor's shape; empty for a 0-dim tensor
+  std::string left;                 ///< who holds `left_value`: "rank 0"
+  std::string right;                ///< "rank 1", "reference"
+  double left_value = 0;
+  double right_value = 0;
+  std::string left_bits;  ///< hexadecimal, as wide as the dtype
+  std::string right_bits;
+  std::optional<std::uint64_t> ulp_distance;  ///< representable values between; not for NaN, bool
+
+  bool operator==(const ElementDifference&) const = default;
+};
+
+/// How one rank ended, for a finding about `ranks finish`.
+struct RankFailure {
+  int rank = 0;
+  std::string how;                  ///< "raised an error", "was killed by signal 6 (SIGABRT)"
+  std::string error;                ///< the framework's own words; empty when there were none
+  std::string last_output;          ///< the end of what the rank printed
+  std::optional<std::int64_t> lag;  ///< steps between the first damage found and this error
+
+  bool operator==(const RankFailure&) const = default;
+};
+
+/// A claim that does not hold, with its evidence: the first place where it breaks, in execution
+/// order, and how far it goes from there.
+struct Finding {
+  Claim claim;
+  std::int64_t step = 0;                 ///< 0 when the rank had not begun a step
+  std::string tensor;                    ///< empty for a finding about a rank
+  std::vector<std::vector<int>> groups;  ///< ranks that hold equal bits, by lowest rank
+  std::optional<ElementDifference> first_difference;
+  std::int64_t differing_elements = 0;  ///< in that tensor, between its two furthest holders
+  std::int64_t elements = 0;
+  double worst_difference = 0;                ///< largest |difference| in that tensor
+  std::optional<double> relative_difference;  ///< Frobenius, against the reference
+  std::optional<double> tolerance;            ///< what `relative_difference` was allowed to be
+  std::optional<double> ratio;                ///< to the reference, by projection
+  std::optional<double> cosine;               ///< with the reference
+  std::string ratio_in_words;                 ///< "half: averaged twice"; empty: no guess
+  std::int64_t places = 0;                    ///< (step, tensor) pairs that break the claim
+  std::int64_t last_step = 0;                 ///< the last step that breaks it
+  double last_worst_difference = 0;           ///< largest |difference| in that step
+  std::optional<RankFailure> failure;         ///< for `ranks finish`
+  std::string sentence;                       ///< what a maintainer would say
+
+  bool operator==(const Finding&) const = default;
+};
+
+}  // namespace lockstep

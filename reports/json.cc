@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "reports/names.h"
+#include "reports/record_fields.h"
+#include "reports/renderer.h"
+
+namespace lockstep {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+requires(std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) Json to_json(const T& value) {
+  return value;
+}
+
+/// JSON has no word for what is not finite.
+Json to_json(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value < 0 ? "-Infinity" : "Infinity";
+  return value;
+}
+
+template <class T>
+requires std::is_enum_v<T> Json to_json(T value) { return name(value); }
+
+template <HasFields T>
+Json to_json(const T& value);
+template <class T>
+Json to_json(const std::optional<T>& value);
+
+Json to_json(const std::vector<std::pair<std::string, std::string>>& variables) {
+  Json object = Json::object();
+  for (const auto& [variable, value] : variables) object[variable] = value;
+  return object;
+}
+
+template <class T>
+Json to_json(const std::vector<T>& values) {
+  Json array = Json::array();
+  for (const T& value : values) array.push_back(to_json(value));
+  return array;
+}
+
+template <class T>
+Json to_json(const std::optional<T>& value) {
+  return value ? to_json(*value) : Json();
+}
+
+template <HasFields T>
+Json to_json(const T& value) {
+  Json object = Json::object();
+  for_each_field<T>(
+      [&](const auto& field) { object[std::string(field.name)] = to_json(value.*field.member); });
+  return object;
+}
+
+}  // namespace
+
+std::string render_json(const RunRecord& run) {
+  Json document = {{"schema", kSchemaName},
+                   {"version", fmt::format("{}.{}", kSchemaMajor, kSchemaMinor)}};
+  document.update(to_json(run));
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace lockstep

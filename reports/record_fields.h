@@ -1,0 +1,202 @@
+#pragma once
+
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "reports/run_record.h"
+
+namespace lockstep {
+
+/// A field of a record type, as it stands in record.json.
+template <class Owner, class Value>
+struct Field {
+  std::string_view name;
+  Value Owner::*member;
+};
+
+template <class Owner, class Value>
+constexpr Field<Owner, Value> field(std::string_view name, Value Owner::*member) {
+  return {name, member};
+}
+
+/// The fields of a record type, in the order in which they are written. Writer and reader both go
+/// by this list; reports/record.schema.json describes it.
+template <class Type>
+struct Fields;  // static constexpr std::tuple<Field<...>...> list
+
+/// Whether a type has fields.
+template <class Type>
+concept HasFields = requires {
+  Fields<Type>::list;
+};
+
+/// Calls `visit` with every field of `Type`, in order.
+template <HasFields Type, class Visit>
+void for_each_field(Visit&& visit) {
+  std::apply([&](const auto&... fields) { (visit(fields), ...); }, Fields<Type>::list);
+}
+
+template <>
+struct Fields<AxisValue> {
+  static constexpr auto list = std::tuple(field("axis", &AxisValue::axis),  //
+                                          field("value", &AxisValue::value));
+};
+
+template <>
+struct Fields<Cell> {
+  static constexpr auto list = std::tuple(
+      field("scenario", &Cell::scenario), field("variant", &Cell::variant),
+      field("role", &Cell::role), field("world_size", &Cell::world_size),
+      field("axes", &Cell::axes), field("backend", &Cell::backend), field("device", &Cell::device),
+      field("steps", &Cell::steps), field("seed", &Cell::seed));
+};
+
+template <>
+struct Fields<Claim> {
+  static constexpr auto list =
+      std::tuple(field("predicate", &Claim::predicate), field("kind", &Claim::kind),
+                 field("point", &Claim::point));
+};
+
+template <>
+struct Fields<ExpectedError> {
+  static constexpr auto list =
+      std::tuple(field("fragment", &ExpectedError::fragment), field("step", &ExpectedError::step),
+                 field("lag", &ExpectedError::lag));
+};
+
+template <>
+struct Fields<Expectation> {
+  static constexpr auto list = std::tuple(
+      field("breaks", &Expectation::breaks), field("raises", &Expectation::raises),
+      field("meets", &Expectation::meets), field("not_applicable", &Expectation::not_applicable));
+};
+
+template <>
+struct Fields<ElementDifference> {
+  static constexpr auto list =
+      std::tuple(field("index", &ElementDifference::index), field("left", &ElementDifference::left),
+                 field("right", &ElementDifference::right),
+                 field("left_value", &ElementDifference::left_value),
+                 field("right_value", &ElementDifference::right_value),
+                 field("left_bits", &ElementDifference::left_bits),
+                 field("right_bits", &ElementDifference::right_bits),
+                 field("ulp_distance", &ElementDifference::ulp_distance));
+};
+
+template <>
+struct Fields<RankFailure> {
+  static constexpr auto list =
+      std::tuple(field("rank", &RankFailure::rank), field("how", &RankFailure::how),
+                 field("error", &RankFailure::error),
+                 field("last_output", &RankFailure::last_output), field("lag", &RankFailure::lag));
+};
+
+template <>
+struct Fields<Finding> {
+  static constexpr auto list = std::tuple(
+      field("claim", &Finding::claim), field("step", &Finding::step),
+      field("tensor", &Finding::tensor), field("groups", &Finding::groups),
+      field("first_difference", &Finding::first_difference),
+      field("differing_elements", &Finding::differing_elements),
+      field("elements", &Finding::elements), field("worst_difference", &Finding::worst_difference),
+      field("relative_difference", &Finding::relative_difference),
+      field("tolerance", &Finding::tolerance), field("ratio", &Finding::ratio),
+      field("cosine", &Finding::cosine), field("ratio_in_words", &Finding::ratio_in_words),
+      field("places", &Finding::places), field("last_step", &Finding::last_step),
+      field("last_worst_difference", &Finding::last_worst_difference),
+      field("failure", &Finding::failure), field("sentence", &Finding::sentence));
+};
+
+template <>
+struct Fields<RankEnd> {
+  static constexpr auto list =
+      std::tuple(field("rank", &RankEnd::rank), field("ending", &RankEnd::ending),
+                 field("code", &RankEnd::code), field("order", &RankEnd::order),
+                 field("step", &RankEnd::step), field("error", &RankEnd::error),
+                 field("detail", &RankEnd::detail), field("last_output", &RankEnd::last_output));
+};
+
+template <>
+struct Fields<ClaimResult> {
+  static constexpr auto list = std::tuple(
+      field("claim", &ClaimResult::claim), field("verdict", &ClaimResult::verdict),
+      field("reason", &ClaimResult::reason), field("comparisons", &ClaimResult::comparisons),
+      field("margin", &ClaimResult::margin), field("findings", &ClaimResult::findings));
+};
+
+template <>
+struct Fields<Check> {
+  static constexpr auto list =
+      std::tuple(field("promise", &Check::promise), field("outcome", &Check::outcome),  //
+                 field("text", &Check::text));
+};
+
+template <>
+struct Fields<CellRecord> {
+  static constexpr auto list =
+      std::tuple(field("cell", &CellRecord::cell), field("folder", &CellRecord::folder),
+                 field("reference_folder", &CellRecord::reference_folder),
+                 field("processes", &CellRecord::processes),
+                 field("duration_s", &CellRecord::duration_s), field("source", &CellRecord::source),
+                 field("reproduce", &CellRecord::reproduce), field("claims", &CellRecord::claims),
+                 field("expectation", &CellRecord::expectation), field("ends", &CellRecord::ends),
+                 field("results", &CellRecord::results), field("checks", &CellRecord::checks),
+                 field("verdict", &CellRecord::verdict), field("notes", &CellRecord::notes));
+};
+
+template <>
+struct Fields<TableSpec::Group> {
+  static constexpr auto list = std::tuple(field("heading", &TableSpec::Group::heading),
+                                          field("variant", &TableSpec::Group::variant));
+};
+
+template <>
+struct Fields<TableSpec> {
+  static constexpr auto list =
+      std::tuple(field("title", &TableSpec::title), field("quantity", &TableSpec::quantity),
+                 field("kind", &TableSpec::kind), field("point", &TableSpec::point),
+                 field("tensor", &TableSpec::tensor), field("element", &TableSpec::element),
+                 field("symbol", &TableSpec::symbol), field("digits", &TableSpec::digits),
+                 field("groups", &TableSpec::groups));
+};
+
+template <>
+struct Fields<Table::Entry> {
+  static constexpr auto list = std::tuple(field("values", &Table::Entry::values),  //
+                                          field("synced", &Table::Entry::synced));
+};
+
+template <>
+struct Fields<Table::Row> {
+  static constexpr auto list = std::tuple(field("step", &Table::Row::step),  //
+                                          field("entries", &Table::Row::entries));
+};
+
+template <>
+struct Fields<Table> {
+  static constexpr auto list = std::tuple(
+      field("scenario", &Table::scenario), field("world_size", &Table::world_size),
+      field("axes", &Table::axes), field("spec", &Table::spec), field("rows", &Table::rows));
+};
+
+template <>
+struct Fields<RunEnvironment> {
+  static constexpr auto list = std::tuple(
+      field("started_utc", &RunEnvironment::started_utc), field("host", &RunEnvironment::host),
+      field("lockstep_version", &RunEnvironment::lockstep_version),
+      field("torch_version", &RunEnvironment::torch_version),
+      field("compiler", &RunEnvironment::compiler),
+      field("fingerprint", &RunEnvironment::fingerprint),
+      field("variables", &RunEnvironment::variables));
+};
+
+template <>
+struct Fields<RunRecord> {
+  static constexpr auto list = std::tuple(
+      field("command", &RunRecord::command), field("environment", &RunRecord::environment),
+      field("cells", &RunRecord::cells), field("tables", &RunRecord::tables));
+};
+
+}  // namespace lockstep

@@ -1,0 +1,28 @@
+#include "reports/renderer.h"
+
+#include <algorithm>
+
+#include "reports/error.h"
+
+namespace lockstep {
+
+const std::vector<Renderer>& renderers() {
+  static const std::vector<Renderer> kRenderers{
+      {"console", "txt", "tables, findings in sentences and the detection table", render_console},
+      {"csv", "csv", "one line per cell, claim and value", render_csv},
+      {"json", "json", "the whole record, by record.schema.json", render_json},
+  };
+  return kRenderers;
+}
+
+const Renderer& find_renderer(const std::string& format) {
+  const std::vector<Renderer>& all = renderers();
+  const auto found = std::find_if(
+      all.begin(), all.end(), [&](const Renderer& renderer) { return renderer.format == format; });
+  if (found != all.end()) return *found;
+  std::vector<std::string> known;
+  for (const Renderer& renderer : all) known.push_back(renderer.format);
+  throw unknown_name("format", format, known);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reports/run_record.h"
+
+namespace lockstep {
+
+/// One format of the report. A renderer is a pure function of the record: no clock, no environment,
+/// no terminal.
+struct Renderer {
+  std::string format;     ///< name on the command line
+  std::string extension;  ///< of `report.<extension>` in the run's folder
+  std::string summary;    ///< one line for `--help`
+  std::function<std::string(const RunRecord&)> render;
+};
+
+/// All formats, by name. The table of renderers stands in renderer.cc; one file each.
+const std::vector<Renderer>& renderers();
+
+/// The renderer called `format`. Throws Error (usage) with the nearest name.
+const Renderer& find_renderer(const std::string& format);
+
+/// Tables in the seed's layout, findings in sentences, the detection table. At most 100 columns
+/// where the data allow it.
+std::string render_console(const RunRecord& run);
+
+/// One header, one line per claim of a cell and per value of a table.
+std::string render_csv(const RunRecord& run);
+
+/// The whole record, by reports/record.schema.json: full precision, NaN and infinities as strings.
+std::string render_json(const RunRecord& run);
+
+}  // namespace lockstep

@@ -1,0 +1,218 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "reports/cell.h"
+#include "reports/claim.h"
+#include "reports/finding.h"
+
+namespace lockstep {
+
+/// Name and version of the record's schema (reports/record.schema.json). Fields are only added
+/// within a major version; a removal raises it. A record of another major version is refused.
+inline constexpr std::string_view kSchemaName = "lockstep.record";
+inline constexpr int kSchemaMajor = 1;
+inline constexpr int kSchemaMinor = 0;
+
+/// How a rank ended.
+///   finished     its body returned
+///   raised       an exception left its body
+///   exited       the process ended itself otherwise
+///   signalled    a signal ended it
+///   unfinished   it was still there at the limit and was ended by Lockstep
+///   unstarted    the process could not be made
+enum class Ending { finished, raised, exited, signalled, unfinished, unstarted };
+
+template <>
+struct Names<Ending> {
+  static constexpr std::array<std::string_view, 6> values{"finished",  "raised",     "exited",
+                                                          "signalled", "unfinished", "unstarted"};
+};
+
+/// The end of one rank of one cell.
+struct RankEnd {
+  int rank = 0;
+  Ending ending = Ending::finished;
+  int code = 0;             ///< exit status or signal number
+  int order = 0;            ///< 0 for the first rank that ended
+  std::int64_t step = 0;    ///< step that the rank was in; 0: none begun
+  std::string error;        ///< text of the exception
+  std::string detail;       ///< "SIGABRT", "stopped by SIGSTOP", "limit of 2 s"
+  std::string last_output;  ///< the last lines of its log, when it did not finish
+
+  bool operator==(const RankEnd&) const = default;
+};
+
+/// "raised an error", "was killed by signal 6 (SIGABRT)", "did not finish within its limit of 2 s",
+/// "did not finish (stopped by SIGSTOP)".
+std::string how(const RankEnd& end);
+
+/// What the judge says of one claim.
+struct ClaimResult {
+  Claim claim;
+  Verdict verdict = Verdict::undecided;
+  std::string reason;             ///< why undecided: "not triggered", "within 10 times ..."
+  std::int64_t comparisons = 0;   ///< tensors compared; 0 is never `holds`
+  std::optional<double> margin;   ///< largest difference in units of its tolerance
+  std::vector<Finding> findings;  ///< not empty exactly when violated
+
+  bool operator==(const ClaimResult&) const = default;
+};
+
+/// One promise of an expectation, held against the findings.
+struct Check {
+  enum class Outcome { found, missed, false_alarm, as_promised, undecided };
+  std::string promise;  ///< "breaks gradients agree across ranks", "meets seed-002-gradients"
+  Outcome outcome = Outcome::as_promised;
+  std::string text;  ///< what is wrong, when something is
+
+  bool operator==(const Check&) const = default;
+};
+
+template <>
+struct Names<Check::Outcome> {
+  static constexpr std::array<std::string_view, 5> values{"found", "missed", "false alarm",
+                                                          "as promised", "undecided"};
+};
+
+/// Whether the promise was kept, or the declared break found.
+bool is_as_promised(const Check& check);
+
+/// Verdict of a cell: its findings against its expectation.
+enum class CellVerdict { as_expected, not_applicable, undecided, missed, false_alarm };
+
+template <>
+struct Names<CellVerdict> {
+  static constexpr std::array<std::string_view, 5> values{"as expected", "not applicable",
+                                                          "undecided", "missed", "false alarm"};
+};
+
+/// Everything that one cell left behind and everything that was made of it.
+struct CellRecord {
+  Cell cell;
+  std::string folder;            ///< inside the run's folder
+  std::string reference_folder;  ///< of the reference cell; empty when there is none
+  int processes = 0;             ///< 0: not run
+  double duration_s = 0;         ///< launch to the end of the last rank; a clock field
+  std::string source;            ///< "scenarios/.../file.cc:41", where the variant parts
+  std::string reproduce;         ///< the command that runs this cell alone
+  std::vector<Claim> claims;
+  Expectation expectation;
+  std::vector<RankEnd> ends;
+  std::vector<ClaimResult> results;  ///< one per claim, in the same order; empty before judging
+  std::vector<Check> checks;
+  CellVerdict verdict = CellVerdict::undecided;
+  std::vector<std::string> notes;  ///< torn last rows and the like
+
+  bool operator==(const CellRecord&) const = default;
+};
+
+/// What a table shows of a tensor.
+///   element     one element per rank, and whether all ranks hold the same bits of the tensor
+///   drift       max |value on rank i - value on rank j| over all pairs, whole tensor
+enum class Quantity { element, drift };
+
+template <>
+struct Names<Quantity> {
+  static constexpr std::array<std::string_view, 2> values{"element", "drift"};
+};
+
+/// What a scenario wants printed, in the layout of its published table.
+struct TableSpec {
+  struct Group {
+    std::string heading;  ///< "BUGGY"
+    std::string variant;
+
+    bool operator==(const Group&) const = default;
+  };
+  std::string title;  ///< stands above the table, a colon behind it
+  Quantity quantity = Quantity::element;
+  Kind kind = Kind::gradient;
+  Point point = Point::reduced;
+  std::string tensor;
+  std::int64_t element = 0;  ///< row-major index, for Quantity::element
+  std::string symbol;        ///< "g" in the column heading "g_r0"
+  int digits = 5;            ///< after the point, when printed
+  std::vector<Group> groups;
+
+  bool operator==(const TableSpec&) const = default;
+};
+
+/// A table with the values of one run; one group of columns per variant that was run.
+struct Table {
+  struct Entry {
+    std::vector<double> values;  ///< one per rank, or the drift alone; NaN where not measured
+    bool synced = false;         ///< all ranks hold the same bits of the whole tensor
+
+    bool is_measured() const;  ///< any value is not NaN
+
+    bool operator==(const Entry&) const = default;
+  };
+  struct Row {
+    std::int64_t step = 0;
+    std::vector<Entry> entries;  ///< one per group
+
+    bool operator==(const Row&) const = default;
+  };
+  std::string scenario;
+  int world_size = 0;
+  std::vector<AxisValue> axes;
+  TableSpec spec;
+  std::vector<Row> rows;
+
+  bool operator==(const Table&) const = default;
+};
+
+/// Versions, place and surroundings of a run. Clock and host fields differ from run to run;
+/// nothing else in a record does.
+struct RunEnvironment {
+  std::string started_utc;  ///< "2026-11-20T18:52:46Z"; a clock field
+  std::string host;         ///< a host field
+  std::string lockstep_version;
+  std::string torch_version;
+  std::string compiler;
+  std::string fingerprint;                                     ///< "lockstep-1"
+  std::vector<std::pair<std::string, std::string>> variables;  ///< allow-listed ones, by name
+
+  bool operator==(const RunEnvironment&) const = default;
+};
+
+/// One run: what a renderer renders, what record.json holds.
+struct RunRecord {
+  std::vector<std::string> command;
+  RunEnvironment environment;
+  std::vector<CellRecord> cells;
+  std::vector<Table> tables;
+
+  bool operator==(const RunRecord&) const = default;
+};
+
+/// One line of the detection table. Counts checks, where it does not say cells.
+struct Detection {
+  std::string scenario;
+  int cells = 0;     ///< cells, those that are not applicable too
+  int found = 0;     ///< declared breaks and errors that were found
+  int declared = 0;  ///< declared breaks and errors of applicable cells
+  int missed = 0;    ///< promises not kept
+  int false_alarms = 0;
+  int undecided = 0;       ///< a cell that was not judged counts as one
+  int not_applicable = 0;  ///< cells
+  int as_expected = 0;     ///< cells
+
+  bool operator==(const Detection&) const = default;
+};
+
+/// One line per scenario, in the order of the record.
+std::vector<Detection> detections(const RunRecord& run);
+
+/// Exit status of a judged run: 0 all as expected, 1 an expectation missed or a false alarm,
+/// 2 undecided, 3 nothing ran.
+int exit_status(const RunRecord& run);
+
+}  // namespace lockstep
