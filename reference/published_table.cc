@@ -1,0 +1,213 @@
+#include "reference/published_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <system_error>
+
+#include "reports/claim.h"
+#include "reports/csv_text.h"
+#include "reports/error.h"
+
+namespace lockstep {
+
+namespace {
+
+enum Place : std::size_t {
+  kScenario,
+  kVariant,
+  kWorldSize,
+  kQuantity,
+  kKind,
+  kPoint,
+  kTensor,
+  kElement,
+  kStep,
+  kStepBase,
+  kRank,
+  kPrinted,
+  kDefinition,
+  kSource
+};
+
+const std::vector<std::string_view> kColumns{
+    "scenario", "variant", "world_size", "quantity", "kind",    "point",      "tensor",
+    "element",  "step",    "step_base",  "rank",     "printed", "definition", "source"};
+
+/// A printed number: "0.04043" has 5 decimals, "1.769e-04" 3 and an exponent.
+struct NumberForm {
+  int decimals = 0;
+  bool has_exponent = false;
+};
+
+/// The whole of `text` as a number; nothing when it is none.
+std::optional<double> to_number(std::string_view text) {
+  double value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<NumberForm> form_of(std::string_view printed) {
+  const auto value = to_number(printed);
+  if (!value || !std::isfinite(*value)) return std::nullopt;
+  const std::size_t exponent = std::min(printed.find_first_of("eE"), printed.size());
+  const std::size_t dot = printed.substr(0, exponent).find('.');
+  const auto decimals = dot == std::string_view::npos ? 0 : exponent - dot - 1;
+  return NumberForm{static_cast<int>(decimals), exponent < printed.size()};
+}
+
+/// As Python prints it: "-0.00000" keeps its sign, an exponent has at least two digits.
+std::string print(double value, const NumberForm& form) {
+  return form.has_exponent ? fmt::format("{:.{}e}", value, form.decimals)
+                           : fmt::format("{:.{}f}", value, form.decimals);
+}
+
+/// The limit in a definition "abs(...) < LIMIT", which may go on in words behind a space.
+std::optional<double> limit_of(std::string_view definition) {
+  constexpr std::string_view kBefore = ") < ";
+  const std::size_t mark = definition.find(kBefore);
+  if (!definition.starts_with("abs(") || mark == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = definition.substr(mark + kBefore.size());
+  const auto limit = to_number(rest.substr(0, rest.find(' ')));
+  return limit && *limit > 0 ? limit : std::nullopt;
+}
+
+/// Reads the cells of one row; what is wrong is told with its place.
+class RowReader {
+ public:
+  RowReader(const CsvRow& row, const std::filesystem::path& path) : row_(row), path_(path) {}
+
+  std::string text(Place place) const {
+    if (row_.cells[place].empty()) throw wrong(place, "a text");
+    return unescape_cell(row_.cells[place]);
+  }
+
+  std::int64_t integer(Place place, std::int64_t least, std::int64_t most) const {
+    const std::int64_t value = to_int(row_, place, path_, kColumns);
+    if (value < least || value > most) {
+      throw wrong(place, fmt::format("a whole number from {} to {}", least, most));
+    }
+    return value;
+  }
+
+  template <class Enum>
+  Enum word(Place place) const {
+    const auto value = parse<Enum>(row_.cells[place]);
+    if (!value) throw wrong(place, fmt::format("one of {}", fmt::join(Names<Enum>::values, ", ")));
+    return *value;
+  }
+
+  Error wrong(Place place, std::string_view expected) const {
+    return malformed(path_.string(), row_.line, static_cast<std::int64_t>(place) + 1,
+                     fmt::format("{} for {}", expected, kColumns[place]), row_.cells[place]);
+  }
+
+ private:
+  const CsvRow& row_;
+  const std::filesystem::path& path_;
+};
+
+void check_printed(const RowReader& row, const PublishedValue& value) {
+  if (value.quantity != PublishedQuantity::synced) {
+    if (!form_of(value.printed)) throw row.wrong(kPrinted, "a finite number");
+    return;
+  }
+  if (value.printed != "True" && value.printed != "False") {
+    throw row.wrong(kPrinted, "True or False");
+  }
+  if (!limit_of(value.definition)) throw row.wrong(kDefinition, "abs(...) < a positive number");
+}
+
+PublishedValue to_value(const CsvRow& cells, const std::filesystem::path& path) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const RowReader row(cells, path);
+  PublishedValue value;
+  value.line = cells.line;
+  value.scenario = row.text(kScenario);
+  value.variant = row.text(kVariant);
+  value.world_size = static_cast<int>(row.integer(kWorldSize, 1, kMost));
+  value.quantity = row.word<PublishedQuantity>(kQuantity);
+  value.kind = name(row.word<Kind>(kKind));
+  value.point = name(row.word<Point>(kPoint));
+  value.tensor = row.text(kTensor);
+  value.element = row.integer(kElement, 0, kMost);
+  value.step_base = row.integer(kStepBase, 0, 1);
+  value.step = row.integer(kStep, value.step_base, kMost);
+  const bool is_of_one_rank = value.quantity == PublishedQuantity::element;
+  value.rank = static_cast<int>(is_of_one_rank ? row.integer(kRank, 0, value.world_size - 1)
+                                               : row.integer(kRank, -1, -1));
+  value.printed = row.text(kPrinted);
+  value.definition = row.text(kDefinition);
+  value.source = row.text(kSource);
+  check_printed(row, value);
+  return value;
+}
+
+/// Whether the published definition holds: the values of the ranks are closer than its limit. A NaN
+/// is close to nothing.
+bool is_synced_as_published(const PublishedValue& published, const std::vector<double>& values) {
+  if (std::any_of(values.begin(), values.end(), [](double v) { return std::isnan(v); }))
+    return false;
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return *most - *least < limit_of(published.definition).value();
+}
+
+/// The measured value in the form of the published one; empty when it was not measured.
+std::string print_measured(const PublishedValue& published, const Measured& measured) {
+  const bool is_element = published.quantity == PublishedQuantity::element;
+  const auto index = static_cast<std::size_t>(is_element ? published.rank : 0);
+  if (index >= measured.values.size()) return "";
+  if (published.quantity != PublishedQuantity::synced) {
+    return print(measured.values[index], form_of(published.printed).value());
+  }
+  return is_synced_as_published(published, measured.values) ? "True" : "False";
+}
+
+}  // namespace
+
+PublishedTable read_published_table(const std::filesystem::path& path) {
+  PublishedTable table{path.stem().string(), path, {}};
+  for (const CsvRow& row : read_csv(path, kColumns, TornTail::is_an_error).rows) {
+    table.values.push_back(to_value(row, path));
+  }
+  if (table.values.empty()) throw malformed(path.string(), 2, 1, "a published value", "no row");
+  return table;
+}
+
+std::filesystem::path published_table_file(const std::string& id) {
+  const std::filesystem::path folder = LOCKSTEP_PUBLISHED_FOLDER;
+  std::vector<std::string> known;
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
+    if (entry.path().extension() != ".csv") continue;
+    known.push_back(entry.path().stem().string());
+    if (known.back() == id) return entry.path();
+  }
+  if (failure) throw unreadable(folder.string(), failure.message());
+  std::sort(known.begin(), known.end());
+  throw unknown_name("published table", id, known);
+}
+
+Comparison compare(const PublishedTable& table, const MeasuredSource& measured) {
+  Comparison comparison;
+  for (const PublishedValue& published : table.values) {
+    ++comparison.values;
+    const std::optional<Measured> values = measured(published);
+    const std::string printed = values ? print_measured(published, *values) : "";
+    if (printed == published.printed) {
+      ++comparison.met;
+    } else {
+      comparison.unmet.push_back({published, printed.empty() ? "not measured" : printed});
+    }
+    if (published.quantity != PublishedQuantity::synced || printed.empty()) continue;
+    if ((printed == "True") != values->bitwise_synced) ++comparison.definitions_differ;
+  }
+  return comparison;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/names.h"
+
+namespace lockstep {
+
+/// What a published table shows in one row.
+///   element      one element of a tensor on one rank
+///   synced       "True" where the published definition says that the ranks agree
+///   drift        max |value on rank i - value on rank j| over all pairs, whole tensor
+enum class PublishedQuantity { element, synced, drift };
+
+template <>
+struct Names<PublishedQuantity> {
+  static constexpr std::array<std::string_view, 3> values{"element", "synced", "drift"};
+};
+
+/// One printed value of a published table.
+struct PublishedValue {
+  std::int64_t line = 0;  ///< in the CSV file
+  std::string scenario;
+  std::string variant;
+  int world_size = 0;
+  PublishedQuantity quantity = PublishedQuantity::element;
+  std::string kind;   ///< "gradient", "parameter"
+  std::string point;  ///< "reduced", "stepped"
+  std::string tensor;
+  std::int64_t element = 0;    ///< row-major
+  std::int64_t step = 0;       ///< as published
+  std::int64_t step_base = 1;  ///< what the publication calls its first step
+  int rank = 0;                ///< -1 where the value is about all ranks
+  std::string printed;         ///< to be met to the last character
+  std::string definition;      ///< of the column, as published: "abs(g_r0 - g_r1) < 1e-9"
+  std::string source;
+};
+
+/// A published table: facts from a pull request or issue, kept as CSV in reference/published.
+struct PublishedTable {
+  std::string id;  ///< file name without extension: "seed-002-gradients"
+  std::filesystem::path path;
+  std::vector<PublishedValue> values;
+};
+
+/// Reads a table. Throws Error (usage) with file, line, column and what was expected.
+PublishedTable read_published_table(const std::filesystem::path& path);
+
+/// The file of the table called `id`. Throws Error (usage) when there is none.
+std::filesystem::path published_table_file(const std::string& id);
+
+/// What was measured for a published value: the values of the ranks that it is about.
+struct Measured {
+  std::vector<double> values;   ///< element, synced: one per rank; drift: the drift alone
+  bool bitwise_synced = false;  ///< all ranks hold the same bits of the whole tensor
+};
+
+/// Where measured values come from: nothing when the run has none for it, which is not met.
+using MeasuredSource = std::function<std::optional<Measured>(const PublishedValue&)>;
+
+/// One value that was not met.
+struct Unmet {
+  PublishedValue published;
+  std::string measured;  ///< printed as the publication prints it; "not measured"
+};
+
+/// A comparison to the printed digit.
+struct Comparison {
+  std::int64_t values = 0;
+  std::int64_t met = 0;
+  std::int64_t definitions_differ = 0;  ///< `synced` rows where our bitwise answer is another
+  std::vector<Unmet> unmet;
+};
+Comparison compare(const PublishedTable& table, const MeasuredSource& measured);
+
+}  // namespace lockstep
