@@ -1,0 +1,236 @@
+#include "harness/record/collective_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+
+#include "reports/csv_text.h"
+#include "reports/error.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view kMagic = "LSCOLLOG";
+constexpr std::uint32_t kVersion = 1;
+
+struct Header {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t entry_size;
+  std::int32_t rank;
+  std::uint32_t unused;
+  std::uint64_t count;
+  char reserved[224];
+};
+
+struct Entry {
+  std::uint64_t seq;
+  std::int64_t step;
+  std::uint64_t elements;
+  std::uint64_t bytes;
+  std::int64_t entered_ns;
+  std::int64_t completed_ns;
+  std::uint32_t tensors;
+  std::int32_t root;
+  std::uint8_t state;
+  char unused[7];
+  char operation[32];
+  char reduction[16];
+  char dtype[16];
+  char group[128];
+};
+
+// A file is a row of slots of one size: the header, then the entries.
+constexpr std::uint64_t kSlot = 256;
+static_assert(sizeof(Header) == kSlot && sizeof(Entry) == kSlot);
+static_assert(std::endian::native == std::endian::little, "the file is little-endian");
+
+// Slots are mapped chunk by chunk, each twice as long as the one before, so that no entry ever
+// moves while another thread completes it.
+constexpr std::uint64_t kFirstChunk = 256;
+constexpr std::size_t kMostChunks = 40;
+
+struct Place {
+  std::size_t chunk;
+  std::uint64_t index;
+};
+
+constexpr std::uint64_t chunk_slots(std::size_t chunk) { return kFirstChunk << chunk; }
+constexpr std::uint64_t slots_before(std::size_t chunk) { return chunk_slots(chunk) - kFirstChunk; }
+
+constexpr Place place_of(std::uint64_t slot) {
+  const auto chunk = static_cast<std::size_t>(std::bit_width(slot / kFirstChunk + 1)) - 1;
+  return {chunk, slot - slots_before(chunk)};
+}
+
+std::int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+template <std::size_t N>
+void put(char (&field)[N], std::string_view text) {
+  std::copy_n(text.begin(), std::min(N, text.size()), field);
+}
+
+template <std::size_t N>
+std::string get(const char (&field)[N]) {
+  return {field, ::strnlen(field, N)};
+}
+
+Collective collective_of(const Entry& entry) {
+  return {entry.seq,
+          entry.step,
+          get(entry.operation),
+          get(entry.reduction),
+          get(entry.dtype),
+          entry.tensors,
+          entry.elements,
+          entry.bytes,
+          entry.root,
+          get(entry.group),
+          static_cast<CollectiveState>(entry.state),
+          entry.entered_ns,
+          entry.completed_ns};
+}
+
+}  // namespace
+
+class CollectiveLog::File {
+ public:
+  explicit File(const std::filesystem::path& path)
+      : path_(path.string()),
+        fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+    if (fd_ < 0) throw failed(errno);
+  }
+
+  ~File() {
+    for (std::size_t chunk = 0; chunk < kMostChunks && chunks_[chunk]; ++chunk) {
+      ::munmap(chunks_[chunk], chunk_slots(chunk) * kSlot);
+    }
+    ::close(fd_);
+  }
+
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  /// Memory of a slot that was reserved before. Any thread.
+  void* at(std::uint64_t slot) const {
+    const Place place = place_of(slot);
+    return chunks_[place.chunk].load(std::memory_order_acquire) + place.index * kSlot;
+  }
+
+  /// As `at`; makes room for the slot first.
+  void* reserve(std::uint64_t slot) {
+    const Place place = place_of(slot);
+    if (place.index == 0) map(place.chunk);
+    return at(slot);
+  }
+
+  /// Gives back the room behind the first `slots`.
+  void truncate(std::uint64_t slots) {
+    // What stays too long is read all the same.
+    [[maybe_unused]] const int ignored = ::ftruncate(fd_, static_cast<off_t>(slots * kSlot));
+  }
+
+ private:
+  Error failed(int error) const { return unwritable(path_, std::strerror(error)); }
+
+  void map(std::size_t chunk) {
+    const auto offset = static_cast<off_t>(slots_before(chunk) * kSlot);
+    const std::uint64_t size = chunk_slots(chunk) * kSlot;
+    // Without blocks behind it a page of a full disk would be a SIGBUS at the first touch.
+    if (const int error = ::posix_fallocate(fd_, offset, static_cast<off_t>(size))) {
+      throw failed(error);
+    }
+    void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, offset);
+    if (memory == MAP_FAILED) throw failed(errno);
+    chunks_[chunk].store(static_cast<std::byte*>(memory), std::memory_order_release);
+  }
+
+  std::string path_;
+  int fd_;
+  std::array<std::atomic<std::byte*>, kMostChunks> chunks_{};
+};
+
+CollectiveLog::CollectiveLog(const std::filesystem::path& path, int rank)
+    : file_(std::make_unique<File>(path)) {
+  auto* header = new (file_->reserve(0)) Header{};
+  put(header->magic, kMagic);
+  header->version = kVersion;
+  header->entry_size = kSlot;
+  header->rank = rank;
+}
+
+CollectiveLog::~CollectiveLog() { file_->truncate(1 + count_); }
+
+std::uint64_t CollectiveLog::enter(const Collective& collective) {
+  const std::uint64_t seq = count_;
+  auto* entry = new (file_->reserve(1 + seq)) Entry{};
+  entry->seq = seq;
+  entry->step = collective.step;
+  entry->elements = collective.elements;
+  entry->bytes = collective.bytes;
+  entry->entered_ns = now_ns();
+  entry->tensors = collective.tensors;
+  entry->root = collective.root;
+  entry->state = static_cast<std::uint8_t>(CollectiveState::entered);
+  put(entry->operation, collective.operation);
+  put(entry->reduction, collective.reduction);
+  put(entry->dtype, collective.dtype);
+  put(entry->group, collective.group);
+  count_ = seq + 1;
+  auto* header = static_cast<Header*>(file_->at(0));
+  std::atomic_ref(header->count).store(count_, std::memory_order_release);
+  return seq;
+}
+
+void CollectiveLog::leave(std::uint64_t seq, CollectiveState state) {
+  auto* entry = static_cast<Entry*>(file_->at(1 + seq));
+  entry->completed_ns = now_ns();
+  std::atomic_ref(entry->state).store(static_cast<std::uint8_t>(state), std::memory_order_release);
+}
+
+std::vector<Collective> read_collective_log(const std::filesystem::path& path) {
+  const std::string file = read_text(path);
+  const auto refusal = [&](std::string_view expected, std::string_view found) {
+    return malformed(path.string(), 0, 0, expected, found);
+  };
+  Header header{};
+  if (file.size() < kSlot) {
+    throw refusal("a collective log", fmt::format("{} bytes", file.size()));
+  }
+  std::memcpy(&header, file.data(), kSlot);
+  if (get(header.magic) != kMagic) throw refusal("a collective log", get(header.magic));
+  if (header.version != kVersion || header.entry_size != kSlot) {
+    throw refusal(
+        fmt::format("a collective log of version {}", kVersion),
+        fmt::format("version {}, entries of {} bytes", header.version, header.entry_size));
+  }
+  if (header.count > file.size() / kSlot - 1) {
+    throw refusal(fmt::format("at most {} entries", file.size() / kSlot - 1),
+                  fmt::format("{}", header.count));
+  }
+  std::vector<Collective> collectives;
+  for (std::uint64_t seq = 0; seq < header.count; ++seq) {
+    Entry entry{};
+    std::memcpy(&entry, file.data() + (1 + seq) * kSlot, kSlot);
+    if (entry.seq != seq || entry.state >= Names<CollectiveState>::values.size()) {
+      throw refusal(fmt::format("entry {} with a state of 0 to 2", seq),
+                    fmt::format("entry {}, state {}", entry.seq, entry.state));
+    }
+    collectives.push_back(collective_of(entry));
+  }
+  return collectives;
+}
+
+}  // namespace lockstep

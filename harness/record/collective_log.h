@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "reports/names.h"
+
+namespace lockstep {
+
+/// State of a collective on one rank.
+enum class CollectiveState : std::uint8_t { entered, completed, failed };
+
+template <>
+struct Names<CollectiveState> {
+  static constexpr std::array<std::string_view, 3> values{"entered", "completed", "failed"};
+};
+
+/// One collective as one rank called it.
+struct Collective {
+  std::uint64_t seq = 0;  ///< from 0 in the order of the calls of this rank
+  std::int64_t step = 0;  ///< step it was called in; 0: before the first
+  std::string operation;  ///< "allreduce", "broadcast": c10d's name in lower case
+  std::string reduction;  ///< "sum", "avg"; empty where there is none
+  std::string dtype;      ///< of the first tensor; empty without one
+  std::uint32_t tensors = 0;
+  std::uint64_t elements = 0;  ///< of all tensors
+  std::uint64_t bytes = 0;     ///< of all tensors
+  int root = -1;               ///< root or peer rank; -1 where there is none
+  std::string group;           ///< name of the process group
+  CollectiveState state = CollectiveState::entered;
+  std::int64_t entered_ns = 0;    ///< monotonic clock; a clock field
+  std::int64_t completed_ns = 0;  ///< monotonic clock; 0 while it has not; a clock field
+
+  bool operator==(const Collective&) const = default;
+};
+
+/// Log of the collectives of one rank in a memory-mapped file, so that what was entered is on
+/// record even when the rank is killed the next moment. `enter` is for one thread at a time;
+/// `leave` may be called from any thread. Both cost well under a microsecond, but for the few calls
+/// of `enter` that make the file longer.
+class CollectiveLog {
+ public:
+  /// Creates the file. Throws Error (usage) when it exists or cannot be made.
+  explicit CollectiveLog(const std::filesystem::path& path, int rank);
+  ~CollectiveLog();
+  CollectiveLog(const CollectiveLog&) = delete;
+  CollectiveLog& operator=(const CollectiveLog&) = delete;
+
+  /// Notes that a collective was called; seq, state and times are filled in. Returns its seq. A
+  /// name longer than its field (operation 32 bytes, reduction and dtype 16, group 128) is cut.
+  /// Throws Error (usage) when the disk is full.
+  std::uint64_t enter(const Collective& collective);
+
+  /// Notes how the collective `seq` ended. Requires: `enter` returned `seq`.
+  void leave(std::uint64_t seq, CollectiveState state);
+
+ private:
+  class File;
+  std::unique_ptr<File> file_;
+  std::uint64_t count_ = 0;
+};
+
+/// Reads a log, in the order of the calls. Throws Error (usage) when it is missing or malformed.
+std::vector<Collective> read_collective_log(const std::filesystem::path& path);
+
+}  // namespace lockstep

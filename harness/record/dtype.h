@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "reports/names.h"
+
+namespace lockstep {
+
+/// Element types that can be observed, named as torch names them.
+enum class DType {
+  float32,
+  float64,
+  float16,
+  bfloat16,
+  int8,
+  int16,
+  int32,
+  int64,
+  uint8,
+  boolean,
+  complex64,
+  complex128
+};
+
+template <>
+struct Names<DType> {
+  static constexpr std::array<std::string_view, 12> values{
+      "float32", "float64", "float16", "bfloat16", "int8",      "int16",
+      "int32",   "int64",   "uint8",   "bool",     "complex64", "complex128"};
+};
+
+/// Bytes of one element: 8 for complex64.
+std::size_t item_size(DType dtype);
+
+/// Numbers in one element: 2 for a complex one, else 1.
+std::size_t components(DType dtype);
+
+/// The type of one component: float32 for complex64, itself for a real one.
+DType component_type(DType dtype);
+
+/// Unit roundoff of a floating (component) type, 2^-24 for float32; 0 for integers and bool.
+double unit_roundoff(DType dtype);
+
+/// The component at `bytes` as a double. Exact for all but int64 beyond 2^53, which is rounded.
+/// `component` is a component type.
+double component_value(DType component, const std::byte* bytes);
+
+/// Representable values between two components of one type: 0 for equal bits, 1 for neighbours,
+/// -0.0 and 0.0 count as equal. Nothing for NaN and bool.
+std::optional<std::uint64_t> ulp_distance(DType component, const std::byte* a, const std::byte* b);
+
+/// The element at `bytes`, most significant digit first, `0x` in front: "0x3f800000". Of a complex
+/// element the real part's digits come first.
+std::string bits(DType dtype, const std::byte* bytes);
+
+}  // namespace lockstep

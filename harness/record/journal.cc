@@ -1,0 +1,191 @@
+#include "harness/record/journal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include "harness/record/whole_file.h"
+#include "reports/csv_text.h"
+#include "reports/error.h"
+
+namespace lockstep {
+namespace {
+
+enum Column : std::size_t {
+  kSeq,
+  kStep,
+  kMicroBatch,
+  kPoint,
+  kKind,
+  kName,
+  kDType,
+  kGlobalShape,
+  kOffset,
+  kLocalShape,
+  kReplicaGroup,
+  kNotComparable,
+  kFingerprint,
+  kNorm,
+  kMinimum,
+  kMaximum,
+  kNonFinite
+};
+
+std::string shape_cell(const std::vector<std::int64_t>& shape) {
+  return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
+}
+
+std::optional<std::vector<std::int64_t>> parse_shape(std::string_view cell) {
+  std::vector<std::int64_t> shape;
+  if (cell == "scalar") return shape;
+  const char* at = cell.data();
+  const char* const end = at + cell.size();
+  for (;;) {
+    std::int64_t size = 0;
+    const auto [stop, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || size < 0) return std::nullopt;
+    shape.push_back(size);
+    if (stop == end) return shape;
+    if (*stop != 'x') return std::nullopt;
+    at = stop + 1;
+  }
+}
+
+std::string row_of(const Observation& o) {
+  const std::string fingerprint = o.not_comparable.empty() ? to_text(o.fingerprint) : "";
+  const Statistics& s = o.statistics;
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", o.seq, o.step,
+                     o.micro_batch, name(o.point), name(o.kind), csv_cell(o.name),
+                     csv_cell(o.dtype), shape_cell(o.global_shape), shape_cell(o.offset),
+                     shape_cell(o.local_shape), csv_cell(o.replica_group),
+                     csv_cell(o.not_comparable), fingerprint, exact_decimal(s.norm),
+                     csv_cell(s.minimum), csv_cell(s.maximum), s.non_finite);
+}
+
+// One row, cell by cell; every refusal names the cell.
+class RowReader {
+ public:
+  RowReader(const CsvRow& row, const std::filesystem::path& path) : row_(row), path_(path) {}
+
+  std::int64_t whole(Column column, std::int64_t least) const {
+    const std::int64_t value = to_int(row_, column, path_, journal_columns());
+    if (value < least) {
+      throw refusal(column, fmt::format("at least {} as '{}'", least, journal_columns()[column]));
+    }
+    return value;
+  }
+
+  double number(Column column) const { return to_double(row_, column, path_, journal_columns()); }
+
+  std::string text(Column column) const { return unescape_cell(row_.cells[column]); }
+
+  template <class Enum>
+  Enum word(Column column) const {
+    return required(parse<Enum>(row_.cells[column]), column,
+                    fmt::format("one of {}", fmt::join(Names<Enum>::values, ", ")));
+  }
+
+  std::vector<std::int64_t> shape(Column column) const {
+    return required(parse_shape(row_.cells[column]), column, "sizes like 2x3, or scalar");
+  }
+
+  std::vector<std::int64_t> shape_like(const std::vector<std::int64_t>& other,
+                                       Column column) const {
+    std::vector<std::int64_t> result = shape(column);
+    if (result.size() == other.size()) return result;
+    throw refusal(column, fmt::format("as many sizes as the global shape, {}", other.size()));
+  }
+
+  Fingerprint fingerprint() const {
+    return required(fingerprint_from_text(row_.cells[kFingerprint]), kFingerprint,
+                    "32 hexadecimal digits");
+  }
+
+  Error refusal(Column column, std::string_view expected) const {
+    return malformed(path_.string(), row_.line, static_cast<std::int64_t>(column) + 1, expected,
+                     row_.cells[column]);
+  }
+
+ private:
+  template <class T>
+  T required(const std::optional<T>& value, Column column, std::string_view expected) const {
+    if (!value) throw refusal(column, expected);
+    return *value;
+  }
+
+  const CsvRow& row_;
+  const std::filesystem::path& path_;
+};
+
+Observation observation_in(const RowReader& row) {
+  Observation o;
+  o.seq = row.whole(kSeq, 0);
+  o.step = row.whole(kStep, 1);
+  o.micro_batch = row.whole(kMicroBatch, 0);
+  o.point = row.word<Point>(kPoint);
+  o.kind = row.word<Kind>(kKind);
+  o.name = row.text(kName);
+  o.dtype = row.text(kDType);
+  o.global_shape = row.shape(kGlobalShape);
+  o.offset = row.shape_like(o.global_shape, kOffset);
+  o.local_shape = row.shape_like(o.global_shape, kLocalShape);
+  o.replica_group = row.text(kReplicaGroup);
+  o.not_comparable = row.text(kNotComparable);
+  if (o.not_comparable.empty()) o.fingerprint = row.fingerprint();
+  o.statistics.norm = row.number(kNorm);
+  o.statistics.minimum = row.text(kMinimum);
+  o.statistics.maximum = row.text(kMaximum);
+  o.statistics.non_finite = row.whole(kNonFinite, 0);
+  return o;
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& journal_columns() {
+  static const std::vector<std::string_view> columns{
+      "seq",           "step",           "micro_batch",  "point",  "kind",
+      "name",          "dtype",          "global_shape", "offset", "local_shape",
+      "replica_group", "not_comparable", "fingerprint",  "norm",   "minimum",
+      "maximum",       "non_finite"};
+  return columns;
+}
+
+JournalWriter::JournalWriter(const std::filesystem::path& path)
+    : path_(path),
+      fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666)) {
+  if (fd_ < 0) throw unwritable(path_.string(), std::strerror(errno));
+  if (write_all(fd_, fmt::format("{}\n", fmt::join(journal_columns(), ",")))) return;
+  const int error = errno;
+  ::close(fd_);
+  throw unwritable(path_.string(), std::strerror(error));
+}
+
+JournalWriter::~JournalWriter() { ::close(fd_); }
+
+void JournalWriter::append(const Observation& observation) {
+  if (!write_all(fd_, row_of(observation))) throw unwritable(path_.string(), std::strerror(errno));
+}
+
+Journal read_journal(const std::filesystem::path& path) {
+  const CsvFile file = read_csv(path, journal_columns(), TornTail::is_left_out);
+  Journal journal;
+  journal.torn_tail = file.torn_tail;
+  for (const CsvRow& row : file.rows) {
+    const RowReader reader(row, path);
+    journal.observations.push_back(observation_in(reader));
+    const auto seq = static_cast<std::int64_t>(journal.observations.size()) - 1;
+    if (journal.observations.back().seq != seq) {
+      throw reader.refusal(kSeq, fmt::format("{} as 'seq'", seq));
+    }
+  }
+  return journal;
+}
+
+}  // namespace lockstep

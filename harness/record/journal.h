@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/record/observation.h"
+
+namespace lockstep {
+
+/// Append-only CSV file of observations of one rank. Every row is written in full by one write, so
+/// that a rank that is killed leaves whole rows and at most one torn one. One thread at a time.
+class JournalWriter {
+ public:
+  /// Creates the file with its header. Throws Error (usage) when it exists or cannot be made.
+  explicit JournalWriter(const std::filesystem::path& path);
+  ~JournalWriter();
+  JournalWriter(const JournalWriter&) = delete;
+  JournalWriter& operator=(const JournalWriter&) = delete;
+
+  /// Appends one row. Throws Error (usage) when the disk is full or the file is gone.
+  void append(const Observation& observation);
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
+/// What a journal held.
+struct Journal {
+  std::vector<Observation> observations;
+  bool torn_tail = false;  ///< the last row was torn and left out
+};
+
+/// Reads a journal. Throws Error (usage) with file, line, column and what was expected; rows whose
+/// seq does not count on are malformed.
+Journal read_journal(const std::filesystem::path& path);
+
+}  // namespace lockstep

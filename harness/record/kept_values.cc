@@ -1,0 +1,262 @@
+#include "harness/record/kept_values.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "harness/record/whole_file.h"
+#include "reports/csv_text.h"
+#include "reports/error.h"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kMetadata = "__metadata__";
+constexpr std::size_t kLengthSize = 8;
+
+// safetensors' names of the types that are stored as they are, in the order of DType.
+constexpr std::array<std::string_view, 10> kStoredNames{"F32", "F64", "F16", "BF16", "I8",
+                                                        "I16", "I32", "I64", "U8",   "BOOL"};
+
+std::string_view stored_name(DType component) {
+  return kStoredNames.at(static_cast<std::size_t>(component));
+}
+
+std::optional<DType> stored_type(std::string_view name) {
+  const auto at = std::find(kStoredNames.begin(), kStoredNames.end(), name);
+  if (at == kStoredNames.end()) return std::nullopt;
+  return static_cast<DType>(at - kStoredNames.begin());
+}
+
+bool is_complex(DType dtype) { return components(dtype) == 2; }
+
+// Bytes of a tensor; nothing when they exceed 64 bits.
+std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64_t>& shape) {
+  std::uint64_t size = item_size(dtype);
+  for (const std::int64_t length : shape) {
+    if (__builtin_mul_overflow(size, length, &size)) return std::nullopt;
+  }
+  return size;
+}
+
+Json header_of(const std::map<std::string, KeptTensor>& tensors) {
+  Json header = Json::object();
+  std::uint64_t begin = 0;
+  for (const auto& [key, tensor] : tensors) {
+    if (byte_size(tensor.dtype, tensor.shape) != tensor.bytes.size()) {
+      throw internal_error(fmt::format("'{}' has other bytes than its shape says", key));
+    }
+    std::vector<std::int64_t> shape = tensor.shape;
+    if (is_complex(tensor.dtype)) {
+      shape.push_back(2);
+      header[std::string(kMetadata)][key] = name(tensor.dtype);
+    }
+    const std::uint64_t end = begin + tensor.bytes.size();
+    header[key] = {{"dtype", stored_name(component_type(tensor.dtype))},
+                   {"shape", shape},
+                   {"data_offsets", {begin, end}}};
+    begin = end;
+  }
+  return header;
+}
+
+// Reads one file; every refusal names it.
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& path)
+      : path_(path.string()), file_(read_text(path)) {}
+
+  std::map<std::string, KeptTensor> read() {
+    split();
+    const Json header = parse_header();
+    const std::map<std::string, std::string> metadata = read_metadata(header);
+    std::map<std::string, KeptTensor> tensors;
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> places;
+    for (const auto& [key, entry] : header.items()) {
+      if (key == kMetadata) continue;
+      const auto [begin, end] = place(key, entry);
+      tensors[key] = tensor(key, entry, data_.substr(begin, end - begin));
+      if (begin < end) places[{begin, end}] += key;
+    }
+    require_tiling(places);
+    for (const auto& [key, dtype] : metadata) restore_complex(key, dtype, tensors);
+    return tensors;
+  }
+
+ private:
+  Error refusal(std::string_view expected, std::string_view found) const {
+    return malformed(path_, 0, 0, expected, found);
+  }
+
+  void split() {
+    const std::string_view file = file_;
+    if (file.size() < kLengthSize) {
+      throw refusal("a safetensors file of at least 8 bytes", fmt::format("{} bytes", file.size()));
+    }
+    std::uint64_t length = 0;
+    std::memcpy(&length, file.data(), kLengthSize);
+    if (length > file.size() - kLengthSize) {
+      throw refusal(fmt::format("a header within the {} bytes of the file", file.size()),
+                    fmt::format("a header length of {}", length));
+    }
+    header_ = file.substr(kLengthSize, length);
+    data_ = file.substr(kLengthSize + length);
+  }
+
+  Json parse_header() const {
+    std::vector<std::set<std::string>> keys;
+    const auto unique_keys = [&](int, Json::parse_event_t event, Json& parsed) {
+      if (event == Json::parse_event_t::object_start) keys.emplace_back();
+      if (event == Json::parse_event_t::object_end) keys.pop_back();
+      if (event == Json::parse_event_t::key && !keys.back().insert(parsed).second) {
+        throw refusal("every key once in the header", parsed.get<std::string>() + " twice");
+      }
+      return true;
+    };
+    Json header;
+    try {
+      header = Json::parse(header_, unique_keys);
+    } catch (const Json::exception&) {
+      throw refusal("a header in JSON", header_);
+    }
+    if (!header.is_object()) throw refusal("a JSON object as header", header_);
+    return header;
+  }
+
+  std::map<std::string, std::string> read_metadata(const Json& header) const {
+    if (!header.contains(kMetadata)) return {};
+    try {
+      return header.at(std::string(kMetadata)).get<std::map<std::string, std::string>>();
+    } catch (const Json::exception&) {
+      throw refusal("strings by name as __metadata__", header.at(std::string(kMetadata)).dump());
+    }
+  }
+
+  template <class T>
+  T field(const std::string& key, const Json& entry, const char* name,
+          std::string_view expected) const {
+    try {
+      return entry.at(name).get<T>();
+    } catch (const Json::exception&) {
+      throw refusal(fmt::format("{} as {} of '{}'", expected, name, key), entry.dump());
+    }
+  }
+
+  std::vector<std::uint64_t> wholes(const std::string& key, const Json& entry,
+                                    const char* name) const {
+    const std::string_view expected = "a list of whole numbers";
+    const Json list = field<Json>(key, entry, name, expected);
+    const bool fit =
+        list.is_array() && std::all_of(list.begin(), list.end(), [](const Json& item) {
+          return item.is_number_unsigned() && item.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
+        });
+    if (!fit) throw refusal(fmt::format("{} as {} of '{}'", expected, name, key), list.dump());
+    return list.get<std::vector<std::uint64_t>>();
+  }
+
+  std::pair<std::uint64_t, std::uint64_t> place(const std::string& key, const Json& entry) const {
+    const std::vector<std::uint64_t> offsets = wholes(key, entry, "data_offsets");
+    const bool fit = offsets.size() == 2 && offsets[0] <= offsets[1] && offsets[1] <= data_.size();
+    if (!fit) {
+      throw refusal(fmt::format("begin and end of '{}' within {} bytes", key, data_.size()),
+                    fmt::format("{}", fmt::join(offsets, ", ")));
+    }
+    return {offsets[0], offsets[1]};
+  }
+
+  KeptTensor tensor(const std::string& key, const Json& entry, std::string_view bytes) const {
+    const auto dtype_name = field<std::string>(key, entry, "dtype", "a string");
+    const std::optional<DType> dtype = stored_type(dtype_name);
+    if (!dtype) {
+      throw refusal(fmt::format("one of {} as dtype of '{}'", fmt::join(kStoredNames, ", "), key),
+                    dtype_name);
+    }
+    const std::vector<std::uint64_t> shape = wholes(key, entry, "shape");
+    KeptTensor result{*dtype, {shape.begin(), shape.end()}, {}};
+    if (byte_size(*dtype, result.shape) != bytes.size()) {
+      throw refusal(fmt::format("as many bytes of '{}' as {} of shape [{}] take", key, dtype_name,
+                                fmt::join(shape, ", ")),
+                    fmt::format("{} bytes", bytes.size()));
+    }
+    const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
+    result.bytes.assign(data, data + bytes.size());
+    return result;
+  }
+
+  void require_tiling(
+      const std::map<std::pair<std::uint64_t, std::uint64_t>, std::string>& places) const {
+    std::uint64_t covered = 0;
+    for (const auto& [place, key] : places) {
+      if (place.first != covered) {
+        throw refusal(fmt::format("'{}' to begin at byte {}", key, covered),
+                      fmt::format("{}", place.first));
+      }
+      covered = place.second;
+    }
+    if (covered != data_.size()) {
+      throw refusal(fmt::format("{} bytes of tensors, as many as the file holds", data_.size()),
+                    fmt::format("{} bytes", covered));
+    }
+  }
+
+  void restore_complex(const std::string& key, const std::string& word,
+                       std::map<std::string, KeptTensor>& tensors) const {
+    const std::optional<DType> dtype = parse<DType>(word);
+    const auto at = tensors.find(key);
+    if (!dtype || !is_complex(*dtype) || at == tensors.end()) return;
+    KeptTensor& tensor = at->second;
+    if (tensor.dtype != component_type(*dtype) || tensor.shape.empty() ||
+        tensor.shape.back() != 2) {
+      throw refusal(
+          fmt::format("pairs of {} for {} in '{}'", stored_name(component_type(*dtype)), word, key),
+          fmt::format("{} of shape [{}]", stored_name(tensor.dtype),
+                      fmt::join(tensor.shape, ", ")));
+    }
+    tensor.dtype = *dtype;
+    tensor.shape.pop_back();
+  }
+
+  std::string path_;
+  std::string file_;
+  std::string_view header_;
+  std::string_view data_;
+};
+
+}  // namespace
+
+std::string kept_key(const Observation& observation) {
+  return fmt::format("{}/{}/{}/{}", observation.micro_batch, name(observation.point),
+                     name(observation.kind), observation.name);
+}
+
+std::filesystem::path kept_file(const std::filesystem::path& folder, int rank, std::int64_t step) {
+  return folder / fmt::format("rank-{}.step-{}.safetensors", rank, step);
+}
+
+void write_safetensors(const std::filesystem::path& path,
+                       const std::map<std::string, KeptTensor>& tensors) {
+  std::string header = header_of(tensors).dump();
+  header.append((kLengthSize - header.size() % kLengthSize) % kLengthSize, ' ');
+  const std::uint64_t length = header.size();
+  std::string file(reinterpret_cast<const char*>(&length), kLengthSize);
+  file += header;
+  for (const auto& [key, tensor] : tensors) {
+    file.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  }
+  write_whole_file(path, file);
+}
+
+std::map<std::string, KeptTensor> read_safetensors(const std::filesystem::path& path) {
+  return Reader(path).read();
+}
+
+}  // namespace lockstep

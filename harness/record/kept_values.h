@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/record/dtype.h"
+#include "harness/record/observation.h"
+
+namespace lockstep {
+
+/// A tensor kept whole: row-major bytes of the local part, as observed.
+struct KeptTensor {
+  DType dtype = DType::float32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;
+};
+
+/// Key of an observation's tensor in its file: `<micro-batch>/<point>/<kind>/<name>`.
+std::string kept_key(const Observation& observation);
+
+/// File of the tensors that `rank` kept in `step`, inside a cell's folder:
+/// `rank-N.step-S.safetensors`.
+std::filesystem::path kept_file(const std::filesystem::path& folder, int rank, std::int64_t step);
+
+/// Writes `tensors` as a safetensors file, sorted by key, under a temporary name that is then
+/// renamed: a file that is there is whole. A complex tensor is stored as its components with a last
+/// dimension of 2 and its dtype under `__metadata__`. Throws Error (usage) when it cannot be
+/// written.
+void write_safetensors(const std::filesystem::path& path,
+                       const std::map<std::string, KeptTensor>& tensors);
+
+/// Reads a safetensors file. Throws Error (usage) when it is missing or malformed: header length,
+/// offsets and shapes are checked against the file's size.
+std::map<std::string, KeptTensor> read_safetensors(const std::filesystem::path& path);
+
+}  // namespace lockstep

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/record/fingerprint.h"
+#include "harness/record/statistics.h"
+#include "reports/claim.h"
+
+namespace lockstep {
+
+/// One row of a journal: one tensor at one point of one step on one rank. `global_shape`, `offset`
+/// and `local_shape` have one entry per dimension; a whole tensor has offset 0 everywhere and
+/// equal shapes.
+struct Observation {
+  std::int64_t seq = 0;          ///< from 0 in the order of execution, without gaps
+  std::int64_t step = 0;         ///< from 1
+  std::int64_t micro_batch = 0;  ///< from 0
+  Point point = Point::forward;
+  Kind kind = Kind::parameter;
+  std::string name;
+  std::string dtype;  ///< torch's name: "float32"
+  std::vector<std::int64_t> global_shape;
+  std::vector<std::int64_t> offset;
+  std::vector<std::int64_t> local_shape;
+  std::string replica_group;   ///< ranks of equal group hold copies; empty: all ranks
+  std::string not_comparable;  ///< why there is no fingerprint ("sparse layout"); empty: there is
+  Fingerprint fingerprint;
+  Statistics statistics;
+
+  bool operator==(const Observation&) const = default;
+};
+
+/// Columns of a journal, in order. Part of the format: docs/formats.md.
+const std::vector<std::string_view>& journal_columns();
+
+}  // namespace lockstep

@@ -1,0 +1,40 @@
+#include "harness/record/rank_end.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "harness/record/whole_file.h"
+#include "reports/csv_text.h"
+
+namespace lockstep {
+
+std::filesystem::path rank_statement_file(const std::filesystem::path& folder, int rank) {
+  return folder / fmt::format("rank-{}.end.json", rank);
+}
+
+void write_rank_statement(const std::filesystem::path& file, const RankStatement& statement) {
+  const nlohmann::ordered_json json = {{"step", statement.step},
+                                       {"line", statement.line},
+                                       {"ended", statement.ended},
+                                       {"error", statement.error}};
+  // A framework's error may hold any bytes; a statement is written whatever they are.
+  using Json = nlohmann::ordered_json;
+  write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+RankStatement read_rank_statement(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) return {};
+  const std::string text = read_text(file);
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    return {json.at("step").get<std::int64_t>(), json.at("line").get<int>(),
+            json.at("ended").get<bool>(), json.at("error").get<std::string>()};
+  } catch (const nlohmann::json::exception&) {
+    throw malformed(file.string(), 0, 0, "a rank's statement (step, line, ended, error) in JSON",
+                    text);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace lockstep {
+
+/// What a rank says of its own end, in `rank-N.end.json`. A rank that was killed says nothing: its
+/// last step is the one of its last observation or collective.
+struct RankStatement {
+  std::int64_t step = 0;  ///< the step begun last; 0: none
+  int line = 0;           ///< of the scenario's source, where its variant parts; 0: not known
+  bool ended = false;     ///< the body returned or raised; false where there is no file
+  std::string error;      ///< what it raised; empty when it returned
+};
+
+/// File of `rank` in a cell's folder.
+std::filesystem::path rank_statement_file(const std::filesystem::path& folder, int rank);
+
+/// Writes the statement, replacing an older one as a whole. Throws Error (usage).
+void write_rank_statement(const std::filesystem::path& file, const RankStatement& statement);
+
+/// Reads it. A missing file is an empty statement: the rank did not get that far. Throws Error
+/// (usage) when it is malformed.
+RankStatement read_rank_statement(const std::filesystem::path& file);
+
+}  // namespace lockstep

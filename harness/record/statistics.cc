@@ -1,0 +1,92 @@
+#include "harness/record/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "reports/csv_text.h"
+
+namespace lockstep {
+namespace {
+
+template <class T>
+struct Range {
+  T minimum;
+  T maximum;
+};
+
+template <class T>
+void include(std::optional<Range<T>>& range, T value) {
+  if (!range) range = Range<T>{value, value};
+  range->minimum = std::min(range->minimum, value);
+  range->maximum = std::max(range->maximum, value);
+}
+
+template <class Visit>
+void for_each_component(DType component, std::span<const std::byte> bytes, const Visit& visit) {
+  const std::size_t size = item_size(component);
+  for (std::size_t at = 0; at + size <= bytes.size(); at += size) visit(bytes.data() + at);
+}
+
+// A power of two that brings `largest` near 1, so that squares neither over- nor underflow and no
+// digit changes.
+double scale_for(double largest) {
+  if (largest == 0) return 1;
+  return std::scalbn(1.0, -std::clamp(std::ilogb(largest), -1000, 1000));
+}
+
+double norm_of(DType component, std::span<const std::byte> bytes, double largest) {
+  const double scale = scale_for(largest);
+  double sum = 0;
+  for_each_component(component, bytes, [&](const std::byte* at) {
+    const double value = component_value(component, at) * scale;
+    if (std::isfinite(value)) sum += value * value;
+  });
+  return std::sqrt(sum) / scale;
+}
+
+std::optional<Range<std::int64_t>> int64_range(std::span<const std::byte> bytes) {
+  std::optional<Range<std::int64_t>> range;
+  for_each_component(DType::int64, bytes, [&](const std::byte* at) {
+    std::int64_t value = 0;
+    std::memcpy(&value, at, sizeof value);
+    include(range, value);
+  });
+  return range;
+}
+
+std::string text_of(DType component, double value) {
+  const bool whole = unit_roundoff(component) == 0;
+  return whole ? std::to_string(static_cast<std::int64_t>(value)) : exact_decimal(value);
+}
+
+}  // namespace
+
+Statistics statistics(DType dtype, std::span<const std::byte> bytes) {
+  const DType component = component_type(dtype);
+  Statistics result;
+  std::optional<Range<double>> range;
+  for_each_component(component, bytes, [&](const std::byte* at) {
+    const double value = component_value(component, at);
+    if (std::isfinite(value)) {
+      include(range, value + 0.0);  // turns -0.0 into 0.0
+    } else {
+      ++result.non_finite;
+    }
+  });
+  if (!range) return result;
+  result.norm =
+      norm_of(component, bytes, std::max(std::abs(range->minimum), std::abs(range->maximum)));
+  if (component == DType::int64) {
+    const auto exact = int64_range(bytes);
+    result.minimum = std::to_string(exact->minimum);
+    result.maximum = std::to_string(exact->maximum);
+  } else {
+    result.minimum = text_of(component, range->minimum);
+    result.maximum = text_of(component, range->maximum);
+  }
+  return result;
+}
+
+}  // namespace lockstep

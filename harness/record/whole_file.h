@@ -1,0 +1,45 @@
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "reports/error.h"
+
+namespace lockstep {
+
+/// Writes all of `bytes` to `fd`, by one write unless the system takes fewer. False, with errno
+/// set, when it takes no more.
+inline bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+/// Writes a file under a temporary name, `path` with `.tmp` behind, and renames it: a file at
+/// `path` is whole, also when the writer is killed. Throws Error (usage); nothing is left behind
+/// then.
+inline void write_whole_file(const std::filesystem::path& path, std::string_view bytes) {
+  const std::string temporary = path.string() + ".tmp";
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) throw unwritable(path.string(), std::strerror(errno));
+  const bool written = write_all(fd, bytes);
+  const int write_error = errno;
+  const bool closed = ::close(fd) == 0;
+  if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0) return;
+  const int error = written ? errno : write_error;
+  ::unlink(temporary.c_str());
+  throw unwritable(path.string(), std::strerror(error));
+}
+
+}  // namespace lockstep
