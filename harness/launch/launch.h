@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reports/run_record.h"
+
+namespace lockstep {
+
+/// Where the ranks of a group meet.
+struct Rendezvous {
+  std::string host = "127.0.0.1";
+  int port = 0;
+  int listen_fd = -1;  ///< on rank 0: the bound, listening socket, to be served; else -1
+};
+
+/// A rank's place in its world, whoever started it.
+struct Seat {
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  Rendezvous rendezvous;
+};
+
+/// The most ranks that are started on one machine.
+inline constexpr int kMostRanks = 64;
+
+struct LaunchOptions {
+  int ranks = 1;                            ///< 1 to kMostRanks
+  std::chrono::milliseconds limit{60'000};  ///< for the whole cell
+  std::chrono::milliseconds grace{5'000};   ///< for the others, once a rank ended badly
+  std::filesystem::path folder;  ///< existing; `rank-N.log`, which must not exist, go there
+};
+
+/// Starts `ranks` processes by fork, without exec, runs `rank_main` in each and waits for all of
+/// them. The status of a rank is what `rank_main` returns; it ends with `_exit`, so nothing that
+/// the parent set up is torn down twice. Standard output and error of a rank go to its log,
+/// standard input is empty. An exception that leaves `rank_main` is printed to the log and ends the
+/// rank with status 70.
+///
+/// Returns one end per rank, in rank order: never throws for what a rank did. What is still there
+/// at the limit is killed, with all its children, and is `unfinished`. When it returns, no process,
+/// socket or temporary file of the ranks is left, nor when SIGINT, SIGTERM or SIGHUP ends this
+/// process meanwhile: they take effect once the ranks are gone. A SIGKILL takes the ranks along,
+/// but not what they started themselves.
+///
+/// Requires: this process has one thread (fork would lose the others) and has run no torch
+/// operation. Throws Error (internal) otherwise, Error (usage) when `ranks` is out of range, a log
+/// cannot be created or no process can be made at all.
+std::vector<RankEnd> launch_ranks(const LaunchOptions& options,
+                                  const std::function<int(const Seat&)>& rank_main);
+
+/// "SIGABRT" for 6; "signal 35" where there is no name.
+std::string signal_name(int signal);
+
+}  // namespace lockstep

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace lockstep {
+
+/// The last 20 lines of a rank's log, as they are, but at most 4 KiB; a line is cut only where it
+/// alone is longer. Empty where the file cannot be read.
+std::string log_tail(const std::filesystem::path& file);
+
+}  // namespace lockstep

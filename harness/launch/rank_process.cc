@@ -1,0 +1,87 @@
+#include "harness/launch/rank_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <utility>
+
+#include "reports/error.h"
+
+namespace lockstep {
+namespace {
+
+/// What is left in a buffer at a fork would be written by both processes.
+void flush_output() {
+  std::cout.flush();
+  std::clog.flush();
+  std::fflush(nullptr);
+}
+
+void die_with(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have gone before the line above: then nobody will send the signal.
+  if (::getppid() != parent) ::_exit(static_cast<int>(Error::Kind::internal));
+}
+
+void use_default_signals() {
+  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+void redirect(int log) {
+  const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ::dup2(nothing.get(), STDIN_FILENO);
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+}
+
+int run_guarded(const std::function<int(const Seat&)>& rank_main, const Seat& seat) {
+  try {
+    return rank_main(seat);
+  } catch (const std::exception& error) {
+    std::cerr << "uncaught exception: " << error.what() << '\n';
+  } catch (...) {
+    std::cerr << "uncaught exception that is no std::exception\n";
+  }
+  return static_cast<int>(Error::Kind::internal);
+}
+
+[[noreturn]] void be_rank(Seat seat, RankFiles& files, pid_t parent,
+                          const std::function<int(const Seat&)>& rank_main) {
+  ::setpgid(0, 0);
+  die_with(parent);
+  use_default_signals();
+  redirect(files.logs[static_cast<std::size_t>(seat.rank)].get());
+  files.logs.clear();
+  if (seat.rank == 0) {
+    seat.rendezvous.listen_fd = files.listener.get();
+  } else {
+    files.listener = {};
+  }
+  ::setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);
+  const int status = run_guarded(rank_main, seat);
+  flush_output();
+  ::_exit(status);
+}
+
+}  // namespace
+
+pid_t start_rank(Seat seat, RankFiles& files, const std::function<int(const Seat&)>& rank_main) {
+  flush_output();
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) be_rank(std::move(seat), files, parent, rank_main);
+  // The rank does the same; whoever comes first, the group exists before either goes on.
+  if (pid > 0) ::setpgid(pid, pid);
+  return pid;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <vector>
+
+#include "harness/launch/launch.h"
+#include "harness/launch/unique_fd.h"
+
+namespace lockstep {
+
+/// What the parent opened for its ranks and every rank inherits.
+struct RankFiles {
+  UniqueFd listener;           ///< bound and listening; rank 0 keeps it
+  std::vector<UniqueFd> logs;  ///< by rank
+};
+
+/// Forks the rank of `seat` into a process group of its own. Returns its pid, or -1 with `errno`
+/// set. In the rank itself it does not return: the rank takes its own out of `files`, closes the
+/// rest, runs `rank_main` and ends.
+pid_t start_rank(Seat seat, RankFiles& files, const std::function<int(const Seat&)>& rank_main);
+
+}  // namespace lockstep

@@ -1,0 +1,141 @@
+#include "harness/launch/supervisor.h"
+
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace lockstep {
+namespace {
+
+std::string seconds(std::chrono::milliseconds time) {
+  return fmt::format("{} s", std::chrono::duration<double>(time).count());
+}
+
+/// waitid without waiting and without reaping: its `si_pid` is 0 when there is nothing to tell.
+siginfo_t look_at(pid_t pid, int options) {
+  siginfo_t info{};
+  while (::waitid(P_PID, static_cast<id_t>(pid), &info, options | WNOHANG | WNOWAIT) < 0 &&
+         errno == EINTR) {
+  }
+  return info;
+}
+
+bool has_ended(pid_t pid) { return look_at(pid, WEXITED).si_pid == pid; }
+
+}  // namespace
+
+Supervisor::Supervisor(const LaunchOptions& options)
+    : limit_(options.limit),
+      grace_(options.grace),
+      deadline_(Clock::now() + options.limit),
+      ends_(static_cast<std::size_t>(options.ranks)) {
+  pids_.reserve(ends_.size());
+  for (std::size_t rank = 0; rank < ends_.size(); ++rank) ends_[rank].rank = static_cast<int>(rank);
+}
+
+Supervisor::~Supervisor() {
+  end_rest({});
+  descendants_.end_all();
+}
+
+void Supervisor::add(pid_t pid) { pids_.push_back(pid); }
+
+void Supervisor::give_up_starting(const std::string& why) {
+  const std::size_t started = pids_.size();
+  end_rest(fmt::format("ended because rank {} could not be started", started));
+  pids_.resize(ends_.size());
+  for (std::size_t rank = started; rank < ends_.size(); ++rank) {
+    note_end(rank, Ending::unstarted, 0, why);
+  }
+}
+
+int Supervisor::wait() {
+  int interruption = 0;
+  while (ended_ < static_cast<int>(ends_.size())) {
+    const auto signal = signals_.next(deadline_);
+    if (!signal) {
+      collect(0);
+      end_rest(lateness());
+    } else if (signal->si_signo == SIGCHLD) {
+      collect(signal->si_pid);
+    } else {
+      interruption = signal->si_signo;
+      end_rest("interrupted by " + signal_name(interruption));
+    }
+  }
+  return interruption;
+}
+
+/// Several ends make one signal, which carries the first one's pid: it is noted before the others,
+/// so that the order tells who began.
+void Supervisor::collect(pid_t first) {
+  const auto found = std::find(pids_.begin(), pids_.end(), first);
+  if (first != 0 && found != pids_.end()) {
+    collect_rank(static_cast<std::size_t>(found - pids_.begin()));
+  }
+  for (std::size_t rank = 0; rank < pids_.size(); ++rank) collect_rank(rank);
+}
+
+void Supervisor::collect_rank(std::size_t rank) {
+  if (pids_[rank] != 0 && has_ended(pids_[rank])) note_status(rank, reap(rank));
+}
+
+/// What shares the rank's process group goes with it: until it is reaped, its number is its own.
+int Supervisor::reap(std::size_t rank) {
+  const pid_t pid = std::exchange(pids_[rank], 0);
+  ::kill(-pid, SIGKILL);
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+void Supervisor::note_end(std::size_t rank, Ending ending, int code, std::string detail) {
+  RankEnd& end = ends_[rank];
+  end.ending = ending;
+  end.code = code;
+  end.detail = std::move(detail);
+  end.order = ended_++;
+}
+
+void Supervisor::note_status(std::size_t rank, int status) {
+  if (WIFSIGNALED(status)) {
+    note_end(rank, Ending::signalled, WTERMSIG(status), signal_name(WTERMSIG(status)));
+  } else {
+    const int code = WEXITSTATUS(status);
+    note_end(rank, code == 0 ? Ending::finished : Ending::exited, code, {});
+  }
+  if (status != 0) hurry(rank);
+}
+
+void Supervisor::hurry(std::size_t failed_rank) {
+  const auto earlier = Clock::now() + grace_;
+  if (earlier >= deadline_) return;
+  hurried_by_ = failed_rank;
+  deadline_ = earlier;
+}
+
+std::string Supervisor::lateness() const {
+  if (!hurried_by_) return "limit of " + seconds(limit_);
+  return fmt::format("ended {} after rank {} failed", seconds(grace_), *hurried_by_);
+}
+
+void Supervisor::end_rest(const std::string& reason) {
+  std::vector<std::pair<std::size_t, std::string>> rest;
+  for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
+    if (pids_[rank] == 0) continue;
+    const siginfo_t stop = look_at(pids_[rank], WSTOPPED);
+    rest.emplace_back(rank, stop.si_pid ? "stopped by " + signal_name(stop.si_status) : reason);
+  }
+  // All die before the first is reaped, so that none sees its peers go and writes about it.
+  for (const auto& [rank, detail] : rest) ::kill(-pids_[rank], SIGKILL);
+  for (const auto& [rank, detail] : rest) {
+    reap(rank);
+    note_end(rank, Ending::unfinished, 0, detail);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/launch/descendants.h"
+#include "harness/launch/launch.h"
+#include "harness/launch/signal_watch.h"
+
+namespace lockstep {
+
+/// Waits for ranks, notes how they ended and ends what is left over. Made before the first rank is
+/// started; when it goes, no process of the ranks and of their children
+/// is left.
+class Supervisor {
+ public:
+  explicit Supervisor(const LaunchOptions& options);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  /// `pid` is the process of the next rank.
+  void add(pid_t pid);
+
+  /// The next rank and all after it could not be started; `why` in the system's words. Ends the
+  /// others.
+  void give_up_starting(const std::string& why);
+
+  /// Blocks until all ranks have ended. Returns the signal that asked this process to end, 0 when
+  /// none did.
+  int wait();
+
+  /// One per rank, in rank order, without `last_output`. Requires that `wait` returned.
+  std::vector<RankEnd> take_ends() { return std::move(ends_); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void collect(pid_t first);
+  void collect_rank(std::size_t rank);
+  void note_end(std::size_t rank, Ending ending, int code, std::string detail);
+  void note_status(std::size_t rank, int status);
+  void hurry(std::size_t failed_rank);
+  void end_rest(const std::string& reason);
+  int reap(std::size_t rank);
+  std::string lateness() const;
+
+  SignalWatch signals_;
+  Descendants descendants_;
+  const std::chrono::milliseconds limit_;
+  const std::chrono::milliseconds grace_;
+  Clock::time_point deadline_;
+  std::optional<std::size_t> hurried_by_;  ///< rank whose failure brought the deadline forward
+  std::vector<pid_t> pids_;                ///< by rank; 0 once reaped
+  std::vector<RankEnd> ends_;
+  int ended_ = 0;
+};
+
+}  // namespace lockstep
