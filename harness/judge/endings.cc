@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "harness/judge/predicates.h"
+
+namespace lockstep {
+
+namespace {
+
+/// The words of Gloo and the store when a peer is gone or does not come. They name nobody.
+constexpr std::array<std::string_view, 6> kLossOfPeer{
+    "Connection closed by peer",  "Connection reset by peer", "Broken pipe",
+    "Timed out waiting",          "wait timeout after",       "Application timeout caused pair closure"};
+
+/// Whether a rank may have ended badly because another one did before.
+bool may_be_consequence(const RankEnd& end) {
+  return end.ending == Ending::unfinished ||
+         (end.ending == Ending::raised && is_loss_of_peer(end.error));
+}
+
+/// A rank that waits for one that ended badly before it is no culprit of its own. Ranks that only
+/// wait for each other all are.
+bool is_consequence(const RankEnd& end, const std::vector<const RankEnd*>& failed) {
+  return may_be_consequence(end) &&
+         std::any_of(failed.begin(), failed.end(), [&](const RankEnd* other) {
+           return !may_be_consequence(*other) && other->order < end.order;
+         });
+}
+
+/// A peer that was told of the loss ended because of the one that did not finish, too.
+bool lost_an_unfinished_peer(const RankEnd& end, const std::vector<const RankEnd*>& failed) {
+  return end.ending == Ending::raised && is_loss_of_peer(end.error) &&
+         std::any_of(failed.begin(), failed.end(),
+                     [](const RankEnd* other) { return other->ending == Ending::unfinished; });
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+Finding finding_of(const Claim& claim, const RankEnd& end) {
+  Finding finding;
+  finding.claim = claim;
+  finding.step = end.step;
+  finding.last_step = end.step;
+  finding.places = 1;
+  finding.failure = RankFailure{end.rank, how(end), end.error, end.last_output, std::nullopt};
+  finding.sentence = fmt::format("rank {} {}", end.rank, how(end));
+  if (end.step > 0) finding.sentence += fmt::format(" in step {}", end.step);
+  if (!end.error.empty()) finding.sentence += ": " + first_line(end.error);
+  finding.sentence += ".";
+  return finding;
+}
+
+}  // namespace
+
+bool is_loss_of_peer(const std::string& error) {
+  return std::any_of(kLossOfPeer.begin(), kLossOfPeer.end(), [&](std::string_view fragment) {
+    return error.find(fragment) != std::string::npos;
+  });
+}
+
+void judge_endings(const Case& the_case, ClaimResult& result) {
+  if (the_case.ends.empty()) {
+    result.reason = "not triggered: how the ranks ended is not known";
+    return;
+  }
+  result.comparisons = static_cast<std::int64_t>(the_case.ends.size());
+  std::vector<const RankEnd*> failed;
+  for (const RankEnd& end : the_case.ends) {
+    if (end.ending != Ending::finished) failed.push_back(&end);
+  }
+  for (const RankEnd* end : failed) {
+    if (is_consequence(*end, failed) || lost_an_unfinished_peer(*end, failed)) continue;
+    result.findings.push_back(finding_of(result.claim, *end));
+  }
+  result.verdict = failed.empty() ? Verdict::holds : Verdict::violated;
+}
+
+}  // namespace lockstep

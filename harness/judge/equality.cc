@@ -1,0 +1,287 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "harness/judge/compare_values.h"
+#include "harness/judge/predicates.h"
+
+namespace lockstep {
+
+namespace {
+
+/// A tensor of one step, whatever the micro-batch: the reference may cut its batches otherwise.
+using TensorKey = std::pair<std::int64_t, std::string>;
+
+struct Expected {
+  std::map<TensorKey, const Observation*> tensors;
+  std::map<std::int64_t, double> squared_norm;  ///< of all tensors of a step together
+};
+
+Expected expected_of(const Case& the_case, const Claim& claim) {
+  Expected expected;
+  for (const Observation& observation : the_case.reference->observations(0)) {
+    if (!concerns(claim, observation)) continue;
+    expected.tensors[{observation.step, observation.name}] = &observation;
+  }
+  for (const auto& [key, observation] : expected.tensors) {
+    expected.squared_norm[key.first] += observation->statistics.norm * observation->statistics.norm;
+  }
+  return expected;
+}
+
+/// One tensor of one rank beside the reference's.
+struct Comparison {
+  int rank = 0;
+  const Observation* actual = nullptr;
+  const Observation* expected = nullptr;
+  Verdict verdict = Verdict::holds;
+  double relative = 0;   ///< NaN where a value is not finite or there is none
+  double tolerance = 0;
+  ValueDifference values;
+  std::string structural;  ///< how they differ where it is not a value
+};
+
+std::string structural_difference(const Observation& actual, const Observation& expected) {
+  const auto state = [](const Observation& o) {
+    return o.not_comparable.empty() ? std::string("has a value") : "is " + o.not_comparable;
+  };
+  if (actual.not_comparable != expected.not_comparable) {
+    return fmt::format("it {} and the reference's {}", state(actual), state(expected));
+  }
+  if (actual.dtype != expected.dtype) {
+    return fmt::format("it is {} and the reference's is {}", actual.dtype, expected.dtype);
+  }
+  if (actual.global_shape != expected.global_shape) {
+    return fmt::format("its shape is {} and the reference's is {}",
+                       shape_in_words(actual.global_shape), shape_in_words(expected.global_shape));
+  }
+  return "";
+}
+
+Verdict verdict_of(double relative, double tolerance) {
+  if (relative <= tolerance) return Verdict::holds;
+  if (relative <= kClearFactor * tolerance) return Verdict::undecided;
+  return Verdict::violated;  // NaN too
+}
+
+double relative_difference(const ValueDifference& values, double global_norm) {
+  if (std::isnan(values.worst)) return std::numeric_limits<double>::quiet_NaN();
+  if (values.norm == 0) return 0;
+  return global_norm > 0 ? values.norm / global_norm : std::numeric_limits<double>::infinity();
+}
+
+Comparison compare(const Case& the_case, int rank, const Observation& actual,
+                   const Observation& expected, double global_norm) {
+  Comparison comparison{rank, &actual, &expected};
+  comparison.structural = structural_difference(actual, expected);
+  if (!comparison.structural.empty()) {
+    comparison.verdict = Verdict::violated;
+    comparison.relative = std::numeric_limits<double>::quiet_NaN();
+    return comparison;
+  }
+  const auto dtype = parse<DType>(actual.dtype);
+  comparison.tolerance = reference_tolerance(dtype ? unit_roundoff(component_type(*dtype)) : 0,
+                                             the_case.world_size, actual.step);
+  if (actual.fingerprint == expected.fingerprint) return comparison;
+  const KeptTensor* left = the_case.evidence->kept(rank, actual);
+  const KeptTensor* right = the_case.reference->kept(0, expected);
+  if (!left || !right) {
+    comparison.verdict = Verdict::undecided;
+    comparison.relative = std::numeric_limits<double>::quiet_NaN();
+    return comparison;
+  }
+  comparison.values = difference(*left, *right);
+  comparison.relative = relative_difference(comparison.values, global_norm);
+  comparison.verdict = verdict_of(comparison.relative, comparison.tolerance);
+  return comparison;
+}
+
+/// Whether the tensor is exactly what one rank's own shard gives, from the reference's notes of the
+/// ranks' own gradients; -1 when it is none's.
+int own_gradient_of(const Case& the_case, const Observation& actual) {
+  for (const Observation& own : the_case.reference->observations(0)) {
+    if (own.kind == Kind::gradient && own.point == Point::backward && own.step == actual.step &&
+        own.name == actual.name && own.fingerprint == actual.fingerprint) {
+      return static_cast<int>(own.micro_batch);
+    }
+  }
+  return -1;
+}
+
+std::string ratio_of(const Case& the_case, const Comparison& comparison) {
+  if (comparison.actual->kind == Kind::gradient) {
+    const int owner = own_gradient_of(the_case, *comparison.actual);
+    if (owner == comparison.rank) return "it is the rank's own gradient: never synchronised";
+    if (owner >= 0) return fmt::format("it is rank {}'s own gradient", owner);
+  }
+  const ValueDifference& values = comparison.values;
+  if (!values.ratio) return "";
+  // Only a tensor of the same direction is a multiple; a zero tensor has none.
+  const double residual = values.norm * values.norm -
+                          (*values.ratio - 1) * (*values.ratio - 1) * values.right_norm *
+                              values.right_norm;
+  const double precision = 10 * comparison.tolerance;
+  if (std::abs(residual) > precision * values.right_norm * values.right_norm) return "";
+  return ratio_in_words(*values.ratio, the_case.world_size, precision);
+}
+
+std::string sentence_of(const Finding& finding, const Comparison& first, int ranks,
+                        int violating_ranks) {
+  std::string text =
+      fmt::format("{} do not equal the reference: first in step {}, {} on rank {}",
+                  plural(*finding.claim.kind), finding.step, finding.tensor, first.rank);
+  if (violating_ranks > 1) {
+    text += fmt::format(" ({} of {} ranks are off)", violating_ranks, ranks);
+  }
+  if (!first.structural.empty()) {
+    text += ": " + first.structural;
+  } else if (std::isnan(first.relative)) {
+    text += ": a value is not finite";
+  } else {
+    text += fmt::format(": relative difference {} where rounding explains {}",
+                        number(first.relative), number(first.tolerance));
+  }
+  if (!finding.ratio_in_words.empty()) {
+    text += "; " + finding.ratio_in_words;
+  } else if (finding.ratio && finding.cosine) {
+    text += fmt::format("; ratio {}, cosine {}", number(*finding.ratio), number(*finding.cosine));
+  }
+  if (finding.first_difference) text += "; " + element_in_words(*finding.first_difference);
+  return text + ".";
+}
+
+Finding finding_of(const Case& the_case, const Claim& claim, const Comparison& first) {
+  Finding finding;
+  finding.claim = claim;
+  finding.step = first.actual->step;
+  finding.tensor = first.actual->name;
+  finding.first_difference = first.values.first;
+  if (finding.first_difference) {
+    finding.first_difference->left = fmt::format("rank {}", first.rank);
+    finding.first_difference->right = "the reference";
+  }
+  finding.differing_elements = first.values.differing;
+  finding.elements = first.values.elements;
+  finding.worst_difference = first.values.worst;
+  finding.relative_difference = first.relative;
+  finding.tolerance = first.tolerance;
+  finding.ratio = first.values.ratio;
+  finding.cosine = first.values.cosine;
+  if (first.structural.empty()) finding.ratio_in_words = ratio_of(the_case, first);
+  return finding;
+}
+
+bool precedes(const Comparison& a, const Comparison& b) {
+  return std::tuple(a.actual->step, a.actual->seq, a.rank) <
+         std::tuple(b.actual->step, b.actual->seq, b.rank);
+}
+
+/// Everything that was compared, boiled down.
+class Tally {
+ public:
+  void add(const Comparison& comparison) {
+    ++comparisons_;
+    verdict_ = merge(verdict_, comparison.verdict);
+    if (comparison.tolerance > 0 && std::isfinite(comparison.relative)) {
+      margin_ = std::max(margin_.value_or(0), comparison.relative / comparison.tolerance);
+    }
+    if (comparison.verdict != Verdict::violated) return;
+    ++places_;
+    ranks_.insert(comparison.rank);
+    if (!first_ || precedes(comparison, *first_)) first_ = comparison;
+    const auto step = comparison.actual->step;
+    if (step > last_step_) last_worst_ = 0;
+    last_step_ = std::max(last_step_, step);
+    if (step == last_step_ && !(comparison.values.worst <= last_worst_)) {
+      last_worst_ = comparison.values.worst;
+    }
+  }
+
+  void write(const Case& the_case, ClaimResult& result) const {
+    result.comparisons = comparisons_;
+    result.margin = margin_;
+    result.verdict = verdict_;
+    if (!first_) return;
+    Finding finding = finding_of(the_case, result.claim, *first_);
+    finding.places = places_;
+    finding.last_step = last_step_;
+    finding.last_worst_difference = last_worst_;
+    for (const int rank : ranks_) finding.groups.push_back({rank});
+    finding.sentence = sentence_of(finding, *first_, the_case.evidence->processes(),
+                                   static_cast<int>(ranks_.size()));
+    result.findings.push_back(std::move(finding));
+  }
+
+ private:
+  std::int64_t comparisons_ = 0;
+  std::int64_t places_ = 0;
+  std::int64_t last_step_ = 0;
+  double last_worst_ = 0;
+  Verdict verdict_ = Verdict::holds;
+  std::optional<double> margin_;
+  std::optional<Comparison> first_;
+  std::set<int> ranks_;
+};
+
+}  // namespace
+
+double reference_tolerance(double unit_roundoff, int world_size, std::int64_t step) {
+  return 8.0 * unit_roundoff * world_size * static_cast<double>(step);
+}
+
+void judge_equality(const Case& the_case, ClaimResult& result) {
+  if (!the_case.reference) {
+    result.reason = "not triggered: there is no reference";
+    return;
+  }
+  const Expected expected = expected_of(the_case, result.claim);
+  std::map<TensorKey, int> seen;
+  Tally tally;
+  bool any = false;
+  for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
+    for (const Observation& actual : the_case.evidence->observations(rank)) {
+      if (!concerns(result.claim, actual)) continue;
+      const TensorKey key{actual.step, actual.name};
+      const auto found = expected.tensors.find(key);
+      if (found == expected.tensors.end()) {
+        result.reason = fmt::format("the reference has no {} in step {}", actual.name, actual.step);
+        continue;
+      }
+      ++seen[key];
+      const Observation& reference = *found->second;
+      if (!actual.not_comparable.empty() && actual.not_comparable == reference.not_comparable) {
+        continue;
+      }
+      tally.add(compare(the_case, rank, actual, reference,
+                        std::sqrt(expected.squared_norm.at(actual.step))));
+      any = true;
+    }
+  }
+  for (const auto& [key, observation] : expected.tensors) {
+    if (seen[key] < the_case.evidence->processes() && result.reason.empty()) {
+      result.reason =
+          fmt::format("{} in step {} was not observed on every rank", key.second, key.first);
+    }
+  }
+  if (!any) {
+    if (result.reason.empty()) result.reason = "not triggered: nothing was compared";
+    return;
+  }
+  tally.write(the_case, result);
+  if (result.verdict == Verdict::violated) {
+    result.reason.clear();
+  } else if (!result.reason.empty()) {
+    result.verdict = Verdict::undecided;
+  } else if (result.verdict == Verdict::undecided) {
+    result.reason = fmt::format(
+        "the largest difference is {} tolerances, more than rounding explains and less than the {} "
+        "that show a fault",
+        number(result.margin.value_or(0)), number(kClearFactor));
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/record/journal.h"
+#include "harness/record/kept_values.h"
+#include "reports/run_record.h"
+
+namespace lockstep {
+
+/// What one cell left on disk, as the judge sees it: observations and values, no role, no
+/// expectation.
+class Evidence {
+ public:
+  /// Reads the journals of `processes` ranks in `folder`. Kept values are read when asked for. A
+  /// rank without a journal has an empty one. Throws Error (usage) for a malformed file.
+  Evidence(std::filesystem::path folder, int processes);
+
+  int processes() const { return static_cast<int>(journals_.size()); }
+  const std::vector<Observation>& observations(int rank) const;
+
+  /// The value kept for an observation of `rank`; null when none was kept. Valid as long as this.
+  const KeptTensor* kept(int rank, const Observation& observation) const;
+
+  /// "rank 1: the last row of its journal was torn and left out".
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  std::filesystem::path folder_;
+  std::vector<Journal> journals_;
+  std::vector<std::string> notes_;
+  mutable std::map<std::pair<int, std::int64_t>, std::map<std::string, KeptTensor>> kept_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,147 @@
+#include "harness/judge/expectation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lockstep {
+
+namespace {
+
+bool contains(const std::vector<Claim>& claims, const Claim& claim) {
+  return std::find(claims.begin(), claims.end(), claim) != claims.end();
+}
+
+bool declares(const Expectation& expectation, const Claim& claim) {
+  return contains(expectation.breaks, claim) ||
+         (claim.predicate == Predicate::ranks_finish && !expectation.raises.empty());
+}
+
+/// A cell that is meant to lose ranks cannot be observed to its end: what stays open there is no
+/// reproach.
+bool ends_early_as_declared(const CellRecord& cell) {
+  return std::any_of(cell.results.begin(), cell.results.end(), [&](const ClaimResult& result) {
+    return result.claim.predicate == Predicate::ranks_finish &&
+           result.verdict == Verdict::violated && declares(cell.expectation, result.claim);
+  });
+}
+
+Check check_claim(const CellRecord& cell, const ClaimResult& result) {
+  const bool declared = declares(cell.expectation, result.claim);
+  Check check;
+  check.promise = fmt::format("{} {}", declared ? "breaks" : "keeps", sentence(result.claim));
+  switch (result.verdict) {
+    case Verdict::violated:
+      check.outcome = declared ? Check::Outcome::found : Check::Outcome::false_alarm;
+      if (!declared) check.text = "the claim is violated and was not declared to be";
+      break;
+    case Verdict::holds:
+      check.outcome = declared ? Check::Outcome::missed : Check::Outcome::as_promised;
+      if (declared) check.text = "the claim was declared broken and holds";
+      break;
+    case Verdict::undecided:
+      check.outcome = !declared && ends_early_as_declared(cell) ? Check::Outcome::as_promised
+                                                                : Check::Outcome::undecided;
+      check.text = result.reason;
+      break;
+  }
+  return check;
+}
+
+/// What a rank said when it failed: its exception, or what a library printed before it aborted.
+std::string words_of(const RankFailure& failure) {
+  return failure.error.empty() ? failure.last_output : failure.error;
+}
+
+bool matches(const ExpectedError& expected, const Finding& finding) {
+  return finding.failure &&
+         words_of(*finding.failure).find(expected.fragment) != std::string::npos;
+}
+
+Check check_error(const ExpectedError& expected, const std::vector<Finding>& failures) {
+  Check check;
+  check.promise = fmt::format("raises \"{}\"", expected.fragment);
+  const auto finding = std::find_if(failures.begin(), failures.end(),
+                                    [&](const Finding& f) { return matches(expected, f); });
+  check.outcome = Check::Outcome::missed;
+  if (finding == failures.end()) {
+    check.text = "no rank raised it";
+  } else if (expected.step != 0 && finding->step != expected.step) {
+    check.text = fmt::format("it came in step {}, not in step {}", finding->step, expected.step);
+  } else if (finding->failure->lag.value_or(0) != expected.lag) {
+    check.text = fmt::format("it came {} steps after the damage, not {}",
+                             finding->failure->lag.value_or(0), expected.lag);
+  } else {
+    check.outcome = Check::Outcome::found;
+  }
+  return check;
+}
+
+/// An error that no declared one explains hides behind a declared failure otherwise.
+void check_other_errors(CellRecord& cell, const std::vector<Finding>& failures) {
+  if (cell.expectation.raises.empty()) return;
+  for (const Finding& finding : failures) {
+    const bool is_declared =
+        std::any_of(cell.expectation.raises.begin(), cell.expectation.raises.end(),
+                    [&](const ExpectedError& expected) { return matches(expected, finding); });
+    if (is_declared) continue;
+    cell.checks.push_back({"raises nothing else", Check::Outcome::false_alarm, finding.sentence});
+  }
+}
+
+CellVerdict verdict_of(Check::Outcome outcome) {
+  switch (outcome) {
+    case Check::Outcome::found:
+    case Check::Outcome::as_promised:
+      return CellVerdict::as_expected;
+    case Check::Outcome::missed:
+      return CellVerdict::missed;
+    case Check::Outcome::false_alarm:
+      return CellVerdict::false_alarm;
+    case Check::Outcome::undecided:
+      return CellVerdict::undecided;
+  }
+  return CellVerdict::undecided;
+}
+
+void settle(CellRecord& cell) {
+  cell.verdict = CellVerdict::as_expected;
+  for (const Check& check : cell.checks) {
+    cell.verdict = std::max(cell.verdict, verdict_of(check.outcome));
+  }
+}
+
+}  // namespace
+
+void check_expectation(CellRecord& cell) {
+  cell.checks.clear();
+  if (!cell.expectation.not_applicable.empty()) {
+    cell.verdict = CellVerdict::not_applicable;
+    return;
+  }
+  std::vector<Finding> failures;
+  for (const ClaimResult& result : cell.results) {
+    cell.checks.push_back(check_claim(cell, result));
+    for (const Finding& finding : result.findings) {
+      if (finding.failure) failures.push_back(finding);
+    }
+  }
+  for (const Claim& claim : cell.expectation.breaks) {
+    if (contains(cell.claims, claim)) continue;
+    cell.checks.push_back({"breaks " + sentence(claim), Check::Outcome::missed,
+                           "the scenario does not make this claim, so nobody judged it"});
+  }
+  for (const ExpectedError& expected : cell.expectation.raises) {
+    cell.checks.push_back(check_error(expected, failures));
+  }
+  check_other_errors(cell, failures);
+  settle(cell);
+}
+
+void check_table(CellRecord& cell, const std::string& table, const std::string& text) {
+  cell.checks.push_back(
+      {"meets " + table, text.empty() ? Check::Outcome::as_promised : Check::Outcome::missed, text});
+  settle(cell);
+}
+
+}  // namespace lockstep

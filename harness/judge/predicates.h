@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/judge/judge.h"
+
+namespace lockstep {
+
+// One judge per predicate; `judge` dispatches to them. Each fills verdict, reason, comparisons and
+// findings of a result whose claim is set. They may throw; `judge` turns that into `undecided`.
+
+/// Bitwise, whole tensors and equal shards, between the ranks of a replica group.
+void judge_agreement(const Case& the_case, ClaimResult& result);
+
+/// Against the reference, within `reference_tolerance`.
+void judge_equality(const Case& the_case, ClaimResult& result);
+
+/// How the ranks ended. The error of a rank that lost a dead peer is a consequence, no finding.
+void judge_endings(const Case& the_case, ClaimResult& result);
+
+/// Whether the claim is about observations like this one.
+bool concerns(const Claim& claim, const Observation& observation);
+
+/// Whether `error` is how a rank says that a peer is gone.
+bool is_loss_of_peer(const std::string& error);
+
+/// "ranks 0,1,3 agree; 2 differs" for groups of equal ranks.
+std::string groups_in_words(const std::vector<std::vector<int>>& groups);
+
+/// "element [0, 3] is 0.25 on rank 0 and 0.5 on rank 1 (0x3e800000, 0x3f000000; 8388608 ULP apart)".
+std::string element_in_words(const ElementDifference& difference);
+
+/// "[2, 3]".
+std::string shape_in_words(const std::vector<std::int64_t>& shape);
+
+/// A number for a sentence: six significant digits.
+std::string number(double value);
+
+}  // namespace lockstep
