@@ -1,0 +1,212 @@
+#include "harness/observe/observer.h"
+
+#include <c10/core/GradMode.h>
+#include <c10/util/StringUtil.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <exception>
+#include <span>
+#include <utility>
+
+#include "reports/error.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+std::string dtype_name(const at::Tensor& tensor) {
+  return c10::getDtypeNames(tensor.scalar_type()).first;
+}
+
+bool is_freed(const at::Tensor& tensor) {
+  return tensor.numel() > 0 && tensor.storage().nbytes() == 0;
+}
+
+/// Why the shape of `tensor` cannot be told; empty when it can.
+std::string reason_without_shape(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "undefined";
+  if (tensor.unsafeGetTensorImpl()->is_python_dispatch()) return "a tensor subclass in Python";
+  if (tensor.is_nested()) return "nested";
+  return "";
+}
+
+/// Why the bytes of `tensor` cannot be compared; empty when they can.
+std::string reason_without_bytes(const at::Tensor& tensor) {
+  if (tensor.layout() != at::kStrided) return c10::str(tensor.layout(), " layout");
+  if (tensor.is_meta()) return "a meta tensor";
+  if (tensor.is_quantized()) return "quantized dtype " + dtype_name(tensor);
+  if (!parse<DType>(dtype_name(tensor))) return "dtype " + dtype_name(tensor);
+  if (!tensor.has_storage()) return "no storage";
+  if (is_freed(tensor)) return "its storage is freed";
+  return "";
+}
+
+bool fits(const Shape& local, const Shard& shard) {
+  if (local.size() != shard.global_shape.size() || local.size() != shard.offset.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < local.size(); ++i) {
+    if (shard.offset[i] < 0 || shard.offset[i] > shard.global_shape[i] - local[i]) return false;
+  }
+  return true;
+}
+
+void place(Observation& observation, const at::Tensor& tensor, const std::optional<Shard>& shard) {
+  observation.local_shape = tensor.sizes().vec();
+  const Shard where = shard.value_or(
+      Shard{observation.local_shape, Shape(observation.local_shape.size(), std::int64_t{0})});
+  if (!fits(observation.local_shape, where)) {
+    throw internal_error(
+        fmt::format("a shard of shape [{}] at offset [{}] does not fit the global shape [{}]",
+                    fmt::join(observation.local_shape, ", "), fmt::join(where.offset, ", "),
+                    fmt::join(where.global_shape, ", ")));
+  }
+  observation.global_shape = where.global_shape;
+  observation.offset = where.offset;
+}
+
+/// Row-major and on the CPU; the tensor itself where it is so already.
+at::Tensor plain(const at::Tensor& tensor) {
+  const c10::NoGradGuard no_grad;
+  return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
+  return {static_cast<const std::byte*>(contiguous.const_data_ptr()), contiguous.nbytes()};
+}
+
+/// How the local part lies in the global row-major order: runs of equal length, `outer` dimensions
+/// number them.
+struct Runs {
+  std::size_t outer = 0;
+  std::int64_t length = 1;  ///< elements
+};
+
+Runs runs_of(const Observation& observation) {
+  Runs runs{observation.local_shape.size(), 1};
+  bool whole = true;  // all dimensions behind `outer`
+  while (runs.outer > 0 && whole) {
+    --runs.outer;
+    runs.length *= observation.local_shape[runs.outer];
+    whole = observation.local_shape[runs.outer] == observation.global_shape[runs.outer];
+  }
+  return runs;
+}
+
+/// First element, in the global order, of run `number`.
+std::int64_t global_start(const Observation& observation, std::size_t outer, std::int64_t number) {
+  std::int64_t start = 0;
+  std::int64_t stride = 1;
+  for (std::size_t i = observation.local_shape.size(); i-- > 0;) {
+    std::int64_t index = observation.offset[i];
+    if (i < outer) {
+      index += number % observation.local_shape[i];
+      number /= observation.local_shape[i];
+    }
+    start += index * stride;
+    stride *= observation.global_shape[i];
+  }
+  return start;
+}
+
+Fingerprint fingerprint_of(const Observation& observation, std::size_t element_size,
+                           std::span<const std::byte> bytes) {
+  Fingerprint sum;
+  if (bytes.empty()) return sum;
+  const Runs runs = runs_of(observation);
+  const std::size_t run_bytes = static_cast<std::size_t>(runs.length) * element_size;
+  for (std::size_t at = 0; at < bytes.size(); at += run_bytes) {
+    const auto number = static_cast<std::int64_t>(at / run_bytes);
+    const auto start = static_cast<std::uint64_t>(global_start(observation, runs.outer, number));
+    sum += fingerprint_run(bytes.subspan(at, run_bytes), start * element_size);
+  }
+  return sum;
+}
+
+}  // namespace
+
+Observation look_at(const at::Tensor& tensor, const std::optional<Shard>& shard,
+                    std::vector<std::byte>* bytes) {
+  Observation observation;
+  observation.not_comparable = reason_without_shape(tensor);
+  if (tensor.defined()) observation.dtype = dtype_name(tensor);
+  if (!observation.not_comparable.empty()) return observation;
+  place(observation, tensor, shard);
+  observation.not_comparable = reason_without_bytes(tensor);
+  if (!observation.not_comparable.empty()) return observation;
+
+  const at::Tensor copy = plain(tensor);
+  const std::span<const std::byte> seen = bytes_of(copy);
+  observation.fingerprint = fingerprint_of(observation, copy.element_size(), seen);
+  observation.statistics = statistics(*parse<DType>(observation.dtype), seen);
+  if (bytes) bytes->assign(seen.begin(), seen.end());
+  return observation;
+}
+
+Observer::Observer(fs::path folder, int rank)
+    : folder_(std::move(folder)),
+      rank_(rank),
+      journal_(folder_ / fmt::format("rank-{}.csv", rank)) {}
+
+Observer::~Observer() {
+  try {
+    finish();
+  } catch (const std::exception&) {
+  }
+}
+
+void Observer::begin_step(std::int64_t step) {
+  if (step <= step_) {
+    throw internal_error(fmt::format("step {} begun after step {}: steps count up", step, step_));
+  }
+  finish();
+  step_ = step;
+  micro_batch_ = 0;
+  keys_.clear();
+  kept_.clear();
+}
+
+void Observer::begin_micro_batch(std::int64_t micro_batch) { micro_batch_ = micro_batch; }
+
+void Observer::note_key(const std::string& key) {
+  if (step_ == 0) throw internal_error(fmt::format("'{}' observed before the first step", key));
+  if (!keys_.insert(key).second) {
+    throw internal_error(fmt::format("'{}' observed twice in step {}", key, step_));
+  }
+}
+
+void Observer::observe(Point point, Kind kind, std::string_view name, const at::Tensor& tensor,
+                       const std::optional<Shard>& shard) {
+  KeptTensor kept;
+  Observation observation = look_at(tensor, shard, &kept.bytes);
+  observation.seq = seq_;
+  observation.step = step_;
+  observation.micro_batch = micro_batch_;
+  observation.point = point;
+  observation.kind = kind;
+  observation.name = name;
+  if (!tensor.defined() && kind == Kind::gradient) observation.not_comparable += ": no gradient";
+
+  const std::string key = kept_key(observation);
+  note_key(key);
+  journal_.append(observation);
+  ++seq_;
+  if (!observation.not_comparable.empty()) return;
+  kept.dtype = *parse<DType>(observation.dtype);
+  kept.shape = observation.local_shape;
+  kept_.emplace(key, std::move(kept));
+  all_written_ = false;
+}
+
+void Observer::finish() {
+  if (all_written_) return;
+  write_safetensors(kept_file(folder_, rank_, step_), kept_);
+  all_written_ = true;
+}
+
+}  // namespace lockstep

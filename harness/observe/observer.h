@@ -1,0 +1,83 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/record/journal.h"
+#include "harness/record/kept_values.h"
+
+namespace lockstep {
+
+/// Where a local tensor lies in a global one: `offset` per dimension in elements.
+struct Shard {
+  std::vector<std::int64_t> global_shape;
+  std::vector<std::int64_t> offset;
+};
+
+/// Looks at the tensors of one rank and writes down what it saw: a row in the journal and the value
+/// itself. Does not communicate, synchronises no device but the tensor's own, changes no tensor and
+/// no autograd state. One thread at a time.
+///
+/// A tensor is known by micro-batch, point, kind and name, and is observed once in a step under
+/// these: a second value would overwrite the first.
+class Observer {
+ public:
+  /// Files go to `folder`, named after `rank`. Throws Error (usage) when they cannot be made.
+  Observer(std::filesystem::path folder, int rank);
+  ~Observer();  ///< writes what `finish` did not; drops errors
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+
+  /// Begins step `step`: the values kept in the step before are written to their file. The first is
+  /// 1 or later, and steps increase; anything else is an Error (internal). Micro-batch 0 begins.
+  void begin_step(std::int64_t step);
+
+  /// Begins micro-batch `micro_batch` (from 0) of the step.
+  void begin_micro_batch(std::int64_t micro_batch);
+
+  /// Notes one tensor, in a step. What `look_at` cannot compare is noted with the reason. `shard`:
+  /// where it lies when it is a part; absent: it is whole. Throws Error (usage) when the journal
+  /// cannot be written, Error (internal) when the step has this tensor already.
+  void observe(Point point, Kind kind, std::string_view name, const at::Tensor& tensor,
+               const std::optional<Shard>& shard = std::nullopt);
+
+  /// Writes what is kept. The step goes on: what is observed later is written by the next `finish`
+  /// or `begin_step`. Throws Error (usage) when that fails; it may be called again.
+  void finish();
+
+  std::int64_t step() const { return step_; }
+
+ private:
+  void note_key(const std::string& key);
+
+  std::filesystem::path folder_;
+  int rank_;
+  JournalWriter journal_;
+  std::int64_t seq_ = 0;
+  std::int64_t step_ = 0;
+  std::int64_t micro_batch_ = 0;
+  std::set<std::string> keys_;              ///< of this step
+  std::map<std::string, KeptTensor> kept_;  ///< of this step
+  bool all_written_ = true;
+};
+
+/// The observation of `tensor` alone: dtype, shapes, fingerprint, statistics. `bytes` receives the
+/// row-major bytes of the local part when it is not null and the tensor is comparable. Bytes are
+/// taken as they are: -0.0 and the payloads of NaN count.
+///
+/// Not comparable, with the reason: undefined tensors (without dtype and shapes), subclasses
+/// defined in Python, nested ones, layouts other than strided, meta tensors, those whose storage is
+/// freed, and dtypes that DType does not name, quantized ones among them. Throws Error (internal)
+/// when the tensor does not fit where `shard` says it lies.
+Observation look_at(const at::Tensor& tensor, const std::optional<Shard>& shard,
+                    std::vector<std::byte>* bytes);
+
+}  // namespace lockstep
