@@ -1,0 +1,34 @@
+#pragma once
+
+#include <c10/core/DeviceType.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <string>
+
+#include "harness/launch/launch.h"
+
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
+
+namespace lockstep {
+
+/// Makes a backend of c10d for `seat`'s rank, which meets its peers in `store`. `timeout` is that
+/// of one collective, and of meeting. Blocks until all ranks are there; throws c10::Error else.
+using BackendFactory =
+    c10::intrusive_ptr<c10d::Backend> (*)(const c10::intrusive_ptr<c10d::Store>& store,
+                                          const Seat& seat, std::chrono::milliseconds timeout);
+
+/// A backend that can be asked for: its name is c10d's too.
+struct BackendEntry {
+  std::string name;
+  c10::DeviceType device;  ///< of the tensors it takes
+  BackendFactory make;
+};
+
+c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
+                                            const Seat& seat, std::chrono::milliseconds timeout);
+
+}  // namespace lockstep

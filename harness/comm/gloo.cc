@@ -1,0 +1,26 @@
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "harness/comm/backend.h"
+
+namespace lockstep {
+
+namespace {
+
+/// A name of this machine may resolve to an address without a route; ranks that all live here do
+/// not need one.
+std::shared_ptr<gloo::transport::Device> device_of(const Seat& seat) {
+  return seat.local_world_size == seat.world_size
+             ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
+             : c10d::ProcessGroupGloo::createDefaultDevice();
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
+                                            const Seat& seat, std::chrono::milliseconds timeout) {
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  options->devices.push_back(device_of(seat));
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, seat.rank, seat.world_size, options);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,131 @@
+#include "harness/comm/process_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+
+#include "harness/comm/backend.h"
+#include "harness/comm/recording_backend.h"
+#include "reports/error.h"
+
+namespace lockstep {
+
+namespace {
+
+const std::vector<BackendEntry>& backends() {
+  static const std::vector<BackendEntry> entries{{"gloo", c10::DeviceType::CPU, make_gloo}};
+  return entries;
+}
+
+const BackendEntry& find_backend(const std::string& name) {
+  for (const BackendEntry& entry : backends()) {
+    if (entry.name == name) return entry;
+  }
+  throw unknown_name("backend", name, backend_names());
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(const Seat& seat, std::chrono::milliseconds timeout) {
+  const Rendezvous& rendezvous = seat.rendezvous;
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(rendezvous.port);
+  options.isServer = seat.rank == 0;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  if (rendezvous.listen_fd >= 0) options.masterListenFd = rendezvous.listen_fd;
+  const auto store = c10::make_intrusive<c10d::TCPStore>(rendezvous.host, options);
+  return c10::make_intrusive<c10d::PrefixStore>("lockstep", store);
+}
+
+/// Rank 0 serves the store, so it may not go on to its end before the others have no more need of
+/// it.
+void wait_until_all_met(c10d::Store& store, const Seat& seat) {
+  const auto key = [](int rank) { return fmt::format("met/{}", rank); };
+  if (seat.rank != 0) {
+    store.set(key(seat.rank), std::string("met"));
+    return;
+  }
+  std::vector<std::string> keys;
+  for (int rank = 1; rank < seat.world_size; ++rank) keys.push_back(key(rank));
+  if (!keys.empty()) store.wait(keys);
+}
+
+c10d::ReduceOp to_c10d(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return c10d::ReduceOp::SUM;
+    case ReduceOp::average:
+      return c10d::ReduceOp::AVG;
+    case ReduceOp::minimum:
+      return c10d::ReduceOp::MIN;
+    case ReduceOp::maximum:
+      return c10d::ReduceOp::MAX;
+  }
+  throw internal_error("a reduction without a name");
+}
+
+}  // namespace
+
+struct ProcessGroup::State {
+  c10::intrusive_ptr<c10d::Store> store;
+  std::shared_ptr<CollectiveRecorder> recorder;
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+};
+
+ProcessGroup::ProcessGroup(const Seat& seat, const GroupOptions& options, CollectiveLog& log)
+    : state_(std::make_unique<State>()) {
+  const BackendEntry& entry = find_backend(options.backend);
+  state_->store = open_store(seat, options.timeout);
+  state_->recorder = std::make_shared<CollectiveRecorder>(log);
+  const auto backend = c10::make_intrusive<RecordingBackend>(
+      entry.make(state_->store, seat, options.timeout), state_->recorder);
+  wait_until_all_met(*state_->store, seat);
+
+  const auto type = c10d::ProcessGroup::strToBackendType(entry.name);
+  state_->group =
+      c10::make_intrusive<c10d::ProcessGroup>(state_->store, seat.rank, seat.world_size);
+  state_->group->setBackend(entry.device, type, backend);
+  state_->group->setDefaultBackend(type);
+  state_->group->setGroupDesc("world");
+  state_->group->setGroupName("world");
+}
+
+// Leaving a group joins its threads, and those wait for peers that may never come: a group with
+// collectives under way is left to the end of the process.
+ProcessGroup::~ProcessGroup() {
+  if (state_->recorder->close() > 0) state_.release();
+}
+
+int ProcessGroup::rank() const { return state_->group->getRank(); }
+int ProcessGroup::size() const { return state_->group->getSize(); }
+
+void ProcessGroup::begin_step(std::int64_t step) { state_->recorder->begin_step(step); }
+
+void ProcessGroup::all_reduce(at::Tensor& tensor, ReduceOp op) {
+  c10d::AllreduceOptions options;
+  options.reduceOp = to_c10d(op);
+  std::vector<at::Tensor> tensors{tensor};
+  state_->group->allreduce(tensors, options)->wait();
+}
+
+void ProcessGroup::broadcast(at::Tensor& tensor, int root) {
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  std::vector<at::Tensor> tensors{tensor};
+  state_->group->broadcast(tensors, options)->wait();
+}
+
+void ProcessGroup::barrier() { state_->group->barrier()->wait(); }
+
+c10d::ProcessGroup& ProcessGroup::c10d_group() { return *state_->group; }
+
+std::vector<std::string> backend_names() {
+  std::vector<std::string> names;
+  for (const BackendEntry& entry : backends()) names.push_back(entry.name);
+  return names;
+}
+
+}  // namespace lockstep

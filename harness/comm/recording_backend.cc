@@ -1,0 +1,373 @@
+#include "harness/comm/recording_backend.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+#include <utility>
+
+namespace lockstep {
+
+using c10d::OpType;
+
+std::uint64_t CollectiveRecorder::enter(Collective collective) {
+  collective.step = step_;
+  const std::lock_guard lock(mutex_);
+  ++pending_;
+  return log_ ? log_->enter(collective) : 0;
+}
+
+void CollectiveRecorder::leave(std::uint64_t seq, CollectiveState state) {
+  const std::lock_guard lock(mutex_);
+  --pending_;
+  if (log_) log_->leave(seq, state);
+}
+
+int CollectiveRecorder::close() {
+  const std::lock_guard lock(mutex_);
+  log_ = nullptr;
+  return pending_;
+}
+
+namespace {
+
+/// "_ALLGATHER_BASE" is "allgather_base".
+std::string operation_name(OpType operation) {
+  std::string text = c10d::opTypeToString(operation);
+  text.erase(0, text.find_first_not_of('_'));
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+std::string reduction_name(const c10d::ReduceOp& reduction) {
+  constexpr std::array<std::string_view, 9> kNames{"sum",  "avg", "product", "min",       "max",
+                                                   "band", "bor", "bxor",    "premul_sum"};
+  return std::string(kNames.at(reduction.op_));
+}
+
+Collective with_reduction(Collective collective, const c10d::ReduceOp& reduction) {
+  collective.reduction = reduction_name(reduction);
+  return collective;
+}
+
+Collective with_root(Collective collective, std::int64_t root) {
+  collective.root = static_cast<int>(root);
+  return collective;
+}
+
+/// Gloo's point-to-point works have no future: their end is seen by whoever waits for them.
+class RecordedWork : public c10d::Work {
+ public:
+  RecordedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<CollectiveRecorder> recorder,
+               std::uint64_t seq)
+      : Work(-1, inner->retrieveOpType()),
+        inner_(std::move(inner)),
+        recorder_(std::move(recorder)),
+        seq_(seq) {}
+  ~RecordedWork() override { leave(CollectiveState::failed); }
+
+  bool wait(std::chrono::milliseconds timeout) override {
+    try {
+      const bool is_done = inner_->wait(timeout);
+      leave(is_done ? CollectiveState::completed : CollectiveState::failed);
+      return is_done;
+    } catch (...) {
+      leave(CollectiveState::failed);
+      throw;
+    }
+  }
+
+  bool isCompleted() override { return inner_->isCompleted(); }
+  bool isSuccess() const override { return inner_->isSuccess(); }
+  std::exception_ptr exception() const override { return inner_->exception(); }
+  int sourceRank() const override { return inner_->sourceRank(); }
+  std::vector<at::Tensor> result() override { return inner_->result(); }
+  void synchronize() override { inner_->synchronize(); }
+  void blockCurrentStream() override { inner_->blockCurrentStream(); }
+  void abort() override { inner_->abort(); }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return inner_->getFuture(); }
+  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override {
+    return inner_->getFutureResult();
+  }
+  float getDuration() const override { return inner_->getDuration(); }
+  uint64_t getSequencenumber() const override { return inner_->getSequencenumber(); }
+
+ private:
+  void leave(CollectiveState state) {
+    if (!has_left_.exchange(true)) recorder_->leave(seq_, state);
+  }
+
+  c10::intrusive_ptr<c10d::Work> inner_;
+  std::shared_ptr<CollectiveRecorder> recorder_;
+  std::uint64_t seq_;
+  std::atomic<bool> has_left_{false};
+};
+
+}  // namespace
+
+RecordingBackend::RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner,
+                                   std::shared_ptr<CollectiveRecorder> recorder)
+    : Backend(inner->getRank(), inner->getSize()),
+      inner_(std::move(inner)),
+      recorder_(std::move(recorder)) {
+  pg_uid_ = inner_->getGroupUid();
+  pg_desc_ = inner_->getGroupDesc();
+  bound_device_id_ = inner_->getBoundDeviceId();
+}
+
+Collective RecordingBackend::describe(OpType operation, at::TensorList tensors) const {
+  Collective collective;
+  collective.operation = operation_name(operation);
+  collective.group = getGroupUid();
+  collective.tensors = static_cast<std::uint32_t>(tensors.size());
+  if (!tensors.empty()) collective.dtype = c10::getDtypeNames(tensors[0].scalar_type()).first;
+  for (const at::Tensor& tensor : tensors) {
+    const auto elements = static_cast<std::uint64_t>(tensor.numel());
+    collective.elements += elements;
+    collective.bytes += elements * tensor.element_size();
+  }
+  return collective;
+}
+
+template <class Call>
+RecordingBackend::Work RecordingBackend::record(const Collective& collective, const Call& call) {
+  const std::uint64_t seq = recorder_->enter(collective);
+  Work work;
+  try {
+    work = call();
+  } catch (...) {
+    recorder_->leave(seq, CollectiveState::failed);
+    throw;
+  }
+  if (!work) {  // inside a coalesced block: what is waited for is the end of the block
+    recorder_->leave(seq, CollectiveState::completed);
+    return work;
+  }
+  work->getFuture()->addCallback(
+      [recorder = recorder_, seq](c10::ivalue::Future& future) {
+        recorder->leave(seq,
+                        future.hasError() ? CollectiveState::failed : CollectiveState::completed);
+      },
+      /*uses_future=*/false);
+  return work;
+}
+
+template <class Call>
+RecordingBackend::Work RecordingBackend::record_peer(const Collective& collective,
+                                                     const Call& call) {
+  const std::uint64_t seq = recorder_->enter(collective);
+  try {
+    const Work work = call();
+    if (work) return c10::make_intrusive<RecordedWork>(work, recorder_, seq);
+  } catch (...) {
+    recorder_->leave(seq, CollectiveState::failed);
+    throw;
+  }
+  recorder_->leave(seq, CollectiveState::completed);
+  return {};
+}
+
+RecordingBackend::Work RecordingBackend::broadcast(Tensors& tensors,
+                                                   const c10d::BroadcastOptions& options) {
+  return record(with_root(describe(OpType::BROADCAST, tensors), options.rootRank),
+                [&] { return inner_->broadcast(tensors, options); });
+}
+
+RecordingBackend::Work RecordingBackend::allreduce(Tensors& tensors,
+                                                   const c10d::AllreduceOptions& options) {
+  return record(with_reduction(describe(OpType::ALLREDUCE, tensors), options.reduceOp),
+                [&] { return inner_->allreduce(tensors, options); });
+}
+
+RecordingBackend::Work RecordingBackend::allreduce_sparse(Tensors& tensors,
+                                                          const c10d::AllreduceOptions& options) {
+  return record(with_reduction(describe(OpType::_ALLREDUCE_SPARSE, tensors), options.reduceOp),
+                [&] { return inner_->allreduce_sparse(tensors, options); });
+}
+
+RecordingBackend::Work RecordingBackend::allreduce_coalesced(
+    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  return record(with_reduction(describe(OpType::ALLREDUCE_COALESCED, tensors), options.reduceOp),
+                [&] { return inner_->allreduce_coalesced(tensors, options); });
+}
+
+RecordingBackend::Work RecordingBackend::reduce(Tensors& tensors,
+                                                const c10d::ReduceOptions& options) {
+  const Collective collective = with_reduction(describe(OpType::REDUCE, tensors), options.reduceOp);
+  return record(with_root(collective, options.rootRank),
+                [&] { return inner_->reduce(tensors, options); });
+}
+
+RecordingBackend::Work RecordingBackend::allgather(TensorLists& outputs, Tensors& inputs,
+                                                   const c10d::AllgatherOptions& options) {
+  return record(describe(OpType::ALLGATHER, inputs),
+                [&] { return inner_->allgather(outputs, inputs, options); });
+}
+
+RecordingBackend::Work RecordingBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                                         const c10d::AllgatherOptions& options) {
+  return record(describe(OpType::_ALLGATHER_BASE, input),
+                [&] { return inner_->_allgather_base(output, input, options); });
+}
+
+RecordingBackend::Work RecordingBackend::allgather_coalesced(
+    TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  return record(describe(OpType::ALLGATHER_COALESCED, inputs),
+                [&] { return inner_->allgather_coalesced(outputs, inputs, options); });
+}
+
+RecordingBackend::Work RecordingBackend::allgather_into_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  return record(describe(OpType::ALLGATHER_COALESCED, inputs),
+                [&] { return inner_->allgather_into_tensor_coalesced(outputs, inputs, options); });
+}
+
+RecordingBackend::Work RecordingBackend::gather(TensorLists& outputs, Tensors& inputs,
+                                                const c10d::GatherOptions& options) {
+  return record(with_root(describe(OpType::GATHER, inputs), options.rootRank),
+                [&] { return inner_->gather(outputs, inputs, options); });
+}
+
+RecordingBackend::Work RecordingBackend::scatter(Tensors& outputs, TensorLists& inputs,
+                                                 const c10d::ScatterOptions& options) {
+  return record(with_root(describe(OpType::SCATTER, outputs), options.rootRank),
+                [&] { return inner_->scatter(outputs, inputs, options); });
+}
+
+RecordingBackend::Work RecordingBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                                                        const c10d::ReduceScatterOptions& options) {
+  return record(with_reduction(describe(OpType::REDUCE_SCATTER, outputs), options.reduceOp),
+                [&] { return inner_->reduce_scatter(outputs, inputs, options); });
+}
+
+RecordingBackend::Work RecordingBackend::_reduce_scatter_base(
+    at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
+  return record(with_reduction(describe(OpType::_REDUCE_SCATTER_BASE, output), options.reduceOp),
+                [&] { return inner_->_reduce_scatter_base(output, input, options); });
+}
+
+RecordingBackend::Work RecordingBackend::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+  return record(with_reduction(describe(OpType::REDUCE_SCATTER, outputs), options.reduceOp),
+                [&] { return inner_->reduce_scatter_tensor_coalesced(outputs, inputs, options); });
+}
+
+RecordingBackend::Work RecordingBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
+                                                       std::vector<int64_t>& output_sizes,
+                                                       std::vector<int64_t>& input_sizes,
+                                                       const c10d::AllToAllOptions& options) {
+  return record(describe(OpType::ALLTOALL_BASE, input), [&] {
+    return inner_->alltoall_base(output, input, output_sizes, input_sizes, options);
+  });
+}
+
+RecordingBackend::Work RecordingBackend::alltoall(Tensors& outputs, Tensors& inputs,
+                                                  const c10d::AllToAllOptions& options) {
+  return record(describe(OpType::ALLTOALL, inputs),
+                [&] { return inner_->alltoall(outputs, inputs, options); });
+}
+
+RecordingBackend::Work RecordingBackend::barrier(const c10d::BarrierOptions& options) {
+  return record(describe(OpType::BARRIER, {}), [&] { return inner_->barrier(options); });
+}
+
+void RecordingBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  record(describe(OpType::BARRIER, {}), [&]() -> Work {
+    inner_->monitoredBarrier(options, wait_all_ranks);
+    return {};
+  });
+}
+
+RecordingBackend::Work RecordingBackend::send(Tensors& tensors, int to, int tag) {
+  return record_peer(with_root(describe(OpType::SEND, tensors), to),
+                     [&] { return inner_->send(tensors, to, tag); });
+}
+
+RecordingBackend::Work RecordingBackend::recv(Tensors& tensors, int from, int tag) {
+  return record_peer(with_root(describe(OpType::RECV, tensors), from),
+                     [&] { return inner_->recv(tensors, from, tag); });
+}
+
+RecordingBackend::Work RecordingBackend::recvAnysource(Tensors& tensors, int tag) {
+  return record_peer(describe(OpType::RECVANYSOURCE, tensors),
+                     [&] { return inner_->recvAnysource(tensors, tag); });
+}
+
+void RecordingBackend::startCoalescing() { inner_->startCoalescing(); }
+
+RecordingBackend::Work RecordingBackend::endCoalescing() {
+  return record(describe(OpType::COALESCED, {}), [&] { return inner_->endCoalescing(); });
+}
+
+c10::intrusive_ptr<c10d::Backend> RecordingBackend::record_too(
+    c10::intrusive_ptr<c10d::Backend> backend) const {
+  if (!backend) return backend;  // a rank outside the new group
+  return c10::make_intrusive<RecordingBackend>(std::move(backend), recorder_);
+}
+
+c10::intrusive_ptr<c10d::Backend> RecordingBackend::split(
+    const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+    const c10::intrusive_ptr<Options>& options) {
+  return record_too(inner_->split(store, ranks, options));
+}
+
+c10::intrusive_ptr<c10d::Backend> RecordingBackend::merge(
+    const c10::intrusive_ptr<c10d::Store>& store, const c10::intrusive_ptr<Options>& options,
+    const int& rank, const int& size) {
+  return record_too(inner_->merge(store, options, rank, size));
+}
+
+c10::intrusive_ptr<c10d::Backend> RecordingBackend::shrink(
+    const std::vector<int64_t>& excluded, int flags, const c10::intrusive_ptr<Options>& options) {
+  return record_too(inner_->shrink(excluded, flags, options));
+}
+
+// Description and device are set by functions that are not virtual: they reach only this object,
+// and are passed on when the name, which is set last, arrives.
+void RecordingBackend::setGroupUid(const std::string& uid) {
+  Backend::setGroupUid(uid);
+  inner_->setGroupUid(uid);
+  inner_->setGroupDesc(getGroupDesc());
+  inner_->setBoundDeviceId(getBoundDeviceId());
+}
+
+void RecordingBackend::registerOnCompletionHook(
+    std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) {
+  onCompletionHook_ = hook;  // what hasHooks, which is not virtual, asks for
+  inner_->registerOnCompletionHook(std::move(hook));
+}
+
+bool RecordingBackend::supportsSplitting() const { return inner_->supportsSplitting(); }
+bool RecordingBackend::supportsCoalescing() const { return inner_->supportsCoalescing(); }
+bool RecordingBackend::supportsTimeEstimation() const { return inner_->supportsTimeEstimation(); }
+bool RecordingBackend::supportsShrinking() const { return inner_->supportsShrinking(); }
+bool RecordingBackend::supportsTensorAlloc(c10::DeviceIndex device) {
+  return inner_->supportsTensorAlloc(device);
+}
+void RecordingBackend::setTimeout(std::chrono::milliseconds timeout) {
+  inner_->setTimeout(timeout);
+}
+const std::string RecordingBackend::getBackendName() const { return inner_->getBackendName(); }
+c10::intrusive_ptr<RecordingBackend::Options> RecordingBackend::getBackendOptions() {
+  return inner_->getBackendOptions();
+}
+void RecordingBackend::setSequenceNumberForGroup() { inner_->setSequenceNumberForGroup(); }
+uint64_t RecordingBackend::getSequenceNumberForGroup() {
+  return inner_->getSequenceNumberForGroup();
+}
+void RecordingBackend::waitForPendingWorks() { inner_->waitForPendingWorks(); }
+void RecordingBackend::enableCollectivesTiming() { inner_->enableCollectivesTiming(); }
+void RecordingBackend::eagerConnectSingleDevice(at::Device device) {
+  inner_->eagerConnectSingleDevice(device);
+}
+c10d::ErrorType RecordingBackend::getError() { return inner_->getError(); }
+std::shared_ptr<c10::Allocator> RecordingBackend::getMemAllocator() {
+  return inner_->getMemAllocator();
+}
+at::Tensor RecordingBackend::allocateTensor(long size, at::TensorOptions options) {
+  return inner_->allocateTensor(size, options);
+}
+void RecordingBackend::abort() { inner_->abort(); }
+void RecordingBackend::shutdown() { inner_->shutdown(); }
+
+}  // namespace lockstep
