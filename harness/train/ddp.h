@@ -1,0 +1,74 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "harness/comm/process_group.h"
+#include "harness/train/module.h"
+
+namespace lockstep {
+
+struct DdpOptions {
+  bool broadcast_buffers = true;
+  bool find_unused_parameters = false;
+  bool gradient_as_bucket_view = false;
+  bool static_graph = false;
+  /// Bytes of a bucket; absent: torch's default of 25 MiB, after a first one of 1 MiB.
+  std::optional<std::int64_t> bucket_bytes = {};
+};
+
+/// What reduces a bucket instead of the all-reduce: gets the flat bucket of this rank (sum not yet
+/// divided), returns what becomes the gradients.
+using CommHook = std::function<at::Tensor(ProcessGroup& group, const at::Tensor& bucket)>;
+
+/// torch.nn.parallel.DistributedDataParallel, in C++: the same calls on the same c10d::Reducer in
+/// the same order. Not here: mixed precision, join, delayed all-reduce hooks of single parameters,
+/// more than one device per rank. A test holds it against Python's.
+///
+/// Constructing verifies that all ranks have the same parameters and broadcasts rank 0's parameters
+/// and buffers; all ranks must do it. What c10d throws is passed on unchanged.
+class DistributedDataParallel {
+ public:
+  DistributedDataParallel(Module& module, ProcessGroup& group, const DdpOptions& options = {});
+  ~DistributedDataParallel();
+  DistributedDataParallel(const DistributedDataParallel&) = delete;
+  DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
+
+  /// The wrapped module's forward between the reducer's preparations. In grad mode, and outside
+  /// `no_sync`, it arms the hooks for the next backward.
+  at::Tensor forward(const at::Tensor& input);
+
+  /// The same for a forward of any signature and with any number of outputs.
+  std::vector<at::Tensor> forward(const std::function<std::vector<at::Tensor>()>& module_forward);
+
+  /// What a trainer gets from `ddp.module`: calling it bypasses the wrapper.
+  Module& module();
+
+  /// While it lives, backward only accumulates: nothing is synchronised.
+  class NoSync {
+   public:
+    explicit NoSync(DistributedDataParallel& ddp);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    DistributedDataParallel& ddp_;
+    bool before_;
+  };
+  NoSync no_sync() { return NoSync(*this); }
+
+  /// Once, before the first backward.
+  void register_comm_hook(CommHook hook);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace lockstep

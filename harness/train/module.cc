@@ -1,0 +1,109 @@
+#include "harness/train/module.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(named.size());
+  for (const NamedTensor& entry : named) tensors.push_back(entry.tensor);
+  return tensors;
+}
+
+/// Bound of torch.nn.init.kaiming_uniform_ with a = sqrt(5), rounded where torch rounds.
+double kaiming_bound(std::int64_t fan_in) {
+  const double slope = std::sqrt(5.0);
+  const double gain = std::sqrt(2.0 / (1.0 + slope * slope));
+  return std::sqrt(3.0) * (gain / std::sqrt(static_cast<double>(fan_in)));
+}
+
+at::Tensor uniform(at::IntArrayRef shape, double bound, const at::Generator& generator) {
+  return at::empty(shape).uniform_(-bound, bound, generator);
+}
+
+}  // namespace
+
+void Module::collect(std::vector<NamedTensor> Module::*own, const std::string& prefix,
+                     std::vector<NamedTensor>& all) const {
+  for (const NamedTensor& entry : this->*own) {
+    const bool is_listed = std::any_of(all.begin(), all.end(), [&](const NamedTensor& other) {
+      return other.tensor.is_same(entry.tensor);
+    });
+    if (!is_listed) all.push_back({prefix + entry.name, entry.tensor});
+  }
+  for (const Child& child : children_) child.module->collect(own, prefix + child.name + ".", all);
+}
+
+std::vector<NamedTensor> Module::named_parameters() const {
+  std::vector<NamedTensor> all;
+  collect(&Module::parameters_, "", all);
+  return all;
+}
+
+std::vector<NamedTensor> Module::named_buffers() const {
+  std::vector<NamedTensor> all;
+  collect(&Module::buffers_, "", all);
+  return all;
+}
+
+std::vector<at::Tensor> Module::parameters() const { return tensors_of(named_parameters()); }
+
+std::vector<at::Tensor> Module::buffers() const { return tensors_of(named_buffers()); }
+
+void Module::train(bool training) {
+  training_ = training;
+  for (const Child& child : children_) child.module->train(training);
+}
+
+void Module::zero_grad() {
+  for (at::Tensor& parameter : parameters()) parameter.mutable_grad() = at::Tensor();
+}
+
+at::Tensor Module::register_parameter(std::string name, at::Tensor value) {
+  parameters_.push_back({std::move(name), value.detach().requires_grad_(true)});
+  return parameters_.back().tensor;
+}
+
+at::Tensor Module::register_buffer(std::string name, at::Tensor value) {
+  buffers_.push_back({std::move(name), std::move(value)});
+  return buffers_.back().tensor;
+}
+
+Linear::Linear(std::int64_t in, std::int64_t out, const at::Generator& generator)
+    : weight_(register_parameter("weight", uniform({out, in}, kaiming_bound(in), generator))),
+      bias_(register_parameter(
+          "bias", uniform({out}, 1.0 / std::sqrt(static_cast<double>(in)), generator))) {}
+
+at::Tensor Linear::forward(const at::Tensor& input) { return at::linear(input, weight_, bias_); }
+
+BatchNorm1d::BatchNorm1d(std::int64_t features)
+    : weight_(register_parameter("weight", at::ones({features}))),
+      bias_(register_parameter("bias", at::zeros({features}))),
+      running_mean_(register_buffer("running_mean", at::zeros({features}))),
+      running_var_(register_buffer("running_var", at::ones({features}))),
+      num_batches_tracked_(register_buffer("num_batches_tracked", at::zeros({}, at::kLong))) {}
+
+at::Tensor BatchNorm1d::forward(const at::Tensor& input) {
+  if (is_training()) num_batches_tracked_.add_(1);
+  return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, is_training(),
+                        /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/true);
+}
+
+at::Generator cpu_generator(std::uint64_t seed) {
+  return at::make_generator<at::CPUGeneratorImpl>(seed);
+}
+
+}  // namespace lockstep

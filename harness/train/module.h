@@ -1,0 +1,97 @@
+#pragma once
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace at {
+struct Generator;
+}
+
+namespace lockstep {
+
+/// A tensor with its name in the model: "layers.0.weight".
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+/// A part of a model: parameters, buffers and children by name, in the order in which they were
+/// registered, as torch.nn.Module keeps them. Layers compute with ATen's own differentiable
+/// functions.
+class Module {
+ public:
+  virtual ~Module() = default;
+
+  virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+  /// Own parameters first, then the children's, depth first; a tensor that appears twice is listed
+  /// once, under its first name.
+  std::vector<NamedTensor> named_parameters() const;
+  std::vector<NamedTensor> named_buffers() const;
+  std::vector<at::Tensor> parameters() const;
+  std::vector<at::Tensor> buffers() const;
+
+  /// Training or evaluation, for this and all children.
+  void train(bool training = true);
+  bool is_training() const { return training_; }
+
+  /// Drops all gradients (`set_to_none`).
+  void zero_grad();
+
+ protected:
+  /// Registers a leaf that requires a gradient; returns it.
+  at::Tensor register_parameter(std::string name, at::Tensor value);
+  at::Tensor register_buffer(std::string name, at::Tensor value);
+  template <class M>
+  std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> child) {
+    children_.push_back({std::move(name), child});
+    return child;
+  }
+
+ private:
+  struct Child {
+    std::string name;
+    std::shared_ptr<Module> module;
+  };
+  /// Appends to `all` what it does not hold yet of `own`, of this and all children.
+  void collect(std::vector<NamedTensor> Module::*own, const std::string& prefix,
+               std::vector<NamedTensor>& all) const;
+
+  std::vector<NamedTensor> parameters_;
+  std::vector<NamedTensor> buffers_;
+  std::vector<Child> children_;
+  bool training_ = true;
+};
+
+/// torch.nn.Linear: weight [out, in], bias [out], float32, drawn as `reset_parameters` draws them
+/// from `generator`.
+class Linear : public Module {
+ public:
+  Linear(std::int64_t in, std::int64_t out, const at::Generator& generator);
+  at::Tensor forward(const at::Tensor& input) override;  ///< [..., in] to [..., out]
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+/// torch.nn.BatchNorm1d: weight and bias [features], buffers running_mean, running_var [features]
+/// and num_batches_tracked (0-dim, int64).
+class BatchNorm1d : public Module {
+ public:
+  explicit BatchNorm1d(std::int64_t features);
+  at::Tensor forward(const at::Tensor& input) override;  ///< [batch, features]
+
+ private:
+  at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
+};
+
+/// A CPU generator with `seed`, of its own: no global state.
+at::Generator cpu_generator(std::uint64_t seed);
+
+}  // namespace lockstep

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/run_record.h"
+
+namespace lockstep {
+
+class Rank;
+
+/// Something that the bug depends on. Values are words; a body reads them with `Rank::axis`.
+struct Axis {
+  std::string name;
+  std::vector<std::string> values;
+  std::string standard;  ///< the value when none is set; one of `values`
+};
+
+/// One way to run a scenario.
+struct Variant {
+  std::string name;
+  Role role = Role::buggy;
+  std::string summary;                                  ///< one line
+  std::optional<std::chrono::milliseconds> limit = {};  ///< where a hang is expected: 2 s
+};
+
+/// Where a scenario comes from.
+struct Provenance {
+  std::string project;
+  std::string link;      ///< issue or pull request, "SchmiedmayerLab/OpenTSLM#49"
+  std::string kept;      ///< what of the original is here
+  std::string left_out;  ///< what is not, and why
+};
+
+/// One bug class: one program in one file, run in its variants. The id names the fault and is never
+/// reused. Plain data and two functions; a scenario holds no state.
+struct Scenario {
+  std::string id;
+  std::string summary;
+  Provenance provenance;
+  std::string source = {};  ///< path of its file in the project; set by the registry
+  std::vector<int> worlds;  ///< world sizes it supports
+  std::int64_t steps = 5;   ///< when --steps does not say otherwise
+  std::vector<Axis> axes;
+  std::vector<Variant> variants;  ///< at most one of role `reference`
+  std::vector<Claim> claims;      ///< true of a correct program; judged in every cell
+  std::vector<TableSpec> tables;
+  std::function<Expectation(const Cell&)> expect;
+  std::function<void(Rank&)> body;  ///< runs on every rank of a cell
+};
+
+/// The variant called `name`; null when there is none.
+const Variant* find_variant(const Scenario& scenario, const std::string& name);
+
+/// The variant of role `reference`; null when there is none.
+const Variant* reference_variant(const Scenario& scenario);
+
+/// Throws Error (internal) when the scenario contradicts itself: doubled names, an axis without its
+/// standard value, two references, no claim, a table of an unknown variant.
+void validate(const Scenario& scenario);
+
+/// All scenarios of this program, in the order of the list in scenarios/CMakeLists.txt, from which
+/// CMake generates it.
+const std::vector<Scenario>& registry();
+
+}  // namespace lockstep
