@@ -1,0 +1,100 @@
+#include "harness/cli/catalogue.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace lockstep {
+
+namespace {
+
+std::size_t widest_name(const Scenario& scenario) {
+  std::size_t width = 0;
+  for (const Variant& variant : scenario.variants) width = std::max(width, variant.name.size());
+  return width;
+}
+
+std::string variants_as_text(const Scenario& scenario) {
+  std::string text;
+  for (const Variant& variant : scenario.variants) {
+    text += fmt::format("    {:<{}}  {:<9}  {}\n", variant.name, widest_name(scenario),
+                        name(variant.role), variant.summary);
+  }
+  return text;
+}
+
+std::string axes_as_text(const Scenario& scenario) {
+  std::string text;
+  for (const Axis& axis : scenario.axes) {
+    text += fmt::format("    {}: {} (standard: {})\n", axis.name, fmt::join(axis.values, ", "),
+                        axis.standard);
+  }
+  return text;
+}
+
+Cell standard_cell(const Scenario& scenario, const Variant& variant) {
+  Cell cell;
+  cell.scenario = scenario.id;
+  cell.variant = variant.name;
+  cell.role = variant.role;
+  cell.world_size = scenario.worlds.front();
+  cell.steps = scenario.steps;
+  for (const Axis& axis : scenario.axes) cell.axes.push_back({axis.name, axis.standard});
+  return cell;
+}
+
+std::string promises_as_text(const Expectation& expectation) {
+  std::string text;
+  for (const Claim& claim : expectation.breaks) text += "        breaks: " + sentence(claim) + "\n";
+  for (const ExpectedError& error : expectation.raises) {
+    text += "        raises: " + error.fragment + "\n";
+  }
+  for (const std::string& table : expectation.meets) text += "        meets: " + table + "\n";
+  return text.empty() ? "        keeps every claim\n" : text;
+}
+
+}  // namespace
+
+std::string list_as_text(const std::vector<Scenario>& scenarios) {
+  std::string text;
+  for (const Scenario& scenario : scenarios) {
+    text += fmt::format("{}\n  {}\n  World sizes {}. Variants:\n{}", scenario.id, scenario.summary,
+                        fmt::join(scenario.worlds, ", "), variants_as_text(scenario));
+  }
+  return text;
+}
+
+std::string list_as_markdown(const std::vector<Scenario>& scenarios) {
+  std::string text = "| scenario | what goes wrong | variants | world sizes |\n|---|---|---|---|\n";
+  for (const Scenario& scenario : scenarios) {
+    std::vector<std::string> variants;
+    for (const Variant& variant : scenario.variants) {
+      variants.push_back(fmt::format("{} ({})", variant.name, name(variant.role)));
+    }
+    text += fmt::format("| `{}` | {} | {} | {} |\n", scenario.id, scenario.summary,
+                        fmt::join(variants, ", "), fmt::join(scenario.worlds, ", "));
+  }
+  return text;
+}
+
+std::string describe(const Scenario& scenario) {
+  const Provenance& from = scenario.provenance;
+  std::string text = fmt::format(
+      "{}\n  {}\n\n  From: {}, {}\n  Kept: {}\n  Left out: {}\n  Source: {}\n  World sizes: {}\n"
+      "  Steps: {}\n",
+      scenario.id, scenario.summary, from.project, from.link, from.kept, from.left_out,
+      scenario.source, fmt::join(scenario.worlds, ", "), scenario.steps);
+  if (!scenario.axes.empty()) text += "\n  Axes\n" + axes_as_text(scenario);
+  text += "\n  Claims of a correct program\n";
+  for (const Claim& claim : scenario.claims) text += "    " + sentence(claim) + "\n";
+  text += fmt::format("\n  Variants, and what is expected of them with {} ranks\n",
+                      scenario.worlds.front());
+  for (const Variant& variant : scenario.variants) {
+    text += fmt::format("    {} ({}): {}\n{}", variant.name, name(variant.role), variant.summary,
+                        promises_as_text(scenario.expect(standard_cell(scenario, variant))));
+  }
+  return text;
+}
+
+}  // namespace lockstep

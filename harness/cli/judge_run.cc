@@ -1,0 +1,186 @@
+#include "harness/cli/judge_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "harness/judge/expectation.h"
+#include "harness/judge/judge.h"
+#include "reports/error.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The evidence of a run's cells, each read once.
+class EvidenceOfRun {
+ public:
+  EvidenceOfRun(const RunRecord& run, fs::path folder) : run_(run), folder_(std::move(folder)) {}
+
+  /// Of the cell in `cell_folder`; null when there is no such cell or it was not run.
+  const Evidence* of(const std::string& cell_folder) {
+    const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const CellRecord& c) {
+      return c.folder == cell_folder && c.processes > 0;
+    });
+    if (cell == run_.cells.end()) return nullptr;
+    auto& evidence = read_[cell_folder];
+    if (!evidence) {
+      require_journals(*cell);
+      evidence = std::make_unique<Evidence>(folder_ / cell_folder, cell->processes);
+    }
+    return evidence.get();
+  }
+
+ private:
+  /// A rank that came to its end had a journal; where it is gone, nothing can be judged.
+  void require_journals(const CellRecord& cell) const {
+    for (const RankEnd& end : cell.ends) {
+      const fs::path file =
+          folder_ / cell.folder / fmt::format("rank-{}.csv", end.rank);
+      const bool had_one = end.ending == Ending::finished || end.ending == Ending::raised;
+      if (had_one && !fs::exists(file)) {
+        throw unreadable(file.string(), "the journal of a rank that ended by itself is missing");
+      }
+    }
+  }
+
+  const RunRecord& run_;
+  fs::path folder_;
+  std::map<std::string, std::unique_ptr<Evidence>> read_;
+};
+
+std::string folder_of_variant(const Table& table, const std::string& variant) {
+  Cell cell;
+  cell.scenario = table.scenario;
+  cell.variant = variant;
+  cell.world_size = table.world_size;
+  cell.axes = table.axes;
+  return folder_of(cell);
+}
+
+Table fill(const Table& empty, EvidenceOfRun& evidence) {
+  std::vector<const Evidence*> groups;
+  for (const TableSpec::Group& group : empty.spec.groups) {
+    groups.push_back(evidence.of(folder_of_variant(empty, group.variant)));
+  }
+  Table table = fill_table(empty.spec, groups);
+  table.scenario = empty.scenario;
+  table.world_size = empty.world_size;
+  table.axes = empty.axes;
+  return table;
+}
+
+std::optional<Measured> measure(const PublishedValue& value, const RunRecord& run,
+                                EvidenceOfRun& evidence) {
+  const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& c) {
+    return c.cell.scenario == value.scenario && c.cell.variant == value.variant &&
+           c.cell.world_size == value.world_size && c.processes > 0;
+  });
+  const auto kind = parse<Kind>(value.kind);
+  const auto point = parse<Point>(value.point);
+  if (cell == run.cells.end() || !kind || !point) return std::nullopt;
+  TableSpec spec;
+  spec.quantity =
+      value.quantity == PublishedQuantity::drift ? Quantity::drift : Quantity::element;
+  spec.kind = *kind;
+  spec.point = *point;
+  spec.tensor = value.tensor;
+  spec.element = value.element;
+  const std::int64_t step = value.step - value.step_base + 1;
+  for (const Table::Row& row : fill_table(spec, {evidence.of(cell->folder)}).rows) {
+    if (row.step == step) return Measured{row.entries[0].values, row.entries[0].synced};
+  }
+  return std::nullopt;
+}
+
+Comparison compare_with(const PublishedTable& table, const RunRecord& run,
+                        EvidenceOfRun& evidence) {
+  return compare(table, [&](const PublishedValue& value) { return measure(value, run, evidence); });
+}
+
+std::string unmet_in_words(const Comparison& comparison) {
+  if (comparison.values == 0) return "the table says nothing about this cell";
+  if (comparison.unmet.empty()) return "";
+  const Unmet& first = comparison.unmet.front();
+  return fmt::format("{} of {} values are not met; first, in step {}: published {}, measured {}",
+                     comparison.unmet.size(), comparison.values, first.published.step,
+                     first.published.printed, first.measured);
+}
+
+/// The rows of a table that are about one cell.
+PublishedTable rows_about(PublishedTable table, const Cell& cell) {
+  std::erase_if(table.values, [&](const PublishedValue& value) {
+    return value.scenario != cell.scenario || value.variant != cell.variant ||
+           value.world_size != cell.world_size;
+  });
+  return table;
+}
+
+void judge_cell(CellRecord& cell, const RunRecord& run, EvidenceOfRun& evidence) {
+  cell.results.clear();
+  cell.notes.clear();
+  if (cell.processes > 0) {
+    Case the_case;
+    the_case.world_size = cell.cell.world_size;
+    the_case.claims = cell.claims;
+    the_case.evidence = evidence.of(cell.folder);
+    the_case.reference = evidence.of(cell.reference_folder);
+    the_case.ends = cell.ends;
+    cell.results = judge(the_case);
+    cell.notes = the_case.evidence->notes();
+  }
+  check_expectation(cell);
+  for (const std::string& id : cell.expectation.meets) {
+    const PublishedTable table =
+        rows_about(read_published_table(published_table_file(id)), cell.cell);
+    check_table(cell, id, unmet_in_words(compare_with(table, run, evidence)));
+  }
+}
+
+/// The table of `spec` that shows `cell`; made without groups when it is the first cell in it.
+Table& table_for(const Cell& cell, const TableSpec& spec, std::vector<Table>& tables) {
+  const auto found = std::find_if(tables.begin(), tables.end(), [&](const Table& table) {
+    return table.scenario == cell.scenario && table.world_size == cell.world_size &&
+           table.axes == cell.axes && table.spec.title == spec.title;
+  });
+  if (found != tables.end()) return *found;
+  tables.push_back({cell.scenario, cell.world_size, cell.axes, spec, {}});
+  tables.back().spec.groups.clear();
+  return tables.back();
+}
+
+}  // namespace
+
+void judge_run(RunRecord& run, const fs::path& folder) {
+  EvidenceOfRun evidence(run, folder);
+  for (CellRecord& cell : run.cells) judge_cell(cell, run, evidence);
+  for (Table& table : run.tables) table = fill(table, evidence);
+}
+
+Comparison compare_with_run(const PublishedTable& table, const RunRecord& run,
+                            const fs::path& folder) {
+  EvidenceOfRun evidence(run, folder);
+  return compare_with(table, run, evidence);
+}
+
+std::vector<Table> tables_of(const std::vector<PlannedCell>& cells) {
+  std::vector<Table> tables;
+  for (const PlannedCell& planned : cells) {
+    if (!planned.expectation.not_applicable.empty()) continue;
+    for (const TableSpec& spec : planned.scenario->tables) {
+      for (const TableSpec::Group& group : spec.groups) {
+        if (group.variant == planned.cell.variant) {
+          table_for(planned.cell, spec, tables).spec.groups.push_back(group);
+        }
+      }
+    }
+  }
+  return tables;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+
+#include "harness/cli/select_cells.h"
+#include "reference/published_table.h"
+#include "reports/run_record.h"
+
+namespace lockstep {
+
+/// Judges every cell of a run from the files in `folder`, holds the findings against the
+/// expectations and fills the tables. A pure function of record and folder: what an earlier
+/// judgement left in the record is replaced.
+void judge_run(RunRecord& run, const std::filesystem::path& folder);
+
+/// Holds a published table against the run in `folder`. A value that the run has no measurement of
+/// is not met.
+Comparison compare_with_run(const PublishedTable& table, const RunRecord& run,
+                            const std::filesystem::path& folder);
+
+/// The empty tables of the cells: one per scenario, world size and axis values that has any.
+std::vector<Table> tables_of(const std::vector<PlannedCell>& cells);
+
+}  // namespace lockstep

@@ -1,0 +1,231 @@
+#include "harness/cli/program.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "harness/cli/catalogue.h"
+#include "harness/cli/compare_command.h"
+#include "harness/cli/run_command.h"
+#include "harness/launch/launch.h"
+#include "reports/error.h"
+#include "reports/renderer.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr const char* kExitStatuses =
+    "Exit status: 0 all as expected; 1 an expectation missed or a false alarm; 2 undecided;\n"
+    "3 nothing ran (not applicable); 64 wrong arguments, missing or malformed input; 70 a defect of\n"
+    "lockstep. compare: 0 every value met, 1 not.";
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const auto end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+template <class Number>
+Number whole_number(const char* option, const std::string& text, Number lowest, Number highest) {
+  Number value{};
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size() || value < lowest ||
+      value > highest) {
+    throw bad_value(option, text,
+                    fmt::format("a whole number from {} to {}", lowest, highest));
+  }
+  return value;
+}
+
+std::vector<int> world_sizes(const std::string& text) {
+  std::vector<int> sizes;
+  for (const std::string& part : split(text, ',')) {
+    const int size = whole_number("--ranks", part, 1, kMostRanks);
+    if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+std::chrono::milliseconds duration(const std::string& text) {
+  double seconds = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  constexpr double kLongest = 7 * 24 * 3600;
+  if (failure != std::errc() || end != text.data() + text.size() || !(seconds >= 0.001) ||
+      seconds > kLongest) {
+    throw bad_value("--timeout", text, "seconds, from 0.001 to 604800 (a week)");
+  }
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
+AxisValue axis_choice(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    throw bad_value("--set", text, "axis=value, for example tiles=4");
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+/// What was typed, before it is understood.
+struct Words {
+  std::vector<std::string> scenarios;
+  std::string ranks = "2";
+  std::string steps;
+  std::string seed = "0";
+  std::vector<std::string> set;
+  std::string timeout = "60";
+  std::string out;
+  std::string formats;
+  std::string scenario;
+  std::string folder;
+  std::string table;
+  std::string format = "console";
+  bool markdown = false;
+};
+
+RunRequest request_of(const Words& words, const std::vector<std::string>& command) {
+  RunRequest request;
+  request.command = command;
+  request.selection.names = words.scenarios;
+  request.selection.world_sizes = world_sizes(words.ranks);
+  if (!words.steps.empty()) {
+    request.selection.steps = whole_number<std::int64_t>("--steps", words.steps, 1, 1'000'000);
+  }
+  request.selection.seed = whole_number<std::uint64_t>("--seed", words.seed, 0, 1ULL << 62);
+  for (const std::string& choice : words.set) {
+    request.selection.axes.push_back(axis_choice(choice));
+  }
+  request.limit = duration(words.timeout);
+  request.out = words.out;
+  if (!words.formats.empty()) request.formats = split(words.formats, ',');
+  return request;
+}
+
+std::string formats_in_words() {
+  std::string text;
+  for (const Renderer& renderer : renderers()) {
+    text += (text.empty() ? "" : ", ") + renderer.format;
+  }
+  return text;
+}
+
+CLI::App* add_run(CLI::App& app, Words& words) {
+  CLI::App* run = app.add_subcommand("run", "Run scenarios on real ranks, judge and report them");
+  run->add_option("scenario", words.scenarios, "scenario or scenario/variant; none: all")
+      ->type_name("");
+  run->add_option("--ranks", words.ranks, "world sizes, 1 to 64, comma-separated")
+      ->type_name("N[,N...]")
+      ->capture_default_str();
+  run->add_option("--steps", words.steps, "training steps (default: the scenario's)")
+      ->type_name("N");
+  run->add_option("--seed", words.seed, "added to every seed of the scenario; 0: as published")
+      ->type_name("N")
+      ->capture_default_str();
+  run->add_option("--set", words.set, "value of an axis; can be repeated")
+      ->type_name("AXIS=VALUE")
+      ->allow_extra_args(false);
+  run->add_option("--timeout", words.timeout, "limit of a cell")
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  run->add_option("--out", words.out,
+                  "folder for the files, new or empty (default: runs/<utc>, also runs/latest)")
+      ->type_name("DIR");
+  run->add_option("--format", words.formats,
+                  "also write report files, comma-separated: " + formats_in_words())
+      ->type_name("A[,B...]");
+  return run;
+}
+
+CLI::App* add_report(CLI::App& app, Words& words) {
+  CLI::App* report = app.add_subcommand("report", "Judge a run's files again and show the report");
+  report->add_option("dir", words.folder, "folder of the run")->required()->type_name("");
+  report->add_option("--format", words.format, "one of " + formats_in_words())
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  return report;
+}
+
+CLI::App* add_compare(CLI::App& app, Words& words) {
+  CLI::App* compare =
+      app.add_subcommand("compare", "Hold a published table against a run, to the printed digit");
+  compare->add_option("table", words.table, "published table, a CSV file")
+      ->required()
+      ->type_name("");
+  compare->add_option("dir", words.folder, "folder of the run")->required()->type_name("");
+  return compare;
+}
+
+/// `run` for "lockstep rnu": CLI11 would call it an unexpected argument.
+void check_command(int argc, char** argv) {
+  static const std::vector<std::string> commands{"list", "show", "run", "report", "compare"};
+  if (argc < 2 || argv[1][0] == '-') return;
+  if (std::find(commands.begin(), commands.end(), argv[1]) == commands.end()) {
+    throw unknown_name("command", argv[1], commands);
+  }
+}
+
+int dispatch(const CLI::App& app, const Words& words, const std::vector<std::string>& command) {
+  if (app.got_subcommand("run")) return run_command(request_of(words, command), registry());
+  if (app.got_subcommand("report")) return report_command(words.folder, words.format);
+  if (app.got_subcommand("compare")) return compare_command(words.table, words.folder);
+  if (app.got_subcommand("show")) {
+    show(describe(find_scenario(registry(), words.scenario)));
+  } else {
+    show(words.markdown ? list_as_markdown(registry()) : list_as_text(registry()));
+  }
+  return 0;
+}
+
+int parse_and_dispatch(int argc, char** argv) {
+  check_command(argc, argv);
+  Words words;
+  CLI::App app("Shows whether the ranks of a distributed training job stay in lockstep, and if not,\n"
+               "the first place where they part and why.",
+               "lockstep");
+  app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION ", torch " LOCKSTEP_TORCH_VERSION);
+  app.require_subcommand(1);
+  app.footer(kExitStatuses);
+  CLI::App* list = app.add_subcommand("list", "List the scenarios");
+  list->add_flag("--markdown", words.markdown, "as the table of the README");
+  CLI::App* show_one = app.add_subcommand("show", "Say everything about one scenario");
+  show_one->add_option("scenario", words.scenario, "its id")->required()->type_name("");
+  add_run(app, words)->footer(kExitStatuses);
+  add_report(app, words)->footer(kExitStatuses);
+  add_compare(app, words)->footer(kExitStatuses);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    fmt::print(stderr, "lockstep: {}\nSee 'lockstep --help' or 'lockstep COMMAND --help'.\n",
+               error.what());
+    return static_cast<int>(Error::Kind::usage);
+  }
+  return dispatch(app, words, std::vector<std::string>(argv, argv + argc));
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  try {
+    return parse_and_dispatch(argc, argv);
+  } catch (const Error& error) {
+    fmt::print(stderr, "lockstep: {}\n", error.what());
+    return static_cast<int>(error.kind());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "lockstep: a defect: {}\n", error.what());
+    return static_cast<int>(Error::Kind::internal);
+  }
+}
+
+}  // namespace lockstep

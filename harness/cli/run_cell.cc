@@ -1,0 +1,95 @@
+#include "harness/cli/run_cell.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "harness/launch/launch.h"
+#include "harness/record/journal.h"
+#include "harness/record/rank_end.h"
+#include "harness/train/rank.h"
+#include "reports/error.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+CellRecord describe(const PlannedCell& planned) {
+  CellRecord record;
+  record.cell = planned.cell;
+  record.folder = folder_of(planned.cell);
+  record.source = planned.scenario->source;
+  record.reproduce = reproducing_command(planned);
+  record.claims = planned.claims;
+  record.expectation = planned.expectation;
+  const Variant* reference = reference_variant(*planned.scenario);
+  if (reference && planned.cell.role != Role::reference) {
+    Cell cell = planned.cell;
+    cell.variant = reference->name;
+    record.reference_folder = folder_of(cell);
+  }
+  return record;
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) throw unwritable(folder.string(), failure.message());
+}
+
+/// The step in which a rank was that left no statement: the one of its last observation.
+std::int64_t last_step(const fs::path& folder, int rank) {
+  const fs::path journal = folder / fmt::format("rank-{}.csv", rank);
+  if (!fs::exists(journal)) return 0;
+  const auto observations = read_journal(journal).observations;
+  return observations.empty() ? 0 : observations.back().step;
+}
+
+/// Adds to what the launcher saw what the rank said itself.
+void add_statement(const fs::path& folder, RankEnd& end, int& line) {
+  const RankStatement statement = read_rank_statement(rank_statement_file(folder, end.rank));
+  if (!statement.ended) {
+    end.step = last_step(folder, end.rank);
+    return;
+  }
+  end.step = statement.step;
+  if (line == 0) line = statement.line;
+  if (end.ending == Ending::exited && !statement.error.empty()) {
+    end.ending = Ending::raised;
+    end.error = statement.error;
+  }
+}
+
+}  // namespace
+
+CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
+                    std::chrono::milliseconds limit) {
+  CellRecord record = describe(planned);
+  if (!record.expectation.not_applicable.empty()) return record;
+  const fs::path folder = run_folder / record.folder;
+  make_folder(folder);
+
+  LaunchOptions options;
+  options.ranks = record.cell.role == Role::reference ? 1 : record.cell.world_size;
+  options.limit = std::min(limit, planned.variant->limit.value_or(limit));
+  options.folder = folder;
+  // Longer than the cell may take: a hang is told by the supervisor, who knows which rank it is.
+  const GroupOptions group{record.cell.backend, 2 * options.limit};
+  const auto start = std::chrono::steady_clock::now();
+  record.ends = launch_ranks(options, [&](const Seat& seat) {
+    return run_rank(planned.scenario->body, record.cell, seat, folder, group);
+  });
+  record.duration_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  record.processes = options.ranks;
+
+  int line = 0;
+  for (RankEnd& end : record.ends) add_statement(folder, end, line);
+  if (line > 0) record.source += fmt::format(":{}", line);
+  return record;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,116 @@
+#include "harness/cli/run_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "harness/cli/environment.h"
+#include "harness/cli/judge_run.h"
+#include "harness/cli/run_cell.h"
+#include "harness/cli/run_folder.h"
+#include "harness/record/whole_file.h"
+#include "reports/error.h"
+#include "reports/renderer.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// One line on standard error that says which cell runs, when somebody is watching.
+class Progress {
+ public:
+  explicit Progress(std::size_t cells) : cells_(cells), is_shown_(::isatty(STDERR_FILENO) == 1) {}
+  ~Progress() { clear(); }
+
+  void begin(const Cell& cell) {
+    ++begun_;
+    if (!is_shown_) return;
+    clear();
+    fmt::print(stderr, "[{}/{}] {}", begun_, cells_, title_of(cell));
+    std::fflush(stderr);
+  }
+
+ private:
+  void clear() const {
+    if (is_shown_) fmt::print(stderr, "\r\033[K");
+  }
+
+  std::size_t cells_;
+  std::size_t begun_ = 0;
+  bool is_shown_;
+};
+
+std::vector<const Renderer*> renderers_of(const std::vector<std::string>& formats) {
+  std::vector<const Renderer*> chosen;
+  for (const std::string& format : formats) chosen.push_back(&find_renderer(format));
+  return chosen;
+}
+
+/// A file that cannot be written is told before hours of ranks, not after.
+void open_reports(const fs::path& folder, const std::vector<const Renderer*>& chosen) {
+  for (const Renderer* renderer : chosen) {
+    write_whole_file(folder / ("report." + renderer->extension), "");
+  }
+}
+
+RunRecord begin_record(const RunRequest& request, const std::string& utc) {
+  RunRecord run;
+  for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
+  run.environment = describe_environment(utc);
+  return run;
+}
+
+void run_cells(const std::vector<PlannedCell>& cells, std::chrono::milliseconds limit,
+               const fs::path& folder, RunRecord& run) {
+  Progress progress(cells.size());
+  for (const PlannedCell& planned : cells) {
+    progress.begin(planned.cell);
+    run.cells.push_back(run_cell(planned, folder, limit));
+    save_record(folder, run);
+  }
+}
+
+}  // namespace
+
+void show(const std::string& text) {
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!is_written || std::fflush(stdout) != 0) {
+    throw unwritable("standard output", std::strerror(errno));
+  }
+}
+
+int run_command(const RunRequest& request, const std::vector<Scenario>& scenarios) {
+  const std::vector<PlannedCell> cells = select_cells(scenarios, request.selection);
+  const std::vector<const Renderer*> chosen = renderers_of(request.formats);
+  const std::string utc = utc_now();
+  const fs::path folder = make_run_folder(request.out, utc);
+  open_reports(folder, chosen);
+
+  RunRecord run = begin_record(request, utc);
+  run.tables = tables_of(cells);
+  run_cells(cells, request.limit, folder, run);
+
+  judge_run(run, folder);
+  save_record(folder, run);
+  for (const Renderer* renderer : chosen) {
+    write_whole_file(folder / ("report." + renderer->extension), renderer->render(run));
+  }
+  show(render_console(run) + fmt::format("Files: {}\n", folder.string()));
+  return exit_status(run);
+}
+
+int report_command(const std::string& folder, const std::string& format) {
+  const Renderer& renderer = find_renderer(format);
+  RunRecord run = load_record(folder);
+  judge_run(run, folder);
+  show(renderer.render(run));
+  return exit_status(run);
+}
+
+}  // namespace lockstep

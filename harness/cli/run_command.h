@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "harness/cli/select_cells.h"
+
+namespace lockstep {
+
+struct RunRequest {
+  Selection selection;
+  std::chrono::milliseconds limit{60'000};  ///< per cell
+  std::string out;                          ///< folder; empty: runs/<utc>
+  std::vector<std::string> formats;         ///< files to write beside what is shown
+  std::vector<std::string> command;         ///< as typed, for the record
+};
+
+/// `lockstep run`: runs the cells, saves the record, judges it, writes the reports and shows the
+/// console one. Returns the exit status. Throws Error (usage) before anything runs when the request
+/// is wrong.
+int run_command(const RunRequest& request, const std::vector<Scenario>& scenarios);
+
+/// `lockstep report DIR`: judges what the run in `folder` left and shows it in `format`.
+int report_command(const std::string& folder, const std::string& format);
+
+/// Writes to standard output. Throws Error (usage) when that fails, on a full disk.
+void show(const std::string& text);
+
+}  // namespace lockstep

@@ -1,0 +1,103 @@
+#include "harness/cli/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <system_error>
+
+#include "harness/record/whole_file.h"
+#include "reports/error.h"
+#include "reports/csv_text.h"
+#include "reports/json.h"
+#include "reports/renderer.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void make_folders(const fs::path& folder) {
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) throw unwritable(folder.string(), failure.message());
+}
+
+void require_usable(const fs::path& folder) {
+  std::error_code failure;
+  const fs::file_status status = fs::status(folder, failure);
+  if (fs::exists(status) && !fs::is_directory(status)) {
+    throw unwritable(folder.string(), "it is a file; name a folder that does not exist yet");
+  }
+  if (fs::exists(status) && !fs::is_empty(folder, failure)) {
+    throw unwritable(folder.string(),
+                     "it is not empty, and results are never overwritten; name a new folder");
+  }
+  make_folders(folder);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    throw unwritable(folder.string(), std::strerror(errno));
+  }
+}
+
+/// runs/20261120T185246Z, or the same with -2, -3 ... when another run took the name.
+fs::path make_new_folder(const fs::path& runs, std::string name) {
+  std::erase_if(name, [](char c) { return c == '-' || c == ':'; });
+  make_folders(runs);
+  for (int attempt = 1;; ++attempt) {
+    const fs::path folder = runs / (attempt == 1 ? name : fmt::format("{}-{}", name, attempt));
+    std::error_code failure;
+    if (fs::create_directory(folder, failure)) return folder;
+    if (failure) throw unwritable(folder.string(), failure.message());
+  }
+}
+
+/// `latest` is a convenience: two runs at the same moment may both try, and the later one wins.
+void point_latest_to(const fs::path& folder) {
+  const fs::path link = folder.parent_path() / "latest";
+  const fs::path fresh = folder.parent_path() / fmt::format(".latest-{}", ::getpid());
+  std::error_code failure;
+  fs::create_symlink(folder.filename(), fresh, failure);
+  if (!failure) fs::rename(fresh, link, failure);
+  if (failure) throw unwritable(link.string(), failure.message());
+}
+
+}  // namespace
+
+std::string utc_now() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+}
+
+fs::path make_run_folder(const std::string& asked, const std::string& utc) {
+  if (!asked.empty()) {
+    require_usable(asked);
+    return asked;
+  }
+  const fs::path folder = make_new_folder("runs", utc);
+  point_latest_to(folder);
+  return folder;
+}
+
+void save_record(const fs::path& folder, const RunRecord& run) {
+  write_whole_file(folder / "record.json", render_json(run));
+}
+
+RunRecord load_record(const fs::path& folder) {
+  std::error_code failure;
+  if (!fs::exists(folder, failure)) throw unreadable(folder.string(), "there is no such folder");
+  if (!fs::is_directory(folder, failure)) {
+    throw unreadable(folder.string(), "it is a file; name the folder of a run");
+  }
+  const fs::path file = folder / "record.json";
+  if (!fs::exists(file, failure)) {
+    throw unreadable(folder.string(), "it holds no record.json, so it is no folder of a run");
+  }
+  return read_json(read_text(file), file.string());
+}
+
+}  // namespace lockstep
