@@ -1,0 +1,294 @@
+// The program as its users meet it: arguments in, status and text out.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/command.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kLockstep = LOCKSTEP_PROGRAM;
+const std::string kPublished = LOCKSTEP_SOURCE_DIR "/reference/published/";
+
+Outcome lockstep(const std::string& arguments) { return run_shell(kLockstep + " " + arguments); }
+
+/// One run of the scenario of seed 002 with 2 ranks, shared by the tests that only look at it.
+class Seed002 : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TemporaryFolder;
+    outcome_ = new Outcome(lockstep("run loss-on-unwrapped-module --ranks 2 --format csv,json --out " +
+                                    run_folder().string()));
+  }
+  static void TearDownTestSuite() {
+    delete outcome_;
+    delete folder_;
+  }
+  static fs::path run_folder() { return folder_->path() / "run"; }
+  static const Outcome& outcome() { return *outcome_; }
+
+ private:
+  static inline TemporaryFolder* folder_ = nullptr;
+  static inline Outcome* outcome_ = nullptr;
+};
+
+TEST_F(Seed002, PrintsBothTablesAsPublished) {
+  ASSERT_EQ(outcome().status, 0) << outcome().out << outcome().err;
+  EXPECT_THAT(outcome().out, HasSubstr(R"(
+step |  BUGGY g_r0        g_r1  synced |  FIXED g_r0        g_r1  synced
+   1 |     0.04043     0.19431   False |     0.11737     0.11737    True
+   2 |    -0.13683    -0.05685   False |    -0.09659    -0.09659    True
+   3 |     0.05426    -0.25685   False |    -0.10196    -0.10196    True
+   4 |     0.02004    -0.01721   False |    -0.00963    -0.00963    True
+   5 |    -0.21217    -0.45084   False |    -0.34623    -0.34623    True
+)"));
+  EXPECT_THAT(outcome().out, HasSubstr(R"(
+step |        BUGGY |        FIXED
+   1 |     0.050678 |     0.000000
+   2 |     0.073750 |     0.000000
+   3 |     0.093219 |     0.000000
+   4 |     0.118547 |     0.000000
+   5 |     0.132573 |     0.000000
+)"));
+}
+
+TEST_F(Seed002, MeetsBothPublishedTables) {
+  for (const char* table : {"seed-002-gradients.csv", "seed-002-drift.csv"}) {
+    const Outcome compared = lockstep("compare " + kPublished + table + " " + run_folder().string());
+    EXPECT_EQ(compared.status, 0) << compared.out << compared.err;
+  }
+}
+
+TEST_F(Seed002, DoesNotMeetATableWithOneAlteredDigit) {
+  const TemporaryFolder folder;
+  std::string table = text_of(kPublished + "seed-002-gradients.csv");
+  const auto digit = table.find("0.04043");
+  ASSERT_NE(digit, std::string::npos);
+  table.replace(digit, 7, "0.04044");
+  write_text(folder.path() / "altered.csv", table);
+  const Outcome compared =
+      lockstep(fmt::format("compare {}/altered.csv {}", folder.path().string(), run_folder().string()));
+  EXPECT_EQ(compared.status, 1);
+  EXPECT_THAT(compared.out, HasSubstr("published 0.04044, measured 0.04043"));
+}
+
+TEST_F(Seed002, IsReportedAgainFromItsFiles) {
+  const Outcome again = lockstep("report " + run_folder().string());
+  EXPECT_EQ(again.status, 0);
+  EXPECT_EQ(outcome().out.rfind(again.out, 0), 0U) << "run adds its last line only";
+  const Outcome json = lockstep("report --format json " + run_folder().string());
+  EXPECT_EQ(json.out, text_of(run_folder() / "record.json"));
+  EXPECT_EQ(json.out, text_of(run_folder() / "report.json"));
+}
+
+TEST_F(Seed002, LeavesTheFilesOfTheFormatDocument) {
+  for (const char* file :
+       {"record.json", "report.csv", "report.json", "loss-on-unwrapped-module/bypass/w2/rank-0.csv",
+        "loss-on-unwrapped-module/bypass/w2/rank-1.step-5.safetensors",
+        "loss-on-unwrapped-module/bypass/w2/collectives-1.bin",
+        "loss-on-unwrapped-module/bypass/w2/rank-1.log",
+        "loss-on-unwrapped-module/reference/w2/rank-0.csv"}) {
+    EXPECT_TRUE(fs::exists(run_folder() / file)) << file;
+  }
+}
+
+TEST_F(Seed002, SaysThatTheGradientsWereNeverSynchronisedAndWhere) {
+  EXPECT_THAT(outcome().out, HasSubstr("never synchronised"));
+  EXPECT_THAT(outcome().out, HasSubstr("scenarios/synchronisation/loss_on_unwrapped_module.cc:"));
+}
+
+/// A copy of the run that a test may damage.
+class DamagedRun : public Seed002 {
+ protected:
+  DamagedRun() { fs::copy(run_folder(), copy(), fs::copy_options::recursive); }
+  fs::path copy() const { return folder_.path() / "copy"; }
+  fs::path journal() const { return copy() / "loss-on-unwrapped-module/bypass/w2/rank-1.csv"; }
+  Outcome report() const { return lockstep("report " + copy().string()); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(DamagedRun, WithATornLastRowIsReadPastWithANote) {
+  std::string text = text_of(journal());
+  text.resize(text.size() - 5);
+  write_text(journal(), text);
+  const Outcome reported = report();
+  EXPECT_THAT(reported.out, HasSubstr("rank 1: the last row of its journal was torn"));
+  EXPECT_NE(reported.status, 64);
+}
+
+TEST_F(DamagedRun, WithAMalformedJournalIsRefusedWithItsPlace) {
+  std::string text = text_of(journal());
+  text.insert(text.find('\n') + 1, "x");
+  write_text(journal(), text);
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("rank-1.csv:2:"));
+}
+
+TEST_F(DamagedRun, WithAMissingJournalIsRefused) {
+  fs::remove(journal());
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("rank-1.csv"));
+}
+
+TEST_F(DamagedRun, WithAMalformedRecordIsRefused) {
+  write_text(copy() / "record.json", "{\"schema\": \"lockstep.record\"");
+  EXPECT_EQ(report().status, 64);
+  write_text(copy() / "record.json", "");
+  EXPECT_EQ(report().status, 64);
+}
+
+TEST_F(DamagedRun, WithoutKeptValuesIsNotCalledInLockstep) {
+  fs::remove(copy() / "loss-on-unwrapped-module/through-wrapper/w2/rank-1.step-3.safetensors");
+  const Outcome reported = report();
+  EXPECT_THAT(reported.status, testing::AnyOf(0, 2)) << reported.out;
+}
+
+TEST(Run, WithAnotherSeedGivesAnotherTable) {
+  const TemporaryFolder folder;
+  const std::string run = (folder.path() / "run").string();
+  const Outcome other = lockstep("run loss-on-unwrapped-module --seed 1 --out " + run);
+  EXPECT_EQ(other.status, 0) << other.out;
+  EXPECT_THAT(other.out, Not(HasSubstr("0.04043")));
+  EXPECT_EQ(lockstep("compare " + kPublished + "seed-002-gradients.csv " + run).status, 1);
+}
+
+TEST(Run, OfOneVariantBringsItsReference) {
+  const TemporaryFolder folder;
+  const std::string run = (folder.path() / "run").string();
+  EXPECT_EQ(lockstep("run loss-on-unwrapped-module/through-wrapper --steps 2 --out " + run).status, 0);
+  EXPECT_TRUE(fs::exists(run + "/loss-on-unwrapped-module/reference/w2/rank-0.csv"));
+  EXPECT_FALSE(fs::exists(run + "/loss-on-unwrapped-module/bypass"));
+}
+
+TEST(Run, ThatDoesNotApplyExitsWithThree) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      lockstep("run loss-on-unwrapped-module --ranks 5 --out " + (folder.path() / "run").string());
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.out, HasSubstr("supports world sizes 2, 3, 4, not 5"));
+}
+
+TEST(Run, WithoutAFolderGoesToRunsAndLatestPointsToIt) {
+  const TemporaryFolder folder;
+  const std::string cd = "cd " + folder.path().string() + " && ";
+  const std::string run = kLockstep + " run loss-on-unwrapped-module/reference --steps 1";
+  EXPECT_EQ(run_shell(cd + run + " && " + run).status, 0);
+  EXPECT_TRUE(fs::is_symlink(folder.path() / "runs/latest"));
+  EXPECT_TRUE(fs::exists(folder.path() / "runs/latest/record.json"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path() / "runs"), {}), 3);
+}
+
+TEST(Run, KeepsOnlyAllowedVariablesAndMasksSecrets) {
+  const TemporaryFolder folder;
+  const std::string run = (folder.path() / "run").string();
+  const Outcome outcome =
+      run_shell("PLANTED_TOKEN=hunter2 MASTER_ADDR=tcp://me:hunter2@host OMP_NUM_THREADS=1 " +
+                kLockstep + " run loss-on-unwrapped-module/reference --steps 1 --out " + run);
+  EXPECT_EQ(outcome.status, 0);
+  const std::string record = text_of(run + "/record.json");
+  EXPECT_THAT(record, Not(HasSubstr("hunter2")));
+  EXPECT_THAT(record, Not(HasSubstr("PLANTED_TOKEN")));
+  EXPECT_THAT(record, HasSubstr("OMP_NUM_THREADS"));
+}
+
+TEST(Run, IntoAFullDeviceSaysSo) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_shell(kLockstep +
+                                    " run loss-on-unwrapped-module/reference --steps 1 --out " +
+                                    (folder.path() / "run").string() + " >/dev/full");
+  EXPECT_EQ(outcome.status, 64);
+  EXPECT_THAT(outcome.err, HasSubstr("standard output"));
+}
+
+TEST(Run, IntoAPipeThatClosesKeepsItsFiles) {
+  const TemporaryFolder folder;
+  const std::string run = (folder.path() / "run").string();
+  run_shell(kLockstep + " run loss-on-unwrapped-module --steps 1 --out " + run + " | true");
+  const auto record = nlohmann::json::parse(text_of(run + "/record.json"));
+  EXPECT_FALSE(record.at("cells").at(0).at("results").empty());
+}
+
+struct BadInput {
+  const char* arguments;
+  const char* said;
+};
+
+class WrongArguments : public testing::TestWithParam<BadInput> {};
+
+TEST_P(WrongArguments, ExitWithSixtyFourAndASentence) {
+  const TemporaryFolder folder;
+  const std::string cd = "cd " + folder.path().string() + " && touch file && mkdir full && touch full/x && ";
+  const Outcome outcome = run_shell(cd + kLockstep + " " + GetParam().arguments);
+  EXPECT_EQ(outcome.status, 64) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(GetParam().said));
+  EXPECT_LE(lines_of(outcome.err).size(), 6U);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_FALSE(fs::exists(folder.path() / "runs")) << "nothing runs before the request is understood";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cli, WrongArguments,
+    testing::Values(
+        BadInput{"", "subcommand"}, BadInput{"rnu", "'run'"}, BadInput{"run --rnaks 2", "--rnaks"},
+        BadInput{"run los-on-unwrapped-module", "'loss-on-unwrapped-module'"},
+        BadInput{"run loss-on-unwrapped-module/bypas", "'bypass'"},
+        BadInput{"run loss-on-unwrapped-module/", "variant"},
+        BadInput{"run zzz", "loss-on-unwrapped-module"},
+        BadInput{"run loss-on-unwrapped-module --set tiles=4", "axis"},
+        BadInput{"run --set tiles", "axis=value"}, BadInput{"run --format jsn", "'json'"},
+        BadInput{"run --format ,", "format"}, BadInput{"run --ranks 0", "from 1 to 64"},
+        BadInput{"run --ranks -1", "from 1 to 64"}, BadInput{"run --ranks 65", "from 1 to 64"},
+        BadInput{"run --ranks x", "from 1 to 64"}, BadInput{"run --ranks 2,", "from 1 to 64"},
+        BadInput{"run --ranks ''", "from 1 to 64"}, BadInput{"run --timeout 0", "seconds"},
+        BadInput{"run --timeout -1", "seconds"}, BadInput{"run --timeout nan", "seconds"},
+        BadInput{"run --steps 0", "--steps"}, BadInput{"run --seed -1", "--seed"},
+        BadInput{"run --out file", "file"}, BadInput{"run --out full", "not empty"},
+        BadInput{"run --out /proc/none/run", "/proc/none"},
+        BadInput{"run --out file/below", "file/below"}, BadInput{"report nowhere", "nowhere"},
+        BadInput{"report file", "file"}, BadInput{"report full", "record.json"},
+        BadInput{"report full --format htm", "format"}, BadInput{"report", "dir"},
+        BadInput{"compare none.csv full", "none.csv"}, BadInput{"compare file full", "file"},
+        BadInput{"compare full full", "full"}, BadInput{"show", "scenario"},
+        BadInput{"show los-on-unwrapped-module", "'loss-on-unwrapped-module'"}));
+
+TEST(Help, SaysTheExitStatuses) {
+  for (const char* arguments : {"--help", "run --help"}) {
+    const Outcome help = lockstep(arguments);
+    EXPECT_EQ(help.status, 0);
+    EXPECT_THAT(help.out, HasSubstr("Exit status: 0 all as expected"));
+  }
+}
+
+TEST(List, NamesEveryScenarioAndItsVariants) {
+  const Outcome list = lockstep("list");
+  EXPECT_EQ(list.status, 0);
+  EXPECT_THAT(list.out, HasSubstr("loss-on-unwrapped-module"));
+  EXPECT_THAT(list.out, HasSubstr("all-reduce-each"));
+}
+
+TEST(List, AsMarkdownIsTheTableOfTheReadme) {
+  const std::string readme = text_of(LOCKSTEP_SOURCE_DIR "/README.md");
+  EXPECT_THAT(readme, HasSubstr(lockstep("list --markdown").out));
+}
+
+TEST(Show, SaysWhatIsExpected) {
+  const Outcome show = lockstep("show loss-on-unwrapped-module");
+  EXPECT_EQ(show.status, 0);
+  EXPECT_THAT(show.out, HasSubstr("breaks: gradients agree across ranks"));
+  EXPECT_THAT(show.out, HasSubstr("meets: seed-002-gradients"));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/temporary_folder.h"
+
+namespace lockstep {
+
+/// What a program left when it ended.
+struct Outcome {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+inline std::string text_of(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+inline void write_text(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary) << text;
+}
+
+/// Runs `line` in a shell and waits for it. A signal gives 128 plus its number.
+inline Outcome run_shell(const std::string& line) {
+  const TemporaryFolder folder;
+  const auto out = folder.path() / "out";
+  const auto err = folder.path() / "err";
+  const std::string command = "( " + line + " ) >" + out.string() + " 2>" + err.string();
+  const int status = std::system(command.c_str());
+  Outcome outcome;
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome.out = text_of(out);
+  outcome.err = text_of(err);
+  return outcome;
+}
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,210 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reports/run_record.h"
+
+namespace lockstep {
+
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+/// The values of seed 002's tables: buggy and fixed, both ranks, in steps 1 to 5.
+inline Table published_gradients() {
+  Table table{"loss-on-unwrapped-module", 2, {}, {}, {}};
+  table.spec = {.title = "Table 1 - gradient on weight[0] after backward, per rank",
+                .quantity = Quantity::element,
+                .kind = Kind::gradient,
+                .point = Point::reduced,
+                .tensor = "weight",
+                .element = 0,
+                .symbol = "g",
+                .digits = 5,
+                .groups = {{"BUGGY", "bypass"}, {"FIXED", "all-reduce-each"}}};
+  table.rows = {{1, {{{0.04043, 0.19431}, false}, {{0.11737, 0.11737}, true}}},
+                {2, {{{-0.13683, -0.05685}, false}, {{-0.09659, -0.09659}, true}}},
+                {3, {{{0.05426, -0.25685}, false}, {{-0.10196, -0.10196}, true}}},
+                {4, {{{0.02004, -0.01721}, false}, {{-0.00963, -0.00963}, true}}},
+                {5, {{{-0.21217, -0.45084}, false}, {{-0.34623, -0.34623}, true}}}};
+  return table;
+}
+
+inline Table published_drift() {
+  Table table = published_gradients();
+  table.spec.title = "Table 2 - cross-rank model divergence max|W_rank0 - W_rank1| after each step";
+  table.spec.quantity = Quantity::drift;
+  table.spec.kind = Kind::parameter;
+  table.spec.point = Point::stepped;
+  table.spec.digits = 6;
+  table.rows = {{1, {{{0.050678}, false}, {{0}, true}}},
+                {2, {{{0.073750}, false}, {{0}, true}}},
+                {3, {{{0.093219}, false}, {{0}, true}}},
+                {4, {{{0.118547}, false}, {{0}, true}}},
+                {5, {{{0.132573}, false}, {{0}, true}}}};
+  return table;
+}
+
+inline CellRecord literal_cell(const std::string& scenario, const std::string& variant, Role role,
+                               CellVerdict verdict) {
+  CellRecord record;
+  record.cell = {scenario, variant, role, 2, {}, "gloo", "cpu", 5, 0};
+  record.folder = folder_of(record.cell);
+  record.reference_folder = scenario + "/reference/w2";
+  record.processes = 2;
+  record.duration_s = 0.125;
+  record.source = "scenarios/synchronisation/loss_on_unwrapped_module.cc:41";
+  record.reproduce = "lockstep run " + scenario + "/" + variant + " --ranks 2 --steps 5";
+  record.claims = {agree_across_ranks(Kind::gradient, Point::reduced), ranks_finish()};
+  record.ends = {{.rank = 0, .order = 1, .step = 5}, {.rank = 1, .order = 0, .step = 5}};
+  for (const Claim& claim : record.claims) {
+    ClaimResult result;
+    result.claim = claim;
+    result.verdict = Verdict::holds;
+    result.comparisons = 10;
+    record.results.push_back(result);
+    record.checks.push_back({"keeps " + sentence(claim), Check::Outcome::as_promised, ""});
+  }
+  record.verdict = verdict;
+  return record;
+}
+
+inline Finding literal_divergence() {
+  Finding finding;
+  finding.claim = agree_across_ranks(Kind::gradient, Point::reduced);
+  finding.step = 1;
+  finding.tensor = "weight";
+  finding.groups = {{0, 2, 3}, {1}};
+  finding.first_difference = ElementDifference{
+      {0, 0}, "rank 0", "rank 1", 0.1, 0.30000000000000004, "0x3dcccccd", "0x3e99999a", 13421773};
+  finding.differing_elements = 16;
+  finding.elements = 16;
+  finding.worst_difference = 0.2;
+  finding.relative_difference = 1.0 / 3;
+  finding.tolerance = 4.76837158203125e-07;
+  finding.ratio = 0.5;
+  finding.cosine = 0.9375;
+  finding.ratio_in_words = "1/2: averaged twice over 2 ranks";
+  finding.places = 10;
+  finding.last_step = 5;
+  finding.last_worst_difference = 1e-300;
+  finding.sentence =
+      "gradients do not agree across ranks: first in step 1, weight: ranks 0,2,3 agree; 1 differs; "
+      "16 of 16 elements, by up to 0.2; element [0, 0] is 0.1 on rank 0 and 0.3 on rank 1 "
+      "(0x3dcccccd, 0x3e99999a; 13421773 ULP apart). It goes on until step 5, by up to 1e-300 "
+      "there.";
+  return finding;
+}
+
+inline Finding literal_failure(int rank, const std::string& how, const std::string& error,
+                               const std::string& output) {
+  Finding finding;
+  finding.claim = ranks_finish();
+  finding.step = 2;
+  finding.last_step = 2;
+  finding.places = 1;
+  finding.failure = RankFailure{rank, how, error, output, {}};
+  finding.sentence = "rank " + std::to_string(rank) + " " + how + " in step 2" +
+                     (error.empty() ? "." : ": " + error + ".");
+  return finding;
+}
+
+inline CellRecord literal_buggy() {
+  CellRecord cell =
+      literal_cell("loss-on-unwrapped-module", "bypass", Role::buggy, CellVerdict::as_expected);
+  cell.expectation.breaks = {cell.claims[0]};
+  cell.expectation.meets = {"seed-002-gradients"};
+  cell.results[0].verdict = Verdict::violated;
+  cell.results[0].margin = std::numeric_limits<double>::infinity();
+  cell.results[0].findings = {literal_divergence()};
+  cell.checks[0] = {"breaks gradients agree across ranks", Check::Outcome::found, ""};
+  cell.checks.push_back({"meets seed-002-gradients", Check::Outcome::as_promised, ""});
+  return cell;
+}
+
+inline CellRecord literal_missed() {
+  CellRecord cell = literal_cell("error-after-damage", "as-was", Role::buggy, CellVerdict::missed);
+  cell.cell.axes = {{"tiles", "4"}, {"bucket_view", "on"}};
+  cell.expectation.raises = {{"marked as ready twice", 2, 1}};
+  cell.ends = {
+      {0, Ending::raised, 1, 2, 2, "Expected to mark a variable ready only once", "", ""},
+      {1, Ending::signalled, 6, 0, 2, "", "SIGABRT",
+       "terminate called after throwing\n\tan instance of 'gloo::EnforceNotMet'\n\x1b[31mred"},
+      {2, Ending::unfinished, 0, 1, 2, "", "limit of 2 s", "waiting"}};
+  cell.results[1].verdict = Verdict::violated;
+  for (const RankEnd& end : cell.ends) {
+    cell.results[1].findings.push_back(
+        literal_failure(end.rank, how(end), end.error, end.last_output));
+  }
+  cell.results[1].findings[0].failure->lag = 1;
+  cell.checks[1] = {"breaks ranks finish", Check::Outcome::found, ""};
+  cell.checks.push_back(
+      {"raises \"marked as ready twice\"", Check::Outcome::missed, "no rank raised it"});
+  return cell;
+}
+
+inline CellRecord literal_false_alarm() {
+  CellRecord cell = literal_cell("loss-on-unwrapped-module", "through-wrapper", Role::fixed,
+                                 CellVerdict::false_alarm);
+  cell.results[0].verdict = Verdict::violated;
+  cell.results[0].findings = {literal_divergence()};
+  cell.checks[0] = {"keeps gradients agree across ranks", Check::Outcome::false_alarm,
+                    "the claim is violated and was not declared to be"};
+  cell.notes = {"rank 1: the last row of its journal was torn and left out"};
+  return cell;
+}
+
+inline CellRecord literal_undecided() {
+  CellRecord cell =
+      literal_cell("loss-on-unwrapped-module", "hidden", Role::latent, CellVerdict::undecided);
+  cell.results[0].verdict = Verdict::undecided;
+  cell.results[0].comparisons = 0;
+  cell.results[0].reason = "not triggered: nothing was compared";
+  cell.checks[0] = {"keeps gradients agree across ranks", Check::Outcome::undecided,
+                    "not triggered: nothing was compared"};
+  return cell;
+}
+
+inline CellRecord literal_not_applicable() {
+  CellRecord cell =
+      literal_cell("error-after-damage", "averaged", Role::wrong_fix, CellVerdict::not_applicable);
+  cell.cell.axes = {{"tiles", "4"}, {"bucket_view", "on"}};
+  cell.expectation.not_applicable = "needs at least 3 ranks, a sum of two has no order";
+  cell.processes = 0;
+  cell.ends.clear();
+  cell.results.clear();
+  cell.checks.clear();
+  return cell;
+}
+
+/// A run with a cell of every verdict and a rank of every bad ending.
+inline RunRecord literal_run() {
+  RunRecord run;
+  run.command = {"lockstep", "run", "--set", "tiles=4, \"quoted\""};
+  run.environment = {"2026-11-20T18:52:46Z",
+                     "node-1",
+                     "0.1.0",
+                     "2.11.0",
+                     "g++ 12.2",
+                     "lockstep-1",
+                     {{"OMP_NUM_THREADS", "1"}, {"TORCH_DISTRIBUTED_DEBUG", "OFF"}}};
+  CellRecord reference = literal_cell("loss-on-unwrapped-module", "reference", Role::reference,
+                                      CellVerdict::as_expected);
+  reference.reference_folder.clear();
+  reference.processes = 1;
+  run.cells = {literal_buggy(),
+               literal_cell("loss-on-unwrapped-module", "all-reduce-each", Role::fixed,
+                            CellVerdict::as_expected),
+               literal_false_alarm(),
+               literal_undecided(),
+               reference,
+               literal_missed(),
+               literal_not_applicable()};
+  run.tables = {published_gradients(), published_drift()};
+  run.tables[1].rows[4].entries[0].values[0] = kNaN;
+  return run;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,81 @@
+"""Holds reports/record.schema.json against a rendered record.
+
+usage: validate_schema.py SCHEMA RECORD
+
+The record has to be valid, the schema has to refuse planted faults, and every field of the record
+has to be described and required. Returns 77 (skipped) where Python's jsonschema is missing.
+"""
+
+import copy
+import json
+import sys
+
+try:
+    import jsonschema
+except ImportError:
+    print("skipped: Python's jsonschema is missing (Debian package python3-jsonschema)")
+    sys.exit(77)
+
+
+def resolve(schema, node):
+    """The description of an object, behind references and `null` as an alternative."""
+    for alternative in node.get("anyOf", []):
+        if "$ref" in alternative:
+            node = alternative
+    return schema["$defs"][node["$ref"].split("/")[-1]] if "$ref" in node else node
+
+
+def undescribed(schema, node, value, place):
+    """Fields of `value` that `node` does not describe and require."""
+    node = resolve(schema, node)
+    found = []
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            found += undescribed(schema, node["items"], item, f"{place}[{index}]")
+    if isinstance(value, dict) and "properties" in node:
+        for name, item in value.items():
+            described = node["properties"].get(name, {})
+            if "description" not in described or name not in node["required"]:
+                found.append(f"{place}.{name}")
+            else:
+                found += undescribed(schema, described, item, f"{place}.{name}")
+    return found
+
+
+def plant(record, change):
+    planted = copy.deepcopy(record)
+    change(planted)
+    return planted
+
+
+FAULTS = {
+    "another schema": lambda r: r.update(schema="lockstep.watch"),
+    "another major version": lambda r: r.update(version="2.0"),
+    "a missing field": lambda r: r["cells"][0].pop("ends"),
+    "a word for an integer": lambda r: r["cells"][0]["ends"][0].update(code="x"),
+    "an unknown verdict": lambda r: r["cells"][0].update(verdict="fine"),
+    "an unknown word for a number": lambda r: r["cells"][0].update(duration_s="nan"),
+    "a number without quotes in variables": lambda r: r["environment"]["variables"].update(A=1),
+}
+
+
+def main(schema_path, record_path):
+    with open(schema_path, encoding="utf-8") as file:
+        schema = json.load(file)
+    with open(record_path, encoding="utf-8") as file:
+        record = json.load(file)
+    validator = jsonschema.validators.validator_for(schema)
+    validator.check_schema(schema)
+    check = validator(schema)
+    problems = [f"{list(error.path)}: {error.message}" for error in check.iter_errors(record)]
+    problems += [f"{place} is not described" for place in undescribed(schema, schema, record, "")]
+    problems += [
+        f"{fault} is accepted" for fault, change in FAULTS.items() if check.is_valid(plant(record, change))
+    ]
+    if not check.is_valid(plant(record, lambda r: r["cells"][0].update(weather="sunny"))):
+        problems.append("a field of a newer minor version is refused")
+    print("\n".join(problems) or "valid")
+    return 1 if problems else 0
+
+
+sys.exit(main(*sys.argv[1:]))

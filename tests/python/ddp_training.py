@@ -1,0 +1,147 @@
+"""One rank of the training of tests/testbed/ddp_parity.cc, through Python's DistributedDataParallel.
+
+Started by torchrun: ddp_training.py FOLDER VARIANT... Every variant runs in a process of its own,
+forked from this one, as its peers may die with it; what it did goes to
+FOLDER/<variant>/w<world>/rank-N.json.
+"""
+
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import pickle
+import sys
+
+os.environ["TORCH_FR_BUFFER_SIZE"] = "10000"  # the flight recorder notes every collective
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+STEPS = 4
+SMALL_BUCKET_BYTES = 128
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(3))
+        self.last = nn.Linear(5, 3)
+        self.extra = nn.Linear(5, 5)
+        self.norm = nn.BatchNorm1d(5)
+        self.first = nn.Linear(6, 5)
+
+    def forward(self, batch, uses_extra, adds_extra):
+        hidden = self.norm(self.first(batch)).relu()
+        if not uses_extra:
+            return [self.last(hidden) * self.scale]
+        more = self.extra(hidden)
+        if adds_extra:
+            hidden = hidden + more
+        return [self.last(hidden) * self.scale, more]
+
+
+def uses_extra(words, step, rank, world):
+    if "never" in words:
+        return False
+    if "not-on-last-rank" in words:
+        return rank != world - 1
+    return not ("not-in-step-2" in words and step == 2)
+
+
+def half_mean(world, bucket):
+    reduced = bucket.buffer() / world
+    dist.all_reduce(reduced)
+    future = torch.futures.Future()
+    future.set_result(reduced * 0.5)
+    return future
+
+
+def data_of(tensor):
+    return bytes(tensor.detach().contiguous().reshape(-1).view(torch.uint8).tolist()).hex()
+
+
+def train(words, rank, world, tensors):
+    torch.manual_seed(100 * rank + 7)
+    model = Model()
+    options = {"bucket_cap_mb": SMALL_BUCKET_BYTES / 2**20} if "small-buckets" in words else {}
+    ddp = DistributedDataParallel(
+        model,
+        find_unused_parameters="find-unused" in words,
+        static_graph="static" in words,
+        gradient_as_bucket_view="bucket-view" in words,
+        **options,
+    )
+    if "comm-hook" in words:
+        ddp.register_comm_hook(world, half_mean)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def backward(step, micro_batch):
+        generator = torch.Generator().manual_seed(1000 * step + 100 * micro_batch + rank)
+        batch = torch.randn(4 + rank, 6, generator=generator)
+        outputs = ddp(batch, uses_extra(words, step, rank, world), "output-without-loss" not in words)
+        outputs[0].pow(2).mean().backward()
+        for name, parameter in model.named_parameters():
+            if parameter.grad is not None:
+                key = f"{step}/{micro_batch}/reduced/gradient/{name}"
+                tensors[key] = data_of(parameter.grad)
+
+    for step in range(1, STEPS + 1):
+        optimizer.zero_grad()
+        if "no-sync" in words:
+            with ddp.no_sync():
+                backward(step, 0)
+        backward(step, 1)
+        optimizer.step()
+        for kind, named in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
+            for name, tensor in named:
+                tensors[f"{step}/1/stepped/{kind}/{name}"] = data_of(tensor)
+
+
+def collectives():
+    """Operation, dtype and number of elements of what was called, in order."""
+    trace = pickle.loads(torch._C._distributed_c10d._dump_fr_trace())
+    called = []
+    for entry in trace["entries"]:
+        operation = entry["profiling_name"].removeprefix("gloo:").replace("_", "")
+        elements = sum(torch.Size(shape).numel() for shape in entry["input_sizes"])
+        dtypes = entry["input_dtypes"]
+        called.append([operation, dtypes[0].lower() if dtypes else "", elements])
+    return called
+
+
+def run(variant, file):
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    limit = datetime.timedelta(seconds=60)
+    agent = dist.TCPStore(
+        os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False, timeout=limit
+    )
+    dist.init_process_group(
+        "gloo", store=dist.PrefixStore(variant, agent), rank=rank, world_size=world, timeout=limit
+    )
+    error, tensors = "", {}
+    try:
+        train(variant.split("+"), rank, world, tensors)
+    except RuntimeError as raised:
+        error = str(raised)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"error": error, "collectives": collectives(), "tensors": tensors}))
+
+
+def main():
+    folder, variants = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    torch.set_num_threads(1)
+    for variant in variants:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            with contextlib.suppress(Exception):
+                file = f"rank-{os.environ['RANK']}.json"
+                run(variant, folder / variant / f"w{os.environ['WORLD_SIZE']}" / file)
+                status = 0
+            os._exit(status)
+        os.waitpid(child, 0)
+
+
+main()

@@ -1,0 +1,135 @@
+// The instrument against lies: planted faults must be named, healthy runs must be silent.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/command.h"
+
+namespace lockstep {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+/// A run of the test scenarios and its record.
+class TestbedRun {
+ public:
+  explicit TestbedRun(const std::string& arguments)
+      : outcome_(run_shell(fmt::format("{} run {} --out {}", LOCKSTEP_TESTBED, arguments,
+                                       (folder_.path() / "run").string()))),
+        record_(json::parse(text_of(folder_.path() / "run/record.json"), nullptr, false)) {}
+
+  const Outcome& outcome() const { return outcome_; }
+
+  json cell(const std::string& variant) const {
+    for (const json& cell : record_.at("cells")) {
+      if (cell.at("cell").at("variant") == variant) return cell;
+    }
+    ADD_FAILURE() << "no cell " << variant;
+    return {};
+  }
+
+  json findings(const std::string& variant, const std::string& predicate) const {
+    for (const json& result : cell(variant).at("results")) {
+      if (result.at("claim").at("predicate") == predicate) return result.at("findings");
+    }
+    return json::array();
+  }
+
+ private:
+  TemporaryFolder folder_;
+  Outcome outcome_;
+  json record_;
+};
+
+struct Plant {
+  int world_size;
+  int rank;
+  int step;
+  int bit;
+};
+
+class PlantedBit : public testing::TestWithParam<Plant> {};
+
+TEST_P(PlantedBit, IsNamedExactly) {
+  const auto [world_size, rank, step, bit] = GetParam();
+  const TestbedRun run(fmt::format("planted-bit --ranks {} --set rank={} --set step={} --set bit={}",
+                                   world_size, rank, step, bit));
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
+  const json findings = run.findings("flip", "agree_across_ranks");
+  ASSERT_EQ(findings.size(), 1U);
+  const json& finding = findings[0];
+  EXPECT_EQ(finding.at("step"), step);
+  EXPECT_EQ(finding.at("tensor"), "b");
+  EXPECT_EQ(finding.at("places"), 1);
+  EXPECT_EQ(finding.at("differing_elements"), 1);
+  EXPECT_EQ(finding.at("first_difference").at("index"), json({0, 5}));
+  EXPECT_EQ(finding.at("groups").size(), 2U);
+  const bool alone = world_size > 2;
+  const json& small = finding.at("groups")[rank == 0 ? 0 : 1];
+  if (alone) EXPECT_EQ(small, json::array({rank}));
+  EXPECT_TRUE(run.findings("clean", "agree_across_ranks").empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Testbed, PlantedBit,
+                         testing::Values(Plant{2, 0, 1, 0}, Plant{2, 1, 3, 31}, Plant{3, 2, 2, 22},
+                                         Plant{4, 3, 1, 23}, Plant{4, 0, 3, 0},
+                                         Plant{64, 1, 2, 0}));
+
+TEST(SwappedRoles, TurnTheDetectionTableRed) {
+  const TestbedRun run("swapped-roles");
+  EXPECT_EQ(run.outcome().status, 1);
+  EXPECT_EQ(run.cell("flip").at("verdict"), "false alarm");
+  EXPECT_EQ(run.cell("clean").at("verdict"), "missed");
+}
+
+TEST(ObservesNothing, IsUndecidedNotInLockstep) {
+  const TestbedRun run("observes-nothing");
+  EXPECT_EQ(run.outcome().status, 2);
+  EXPECT_THAT(run.outcome().out, HasSubstr("not triggered"));
+}
+
+TEST(LateError, TellsTheGenuineTextAndItsLag) {
+  const TestbedRun run("late-error --ranks 2,3");
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out;
+  const json findings = run.findings("unused-once", "ranks_finish");
+  ASSERT_FALSE(findings.empty());
+  EXPECT_THAT(findings[0].at("failure").at("error").get<std::string>(),
+              HasSubstr("Expected to have finished reduction in the prior iteration"));
+  EXPECT_EQ(findings[0].at("failure").at("lag"), 1);
+  EXPECT_EQ(findings[0].at("step"), 2);
+}
+
+class Endings : public testing::TestWithParam<std::pair<std::string, std::string>> {};
+
+TEST_P(Endings, NameTheCulpritAloneAndHowItEnded) {
+  const auto& [variant, how] = GetParam();
+  const TestbedRun run(fmt::format("endings/{} --ranks 3", variant));
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out;
+  const json findings = run.findings(variant, "ranks_finish");
+  ASSERT_EQ(findings.size(), 1U) << findings;
+  EXPECT_EQ(findings[0].at("failure").at("rank"), 1);
+  EXPECT_THAT(findings[0].at("sentence").get<std::string>(), HasSubstr(how));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Testbed, Endings,
+    testing::Values(std::pair("raises", "planted: rank 1 gives up"), std::pair("exits", "status 3"),
+                    std::pair("aborts", "SIGABRT"), std::pair("is-killed", "SIGKILL"),
+                    std::pair("stops", "stopped"), std::pair("hangs", "limit of 1 s")));
+
+TEST(Endings, OfHealthyRanksAreSilent) {
+  const TestbedRun run("endings/finishes --ranks 2,3,4");
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out;
+}
+
+TEST(Empty, RunsOnOneAndOnSixtyFourRanks) {
+  const TestbedRun run("empty --ranks 1,64");
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out;
+}
+
+}  // namespace
+}  // namespace lockstep

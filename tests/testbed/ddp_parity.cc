@@ -1,0 +1,153 @@
+// The same small training that tests/python/ddp_parity.py runs through Python's
+// DistributedDataParallel, in every combination of what can be asked of it. Both sides must agree
+// in outcome, collectives and bits. The name of a variant is its words, joined by "+"; the Python
+// side reads them from the folders of a run.
+
+#include <ATen/ops/randn.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "harness/train/ddp.h"
+#include "harness/train/optimizer.h"
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+
+namespace lockstep {
+
+namespace {
+
+/// When the layer `extra` takes part in the loss.
+constexpr std::array<std::string_view, 5> kUses{"always", "never", "not-on-last-rank",
+                                                "not-in-step-2", "output-without-loss"};
+
+constexpr std::array<std::string_view, 6> kFlags{"find-unused", "static",    "bucket-view",
+                                                 "no-sync",     "comm-hook", "small-buckets"};
+
+/// 32 float32: the model's gradients need several buckets.
+constexpr std::int64_t kSmallBucketBytes = 128;
+
+/// The parts are registered in another order than they are used in, so that rebuilding the buckets
+/// in the order of the gradients changes them.
+struct Model : Module {
+  explicit Model(const at::Generator& generator)
+      : scale(register_parameter("scale", at::randn({3}, generator, at::TensorOptions()))),
+        last(register_module("last", std::make_shared<Linear>(5, 3, generator))),
+        extra(register_module("extra", std::make_shared<Linear>(5, 5, generator))),
+        norm(register_module("norm", std::make_shared<BatchNorm1d>(5))),
+        first(register_module("first", std::make_shared<Linear>(6, 5, generator))) {}
+
+  /// The output and, when `extra` is used, what it gave.
+  std::vector<at::Tensor> outputs(const at::Tensor& input, bool uses_extra, bool adds_extra) {
+    at::Tensor hidden = norm->forward(first->forward(input)).relu();
+    if (!uses_extra) return {last->forward(hidden) * scale};
+    const at::Tensor more = extra->forward(hidden);
+    if (adds_extra) hidden = hidden + more;
+    return {last->forward(hidden) * scale, more};
+  }
+
+  at::Tensor forward(const at::Tensor& input) override { return outputs(input, true, true)[0]; }
+
+  at::Tensor scale;
+  std::shared_ptr<Linear> last;
+  std::shared_ptr<Linear> extra;
+  std::shared_ptr<BatchNorm1d> norm;
+  std::shared_ptr<Linear> first;
+};
+
+bool has(const Rank& rank, std::string_view word) {
+  const std::string words = "+" + rank.cell().variant + "+";
+  return words.find("+" + std::string(word) + "+") != std::string::npos;
+}
+
+bool uses_extra(const Rank& rank, std::int64_t step) {
+  if (has(rank, "never")) return false;
+  if (has(rank, "not-on-last-rank")) return rank.rank() != rank.world_size() - 1;
+  return !(has(rank, "not-in-step-2") && step == 2);
+}
+
+DdpOptions options_of(const Rank& rank) {
+  DdpOptions options;
+  options.find_unused_parameters = has(rank, "find-unused");
+  options.static_graph = has(rank, "static");
+  options.gradient_as_bucket_view = has(rank, "bucket-view");
+  if (has(rank, "small-buckets")) options.bucket_bytes = kSmallBucketBytes;
+  return options;
+}
+
+/// Half of the mean: no other reduction gives the same gradients.
+at::Tensor half_mean(ProcessGroup& group, const at::Tensor& bucket) {
+  at::Tensor reduced = bucket / group.size();
+  group.all_reduce(reduced, ReduceOp::sum);
+  return reduced * 0.5;
+}
+
+at::Tensor input_of(const Rank& rank, std::int64_t step, std::int64_t micro_batch) {
+  const std::int64_t seed = 1000 * step + 100 * micro_batch + rank.rank();
+  return at::randn({4 + rank.rank(), 6}, cpu_generator(rank.seed(seed)), at::TensorOptions());
+}
+
+void backward(Rank& rank, DistributedDataParallel& ddp, Model& model, std::int64_t micro_batch) {
+  const std::int64_t step = rank.step();
+  const auto outputs = ddp.forward([&] {
+    return model.outputs(input_of(rank, step, micro_batch), uses_extra(rank, step),
+                         !has(rank, "output-without-loss"));
+  });
+  outputs[0].pow(2).mean().backward();
+  rank.observer().begin_micro_batch(micro_batch);
+  rank.observe_gradients(Point::reduced, model);
+}
+
+void train(Rank& rank) {
+  Model model(cpu_generator(rank.seed(100 * rank.rank() + 7)));
+  DistributedDataParallel ddp(model, rank.group(), options_of(rank));
+  if (has(rank, "comm-hook")) ddp.register_comm_hook(half_mean);
+  Sgd optimizer(model.parameters(), /*learning_rate=*/0.1);
+
+  rank.train([&](std::int64_t) {
+    model.zero_grad();
+    if (has(rank, "no-sync")) {
+      const auto no_sync = ddp.no_sync();
+      backward(rank, ddp, model, 0);
+    }
+    backward(rank, ddp, model, 1);
+    optimizer.step();
+    rank.observe_parameters(Point::stepped, model);
+    rank.observe_buffers(Point::stepped, model);
+  });
+}
+
+std::vector<Variant> variants() {
+  std::vector<Variant> all;
+  for (const std::string_view use : kUses) {
+    for (unsigned chosen = 0; chosen < 1U << kFlags.size(); ++chosen) {
+      std::string name(use);
+      for (std::size_t i = 0; i < kFlags.size(); ++i) {
+        if (chosen >> i & 1U) name.append("+").append(kFlags[i]);
+      }
+      all.push_back({name, Role::buggy, "as its name says"});
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Scenario ddp_parity() {
+  return {
+      .id = "ddp-parity",
+      .summary = "A small training in all combinations of what DDP can be asked for.",
+      .provenance = {"tests", "none", "nothing", "nothing"},
+      .worlds = {2, 3},
+      .steps = 4,
+      .axes = {},
+      .variants = variants(),
+      .claims = {ranks_finish()},
+      .tables = {},
+      .expect = [](const Cell&) { return Expectation{}; },
+      .body = train,
+  };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,26 @@
+// Nothing happens: what a launch costs.
+
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+
+namespace lockstep {
+
+Scenario empty() {
+  return {
+      .id = "empty",
+      .summary = "Ranks that start and end.",
+      .provenance = {"tests", "none", "nothing", "nothing"},
+      .worlds = {1, 2, 3, 4, 16, 64},
+      .axes = {},
+      .variants = {{"alone", Role::fixed, "no process group"},
+                   {"met", Role::fixed, "the ranks meet in a process group"}},
+      .claims = {ranks_finish()},
+      .tables = {},
+      .expect = [](const Cell&) { return Expectation{}; },
+      .body = [](Rank& rank) {
+        if (rank.is("met")) rank.group();
+      },
+  };
+}
+
+}  // namespace lockstep

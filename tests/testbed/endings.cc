@@ -1,0 +1,74 @@
+// One rank ends badly in step 2 while the others wait for it in a collective.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <ATen/ops/ones.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr int kCulprit = 1;
+
+void end_badly(Rank& rank) {
+  if (rank.is("raises")) throw std::runtime_error("planted: rank 1 gives up");
+  if (rank.is("exits")) std::_Exit(3);
+  if (rank.is("aborts")) std::abort();
+  if (rank.is("is-killed")) ::raise(SIGKILL);
+  if (rank.is("stops")) ::raise(SIGSTOP);
+  while (rank.is("hangs")) ::pause();
+}
+
+void train(Rank& rank) {
+  at::Tensor tensor = at::ones({4});
+  rank.train([&](std::int64_t step) {
+    if (step == 2 && rank.rank() == kCulprit) end_badly(rank);
+    rank.group().all_reduce(tensor, ReduceOp::average);
+    rank.observer().observe(Point::reduced, Kind::gradient, "g", tensor);
+  });
+}
+
+}  // namespace
+
+Scenario endings() {
+  using namespace std::chrono_literals;
+  const std::vector<Claim> claims{agree_across_ranks(Kind::gradient, Point::reduced),
+                                  ranks_finish()};
+  return {
+      .id = "endings",
+      .summary = "Rank 1 ends badly in step 2.",
+      .provenance = {"tests", "none", "nothing", "nothing"},
+      .worlds = {2, 3, 4},
+      .steps = 3,
+      .axes = {},
+      .variants = {{"finishes", Role::fixed, "nothing happens"},
+                   {"raises", Role::buggy, "throws"},
+                   {"exits", Role::buggy, "exits with 3"},
+                   {"aborts", Role::buggy, "abort()"},
+                   {"is-killed", Role::buggy, "SIGKILL"},
+                   {"stops", Role::buggy, "SIGSTOP", 1000ms},
+                   {"hangs", Role::buggy, "never comes back", 1000ms}},
+      .claims = claims,
+      .tables = {},
+      .expect =
+          [](const Cell& cell) {
+            Expectation expectation;
+            if (cell.variant == "raises") expectation.raises = {{"rank 1 gives up", 2, 0}};
+            if (cell.role == Role::buggy && cell.variant != "raises") {
+              expectation.breaks = {ranks_finish()};
+            }
+            return expectation;
+          },
+      .body = train,
+  };
+}
+
+}  // namespace lockstep

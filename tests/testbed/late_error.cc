@@ -1,0 +1,90 @@
+// A parameter that one rank does not use in step 1: the reducer leaves that step unsynchronised and
+// says so only when the next forward begins. The damage is one step older than the error.
+
+#include "harness/train/ddp.h"
+#include "harness/train/optimizer.h"
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+
+#include <ATen/ops/randn.h>
+
+namespace lockstep {
+
+namespace {
+
+struct TwoLayers : Module {
+  explicit TwoLayers(const at::Generator& generator)
+      : first(register_module("first", std::make_shared<Linear>(4, 4, generator))),
+        second(register_module("second", std::make_shared<Linear>(4, 4, generator))) {}
+
+  at::Tensor forward(const at::Tensor& input) override {
+    const at::Tensor hidden = first->forward(input);
+    return uses_second ? second->forward(hidden) : hidden;
+  }
+
+  std::shared_ptr<Linear> first;
+  std::shared_ptr<Linear> second;
+  bool uses_second = true;
+};
+
+at::Tensor input_of(const Rank& rank, int owner, std::int64_t step) {
+  const auto seed = rank.seed(static_cast<std::uint64_t>(100 * step + owner));
+  return at::randn({4, 4}, cpu_generator(seed), at::TensorOptions());
+}
+
+void train(Rank& rank) {
+  TwoLayers model(cpu_generator(rank.seed(0)));
+  Sgd optimizer(model.parameters(), 0.1);
+  std::optional<DistributedDataParallel> ddp;
+  const bool is_reference = rank.is("reference");
+  if (!is_reference) ddp.emplace(model, rank.group());
+  rank.train([&](std::int64_t step) {
+    model.zero_grad();
+    const auto loss_of = [&](int owner) {
+      const bool skips = !rank.is("always-used") && owner == 1 && step == 1;
+      model.uses_second = !skips || is_reference;
+      const at::Tensor input = input_of(rank, owner, step);
+      return (is_reference ? model.forward(input) : ddp->forward(input)).pow(2).mean();
+    };
+    if (is_reference) {
+      rank.mean_of_rank_gradients(model, loss_of);
+    } else {
+      loss_of(rank.rank()).backward();
+    }
+    rank.observe_gradients(Point::reduced, model);
+    optimizer.step();
+  });
+}
+
+}  // namespace
+
+Scenario late_error() {
+  return {
+      .id = "late-error",
+      .summary = "The reducer complains one step after the damage.",
+      .provenance = {"tests", "none", "nothing", "nothing"},
+      .worlds = {2, 3},
+      .steps = 3,
+      .axes = {},
+      .variants = {{"unused-once", Role::buggy, "rank 1 leaves a layer out in step 1"},
+                   {"always-used", Role::fixed, "every rank uses both layers"},
+                   {"reference", Role::reference, "every shard uses both layers"}},
+      .claims = {agree_across_ranks(Kind::gradient, Point::reduced),
+                 equal_reference(Kind::gradient, Point::reduced), ranks_finish()},
+      .tables = {},
+      .expect =
+          [](const Cell& cell) {
+            Expectation expectation;
+            if (cell.role == Role::buggy) {
+              expectation.breaks = {agree_across_ranks(Kind::gradient, Point::reduced),
+                                    equal_reference(Kind::gradient, Point::reduced)};
+              expectation.raises = {
+                  {"Expected to have finished reduction in the prior iteration", 2, 1}};
+            }
+            return expectation;
+          },
+      .body = train,
+  };
+}
+
+}  // namespace lockstep

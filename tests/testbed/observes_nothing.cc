@@ -1,0 +1,23 @@
+// A program that looks at nothing must not be called in lockstep.
+
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+
+namespace lockstep {
+
+Scenario observes_nothing() {
+  return {
+      .id = "observes-nothing",
+      .summary = "Claims without observations.",
+      .provenance = {"tests", "none", "nothing", "nothing"},
+      .worlds = {2},
+      .axes = {},
+      .variants = {{"blind", Role::fixed, "observes nothing"}},
+      .claims = {agree_across_ranks(Kind::gradient, Point::reduced), ranks_finish()},
+      .tables = {},
+      .expect = [](const Cell&) { return Expectation{}; },
+      .body = [](Rank& rank) { rank.train([](std::int64_t) {}); },
+  };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,19 @@
+// The planted bit with its roles swapped: the detection table must turn red on both lines.
+
+#include "harness/train/scenario.h"
+#include "tests/testbed/planted_bit.h"
+
+namespace lockstep {
+
+Scenario planted_bit();
+
+Scenario swapped_roles() {
+  Scenario scenario = planted_bit();
+  scenario.id = "swapped-roles";
+  for (Variant& variant : scenario.variants) {
+    variant.role = variant.role == Role::buggy ? Role::fixed : Role::buggy;
+  }
+  return scenario;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,68 @@
+#include "reports/claim.h"
+
+#include <gtest/gtest.h>
+
+#include "reports/cell.h"
+#include "reports/error.h"
+
+namespace lockstep {
+namespace {
+
+TEST(Claim, ReadsAsASentence) {
+  EXPECT_EQ(sentence(agree_across_ranks(Kind::gradient, Point::reduced)),
+            "gradients agree across ranks");
+  EXPECT_EQ(sentence(equal_reference(Kind::parameter, Point::stepped)),
+            "parameters equal the reference");
+  EXPECT_EQ(sentence(agree_across_ranks(Kind::buffer, Point::forward)),
+            "buffers agree across ranks");
+  EXPECT_EQ(sentence(equal_reference(Kind::loss, Point::forward)), "losses equal the reference");
+  EXPECT_EQ(sentence(ranks_finish()), "ranks finish");
+}
+
+TEST(Claim, NamesAPointThatIsNotTheCustomaryOne) {
+  EXPECT_EQ(sentence(agree_across_ranks(Kind::gradient, Point::backward)),
+            "gradients agree across ranks at backward");
+  EXPECT_EQ(sentence(equal_reference(Kind::parameter, Point::forward)),
+            "parameters equal the reference at forward");
+}
+
+TEST(Verdict, MergesToTheWorse) {
+  EXPECT_EQ(merge(Verdict::holds, Verdict::undecided), Verdict::undecided);
+  EXPECT_EQ(merge(Verdict::violated, Verdict::undecided), Verdict::violated);
+  EXPECT_EQ(merge(Verdict::holds, Verdict::holds), Verdict::holds);
+}
+
+TEST(Names, ReadBackWhatTheyWrite) {
+  for (const auto word : Names<Role>::values) EXPECT_EQ(name(parse<Role>(word).value()), word);
+  EXPECT_EQ(name(Role::wrong_fix), "wrong-fix");
+  EXPECT_FALSE(parse<Role>("wrong_fix"));
+  EXPECT_FALSE(parse<Point>(""));
+}
+
+Cell tiled() {
+  return {"loss-on-unwrapped-module", "bypass", Role::buggy, 2, {{"tiles", "4"}, {"view", "on"}}};
+}
+
+TEST(Cell, HasAFolderThatNamesItsChoices) {
+  EXPECT_EQ(folder_of(tiled()), "loss-on-unwrapped-module/bypass/w2-tiles=4-view=on");
+  Cell plain = tiled();
+  plain.axes.clear();
+  EXPECT_EQ(folder_of(plain), "loss-on-unwrapped-module/bypass/w2");
+}
+
+TEST(Cell, HasATitleForSentences) {
+  EXPECT_EQ(title_of(tiled()), "loss-on-unwrapped-module/bypass, 2 ranks, tiles=4, view=on");
+  Cell alone = tiled();
+  alone.world_size = 1;
+  alone.axes.clear();
+  EXPECT_EQ(title_of(alone), "loss-on-unwrapped-module/bypass, 1 rank");
+}
+
+TEST(Cell, KnowsTheValueOfAnAxis) {
+  const Cell cell = tiled();
+  EXPECT_EQ(axis_value(cell, "view"), "on");
+  EXPECT_THROW(axis_value(cell, "vie"), Error);
+}
+
+}  // namespace
+}  // namespace lockstep

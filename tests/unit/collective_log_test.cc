@@ -1,0 +1,275 @@
+#include "harness/record/collective_log.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "reports/csv_text.h"
+#include "reports/error.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+Collective all_reduce(std::int64_t step) {
+  Collective c;
+  c.step = step;
+  c.operation = "allreduce";
+  c.reduction = "sum";
+  c.dtype = "float32";
+  c.tensors = 2;
+  c.elements = 20 + static_cast<std::uint64_t>(step);
+  c.bytes = 4 * c.elements;
+  c.root = -1;
+  c.group = "default_pg";
+  return c;
+}
+
+/// Without the fields of the clock.
+Collective timeless(Collective c) {
+  c.entered_ns = c.completed_ns = 0;
+  return c;
+}
+
+class CollectiveLogFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "lockstep-log-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    path_ = folder_ / "collectives-0.bin";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// What the reader says after `bytes` were put at `offset` of a log of two entries.
+  std::string refusal(std::size_t offset, std::string_view bytes) {
+    fs::remove(path_);
+    {
+      CollectiveLog log(path_, 0);
+      log.enter(all_reduce(1));
+      log.enter(all_reduce(2));
+    }
+    std::string text = read_text(path_);
+    text.replace(offset, bytes.size(), bytes);
+    std::ofstream(path_, std::ios::binary) << text;
+    return refusal();
+  }
+
+  std::string refusal() {
+    try {
+      read_collective_log(path_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::usage);
+      return std::string(error.what()).substr(path_.string().size());
+    }
+    return "accepted";
+  }
+
+  fs::path folder_;
+  fs::path path_;
+};
+
+TEST_F(CollectiveLogFile, ReadsBack) {
+  {
+    CollectiveLog log(path_, 0);
+    EXPECT_EQ(log.enter(all_reduce(0)), 0u);
+    EXPECT_EQ(log.enter(all_reduce(1)), 1u);
+    EXPECT_EQ(log.enter(all_reduce(2)), 2u);
+    log.leave(1, CollectiveState::failed);
+    log.leave(0, CollectiveState::completed);
+  }
+  const std::vector<Collective> read = read_collective_log(path_);
+  ASSERT_EQ(read.size(), 3u);
+  const std::vector<CollectiveState> states{CollectiveState::completed, CollectiveState::failed,
+                                            CollectiveState::entered};
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    Collective expected = all_reduce(static_cast<std::int64_t>(i));
+    expected.seq = i;
+    expected.state = states[i];
+    EXPECT_EQ(timeless(read[i]), expected);
+    EXPECT_GT(read[i].entered_ns, 0);
+  }
+  EXPECT_LE(read[0].entered_ns, read[1].entered_ns);
+  EXPECT_GE(read[0].completed_ns, read[1].completed_ns);
+  EXPECT_EQ(read[2].completed_ns, 0);
+}
+
+TEST_F(CollectiveLogFile, IsAsLongAsItsEntries) {
+  { CollectiveLog log(path_, 0); }
+  EXPECT_EQ(fs::file_size(path_), 256u);
+  EXPECT_TRUE(read_collective_log(path_).empty());
+}
+
+TEST_F(CollectiveLogFile, StandsAsDocumented) {
+  {
+    CollectiveLog log(path_, 7);
+    Collective c = all_reduce(3);
+    c.root = 5;
+    log.leave(log.enter(c), CollectiveState::completed);
+  }
+  const std::string file = read_text(path_);
+  ASSERT_EQ(file.size(), 512u);
+  const auto number = [&]<class T>(std::size_t at, T) {
+    T value;
+    std::memcpy(&value, file.data() + at, sizeof value);
+    return value;
+  };
+  EXPECT_EQ(file.substr(0, 8), "LSCOLLOG");
+  EXPECT_EQ(number(8, std::uint32_t{}), 1u);
+  EXPECT_EQ(number(12, std::uint32_t{}), 256u);
+  EXPECT_EQ(number(16, std::int32_t{}), 7);
+  EXPECT_EQ(number(24, std::uint64_t{}), 1u);
+  EXPECT_EQ(number(256 + 0, std::uint64_t{}), 0u);
+  EXPECT_EQ(number(256 + 8, std::int64_t{}), 3);
+  EXPECT_EQ(number(256 + 16, std::uint64_t{}), 23u);
+  EXPECT_EQ(number(256 + 24, std::uint64_t{}), 92u);
+  EXPECT_GT(number(256 + 32, std::int64_t{}), 0);
+  EXPECT_GE(number(256 + 40, std::int64_t{}), number(256 + 32, std::int64_t{}));
+  EXPECT_EQ(number(256 + 48, std::uint32_t{}), 2u);
+  EXPECT_EQ(number(256 + 52, std::int32_t{}), 5);
+  EXPECT_EQ(file[256 + 56], 1);
+  EXPECT_STREQ(file.data() + 256 + 64, "allreduce");
+  EXPECT_STREQ(file.data() + 256 + 96, "sum");
+  EXPECT_STREQ(file.data() + 256 + 112, "float32");
+  EXPECT_STREQ(file.data() + 256 + 128, "default_pg");
+}
+
+TEST_F(CollectiveLogFile, GrowsWithoutEnd) {
+  constexpr std::int64_t kMany = 5000;
+  {
+    CollectiveLog log(path_, 0);
+    for (std::int64_t i = 0; i < kMany; ++i) log.enter(all_reduce(i));
+    for (std::int64_t i = 0; i < kMany; i += 2) {
+      log.leave(static_cast<std::uint64_t>(i), CollectiveState::completed);
+    }
+  }
+  EXPECT_EQ(fs::file_size(path_), 256u * (1 + kMany));
+  const std::vector<Collective> read = read_collective_log(path_);
+  ASSERT_EQ(read.size(), static_cast<std::size_t>(kMany));
+  for (std::int64_t i = 0; i < kMany; ++i) {
+    const Collective& one = read[static_cast<std::size_t>(i)];
+    ASSERT_EQ(one.step, i);
+    ASSERT_EQ(one.state, i % 2 ? CollectiveState::entered : CollectiveState::completed);
+  }
+}
+
+TEST_F(CollectiveLogFile, IsCompletedByAnotherThreadWhileItGrows) {
+  constexpr std::uint64_t kMany = 20'000;
+  {
+    CollectiveLog log(path_, 0);
+    std::atomic<std::uint64_t> entered{0};
+    std::thread other([&] {
+      for (std::uint64_t seq = 0; seq < kMany; ++seq) {
+        while (entered.load(std::memory_order_acquire) <= seq) std::this_thread::yield();
+        log.leave(seq, CollectiveState::completed);
+      }
+    });
+    for (std::uint64_t seq = 0; seq < kMany; ++seq) {
+      entered.store(log.enter(all_reduce(1)) + 1, std::memory_order_release);
+    }
+    other.join();
+  }
+  for (const Collective& c : read_collective_log(path_)) {
+    ASSERT_EQ(c.state, CollectiveState::completed);
+    ASSERT_GE(c.completed_ns, c.entered_ns);
+  }
+}
+
+TEST_F(CollectiveLogFile, CutsNamesThatAreTooLong) {
+  {
+    CollectiveLog log(path_, 0);
+    Collective c = all_reduce(1);
+    c.operation = std::string(100, 'o');
+    c.reduction = std::string(16, 'r');
+    c.dtype = "";
+    c.group = std::string(1000, 'g');
+    log.enter(c);
+  }
+  const Collective read = read_collective_log(path_).at(0);
+  EXPECT_EQ(read.operation, std::string(32, 'o'));
+  EXPECT_EQ(read.reduction, std::string(16, 'r'));
+  EXPECT_EQ(read.dtype, "");
+  EXPECT_EQ(read.group, std::string(128, 'g'));
+}
+
+TEST_F(CollectiveLogFile, SurvivesAKilledRank) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    CollectiveLog log(path_, 0);
+    for (std::int64_t i = 0; i < 300; ++i) log.enter(all_reduce(i));
+    log.leave(0, CollectiveState::completed);
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  const std::vector<Collective> read = read_collective_log(path_);
+  ASSERT_EQ(read.size(), 300u);
+  EXPECT_EQ(read[0].state, CollectiveState::completed);
+  EXPECT_EQ(read[299].state, CollectiveState::entered);
+  EXPECT_EQ(read[299].step, 299);
+}
+
+TEST_F(CollectiveLogFile, RefusesToReplaceAnother) {
+  CollectiveLog log(path_, 0);
+  EXPECT_THROW(CollectiveLog(path_, 0), Error);
+  EXPECT_THROW(CollectiveLog(folder_ / "none" / "log", 0), Error);
+}
+
+TEST_F(CollectiveLogFile, SaysThatTheDiskIsFull) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  rlimit small = before;
+  small.rlim_cur = 100'000;
+  CollectiveLog log(path_, 0);
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  std::string said = "nothing";
+  try {
+    for (std::int64_t i = 0; i < 1000; ++i) log.enter(all_reduce(i));
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_NE(said.find("collectives-0.bin: File too large"), std::string::npos) << said;
+  EXPECT_EQ(read_collective_log(path_).size(), 255u) << "what fitted is on record";
+}
+
+std::string bytes_of(std::uint64_t value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+TEST_F(CollectiveLogFile, RefusesWhatIsMalformed) {
+  EXPECT_EQ(refusal(16, std::string(1, '\1')), "accepted");  // another rank
+  EXPECT_EQ(refusal(0, "X"), ": expected a collective log, found 'XSCOLLOG'.");
+  EXPECT_EQ(refusal(8, "\2"),
+            ": expected a collective log of version 1, found 'version 2, entries of 256 bytes'.");
+  EXPECT_EQ(refusal(12, "\1"),
+            ": expected a collective log of version 1, found 'version 1, entries of 257 bytes'.");
+  EXPECT_EQ(refusal(24, bytes_of(3)), ": expected at most 2 entries, found '3'.");
+  EXPECT_EQ(refusal(24, bytes_of(UINT64_MAX)),
+            ": expected at most 2 entries, found '18446744073709551615'.");
+  EXPECT_EQ(refusal(24, bytes_of(1)), "accepted");
+  EXPECT_EQ(refusal(512, bytes_of(5)),
+            ": expected entry 1 with a state of 0 to 2, found 'entry 5, state 0'.");
+  EXPECT_EQ(refusal(256 + 56, "\3"),
+            ": expected entry 0 with a state of 0 to 2, found 'entry 0, state 3'.");
+}
+
+TEST_F(CollectiveLogFile, RefusesWhatIsNoLog) {
+  EXPECT_NE(refusal().find("No such file"), std::string::npos);
+  std::ofstream(path_) << "short";
+  EXPECT_EQ(refusal(), ": expected a collective log, found '5 bytes'.");
+  std::ofstream(path_) << std::string(256, '\0');
+  EXPECT_EQ(refusal(), ": expected a collective log, found nothing.");
+}
+
+}  // namespace
+}  // namespace lockstep

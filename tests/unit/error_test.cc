@@ -1,0 +1,129 @@
+#include "reports/error.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+std::string text_of(const Error& error) { return error.what(); }
+
+auto lines_of(const std::string& text) { return 1 + std::count(text.begin(), text.end(), '\n'); }
+
+TEST(UnknownName, OffersTheNearest) {
+  const Error error =
+      unknown_name("scenario", "loss-on-unwraped-module",
+                   {"tiled-mlp-hooks", "loss-on-unwrapped-module", "device-map-from-global-rank"});
+  EXPECT_EQ(text_of(error),
+            "There is no scenario 'loss-on-unwraped-module'. Did you mean "
+            "'loss-on-unwrapped-module'?");
+  EXPECT_EQ(error.kind(), Error::Kind::usage);
+}
+
+TEST(UnknownName, ListsTheKnownWhenNoneIsNear) {
+  EXPECT_EQ(text_of(unknown_name("format", "yaml", {"console", "csv", "json"})),
+            "There is no format 'yaml'. Known are:\n  console, csv, json.");
+}
+
+TEST(UnknownName, SaysThatNoneIsKnown) {
+  EXPECT_EQ(text_of(unknown_name("axis", "tiles", {})), "There is no axis 'tiles': none is known.");
+}
+
+TEST(UnknownName, StaysShortHoweverManyAreKnown) {
+  std::vector<std::string> known;
+  for (int i = 0; i < 500; ++i) known.push_back("a-scenario-of-the-catalogue-" + std::to_string(i));
+  const std::string text = text_of(unknown_name("scenario", "zzz", known));
+  EXPECT_EQ(lines_of(text), 4);
+  EXPECT_LT(text.size(), 400u);
+  EXPECT_NE(text.find("a-scenario-of-the-catalogue-0,"), std::string::npos);
+  const std::size_t listed = std::count(text.begin(), text.end(), ',');
+  EXPECT_NE(text.find("and " + std::to_string(500 - listed) + " more."), std::string::npos) << text;
+}
+
+TEST(UnknownName, ListsTheLastNameThatFits) {
+  const std::vector<std::string> known(6, std::string(44, 'k'));
+  const std::string text = text_of(unknown_name("axis", "zzz", known));
+  EXPECT_EQ(std::count(text.begin(), text.end(), 'k'), 6 * 44) << text;
+  EXPECT_EQ(text.find("more"), std::string::npos);
+}
+
+TEST(NearestName, CountsEdits) {
+  const std::vector<std::string> known{"csv", "json", "console"};
+  EXPECT_EQ(nearest_name("jsn", known), "json");    // one left out
+  EXPECT_EQ(nearest_name("jsoon", known), "json");  // one too many
+  EXPECT_EQ(nearest_name("jzon", known), "json");   // another
+  EXPECT_EQ(nearest_name("josn", known), "json");   // two swapped
+  EXPECT_EQ(nearest_name("cvs", known), "csv");     // two swapped in a short name
+  EXPECT_EQ(nearest_name("konzole", known), "console");
+}
+
+TEST(NearestName, TakesTheFewestEdits) {
+  EXPECT_EQ(nearest_name("fixed-b", {"fixed-a-1", "fixed-a", "fixed-bb"}), "fixed-a");
+  EXPECT_EQ(nearest_name("exact", {"exalt", "exact"}), "exact");
+}
+
+TEST(NearestName, OffersNothingThatIsFarOff) {
+  EXPECT_EQ(nearest_name("x", {"a", "csv"}), "");
+  EXPECT_EQ(nearest_name("", {"a", "csv"}), "");
+  EXPECT_EQ(nearest_name("xml", {"csv", "json"}), "");
+  EXPECT_EQ(nearest_name("csv", {}), "");
+  EXPECT_EQ(nearest_name(std::string(1 << 20, 'c'), {"csv"}), "");
+}
+
+TEST(BadValue, SaysWhatToGive) {
+  const Error error = bad_value("--ranks", "65", "a whole number from 1 to 64");
+  EXPECT_EQ(text_of(error), "--ranks cannot be '65': give a whole number from 1 to 64.");
+  EXPECT_EQ(error.kind(), Error::Kind::usage);
+}
+
+TEST(Malformed, NamesThePlaceAsFarAsItIsKnown) {
+  EXPECT_EQ(text_of(malformed("a.csv", 3, 7, "a number", "x")),
+            "a.csv:3:7: expected a number, found 'x'.");
+  EXPECT_EQ(text_of(malformed("a.csv", 3, 0, "a number", "x")),
+            "a.csv:3: expected a number, found 'x'.");
+  EXPECT_EQ(text_of(malformed("a.csv", 0, 0, "a number", "")),
+            "a.csv: expected a number, found nothing.");
+}
+
+TEST(Malformed, StaysOneLineWhateverWasFound) {
+  const std::string text = text_of(malformed("a.csv", 1, 1, "a word", "tab\tnewline\n\x1b[31m"));
+  EXPECT_EQ(text, "a.csv:1:1: expected a word, found 'tab\\x09newline\\x0a\\x1b[31m'.");
+  const std::string cut = text_of(malformed("a.csv", 1, 1, "a word", std::string(9999, 'y')));
+  EXPECT_LT(cut.size(), 150u);
+  EXPECT_NE(cut.find("yyy...'"), std::string::npos);
+}
+
+TEST(Malformed, DoesNotCutACharacterInHalf) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "\xc3\xa9";
+  for (const std::string& start : {std::string(), std::string("a")}) {
+    const std::string shown = text_of(malformed("f", 0, 0, "x", start + text));
+    EXPECT_NE(shown.find("\xc3\xa9...'"), std::string::npos) << shown;
+  }
+}
+
+TEST(UnreadableAndUnwritable, SayWhyAndWhatToDo) {
+  const Error unread = unreadable("runs/x", "No such file or directory");
+  EXPECT_EQ(text_of(unread),
+            "Cannot read runs/x: No such file or directory. Give a path that can be read.");
+  EXPECT_EQ(unread.kind(), Error::Kind::usage);
+  const Error unwritten = unwritable("out", "No space left on device");
+  EXPECT_EQ(text_of(unwritten),
+            "Cannot write out: No space left on device. Give a place that can be written.");
+  EXPECT_EQ(unwritten.kind(), Error::Kind::usage);
+}
+
+TEST(InternalError, SaysThatItIsOurs) {
+  const Error error = internal_error("no judge for a predicate");
+  EXPECT_EQ(text_of(error),
+            "Internal error: no judge for a predicate. This is a defect of Lockstep; please "
+            "report it.");
+  EXPECT_EQ(error.kind(), Error::Kind::internal);
+  EXPECT_EQ(static_cast<int>(error.kind()), 70);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,125 @@
+#include "harness/judge/expectation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+const Claim kAgree = agree_across_ranks(Kind::gradient, Point::reduced);
+
+ClaimResult result_of(const Claim& claim, Verdict verdict) {
+  ClaimResult result;
+  result.claim = claim;
+  result.verdict = verdict;
+  if (verdict == Verdict::violated) result.findings.push_back({.claim = claim, .step = 1});
+  return result;
+}
+
+CellRecord cell_with(Verdict agree, Verdict finish = Verdict::holds) {
+  CellRecord cell;
+  cell.claims = {kAgree, ranks_finish()};
+  cell.results = {result_of(kAgree, agree), result_of(ranks_finish(), finish)};
+  return cell;
+}
+
+CellVerdict verdict_of(CellRecord cell) {
+  check_expectation(cell);
+  return cell.verdict;
+}
+
+/// A rank that raised `error` in step 3, `lag` steps after the damage.
+CellRecord raising_cell(const std::string& error, std::optional<std::int64_t> lag = std::nullopt) {
+  CellRecord cell = cell_with(Verdict::holds, Verdict::violated);
+  Finding& finding = cell.results[1].findings[0];
+  finding.step = 3;
+  finding.failure = RankFailure{1, "raised an error", error, "", lag};
+  return cell;
+}
+
+TEST(Expectation, OfNothingIsMetByNothing) {
+  EXPECT_EQ(verdict_of(cell_with(Verdict::holds)), CellVerdict::as_expected);
+}
+
+TEST(Expectation, CallsAnUndeclaredViolationAFalseAlarm) {
+  EXPECT_EQ(verdict_of(cell_with(Verdict::violated)), CellVerdict::false_alarm);
+}
+
+TEST(Expectation, OfABreakIsFoundOrMissed) {
+  CellRecord found = cell_with(Verdict::violated);
+  found.expectation.breaks = {kAgree};
+  EXPECT_EQ(verdict_of(found), CellVerdict::as_expected);
+  CellRecord missed = cell_with(Verdict::holds);
+  missed.expectation.breaks = {kAgree};
+  EXPECT_EQ(verdict_of(missed), CellVerdict::missed);
+}
+
+TEST(Expectation, StaysUndecidedWithAClaim) {
+  EXPECT_EQ(verdict_of(cell_with(Verdict::undecided)), CellVerdict::undecided);
+  CellRecord declared = cell_with(Verdict::undecided);
+  declared.expectation.breaks = {kAgree};
+  EXPECT_EQ(verdict_of(declared), CellVerdict::undecided);
+}
+
+TEST(Expectation, OfAClaimThatNobodyJudgesIsMissed) {
+  CellRecord cell = cell_with(Verdict::holds);
+  cell.expectation.breaks = {agree_across_ranks(Kind::buffer, Point::forward)};
+  EXPECT_EQ(verdict_of(cell), CellVerdict::missed);
+}
+
+TEST(Expectation, OfALostRankForgivesWhatCouldNotBeSeen) {
+  CellRecord cell = cell_with(Verdict::undecided, Verdict::violated);
+  cell.expectation.breaks = {ranks_finish()};
+  EXPECT_EQ(verdict_of(cell), CellVerdict::as_expected);
+  cell.expectation.breaks = {};
+  EXPECT_EQ(verdict_of(cell), CellVerdict::false_alarm);
+}
+
+TEST(Expectation, OfAnErrorMatchesItsFragmentStepAndLag) {
+  CellRecord cell = raising_cell("marked as ready twice. And more.", 1);
+  cell.expectation.raises = {{"ready twice", 3, 1}};
+  EXPECT_EQ(verdict_of(cell), CellVerdict::as_expected);
+  cell.expectation.raises = {{"ready twice", 0, 1}};
+  EXPECT_EQ(verdict_of(cell), CellVerdict::as_expected);
+  cell.expectation.raises = {{"ready twice", 2, 1}};
+  EXPECT_EQ(verdict_of(cell), CellVerdict::missed);
+  cell.expectation.raises = {{"ready twice", 3, 0}};
+  EXPECT_EQ(verdict_of(cell), CellVerdict::missed);
+}
+
+TEST(Expectation, DoesNotAcceptAnotherError) {
+  CellRecord cell = raising_cell("something else");
+  cell.expectation.raises = {{"ready twice", 0, 0}};
+  EXPECT_EQ(verdict_of(cell), CellVerdict::false_alarm);
+}
+
+TEST(Expectation, OfAnErrorIsMissedWhenNothingRaises) {
+  CellRecord cell = cell_with(Verdict::holds);
+  cell.expectation.raises = {{"ready twice", 0, 0}};
+  EXPECT_EQ(verdict_of(cell), CellVerdict::missed);
+}
+
+TEST(Expectation, MatchesWhatALibraryPrintedBeforeItAborted) {
+  CellRecord cell = raising_cell("");
+  cell.results[1].findings[0].failure->last_output = "terminate ... op.preamble.length <= op.nbytes";
+  cell.expectation.raises = {{"op.preamble.length <= op.nbytes", 0, 0}};
+  EXPECT_EQ(verdict_of(cell), CellVerdict::as_expected);
+}
+
+TEST(Expectation, OfATableThatIsNotMetIsMissed) {
+  CellRecord cell = cell_with(Verdict::holds);
+  check_expectation(cell);
+  check_table(cell, "seed", "");
+  EXPECT_EQ(cell.verdict, CellVerdict::as_expected);
+  check_table(cell, "seed", "1 of 10 values is not met");
+  EXPECT_EQ(cell.verdict, CellVerdict::missed);
+}
+
+TEST(Expectation, OfACellThatDoesNotApplyIsNotChecked) {
+  CellRecord cell;
+  cell.expectation.not_applicable = "supports world sizes 2, 3, 4";
+  EXPECT_EQ(verdict_of(cell), CellVerdict::not_applicable);
+}
+
+}  // namespace
+}  // namespace lockstep

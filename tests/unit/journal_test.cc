@@ -1,0 +1,263 @@
+#include "harness/record/journal.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <fstream>
+
+#include "reports/csv_text.h"
+#include "reports/error.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+Observation observation(std::int64_t seq) {
+  Observation o;
+  o.seq = seq;
+  o.step = 1 + seq / 2;
+  o.micro_batch = seq % 2;
+  o.point = Point::reduced;
+  o.kind = Kind::gradient;
+  o.name = "layer.0.weight";
+  o.dtype = "float32";
+  o.global_shape = {4, 6};
+  o.offset = {0, 3};
+  o.local_shape = {4, 3};
+  o.fingerprint = {0x0123456789abcdef, 42};
+  o.statistics = {0.1 + 0.2, "-3", "0.10000000149011612", 1};
+  return o;
+}
+
+class JournalFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "lockstep-journal-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    path_ = folder_ / "rank-0.csv";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void write(const std::vector<Observation>& observations) {
+    fs::remove(path_);
+    JournalWriter journal(path_);
+    for (const Observation& o : observations) journal.append(o);
+  }
+
+  Observation back(const Observation& o) {
+    write({o});
+    return read_journal(path_).observations.at(0);
+  }
+
+  std::string refusal() {
+    try {
+      read_journal(path_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::usage);
+      return std::string(error.what()).substr(path_.string().size());
+    }
+    return "accepted";
+  }
+
+  /// What a journal of one row says when the cell of `column` is `cell`.
+  std::string refusal_of(const std::string& column, const std::string& cell) {
+    const auto& columns = journal_columns();
+    std::vector<std::string> cells{
+        "0",   "1",   "0", "reduced", "gradient",           "w",   "float32", "4x6",
+        "0x3", "4x3", "",  "",        std::string(32, 'a'), "1.5", "-1",      "2",
+        "0"};
+    cells.at(std::find(columns.begin(), columns.end(), column) - columns.begin()) = cell;
+    write({});
+    std::ofstream file(path_, std::ios::app);
+    for (std::size_t i = 0; i < cells.size(); ++i) file << (i ? "," : "") << cells[i];
+    file << "\n";
+    file.close();
+    return refusal();
+  }
+
+  fs::path folder_;
+  fs::path path_;
+};
+
+TEST_F(JournalFile, ReadsBack) {
+  const std::vector<Observation> written{observation(0), observation(1), observation(2)};
+  write(written);
+  const Journal journal = read_journal(path_);
+  EXPECT_EQ(journal.observations, written);
+  EXPECT_FALSE(journal.torn_tail);
+}
+
+TEST_F(JournalFile, ReadsBackEveryWord) {
+  Observation o = observation(0);
+  for (const Point point : {Point::forward, Point::backward, Point::reduced, Point::stepped}) {
+    for (const Kind kind : {Kind::parameter, Kind::gradient, Kind::buffer, Kind::loss}) {
+      o.point = point;
+      o.kind = kind;
+      EXPECT_EQ(back(o), o);
+    }
+  }
+}
+
+TEST_F(JournalFile, ReadsBackAnyName) {
+  Observation o = observation(0);
+  o.name = "a,\"b\"\nc\\x41\\";
+  o.replica_group = "0,1";
+  EXPECT_EQ(back(o), o);
+}
+
+TEST_F(JournalFile, TellsScalarsFromEmptyTensors) {
+  Observation o = observation(0);
+  o.global_shape = o.offset = o.local_shape = {};
+  EXPECT_EQ(back(o), o);
+  o.global_shape = o.offset = o.local_shape = {0};
+  EXPECT_EQ(back(o), o);
+  o.global_shape = o.local_shape = {0, 4};
+  o.offset = {0, 0};
+  EXPECT_EQ(back(o), o);
+}
+
+TEST_F(JournalFile, KeepsWhyATensorIsNotComparable) {
+  Observation o = observation(0);
+  o.not_comparable = "sparse layout";
+  o.fingerprint = {};
+  o.statistics = {};
+  EXPECT_EQ(back(o), o);
+}
+
+TEST_F(JournalFile, KeepsEveryDigitOfTheNorm) {
+  Observation o = observation(0);
+  for (const double norm : {5e-324, 1.7976931348623157e308, 0.1, double{INFINITY}}) {
+    o.statistics.norm = norm;
+    EXPECT_EQ(back(o).statistics.norm, norm);
+  }
+}
+
+TEST_F(JournalFile, IsWrittenAsDocumented) {
+  Observation o = observation(0);
+  o.name = "weight";
+  o.global_shape = o.local_shape = {2, 2};
+  o.offset = {0, 0};
+  o.fingerprint = {0x7560b4bc70400000, 0x0834f0f77b400000};
+  o.statistics = {3.774917217635375, "-3", "2", 0};
+  write({o});
+  const std::string written = read_text(path_);
+  std::string documented;
+  std::ifstream docs(LOCKSTEP_SOURCE_DIR "/docs/formats.md");
+  for (std::string line; std::getline(docs, line);) {
+    if (line.starts_with("    seq,") || line.starts_with("    0,1,0,")) {
+      documented += line.substr(4) + "\n";
+    }
+  }
+  EXPECT_EQ(written, documented);
+}
+
+TEST_F(JournalFile, LeavesATornRowOut) {
+  write({observation(0), observation(1)});
+  const std::string text = read_text(path_);
+  const std::size_t header = text.find('\n') + 1;
+  const std::size_t first = text.find('\n', header) + 1;
+  for (std::size_t size = header; size < text.size(); ++size) {
+    fs::resize_file(path_, size);
+    std::ofstream(path_) << text.substr(0, size);
+    const Journal journal = read_journal(path_);
+    EXPECT_EQ(journal.observations.size(), size < first ? 0u : 1u);
+    EXPECT_EQ(journal.torn_tail, size != header && size != first);
+  }
+}
+
+TEST_F(JournalFile, SurvivesAKilledRank) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    JournalWriter journal(path_);
+    for (std::int64_t seq = 0; seq < 100; ++seq) journal.append(observation(seq));
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  const Journal journal = read_journal(path_);
+  ASSERT_EQ(journal.observations.size(), 100u);
+  EXPECT_EQ(journal.observations.back(), observation(99));
+}
+
+TEST_F(JournalFile, RefusesToReplaceAnother) {
+  write({observation(0)});
+  EXPECT_THROW(JournalWriter{path_}, Error);
+  EXPECT_EQ(read_journal(path_).observations.size(), 1u);
+}
+
+TEST_F(JournalFile, SaysThatItCannotBeMade) {
+  try {
+    JournalWriter journal(folder_ / "none" / "rank-0.csv");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("No such file or directory"), std::string::npos);
+  }
+}
+
+TEST_F(JournalFile, SaysThatTheDiskIsFull) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  rlimit small = before;
+  small.rlim_cur = 1000;
+  JournalWriter journal(path_);
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  std::string said = "nothing";
+  try {
+    for (std::int64_t seq = 0; seq < 100; ++seq) journal.append(observation(seq));
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_NE(said.find("rank-0.csv: File too large"), std::string::npos) << said;
+  EXPECT_TRUE(read_journal(path_).torn_tail);
+}
+
+TEST_F(JournalFile, RefusesAMissingFile) { EXPECT_THROW(read_journal(path_), Error); }
+
+TEST_F(JournalFile, RefusesAGapInSeq) {
+  write({observation(0), observation(2)});
+  EXPECT_EQ(refusal(), ":3:1: expected 1 as 'seq', found '2'.");
+  write({observation(1)});
+  EXPECT_EQ(refusal(), ":2:1: expected 0 as 'seq', found '1'.");
+}
+
+TEST_F(JournalFile, RefusesCellsThatMeanNothing) {
+  EXPECT_EQ(refusal_of("name", "w"), "accepted");
+  EXPECT_EQ(refusal_of("seq", "x"), ":2:1: expected a whole number as 'seq', found 'x'.");
+  EXPECT_EQ(refusal_of("step", "0"), ":2:2: expected at least 1 as 'step', found '0'.");
+  EXPECT_EQ(refusal_of("micro_batch", "-1"),
+            ":2:3: expected at least 0 as 'micro_batch', found '-1'.");
+  EXPECT_EQ(refusal_of("point", "later"),
+            ":2:4: expected one of forward, backward, reduced, stepped, found 'later'.");
+  EXPECT_EQ(refusal_of("kind", ""),
+            ":2:5: expected one of parameter, gradient, buffer, loss, found nothing.");
+  EXPECT_EQ(refusal_of("fingerprint", "abc"),
+            ":2:13: expected 32 hexadecimal digits, found 'abc'.");
+  EXPECT_EQ(refusal_of("norm", "1.5f"), ":2:14: expected a number as 'norm', found '1.5f'.");
+  EXPECT_EQ(refusal_of("non_finite", "-1"),
+            ":2:17: expected at least 0 as 'non_finite', found '-1'.");
+}
+
+TEST_F(JournalFile, RefusesShapesThatMeanNothing) {
+  for (const std::string cell : {"", "x", "4x", "x4", "4x-6", "4,6", "4 x6", "scalars"}) {
+    const std::string quoted = csv_cell(cell);
+    EXPECT_NE(refusal_of("global_shape", quoted).find(":2:8: expected sizes like 2x3, or scalar"),
+              std::string::npos)
+        << cell;
+  }
+  EXPECT_EQ(refusal_of("offset", "0"),
+            ":2:9: expected as many sizes as the global shape, 2, found '0'.");
+  EXPECT_EQ(refusal_of("local_shape", "scalar"),
+            ":2:10: expected as many sizes as the global shape, 2, found 'scalar'.");
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/judge/evidence.h"
+#include "tests/temporary_folder.h"
+
+namespace lockstep {
+
+/// Writes the files of a cell by hand, so that the judge can be held against records whose answer is
+/// known.
+class LiteralEvidence {
+ public:
+  explicit LiteralEvidence(int processes) : processes_(processes) {}
+
+  struct Tensor {
+    Kind kind = Kind::gradient;
+    Point point = Point::reduced;
+    std::int64_t micro_batch = 0;
+  };
+
+  /// Notes a one-dimensional float32 tensor of `rank`.
+  void add(int rank, std::int64_t step, const std::string& name, const std::vector<float>& values) {
+    add(rank, step, name, values, Tensor{});
+  }
+  void add(int rank, std::int64_t step, const std::string& name, const std::vector<float>& values,
+           const Tensor& what) {
+    Observation observation = bare(rank, step, name, what);
+    KeptTensor tensor;
+    tensor.shape = {static_cast<std::int64_t>(values.size())};
+    tensor.bytes.resize(values.size() * sizeof(float));
+    std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+    observation.global_shape = observation.local_shape = tensor.shape;
+    observation.offset = {0};
+    observation.fingerprint = fingerprint_run(tensor.bytes, 0);
+    observation.statistics = statistics(DType::float32, tensor.bytes);
+    kept_[{rank, step}][kept_key(observation)] = tensor;
+    rows_[rank].push_back(observation);
+  }
+
+  /// Notes a tensor that has no value.
+  void add_undefined(int rank, std::int64_t step, const std::string& name) {
+    Observation observation = bare(rank, step, name, Tensor{});
+    observation.not_comparable = "undefined";
+    rows_[rank].push_back(observation);
+  }
+
+  /// Leaves out the kept values of a step, as a rank that was killed does.
+  void lose_values(int rank, std::int64_t step) { kept_.erase({rank, step}); }
+
+  const std::filesystem::path& folder() const { return folder_.path(); }
+
+  /// Writes everything; once.
+  Evidence write() const {
+    for (int rank = 0; rank < processes_; ++rank) {
+      JournalWriter journal(folder_.path() / ("rank-" + std::to_string(rank) + ".csv"));
+      const auto rows = rows_.find(rank);
+      if (rows == rows_.end()) continue;
+      for (const Observation& observation : rows->second) journal.append(observation);
+    }
+    for (const auto& [place, tensors] : kept_) {
+      write_safetensors(kept_file(folder_.path(), place.first, place.second), tensors);
+    }
+    return Evidence(folder_.path(), processes_);
+  }
+
+ private:
+  Observation bare(int rank, std::int64_t step, const std::string& name, const Tensor& what) {
+    Observation observation;
+    observation.seq = static_cast<std::int64_t>(rows_[rank].size());
+    observation.step = step;
+    observation.micro_batch = what.micro_batch;
+    observation.point = what.point;
+    observation.kind = what.kind;
+    observation.name = name;
+    observation.dtype = "float32";
+    return observation;
+  }
+
+  int processes_;
+  TemporaryFolder folder_;
+  std::map<int, std::vector<Observation>> rows_;
+  std::map<std::pair<int, std::int64_t>, std::map<std::string, KeptTensor>> kept_;
+};
+
+}  // namespace lockstep

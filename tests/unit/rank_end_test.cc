@@ -1,0 +1,94 @@
+#include "harness/record/rank_end.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "reports/error.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RankStatementFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "lockstep-end-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    file_ = rank_statement_file(folder_, 3);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  RankStatement back(const RankStatement& statement) {
+    write_rank_statement(file_, statement);
+    return read_rank_statement(file_);
+  }
+
+  fs::path folder_;
+  fs::path file_;
+};
+
+TEST_F(RankStatementFile, IsNamedByRank) { EXPECT_EQ(file_.filename(), "rank-3.end.json"); }
+
+TEST_F(RankStatementFile, ReadsBack) {
+  const RankStatement read = back({7, 42, true, "two\nlines, \"quoted\""});
+  EXPECT_EQ(read.step, 7);
+  EXPECT_EQ(read.line, 42);
+  EXPECT_TRUE(read.ended);
+  EXPECT_EQ(read.error, "two\nlines, \"quoted\"");
+}
+
+TEST_F(RankStatementFile, ReplacesTheOlderOne) {
+  back({7, 42, true, "a long error that is longer than nothing"});
+  const RankStatement read = back({8, 0, false, ""});
+  EXPECT_EQ(read.step, 8);
+  EXPECT_FALSE(read.ended);
+  EXPECT_EQ(read.error, "");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "no temporary file is left";
+}
+
+TEST_F(RankStatementFile, HoldsAnErrorOfAnyBytes) {
+  EXPECT_EQ(back({1, 0, true, "bad \xff byte"}).error, "bad \xef\xbf\xbd byte");
+}
+
+TEST_F(RankStatementFile, IsEmptyWhenMissing) {
+  const RankStatement read = read_rank_statement(file_);
+  EXPECT_EQ(read.step, 0);
+  EXPECT_FALSE(read.ended);
+  EXPECT_EQ(read.error, "");
+}
+
+TEST_F(RankStatementFile, RefusesWhatIsMalformed) {
+  for (const char* text : {"", "{", "[]", "3", "{\"step\": 1, \"line\": 2, \"ended\": true}",
+                           "{\"step\": \"1\", \"line\": 2, \"ended\": true, \"error\": \"\"}",
+                           "{\"step\": 1, \"line\": 2, \"ended\": 1, \"error\": \"\"}",
+                           "{\"step\": 1, \"line\": 2, \"ended\": true, \"error\": null}"}) {
+    std::ofstream(file_) << text;
+    try {
+      read_rank_statement(file_);
+      ADD_FAILURE() << "accepted " << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::usage);
+      EXPECT_NE(std::string(error.what()).find("rank-3.end.json: expected a rank's statement"),
+                std::string::npos);
+    }
+  }
+}
+
+TEST_F(RankStatementFile, SaysThatItCannotBeWritten) {
+  EXPECT_THROW(write_rank_statement(folder_ / "none" / "rank-0.end.json", {}), Error);
+  fs::create_symlink("/dev/full", file_.string() + ".tmp");
+  try {
+    write_rank_statement(file_, {});
+    ADD_FAILURE() << "written to a full device";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("No space left on device"), std::string::npos);
+  }
+  EXPECT_TRUE(fs::is_empty(folder_)) << "nothing is left behind";
+}
+
+}  // namespace
+}  // namespace lockstep
