@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "harness/launch/launch.h"
-#include "harness/record/journal.h"
 #include "harness/record/rank_end.h"
 #include "harness/train/rank.h"
 #include "reports/error.h"
@@ -40,21 +39,9 @@ void make_folder(const fs::path& folder) {
   if (failure) throw unwritable(folder.string(), failure.message());
 }
 
-/// The step in which a rank was that left no statement: the one of its last observation.
-std::int64_t last_step(const fs::path& folder, int rank) {
-  const fs::path journal = folder / fmt::format("rank-{}.csv", rank);
-  if (!fs::exists(journal)) return 0;
-  const auto observations = read_journal(journal).observations;
-  return observations.empty() ? 0 : observations.back().step;
-}
-
 /// Adds to what the launcher saw what the rank said itself.
 void add_statement(const fs::path& folder, RankEnd& end, int& line) {
   const RankStatement statement = read_rank_statement(rank_statement_file(folder, end.rank));
-  if (!statement.ended) {
-    end.step = last_step(folder, end.rank);
-    return;
-  }
   end.step = statement.step;
   if (line == 0) line = statement.line;
   if (end.ending == Ending::exited && !statement.error.empty()) {

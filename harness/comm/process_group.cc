@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <csignal>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -40,17 +40,27 @@ c10::intrusive_ptr<c10d::Store> open_store(const Seat& seat, std::chrono::millis
   return c10::make_intrusive<c10d::PrefixStore>("lockstep", store);
 }
 
-/// Rank 0 serves the store, so it may not go on to its end before the others have no more need of
-/// it.
-void wait_until_all_met(c10d::Store& store, const Seat& seat) {
-  const auto key = [](int rank) { return fmt::format("met/{}", rank); };
-  if (seat.rank != 0) {
-    store.set(key(seat.rank), std::string("met"));
-    return;
-  }
+std::vector<std::string> keys_of_others(const char* stage, const Seat& seat) {
   std::vector<std::string> keys;
-  for (int rank = 1; rank < seat.world_size; ++rank) keys.push_back(key(rank));
-  if (!keys.empty()) store.wait(keys);
+  for (int rank = 1; rank < seat.world_size; ++rank) {
+    keys.push_back(fmt::format("{}/{}", stage, rank));
+  }
+  return keys;
+}
+
+/// Nobody goes on before everybody has met: a rank that ends at once would close connections that
+/// others still make. Rank 0, who serves the store, stays until the others have no more need of it.
+void wait_until_all_met(c10d::Store& store, const Seat& seat) {
+  if (seat.world_size == 1) return;
+  if (seat.rank == 0) {
+    store.wait(keys_of_others("met", seat));
+    store.set("all-met", std::string("yes"));
+    store.wait(keys_of_others("leaves", seat));
+  } else {
+    store.set(fmt::format("met/{}", seat.rank), std::string("yes"));
+    store.wait({"all-met"});
+    store.set(fmt::format("leaves/{}", seat.rank), std::string("yes"));
+  }
 }
 
 c10d::ReduceOp to_c10d(ReduceOp op) {
@@ -77,6 +87,8 @@ struct ProcessGroup::State {
 
 ProcessGroup::ProcessGroup(const Seat& seat, const GroupOptions& options, CollectiveLog& log)
     : state_(std::make_unique<State>()) {
+  // As in Python: a peer that is gone is an error of the call that meets it, and kills nobody.
+  std::signal(SIGPIPE, SIG_IGN);
   const BackendEntry& entry = find_backend(options.backend);
   state_->store = open_store(seat, options.timeout);
   state_->recorder = std::make_shared<CollectiveRecorder>(log);

@@ -37,7 +37,12 @@ bool lost_an_unfinished_peer(const RankEnd& end, const std::vector<const RankEnd
                      [](const RankEnd* other) { return other->ending == Ending::unfinished; });
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+/// Frameworks explain at length; the whole text stands in the record.
+std::string first_sentence(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  const auto end = line.find(". ");
+  return end == std::string::npos ? line : line.substr(0, end + 1);
+}
 
 Finding finding_of(const Claim& claim, const RankEnd& end) {
   Finding finding;
@@ -48,8 +53,8 @@ Finding finding_of(const Claim& claim, const RankEnd& end) {
   finding.failure = RankFailure{end.rank, how(end), end.error, end.last_output, std::nullopt};
   finding.sentence = fmt::format("rank {} {}", end.rank, how(end));
   if (end.step > 0) finding.sentence += fmt::format(" in step {}", end.step);
-  if (!end.error.empty()) finding.sentence += ": " + first_line(end.error);
-  finding.sentence += ".";
+  if (!end.error.empty()) finding.sentence += ": " + first_sentence(end.error);
+  if (!finding.sentence.ends_with('.')) finding.sentence += ".";
   return finding;
 }
 

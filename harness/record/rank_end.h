@@ -6,12 +6,12 @@
 
 namespace lockstep {
 
-/// What a rank says of its own end, in `rank-N.end.json`. A rank that was killed says nothing: its
-/// last step is the one of its last observation or collective.
+/// What a rank says of itself in `rank-N.end.json`, when it begins a step and at its end: a rank that
+/// was killed has said where it was.
 struct RankStatement {
   std::int64_t step = 0;  ///< the step begun last; 0: none
   int line = 0;           ///< of the scenario's source, where its variant parts; 0: not known
-  bool ended = false;     ///< the body returned or raised; false where there is no file
+  bool ended = false;     ///< the body returned or raised; false when it was ended
   std::string error;      ///< what it raised; empty when it returned
 };
 

@@ -44,6 +44,8 @@ void Rank::train(const std::function<void(std::int64_t step)>& body) {
   for (std::int64_t step = 1; step <= cell_.steps; ++step) {
     observer_.begin_step(step);
     if (group_) group_->begin_step(step);
+    // A rank that is killed can no longer say where it was.
+    write_rank_statement(rank_statement_file(folder_, rank()), {step, variant_line_, false, ""});
     body(step);
   }
 }

@@ -1,4 +1,4 @@
-"""One rank of the training of tests/testbed/ddp_parity.cc, through Python's DistributedDataParallel.
+"""One rank of the training of tests/testbed/ddp_parity.cc, through torch.nn.parallel.
 
 Started by torchrun: ddp_training.py FOLDER VARIANT... Every variant runs in a process of its own,
 forked from this one, as its peers may die with it; what it did goes to
@@ -15,11 +15,12 @@ import sys
 
 os.environ["TORCH_FR_BUFFER_SIZE"] = "10000"  # the flight recorder notes every collective
 import torch
+import torch._dynamo  # DDP imports it on first use: once here, not in every process
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-STEPS = 4
+STEPS = 3
 SMALL_BUCKET_BYTES = 128
 
 
@@ -80,7 +81,9 @@ def train(words, rank, world, tensors):
     def backward(step, micro_batch):
         generator = torch.Generator().manual_seed(1000 * step + 100 * micro_batch + rank)
         batch = torch.randn(4 + rank, 6, generator=generator)
-        outputs = ddp(batch, uses_extra(words, step, rank, world), "output-without-loss" not in words)
+        takes_part = uses_extra(words, step, rank, world)
+        outputs = ddp(batch, takes_part, "output-without-loss" not in words)
+        outputs[0].mul_(3)
         outputs[0].pow(2).mean().backward()
         for name, parameter in model.named_parameters():
             if parameter.grad is not None:
@@ -94,9 +97,10 @@ def train(words, rank, world, tensors):
                 backward(step, 0)
         backward(step, 1)
         optimizer.step()
-        for kind, named in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
-            for name, tensor in named:
-                tensors[f"{step}/1/stepped/{kind}/{name}"] = data_of(tensor)
+        for name, parameter in model.named_parameters():
+            tensors[f"{step}/1/stepped/parameter/{name}"] = data_of(parameter)
+        for name, buffer in model.named_buffers():
+            tensors[f"{step}/1/stepped/buffer/{name}"] = data_of(buffer)
 
 
 def collectives():

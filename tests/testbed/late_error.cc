@@ -1,5 +1,6 @@
-// A parameter that one rank does not use in step 1: the reducer leaves that step unsynchronised and
-// says so only when the next forward begins. The damage is one step older than the error.
+// A layer that no rank uses in step 1: its bucket never fills, the reducer leaves that step
+// unsynchronised and says so only when the next forward begins. The damage is one step older than the
+// error.
 
 #include "harness/train/ddp.h"
 #include "harness/train/optimizer.h"
@@ -37,12 +38,13 @@ void train(Rank& rank) {
   Sgd optimizer(model.parameters(), 0.1);
   std::optional<DistributedDataParallel> ddp;
   const bool is_reference = rank.is("reference");
-  if (!is_reference) ddp.emplace(model, rank.group());
+  DdpOptions options;
+  options.find_unused_parameters = rank.is("find-unused");
+  if (!is_reference) ddp.emplace(model, rank.group(), options);
   rank.train([&](std::int64_t step) {
     model.zero_grad();
     const auto loss_of = [&](int owner) {
-      const bool skips = !rank.is("always-used") && owner == 1 && step == 1;
-      model.uses_second = !skips || is_reference;
+      model.uses_second = step > 1;
       const at::Tensor input = input_of(rank, owner, step);
       return (is_reference ? model.forward(input) : ddp->forward(input)).pow(2).mean();
     };
@@ -66,9 +68,9 @@ Scenario late_error() {
       .worlds = {2, 3},
       .steps = 3,
       .axes = {},
-      .variants = {{"unused-once", Role::buggy, "rank 1 leaves a layer out in step 1"},
-                   {"always-used", Role::fixed, "every rank uses both layers"},
-                   {"reference", Role::reference, "every shard uses both layers"}},
+      .variants = {{"unused-once", Role::buggy, "no rank uses the second layer in step 1"},
+                   {"find-unused", Role::fixed, "the reducer looks for unused parameters"},
+                   {"reference", Role::reference, "the mean of all shards' gradients"}},
       .claims = {agree_across_ranks(Kind::gradient, Point::reduced),
                  equal_reference(Kind::gradient, Point::reduced), ranks_finish()},
       .tables = {},

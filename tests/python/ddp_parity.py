@@ -1,0 +1,168 @@
+"""Holds lockstep::DistributedDataParallel against Python's.
+
+The same training on both sides, compared by outcome, collectives and bits, for every variant of the
+scenario ddp-parity and every rank.
+
+ddp_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the files.
+"""
+
+import json
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+WORLDS = (2, 3)
+TRAINING = pathlib.Path(__file__).with_name("ddp_training.py")
+ENTRY = struct.Struct("<QqQQqqIiB7x32s16s16s128s")  # docs/formats.md, "Collective log"
+
+# What the peers of a rank that raised get to see depends on who is faster.
+GONE = "the peer is gone"
+PEER_IS_GONE = re.compile(r"Connection (closed|reset) by peer|Broken pipe|Read error")
+
+
+def text_of(field):
+    return field.rstrip(b"\0").decode()
+
+
+def read_collectives(file):
+    data = file.read_bytes()
+    count = struct.unpack_from("<Q", data, 24)[0]
+    called = []
+    for index in range(count):
+        entry = ENTRY.unpack_from(data, 256 * (index + 1))
+        called.append([text_of(entry[9]), entry[2], text_of(entry[11])])
+    return called
+
+
+def read_safetensors(file):
+    data = file.read_bytes()
+    size = struct.unpack_from("<Q", data)[0]
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    return {
+        name: data[8 + size + entry["data_offsets"][0] : 8 + size + entry["data_offsets"][1]].hex()
+        for name, entry in header.items()
+    }
+
+
+def fragment(error):
+    """An error without what differs between two programs that raise the same."""
+    if PEER_IS_GONE.search(error):
+        return GONE
+    error = re.split(r"\nException raised from|Please report a bug to PyTorch", error)[0]
+    return " ".join(error.split())
+
+
+def read_ours(folder, rank):
+    tensors = {}
+    for file in folder.glob(f"rank-{rank}.step-*.safetensors"):
+        step = file.name.split(".")[1].removeprefix("step-")
+        for key, bits in read_safetensors(file).items():
+            tensors[f"{step}/{key}"] = bits
+    statement = folder / f"rank-{rank}.end.json"
+    error = json.loads(statement.read_text())["error"] if statement.exists() else "killed"
+    collectives = read_collectives(folder / f"collectives-{rank}.bin")
+    return {"error": error, "collectives": collectives, "tensors": tensors}
+
+
+# c10d's name of an element type, as the flight recorder writes it, and torch's.
+DTYPES = {"float": "float32", "long": "int64", "int": "int32", "": ""}
+
+
+def read_python(folder, rank):
+    theirs = json.loads((folder / f"rank-{rank}.json").read_text())
+    theirs["collectives"] = [
+        [operation, elements, DTYPES[dtype]] for operation, dtype, elements in theirs["collectives"]
+    ]
+    return theirs
+
+
+def outcome_difference(ours, theirs):
+    """Compares what the ranks of a cell raised. A rank whose peer raised may be told by the peer's
+    absence before it comes to raise the same: which of the two, a race decides."""
+    errors = [{fragment(end["error"]) for end in ends} - {GONE} for ends in (ours, theirs)]
+    if errors[0] != errors[1]:
+        return f"outcome: ours {errors[0]}, Python's {errors[1]}"
+    for rank, (one, other) in enumerate(zip(ours, theirs)):
+        pair = {fragment(one["error"]), fragment(other["error"])}
+        if len(pair) > 1 and (GONE not in pair or "" in pair):
+            return f"outcome of rank {rank}: ours '{one['error']}', Python's '{other['error']}'"
+    return None
+
+
+def rank_difference(one, other):
+    """What two ranks did differently first, as a sentence; None when nothing is different."""
+    for index, (call, their_call) in enumerate(zip(one["collectives"], other["collectives"])):
+        if call != their_call:
+            return f"collective {index}: ours {call}, Python's {their_call}"
+    keys = set(one["tensors"]) | set(other["tensors"])
+    if fragment(one["error"]) == fragment(other["error"]) != GONE:
+        if len(one["collectives"]) != len(other["collectives"]):
+            return f"{len(one['collectives'])} collectives, Python's {len(other['collectives'])}"
+    else:  # it got as far as its peers let it
+        keys = set(one["tensors"]) & set(other["tensors"])
+    for key in sorted(keys):
+        if one["tensors"].get(key) != other["tensors"].get(key):
+            bits = one["tensors"].get(key), other["tensors"].get(key)
+            return f"bits of {key}: ours {bits[0]}, Python's {bits[1]}"
+    return None
+
+
+def cell_difference(ours, theirs, world):
+    one = [read_ours(ours, rank) for rank in range(world)]
+    other = [read_python(theirs, rank) for rank in range(world)]
+    if difference := outcome_difference(one, other):
+        return difference
+    for rank in range(world):
+        if difference := rank_difference(one[rank], other[rank]):
+            return f"rank {rank}: {difference}"
+    return None
+
+
+def run_python(world, variants, folder):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={world}", str(TRAINING), str(folder), *variants]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit status {ended.returncode}\n{ended.stderr[-4000:]}")
+
+
+def compare(ours, theirs, variants):
+    """One sentence per cell that differs, and the number of cells."""
+    differences = []
+    for variant in variants:
+        for world in WORLDS:
+            cell = f"{variant}/w{world}"
+            if difference := cell_difference(ours / cell, theirs / cell, world):
+                differences.append(f"{cell}: {difference}")
+    return differences, len(variants) * len(WORLDS)
+
+
+def check(testbed, folder):
+    ranks = ",".join(map(str, WORLDS))
+    run = [testbed, "run", "ddp-parity", "--ranks", ranks, "--out", str(folder / "ours")]
+    status = subprocess.run(run, stdout=subprocess.DEVNULL, check=False).returncode
+    ours, theirs = folder / "ours" / "ddp-parity", folder / "python"
+    variants = sorted(entry.name for entry in ours.iterdir())
+    for world in WORLDS:
+        run_python(world, variants, theirs)
+    differences, cells = compare(ours, theirs, variants)
+    print(*differences, sep="\n")
+    print(f"{cells} cells compared, {len(differences)} differ; exit status of the run: {status}")
+    return 0 if cells and not differences else 1
+
+
+def main():
+    if len(sys.argv) == 3:
+        return check(sys.argv[1], pathlib.Path(sys.argv[2]))
+    with tempfile.TemporaryDirectory() as folder:
+        return check(sys.argv[1], pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
