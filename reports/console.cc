@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <sstream>
 
 #include "reports/console_table.h"
@@ -97,11 +98,24 @@ std::string check_text(const Check& check) {
   return wrapped(fmt::format("{}: {}{}", name(check.outcome), check.promise, reason), 2);
 }
 
+/// How close a cell came to the tolerance of its reference; nothing where there is none.
+std::string margin_text(const CellRecord& cell) {
+  std::optional<double> margin;
+  for (const ClaimResult& result : cell.results) {
+    if (result.margin) margin = std::max(margin.value_or(0), *result.margin);
+  }
+  if (!margin || *margin > 1) return "";
+  return *margin == 0
+             ? "; bitwise the reference"
+             : fmt::format("; off the reference by at most {:.2g} of what rounding explains",
+                           *margin);
+}
+
 std::string cell_text(const CellRecord& cell) {
   std::string heading =
       fmt::format("{} ({}): {}", cell.cell.variant, name(cell.cell.role), name(cell.verdict));
   if (!cell.expectation.not_applicable.empty()) heading += ": " + cell.expectation.not_applicable;
-  std::string text = wrapped(heading, 0);
+  std::string text = wrapped(heading + margin_text(cell), 0);
   for (const Check& check : cell.checks) {
     if (!is_as_promised(check)) text += check_text(check);
   }

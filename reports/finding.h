@@ -13,7 +13,7 @@ namespace lockstep {
 struct ElementDifference {
   std::vector<std::int64_t> index;  ///< in the tensor's shape; empty for a 0-dim tensor
   std::string left;                 ///< who holds `left_value`: "rank 0"
-  std::string right;                ///< "rank 1", "reference"
+  std::string right;                ///< "rank 1", "the reference"
   double left_value = 0;
   double right_value = 0;
   std::string left_bits;  ///< hexadecimal, as wide as the dtype

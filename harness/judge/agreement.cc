@@ -26,7 +26,8 @@ PlaceKey key_of(const Observation& o) {
   return {o.step, o.micro_batch, o.name, o.replica_group, o.offset, o.local_shape};
 }
 
-/// A shape that differs makes another shard, a shape that differs of a whole tensor is a difference.
+/// A shape that differs makes another shard, a shape that differs of a whole tensor is a
+/// difference.
 PlaceKey comparable_key(const Observation& o) {
   PlaceKey key = key_of(o);
   if (o.local_shape == o.global_shape) std::get<4>(key) = std::get<5>(key) = {};

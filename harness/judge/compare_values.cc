@@ -46,7 +46,8 @@ ElementDifference element_difference(const KeptTensor& left, const KeptTensor& r
                                      std::int64_t element) {
   const DType component = component_type(left.dtype);
   const std::size_t size = item_size(component);
-  const std::byte* a = left.bytes.data() + static_cast<std::size_t>(element) * item_size(left.dtype);
+  const std::byte* a =
+      left.bytes.data() + static_cast<std::size_t>(element) * item_size(left.dtype);
   const std::byte* b =
       right.bytes.data() + static_cast<std::size_t>(element) * item_size(left.dtype);
   ElementDifference found;
@@ -107,7 +108,8 @@ std::string ratio_in_words(double ratio, int world_size, double precision) {
   };
   if (std::abs(ratio - 1) <= precision) return "";
   for (const auto& candidate : known) {
-    if (std::abs(ratio - candidate.ratio) <= precision * std::max(std::abs(candidate.ratio), 1e-3)) {
+    if (std::abs(ratio - candidate.ratio) <=
+        precision * std::max(std::abs(candidate.ratio), 1e-3)) {
       return candidate.words;
     }
   }

@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// How two tensors of one dtype and shape differ, bit by bit and in numbers. Components that are not
-/// finite on either side count as bitwise differences only.
+/// How two tensors of one dtype and shape differ, bit by bit and in numbers. Components that are
+/// not finite on either side count as bitwise differences only.
 struct ValueDifference {
   std::int64_t elements = 0;
   std::int64_t differing = 0;  ///< elements whose bits differ
@@ -19,8 +19,8 @@ struct ValueDifference {
   double norm = 0;             ///< L2 of the difference
   double left_norm = 0;
   double right_norm = 0;
-  std::optional<double> ratio;   ///< <left, right> / <right, right>
-  std::optional<double> cosine;  ///< absent when a norm is 0
+  std::optional<double> ratio;             ///< <left, right> / <right, right>
+  std::optional<double> cosine;            ///< absent when a norm is 0
   std::optional<ElementDifference> first;  ///< `left` and `right` hold no names yet
 };
 

@@ -11,9 +11,12 @@ namespace lockstep {
 namespace {
 
 /// The words of Gloo and the store when a peer is gone or does not come. They name nobody.
-constexpr std::array<std::string_view, 6> kLossOfPeer{
-    "Connection closed by peer",  "Connection reset by peer", "Broken pipe",
-    "Timed out waiting",          "wait timeout after",       "Application timeout caused pair closure"};
+constexpr std::array<std::string_view, 6> kLossOfPeer{"Connection closed by peer",
+                                                      "Connection reset by peer",
+                                                      "Broken pipe",
+                                                      "Timed out waiting",
+                                                      "wait timeout after",
+                                                      "Application timeout caused pair closure"};
 
 /// Whether a rank may have ended badly because another one did before.
 bool may_be_consequence(const RankEnd& end) {

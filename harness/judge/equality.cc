@@ -39,7 +39,7 @@ struct Comparison {
   const Observation* actual = nullptr;
   const Observation* expected = nullptr;
   Verdict verdict = Verdict::holds;
-  double relative = 0;   ///< NaN where a value is not finite or there is none
+  double relative = 0;  ///< NaN where a value is not finite or there is none
   double tolerance = 0;
   ValueDifference values;
   std::string structural;  ///< how they differ where it is not a value
@@ -121,9 +121,8 @@ std::string ratio_of(const Case& the_case, const Comparison& comparison) {
   const ValueDifference& values = comparison.values;
   if (!values.ratio) return "";
   // Only a tensor of the same direction is a multiple; a zero tensor has none.
-  const double residual = values.norm * values.norm -
-                          (*values.ratio - 1) * (*values.ratio - 1) * values.right_norm *
-                              values.right_norm;
+  const double residual = values.norm * values.norm - (*values.ratio - 1) * (*values.ratio - 1) *
+                                                          values.right_norm * values.right_norm;
   const double precision = 10 * comparison.tolerance;
   if (std::abs(residual) > precision * values.right_norm * values.right_norm) return "";
   return ratio_in_words(*values.ratio, the_case.world_size, precision);
@@ -162,7 +161,7 @@ Finding finding_of(const Case& the_case, const Claim& claim, const Comparison& f
   finding.first_difference = first.values.first;
   if (finding.first_difference) {
     finding.first_difference->left = fmt::format("rank {}", first.rank);
-    finding.first_difference->right = "the reference";
+    finding.first_difference->right = kReference;
   }
   finding.differing_elements = first.values.differing;
   finding.elements = first.values.elements;

@@ -29,8 +29,9 @@ const KeptTensor* Evidence::kept(int rank, const Observation& observation) const
   if (step == kept_.end()) {
     const fs::path file = kept_file(folder_, rank, observation.step);
     // A rank that was killed did not come to write the values of its last step.
-    step = kept_.emplace(place, fs::exists(file) ? read_safetensors(file)
-                                                 : std::map<std::string, KeptTensor>{})
+    step = kept_
+               .emplace(place, fs::exists(file) ? read_safetensors(file)
+                                                : std::map<std::string, KeptTensor>{})
                .first;
   }
   const auto tensor = step->second.find(kept_key(observation));

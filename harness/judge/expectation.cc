@@ -54,8 +54,7 @@ std::string words_of(const RankFailure& failure) {
 }
 
 bool matches(const ExpectedError& expected, const Finding& finding) {
-  return finding.failure &&
-         words_of(*finding.failure).find(expected.fragment) != std::string::npos;
+  return finding.failure && words_of(*finding.failure).find(expected.fragment) != std::string::npos;
 }
 
 Check check_error(const ExpectedError& expected, const std::vector<Finding>& failures) {
@@ -139,8 +138,9 @@ void check_expectation(CellRecord& cell) {
 }
 
 void check_table(CellRecord& cell, const std::string& table, const std::string& text) {
-  cell.checks.push_back(
-      {"meets " + table, text.empty() ? Check::Outcome::as_promised : Check::Outcome::missed, text});
+  cell.checks.push_back({"meets " + table,
+                         text.empty() ? Check::Outcome::as_promised : Check::Outcome::missed,
+                         text});
   settle(cell);
 }
 

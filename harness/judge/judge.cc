@@ -27,7 +27,8 @@ ClaimResult judge_claim(const Case& the_case, const Claim& claim) {
         break;
     }
   } catch (const std::exception& error) {
-    result = ClaimResult{claim, Verdict::undecided, fmt::format("the judge failed: {}", error.what())};
+    result =
+        ClaimResult{claim, Verdict::undecided, fmt::format("the judge failed: {}", error.what())};
   }
   return result;
 }
@@ -54,9 +55,9 @@ void tell_lag(std::vector<ClaimResult>& results) {
       if (!finding.failure || finding.step < damage) continue;
       finding.failure->lag = finding.step - damage;
       if (finding.step == damage) continue;
-      finding.sentence += fmt::format(" The damage was done {} step{} earlier, in step {}.",
-                                      finding.step - damage, finding.step - damage == 1 ? "" : "s",
-                                      damage);
+      finding.sentence +=
+          fmt::format(" The damage was done {} step{} earlier, in step {}.", finding.step - damage,
+                      finding.step - damage == 1 ? "" : "s", damage);
     }
   }
 }

@@ -23,10 +23,11 @@ struct Case {
 /// `undecided` with the reason.
 std::vector<ClaimResult> judge(const Case& the_case);
 
-/// The tolerance of `equal_reference` in `step`: largest relative Frobenius difference that rounding
-/// explains, relative to the norm of all tensors of that kind together. A sum of W terms in another
-/// order differs by at most (W - 1) roundings of its largest partial sum; each step carries the
-/// differences of the steps before on. Eight times that covers partial sums larger than their total.
+/// The tolerance of `equal_reference` in `step`: largest relative Frobenius difference that
+/// rounding explains, relative to the norm of all tensors of that kind together. A sum of W terms
+/// in another order differs by at most (W - 1) roundings of its largest partial sum; each step
+/// carries the differences of the steps before on. Eight times that covers partial sums larger than
+/// their total.
 double reference_tolerance(double unit_roundoff, int world_size, std::int64_t step);
 
 /// A violation must exceed its tolerance by this factor; between the two the claim is undecided.

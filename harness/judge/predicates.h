@@ -20,6 +20,9 @@ void judge_equality(const Case& the_case, ClaimResult& result);
 /// How the ranks ended. The error of a rank that lost a dead peer is a consequence, no finding.
 void judge_endings(const Case& the_case, ClaimResult& result);
 
+/// How sentences and differences call the holder of the reference's values.
+inline constexpr const char* kReference = "the reference";
+
 /// Whether the claim is about observations like this one.
 bool concerns(const Claim& claim, const Observation& observation);
 
@@ -29,7 +32,8 @@ bool is_loss_of_peer(const std::string& error);
 /// "ranks 0,1,3 agree; 2 differs" for groups of equal ranks.
 std::string groups_in_words(const std::vector<std::vector<int>>& groups);
 
-/// "element [0, 3] is 0.25 on rank 0 and 0.5 on rank 1 (0x3e800000, 0x3f000000; 8388608 ULP apart)".
+/// "element [0, 3] is 0.25 on rank 0 and 0.5 on rank 1 (0x3e800000, 0x3f000000; 8388608 ULP
+/// apart)".
 std::string element_in_words(const ElementDifference& difference);
 
 /// "[2, 3]".

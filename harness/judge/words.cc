@@ -32,10 +32,13 @@ std::string groups_in_words(const std::vector<std::vector<int>>& groups) {
 std::string element_in_words(const ElementDifference& difference) {
   const std::string distance =
       difference.ulp_distance ? fmt::format("; {} ULP apart", *difference.ulp_distance) : "";
-  return fmt::format("element [{}] is {} on {} and {} on {} ({}, {}{})",
-                     fmt::join(difference.index, ", "), number(difference.left_value),
-                     difference.left, number(difference.right_value), difference.right,
-                     difference.left_bits, difference.right_bits, distance);
+  const auto place = [](const std::string& holder) {
+    return (holder == kReference ? "in " : "on ") + holder;
+  };
+  return fmt::format(
+      "element [{}] is {} {} and {} {} ({}, {}{})", fmt::join(difference.index, ", "),
+      number(difference.left_value), place(difference.left), number(difference.right_value),
+      place(difference.right), difference.left_bits, difference.right_bits, distance);
 }
 
 }  // namespace lockstep

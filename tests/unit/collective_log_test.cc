@@ -12,6 +12,7 @@
 
 #include "reports/csv_text.h"
 #include "reports/error.h"
+#include "tests/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -40,14 +41,6 @@ Collective timeless(Collective c) {
 
 class CollectiveLogFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "lockstep-log-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    path_ = folder_ / "collectives-0.bin";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   /// What the reader says after `bytes` were put at `offset` of a log of two entries.
   std::string refusal(std::size_t offset, std::string_view bytes) {
     fs::remove(path_);
@@ -72,8 +65,9 @@ class CollectiveLogFile : public ::testing::Test {
     return "accepted";
   }
 
-  fs::path folder_;
-  fs::path path_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
+  fs::path path_ = folder_ / "collectives-0.bin";
 };
 
 TEST_F(CollectiveLogFile, ReadsBack) {

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "reports/error.h"
+#include "tests/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -21,14 +22,6 @@ const std::string kHeader = "step,name,value\n";
 
 class CsvText : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "lockstep-csv-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    path_ = folder_ / "t.csv";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   CsvFile read(const std::string& text, TornTail torn = TornTail::is_an_error) {
     std::ofstream(path_, std::ios::binary) << text;
     return read_csv(path_, kColumns, torn);
@@ -47,8 +40,9 @@ class CsvText : public ::testing::Test {
     return "accepted";
   }
 
-  fs::path folder_;
-  fs::path path_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
+  fs::path path_ = folder_ / "t.csv";
 };
 
 using Cells = std::vector<std::string>;

@@ -101,7 +101,8 @@ TEST(Expectation, OfAnErrorIsMissedWhenNothingRaises) {
 
 TEST(Expectation, MatchesWhatALibraryPrintedBeforeItAborted) {
   CellRecord cell = raising_cell("");
-  cell.results[1].findings[0].failure->last_output = "terminate ... op.preamble.length <= op.nbytes";
+  cell.results[1].findings[0].failure->last_output =
+      "terminate ... op.preamble.length <= op.nbytes";
   cell.expectation.raises = {{"op.preamble.length <= op.nbytes", 0, 0}};
   EXPECT_EQ(verdict_of(cell), CellVerdict::as_expected);
 }

@@ -11,6 +11,7 @@
 
 #include "reports/csv_text.h"
 #include "reports/error.h"
+#include "tests/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -36,14 +37,6 @@ Observation observation(std::int64_t seq) {
 
 class JournalFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "lockstep-journal-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    path_ = folder_ / "rank-0.csv";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   void write(const std::vector<Observation>& observations) {
     fs::remove(path_);
     JournalWriter journal(path_);
@@ -81,8 +74,9 @@ class JournalFile : public ::testing::Test {
     return refusal();
   }
 
-  fs::path folder_;
-  fs::path path_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
+  fs::path path_ = folder_ / "rank-0.csv";
 };
 
 TEST_F(JournalFile, ReadsBack) {

@@ -8,6 +8,7 @@
 
 #include "reports/csv_text.h"
 #include "reports/error.h"
+#include "tests/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -44,14 +45,6 @@ std::string with_header(const std::string& header, const std::string& data) {
 
 class SafetensorsFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "lockstep-kept-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    path_ = kept_file(folder_, 1, 20);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::string refusal(const std::string& file) {
     std::ofstream(path_, std::ios::binary) << file;
     try {
@@ -63,8 +56,9 @@ class SafetensorsFile : public ::testing::Test {
     return "accepted";
   }
 
-  fs::path folder_;
-  fs::path path_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
+  fs::path path_ = kept_file(folder_, 1, 20);
 };
 
 using Tensors = std::map<std::string, KeptTensor>;

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "reports/error.h"
+#include "tests/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -14,21 +15,14 @@ namespace fs = std::filesystem;
 
 class RankStatementFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "lockstep-end-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    file_ = rank_statement_file(folder_, 3);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   RankStatement back(const RankStatement& statement) {
     write_rank_statement(file_, statement);
     return read_rank_statement(file_);
   }
 
-  fs::path folder_;
-  fs::path file_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
+  fs::path file_ = rank_statement_file(folder_, 3);
 };
 
 TEST_F(RankStatementFile, IsNamedByRank) { EXPECT_EQ(file_.filename(), "rank-3.end.json"); }
