@@ -127,6 +127,7 @@ void judge_cell(CellRecord& cell, const RunRecord& run, EvidenceOfRun& evidence)
   if (cell.processes > 0) {
     Case the_case;
     the_case.world_size = cell.cell.world_size;
+    the_case.steps = cell.cell.steps;
     the_case.claims = cell.claims;
     the_case.evidence = evidence.of(cell.folder);
     the_case.reference = evidence.of(cell.reference_folder);

@@ -1,5 +1,8 @@
 #include "harness/judge/evidence.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "reports/error.h"
@@ -8,14 +11,56 @@ namespace lockstep {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+bool is_whole(const Observation& observation) {
+  return observation.local_shape == observation.global_shape;
+}
+
+/// A value that is not the one that was fingerprinted is no evidence.
+void require_fingerprint(const Observation& observation, const KeptTensor& tensor,
+                         const fs::path& file) {
+  if (!is_whole(observation)) return;  // a shard's fingerprint depends on where it lies
+  const Fingerprint found = fingerprint_run(tensor.bytes, 0);
+  if (found == observation.fingerprint) return;
+  throw malformed(
+      file.string(), 0, 0,
+      fmt::format("{} with the fingerprint {} of the journal's row {}", kept_key(observation),
+                  to_text(observation.fingerprint), observation.seq),
+      to_text(found));
+}
+
+}  // namespace
+
 Evidence::Evidence(fs::path folder, int processes) : folder_(std::move(folder)) {
   for (int rank = 0; rank < processes; ++rank) {
-    const fs::path file = folder_ / ("rank-" + std::to_string(rank) + ".csv");
-    journals_.push_back(fs::exists(file) ? read_journal(file) : Journal{});
-    if (journals_.back().torn_tail) {
-      notes_.push_back("rank " + std::to_string(rank) +
-                       ": the last row of its journal was torn and left out");
+    read_journal_of(rank);
+    read_kept_values_of(rank);
+  }
+}
+
+void Evidence::read_journal_of(int rank) {
+  const fs::path file = folder_ / fmt::format("rank-{}.csv", rank);
+  journals_.push_back(fs::exists(file) ? read_journal(file) : Journal{});
+  if (journals_.back().torn_tail) {
+    notes_.push_back(
+        fmt::format("rank {}: the last row of its journal was torn and left out", rank));
+  }
+}
+
+void Evidence::read_kept_values_of(int rank) {
+  for (const Observation& observation : observations(rank)) {
+    if (!observation.not_comparable.empty()) continue;
+    const fs::path file = kept_file(folder_, rank, observation.step);
+    const auto [step, is_new] = kept_.try_emplace({rank, observation.step});
+    if (is_new && fs::exists(file)) {
+      step->second = read_safetensors(file);
+    } else if (is_new) {  // a rank that was killed did not come to write its last step
+      notes_.push_back(fmt::format("rank {}: the values that it kept in step {} are missing", rank,
+                                   observation.step));
     }
+    const auto tensor = step->second.find(kept_key(observation));
+    if (tensor != step->second.end()) require_fingerprint(observation, tensor->second, file);
   }
 }
 
@@ -24,16 +69,8 @@ const std::vector<Observation>& Evidence::observations(int rank) const {
 }
 
 const KeptTensor* Evidence::kept(int rank, const Observation& observation) const {
-  const auto place = std::pair(rank, observation.step);
-  auto step = kept_.find(place);
-  if (step == kept_.end()) {
-    const fs::path file = kept_file(folder_, rank, observation.step);
-    // A rank that was killed did not come to write the values of its last step.
-    step = kept_
-               .emplace(place, fs::exists(file) ? read_safetensors(file)
-                                                : std::map<std::string, KeptTensor>{})
-               .first;
-  }
+  const auto step = kept_.find({rank, observation.step});
+  if (step == kept_.end()) return nullptr;
   const auto tensor = step->second.find(kept_key(observation));
   return tensor == step->second.end() ? nullptr : &tensor->second;
 }

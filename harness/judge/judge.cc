@@ -11,6 +11,25 @@ namespace lockstep {
 
 namespace {
 
+std::int64_t last_observed_step(const Evidence& evidence, const Claim& claim) {
+  std::int64_t last = 0;
+  for (int rank = 0; rank < evidence.processes(); ++rank) {
+    for (const Observation& observation : evidence.observations(rank)) {
+      if (concerns(claim, observation)) last = std::max(last, observation.step);
+    }
+  }
+  return last;
+}
+
+/// Journals that all end too early agree with each other.
+void require_all_steps(const Case& the_case, ClaimResult& result) {
+  if (result.verdict != Verdict::holds || !result.claim.kind) return;
+  const std::int64_t last = last_observed_step(*the_case.evidence, result.claim);
+  if (last >= the_case.steps) return;
+  result.verdict = Verdict::undecided;
+  result.reason = fmt::format("observed until step {} of {} only", last, the_case.steps);
+}
+
 ClaimResult judge_claim(const Case& the_case, const Claim& claim) {
   ClaimResult result;
   result.claim = claim;
@@ -26,6 +45,7 @@ ClaimResult judge_claim(const Case& the_case, const Claim& claim) {
         judge_endings(the_case, result);
         break;
     }
+    require_all_steps(the_case, result);
   } catch (const std::exception& error) {
     result =
         ClaimResult{claim, Verdict::undecided, fmt::format("the judge failed: {}", error.what())};

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +13,8 @@ namespace lockstep {
 /// compared with them afterwards.
 struct Case {
   int world_size = 0;
+  std::int64_t steps = 0;  ///< that were to be run: a claim that was not observed to the last one
+                           ///< is undecided
   std::vector<Claim> claims;
   const Evidence* evidence = nullptr;
   const Evidence* reference = nullptr;  ///< null when the scenario has none

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "reports/error.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {
@@ -349,15 +350,41 @@ TEST(Endings, TellHowLongAfterTheDamageTheErrorCame) {
   EXPECT_THAT(results[0].findings[0].sentence, HasSubstr("1 step earlier, in step 1"));
 }
 
-TEST(Judge, ThatCannotReadValuesIsUndecidedWithTheReason) {
+TEST(Agreement, ThatWasNotObservedToTheLastStepIsUndecided) {
   LiteralEvidence files(2);
-  files.add(0, 1, "w", {1});
-  files.add(1, 1, "w", {2});
+  for (int rank = 0; rank < 2; ++rank) {
+    for (int step = 1; step <= 3; ++step) files.add(rank, step, "w", {1});
+  }
   const Evidence evidence = files.write();
-  std::filesystem::resize_file(kept_file(files.folder(), 1, 1), 3);
-  const ClaimResult result = judge_one(kAgree, evidence);
+  Case the_case;
+  the_case.world_size = 2;
+  the_case.steps = 3;
+  the_case.claims = {kAgree};
+  the_case.evidence = &evidence;
+  EXPECT_EQ(judge(the_case).front().verdict, Verdict::holds);
+  the_case.steps = 4;
+  const ClaimResult result = judge(the_case).front();
   EXPECT_EQ(result.verdict, Verdict::undecided);
-  EXPECT_THAT(result.reason, HasSubstr("rank-1.step-1.safetensors"));
+  EXPECT_THAT(result.reason, HasSubstr("until step 3 of 4"));
+}
+
+TEST(Evidence, WhoseValuesAreNotTheFingerprintedOnesIsRefused) {
+  LiteralEvidence files(1);
+  files.add(0, 1, "w", {1, 2});
+  files.write();
+  const auto file = kept_file(files.folder(), 0, 1);
+  auto tensors = read_safetensors(file);
+  tensors.begin()->second.bytes[0] ^= std::byte{1};
+  write_safetensors(file, tensors);
+  EXPECT_THROW(Evidence(files.folder(), 1), Error);
+}
+
+TEST(Evidence, SaysWhichKeptValuesAreMissing) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "w", {1});
+  files.lose_values(1, 1);
+  EXPECT_THAT(files.write().notes(),
+              ElementsAre("rank 1: the values that it kept in step 1 are missing"));
 }
 
 TEST(Table, HoldsElementsDriftAndWhetherTheBitsAgree) {
