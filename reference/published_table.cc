@@ -202,7 +202,7 @@ Comparison compare(const PublishedTable& table, const MeasuredSource& measured) 
     if (printed == published.printed) {
       ++comparison.met;
     } else {
-      comparison.unmet.push_back({published, printed.empty() ? "not measured" : printed});
+      comparison.unmet.push_back({published, printed.empty() ? kNotMeasured : printed});
     }
     if (published.quantity != PublishedQuantity::synced || printed.empty()) continue;
     if ((printed == "True") != values->bitwise_synced) ++comparison.definitions_differ;

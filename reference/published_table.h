@@ -65,10 +65,12 @@ struct Measured {
 /// Where measured values come from: nothing when the run has none for it, which is not met.
 using MeasuredSource = std::function<std::optional<Measured>(const PublishedValue&)>;
 
+inline constexpr const char* kNotMeasured = "not measured";
+
 /// One value that was not met.
 struct Unmet {
   PublishedValue published;
-  std::string measured;  ///< printed as the publication prints it; "not measured"
+  std::string measured;  ///< printed as the publication prints it, or kNotMeasured
 };
 
 /// A comparison to the printed digit.

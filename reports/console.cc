@@ -102,9 +102,11 @@ std::string check_text(const Check& check) {
 std::string margin_text(const CellRecord& cell) {
   std::optional<double> margin;
   for (const ClaimResult& result : cell.results) {
+    if (result.claim.predicate != Predicate::equal_reference) continue;
+    if (result.verdict != Verdict::holds) return "";
     if (result.margin) margin = std::max(margin.value_or(0), *result.margin);
   }
-  if (!margin || *margin > 1) return "";
+  if (!margin) return "";
   return *margin == 0
              ? "; bitwise the reference"
              : fmt::format("; off the reference by at most {:.2g} of what rounding explains",

@@ -38,9 +38,11 @@ struct RankFailure {
 /// order, and how far it goes from there.
 struct Finding {
   Claim claim;
-  std::int64_t step = 0;                 ///< 0 when the rank had not begun a step
-  std::string tensor;                    ///< empty for a finding about a rank
-  std::vector<std::vector<int>> groups;  ///< ranks that hold equal bits, by lowest rank
+  std::int64_t step = 0;  ///< 0 when the rank had not begun a step
+  std::string tensor;     ///< empty for a finding about a rank
+  /// Ranks that hold equal bits, by lowest rank; against the reference: the ranks that are off,
+  /// each alone.
+  std::vector<std::vector<int>> groups;
   std::optional<ElementDifference> first_difference;
   std::int64_t differing_elements = 0;  ///< in that tensor, between its two furthest holders
   std::int64_t elements = 0;

@@ -21,9 +21,10 @@ std::string report(const PublishedTable& table, const Comparison& comparison) {
   std::string text = fmt::format("{}: {} of {} published values are met to the printed digit.\n",
                                  table.id, comparison.met, comparison.values);
   for (const Unmet& unmet : comparison.unmet) {
-    text += fmt::format("{}:{}: {}: published {}, measured {}\n", table.path.string(),
-                        unmet.published.line, where(unmet.published), unmet.published.printed,
-                        unmet.measured);
+    text +=
+        fmt::format("{}:{}: {}: published {}, {}\n", table.path.string(), unmet.published.line,
+                    where(unmet.published), unmet.published.printed,
+                    unmet.measured == kNotMeasured ? unmet.measured : "measured " + unmet.measured);
   }
   if (comparison.definitions_differ > 0) {
     text += fmt::format(

@@ -69,7 +69,8 @@ std::vector<std::pair<std::string, std::string>> allowed_variables(
   for (const std::string& variable : variables) {
     const auto equals = variable.find('=');
     const std::string name = variable.substr(0, equals);
-    if (equals == std::string::npos || !std::binary_search(kAllowed.begin(), kAllowed.end(), name)) {
+    if (equals == std::string::npos ||
+        !std::binary_search(kAllowed.begin(), kAllowed.end(), name)) {
       continue;
     }
     allowed.emplace_back(name, mask_secrets(variable.substr(equals + 1)));

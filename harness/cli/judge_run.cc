@@ -40,8 +40,7 @@ class EvidenceOfRun {
   /// A rank that came to its end had a journal; where it is gone, nothing can be judged.
   void require_journals(const CellRecord& cell) const {
     for (const RankEnd& end : cell.ends) {
-      const fs::path file =
-          folder_ / cell.folder / fmt::format("rank-{}.csv", end.rank);
+      const fs::path file = folder_ / cell.folder / fmt::format("rank-{}.csv", end.rank);
       const bool had_one = end.ending == Ending::finished || end.ending == Ending::raised;
       if (had_one && !fs::exists(file)) {
         throw unreadable(file.string(), "the journal of a rank that ended by itself is missing");
@@ -85,15 +84,15 @@ std::optional<Measured> measure(const PublishedValue& value, const RunRecord& ru
   const auto point = parse<Point>(value.point);
   if (cell == run.cells.end() || !kind || !point) return std::nullopt;
   TableSpec spec;
-  spec.quantity =
-      value.quantity == PublishedQuantity::drift ? Quantity::drift : Quantity::element;
+  spec.quantity = value.quantity == PublishedQuantity::drift ? Quantity::drift : Quantity::element;
   spec.kind = *kind;
   spec.point = *point;
   spec.tensor = value.tensor;
   spec.element = value.element;
   const std::int64_t step = value.step - value.step_base + 1;
   for (const Table::Row& row : fill_table(spec, {evidence.of(cell->folder)}).rows) {
-    if (row.step == step) return Measured{row.entries[0].values, row.entries[0].synced};
+    const Table::Entry& entry = row.entries[0];
+    if (row.step == step && entry.is_measured()) return Measured{entry.values, entry.synced};
   }
   return std::nullopt;
 }
@@ -107,7 +106,7 @@ std::string unmet_in_words(const Comparison& comparison) {
   if (comparison.values == 0) return "the table says nothing about this cell";
   if (comparison.unmet.empty()) return "";
   const Unmet& first = comparison.unmet.front();
-  return fmt::format("{} of {} values are not met; first, in step {}: published {}, measured {}",
+  return fmt::format("{} of {} values are not met; first, in step {}: published {}, measured: {}",
                      comparison.unmet.size(), comparison.values, first.published.step,
                      first.published.printed, first.measured);
 }
@@ -124,17 +123,19 @@ PublishedTable rows_about(PublishedTable table, const Cell& cell) {
 void judge_cell(CellRecord& cell, const RunRecord& run, EvidenceOfRun& evidence) {
   cell.results.clear();
   cell.notes.clear();
-  if (cell.processes > 0) {
-    Case the_case;
-    the_case.world_size = cell.cell.world_size;
-    the_case.steps = cell.cell.steps;
-    the_case.claims = cell.claims;
-    the_case.evidence = evidence.of(cell.folder);
-    the_case.reference = evidence.of(cell.reference_folder);
-    the_case.ends = cell.ends;
-    cell.results = judge(the_case);
-    cell.notes = the_case.evidence->notes();
+  if (cell.processes == 0) {
+    check_expectation(cell);
+    return;
   }
+  Case the_case;
+  the_case.world_size = cell.cell.world_size;
+  the_case.steps = cell.cell.steps;
+  the_case.claims = cell.claims;
+  the_case.evidence = evidence.of(cell.folder);
+  the_case.reference = evidence.of(cell.reference_folder);
+  the_case.ends = cell.ends;
+  cell.results = judge(the_case);
+  cell.notes = the_case.evidence->notes();
   check_expectation(cell);
   for (const std::string& id : cell.expectation.meets) {
     const PublishedTable table =

@@ -1,12 +1,16 @@
 #include "harness/cli/program.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,8 +27,24 @@ namespace {
 
 constexpr const char* kExitStatuses =
     "Exit status: 0 all as expected; 1 an expectation missed or a false alarm; 2 undecided;\n"
-    "3 nothing ran (not applicable); 64 wrong arguments, missing or malformed input; 70 a defect of\n"
+    "3 nothing ran (not applicable); 64 wrong arguments, missing or malformed input; 70 a defect "
+    "of\n"
     "lockstep. compare: 0 every value met, 1 not.";
+
+/// Says what is wrong, if anybody can hear it: the exit status says it too.
+void complain(const std::string& sentence) {
+  std::fputs(("lockstep: " + sentence + "\n").c_str(), stderr);
+}
+
+/// A file that is opened as descriptor 1 would receive what is printed.
+void open_standard_streams() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
+  }
+}
+
+/// For options: an empty word is a mistake in a script, not a wish for the default.
+std::string not_empty(const std::string& word) { return word.empty() ? "must not be empty" : ""; }
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -43,8 +63,7 @@ Number whole_number(const char* option, const std::string& text, Number lowest, 
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failure != std::errc() || end != text.data() + text.size() || value < lowest ||
       value > highest) {
-    throw bad_value(option, text,
-                    fmt::format("a whole number from {} to {}", lowest, highest));
+    throw bad_value(option, text, fmt::format("a whole number from {} to {}", lowest, highest));
   }
   return value;
 }
@@ -104,7 +123,13 @@ RunRequest request_of(const Words& words, const std::vector<std::string>& comman
   }
   request.selection.seed = whole_number<std::uint64_t>("--seed", words.seed, 0, 1ULL << 62);
   for (const std::string& choice : words.set) {
-    request.selection.axes.push_back(axis_choice(choice));
+    const AxisValue chosen = axis_choice(choice);
+    for (const AxisValue& earlier : request.selection.axes) {
+      if (earlier.axis == chosen.axis) {
+        throw bad_value("--set", choice, "one value for each axis; this one has two");
+      }
+    }
+    request.selection.axes.push_back(chosen);
   }
   request.limit = duration(words.timeout);
   request.out = words.out;
@@ -128,6 +153,7 @@ CLI::App* add_run(CLI::App& app, Words& words) {
       ->type_name("N[,N...]")
       ->capture_default_str();
   run->add_option("--steps", words.steps, "training steps (default: the scenario's)")
+      ->check(not_empty)
       ->type_name("N");
   run->add_option("--seed", words.seed, "added to every seed of the scenario; 0: as published")
       ->type_name("N")
@@ -135,14 +161,17 @@ CLI::App* add_run(CLI::App& app, Words& words) {
   run->add_option("--set", words.set, "value of an axis; can be repeated")
       ->type_name("AXIS=VALUE")
       ->allow_extra_args(false);
-  run->add_option("--timeout", words.timeout, "limit of a cell")
+  run->add_option("--timeout", words.timeout,
+                  "limit of a cell, where its variant has no shorter one")
       ->type_name("SECONDS")
       ->capture_default_str();
   run->add_option("--out", words.out,
                   "folder for the files, new or empty (default: runs/<utc>, also runs/latest)")
+      ->check(not_empty)
       ->type_name("DIR");
   run->add_option("--format", words.formats,
                   "also write report files, comma-separated: " + formats_in_words())
+      ->check(not_empty)
       ->type_name("A[,B...]");
   return run;
 }
@@ -190,9 +219,10 @@ int dispatch(const CLI::App& app, const Words& words, const std::vector<std::str
 int parse_and_dispatch(int argc, char** argv) {
   check_command(argc, argv);
   Words words;
-  CLI::App app("Shows whether the ranks of a distributed training job stay in lockstep, and if not,\n"
-               "the first place where they part and why.",
-               "lockstep");
+  CLI::App app(
+      "Shows whether the ranks of a distributed training job stay in lockstep, and if not,\n"
+      "the first place where they part and why.",
+      "lockstep");
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION ", torch " LOCKSTEP_TORCH_VERSION);
   app.require_subcommand(1);
   app.footer(kExitStatuses);
@@ -207,8 +237,7 @@ int parse_and_dispatch(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "lockstep: {}\nSee 'lockstep --help' or 'lockstep COMMAND --help'.\n",
-               error.what());
+    complain(std::string(error.what()) + "\nSee 'lockstep --help' or 'lockstep COMMAND --help'.");
     return static_cast<int>(Error::Kind::usage);
   }
   return dispatch(app, words, std::vector<std::string>(argv, argv + argc));
@@ -217,13 +246,19 @@ int parse_and_dispatch(int argc, char** argv) {
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  open_standard_streams();
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // a file that may not grow is an error of the write, with a sentence
   try {
     return parse_and_dispatch(argc, argv);
   } catch (const Error& error) {
-    fmt::print(stderr, "lockstep: {}\n", error.what());
+    complain(error.what());
     return static_cast<int>(error.kind());
+  } catch (const std::filesystem::filesystem_error& error) {
+    complain(unreadable(error.path1().string(), error.code().message()).what());
+    return static_cast<int>(Error::Kind::usage);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "lockstep: a defect: {}\n", error.what());
+    complain(std::string("a defect: ") + error.what());
     return static_cast<int>(Error::Kind::internal);
   }
 }

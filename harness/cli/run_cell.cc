@@ -16,6 +16,30 @@ namespace fs = std::filesystem;
 
 namespace {
 
+void make_folder(const fs::path& folder) {
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) throw unwritable(folder.string(), failure.message());
+}
+
+/// Adds to what the launcher saw what the rank said itself.
+void add_statement(const fs::path& folder, RankEnd& end, int& line) {
+  const RankStatement statement = read_rank_statement(rank_statement_file(folder, end.rank));
+  end.step = statement.step;
+  if (line == 0) line = statement.line;
+  if (statement.is_own) {
+    throw Error(Error::Kind::usage, fmt::format("rank {}: {}", end.rank, statement.error));
+  }
+  if (end.ending == Ending::exited && statement.raised) {
+    end.ending = Ending::raised;
+    end.error = statement.error;
+  }
+  // A rank that leaves its body by the back door has not finished, whatever its status says.
+  if (end.ending == Ending::finished && !statement.ended) end.ending = Ending::exited;
+}
+
+}  // namespace
+
 CellRecord describe(const PlannedCell& planned) {
   CellRecord record;
   record.cell = planned.cell;
@@ -32,25 +56,6 @@ CellRecord describe(const PlannedCell& planned) {
   }
   return record;
 }
-
-void make_folder(const fs::path& folder) {
-  std::error_code failure;
-  fs::create_directories(folder, failure);
-  if (failure) throw unwritable(folder.string(), failure.message());
-}
-
-/// Adds to what the launcher saw what the rank said itself.
-void add_statement(const fs::path& folder, RankEnd& end, int& line) {
-  const RankStatement statement = read_rank_statement(rank_statement_file(folder, end.rank));
-  end.step = statement.step;
-  if (line == 0) line = statement.line;
-  if (end.ending == Ending::exited && !statement.error.empty()) {
-    end.ending = Ending::raised;
-    end.error = statement.error;
-  }
-}
-
-}  // namespace
 
 CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
                     std::chrono::milliseconds limit) {

@@ -1,6 +1,7 @@
 #include "harness/cli/run_command.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include "harness/cli/run_cell.h"
 #include "harness/cli/run_folder.h"
 #include "harness/record/whole_file.h"
+#include "reference/published_table.h"
 #include "reports/error.h"
 #include "reports/renderer.h"
 
@@ -32,13 +34,21 @@ class Progress {
     ++begun_;
     if (!is_shown_) return;
     clear();
-    fmt::print(stderr, "[{}/{}] {}", begun_, cells_, title_of(cell));
+    const std::string line = fmt::format("[{}/{}] {}", begun_, cells_, title_of(cell));
+    std::fputs(line.substr(0, width() - 1).c_str(), stderr);
     std::fflush(stderr);
   }
 
  private:
+  /// A line that wraps could not be taken back.
+  static std::size_t width() {
+    winsize size{};
+    const bool is_known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    return is_known ? size.ws_col : 80;
+  }
+
   void clear() const {
-    if (is_shown_) fmt::print(stderr, "\r\033[K");
+    if (is_shown_) std::fputs("\r\033[K", stderr);
   }
 
   std::size_t cells_;
@@ -50,6 +60,22 @@ std::vector<const Renderer*> renderers_of(const std::vector<std::string>& format
   std::vector<const Renderer*> chosen;
   for (const std::string& format : formats) chosen.push_back(&find_renderer(format));
   return chosen;
+}
+
+/// A table that cannot be read is told before the ranks run, not after.
+void check_promised_tables(const std::vector<PlannedCell>& cells) {
+  for (const PlannedCell& planned : cells) {
+    for (const std::string& id : planned.expectation.meets) {
+      read_published_table(published_table_file(id));
+    }
+  }
+}
+
+/// Torch ends the process in a folder that was removed.
+void require_current_folder() {
+  std::error_code failure;
+  static_cast<void>(fs::current_path(failure));
+  if (failure) throw unreadable("the current folder", failure.message());
 }
 
 /// A file that cannot be written is told before hours of ranks, not after.
@@ -69,9 +95,12 @@ RunRecord begin_record(const RunRequest& request, const std::string& utc) {
 void run_cells(const std::vector<PlannedCell>& cells, std::chrono::milliseconds limit,
                const fs::path& folder, RunRecord& run) {
   Progress progress(cells.size());
-  for (const PlannedCell& planned : cells) {
-    progress.begin(planned.cell);
-    run.cells.push_back(run_cell(planned, folder, limit));
+  // All of them first: a run that is interrupted must not pass for a smaller one.
+  for (const PlannedCell& planned : cells) run.cells.push_back(describe(planned));
+  save_record(folder, run);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    progress.begin(cells[i].cell);
+    run.cells[i] = run_cell(cells[i], folder, limit);
     save_record(folder, run);
   }
 }
@@ -88,6 +117,8 @@ void show(const std::string& text) {
 int run_command(const RunRequest& request, const std::vector<Scenario>& scenarios) {
   const std::vector<PlannedCell> cells = select_cells(scenarios, request.selection);
   const std::vector<const Renderer*> chosen = renderers_of(request.formats);
+  check_promised_tables(cells);
+  require_current_folder();
   const std::string utc = utc_now();
   const fs::path folder = make_run_folder(request.out, utc);
   open_reports(folder, chosen);

@@ -49,7 +49,7 @@ std::vector<Wanted> wanted_of(const std::vector<Scenario>& scenarios,
   }
   for (const std::string& name : names) {
     const auto slash = name.find('/');
-    const Scenario& scenario = find_scenario(scenarios, name.substr(0, slash));
+    const Scenario& scenario = find_scenario(scenarios, slash == 0 ? name : name.substr(0, slash));
     Wanted& wanted = all[static_cast<std::size_t>(&scenario - scenarios.data())];
     if (slash == std::string::npos) {
       want_all(scenario, wanted);
@@ -110,6 +110,16 @@ Expectation expectation_of(const Scenario& scenario, const Cell& cell) {
         fmt::format("supports world sizes {}, not {}", fmt::join(worlds, ", "), cell.world_size);
     return expectation;
   }
+  for (std::size_t i = 0; i < cell.axes.size(); ++i) {
+    const Axis& axis = scenario.axes[i];
+    if (std::find(axis.values.begin(), axis.values.end(), cell.axes[i].value) ==
+        axis.values.end()) {
+      Expectation expectation;
+      expectation.not_applicable =
+          fmt::format("axis {} has no value {}", axis.name, cell.axes[i].value);
+      return expectation;
+    }
+  }
   return scenario.expect(cell);
 }
 
@@ -158,8 +168,8 @@ std::vector<PlannedCell> select_cells(const std::vector<Scenario>& scenarios,
 
 std::string reproducing_command(const PlannedCell& planned) {
   const Cell& cell = planned.cell;
-  std::string command = fmt::format("lockstep run {}/{} --ranks {}", cell.scenario, cell.variant,
-                                    cell.world_size);
+  std::string command =
+      fmt::format("lockstep run {}/{} --ranks {}", cell.scenario, cell.variant, cell.world_size);
   if (cell.steps != planned.scenario->steps) command += fmt::format(" --steps {}", cell.steps);
   if (cell.seed != 0) command += fmt::format(" --seed {}", cell.seed);
   for (std::size_t i = 0; i < cell.axes.size(); ++i) {

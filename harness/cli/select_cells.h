@@ -12,9 +12,9 @@ namespace lockstep {
 
 /// What `run` was asked for.
 struct Selection {
-  std::vector<std::string> names;       ///< "scenario" or "scenario/variant"; empty: all
+  std::vector<std::string> names;  ///< "scenario" or "scenario/variant"; empty: all
   std::vector<int> world_sizes{2};
-  std::optional<std::int64_t> steps;    ///< absent: the scenario's
+  std::optional<std::int64_t> steps;  ///< absent: the scenario's
   std::uint64_t seed = 0;
   std::vector<AxisValue> axes;
 };

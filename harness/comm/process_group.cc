@@ -116,6 +116,8 @@ int ProcessGroup::size() const { return state_->group->getSize(); }
 
 void ProcessGroup::begin_step(std::int64_t step) { state_->recorder->begin_step(step); }
 
+void ProcessGroup::stop_recording() { state_->recorder->close(); }
+
 void ProcessGroup::all_reduce(at::Tensor& tensor, ReduceOp op) {
   c10d::AllreduceOptions options;
   options.reduceOp = to_c10d(op);
@@ -129,8 +131,6 @@ void ProcessGroup::broadcast(at::Tensor& tensor, int root) {
   std::vector<at::Tensor> tensors{tensor};
   state_->group->broadcast(tensors, options)->wait();
 }
-
-void ProcessGroup::barrier() { state_->group->barrier()->wait(); }
 
 c10d::ProcessGroup& ProcessGroup::c10d_group() { return *state_->group; }
 

@@ -40,12 +40,14 @@ class ProcessGroup {
   int rank() const;
   int size() const;
 
+  /// Lets go of the log: later collectives are not recorded.
+  void stop_recording();
+
   /// Step that collectives are logged under.
   void begin_step(std::int64_t step);
 
   void all_reduce(at::Tensor& tensor, ReduceOp op);
   void broadcast(at::Tensor& tensor, int root);
-  void barrier();
 
   /// For the parts that stand on c10d themselves (DDP). Never null.
   c10d::ProcessGroup& c10d_group();

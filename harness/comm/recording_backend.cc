@@ -20,10 +20,14 @@ void CollectiveRecorder::leave(std::uint64_t seq, CollectiveState state) {
   const std::lock_guard lock(mutex_);
   --pending_;
   if (log_) log_->leave(seq, state);
+  has_left_.notify_all();
 }
 
 int CollectiveRecorder::close() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (log_) {
+    has_left_.wait_for(lock, std::chrono::milliseconds(100), [this] { return pending_ == 0; });
+  }
   log_ = nullptr;
   return pending_;
 }

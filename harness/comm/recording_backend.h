@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -22,11 +23,13 @@ class CollectiveRecorder {
   std::uint64_t enter(Collective collective);
   void leave(std::uint64_t seq, CollectiveState state);
 
-  /// Nothing is written any more. Returns how many collectives have not ended.
+  /// Nothing is written any more. Returns how many collectives have not ended. Whoever waits for a
+  /// work may wake before its end is noted: those that are ending are given a moment.
   int close();
 
  private:
   std::mutex mutex_;
+  std::condition_variable has_left_;
   CollectiveLog* log_;
   std::atomic<std::int64_t> step_{0};
   int pending_ = 0;

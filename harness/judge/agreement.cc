@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "harness/judge/compare_values.h"
@@ -88,7 +89,7 @@ double measure(const Case& the_case, const Place& place,
       if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) continue;
       const ValueDifference apart = difference(*left, *right);
       const bool furthest = std::isnan(apart.worst) || apart.worst > worst;
-      if (furthest) worst = apart.worst;
+      worst = worse(worst, apart.worst);
       if (!finding) continue;
       if (!finding->first_difference && apart.first) {
         finding->first_difference = apart.first;
@@ -104,27 +105,6 @@ double measure(const Case& the_case, const Place& place,
   return worst;
 }
 
-/// Why holders with unequal observations differ, where it is not a value.
-std::string structural_difference(const Place& place, const std::vector<std::vector<int>>& groups) {
-  const Observation& a = *place.holders.at(groups[0].front());
-  const Observation& b = *place.holders.at(groups[1].front());
-  const auto on = [&](std::size_t i) { return fmt::format("rank {}", groups[i].front()); };
-  if (a.not_comparable != b.not_comparable) {
-    const auto state = [](const Observation& o) {
-      return o.not_comparable.empty() ? std::string("has a value") : "is " + o.not_comparable;
-    };
-    return fmt::format("it {} on {} and {} on {}", state(a), on(0), state(b), on(1));
-  }
-  if (a.dtype != b.dtype) {
-    return fmt::format("it is {} on {} and {} on {}", a.dtype, on(0), b.dtype, on(1));
-  }
-  if (a.global_shape != b.global_shape) {
-    return fmt::format("its shape is {} on {} and {} on {}", shape_in_words(a.global_shape), on(0),
-                       shape_in_words(b.global_shape), on(1));
-  }
-  return "";
-}
-
 std::string sentence_of(const Finding& finding, const std::string& structural) {
   std::string text = fmt::format("{} do not agree across ranks: first in step {}, {}: {}",
                                  plural(*finding.claim.kind), finding.step, finding.tensor,
@@ -137,18 +117,45 @@ std::string sentence_of(const Finding& finding, const std::string& structural) {
   }
   text += ".";
   if (finding.last_step > finding.step) {
-    text += fmt::format(" It goes on until step {}, by up to {} there.", finding.last_step,
-                        number(finding.last_worst_difference));
+    text += fmt::format(" It goes on until step {}", finding.last_step);
+    if (finding.last_worst_difference != 0) {
+      text += fmt::format(", by up to {} there", number(finding.last_worst_difference));
+    }
+    text += ".";
   }
   return text;
 }
 
-/// Whether every rank that should hold this place does.
-bool is_complete(const Place& place, int processes) {
-  const Observation& any = *place.holders.begin()->second;
-  if (!any.replica_group.empty() || any.local_shape != any.global_shape) return true;
-  return static_cast<int>(place.holders.size()) == processes;
-}
+/// Who has to hold a tensor: every rank, or of a shard or a replica group whoever held it in any
+/// step.
+class Holders {
+ public:
+  Holders(const std::vector<Place>& places, int processes) : processes_(processes) {
+    for (const Place& place : places) {
+      for (const auto& [rank, observation] : place.holders) {
+        ranks_[key_without_step(*observation)].insert(rank);
+      }
+    }
+  }
+
+  bool are_all_in(const Place& place) const {
+    const Observation& any = *place.holders.begin()->second;
+    const bool is_everywhere = any.replica_group.empty() && any.local_shape == any.global_shape;
+    const auto expected = is_everywhere ? static_cast<std::size_t>(processes_)
+                                        : ranks_.at(key_without_step(any)).size();
+    return place.holders.size() == expected;
+  }
+
+ private:
+  static PlaceKey key_without_step(const Observation& observation) {
+    PlaceKey key = comparable_key(observation);
+    std::get<0>(key) = 0;
+    return key;
+  }
+
+  std::map<PlaceKey, std::set<int>> ranks_;
+  int processes_;
+};
 
 bool is_comparable(const Place& place) {
   return std::any_of(place.holders.begin(), place.holders.end(),
@@ -158,19 +165,25 @@ bool is_comparable(const Place& place) {
 }  // namespace
 
 void judge_agreement(const Case& the_case, ClaimResult& result) {
-  const int processes = the_case.evidence->processes();
+  const std::vector<Place> places = places_in_execution_order(the_case, result.claim);
+  const Holders holders(places, the_case.evidence->processes());
   Finding finding;
   finding.claim = result.claim;
   std::string structural;
-  for (const Place& place : places_in_execution_order(the_case, result.claim)) {
-    if (!is_complete(place, processes)) {
+  for (const Place& place : places) {
+    if (!holders.are_all_in(place)) {
       if (result.reason.empty()) {
         result.reason = fmt::format("{} in step {} was not observed on every rank",
                                     place.holders.begin()->second->name, place.step);
       }
       continue;
     }
-    if (place.holders.size() < 2 || !is_comparable(place)) continue;
+    if (place.holders.size() < 2) continue;
+    if (!is_comparable(place)) {
+      const Observation& any = *place.holders.begin()->second;
+      if (result.reason.empty() && !is_undefined(any)) result.reason = incomparable_in_words(any);
+      continue;
+    }
     ++result.comparisons;
     const auto groups = groups_of(place);
     if (groups.size() < 2) continue;
@@ -181,11 +194,14 @@ void judge_agreement(const Case& the_case, ClaimResult& result) {
       finding.tensor = place.holders.begin()->second->name;
       finding.groups = groups;
       finding.worst_difference = worst;
-      structural = structural_difference(place, groups);
+      const int left = groups[0].front();
+      const int right = groups[1].front();
+      structural = structural_difference(*place.holders.at(left), fmt::format("rank {}", left),
+                                         *place.holders.at(right), fmt::format("rank {}", right));
     }
-    if (place.step != finding.last_step) finding.last_worst_difference = 0;
+    const double before = place.step == finding.last_step ? finding.last_worst_difference : 0;
     finding.last_step = place.step;
-    if (!(worst <= finding.last_worst_difference)) finding.last_worst_difference = worst;
+    finding.last_worst_difference = worse(before, worst);
   }
   if (finding.places > 0) {
     result.verdict = Verdict::violated;

@@ -11,33 +11,37 @@ namespace lockstep {
 namespace {
 
 /// The words of Gloo and the store when a peer is gone or does not come. They name nobody.
-constexpr std::array<std::string_view, 6> kLossOfPeer{"Connection closed by peer",
+constexpr std::array<std::string_view, 8> kLossOfPeer{"Connection closed by peer",
                                                       "Connection reset by peer",
                                                       "Broken pipe",
+                                                      "Read error",
                                                       "Timed out waiting",
                                                       "wait timeout after",
+                                                      "Connection was likely closed",
                                                       "Application timeout caused pair closure"};
+
+/// Whether somebody stopped the rank's process: the others wait for it.
+bool is_stopped(const RankEnd& end) {
+  return end.ending == Ending::unfinished && end.detail.starts_with("stopped ");
+}
 
 /// Whether a rank may have ended badly because another one did before.
 bool may_be_consequence(const RankEnd& end) {
-  return end.ending == Ending::unfinished ||
+  return (end.ending == Ending::unfinished && !is_stopped(end)) ||
          (end.ending == Ending::raised && is_loss_of_peer(end.error));
 }
 
-/// A rank that waits for one that ended badly before it is no culprit of its own. Ranks that only
-/// wait for each other all are.
+/// A rank that lost a peer, or waited for one that had ended badly, is no culprit of its own. Ranks
+/// that only wait for each other all are. The order of endings does not count for a lost peer: its
+/// connections are closed before its end can be seen.
 bool is_consequence(const RankEnd& end, const std::vector<const RankEnd*>& failed) {
+  const bool lost_peer = end.ending == Ending::raised;
   return may_be_consequence(end) &&
          std::any_of(failed.begin(), failed.end(), [&](const RankEnd* other) {
-           return !may_be_consequence(*other) && other->order < end.order;
+           if (lost_peer && other->ending == Ending::unfinished) return true;
+           if (is_stopped(*other)) return true;
+           return !may_be_consequence(*other) && (lost_peer || other->order < end.order);
          });
-}
-
-/// A peer that was told of the loss ended because of the one that did not finish, too.
-bool lost_an_unfinished_peer(const RankEnd& end, const std::vector<const RankEnd*>& failed) {
-  return end.ending == Ending::raised && is_loss_of_peer(end.error) &&
-         std::any_of(failed.begin(), failed.end(),
-                     [](const RankEnd* other) { return other->ending == Ending::unfinished; });
 }
 
 /// Frameworks explain at length; the whole text stands in the record.
@@ -74,13 +78,20 @@ void judge_endings(const Case& the_case, ClaimResult& result) {
     result.reason = "not triggered: how the ranks ended is not known";
     return;
   }
+  const std::size_t processes =
+      the_case.evidence ? static_cast<std::size_t>(the_case.evidence->processes()) : 0;
+  if (the_case.ends.size() < processes) {
+    result.reason = fmt::format("how {} of {} ranks ended is not known",
+                                processes - the_case.ends.size(), processes);
+    return;
+  }
   result.comparisons = static_cast<std::int64_t>(the_case.ends.size());
   std::vector<const RankEnd*> failed;
   for (const RankEnd& end : the_case.ends) {
     if (end.ending != Ending::finished) failed.push_back(&end);
   }
   for (const RankEnd* end : failed) {
-    if (is_consequence(*end, failed) || lost_an_unfinished_peer(*end, failed)) continue;
+    if (is_consequence(*end, failed)) continue;
     result.findings.push_back(finding_of(result.claim, *end));
   }
   result.verdict = failed.empty() ? Verdict::holds : Verdict::violated;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -13,8 +14,17 @@ namespace lockstep {
 
 namespace {
 
-/// A tensor of one step, whatever the micro-batch: the reference may cut its batches otherwise.
-using TensorKey = std::pair<std::int64_t, std::string>;
+/// A tensor at the claim's point: step, micro-batch, name.
+using TensorKey = std::tuple<std::int64_t, std::int64_t, std::string>;
+
+TensorKey key_of(const Observation& observation) {
+  return {observation.step, observation.micro_batch, observation.name};
+}
+
+/// What the reference notes of one rank alone is not what all ranks should hold.
+bool is_about_one_rank(const Observation& observation) {
+  return !observation.replica_group.empty();
+}
 
 struct Expected {
   std::map<TensorKey, const Observation*> tensors;
@@ -24,11 +34,12 @@ struct Expected {
 Expected expected_of(const Case& the_case, const Claim& claim) {
   Expected expected;
   for (const Observation& observation : the_case.reference->observations(0)) {
-    if (!concerns(claim, observation)) continue;
-    expected.tensors[{observation.step, observation.name}] = &observation;
+    if (!concerns(claim, observation) || is_about_one_rank(observation)) continue;
+    expected.tensors[key_of(observation)] = &observation;
   }
   for (const auto& [key, observation] : expected.tensors) {
-    expected.squared_norm[key.first] += observation->statistics.norm * observation->statistics.norm;
+    expected.squared_norm[observation->step] +=
+        observation->statistics.norm * observation->statistics.norm;
   }
   return expected;
 }
@@ -43,24 +54,8 @@ struct Comparison {
   double tolerance = 0;
   ValueDifference values;
   std::string structural;  ///< how they differ where it is not a value
+  std::string reason;      ///< why undecided, where it is not for the size of the difference
 };
-
-std::string structural_difference(const Observation& actual, const Observation& expected) {
-  const auto state = [](const Observation& o) {
-    return o.not_comparable.empty() ? std::string("has a value") : "is " + o.not_comparable;
-  };
-  if (actual.not_comparable != expected.not_comparable) {
-    return fmt::format("it {} and the reference's {}", state(actual), state(expected));
-  }
-  if (actual.dtype != expected.dtype) {
-    return fmt::format("it is {} and the reference's is {}", actual.dtype, expected.dtype);
-  }
-  if (actual.global_shape != expected.global_shape) {
-    return fmt::format("its shape is {} and the reference's is {}",
-                       shape_in_words(actual.global_shape), shape_in_words(expected.global_shape));
-  }
-  return "";
-}
 
 Verdict verdict_of(double relative, double tolerance) {
   if (relative <= tolerance) return Verdict::holds;
@@ -70,14 +65,15 @@ Verdict verdict_of(double relative, double tolerance) {
 
 double relative_difference(const ValueDifference& values, double global_norm) {
   if (std::isnan(values.worst)) return std::numeric_limits<double>::quiet_NaN();
-  if (values.norm == 0) return 0;
+  if (values.worst == 0) return 0;  // the norm of a tiny difference may be 0
   return global_norm > 0 ? values.norm / global_norm : std::numeric_limits<double>::infinity();
 }
 
 Comparison compare(const Case& the_case, int rank, const Observation& actual,
                    const Observation& expected, double global_norm) {
   Comparison comparison{rank, &actual, &expected};
-  comparison.structural = structural_difference(actual, expected);
+  comparison.structural =
+      structural_difference(actual, fmt::format("rank {}", rank), expected, kReference);
   if (!comparison.structural.empty()) {
     comparison.verdict = Verdict::violated;
     comparison.relative = std::numeric_limits<double>::quiet_NaN();
@@ -89,9 +85,13 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
   if (actual.fingerprint == expected.fingerprint) return comparison;
   const KeptTensor* left = the_case.evidence->kept(rank, actual);
   const KeptTensor* right = the_case.reference->kept(0, expected);
-  if (!left || !right) {
+  if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) {
     comparison.verdict = Verdict::undecided;
     comparison.relative = std::numeric_limits<double>::quiet_NaN();
+    comparison.reason = fmt::format(
+        "{} in step {} on rank {} differs from the reference, and there are no two whole values to "
+        "say by how much",
+        actual.name, actual.step, rank);
     return comparison;
   }
   comparison.values = difference(*left, *right);
@@ -100,23 +100,27 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
   return comparison;
 }
 
-/// Whether the tensor is exactly what one rank's own shard gives, from the reference's notes of the
-/// ranks' own gradients; -1 when it is none's.
-int own_gradient_of(const Case& the_case, const Observation& actual) {
-  for (const Observation& own : the_case.reference->observations(0)) {
-    if (own.kind == Kind::gradient && own.point == Point::backward && own.step == actual.step &&
-        own.name == actual.name && own.fingerprint == actual.fingerprint) {
-      return static_cast<int>(own.micro_batch);
-    }
-  }
-  return -1;
+/// Whether the tensor is exactly what the shard of `owner` gives, by the reference's notes of the
+/// ranks' own gradients.
+bool is_own_gradient(const Case& the_case, const Observation& actual, int owner) {
+  const auto& notes = the_case.reference->observations(0);
+  return std::any_of(notes.begin(), notes.end(), [&](const Observation& own) {
+    return own.kind == Kind::gradient && own.replica_group == own_gradient_group(owner) &&
+           own.step == actual.step && own.name == actual.name && own.dtype == actual.dtype &&
+           own.global_shape == actual.global_shape && own.fingerprint == actual.fingerprint;
+  });
 }
 
 std::string ratio_of(const Case& the_case, const Comparison& comparison) {
   if (comparison.actual->kind == Kind::gradient) {
-    const int owner = own_gradient_of(the_case, *comparison.actual);
-    if (owner == comparison.rank) return "it is the rank's own gradient: never synchronised";
-    if (owner >= 0) return fmt::format("it is rank {}'s own gradient", owner);
+    if (is_own_gradient(the_case, *comparison.actual, comparison.rank)) {
+      return "it is the rank's own gradient: never synchronised";
+    }
+    for (int owner = 0; owner < the_case.world_size; ++owner) {
+      if (is_own_gradient(the_case, *comparison.actual, owner)) {
+        return fmt::format("it is rank {}'s own gradient", owner);
+      }
+    }
   }
   const ValueDifference& values = comparison.values;
   if (!values.ratio) return "";
@@ -185,6 +189,7 @@ class Tally {
   void add(const Comparison& comparison) {
     ++comparisons_;
     verdict_ = merge(verdict_, comparison.verdict);
+    if (reason_.empty()) reason_ = comparison.reason;
     if (comparison.tolerance > 0 && std::isfinite(comparison.relative)) {
       margin_ = std::max(margin_.value_or(0), comparison.relative / comparison.tolerance);
     }
@@ -195,15 +200,14 @@ class Tally {
     const auto step = comparison.actual->step;
     if (step > last_step_) last_worst_ = 0;
     last_step_ = std::max(last_step_, step);
-    if (step == last_step_ && !(comparison.values.worst <= last_worst_)) {
-      last_worst_ = comparison.values.worst;
-    }
+    if (step == last_step_) last_worst_ = worse(last_worst_, comparison.values.worst);
   }
 
   void write(const Case& the_case, ClaimResult& result) const {
     result.comparisons = comparisons_;
     result.margin = margin_;
     result.verdict = verdict_;
+    if (result.reason.empty() && verdict_ == Verdict::undecided) result.reason = reason_;
     if (!first_) return;
     Finding finding = finding_of(the_case, result.claim, *first_);
     finding.places = places_;
@@ -223,13 +227,15 @@ class Tally {
   Verdict verdict_ = Verdict::holds;
   std::optional<double> margin_;
   std::optional<Comparison> first_;
+  std::string reason_;
   std::set<int> ranks_;
 };
 
 }  // namespace
 
 double reference_tolerance(double unit_roundoff, int world_size, std::int64_t step) {
-  return 8.0 * unit_roundoff * world_size * static_cast<double>(step);
+  constexpr double kMost = 0.05;
+  return std::min(2 * unit_roundoff * world_size * static_cast<double>(step), kMost);
 }
 
 void judge_equality(const Case& the_case, ClaimResult& result) {
@@ -238,21 +244,22 @@ void judge_equality(const Case& the_case, ClaimResult& result) {
     return;
   }
   const Expected expected = expected_of(the_case, result.claim);
-  std::map<TensorKey, int> seen;
+  std::map<TensorKey, std::set<int>> seen;
   Tally tally;
   bool any = false;
   for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
     for (const Observation& actual : the_case.evidence->observations(rank)) {
       if (!concerns(result.claim, actual)) continue;
-      const TensorKey key{actual.step, actual.name};
+      const TensorKey key = key_of(actual);
       const auto found = expected.tensors.find(key);
       if (found == expected.tensors.end()) {
         result.reason = fmt::format("the reference has no {} in step {}", actual.name, actual.step);
         continue;
       }
-      ++seen[key];
+      seen[key].insert(rank);
       const Observation& reference = *found->second;
       if (!actual.not_comparable.empty() && actual.not_comparable == reference.not_comparable) {
+        if (!is_undefined(actual)) result.reason = incomparable_in_words(actual);
         continue;
       }
       tally.add(compare(the_case, rank, actual, reference,
@@ -261,9 +268,10 @@ void judge_equality(const Case& the_case, ClaimResult& result) {
     }
   }
   for (const auto& [key, observation] : expected.tensors) {
-    if (seen[key] < the_case.evidence->processes() && result.reason.empty()) {
-      result.reason =
-          fmt::format("{} in step {} was not observed on every rank", key.second, key.first);
+    const auto holders = static_cast<int>(seen[key].size());
+    if (holders < the_case.evidence->processes() && result.reason.empty()) {
+      result.reason = fmt::format("{} in step {} was not observed on every rank", observation->name,
+                                  observation->step);
     }
   }
   if (!any) {

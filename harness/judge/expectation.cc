@@ -118,6 +118,11 @@ void check_expectation(CellRecord& cell) {
     cell.verdict = CellVerdict::not_applicable;
     return;
   }
+  if (cell.processes == 0) {
+    cell.checks.push_back({"is run", Check::Outcome::undecided, "the run ended before this cell"});
+    settle(cell);
+    return;
+  }
   std::vector<Finding> failures;
   for (const ClaimResult& result : cell.results) {
     cell.checks.push_back(check_claim(cell, result));

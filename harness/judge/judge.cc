@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 
 #include "harness/judge/predicates.h"
 
@@ -11,23 +12,27 @@ namespace lockstep {
 
 namespace {
 
-std::int64_t last_observed_step(const Evidence& evidence, const Claim& claim) {
-  std::int64_t last = 0;
-  for (int rank = 0; rank < evidence.processes(); ++rank) {
-    for (const Observation& observation : evidence.observations(rank)) {
-      if (concerns(claim, observation)) last = std::max(last, observation.step);
+/// The first step in which nobody looked at what the claim is about; 0 when there is none.
+std::int64_t first_unobserved_step(const Case& the_case, const Claim& claim) {
+  std::set<std::int64_t> observed;
+  for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
+    for (const Observation& observation : the_case.evidence->observations(rank)) {
+      if (concerns(claim, observation)) observed.insert(observation.step);
     }
   }
-  return last;
+  for (std::int64_t step = 1; step <= the_case.steps; ++step) {
+    if (!observed.contains(step)) return step;
+  }
+  return 0;
 }
 
-/// Journals that all end too early agree with each other.
+/// Journals that all lack a step agree with each other.
 void require_all_steps(const Case& the_case, ClaimResult& result) {
   if (result.verdict != Verdict::holds || !result.claim.kind) return;
-  const std::int64_t last = last_observed_step(*the_case.evidence, result.claim);
-  if (last >= the_case.steps) return;
+  const std::int64_t missing = first_unobserved_step(the_case, result.claim);
+  if (missing == 0) return;
   result.verdict = Verdict::undecided;
-  result.reason = fmt::format("observed until step {} of {} only", last, the_case.steps);
+  result.reason = fmt::format("nothing was observed in step {} of {}", missing, the_case.steps);
 }
 
 ClaimResult judge_claim(const Case& the_case, const Claim& claim) {

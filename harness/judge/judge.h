@@ -16,7 +16,7 @@ struct Case {
   std::int64_t steps = 0;  ///< that were to be run: a claim that was not observed to the last one
                            ///< is undecided
   std::vector<Claim> claims;
-  const Evidence* evidence = nullptr;
+  const Evidence* evidence = nullptr;   ///< null where only the endings are judged
   const Evidence* reference = nullptr;  ///< null when the scenario has none
   std::vector<RankEnd> ends;
 };
@@ -28,8 +28,8 @@ std::vector<ClaimResult> judge(const Case& the_case);
 /// The tolerance of `equal_reference` in `step`: largest relative Frobenius difference that
 /// rounding explains, relative to the norm of all tensors of that kind together. A sum of W terms
 /// in another order differs by at most (W - 1) roundings of its largest partial sum; each step
-/// carries the differences of the steps before on. Eight times that covers partial sums larger than
-/// their total.
+/// carries the differences of the steps before on. Twice that covers partial sums larger than their
+/// total. At most 0.05, so that a gradient that is missing or halved is a violation in every dtype.
 double reference_tolerance(double unit_roundoff, int world_size, std::int64_t step);
 
 /// A violation must exceed its tolerance by this factor; between the two the claim is undecided.

@@ -26,6 +26,12 @@ inline constexpr const char* kReference = "the reference";
 /// Whether the claim is about observations like this one.
 bool concerns(const Claim& claim, const Observation& observation);
 
+/// Whether there is no tensor to speak of, rather than one that cannot be compared.
+bool is_undefined(const Observation& observation);
+
+/// "w in step 2 cannot be compared: sparse layout".
+std::string incomparable_in_words(const Observation& observation);
+
 /// Whether `error` is how a rank says that a peer is gone.
 bool is_loss_of_peer(const std::string& error);
 
@@ -35,6 +41,14 @@ std::string groups_in_words(const std::vector<std::vector<int>>& groups);
 /// "element [0, 3] is 0.25 on rank 0 and 0.5 on rank 1 (0x3e800000, 0x3f000000; 8388608 ULP
 /// apart)".
 std::string element_in_words(const ElementDifference& difference);
+
+/// Why two observations differ where it is not a value: one has none, or their dtypes or shapes
+/// differ. Empty when they can be compared. `left` and `right` name the holders.
+std::string structural_difference(const Observation& a, const std::string& left,
+                                  const Observation& b, const std::string& right);
+
+/// The larger of two differences; NaN (not finite) is larger than any.
+double worse(double a, double b);
 
 /// "[2, 3]".
 std::string shape_in_words(const std::vector<std::int64_t>& shape);

@@ -2,6 +2,8 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <string>
+#include <tuple>
 
 #include "harness/judge/compare_values.h"
 #include "harness/judge/judge.h"
@@ -51,15 +53,17 @@ Table::Entry fill_entry(const TableSpec& spec, const Evidence* evidence, std::in
   Table::Entry entry;
   if (!evidence) return {{kNotMeasured}, false};
   std::vector<const KeptTensor*> tensors;
-  std::set<Fingerprint> fingerprints;
+  std::set<std::tuple<std::string, std::vector<std::int64_t>, Fingerprint>> held;
   bool all_there = true;
   for (int rank = 0; rank < evidence->processes(); ++rank) {
     const Observation* observation = find(spec, *evidence, rank, step);
     all_there = all_there && observation && observation->not_comparable.empty();
     tensors.push_back(observation ? evidence->kept(rank, *observation) : nullptr);
-    if (observation) fingerprints.insert(observation->fingerprint);
+    if (observation) {
+      held.emplace(observation->dtype, observation->global_shape, observation->fingerprint);
+    }
   }
-  entry.synced = all_there && fingerprints.size() == 1;
+  entry.synced = all_there && held.size() == 1;
   if (spec.quantity == Quantity::drift) {
     entry.values.push_back(drift(tensors));
   } else {

@@ -2,12 +2,55 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "harness/judge/predicates.h"
 
 namespace lockstep {
 
+namespace {
+
+std::string place_of(const std::string& holder) {
+  return (holder == kReference ? "in " : "on ") + holder;
+}
+
+std::string state_of(const Observation& observation) {
+  if (observation.not_comparable.empty()) return "has a value";
+  return "is " + observation.not_comparable;
+}
+
+}  // namespace
+
 std::string number(double value) { return fmt::format("{:.6g}", value); }
+
+bool is_undefined(const Observation& observation) {
+  return observation.not_comparable.starts_with("undefined");
+}
+
+std::string incomparable_in_words(const Observation& observation) {
+  return fmt::format("{} in step {} cannot be compared: {}", observation.name, observation.step,
+                     observation.not_comparable);
+}
+
+double worse(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
+  return std::max(a, b);
+}
+
+std::string structural_difference(const Observation& a, const std::string& left,
+                                  const Observation& b, const std::string& right) {
+  const auto both = [&](const std::string& a_is, const std::string& b_is) {
+    return fmt::format("it {} {} and {} {}", a_is, place_of(left), b_is, place_of(right));
+  };
+  if (a.not_comparable != b.not_comparable) return both(state_of(a), state_of(b));
+  if (a.dtype != b.dtype) return both("is " + a.dtype, "is " + b.dtype);
+  if (a.global_shape != b.global_shape) {
+    return both("has the shape " + shape_in_words(a.global_shape),
+                "has the shape " + shape_in_words(b.global_shape));
+  }
+  return "";
+}
 
 std::string shape_in_words(const std::vector<std::int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
@@ -32,13 +75,10 @@ std::string groups_in_words(const std::vector<std::vector<int>>& groups) {
 std::string element_in_words(const ElementDifference& difference) {
   const std::string distance =
       difference.ulp_distance ? fmt::format("; {} ULP apart", *difference.ulp_distance) : "";
-  const auto place = [](const std::string& holder) {
-    return (holder == kReference ? "in " : "on ") + holder;
-  };
   return fmt::format(
       "element [{}] is {} {} and {} {} ({}, {}{})", fmt::join(difference.index, ", "),
-      number(difference.left_value), place(difference.left), number(difference.right_value),
-      place(difference.right), difference.left_bits, difference.right_bits, distance);
+      number(difference.left_value), place_of(difference.left), number(difference.right_value),
+      place_of(difference.right), difference.left_bits, difference.right_bits, distance);
 }
 
 }  // namespace lockstep

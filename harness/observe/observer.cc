@@ -181,7 +181,7 @@ void Observer::note_key(const std::string& key) {
 }
 
 void Observer::observe(Point point, Kind kind, std::string_view name, const at::Tensor& tensor,
-                       const std::optional<Shard>& shard) {
+                       const std::optional<Shard>& shard, std::string_view replica_group) {
   KeptTensor kept;
   Observation observation = look_at(tensor, shard, &kept.bytes);
   observation.seq = seq_;
@@ -190,6 +190,7 @@ void Observer::observe(Point point, Kind kind, std::string_view name, const at::
   observation.point = point;
   observation.kind = kind;
   observation.name = name;
+  observation.replica_group = replica_group;
   if (!tensor.defined() && kind == Kind::gradient) observation.not_comparable += ": no gradient";
 
   const std::string key = kept_key(observation);

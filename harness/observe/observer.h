@@ -44,10 +44,12 @@ class Observer {
   void begin_micro_batch(std::int64_t micro_batch);
 
   /// Notes one tensor, in a step. What `look_at` cannot compare is noted with the reason. `shard`:
-  /// where it lies when it is a part; absent: it is whole. Throws Error (usage) when the journal
+  /// where it lies when it is a part; absent: it is whole. `replica_group`: who holds copies of it;
+  /// empty: all ranks. Throws Error (usage) when the journal
   /// cannot be written, Error (internal) when the step has this tensor already.
   void observe(Point point, Kind kind, std::string_view name, const at::Tensor& tensor,
-               const std::optional<Shard>& shard = std::nullopt);
+               const std::optional<Shard>& shard = std::nullopt,
+               std::string_view replica_group = "");
 
   /// Writes what is kept. The step goes on: what is observed later is written by the next `finish`
   /// or `begin_step`. Throws Error (usage) when that fails; it may be called again.

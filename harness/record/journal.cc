@@ -16,6 +16,8 @@
 #include "reports/error.h"
 
 namespace lockstep {
+
+std::string own_gradient_group(int rank) { return "rank " + std::to_string(rank); }
 namespace {
 
 enum Column : std::size_t {

@@ -15,10 +15,9 @@ std::filesystem::path rank_statement_file(const std::filesystem::path& folder, i
 }
 
 void write_rank_statement(const std::filesystem::path& file, const RankStatement& statement) {
-  const nlohmann::ordered_json json = {{"step", statement.step},
-                                       {"line", statement.line},
-                                       {"ended", statement.ended},
-                                       {"error", statement.error}};
+  const nlohmann::ordered_json json = {{"step", statement.step},     {"line", statement.line},
+                                       {"ended", statement.ended},   {"raised", statement.raised},
+                                       {"is_own", statement.is_own}, {"error", statement.error}};
   // A framework's error may hold any bytes; a statement is written whatever they are.
   using Json = nlohmann::ordered_json;
   write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
@@ -30,10 +29,11 @@ RankStatement read_rank_statement(const std::filesystem::path& file) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
     return {json.at("step").get<std::int64_t>(), json.at("line").get<int>(),
-            json.at("ended").get<bool>(), json.at("error").get<std::string>()};
+            json.at("ended").get<bool>(),        json.at("raised").get<bool>(),
+            json.at("is_own").get<bool>(),       json.at("error").get<std::string>()};
   } catch (const nlohmann::json::exception&) {
-    throw malformed(file.string(), 0, 0, "a rank's statement (step, line, ended, error) in JSON",
-                    text);
+    throw malformed(file.string(), 0, 0,
+                    "a rank's statement (step, line, ended, raised, is_own, error) in JSON", text);
   }
 }
 

@@ -6,13 +6,15 @@
 
 namespace lockstep {
 
-/// What a rank says of itself in `rank-N.end.json`, when it begins a step and at its end: a rank that
-/// was killed has said where it was.
+/// What a rank says of itself in `rank-N.end.json`, when it begins a step and at its end: a rank
+/// that was killed has said where it was.
 struct RankStatement {
   std::int64_t step = 0;  ///< the step begun last; 0: none
   int line = 0;           ///< of the scenario's source, where its variant parts; 0: not known
   bool ended = false;     ///< the body returned or raised; false when it was ended
-  std::string error;      ///< what it raised; empty when it returned
+  bool raised = false;    ///< an error left the body
+  bool is_own = false;    ///< the error is Lockstep's own or the machine's: it is no evidence
+  std::string error;      ///< its text
 };
 
 /// File of `rank` in a cell's folder.

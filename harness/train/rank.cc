@@ -5,11 +5,13 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <utility>
 
 #include "harness/record/rank_end.h"
+#include "reports/error.h"
 
 namespace lockstep {
 
@@ -26,26 +28,38 @@ Rank::~Rank() = default;
 
 bool Rank::is(std::string_view variant, int line) {
   if (cell_.variant != variant) return false;
-  variant_line_ = line;
+  const bool is_new = std::exchange(variant_line_, line) != line;
+  if (is_new && step() > 0) state_progress();
   return true;
 }
 
 ProcessGroup& Rank::group() {
   if (!group_) {
-    log_ = std::make_unique<CollectiveLog>(
-        folder_ / fmt::format("collectives-{}.bin", seat_.rank), seat_.rank);
+    log_ = std::make_unique<CollectiveLog>(folder_ / fmt::format("collectives-{}.bin", seat_.rank),
+                                           seat_.rank);
     group_ = std::make_unique<ProcessGroup>(seat_, group_options_, *log_);
     group_->begin_step(step());
   }
   return *group_;
 }
 
+/// A rank that is killed can no longer say where it was.
+void Rank::state_progress() {
+  write_rank_statement(rank_statement_file(folder_, rank()),
+                       {.step = step(), .line = variant_line_});
+}
+
+void Rank::finish() {
+  if (group_) group_->stop_recording();
+  log_.reset();
+  observer_.finish();
+}
+
 void Rank::train(const std::function<void(std::int64_t step)>& body) {
   for (std::int64_t step = 1; step <= cell_.steps; ++step) {
     observer_.begin_step(step);
     if (group_) group_->begin_step(step);
-    // A rank that is killed can no longer say where it was.
-    write_rank_statement(rank_statement_file(folder_, rank()), {step, variant_line_, false, ""});
+    state_progress();
     body(step);
   }
 }
@@ -76,7 +90,10 @@ void Rank::mean_of_rank_gradients(Module& module,
     module.zero_grad();
     loss_of(rank).backward();
     observer_.begin_micro_batch(rank);
-    observe_gradients(Point::backward, module);
+    for (const auto& [name, tensor] : module.named_parameters()) {
+      observer_.observe(Point::backward, Kind::gradient, name, tensor.grad(), std::nullopt,
+                        own_gradient_group(rank));
+    }
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const at::Tensor& gradient = parameters[i].grad();
       if (!gradient.defined()) continue;  // as zeros, unless it is undefined on every rank
@@ -91,19 +108,26 @@ void Rank::mean_of_rank_gradients(Module& module,
 
 namespace {
 
-RankStatement ending_of(const std::function<void(Rank&)>& body, Rank& rank) {
+/// Runs `body` and says how it ended. An error of the harness is told from one of the framework: a
+/// full disk is no bug of the scenario.
+RankStatement ending_of(const std::function<void()>& body) {
   RankStatement statement;
+  statement.ended = true;
+  statement.raised = true;
   try {
-    body(rank);
-    rank.finish();
+    body();
+    statement.raised = false;
+  } catch (const Error& error) {
+    statement.is_own = true;
+    statement.error = error.what();
   } catch (const c10::Error& error) {
     statement.error = error.what_without_backtrace();
   } catch (const std::exception& error) {
     statement.error = error.what();
+  } catch (...) {
+    statement.error = "an exception that is no std::exception";
   }
-  statement.ended = true;
-  statement.step = rank.step();
-  statement.line = rank.variant_line();
+  if (statement.raised && statement.error.empty()) statement.error = "an exception without a text";
   return statement;
 }
 
@@ -111,22 +135,24 @@ RankStatement ending_of(const std::function<void(Rank&)>& body, Rank& rank) {
 
 int run_rank(const std::function<void(Rank&)>& body, const Cell& cell, const Seat& seat,
              const fs::path& folder, const GroupOptions& group) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a full quota is an error of the write, with a sentence
   at::set_num_threads(1);
   at::set_num_interop_threads(1);
   // Never destroyed: the process is about to end, and leaving a group can wait for a dead peer.
   Rank& rank = *new Rank(cell, seat, folder, group);
-  const RankStatement statement = ending_of(body, rank);
-  if (!statement.error.empty()) {
-    fmt::print(stderr, "rank {} raised in step {}: {}\n", seat.rank, statement.step,
-               statement.error);
-    try {
-      rank.finish();  // what was observed before the error is evidence
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "and its last values were lost: {}\n", error.what());
-    }
+  RankStatement statement = ending_of([&] { body(rank); });
+  // What was observed before an error is evidence too.
+  const RankStatement written = ending_of([&] { rank.finish(); });
+  if (written.raised && !statement.is_own) statement = written;
+  statement.step = rank.step();
+  statement.line = rank.variant_line();
+  if (statement.raised) {
+    const std::string words =
+        fmt::format("rank {} raised in step {}: {}\n", seat.rank, statement.step, statement.error);
+    std::fputs(words.c_str(), stderr);
   }
   write_rank_statement(rank_statement_file(folder, seat.rank), statement);
-  return statement.error.empty() ? 0 : 1;
+  return statement.raised ? 1 : 0;
 }
 
 }  // namespace lockstep

@@ -55,17 +55,19 @@ class Rank {
 
   /// For the reference: leaves the mean over the ranks' gradients in `.grad` of every parameter of
   /// `module`, summed in rank order and divided by the world size once, as DDP promises it.
-  /// `loss_of(rank)` computes a rank's loss. Notes each rank's own gradient at `backward`, the rank
-  /// as its micro-batch.
+  /// `loss_of(rank)` computes a rank's loss. Notes each rank's own gradient at `backward`, under
+  /// the rank as micro-batch and in its `own_gradient_group`.
   void mean_of_rank_gradients(Module& module, const std::function<at::Tensor(int rank)>& loss_of);
 
-  /// Writes everything out. Throws Error (usage) when that fails.
-  void finish() { observer_.finish(); }
+  /// Writes everything out; the body has ended. Throws Error (usage) when that fails.
+  void finish();
 
   std::int64_t step() const { return observer_.step(); }
   int variant_line() const { return variant_line_; }  ///< of the last `is` that was true; 0: none
 
  private:
+  void state_progress();
+
   Cell cell_;
   Seat seat_;
   std::filesystem::path folder_;

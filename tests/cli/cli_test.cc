@@ -25,8 +25,8 @@ class Seed002 : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TemporaryFolder;
-    outcome_ = new Outcome(lockstep("run loss-on-unwrapped-module --ranks 2 --format csv,json --out " +
-                                    run_folder().string()));
+    outcome_ = new Outcome(lockstep(
+        "run loss-on-unwrapped-module --ranks 2 --format csv,json --out " + run_folder().string()));
   }
   static void TearDownTestSuite() {
     delete outcome_;
@@ -62,7 +62,8 @@ step |        BUGGY |        FIXED
 
 TEST_F(Seed002, MeetsBothPublishedTables) {
   for (const char* table : {"seed-002-gradients.csv", "seed-002-drift.csv"}) {
-    const Outcome compared = lockstep("compare " + kPublished + table + " " + run_folder().string());
+    const Outcome compared =
+        lockstep("compare " + kPublished + table + " " + run_folder().string());
     EXPECT_EQ(compared.status, 0) << compared.out << compared.err;
   }
 }
@@ -74,8 +75,8 @@ TEST_F(Seed002, DoesNotMeetATableWithOneAlteredDigit) {
   ASSERT_NE(digit, std::string::npos);
   table.replace(digit, 7, "0.04044");
   write_text(folder.path() / "altered.csv", table);
-  const Outcome compared =
-      lockstep(fmt::format("compare {}/altered.csv {}", folder.path().string(), run_folder().string()));
+  const Outcome compared = lockstep(
+      fmt::format("compare {}/altered.csv {}", folder.path().string(), run_folder().string()));
   EXPECT_EQ(compared.status, 1);
   EXPECT_THAT(compared.out, HasSubstr("published 0.04044, measured 0.04043"));
 }
@@ -97,6 +98,26 @@ TEST_F(Seed002, LeavesTheFilesOfTheFormatDocument) {
         "loss-on-unwrapped-module/bypass/w2/rank-1.log",
         "loss-on-unwrapped-module/reference/w2/rank-0.csv"}) {
     EXPECT_TRUE(fs::exists(run_folder() / file)) << file;
+  }
+}
+
+TEST_F(Seed002, RecordMeetsItsSchema) {
+  const Outcome validated = run_shell("/usr/bin/python3 " LOCKSTEP_SOURCE_DIR
+                                      "/tests/golden/validate_schema.py " LOCKSTEP_SOURCE_DIR
+                                      "/reports/record.schema.json " +
+                                      (run_folder() / "record.json").string());
+  if (validated.status == 77) GTEST_SKIP() << validated.out << validated.err;
+  EXPECT_EQ(validated.status, 0) << validated.out << validated.err;
+}
+
+TEST_F(Seed002, IsTheReportOfTheReadme) {
+  const std::string readme = text_of(LOCKSTEP_SOURCE_DIR "/README.md");
+  const auto begin = readme.find("<!-- report -->\n") + 16;
+  const std::string shown = readme.substr(begin, readme.find("<!-- /report -->") - begin);
+  EXPECT_GT(lines_of(shown).size(), 20U);
+  for (const std::string& line : lines_of(shown)) {
+    if (line.size() <= 4 || line.find("[...]") != std::string::npos) continue;
+    EXPECT_THAT(outcome().out, HasSubstr(line.substr(4) + "\n"));
   }
 }
 
@@ -149,10 +170,44 @@ TEST_F(DamagedRun, WithAMalformedRecordIsRefused) {
   EXPECT_EQ(report().status, 64);
 }
 
-TEST_F(DamagedRun, WithoutKeptValuesIsNotCalledInLockstep) {
+TEST_F(DamagedRun, WithoutKeptValuesSaysSo) {
   fs::remove(copy() / "loss-on-unwrapped-module/through-wrapper/w2/rank-1.step-3.safetensors");
   const Outcome reported = report();
-  EXPECT_THAT(reported.status, testing::AnyOf(0, 2)) << reported.out;
+  EXPECT_THAT(reported.out, HasSubstr("rank 1: the values that it kept in step 3 are missing"));
+}
+
+TEST_F(DamagedRun, WithAFlippedBitInAKeptValueIsRefused) {
+  const auto file =
+      copy() / "loss-on-unwrapped-module/through-wrapper/w2/rank-0.step-3.safetensors";
+  std::string text = text_of(file);
+  text.back() = static_cast<char>(text.back() ^ 1);
+  write_text(file, text);
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("rank-0.step-3.safetensors"));
+}
+
+TEST_F(DamagedRun, ThatWasInterruptedIsUndecided) {
+  auto record = nlohmann::json::parse(text_of(copy() / "record.json"));
+  for (auto& cell : record.at("cells")) {
+    if (cell.at("cell").at("variant") != "all-reduce-each") continue;
+    cell.at("processes") = 0;
+    cell.at("ends") = nlohmann::json::array();
+  }
+  write_text(copy() / "record.json", record.dump());
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 2) << reported.out;
+  EXPECT_THAT(reported.out, HasSubstr("the run ended before this cell"));
+}
+
+TEST(Run, WithoutStandardStreamsStillKeepsItsFiles) {
+  const TemporaryFolder folder;
+  const std::string run = (folder.path() / "run").string();
+  const Outcome outcome = run_shell(kLockstep + " run loss-on-unwrapped-module --steps 1 --out " +
+                                    run + " <&- >&- 2>&-");
+  EXPECT_EQ(outcome.status, 0);
+  const auto record = nlohmann::json::parse(text_of(run + "/record.json"));
+  EXPECT_EQ(record.at("cells").at(0).at("verdict"), "as expected");
 }
 
 TEST(Run, WithAnotherSeedGivesAnotherTable) {
@@ -167,7 +222,8 @@ TEST(Run, WithAnotherSeedGivesAnotherTable) {
 TEST(Run, OfOneVariantBringsItsReference) {
   const TemporaryFolder folder;
   const std::string run = (folder.path() / "run").string();
-  EXPECT_EQ(lockstep("run loss-on-unwrapped-module/through-wrapper --steps 2 --out " + run).status, 0);
+  EXPECT_EQ(lockstep("run loss-on-unwrapped-module/through-wrapper --steps 2 --out " + run).status,
+            0);
   EXPECT_TRUE(fs::exists(run + "/loss-on-unwrapped-module/reference/w2/rank-0.csv"));
   EXPECT_FALSE(fs::exists(run + "/loss-on-unwrapped-module/bypass"));
 }
@@ -205,9 +261,9 @@ TEST(Run, KeepsOnlyAllowedVariablesAndMasksSecrets) {
 
 TEST(Run, IntoAFullDeviceSaysSo) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_shell(kLockstep +
-                                    " run loss-on-unwrapped-module/reference --steps 1 --out " +
-                                    (folder.path() / "run").string() + " >/dev/full");
+  const Outcome outcome =
+      run_shell(kLockstep + " run loss-on-unwrapped-module/reference --steps 1 --out " +
+                (folder.path() / "run").string() + " >/dev/full");
   EXPECT_EQ(outcome.status, 64);
   EXPECT_THAT(outcome.err, HasSubstr("standard output"));
 }
@@ -229,13 +285,15 @@ class WrongArguments : public testing::TestWithParam<BadInput> {};
 
 TEST_P(WrongArguments, ExitWithSixtyFourAndASentence) {
   const TemporaryFolder folder;
-  const std::string cd = "cd " + folder.path().string() + " && touch file && mkdir full && touch full/x && ";
+  const std::string cd =
+      "cd " + folder.path().string() + " && touch file && mkdir full && touch full/x && ";
   const Outcome outcome = run_shell(cd + kLockstep + " " + GetParam().arguments);
   EXPECT_EQ(outcome.status, 64) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr(GetParam().said));
   EXPECT_LE(lines_of(outcome.err).size(), 6U);
   EXPECT_EQ(outcome.out, "");
-  EXPECT_FALSE(fs::exists(folder.path() / "runs")) << "nothing runs before the request is understood";
+  EXPECT_FALSE(fs::exists(folder.path() / "runs"))
+      << "nothing runs before the request is understood";
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -247,15 +305,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"run loss-on-unwrapped-module/", "variant"},
         BadInput{"run zzz", "loss-on-unwrapped-module"},
         BadInput{"run loss-on-unwrapped-module --set tiles=4", "axis"},
-        BadInput{"run --set tiles", "axis=value"}, BadInput{"run --format jsn", "'json'"},
-        BadInput{"run --format ,", "format"}, BadInput{"run --ranks 0", "from 1 to 64"},
-        BadInput{"run --ranks -1", "from 1 to 64"}, BadInput{"run --ranks 65", "from 1 to 64"},
-        BadInput{"run --ranks x", "from 1 to 64"}, BadInput{"run --ranks 2,", "from 1 to 64"},
-        BadInput{"run --ranks ''", "from 1 to 64"}, BadInput{"run --timeout 0", "seconds"},
-        BadInput{"run --timeout -1", "seconds"}, BadInput{"run --timeout nan", "seconds"},
-        BadInput{"run --steps 0", "--steps"}, BadInput{"run --seed -1", "--seed"},
-        BadInput{"run --out file", "file"}, BadInput{"run --out full", "not empty"},
-        BadInput{"run --out /proc/none/run", "/proc/none"},
+        BadInput{"run --set tiles", "axis=value"}, BadInput{"run --steps ''", "empty"},
+        BadInput{"run --set a=1 --set a=2", "has two"}, BadInput{"run /", "'/'"},
+        BadInput{"run --format jsn", "'json'"}, BadInput{"run --format ,", "format"},
+        BadInput{"run --ranks 0", "from 1 to 64"}, BadInput{"run --ranks -1", "from 1 to 64"},
+        BadInput{"run --ranks 65", "from 1 to 64"}, BadInput{"run --ranks x", "from 1 to 64"},
+        BadInput{"run --ranks 2,", "from 1 to 64"}, BadInput{"run --ranks ''", "from 1 to 64"},
+        BadInput{"run --timeout 0", "seconds"}, BadInput{"run --timeout -1", "seconds"},
+        BadInput{"run --timeout nan", "seconds"}, BadInput{"run --steps 0", "--steps"},
+        BadInput{"run --seed -1", "--seed"}, BadInput{"run --out file", "file"},
+        BadInput{"run --out full", "not empty"}, BadInput{"run --out /proc/none/run", "/proc/none"},
         BadInput{"run --out file/below", "file/below"}, BadInput{"report nowhere", "nowhere"},
         BadInput{"report file", "file"}, BadInput{"report full", "record.json"},
         BadInput{"report full --format htm", "format"}, BadInput{"report", "dir"},

@@ -72,6 +72,7 @@ def train(words, rank, world, tensors):
         find_unused_parameters="find-unused" in words,
         static_graph="static" in words,
         gradient_as_bucket_view="bucket-view" in words,
+        broadcast_buffers="no-broadcast" not in words,
         **options,
     )
     if "comm-hook" in words:

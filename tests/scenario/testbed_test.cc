@@ -58,8 +58,9 @@ class PlantedBit : public testing::TestWithParam<Plant> {};
 
 TEST_P(PlantedBit, IsNamedExactly) {
   const auto [world_size, rank, step, bit] = GetParam();
-  const TestbedRun run(fmt::format("planted-bit --ranks {} --set rank={} --set step={} --set bit={}",
-                                   world_size, rank, step, bit));
+  const TestbedRun run(
+      fmt::format("planted-bit --ranks {} --set rank={} --set step={} --set bit={}", world_size,
+                  rank, step, bit));
   EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
   const json findings = run.findings("flip", "agree_across_ranks");
   ASSERT_EQ(findings.size(), 1U);
@@ -115,23 +116,25 @@ TEST_P(Endings, NameTheCulpritAloneAndHowItEnded) {
   EXPECT_THAT(findings[0].at("sentence").get<std::string>(), HasSubstr(how));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Testbed, Endings,
-    testing::Values(std::pair("raises", "in step 2: planted: rank 1 gives up"),
-                    std::pair("exits", "status 3 in step 2"),
-                    std::pair("aborts", "SIGABRT) in step 2"),
-                    std::pair("is-killed", "SIGKILL) in step 2")),
-    [](const auto& parameter) {
-      std::string name = parameter.param.first;
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Testbed, Endings,
+                         testing::Values(std::pair("raises", "in step 2: planted: rank 1 gives up"),
+                                         std::pair("raises-without-text",
+                                                   "an exception without a text"),
+                                         std::pair("exits", "status 3 in step 2"),
+                                         std::pair("exits-with-0", "status 0 in step 2"),
+                                         std::pair("aborts", "SIGABRT) in step 2"),
+                                         std::pair("is-killed", "SIGKILL) in step 2")),
+                         [](const auto& parameter) {
+                           std::string name = parameter.param.first;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST(Endings, OfAStoppedRankSayThatItWasStopped) {
   const TestbedRun run("endings/stops --ranks 3");
+  EXPECT_EQ(run.findings("stops", "ranks_finish").size(), 1U);
   EXPECT_EQ(run.outcome().status, 0) << run.outcome().out;
-  EXPECT_THAT(run.outcome().out,
-              HasSubstr("rank 1 did not finish (stopped by SIGSTOP) in step 2"));
+  EXPECT_THAT(run.outcome().out, HasSubstr("rank 1 did not finish (stopped by SIGSTOP) in step 2"));
 }
 
 TEST(Endings, OfAHangSayItsLimitForEveryRankThatWaits) {

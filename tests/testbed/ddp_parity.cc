@@ -76,6 +76,7 @@ DdpOptions options_of(const Rank& rank) {
   options.find_unused_parameters = has(rank, "find-unused");
   options.static_graph = has(rank, "static");
   options.gradient_as_bucket_view = has(rank, "bucket-view");
+  options.broadcast_buffers = !has(rank, "no-broadcast");
   if (has(rank, "small-buckets")) options.bucket_bytes = kSmallBucketBytes;
   return options;
 }
@@ -147,6 +148,7 @@ std::vector<Variant> variants() {
       all.push_back({name_of(use, chosen), Role::buggy, "as its name says"});
     }
   }
+  all.push_back({"always+no-broadcast", Role::buggy, "buffers are each rank's own"});
   return all;
 }
 

@@ -17,9 +17,10 @@ Scenario empty() {
       .claims = {ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },
-      .body = [](Rank& rank) {
-        if (rank.is("met")) rank.group();
-      },
+      .body =
+          [](Rank& rank) {
+            if (rank.is("met")) rank.group();
+          },
   };
 }
 

@@ -1,9 +1,8 @@
 // One rank ends badly in step 2 while the others wait for it in a collective.
 
+#include <ATen/ops/ones.h>
 #include <signal.h>
 #include <unistd.h>
-
-#include <ATen/ops/ones.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -20,7 +19,9 @@ constexpr int kCulprit = 1;
 
 void end_badly(Rank& rank) {
   if (rank.is("raises")) throw std::runtime_error("planted: rank 1 gives up");
+  if (rank.is("raises-without-text")) throw std::runtime_error("");
   if (rank.is("exits")) std::_Exit(3);
+  if (rank.is("exits-with-0")) std::_Exit(0);
   if (rank.is("aborts")) std::abort();
   if (rank.is("is-killed")) ::raise(SIGKILL);
   if (rank.is("stops")) ::raise(SIGSTOP);
@@ -51,7 +52,9 @@ Scenario endings() {
       .axes = {},
       .variants = {{"finishes", Role::fixed, "nothing happens"},
                    {"raises", Role::buggy, "throws"},
+                   {"raises-without-text", Role::buggy, "throws nothing to read"},
                    {"exits", Role::buggy, "exits with 3"},
+                   {"exits-with-0", Role::buggy, "exits as if all were well"},
                    {"aborts", Role::buggy, "abort()"},
                    {"is-killed", Role::buggy, "SIGKILL"},
                    {"stops", Role::buggy, "SIGSTOP", 1000ms},

@@ -1,13 +1,13 @@
 // A layer that no rank uses in step 1: its bucket never fills, the reducer leaves that step
-// unsynchronised and says so only when the next forward begins. The damage is one step older than the
-// error.
+// unsynchronised and says so only when the next forward begins. The damage is one step older than
+// the error.
+
+#include <ATen/ops/randn.h>
 
 #include "harness/train/ddp.h"
 #include "harness/train/optimizer.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
-
-#include <ATen/ops/randn.h>
 
 namespace lockstep {
 

@@ -23,8 +23,8 @@ void train_with_planted_bit(Rank& rank) {
     const at::Generator generator = cpu_generator(rank.seed(static_cast<std::uint64_t>(step)));
     at::Tensor a = at::randn({3, 4}, generator, at::TensorOptions());
     at::Tensor b = at::randn({2, 7}, generator, at::TensorOptions());
-    const bool is_here = rank.rank() == std::stoi(rank.axis("rank")) &&
-                         step == std::stoi(rank.axis("step"));
+    const bool is_here =
+        rank.rank() == std::stoi(rank.axis("rank")) && step == std::stoi(rank.axis("step"));
     if (rank.is("flip") && is_here) flip(b, 5, std::stoi(rank.axis("bit")));
     rank.observer().observe(Point::reduced, Kind::gradient, "a", a);
     rank.observer().observe(Point::reduced, Kind::gradient, "b", b);

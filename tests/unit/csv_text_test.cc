@@ -259,6 +259,8 @@ TEST(UnescapeCell, LeavesABackslashThatEscapesNothing) {
   for (const char* text : {"\\", "a\\b", "\\x", "\\x1", "\\xg0", "\\x0g", "\\n"}) {
     EXPECT_EQ(unescape_cell(text), text);
   }
+  EXPECT_EQ(unescape_cell(std::string_view("\\x41", 3)), "\\x4")
+      << "what lies behind it is not its own";
 }
 
 TEST_F(CsvText, GivesBackEveryTextThatWasEscaped) {

@@ -18,6 +18,7 @@ ClaimResult result_of(const Claim& claim, Verdict verdict) {
 
 CellRecord cell_with(Verdict agree, Verdict finish = Verdict::holds) {
   CellRecord cell;
+  cell.processes = 2;
   cell.claims = {kAgree, ranks_finish()};
   cell.results = {result_of(kAgree, agree), result_of(ranks_finish(), finish)};
   return cell;
@@ -105,6 +106,40 @@ TEST(Expectation, MatchesWhatALibraryPrintedBeforeItAborted) {
       "terminate ... op.preamble.length <= op.nbytes";
   cell.expectation.raises = {{"op.preamble.length <= op.nbytes", 0, 0}};
   EXPECT_EQ(verdict_of(cell), CellVerdict::as_expected);
+}
+
+TEST(Expectation, OfARankThatIsToBeLostForgivesNothingWhenAllFinished) {
+  CellRecord cell = cell_with(Verdict::undecided, Verdict::holds);
+  cell.expectation.breaks = {ranks_finish()};
+  check_expectation(cell);
+  EXPECT_EQ(cell.checks.at(0).outcome, Check::Outcome::undecided);
+}
+
+TEST(Expectation, OfALostRankDoesNotForgiveADeclaredBreakThatCouldNotBeSeen) {
+  CellRecord cell = cell_with(Verdict::undecided, Verdict::violated);
+  cell.expectation.breaks = {kAgree, ranks_finish()};
+  EXPECT_EQ(verdict_of(cell), CellVerdict::undecided);
+}
+
+TEST(Expectation, OfALostRankTakesAnyErrorWhenItNamesNone) {
+  CellRecord cell = raising_cell("whatever");
+  cell.expectation.breaks = {ranks_finish()};
+  EXPECT_EQ(verdict_of(cell), CellVerdict::as_expected);
+}
+
+TEST(Expectation, LooksAtWhatWasPrintedOnlyWhereNothingWasRaised) {
+  CellRecord cell = raising_cell("something else");
+  cell.results[1].findings[0].failure->last_output = "ready twice";
+  cell.expectation.raises = {{"ready twice", 0, 0}};
+  EXPECT_NE(verdict_of(cell), CellVerdict::as_expected);
+}
+
+TEST(Expectation, CanBeCheckedAgain) {
+  CellRecord cell = cell_with(Verdict::holds);
+  check_expectation(cell);
+  const std::vector<Check> once = cell.checks;
+  check_expectation(cell);
+  EXPECT_EQ(cell.checks, once);
 }
 
 TEST(Expectation, OfATableThatIsNotMetIsMissed) {

@@ -15,30 +15,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const Claim kAgree = agree_across_ranks(Kind::gradient, Point::reduced);
-const Claim kEqual = equal_reference(Kind::gradient, Point::reduced);
-
-ClaimResult judge_one(const Claim& claim, const Evidence& evidence,
-                      const Evidence* reference = nullptr, std::vector<RankEnd> ends = {}) {
-  Case the_case;
-  the_case.world_size = evidence.processes();
-  the_case.claims = {claim};
-  the_case.evidence = &evidence;
-  the_case.reference = reference;
-  the_case.ends = std::move(ends);
-  return judge(the_case).front();
-}
-
-RankEnd end_of(int rank, Ending ending, int order, std::string error = "") {
-  RankEnd end;
-  end.rank = rank;
-  end.ending = ending;
-  end.order = order;
-  end.step = 2;
-  end.error = std::move(error);
-  return end;
-}
-
 TEST(Agreement, HoldsForEqualBits) {
   LiteralEvidence files(3);
   for (int rank = 0; rank < 3; ++rank) files.add(rank, 1, "w", {1, 2, 3});
@@ -143,7 +119,8 @@ TEST(Agreement, OfTensorsOfOtherShapesIsViolated) {
   files.add(1, 1, "w", {1, 2, 0});  // the same words: only the shape tells them apart
   const ClaimResult result = judge_one(kAgree, files.write());
   ASSERT_EQ(result.verdict, Verdict::violated);
-  EXPECT_THAT(result.findings.at(0).sentence, HasSubstr("[2] on rank 0 and [3] on rank 1"));
+  EXPECT_THAT(result.findings.at(0).sentence,
+              HasSubstr("[2] on rank 0 and has the shape [3] on rank 1"));
 }
 
 TEST(Agreement, WhereARankStoppedLookingIsUndecided) {
@@ -262,8 +239,10 @@ TEST(Equality, GuessesNothingForAnOddRatioOrAnotherDirection) {
 TEST(Equality, RecognisesARanksOwnGradient) {
   LiteralEvidence files(2);
   LiteralEvidence expected(1);
-  expected.add(0, 1, "w", {1, 5}, {Kind::gradient, Point::backward, 0});
-  expected.add(0, 1, "w", {3, 1}, {Kind::gradient, Point::backward, 1});
+  expected.add(0, 1, "w", {1, 5}, {Kind::gradient, Point::backward, 0}).replica_group =
+      own_gradient_group(0);
+  expected.add(0, 1, "w", {3, 1}, {Kind::gradient, Point::backward, 1}).replica_group =
+      own_gradient_group(1);
   expected.add(0, 1, "w", {2, 3});
   files.add(0, 1, "w", {1, 5});
   files.add(1, 1, "w", {3, 1});
@@ -365,7 +344,21 @@ TEST(Agreement, ThatWasNotObservedToTheLastStepIsUndecided) {
   the_case.steps = 4;
   const ClaimResult result = judge(the_case).front();
   EXPECT_EQ(result.verdict, Verdict::undecided);
-  EXPECT_THAT(result.reason, HasSubstr("until step 3 of 4"));
+  EXPECT_THAT(result.reason, HasSubstr("in step 4 of 4"));
+}
+
+TEST(Agreement, ThatLeavesOutAStepIsUndecided) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const int step : {1, 3}) files.add(rank, step, "w", {1});
+  }
+  const Evidence evidence = files.write();
+  Case the_case;
+  the_case.world_size = 2;
+  the_case.steps = 3;
+  the_case.claims = {kAgree};
+  the_case.evidence = &evidence;
+  EXPECT_EQ(judge(the_case).front().verdict, Verdict::undecided);
 }
 
 TEST(Evidence, WhoseValuesAreNotTheFingerprintedOnesIsRefused) {

@@ -219,6 +219,7 @@ TEST_F(SafetensorsFile, RefusesEntriesThatMeanNothing) {
                            R"({"dtype":"F32","shape":[2],"data_offsets":[0]})",
                            R"({"dtype":"F32","shape":[2],"data_offsets":[0,8,8]})",
                            R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})",
+                           R"({"dtype":"F32","shape":[2],"data_offsets":[9,8]})",
                            R"({"dtype":"F32","shape":[2],"data_offsets":[1,9]})",
                            R"({"dtype":"F32","shape":[2],"data_offsets":[-8,0]})",
                            R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})",

@@ -4,15 +4,16 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "harness/judge/evidence.h"
+#include "harness/judge/judge.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
 
-/// Writes the files of a cell by hand, so that the judge can be held against records whose answer is
-/// known.
+/// Writes the files of a cell by hand, so that the judge can be held against records whose answer
+/// is known.
 class LiteralEvidence {
  public:
   explicit LiteralEvidence(int processes) : processes_(processes) {}
@@ -23,12 +24,14 @@ class LiteralEvidence {
     std::int64_t micro_batch = 0;
   };
 
-  /// Notes a one-dimensional float32 tensor of `rank`.
-  void add(int rank, std::int64_t step, const std::string& name, const std::vector<float>& values) {
-    add(rank, step, name, values, Tensor{});
+  /// Notes a one-dimensional float32 tensor of `rank`. The row that is returned may be bent until
+  /// the next one is added.
+  Observation& add(int rank, std::int64_t step, const std::string& name,
+                   const std::vector<float>& values) {
+    return add(rank, step, name, values, Tensor{});
   }
-  void add(int rank, std::int64_t step, const std::string& name, const std::vector<float>& values,
-           const Tensor& what) {
+  Observation& add(int rank, std::int64_t step, const std::string& name,
+                   const std::vector<float>& values, const Tensor& what) {
     Observation observation = bare(rank, step, name, what);
     KeptTensor tensor;
     tensor.shape = {static_cast<std::int64_t>(values.size())};
@@ -39,7 +42,7 @@ class LiteralEvidence {
     observation.fingerprint = fingerprint_run(tensor.bytes, 0);
     observation.statistics = statistics(DType::float32, tensor.bytes);
     kept_[{rank, step}][kept_key(observation)] = tensor;
-    rows_[rank].push_back(observation);
+    return rows_[rank].emplace_back(observation);
   }
 
   /// Notes a tensor that has no value.
@@ -86,5 +89,29 @@ class LiteralEvidence {
   std::map<int, std::vector<Observation>> rows_;
   std::map<std::pair<int, std::int64_t>, std::map<std::string, KeptTensor>> kept_;
 };
+
+inline const Claim kAgree = agree_across_ranks(Kind::gradient, Point::reduced);
+inline const Claim kEqual = equal_reference(Kind::gradient, Point::reduced);
+
+inline ClaimResult judge_one(const Claim& claim, const Evidence& evidence,
+                             const Evidence* reference = nullptr, std::vector<RankEnd> ends = {}) {
+  Case the_case;
+  the_case.world_size = evidence.processes();
+  the_case.claims = {claim};
+  the_case.evidence = &evidence;
+  the_case.reference = reference;
+  the_case.ends = std::move(ends);
+  return judge(the_case).front();
+}
+
+inline RankEnd end_of(int rank, Ending ending, int order, std::string error = "") {
+  RankEnd end;
+  end.rank = rank;
+  end.ending = ending;
+  end.order = order;
+  end.step = 2;
+  end.error = std::move(error);
+  return end;
+}
 
 }  // namespace lockstep

@@ -184,6 +184,7 @@ TEST(Comparison, EvaluatesThePublishedDefinitionOfSynced) {
   EXPECT_EQ(compare_one(synced, {0.5, 0.5 + 9e-10}).met, 1);
   EXPECT_EQ(compare_one(synced, {0.5 + 9e-10, 0.5}).met, 1);
   EXPECT_EQ(compare_one(synced, {0.5, 0.5 + 2e-9}).unmet.at(0).measured, "False");
+  EXPECT_EQ(compare_one(synced, {0, 1e-9}).unmet.at(0).measured, "False") << "less, not equal";
   EXPECT_EQ(compare_one(synced, {0.5, std::nan(""), 0.5}).unmet.at(0).measured, "False");
 }
 

@@ -28,7 +28,7 @@ class RankStatementFile : public ::testing::Test {
 TEST_F(RankStatementFile, IsNamedByRank) { EXPECT_EQ(file_.filename(), "rank-3.end.json"); }
 
 TEST_F(RankStatementFile, ReadsBack) {
-  const RankStatement read = back({7, 42, true, "two\nlines, \"quoted\""});
+  const RankStatement read = back({7, 42, true, true, false, "two\nlines, \"quoted\""});
   EXPECT_EQ(read.step, 7);
   EXPECT_EQ(read.line, 42);
   EXPECT_TRUE(read.ended);
@@ -36,8 +36,8 @@ TEST_F(RankStatementFile, ReadsBack) {
 }
 
 TEST_F(RankStatementFile, ReplacesTheOlderOne) {
-  back({7, 42, true, "a long error that is longer than nothing"});
-  const RankStatement read = back({8, 0, false, ""});
+  back({7, 42, true, true, true, "a long error that is longer than nothing"});
+  const RankStatement read = back({8, 0, false, false, false, ""});
   EXPECT_EQ(read.step, 8);
   EXPECT_FALSE(read.ended);
   EXPECT_EQ(read.error, "");
@@ -45,7 +45,7 @@ TEST_F(RankStatementFile, ReplacesTheOlderOne) {
 }
 
 TEST_F(RankStatementFile, HoldsAnErrorOfAnyBytes) {
-  EXPECT_EQ(back({1, 0, true, "bad \xff byte"}).error, "bad \xef\xbf\xbd byte");
+  EXPECT_EQ(back({1, 0, true, true, false, "bad \xff byte"}).error, "bad \xef\xbf\xbd byte");
 }
 
 TEST_F(RankStatementFile, IsEmptyWhenMissing) {

@@ -53,6 +53,27 @@ TEST(Detections, DeclareNothingForACellThatIsNotApplicable) {
   EXPECT_EQ(detections(run)[0].declared, 0);
 }
 
+int declared_by(const std::vector<Claim>& claims, const std::vector<Claim>& breaks) {
+  RunRecord run;
+  run.cells = {CellRecord{}};
+  run.cells[0].claims = claims;
+  run.cells[0].expectation.breaks = breaks;
+  run.cells[0].expectation.raises = {{"ready twice", 0, 0}};
+  return detections(run)[0].declared;
+}
+
+TEST(Detections, CountTheEndOfRanksThatADeclaredErrorBreaksOnce) {
+  EXPECT_EQ(declared_by({ranks_finish()}, {}), 2);
+  EXPECT_EQ(declared_by({ranks_finish()}, {ranks_finish()}), 2);
+  EXPECT_EQ(declared_by({}, {}), 1);
+}
+
+TEST(Detections, CountACellWithoutChecksByItsVerdict) {
+  RunRecord run;
+  run.cells.emplace_back().verdict = CellVerdict::as_expected;
+  EXPECT_EQ(detections(run)[0].undecided, 0);
+}
+
 int status_of(const std::vector<CellVerdict>& verdicts) {
   RunRecord run;
   for (const CellVerdict verdict : verdicts) run.cells.emplace_back().verdict = verdict;

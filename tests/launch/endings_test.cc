@@ -1,0 +1,171 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+
+#include "tests/launch/launch_fixture.h"
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::EndsWith;
+using ::testing::StartsWith;
+
+TEST_F(Launch, StatusOfARankIsWhatItsBodyReturns) {
+  const auto ends = launch(3, [](const Seat& seat) { return seat.rank * 7; });
+  EXPECT_EQ(ends[0].ending, Ending::finished);
+  EXPECT_EQ(ends[1].ending, Ending::exited);
+  EXPECT_EQ(ends[1].code, 7);
+  EXPECT_EQ(ends[2].code, 14);
+}
+
+TEST_F(Launch, ExitInsideTheBodyIsTold) {
+  const auto ends = launch(2, [](const Seat& seat) {
+    if (seat.rank == 1) std::exit(3);
+    return 0;
+  });
+  EXPECT_EQ(ends[0].ending, Ending::finished);
+  EXPECT_EQ(ends[1].ending, Ending::exited);
+  EXPECT_EQ(ends[1].code, 3);
+}
+
+TEST_F(Launch, SignalIsNamed) {
+  const std::array<int, 3> signals{SIGABRT, SIGSEGV, SIGKILL};
+  const auto ends = launch(3, [&signals](const Seat& seat) {
+    if (seat.rank == 0) std::abort();
+    return ::raise(signals[static_cast<std::size_t>(seat.rank)]);
+  });
+  const std::array<std::string, 3> names{"SIGABRT", "SIGSEGV", "SIGKILL"};
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(ends[rank].ending, Ending::signalled);
+    EXPECT_EQ(ends[rank].code, signals[rank]);
+    EXPECT_EQ(ends[rank].detail, names[rank]);
+  }
+}
+
+TEST_F(Launch, ExceptionIsPrintedAndEndsTheRankWith70) {
+  const auto ends = launch(2, [](const Seat& seat) -> int {
+    std::cout << "before\n";
+    if (seat.rank == 0) throw std::runtime_error("the weights left");
+    throw 5;
+  });
+  EXPECT_EQ(ends[0].ending, Ending::exited);
+  EXPECT_EQ(ends[0].code, 70);
+  EXPECT_EQ(ends[0].last_output, "before\nuncaught exception: the weights left\n");
+  EXPECT_EQ(log(0), ends[0].last_output);
+  EXPECT_EQ(ends[1].code, 70);
+}
+
+TEST_F(Launch, RankThatWaitsForEverIsEndedAtTheLimit) {
+  options_.limit = 500ms;
+  const auto ends = launch(2, [](const Seat& seat) {
+    std::cout << "waiting" << std::endl;
+    return seat.rank == 1 ? wait_for_ever(seat) : 0;
+  });
+  EXPECT_EQ(ends[0].ending, Ending::finished);
+  EXPECT_EQ(ends[0].order, 0);
+  EXPECT_EQ(ends[0].last_output, "") << "it has nothing to explain";
+  EXPECT_EQ(ends[1].ending, Ending::unfinished);
+  EXPECT_EQ(ends[1].detail, "limit of 0.5 s");
+  EXPECT_EQ(ends[1].last_output, "waiting\n");
+}
+
+TEST_F(Launch, WholeSecondsPrintWithoutAPoint) {
+  options_.limit = 1s;
+  EXPECT_EQ(launch(1, wait_for_ever)[0].detail, "limit of 1 s");
+}
+
+TEST_F(Launch, StoppedRankIsToldFromASlowOne) {
+  options_.limit = 500ms;
+  const auto ends = launch(2, [](const Seat& seat) {
+    if (seat.rank == 1) ::raise(SIGSTOP);
+    return wait_for_ever(seat);
+  });
+  EXPECT_EQ(ends[0].detail, "limit of 0.5 s");
+  EXPECT_EQ(ends[1].ending, Ending::unfinished);
+  EXPECT_EQ(ends[1].detail, "stopped by SIGSTOP");
+}
+
+TEST_F(Launch, OthersGetTheGraceOnceARankFailed) {
+  options_.grace = 200ms;
+  const auto ends = launch(3, [](const Seat& seat) {
+    if (seat.rank == 1) return 9;
+    return seat.rank == 2 ? 0 : wait_for_ever(seat);
+  });
+  EXPECT_EQ(ends[0].ending, Ending::unfinished);
+  EXPECT_EQ(ends[0].detail, "ended 0.2 s after rank 1 failed");
+  EXPECT_EQ(ends[0].order, 2);
+  EXPECT_EQ(ends[1].code, 9);
+  EXPECT_EQ(ends[2].ending, Ending::finished);
+}
+
+TEST_F(Launch, LimitHoldsWhereTheGraceIsLonger) {
+  options_.limit = 500ms;
+  const auto ends =
+      launch(2, [](const Seat& seat) { return seat.rank == 1 ? 9 : wait_for_ever(seat); });
+  EXPECT_EQ(ends[0].detail, "limit of 0.5 s");
+}
+
+TEST_F(Launch, OrderOfEndingTellsWhoBegan) {
+  std::array<int, 2> channel{};
+  ASSERT_EQ(::pipe(channel.data()), 0);
+  const auto ends = launch(2, [&channel](const Seat& seat) {
+    pid_t peer = ::getpid();
+    if (seat.rank == 1) return ::write(channel[1], &peer, sizeof(peer)) == sizeof(peer) ? 5 : 6;
+    const bool told = ::read(channel[0], &peer, sizeof(peer)) == sizeof(peer);
+    return told && comes_true([peer] { return is_gone(peer); }) ? 7 : 8;
+  });
+  for (const int fd : channel) ::close(fd);
+  EXPECT_EQ(ends[0].code, 7);
+  EXPECT_EQ(ends[0].order, 1);
+  EXPECT_EQ(ends[1].code, 5);
+  EXPECT_EQ(ends[1].order, 0);
+}
+
+TEST_F(Launch, LastOutputIsTheLastTwentyLines) {
+  const auto ends = launch(1, [](const Seat&) {
+    for (int line = 1; line <= 100; ++line) std::cout << "line " << line << " \xff\n";
+    std::cout << "torn";
+    return 1;
+  });
+  EXPECT_THAT(ends[0].last_output, StartsWith("line 82 \xff\nline 83"));
+  EXPECT_THAT(ends[0].last_output, EndsWith("line 100 \xff\ntorn"));
+}
+
+TEST_F(Launch, LastOutputIsAtMostFourKibibytesAndBeginsWithALine) {
+  const auto ends = launch(2, [](const Seat& seat) {
+    for (int line = 0; line < 15; ++line) {
+      std::cout << "line " << std::string(seat.rank == 0 ? 501 : 506, 'x') << '\n';
+    }
+    return 1;
+  });
+  EXPECT_EQ(ends[0].last_output.size(), 8U * 507);
+  EXPECT_EQ(ends[1].last_output.size(), 8U * 512) << "exactly what fits";
+  for (const RankEnd& end : ends) EXPECT_THAT(end.last_output, StartsWith("line x"));
+}
+
+TEST_F(Launch, LastOutputOfOneEndlessLineIsItsEnd) {
+  const auto ends = launch(1, [](const Seat&) {
+    std::cout << std::string(10'000, 'x') << "end\n";
+    return 1;
+  });
+  EXPECT_EQ(ends[0].last_output.size(), 4096U);
+  EXPECT_THAT(ends[0].last_output, EndsWith("xend\n"));
+}
+
+TEST(SignalName, IsTheUsualWord) {
+  EXPECT_EQ(signal_name(SIGABRT), "SIGABRT");
+  EXPECT_EQ(signal_name(SIGTERM), "SIGTERM");
+  EXPECT_EQ(signal_name(SIGRTMIN + 1), "signal 35");
+}
+
+}  // namespace
+}  // namespace lockstep
