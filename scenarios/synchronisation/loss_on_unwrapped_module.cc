@@ -1,6 +1,6 @@
 // The trainer wraps its model in DistributedDataParallel and computes the loss on the module inside
-// the wrapper. The reducer is never armed: every rank trains a replica of its own, and the checkpoint
-// keeps rank 0's.
+// the wrapper. The reducer is never armed: every rank trains a replica of its own, and the
+// checkpoint keeps rank 0's.
 
 #include <ATen/TensorOperators.h>
 
@@ -93,8 +93,9 @@ Scenario loss_on_unwrapped_module() {
   const std::vector<TableSpec::Group> groups{{"BUGGY", "bypass"}, {"FIXED", "all-reduce-each"}};
   return {
       .id = "loss-on-unwrapped-module",
-      .summary = "The loss is computed on the module inside the DDP wrapper: gradients are never "
-                 "synchronised and the replicas drift apart.",
+      .summary =
+          "The loss is computed on the module inside the DDP wrapper: gradients are never "
+          "synchronised and the replicas drift apart.",
       .provenance = {.project = "SchmiedmayerLab",
                      .link = "pull request #49 (2026-06-27)",
                      .kept = "the toy script: model, seeds, data, learning rate, both tables",
@@ -108,7 +109,8 @@ Scenario loss_on_unwrapped_module() {
               {"bypass", Role::buggy, "the loss on ddp.module, as the trainer had it"},
               {"all-reduce-each", Role::fixed,
                "the pull request: one averaging all-reduce per gradient after backward"},
-              {"through-wrapper", Role::fixed, "the loss on the wrapper: the reducer does its work"},
+              {"through-wrapper", Role::fixed,
+               "the loss on the wrapper: the reducer does its work"},
               {"reference", Role::reference, "one process: the mean of all shards' gradients"},
           },
       .claims = kClaims,
