@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <system_error>
 
+#include "harness/cli/run_folder.h"
 #include "harness/launch/launch.h"
 #include "harness/record/rank_end.h"
 #include "harness/train/rank.h"
@@ -15,12 +15,6 @@ namespace lockstep {
 namespace fs = std::filesystem;
 
 namespace {
-
-void make_folder(const fs::path& folder) {
-  std::error_code failure;
-  fs::create_directories(folder, failure);
-  if (failure) throw unwritable(folder.string(), failure.message());
-}
 
 /// Adds to what the launcher saw what the rank said itself.
 void add_statement(const fs::path& folder, RankEnd& end, int& line) {
@@ -62,7 +56,7 @@ CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
   CellRecord record = describe(planned);
   if (!record.expectation.not_applicable.empty()) return record;
   const fs::path folder = run_folder / record.folder;
-  make_folder(folder);
+  make_folders(folder);
 
   LaunchOptions options;
   options.ranks = record.cell.role == Role::reference ? 1 : record.cell.world_size;

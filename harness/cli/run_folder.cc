@@ -21,13 +21,13 @@ namespace lockstep {
 
 namespace fs = std::filesystem;
 
-namespace {
-
 void make_folders(const fs::path& folder) {
   std::error_code failure;
   fs::create_directories(folder, failure);
   if (failure) throw unwritable(folder.string(), failure.message());
 }
+
+namespace {
 
 void require_usable(const fs::path& folder) {
   std::error_code failure;

@@ -15,6 +15,9 @@ std::string utc_now();
 /// when it is a file, is not empty or cannot be written.
 std::filesystem::path make_run_folder(const std::string& asked, const std::string& utc);
 
+/// Makes `folder` and those above it where they are missing. Throws Error (usage).
+void make_folders(const std::filesystem::path& folder);
+
 /// Saves the record of a run as `record.json` in its folder.
 void save_record(const std::filesystem::path& folder, const RunRecord& run);
 

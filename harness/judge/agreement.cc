@@ -23,14 +23,10 @@ struct Place {
   std::map<int, const Observation*> holders;
 };
 
-PlaceKey key_of(const Observation& o) {
-  return {o.step, o.micro_batch, o.name, o.replica_group, o.offset, o.local_shape};
-}
-
 /// A shape that differs makes another shard, a shape that differs of a whole tensor is a
 /// difference.
 PlaceKey comparable_key(const Observation& o) {
-  PlaceKey key = key_of(o);
+  PlaceKey key{o.step, o.micro_batch, o.name, o.replica_group, o.offset, o.local_shape};
   if (o.local_shape == o.global_shape) std::get<4>(key) = std::get<5>(key) = {};
   return key;
 }

@@ -203,6 +203,8 @@ class Tally {
     if (step == last_step_) last_worst_ = worse(last_worst_, comparison.values.worst);
   }
 
+  bool is_empty() const { return comparisons_ == 0; }
+
   void write(const Case& the_case, ClaimResult& result) const {
     result.comparisons = comparisons_;
     result.margin = margin_;
@@ -246,7 +248,6 @@ void judge_equality(const Case& the_case, ClaimResult& result) {
   const Expected expected = expected_of(the_case, result.claim);
   std::map<TensorKey, std::set<int>> seen;
   Tally tally;
-  bool any = false;
   for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
     for (const Observation& actual : the_case.evidence->observations(rank)) {
       if (!concerns(result.claim, actual)) continue;
@@ -264,7 +265,6 @@ void judge_equality(const Case& the_case, ClaimResult& result) {
       }
       tally.add(compare(the_case, rank, actual, reference,
                         std::sqrt(expected.squared_norm.at(actual.step))));
-      any = true;
     }
   }
   for (const auto& [key, observation] : expected.tensors) {
@@ -274,7 +274,7 @@ void judge_equality(const Case& the_case, ClaimResult& result) {
                                   observation->step);
     }
   }
-  if (!any) {
+  if (tally.is_empty()) {
     if (result.reason.empty()) result.reason = "not triggered: nothing was compared";
     return;
   }
