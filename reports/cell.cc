@@ -11,12 +11,15 @@ namespace lockstep {
 std::string folder_of(const Cell& cell) {
   std::string folder = fmt::format("{}/{}/w{}", cell.scenario, cell.variant, cell.world_size);
   for (const AxisValue& axis : cell.axes) folder += fmt::format("-{}={}", axis.axis, axis.value);
+  if (cell.repetition > 1) folder += fmt::format("-repetition={}", cell.repetition);
   return folder;
 }
 
 std::string title_of(const Cell& cell) {
-  return fmt::format("{}/{}, {}", cell.scenario, cell.variant,
-                     conditions(cell.world_size, cell.axes));
+  std::string title =
+      fmt::format("{}/{}, {}", cell.scenario, cell.variant, conditions(cell.world_size, cell.axes));
+  if (cell.repetition > 1) title += fmt::format(", repetition {}", cell.repetition);
+  return title;
 }
 
 std::string conditions(int world_size, const std::vector<AxisValue>& axes) {

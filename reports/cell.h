@@ -39,16 +39,18 @@ struct Cell {
   std::string variant;
   Role role = Role::buggy;
   int world_size = 0;
-  std::vector<AxisValue> axes;  ///< one per axis of the scenario, in its order
+  std::vector<AxisValue> axes;  ///< one per axis that the variant depends on, in their order
   std::string backend = "gloo";
   std::string device = "cpu";
   std::int64_t steps = 0;
   std::uint64_t seed = 0;  ///< added to every seed of the scenario; 0 is the published run
+  int repetition = 1;      ///< from 1; the same cell run again has the next number
 
   bool operator==(const Cell&) const = default;
 };
 
-/// Folder of a cell inside a run's: `<scenario>/<variant>/w<world>[-axis=value...]`.
+/// Folder of a cell inside a run's: `<scenario>/<variant>/w<world>[-axis=value...]`, from the
+/// second repetition on with `-repetition=N` behind.
 std::string folder_of(const Cell& cell);
 
 /// How a sentence names a cell: "loss-on-unwrapped-module/bypass, 2 ranks, tiles=4".
@@ -75,6 +77,8 @@ struct Expectation {
   std::vector<ExpectedError> raises;  ///< a raised error breaks `ranks finish` without saying so
   std::vector<std::string> meets;     ///< published tables met to the printed digit, by their id
   std::string not_applicable;         ///< the violated precondition; empty: the cell can be run
+  /// The place where the variant parts is not reached in this cell, so that no claim is decided.
+  bool not_triggered = false;
 
   bool operator==(const Expectation&) const = default;
 };

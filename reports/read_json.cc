@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -28,23 +29,28 @@ std::string in_words(const Json& value) {
 /// A value with its place in the file, for errors: "record.json: cells[0].ends[1].code".
 class Node {
  public:
-  Node(const Json& json, const std::string& file, std::string where = "")
-      : value(json), path_(file), place_(std::move(where)) {}
+  Node(const Json& json, const std::string& file, int minor, std::string where = "")
+      : value(json), minor_(minor), path_(file), place_(std::move(where)) {}
 
   const Json& value;
 
   Error error(std::string_view expected) const { return wrong(place_, expected, in_words(value)); }
+
+  /// Whether a record as old as this one may lack a field that came with minor version `since`.
+  bool may_lack(std::string_view field, int since) const {
+    return minor_ < since && value.is_object() && !value.contains(std::string(field));
+  }
 
   Node at(std::string_view field) const {
     if (!value.is_object()) throw error("an object");
     const auto found = value.find(std::string(field));
     const std::string inside = fmt::format("{}{}{}", place_, place_.empty() ? "" : ".", field);
     if (found == value.end()) throw wrong(inside, "a value", "");
-    return {*found, path_, inside};
+    return {*found, path_, minor_, inside};
   }
 
   Node at(std::size_t index) const {
-    return {value[index], path_, fmt::format("{}[{}]", place_, index)};
+    return {value[index], path_, minor_, fmt::format("{}[{}]", place_, index)};
   }
 
  private:
@@ -52,6 +58,7 @@ class Node {
     return malformed(where.empty() ? path_ : path_ + ": " + where, 0, 0, expected, found);
   }
 
+  int minor_;  ///< version of the document
   const std::string& path_;
   std::string place_;  ///< empty for the whole document
 };
@@ -129,7 +136,10 @@ void read(const Node& node, std::optional<T>& value) {
 
 template <HasFields T>
 void read(const Node& node, T& value) {
-  for_each_field<T>([&](const auto& field) { read(node.at(field.name), value.*field.member); });
+  for_each_field<T>([&](const auto& field) {
+    if (node.may_lack(field.name, field.since)) return;
+    read(node.at(field.name), value.*field.member);
+  });
 }
 
 /// The position of a byte in a text, both counted from 1.
@@ -158,29 +168,34 @@ Json parse_document(const std::string& text, const std::string& path) {
   }
 }
 
-/// "1.7" is read by a program that knows 1.0: fields are only added within a major version.
-void check_version(const Node& root) {
+/// The minor version of a document. "1.7" is read by a program that knows 1.0, and the other way
+/// round: fields are only added within a major version.
+int minor_version(const Node& root) {
   const Node schema = root.at("schema");
   if (schema.value != kSchemaName) throw schema.error(fmt::format("\"{}\"", kSchemaName));
   const Node node = root.at("version");
   std::string version;
   read(node, version);
-  if (!version.starts_with(fmt::format("{}.", kSchemaMajor))) {
+  const std::string major = fmt::format("{}.", kSchemaMajor);
+  int minor = 0;
+  const char* const end = version.data() + version.size();
+  const bool is_ours = version.starts_with(major) && version.size() > major.size();
+  if (!is_ours || std::from_chars(version.data() + major.size(), end, minor).ptr != end) {
     throw node.error(
         fmt::format("version {}.x of the schema, the only one read here; write the "
                     "record again with this program",
                     kSchemaMajor));
   }
+  return minor;
 }
 
 }  // namespace
 
 RunRecord read_json(const std::string& text, const std::string& path) {
   const Json document = parse_document(text, path);
-  const Node root(document, path);
-  check_version(root);
+  const int minor = minor_version(Node(document, path, kSchemaMinor));
   RunRecord run;
-  read(root, run);
+  read(Node(document, path, minor), run);
   return run;
 }
 

@@ -13,11 +13,12 @@ template <class Owner, class Value>
 struct Field {
   std::string_view name;
   Value Owner::*member;
+  int since = 0;  ///< minor version of the schema that added it; older records lack it
 };
 
 template <class Owner, class Value>
-constexpr Field<Owner, Value> field(std::string_view name, Value Owner::*member) {
-  return {name, member};
+constexpr Field<Owner, Value> field(std::string_view name, Value Owner::*member, int since = 0) {
+  return {name, member, since};
 }
 
 /// The fields of a record type, in the order in which they are written. Writer and reader both go
@@ -45,11 +46,12 @@ struct Fields<AxisValue> {
 
 template <>
 struct Fields<Cell> {
-  static constexpr auto list = std::tuple(
-      field("scenario", &Cell::scenario), field("variant", &Cell::variant),
-      field("role", &Cell::role), field("world_size", &Cell::world_size),
-      field("axes", &Cell::axes), field("backend", &Cell::backend), field("device", &Cell::device),
-      field("steps", &Cell::steps), field("seed", &Cell::seed));
+  static constexpr auto list =
+      std::tuple(field("scenario", &Cell::scenario), field("variant", &Cell::variant),
+                 field("role", &Cell::role), field("world_size", &Cell::world_size),
+                 field("axes", &Cell::axes), field("backend", &Cell::backend),
+                 field("device", &Cell::device), field("steps", &Cell::steps),
+                 field("seed", &Cell::seed), field("repetition", &Cell::repetition, 1));
 };
 
 template <>
@@ -70,7 +72,8 @@ template <>
 struct Fields<Expectation> {
   static constexpr auto list = std::tuple(
       field("breaks", &Expectation::breaks), field("raises", &Expectation::raises),
-      field("meets", &Expectation::meets), field("not_applicable", &Expectation::not_applicable));
+      field("meets", &Expectation::meets), field("not_applicable", &Expectation::not_applicable),
+      field("not_triggered", &Expectation::not_triggered, 1));
 };
 
 template <>
@@ -115,7 +118,8 @@ struct Fields<RankEnd> {
       std::tuple(field("rank", &RankEnd::rank), field("ending", &RankEnd::ending),
                  field("code", &RankEnd::code), field("order", &RankEnd::order),
                  field("step", &RankEnd::step), field("error", &RankEnd::error),
-                 field("detail", &RankEnd::detail), field("last_output", &RankEnd::last_output));
+                 field("detail", &RankEnd::detail), field("last_output", &RankEnd::last_output),
+                 field("line", &RankEnd::line, 1), field("step_s", &RankEnd::step_s, 1));
 };
 
 template <>
@@ -123,7 +127,9 @@ struct Fields<ClaimResult> {
   static constexpr auto list = std::tuple(
       field("claim", &ClaimResult::claim), field("verdict", &ClaimResult::verdict),
       field("reason", &ClaimResult::reason), field("comparisons", &ClaimResult::comparisons),
-      field("margin", &ClaimResult::margin), field("findings", &ClaimResult::findings));
+      field("margin", &ClaimResult::margin), field("findings", &ClaimResult::findings),
+      field("tolerance", &ClaimResult::tolerance, 1),
+      field("tolerance_from", &ClaimResult::tolerance_from, 1));
 };
 
 template <>
@@ -134,16 +140,23 @@ struct Fields<Check> {
 };
 
 template <>
-struct Fields<CellRecord> {
+struct Fields<Cost> {
   static constexpr auto list =
-      std::tuple(field("cell", &CellRecord::cell), field("folder", &CellRecord::folder),
-                 field("reference_folder", &CellRecord::reference_folder),
-                 field("processes", &CellRecord::processes),
-                 field("duration_s", &CellRecord::duration_s), field("source", &CellRecord::source),
-                 field("reproduce", &CellRecord::reproduce), field("claims", &CellRecord::claims),
-                 field("expectation", &CellRecord::expectation), field("ends", &CellRecord::ends),
-                 field("results", &CellRecord::results), field("checks", &CellRecord::checks),
-                 field("verdict", &CellRecord::verdict), field("notes", &CellRecord::notes));
+      std::tuple(field("collectives", &Cost::collectives, 1), field("bytes", &Cost::bytes, 1),
+                 field("step_s", &Cost::step_s, 1));
+};
+
+template <>
+struct Fields<CellRecord> {
+  static constexpr auto list = std::tuple(
+      field("cell", &CellRecord::cell), field("folder", &CellRecord::folder),
+      field("reference_folder", &CellRecord::reference_folder),
+      field("processes", &CellRecord::processes), field("duration_s", &CellRecord::duration_s),
+      field("source", &CellRecord::source), field("reproduce", &CellRecord::reproduce),
+      field("claims", &CellRecord::claims), field("expectation", &CellRecord::expectation),
+      field("ends", &CellRecord::ends), field("results", &CellRecord::results),
+      field("checks", &CellRecord::checks), field("verdict", &CellRecord::verdict),
+      field("notes", &CellRecord::notes), field("cost", &CellRecord::cost, 1));
 };
 
 template <>
@@ -154,18 +167,20 @@ struct Fields<TableSpec::Group> {
 
 template <>
 struct Fields<TableSpec> {
-  static constexpr auto list =
-      std::tuple(field("title", &TableSpec::title), field("quantity", &TableSpec::quantity),
-                 field("kind", &TableSpec::kind), field("point", &TableSpec::point),
-                 field("tensor", &TableSpec::tensor), field("element", &TableSpec::element),
-                 field("symbol", &TableSpec::symbol), field("digits", &TableSpec::digits),
-                 field("groups", &TableSpec::groups));
+  static constexpr auto list = std::tuple(
+      field("title", &TableSpec::title), field("quantity", &TableSpec::quantity),
+      field("kind", &TableSpec::kind), field("point", &TableSpec::point),
+      field("tensor", &TableSpec::tensor), field("element", &TableSpec::element),
+      field("symbol", &TableSpec::symbol), field("digits", &TableSpec::digits),
+      field("groups", &TableSpec::groups), field("first_step", &TableSpec::first_step, 1),
+      field("steps", &TableSpec::steps, 1));
 };
 
 template <>
 struct Fields<Table::Entry> {
-  static constexpr auto list = std::tuple(field("values", &Table::Entry::values),  //
-                                          field("synced", &Table::Entry::synced));
+  static constexpr auto list =
+      std::tuple(field("values", &Table::Entry::values),  //
+                 field("synced", &Table::Entry::synced), field("drift", &Table::Entry::drift, 1));
 };
 
 template <>
@@ -194,9 +209,10 @@ struct Fields<RunEnvironment> {
 
 template <>
 struct Fields<RunRecord> {
-  static constexpr auto list = std::tuple(
-      field("command", &RunRecord::command), field("environment", &RunRecord::environment),
-      field("cells", &RunRecord::cells), field("tables", &RunRecord::tables));
+  static constexpr auto list =
+      std::tuple(field("command", &RunRecord::command),
+                 field("environment", &RunRecord::environment), field("cells", &RunRecord::cells),
+                 field("tables", &RunRecord::tables), field("notes", &RunRecord::notes, 1));
 };
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ namespace lockstep {
 /// within a major version; a removal raises it. A record of another major version is refused.
 inline constexpr std::string_view kSchemaName = "lockstep.record";
 inline constexpr int kSchemaMajor = 1;
-inline constexpr int kSchemaMinor = 0;
+inline constexpr int kSchemaMinor = 1;
 
 /// How a rank ended.
 ///   finished     its body returned
@@ -45,6 +45,10 @@ struct RankEnd {
   std::string error;        ///< text of the exception
   std::string detail;       ///< "SIGABRT", "stopped by SIGSTOP", "limit of 2 s"
   std::string last_output;  ///< the last lines of its log, when it did not finish
+  /// Line of the scenario's source where the variant parts; 0: never reached; absent: not known.
+  std::optional<int> line;
+  /// Median time of a step without observing; absent: the body did not end. A clock field.
+  std::optional<double> step_s;
 
   bool operator==(const RankEnd&) const = default;
 };
@@ -57,9 +61,12 @@ std::string how(const RankEnd& end);
 struct ClaimResult {
   Claim claim;
   Verdict verdict = Verdict::undecided;
-  std::string reason;             ///< why undecided: "not triggered", "within 10 times ..."
-  std::int64_t comparisons = 0;   ///< tensors compared; 0 is never `holds`
-  std::optional<double> margin;   ///< largest difference in units of its tolerance
+  std::string reason;            ///< why undecided: "not triggered", "within 10 times ..."
+  std::int64_t comparisons = 0;  ///< tensors compared; 0 is never `holds`
+  std::optional<double> margin;  ///< largest difference in units of its tolerance
+  /// The tolerance there, relative to all tensors of the kind in that step.
+  std::optional<double> tolerance;
+  std::string tolerance_from;     ///< "4 perturbed references", "2 roundings of a sum"; empty: none
   std::vector<Finding> findings;  ///< not empty exactly when violated
 
   bool operator==(const ClaimResult&) const = default;
@@ -93,6 +100,15 @@ struct Names<CellVerdict> {
                                                           "undecided", "missed", "false alarm"};
 };
 
+/// What one step costs one rank, as an average over the steps; of the rank with most of it.
+struct Cost {
+  double collectives = 0;
+  double bytes = 0;              ///< of the tensors that were handed to collectives
+  std::optional<double> step_s;  ///< median time of a step without observing; a clock field
+
+  bool operator==(const Cost&) const = default;
+};
+
 /// Everything that one cell left behind and everything that was made of it.
 struct CellRecord {
   Cell cell;
@@ -109,6 +125,7 @@ struct CellRecord {
   std::vector<Check> checks;
   CellVerdict verdict = CellVerdict::undecided;
   std::vector<std::string> notes;  ///< torn last rows and the like
+  std::optional<Cost> cost;        ///< absent when a rank did not finish, or there is one only
 
   bool operator==(const CellRecord&) const = default;
 };
@@ -116,11 +133,14 @@ struct CellRecord {
 /// What a table shows of a tensor.
 ///   element     one element per rank, and whether all ranks hold the same bits of the tensor
 ///   drift       max |value on rank i - value on rank j| over all pairs, whole tensor
-enum class Quantity { element, drift };
+///   norm        L2 norm per rank, whether all ranks hold the same bits, and the drift of all
+///               parameters at `forward`, before the step
+///   distance    max |value on rank i - value on rank 0| per rank
+enum class Quantity { element, drift, norm, distance };
 
 template <>
 struct Names<Quantity> {
-  static constexpr std::array<std::string_view, 2> values{"element", "drift"};
+  static constexpr std::array<std::string_view, 4> values{"element", "drift", "norm", "distance"};
 };
 
 /// What a scenario wants printed, in the layout of its published table.
@@ -135,11 +155,13 @@ struct TableSpec {
   Quantity quantity = Quantity::element;
   Kind kind = Kind::gradient;
   Point point = Point::reduced;
-  std::string tensor;
+  std::string tensor;        ///< empty: all tensors of the kind together
   std::int64_t element = 0;  ///< row-major index, for Quantity::element
   std::string symbol;        ///< "g" in the column heading "g_r0"
   int digits = 5;            ///< after the point, when printed
   std::vector<Group> groups;
+  std::int64_t first_step = 1;      ///< what the table calls the first step: 0 or 1
+  std::vector<std::int64_t> steps;  ///< that are shown, from 1; empty: all
 
   bool operator==(const TableSpec&) const = default;
 };
@@ -147,8 +169,9 @@ struct TableSpec {
 /// A table with the values of one run; one group of columns per variant that was run.
 struct Table {
   struct Entry {
-    std::vector<double> values;  ///< one per rank, or the drift alone; NaN where not measured
-    bool synced = false;         ///< all ranks hold the same bits of the whole tensor
+    std::vector<double> values;   ///< one per rank, or the drift alone; NaN where not measured
+    bool synced = false;          ///< all ranks hold the same bits of the whole tensor
+    std::optional<double> drift;  ///< for Quantity::norm; NaN where not measured
 
     bool is_measured() const;  ///< any value is not NaN
 
@@ -189,6 +212,7 @@ struct RunRecord {
   RunEnvironment environment;
   std::vector<CellRecord> cells;
   std::vector<Table> tables;
+  std::vector<std::string> notes;  ///< what to know of the run as a whole: "134 of 512 choices"
 
   bool operator==(const RunRecord&) const = default;
 };

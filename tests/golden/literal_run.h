@@ -58,7 +58,9 @@ inline CellRecord literal_cell(const std::string& scenario, const std::string& v
   record.source = "scenarios/synchronisation/loss_on_unwrapped_module.cc:41";
   record.reproduce = "lockstep run " + scenario + "/" + variant + " --ranks 2 --steps 5";
   record.claims = {agree_across_ranks(Kind::gradient, Point::reduced), ranks_finish()};
-  record.ends = {{.rank = 0, .order = 1, .step = 5}, {.rank = 1, .order = 0, .step = 5}};
+  record.ends = {{.rank = 0, .order = 1, .step = 5, .line = 41, .step_s = 0.00025},
+                 {.rank = 1, .order = 0, .step = 5, .line = 41, .step_s = 0.0003}};
+  record.cost = Cost{2, 80, 0.0003};
   for (const Claim& claim : record.claims) {
     ClaimResult result;
     result.claim = claim;
@@ -133,6 +135,7 @@ inline CellRecord literal_missed() {
       {1, Ending::signalled, 6, 0, 2, "", "SIGABRT",
        "terminate called after throwing\n\tan instance of 'gloo::EnforceNotMet'\n\x1b[31mred"},
       {2, Ending::unfinished, 0, 1, 2, "", "limit of 2 s", "waiting"}};
+  cell.cost.reset();
   cell.results[1].verdict = Verdict::violated;
   for (const RankEnd& end : cell.ends) {
     cell.results[1].findings.push_back(
@@ -173,6 +176,7 @@ inline CellRecord literal_not_applicable() {
   cell.cell.axes = {{"tiles", "4"}, {"bucket_view", "on"}};
   cell.expectation.not_applicable = "needs at least 3 ranks, a sum of two has no order";
   cell.processes = 0;
+  cell.cost.reset();
   cell.ends.clear();
   cell.results.clear();
   cell.checks.clear();
@@ -193,7 +197,8 @@ inline RunRecord literal_run() {
   CellRecord reference = literal_cell("loss-on-unwrapped-module", "reference", Role::reference,
                                       CellVerdict::as_expected);
   reference.reference_folder.clear();
-  reference.processes = 1;
+  reference.processes = 5;
+  reference.cost.reset();
   run.cells = {literal_buggy(),
                literal_cell("loss-on-unwrapped-module", "all-reduce-each", Role::fixed,
                             CellVerdict::as_expected),

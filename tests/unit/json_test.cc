@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "reports/csv_text.h"
 #include "reports/error.h"
 #include "reports/renderer.h"
 #include "tests/golden/literal_run.h"
@@ -119,8 +120,17 @@ TEST(Json, ReadsANewerMinorVersionAndIgnoresItsFields) {
             "accepted");
 }
 
+TEST(Json, ReadsARecordOfAnOlderMinorVersion) {
+  const std::string text = read_text(LOCKSTEP_SOURCE_DIR "/tests/golden/record-1.0.json");
+  const RunRecord run = read_json(text, "record-1.0.json");
+  EXPECT_EQ(run.cells.size(), 7U);
+  EXPECT_EQ(run.cells[0].cell.repetition, 1);
+  EXPECT_FALSE(run.cells[0].ends[0].line.has_value());
+  EXPECT_EQ(run.tables[0].spec.first_step, 1);
+}
+
 TEST(Json, RefusesAnotherMajorVersionWithASentence) {
-  for (const char* version : {"2.0", "0.9", "10.0", "1", ""}) {
+  for (const char* version : {"2.0", "0.9", "10.0", "1", "1.", "1.x", ""}) {
     EXPECT_THAT(refusal([&](Json& json) { json["version"] = version; }),
                 HasSubstr("record.json: version: expected version 1.x of the schema"))
         << version;
