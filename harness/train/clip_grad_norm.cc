@@ -19,8 +19,10 @@ double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm
   }
   if (gradients.empty()) return 0;
   const at::Tensor norm = at::linalg_vector_norm(at::stack(norms));
-  // Multiplying by a coefficient of 1 changes nothing, and spares the question on a device.
-  const at::Tensor coefficient = at::clamp(max_norm / (norm + 1e-6), std::nullopt, 1.0);
+  // The reciprocal is how Python divides a number by a tensor; the quotient has other bits. A
+  // coefficient of 1 changes nothing, and spares a device the question.
+  const at::Tensor coefficient =
+      at::clamp((norm + 1e-6).reciprocal() * max_norm, std::nullopt, 1.0);
   for (at::Tensor& gradient : gradients) gradient.mul_(coefficient);
   return norm.item<double>();
 }
