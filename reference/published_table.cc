@@ -120,6 +120,7 @@ void check_printed(const RowReader& row, const PublishedValue& value) {
   if (value.printed != "True" && value.printed != "False") {
     throw row.wrong(kPrinted, "True or False");
   }
+  if (value.is_met_in_shape()) return;
   if (!limit_of(value.definition)) throw row.wrong(kDefinition, "abs(...) < a positive number");
 }
 
@@ -138,7 +139,8 @@ PublishedValue to_value(const CsvRow& cells, const std::filesystem::path& path) 
   value.element = row.integer(kElement, 0, kMost);
   value.step_base = row.integer(kStepBase, 0, 1);
   value.step = row.integer(kStep, value.step_base, kMost);
-  const bool is_of_one_rank = value.quantity == PublishedQuantity::element;
+  const bool is_of_one_rank =
+      value.quantity == PublishedQuantity::element || value.quantity == PublishedQuantity::norm;
   value.rank = static_cast<int>(is_of_one_rank ? row.integer(kRank, 0, value.world_size - 1)
                                                : row.integer(kRank, -1, -1));
   value.printed = row.text(kPrinted);
@@ -159,13 +161,52 @@ bool is_synced_as_published(const PublishedValue& published, const std::vector<d
 
 /// The measured value in the form of the published one; empty when it was not measured.
 std::string print_measured(const PublishedValue& published, const Measured& measured) {
-  const bool is_element = published.quantity == PublishedQuantity::element;
-  const auto index = static_cast<std::size_t>(is_element ? published.rank : 0);
+  const auto index = static_cast<std::size_t>(std::max(published.rank, 0));
   if (index >= measured.values.size()) return "";
   if (published.quantity != PublishedQuantity::synced) {
     return print(measured.values[index], form_of(published.printed).value());
   }
-  return is_synced_as_published(published, measured.values) ? "True" : "False";
+  const bool is_synced = published.is_met_in_shape()
+                             ? measured.bitwise_synced
+                             : is_synced_as_published(published, measured.values);
+  return is_synced ? "True" : "False";
+}
+
+/// What the shape of a value is told beside: the drift one step earlier, the norm of rank 0. Null
+/// when the table does not have it.
+const PublishedValue* neighbour(const PublishedTable& table, const PublishedValue& value) {
+  const bool is_drift = value.quantity == PublishedQuantity::drift;
+  const auto found =
+      std::find_if(table.values.begin(), table.values.end(), [&](const PublishedValue& other) {
+        return other.quantity == value.quantity && other.scenario == value.scenario &&
+               other.variant == value.variant && other.world_size == value.world_size &&
+               (is_drift ? other.step == value.step - 1
+                         : other.step == value.step && other.rank == 0);
+      });
+  return found == table.values.end() ? nullptr : &*found;
+}
+
+/// Where a value stands to its neighbour: -1, 0 or 1.
+int standing(double value, double neighbour) { return (value > neighbour) - (value < neighbour); }
+
+/// Whether a number is met in shape. Numbers that are not finite have none.
+bool is_shape_met(const PublishedTable& table, const PublishedValue& published,
+                  const MeasuredSource& measured) {
+  const auto value_of = [&](const PublishedValue& value) {
+    const std::optional<Measured> found = measured(value);
+    const auto index = static_cast<std::size_t>(std::max(value.rank, 0));
+    return found && index < found->values.size() ? found->values[index]
+                                                 : std::numeric_limits<double>::quiet_NaN();
+  };
+  const double printed = to_number(published.printed).value();
+  const double value = value_of(published);
+  if (!std::isfinite(value) || (value == 0) != (printed == 0)) return false;
+  const PublishedValue* const other = neighbour(table, published);
+  if (!other) return true;
+  const int wanted = standing(printed, to_number(other->printed).value());
+  const int found = standing(value, value_of(*other));
+  return published.quantity == PublishedQuantity::drift ? found == wanted
+                                                        : (found == 0) == (wanted == 0);
 }
 
 }  // namespace
@@ -199,12 +240,17 @@ Comparison compare(const PublishedTable& table, const MeasuredSource& measured) 
     ++comparison.values;
     const std::optional<Measured> values = measured(published);
     const std::string printed = values ? print_measured(published, *values) : "";
-    if (printed == published.printed) {
+    const bool is_number = published.quantity != PublishedQuantity::synced;
+    const bool is_met = published.is_met_in_shape() && is_number
+                            ? is_shape_met(table, published, measured)
+                            : printed == published.printed;
+    if (is_met) {
       ++comparison.met;
+      comparison.in_shape += published.is_met_in_shape() ? 1 : 0;
     } else {
       comparison.unmet.push_back({published, printed.empty() ? kNotMeasured : printed});
     }
-    if (published.quantity != PublishedQuantity::synced || printed.empty()) continue;
+    if (is_number || printed.empty()) continue;
     if ((printed == "True") != values->bitwise_synced) ++comparison.definitions_differ;
   }
   return comparison;

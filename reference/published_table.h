@@ -17,11 +17,12 @@ namespace lockstep {
 ///   element      one element of a tensor on one rank
 ///   synced       "True" where the published definition says that the ranks agree
 ///   drift        max |value on rank i - value on rank j| over all pairs, whole tensor
-enum class PublishedQuantity { element, synced, drift };
+///   norm         L2 norm on one rank
+enum class PublishedQuantity { element, synced, drift, norm };
 
 template <>
 struct Names<PublishedQuantity> {
-  static constexpr std::array<std::string_view, 3> values{"element", "synced", "drift"};
+  static constexpr std::array<std::string_view, 4> values{"element", "synced", "drift", "norm"};
 };
 
 /// One printed value of a published table.
@@ -31,16 +32,22 @@ struct PublishedValue {
   std::string variant;
   int world_size = 0;
   PublishedQuantity quantity = PublishedQuantity::element;
-  std::string kind;   ///< "gradient", "parameter"
-  std::string point;  ///< "reduced", "stepped"
-  std::string tensor;
+  std::string kind;            ///< "gradient", "parameter"
+  std::string point;           ///< "reduced", "stepped"
+  std::string tensor;          ///< "*": all tensors of the kind together
   std::int64_t element = 0;    ///< row-major
   std::int64_t step = 0;       ///< as published
   std::int64_t step_base = 1;  ///< what the publication calls its first step
   int rank = 0;                ///< -1 where the value is about all ranks
-  std::string printed;         ///< to be met to the last character
+  std::string printed;         ///< to be met to the last character, or in shape
   std::string definition;      ///< of the column, as published: "abs(g_r0 - g_r1) < 1e-9"
   std::string source;
+
+  /// Whether the definition begins with "in shape: ": another program than the published one is
+  /// measured, and only what the value shows is to be met. Of `synced` its truth; of a drift
+  /// whether it is 0 and whether it grows from the step before; of a norm whether it is the one of
+  /// rank 0.
+  bool is_met_in_shape() const { return definition.starts_with("in shape: "); }
 };
 
 /// A published table: facts from a pull request or issue, kept as CSV in reference/published.
@@ -58,7 +65,7 @@ std::filesystem::path published_table_file(const std::string& id);
 
 /// What was measured for a published value: the values of the ranks that it is about.
 struct Measured {
-  std::vector<double> values;   ///< element, synced: one per rank; drift: the drift alone
+  std::vector<double> values;   ///< element, norm, synced: one per rank; drift: the drift alone
   bool bitwise_synced = false;  ///< all ranks hold the same bits of the whole tensor
 };
 
@@ -73,10 +80,11 @@ struct Unmet {
   std::string measured;  ///< printed as the publication prints it, or kNotMeasured
 };
 
-/// A comparison to the printed digit.
+/// A comparison to the printed digit, or in shape where the table says so.
 struct Comparison {
   std::int64_t values = 0;
   std::int64_t met = 0;
+  std::int64_t in_shape = 0;            ///< of those met
   std::int64_t definitions_differ = 0;  ///< `synced` rows where our bitwise answer is another
   std::vector<Unmet> unmet;
 };

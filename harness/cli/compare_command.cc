@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/cli/judge_run.h"
 #include "harness/cli/run_command.h"
 #include "harness/cli/run_folder.h"
@@ -17,9 +19,19 @@ std::string where(const PublishedValue& value) {
   return text;
 }
 
+/// How close a table is to be met.
+std::string closeness(const PublishedTable& table) {
+  const auto in_shape = std::count_if(table.values.begin(), table.values.end(),
+                                      [](const auto& value) { return value.is_met_in_shape(); });
+  if (in_shape == 0) return "to the printed digit";
+  return static_cast<std::size_t>(in_shape) == table.values.size()
+             ? "in shape"
+             : "in shape or to the printed digit, as each row says";
+}
+
 std::string report(const PublishedTable& table, const Comparison& comparison) {
-  std::string text = fmt::format("{}: {} of {} published values are met to the printed digit.\n",
-                                 table.id, comparison.met, comparison.values);
+  std::string text = fmt::format("{}: {} of {} published values are met {}.\n", table.id,
+                                 comparison.met, comparison.values, closeness(table));
   for (const Unmet& unmet : comparison.unmet) {
     text +=
         fmt::format("{}:{}: {}: published {}, {}\n", table.path.string(), unmet.published.line,

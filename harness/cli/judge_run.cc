@@ -81,16 +81,31 @@ bool is_about(const PublishedValue& value, const Cell& cell) {
          cell.world_size == value.world_size;
 }
 
+/// What has to be measured for a published quantity; `synced` comes with an element, or, of all
+/// tensors together, with a norm.
+Quantity quantity_of(const PublishedValue& value) {
+  switch (value.quantity) {
+    case PublishedQuantity::drift:
+      return Quantity::drift;
+    case PublishedQuantity::norm:
+      return Quantity::norm;
+    case PublishedQuantity::synced:
+    case PublishedQuantity::element:
+      break;
+  }
+  return value.tensor == "*" ? Quantity::norm : Quantity::element;
+}
+
 std::optional<Measured> measure(const PublishedValue& value, const CellRecord& cell,
                                 EvidenceOfRun& evidence) {
   const auto kind = parse<Kind>(value.kind);
   const auto point = parse<Point>(value.point);
   if (!kind || !point) return std::nullopt;
   TableSpec spec;
-  spec.quantity = value.quantity == PublishedQuantity::drift ? Quantity::drift : Quantity::element;
+  spec.quantity = quantity_of(value);
   spec.kind = *kind;
   spec.point = *point;
-  spec.tensor = value.tensor;
+  if (value.tensor != "*") spec.tensor = value.tensor;
   spec.element = value.element;
   const std::int64_t step = value.step - value.step_base + 1;
   for (const Table::Row& row : fill_table(spec, {evidence.of(cell.folder)}).rows) {

@@ -33,6 +33,9 @@ class Rank {
 
   const Cell& cell() const { return cell_; }
 
+  /// The cell's folder, the same for all ranks.
+  const std::filesystem::path& folder() const { return folder_; }
+
   /// Whether this is the variant called `variant`. Where it is, the line of the call is noted: the
   /// report points at it as the place where the variants part.
   bool is(std::string_view variant, int line = __builtin_LINE());
