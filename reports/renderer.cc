@@ -11,6 +11,7 @@ const std::vector<Renderer>& renderers() {
       {"console", "txt", "tables, findings in sentences and the detection table", render_console},
       {"csv", "csv", "one line per cell, claim and value", render_csv},
       {"json", "json", "the whole record, by record.schema.json", render_json},
+      {"junit", "xml", "a test case per cell, for the test pages of CI systems", render_junit},
   };
   return kRenderers;
 }

@@ -33,4 +33,8 @@ std::string render_csv(const RunRecord& run);
 /// The whole record, by reports/record.schema.json: full precision, NaN and infinities as strings.
 std::string render_json(const RunRecord& run);
 
+/// A suite per scenario, a case per cell, for the test pages of CI systems; valid by the schema
+/// junit-10.xsd. An expectation missed and a false alarm are failures, undecided is an error.
+std::string render_junit(const RunRecord& run);
+
 }  // namespace lockstep
