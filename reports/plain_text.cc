@@ -52,10 +52,14 @@ bool is_control(std::string_view character) {
   return first < 0x20 || first == 0x7f || (first == 0xc2 && byte_at(character, 1) < 0xa0);
 }
 
-std::string shown(std::string_view character) {
-  if (character == "\t") return "    ";
-  if (character == "\n" || !is_control(character)) return std::string(character);
-  return fmt::format("\\x{:02x}", byte_at(character, character.size() - 1));
+void append_printable(std::string& text, std::string_view character) {
+  if (character == "\t") {
+    text += "    ";
+  } else if (character == "\n" || !is_control(character)) {
+    text += character;
+  } else {
+    text += fmt::format("\\x{:02x}", byte_at(character, character.size() - 1));
+  }
 }
 
 }  // namespace
@@ -64,8 +68,13 @@ std::string printable(std::string_view text) {
   std::string safe;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = character_length(text, at);
-    safe += length == 0 ? std::string(kReplacement) : shown(text.substr(at, length));
-    at += length == 0 ? 1 : length;
+    if (length == 0) {
+      safe += kReplacement;
+      ++at;
+    } else {
+      append_printable(safe, text.substr(at, length));
+      at += length;
+    }
   }
   return safe;
 }
@@ -93,10 +102,17 @@ std::string prefixed(const std::string& text, std::string_view prefix) {
   return result;
 }
 
-std::string cut(const std::string& text, std::size_t most) {
+std::string beginning(const std::string& text, std::size_t most) {
   if (text.size() <= most) return text;
   while (most > 0 && is_continued(text, most)) --most;
   return text.substr(0, most) + " [...]";
+}
+
+std::string ending(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::size_t begin = text.size() - most;
+  while (begin < text.size() && is_continued(text, begin)) ++begin;
+  return "[...] " + text.substr(begin);
 }
 
 }  // namespace lockstep

@@ -20,7 +20,10 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t han
 /// Every line of `text` behind `prefix`.
 std::string prefixed(const std::string& text, std::string_view prefix);
 
-/// At most about `most` bytes of `text`, which is UTF-8; "[...]" stands for what was cut off.
-std::string cut(const std::string& text, std::size_t most);
+/// The beginning of `text`, at most `most` bytes; " [...]" stands for the rest.
+std::string beginning(const std::string& text, std::size_t most);
+
+/// The end of `text`, at most `most` bytes; "[...] " stands for what came before.
+std::string ending(const std::string& text, std::size_t most);
 
 }  // namespace lockstep

@@ -37,4 +37,9 @@ std::string render_json(const RunRecord& run);
 /// junit-10.xsd. An expectation missed and a false alarm are failures, undecided is an error.
 std::string render_junit(const RunRecord& run);
 
+/// A comment on a pull request or the summary of a job on GitHub: the verdict, the detection table,
+/// tables and findings. Below the limit of a comment whatever the record holds: what there is no
+/// room for is counted. Text from outside calls, links and formats nothing.
+std::string render_markdown(const RunRecord& run);
+
 }  // namespace lockstep

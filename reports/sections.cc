@@ -124,16 +124,24 @@ std::string margin_in_words(const ClaimResult& result) {
   return fmt::format("{} the tolerance {:.2g}{}", off, *result.tolerance, from);
 }
 
-const ClaimResult* nearest_to_tolerance(const ToldCell& cell) {
-  std::vector<const CellRecord*> records = cell.folded;
-  records.insert(records.begin(), cell.record);
-  const ClaimResult* nearest = nullptr;
-  for (const CellRecord* record : records) {
-    for (const ClaimResult& result : record->results) {
-      if (result.claim.predicate != Predicate::equal_reference) continue;
-      if (result.verdict == Verdict::violated) return nullptr;
-      if (result.margin && (!nearest || *result.margin > *nearest->margin)) nearest = &result;
+std::vector<const ClaimResult*> nearest_results(const ToldCell& cell) {
+  std::vector<const ClaimResult*> nearest;
+  for (const ClaimResult& result : cell.record->results) nearest.push_back(&result);
+  for (const CellRecord* record : cell.folded) {
+    for (std::size_t i = 0; i < std::min(nearest.size(), record->results.size()); ++i) {
+      const ClaimResult& result = record->results[i];
+      if (result.margin && *result.margin > nearest[i]->margin.value_or(-1)) nearest[i] = &result;
     }
+  }
+  return nearest;
+}
+
+const ClaimResult* nearest_to_tolerance(const ToldCell& cell) {
+  const ClaimResult* nearest = nullptr;
+  for (const ClaimResult* result : nearest_results(cell)) {
+    if (result->claim.predicate != Predicate::equal_reference) continue;
+    if (result->verdict == Verdict::violated) return nullptr;
+    if (result->margin && (!nearest || *result->margin > *nearest->margin)) nearest = result;
   }
   return nearest;
 }

@@ -44,6 +44,10 @@ std::vector<const Finding*> findings_of(const CellRecord& cell);
 /// perturbed references)". Requires: the result has a margin.
 std::string margin_in_words(const ClaimResult& result);
 
+/// For each claim of a cell the result of the repetition that is told or folded with the largest
+/// margin.
+std::vector<const ClaimResult*> nearest_results(const ToldCell& cell);
+
 /// The result that came closest to its tolerance, of the claims about the reference; null when one
 /// of them is violated, which its finding says, or none has a margin.
 const ClaimResult* nearest_to_tolerance(const ToldCell& cell);

@@ -10,11 +10,12 @@ namespace lockstep {
 /// and Markdown, bytes that are no UTF-8, characters that XML forbids, and names that would be
 /// called.
 inline const std::string kNasty =
-    std::string("\0", 1) +
     "\x01\b\x1b[31m\x7f\r\n\t ]]> & <script> </details> \"'` ``` |\\| **b** _i_ $1+1$ :tada: "
-    "@octocat #123 GH-7 octocat/repo#8 0123456789abcdef0123456789abcdef01234567 www.example.org "
+    "@octocat "
+    "#123 GH-7 octocat/repo#8 0123456789abcdef0123456789abcdef01234567 www.example.org "
     "https://example.org a@example.org [x](y) ![x](y) <!-- \xff\xc3( \xed\xa0\x80 \xf8\x88\x80\x80 "
-    "\xef\xbf\xbe\xef\xbf\xbf \xc2\x9b \xe2\x82";
+    "\xef\xbf\xbe\xef\xbf\xbf \xc2\x9b \xe2\x82" +
+    std::string("\0\xe2", 2);
 
 /// `literal_run` with `text` in every field that comes from outside, behind what begins it.
 inline RunRecord nasty_run(const std::string& text = kNasty) {
