@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstddef>
+#include <vector>
 
-#include "reports/names.h"
+#include "reports/columns.h"
+#include "reports/norm_table.h"
+#include "reports/plain_text.h"
+#include "reports/table_cells.h"
 
 namespace lockstep {
 
@@ -15,55 +19,38 @@ constexpr std::size_t kStepWidth = 4;
 constexpr std::size_t kValueWidth = 11;
 constexpr std::size_t kSyncedWidth = 7;
 constexpr std::size_t kDriftWidth = 12;
-constexpr std::size_t kMostRanks = 4;
 
 using Columns = std::vector<Column>;
 
-/// What a row says of a group; nothing measured where the row is short.
-Table::Entry entry_of(const Table::Row& row, std::size_t group) {
-  return group < row.entries.size() ? row.entries[group] : Table::Entry{};
-}
-
-std::string value_text(const Table::Entry& entry, std::size_t i, int digits) {
-  if (i >= entry.values.size() || std::isnan(entry.values[i])) return "-";
-  return fmt::format("{:.{}f}", entry.values[i], digits);
-}
-
-std::string synced_text(const Table::Entry& entry) {
-  if (!entry.is_measured()) return "-";
-  return entry.synced ? "True" : "False";
-}
-
 /// A column with one cell per row of the table.
 template <class CellText>
-Column column(const Table& table, std::size_t width, std::string heading, CellText cell_text) {
-  Column result{width, {std::move(heading)}};
-  for (const Table::Row& row : table.rows) result.cells.push_back(cell_text(row));
-  for (const std::string& cell : result.cells) result.width = std::max(result.width, cell.size());
+Column column(const Table& table, std::size_t width, const std::string& heading,
+              CellText cell_text) {
+  Column result(heading, width);
+  for (const Table::Row& row : table.rows) result.add(cell_text(row));
   return result;
 }
 
-std::size_t ranks_of(const Table& table, std::size_t group) {
-  std::size_t ranks = 1;
-  for (const Table::Row& row : table.rows) {
-    ranks = std::max(ranks, entry_of(row, group).values.size());
-  }
-  return ranks;
-}
-
-Columns element_columns(const Table& table, std::size_t group) {
+/// One column per rank that is shown.
+Columns rank_columns(const Table& table, std::size_t group) {
+  const TableSpec& spec = table.spec;
   Columns columns;
   const std::size_t ranks = ranks_of(table, group);
   for (std::size_t rank = 0; rank < std::min(ranks, kMostRanks); ++rank) {
-    std::string heading = fmt::format("{}_r{}", table.spec.symbol, rank);
-    if (rank == 0) heading = fmt::format("{} {}", table.spec.groups[group].heading, heading);
+    std::string heading = fmt::format("{}_r{}", spec.symbol, rank);
+    if (rank == 0) heading = fmt::format("{} {}", spec.groups[group].heading, heading);
     columns.push_back(column(table, kValueWidth, heading, [&](const Table::Row& row) {
-      return value_text(entry_of(row, group), rank, table.spec.digits);
+      return value_text(spec, entry_of(row, group), rank);
     }));
   }
   if (ranks > kMostRanks) {
-    columns.push_back(column(table, 3, "...", [](const Table::Row&) { return "..."; }));
+    columns.push_back(column(table, 0, "...", [](const Table::Row&) { return "..."; }));
   }
+  return columns;
+}
+
+Columns element_columns(const Table& table, std::size_t group) {
+  Columns columns = rank_columns(table, group);
   columns.push_back(column(table, kSyncedWidth, "synced", [&](const Table::Row& row) {
     return synced_text(entry_of(row, group));
   }));
@@ -72,8 +59,19 @@ Columns element_columns(const Table& table, std::size_t group) {
 
 Columns drift_columns(const Table& table, std::size_t group) {
   return {column(table, kDriftWidth, table.spec.groups[group].heading, [&](const Table::Row& row) {
-    return value_text(entry_of(row, group), 0, table.spec.digits);
+    return value_text(table.spec, entry_of(row, group), 0);
   })};
+}
+
+Columns columns_of(const Table& table, std::size_t group) {
+  switch (table.spec.quantity) {
+    case Quantity::element:
+      return element_columns(table, group);
+    case Quantity::distance:
+      return rank_columns(table, group);
+    default:
+      return drift_columns(table, group);
+  }
 }
 
 std::size_t width_of(const Columns& columns) {
@@ -112,37 +110,32 @@ std::string rows_text(const Column& step, const std::vector<Columns>& groups) {
 }
 
 std::string footnotes(const Table& table) {
-  if (table.spec.quantity != Quantity::element) return "";
-  std::string text = fmt::format("synced: all ranks hold the same bits of {}'s {}\n",
-                                 table.spec.tensor, name(table.spec.kind));
-  std::size_t ranks = 0;
-  for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
-    ranks = std::max(ranks, ranks_of(table, group));
+  const TableSpec& spec = table.spec;
+  switch (spec.quantity) {
+    case Quantity::element:
+      return fmt::format("synced: all ranks hold the same bits of {}\n", subject_of(spec)) +
+             ranks_footnote(table);
+    case Quantity::distance:
+      return fmt::format("{0}_rN: max |value on rank N - value on rank 0| over {1}\n", spec.symbol,
+                         subject_of(spec)) +
+             ranks_footnote(table);
+    default:
+      return "";
   }
-  if (ranks > kMostRanks) {
-    text +=
-        fmt::format("...: of {} ranks the first {} are shown; the csv and json reports hold all\n",
-                    ranks, kMostRanks);
-  }
-  return text;
 }
 
 }  // namespace
 
-std::string Column::padded(std::size_t row) const {
-  return fmt::format("{:>{}}", cells[row], width);
-}
-
 std::string table_text(const Table& table) {
+  if (table.spec.quantity == Quantity::norm) return norm_table_text(table);
   const Column step = column(table, kStepWidth, "step",
-                             [](const Table::Row& row) { return std::to_string(row.step); });
+                             [&](const Table::Row& row) { return step_text(table, row); });
   std::vector<Columns> groups;
   for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
-    groups.push_back(table.spec.quantity == Quantity::element ? element_columns(table, group)
-                                                              : drift_columns(table, group));
+    groups.push_back(columns_of(table, group));
   }
   std::string text = table.spec.title + ":\n";
-  for (const auto& side_by_side : stacked(step, groups)) text += rows_text(step, side_by_side);
+  for (const auto& fitting : stacked(step, groups)) text += rows_text(step, fitting);
   return text + footnotes(table);
 }
 

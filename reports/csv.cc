@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "reports/csv_text.h"
 #include "reports/names.h"
@@ -21,20 +22,21 @@ struct Line {
   std::string_view quantity, kind, point;
   std::string tensor, element, step, rank, value;
   std::string_view verdict;
-  std::string text;
+  std::string text, margin, tolerance, tolerance_from, repetition;
 };
 
 constexpr std::string_view kHeader =
     "row,scenario,variant,role,world_size,axes,quantity,kind,point,tensor,element,step,rank,value,"
-    "verdict,text\n";
+    "verdict,text,margin,tolerance,tolerance_from,repetition\n";
 
 void append(std::string& csv, const Line& line) {
   const std::string world_size = std::to_string(line.world_size);
   std::vector<std::string> cells;
   for (const std::string_view cell : std::initializer_list<std::string_view>{
-           line.row, line.scenario, line.variant, line.role, world_size, line.axes, line.quantity,
-           line.kind, line.point, line.tensor, line.element, line.step, line.rank, line.value,
-           line.verdict, line.text}) {
+           line.row,     line.scenario, line.variant,   line.role,           world_size,
+           line.axes,    line.quantity, line.kind,      line.point,          line.tensor,
+           line.element, line.step,     line.rank,      line.value,          line.verdict,
+           line.text,    line.margin,   line.tolerance, line.tolerance_from, line.repetition}) {
     cells.push_back(csv_cell(cell));
   }
   csv += fmt::format("{}\n", fmt::join(cells, ","));
@@ -46,6 +48,10 @@ std::string in_words(const std::vector<AxisValue>& axes) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
+std::string optional_text(const std::optional<double>& value) {
+  return value ? exact_decimal(*value) : "";
+}
+
 Line line_about(const Cell& cell) {
   Line line;
   line.scenario = cell.scenario;
@@ -53,6 +59,7 @@ Line line_about(const Cell& cell) {
   line.role = name(cell.role);
   line.world_size = cell.world_size;
   line.axes = in_words(cell.axes);
+  line.repetition = std::to_string(cell.repetition);
   return line;
 }
 
@@ -87,11 +94,28 @@ Line claim_line(const Cell& cell, const ClaimResult& result) {
   if (result.claim.point) line.point = name(*result.claim.point);
   line.verdict = name(result.verdict);
   line.text = result.reason;
+  line.margin = optional_text(result.margin);
+  line.tolerance = optional_text(result.tolerance);
+  line.tolerance_from = result.tolerance_from;
   if (!result.findings.empty()) add_first_place(result.findings.front(), line);
   for (const Finding& finding : result.findings) {
     line.text += (line.text.empty() ? "" : " ") + finding.sentence;
   }
   return line;
+}
+
+void append_cost(std::string& csv, const CellRecord& cell) {
+  if (!cell.cost) return;
+  Line line = line_about(cell.cell);
+  line.row = "cost";
+  const auto append_value = [&](std::string_view quantity, double value) {
+    line.quantity = quantity;
+    line.value = exact_decimal(value);
+    append(csv, line);
+  };
+  append_value("collectives", cell.cost->collectives);
+  append_value("bytes", cell.cost->bytes);
+  if (cell.cost->step_s) append_value("step_s", *cell.cost->step_s);
 }
 
 /// The role is the cell's; a table knows only the variant.
@@ -117,19 +141,31 @@ Line value_line(const RunRecord& run, const Table& table, const std::string& var
   return line;
 }
 
-void append_entry(std::string& csv, Line line, const Table& table, const Table::Entry& entry) {
-  const bool is_element = table.spec.quantity == Quantity::element;
-  if (is_element) line.element = std::to_string(table.spec.element);
+void append_values(std::string& csv, Line line, const Table& table, const Table::Entry& entry) {
+  const Quantity quantity = table.spec.quantity;
+  if (quantity == Quantity::element) line.element = std::to_string(table.spec.element);
   for (std::size_t i = 0; i < entry.values.size(); ++i) {
-    if (is_element) line.rank = std::to_string(i);
+    if (quantity != Quantity::drift) line.rank = std::to_string(i);
     line.value = exact_decimal(entry.values[i]);
     append(csv, line);
   }
-  if (!is_element) return;
-  line.quantity = "synced";
-  line.element.clear();
-  line.rank.clear();
-  line.value = !entry.is_measured() ? "nan" : entry.synced ? "1" : "0";
+}
+
+void append_entry(std::string& csv, Line line, const Table& table, const Table::Entry& entry) {
+  const Quantity quantity = table.spec.quantity;
+  append_values(csv, line, table, entry);
+  if (quantity == Quantity::element || quantity == Quantity::norm) {
+    line.quantity = "synced";
+    line.value = !entry.is_measured() ? "nan" : entry.synced ? "1" : "0";
+    append(csv, line);
+  }
+  if (!entry.drift) return;
+  // A norm stands beside the drift of other tensors at another point.
+  line.quantity = name(Quantity::drift);
+  line.kind = name(Kind::parameter);
+  line.point = name(Point::forward);
+  line.tensor.clear();
+  line.value = exact_decimal(*entry.drift);
   append(csv, line);
 }
 
@@ -151,6 +187,7 @@ std::string render_csv(const RunRecord& run) {
   for (const CellRecord& cell : run.cells) {
     append(csv, cell_line(cell));
     for (const ClaimResult& result : cell.results) append(csv, claim_line(cell.cell, result));
+    append_cost(csv, cell);
   }
   for (const Table& table : run.tables) append_table(csv, run, table);
   return csv;

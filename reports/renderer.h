@@ -33,4 +33,13 @@ std::string render_csv(const RunRecord& run);
 /// The whole record, by reports/record.schema.json: full precision, NaN and infinities as strings.
 std::string render_json(const RunRecord& run);
 
+/// A suite per scenario, a case per cell, for the test pages of CI systems; valid by the schema
+/// junit-10.xsd. An expectation missed and a false alarm are failures, undecided is an error.
+std::string render_junit(const RunRecord& run);
+
+/// A comment on a pull request or the summary of a job on GitHub: the verdict, the detection table,
+/// tables and findings. Below the limit of a comment whatever the record holds: what there is no
+/// room for is counted. Text from outside calls, links and formats nothing.
+std::string render_markdown(const RunRecord& run);
+
 }  // namespace lockstep

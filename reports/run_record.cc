@@ -33,7 +33,8 @@ int declared(const CellRecord& cell) {
     return std::find(claims.begin(), claims.end(), ranks_finish()) != claims.end();
   };
   const bool implied = !cell.expectation.raises.empty() && !holds(breaks) && holds(cell.claims);
-  return static_cast<int>(breaks.size() + cell.expectation.raises.size()) + (implied ? 1 : 0);
+  return static_cast<int>(breaks.size() + cell.expectation.raises.size()) + (implied ? 1 : 0) +
+         (cell.expectation.not_triggered ? 1 : 0);
 }
 
 void add(const CellRecord& cell, Detection& line) {

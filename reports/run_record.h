@@ -221,8 +221,8 @@ struct RunRecord {
 struct Detection {
   std::string scenario;
   int cells = 0;     ///< cells, those that are not applicable too
-  int found = 0;     ///< declared breaks and errors that were found
-  int declared = 0;  ///< declared breaks and errors of applicable cells
+  int found = 0;     ///< what was declared and found
+  int declared = 0;  ///< breaks, errors and "is not triggered", of applicable cells
   int missed = 0;    ///< promises not kept
   int false_alarms = 0;
   int undecided = 0;       ///< a cell that was not judged counts as one

@@ -1,51 +1,13 @@
 #pragma once
 
-#include <cmath>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "reports/run_record.h"
+#include "tests/golden/literal_tables.h"
 
 namespace lockstep {
-
-inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-/// The values of seed 002's tables: buggy and fixed, both ranks, in steps 1 to 5.
-inline Table published_gradients() {
-  Table table{"loss-on-unwrapped-module", 2, {}, {}, {}};
-  table.spec = {.title = "Table 1 - gradient on weight[0] after backward, per rank",
-                .quantity = Quantity::element,
-                .kind = Kind::gradient,
-                .point = Point::reduced,
-                .tensor = "weight",
-                .element = 0,
-                .symbol = "g",
-                .digits = 5,
-                .groups = {{"BUGGY", "bypass"}, {"FIXED", "all-reduce-each"}}};
-  table.rows = {{1, {{{0.04043, 0.19431}, false}, {{0.11737, 0.11737}, true}}},
-                {2, {{{-0.13683, -0.05685}, false}, {{-0.09659, -0.09659}, true}}},
-                {3, {{{0.05426, -0.25685}, false}, {{-0.10196, -0.10196}, true}}},
-                {4, {{{0.02004, -0.01721}, false}, {{-0.00963, -0.00963}, true}}},
-                {5, {{{-0.21217, -0.45084}, false}, {{-0.34623, -0.34623}, true}}}};
-  return table;
-}
-
-inline Table published_drift() {
-  Table table = published_gradients();
-  table.spec.title = "Table 2 - cross-rank model divergence max|W_rank0 - W_rank1| after each step";
-  table.spec.quantity = Quantity::drift;
-  table.spec.kind = Kind::parameter;
-  table.spec.point = Point::stepped;
-  table.spec.digits = 6;
-  table.rows = {{1, {{{0.050678}, false}, {{0}, true}}},
-                {2, {{{0.073750}, false}, {{0}, true}}},
-                {3, {{{0.093219}, false}, {{0}, true}}},
-                {4, {{{0.118547}, false}, {{0}, true}}},
-                {5, {{{0.132573}, false}, {{0}, true}}}};
-  return table;
-}
 
 inline CellRecord literal_cell(const std::string& scenario, const std::string& variant, Role role,
                                CellVerdict verdict) {
@@ -183,6 +145,54 @@ inline CellRecord literal_not_applicable() {
   return cell;
 }
 
+/// A claim about the reference that holds with room to spare.
+inline ClaimResult literal_margin(double margin) {
+  ClaimResult result;
+  result.claim = equal_reference(Kind::gradient, Point::reduced);
+  result.verdict = Verdict::holds;
+  result.comparisons = 10;
+  result.margin = margin;
+  result.tolerance = 3.6e-07;
+  result.tolerance_from = "4 perturbed references";
+  return result;
+}
+
+inline CellRecord literal_fixed(int repetition) {
+  CellRecord cell = literal_cell("loss-on-unwrapped-module", "all-reduce-each", Role::fixed,
+                                 CellVerdict::as_expected);
+  cell.cell.repetition = repetition;
+  cell.folder = folder_of(cell.cell);
+  cell.results.push_back(literal_margin(0.15));
+  cell.claims.push_back(cell.results.back().claim);
+  cell.checks.push_back({"keeps " + sentence(cell.claims.back()), Check::Outcome::as_promised, ""});
+  return cell;
+}
+
+/// What the other repetitions keep.
+inline CellRecord literal_odd_one_out() {
+  CellRecord cell = literal_fixed(3);
+  cell.verdict = CellVerdict::false_alarm;
+  cell.results[0].verdict = Verdict::violated;
+  cell.results[0].findings = {literal_divergence()};
+  cell.checks[0].outcome = Check::Outcome::false_alarm;
+  cell.checks[0].text = "the claim is violated and was not declared to be";
+  return cell;
+}
+
+inline CellRecord literal_not_triggered() {
+  CellRecord cell = literal_cell("loss-on-unwrapped-module", "one-micro-batch", Role::latent,
+                                 CellVerdict::as_expected);
+  cell.expectation.not_triggered = true;
+  for (RankEnd& end : cell.ends) end.line = 0;
+  for (ClaimResult& result : cell.results) {
+    result.verdict = Verdict::undecided;
+    result.reason = "not triggered: no rank reached the place where the variant parts";
+  }
+  cell.checks = {{"is not triggered", Check::Outcome::found,
+                  "no rank reached the place where the variant parts"}};
+  return cell;
+}
+
 /// A run with a cell of every verdict and a rank of every bad ending.
 inline RunRecord literal_run() {
   RunRecord run;
@@ -199,16 +209,14 @@ inline RunRecord literal_run() {
   reference.reference_folder.clear();
   reference.processes = 5;
   reference.cost.reset();
-  run.cells = {literal_buggy(),
-               literal_cell("loss-on-unwrapped-module", "all-reduce-each", Role::fixed,
-                            CellVerdict::as_expected),
-               literal_false_alarm(),
-               literal_undecided(),
-               reference,
-               literal_missed(),
-               literal_not_applicable()};
-  run.tables = {published_gradients(), published_drift()};
+  run.cells = {literal_buggy(),         literal_fixed(1),
+               literal_fixed(2),        literal_odd_one_out(),
+               literal_false_alarm(),   literal_undecided(),
+               literal_not_triggered(), reference,
+               literal_missed(),        literal_not_applicable()};
+  run.tables = {published_gradients(), published_drift(), published_norms(), literal_distances()};
   run.tables[1].rows[4].entries[0].values[0] = kNaN;
+  run.notes = {"13 of 512 choices were run: every pair of values is in one of them"};
   return run;
 }
 

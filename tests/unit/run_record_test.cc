@@ -25,12 +25,12 @@ TEST(Detections, CountPerScenarioInTheOrderOfTheRecord) {
   const std::vector<Detection> lines = detections(literal_run());
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0], (Detection{.scenario = "loss-on-unwrapped-module",
-                                 .cells = 5,
-                                 .found = 1,
-                                 .declared = 1,
-                                 .false_alarms = 1,
+                                 .cells = 8,
+                                 .found = 2,
+                                 .declared = 2,
+                                 .false_alarms = 2,
                                  .undecided = 1,
-                                 .as_expected = 3}));
+                                 .as_expected = 5}));
   EXPECT_EQ(lines[1], (Detection{.scenario = "error-after-damage",
                                  .cells = 2,
                                  .found = 1,
@@ -66,6 +66,16 @@ TEST(Detections, CountTheEndOfRanksThatADeclaredErrorBreaksOnce) {
   EXPECT_EQ(declared_by({ranks_finish()}, {}), 2);
   EXPECT_EQ(declared_by({ranks_finish()}, {ranks_finish()}), 2);
   EXPECT_EQ(declared_by({}, {}), 1);
+}
+
+TEST(Detections, CountWhatIsMeantNotToBeTriggered) {
+  RunRecord run;
+  run.cells = {literal_not_triggered()};
+  EXPECT_EQ(detections(run)[0].declared, 1);
+  EXPECT_EQ(detections(run)[0].found, 1);
+  run.cells[0].checks[0].outcome = Check::Outcome::missed;
+  EXPECT_EQ(detections(run)[0].declared, 1);
+  EXPECT_EQ(detections(run)[0].found, 0);
 }
 
 TEST(Detections, CountACellWithoutChecksByItsVerdict) {

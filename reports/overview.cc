@@ -1,0 +1,90 @@
+#include "reports/overview.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "reports/names.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Whole numbers as they are, averages that are none with one digit.
+std::string count_text(double count) {
+  return fmt::format("{:.{}f}", count, count == std::floor(count) ? 0 : 1);
+}
+
+/// Three digits, in the unit that suits a step.
+std::string time_text(const std::optional<double>& seconds) {
+  if (!seconds || !std::isfinite(*seconds)) return "-";
+  const bool is_short = *seconds < 0.0009995;
+  const double value = *seconds * (is_short ? 1e6 : 1e3);
+  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, decimals, is_short ? "us" : "ms");
+}
+
+/// A step of a variant that repairs nothing has no price.
+bool is_compared(const ToldCell& cell) {
+  const Role role = cell.record->cell.role;
+  return cell.record->cell.repetition == 1 && cell.record->cost &&
+         (role == Role::buggy || role == Role::fixed || role == Role::latent);
+}
+
+}  // namespace
+
+std::string verdict_sentence(const RunRecord& run) {
+  constexpr std::array<std::string_view, 4> kSentences{
+      "Everything is as expected", "Not everything is as expected",
+      "Not everything could be decided", "Nothing ran"};
+  std::array<int, Names<CellVerdict>::values.size()> cells{};
+  for (const CellRecord& cell : run.cells) ++cells.at(static_cast<std::size_t>(cell.verdict));
+  std::vector<std::string> counts{
+      fmt::format("{} {}", run.cells.size(), run.cells.size() == 1 ? "cell" : "cells")};
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (cells.at(i) == 0) continue;
+    counts.push_back(fmt::format("{} {}", cells.at(i), Names<CellVerdict>::values.at(i)));
+  }
+  const std::string_view sentence = kSentences.at(static_cast<std::size_t>(exit_status(run)));
+  return fmt::format("{}: {}.", sentence, fmt::join(counts, ", "));
+}
+
+std::vector<Column> detection_columns(const RunRecord& run) {
+  std::vector<Column> columns{Column("scenario", 0, Align::left),
+                              Column("cells"),
+                              Column("found", 8),
+                              Column("missed"),
+                              Column("false alarms"),
+                              Column("undecided"),
+                              Column("as expected")};
+  for (const Detection& line : detections(run)) {
+    append_row(columns, {line.scenario, std::to_string(line.cells),
+                         fmt::format("{} of {}", line.found, line.declared),
+                         std::to_string(line.missed), std::to_string(line.false_alarms),
+                         std::to_string(line.undecided), std::to_string(line.as_expected)});
+  }
+  return columns;
+}
+
+std::string cost_text(const Section& section) {
+  std::vector<Column> columns{Column("variant", 0, Align::left), Column("role", 0, Align::left),
+                              Column("collectives"), Column("bytes"), Column("time")};
+  bool has_fixed = false;
+  for (const ToldCell& told : section.cells) {
+    if (!is_compared(told)) continue;
+    const Cell& cell = told.record->cell;
+    const Cost& cost = *told.record->cost;
+    has_fixed = has_fixed || cell.role == Role::fixed;
+    append_row(columns, {cell.variant, std::string(name(cell.role)), count_text(cost.collectives),
+                         count_text(cost.bytes), time_text(cost.step_s)});
+  }
+  if (!has_fixed) return "";
+  return "What a step costs a rank:\n" + side_by_side(columns) +
+         "per step, on the rank with the most; time: median step without observing\n";
+}
+
+}  // namespace lockstep

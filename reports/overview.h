@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reports/columns.h"
+#include "reports/run_record.h"
+#include "reports/sections.h"
+
+namespace lockstep {
+
+/// "Everything is as expected: 4 cells, 4 as expected."
+std::string verdict_sentence(const RunRecord& run);
+
+/// The detection table: one row per scenario below the headings.
+std::vector<Column> detection_columns(const RunRecord& run);
+
+/// What a step costs a rank, of the buggy, fixed and latent cells of a section; empty when no fixed
+/// one was measured: there is nothing then to hold the others against.
+std::string cost_text(const Section& section);
+
+}  // namespace lockstep

@@ -1,0 +1,149 @@
+#include "reports/sections.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/names.h"
+
+namespace lockstep {
+
+namespace {
+
+Section& section_about(std::vector<Section>& sections, const std::string& scenario, int world_size,
+                       const std::vector<AxisValue>& axes) {
+  const std::string title = fmt::format("{}, {}", scenario, conditions(world_size, axes));
+  const auto found = std::find_if(sections.begin(), sections.end(),
+                                  [&](const Section& section) { return section.title == title; });
+  if (found != sections.end()) return *found;
+  sections.push_back({title, {}, {}});
+  return sections.back();
+}
+
+bool is_repetition_of(const Cell& cell, Cell other) {
+  other.repetition = cell.repetition;
+  return cell == other;
+}
+
+void add(const CellRecord& record, std::vector<ToldCell>& cells) {
+  const bool as_expected = record.verdict == CellVerdict::as_expected;
+  const auto is_same = [&](const ToldCell& cell) {
+    return is_repetition_of(record.cell, cell.record->cell);
+  };
+  const auto first = std::find_if(cells.begin(), cells.end(), is_same);
+  if (first == cells.end()) {
+    cells.push_back({&record, {}, 1, as_expected ? 1 : 0});
+    return;
+  }
+  if (record.verdict == CellVerdict::not_applicable) return;
+  ++first->repetitions;
+  if (as_expected) {
+    ++first->as_expected;
+    first->folded.push_back(&record);
+  } else {
+    const auto behind = std::find_if(cells.rbegin(), cells.rend(), is_same).base();
+    cells.insert(behind, {&record, {}, 1, 0});
+  }
+}
+
+std::string margin_text(const ToldCell& cell) {
+  const ClaimResult* nearest = nearest_to_tolerance(cell);
+  if (!nearest) return "";
+  const auto& results = cell.record->results;
+  const bool is_partial =
+      *nearest->margin == 0 && std::any_of(results.begin(), results.end(), [](const auto& result) {
+        return result.claim.predicate == Predicate::equal_reference &&
+               result.verdict == Verdict::undecided;
+      });
+  // An undecided claim was not compared everywhere.
+  return "; " + margin_in_words(*nearest) + (is_partial ? " where it was compared" : "");
+}
+
+}  // namespace
+
+std::vector<Section> sections_of(const RunRecord& run) {
+  std::vector<Section> sections;
+  for (const CellRecord& record : run.cells) {
+    const Cell& cell = record.cell;
+    add(record, section_about(sections, cell.scenario, cell.world_size, cell.axes).cells);
+  }
+  for (const Table& table : run.tables) {
+    section_about(sections, table.scenario, table.world_size, table.axes).tables.push_back(&table);
+  }
+  return sections;
+}
+
+std::string heading_of(const ToldCell& told) {
+  const CellRecord& record = *told.record;
+  const Cell& cell = record.cell;
+  std::string text = fmt::format("{} ({})", cell.variant, name(cell.role));
+  if (cell.repetition > 1) text += fmt::format(", repetition {}", cell.repetition);
+  text += fmt::format(": {}", name(record.verdict));
+  if (!record.expectation.not_applicable.empty()) text += ": " + record.expectation.not_applicable;
+  if (record.expectation.not_triggered && record.verdict == CellVerdict::as_expected) {
+    text += ": undecided, not triggered";
+  }
+  text += margin_text(told);
+  if (told.repetitions > 1) {
+    text += fmt::format("; {} of {} repetitions as expected", told.as_expected, told.repetitions);
+  }
+  return text;
+}
+
+std::string in_words(const Check& check) {
+  const std::string reason = check.text.empty() ? "" : ": " + check.text;
+  return fmt::format("{}: {}{}", name(check.outcome), check.promise, reason);
+}
+
+std::vector<const Check*> told_checks(const CellRecord& cell) {
+  std::vector<const Check*> told;
+  for (const Check& check : cell.checks) {
+    const bool says_why = cell.expectation.not_triggered && check.promise == "is not triggered";
+    if (!is_as_promised(check) || says_why) told.push_back(&check);
+  }
+  return told;
+}
+
+std::vector<const Finding*> findings_of(const CellRecord& cell) {
+  std::vector<const Finding*> findings;
+  for (const ClaimResult& result : cell.results) {
+    for (const Finding& finding : result.findings) findings.push_back(&finding);
+  }
+  return findings;
+}
+
+std::string margin_in_words(const ClaimResult& result) {
+  const double margin = result.margin.value();
+  if (margin == 0) return "bitwise the reference";
+  const std::string off =
+      fmt::format("off the reference by at most {:.2g} {}", margin, margin > 1 ? "times" : "of");
+  // A record of version 1.0 does not say what the tolerance was.
+  if (!result.tolerance) return off + " what rounding explains";
+  const std::string from =
+      result.tolerance_from.empty() ? "" : fmt::format(" ({})", result.tolerance_from);
+  return fmt::format("{} the tolerance {:.2g}{}", off, *result.tolerance, from);
+}
+
+std::vector<const ClaimResult*> nearest_results(const ToldCell& cell) {
+  std::vector<const ClaimResult*> nearest;
+  for (const ClaimResult& result : cell.record->results) nearest.push_back(&result);
+  for (const CellRecord* record : cell.folded) {
+    for (std::size_t i = 0; i < std::min(nearest.size(), record->results.size()); ++i) {
+      const ClaimResult& result = record->results[i];
+      if (result.margin && *result.margin > nearest[i]->margin.value_or(-1)) nearest[i] = &result;
+    }
+  }
+  return nearest;
+}
+
+const ClaimResult* nearest_to_tolerance(const ToldCell& cell) {
+  const ClaimResult* nearest = nullptr;
+  for (const ClaimResult* result : nearest_results(cell)) {
+    if (result->claim.predicate != Predicate::equal_reference) continue;
+    if (result->verdict == Verdict::violated) return nullptr;
+    if (result->margin && (!nearest || *result->margin > *nearest->margin)) nearest = result;
+  }
+  return nearest;
+}
+
+}  // namespace lockstep

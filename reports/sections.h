@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reports/run_record.h"
+
+namespace lockstep {
+
+/// A cell as a report tells it. Later repetitions that went as expected are not told again: the
+/// first one counts them.
+struct ToldCell {
+  const CellRecord* record = nullptr;
+  std::vector<const CellRecord*> folded;  ///< later repetitions, as expected
+  int repetitions = 1;                    ///< of this cell; told by the first
+  int as_expected = 0;                    ///< of them
+};
+
+/// What is told under one title: the cells and tables of a scenario in one world with one choice of
+/// axes.
+struct Section {
+  std::string title;
+  std::vector<const Table*> tables;
+  std::vector<ToldCell> cells;
+};
+
+/// The sections of a report, in the order of the record, which they point into.
+std::vector<Section> sections_of(const RunRecord& run);
+
+/// "bypass (buggy): as expected; bitwise the reference; 10 of 10 repetitions as expected".
+std::string heading_of(const ToldCell& cell);
+
+/// "missed: raises "ready twice": no rank raised it".
+std::string in_words(const Check& check);
+
+/// The checks that a report tells: those that are not as promised, and what became of a cell that
+/// was meant not to be triggered.
+std::vector<const Check*> told_checks(const CellRecord& cell);
+
+/// The findings about all claims of a cell, in their order.
+std::vector<const Finding*> findings_of(const CellRecord& cell);
+
+/// "bitwise the reference", "off the reference by at most 0.15 of the tolerance 3.6e-07 (4
+/// perturbed references)". Requires: the result has a margin.
+std::string margin_in_words(const ClaimResult& result);
+
+/// For each claim of a cell the result of the repetition that is told or folded with the largest
+/// margin.
+std::vector<const ClaimResult*> nearest_results(const ToldCell& cell);
+
+/// The result that came closest to its tolerance, of the claims about the reference; null when one
+/// of them is violated, which its finding says, or none has a margin.
+const ClaimResult* nearest_to_tolerance(const ToldCell& cell);
+
+}  // namespace lockstep
