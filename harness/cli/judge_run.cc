@@ -7,8 +7,10 @@
 #include <memory>
 #include <utility>
 
+#include "harness/judge/cost.h"
 #include "harness/judge/expectation.h"
 #include "harness/judge/judge.h"
+#include "harness/judge/repetition.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -120,7 +122,8 @@ PublishedTable rows_about(PublishedTable table, const Cell& cell) {
   return table;
 }
 
-void judge_cell(CellRecord& cell, const RunRecord& run, EvidenceOfRun& evidence) {
+void judge_cell(CellRecord& cell, const RunRecord& run, const fs::path& folder,
+                EvidenceOfRun& evidence) {
   cell.results.clear();
   cell.notes.clear();
   if (cell.processes == 0) {
@@ -135,12 +138,29 @@ void judge_cell(CellRecord& cell, const RunRecord& run, EvidenceOfRun& evidence)
   the_case.reference = evidence.of(cell.reference_folder);
   the_case.ends = cell.ends;
   cell.results = judge(the_case);
+  cell.cost.reset();
+  if (cell.cell.role != Role::reference) {
+    cell.cost = cost_of(folder / cell.folder, cell.ends, cell.cell.steps);
+  }
   cell.notes = the_case.evidence->notes();
   check_expectation(cell);
   for (const std::string& id : cell.expectation.meets) {
     const PublishedTable table =
         rows_about(read_published_table(published_table_file(id)), cell.cell);
-    check_table(cell, id, unmet_in_words(compare_with(table, run, evidence)));
+    add_check(cell, "meets " + id, unmet_in_words(compare_with(table, run, evidence)));
+  }
+}
+
+/// Holds each cell that was run again against its first run.
+void check_repetitions(RunRecord& run, EvidenceOfRun& evidence) {
+  for (CellRecord& cell : run.cells) {
+    if (cell.cell.repetition == 1) continue;
+    Cell once = cell.cell;
+    once.repetition = 1;
+    const auto first = std::find_if(run.cells.begin(), run.cells.end(),
+                                    [&](const CellRecord& other) { return other.cell == once; });
+    if (first == run.cells.end()) continue;
+    check_repetition(cell, evidence.of(cell.folder), *first, evidence.of(first->folder));
   }
 }
 
@@ -160,7 +180,8 @@ Table& table_for(const Cell& cell, const TableSpec& spec, std::vector<Table>& ta
 
 void judge_run(RunRecord& run, const fs::path& folder) {
   EvidenceOfRun evidence(run, folder);
-  for (CellRecord& cell : run.cells) judge_cell(cell, run, evidence);
+  for (CellRecord& cell : run.cells) judge_cell(cell, run, folder, evidence);
+  check_repetitions(run, evidence);
   for (Table& table : run.tables) table = fill(table, evidence);
 }
 
@@ -173,7 +194,7 @@ Comparison compare_with_run(const PublishedTable& table, const RunRecord& run,
 std::vector<Table> tables_of(const std::vector<PlannedCell>& cells) {
   std::vector<Table> tables;
   for (const PlannedCell& planned : cells) {
-    if (!planned.expectation.not_applicable.empty()) continue;
+    if (!planned.expectation.not_applicable.empty() || planned.cell.repetition > 1) continue;
     for (const TableSpec& spec : planned.scenario->tables) {
       for (const TableSpec::Group& group : spec.groups) {
         if (group.variant == planned.cell.variant) {

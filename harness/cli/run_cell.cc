@@ -17,10 +17,11 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Adds to what the launcher saw what the rank said itself.
-void add_statement(const fs::path& folder, RankEnd& end, int& line) {
+void add_statement(const fs::path& folder, RankEnd& end) {
   const RankStatement statement = read_rank_statement(rank_statement_file(folder, end.rank));
   end.step = statement.step;
-  if (line == 0) line = statement.line;
+  end.line = statement.line;
+  end.step_s = statement.step_s;
   if (statement.is_own) {
     throw Error(Error::Kind::usage, fmt::format("rank {}: {}", end.rank, statement.error));
   }
@@ -30,6 +31,13 @@ void add_statement(const fs::path& folder, RankEnd& end, int& line) {
   }
   // A rank that leaves its body by the back door has not finished, whatever its status says.
   if (end.ending == Ending::finished && !statement.ended) end.ending = Ending::exited;
+}
+
+/// A declared hang is not waited for longer than its variant says; other cells have their time.
+std::chrono::milliseconds limit_of(const PlannedCell& planned, std::chrono::milliseconds limit) {
+  const std::vector<Claim>& breaks = planned.expectation.breaks;
+  const bool may_hang = std::find(breaks.begin(), breaks.end(), ranks_finish()) != breaks.end();
+  return may_hang ? std::min(limit, planned.variant->limit.value_or(limit)) : limit;
 }
 
 }  // namespace
@@ -42,12 +50,8 @@ CellRecord describe(const PlannedCell& planned) {
   record.reproduce = reproducing_command(planned);
   record.claims = planned.claims;
   record.expectation = planned.expectation;
-  const Variant* reference = reference_variant(*planned.scenario);
-  if (reference && planned.cell.role != Role::reference) {
-    Cell cell = planned.cell;
-    cell.variant = reference->name;
-    record.reference_folder = folder_of(cell);
-  }
+  const auto reference = reference_cell(*planned.scenario, *planned.variant, planned.cell);
+  if (reference) record.reference_folder = folder_of(*reference);
   return record;
 }
 
@@ -59,8 +63,9 @@ CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
   make_folders(folder);
 
   LaunchOptions options;
-  options.ranks = record.cell.role == Role::reference ? 1 : record.cell.world_size;
-  options.limit = std::min(limit, planned.variant->limit.value_or(limit));
+  options.ranks =
+      record.cell.role == Role::reference ? 1 + kPerturbedReferences : record.cell.world_size;
+  options.limit = limit_of(planned, limit);
   options.folder = folder;
   // Longer than the cell may take: a hang is told by the supervisor, who knows which rank it is.
   const GroupOptions group{record.cell.backend, 2 * options.limit};
@@ -72,9 +77,10 @@ CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   record.processes = options.ranks;
 
-  int line = 0;
-  for (RankEnd& end : record.ends) add_statement(folder, end, line);
-  if (line > 0) record.source += fmt::format(":{}", line);
+  for (RankEnd& end : record.ends) add_statement(folder, end);
+  const auto parted = std::find_if(record.ends.begin(), record.ends.end(),
+                                   [](const RankEnd& end) { return end.line.value_or(0) > 0; });
+  if (parted != record.ends.end()) record.source += fmt::format(":{}", *parted->line);
   return record;
 }
 

@@ -117,7 +117,8 @@ void show(const std::string& text) {
 }
 
 int run_command(const RunRequest& request, const std::vector<Scenario>& scenarios) {
-  const std::vector<PlannedCell> cells = select_cells(scenarios, request.selection);
+  const Plan plan = select_cells(scenarios, request.selection);
+  const std::vector<PlannedCell>& cells = plan.cells;
   const std::vector<const Renderer*> chosen = renderers_of(request.formats);
   check_promised_tables(cells);
   require_current_folder();
@@ -128,6 +129,7 @@ int run_command(const RunRequest& request, const std::vector<Scenario>& scenario
 
   RunRecord run = begin_record(request, utc);
   run.tables = tables_of(cells);
+  run.notes = plan.notes;
   run_cells(cells, request.limit, folder, run);
 
   judge_run(run, folder);

@@ -4,8 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
+#include "harness/cli/axis_choices.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -35,9 +38,6 @@ void want_one(const Scenario& scenario, const std::string& name, Wanted& wanted)
     throw unknown_name("variant of " + scenario.id, name, names);
   }
   wanted.variants.insert(name);
-  if (const Variant* reference = reference_variant(scenario)) {
-    wanted.variants.insert(reference->name);
-  }
 }
 
 std::vector<Wanted> wanted_of(const std::vector<Scenario>& scenarios,
@@ -61,21 +61,31 @@ std::vector<Wanted> wanted_of(const std::vector<Scenario>& scenarios,
   return all;
 }
 
-const Axis* find_axis(const Scenario& scenario, const std::string& name) {
-  const auto found = std::find_if(scenario.axes.begin(), scenario.axes.end(),
-                                  [&](const Axis& axis) { return axis.name == name; });
-  return found == scenario.axes.end() ? nullptr : &*found;
+/// The axes that a variant that was asked for depends on.
+std::vector<const Axis*> axes_of(const Wanted& wanted) {
+  std::vector<const Axis*> axes;
+  for (const Axis& axis : wanted.scenario->axes) {
+    const bool is_used =
+        std::any_of(wanted.variants.begin(), wanted.variants.end(), [&](const std::string& name) {
+          const auto of_variant = axes_of(*wanted.scenario, *find_variant(*wanted.scenario, name));
+          return std::find(of_variant.begin(), of_variant.end(), &axis) != of_variant.end();
+        });
+    if (is_used) axes.push_back(&axis);
+  }
+  return axes;
 }
 
-/// Every `--set` must mean something to a scenario that was asked for.
+/// Every `--set` must mean something to a variant that was asked for.
 void check_axes(const std::vector<Wanted>& all, const std::vector<AxisValue>& set) {
   for (const auto& [name, value] : set) {
     std::vector<std::string> axes;
     std::vector<std::string> values;
     for (const Wanted& wanted : all) {
-      for (const Axis& axis : wanted.scenario->axes) axes.push_back(axis.name);
-      const Axis* axis = find_axis(*wanted.scenario, name);
-      if (axis) values.insert(values.end(), axis->values.begin(), axis->values.end());
+      for (const Axis* axis : axes_of(wanted)) {
+        axes.push_back(axis->name);
+        if (axis->name != name) continue;
+        values.insert(values.end(), axis->values.begin(), axis->values.end());
+      }
     }
     if (values.empty()) throw unknown_name("axis", name, axes);
     if (std::find(values.begin(), values.end(), value) == values.end()) {
@@ -84,22 +94,29 @@ void check_axes(const std::vector<Wanted>& all, const std::vector<AxisValue>& se
   }
 }
 
-std::vector<AxisValue> axes_of(const Scenario& scenario, const std::vector<AxisValue>& set) {
-  std::vector<AxisValue> chosen;
-  for (const Axis& axis : scenario.axes) {
-    chosen.push_back({axis.name, axis.standard});
-    for (const auto& [name, value] : set) {
-      if (name == axis.name) chosen.back().value = value;
+/// What each axis of a variant may be: what was set, else every value in a matrix, else the
+/// standard one.
+std::vector<AxisRange> ranges_of(const Scenario& scenario, const Variant& variant,
+                                 const Selection& selection) {
+  std::vector<AxisRange> ranges;
+  for (const Axis* axis : axes_of(scenario, variant)) {
+    ranges.push_back({axis->name, {axis->standard}});
+    if (selection.matrix) ranges.back().values = axis->values;
+    for (const auto& [name, value] : selection.axes) {
+      if (name == axis->name) ranges.back().values = {value};
     }
   }
-  return chosen;
+  return ranges;
 }
 
 /// What is claimed of a cell: of the reference only that it runs, for it is what the others are
 /// compared with.
 std::vector<Claim> claims_of(const Scenario& scenario, const Cell& cell) {
   if (cell.role == Role::reference) return {ranks_finish()};
-  return scenario.claims;
+  std::vector<Claim> claims = scenario.claims;
+  const std::vector<Claim>& more = find_variant(scenario, cell.variant)->claims;
+  claims.insert(claims.end(), more.begin(), more.end());
+  return claims;
 }
 
 Expectation expectation_of(const Scenario& scenario, const Cell& cell) {
@@ -110,35 +127,111 @@ Expectation expectation_of(const Scenario& scenario, const Cell& cell) {
         fmt::format("supports world sizes {}, not {}", fmt::join(worlds, ", "), cell.world_size);
     return expectation;
   }
-  for (std::size_t i = 0; i < cell.axes.size(); ++i) {
-    const Axis& axis = scenario.axes[i];
-    if (std::find(axis.values.begin(), axis.values.end(), cell.axes[i].value) ==
-        axis.values.end()) {
+  for (const Axis& axis : scenario.axes) {
+    for (const auto& [name, value] : cell.axes) {
+      const bool has_value =
+          std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end();
+      if (name != axis.name || has_value) continue;
       Expectation expectation;
-      expectation.not_applicable =
-          fmt::format("axis {} has no value {}", axis.name, cell.axes[i].value);
+      expectation.not_applicable = fmt::format("axis {} has no value {}", name, value);
       return expectation;
     }
   }
   return scenario.expect(cell);
 }
 
-PlannedCell plan(const Wanted& wanted, const Variant& variant, int world_size,
-                 const Selection& selection) {
+PlannedCell plan(const Scenario& scenario, Cell cell) {
   PlannedCell planned;
-  planned.scenario = wanted.scenario;
-  planned.variant = &variant;
-  Cell& cell = planned.cell;
-  cell.scenario = wanted.scenario->id;
-  cell.variant = variant.name;
-  cell.role = variant.role;
-  cell.world_size = world_size;
-  cell.axes = axes_of(*wanted.scenario, selection.axes);
-  cell.steps = selection.steps.value_or(wanted.scenario->steps);
-  cell.seed = selection.seed;
-  planned.claims = claims_of(*wanted.scenario, cell);
-  planned.expectation = expectation_of(*wanted.scenario, cell);
+  planned.scenario = &scenario;
+  planned.variant = find_variant(scenario, cell.variant);
+  planned.claims = claims_of(scenario, cell);
+  planned.expectation = expectation_of(scenario, cell);
+  planned.cell = std::move(cell);
   return planned;
+}
+
+using Choices = std::vector<Choice> (*)(const std::vector<AxisRange>&);
+
+/// The cells of one scenario in one world, each reference once, behind what is compared with it.
+class CellsOfWorld {
+ public:
+  CellsOfWorld(const Wanted& wanted, int world_size, const Selection& selection, Choices choices)
+      : wanted_(wanted), selection_(selection) {
+    blank_.scenario = wanted.scenario->id;
+    blank_.world_size = world_size;
+    blank_.steps = selection.steps.value_or(wanted.scenario->steps);
+    blank_.seed = selection.seed;
+    for (const Variant& variant : wanted.scenario->variants) {
+      if (wanted.variants.contains(variant.name)) add_all(variant, choices);
+    }
+    add_references();
+  }
+
+  std::vector<PlannedCell> take() { return std::move(cells_); }
+
+ private:
+  void add_all(const Variant& variant, Choices choices) {
+    for (Choice& choice : choices(ranges_of(*wanted_.scenario, variant, selection_))) {
+      Cell cell = blank_;
+      cell.variant = variant.name;
+      cell.role = variant.role;
+      cell.axes = std::move(choice);
+      (variant.role == Role::reference ? references_ : cells_)
+          .push_back(plan(*wanted_.scenario, std::move(cell)));
+    }
+  }
+
+  void add_references() {
+    for (const PlannedCell& planned : cells_) {
+      if (!planned.expectation.not_applicable.empty()) continue;
+      auto reference = reference_cell(*wanted_.scenario, *planned.variant, planned.cell);
+      const bool is_new =
+          reference && std::none_of(references_.begin(), references_.end(),
+                                    [&](const PlannedCell& r) { return r.cell == *reference; });
+      if (is_new) references_.push_back(plan(*wanted_.scenario, std::move(*reference)));
+    }
+    std::move(references_.begin(), references_.end(), std::back_inserter(cells_));
+  }
+
+  const Wanted& wanted_;
+  const Selection& selection_;
+  Cell blank_;
+  std::vector<PlannedCell> cells_;
+  std::vector<PlannedCell> references_;
+};
+
+/// All cells of one repetition.
+std::vector<PlannedCell> cells_of(const std::vector<Wanted>& all, const Selection& selection,
+                                  Choices choices) {
+  std::vector<PlannedCell> cells;
+  for (const Wanted& wanted : all) {
+    for (const int world_size : selection.world_sizes) {
+      auto more = CellsOfWorld(wanted, world_size, selection, choices).take();
+      std::move(more.begin(), more.end(), std::back_inserter(cells));
+    }
+  }
+  return cells;
+}
+
+/// The whole matrix where it fits, else every pair of values.
+Plan matrix_of(const std::vector<Wanted>& all, const Selection& selection) {
+  Plan plan{cells_of(all, selection, all_choices), {}};
+  const std::size_t whole = plan.cells.size();
+  if (whole <= selection.max_cells) {
+    plan.notes = {fmt::format("matrix: {} cells, every combination of axis values", whole)};
+    return plan;
+  }
+  plan.cells = cells_of(all, selection, pairwise_choices);
+  const std::size_t pairs = plan.cells.size();
+  if (pairs > selection.max_cells) {
+    throw bad_value("--max-cells", std::to_string(selection.max_cells),
+                    fmt::format("at least {}, which every pair of axis values takes, or name fewer "
+                                "scenarios or variants",
+                                pairs));
+  }
+  plan.notes = {fmt::format(
+      "matrix: {} of {} cells, so that every pair of values of two axes occurs", pairs, whole)};
+  return plan;
 }
 
 }  // namespace
@@ -150,20 +243,33 @@ const Scenario& find_scenario(const std::vector<Scenario>& scenarios, const std:
   throw unknown_name("scenario", id, ids_of(scenarios));
 }
 
-std::vector<PlannedCell> select_cells(const std::vector<Scenario>& scenarios,
-                                      const Selection& selection) {
+std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& variant,
+                                   const Cell& cell) {
+  const Variant* reference = reference_of(scenario, variant);
+  if (!reference) return std::nullopt;
+  Cell found = cell;
+  found.variant = reference->name;
+  found.role = reference->role;
+  found.axes.clear();
+  for (const Axis* axis : axes_of(scenario, *reference)) {
+    found.axes.push_back({axis->name, axis_value(cell, axis->name)});
+  }
+  return found;
+}
+
+Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selection) {
   const std::vector<Wanted> all = wanted_of(scenarios, selection.names);
   check_axes(all, selection.axes);
-  std::vector<PlannedCell> cells;
-  for (const Wanted& wanted : all) {
-    for (const int world_size : selection.world_sizes) {
-      for (const Variant& variant : wanted.scenario->variants) {
-        if (!wanted.variants.contains(variant.name)) continue;
-        cells.push_back(plan(wanted, variant, world_size, selection));
-      }
+  Plan plan = selection.matrix ? matrix_of(all, selection)
+                               : Plan{cells_of(all, selection, all_choices), {}};
+  const std::size_t cells = plan.cells.size();
+  for (int repetition = 2; repetition <= selection.repetitions; ++repetition) {
+    for (std::size_t i = 0; i < cells; ++i) {
+      plan.cells.push_back(plan.cells[i]);
+      plan.cells.back().cell.repetition = repetition;
     }
   }
-  return cells;
+  return plan;
 }
 
 std::string reproducing_command(const PlannedCell& planned) {
@@ -172,9 +278,9 @@ std::string reproducing_command(const PlannedCell& planned) {
       fmt::format("lockstep run {}/{} --ranks {}", cell.scenario, cell.variant, cell.world_size);
   if (cell.steps != planned.scenario->steps) command += fmt::format(" --steps {}", cell.steps);
   if (cell.seed != 0) command += fmt::format(" --seed {}", cell.seed);
-  for (std::size_t i = 0; i < cell.axes.size(); ++i) {
-    if (cell.axes[i].value == planned.scenario->axes[i].standard) continue;
-    command += fmt::format(" --set {}={}", cell.axes[i].axis, cell.axes[i].value);
+  for (const Axis* axis : axes_of(*planned.scenario, *planned.variant)) {
+    const std::string& value = axis_value(cell, axis->name);
+    if (value != axis->standard) command += fmt::format(" --set {}={}", axis->name, value);
   }
   return command;
 }

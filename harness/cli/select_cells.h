@@ -17,6 +17,9 @@ struct Selection {
   std::optional<std::int64_t> steps;  ///< absent: the scenario's
   std::uint64_t seed = 0;
   std::vector<AxisValue> axes;
+  bool matrix = false;            ///< every value of the axes that `axes` does not set
+  std::size_t max_cells = 1'000;  ///< beyond it, a matrix takes pairs of values only
+  int repetitions = 1;
 };
 
 /// A cell that is to be run, or that cannot be.
@@ -28,12 +31,21 @@ struct PlannedCell {
   Expectation expectation;
 };
 
+struct Plan {
+  std::vector<PlannedCell> cells;
+  std::vector<std::string> notes;  ///< which part of a matrix it is
+};
+
 /// The cells of a selection: scenario by scenario, world size by world size, variants in their
-/// order. The reference of a scenario comes along when any of its variants is asked for. A world
-/// size that a scenario does not support gives cells that are not applicable. Throws Error (usage)
-/// for a name, axis or value that does not exist.
-std::vector<PlannedCell> select_cells(const std::vector<Scenario>& scenarios,
-                                      const Selection& selection);
+/// order, references last; all of them again for every repetition. The reference of a variant comes
+/// along, with the axis values that it depends on. A world size that a scenario does not support
+/// gives cells that are not applicable. Throws Error (usage) for a name, axis or value that does
+/// not exist, and when even the pairs of a matrix take more than `max_cells`.
+Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selection);
+
+/// The cell of the reference that `cell` is compared with; nothing when there is none.
+std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& variant,
+                                   const Cell& cell);
 
 /// The scenario called `id`. Throws Error (usage) with the nearest name.
 const Scenario& find_scenario(const std::vector<Scenario>& scenarios, const std::string& id);

@@ -132,6 +132,8 @@ void ProcessGroup::broadcast(at::Tensor& tensor, int root) {
   state_->group->broadcast(tensors, options)->wait();
 }
 
+void ProcessGroup::barrier() { state_->group->barrier()->wait(); }
+
 c10d::ProcessGroup& ProcessGroup::c10d_group() { return *state_->group; }
 
 std::vector<std::string> backend_names() {

@@ -48,6 +48,7 @@ class ProcessGroup {
 
   void all_reduce(at::Tensor& tensor, ReduceOp op);
   void broadcast(at::Tensor& tensor, int root);
+  void barrier();
 
   /// For the parts that stand on c10d themselves (DDP). Never null.
   c10d::ProcessGroup& c10d_group();

@@ -29,7 +29,29 @@ bool is_about_one_rank(const Observation& observation) {
 struct Expected {
   std::map<TensorKey, const Observation*> tensors;
   std::map<std::int64_t, double> squared_norm;  ///< of all tensors of a step together
+  std::map<TensorKey, double> moved;            ///< norm, by the worst perturbed reference
+  int perturbed = 0;                            ///< number of perturbed references
+
+  /// Of all tensors of the kind in `step`.
+  double norm(std::int64_t step) const { return std::sqrt(squared_norm.at(step)); }
 };
+
+/// How far the perturbed references moved each tensor.
+void add_moves(const Evidence& reference, const Claim& claim, Expected& expected) {
+  expected.perturbed = reference.processes() - 1;
+  for (int rank = 1; rank < reference.processes(); ++rank) {
+    for (const Observation& observation : reference.observations(rank)) {
+      if (!concerns(claim, observation) || is_about_one_rank(observation)) continue;
+      const auto plain = expected.tensors.find(key_of(observation));
+      if (plain == expected.tensors.end()) continue;
+      const KeptTensor* left = reference.kept(rank, observation);
+      const KeptTensor* right = reference.kept(0, *plain->second);
+      if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) continue;
+      double& moved = expected.moved[plain->first];
+      moved = std::max(moved, difference(*left, *right).norm);
+    }
+  }
+}
 
 Expected expected_of(const Case& the_case, const Claim& claim) {
   Expected expected;
@@ -41,6 +63,7 @@ Expected expected_of(const Case& the_case, const Claim& claim) {
     expected.squared_norm[observation->step] +=
         observation->statistics.norm * observation->statistics.norm;
   }
+  add_moves(*the_case.reference, claim, expected);
   return expected;
 }
 
@@ -52,6 +75,7 @@ struct Comparison {
   Verdict verdict = Verdict::holds;
   double relative = 0;  ///< NaN where a value is not finite or there is none
   double tolerance = 0;
+  std::string tolerance_from;
   ValueDifference values;
   std::string structural;  ///< how they differ where it is not a value
   std::string reason;      ///< why undecided, where it is not for the size of the difference
@@ -69,8 +93,24 @@ double relative_difference(const ValueDifference& values, double global_norm) {
   return global_norm > 0 ? values.norm / global_norm : std::numeric_limits<double>::infinity();
 }
 
+void set_tolerance(const Case& the_case, const Expected& all, Comparison& comparison) {
+  const Observation& actual = *comparison.actual;
+  const auto dtype = parse<DType>(actual.dtype);
+  const double unit = dtype ? unit_roundoff(component_type(*dtype)) : 0;
+  const auto found = all.moved.find(key_of(actual));
+  const double norm = all.norm(actual.step);
+  const double moved = found == all.moved.end() || norm == 0 ? 0 : found->second / norm;
+  // Without perturbed references nothing says how far differences of earlier steps are carried.
+  const double terms = rounding_tolerance(unit, the_case.world_size) *
+                       (all.perturbed > 0 ? 1 : static_cast<double>(actual.step));
+  comparison.tolerance = reference_tolerance(moved, terms);
+  comparison.tolerance_from = comparison.tolerance > terms
+                                  ? fmt::format("{} perturbed references", all.perturbed)
+                                  : "roundings of a sum over the ranks";
+}
+
 Comparison compare(const Case& the_case, int rank, const Observation& actual,
-                   const Observation& expected, double global_norm) {
+                   const Observation& expected, const Expected& all) {
   Comparison comparison{rank, &actual, &expected};
   comparison.structural =
       structural_difference(actual, fmt::format("rank {}", rank), expected, kReference);
@@ -79,9 +119,7 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
     comparison.relative = std::numeric_limits<double>::quiet_NaN();
     return comparison;
   }
-  const auto dtype = parse<DType>(actual.dtype);
-  comparison.tolerance = reference_tolerance(dtype ? unit_roundoff(component_type(*dtype)) : 0,
-                                             the_case.world_size, actual.step);
+  set_tolerance(the_case, all, comparison);
   if (actual.fingerprint == expected.fingerprint) return comparison;
   const KeptTensor* left = the_case.evidence->kept(rank, actual);
   const KeptTensor* right = the_case.reference->kept(0, expected);
@@ -95,7 +133,7 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
     return comparison;
   }
   comparison.values = difference(*left, *right);
-  comparison.relative = relative_difference(comparison.values, global_norm);
+  comparison.relative = relative_difference(comparison.values, all.norm(actual.step));
   comparison.verdict = verdict_of(comparison.relative, comparison.tolerance);
   return comparison;
 }
@@ -190,9 +228,7 @@ class Tally {
     ++comparisons_;
     verdict_ = merge(verdict_, comparison.verdict);
     if (reason_.empty()) reason_ = comparison.reason;
-    if (comparison.tolerance > 0 && std::isfinite(comparison.relative)) {
-      margin_ = std::max(margin_.value_or(0), comparison.relative / comparison.tolerance);
-    }
+    note_margin(comparison);
     if (comparison.verdict != Verdict::violated) return;
     ++places_;
     ranks_.insert(comparison.rank);
@@ -208,6 +244,8 @@ class Tally {
   void write(const Case& the_case, ClaimResult& result) const {
     result.comparisons = comparisons_;
     result.margin = margin_;
+    result.tolerance = tolerance_;
+    result.tolerance_from = tolerance_from_;
     result.verdict = verdict_;
     if (result.reason.empty() && verdict_ == Verdict::undecided) result.reason = reason_;
     if (!first_) return;
@@ -222,12 +260,23 @@ class Tally {
   }
 
  private:
+  void note_margin(const Comparison& comparison) {
+    if (comparison.tolerance == 0 || !std::isfinite(comparison.relative)) return;
+    const double margin = comparison.relative / comparison.tolerance;
+    if (margin_ && margin <= *margin_) return;
+    margin_ = margin;
+    tolerance_ = comparison.tolerance;
+    tolerance_from_ = comparison.tolerance_from;
+  }
+
   std::int64_t comparisons_ = 0;
   std::int64_t places_ = 0;
   std::int64_t last_step_ = 0;
   double last_worst_ = 0;
   Verdict verdict_ = Verdict::holds;
   std::optional<double> margin_;
+  std::optional<double> tolerance_;  ///< where the margin is
+  std::string tolerance_from_;
   std::optional<Comparison> first_;
   std::string reason_;
   std::set<int> ranks_;
@@ -235,9 +284,13 @@ class Tally {
 
 }  // namespace
 
-double reference_tolerance(double unit_roundoff, int world_size, std::int64_t step) {
+double rounding_tolerance(double unit_roundoff, int world_size) {
+  return 2 * unit_roundoff * world_size;
+}
+
+double reference_tolerance(double moved, double rounding_tolerance) {
   constexpr double kMost = 0.05;
-  return std::min(2 * unit_roundoff * world_size * static_cast<double>(step), kMost);
+  return std::min(std::max(kPerturbationFactor * moved, rounding_tolerance), kMost);
 }
 
 void judge_equality(const Case& the_case, ClaimResult& result) {
@@ -263,8 +316,7 @@ void judge_equality(const Case& the_case, ClaimResult& result) {
         if (!is_undefined(actual)) result.reason = incomparable_in_words(actual);
         continue;
       }
-      tally.add(compare(the_case, rank, actual, reference,
-                        std::sqrt(expected.squared_norm.at(actual.step))));
+      tally.add(compare(the_case, rank, actual, reference, expected));
     }
   }
   for (const auto& [key, observation] : expected.tensors) {

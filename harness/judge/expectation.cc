@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "harness/judge/judge.h"
+
 namespace lockstep {
 
 namespace {
@@ -26,6 +28,11 @@ bool ends_early_as_declared(const CellRecord& cell) {
   });
 }
 
+/// What stays open is no reproach where nothing was to be tried.
+bool may_stay_open(const CellRecord& cell) {
+  return cell.expectation.not_triggered || ends_early_as_declared(cell);
+}
+
 Check check_claim(const CellRecord& cell, const ClaimResult& result) {
   const bool declared = declares(cell.expectation, result.claim);
   Check check;
@@ -40,12 +47,22 @@ Check check_claim(const CellRecord& cell, const ClaimResult& result) {
       if (declared) check.text = "the claim was declared broken and holds";
       break;
     case Verdict::undecided:
-      check.outcome = !declared && ends_early_as_declared(cell) ? Check::Outcome::as_promised
-                                                                : Check::Outcome::undecided;
+      check.outcome = !declared && may_stay_open(cell) ? Check::Outcome::as_promised
+                                                       : Check::Outcome::undecided;
       check.text = result.reason;
       break;
   }
   return check;
+}
+
+/// A path that was meant to be missed is to be missed by every rank.
+Check check_trigger(const CellRecord& cell) {
+  if (is_triggered(cell.ends)) {
+    return {"is not triggered", Check::Outcome::missed,
+            "a rank reached the place where the variant parts"};
+  }
+  return {"is not triggered", Check::Outcome::found,
+          "no rank reached the place where the variant parts, so this run says nothing about it"};
 }
 
 /// What a rank said when it failed: its exception, or what a library printed before it aborted.
@@ -139,13 +156,13 @@ void check_expectation(CellRecord& cell) {
     cell.checks.push_back(check_error(expected, failures));
   }
   check_other_errors(cell, failures);
+  if (cell.expectation.not_triggered) cell.checks.push_back(check_trigger(cell));
   settle(cell);
 }
 
-void check_table(CellRecord& cell, const std::string& table, const std::string& text) {
-  cell.checks.push_back({"meets " + table,
-                         text.empty() ? Check::Outcome::as_promised : Check::Outcome::missed,
-                         text});
+void add_check(CellRecord& cell, const std::string& promise, const std::string& text) {
+  cell.checks.push_back(
+      {promise, text.empty() ? Check::Outcome::as_promised : Check::Outcome::missed, text});
   settle(cell);
 }
 

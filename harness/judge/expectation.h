@@ -5,10 +5,10 @@
 namespace lockstep {
 
 /// Holds the findings of a judged cell against its expectation: fills `checks` and `verdict`.
-/// Promised tables are not checked here; `check_table` adds them.
+/// Promised tables are not checked here; `add_check` adds them.
 void check_expectation(CellRecord& cell);
 
-/// Adds the check of one promised table: `text` says what was not met, empty: all was.
-void check_table(CellRecord& cell, const std::string& table, const std::string& text);
+/// Adds the check of one more promise: `text` says why it was not kept, empty: it was.
+void add_check(CellRecord& cell, const std::string& promise, const std::string& text);
 
 }  // namespace lockstep

@@ -26,6 +26,13 @@ std::int64_t first_unobserved_step(const Case& the_case, const Claim& claim) {
   return 0;
 }
 
+/// A healthy run of something else says nothing about the variant.
+void require_trigger(const Case& the_case, ClaimResult& result) {
+  if (result.verdict != Verdict::holds || is_triggered(the_case.ends)) return;
+  result.verdict = Verdict::undecided;
+  result.reason = "not triggered: no rank reached the place where the variant parts";
+}
+
 /// Journals that all lack a step agree with each other.
 void require_all_steps(const Case& the_case, ClaimResult& result) {
   if (result.verdict != Verdict::holds || !result.claim.kind) return;
@@ -51,6 +58,7 @@ ClaimResult judge_claim(const Case& the_case, const Claim& claim) {
         break;
     }
     require_all_steps(the_case, result);
+    require_trigger(the_case, result);
   } catch (const std::exception& error) {
     result =
         ClaimResult{claim, Verdict::undecided, fmt::format("the judge failed: {}", error.what())};
@@ -91,6 +99,11 @@ void tell_lag(std::vector<ClaimResult>& results) {
 
 bool concerns(const Claim& claim, const Observation& observation) {
   return observation.kind == claim.kind && observation.point == claim.point;
+}
+
+bool is_triggered(const std::vector<RankEnd>& ends) {
+  return ends.empty() || std::any_of(ends.begin(), ends.end(),
+                                     [](const RankEnd& end) { return end.line.value_or(1) > 0; });
 }
 
 std::vector<ClaimResult> judge(const Case& the_case) {

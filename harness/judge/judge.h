@@ -16,21 +16,33 @@ struct Case {
   std::int64_t steps = 0;  ///< that were to be run: a claim that was not observed to the last one
                            ///< is undecided
   std::vector<Claim> claims;
-  const Evidence* evidence = nullptr;   ///< null where only the endings are judged
-  const Evidence* reference = nullptr;  ///< null when the scenario has none
+  const Evidence* evidence = nullptr;  ///< null where only the endings are judged
+  /// Rank 0 is the reference, the others are the same with perturbed inputs; null when the scenario
+  /// has none.
+  const Evidence* reference = nullptr;
   std::vector<RankEnd> ends;
 };
+
+/// Whether any rank reached the place where the variant parts. Where none did, nothing of it was
+/// tried, and no claim holds. A record that does not know counts as reached.
+bool is_triggered(const std::vector<RankEnd>& ends);
 
 /// Judges every claim of a case. One result per claim, in order. A judge that throws gives
 /// `undecided` with the reason.
 std::vector<ClaimResult> judge(const Case& the_case);
 
-/// The tolerance of `equal_reference` in `step`: largest relative Frobenius difference that
-/// rounding explains, relative to the norm of all tensors of that kind together. A sum of W terms
-/// in another order differs by at most (W - 1) roundings of its largest partial sum; each step
-/// carries the differences of the steps before on. Twice that covers partial sums larger than their
-/// total. At most 0.05, so that a gradient that is missing or halved is a violation in every dtype.
-double reference_tolerance(double unit_roundoff, int world_size, std::int64_t step);
+/// What rounding explains at least, as a Frobenius difference relative to the norm of all tensors
+/// of that kind together. A sum of W terms in another order differs by at most W - 1 roundings of
+/// its largest partial sum; twice that covers partial sums larger than their total.
+double rounding_tolerance(double unit_roundoff, int world_size);
+
+/// The tolerance of `equal_reference` where perturbed references moved a tensor by at most `moved`,
+/// relative as above: kPerturbationFactor times that, at least `rounding_tolerance`, at most 0.05,
+/// so that a gradient that is missing or halved is a violation in every dtype.
+double reference_tolerance(double moved, double rounding_tolerance);
+
+/// Other orders of summation and other kernels round more often than one perturbed input does.
+inline constexpr double kPerturbationFactor = 8;
 
 /// A violation must exceed its tolerance by this factor; between the two the claim is undecided.
 inline constexpr double kClearFactor = 10;

@@ -1,12 +1,15 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
 
 #include "harness/judge/compare_values.h"
 #include "harness/judge/judge.h"
+#include "harness/judge/predicates.h"
 
 namespace lockstep {
 
@@ -14,75 +17,153 @@ namespace {
 
 constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 
-/// The last observation of the table's tensor in `step` on `rank`; null when there is none.
-const Observation* find(const TableSpec& spec, const Evidence& evidence, int rank,
-                        std::int64_t step) {
-  const Observation* found = nullptr;
-  for (const Observation& observation : evidence.observations(rank)) {
-    if (observation.step == step && observation.kind == spec.kind &&
-        observation.point == spec.point && observation.name == spec.tensor) {
-      found = &observation;
+/// Which tensors of a step a table is about.
+struct Subject {
+  Kind kind = Kind::gradient;
+  Point point = Point::reduced;
+  std::string tensor;  ///< empty: all of the kind
+
+  bool includes(const Observation& o) const {
+    return o.kind == kind && o.point == point && (tensor.empty() || o.name == tensor);
+  }
+};
+
+/// One step of the subject on one rank: the last observation of each tensor, by name.
+using Held = std::map<std::string, const Observation*>;
+
+/// One step of the subject on all ranks.
+struct Step {
+  const Evidence& evidence;
+  std::vector<Held> ranks;
+
+  const KeptTensor* kept(std::size_t rank, const std::string& name) const {
+    const auto found = ranks[rank].find(name);
+    if (found == ranks[rank].end()) return nullptr;
+    return evidence.kept(static_cast<int>(rank), *found->second);
+  }
+};
+
+Step find_step(const Subject& subject, const Evidence& evidence, std::int64_t step) {
+  Step found{evidence, {}};
+  for (int rank = 0; rank < evidence.processes(); ++rank) {
+    Held& held = found.ranks.emplace_back();
+    for (const Observation& observation : evidence.observations(rank)) {
+      if (observation.step == step && subject.includes(observation)) {
+        held[observation.name] = &observation;
+      }
     }
   }
   return found;
 }
 
-double element_value(const TableSpec& spec, const KeptTensor* tensor) {
+std::set<std::string> names_of(const Step& step) {
+  std::set<std::string> names;
+  for (const Held& held : step.ranks) {
+    for (const auto& [name, observation] : held) names.insert(name);
+  }
+  return names;
+}
+
+/// Whether all ranks hold the same bits of every tensor, and there is one.
+bool is_synced(const Step& step) {
+  for (const Held& held : step.ranks) {
+    if (held.empty() || held.size() != step.ranks.front().size()) return false;
+    for (const auto& [name, mine] : held) {
+      const auto first = step.ranks.front().find(name);
+      if (first == step.ranks.front().end() || !mine->not_comparable.empty()) return false;
+      const Observation& other = *first->second;
+      if (std::tie(mine->dtype, mine->global_shape, mine->fingerprint) !=
+          std::tie(other.dtype, other.global_shape, other.fingerprint)) {
+        return false;
+      }
+    }
+  }
+  return !step.ranks.empty();
+}
+
+double element_value(std::int64_t element, const KeptTensor* tensor) {
   if (!tensor) return kNotMeasured;
   const DType component = component_type(tensor->dtype);
-  const auto place = static_cast<std::size_t>(spec.element) * item_size(tensor->dtype);
+  const auto place = static_cast<std::size_t>(element) * item_size(tensor->dtype);
   if (place + item_size(component) > tensor->bytes.size()) return kNotMeasured;
   return component_value(component, tensor->bytes.data() + place);
 }
 
-double drift(const std::vector<const KeptTensor*>& tensors) {
-  double worst = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    for (std::size_t j = i + 1; j < tensors.size(); ++j) {
-      const bool comparable = tensors[i] && tensors[j] && tensors[i]->dtype == tensors[j]->dtype &&
-                              tensors[i]->shape == tensors[j]->shape;
-      const double apart = comparable ? difference(*tensors[i], *tensors[j]).worst : kNotMeasured;
-      if (!(apart <= worst)) worst = apart;
-      if (std::isnan(worst)) return worst;
-    }
+/// The largest difference between two ranks in any tensor; NaN where one cannot be told.
+double distance(const Step& step, std::size_t a, std::size_t b) {
+  double largest = 0;
+  const std::set<std::string> names = names_of(step);
+  for (const std::string& name : names) {
+    const KeptTensor* left = step.kept(a, name);
+    const KeptTensor* right = step.kept(b, name);
+    const bool comparable =
+        left && right && left->dtype == right->dtype && left->shape == right->shape;
+    largest = worse(largest, comparable ? difference(*left, *right).worst : kNotMeasured);
   }
-  return worst;
+  return names.empty() ? kNotMeasured : largest;
 }
 
-Table::Entry fill_entry(const TableSpec& spec, const Evidence* evidence, std::int64_t step) {
-  Table::Entry entry;
-  if (!evidence) return {{kNotMeasured}, false};
-  std::vector<const KeptTensor*> tensors;
-  std::set<std::tuple<std::string, std::vector<std::int64_t>, Fingerprint>> held;
-  bool all_there = true;
-  for (int rank = 0; rank < evidence->processes(); ++rank) {
-    const Observation* observation = find(spec, *evidence, rank, step);
-    all_there = all_there && observation && observation->not_comparable.empty();
-    tensors.push_back(observation ? evidence->kept(rank, *observation) : nullptr);
-    if (observation) {
-      held.emplace(observation->dtype, observation->global_shape, observation->fingerprint);
+double drift(const Step& step) {
+  double largest = 0;
+  for (std::size_t a = 0; a < step.ranks.size(); ++a) {
+    for (std::size_t b = a + 1; b < step.ranks.size(); ++b) {
+      largest = worse(largest, distance(step, a, b));
     }
   }
-  entry.synced = all_there && held.size() == 1;
-  if (spec.quantity == Quantity::drift) {
-    entry.values.push_back(drift(tensors));
-  } else {
-    for (const KeptTensor* tensor : tensors) entry.values.push_back(element_value(spec, tensor));
+  return names_of(step).empty() ? kNotMeasured : largest;
+}
+
+double norm(const Held& held) {
+  double squares = 0;
+  for (const auto& [name, observation] : held) {
+    const Statistics& statistics = observation->statistics;
+    if (!observation->not_comparable.empty()) continue;
+    squares += statistics.non_finite > 0 ? kNotMeasured : statistics.norm * statistics.norm;
   }
+  return held.empty() ? kNotMeasured : std::sqrt(squares);
+}
+
+/// How far the model is apart before the step: what the drift beside a norm means.
+std::optional<double> drift_before(const Evidence& evidence, std::int64_t step) {
+  return drift(find_step({Kind::parameter, Point::forward, ""}, evidence, step));
+}
+
+Table::Entry fill_entry(const TableSpec& spec, const Evidence* evidence, std::int64_t number) {
+  if (!evidence) return {{kNotMeasured}, false, std::nullopt};
+  const Step step = find_step({spec.kind, spec.point, spec.tensor}, *evidence, number);
+  Table::Entry entry;
+  entry.synced = is_synced(step);
+  if (spec.quantity == Quantity::drift) {
+    entry.values.push_back(drift(step));
+    return entry;
+  }
+  for (std::size_t rank = 0; rank < step.ranks.size(); ++rank) {
+    if (spec.quantity == Quantity::norm) {
+      entry.values.push_back(norm(step.ranks[rank]));
+    } else if (spec.quantity == Quantity::distance) {
+      entry.values.push_back(distance(step, 0, rank));
+    } else {
+      entry.values.push_back(element_value(spec.element, step.kept(rank, spec.tensor)));
+    }
+  }
+  if (spec.quantity == Quantity::norm) entry.drift = drift_before(*evidence, number);
   return entry;
 }
 
 std::set<std::int64_t> steps_of(const TableSpec& spec, const Evidence& evidence) {
+  const Subject subject{spec.kind, spec.point, spec.tensor};
   std::set<std::int64_t> steps;
   for (int rank = 0; rank < evidence.processes(); ++rank) {
     for (const Observation& observation : evidence.observations(rank)) {
-      if (observation.kind == spec.kind && observation.point == spec.point &&
-          observation.name == spec.tensor) {
-        steps.insert(observation.step);
-      }
+      if (subject.includes(observation)) steps.insert(observation.step);
     }
   }
   return steps;
+}
+
+bool is_shown(const TableSpec& spec, std::int64_t step) {
+  return spec.steps.empty() ||
+         std::find(spec.steps.begin(), spec.steps.end(), step) != spec.steps.end();
 }
 
 }  // namespace
@@ -95,6 +176,7 @@ Table fill_table(const TableSpec& spec, const std::vector<const Evidence*>& evid
     if (group) steps.merge(steps_of(spec, *group));
   }
   for (const std::int64_t step : steps) {
+    if (!is_shown(spec, step)) continue;
     Table::Row row{step, {}};
     for (const Evidence* group : evidence) row.entries.push_back(fill_entry(spec, group, step));
     table.rows.push_back(std::move(row));

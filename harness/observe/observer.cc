@@ -128,6 +128,19 @@ Fingerprint fingerprint_of(const Observation& observation, std::size_t element_s
   return sum;
 }
 
+/// Adds the time of its life to a sum.
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::chrono::nanoseconds& sum) : sum_(sum) {}
+  ~Stopwatch() { sum_ += std::chrono::steady_clock::now() - start_; }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  std::chrono::nanoseconds& sum_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace
 
 Observation look_at(const at::Tensor& tensor, const std::optional<Shard>& shard,
@@ -182,6 +195,7 @@ void Observer::note_key(const std::string& key) {
 
 void Observer::observe(Point point, Kind kind, std::string_view name, const at::Tensor& tensor,
                        const std::optional<Shard>& shard, std::string_view replica_group) {
+  const Stopwatch stopwatch(time_spent_);
   KeptTensor kept;
   Observation observation = look_at(tensor, shard, &kept.bytes);
   observation.seq = seq_;

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -57,6 +58,9 @@ class Observer {
 
   std::int64_t step() const { return step_; }
 
+  /// Time spent in this object so far: what is measured of a step is told without it.
+  std::chrono::nanoseconds time_spent() const { return time_spent_; }
+
  private:
   void note_key(const std::string& key);
 
@@ -69,6 +73,7 @@ class Observer {
   std::set<std::string> keys_;              ///< of this step
   std::map<std::string, KeptTensor> kept_;  ///< of this step
   bool all_written_ = true;
+  std::chrono::nanoseconds time_spent_{0};
 };
 
 /// The observation of `tensor` alone: dtype, shapes, fingerprint, statistics. `bytes` receives the

@@ -15,11 +15,12 @@ std::filesystem::path rank_statement_file(const std::filesystem::path& folder, i
 }
 
 void write_rank_statement(const std::filesystem::path& file, const RankStatement& statement) {
-  const nlohmann::ordered_json json = {{"step", statement.step},     {"line", statement.line},
-                                       {"ended", statement.ended},   {"raised", statement.raised},
-                                       {"is_own", statement.is_own}, {"error", statement.error}};
-  // A framework's error may hold any bytes; a statement is written whatever they are.
   using Json = nlohmann::ordered_json;
+  Json json = {{"step", statement.step},     {"line", statement.line},
+               {"ended", statement.ended},   {"raised", statement.raised},
+               {"is_own", statement.is_own}, {"error", statement.error}};
+  if (statement.step_s) json["step_s"] = *statement.step_s;
+  // A framework's error may hold any bytes; a statement is written whatever they are.
   write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
@@ -28,9 +29,12 @@ RankStatement read_rank_statement(const std::filesystem::path& file) {
   const std::string text = read_text(file);
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
-    return {json.at("step").get<std::int64_t>(), json.at("line").get<int>(),
-            json.at("ended").get<bool>(),        json.at("raised").get<bool>(),
-            json.at("is_own").get<bool>(),       json.at("error").get<std::string>()};
+    RankStatement statement{
+        json.at("step").get<std::int64_t>(), json.at("line").get<int>(),
+        json.at("ended").get<bool>(),        json.at("raised").get<bool>(),
+        json.at("is_own").get<bool>(),       json.at("error").get<std::string>()};
+    if (json.contains("step_s")) statement.step_s = json.at("step_s").get<double>();
+    return statement;
   } catch (const nlohmann::json::exception&) {
     throw malformed(file.string(), 0, 0,
                     "a rank's statement (step, line, ended, raised, is_own, error) in JSON", text);

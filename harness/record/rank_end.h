@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace lockstep {
@@ -15,6 +16,7 @@ struct RankStatement {
   bool raised = false;    ///< an error left the body
   bool is_own = false;    ///< the error is Lockstep's own or the machine's: it is no evidence
   std::string error;      ///< its text
+  std::optional<double> step_s = {};  ///< median time of a step without observing; a clock field
 };
 
 /// File of `rank` in a cell's folder.

@@ -2,20 +2,71 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace lockstep {
 
-/// torch.optim.SGD without momentum: p -= learning_rate * grad. A parameter without a gradient is
-/// left alone.
-class Sgd {
+/// Changes parameters by their gradients, in place and outside autograd. A parameter without a
+/// gradient is left alone. Gradients are read and not dropped; nothing communicates.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  virtual void step() = 0;
+
+  /// From the next step on, for all parameters: what a schedule calls.
+  virtual void set_learning_rate(double learning_rate) = 0;
+};
+
+/// torch.optim.SGD without momentum: p -= learning_rate * grad.
+class Sgd : public Optimizer {
  public:
   Sgd(std::vector<at::Tensor> parameters, double learning_rate);
-  void step();
+  void step() override;
+  void set_learning_rate(double learning_rate) override { learning_rate_ = learning_rate; }
 
  private:
   std::vector<at::Tensor> parameters_;
   double learning_rate_;
 };
+
+/// Defaults of torch.optim.AdamW.
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+};
+
+/// torch.optim.AdamW(fused=True) without amsgrad: torch's own kernel, bit for bit. A parameter's
+/// state is made, and its steps are counted, from the first step in which it has a gradient.
+///
+/// Source: Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
+class AdamW : public Optimizer {
+ public:
+  AdamW(std::vector<at::Tensor> parameters, double learning_rate, const AdamWOptions& options = {});
+  void step() override;
+  void set_learning_rate(double learning_rate) override { learning_rate_ = learning_rate; }
+
+ private:
+  /// Of one parameter: undefined until it is needed. Named as in Python's state.
+  struct State {
+    at::Tensor step;  ///< 0-dim, float32
+    at::Tensor exp_avg, exp_avg_sq;
+  };
+  void step_one(at::Tensor& parameter, State& state) const;
+
+  std::vector<at::Tensor> parameters_;
+  std::vector<State> states_;  ///< one per parameter
+  double learning_rate_;
+  AdamWOptions options_;
+};
+
+/// The optimizer called `name`, "sgd" or "adamw", with its default options. Throws Error (usage)
+/// for another name.
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
+                                          std::vector<at::Tensor> parameters, double learning_rate);
 
 }  // namespace lockstep

@@ -2,10 +2,14 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/randint.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <utility>
@@ -25,6 +29,24 @@ Rank::Rank(Cell cell, Seat seat, fs::path folder, GroupOptions group)
       observer_(folder_, seat_.rank) {}
 
 Rank::~Rank() = default;
+
+namespace {
+
+/// The distance from 1 to the next number of a floating dtype.
+double epsilon(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kDouble:
+      return 0x1p-52;
+    case at::kHalf:
+      return 0x1p-10;
+    case at::kBFloat16:
+      return 0x1p-7;
+    default:
+      return 0x1p-23;
+  }
+}
+
+}  // namespace
 
 bool Rank::is(std::string_view variant, int line) {
   if (cell_.variant != variant) return false;
@@ -55,13 +77,37 @@ void Rank::finish() {
   observer_.finish();
 }
 
+at::Tensor Rank::input(const at::Tensor& tensor) {
+  ++inputs_;
+  if (perturbation() == 0 || !tensor.is_floating_point()) return tensor;
+  const auto seed = static_cast<std::uint64_t>(perturbation()) << 56 ^
+                    static_cast<std::uint64_t>(step()) << 24 ^ inputs_;
+  const at::Tensor bits = at::randint(2, tensor.sizes(), cpu_generator(seed), tensor.options());
+  return tensor * (1 + (2 * bits - 1) * epsilon(tensor.scalar_type()));
+}
+
 void Rank::train(const std::function<void(std::int64_t step)>& body) {
+  using Clock = std::chrono::steady_clock;
   for (std::int64_t step = 1; step <= cell_.steps; ++step) {
     observer_.begin_step(step);
     if (group_) group_->begin_step(step);
     state_progress();
+    inputs_ = 0;
+    const auto observing = observer_.time_spent();
+    const auto start = Clock::now();
     body(step);
+    const std::chrono::duration<double> spent =
+        Clock::now() - start - (observer_.time_spent() - observing);
+    step_seconds_.push_back(spent.count());
   }
+}
+
+std::optional<double> Rank::step_seconds() const {
+  if (step_seconds_.empty()) return std::nullopt;
+  std::vector<double> sorted = step_seconds_;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
 }
 
 void Rank::observe_gradients(Point point, const Module& module) {
@@ -82,6 +128,17 @@ void Rank::observe_buffers(Point point, const Module& module) {
   }
 }
 
+/// What the diagnosis holds wrong gradients against. A perturbed reference only says how far values
+/// move.
+void Rank::note_own_gradients(int rank, const Module& module) {
+  if (perturbation() != 0) return;
+  observer_.begin_micro_batch(rank);
+  for (const auto& [name, tensor] : module.named_parameters()) {
+    observer_.observe(Point::backward, Kind::gradient, name, tensor.grad(), std::nullopt,
+                      own_gradient_group(rank));
+  }
+}
+
 void Rank::mean_of_rank_gradients(Module& module,
                                   const std::function<at::Tensor(int rank)>& loss_of) {
   const std::vector<at::Tensor> parameters = module.parameters();
@@ -89,11 +146,7 @@ void Rank::mean_of_rank_gradients(Module& module,
   for (int rank = 0; rank < world_size(); ++rank) {
     module.zero_grad();
     loss_of(rank).backward();
-    observer_.begin_micro_batch(rank);
-    for (const auto& [name, tensor] : module.named_parameters()) {
-      observer_.observe(Point::backward, Kind::gradient, name, tensor.grad(), std::nullopt,
-                        own_gradient_group(rank));
-    }
+    note_own_gradients(rank, module);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const at::Tensor& gradient = parameters[i].grad();
       if (!gradient.defined()) continue;  // as zeros, unless it is undefined on every rank
@@ -146,6 +199,7 @@ int run_rank(const std::function<void(Rank&)>& body, const Cell& cell, const Sea
   if (written.raised && !statement.is_own) statement = written;
   statement.step = rank.step();
   statement.line = rank.variant_line();
+  if (!statement.raised) statement.step_s = rank.step_seconds();
   if (statement.raised) {
     const std::string words =
         fmt::format("rank {} raised in step {}: {}\n", seat.rank, statement.step, statement.error);

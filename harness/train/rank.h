@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,10 @@
 #include "reports/cell.h"
 
 namespace lockstep {
+
+/// The reference is run this many times more, each with inputs that are off by the least that their
+/// dtype can hold: how far its values move is the tolerance of what is compared with it.
+inline constexpr int kPerturbedReferences = 4;
 
 /// What a scenario's body gets: its place in the cell, the process group, and the observer. One per
 /// process, used by one thread.
@@ -34,7 +39,8 @@ class Rank {
 
   const std::string& axis(std::string_view name) const { return axis_value(cell_, name); }
 
-  int rank() const { return seat_.rank; }
+  /// 0 in the reference.
+  int rank() const { return is_reference() ? 0 : seat_.rank; }
   /// Ranks of the cell. The reference is one process and computes the shards of all of them.
   int world_size() const { return cell_.world_size; }
 
@@ -43,6 +49,12 @@ class Rank {
 
   /// Seed `base` of the scenario, moved by the run's `--seed`.
   std::uint64_t seed(std::uint64_t base) const { return base + cell_.seed; }
+
+  /// What the model is to be fed instead of `tensor`: `tensor` itself, but in a perturbed reference
+  /// every element times 1 + eps or 1 - eps, the sign drawn from perturbation, step and call. To be
+  /// called on every input of floating type, on each of its elements the same number of times on
+  /// every run.
+  at::Tensor input(const at::Tensor& tensor);
 
   /// Runs `body(step)` for every step of the cell, from 1.
   void train(const std::function<void(std::int64_t step)>& body);
@@ -63,10 +75,16 @@ class Rank {
   void finish();
 
   std::int64_t step() const { return observer_.step(); }
+  /// Median time of a step without observing; absent before the first has ended.
+  std::optional<double> step_seconds() const;
   int variant_line() const { return variant_line_; }  ///< of the last `is` that was true; 0: none
 
  private:
   void state_progress();
+  void note_own_gradients(int rank, const Module& module);
+  bool is_reference() const { return cell_.role == Role::reference; }
+  /// 0: no perturbation.
+  int perturbation() const { return is_reference() ? seat_.rank : 0; }
 
   Cell cell_;
   Seat seat_;
@@ -76,6 +94,8 @@ class Rank {
   std::unique_ptr<CollectiveLog> log_;
   std::unique_ptr<ProcessGroup> group_;
   int variant_line_ = 0;
+  std::uint64_t inputs_ = 0;  ///< calls of `input` in this step
+  std::vector<double> step_seconds_;
 };
 
 /// Runs a scenario's body on one rank of `cell` and leaves its files in `folder`, among them its

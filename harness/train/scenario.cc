@@ -15,11 +15,23 @@ const Variant* find_variant(const Scenario& scenario, const std::string& name) {
   return found == scenario.variants.end() ? nullptr : &*found;
 }
 
-const Variant* reference_variant(const Scenario& scenario) {
-  const auto found =
-      std::find_if(scenario.variants.begin(), scenario.variants.end(),
-                   [](const Variant& variant) { return variant.role == Role::reference; });
+const Variant* reference_of(const Scenario& scenario, const Variant& variant) {
+  if (variant.role == Role::reference) return nullptr;
+  if (!variant.reference.empty()) return find_variant(scenario, variant.reference);
+  const auto found = std::find_if(scenario.variants.begin(), scenario.variants.end(),
+                                  [](const Variant& v) { return v.role == Role::reference; });
   return found == scenario.variants.end() ? nullptr : &*found;
+}
+
+std::vector<const Axis*> axes_of(const Scenario& scenario, const Variant& variant) {
+  std::vector<const Axis*> axes;
+  for (const Axis& axis : scenario.axes) {
+    const auto& names = axis.variants;
+    const bool depends =
+        names.empty() || std::find(names.begin(), names.end(), variant.name) != names.end();
+    if (depends) axes.push_back(&axis);
+  }
+  return axes;
 }
 
 namespace {
@@ -30,13 +42,27 @@ void require(bool condition, const Scenario& scenario, const std::string& what) 
 
 void validate_variants(const Scenario& scenario) {
   std::set<std::string> names;
-  int references = 0;
   for (const Variant& variant : scenario.variants) {
     require(names.insert(variant.name).second, scenario, "two variants '" + variant.name + "'");
-    references += variant.role == Role::reference ? 1 : 0;
   }
-  require(references <= 1, scenario, "more than one reference");
   require(!scenario.variants.empty(), scenario, "no variant");
+}
+
+/// A cell finds its reference by the axes that they share.
+void validate_reference(const Scenario& scenario, const Variant& variant) {
+  const Variant* reference = reference_of(scenario, variant);
+  if (!reference) {
+    require(variant.reference.empty(), scenario, "no variant '" + variant.reference + "'");
+    return;
+  }
+  require(reference->role == Role::reference, scenario,
+          "'" + reference->name + "' is compared with");
+  const std::vector<const Axis*> axes = axes_of(scenario, variant);
+  for (const Axis* axis : axes_of(scenario, *reference)) {
+    require(std::find(axes.begin(), axes.end(), axis) != axes.end(), scenario,
+            "the reference of '" + variant.name + "' depends on the axis '" + axis->name +
+                "', and it does not");
+  }
 }
 
 void validate_axes(const Scenario& scenario) {
@@ -46,6 +72,10 @@ void validate_axes(const Scenario& scenario) {
     const bool has_standard =
         std::find(axis.values.begin(), axis.values.end(), axis.standard) != axis.values.end();
     require(has_standard, scenario, "the standard value of axis '" + axis.name + "' is no value");
+    for (const std::string& variant : axis.variants) {
+      require(find_variant(scenario, variant), scenario,
+              "axis '" + axis.name + "' of the unknown variant '" + variant + "'");
+    }
   }
 }
 
@@ -58,6 +88,7 @@ void validate(const Scenario& scenario) {
   require(scenario.body && scenario.expect, scenario, "no body or no expectation");
   validate_variants(scenario);
   validate_axes(scenario);
+  for (const Variant& variant : scenario.variants) validate_reference(scenario, variant);
   for (const TableSpec& table : scenario.tables) {
     for (const TableSpec::Group& group : table.groups) {
       require(find_variant(scenario, group.variant), scenario,

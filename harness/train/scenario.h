@@ -16,15 +16,19 @@ class Rank;
 struct Axis {
   std::string name;
   std::vector<std::string> values;
-  std::string standard;  ///< the value when none is set; one of `values`
+  std::string standard;                    ///< the value when none is set; one of `values`
+  std::vector<std::string> variants = {};  ///< that depend on it; empty: all
 };
 
 /// One way to run a scenario.
 struct Variant {
   std::string name;
   Role role = Role::buggy;
-  std::string summary;                                  ///< one line
-  std::optional<std::chrono::milliseconds> limit = {};  ///< where a hang is expected: 2 s
+  std::string summary;  ///< one line
+  /// Limit of its cells that are expected not to finish.
+  std::optional<std::chrono::milliseconds> limit = {};
+  std::string reference = {};      ///< what it is compared with; empty: the scenario's first one
+  std::vector<Claim> claims = {};  ///< that it makes beside the scenario's
 };
 
 /// Where a scenario comes from.
@@ -45,8 +49,8 @@ struct Scenario {
   std::vector<int> worlds;  ///< world sizes it supports
   std::int64_t steps = 5;   ///< when --steps does not say otherwise
   std::vector<Axis> axes;
-  std::vector<Variant> variants;  ///< at most one of role `reference`
-  std::vector<Claim> claims;      ///< true of a correct program; judged in every cell
+  std::vector<Variant> variants;
+  std::vector<Claim> claims;  ///< true of a correct program; judged in every cell
   std::vector<TableSpec> tables;
   std::function<Expectation(const Cell&)> expect;
   std::function<void(Rank&)> body;  ///< runs on every rank of a cell
@@ -55,11 +59,16 @@ struct Scenario {
 /// The variant called `name`; null when there is none.
 const Variant* find_variant(const Scenario& scenario, const std::string& name);
 
-/// The variant of role `reference`; null when there is none.
-const Variant* reference_variant(const Scenario& scenario);
+/// The variant of role `reference` that `variant` is compared with; null when there is none, and
+/// for a reference itself.
+const Variant* reference_of(const Scenario& scenario, const Variant& variant);
+
+/// The axes that `variant` depends on, in the order of the scenario.
+std::vector<const Axis*> axes_of(const Scenario& scenario, const Variant& variant);
 
 /// Throws Error (internal) when the scenario contradicts itself: doubled names, an axis without its
-/// standard value, two references, no claim, a table of an unknown variant.
+/// standard value, no claim, a reference that is none or depends on more than its variant, a table
+/// or an axis of an unknown variant.
 void validate(const Scenario& scenario);
 
 /// All scenarios of this program, in the order of the list in scenarios/CMakeLists.txt, from which

@@ -106,6 +106,7 @@ void backward(Rank& rank, DistributedDataParallel& ddp, Model& model, std::int64
 }
 
 void train(Rank& rank) {
+  rank.is(rank.cell().variant);  // the words of its name are asked for one by one
   Model model(cpu_generator(rank.seed(100 * rank.rank() + 7)));
   DistributedDataParallel ddp(model, rank.group(), options_of(rank));
   if (has(rank, "comm-hook")) ddp.register_comm_hook(half_mean);

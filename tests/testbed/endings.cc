@@ -18,6 +18,7 @@ namespace {
 constexpr int kCulprit = 1;
 
 void end_badly(Rank& rank) {
+  if (rank.is("finishes")) return;
   if (rank.is("raises")) throw std::runtime_error("planted: rank 1 gives up");
   if (rank.is("raises-without-text")) throw std::runtime_error("");
   if (rank.is("exits")) std::_Exit(3);

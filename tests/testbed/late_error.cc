@@ -28,9 +28,9 @@ struct TwoLayers : Module {
   bool uses_second = true;
 };
 
-at::Tensor input_of(const Rank& rank, int owner, std::int64_t step) {
+at::Tensor input_of(Rank& rank, int owner, std::int64_t step) {
   const auto seed = rank.seed(static_cast<std::uint64_t>(100 * step + owner));
-  return at::randn({4, 4}, cpu_generator(seed), at::TensorOptions());
+  return rank.input(at::randn({4, 4}, cpu_generator(seed), at::TensorOptions()));
 }
 
 void train(Rank& rank) {
@@ -39,7 +39,11 @@ void train(Rank& rank) {
   std::optional<DistributedDataParallel> ddp;
   const bool is_reference = rank.is("reference");
   DdpOptions options;
-  options.find_unused_parameters = rank.is("find-unused");
+  if (rank.is("find-unused")) {
+    options.find_unused_parameters = true;
+  } else if (rank.is("unused-once")) {
+    options.find_unused_parameters = false;
+  }
   if (!is_reference) ddp.emplace(model, rank.group(), options);
   rank.train([&](std::int64_t step) {
     model.zero_grad();

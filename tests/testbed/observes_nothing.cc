@@ -16,7 +16,7 @@ Scenario observes_nothing() {
       .claims = {agree_across_ranks(Kind::gradient, Point::reduced), ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },
-      .body = [](Rank& rank) { rank.train([](std::int64_t) {}); },
+      .body = [](Rank& rank) { rank.train([&](std::int64_t) { rank.is("blind"); }); },
   };
 }
 

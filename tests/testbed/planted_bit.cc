@@ -25,7 +25,11 @@ void train_with_planted_bit(Rank& rank) {
     at::Tensor b = at::randn({2, 7}, generator, at::TensorOptions());
     const bool is_here =
         rank.rank() == std::stoi(rank.axis("rank")) && step == std::stoi(rank.axis("step"));
-    if (rank.is("flip") && is_here) flip(b, 5, std::stoi(rank.axis("bit")));
+    if (rank.is("clean")) {
+      // as it is
+    } else if (rank.is("flip") && is_here) {
+      flip(b, 5, std::stoi(rank.axis("bit")));
+    }
     rank.observer().observe(Point::reduced, Kind::gradient, "a", a);
     rank.observer().observe(Point::reduced, Kind::gradient, "b", b);
   });

@@ -47,7 +47,7 @@ TEST(Equality, OfEqualBitsOfAnotherShapeIsViolated) {
 
 TEST(Equality, IsViolatedAboveTenTolerances) {
   Pair pair(1);
-  const auto tolerance = static_cast<float>(reference_tolerance(std::ldexp(1, -24), 1, 1));
+  const auto tolerance = static_cast<float>(rounding_tolerance(std::ldexp(1, -24), 1));
   pair.expected.add(0, 1, "w", {1});
   pair.files.add(0, 1, "w", {1 + 12 * tolerance});
   EXPECT_EQ(pair.judged().verdict, Verdict::violated);
@@ -162,12 +162,73 @@ TEST(Equality, ForgetsWhatEarlierStepsHadInTheLast) {
   EXPECT_EQ(pair.judged().findings.at(0).last_worst_difference, 0.5);
 }
 
-TEST(ReferenceTolerance, GrowsWithRanksAndStepsToALimit) {
-  const double one = reference_tolerance(0x1p-24, 1, 1);
-  EXPECT_EQ(one, 0x1p-23);
-  EXPECT_EQ(reference_tolerance(0x1p-24, 4, 1), 4 * one);
-  EXPECT_EQ(reference_tolerance(0x1p-24, 4, 3), 12 * one);
-  EXPECT_EQ(reference_tolerance(0x1p-8, 4, 100), 0.05);
+TEST(RoundingTolerance, GrowsWithTheRanks) {
+  EXPECT_EQ(rounding_tolerance(0x1p-24, 1), 0x1p-23);
+  EXPECT_EQ(rounding_tolerance(0x1p-24, 4), 0x1p-21);
+}
+
+TEST(ReferenceTolerance, IsWhatPerturbationsMoveTimesAFactorWithinLimits) {
+  EXPECT_EQ(reference_tolerance(0, 1e-7), 1e-7);
+  EXPECT_EQ(reference_tolerance(1e-6, 1e-7), kPerturbationFactor * 1e-6);
+  EXPECT_EQ(reference_tolerance(1, 1e-7), 0.05);
+  EXPECT_EQ(reference_tolerance(0, 1), 0.05);
+}
+
+/// A rank beside a reference whose second, perturbed process holds something else.
+ClaimResult judged_beside_perturbed(float actual, float reference, float perturbed) {
+  LiteralEvidence files(1);
+  LiteralEvidence expected(2);
+  for (const char* name : {"w", "steady"}) {
+    files.add(0, 1, name, {name[0] == 'w' ? actual : 1});
+    expected.add(0, 1, name, {name[0] == 'w' ? reference : 1});
+    expected.add(1, 1, name, {name[0] == 'w' ? perturbed : 1});
+  }
+  const Evidence evidence = expected.write();
+  return judge_one(kEqual, files.write(), &evidence);
+}
+
+TEST(Equality, AllowsWhatPerturbedInputsMove) {
+  const ClaimResult moved = judged_beside_perturbed(1.005F, 1, 1.001F);
+  EXPECT_EQ(moved.verdict, Verdict::holds);
+  EXPECT_EQ(moved.tolerance_from, "1 perturbed references");
+  EXPECT_NEAR(*moved.tolerance, kPerturbationFactor * 0.001 / std::sqrt(2), 1e-5);
+  EXPECT_NEAR(*moved.margin, 0.005 / (kPerturbationFactor * 0.001), 1e-3);
+}
+
+TEST(Equality, IsNotSoftenedByAReferenceThatStaysWhereItWas) {
+  const ClaimResult result = judged_beside_perturbed(1.005F, 1, 1);
+  EXPECT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.tolerance_from, "roundings of a sum over the ranks");
+}
+
+TEST(Equality, FindsAFaultTenTimesWhatPerturbedInputsMove) {
+  EXPECT_EQ(judged_beside_perturbed(1.1F, 1, 1.001F).verdict, Verdict::violated);
+  EXPECT_EQ(judged_beside_perturbed(1.02F, 1, 1.001F).verdict, Verdict::undecided);
+}
+
+TEST(Equality, DoesNotLetOneTensorSoftenAnother) {
+  LiteralEvidence files(1);
+  LiteralEvidence expected(2);
+  files.add(0, 1, "steady", {1.001F});
+  files.add(0, 1, "moving", {1});
+  for (int rank = 0; rank < 2; ++rank) {
+    expected.add(rank, 1, "steady", {1});
+    expected.add(rank, 1, "moving", {rank == 0 ? 1 : 1.01F});
+  }
+  const Evidence evidence = expected.write();
+  const ClaimResult result = judge_one(kEqual, files.write(), &evidence);
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.findings.at(0).tensor, "steady");
+}
+
+TEST(Equality, CarriesRoundingOnWhereNothingWasPerturbed) {
+  const auto tolerance = static_cast<float>(rounding_tolerance(0x1p-24, 1));
+  for (const auto& [step, verdict] : {std::pair(1, Verdict::undecided), {9, Verdict::holds}}) {
+    Pair pair(1);
+    pair.expected.add(0, step, "w", {1});
+    pair.files.add(0, step, "w", {1 + 8 * tolerance});
+    EXPECT_EQ(pair.judged().verdict, verdict) << step;
+  }
 }
 
 }  // namespace

@@ -145,9 +145,9 @@ TEST(Expectation, CanBeCheckedAgain) {
 TEST(Expectation, OfATableThatIsNotMetIsMissed) {
   CellRecord cell = cell_with(Verdict::holds);
   check_expectation(cell);
-  check_table(cell, "seed", "");
+  add_check(cell, "meets seed", "");
   EXPECT_EQ(cell.verdict, CellVerdict::as_expected);
-  check_table(cell, "seed", "1 of 10 values is not met");
+  add_check(cell, "meets seed", "1 of 10 values is not met");
   EXPECT_EQ(cell.verdict, CellVerdict::missed);
 }
 

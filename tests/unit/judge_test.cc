@@ -162,7 +162,7 @@ TEST(Equality, HoldsWithinRounding) {
 TEST(Equality, BetweenRoundingAndFaultIsUndecided) {
   LiteralEvidence files(2);
   LiteralEvidence expected(1);
-  const float scale = static_cast<float>(reference_tolerance(std::ldexp(1, -24), 2, 1)) * 5;
+  const float scale = static_cast<float>(rounding_tolerance(std::ldexp(1, -24), 2)) * 5;
   expected.add(0, 1, "w", {1});
   for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "w", {1 + scale});
   const Evidence reference = expected.write();

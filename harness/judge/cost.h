@@ -1,0 +1,18 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "reports/run_record.h"
+
+namespace lockstep {
+
+/// What a step of a cell cost, from the collective logs in `folder` and the ranks' own times:
+/// collectives called in a step, their bytes, of the rank with most of them. A rank without a log
+/// called none; what is called before the first step is no part of it. Absent when a rank did not
+/// finish. Throws Error (usage) for a malformed log.
+std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vector<RankEnd>& ends,
+                            std::int64_t steps);
+
+}  // namespace lockstep
