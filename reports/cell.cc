@@ -28,6 +28,11 @@ std::string conditions(int world_size, const std::vector<AxisValue>& axes) {
   return words;
 }
 
+bool has_axis(const Cell& cell, std::string_view axis) {
+  return std::any_of(cell.axes.begin(), cell.axes.end(),
+                     [&](const AxisValue& value) { return value.axis == axis; });
+}
+
 const std::string& axis_value(const Cell& cell, std::string_view axis) {
   const auto found = std::find_if(cell.axes.begin(), cell.axes.end(),
                                   [&](const AxisValue& value) { return value.axis == axis; });

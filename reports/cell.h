@@ -59,6 +59,9 @@ std::string title_of(const Cell& cell);
 /// What the cells of a scenario differ in beside the variant: "2 ranks, tiles=4".
 std::string conditions(int world_size, const std::vector<AxisValue>& axes);
 
+/// Whether the cell has a value on `axis`: not every variant depends on every axis.
+bool has_axis(const Cell& cell, std::string_view axis);
+
 /// The value chosen on `axis`. Requires: the scenario has that axis.
 const std::string& axis_value(const Cell& cell, std::string_view axis);
 

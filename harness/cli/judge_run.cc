@@ -76,15 +76,16 @@ Table fill(const Table& empty, EvidenceOfRun& evidence) {
   return table;
 }
 
-std::optional<Measured> measure(const PublishedValue& value, const RunRecord& run,
+bool is_about(const PublishedValue& value, const Cell& cell) {
+  return cell.scenario == value.scenario && cell.variant == value.variant &&
+         cell.world_size == value.world_size;
+}
+
+std::optional<Measured> measure(const PublishedValue& value, const CellRecord& cell,
                                 EvidenceOfRun& evidence) {
-  const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& c) {
-    return c.cell.scenario == value.scenario && c.cell.variant == value.variant &&
-           c.cell.world_size == value.world_size && c.processes > 0;
-  });
   const auto kind = parse<Kind>(value.kind);
   const auto point = parse<Point>(value.point);
-  if (cell == run.cells.end() || !kind || !point) return std::nullopt;
+  if (!kind || !point) return std::nullopt;
   TableSpec spec;
   spec.quantity = value.quantity == PublishedQuantity::drift ? Quantity::drift : Quantity::element;
   spec.kind = *kind;
@@ -92,16 +93,11 @@ std::optional<Measured> measure(const PublishedValue& value, const RunRecord& ru
   spec.tensor = value.tensor;
   spec.element = value.element;
   const std::int64_t step = value.step - value.step_base + 1;
-  for (const Table::Row& row : fill_table(spec, {evidence.of(cell->folder)}).rows) {
+  for (const Table::Row& row : fill_table(spec, {evidence.of(cell.folder)}).rows) {
     const Table::Entry& entry = row.entries[0];
     if (row.step == step && entry.is_measured()) return Measured{entry.values, entry.synced};
   }
   return std::nullopt;
-}
-
-Comparison compare_with(const PublishedTable& table, const RunRecord& run,
-                        EvidenceOfRun& evidence) {
-  return compare(table, [&](const PublishedValue& value) { return measure(value, run, evidence); });
 }
 
 std::string unmet_in_words(const Comparison& comparison) {
@@ -113,17 +109,16 @@ std::string unmet_in_words(const Comparison& comparison) {
                      first.published.printed, first.measured);
 }
 
-/// The rows of a table that are about one cell.
-PublishedTable rows_about(PublishedTable table, const Cell& cell) {
-  std::erase_if(table.values, [&](const PublishedValue& value) {
-    return value.scenario != cell.scenario || value.variant != cell.variant ||
-           value.world_size != cell.world_size;
-  });
-  return table;
+/// Holds the rows of a table that are about a cell against it.
+Comparison compare_with_cell(PublishedTable table, const CellRecord& cell,
+                             EvidenceOfRun& evidence) {
+  std::erase_if(table.values,
+                [&](const PublishedValue& value) { return !is_about(value, cell.cell); });
+  return compare(table,
+                 [&](const PublishedValue& value) { return measure(value, cell, evidence); });
 }
 
-void judge_cell(CellRecord& cell, const RunRecord& run, const fs::path& folder,
-                EvidenceOfRun& evidence) {
+void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidence) {
   cell.results.clear();
   cell.notes.clear();
   if (cell.processes == 0) {
@@ -145,9 +140,8 @@ void judge_cell(CellRecord& cell, const RunRecord& run, const fs::path& folder,
   cell.notes = the_case.evidence->notes();
   check_expectation(cell);
   for (const std::string& id : cell.expectation.meets) {
-    const PublishedTable table =
-        rows_about(read_published_table(published_table_file(id)), cell.cell);
-    add_check(cell, "meets " + id, unmet_in_words(compare_with(table, run, evidence)));
+    const PublishedTable table = read_published_table(published_table_file(id));
+    add_check(cell, "meets " + id, unmet_in_words(compare_with_cell(table, cell, evidence)));
   }
 }
 
@@ -180,7 +174,7 @@ Table& table_for(const Cell& cell, const TableSpec& spec, std::vector<Table>& ta
 
 void judge_run(RunRecord& run, const fs::path& folder) {
   EvidenceOfRun evidence(run, folder);
-  for (CellRecord& cell : run.cells) judge_cell(cell, run, folder, evidence);
+  for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence);
   check_repetitions(run, evidence);
   for (Table& table : run.tables) table = fill(table, evidence);
 }
@@ -188,7 +182,13 @@ void judge_run(RunRecord& run, const fs::path& folder) {
 Comparison compare_with_run(const PublishedTable& table, const RunRecord& run,
                             const fs::path& folder) {
   EvidenceOfRun evidence(run, folder);
-  return compare_with(table, run, evidence);
+  return compare(table, [&](const PublishedValue& value) -> std::optional<Measured> {
+    const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& c) {
+      return is_about(value, c.cell) && c.processes > 0;
+    });
+    if (cell == run.cells.end()) return std::nullopt;
+    return measure(value, *cell, evidence);
+  });
 }
 
 std::vector<Table> tables_of(const std::vector<PlannedCell>& cells) {

@@ -105,6 +105,9 @@ struct Words {
   std::string steps;
   std::string seed = "0";
   std::vector<std::string> set;
+  bool matrix = false;
+  std::string max_cells;
+  std::string repeat = "1";
   std::string timeout = "60";
   std::string out;
   std::string formats;
@@ -135,6 +138,13 @@ RunRequest request_of(const Words& words, const std::vector<std::string>& comman
     }
     request.selection.axes.push_back(chosen);
   }
+  request.selection.matrix = words.matrix;
+  if (!words.max_cells.empty()) {
+    if (!words.matrix) throw bad_value("--max-cells", words.max_cells, "it beside --matrix only");
+    request.selection.max_cells =
+        whole_number<std::size_t>("--max-cells", words.max_cells, 1, 1'000'000);
+  }
+  request.selection.repetitions = whole_number("--repeat", words.repeat, 1, 10'000);
   request.limit = duration(words.timeout);
   request.out = words.out;
   if (!words.formats.empty()) request.formats = split(words.formats, ',');
@@ -166,6 +176,14 @@ CLI::App* add_run(CLI::App& app, Words& words) {
   run->add_option("--set", words.set, "value of an axis; can be repeated")
       ->type_name("AXIS=VALUE")
       ->allow_extra_args(false);
+  run->add_flag("--matrix", words.matrix, "every value of every axis that --set does not choose");
+  run->add_option("--max-cells", words.max_cells,
+                  "with --matrix: beyond this many cells (1000), every pair of values only")
+      ->check(not_empty)
+      ->type_name("N");
+  run->add_option("--repeat", words.repeat, "run every cell N times and compare the runs")
+      ->type_name("N")
+      ->capture_default_str();
   run->add_option("--timeout", words.timeout,
                   "limit of a cell, where its variant has no shorter one")
       ->type_name("SECONDS")

@@ -21,7 +21,7 @@ struct Names<CollectiveState> {
 /// One collective as one rank called it.
 struct Collective {
   std::uint64_t seq = 0;  ///< from 0 in the order of the calls of this rank
-  std::int64_t step = 0;  ///< step it was called in; 0: before the first
+  std::int64_t step = 0;  ///< step it was called in; 0: before the first or after the last
   std::string operation;  ///< "allreduce", "broadcast": c10d's name in lower case
   std::string reduction;  ///< "sum", "avg"; empty where there is none
   std::string dtype;      ///< of the first tensor; empty without one

@@ -67,7 +67,7 @@ ProcessGroup& Rank::group() {
 
 /// A rank that is killed can no longer say where it was.
 void Rank::state_progress() {
-  write_rank_statement(rank_statement_file(folder_, rank()),
+  write_rank_statement(rank_statement_file(folder_, seat_.rank),
                        {.step = step(), .line = variant_line_});
 }
 
@@ -100,6 +100,7 @@ void Rank::train(const std::function<void(std::int64_t step)>& body) {
         Clock::now() - start - (observer_.time_spent() - observing);
     step_seconds_.push_back(spent.count());
   }
+  if (group_) group_->begin_step(0);
 }
 
 std::optional<double> Rank::step_seconds() const {

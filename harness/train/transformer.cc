@@ -100,7 +100,8 @@ TimeSeriesTransformer::TimeSeriesTransformer(const TransformerOptions& options,
 }
 
 at::Tensor TimeSeriesTransformer::forward(const at::Tensor& input) {
-  at::Tensor tokens = embedding_->forward(input.unflatten(-1, {-1, patch_})) + position_;
+  at::Tensor tokens =
+      embedding_->forward(input.unflatten(-1, {position_.size(0), patch_})) + position_;
   for (const auto& block : blocks_) tokens = block->forward(tokens);
   return head_->forward(norm_->forward(tokens).mean(1));
 }

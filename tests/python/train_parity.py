@@ -85,8 +85,8 @@ def adamw(numbers, name, **options):
                 numbers[f"adamw/{name}/{dtype_name}/{step}/{i}"] = parameter.detach().clone()
 
 
-def clip_to(trained, max_norm):
-    return nn.utils.clip_grad_norm_(trained, max_norm, foreach=False).double()
+def clip_to(trained, max_norm, foreach=None):
+    return nn.utils.clip_grad_norm_(trained, max_norm, foreach=foreach).double()
 
 
 def clip(numbers):
@@ -94,7 +94,7 @@ def clip(numbers):
         for text in ("0.125", "3", "10000"):
             clipped = parameters(dtype)
             set_gradients(clipped, 1)
-            numbers[f"clip/{dtype_name}/{text}/norm"] = clip_to(clipped, float(text))
+            numbers[f"clip/{dtype_name}/{text}/norm"] = clip_to(clipped, float(text), foreach=False)
             for i, parameter in enumerate(clipped):
                 if parameter.grad is not None:
                     numbers[f"clip/{dtype_name}/{text}/{i}"] = parameter.grad
