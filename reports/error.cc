@@ -115,6 +115,17 @@ Error unwritable(std::string_view path, std::string_view why) {
   return usage(fmt::format("Cannot write {}: {}. Give a place that can be written.", path, why));
 }
 
+std::string unmet_requirement(std::string_view what, std::string_view why,
+                              std::string_view remedy) {
+  return fmt::format("--require {} is not met: {}. What helps: {}.", what, why, remedy);
+}
+
+Error nothing_ran() {
+  return {Error::Kind::unmet,
+          "Nothing ran, and --require turns skips into failures. Choose scenarios and --ranks that "
+          "apply."};
+}
+
 Error internal_error(std::string_view what) {
   return {Error::Kind::internal,
           fmt::format("Internal error: {}. This is a defect of Lockstep; please report it.", what)};

@@ -12,7 +12,7 @@ namespace lockstep {
 /// status. A claim that does not hold is no error, it is a `Finding`.
 class Error : public std::runtime_error {
  public:
-  enum class Kind { usage = 64, internal = 70 };
+  enum class Kind { unmet = 1, usage = 64, internal = 70 };
 
   Error(Kind kind, const std::string& text) : std::runtime_error(text), kind_(kind) {}
   Kind kind() const { return kind_; }
@@ -41,6 +41,13 @@ Error unreadable(std::string_view path, std::string_view why);
 
 /// The file or folder at `path` cannot be written; `why` in the system's words.
 Error unwritable(std::string_view path, std::string_view why);
+
+/// Says that `--require` asked for `what`, why it is not met, and what helps. One line of an Error
+/// (unmet), which may have several.
+std::string unmet_requirement(std::string_view what, std::string_view why, std::string_view remedy);
+
+/// All that `--require` asked for is there, but no cell was run.
+Error nothing_ran();
 
 /// Something of ours went wrong: a defect.
 Error internal_error(std::string_view what);

@@ -16,6 +16,7 @@
 
 #include "harness/cli/catalogue.h"
 #include "harness/cli/compare_command.h"
+#include "harness/cli/doctor_command.h"
 #include "harness/cli/run_command.h"
 #include "harness/launch/launch.h"
 #include "reports/error.h"
@@ -29,7 +30,8 @@ constexpr const char* kExitStatuses =
     "Exit status: 0 all as expected; 1 an expectation missed or a false alarm; 2 undecided;\n"
     "3 nothing ran (not applicable); 64 wrong arguments, missing or malformed input; 70 a defect "
     "of\n"
-    "lockstep. compare: 0 every value met, 1 not.";
+    "lockstep. compare: 0 every value met, 1 not. run --require: 1 something is not there, or\n"
+    "nothing ran. doctor: 0 'run' can work here, 1 it cannot.";
 
 /// Says what is wrong, if anybody can hear it: the exit status says it too.
 void complain(const std::string& sentence) {
@@ -109,6 +111,8 @@ struct Words {
   std::string timeout = "60";
   std::string out;
   std::string formats;
+  std::string require;
+  std::string answer_limit = "20";
   std::string scenario;
   std::string folder;
   std::string table;
@@ -144,6 +148,7 @@ RunRequest request_of(const Words& words, const std::vector<std::string>& comman
   request.limit = duration(words.timeout);
   request.out = words.out;
   if (!words.formats.empty()) request.formats = split(words.formats, ',');
+  if (!words.require.empty()) request.requirements = parse_requirements(words.require);
   return request;
 }
 
@@ -191,7 +196,23 @@ CLI::App* add_run(CLI::App& app, Words& words) {
                   "also write report files, comma-separated: " + formats_in_words())
       ->check(not_empty)
       ->type_name("A[,B...]");
+  run->add_option("--require", words.require,
+                  "run nothing unless all of these are there: gloo, mpi, nccl, torchrun, mpirun,\n"
+                  "srun, gpus=N; and fail where nothing ran")
+      ->check(not_empty)
+      ->type_name("A[,B...]");
   return run;
+}
+
+CLI::App* add_doctor(CLI::App& app, Words& words) {
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "Say what is here, what is missing, and whether 'run' can work");
+  doctor
+      ->add_option("--timeout", words.answer_limit,
+                   "how long a launcher or driver may take to answer")
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  return doctor;
 }
 
 CLI::App* add_report(CLI::App& app, Words& words) {
@@ -215,7 +236,8 @@ CLI::App* add_compare(CLI::App& app, Words& words) {
 
 /// `run` for "lockstep rnu": CLI11 would call it an unexpected argument.
 void check_command(int argc, char** argv) {
-  static const std::vector<std::string> commands{"list", "show", "run", "report", "compare"};
+  static const std::vector<std::string> commands{"list",   "show",    "run",
+                                                 "report", "compare", "doctor"};
   if (argc < 2 || argv[1][0] == '-') return;
   if (std::find(commands.begin(), commands.end(), argv[1]) == commands.end()) {
     throw unknown_name("command", argv[1], commands);
@@ -226,6 +248,7 @@ int dispatch(const CLI::App& app, const Words& words, const std::vector<std::str
   if (app.got_subcommand("run")) return run_command(request_of(words, command), registry());
   if (app.got_subcommand("report")) return report_command(words.folder, words.format);
   if (app.got_subcommand("compare")) return compare_command(words.table, words.folder);
+  if (app.got_subcommand("doctor")) return doctor_command(duration(words.answer_limit));
   if (app.got_subcommand("show")) {
     show(describe(find_scenario(registry(), words.scenario)));
   } else {
@@ -251,6 +274,7 @@ int parse_and_dispatch(int argc, char** argv) {
   add_run(app, words)->footer(kExitStatuses);
   add_report(app, words)->footer(kExitStatuses);
   add_compare(app, words)->footer(kExitStatuses);
+  add_doctor(app, words)->footer(kExitStatuses);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

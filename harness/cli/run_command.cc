@@ -24,6 +24,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr int kNothingRan = 3;
+
 /// One line on standard error that says which cell runs, when somebody is watching.
 class Progress {
  public:
@@ -120,6 +122,7 @@ int run_command(const RunRequest& request, const std::vector<Scenario>& scenario
   const std::vector<const Renderer*> chosen = renderers_of(request.formats);
   check_promised_tables(cells);
   require_current_folder();
+  check_requirements(request.requirements);
   const std::string utc = utc_now();
   const fs::path folder = make_run_folder(request.out, utc);
   open_reports(folder, chosen);
@@ -135,7 +138,9 @@ int run_command(const RunRequest& request, const std::vector<Scenario>& scenario
     write_whole_file(folder / ("report." + renderer->extension), renderer->render(run));
   }
   show(render_console(run) + fmt::format("Files: {}\n", folder.string()));
-  return exit_status(run);
+  const int status = exit_status(run);
+  if (status == kNothingRan && !request.requirements.empty()) throw nothing_ran();
+  return status;
 }
 
 int report_command(const std::string& folder, const std::string& format) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/cli/capabilities.h"
 #include "harness/cli/select_cells.h"
 
 namespace lockstep {
@@ -13,12 +14,13 @@ struct RunRequest {
   std::chrono::milliseconds limit{60'000};  ///< per cell
   std::string out;                          ///< folder; empty: runs/<utc>
   std::vector<std::string> formats;         ///< files to write beside what is shown
+  std::vector<Requirement> requirements;    ///< what must be there, or nothing is run
   std::vector<std::string> command;         ///< as typed, for the record
 };
 
 /// `lockstep run`: runs the cells, saves the record, judges it, writes the reports and shows the
 /// console one. Returns the exit status. Throws Error (usage) before anything runs when the request
-/// is wrong.
+/// is wrong, Error (unmet) when what it requires is not there; that also where nothing ran.
 int run_command(const RunRequest& request, const std::vector<Scenario>& scenarios);
 
 /// `lockstep report DIR`: judges what the run in `folder` left and shows it in `format`.

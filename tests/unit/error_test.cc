@@ -73,6 +73,16 @@ TEST(NearestName, OffersNothingThatIsFarOff) {
   EXPECT_EQ(nearest_name(std::string(1 << 20, 'c'), {"csv"}), "");
 }
 
+TEST(UnmetRequirement, SaysWhyAndWhatHelps) {
+  EXPECT_EQ(unmet_requirement("srun", "not on PATH", "use a machine of a cluster"),
+            "--require srun is not met: not on PATH. What helps: use a machine of a cluster.");
+}
+
+TEST(NothingRan, IsAnUnmetRequirement) {
+  EXPECT_EQ(nothing_ran().kind(), Error::Kind::unmet);
+  EXPECT_NE(text_of(nothing_ran()).find("--require turns skips into failures"), std::string::npos);
+}
+
 TEST(BadValue, SaysWhatToGive) {
   const Error error = bad_value("--ranks", "65", "a whole number from 1 to 64");
   EXPECT_EQ(text_of(error), "--ranks cannot be '65': give a whole number from 1 to 64.");

@@ -1,0 +1,142 @@
+#include "harness/cli/capabilities.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "harness/comm/process_group.h"
+#include "harness/launch/gpus.h"
+#include "harness/launch/launcher.h"
+#include "reports/error.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr const char* kGpus = "gpus";
+constexpr int kMostGpus = 1024;
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string how_to_get_launcher(const std::string& name) {
+  static const std::map<std::string, std::string> ways{
+      {"torchrun", "pip install torch, and put the folder of that pip on PATH"},
+      {"mpirun", "apt install openmpi-bin, or mpich"},
+      {"srun", "it comes with Slurm: use a machine of a cluster"}};
+  return ways.at(name);
+}
+
+/// "2 x NVIDIA H200, 1 x NVIDIA L4"
+std::string counted(const std::vector<std::string>& names) {
+  std::map<std::string, int> counts;
+  for (const std::string& name : names) ++counts[name];
+  std::string text;
+  for (const auto& [name, count] : counts) {
+    text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", count, name);
+  }
+  return text;
+}
+
+std::vector<std::string> known_requirements() {
+  std::vector<std::string> names = known_backends();
+  for (const std::string& launcher : known_launchers()) names.push_back(launcher);
+  names.push_back("gpus=N");
+  return names;
+}
+
+Requirement parse_requirement(const std::string& word) {
+  const auto equals = word.find('=');
+  if (word.substr(0, equals) == kGpus) {
+    int count = 0;
+    const char* const end = word.data() + word.size();
+    const char* const begin = equals == word.npos ? end : word.data() + equals + 1;
+    const auto [parsed, failure] = std::from_chars(begin, end, count);
+    if (failure == std::errc() && parsed == end && count >= 1 && count <= kMostGpus) {
+      return {kGpus, count};
+    }
+    throw bad_value("--require", word, fmt::format("gpus=N, N from 1 to {}", kMostGpus));
+  }
+  if (contains(known_backends(), word) || contains(known_launchers(), word)) return {word, 0};
+  throw unknown_name("requirement", word, known_requirements());
+}
+
+Capability find_capability(const std::string& name) {
+  if (name == kGpus) return find_gpu_capability(kAnswerLimit);
+  if (contains(known_backends(), name)) return find_backend_capability(name);
+  return find_launcher_capability(name, kAnswerLimit);
+}
+
+/// Empty when it is met.
+std::string unmet_sentence(const Requirement& requirement, const Capability& found) {
+  if (!found.is_there) {
+    const std::string what =
+        requirement.name == kGpus ? fmt::format("gpus={}", requirement.count) : requirement.name;
+    return unmet_requirement(what, found.text, found.remedy);
+  }
+  if (found.count >= requirement.count) return {};
+  return unmet_requirement(
+      fmt::format("gpus={}", requirement.count),
+      fmt::format("there {} {} ({})", found.count == 1 ? "is" : "are", found.count, found.text),
+      "ask for fewer, or see that CUDA_VISIBLE_DEVICES hides none");
+}
+
+}  // namespace
+
+std::vector<std::string> known_backends() { return {"gloo", "mpi", "nccl"}; }
+
+std::vector<std::string> known_launchers() { return {"torchrun", "mpirun", "srun"}; }
+
+Capability find_backend_capability(const std::string& name) {
+  if (contains(backend_names(), name)) return {name, true, 0, "built in", ""};
+  return {name, false, 0, "not in this build", "use gloo; Lockstep has no other backend yet"};
+}
+
+Capability find_launcher_capability(const std::string& name, std::chrono::milliseconds limit) {
+  const Launcher launcher = find_launcher(name, limit);
+  if (launcher.path.empty()) return {name, false, 0, "not on PATH", how_to_get_launcher(name)};
+  if (launcher.problem.empty()) {
+    return {name, true, 0, fmt::format("{}, {}", launcher.version, launcher.path), ""};
+  }
+  return {name, false, 0, fmt::format("{}: {}", launcher.path, launcher.problem),
+          fmt::format("see why '{} --help' does not work, or {}", launcher.path,
+                      how_to_get_launcher(name))};
+}
+
+Capability find_gpu_capability(std::chrono::milliseconds limit) {
+  const Gpus gpus = find_gpus(limit);
+  if (!gpus.problem.empty()) return {kGpus, false, 0, gpus.problem, gpus.remedy};
+  return {kGpus, true, static_cast<int>(gpus.names.size()), counted(gpus.names), ""};
+}
+
+std::vector<Requirement> parse_requirements(const std::string& list) {
+  std::vector<Requirement> requirements;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; end != list.npos; begin = end + 1) {
+    end = list.find(',', begin);
+    const std::string word = list.substr(begin, end - begin);
+    if (word.empty()) throw bad_value("--require", list, "names with one comma between them");
+    requirements.push_back(parse_requirement(word));
+  }
+  return requirements;
+}
+
+void check_requirements(const std::vector<Requirement>& requirements) {
+  std::map<std::string, Capability> found;
+  std::set<std::string> sentences;
+  std::string text;
+  for (const Requirement& requirement : requirements) {
+    const auto [entry, is_new] = found.try_emplace(requirement.name);
+    if (is_new) entry->second = find_capability(requirement.name);
+    const std::string sentence = unmet_sentence(requirement, entry->second);
+    if (sentence.empty() || !sentences.insert(sentence).second) continue;
+    text += (text.empty() ? "" : "\n") + sentence;
+  }
+  if (!text.empty()) throw Error(Error::Kind::unmet, text);
+}
+
+}  // namespace lockstep

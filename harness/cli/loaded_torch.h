@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+namespace lockstep {
+
+/// The torch that this process has loaded.
+struct LoadedTorch {
+  std::string file;     ///< path of libtorch_cpu.so
+  std::string version;  ///< "2.11.0", as the library says it; empty where it does not
+};
+
+/// Asks the loader and the library; runs no torch operation.
+LoadedTorch loaded_torch();
+
+/// Whether `version` names the release of `built`, which may carry more: "2.11.0" and
+/// "2.11.0+cu130".
+bool is_same_release(const std::string& version, const std::string& built);
+
+}  // namespace lockstep
