@@ -12,9 +12,9 @@ namespace lockstep {
 
 namespace {
 
-at::Tensor shard_of(const Rank& rank, int owner, std::int64_t step) {
+at::Tensor shard_of(Rank& rank, int owner, std::int64_t step) {
   const auto seed = rank.seed(static_cast<std::uint64_t>(100 * step + owner));
-  return at::randn({3, 4}, cpu_generator(seed), at::TensorOptions());
+  return rank.input(at::randn({3, 4}, cpu_generator(seed), at::TensorOptions()));
 }
 
 void train(Rank& rank) {
