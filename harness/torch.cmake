@@ -1,6 +1,7 @@
 # Finds the torch of a Python interpreter and makes the imported target lockstep::torch of its CPU
-# libraries. The wheel's own TorchConfig.cmake is not used: it demands a CUDA toolkit and links
-# libtorch_cuda, which doubles the start of every rank.
+# libraries: for the build of Lockstep and, installed, for find_package(lockstep). The wheel's own
+# TorchConfig.cmake is not used: it demands a CUDA toolkit and links libtorch_cuda, which doubles the
+# start of every rank.
 
 # ci/bootstrap reads these two lines.
 set(LOCKSTEP_TORCH_MINIMUM 2.11)
@@ -18,32 +19,42 @@ if(LOCKSTEP_PYTHON STREQUAL "")
       CACHE FILEPATH "" FORCE)
 endif()
 
-set(lockstep_torch_help "Run ci/bootstrap, which installs torch ${LOCKSTEP_TORCH_PINNED}, or set \
-LOCKSTEP_PYTHON to a Python whose torch is ${LOCKSTEP_TORCH_MINIMUM} or newer.")
-execute_process(
-  COMMAND ${LOCKSTEP_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/find_torch.py ${LOCKSTEP_TORCH_MINIMUM}
-  OUTPUT_VARIABLE lockstep_torch OUTPUT_STRIP_TRAILING_WHITESPACE
-  ERROR_VARIABLE lockstep_sentence ERROR_STRIP_TRAILING_WHITESPACE
-  RESULT_VARIABLE lockstep_status)
-if(NOT lockstep_status MATCHES "^[0-9]+$")
-  set(lockstep_sentence "There is no Python interpreter at ${LOCKSTEP_PYTHON} (${lockstep_status}).")
-endif()
-if(NOT lockstep_status EQUAL 0)
-  message(FATAL_ERROR "${lockstep_sentence} ${lockstep_torch_help}")
-endif()
-string(REPLACE "\n" ";" lockstep_torch "${lockstep_torch}")
-list(GET lockstep_torch 0 lockstep_torch_root)
-list(GET lockstep_torch 1 LOCKSTEP_TORCH_VERSION)
-message(STATUS "torch ${LOCKSTEP_TORCH_VERSION} in ${lockstep_torch_root}")
+# Sets LOCKSTEP_TORCH_ROOT and LOCKSTEP_TORCH_VERSION to what the interpreter has, and `complaint` to
+# a sentence when that is no torch to build against, else to nothing.
+function(lockstep_find_torch complaint)
+  set(${complaint} "" PARENT_SCOPE)
+  execute_process(
+    COMMAND ${LOCKSTEP_PYTHON} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/find_torch.py
+            ${LOCKSTEP_TORCH_MINIMUM}
+    OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE
+    ERROR_VARIABLE sentence ERROR_STRIP_TRAILING_WHITESPACE
+    RESULT_VARIABLE status)
+  if(NOT status MATCHES "^[0-9]+$")
+    set(${complaint} "There is no Python interpreter at ${LOCKSTEP_PYTHON} (${status})."
+        PARENT_SCOPE)
+  elseif(NOT status EQUAL 0)
+    set(${complaint} "${sentence}" PARENT_SCOPE)
+  else()
+    string(REPLACE "\n" ";" found "${found}")
+    list(GET found 0 root)
+    list(GET found 1 version)
+    set(LOCKSTEP_TORCH_ROOT ${root} PARENT_SCOPE)
+    set(LOCKSTEP_TORCH_VERSION ${version} PARENT_SCOPE)
+  endif()
+endfunction()
 
-add_library(lockstep_torch INTERFACE)
-add_library(lockstep::torch ALIAS lockstep_torch)
-target_include_directories(lockstep_torch SYSTEM INTERFACE
-  ${lockstep_torch_root}/include ${lockstep_torch_root}/include/torch/csrc/api/include)
-# The wheel brings fmt's headers along, of another version than the system's library: whoever sees
-# them compiles them in.
-target_compile_definitions(lockstep_torch INTERFACE
-  USE_C10D_GLOO AT_PER_OPERATOR_HEADERS FMT_HEADER_ONLY)
-target_link_libraries(lockstep_torch INTERFACE
-  ${lockstep_torch_root}/lib/libtorch_cpu.so ${lockstep_torch_root}/lib/libc10.so)
-target_link_options(lockstep_torch INTERFACE -Wl,-rpath,${lockstep_torch_root}/lib)
+# Makes lockstep::torch of what lockstep_find_torch found. Imported, so that the libraries that are
+# installed only name it: whoever uses them finds torch anew.
+function(lockstep_add_torch)
+  message(STATUS "torch ${LOCKSTEP_TORCH_VERSION} in ${LOCKSTEP_TORCH_ROOT}")
+  add_library(lockstep::torch INTERFACE IMPORTED)
+  target_include_directories(lockstep::torch SYSTEM INTERFACE
+    ${LOCKSTEP_TORCH_ROOT}/include ${LOCKSTEP_TORCH_ROOT}/include/torch/csrc/api/include)
+  # The wheel brings fmt's headers along, of another version than the system's library: whoever sees
+  # them compiles them in.
+  target_compile_definitions(lockstep::torch INTERFACE
+    USE_C10D_GLOO AT_PER_OPERATOR_HEADERS FMT_HEADER_ONLY)
+  target_link_libraries(lockstep::torch INTERFACE
+    ${LOCKSTEP_TORCH_ROOT}/lib/libtorch_cpu.so ${LOCKSTEP_TORCH_ROOT}/lib/libc10.so)
+  target_link_options(lockstep::torch INTERFACE -Wl,-rpath,${LOCKSTEP_TORCH_ROOT}/lib)
+endfunction()

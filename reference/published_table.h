@@ -60,7 +60,13 @@ struct PublishedTable {
 /// Reads a table. Throws Error (usage) with file, line, column and what was expected.
 PublishedTable read_published_table(const std::filesystem::path& path);
 
-/// The file of the table called `id`. Throws Error (usage) when there is none.
+/// Where the tables lie for the program at `program`: share/lockstep/published of the prefix in
+/// whose bin it is installed, else `source`, the folder it was built from.
+std::filesystem::path published_folder(const std::filesystem::path& program,
+                                       const std::filesystem::path& source);
+
+/// The file of the table called `id`, for the program that is running. Throws Error (usage) when
+/// there is none.
 std::filesystem::path published_table_file(const std::string& id);
 
 /// What was measured for a published value: the values of the ranks that it is about.

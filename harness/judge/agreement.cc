@@ -73,6 +73,7 @@ std::vector<std::vector<int>> groups_of(const Place& place) {
 }
 
 /// The largest difference between any two groups; also fills the evidence of `finding` when asked.
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): to be cut into parts
 double measure(const Case& the_case, const Place& place,
                const std::vector<std::vector<int>>& groups, Finding* finding) {
   double worst = 0;
@@ -160,6 +161,7 @@ bool is_comparable(const Place& place) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): to be cut into parts
 void judge_agreement(const Case& the_case, ClaimResult& result) {
   const std::vector<Place> places = places_in_execution_order(the_case, result.claim);
   const Holders holders(places, the_case.evidence->processes());

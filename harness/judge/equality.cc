@@ -293,6 +293,7 @@ double reference_tolerance(double moved, double rounding_tolerance) {
   return std::min(std::max(kPerturbationFactor * moved, rounding_tolerance), kMost);
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): to be cut into parts
 void judge_equality(const Case& the_case, ClaimResult& result) {
   if (!the_case.reference) {
     result.reason = "not triggered: there is no reference";

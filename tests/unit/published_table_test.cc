@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "reports/error.h"
+#include "tests/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -194,6 +195,16 @@ TEST(Comparison, CountsWhereTheBitwiseAnswerIsAnother) {
   EXPECT_EQ(compare_one(synced, {0.5, 0.5}, true).definitions_differ, 0);
   const auto element = printed_as(PublishedQuantity::element, "0.5");
   EXPECT_EQ(compare_one(element, {0.5}, false).definitions_differ, 0);
+}
+
+TEST(PublishedFolder, IsThePrefixOfAnInstalledProgramElseTheSource) {
+  const TemporaryFolder prefix;
+  const auto program = prefix.path() / "bin" / "lockstep";
+  EXPECT_EQ(published_folder(program, "source/published"), "source/published");
+  const auto installed = prefix.path() / "share" / "lockstep" / "published";
+  std::filesystem::create_directories(installed);
+  EXPECT_EQ(published_folder(program, "source/published"), installed);
+  EXPECT_EQ(published_folder("", "source/published"), "source/published") << "no /proc";
 }
 
 using Key = std::tuple<std::string, PublishedQuantity, std::int64_t, int>;

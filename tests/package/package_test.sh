@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Installs a build, moves it elsewhere, runs the installed program, and builds and runs a project
+# that finds it there with find_package(lockstep).
+#
+#   package_test.sh CMAKE BUILD PYTHON
+set -euo pipefail
+cmake=$1
+build=$2
+python=$3
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+prefix=$folder/prefix
+project=$folder/project
+
+fail() { printf 'package_test: %s\n' "$*" >&2; exit 1; }
+
+run() {  # WANTED STATUS, COMMAND...
+  local wanted=$1 status=0
+  shift
+  "$@" >"$folder/output" 2>&1 || status=$?
+  [[ $status -eq $wanted ]] && return
+  cat "$folder/output" >&2
+  fail "wanted status $wanted, got $status, of: $*"
+}
+
+says() {  # TEXT, which CMake may have broken into lines
+  [[ $(tr -s '\n ' ' ' <"$folder/output") == *"$1"* ]] && return
+  cat "$folder/output" >&2
+  fail "wanted: $1"
+}
+
+configure() { "$cmake" -S "$project" -B "$1" -DCMAKE_PREFIX_PATH="$prefix" "${@:2}"; }
+
+run 0 "$cmake" --install "$build" --prefix "$folder/first"
+mv "$folder/first" "$prefix"
+cp -r "$here" "$project"
+cd "$folder"
+
+# The installed program meets its installed tables; with a digit changed there it does not.
+lockstep_run=("$prefix/bin/lockstep" run loss-on-unwrapped-module --ranks 2 --steps 5 --format json)
+run 0 "${lockstep_run[@]}" --out met
+grep -q '"seed-002-drift"' met/report.json || fail "no table was promised"
+sed -i 's/0\.050678/0.050679/' "$prefix/share/lockstep/published/seed-002-drift.csv"
+run 1 "${lockstep_run[@]}" --out not-met
+
+export CMAKE_GENERATOR=Ninja CMAKE_BUILD_TYPE=Release
+unset LOCKSTEP_PYTHON
+run 0 configure built -DLOCKSTEP_PYTHON="$python"
+run 0 "$cmake" --build built
+run 0 built/scenarios/outside list
+[[ $(grep -c '^[^ ]' output) -eq 1 ]] || fail "the program has more scenarios than its own"
+run 0 built/scenarios/outside show summed-gradient
+says "Source: scenarios/scale/summed_gradient.cc"
+run 0 built/scenarios/outside run --ranks 2 --out outside-run
+says "scenarios/scale/summed_gradient.cc:"
+says "2: summed over 2 ranks, never averaged"
+
+touch "$project/scenarios/stray.cc"
+run 1 "$cmake" --build built
+says "lists 'scale/summed_gradient.cc', the folder holds 'scale/summed_gradient.cc;stray.cc'"
+rm "$project/scenarios/stray.cc"
+
+# It is the installed headers that are used, and each of them is needed.
+rm "$prefix/include/lockstep/harness/observe/observer.h"
+run 1 "$cmake" --build built
+says "harness/observe/observer.h"
+
+# A torch of another version, one that is no torch, and no Python.
+torch=$folder/other/torch
+mkdir -p "$torch"/lib "$torch"/include/torch/csrc/distributed/c10d
+touch "$torch"/{__init__.py,lib/libtorch_cpu.so,lib/libc10.so}
+touch "$torch"/include/torch/csrc/distributed/c10d/reducer.hpp
+echo "__version__ = '2.99.0'" >"$torch/version.py"
+export PYTHONPATH=$folder/other
+run 1 configure other -DLOCKSTEP_PYTHON="$python"
+says "torch of $python is 2.99.0; this Lockstep was built with"
+rm "$torch/lib/libc10.so"
+run 1 configure incomplete -DLOCKSTEP_PYTHON="$python"
+says "is not complete: lib/libc10.so is missing. Set LOCKSTEP_PYTHON to a Python whose torch is"
+run 1 configure none -DLOCKSTEP_PYTHON="$folder/none"
+says "There is no Python interpreter at $folder/none"

@@ -1,0 +1,81 @@
+// A trainer sums its gradients over the ranks by hand and never divides. The ranks agree in every
+// bit, so that nothing looks wrong; the step is as many times too long as there are ranks.
+
+#include <ATen/ops/randn.h>
+
+#include "harness/train/module.h"
+#include "harness/train/optimizer.h"
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+
+namespace lockstep {
+
+namespace {
+
+at::Tensor shard_of(Rank& rank, int owner, std::int64_t step) {
+  const auto seed = rank.seed(static_cast<std::uint64_t>(100 * step + owner));
+  return rank.input(at::randn({3, 4}, cpu_generator(seed), at::TensorOptions()));
+}
+
+void train(Rank& rank) {
+  Linear model(4, 2, cpu_generator(rank.seed(0)));
+  Sgd optimizer(model.parameters(), /*learning_rate=*/0.05);
+  const auto loss_of = [&](int owner, std::int64_t step) {
+    return model.forward(shard_of(rank, owner, step)).pow(2).mean();
+  };
+  const auto reduce = [&](ReduceOp op) {
+    for (at::Tensor& parameter : model.parameters()) {
+      rank.group().all_reduce(parameter.mutable_grad(), op);
+    }
+  };
+
+  rank.train([&](std::int64_t step) {
+    model.zero_grad();
+    if (rank.is("reference")) {
+      rank.mean_of_rank_gradients(model, [&](int owner) { return loss_of(owner, step); });
+    } else {
+      loss_of(rank.rank(), step).backward();
+    }
+    if (rank.is("sum")) reduce(ReduceOp::sum);
+    if (rank.is("mean")) reduce(ReduceOp::average);
+    rank.observe_gradients(Point::reduced, model);
+    optimizer.step();
+    rank.observe_parameters(Point::stepped, model);
+  });
+}
+
+Expectation expect(const Cell& cell) {
+  Expectation expectation;
+  if (cell.role == Role::buggy) {
+    expectation.breaks = {equal_reference(Kind::gradient, Point::reduced),
+                          equal_reference(Kind::parameter, Point::stepped)};
+  }
+  return expectation;
+}
+
+}  // namespace
+
+Scenario summed_gradient() {
+  return {
+      .id = "summed-gradient",
+      .summary = "The gradients are summed over the ranks and never divided by their number.",
+      .provenance = {.project = "Lockstep's tests",
+                     .link = "tests/package",
+                     .kept = "the mistake",
+                     .left_out = "nothing"},
+      .worlds = {2, 3, 4},
+      .steps = 3,
+      .axes = {},
+      .variants = {{"sum", Role::buggy, "all-reduce with sum"},
+                   {"mean", Role::fixed, "all-reduce with average"},
+                   {"reference", Role::reference, "one process: the mean of the gradients"}},
+      .claims = {agree_across_ranks(Kind::gradient, Point::reduced),
+                 equal_reference(Kind::gradient, Point::reduced),
+                 equal_reference(Kind::parameter, Point::stepped), ranks_finish()},
+      .tables = {},
+      .expect = expect,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
