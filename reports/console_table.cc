@@ -36,14 +36,14 @@ Columns rank_columns(const Table& table, std::size_t group) {
   const TableSpec& spec = table.spec;
   Columns columns;
   const std::size_t ranks = ranks_of(table, group);
-  for (std::size_t rank = 0; rank < std::min(ranks, kMostRanks); ++rank) {
+  for (std::size_t rank = 0; rank < std::min(ranks, kMostShownRanks); ++rank) {
     std::string heading = fmt::format("{}_r{}", spec.symbol, rank);
     if (rank == 0) heading = fmt::format("{} {}", spec.groups[group].heading, heading);
     columns.push_back(column(table, kValueWidth, heading, [&](const Table::Row& row) {
       return value_text(spec, entry_of(row, group), rank);
     }));
   }
-  if (ranks > kMostRanks) {
+  if (ranks > kMostShownRanks) {
     columns.push_back(column(table, 0, "...", [](const Table::Row&) { return "..."; }));
   }
   return columns;

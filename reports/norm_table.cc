@@ -36,10 +36,10 @@ std::string_view short_name(Kind kind) {
 std::string norms_text(const TableSpec& spec, const Table::Entry& entry) {
   if (!entry.is_measured()) return "-";
   std::vector<std::string> norms;
-  for (std::size_t rank = 0; rank < std::min(entry.values.size(), kMostRanks); ++rank) {
+  for (std::size_t rank = 0; rank < std::min(entry.values.size(), kMostShownRanks); ++rank) {
     norms.push_back(value_text(spec, entry, rank));
   }
-  if (entry.values.size() > kMostRanks) norms.emplace_back("...");
+  if (entry.values.size() > kMostShownRanks) norms.emplace_back("...");
   return fmt::format("[{}]", fmt::join(norms, ", "));
 }
 

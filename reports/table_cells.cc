@@ -46,9 +46,9 @@ std::string ranks_footnote(const Table& table) {
   for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
     ranks = std::max(ranks, ranks_of(table, group));
   }
-  if (ranks <= kMostRanks) return "";
+  if (ranks <= kMostShownRanks) return "";
   return fmt::format("...: of {} ranks the first {} are shown; the csv and json reports hold all\n",
-                     ranks, kMostRanks);
+                     ranks, kMostShownRanks);
 }
 
 }  // namespace lockstep

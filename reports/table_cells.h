@@ -8,7 +8,7 @@
 namespace lockstep {
 
 /// Ranks whose values a table of text shows; of more it shows the first ones.
-inline constexpr std::size_t kMostRanks = 4;
+inline constexpr std::size_t kMostShownRanks = 4;
 
 /// What a row says of a group; nothing measured where the row is short.
 Table::Entry entry_of(const Table::Row& row, std::size_t group);
