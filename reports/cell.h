@@ -49,8 +49,8 @@ struct Cell {
   bool operator==(const Cell&) const = default;
 };
 
-/// Folder of a cell inside a run's: `<scenario>/<variant>/w<world>[-axis=value...]`, from the
-/// second repetition on with `-repetition=N` behind.
+/// Folder of a cell inside a run's: `<scenario>/<variant>/w<world>[-axis=value...]` with every axis
+/// that `cell` names, from the second repetition on with `-repetition=N` behind.
 std::string folder_of(const Cell& cell);
 
 /// How a sentence names a cell: "loss-on-unwrapped-module/bypass, 2 ranks, tiles=4".

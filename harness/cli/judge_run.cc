@@ -55,30 +55,29 @@ class EvidenceOfRun {
   std::map<std::string, std::unique_ptr<Evidence>> read_;
 };
 
-std::string folder_of_variant(const Table& table, const std::string& variant) {
-  Cell cell;
-  cell.scenario = table.scenario;
-  cell.variant = variant;
-  cell.world_size = table.world_size;
-  cell.axes = table.axes;
-  return folder_of(cell);
+/// The first run of a variant under the conditions of a table.
+const Evidence* evidence_of(const Table& table, const std::string& variant, const RunRecord& run,
+                            EvidenceOfRun& evidence) {
+  for (const CellRecord& record : run.cells) {
+    const Cell& cell = record.cell;
+    if (cell.scenario == table.scenario && cell.variant == variant &&
+        cell.world_size == table.world_size && cell.axes == table.axes && cell.repetition == 1) {
+      return evidence.of(record.folder);
+    }
+  }
+  return nullptr;
 }
 
-Table fill(const Table& empty, EvidenceOfRun& evidence) {
+Table fill(const Table& empty, const RunRecord& run, EvidenceOfRun& evidence) {
   std::vector<const Evidence*> groups;
   for (const TableSpec::Group& group : empty.spec.groups) {
-    groups.push_back(evidence.of(folder_of_variant(empty, group.variant)));
+    groups.push_back(evidence_of(empty, group.variant, run, evidence));
   }
   Table table = fill_table(empty.spec, groups);
   table.scenario = empty.scenario;
   table.world_size = empty.world_size;
   table.axes = empty.axes;
   return table;
-}
-
-bool is_about(const PublishedValue& value, const Cell& cell) {
-  return cell.scenario == value.scenario && cell.variant == value.variant &&
-         cell.world_size == value.world_size;
 }
 
 /// What has to be measured for a published quantity; `synced` comes with an element, or, of all
@@ -191,7 +190,7 @@ void judge_run(RunRecord& run, const fs::path& folder) {
   EvidenceOfRun evidence(run, folder);
   for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence);
   check_repetitions(run, evidence);
-  for (Table& table : run.tables) table = fill(table, evidence);
+  for (Table& table : run.tables) table = fill(table, run, evidence);
 }
 
 Comparison compare_with_run(const PublishedTable& table, const RunRecord& run,

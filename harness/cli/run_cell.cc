@@ -45,13 +45,13 @@ std::chrono::milliseconds limit_of(const PlannedCell& planned, std::chrono::mill
 CellRecord describe(const PlannedCell& planned) {
   CellRecord record;
   record.cell = planned.cell;
-  record.folder = folder_of(planned.cell);
+  record.folder = folder_of(*planned.scenario, planned.cell);
   record.source = planned.scenario->source;
   record.reproduce = reproducing_command(planned);
   record.claims = planned.claims;
   record.expectation = planned.expectation;
   const auto reference = reference_cell(*planned.scenario, *planned.variant, planned.cell);
-  if (reference) record.reference_folder = folder_of(*reference);
+  if (reference) record.reference_folder = folder_of(*planned.scenario, *reference);
   return record;
 }
 

@@ -272,6 +272,16 @@ Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selec
   return plan;
 }
 
+std::string folder_of(const Scenario& scenario, const Cell& cell) {
+  Cell named = cell;
+  std::erase_if(named.axes, [&](const AxisValue& chosen) {
+    return std::any_of(scenario.axes.begin(), scenario.axes.end(), [&](const Axis& axis) {
+      return axis.name == chosen.axis && axis.standard == chosen.value;
+    });
+  });
+  return folder_of(named);
+}
+
 std::string reproducing_command(const PlannedCell& planned) {
   const Cell& cell = planned.cell;
   std::string command =

@@ -44,7 +44,11 @@ nlohmann::json without_declared_fields(const fs::path& folder) {
   record.at("environment").erase("host");
   for (auto& cell : record.at("cells")) {
     cell.erase("duration_s");
-    for (auto& end : cell.at("ends")) end.erase("order");
+    if (!cell.at("cost").is_null()) cell.at("cost").erase("step_s");
+    for (auto& end : cell.at("ends")) {
+      end.erase("order");
+      end.erase("step_s");
+    }
   }
   return record;
 }

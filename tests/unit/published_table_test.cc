@@ -87,7 +87,7 @@ TEST(PublishedTable, ReadsARow) {
 
 TEST(PublishedTable, NamesThePlaceOfWhatIsMalformed) {
   EXPECT_THAT(refusal(3, "elment"),
-              HasSubstr("expected one of element, synced, drift for quantity"));
+              HasSubstr("expected one of element, synced, drift, norm for quantity"));
   EXPECT_THAT(refusal(3, "elment"), HasSubstr(".csv:2:4: "));
   EXPECT_THAT(refusal(0, ""), HasSubstr(":2:1: expected a text for scenario, found nothing"));
   EXPECT_THAT(refusal(2, "0"), HasSubstr(":2:3: expected a whole number from 1 to"));
