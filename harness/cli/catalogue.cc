@@ -27,10 +27,26 @@ std::string variants_as_text(const Scenario& scenario) {
 std::string axes_as_text(const Scenario& scenario) {
   std::string text;
   for (const Axis& axis : scenario.axes) {
-    text += fmt::format("    {}: {} (standard: {})\n", axis.name, fmt::join(axis.values, ", "),
+    text += fmt::format("    {}: {} (standard: {})", axis.name, fmt::join(axis.values, ", "),
                         axis.standard);
+    if (!axis.variants.empty()) text += fmt::format("; of {}", fmt::join(axis.variants, ", "));
+    text += "\n";
   }
   return text;
+}
+
+/// "buggy: a, b; fixed: c"; references are no way to run a bug.
+std::string variants_by_role(const Scenario& scenario) {
+  std::vector<std::string> parts;
+  for (const Role role : {Role::buggy, Role::latent, Role::fixed, Role::wrong_fix}) {
+    std::vector<std::string> names;
+    for (const Variant& variant : scenario.variants) {
+      if (variant.role == role) names.push_back(variant.name);
+    }
+    if (names.empty()) continue;
+    parts.push_back(fmt::format("{}: {}", name(role), fmt::join(names, ", ")));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 Cell standard_cell(const Scenario& scenario, const Variant& variant) {
@@ -40,7 +56,9 @@ Cell standard_cell(const Scenario& scenario, const Variant& variant) {
   cell.role = variant.role;
   cell.world_size = scenario.worlds.front();
   cell.steps = scenario.steps;
-  for (const Axis& axis : scenario.axes) cell.axes.push_back({axis.name, axis.standard});
+  for (const Axis* axis : axes_of(scenario, variant)) {
+    cell.axes.push_back({axis->name, axis->standard});
+  }
   return cell;
 }
 
@@ -50,6 +68,7 @@ std::string promises_as_text(const Expectation& expectation) {
   for (const ExpectedError& error : expectation.raises) {
     text += "        raises: " + error.fragment + "\n";
   }
+  if (expectation.not_triggered) text += "        is not triggered: no claim is decided\n";
   for (const std::string& table : expectation.meets) text += "        meets: " + table + "\n";
   return text.empty() ? "        keeps every claim\n" : text;
 }
@@ -68,12 +87,8 @@ std::string list_as_text(const std::vector<Scenario>& scenarios) {
 std::string list_as_markdown(const std::vector<Scenario>& scenarios) {
   std::string text = "| scenario | what goes wrong | variants | world sizes |\n|---|---|---|---|\n";
   for (const Scenario& scenario : scenarios) {
-    std::vector<std::string> variants;
-    for (const Variant& variant : scenario.variants) {
-      variants.push_back(fmt::format("{} ({})", variant.name, name(variant.role)));
-    }
     text += fmt::format("| `{}` | {} | {} | {} |\n", scenario.id, scenario.summary,
-                        fmt::join(variants, ", "), fmt::join(scenario.worlds, ", "));
+                        variants_by_role(scenario), fmt::join(scenario.worlds, ", "));
   }
   return text;
 }
@@ -93,6 +108,12 @@ std::string describe(const Scenario& scenario) {
   for (const Variant& variant : scenario.variants) {
     text += fmt::format("    {} ({}): {}\n{}", variant.name, name(variant.role), variant.summary,
                         promises_as_text(scenario.expect(standard_cell(scenario, variant))));
+    if (!variant.reference.empty()) {
+      text += fmt::format("        compared with: {}\n", variant.reference);
+    }
+    for (const Claim& claim : variant.claims) {
+      text += fmt::format("        claims also: {}\n", sentence(claim));
+    }
   }
   return text;
 }

@@ -80,6 +80,11 @@ Table fill(const Table& empty, const RunRecord& run, EvidenceOfRun& evidence) {
   return table;
 }
 
+bool is_about(const PublishedValue& value, const Cell& cell) {
+  return cell.scenario == value.scenario && cell.variant == value.variant &&
+         cell.world_size == value.world_size;
+}
+
 /// What has to be measured for a published quantity; `synced` comes with an element, or, of all
 /// tensors together, with a norm.
 Quantity quantity_of(const PublishedValue& value) {

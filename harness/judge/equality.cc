@@ -138,28 +138,10 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
   return comparison;
 }
 
-/// Whether the tensor is exactly what the shard of `owner` gives, by the reference's notes of the
-/// ranks' own gradients.
-bool is_own_gradient(const Case& the_case, const Observation& actual, int owner) {
-  const auto& notes = the_case.reference->observations(0);
-  return std::any_of(notes.begin(), notes.end(), [&](const Observation& own) {
-    return own.kind == Kind::gradient && own.replica_group == own_gradient_group(owner) &&
-           own.step == actual.step && own.name == actual.name && own.dtype == actual.dtype &&
-           own.global_shape == actual.global_shape && own.fingerprint == actual.fingerprint;
-  });
-}
-
-std::string ratio_of(const Case& the_case, const Comparison& comparison) {
-  if (comparison.actual->kind == Kind::gradient) {
-    if (is_own_gradient(the_case, *comparison.actual, comparison.rank)) {
-      return "it is the rank's own gradient: never synchronised";
-    }
-    for (int owner = 0; owner < the_case.world_size; ++owner) {
-      if (is_own_gradient(the_case, *comparison.actual, owner)) {
-        return fmt::format("it is rank {}'s own gradient", owner);
-      }
-    }
-  }
+/// What the value is beside what it should be, as far as it can be told.
+std::string diagnosis_of(const Case& the_case, const Comparison& comparison) {
+  const std::string origin = origin_of_gradient(the_case, *comparison.actual, comparison.rank);
+  if (!origin.empty()) return origin;
   const ValueDifference& values = comparison.values;
   if (!values.ratio) return "";
   // Only a tensor of the same direction is a multiple; a zero tensor has none.
@@ -212,7 +194,7 @@ Finding finding_of(const Case& the_case, const Claim& claim, const Comparison& f
   finding.tolerance = first.tolerance;
   finding.ratio = first.values.ratio;
   finding.cosine = first.values.cosine;
-  if (first.structural.empty()) finding.ratio_in_words = ratio_of(the_case, first);
+  if (first.structural.empty()) finding.ratio_in_words = diagnosis_of(the_case, first);
   return finding;
 }
 

@@ -35,6 +35,12 @@ std::string incomparable_in_words(const Observation& observation);
 /// Whether `error` is how a rank says that a peer is gone.
 bool is_loss_of_peer(const std::string& error);
 
+/// Where a gradient of `rank` that is not the reference's comes from, by the reference's notes of
+/// what each rank's shard alone gives: "it is the rank's own gradient: never synchronised", "it is
+/// the mean of a on rank 0 and b on rank 1: different tensors were reduced with each other". Empty
+/// when none of these.
+std::string origin_of_gradient(const Case& the_case, const Observation& actual, int rank);
+
 /// "ranks 0,1,3 agree; 2 differs" for groups of equal ranks.
 std::string groups_in_words(const std::vector<std::vector<int>>& groups);
 

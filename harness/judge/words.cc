@@ -63,6 +63,10 @@ std::string groups_in_words(const std::vector<std::vector<int>>& groups) {
     return fmt::format("ranks {} and {} differ", groups[0][0], groups[1][0]);
   }
   if (all_alone) return fmt::format("all {} ranks differ from each other", groups.size());
+  if (groups.size() == 2 && groups[0].size() == 1) {
+    return fmt::format("rank {} differs; ranks {} agree with each other", groups[0][0],
+                       fmt::join(groups[1], ","));
+  }
   std::vector<std::string> parts;
   for (const auto& group : groups) {
     parts.push_back(fmt::format(

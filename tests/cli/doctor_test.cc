@@ -177,7 +177,7 @@ TEST_F(Doctor, WithFewOpenFilesSaysHowManyRanksTheyAreFor) {
 }
 
 TEST_F(Doctor, WithTooFewOpenFilesSaysThatRunCannotWork) {
-  for (const int files : {4, 6, 16, 23}) {
+  for (const int files : {12, 16, 23}) {
     const Outcome said = doctor(fmt::format("ulimit -n {};", files));
     EXPECT_EQ(said.status, 1) << said.out;
     EXPECT_THAT(said.out, HasSubstr(fmt::format("{} {} open files are too few", kWorksNot, files)));

@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/judge/predicates.h"
+
+namespace lockstep {
+
+namespace {
+
+/// What the shard of one rank gives for a tensor of the actual one's dtype and shape.
+struct OwnGradient {
+  std::string name;
+  const KeptTensor* value = nullptr;
+  Fingerprint fingerprint;
+};
+
+/// By the reference's notes of the ranks' own gradients; one list per rank.
+std::vector<std::vector<OwnGradient>> own_gradients(const Case& the_case,
+                                                    const Observation& actual) {
+  std::vector<std::vector<OwnGradient>> all(static_cast<std::size_t>(the_case.world_size));
+  for (int owner = 0; owner < the_case.world_size; ++owner) {
+    for (const Observation& own : the_case.reference->observations(0)) {
+      const bool is_alike = own.kind == Kind::gradient && own.step == actual.step &&
+                            own.replica_group == own_gradient_group(owner) &&
+                            own.not_comparable.empty() && own.dtype == actual.dtype &&
+                            own.global_shape == actual.global_shape;
+      if (!is_alike) continue;
+      all[static_cast<std::size_t>(owner)].push_back(
+          {own.name, the_case.reference->kept(0, own), own.fingerprint});
+    }
+  }
+  return all;
+}
+
+bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual) {
+  return std::any_of(gradients.begin(), gradients.end(), [&](const OwnGradient& own) {
+    return own.name == actual.name && own.fingerprint == actual.fingerprint;
+  });
+}
+
+/// The components of a tensor as numbers.
+std::vector<double> numbers_of(const KeptTensor& tensor) {
+  const DType component = component_type(tensor.dtype);
+  const std::size_t size = item_size(component);
+  std::vector<double> numbers;
+  for (std::size_t at = 0; at + size <= tensor.bytes.size(); at += size) {
+    numbers.push_back(component_value(component, tensor.bytes.data() + at));
+  }
+  return numbers;
+}
+
+/// Whether `actual` is the mean of one gradient per rank, up to the roundings of the sum.
+bool is_mean(const std::vector<double>& actual, const std::vector<const OwnGradient*>& chosen,
+             double tolerance) {
+  std::vector<double> mean(actual.size());
+  for (const OwnGradient* own : chosen) {
+    const std::vector<double> numbers = numbers_of(*own->value);
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      mean[i] += numbers[i] / static_cast<double>(chosen.size());
+    }
+  }
+  double apart = 0, norm = 0;
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    apart += (actual[i] - mean[i]) * (actual[i] - mean[i]);
+    norm += mean[i] * mean[i];
+  }
+  return norm > 0 && std::sqrt(apart / norm) <= tolerance;
+}
+
+std::string in_words(const std::vector<const OwnGradient*>& chosen) {
+  std::map<std::string, std::vector<std::size_t>> ranks;
+  for (std::size_t rank = 0; rank < chosen.size(); ++rank) {
+    ranks[chosen[rank]->name].push_back(rank);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [name, holders] : ranks) {
+    parts.push_back(fmt::format("{} on rank{} {}", name, holders.size() == 1 ? "" : "s",
+                                fmt::join(holders, ",")));
+  }
+  return fmt::format("it is the mean of {}: different tensors were reduced with each other",
+                     fmt::join(parts, " and "));
+}
+
+/// Advances a choice of one gradient per rank; false after the last one.
+bool advance(std::vector<std::size_t>& choice,
+             const std::vector<std::vector<OwnGradient>>& gradients) {
+  for (std::size_t rank = 0; rank < choice.size(); ++rank) {
+    if (++choice[rank] < gradients[rank].size()) return true;
+    choice[rank] = 0;
+  }
+  return false;
+}
+
+/// The mean of gradients of different names that `value` is; empty when it is none.
+std::string mixture_in_words(const KeptTensor& value, double tolerance,
+                             const std::vector<std::vector<OwnGradient>>& gradients) {
+  constexpr double kMostChoices = 4096;  // a guess that is worth no more
+  double choices = 1;
+  for (const auto& own : gradients) choices *= static_cast<double>(own.size());
+  if (choices < 2 || choices > kMostChoices) return "";
+  const std::vector<double> actual = numbers_of(value);
+  std::vector<std::size_t> choice(gradients.size());
+  do {
+    std::vector<const OwnGradient*> chosen;
+    for (std::size_t rank = 0; rank < choice.size(); ++rank) {
+      chosen.push_back(&gradients[rank][choice[rank]]);
+    }
+    const bool is_mixed = std::any_of(chosen.begin(), chosen.end(), [&](const OwnGradient* own) {
+      return own->name != chosen.front()->name;
+    });
+    const bool is_kept = std::all_of(chosen.begin(), chosen.end(),
+                                     [](const OwnGradient* own) { return own->value; });
+    if (is_mixed && is_kept && is_mean(actual, chosen, tolerance)) return in_words(chosen);
+  } while (advance(choice, gradients));
+  return "";
+}
+
+}  // namespace
+
+std::string origin_of_gradient(const Case& the_case, const Observation& actual, int rank) {
+  if (actual.kind != Kind::gradient || !the_case.reference) return "";
+  const auto gradients = own_gradients(the_case, actual);
+  if (rank < the_case.world_size && holds(gradients[static_cast<std::size_t>(rank)], actual)) {
+    return "it is the rank's own gradient: never synchronised";
+  }
+  for (std::size_t owner = 0; owner < gradients.size(); ++owner) {
+    if (holds(gradients[owner], actual)) return fmt::format("it is rank {}'s own gradient", owner);
+  }
+  const KeptTensor* value = the_case.evidence->kept(rank, actual);
+  if (!value || the_case.world_size < 2) return "";
+  const double unit = unit_roundoff(component_type(value->dtype));
+  return mixture_in_words(*value, rounding_tolerance(unit, the_case.world_size), gradients);
+}
+
+}  // namespace lockstep
