@@ -47,8 +47,8 @@ Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selec
 std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& variant,
                                    const Cell& cell);
 
-/// Folder of a cell of `scenario` inside a run's. Axes at their standard value are left out, so that
-/// it stays the same when the scenario gets another axis.
+/// Folder of a cell of `scenario` inside a run's. Axes at their standard value are left out, so
+/// that it stays the same when the scenario gets another axis.
 std::string folder_of(const Scenario& scenario, const Cell& cell);
 
 /// The scenario called `id`. Throws Error (usage) with the nearest name.
