@@ -209,6 +209,13 @@ bool is_shape_met(const PublishedTable& table, const PublishedValue& published,
                                                         : (found == 0) == (wanted == 0);
 }
 
+bool is_met(const PublishedTable& table, const PublishedValue& published,
+            const std::string& printed, const MeasuredSource& measured) {
+  const bool is_number = published.quantity != PublishedQuantity::synced;
+  return published.is_met_in_shape() && is_number ? is_shape_met(table, published, measured)
+                                                  : printed == published.printed;
+}
+
 }  // namespace
 
 PublishedTable read_published_table(const std::filesystem::path& path) {
@@ -250,18 +257,16 @@ Comparison compare(const PublishedTable& table, const MeasuredSource& measured) 
     ++comparison.values;
     const std::optional<Measured> values = measured(published);
     const std::string printed = values ? print_measured(published, *values) : "";
-    const bool is_number = published.quantity != PublishedQuantity::synced;
-    const bool is_met = published.is_met_in_shape() && is_number
-                            ? is_shape_met(table, published, measured)
-                            : printed == published.printed;
-    if (is_met) {
+    if (is_met(table, published, printed, measured)) {
       ++comparison.met;
       comparison.in_shape += published.is_met_in_shape() ? 1 : 0;
     } else {
       comparison.unmet.push_back({published, printed.empty() ? kNotMeasured : printed});
     }
-    if (is_number || printed.empty()) continue;
-    if ((printed == "True") != values->bitwise_synced) ++comparison.definitions_differ;
+    if (published.quantity == PublishedQuantity::synced && !printed.empty() &&
+        (printed == "True") != values->bitwise_synced) {
+      ++comparison.definitions_differ;
+    }
   }
   return comparison;
 }

@@ -167,7 +167,8 @@ std::string environment_text(const RunRecord& run) {
   const std::string command = fmt::format("{}", fmt::join(run.command, " "));
   if (!command.empty()) text += fmt::format("- {}\n", in_code(beginning(command, kMostOfAText)));
   for (const auto& [variable, value] : environment.variables) {
-    text += fmt::format("- {}\n", in_code(beginning(variable + "=" + value, kMostOfAText)));
+    text += fmt::format("- {}\n",
+                        in_code(beginning(fmt::format("{}={}", variable, value), kMostOfAText)));
   }
   return text;
 }

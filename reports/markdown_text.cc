@@ -64,7 +64,6 @@ bool is_commit(std::string_view text, std::size_t at) {
 bool is_to_be_parted(std::string_view text, std::size_t at) {
   switch (text[at]) {
     case '@':
-      return is_word(text, at + 1);
     case '#':
       return is_word(text, at + 1);
     case ':':

@@ -17,8 +17,8 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kMostOutput = 64 * 1024;
-constexpr rlim_t kMostWritten = 16 * 1024 * 1024;
+constexpr std::size_t kMostOutput = 64UL * 1024;
+constexpr rlim_t kMostWritten = 16UL * 1024 * 1024;
 
 void lower_limit(__rlimit_resource resource, rlim_t limit) {
   rlimit both{};
