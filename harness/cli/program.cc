@@ -185,7 +185,7 @@ CLI::App* add_run(CLI::App& app, Words& words) {
       ->type_name("N")
       ->capture_default_str();
   run->add_option("--timeout", words.timeout,
-                  "limit of a cell, where its variant has no shorter one")
+                  "limit of a cell; cells that are meant to hang have a shorter one")
       ->type_name("SECONDS")
       ->capture_default_str();
   run->add_option("--out", words.out,

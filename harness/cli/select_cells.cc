@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>  // program_invocation_short_name
 #include <iterator>
 #include <set>
 #include <utility>
@@ -284,8 +285,8 @@ std::string folder_of(const Scenario& scenario, const Cell& cell) {
 
 std::string reproducing_command(const PlannedCell& planned) {
   const Cell& cell = planned.cell;
-  std::string command =
-      fmt::format("lockstep run {}/{} --ranks {}", cell.scenario, cell.variant, cell.world_size);
+  std::string command = fmt::format("{} run {}/{} --ranks {}", program_invocation_short_name,
+                                    cell.scenario, cell.variant, cell.world_size);
   if (cell.steps != planned.scenario->steps) command += fmt::format(" --steps {}", cell.steps);
   if (cell.seed != 0) command += fmt::format(" --seed {}", cell.seed);
   for (const Axis* axis : axes_of(*planned.scenario, *planned.variant)) {

@@ -54,7 +54,8 @@ std::string folder_of(const Scenario& scenario, const Cell& cell);
 /// The scenario called `id`. Throws Error (usage) with the nearest name.
 const Scenario& find_scenario(const std::vector<Scenario>& scenarios, const std::string& id);
 
-/// "lockstep run scenario/variant --ranks 2 ...": the command that runs this cell alone.
+/// "lockstep run scenario/variant --ranks 2 ...": the command of this program that runs the cell
+/// alone.
 std::string reproducing_command(const PlannedCell& planned);
 
 }  // namespace lockstep
