@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -72,8 +73,25 @@ std::vector<std::vector<int>> groups_of(const Place& place) {
   return groups;
 }
 
+/// How two ranks' values of a place differ; nothing where they cannot be compared.
+std::optional<ValueDifference> difference_between(const Case& the_case, const Place& place, int a,
+                                                  int b) {
+  const KeptTensor* left = the_case.evidence->kept(a, *place.holders.at(a));
+  const KeptTensor* right = the_case.evidence->kept(b, *place.holders.at(b));
+  if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) return {};
+  return difference(*left, *right);
+}
+
+/// Notes the first element that differs, of the first two groups that can be compared.
+void note_first(const ValueDifference& apart, int a, int b, Finding& finding) {
+  finding.first_difference = apart.first;
+  finding.first_difference->left = fmt::format("rank {}", a);
+  finding.first_difference->right = fmt::format("rank {}", b);
+  finding.elements = apart.elements;
+  finding.differing_elements = apart.differing;
+}
+
 /// The largest difference between any two groups; also fills the evidence of `finding` when asked.
-// NOLINTNEXTLINE(readability-function-cognitive-complexity): to be cut into parts
 double measure(const Case& the_case, const Place& place,
                const std::vector<std::vector<int>>& groups, Finding* finding) {
   double worst = 0;
@@ -81,21 +99,14 @@ double measure(const Case& the_case, const Place& place,
     for (std::size_t j = i + 1; j < groups.size(); ++j) {
       const int a = groups[i].front();
       const int b = groups[j].front();
-      const KeptTensor* left = the_case.evidence->kept(a, *place.holders.at(a));
-      const KeptTensor* right = the_case.evidence->kept(b, *place.holders.at(b));
-      if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) continue;
-      const ValueDifference apart = difference(*left, *right);
-      const bool furthest = std::isnan(apart.worst) || apart.worst > worst;
-      worst = worse(worst, apart.worst);
-      if (!finding) continue;
-      if (!finding->first_difference && apart.first) {
-        finding->first_difference = apart.first;
-        finding->first_difference->left = fmt::format("rank {}", a);
-        finding->first_difference->right = fmt::format("rank {}", b);
-        finding->elements = apart.elements;
-        finding->differing_elements = apart.differing;
-      } else if (furthest) {
-        finding->differing_elements = apart.differing;
+      const auto apart = difference_between(the_case, place, a, b);
+      if (!apart) continue;
+      const bool furthest = std::isnan(apart->worst) || apart->worst > worst;
+      worst = worse(worst, apart->worst);
+      if (finding && !finding->first_difference && apart->first) {
+        note_first(*apart, a, b, *finding);
+      } else if (finding && furthest) {
+        finding->differing_elements = apart->differing;
       }
     }
   }
@@ -159,53 +170,76 @@ bool is_comparable(const Place& place) {
                      [](const auto& holder) { return holder.second->not_comparable.empty(); });
 }
 
+/// Why a place cannot be compared across ranks; empty when it can, and where there is nothing to
+/// compare.
+std::string obstacle(const Place& place, const Holders& holders) {
+  const Observation& any = *place.holders.begin()->second;
+  if (!holders.are_all_in(place)) {
+    return fmt::format("{} in step {} was not observed on every rank", any.name, place.step);
+  }
+  if (place.holders.size() < 2 || is_comparable(place) || is_undefined(any)) return "";
+  return incomparable_in_words(any);
+}
+
+/// The differences of a claim, boiled down to one finding.
+class Divergence {
+ public:
+  Divergence(const Case& the_case, const Claim& claim) : the_case_(the_case) {
+    finding_.claim = claim;
+  }
+
+  void add(const Place& place, const std::vector<std::vector<int>>& groups) {
+    const bool is_first = finding_.places++ == 0;
+    const double worst = measure(the_case_, place, groups, is_first ? &finding_ : nullptr);
+    if (is_first) begin(place, groups, worst);
+    const double before = place.step == finding_.last_step ? finding_.last_worst_difference : 0;
+    finding_.last_step = place.step;
+    finding_.last_worst_difference = worse(before, worst);
+  }
+
+  bool is_empty() const { return finding_.places == 0; }
+
+  Finding take() {
+    finding_.sentence = sentence_of(finding_, structural_);
+    return std::move(finding_);
+  }
+
+ private:
+  void begin(const Place& place, const std::vector<std::vector<int>>& groups, double worst) {
+    finding_.step = place.step;
+    finding_.tensor = place.holders.begin()->second->name;
+    finding_.groups = groups;
+    finding_.worst_difference = worst;
+    const int left = groups[0].front();
+    const int right = groups[1].front();
+    structural_ = structural_difference(*place.holders.at(left), fmt::format("rank {}", left),
+                                        *place.holders.at(right), fmt::format("rank {}", right));
+  }
+
+  const Case& the_case_;
+  Finding finding_;
+  std::string structural_;
+};
+
 }  // namespace
 
-// NOLINTNEXTLINE(readability-function-cognitive-complexity): to be cut into parts
 void judge_agreement(const Case& the_case, ClaimResult& result) {
   const std::vector<Place> places = places_in_execution_order(the_case, result.claim);
   const Holders holders(places, the_case.evidence->processes());
-  Finding finding;
-  finding.claim = result.claim;
-  std::string structural;
+  Divergence divergence(the_case, result.claim);
   for (const Place& place : places) {
-    if (!holders.are_all_in(place)) {
-      if (result.reason.empty()) {
-        result.reason = fmt::format("{} in step {} was not observed on every rank",
-                                    place.holders.begin()->second->name, place.step);
-      }
-      continue;
-    }
-    if (place.holders.size() < 2) continue;
-    if (!is_comparable(place)) {
-      const Observation& any = *place.holders.begin()->second;
-      if (result.reason.empty() && !is_undefined(any)) result.reason = incomparable_in_words(any);
-      continue;
-    }
+    if (result.reason.empty()) result.reason = obstacle(place, holders);
+    const bool is_compared =
+        holders.are_all_in(place) && place.holders.size() > 1 && is_comparable(place);
+    if (!is_compared) continue;
     ++result.comparisons;
     const auto groups = groups_of(place);
-    if (groups.size() < 2) continue;
-    const bool is_first = finding.places++ == 0;
-    const double worst = measure(the_case, place, groups, is_first ? &finding : nullptr);
-    if (is_first) {
-      finding.step = place.step;
-      finding.tensor = place.holders.begin()->second->name;
-      finding.groups = groups;
-      finding.worst_difference = worst;
-      const int left = groups[0].front();
-      const int right = groups[1].front();
-      structural = structural_difference(*place.holders.at(left), fmt::format("rank {}", left),
-                                         *place.holders.at(right), fmt::format("rank {}", right));
-    }
-    const double before = place.step == finding.last_step ? finding.last_worst_difference : 0;
-    finding.last_step = place.step;
-    finding.last_worst_difference = worse(before, worst);
+    if (groups.size() > 1) divergence.add(place, groups);
   }
-  if (finding.places > 0) {
+  if (!divergence.is_empty()) {
     result.verdict = Verdict::violated;
     result.reason.clear();
-    finding.sentence = sentence_of(finding, structural);
-    result.findings.push_back(std::move(finding));
+    result.findings.push_back(divergence.take());
   } else if (result.reason.empty()) {
     result.verdict = result.comparisons > 0 ? Verdict::holds : Verdict::undecided;
     if (result.comparisons == 0) result.reason = "not triggered: nothing was compared";

@@ -8,64 +8,12 @@
 #include <tuple>
 
 #include "harness/judge/compare_values.h"
+#include "harness/judge/expected_values.h"
 #include "harness/judge/predicates.h"
 
 namespace lockstep {
 
 namespace {
-
-/// A tensor at the claim's point: step, micro-batch, name.
-using TensorKey = std::tuple<std::int64_t, std::int64_t, std::string>;
-
-TensorKey key_of(const Observation& observation) {
-  return {observation.step, observation.micro_batch, observation.name};
-}
-
-/// What the reference notes of one rank alone is not what all ranks should hold.
-bool is_about_one_rank(const Observation& observation) {
-  return !observation.replica_group.empty();
-}
-
-struct Expected {
-  std::map<TensorKey, const Observation*> tensors;
-  std::map<std::int64_t, double> squared_norm;  ///< of all tensors of a step together
-  std::map<TensorKey, double> moved;            ///< norm, by the worst perturbed reference
-  int perturbed = 0;                            ///< number of perturbed references
-
-  /// Of all tensors of the kind in `step`.
-  double norm(std::int64_t step) const { return std::sqrt(squared_norm.at(step)); }
-};
-
-/// How far the perturbed references moved each tensor.
-void add_moves(const Evidence& reference, const Claim& claim, Expected& expected) {
-  expected.perturbed = reference.processes() - 1;
-  for (int rank = 1; rank < reference.processes(); ++rank) {
-    for (const Observation& observation : reference.observations(rank)) {
-      if (!concerns(claim, observation) || is_about_one_rank(observation)) continue;
-      const auto plain = expected.tensors.find(key_of(observation));
-      if (plain == expected.tensors.end()) continue;
-      const KeptTensor* left = reference.kept(rank, observation);
-      const KeptTensor* right = reference.kept(0, *plain->second);
-      if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) continue;
-      double& moved = expected.moved[plain->first];
-      moved = std::max(moved, difference(*left, *right).norm);
-    }
-  }
-}
-
-Expected expected_of(const Case& the_case, const Claim& claim) {
-  Expected expected;
-  for (const Observation& observation : the_case.reference->observations(0)) {
-    if (!concerns(claim, observation) || is_about_one_rank(observation)) continue;
-    expected.tensors[key_of(observation)] = &observation;
-  }
-  for (const auto& [key, observation] : expected.tensors) {
-    expected.squared_norm[observation->step] +=
-        observation->statistics.norm * observation->statistics.norm;
-  }
-  add_moves(*the_case.reference, claim, expected);
-  return expected;
-}
 
 /// One tensor of one rank beside the reference's.
 struct Comparison {
@@ -74,8 +22,7 @@ struct Comparison {
   const Observation* expected = nullptr;
   Verdict verdict = Verdict::holds;
   double relative = 0;  ///< NaN where a value is not finite or there is none
-  double tolerance = 0;
-  std::string tolerance_from;
+  Tolerance tolerance;
   ValueDifference values;
   std::string structural;  ///< how they differ where it is not a value
   std::string reason;      ///< why undecided, where it is not for the size of the difference
@@ -93,24 +40,8 @@ double relative_difference(const ValueDifference& values, double global_norm) {
   return global_norm > 0 ? values.norm / global_norm : std::numeric_limits<double>::infinity();
 }
 
-void set_tolerance(const Case& the_case, const Expected& all, Comparison& comparison) {
-  const Observation& actual = *comparison.actual;
-  const auto dtype = parse<DType>(actual.dtype);
-  const double unit = dtype ? unit_roundoff(component_type(*dtype)) : 0;
-  const auto found = all.moved.find(key_of(actual));
-  const double norm = all.norm(actual.step);
-  const double moved = found == all.moved.end() || norm == 0 ? 0 : found->second / norm;
-  // Without perturbed references nothing says how far differences of earlier steps are carried.
-  const double terms = rounding_tolerance(unit, the_case.world_size) *
-                       (all.perturbed > 0 ? 1 : static_cast<double>(actual.step));
-  comparison.tolerance = reference_tolerance(moved, terms);
-  comparison.tolerance_from = comparison.tolerance > terms
-                                  ? fmt::format("{} perturbed references", all.perturbed)
-                                  : "roundings of a sum over the ranks";
-}
-
 Comparison compare(const Case& the_case, int rank, const Observation& actual,
-                   const Observation& expected, const Expected& all) {
+                   const Observation& expected, const ExpectedValues& all) {
   Comparison comparison{rank, &actual, &expected};
   comparison.structural =
       structural_difference(actual, fmt::format("rank {}", rank), expected, kReference);
@@ -119,7 +50,7 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
     comparison.relative = std::numeric_limits<double>::quiet_NaN();
     return comparison;
   }
-  set_tolerance(the_case, all, comparison);
+  comparison.tolerance = all.tolerance(actual);
   if (actual.fingerprint == expected.fingerprint) return comparison;
   const KeptTensor* left = the_case.evidence->kept(rank, actual);
   const KeptTensor* right = the_case.reference->kept(0, expected);
@@ -134,7 +65,7 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
   }
   comparison.values = difference(*left, *right);
   comparison.relative = relative_difference(comparison.values, all.norm(actual.step));
-  comparison.verdict = verdict_of(comparison.relative, comparison.tolerance);
+  comparison.verdict = verdict_of(comparison.relative, comparison.tolerance.value);
   return comparison;
 }
 
@@ -147,7 +78,7 @@ std::string diagnosis_of(const Case& the_case, const Comparison& comparison) {
   // Only a tensor of the same direction is a multiple; a zero tensor has none.
   const double residual = values.norm * values.norm - (*values.ratio - 1) * (*values.ratio - 1) *
                                                           values.right_norm * values.right_norm;
-  const double precision = 10 * comparison.tolerance;
+  const double precision = 10 * comparison.tolerance.value;
   if (std::abs(residual) > precision * values.right_norm * values.right_norm) return "";
   return ratio_in_words(*values.ratio, the_case.world_size, precision);
 }
@@ -166,7 +97,7 @@ std::string sentence_of(const Finding& finding, const Comparison& first, int ran
     text += ": a value is not finite";
   } else {
     text += fmt::format(": relative difference {} where rounding explains {}",
-                        number(first.relative), number(first.tolerance));
+                        number(first.relative), number(first.tolerance.value));
   }
   if (!finding.ratio_in_words.empty()) {
     text += "; " + finding.ratio_in_words;
@@ -191,7 +122,7 @@ Finding finding_of(const Case& the_case, const Claim& claim, const Comparison& f
   finding.elements = first.values.elements;
   finding.worst_difference = first.values.worst;
   finding.relative_difference = first.relative;
-  finding.tolerance = first.tolerance;
+  finding.tolerance = first.tolerance.value;
   finding.ratio = first.values.ratio;
   finding.cosine = first.values.cosine;
   if (first.structural.empty()) finding.ratio_in_words = diagnosis_of(the_case, first);
@@ -226,8 +157,8 @@ class Tally {
   void write(const Case& the_case, ClaimResult& result) const {
     result.comparisons = comparisons_;
     result.margin = margin_;
-    result.tolerance = tolerance_;
-    result.tolerance_from = tolerance_from_;
+    if (margin_) result.tolerance = tolerance_.value;
+    result.tolerance_from = tolerance_.from;
     result.verdict = verdict_;
     if (result.reason.empty() && verdict_ == Verdict::undecided) result.reason = reason_;
     if (!first_) return;
@@ -243,12 +174,11 @@ class Tally {
 
  private:
   void note_margin(const Comparison& comparison) {
-    if (comparison.tolerance == 0 || !std::isfinite(comparison.relative)) return;
-    const double margin = comparison.relative / comparison.tolerance;
+    if (comparison.tolerance.value == 0 || !std::isfinite(comparison.relative)) return;
+    const double margin = comparison.relative / comparison.tolerance.value;
     if (margin_ && margin <= *margin_) return;
     margin_ = margin;
     tolerance_ = comparison.tolerance;
-    tolerance_from_ = comparison.tolerance_from;
   }
 
   std::int64_t comparisons_ = 0;
@@ -257,63 +187,54 @@ class Tally {
   double last_worst_ = 0;
   Verdict verdict_ = Verdict::holds;
   std::optional<double> margin_;
-  std::optional<double> tolerance_;  ///< where the margin is
-  std::string tolerance_from_;
+  Tolerance tolerance_;  ///< where the margin is
   std::optional<Comparison> first_;
   std::string reason_;
   std::set<int> ranks_;
 };
 
-}  // namespace
-
-double rounding_tolerance(double unit_roundoff, int world_size) {
-  return 2 * unit_roundoff * world_size;
+bool is_nothing_on_both(const Observation& actual, const Observation& reference) {
+  return !actual.not_comparable.empty() && actual.not_comparable == reference.not_comparable;
 }
 
-double reference_tolerance(double moved, double rounding_tolerance) {
-  constexpr double kMost = 0.05;
-  return std::min(std::max(kPerturbationFactor * moved, rounding_tolerance), kMost);
-}
-
-// NOLINTNEXTLINE(readability-function-cognitive-complexity): to be cut into parts
-void judge_equality(const Case& the_case, ClaimResult& result) {
-  if (!the_case.reference) {
-    result.reason = "not triggered: there is no reference";
-    return;
+/// The first tensor of the reference that not every rank holds, in words; empty when all do.
+std::string first_missing(const ExpectedValues& expected, std::map<TensorKey, std::set<int>>& seen,
+                          int processes) {
+  for (const auto& [key, observation] : expected.tensors()) {
+    if (static_cast<int>(seen[key].size()) == processes) continue;
+    return fmt::format("{} in step {} was not observed on every rank", observation->name,
+                       observation->step);
   }
-  const Expected expected = expected_of(the_case, result.claim);
+  return "";
+}
+
+/// Compares what the claim is about, tensor by tensor. Returns why not everything could be
+/// compared; empty when it could.
+std::string compare_all(const Case& the_case, const Claim& claim, const ExpectedValues& expected,
+                        Tally& tally) {
+  std::string reason;
   std::map<TensorKey, std::set<int>> seen;
-  Tally tally;
   for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
     for (const Observation& actual : the_case.evidence->observations(rank)) {
-      if (!concerns(result.claim, actual)) continue;
-      const TensorKey key = key_of(actual);
-      const auto found = expected.tensors.find(key);
-      if (found == expected.tensors.end()) {
-        result.reason = fmt::format("the reference has no {} in step {}", actual.name, actual.step);
+      if (!concerns(claim, actual)) continue;
+      const Observation* const reference = expected.find(actual);
+      if (!reference) {
+        reason = fmt::format("the reference has no {} in step {}", actual.name, actual.step);
         continue;
       }
-      seen[key].insert(rank);
-      const Observation& reference = *found->second;
-      if (!actual.not_comparable.empty() && actual.not_comparable == reference.not_comparable) {
-        if (!is_undefined(actual)) result.reason = incomparable_in_words(actual);
-        continue;
+      seen[key_of(actual)].insert(rank);
+      if (!is_nothing_on_both(actual, *reference)) {
+        tally.add(compare(the_case, rank, actual, *reference, expected));
+      } else if (!is_undefined(actual)) {
+        reason = incomparable_in_words(actual);
       }
-      tally.add(compare(the_case, rank, actual, reference, expected));
     }
   }
-  for (const auto& [key, observation] : expected.tensors) {
-    const auto holders = static_cast<int>(seen[key].size());
-    if (holders < the_case.evidence->processes() && result.reason.empty()) {
-      result.reason = fmt::format("{} in step {} was not observed on every rank", observation->name,
-                                  observation->step);
-    }
-  }
-  if (tally.is_empty()) {
-    if (result.reason.empty()) result.reason = "not triggered: nothing was compared";
-    return;
-  }
-  tally.write(the_case, result);
+  return reason.empty() ? first_missing(expected, seen, the_case.evidence->processes()) : reason;
+}
+
+/// What could not be compared leaves a claim open that nothing violates.
+void settle(ClaimResult& result) {
   if (result.verdict == Verdict::violated) {
     result.reason.clear();
   } else if (!result.reason.empty()) {
@@ -324,6 +245,24 @@ void judge_equality(const Case& the_case, ClaimResult& result) {
         "that show a fault",
         number(result.margin.value_or(0)), number(kClearFactor));
   }
+}
+
+}  // namespace
+
+void judge_equality(const Case& the_case, ClaimResult& result) {
+  if (!the_case.reference) {
+    result.reason = "not triggered: there is no reference";
+    return;
+  }
+  const ExpectedValues expected(*the_case.reference, result.claim, the_case.world_size);
+  Tally tally;
+  result.reason = compare_all(the_case, result.claim, expected, tally);
+  if (tally.is_empty()) {
+    if (result.reason.empty()) result.reason = "not triggered: nothing was compared";
+    return;
+  }
+  tally.write(the_case, result);
+  settle(result);
 }
 
 }  // namespace lockstep
