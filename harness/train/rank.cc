@@ -80,8 +80,9 @@ void Rank::finish() {
 at::Tensor Rank::input(const at::Tensor& tensor) {
   ++inputs_;
   if (perturbation() == 0 || !tensor.is_floating_point()) return tensor;
-  const auto seed = static_cast<std::uint64_t>(perturbation()) << 56 ^
-                    static_cast<std::uint64_t>(step()) << 24 ^ inputs_;
+  // The generator takes no more than the low 32 bits of a seed.
+  const auto seed = static_cast<std::uint64_t>(perturbation()) << 29 ^
+                    static_cast<std::uint64_t>(step()) << 12 ^ inputs_;
   const at::Tensor bits = at::randint(2, tensor.sizes(), cpu_generator(seed), tensor.options());
   return tensor * (1 + (2 * bits - 1) * epsilon(tensor.scalar_type()));
 }

@@ -55,8 +55,9 @@ void validate_reference(const Scenario& scenario, const Variant& variant) {
     require(variant.reference.empty(), scenario, "no variant '" + variant.reference + "'");
     return;
   }
-  require(reference->role == Role::reference, scenario,
-          "'" + reference->name + "' is compared with");
+  require(
+      reference->role == Role::reference, scenario,
+      "'" + variant.name + "' is compared with '" + reference->name + "', which is no reference");
   const std::vector<const Axis*> axes = axes_of(scenario, variant);
   for (const Axis* axis : axes_of(scenario, *reference)) {
     require(std::find(axes.begin(), axes.end(), axis) != axes.end(), scenario,

@@ -1,0 +1,132 @@
+#include "harness/cli/axis_choices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// Axes "a", "b", ... with that many values each: "0", "1", ...
+std::vector<AxisRange> axes_of(const std::vector<int>& shape) {
+  std::vector<AxisRange> axes;
+  for (const int count : shape) {
+    AxisRange& axis = axes.emplace_back();
+    axis.axis = std::string(1, static_cast<char>('a' + axes.size() - 1));
+    for (int value = 0; value < count; ++value) axis.values.push_back(std::to_string(value));
+  }
+  return axes;
+}
+
+std::size_t product(const std::vector<int>& shape) {
+  std::size_t all = 1;
+  for (const int count : shape) all *= static_cast<std::size_t>(count);
+  return all;
+}
+
+using Pairs = std::set<std::pair<std::string, std::string>>;
+
+/// Which values of two axes stand beside each other.
+Pairs pairs_in(const std::vector<Choice>& choices, std::size_t a, std::size_t b) {
+  Pairs pairs;
+  for (const Choice& choice : choices) pairs.emplace(choice.at(a).value, choice.at(b).value);
+  return pairs;
+}
+
+std::set<std::string> words_of(const std::vector<Choice>& choices) {
+  std::set<std::string> words;
+  for (const Choice& choice : choices) {
+    std::string text;
+    for (const auto& [axis, value] : choice) text += axis + value;
+    words.insert(text);
+  }
+  return words;
+}
+
+class Choices : public testing::TestWithParam<std::vector<int>> {
+ protected:
+  std::vector<AxisRange> axes_ = axes_of(GetParam());
+};
+
+TEST_P(Choices, OfAllAreEveryCombinationOnce) {
+  const std::vector<Choice> all = all_choices(axes_);
+  EXPECT_THAT(all, SizeIs(product(GetParam())));
+  EXPECT_THAT(words_of(all), SizeIs(product(GetParam())));
+}
+
+TEST_P(Choices, OfPairsHoldEveryPairOfValuesOfEveryTwoAxes) {
+  const std::vector<Choice> choices = pairwise_choices(axes_);
+  const auto& shape = GetParam();
+  for (std::size_t a = 0; a < shape.size(); ++a) {
+    for (std::size_t b = a + 1; b < shape.size(); ++b) {
+      EXPECT_THAT(pairs_in(choices, a, b), SizeIs(shape[a] * shape[b])) << a << " and " << b;
+    }
+  }
+}
+
+TEST_P(Choices, OfPairsAreOneValueOfEveryAxisInTheOrderOfTheAxes) {
+  const std::set<std::string> all = words_of(all_choices(axes_));
+  const std::vector<Choice> choices = pairwise_choices(axes_);
+  for (const std::string& word : words_of(choices)) EXPECT_TRUE(all.contains(word)) << word;
+  EXPECT_THAT(words_of(choices), SizeIs(choices.size())) << "no choice twice";
+}
+
+TEST_P(Choices, OfPairsAreTheSameEveryTime) {
+  EXPECT_EQ(pairwise_choices(axes_), pairwise_choices(axes_of(GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Choices,
+                         testing::Values(std::vector<int>{}, std::vector<int>{3},
+                                         std::vector<int>{1}, std::vector<int>{2, 3},
+                                         std::vector<int>{1, 1, 1}, std::vector<int>{1, 4},
+                                         std::vector<int>{2, 2, 2}, std::vector<int>{3, 1, 2},
+                                         std::vector<int>{1, 3, 3, 1}, std::vector<int>{5, 2, 3},
+                                         std::vector<int>{2, 2, 2, 2, 2, 2, 2, 2},
+                                         std::vector<int>{4, 4, 4, 4, 4, 4},
+                                         std::vector<int>{2, 7, 2, 5, 1, 3}),
+                         [](const auto& parameter) {
+                           std::string name = "of";
+                           for (const int count : parameter.param) name += std::to_string(count);
+                           return name;
+                         });
+
+TEST(AllChoices, LetTheLastAxisRunFastest) {
+  const std::vector<AxisRange> axes{{"tiles", {"1", "2"}}, {"k", {"x", "y", "z"}}};
+  using C = Choice;
+  EXPECT_THAT(all_choices(axes),
+              ElementsAre(C{{"tiles", "1"}, {"k", "x"}}, C{{"tiles", "1"}, {"k", "y"}},
+                          C{{"tiles", "1"}, {"k", "z"}}, C{{"tiles", "2"}, {"k", "x"}},
+                          C{{"tiles", "2"}, {"k", "y"}}, C{{"tiles", "2"}, {"k", "z"}}));
+}
+
+TEST(AllChoices, OfNoAxisAreOneEmptyChoice) {
+  EXPECT_THAT(all_choices({}), ElementsAre(IsEmpty()));
+  EXPECT_THAT(pairwise_choices({}), ElementsAre(IsEmpty()));
+}
+
+TEST(PairwiseChoices, OfOneOrTwoAxesAreEveryCombination) {
+  for (const std::vector<int>& shape : {std::vector<int>{4}, {1}, {3, 4}, {1, 5}}) {
+    EXPECT_EQ(words_of(pairwise_choices(axes_of(shape))), words_of(all_choices(axes_of(shape))));
+  }
+}
+
+TEST(PairwiseChoices, AreFarFewerThanTheProduct) {
+  EXPECT_LT(pairwise_choices(axes_of({2, 2, 2})).size(), 8U);
+  EXPECT_LE(pairwise_choices(axes_of({3, 3, 3, 3})).size(), 15U);        // of 81; 9 is the least
+  EXPECT_LE(pairwise_choices(axes_of({4, 4, 4, 4, 4, 4})).size(), 40U);  // of 4096; 16 at least
+  EXPECT_LE(pairwise_choices(axes_of({2, 2, 2, 2, 2, 2, 2, 2, 2, 2})).size(), 14U);  // of 1024
+}
+
+TEST(PairwiseChoices, OfAxesWithOneValueBesideTwoAreThoseTwo) {
+  EXPECT_THAT(pairwise_choices(axes_of({1, 3, 1, 2})), SizeIs(6));
+}
+
+}  // namespace
+}  // namespace lockstep

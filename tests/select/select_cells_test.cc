@@ -1,0 +1,227 @@
+#include "harness/cli/select_cells.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "reports/error.h"
+#include "tests/select/literal_scenario.h"
+
+namespace lockstep {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
+
+const std::vector<Scenario> kScenarios{literal_scenario(), literal_scenario("second-class")};
+
+Selection of(const std::vector<std::string>& names) {
+  Selection selection;
+  selection.names = names;
+  return selection;
+}
+
+/// The folders of the cells, each with every axis that its variant depends on.
+std::vector<std::string> folders_of(const Plan& plan) {
+  std::vector<std::string> folders;
+  for (const PlannedCell& planned : plan.cells) folders.push_back(folder_of(planned.cell));
+  return folders;
+}
+
+std::vector<std::string> folders_of(const Selection& selection) {
+  return folders_of(select_cells(kScenarios, selection));
+}
+
+std::string refusal_of(const Selection& selection) {
+  try {
+    select_cells(kScenarios, selection);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), Error::Kind::usage);
+    return error.what();
+  }
+  return "accepted";
+}
+
+const PlannedCell& cell_of(const Plan& plan, const std::string& variant) {
+  const auto found = std::find_if(plan.cells.begin(), plan.cells.end(),
+                                  [&](const PlannedCell& p) { return p.cell.variant == variant; });
+  EXPECT_NE(found, plan.cells.end()) << variant;
+  return *found;
+}
+
+TEST(SelectCells, OfAScenarioAreItsVariantsInTheirOrderReferencesLast) {
+  EXPECT_THAT(
+      folders_of(of({"bug-class"})),
+      ElementsAre("bug-class/bug/w2-rate=slow-tiles=2", "bug-class/fix/w2-rate=slow",
+                  "bug-class/other/w2-rate=slow-shapes=same", "bug-class/plain/w2-rate=slow",
+                  "bug-class/special/w2-rate=slow-shapes=same"));
+}
+
+TEST(SelectCells, OfNoNameAreThoseOfEveryScenario) {
+  const std::vector<std::string> all = folders_of(of({}));
+  EXPECT_THAT(all, SizeIs(10));
+  EXPECT_EQ(all[5], "second-class/bug/w2-rate=slow-tiles=2");
+}
+
+TEST(SelectCells, OfAVariantBringItsOwnReferenceAlong) {
+  EXPECT_THAT(folders_of(of({"bug-class/fix"})),
+              ElementsAre("bug-class/fix/w2-rate=slow", "bug-class/plain/w2-rate=slow"));
+  EXPECT_THAT(folders_of(of({"bug-class/other"})),
+              ElementsAre("bug-class/other/w2-rate=slow-shapes=same",
+                          "bug-class/special/w2-rate=slow-shapes=same"));
+  EXPECT_THAT(folders_of(of({"bug-class/plain"})), ElementsAre("bug-class/plain/w2-rate=slow"));
+}
+
+TEST(SelectCells, BringAReferenceOnceForAllThatAreComparedWithIt) {
+  EXPECT_THAT(folders_of(of({"bug-class/bug", "bug-class/fix", "bug-class/plain"})),
+              ElementsAre("bug-class/bug/w2-rate=slow-tiles=2", "bug-class/fix/w2-rate=slow",
+                          "bug-class/plain/w2-rate=slow"));
+}
+
+TEST(SelectCells, GiveAReferenceTheAxisValuesThatItDependsOn) {
+  Selection selection = of({"bug-class/bug", "bug-class/other"});
+  selection.axes = {{"rate", "fast"}, {"tiles", "4"}, {"shapes", "mixed"}};
+  EXPECT_THAT(
+      folders_of(selection),
+      ElementsAre("bug-class/bug/w2-rate=fast-tiles=4", "bug-class/other/w2-rate=fast-shapes=mixed",
+                  "bug-class/plain/w2-rate=fast", "bug-class/special/w2-rate=fast-shapes=mixed"));
+}
+
+TEST(SelectCells, MakeTheClaimsOfScenarioAndVariantAndOfAReferenceThatItFinishes) {
+  const Plan plan = select_cells(kScenarios, of({"bug-class"}));
+  EXPECT_EQ(cell_of(plan, "fix").claims, kScenarios[0].claims);
+  EXPECT_THAT(cell_of(plan, "other").claims,
+              ElementsAre(kScenarios[0].claims[0], ranks_finish(),
+                          agree_across_ranks(Kind::buffer, Point::forward)));
+  EXPECT_THAT(cell_of(plan, "special").claims, ElementsAre(ranks_finish()));
+  EXPECT_THAT(cell_of(plan, "bug").expectation.breaks, SizeIs(1));
+}
+
+TEST(SelectCells, TakeStepsAndSeedFromTheRequestElseTheScenario) {
+  Selection selection = of({"bug-class/bug"});
+  EXPECT_EQ(cell_of(select_cells(kScenarios, selection), "bug").cell.steps, 3);
+  selection.steps = 7;
+  selection.seed = 5;
+  const Plan plan = select_cells(kScenarios, selection);
+  for (const char* variant : {"bug", "plain"}) {
+    EXPECT_EQ(cell_of(plan, variant).cell.steps, 7);
+    EXPECT_EQ(cell_of(plan, variant).cell.seed, 5U);
+  }
+}
+
+TEST(SelectCells, OfAWorldSizeThatIsNotSupportedDoNotApplyAndBringNoReference) {
+  Selection selection = of({"bug-class/bug"});
+  selection.world_sizes = {2, 3};
+  const Plan plan = select_cells(kScenarios, selection);
+  EXPECT_THAT(folders_of(plan),
+              ElementsAre("bug-class/bug/w2-rate=slow-tiles=2", "bug-class/plain/w2-rate=slow",
+                          "bug-class/bug/w3-rate=slow-tiles=2"));
+  EXPECT_EQ(plan.cells[0].expectation.not_applicable, "");
+  EXPECT_EQ(plan.cells[2].expectation.not_applicable, "supports world sizes 2, 4, not 3");
+}
+
+TEST(SelectCells, OfAValueThatOneScenarioOnlyHasDoNotApplyElsewhere) {
+  std::vector<Scenario> scenarios = kScenarios;
+  scenarios[1].axes[0].values = {"slow", "fast", "steep"};
+  Selection selection = of({"bug-class/fix", "second-class/fix"});
+  selection.axes = {{"rate", "steep"}};
+  const Plan plan = select_cells(scenarios, selection);
+  EXPECT_EQ(plan.cells.at(0).expectation.not_applicable, "axis rate has no value steep");
+  EXPECT_EQ(plan.cells.at(1).expectation.not_applicable, "");
+}
+
+TEST(SelectCells, RefuseAnAxisThatNoVariantAskedForDependsOn) {
+  Selection selection = of({"bug-class/fix"});
+  selection.axes = {{"tiles", "4"}};
+  EXPECT_THAT(refusal_of(selection), HasSubstr("There is no axis 'tiles'"));
+  selection.axes = {{"shapes", "mixed"}};
+  EXPECT_THAT(refusal_of(selection), HasSubstr("There is no axis 'shapes'"));
+  selection.axes = {{"rate", "slwo"}};
+  EXPECT_THAT(refusal_of(selection), AllOf(HasSubstr("value of axis rate"), HasSubstr("'slow'")));
+  selection.names = {"bug-class/other"};
+  selection.axes = {{"shapes", "mixed"}};
+  EXPECT_EQ(refusal_of(selection), "accepted");
+}
+
+TEST(SelectCells, RefuseNamesThatDoNotExist) {
+  EXPECT_THAT(refusal_of(of({"bug-clas"})), HasSubstr("'bug-class'"));
+  EXPECT_THAT(refusal_of(of({"bug-class/bgu"})), HasSubstr("'bug'"));
+}
+
+TEST(SelectCells, OfSeveralRepetitionsAreAllCellsAgain) {
+  Selection selection = of({"bug-class/fix"});
+  selection.repetitions = 3;
+  EXPECT_THAT(folders_of(selection),
+              ElementsAre("bug-class/fix/w2-rate=slow", "bug-class/plain/w2-rate=slow",
+                          "bug-class/fix/w2-rate=slow-repetition=2",
+                          "bug-class/plain/w2-rate=slow-repetition=2",
+                          "bug-class/fix/w2-rate=slow-repetition=3",
+                          "bug-class/plain/w2-rate=slow-repetition=3"));
+}
+
+TEST(ReferenceCell, IsThatOfTheSameRepetition) {
+  Selection selection = of({"bug-class/fix"});
+  selection.repetitions = 2;
+  const PlannedCell again = select_cells(kScenarios, selection).cells.at(2);
+  const auto reference = reference_cell(*again.scenario, *again.variant, again.cell);
+  ASSERT_TRUE(reference);
+  EXPECT_EQ(folder_of(*reference), "bug-class/plain/w2-rate=slow-repetition=2");
+  EXPECT_EQ(reference->role, Role::reference);
+}
+
+TEST(ReferenceCell, IsNothingForAReferenceOrWithoutOne) {
+  Scenario scenario = literal_scenario();
+  EXPECT_FALSE(reference_cell(scenario, scenario.variants[3], Cell{}));
+  scenario.variants.resize(2);
+  EXPECT_FALSE(reference_cell(scenario, scenario.variants[0], Cell{}));
+}
+
+TEST(FolderOf, LeavesOutAxesAtTheirStandardValue) {
+  Selection selection = of({"bug-class/bug"});
+  const auto folder = [&] {
+    const Plan plan = select_cells(kScenarios, selection);
+    return folder_of(kScenarios[0], plan.cells.at(0).cell);
+  };
+  EXPECT_EQ(folder(), "bug-class/bug/w2");
+  selection.axes = {{"tiles", "4"}};
+  EXPECT_EQ(folder(), "bug-class/bug/w2-tiles=4");
+  selection.axes = {{"rate", "fast"}, {"tiles", "1"}};
+  EXPECT_EQ(folder(), "bug-class/bug/w2-rate=fast-tiles=1");
+}
+
+TEST(FolderOf, TellsAllCellsOfAMatrixApart) {
+  Selection selection = of({});
+  selection.matrix = true;
+  selection.world_sizes = {2, 4};
+  selection.repetitions = 2;
+  const Plan plan = select_cells(kScenarios, selection);
+  std::set<std::string> folders;
+  for (const PlannedCell& planned : plan.cells) {
+    folders.insert(folder_of(*planned.scenario, planned.cell));
+  }
+  EXPECT_THAT(folders, SizeIs(plan.cells.size()));
+}
+
+TEST(ReproducingCommand, NamesOnlyWhatIsNotStandard) {
+  Selection selection = of({"bug-class/bug"});
+  const auto command = [&] {
+    return reproducing_command(select_cells(kScenarios, selection).cells.at(0));
+  };
+  EXPECT_EQ(command(), "lockstep run bug-class/bug --ranks 2");
+  selection.world_sizes = {4};
+  selection.steps = 9;
+  selection.seed = 3;
+  selection.axes = {{"tiles", "4"}, {"rate", "fast"}};
+  EXPECT_EQ(
+      command(),
+      "lockstep run bug-class/bug --ranks 4 --steps 9 --seed 3 --set rate=fast --set tiles=4");
+}
+
+}  // namespace
+}  // namespace lockstep
