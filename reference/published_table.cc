@@ -180,6 +180,8 @@ const PublishedValue* neighbour(const PublishedTable& table, const PublishedValu
       std::find_if(table.values.begin(), table.values.end(), [&](const PublishedValue& other) {
         return other.quantity == value.quantity && other.scenario == value.scenario &&
                other.variant == value.variant && other.world_size == value.world_size &&
+               other.kind == value.kind && other.point == value.point &&
+               other.tensor == value.tensor &&
                (is_drift ? other.step == value.step - 1
                          : other.step == value.step && other.rank == 0);
       });
@@ -203,8 +205,10 @@ bool is_shape_met(const PublishedTable& table, const PublishedValue& published,
   if (!std::isfinite(value) || (value == 0) != (printed == 0)) return false;
   const PublishedValue* const other = neighbour(table, published);
   if (!other) return true;
+  const double beside = value_of(*other);
+  if (!std::isfinite(beside)) return false;
   const int wanted = standing(printed, to_number(other->printed).value());
-  const int found = standing(value, value_of(*other));
+  const int found = standing(value, beside);
   return published.quantity == PublishedQuantity::drift ? found == wanted
                                                         : (found == 0) == (wanted == 0);
 }

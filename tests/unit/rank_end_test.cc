@@ -48,6 +48,28 @@ TEST_F(RankStatementFile, HoldsAnErrorOfAnyBytes) {
   EXPECT_EQ(back({1, 0, true, true, false, "bad \xff byte"}).error, "bad \xef\xbf\xbd byte");
 }
 
+TEST_F(RankStatementFile, KeepsTheTimeOfAStepToTheLastBit) {
+  RankStatement statement{3, 41, true, false, false, ""};
+  for (const double seconds : {0.0, 0.1, 1.0 / 3, 1e-300, 12345.678}) {
+    statement.step_s = seconds;
+    EXPECT_EQ(back(statement).step_s, seconds);
+  }
+}
+
+TEST_F(RankStatementFile, HasNoTimeOfAStepWhereThereIsNone) {
+  EXPECT_EQ(back({3, 41, true, false, false, ""}).step_s, std::nullopt);
+  EXPECT_EQ(back({.step = 3}).step_s, std::nullopt);
+}
+
+TEST_F(RankStatementFile, RefusesATimeThatIsNoNumber) {
+  back({.step = 3, .step_s = 0.5});
+  std::ifstream stream(file_);
+  std::string text((std::istreambuf_iterator<char>(stream)), {});
+  text.replace(text.find("0.5"), 3, "\"fast\"");
+  std::ofstream(file_) << text;
+  EXPECT_THROW(read_rank_statement(file_), Error);
+}
+
 TEST_F(RankStatementFile, IsEmptyWhenMissing) {
   const RankStatement read = read_rank_statement(file_);
   EXPECT_EQ(read.step, 0);
