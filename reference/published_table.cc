@@ -181,7 +181,8 @@ const PublishedValue* neighbour(const PublishedTable& table, const PublishedValu
         return other.quantity == value.quantity && other.scenario == value.scenario &&
                other.variant == value.variant && other.world_size == value.world_size &&
                other.kind == value.kind && other.point == value.point &&
-               other.tensor == value.tensor &&
+               other.tensor == value.tensor && other.kind == value.kind &&
+               other.point == value.point && other.tensor == value.tensor &&
                (is_drift ? other.step == value.step - 1
                          : other.step == value.step && other.rank == 0);
       });

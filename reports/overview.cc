@@ -47,7 +47,10 @@ std::string verdict_sentence(const RunRecord& run) {
       fmt::format("{} {}", run.cells.size(), run.cells.size() == 1 ? "cell" : "cells")};
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (cells.at(i) == 0) continue;
-    counts.push_back(fmt::format("{} {}", cells.at(i), Names<CellVerdict>::values.at(i)));
+    const bool is_plural =
+        static_cast<CellVerdict>(i) == CellVerdict::false_alarm && cells.at(i) > 1;
+    counts.push_back(fmt::format("{} {}{}", cells.at(i), Names<CellVerdict>::values.at(i),
+                                 is_plural ? "s" : ""));
   }
   const std::string_view sentence = kSentences.at(static_cast<std::size_t>(exit_status(run)));
   return fmt::format("{}: {}.", sentence, fmt::join(counts, ", "));
@@ -84,7 +87,7 @@ std::string cost_text(const Section& section) {
   }
   if (!has_fixed) return "";
   return "What a step costs a rank:\n" + side_by_side(columns) +
-         "per step, on the rank with the most; time: median step without observing\n";
+         "per step on average, on the rank with the most; time: median step, rough on busy cores\n";
 }
 
 }  // namespace lockstep

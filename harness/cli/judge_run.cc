@@ -44,8 +44,9 @@ class EvidenceOfRun {
     for (const RankEnd& end : cell.ends) {
       const fs::path file = folder_ / cell.folder / fmt::format("rank-{}.csv", end.rank);
       const bool had_one = end.ending == Ending::finished || end.ending == Ending::raised;
-      if (had_one && !fs::exists(file)) {
-        throw unreadable(file.string(), "the journal of a rank that ended by itself is missing");
+      if (had_one && (!fs::exists(file) || fs::is_empty(file))) {
+        throw unreadable(file.string(),
+                         "the journal of a rank that ended by itself is missing or empty");
       }
     }
   }
@@ -137,6 +138,23 @@ Comparison compare_with_cell(PublishedTable table, const CellRecord& cell,
                  [&](const PublishedValue& value) { return measure(value, cell, evidence); });
 }
 
+/// What is missing of the cell's files and its reference's, and which ranks never came to where the
+/// variant parts although others did.
+std::vector<std::string> notes_of(const Case& the_case) {
+  std::vector<std::string> notes = the_case.evidence->notes();
+  if (the_case.reference) {
+    for (const std::string& note : the_case.reference->notes())
+      notes.push_back("reference: " + note);
+  }
+  for (const RankEnd& end : the_case.ends) {
+    const bool passed_by = end.ending == Ending::finished && end.line.value_or(1) == 0;
+    if (!passed_by || !is_triggered(the_case.ends)) continue;
+    notes.push_back(
+        fmt::format("rank {} never reached the place where the variant parts", end.rank));
+  }
+  return notes;
+}
+
 void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidence) {
   cell.results.clear();
   cell.notes.clear();
@@ -156,7 +174,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.ends, cell.cell.steps);
   }
-  cell.notes = the_case.evidence->notes();
+  cell.notes = notes_of(the_case);
   check_expectation(cell);
   for (const std::string& id : cell.expectation.meets) {
     const PublishedTable table = read_published_table(published_table_file(id));

@@ -19,13 +19,13 @@ std::vector<std::int64_t> index_of(std::int64_t element, const std::vector<std::
   return index;
 }
 
-/// Sums over the components of two tensors.
+/// Sums over the components of two tensors. No double overflows in them when squared.
 struct Sums {
   double worst = 0;
-  double squared_difference = 0;
-  double left_left = 0;
-  double right_right = 0;
-  double left_right = 0;
+  long double squared_difference = 0;
+  long double left_left = 0;
+  long double right_right = 0;
+  long double left_right = 0;
 
   void add(double left, double right) {
     if (std::isnan(left) && std::isnan(right)) return;
@@ -33,12 +33,14 @@ struct Sums {
       if (left != right) worst = std::numeric_limits<double>::quiet_NaN();
       return;
     }
-    const double apart = std::abs(left - right);
-    if (apart > worst) worst = apart;  // stays NaN once it is
+    const long double a = left;
+    const long double b = right;
+    const long double apart = std::abs(a - b);
+    if (apart > worst) worst = static_cast<double>(apart);  // stays NaN once it is
     squared_difference += apart * apart;
-    left_left += left * left;
-    right_right += right * right;
-    left_right += left * right;
+    left_left += a * a;
+    right_right += b * b;
+    left_right += a * b;
   }
 };
 
@@ -84,12 +86,14 @@ ValueDifference difference(const KeptTensor& left, const KeptTensor& right) {
     }
   }
   found.worst = sums.worst;
-  found.norm = std::sqrt(sums.squared_difference);
-  found.left_norm = std::sqrt(sums.left_left);
-  found.right_norm = std::sqrt(sums.right_right);
-  if (sums.right_right > 0) found.ratio = sums.left_right / sums.right_right;
-  if (sums.right_right > 0 && sums.left_left > 0) {
-    found.cosine = sums.left_right / (found.left_norm * found.right_norm);
+  const long double left_norm = std::sqrt(sums.left_left);
+  const long double right_norm = std::sqrt(sums.right_right);
+  found.norm = static_cast<double>(std::sqrt(sums.squared_difference));
+  found.left_norm = static_cast<double>(left_norm);
+  found.right_norm = static_cast<double>(right_norm);
+  if (right_norm > 0) found.ratio = static_cast<double>(sums.left_right / sums.right_right);
+  if (right_norm > 0 && left_norm > 0) {
+    found.cosine = static_cast<double>(sums.left_right / (left_norm * right_norm));
   }
   return found;
 }

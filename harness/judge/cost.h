@@ -9,9 +9,10 @@
 namespace lockstep {
 
 /// What a step of a cell cost, from the collective logs in `folder` and the ranks' own times:
-/// collectives called in a step, their bytes, of the rank with most of them. A rank without a log
-/// called none; what is called before the first step is no part of it. Absent when a rank did not
-/// finish. Throws Error (usage) for a malformed log.
+/// collectives called in a step, their bytes, of the rank with most of them. Ranks
+/// without logs never met and called none; what is called before the first step is no part of it.
+/// Absent when a rank did not finish, and when some of the logs are missing. Throws Error (usage)
+/// for a malformed log.
 std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vector<RankEnd>& ends,
                             std::int64_t steps);
 

@@ -36,7 +36,8 @@ Verdict verdict_of(double relative, double tolerance) {
 
 double relative_difference(const ValueDifference& values, double global_norm) {
   if (std::isnan(values.worst)) return std::numeric_limits<double>::quiet_NaN();
-  if (values.worst == 0) return 0;  // the norm of a tiny difference may be 0
+  // Other bits of equal numbers, such as -0.0, are no difference and yet not the same bits.
+  if (values.worst == 0) return std::numeric_limits<double>::denorm_min();
   return global_norm > 0 ? values.norm / global_norm : std::numeric_limits<double>::infinity();
 }
 
@@ -51,6 +52,13 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
     return comparison;
   }
   comparison.tolerance = all.tolerance(actual);
+  if (expected.statistics.non_finite > 0) {
+    comparison.verdict = Verdict::undecided;
+    comparison.relative = std::numeric_limits<double>::quiet_NaN();
+    comparison.reason =
+        fmt::format("{} in step {} is not finite in the reference", actual.name, actual.step);
+    return comparison;
+  }
   if (actual.fingerprint == expected.fingerprint) return comparison;
   const KeptTensor* left = the_case.evidence->kept(rank, actual);
   const KeptTensor* right = the_case.reference->kept(0, expected);
@@ -64,7 +72,9 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
     return comparison;
   }
   comparison.values = difference(*left, *right);
-  comparison.relative = relative_difference(comparison.values, all.norm(actual.step));
+  comparison.relative = is_inexact(actual.dtype)
+                            ? relative_difference(comparison.values, all.norm(actual.step))
+                            : std::numeric_limits<double>::infinity();
   comparison.verdict = verdict_of(comparison.relative, comparison.tolerance.value);
   return comparison;
 }
@@ -95,6 +105,9 @@ std::string sentence_of(const Finding& finding, const Comparison& first, int ran
     text += ": " + first.structural;
   } else if (std::isnan(first.relative)) {
     text += ": a value is not finite";
+  } else if (!is_inexact(first.actual->dtype)) {
+    text += fmt::format(": {} of {} whole numbers differ", finding.differing_elements,
+                        finding.elements);
   } else {
     text += fmt::format(": relative difference {} where rounding explains {}",
                         number(first.relative), number(first.tolerance.value));

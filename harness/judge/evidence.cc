@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "reports/error.h"
@@ -17,12 +18,25 @@ bool is_whole(const Observation& observation) {
   return observation.local_shape == observation.global_shape;
 }
 
+/// Tolerances are relative to the norms of the journal. Their order of summation is not specified.
+void require_norm(const Observation& observation, const KeptTensor& tensor, const fs::path& file) {
+  constexpr double kRounding = 1e-9;
+  if (name(tensor.dtype) != observation.dtype) return;  // which no comparison takes for equal
+  const double found = statistics(tensor.dtype, tensor.bytes).norm;
+  const double stated = observation.statistics.norm;
+  if (std::abs(found - stated) <= kRounding * found) return;
+  throw malformed(file.string(), 0, 0,
+                  fmt::format("{} with the norm {} of the journal's row {}", kept_key(observation),
+                              stated, observation.seq),
+                  fmt::format("{}", found));
+}
+
 /// A value that is not the one that was fingerprinted is no evidence.
 void require_fingerprint(const Observation& observation, const KeptTensor& tensor,
                          const fs::path& file) {
   if (!is_whole(observation)) return;  // a shard's fingerprint depends on where it lies
   const Fingerprint found = fingerprint_run(tensor.bytes, 0);
-  if (found == observation.fingerprint) return;
+  if (found == observation.fingerprint) return require_norm(observation, tensor, file);
   throw malformed(
       file.string(), 0, 0,
       fmt::format("{} with the fingerprint {} of the journal's row {}", kept_key(observation),
@@ -41,7 +55,9 @@ Evidence::Evidence(fs::path folder, int processes) : folder_(std::move(folder)) 
 
 void Evidence::read_journal_of(int rank) {
   const fs::path file = folder_ / fmt::format("rank-{}.csv", rank);
-  journals_.push_back(fs::exists(file) ? read_journal(file) : Journal{});
+  // A rank that was killed at once has written nothing.
+  const bool is_written = fs::exists(file) && !fs::is_empty(file);
+  journals_.push_back(is_written ? read_journal(file) : Journal{});
   if (journals_.back().torn_tail) {
     notes_.push_back(
         fmt::format("rank {}: the last row of its journal was torn and left out", rank));

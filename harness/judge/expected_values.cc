@@ -18,6 +18,11 @@ bool is_about_one_rank(const Observation& observation) {
 
 }  // namespace
 
+bool is_inexact(const std::string& name) {
+  const auto dtype = parse<DType>(name);
+  return dtype && unit_roundoff(component_type(*dtype)) > 0;
+}
+
 TensorKey key_of(const Observation& observation) {
   return {observation.step, observation.micro_batch, observation.name};
 }
@@ -29,7 +34,7 @@ ExpectedValues::ExpectedValues(const Evidence& reference, const Claim& claim, in
     tensors_[key_of(observation)] = &observation;
   }
   for (const auto& [key, observation] : tensors_) {
-    const double norm = observation->statistics.norm;
+    const long double norm = is_inexact(observation->dtype) ? observation->statistics.norm : 0;
     squared_norms_[observation->step] += norm * norm;
   }
   for (int rank = 1; rank < reference.processes(); ++rank) note_moves(reference, rank, claim);
@@ -45,6 +50,7 @@ void ExpectedValues::note_moves(const Evidence& reference, int rank, const Claim
     if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) continue;
     double& moved = moved_[plain->first];
     moved = std::max(moved, difference(*left, *right).norm);
+    has_moved_ = has_moved_ || moved > 0;
   }
 }
 
@@ -53,18 +59,21 @@ const Observation* ExpectedValues::find(const Observation& actual) const {
   return found == tensors_.end() ? nullptr : found->second;
 }
 
-double ExpectedValues::norm(std::int64_t step) const { return std::sqrt(squared_norms_.at(step)); }
+double ExpectedValues::norm(std::int64_t step) const {
+  return static_cast<double>(std::sqrt(squared_norms_.at(step)));
+}
 
 Tolerance ExpectedValues::tolerance(const Observation& actual) const {
-  const auto dtype = parse<DType>(actual.dtype);
-  const double unit = dtype ? unit_roundoff(component_type(*dtype)) : 0;
+  if (!is_inexact(actual.dtype)) return {0, "none: whole numbers are exact"};
+  const double unit = unit_roundoff(component_type(*parse<DType>(actual.dtype)));
   const auto found = moved_.find(key_of(actual));
   const double all = norm(actual.step);
   const double moved = found == moved_.end() || all == 0 ? 0 : found->second / all;
-  // Without perturbed copies nothing says how far differences of earlier steps are carried.
-  const double least = rounding_tolerance(unit, world_size_) *
-                       (perturbed_ > 0 ? 1 : static_cast<double>(actual.step));
+  // Where no copy moved anything, nothing says how far differences of earlier steps are carried.
+  const double least =
+      rounding_tolerance(unit, world_size_) * (has_moved_ ? 1 : static_cast<double>(actual.step));
   Tolerance tolerance{reference_tolerance(moved, least), "roundings of a sum over the ranks"};
+  if (!has_moved_) tolerance.from += ", for want of perturbed inputs";
   if (tolerance.value > least) tolerance.from = fmt::format("{} perturbed references", perturbed_);
   return tolerance;
 }
@@ -74,7 +83,7 @@ double rounding_tolerance(double unit_roundoff, int world_size) {
 }
 
 double reference_tolerance(double moved, double rounding_tolerance) {
-  constexpr double kMost = 0.05;
+  constexpr double kMost = 0.04;
   return std::min(std::max(kPerturbationFactor * moved, rounding_tolerance), kMost);
 }
 

@@ -13,7 +13,10 @@ using TensorKey = std::tuple<std::int64_t, std::int64_t, std::string>;
 
 TensorKey key_of(const Observation& observation);
 
-/// What `equal_reference` allows a tensor.
+/// Whether values of this type carry roundings: floating or complex.
+bool is_inexact(const std::string& dtype);
+
+/// What `equal_reference` allows a tensor; 0 for types without roundings.
 struct Tolerance {
   double value = 0;  ///< relative to all tensors of the kind in that step
   std::string from;  ///< in words
@@ -32,7 +35,8 @@ class ExpectedValues {
   /// The reference's observation of the same tensor; null when it has none.
   const Observation* find(const Observation& actual) const;
 
-  /// L2 norm of all tensors of the kind in `step`, which must be one of the reference's.
+  /// L2 norm of all tensors of the kind in `step` that are of a floating or complex type: counters
+  /// beside them would drown them.
   double norm(std::int64_t step) const;
 
   Tolerance tolerance(const Observation& actual) const;
@@ -41,9 +45,10 @@ class ExpectedValues {
   void note_moves(const Evidence& reference, int rank, const Claim& claim);
 
   std::map<TensorKey, const Observation*> tensors_;
-  std::map<std::int64_t, double> squared_norms_;  ///< by step
-  std::map<TensorKey, double> moved_;             ///< norm, by the worst perturbed copy
-  int perturbed_ = 0;                             ///< number of perturbed copies
+  std::map<std::int64_t, long double> squared_norms_;  ///< by step; no double overflows squared
+  std::map<TensorKey, double> moved_;                  ///< norm, by the worst perturbed copy
+  int perturbed_ = 0;                                  ///< number of perturbed copies
+  bool has_moved_ = false;                             ///< any copy moved any tensor
   int world_size_ = 0;
 };
 

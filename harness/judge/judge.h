@@ -37,7 +37,7 @@ std::vector<ClaimResult> judge(const Case& the_case);
 double rounding_tolerance(double unit_roundoff, int world_size);
 
 /// The tolerance of `equal_reference` where perturbed references moved a tensor by at most `moved`,
-/// relative as above: kPerturbationFactor times that, at least `rounding_tolerance`, at most 0.05,
+/// relative as above: kPerturbationFactor times that, at least `rounding_tolerance`, at most 0.04,
 /// so that a gradient that is missing or halved is a violation in every dtype.
 double reference_tolerance(double moved, double rounding_tolerance);
 

@@ -33,7 +33,8 @@ class Rank {
 
   const Cell& cell() const { return cell_; }
 
-  /// The cell's folder, the same for all ranks.
+  /// The cell's folder, the same for all its processes, the perturbed references among them: a
+  /// reference writes no file of its own there.
   const std::filesystem::path& folder() const { return folder_; }
 
   /// Whether this is the variant called `variant`. Where it is, the line of the call is noted: the

@@ -200,11 +200,13 @@ Scenario loss_on_unwrapped_module_pipeline() {
           "the warm-up began, and the checkpoint discards what the other ranks learnt.",
       .provenance = {.project = "SchmiedmayerLab",
                      .link = "pull request #49 (2026-06-27)",
-                     .kept = "curriculum stages, distributed sampler, AdamW, warm-up from learning "
-                             "rate 0, clipping, the checkpoint of rank 0, the table's columns",
+                     .kept = "curriculum stages, distributed sampler, the checkpoint of rank 0, "
+                             "the columns of the table",
                      .left_out = "the language model and its data: a small transformer on "
                                  "synthetic series takes their place, so the table is met in shape "
-                                 "and not in its digits"},
+                                 "and not in its digits; the pull request does not show optimizer, "
+                                 "warm-up, clipping and how a stage begins: here they are AdamW, "
+                                 "from learning rate 0, by norm, and from the checkpoint"},
       .worlds = {2, 3, 4},
       .steps = 2 * kStageSteps,
       .axes = {},

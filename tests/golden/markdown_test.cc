@@ -47,7 +47,7 @@ std::string prose_of(const std::string& report) {
 TEST(Markdown, BeginsWithTheVerdictAndTheDetectionTable) {
   EXPECT_THAT(render_markdown(literal_run()),
               StartsWith("**Not everything is as expected: 10 cells, 5 as expected, 1 not "
-                         "applicable, 1 undecided, 1 missed, 2 false alarm.**\n\n"
+                         "applicable, 1 undecided, 1 missed, 2 false alarms.**\n\n"
                          "| scenario | cells | found | missed | false alarms | undecided | as "
                          "expected |\n|---|---:|---:|---:|---:|---:|---:|\n"
                          "| loss-on-unwrapped-module | 8 | 2 of 2 | 0 | 2 | 1 | 5 |\n"));

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/command.h"
 
@@ -26,9 +28,13 @@ std::vector<std::string> scenario_ids() {
 
 class EveryScenario : public testing::TestWithParam<std::string> {
  protected:
-  Outcome run(const std::string& name, const std::string& options) const {
-    return run_shell(fmt::format("{} run {} --ranks 2,3,4 {} --out {}", kLockstep, GetParam(),
-                                 options, (folder_.path() / name).string()));
+  Outcome run(const std::string& name, const std::string& options,
+              const std::string& ranks = "2,3,4") const {
+    return run_shell(fmt::format("{} run {} --ranks {} {} --out {}", kLockstep, GetParam(), ranks,
+                                 options, path(name).string()));
+  }
+  nlohmann::json record_of(const std::string& name) const {
+    return nlohmann::json::parse(text_of(path(name) / "record.json"));
   }
   fs::path path(const std::string& name) const { return folder_.path() / name; }
 
@@ -85,6 +91,51 @@ TEST_P(EveryScenario, GivesTheSameRecordAgain) {
     EXPECT_EQ(text_of(path("first") / file), text_of(path("second") / file)) << file;
   }
   EXPECT_EQ(without_declared_fields(path("first")), without_declared_fields(path("second")));
+}
+
+TEST_P(EveryScenario, IsAsExpectedWithEveryValueOfItsAxes) {
+  const Outcome outcome = run("run", "--matrix", "2");
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, testing::HasSubstr("every combination of axis values"));
+}
+
+TEST_P(EveryScenario, RepeatsItself) {
+  const Outcome outcome = run("run", "--repeat 3", "2");
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  std::map<int, int> cells;
+  const auto record = record_of("run");
+  for (const auto& cell : record.at("cells")) {
+    const int repetition = cell.at("cell").at("repetition");
+    ++cells[repetition];
+    const nlohmann::json kept = {
+        {"promise", "repeats the first run"}, {"outcome", "as promised"}, {"text", ""}};
+    const auto& checks = cell.at("checks");
+    EXPECT_EQ(std::count(checks.begin(), checks.end(), kept), repetition == 1 ? 0 : 1) << checks;
+  }
+  EXPECT_THAT(cells, testing::ElementsAre(testing::Pair(1, cells[1]), testing::Pair(2, cells[1]),
+                                          testing::Pair(3, cells[1])));
+}
+
+/// A body that does not pass its inputs through `Rank::input` has perturbed references that are all
+/// the same: every tolerance comes from the world size then, however far differences are carried.
+TEST_P(EveryScenario, HasReferencesThatPerturbedInputsMove) {
+  run("run", "", "2");
+  std::map<std::string, int> moved;
+  const auto record = record_of("run");
+  for (const auto& cell : record.at("cells")) {
+    for (const auto& result : cell.at("results")) {
+      if (result.at("claim").at("predicate") != "equal_reference") continue;
+      moved[cell.at("reference_folder")] += result.at("tolerance_from") == "4 perturbed references";
+    }
+  }
+  for (const auto& [reference, count] : moved) {
+    EXPECT_GT(count, 0) << "no tolerance comes from perturbations of " << reference;
+    std::set<std::string> journals;
+    for (int rank = 1; rank <= 4; ++rank) {
+      journals.insert(text_of(path("run") / reference / fmt::format("rank-{}.csv", rank)));
+    }
+    EXPECT_EQ(journals.size(), 4U) << "perturbations of " << reference << " are the same";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryScenario, testing::ValuesIn(scenario_ids()),

@@ -93,6 +93,23 @@ TEST(ObservesNothing, IsUndecidedNotInLockstep) {
   EXPECT_THAT(run.outcome().out, HasSubstr("not triggered"));
 }
 
+TEST(NeverReached, IsUndecidedAlthoughEveryValueIsRight) {
+  const TestbedRun run("never-reached --ranks 2");
+  EXPECT_EQ(run.outcome().status, 2);
+  EXPECT_EQ(run.cell("behind-a-gate").at("verdict"), "undecided");
+  EXPECT_THAT(run.outcome().out, HasSubstr("not triggered: no rank reached"));
+  for (const json& result : run.cell("behind-a-gate").at("results")) {
+    EXPECT_EQ(result.at("verdict"), "undecided") << result;
+    EXPECT_TRUE(result.at("findings").empty());
+  }
+}
+
+TEST(NeverReached, IsReachedByOneRank) {
+  const TestbedRun run("never-reached/in-the-open --ranks 2,3,4");
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out;
+  EXPECT_EQ(run.cell("in-the-open").at("verdict"), "as expected");
+}
+
 TEST(LateError, TellsTheGenuineTextAndItsLag) {
   const TestbedRun run("late-error --ranks 2,3");
   EXPECT_EQ(run.outcome().status, 0) << run.outcome().out;

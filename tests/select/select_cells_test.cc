@@ -195,6 +195,14 @@ TEST(FolderOf, LeavesOutAxesAtTheirStandardValue) {
   EXPECT_EQ(folder(), "bug-class/bug/w2-rate=fast-tiles=1");
 }
 
+TEST(FolderOf, KeepsAValueThatIsTheStandardOfAnotherAxis) {
+  Scenario scenario = literal_scenario();
+  scenario.axes = {{"a", {"on", "off"}, "on"}, {"b", {"on", "off"}, "off"}};
+  const Cell cell{
+      .scenario = "s", .variant = "v", .world_size = 2, .axes = {{"a", "off"}, {"b", "on"}}};
+  EXPECT_EQ(folder_of(scenario, cell), "s/v/w2-a=off-b=on");
+}
+
 TEST(FolderOf, TellsAllCellsOfAMatrixApart) {
   Selection selection = of({});
   selection.matrix = true;

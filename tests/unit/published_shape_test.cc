@@ -122,6 +122,12 @@ TEST(InShape, OfANormOfRank0IsThatItIsThere) {
   EXPECT_FALSE(is_met("29.180", kNan));
 }
 
+TEST(InShape, OfANormOfRank0IsToldBesideNoOtherRank) {
+  EXPECT_TRUE(is_last_met(
+      {row(PublishedQuantity::norm, 0, 1, "28.969"), row(PublishedQuantity::norm, 0, 0, "28.969")},
+      {{3, 4}, {3, 4}}));
+}
+
 TEST(InShape, IsNotMetByWhatIsNotFiniteOrNotMeasured) {
   EXPECT_FALSE(is_drift_met("0.000e+00", "1.769e-04", 0, kNan));
   EXPECT_FALSE(is_drift_met("0.0", "0.1", 0, std::numeric_limits<double>::infinity()));

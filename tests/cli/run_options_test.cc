@@ -1,0 +1,142 @@
+// The options of `run` that say which cells are run, and which reports are written.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/command.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kLockstep = LOCKSTEP_PROGRAM;
+
+/// A run in a folder of its own.
+class RunWith {
+ public:
+  explicit RunWith(const std::string& arguments)
+      : outcome_(run_shell(kLockstep + " run " + arguments + " --out " + path().string())) {}
+
+  const Outcome& outcome() const { return outcome_; }
+  fs::path path() const { return folder_.path() / "run"; }
+
+  /// The folders of a variant's cells.
+  std::set<std::string> cells(const std::string& variant) const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path() / variant)) {
+      names.insert(entry.path().filename());
+    }
+    return names;
+  }
+
+ private:
+  TemporaryFolder folder_;
+  Outcome outcome_;
+};
+
+TEST(MatrixOption, RunsEveryValueOfTheAxesThatAreNotSet) {
+  const RunWith run(
+      "loss-on-unwrapped-module/bypass-armed-every-kth-step --steps 3 --set optimizer=sgd "
+      "--matrix");
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
+  EXPECT_THAT(run.cells("loss-on-unwrapped-module/bypass-armed-every-kth-step"),
+              ElementsAre("w2", "w2-k=3"));
+  EXPECT_THAT(run.cells("loss-on-unwrapped-module/reference"), ElementsAre("w2"));
+  EXPECT_THAT(run.outcome().out, HasSubstr("matrix: 3 cells, every combination of axis values"));
+}
+
+TEST(MatrixOption, OfAReportIsStillToldAfterwards) {
+  const RunWith run("test-never-ran-the-changed-path/before-the-fix --matrix --steps 1");
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
+  const Outcome report = run_shell(kLockstep + " report " + run.path().string());
+  EXPECT_THAT(report.out, HasSubstr("matrix: 2 cells"));
+}
+
+TEST(RepeatOption, RunsEveryCellAgainInAFolderOfItsOwn) {
+  const RunWith run("test-never-ran-the-changed-path/fix-tested-by-a-launcher --repeat 2");
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
+  for (const char* variant : {"fix-tested-by-a-launcher", "reference"}) {
+    EXPECT_THAT(run.cells(std::string("test-never-ran-the-changed-path/") + variant),
+                ElementsAre("w2", "w2-repetition=2"));
+  }
+  EXPECT_THAT(run.outcome().out, HasSubstr("2 of 2 repetitions as expected"));
+}
+
+TEST(RepeatOption, TellsWhereARepetitionIsAnother) {
+  const RunWith run("test-never-ran-the-changed-path/fix-tested-by-a-launcher --repeat 2");
+  const fs::path cells = run.path() / "test-never-ran-the-changed-path/fix-tested-by-a-launcher";
+  const fs::path journal = cells / "w2-repetition=2/rank-1.csv";
+  std::string text = text_of(journal);
+  text.resize(text.rfind('\n', text.size() - 2) + 1);  // its last observation
+  write_text(journal, text);
+  const Outcome report = run_shell(kLockstep + " report " + run.path().string());
+  EXPECT_EQ(report.status, 1) << report.out;
+  EXPECT_THAT(report.out, HasSubstr("rank 1 observed another bias in step 3"));
+}
+
+TEST(FormatOption, WritesWhatReportShows) {
+  const RunWith run("test-never-ran-the-changed-path --format junit,markdown,csv,json");
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
+  for (const auto& [format, file] : {std::pair("junit", "report.xml"),
+                                     {"markdown", "report.md"},
+                                     {"csv", "report.csv"},
+                                     {"json", "report.json"}}) {
+    const Outcome report =
+        run_shell(fmt::format("{} report --format {} {}", kLockstep, format, run.path().string()));
+    EXPECT_EQ(report.status, 0) << report.err;
+    EXPECT_GT(report.out.size(), 500U);
+    EXPECT_EQ(report.out, text_of(run.path() / file)) << format;
+  }
+  EXPECT_THAT(text_of(run.path() / "report.xml"), HasSubstr("<testsuite"));
+  EXPECT_THAT(text_of(run.path() / "report.md"), HasSubstr("not triggered"));
+}
+
+TEST(NotTriggered, IsToldAndIsNoFailureWhereItWasDeclared) {
+  const RunWith run("test-never-ran-the-changed-path/fix-tested-in-a-notebook");
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
+  EXPECT_THAT(run.outcome().out,
+              AllOf(HasSubstr("undecided, not triggered"),
+                    HasSubstr("so this run says\n  nothing about it"), Not(HasSubstr("missed:"))));
+}
+
+struct Refused {
+  const char* arguments;
+  const char* said;
+};
+
+class RefusedOption : public testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedOption, RunsNothing) {
+  const RunWith run(GetParam().arguments);
+  EXPECT_EQ(run.outcome().status, 64) << run.outcome().out;
+  EXPECT_THAT(run.outcome().err, HasSubstr(GetParam().said));
+  EXPECT_EQ(run.outcome().out, "");
+  EXPECT_FALSE(fs::exists(run.path()));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cli, RefusedOption,
+    testing::Values(
+        Refused{"loss-on-unwrapped-module/bypass-armed-every-kth-step --matrix --max-cells 5",
+                "give at least 6,"},
+        Refused{"loss-on-unwrapped-module/all-reduce-each --matrix --max-cells 1",
+                "--max-cells cannot be '1': give at least 4,"},
+        Refused{"--max-cells 5", "beside --matrix only"},
+        Refused{"--matrix --max-cells 0", "from 1 to 1000000"},
+        Refused{"--matrix --max-cells x", "from 1 to 1000000"},
+        Refused{"--matrix --max-cells ''", "empty"}, Refused{"--repeat 0", "from 1 to 10000"},
+        Refused{"--repeat x", "from 1 to 10000"}, Refused{"--repeat -1", "from 1 to 10000"},
+        Refused{"--repeat 2.5", "from 1 to 10000"}, Refused{"--repeat ''", "from 1 to 10000"},
+        Refused{"loss-on-unwrapped-module/through-wrapper --set k=3", "no axis 'k'"},
+        Refused{"loss-on-unwrapped-module/skip-missing --set differs=same-shape", "'same-shapes'"}));
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,33 @@
+// Every value is right and no rank comes to where the variant parts: nothing is known of it.
+
+#include <ATen/ops/ones.h>
+
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+
+namespace lockstep {
+
+Scenario never_reached() {
+  return {
+      .id = "never-reached",
+      .summary = "A variant that is not declared to be missed, and is.",
+      .provenance = {"tests", "none", "nothing", "nothing"},
+      .worlds = {2, 3, 4},
+      .steps = 2,
+      .axes = {},
+      .variants = {{"behind-a-gate", Role::fixed, "nobody asks for it"},
+                   {"in-the-open", Role::fixed, "the same, and one rank asks for it"}},
+      .claims = {agree_across_ranks(Kind::gradient, Point::reduced), ranks_finish()},
+      .tables = {},
+      .expect = [](const Cell&) { return Expectation{}; },
+      .body =
+          [](Rank& rank) {
+            rank.train([&](std::int64_t) {
+              if (rank.rank() == 1) rank.is("in-the-open");
+              rank.observer().observe(Point::reduced, Kind::gradient, "w", at::ones({2}));
+            });
+          },
+  };
+}
+
+}  // namespace lockstep
