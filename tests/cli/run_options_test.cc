@@ -136,7 +136,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"--repeat x", "from 1 to 10000"}, Refused{"--repeat -1", "from 1 to 10000"},
         Refused{"--repeat 2.5", "from 1 to 10000"}, Refused{"--repeat ''", "from 1 to 10000"},
         Refused{"loss-on-unwrapped-module/through-wrapper --set k=3", "no axis 'k'"},
-        Refused{"loss-on-unwrapped-module/skip-missing --set differs=same-shape", "'same-shapes'"}));
+        Refused{"loss-on-unwrapped-module/skip-missing --set differs=same-shape",
+                "'same-shapes'"}));
 
 }  // namespace
 }  // namespace lockstep
