@@ -84,7 +84,9 @@ TEST(Agreement, OfEqualBitsOfAnotherDTypeIsViolated) {
 TEST(Agreement, MeasuresNothingBetweenDTypes) {
   LiteralEvidence files(2);
   files.add(0, 1, "w", {1});
-  files.add(1, 1, "w", {2}).dtype = "int32";
+  Observation& other = files.add(1, 1, "w", {2});
+  other.dtype = "int32";
+  other.statistics.norm = 0x40000000;  // the bits of 2.0F
   files.write();
   const auto file = kept_file(files.folder(), 1, 1);
   auto tensors = read_safetensors(file);
