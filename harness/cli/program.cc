@@ -120,6 +120,9 @@ struct Words {
   bool markdown = false;
 };
 
+/// torch's CPU generator looks at the low 32 bits of a seed.
+constexpr std::uint64_t kMostSeed = 0xffffffff;
+
 RunRequest request_of(const Words& words, const std::vector<std::string>& command) {
   RunRequest request;
   request.command = command;
@@ -128,7 +131,7 @@ RunRequest request_of(const Words& words, const std::vector<std::string>& comman
   if (!words.steps.empty()) {
     request.selection.steps = whole_number<std::int64_t>("--steps", words.steps, 1, 1'000'000);
   }
-  request.selection.seed = whole_number<std::uint64_t>("--seed", words.seed, 0, 1ULL << 62);
+  request.selection.seed = whole_number<std::uint64_t>("--seed", words.seed, 0, kMostSeed);
   for (const std::string& choice : words.set) {
     const AxisValue chosen = axis_choice(choice);
     for (const AxisValue& earlier : request.selection.axes) {

@@ -117,7 +117,8 @@ double norm(const Held& held) {
   double squares = 0;
   for (const auto& [name, observation] : held) {
     const Statistics& statistics = observation->statistics;
-    if (!observation->not_comparable.empty()) continue;
+    if (is_undefined(*observation)) continue;
+    if (!observation->not_comparable.empty()) return kNotMeasured;
     squares += statistics.non_finite > 0 ? kNotMeasured : statistics.norm * statistics.norm;
   }
   return held.empty() ? kNotMeasured : std::sqrt(squares);

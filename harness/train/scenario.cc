@@ -72,6 +72,9 @@ void validate_axes(const Scenario& scenario) {
     require(names.insert(axis.name).second, scenario, "two axes '" + axis.name + "'");
     const bool has_standard =
         std::find(axis.values.begin(), axis.values.end(), axis.standard) != axis.values.end();
+    const std::set<std::string> values(axis.values.begin(), axis.values.end());
+    require(values.size() == axis.values.size(), scenario,
+            "axis '" + axis.name + "' has a value twice");
     require(has_standard, scenario, "the standard value of axis '" + axis.name + "' is no value");
     for (const std::string& variant : axis.variants) {
       require(find_variant(scenario, variant), scenario,
@@ -90,7 +93,9 @@ void validate(const Scenario& scenario) {
   validate_variants(scenario);
   validate_axes(scenario);
   for (const Variant& variant : scenario.variants) validate_reference(scenario, variant);
+  std::set<std::string> titles;
   for (const TableSpec& table : scenario.tables) {
+    require(titles.insert(table.title).second, scenario, "two tables '" + table.title + "'");
     for (const TableSpec::Group& group : table.groups) {
       require(find_variant(scenario, group.variant), scenario,
               "table '" + table.title + "' shows the unknown variant '" + group.variant + "'");

@@ -1,6 +1,7 @@
 // A fix was declared tested in a run in which its branch was never taken: it asks whether the run
-// is distributed, and the test was one notebook, started by no launcher. Every process trained on
-// all the data, so all of them agree and are right, and nothing is known of the fix.
+// is distributed, and the test was a notebook that no launcher started. Here every process is such
+// a notebook: it knows of no other and trains on all the data, so all of them agree and are right,
+// and nothing is known of the fix.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>  // program_invocation_short_name
 #include <set>
 
 #include "reports/error.h"
@@ -11,6 +12,9 @@
 
 namespace lockstep {
 namespace {
+
+/// A report names the program that wrote it.
+const std::string kProgram = program_invocation_short_name;
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -221,14 +225,14 @@ TEST(ReproducingCommand, NamesOnlyWhatIsNotStandard) {
   const auto command = [&] {
     return reproducing_command(select_cells(kScenarios, selection).cells.at(0));
   };
-  EXPECT_EQ(command(), "lockstep run bug-class/bug --ranks 2");
+  EXPECT_EQ(command(), kProgram + " run bug-class/bug --ranks 2");
   selection.world_sizes = {4};
   selection.steps = 9;
   selection.seed = 3;
   selection.axes = {{"tiles", "4"}, {"rate", "fast"}};
   EXPECT_EQ(
       command(),
-      "lockstep run bug-class/bug --ranks 4 --steps 9 --seed 3 --set rate=fast --set tiles=4");
+      kProgram + " run bug-class/bug --ranks 4 --steps 9 --seed 3 --set rate=fast --set tiles=4");
 }
 
 }  // namespace
