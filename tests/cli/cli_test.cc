@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "tests/command.h"
 
@@ -279,6 +280,10 @@ TEST(Run, IntoAPipeThatClosesKeepsItsFiles) {
 struct BadInput {
   const char* arguments;
   const char* said;
+
+  friend std::ostream& operator<<(std::ostream& out, const BadInput& input) {
+    return out << input.arguments;
+  }
 };
 
 class WrongArguments : public testing::TestWithParam<BadInput> {};

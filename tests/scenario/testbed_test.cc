@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "tests/command.h"
 
@@ -52,6 +53,11 @@ struct Plant {
   int rank;
   int step;
   int bit;
+
+  friend std::ostream& operator<<(std::ostream& out, const Plant& plant) {
+    return out << fmt::format("rank {} of {}, step {}, bit {}", plant.rank, plant.world_size,
+                              plant.step, plant.bit);
+  }
 };
 
 class PlantedBit : public testing::TestWithParam<Plant> {};

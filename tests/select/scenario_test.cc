@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "reports/error.h"
 #include "tests/select/literal_scenario.h"
 
@@ -30,6 +32,10 @@ struct Contradiction {
   const char* name;
   std::function<void(Scenario&)> change;
   const char* said;
+
+  friend std::ostream& operator<<(std::ostream& out, const Contradiction& contradiction) {
+    return out << contradiction.name;
+  }
 };
 
 class Validate : public testing::TestWithParam<Contradiction> {};
