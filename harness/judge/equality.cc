@@ -81,7 +81,7 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
 
 /// What the value is beside what it should be, as far as it can be told.
 std::string diagnosis_of(const Case& the_case, const Comparison& comparison) {
-  const std::string origin = origin_of_gradient(the_case, *comparison.actual, comparison.rank);
+  std::string origin = origin_of_gradient(the_case, *comparison.actual, comparison.rank);
   if (!origin.empty()) return origin;
   const ValueDifference& values = comparison.values;
   if (!values.ratio) return "";

@@ -14,6 +14,7 @@
 #include <exception>
 #include <utility>
 
+#include "harness/record/dtype.h"
 #include "harness/record/rank_end.h"
 #include "reports/error.h"
 
@@ -32,18 +33,10 @@ Rank::~Rank() = default;
 
 namespace {
 
-/// The distance from 1 to the next number of a floating dtype.
-double epsilon(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kDouble:
-      return 0x1p-52;
-    case at::kHalf:
-      return 0x1p-10;
-    case at::kBFloat16:
-      return 0x1p-7;
-    default:
-      return 0x1p-23;
-  }
+/// The distance from 1 to the next number of the tensor's type; 0 where values have no roundings.
+double epsilon(const at::Tensor& tensor) {
+  const auto dtype = parse<DType>(c10::getDtypeNames(tensor.scalar_type()).first);
+  return dtype ? 2 * unit_roundoff(component_type(*dtype)) : 0;
 }
 
 }  // namespace
@@ -79,12 +72,12 @@ void Rank::finish() {
 
 at::Tensor Rank::input(const at::Tensor& tensor) {
   ++inputs_;
-  if (perturbation() == 0 || !tensor.is_floating_point()) return tensor;
+  if (perturbation() == 0 || epsilon(tensor) == 0) return tensor;
   // The generator takes no more than the low 32 bits of a seed.
   const auto seed = static_cast<std::uint64_t>(perturbation()) << 29 ^
                     static_cast<std::uint64_t>(step()) << 12 ^ inputs_;
   const at::Tensor bits = at::randint(2, tensor.sizes(), cpu_generator(seed), tensor.options());
-  return tensor * (1 + (2 * bits - 1) * epsilon(tensor.scalar_type()));
+  return tensor * (1 + (2 * bits - 1) * epsilon(tensor));
 }
 
 void Rank::train(const std::function<void(std::int64_t step)>& body) {

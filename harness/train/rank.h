@@ -56,8 +56,8 @@ class Rank {
 
   /// What the model is to be fed instead of `tensor`: `tensor` itself, but in a perturbed reference
   /// every element times 1 + eps or 1 - eps, the sign drawn from perturbation, step and call. To be
-  /// called on every input of floating type, on each of its elements the same number of times on
-  /// every run.
+  /// called on every input of floating or complex type, on each of its elements the same number of
+  /// times on every run.
   at::Tensor input(const at::Tensor& tensor);
 
   /// Runs `body(step)` for every step of the cell, from 1.
