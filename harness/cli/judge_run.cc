@@ -143,12 +143,13 @@ Comparison compare_with_cell(PublishedTable table, const CellRecord& cell,
 std::vector<std::string> notes_of(const Case& the_case) {
   std::vector<std::string> notes = the_case.evidence->notes();
   if (the_case.reference) {
-    for (const std::string& note : the_case.reference->notes())
+    for (const std::string& note : the_case.reference->notes()) {
       notes.push_back("reference: " + note);
+    }
   }
+  if (!is_triggered(the_case.ends)) return notes;
   for (const RankEnd& end : the_case.ends) {
-    const bool passed_by = end.ending == Ending::finished && end.line.value_or(1) == 0;
-    if (!passed_by || !is_triggered(the_case.ends)) continue;
+    if (end.ending != Ending::finished || end.line.value_or(1) != 0) continue;
     notes.push_back(
         fmt::format("rank {} never reached the place where the variant parts", end.rank));
   }

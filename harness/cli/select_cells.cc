@@ -235,6 +235,17 @@ Plan matrix_of(const std::vector<Wanted>& all, const Selection& selection) {
   return plan;
 }
 
+/// The choices of a cell that are not the standard ones.
+std::vector<AxisValue> unusual_axes(const Scenario& scenario, const Cell& cell) {
+  std::vector<AxisValue> unusual = cell.axes;
+  std::erase_if(unusual, [&](const AxisValue& chosen) {
+    return std::any_of(scenario.axes.begin(), scenario.axes.end(), [&](const Axis& axis) {
+      return axis.name == chosen.axis && axis.standard == chosen.value;
+    });
+  });
+  return unusual;
+}
+
 }  // namespace
 
 const Scenario& find_scenario(const std::vector<Scenario>& scenarios, const std::string& id) {
@@ -275,11 +286,7 @@ Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selec
 
 std::string folder_of(const Scenario& scenario, const Cell& cell) {
   Cell named = cell;
-  std::erase_if(named.axes, [&](const AxisValue& chosen) {
-    return std::any_of(scenario.axes.begin(), scenario.axes.end(), [&](const Axis& axis) {
-      return axis.name == chosen.axis && axis.standard == chosen.value;
-    });
-  });
+  named.axes = unusual_axes(scenario, cell);
   return folder_of(named);
 }
 
@@ -289,9 +296,8 @@ std::string reproducing_command(const PlannedCell& planned) {
                                     cell.scenario, cell.variant, cell.world_size);
   if (cell.steps != planned.scenario->steps) command += fmt::format(" --steps {}", cell.steps);
   if (cell.seed != 0) command += fmt::format(" --seed {}", cell.seed);
-  for (const Axis* axis : axes_of(*planned.scenario, *planned.variant)) {
-    const std::string& value = axis_value(cell, axis->name);
-    if (value != axis->standard) command += fmt::format(" --set {}={}", axis->name, value);
+  for (const auto& [axis, value] : unusual_axes(*planned.scenario, cell)) {
+    command += fmt::format(" --set {}={}", axis, value);
   }
   return command;
 }

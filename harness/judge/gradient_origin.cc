@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/judge/predicates.h"
@@ -18,6 +19,7 @@ struct OwnGradient {
   std::string name;
   const KeptTensor* value = nullptr;
   Fingerprint fingerprint;
+  std::vector<double> numbers = {};  ///< of the value, once a mixture is looked for
 };
 
 /// By the reference's notes of the ranks' own gradients; one list per rank.
@@ -60,9 +62,8 @@ bool is_mean(const std::vector<double>& actual, const std::vector<const OwnGradi
              double tolerance) {
   std::vector<double> mean(actual.size());
   for (const OwnGradient* own : chosen) {
-    const std::vector<double> numbers = numbers_of(*own->value);
     for (std::size_t i = 0; i < mean.size(); ++i) {
-      mean[i] += numbers[i] / static_cast<double>(chosen.size());
+      mean[i] += own->numbers[i] / static_cast<double>(chosen.size());
     }
   }
   double apart = 0, norm = 0;
@@ -99,11 +100,16 @@ bool advance(std::vector<std::size_t>& choice,
 
 /// The mean of gradients of different names that `value` is; empty when it is none.
 std::string mixture_in_words(const KeptTensor& value, double tolerance,
-                             const std::vector<std::vector<OwnGradient>>& gradients) {
+                             std::vector<std::vector<OwnGradient>> gradients) {
   constexpr double kMostChoices = 4096;  // a guess that is worth no more
   double choices = 1;
   for (const auto& own : gradients) choices *= static_cast<double>(own.size());
   if (choices < 2 || choices > kMostChoices) return "";
+  for (auto& own : gradients) {
+    for (OwnGradient& gradient : own) {
+      if (gradient.value) gradient.numbers = numbers_of(*gradient.value);
+    }
+  }
   const std::vector<double> actual = numbers_of(value);
   std::vector<std::size_t> choice(gradients.size());
   do {
@@ -125,7 +131,7 @@ std::string mixture_in_words(const KeptTensor& value, double tolerance,
 
 std::string origin_of_gradient(const Case& the_case, const Observation& actual, int rank) {
   if (actual.kind != Kind::gradient || !the_case.reference) return "";
-  const auto gradients = own_gradients(the_case, actual);
+  auto gradients = own_gradients(the_case, actual);
   if (rank < the_case.world_size && holds(gradients[static_cast<std::size_t>(rank)], actual)) {
     return "it is the rank's own gradient: never synchronised";
   }
@@ -135,7 +141,8 @@ std::string origin_of_gradient(const Case& the_case, const Observation& actual, 
   const KeptTensor* value = the_case.evidence->kept(rank, actual);
   if (!value || the_case.world_size < 2) return "";
   const double unit = unit_roundoff(component_type(value->dtype));
-  return mixture_in_words(*value, rounding_tolerance(unit, the_case.world_size), gradients);
+  return mixture_in_words(*value, rounding_tolerance(unit, the_case.world_size),
+                          std::move(gradients));
 }
 
 }  // namespace lockstep
