@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,37 @@ struct ExpectedError {
   bool operator==(const ExpectedError&) const = default;
 };
 
+/// What a run of a cell came to, in a word. Made of findings and endings alone.
+///   right             every claim holds
+///   raised            an error, before any value was seen to be wrong or in the first wrong step
+///   raised_late       an error, in a later step than the first wrong one
+///   ranks_differ      no error; ranks hold different values
+///   agree_but_wrong   no error; all ranks hold the same values, and these are wrong
+///   never_trained     no error; a parameter that is to have a gradient never had one on any rank
+///   exceeds_memory    values are right; the memory they took is not
+///   not_finished      a rank hung, was killed or left without an error
+///   undecided         nothing is violated, and not every claim holds
+///   not_applicable    not run: a precondition is violated
+enum class OutcomeKind {
+  right,
+  raised,
+  raised_late,
+  ranks_differ,
+  agree_but_wrong,
+  never_trained,
+  exceeds_memory,
+  not_finished,
+  undecided,
+  not_applicable
+};
+
+template <>
+struct Names<OutcomeKind> {
+  static constexpr std::array<std::string_view, 10> values{
+      "right",         "raised",         "raised late",  "ranks differ", "agree but wrong",
+      "never trained", "exceeds memory", "not finished", "undecided",    "not applicable"};
+};
+
 /// What a cell declares about itself. A fixed or latent cell breaks and raises nothing.
 struct Expectation {
   std::vector<Claim> breaks;          ///< exactly these claims are violated
@@ -82,6 +114,8 @@ struct Expectation {
   std::string not_applicable;         ///< the violated precondition; empty: the cell can be run
   /// The place where the variant parts is not reached in this cell, so that no claim is decided.
   bool not_triggered = false;
+  /// What the run comes to, where `breaks` and `raises` leave it open; absent: nothing is promised.
+  std::optional<OutcomeKind> outcome = {};
 
   bool operator==(const Expectation&) const = default;
 };

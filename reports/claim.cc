@@ -16,6 +16,8 @@ Point customary_point(Kind kind) {
     case Kind::buffer:
     case Kind::loss:
       return Point::forward;
+    case Kind::memory:
+      return Point::backward;
   }
   return Point::forward;
 }
@@ -28,6 +30,8 @@ std::string_view predicate_in_words(Predicate predicate) {
       return "equal the reference";
     case Predicate::ranks_finish:
       return "ranks finish";
+    case Predicate::at_most_reference:
+      return "stays within the reference's";
   }
   return "";
 }
@@ -39,6 +43,10 @@ Claim agree_across_ranks(Kind kind, Point point) {
 }
 
 Claim equal_reference(Kind kind, Point point) { return {Predicate::equal_reference, kind, point}; }
+
+Claim at_most_reference(Kind kind, Point point) {
+  return {Predicate::at_most_reference, kind, point};
+}
 
 Claim ranks_finish() { return {Predicate::ranks_finish, std::nullopt, std::nullopt}; }
 
@@ -62,6 +70,8 @@ std::string_view plural(Kind kind) {
       return "buffers";
     case Kind::loss:
       return "losses";
+    case Kind::memory:
+      return "memory";
   }
   return "";
 }

@@ -23,21 +23,22 @@ struct Names<Point> {
 };
 
 /// What a tensor is to the training. New kinds are added at the end.
-enum class Kind { parameter, gradient, buffer, loss };
+///   memory   what a step needed: a whole number of bytes
+enum class Kind { parameter, gradient, buffer, loss, memory };
 
 template <>
 struct Names<Kind> {
-  static constexpr std::array<std::string_view, 4> values{"parameter", "gradient", "buffer",
-                                                          "loss"};
+  static constexpr std::array<std::string_view, 5> values{"parameter", "gradient", "buffer",
+                                                          "loss", "memory"};
 };
 
 /// What is said of the observations. New predicates are added at the end; each has one judge.
-enum class Predicate { agree_across_ranks, equal_reference, ranks_finish };
+enum class Predicate { agree_across_ranks, equal_reference, ranks_finish, at_most_reference };
 
 template <>
 struct Names<Predicate> {
-  static constexpr std::array<std::string_view, 3> values{"agree_across_ranks", "equal_reference",
-                                                          "ranks_finish"};
+  static constexpr std::array<std::string_view, 4> values{"agree_across_ranks", "equal_reference",
+                                                          "ranks_finish", "at_most_reference"};
 };
 
 /// A statement that is true of a correct program.
@@ -55,12 +56,15 @@ Claim agree_across_ranks(Kind kind, Point point);
 /// Every tensor of `kind` at `point` is the reference's, within the tolerance of rounding.
 Claim equal_reference(Kind kind, Point point);
 
+/// Every number of `kind` at `point` is at most the reference's, but for a tenth of it.
+Claim at_most_reference(Kind kind, Point point);
+
 /// Every rank runs to its end: none raises, exits early, is killed or stays.
 Claim ranks_finish();
 
 /// "gradients agree across ranks", "parameters equal the reference", "ranks finish". A claim about
 /// another point than the customary one (gradients reduced, parameters stepped, buffers and losses
-/// forward) names it: "gradients agree across ranks at backward".
+/// forward, memory backward) names it: "gradients agree across ranks at backward".
 std::string sentence(const Claim& claim);
 
 /// Plural for sentences: "gradients".

@@ -73,7 +73,8 @@ struct Fields<Expectation> {
   static constexpr auto list = std::tuple(
       field("breaks", &Expectation::breaks), field("raises", &Expectation::raises),
       field("meets", &Expectation::meets), field("not_applicable", &Expectation::not_applicable),
-      field("not_triggered", &Expectation::not_triggered, 1));
+      field("not_triggered", &Expectation::not_triggered, 1),
+      field("outcome", &Expectation::outcome, 2));
 };
 
 template <>
@@ -147,6 +148,15 @@ struct Fields<Cost> {
 };
 
 template <>
+struct Fields<CellOutcome> {
+  static constexpr auto list = std::tuple(
+      field("kind", &CellOutcome::kind, 2), field("step", &CellOutcome::step, 2),
+      field("wrong_step", &CellOutcome::wrong_step, 2), field("tensor", &CellOutcome::tensor, 2),
+      field("ratio", &CellOutcome::ratio, 2), field("cosine", &CellOutcome::cosine, 2),
+      field("error", &CellOutcome::error, 2), field("text", &CellOutcome::text, 2));
+};
+
+template <>
 struct Fields<CellRecord> {
   static constexpr auto list = std::tuple(
       field("cell", &CellRecord::cell), field("folder", &CellRecord::folder),
@@ -156,7 +166,8 @@ struct Fields<CellRecord> {
       field("claims", &CellRecord::claims), field("expectation", &CellRecord::expectation),
       field("ends", &CellRecord::ends), field("results", &CellRecord::results),
       field("checks", &CellRecord::checks), field("verdict", &CellRecord::verdict),
-      field("notes", &CellRecord::notes), field("cost", &CellRecord::cost, 1));
+      field("notes", &CellRecord::notes), field("cost", &CellRecord::cost, 1),
+      field("outcome", &CellRecord::outcome, 2));
 };
 
 template <>

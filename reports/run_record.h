@@ -18,7 +18,7 @@ namespace lockstep {
 /// within a major version; a removal raises it. A record of another major version is refused.
 inline constexpr std::string_view kSchemaName = "lockstep.record";
 inline constexpr int kSchemaMajor = 1;
-inline constexpr int kSchemaMinor = 1;
+inline constexpr int kSchemaMinor = 2;
 
 /// How a rank ended.
 ///   finished     its body returned
@@ -109,6 +109,20 @@ struct Cost {
   bool operator==(const Cost&) const = default;
 };
 
+/// What a run of a cell came to, with the evidence that a line has room for.
+struct CellOutcome {
+  OutcomeKind kind = OutcomeKind::undecided;
+  std::int64_t step = 0;        ///< of the error; else the first wrong step; 0: none
+  std::int64_t wrong_step = 0;  ///< first step with wrong values; 0: none was seen
+  std::string tensor;           ///< the first wrong tensor; empty: none was seen
+  std::optional<double> ratio;  ///< of that tensor to the reference, where ranks agree
+  std::optional<double> cosine;
+  std::string error;            ///< the first sentence of the framework's own error
+  std::string text;             ///< the line: "raised in step 2 after a wrong step 1: ..."
+
+  bool operator==(const CellOutcome&) const = default;
+};
+
 /// Everything that one cell left behind and everything that was made of it.
 struct CellRecord {
   Cell cell;
@@ -125,6 +139,7 @@ struct CellRecord {
   std::vector<Check> checks;
   CellVerdict verdict = CellVerdict::undecided;
   std::vector<std::string> notes;  ///< torn last rows and the like
+  CellOutcome outcome;             ///< of the judged cell
   std::optional<Cost> cost;        ///< absent when a rank did not finish, or there is one only
 
   bool operator==(const CellRecord&) const = default;

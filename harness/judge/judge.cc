@@ -56,6 +56,9 @@ ClaimResult judge_claim(const Case& the_case, const Claim& claim) {
       case Predicate::ranks_finish:
         judge_endings(the_case, result);
         break;
+      case Predicate::at_most_reference:
+        judge_bound(the_case, result);
+        break;
     }
     require_all_steps(the_case, result);
     require_trigger(the_case, result);

@@ -17,6 +17,9 @@ void judge_agreement(const Case& the_case, ClaimResult& result);
 /// Against the reference, within `reference_tolerance`.
 void judge_equality(const Case& the_case, ClaimResult& result);
 
+/// Whole numbers against the reference's: at most a tenth above it holds.
+void judge_bound(const Case& the_case, ClaimResult& result);
+
 /// How the ranks ended. The error of a rank that lost a dead peer is a consequence, no finding.
 void judge_endings(const Case& the_case, ClaimResult& result);
 

@@ -82,10 +82,24 @@ at::Tensor Module::register_buffer(std::string name, at::Tensor value) {
   return buffers_.back().tensor;
 }
 
-Linear::Linear(std::int64_t in, std::int64_t out, const at::Generator& generator)
-    : weight_(register_parameter("weight", uniform({out, in}, kaiming_bound(in), generator))),
-      bias_(register_parameter(
-          "bias", uniform({out}, 1.0 / std::sqrt(static_cast<double>(in)), generator))) {}
+void Module::to(at::ScalarType dtype) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& tensor : parameters()) tensor.set_data(tensor.to(dtype));
+  for (at::Tensor& tensor : buffers()) {
+    if (tensor.is_floating_point()) tensor.set_data(tensor.to(dtype));
+  }
+}
+
+void Module::freeze() {
+  for (at::Tensor& parameter : parameters()) parameter.requires_grad_(false);
+}
+
+Linear::Linear(std::int64_t in, std::int64_t out, const at::Generator& generator, bool has_bias)
+    : weight_(register_parameter("weight", uniform({out, in}, kaiming_bound(in), generator))) {
+  if (!has_bias) return;
+  bias_ = register_parameter("bias",
+                             uniform({out}, 1.0 / std::sqrt(static_cast<double>(in)), generator));
+}
 
 at::Tensor Linear::forward(const at::Tensor& input) { return at::linear(input, weight_, bias_); }
 

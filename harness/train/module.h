@@ -43,6 +43,13 @@ class Module {
   /// Drops all gradients (`set_to_none`).
   void zero_grad();
 
+  /// Parameters and buffers of floating type become `dtype`, in place: whoever holds one sees it.
+  /// To be called before anything else uses them.
+  void to(at::ScalarType dtype);
+
+  /// Parameters of this and all children no longer require a gradient.
+  void freeze();
+
  protected:
   /// Registers a leaf that requires a gradient; returns it.
   at::Tensor register_parameter(std::string name, at::Tensor value);
@@ -68,11 +75,11 @@ class Module {
   bool training_ = true;
 };
 
-/// torch.nn.Linear: weight [out, in], bias [out], float32, drawn as `reset_parameters` draws them
-/// from `generator`.
+/// torch.nn.Linear: weight [out, in], bias [out] unless `has_bias` is false, float32, drawn as
+/// `reset_parameters` draws them from `generator`.
 class Linear : public Module {
  public:
-  Linear(std::int64_t in, std::int64_t out, const at::Generator& generator);
+  Linear(std::int64_t in, std::int64_t out, const at::Generator& generator, bool has_bias = true);
   at::Tensor forward(const at::Tensor& input) override;  ///< [..., in] to [..., out]
 
  private:
