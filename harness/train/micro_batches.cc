@@ -1,0 +1,129 @@
+#include "harness/train/micro_batches.h"
+
+#include <ATen/TensorOperators.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "harness/train/optimizer.h"
+
+namespace lockstep {
+
+namespace {
+
+/// A bucket takes one parameter: every one is larger than this.
+constexpr std::int64_t kSmallBucketBytes = 1;
+
+/// Half of what the parameter is: as exact as that, the same on all ranks, another in each element.
+at::Tensor prior_gradient(const at::Tensor& parameter) { return parameter.detach() / 2; }
+
+void leave_prior_gradients(const Module& model) {
+  for (const at::Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad()) parameter.mutable_grad() = prior_gradient(parameter);
+  }
+}
+
+at::Tensor mean_loss(const MicroBatchOptions& options, const ForwardPass& loss_of,
+                     MicroBatch batch) {
+  at::Tensor sum;
+  for (batch.index = 0; batch.index < options.accumulation; ++batch.index) {
+    const at::Tensor loss = loss_of(batch, nullptr) / options.accumulation;
+    sum = sum.defined() ? sum + loss : loss;
+  }
+  return sum;
+}
+
+void compute_reference(Rank& rank, Module& model, const MicroBatchOptions& options,
+                       const ForwardPass& loss_of, std::int64_t step) {
+  rank.mean_of_rank_gradients(model, [&](int owner) {
+    return mean_loss(options, loss_of, {owner, step});
+  });
+  if (!options.prior) return;
+  for (const at::Tensor& parameter : model.parameters()) {
+    if (!parameter.requires_grad()) continue;
+    const at::Tensor prior = prior_gradient(parameter);
+    at::Tensor& gradient = parameter.mutable_grad();
+    gradient = gradient.defined() ? prior + gradient : prior;
+  }
+}
+
+void accumulate(int owner, Module& model, DistributedDataParallel* ddp,
+                const MicroBatchOptions& options, const ForwardPass& loss_of, std::int64_t step) {
+  if (options.prior) leave_prior_gradients(model);
+  for (std::int64_t index = 0; index < options.accumulation; ++index) {
+    std::optional<DistributedDataParallel::NoSync> quiet;
+    if (ddp && options.no_sync && index + 1 < options.accumulation) quiet.emplace(*ddp);
+    (loss_of({owner, step, index}, ddp) / options.accumulation).backward();
+  }
+}
+
+}  // namespace
+
+std::vector<Axis> ddp_axes(const std::vector<std::string>& left_out,
+                           const std::vector<std::string>& variants) {
+  const std::vector<std::string> off_on{"off", "on"};
+  std::vector<Axis> axes{
+      {"accumulation", {"1", "2", "4"}, "1"},
+      {"no_sync", off_on, "off"},
+      {"prior", off_on, "off"},
+      {"bucket_view", off_on, "off"},
+      {"find_unused", off_on, "off"},
+      {"static_graph", off_on, "off"},
+      {"bucket", {"standard", "small"}, "standard"},
+      {"dtype", {"float32", "float64", "bfloat16"}, "float32"},
+  };
+  std::erase_if(axes, [&](const Axis& axis) {
+    return std::find(left_out.begin(), left_out.end(), axis.name) != left_out.end();
+  });
+  for (Axis& axis : axes) axis.variants = variants;
+  return axes;
+}
+
+bool is_set(const Cell& cell, std::string_view axis, std::string_view value) {
+  return has_axis(cell, axis) && axis_value(cell, axis) == value;
+}
+
+at::ScalarType dtype_of(const Cell& cell) {
+  if (is_set(cell, "dtype", "float64")) return at::kDouble;
+  if (is_set(cell, "dtype", "bfloat16")) return at::kBFloat16;
+  return at::kFloat;
+}
+
+MicroBatchOptions micro_batch_options(const Cell& cell) {
+  MicroBatchOptions options;
+  options.ddp.gradient_as_bucket_view = is_set(cell, "bucket_view");
+  options.ddp.find_unused_parameters = is_set(cell, "find_unused");
+  options.ddp.static_graph = is_set(cell, "static_graph");
+  if (is_set(cell, "bucket", "small")) options.ddp.bucket_bytes = kSmallBucketBytes;
+  if (has_axis(cell, "accumulation")) {
+    options.accumulation = std::stoll(axis_value(cell, "accumulation"));
+  }
+  options.no_sync = is_set(cell, "no_sync");
+  options.prior = is_set(cell, "prior");
+  return options;
+}
+
+std::uint64_t MicroBatch::seed(std::uint64_t base) const {
+  return base + static_cast<std::uint64_t>(step * 100 + owner * 10 + index);
+}
+
+void train_in_micro_batches(Rank& rank, Module& model, const MicroBatchOptions& options,
+                            const ForwardPass& loss_of) {
+  Sgd optimizer(model.parameters(), options.learning_rate);
+  std::optional<DistributedDataParallel> ddp;
+  const bool is_reference = rank.cell().role == Role::reference;
+  if (!is_reference && options.wraps) ddp.emplace(model, rank.group(), options.ddp);
+  rank.train([&](std::int64_t step) {
+    model.zero_grad();
+    if (is_reference) {
+      compute_reference(rank, model, options, loss_of, step);
+    } else {
+      accumulate(rank.rank(), model, ddp ? &*ddp : nullptr, options, loss_of, step);
+    }
+    rank.observe_gradients(Point::reduced, model);
+    optimizer.step();
+    rank.observe_parameters(Point::stepped, model);
+  });
+}
+
+}  // namespace lockstep

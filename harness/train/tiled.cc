@@ -1,0 +1,245 @@
+#include "harness/train/tiled.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "reports/error.h"
+
+namespace lockstep {
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+/// Adds where both are defined; `more` may be all there is, or nothing.
+at::Tensor sum(const at::Tensor& a, const at::Tensor& more) {
+  if (!a.defined()) return more;
+  return more.defined() ? a + more : a;
+}
+
+/// As a trainer adds to a gradient by hand.
+void add_in_place(at::Tensor& gradient, const at::Tensor& more) {
+  if (!gradient.defined()) {
+    gradient = more;
+  } else if (more.defined()) {
+    gradient.add_(more);
+  }
+}
+
+/// What backward needs to know of one call.
+struct Tiles : torch::CustomClassHolder {
+  TileFunction function;
+  Tensors parameters;  // that require a gradient
+  TilingOptions options;
+
+  Tensors split(const at::Tensor& tensor) const {
+    return tensor.flatten(0, -2).tensor_split(options.tiles);
+  }
+};
+
+/// One tile recomputed with grad: its outputs and their gradients, where there are any.
+struct Recomputed {
+  at::Tensor input;
+  Tensors outputs;
+  Tensors gradients;
+};
+
+/// The backward of one call, tile by tile.
+class TiledBackward {
+ public:
+  TiledBackward(const Tiles& tiles, const at::Tensor& input, const Tensors& output_gradients)
+      : tiles_(tiles), inputs_(tiles.split(input)) {
+    for (const at::Tensor& gradient : output_gradients) {
+      const bool is_taken = output_gradients_.empty() || tiles.options.carries_all_outputs;
+      output_gradients_.push_back(gradient.defined() && is_taken ? tiles.split(gradient)
+                                                                 : Tensors(inputs_.size()));
+    }
+  }
+
+  void run() {
+    if (!has_work()) return;
+    switch (tiles_.options.backward) {
+      case TileBackward::backward_per_tile:
+        return backward_per_tile();
+      case TileBackward::grad_but_last:
+        return grad_but_last();
+      case TileBackward::explicit_inputs:
+        return explicit_inputs();
+    }
+  }
+
+  /// [rows, features]; undefined where no output has a gradient.
+  at::Tensor input_gradient() const {
+    return input_gradients_.empty() ? at::Tensor() : at::cat(input_gradients_);
+  }
+  /// Of the parameters, for explicit inputs.
+  const Tensors& parameter_gradients() const { return sums_; }
+
+ private:
+  bool has_work() const {
+    return std::any_of(output_gradients_.begin(), output_gradients_.end(),
+                       [](const Tensors& by_tile) { return by_tile.front().defined(); });
+  }
+
+  Recomputed recompute(std::size_t tile) {
+    Recomputed recomputed;
+    recomputed.input = inputs_[tile].detach().requires_grad_(true);
+    const at::AutoGradMode with_grad(true);
+    Tensors outputs = tiles_.function(recomputed.input);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!output_gradients_[i][tile].defined()) continue;
+      recomputed.outputs.push_back(outputs[i]);
+      recomputed.gradients.push_back(output_gradients_[i][tile]);
+    }
+    return recomputed;
+  }
+
+  /// The real backward: hooks of the parameters run.
+  void backward(const Recomputed& tile) {
+    torch::autograd::backward(tile.outputs, tile.gradients);
+    input_gradients_.push_back(tile.input.grad());
+  }
+
+  /// Of the parameters; no hook runs.
+  Tensors gradients_of(const Recomputed& tile) {
+    Tensors inputs{tile.input};
+    inputs.insert(inputs.end(), tiles_.parameters.begin(), tiles_.parameters.end());
+    Tensors gradients = torch::autograd::grad(tile.outputs, inputs, tile.gradients,
+                                              /*retain_graph=*/std::nullopt,
+                                              /*create_graph=*/false, /*allow_unused=*/true);
+    input_gradients_.push_back(gradients.front());
+    gradients.erase(gradients.begin());
+    return gradients;
+  }
+
+  bool sets_aside() const { return tiles_.options.accumulation == TileAccumulation::set_aside; }
+
+  void set_gradients_aside() {
+    sums_.clear();
+    for (const at::Tensor& parameter : tiles_.parameters) {
+      sums_.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+    }
+  }
+
+  void put_gradients_back() {
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      tiles_.parameters[i].mutable_grad() = std::exchange(sums_[i], at::Tensor());
+    }
+  }
+
+  void backward_per_tile() {
+    if (sets_aside()) set_gradients_aside();
+    for (std::size_t tile = 0; tile < inputs_.size(); ++tile) {
+      backward(recompute(tile));
+      if (!sets_aside()) continue;
+      const Tensors before = std::exchange(sums_, {});
+      set_gradients_aside();
+      for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] = sum(before[i], sums_[i]);
+    }
+    if (sets_aside()) put_gradients_back();
+  }
+
+  void grad_but_last() {
+    const std::size_t last = inputs_.size() - 1;
+    if (sets_aside()) set_gradients_aside();
+    for (std::size_t tile = 0; tile < last; ++tile) {
+      const Tensors gradients = gradients_of(recompute(tile));
+      for (std::size_t i = 0; i < gradients.size(); ++i) {
+        if (sets_aside()) {
+          sums_[i] = sum(sums_[i], gradients[i]);
+        } else {
+          add_in_place(tiles_.parameters[i].mutable_grad(), gradients[i]);
+        }
+      }
+      if (sets_aside() && tile + 1 == last) put_gradients_back();
+    }
+    backward(recompute(last));
+  }
+
+  void explicit_inputs() {
+    sums_.resize(tiles_.parameters.size());
+    for (std::size_t tile = 0; tile < inputs_.size(); ++tile) {
+      const Tensors gradients = gradients_of(recompute(tile));
+      for (std::size_t i = 0; i < gradients.size(); ++i) sums_[i] = sum(sums_[i], gradients[i]);
+    }
+  }
+
+  const Tiles& tiles_;
+  Tensors inputs_;                         // by tile
+  std::vector<Tensors> output_gradients_;  // by output and tile; undefined where there is none
+  Tensors input_gradients_;                // by tile
+  Tensors sums_;                           // by parameter
+};
+
+class TiledFunction : public torch::autograd::Function<TiledFunction> {
+ public:
+  static Tensors forward(torch::autograd::AutogradContext* context,
+                         const c10::intrusive_ptr<Tiles>& tiles, const at::Tensor& input,
+                         at::TensorList /*parameters*/) {
+    context->set_materialize_grads(false);
+    context->save_for_backward({input});
+    context->saved_data["tiles"] = c10::IValue::make_capsule(tiles);
+    std::vector<Tensors> outputs;  // by output and tile
+    for (const at::Tensor& rows : tiles->split(input)) {
+      const Tensors of_tile = tiles->function(rows);
+      outputs.resize(of_tile.size());
+      for (std::size_t i = 0; i < of_tile.size(); ++i) outputs[i].push_back(of_tile[i]);
+    }
+    Tensors whole;
+    for (const Tensors& parts : outputs) {
+      const at::Tensor rows = at::cat(parts);
+      std::vector<std::int64_t> shape = input.sizes().vec();
+      shape.pop_back();
+      shape.insert(shape.end(), rows.sizes().begin() + 1, rows.sizes().end());
+      whole.push_back(rows.reshape(shape));
+    }
+    return whole;
+  }
+
+  static Tensors backward(torch::autograd::AutogradContext* context, Tensors output_gradients) {
+    const auto tiles =
+        c10::static_intrusive_pointer_cast<Tiles>(context->saved_data["tiles"].toCapsule());
+    const at::Tensor input = context->get_saved_variables().front();
+    TiledBackward backward(*tiles, input, output_gradients);
+    backward.run();
+    Tensors gradients{at::Tensor(), backward.input_gradient()};
+    if (gradients.back().defined()) gradients.back() = gradients.back().view_as(input);
+    if (tiles->options.backward == TileBackward::explicit_inputs) {
+      Tensors more = backward.parameter_gradients();
+      more.resize(tiles->parameters.size());
+      gradients.insert(gradients.end(), more.begin(), more.end());
+    }
+    return gradients;
+  }
+};
+
+}  // namespace
+
+std::vector<at::Tensor> tiled(const TileFunction& function, const Tensors& parameters,
+                              const at::Tensor& input, const TilingOptions& options) {
+  const std::int64_t rows =
+      input.dim() < 2 ? 0 : input.numel() / std::max<std::int64_t>(1, input.size(-1));
+  if (options.tiles < 1 || options.tiles > rows) {
+    throw bad_value("number of tiles", std::to_string(options.tiles),
+                    fmt::format("1 to {}, the rows of the input", rows));
+  }
+  const auto tiles = c10::make_intrusive<Tiles>();
+  tiles->function = function;
+  tiles->options = options;
+  std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(tiles->parameters),
+               [](const at::Tensor& parameter) { return parameter.requires_grad(); });
+  const bool shows_parameters = options.backward == TileBackward::explicit_inputs;
+  return TiledFunction::apply(tiles, input,
+                              at::TensorList(shows_parameters ? tiles->parameters : Tensors()));
+}
+
+}  // namespace lockstep
