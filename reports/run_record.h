@@ -117,8 +117,8 @@ struct CellOutcome {
   std::string tensor;           ///< the first wrong tensor; empty: none was seen
   std::optional<double> ratio;  ///< of that tensor to the reference, where ranks agree
   std::optional<double> cosine;
-  std::string error;            ///< the first sentence of the framework's own error
-  std::string text;             ///< the line: "raised in step 2 after a wrong step 1: ..."
+  std::string error;  ///< the first sentence of the framework's own error
+  std::string text;   ///< the line: "raised in step 2 after a wrong step 1: ..."
 
   bool operator==(const CellOutcome&) const = default;
 };
