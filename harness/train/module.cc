@@ -12,6 +12,8 @@
 #include <cmath>
 #include <utility>
 
+#include "reports/error.h"
+
 namespace lockstep {
 
 namespace {
@@ -80,6 +82,15 @@ at::Tensor Module::register_parameter(std::string name, at::Tensor value) {
 at::Tensor Module::register_buffer(std::string name, at::Tensor value) {
   buffers_.push_back({std::move(name), std::move(value)});
   return buffers_.back().tensor;
+}
+
+std::shared_ptr<Module> Module::replace_module(const std::string& name,
+                                               std::shared_ptr<Module> child) {
+  const auto found = std::find_if(children_.begin(), children_.end(),
+                                  [&](const Child& other) { return other.name == name; });
+  if (found == children_.end()) throw internal_error("a module has no part called '" + name + "'");
+  found->module = std::move(child);
+  return found->module;
 }
 
 void Module::to(at::ScalarType dtype) {

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -59,6 +60,9 @@ class Module {
     children_.push_back({std::move(name), child});
     return child;
   }
+  /// The child called `name` becomes `child`, in the same place. Throws Error (internal) when there
+  /// is none.
+  std::shared_ptr<Module> replace_module(const std::string& name, std::shared_ptr<Module> child);
 
  private:
   struct Child {
@@ -74,6 +78,9 @@ class Module {
   std::vector<Child> children_;
   bool training_ = true;
 };
+
+/// Makes what is to stand in the place of a part of a model: `LoraLinear` around a `Linear`, say.
+using WrapModule = std::function<std::shared_ptr<Module>(std::shared_ptr<Module> module)>;
 
 /// torch.nn.Linear: weight [out, in], bias [out] unless `has_bias` is false, float32, drawn as
 /// `reset_parameters` draws them from `generator`.

@@ -1,0 +1,51 @@
+#include "harness/train/lora.h"
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "reports/error.h"
+
+namespace lockstep {
+
+namespace {
+
+at::Tensor weight_of(const Module& base) {
+  const std::vector<at::Tensor> parameters = base.parameters();
+  if (parameters.empty() || parameters.front().dim() != 2) {
+    throw internal_error("LoRA adapts a layer whose first parameter is a weight [out, in]");
+  }
+  return parameters.front();
+}
+
+std::shared_ptr<Linear> adapter(std::int64_t in, std::int64_t out, const at::Generator& generator) {
+  if (in < 1 || out < 1) {
+    throw internal_error(fmt::format("LoRA has no adapter from {} to {} values", in, out));
+  }
+  return std::make_shared<Linear>(in, out, generator, /*has_bias=*/false);
+}
+
+}  // namespace
+
+LoraLinear::LoraLinear(std::shared_ptr<Module> base, const LoraOptions& options,
+                       const at::Generator& generator)
+    : scale_(options.alpha / static_cast<double>(options.rank)),
+      base_(register_module("base", std::move(base))) {
+  const at::Tensor weight = weight_of(*base_);
+  base_->freeze();
+  lora_a_ = register_module("lora_a", adapter(weight.size(1), options.rank, generator));
+  lora_b_ = register_module("lora_b", adapter(options.rank, weight.size(0), generator));
+  lora_a_->to(weight.scalar_type());
+  lora_b_->to(weight.scalar_type());
+  if (options.draws_b) return;
+  const at::NoGradGuard no_grad;
+  lora_b_->parameters().front().zero_();
+}
+
+at::Tensor LoraLinear::forward(const at::Tensor& input) {
+  return base_->forward(input) + lora_b_->forward(lora_a_->forward(input)) * scale_;
+}
+
+}  // namespace lockstep
