@@ -26,6 +26,17 @@ struct DdpOptions {
 /// divided), returns what becomes the gradients.
 using CommHook = std::function<at::Tensor(ProcessGroup& group, const at::Tensor& bucket)>;
 
+/// What c10d says of a misused reducer, in fragments that stay the same between releases.
+namespace ddp_error {
+inline constexpr const char* kReadyTwice = "Expected to mark a variable ready only once";
+inline constexpr const char* kPriorUnfinished =
+    "Expected to have finished reduction in the prior iteration";
+inline constexpr const char* kNotBucketView = "is not the expected DDP bucket view";
+/// Static graph, and `no_sync` around the first backward: the reduction that was delayed to its end
+/// finds a reducer that nobody has armed.
+inline constexpr const char* kNotArmed = "expect_autograd_hooks_ INTERNAL ASSERT FAILED";
+}  // namespace ddp_error
+
 /// torch.nn.parallel.DistributedDataParallel, in C++: the same calls on the same c10d::Reducer in
 /// the same order. Not here: mixed precision, join, delayed all-reduce hooks of single parameters,
 /// more than one device per rank. A test holds it against Python's.

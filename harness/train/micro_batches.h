@@ -20,9 +20,7 @@ namespace lockstep {
 ///   bucket_view, find_unused, static_graph     DDP's options
 ///   bucket         standard, or small: a bucket per parameter, once they are rebuilt
 ///   dtype          of parameters and inputs
-/// Axes whose name is in `left_out` are not among them; each is for `variants` (empty: all).
-std::vector<Axis> ddp_axes(const std::vector<std::string>& left_out = {},
-                           const std::vector<std::string>& variants = {});
+std::vector<Axis> ddp_axes();
 
 /// Whether the cell has `value` on `axis`.
 bool is_set(const Cell& cell, std::string_view axis, std::string_view value = "on");
@@ -42,6 +40,20 @@ struct MicroBatchOptions {
 
 /// What the cell's axes ask for; the above on axes that it does not have.
 MicroBatchOptions micro_batch_options(const Cell& cell);
+
+/// What is true of a correct step: gradients at `reduced` and parameters at `stepped` agree across
+/// ranks and equal the reference, and ranks finish.
+std::vector<Claim> micro_batch_claims();
+
+/// What a cell of these claims declares: nobody complains, and ranks hold different values, or the
+/// same wrong ones. Parameters stay right where the learning rate is 0.
+Expectation expect_ranks_differ(bool parameters_move = true);
+Expectation expect_agree_but_wrong(bool parameters_move = true);
+/// An error in the step in which the fault is, or before any value was seen.
+Expectation expect_error(const char* fragment, std::int64_t step = 1);
+/// Step 1 is not synchronised, and the next one begins with an error.
+Expectation expect_error_after_wrong_step(const char* fragment);
+Expectation expect_not_applicable(std::string reason);
 
 /// What is fed to the model at one place of the training.
 struct MicroBatch {

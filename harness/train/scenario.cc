@@ -27,9 +27,10 @@ std::vector<const Axis*> axes_of(const Scenario& scenario, const Variant& varian
   std::vector<const Axis*> axes;
   for (const Axis& axis : scenario.axes) {
     const auto& names = axis.variants;
-    const bool depends =
-        names.empty() || std::find(names.begin(), names.end(), variant.name) != names.end();
-    if (depends) axes.push_back(&axis);
+    const bool is_listed = std::find(names.begin(), names.end(), variant.name) != names.end();
+    const bool is_left_out = std::find(variant.without.begin(), variant.without.end(), axis.name) !=
+                             variant.without.end();
+    if (names.empty() ? !is_left_out : is_listed) axes.push_back(&axis);
   }
   return axes;
 }
@@ -44,6 +45,13 @@ void validate_variants(const Scenario& scenario) {
   std::set<std::string> names;
   for (const Variant& variant : scenario.variants) {
     require(names.insert(variant.name).second, scenario, "two variants '" + variant.name + "'");
+    for (const std::string& name : variant.without) {
+      const bool is_open =
+          std::any_of(scenario.axes.begin(), scenario.axes.end(),
+                      [&](const Axis& axis) { return axis.name == name && axis.variants.empty(); });
+      require(is_open, scenario,
+              "'" + variant.name + "' is without '" + name + "', no axis that is open to all");
+    }
   }
   require(!scenario.variants.empty(), scenario, "no variant");
 }

@@ -29,6 +29,7 @@ struct Variant {
   std::optional<std::chrono::milliseconds> limit = {};
   std::string reference = {};      ///< what it is compared with; empty: the scenario's first one
   std::vector<Claim> claims = {};  ///< that it makes beside the scenario's
+  std::vector<std::string> without = {};  ///< axes open to all variants that it does not depend on
 };
 
 /// Where a scenario comes from.
