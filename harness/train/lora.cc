@@ -45,7 +45,9 @@ LoraLinear::LoraLinear(std::shared_ptr<Module> base, const LoraOptions& options,
 }
 
 at::Tensor LoraLinear::forward(const at::Tensor& input) {
-  return base_->forward(input) + lora_b_->forward(lora_a_->forward(input)) * scale_;
+  // First the layer: backward adds the gradients of the input in this order.
+  const at::Tensor output = base_->forward(input);
+  return output + lora_b_->forward(lora_a_->forward(input)) * scale_;
 }
 
 }  // namespace lockstep

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <exception>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,10 +23,13 @@
 #include "harness/observe/observer.h"
 #include "harness/record/kept_values.h"
 #include "harness/train/clip_grad_norm.h"
+#include "harness/train/lora.h"
 #include "harness/train/module.h"
 #include "harness/train/optimizer.h"
 #include "harness/train/sampler.h"
+#include "harness/train/swiglu.h"
 #include "harness/train/transformer.h"
+#include "harness/train/vision_language_model.h"
 
 namespace lockstep {
 namespace {
@@ -43,9 +47,10 @@ class Numbers {
   void put_all(const std::string& key, const std::vector<NamedTensor>& named) {
     for (const auto& [name, tensor] : named) put(key + "/" + name, tensor);
   }
+  /// Of all that have one.
   void put_gradients(const std::string& key, const Module& module) {
     for (const auto& [name, tensor] : module.named_parameters()) {
-      put(key + "/" + name, tensor.grad());
+      if (tensor.grad().defined()) put(key + "/" + name, tensor.grad());
     }
   }
   void write(const std::string& path) const { write_safetensors(path, numbers_); }
@@ -166,6 +171,16 @@ void layers(Numbers& numbers) {
   layer(numbers, "attention", attention);
   TransformerBlock block(12, 3, 20, generator);
   layer(numbers, "block", block);
+  RmsNorm rms_norm(12);
+  layer(numbers, "rms_norm", rms_norm);
+  SwiGlu swiglu(12, 20, generator);
+  layer(numbers, "swiglu", swiglu);
+  SwiGlu polynomial(12, 20, generator, GateActivation::identity);
+  layer(numbers, "polynomial", polynomial);
+  LoraLinear lora(std::make_shared<Linear>(12, 12, generator), {.rank = 3, .alpha = 5}, generator);
+  layer(numbers, "lora", lora);
+  CausalSelfAttention causal_attention(12, 3, generator);
+  layer(numbers, "causal_attention", causal_attention);
 }
 
 /// A training as a scenario does it; the numbers at its start say the order of the parameters.
@@ -193,6 +208,50 @@ void training(Numbers& numbers, const std::string& optimizer_name) {
   }
 }
 
+void put_step(Numbers& numbers, const std::string& key, VisionLanguageModel& model,
+              std::uint64_t step) {
+  const at::ScalarType dtype = model.parameters().front().scalar_type();
+  const at::Tensor text = at::randint(32, {3, 5}, cpu_generator(200 * step), at::kLong);
+  const at::Tensor logits = model.forward(normal({3, 2, 8, 12}, 100 * step).to(dtype), text);
+  const at::Tensor loss = next_token_loss(logits, text);
+  loss.backward();
+  numbers.put(key + "/logits", logits);
+  numbers.put(key + "/loss", loss);
+  numbers.put_gradients(key + "/gradient", model);
+}
+
+void vision_language(Numbers& numbers, const std::string& name, VisionLanguageOptions options) {
+  options.channels = 2;
+  options.width = 12;
+  for (const at::ScalarType dtype : kDTypes) {
+    VisionLanguageModel model(options, cpu_generator(7));
+    model.to(dtype);
+    const std::string key =
+        fmt::format("vision_language/{}/{}", name, c10::getDtypeNames(dtype).first);
+    const auto named = model.named_parameters();
+    for (std::size_t i = 0; i < named.size(); ++i) {
+      numbers.put(fmt::format("{}/initial/{:02}/{}", key, i, named[i].name), named[i].tensor);
+    }
+    const auto optimizer = make_optimizer("adamw", model.parameters(), 0.01);
+    for (std::uint64_t step = 1; step <= 2; ++step) {
+      model.zero_grad();
+      put_step(numbers, fmt::format("{}/{}", key, step), model, step);
+      optimizer->step();
+    }
+  }
+}
+
+void vision_language_models(Numbers& numbers) {
+  vision_language(numbers, "tied", {});
+  vision_language(numbers, "untied", {.tied_head = false});
+  vision_language(numbers, "polynomial", {.activation = GateActivation::identity});
+  vision_language(numbers, "shared", {.language_blocks = 3, .shared_blocks = true});
+  vision_language(numbers, "lora", {.lora = LoraOptions{}});
+  vision_language(
+      numbers, "lora_untied",
+      {.tied_head = false, .lora = LoraOptions{.rank = 3, .alpha = 5, .draws_b = true}});
+}
+
 void compute(const std::string& path) {
   Numbers numbers;
   samplers(numbers);
@@ -202,6 +261,7 @@ void compute(const std::string& path) {
   layers(numbers);
   training(numbers, "adamw");
   training(numbers, "sgd");
+  vision_language_models(numbers);
   numbers.write(path);
 }
 

@@ -156,6 +156,131 @@ class Transformer(nn.Module):
         return self.head(self.norm(tokens).mean(dim=1))
 
 
+class SwiGlu(nn.Module):
+    def __init__(self, width, hidden, activation=functional.silu):
+        super().__init__()
+        self.gate = nn.Linear(width, hidden, bias=False)
+        self.up = nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+        self.activation = activation
+
+    def forward(self, tokens):
+        return self.down(self.activation(self.gate(tokens)) * self.up(tokens))
+
+
+class LoraLinear(nn.Module):
+    def __init__(self, base, rank=4, alpha=8, draws_b=False):
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.lora_a = nn.Linear(base.in_features, rank, bias=False)
+        self.lora_b = nn.Linear(rank, base.out_features, bias=False)
+        self.scale = alpha / rank
+        if not draws_b:
+            nn.init.zeros_(self.lora_b.weight)
+
+    def forward(self, tokens):
+        return self.base(tokens) + self.lora_b(self.lora_a(tokens)) * self.scale
+
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, tokens):
+        def heads_of(part):
+            return part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+        parts = (self.query(tokens), self.key(tokens), self.value(tokens))
+        with sdpa_kernel(SDPBackend.MATH):
+            attended = functional.scaled_dot_product_attention(
+                *map(heads_of, parts), is_causal=True
+            )
+        return self.output(attended.transpose(1, 2).flatten(-2))
+
+
+class LanguageBlock(nn.Module):
+    def __init__(self, width, heads, hidden, activation):
+        super().__init__()
+        self.attention_norm = nn.RMSNorm(width, eps=1e-6)
+        self.attention = CausalSelfAttention(width, heads)
+        self.mlp_norm = nn.RMSNorm(width, eps=1e-6)
+        self.mlp = SwiGlu(width, hidden, activation)
+
+    def forward(self, tokens):
+        tokens = tokens + self.attention(self.attention_norm(tokens))
+        return tokens + self.mlp(self.mlp_norm(tokens))
+
+
+class Vision(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.position = nn.Parameter(torch.randn(6, 16) * 0.02)
+        self.embedding = nn.Linear(2 * 4 * 4, 16)
+        self.blocks = nn.ModuleList(Block(16, 2, 32) for _ in range(2))
+
+    def forward(self, image):
+        patches = functional.unfold(image, kernel_size=4, stride=4).transpose(1, 2)
+        # In bfloat16, linear layers round otherwise where their input is not contiguous.
+        tokens = self.embedding(patches.contiguous()) + self.position
+        for block in self.blocks:
+            tokens = block(tokens)
+        return tokens
+
+
+class Projector(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(16, 16)
+        self.down = nn.Linear(16, 16)
+
+    def forward(self, tokens):
+        return self.down(functional.gelu(self.up(tokens)))
+
+
+class Language(nn.Module):
+    def __init__(self, tied, shared, activation):
+        super().__init__()
+        self.position = nn.Parameter(torch.randn(6 + 16, 16) * 0.02)
+        self.embedding = nn.Embedding(32, 16, _weight=torch.randn(32, 16) * 0.02)
+        if shared:
+            self.blocks = nn.ModuleList([LanguageBlock(16, 2, 32, activation)] * 3)
+        else:
+            self.blocks = nn.ModuleList(LanguageBlock(16, 2, 32, activation) for _ in range(2))
+        self.norm = nn.RMSNorm(16, eps=1e-6)
+        self.head = nn.Linear(16, 32, bias=False, device="meta" if tied else None)
+        if tied:
+            self.head.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        tokens = tokens + self.position[: tokens.shape[1]]
+        for block in self.blocks:
+            tokens = block(tokens)
+        return self.head(self.norm(tokens))
+
+
+class VisionLanguage(nn.Module):
+    def __init__(self, tied=True, shared=False, activation=functional.silu, lora=None):
+        super().__init__()
+        self.vision = Vision()
+        self.projector = Projector()
+        self.language = Language(tied, shared, activation)
+        if lora is not None:
+            self.requires_grad_(False)
+            for part in [part for block in self.language.blocks
+                         for part in (block.attention, block.mlp)]:
+                for name, layer in list(part.named_children()):
+                    setattr(part, name, LoraLinear(layer, **lora))
+
+    def forward(self, image, text):
+        tokens = (self.projector(self.vision(image)), self.language.embedding(text))
+        return self.language(torch.cat(tokens, dim=1))
+
+
 def with_drawn_weights(module):
     with torch.no_grad():
         for i, parameter in enumerate(module.parameters()):
@@ -166,6 +291,10 @@ def with_drawn_weights(module):
 def layers(numbers):
     own = {"norm": nn.LayerNorm(12), "mlp": Mlp(12, 20)}
     own |= {"attention": SelfAttention(12, 3), "block": Block(12, 3, 20)}
+    own |= {"rms_norm": nn.RMSNorm(12, eps=1e-6), "swiglu": SwiGlu(12, 20)}
+    own |= {"polynomial": SwiGlu(12, 20, nn.Identity())}
+    own |= {"lora": LoraLinear(nn.Linear(12, 12), rank=3, alpha=5)}
+    own |= {"causal_attention": CausalSelfAttention(12, 3)}
     for name, module in own.items():
         with_drawn_weights(module)
         tokens = normal((2, 5, 12), 1).requires_grad_()
@@ -174,7 +303,8 @@ def layers(numbers):
         numbers[f"layer/{name}/output"] = output.detach()
         numbers[f"layer/{name}/input_gradient"] = tokens.grad
         for key, parameter in module.named_parameters():
-            numbers[f"layer/{name}/gradient/{key}"] = parameter.grad
+            if parameter.grad is not None:
+                numbers[f"layer/{name}/gradient/{key}"] = parameter.grad
 
 
 def training(numbers, name, make_optimizer):
@@ -200,6 +330,46 @@ def training(numbers, name, make_optimizer):
             numbers[f"{prefix}/parameter/{key}"] = parameter.detach().clone()
 
 
+def vision_language_step(numbers, prefix, model, step):
+    dtype = model.vision.position.dtype
+    drawn = torch.Generator().manual_seed(200 * step)
+    text = torch.randint(32, (3, 5), generator=drawn)
+    logits = model(normal((3, 2, 8, 12), 100 * step).to(dtype), text)
+    # What the last image token and every text token but the last say of the next one.
+    loss = functional.cross_entropy(logits[:, 5:-1].reshape(-1, 32), text.reshape(-1))
+    loss.backward()
+    numbers[f"{prefix}/logits"] = logits.detach()
+    numbers[f"{prefix}/loss"] = loss.detach()
+    for key, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            numbers[f"{prefix}/gradient/{key}"] = parameter.grad
+
+
+def vision_language(numbers, name, **options):
+    for dtype_name, dtype in TRAINED.items():
+        torch.manual_seed(7)
+        model = VisionLanguage(**options).to(dtype)
+        prefix = f"vision_language/{name}/{dtype_name}"
+        for i, (key, parameter) in enumerate(model.named_parameters()):
+            numbers[f"{prefix}/initial/{i:02}/{key}"] = parameter.detach().clone()
+        optimizer = fused_adamw(model.parameters(), lr=0.01)
+        for step in (1, 2):
+            optimizer.zero_grad()
+            vision_language_step(numbers, f"{prefix}/{step}", model, step)
+            optimizer.step()
+
+
+def vision_language_models(numbers):
+    vision_language(numbers, "tied")
+    vision_language(numbers, "untied", tied=False)
+    vision_language(numbers, "polynomial", activation=nn.Identity())
+    vision_language(numbers, "shared", shared=True)
+    vision_language(numbers, "lora", lora={})
+    vision_language(
+        numbers, "lora_untied", tied=False, lora={"rank": 3, "alpha": 5, "draws_b": True}
+    )
+
+
 def fused_adamw(trained, lr):
     return torch.optim.AdamW(trained, lr=lr, fused=True)
 
@@ -213,7 +383,17 @@ def python_numbers():
     layers(numbers)
     training(numbers, "adamw", fused_adamw)
     training(numbers, "sgd", torch.optim.SGD)
+    vision_language_models(numbers)
     return numbers
+
+
+def causal_attention():
+    ours = with_drawn_weights(CausalSelfAttention(12, 3))
+    attention = nn.MultiheadAttention(12, 3, bias=False, batch_first=True)
+    *projections, output = ours.state_dict().values()
+    attention.load_state_dict({"in_proj_weight": torch.cat(projections), "out_proj.weight": output})
+    tokens, later = normal((2, 5, 12), 1), torch.ones(5, 5).triu(1).bool()
+    return attention(tokens, tokens, tokens, attn_mask=later, is_causal=True)[0].detach()
 
 
 def torch_modules():
@@ -234,6 +414,7 @@ def torch_modules():
     return {
         "layer/attention/output": attention(tokens, tokens, tokens)[0].detach(),
         "layer/block/output": block(tokens).detach(),
+        "layer/causal_attention/output": causal_attention(),
     }
 
 
