@@ -22,9 +22,10 @@ struct LoraOptions {
 /// draws (uniform, Kaiming with a = sqrt(5)), `lora_b.weight` [out, rank] is zeros. Parameters, in
 /// this order: those of `base`, `lora_a.weight`, `lora_b.weight`.
 ///
-/// As peft's Linear layer, names, order and initial values included, but without dropout, bias of
-/// the adapters, merging and more than one adapter; its adapters have the dtype of the layer, where
-/// peft keeps those of a bfloat16 layer in float32.
+/// As peft's layer of this kind, the order of the parameters and how they are drawn included, but
+/// under shorter names, and without dropout, bias of the adapters, merging and more than one
+/// adapter. The adapters have the dtype of the layer, where peft keeps those of a bfloat16 layer in
+/// float32.
 ///
 /// Source: Hu et al., "LoRA: low-rank adaptation of large language models", 2022.
 class LoraLinear : public Module {

@@ -132,8 +132,8 @@ class VisionLanguageModel : public Module {
   /// Throws c10::Error for other shapes, and for tokens beyond the vocabulary.
   at::Tensor forward(const at::Tensor& image, const at::Tensor& tokens);
 
-  /// From now on every vision and every language block is run by `run`. The first block of a model
-  /// with adapters gets an input that requires no gradient.
+  /// From now on every vision and every language block is run by `run`. With adapters, the vision
+  /// blocks and the first language block get an input that requires no gradient.
   void run_blocks_with(const RunModule& run);
 
   /// From now on the MLP of every language block is run by `run`, inside what runs the block.
