@@ -17,8 +17,7 @@ AutocastState autocast_state();
 
 /// `with torch.autocast("cpu", dtype)`: while it lives, operators of this thread that gain from it
 /// compute in `dtype`. At the end the state before is back; the end of the outermost scope drops
-/// the parameters that were cast. Like torch's it caches a cast made without grad mode too, and a
-/// use with grad mode in the same scope then finds a parameter without its history.
+/// the parameters that were cast.
 ///
 /// Thread rule: ends on the thread that began it, in reverse order.
 class AutocastScope {
