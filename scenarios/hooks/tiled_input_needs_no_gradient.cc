@@ -142,12 +142,10 @@ Expectation expect(const Cell& cell) {
   const bool is_static = options.ddp.static_graph || cell.variant == "static-graph";
   const bool is_unrecorded = cell.role == Role::buggy || cell.role == Role::wrong_fix;
   if (is_static && options.no_sync && options.accumulation > 1) {
-    return expect_not_applicable("a static graph does not allow no_sync around its first backward");
+    return expect_not_applicable(kNoSyncWithStaticGraph);
   }
   if (!is_unrecorded) return {};
-  if (cell.role == Role::wrong_fix && is_set(cell, "dtype", "bfloat16")) {
-    return expect_not_applicable("in bfloat16 rounding explains as much as a step moves weights");
-  }
+  if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
   return expect_unrecorded(cell);
 }
 
