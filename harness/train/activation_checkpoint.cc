@@ -1,29 +1,23 @@
 #include "harness/train/activation_checkpoint.h"
 
-#include <ATen/core/Generator.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <atomic>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
-#include "harness/train/autocast.h"
 #include "harness/train/saved_tensor_hooks.h"
+#include "harness/train/segment_rerun.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -32,126 +26,6 @@ namespace {
 
 namespace autograd = torch::autograd;
 using Tensors = std::vector<at::Tensor>;
-
-/// Where generators stand. Kept as generators, which take no memory of tensors.
-class RandomState {
- public:
-  explicit RandomState(const std::vector<at::Generator>& generators) : generators_(generators) {
-    for (at::Generator& generator : generators_) {
-      const std::lock_guard lock(generator.mutex());
-      states_.push_back(generator.clone());
-    }
-  }
-
-  void restore() const {
-    for (std::size_t i = 0; i < generators_.size(); ++i) {
-      at::Generator generator = generators_[i];
-      const std::lock_guard lock(generator.mutex());
-      generator.set_state(states_[i].get_state());
-    }
-  }
-
-  const std::vector<at::Generator>& generators() const { return generators_; }
-
- private:
-  std::vector<at::Generator> generators_;
-  std::vector<at::Generator> states_;
-};
-
-class RandomScope {
- public:
-  explicit RandomScope(const RandomState& state) : before_(state.generators()) { state.restore(); }
-  ~RandomScope() { before_.restore(); }
-  RandomScope(const RandomScope&) = delete;
-  RandomScope& operator=(const RandomScope&) = delete;
-
- private:
-  RandomState before_;
-};
-
-/// A segment and what its forward ran under.
-class Rerun {
- public:
-  Rerun(Segment segment, const CheckpointOptions& options) : segment_(std::move(segment)) {
-    if (options.restore_random) random_.emplace(options.generators);
-    if (options.restore_autocast) autocast_ = autocast_state();
-  }
-
-  Tensors forward(const Tensors& inputs) const { return segment_(inputs); }
-
-  /// Records the segment, under what its forward ran under.
-  Tensors again(const Tensors& inputs) const {
-    std::optional<RandomScope> random;
-    if (random_) random.emplace(*random_);
-    std::optional<AutocastScope> autocast;
-    if (autocast_) autocast.emplace(*autocast_);
-    const at::AutoGradMode with_grad(true);
-    return segment_(inputs);
-  }
-
- private:
-  Segment segment_;
-  std::optional<RandomState> random_;
-  std::optional<AutocastState> autocast_;
-};
-
-// Re-entrant
-
-struct KeptRerun : torch::CustomClassHolder {
-  explicit KeptRerun(Rerun kept) : rerun(std::move(kept)) {}
-  Rerun rerun;
-};
-
-Tensors detached(const Tensors& saved) {
-  Tensors leaves;
-  for (const at::Tensor& tensor : saved) {
-    leaves.push_back(tensor.detach().requires_grad_(tensor.requires_grad()));
-  }
-  return leaves;
-}
-
-/// Backward of what the recomputed segment gave, on to its leaves: its inputs and parameters.
-void nested_backward(const Tensors& outputs, const Tensors& gradients) {
-  Tensors roots, gradients_of_roots;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].defined() || !outputs[i].requires_grad()) continue;
-    roots.push_back(outputs[i]);
-    gradients_of_roots.push_back(gradients.at(i));
-  }
-  if (roots.empty()) {
-    throw internal_error(
-        "no output of a checkpointed segment requires a gradient, there is nothing to recompute");
-  }
-  autograd::backward(roots, gradients_of_roots);
-}
-
-class Reentrant : public autograd::Function<Reentrant> {
- public:
-  static autograd::variable_list forward(autograd::AutogradContext* context,
-                                         const c10::intrusive_ptr<KeptRerun>& kept,
-                                         at::TensorList inputs) {
-    context->saved_data["rerun"] = c10::IValue::make_capsule(kept);
-    context->save_for_backward(inputs.vec());
-    return kept->rerun.forward(inputs.vec());
-  }
-
-  static autograd::variable_list backward(autograd::AutogradContext* context,
-                                          const autograd::variable_list& gradients) {
-    if (!autograd::Engine::get_default_engine().is_checkpoint_valid()) {
-      throw internal_error(
-          "a re-entrant checkpoint cannot give chosen gradients, it gives those of all leaves");
-    }
-    const auto kept = context->saved_data["rerun"].toCapsule();
-    const Tensors leaves = detached(context->get_saved_variables());
-    nested_backward(c10::static_intrusive_pointer_cast<KeptRerun>(kept)->rerun.again(leaves),
-                    gradients);
-    autograd::variable_list gradients_of_inputs = {at::Tensor()};  // of the rerun
-    for (const at::Tensor& leaf : leaves) gradients_of_inputs.push_back(leaf.grad());
-    return gradients_of_inputs;
-  }
-};
-
-// Not re-entrant
 
 /// A node that no backward reaches: it has inputs saved as autograd saves those of any function.
 class SavedInputs : public autograd::Function<SavedInputs> {
@@ -217,7 +91,7 @@ struct Place {
 /// A checkpoint. Kept by the places that it gave out, of which it knows only those still in use.
 class Frame : public std::enable_shared_from_this<Frame> {
  public:
-  Frame(std::shared_ptr<autograd::Node> inputs, Rerun rerun, bool early_stop)
+  Frame(std::shared_ptr<autograd::Node> inputs, SegmentRerun rerun, bool early_stop)
       : inputs_(std::move(inputs)), rerun_(std::move(rerun)), early_stop_(early_stop) {}
 
   Tensors forward(const Tensors& inputs);
@@ -239,7 +113,7 @@ class Frame : public std::enable_shared_from_this<Frame> {
   void drop(PassId pass);
 
   std::shared_ptr<autograd::Node> inputs_;
-  Rerun rerun_;
+  SegmentRerun rerun_;
   bool early_stop_;
   bool is_forward_over_ = false;
   std::vector<std::weak_ptr<Place>> places_;  ///< in the order in which they were saved
@@ -335,36 +209,20 @@ void Frame::drop(PassId pass) {
   }
 }
 
-Segment of_one(const SegmentOfOne& segment) {
-  return [segment](const Tensors& inputs) { return Tensors{segment(inputs.front())}; };
-}
-
 }  // namespace
-
-std::vector<at::Tensor> checkpoint_reentrant(const Segment& segment,
-                                             const std::vector<at::Tensor>& inputs,
-                                             const CheckpointOptions& options) {
-  return Reentrant::apply(c10::make_intrusive<KeptRerun>(Rerun(segment, options)),
-                          at::TensorList(inputs));
-}
-
-at::Tensor checkpoint_reentrant(const SegmentOfOne& segment, const at::Tensor& input,
-                                const CheckpointOptions& options) {
-  return checkpoint_reentrant(of_one(segment), Tensors{input}, options).front();
-}
 
 std::vector<at::Tensor> checkpoint(const Segment& segment, const std::vector<at::Tensor>& inputs,
                                    const CheckpointOptions& options) {
   std::shared_ptr<autograd::Node> saved_inputs = SavedInputs::of(inputs);
   if (!saved_inputs) return segment(inputs);
-  return std::make_shared<Frame>(std::move(saved_inputs), Rerun(segment, options),
+  return std::make_shared<Frame>(std::move(saved_inputs), SegmentRerun(segment, options),
                                  options.early_stop)
       ->forward(inputs);
 }
 
 at::Tensor checkpoint(const SegmentOfOne& segment, const at::Tensor& input,
                       const CheckpointOptions& options) {
-  return checkpoint(of_one(segment), Tensors{input}, options).front();
+  return checkpoint(segment_of_one(segment), Tensors{input}, options).front();
 }
 
 }  // namespace lockstep

@@ -7,17 +7,16 @@
 
 namespace lockstep {
 
-/// A segment of a model: from tensors to tensors. Run again with the same inputs, the same random
-/// numbers and the same parameters it must do the same. It is kept until its graph is gone.
+/// A segment of a model: from defined tensors to tensors. Run again with the same inputs, the same
+/// random numbers and the same parameters it must do the same. It is kept until its graph is gone.
 using Segment = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
 using SegmentOfOne = std::function<at::Tensor(const at::Tensor& input)>;
 
 struct CheckpointOptions {
   /// From which the segment draws random numbers. (torch restores its global generators.)
   std::vector<at::Generator> generators = {};
-  /// Whether the segment is recomputed with the numbers that it drew in forward (torch's
-  /// `preserve_rng_state`). The generators go on afterwards where they were either way only if
-  /// true.
+  /// Whether the segment is recomputed with the numbers that it drew in forward, and the generators
+  /// go on afterwards as if it had drawn none (torch's `preserve_rng_state`).
   bool restore_random = true;
   /// Whether it is recomputed under the autocast of forward. torch always does.
   bool restore_autocast = true;

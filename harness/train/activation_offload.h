@@ -11,9 +11,10 @@ namespace lockstep {
 /// as soon as no one else holds it. Values, dtype and shape come back bit for bit, strides where
 /// the tensor is dense. A tensor that is saved twice is copied twice.
 ///
-/// Inside a checkpoint it offloads nothing, since the checkpoint keeps nothing. Around one it
-/// offloads what the checkpoint itself saves, its inputs: around `checkpoint_reentrant` this is
-/// offloading as trainers on one GPU had it, around `checkpoint` it is what works under DDP.
+/// Begun inside of a checkpointed segment it takes the segment's tensors from the checkpoint, which
+/// then keeps no place for them and recomputes nothing. Around a checkpoint it offloads what that
+/// saves itself, its inputs: around `checkpoint_reentrant` this is offloading as trainers on one
+/// GPU had it, around `checkpoint` it is what works under DDP.
 ///
 /// Other than in torch, a leaf that requires a gradient, or a view of one, is not copied: a
 /// parameter lives anyway, and its copy would only cost.

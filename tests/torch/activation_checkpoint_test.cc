@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "harness/record/collective_log.h"
+#include "harness/train/activation_memory.h"
 #include "harness/train/autocast.h"
 #include "harness/train/ddp.h"
 #include "harness/train/saved_tensor_hooks.h"
@@ -635,6 +636,42 @@ TEST_P(EveryCheckpoint, DropsTheSegmentWithTheGraph) {
   EXPECT_GE(kept.use_count(), 2);
   y = at::Tensor();
   EXPECT_EQ(kept.use_count(), 1);
+}
+
+// Memory
+
+/// A segment that saves inputs and results of its operations.
+at::Tensor long_segment(const at::Tensor& x) { return x.sin().exp().tanh().cos().sigmoid(); }
+
+TEST_P(EveryCheckpoint, KeepsNothingOfWhatItRecomputed) {
+  const ActivationMemory memory;
+  at::Tensor x = normal({100}, 1).requires_grad_();
+  x.mutable_grad() = at::zeros({100});
+  at::Tensor loss = GetParam()(long_segment, x).sum();
+  const std::int64_t before = memory.live();
+  for (int i = 0; i < 3; ++i) {
+    loss.backward({}, /*retain_graph=*/true);
+    EXPECT_EQ(memory.live(), before);
+  }
+  loss.backward();
+  loss = x = at::Tensor();
+  EXPECT_EQ(memory.live(), 0);
+}
+
+TEST_P(EveryCheckpoint, KeepsNothingOfARecomputationThatFailed) {
+  const ActivationMemory memory;
+  const at::Tensor x = normal({100}, 1).requires_grad_();
+  x.mutable_grad() = at::zeros({100});
+  int runs = 0;
+  const auto segment = [&](const at::Tensor& y) {
+    const at::Tensor z = y.sin().exp();
+    if (++runs == 2) throw std::out_of_range("no more");
+    return z.tanh().cos();
+  };
+  const at::Tensor loss = GetParam()(segment, x).sum();
+  const std::int64_t before = memory.live();
+  EXPECT_THROW(loss.backward({}, /*retain_graph=*/true), std::out_of_range);
+  EXPECT_EQ(memory.live(), before);
 }
 
 // Under DDP

@@ -138,7 +138,7 @@ std::string name_of(const testing::TestParamInfo<RunSegment>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Way, OffloadedInputs, testing::Values(reentrant, not_reentrant), name_of);
 
-TEST(OffloadScope, InsideOfACheckpointMovesOnlyWhatItsOwnOperationsSave) {
+TEST(OffloadScope, BegunInsideOfASegmentTakesItsTensorsFromTheCheckpoint) {
   const ActivationMemory memory;
   const at::Tensor x = normal({100}, 1).requires_grad_();
   const auto segment = [](const at::Tensor& y) {
