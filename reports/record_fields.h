@@ -144,7 +144,7 @@ template <>
 struct Fields<Cost> {
   static constexpr auto list =
       std::tuple(field("collectives", &Cost::collectives, 1), field("bytes", &Cost::bytes, 1),
-                 field("step_s", &Cost::step_s, 1));
+                 field("step_s", &Cost::step_s, 1), field("memory", &Cost::memory, 2));
 };
 
 template <>
@@ -158,16 +158,16 @@ struct Fields<CellOutcome> {
 
 template <>
 struct Fields<CellRecord> {
-  static constexpr auto list = std::tuple(
-      field("cell", &CellRecord::cell), field("folder", &CellRecord::folder),
-      field("reference_folder", &CellRecord::reference_folder),
-      field("processes", &CellRecord::processes), field("duration_s", &CellRecord::duration_s),
-      field("source", &CellRecord::source), field("reproduce", &CellRecord::reproduce),
-      field("claims", &CellRecord::claims), field("expectation", &CellRecord::expectation),
-      field("ends", &CellRecord::ends), field("results", &CellRecord::results),
-      field("checks", &CellRecord::checks), field("verdict", &CellRecord::verdict),
-      field("notes", &CellRecord::notes), field("cost", &CellRecord::cost, 1),
-      field("outcome", &CellRecord::outcome, 2));
+  static constexpr auto list =
+      std::tuple(field("cell", &CellRecord::cell), field("folder", &CellRecord::folder),
+                 field("reference_folder", &CellRecord::reference_folder),
+                 field("processes", &CellRecord::processes),
+                 field("duration_s", &CellRecord::duration_s), field("source", &CellRecord::source),
+                 field("reproduce", &CellRecord::reproduce), field("claims", &CellRecord::claims),
+                 field("expectation", &CellRecord::expectation), field("ends", &CellRecord::ends),
+                 field("results", &CellRecord::results), field("checks", &CellRecord::checks),
+                 field("verdict", &CellRecord::verdict), field("notes", &CellRecord::notes),
+                 field("cost", &CellRecord::cost, 1), field("outcome", &CellRecord::outcome, 2));
 };
 
 template <>

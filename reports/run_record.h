@@ -105,6 +105,7 @@ struct Cost {
   double collectives = 0;
   double bytes = 0;              ///< of the tensors that were handed to collectives
   std::optional<double> step_s;  ///< median time of a step without observing; a clock field
+  std::optional<std::int64_t> memory = {};  ///< bytes, the largest of Kind::memory; absent: none
 
   bool operator==(const Cost&) const = default;
 };
@@ -117,8 +118,8 @@ struct CellOutcome {
   std::string tensor;           ///< the first wrong tensor; empty: none was seen
   std::optional<double> ratio;  ///< of that tensor to the reference, where ranks agree
   std::optional<double> cosine;
-  std::string error;            ///< the first sentence of the framework's own error
-  std::string text;             ///< the line: "raised in step 2 after a wrong step 1: ..."
+  std::string error;  ///< the first sentence of the framework's own error
+  std::string text;   ///< the line: "raised in step 2 after a wrong step 1: ..."
 
   bool operator==(const CellOutcome&) const = default;
 };

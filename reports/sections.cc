@@ -114,6 +114,10 @@ std::vector<const Finding*> findings_of(const CellRecord& cell) {
 
 std::string margin_in_words(const ClaimResult& result) {
   const double margin = result.margin.value();
+  if (result.claim.predicate == Predicate::at_most_reference) {
+    return margin == 0 ? "no more than the reference"
+                       : fmt::format("above the reference by {:.2g} %", 10 * margin);
+  }
   if (margin == 0) return "bitwise the reference";
   const std::string off =
       fmt::format("off the reference by at most {:.2g} {}", margin, margin > 1 ? "times" : "of");

@@ -41,7 +41,8 @@ std::vector<const Check*> told_checks(const CellRecord& cell);
 std::vector<const Finding*> findings_of(const CellRecord& cell);
 
 /// "bitwise the reference", "off the reference by at most 0.15 of the tolerance 3.6e-07 (4
-/// perturbed references)". Requires: the result has a margin.
+/// perturbed references)"; of memory "no more than the reference", "above the reference by 4 %".
+/// Requires: the result has a margin.
 std::string margin_in_words(const ClaimResult& result);
 
 /// For each claim of a cell the result of the repetition that is told or folded with the largest
