@@ -28,8 +28,8 @@ enum class Kind { parameter, gradient, buffer, loss, memory };
 
 template <>
 struct Names<Kind> {
-  static constexpr std::array<std::string_view, 5> values{"parameter", "gradient", "buffer",
-                                                          "loss", "memory"};
+  static constexpr std::array<std::string_view, 5> values{"parameter", "gradient", "buffer", "loss",
+                                                          "memory"};
 };
 
 /// What is said of the observations. New predicates are added at the end; each has one judge.
