@@ -37,27 +37,26 @@ std::vector<Cells> by_variant(const Section& section) {
   return variants;
 }
 
-bool is_shared(const AxisValue& chosen, const Cells& cells) {
-  return std::all_of(cells.begin(), cells.end(), [&](const ToldCell* told) {
+/// The choices that all cells of a variant have in common.
+std::vector<AxisValue> shared_choices(const Cells& cells) {
+  std::vector<AxisValue> shared = cells.front()->record->cell.axes;
+  for (const ToldCell* told : cells) {
     const std::vector<AxisValue>& axes = told->record->cell.axes;
-    return std::find(axes.begin(), axes.end(), chosen) != axes.end();
-  });
-}
-
-/// The choices of a cell that all cells of its variant share, or those that they do not.
-std::vector<std::string> choices(const Cell& cell, const Cells& cells, bool shared) {
-  std::vector<std::string> words;
-  for (const AxisValue& chosen : cell.axes) {
-    if (is_shared(chosen, cells) != shared) continue;
-    words.push_back(fmt::format("{}={}", chosen.axis, chosen.value));
+    std::erase_if(shared, [&](const AxisValue& chosen) {
+      return std::find(axes.begin(), axes.end(), chosen) == axes.end();
+    });
   }
-  return words;
+  return shared;
 }
 
-std::string title_of(const Cells& cells) {
+std::string in_words(const AxisValue& chosen) {
+  return fmt::format("{}={}", chosen.axis, chosen.value);
+}
+
+std::string title_of(const Cells& cells, const std::vector<AxisValue>& shared) {
   const Cell& cell = cells.front()->record->cell;
   std::vector<std::string> words{fmt::format("{} ({})", cell.variant, name(cell.role))};
-  for (std::string& choice : choices(cell, cells, true)) words.push_back(std::move(choice));
+  for (const AxisValue& chosen : shared) words.push_back(in_words(chosen));
   if (cells.size() > 1) words.push_back(fmt::format("{} cells", cells.size()));
   return fmt::format("{}", fmt::join(words, ", "));
 }
@@ -72,9 +71,14 @@ std::string outcome_text(const ToldCell& told) {
   return text;
 }
 
-MatrixLine line_of(const ToldCell& told, const Cells& cells) {
+MatrixLine line_of(const ToldCell& told, const std::vector<AxisValue>& shared) {
   const Cell& cell = told.record->cell;
-  std::vector<std::string> words = choices(cell, cells, false);
+  std::vector<std::string> words;
+  for (const AxisValue& chosen : cell.axes) {
+    if (std::find(shared.begin(), shared.end(), chosen) == shared.end()) {
+      words.push_back(in_words(chosen));
+    }
+  }
   if (cell.repetition > 1) words.push_back(fmt::format("repetition {}", cell.repetition));
   return {&told, mark_of(*told.record), fmt::format("{}", fmt::join(words, ", ")),
           outcome_text(told)};
@@ -92,12 +96,13 @@ std::vector<MatrixVariant> matrix_lines(const Section& section) {
   std::vector<MatrixVariant> variants;
   for (const Cells& cells : by_variant(section)) {
     MatrixVariant& variant = variants.emplace_back();
-    variant.title = title_of(cells);
+    const std::vector<AxisValue> shared = shared_choices(cells);
+    variant.title = title_of(cells, shared);
     if (std::all_of(cells.begin(), cells.end(), is_right_reference)) {
       variant.lines = {{cells.front(), ' ', "", outcome_text(*cells.front())}};
       continue;
     }
-    for (const ToldCell* told : cells) variant.lines.push_back(line_of(*told, cells));
+    for (const ToldCell* told : cells) variant.lines.push_back(line_of(*told, shared));
   }
   return variants;
 }

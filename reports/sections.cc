@@ -50,9 +50,11 @@ class Sections {
   std::vector<Section> sections_;
 };
 
-bool is_repetition_of(const Cell& cell, Cell other) {
-  other.repetition = cell.repetition;
-  return cell == other;
+bool is_repetition_of(const Cell& cell, const Cell& other) {
+  if (cell.variant != other.variant || cell.axes != other.axes) return false;
+  Cell again = other;
+  again.repetition = cell.repetition;
+  return cell == again;
 }
 
 void add(const CellRecord& record, std::vector<ToldCell>& cells) {

@@ -325,6 +325,13 @@ TEST_F(Outcomes, OfAnErrorBesideARankThatItLeftHangingAreTheError) {
   EXPECT_EQ(outcome().text, "raised in step 1: the genuine reason");
 }
 
+TEST_F(Outcomes, OfAnErrorComeBeforeARankThatWasKilledEarlier) {
+  ends_[0] = end_of(0, Ending::signalled, 0);
+  ends_[0].step = 1;
+  raise(1, 2, "the genuine reason", 1);
+  EXPECT_EQ(outcome().text, "raised in step 2: the genuine reason");
+}
+
 TEST_F(Outcomes, OfNothingViolatedAndNotEverythingHeldAreUndecidedForAReason) {
   on_ranks(1, "w", {1, 2});
   const CellOutcome found = outcome();
