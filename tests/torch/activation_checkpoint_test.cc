@@ -7,6 +7,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -337,6 +338,18 @@ TEST_P(EveryCheckpoint, GivesNoGradientToAnInputThatNeedsNone) {
     return Tensors{inputs[0].grad()};
   };
   expect_equal(gradients(GetParam()), gradients(kPlain));
+}
+
+TEST_P(EveryCheckpoint, MayHaveAnInputOfWholeNumbers) {
+  const auto gradient = [](const Way& way) {
+    const Tensors inputs = {normal({4, 3}, 1).requires_grad_(), at::tensor({2, 0, 2})};
+    const auto segment = [](const Tensors& given) {
+      return Tensors{given[0].index_select(0, given[1]).sin(), given[1] + 1};
+    };
+    way.run(segment, inputs, {})[0].sum().backward();
+    return Tensors{inputs[0].grad()};
+  };
+  expect_equal(gradient(GetParam()), gradient(kPlain));
 }
 
 TEST_P(EveryRecordingCheckpoint, TrainsParametersWithoutAnInputThatNeedsAGradient) {
