@@ -620,6 +620,17 @@ TEST_P(EveryRecordingCheckpoint, GivesChosenGradients) {
   EXPECT_FALSE(input.grad().defined());
 }
 
+TEST(ReentrantCheckpoint, FreesTheGraphOfATensorThatIsNoInput) {
+  const at::Tensor x = normal({4}, 1).requires_grad_();
+  const at::Tensor weight = normal({4}, 2).requires_grad_();
+  const at::Tensor scale = weight.exp();
+  const at::Tensor y =
+      checkpoint_reentrant([&](const at::Tensor& input) { return input * scale; }, x).sum();
+  y.backward({}, /*retain_graph=*/true);
+  EXPECT_TRUE(at::equal(weight.grad(), (x * scale).detach()));
+  EXPECT_THROW(scale.sum().backward(), c10::Error);
+}
+
 TEST(ReentrantCheckpoint, RefusesToGiveChosenGradients) {
   Stack stack(kReentrant);
   const at::Tensor input = batch();
