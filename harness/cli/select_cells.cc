@@ -112,12 +112,17 @@ std::vector<AxisRange> ranges_of(const Scenario& scenario, const Variant& varian
 }
 
 /// What is claimed of a cell: of the reference only that it runs, for it is what the others are
-/// compared with.
+/// compared with; of a rank that is alone not that it agrees with others.
 std::vector<Claim> claims_of(const Scenario& scenario, const Cell& cell) {
   if (cell.role == Role::reference) return {ranks_finish()};
   std::vector<Claim> claims = scenario.claims;
   const std::vector<Claim>& more = find_variant(scenario, cell.variant)->claims;
   claims.insert(claims.end(), more.begin(), more.end());
+  if (cell.world_size == 1) {
+    std::erase_if(claims, [](const Claim& claim) {
+      return claim.predicate == Predicate::agree_across_ranks;
+    });
+  }
   return claims;
 }
 

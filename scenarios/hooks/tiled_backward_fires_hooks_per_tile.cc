@@ -214,7 +214,8 @@ bool accumulates(const Cell& cell) { return micro_batch_options(cell).accumulati
 
 /// The violated precondition of a cell; empty when it can be run.
 std::string precondition_of(const Cell& cell) {
-  if (cell.world_size == 1 && !is_about(cell, "gated")) {
+  const bool is_right = cell.role == Role::fixed || cell.role == Role::reference;
+  if (cell.world_size == 1 && !is_right) {
     return "one rank trains without DDP, and the variant is about its reducer";
   }
   if (is_set(cell, "around", "nothing") && !has_hooks(cell)) {
