@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # DDP has advice for most of these cells
 import torch
 
 import hooks_training
