@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "reports/console_table.h"
+#include "reports/matrix.h"
 #include "reports/overview.h"
 #include "reports/plain_text.h"
 #include "reports/renderer.h"
@@ -9,6 +10,9 @@
 namespace lockstep {
 
 namespace {
+
+/// Narrower than the rest: a terminal that breaks a line itself loses its place under the others.
+constexpr std::size_t kMatrixWidth = 80;
 
 std::string finding_text(const Finding& finding) {
   std::string text = wrapped(finding.sentence, 2);
@@ -19,10 +23,10 @@ std::string finding_text(const Finding& finding) {
   return text;
 }
 
-std::string cell_text(const ToldCell& told) {
+std::string cell_text(const ToldCell& told, bool with_axes) {
   const CellRecord& cell = *told.record;
   const std::vector<const Finding*> findings = findings_of(cell);
-  std::string text = wrapped(heading_of(told), 0, 4);
+  std::string text = wrapped(heading_of(told, with_axes), 0, 4);
   for (const Check* check : told_checks(cell)) text += wrapped(in_words(*check), 2);
   for (const Finding* finding : findings) text += finding_text(*finding);
   for (const std::string& note : cell.notes) text += wrapped("note: " + note, 2);
@@ -32,13 +36,38 @@ std::string cell_text(const ToldCell& told) {
   return text;
 }
 
+/// A line with its mark where the eye runs down.
+std::string marked(const std::string& text, std::size_t indent, char mark) {
+  std::string lines = wrapped(text, indent, 4, kMatrixWidth);
+  lines.front() = mark;
+  return lines;
+}
+
+std::string matrix_text(const Section& section) {
+  std::string text;
+  for (const MatrixVariant& variant : matrix_lines(section)) {
+    const bool is_one_line = variant.lines.size() == 1;
+    if (!is_one_line) text += wrapped(variant.title + ":", 2, 4, kMatrixWidth);
+    for (const MatrixLine& line : variant.lines) {
+      text += marked(line_text(variant, line), is_one_line ? 2 : 4, line.mark);
+    }
+  }
+  const std::string footnote = matrix_footnote(section);
+  if (!footnote.empty()) text += "\n" + wrapped(footnote, 0, 0, kMatrixWidth);
+  const auto cells = conspicuous_cells(section);
+  if (!cells.empty()) text += "\n";
+  for (const ToldCell* cell : cells) text += cell_text(*cell, true);
+  return text + "\n";
+}
+
 std::string section_text(const Section& section) {
   std::string text =
       fmt::format("{}\n{}\n\n", section.title, std::string(section.title.size(), '='));
+  if (section.is_matrix) return text + matrix_text(section);
   for (const Table* table : section.tables) text += table_text(*table) + "\n";
   const std::string cost = cost_text(section);
   if (!cost.empty()) text += cost + "\n";
-  for (const ToldCell& cell : section.cells) text += cell_text(cell);
+  for (const ToldCell& cell : section.cells) text += cell_text(cell, false);
   return text + "\n";
 }
 

@@ -76,6 +76,19 @@ Line cell_line(const CellRecord& cell) {
   return line;
 }
 
+Line outcome_line(const CellRecord& cell) {
+  const CellOutcome& outcome = cell.outcome;
+  Line line = line_about(cell.cell);
+  line.row = "outcome";
+  line.quantity = name(outcome.kind);
+  line.tensor = outcome.tensor;
+  if (outcome.step > 0) line.step = std::to_string(outcome.step);
+  line.value = optional_text(outcome.ratio);
+  line.verdict = name(cell.verdict);
+  line.text = outcome.text;
+  return line;
+}
+
 void add_first_place(const Finding& finding, Line& line) {
   line.tensor = finding.tensor;
   line.step = std::to_string(finding.step);
@@ -116,6 +129,7 @@ void append_cost(std::string& csv, const CellRecord& cell) {
   append_value("collectives", cell.cost->collectives);
   append_value("bytes", cell.cost->bytes);
   if (cell.cost->step_s) append_value("step_s", *cell.cost->step_s);
+  if (cell.cost->memory) append_value("memory", static_cast<double>(*cell.cost->memory));
 }
 
 /// The role is the cell's; a table knows only the variant.
@@ -186,6 +200,7 @@ std::string render_csv(const RunRecord& run) {
   std::string csv(kHeader);
   for (const CellRecord& cell : run.cells) {
     append(csv, cell_line(cell));
+    if (!cell.outcome.text.empty()) append(csv, outcome_line(cell));
     for (const ClaimResult& result : cell.results) append(csv, claim_line(cell.cell, result));
     append_cost(csv, cell);
   }

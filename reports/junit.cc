@@ -89,6 +89,7 @@ std::string context_of(const CellRecord& cell) {
   if (cell.verdict == CellVerdict::as_expected) {
     for (const Check* check : told_checks(cell)) text += in_words(*check) + "\n";
   }
+  if (!cell.outcome.text.empty()) text += fmt::format("outcome: {}\n", cell.outcome.text);
   for (const std::string& note : cell.notes) text += fmt::format("note: {}\n", note);
   if (!cell.source.empty()) text += fmt::format("source: {}\n", cell.source);
   if (!cell.reproduce.empty()) text += fmt::format("again: {}\n", cell.reproduce);

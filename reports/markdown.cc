@@ -2,11 +2,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "reports/console_table.h"
 #include "reports/markdown_parts.h"
 #include "reports/markdown_text.h"
+#include "reports/matrix.h"
 #include "reports/overview.h"
 #include "reports/plain_text.h"
 #include "reports/renderer.h"
@@ -80,7 +82,7 @@ std::string list_text(const std::vector<std::string>& points) {
   return text;
 }
 
-std::string detail_text(const ToldCell& told) {
+std::string detail_text(const ToldCell& told, bool with_axes) {
   const CellRecord& cell = *told.record;
   std::vector<std::string> points;
   for (const Check* check : told_checks(cell)) {
@@ -97,13 +99,17 @@ std::string detail_text(const ToldCell& told) {
   if (!cell.reproduce.empty()) {
     text += fmt::format("again: {}\n", in_code(beginning(cell.reproduce, kMostOfAText)));
   }
-  return folded(title_text(heading_of(told)), text, is_wrong(cell));
+  return folded(title_text(heading_of(told, with_axes)), text, is_wrong(cell));
 }
 
 /// Missed and false alarms first, then what is undecided, then the others.
 std::vector<const ToldCell*> by_importance(const Section& section) {
   std::vector<const ToldCell*> cells;
-  for (const ToldCell& cell : section.cells) cells.push_back(&cell);
+  if (section.is_matrix) {
+    cells = conspicuous_cells(section);
+  } else {
+    for (const ToldCell& cell : section.cells) cells.push_back(&cell);
+  }
   const auto rank = [](const ToldCell* cell) {
     if (is_wrong(*cell->record)) return 0;
     return cell->record->verdict == CellVerdict::undecided ? 1 : 2;
@@ -114,19 +120,55 @@ std::vector<const ToldCell*> by_importance(const Section& section) {
   return cells;
 }
 
-void append_section(Pieces& pieces, const Section& section) {
-  pieces.push_back({Part::heading, fmt::format("### {}\n\n", title_text(section.title))});
+std::string matrix_line(const MatrixVariant& variant, const MatrixLine& line) {
+  const std::string mark = line.mark == ' ' ? "" : fmt::format("**{}** ", line.mark);
+  return mark + sentence_text(line_text(variant, line)) + "\n";
+}
+
+/// What is not as expected stands first, where there is no room for all.
+std::string matrix_list(const MatrixVariant& variant) {
+  std::vector<std::string> points;
+  std::vector<std::string> others;
+  for (const MatrixLine& line : variant.lines) {
+    (line.mark == ' ' ? others : points).push_back("- " + matrix_line(variant, line));
+  }
+  std::move(others.begin(), others.end(), std::back_inserter(points));
+  return fmt::format("{}:\n\n{}", title_text(variant.title), list_text(points));
+}
+
+void append_matrix(Pieces& pieces, const Section& section) {
+  for (const MatrixVariant& variant : matrix_lines(section)) {
+    const bool is_one_line = variant.lines.size() == 1;
+    pieces.push_back({Part::matrix, (is_one_line ? matrix_line(variant, variant.lines.front())
+                                                 : matrix_list(variant)) +
+                                        "\n"});
+  }
+  const std::string footnote = matrix_footnote(section);
+  if (!footnote.empty()) pieces.push_back({Part::matrix, sentence_text(footnote) + "\n\n"});
+}
+
+void append_tables(Pieces& pieces, const Section& section) {
   for (const Table* table : section.tables) {
     pieces.push_back({Part::table, fenced(table_text(*table)) + "\n"});
   }
   const std::string cost = cost_text(section);
   if (!cost.empty()) pieces.push_back({Part::table, fenced(cost) + "\n"});
+}
+
+void append_section(Pieces& pieces, const Section& section) {
+  pieces.push_back({Part::heading, fmt::format("### {}\n\n", title_text(section.title))});
+  if (section.is_matrix) {
+    append_matrix(pieces, section);
+  } else {
+    append_tables(pieces, section);
+  }
   std::vector<std::string> others;
   for (const ToldCell* cell : by_importance(section)) {
     if (has_details(*cell)) {
-      pieces.push_back({is_wrong(*cell->record) ? Part::wrong : Part::detail, detail_text(*cell)});
+      pieces.push_back({is_wrong(*cell->record) ? Part::wrong : Part::detail,
+                        detail_text(*cell, section.is_matrix)});
     } else {
-      others.push_back(fmt::format("- {}\n", title_text(heading_of(*cell))));
+      others.push_back(fmt::format("- {}\n", title_text(heading_of(*cell, section.is_matrix))));
     }
   }
   if (!others.empty()) pieces.push_back({Part::list, list_text(others) + "\n"});

@@ -33,15 +33,16 @@ Pieces leave_out(Pieces& pieces, std::size_t room) {
 std::string sentence_about(const Pieces& left_out) {
   if (left_out.empty()) return "";
   std::vector<std::string> counts;
-  const auto count = [&](std::string_view word, auto... parts) {
+  const auto count = [&](std::string_view one, std::string_view many, auto... parts) {
     const auto number = std::count_if(left_out.begin(), left_out.end(), [&](const Piece& piece) {
       return ((piece.part == parts) || ...);
     });
-    if (number > 0) counts.push_back(fmt::format("{} {}{}", number, word, number > 1 ? "s" : ""));
+    if (number > 0) counts.push_back(fmt::format("{} {}", number, number > 1 ? many : one));
   };
-  count("detail", Part::wrong, Part::detail);
-  count("table", Part::table);
-  count("other part", Part::overview, Part::heading, Part::list);
+  count("detail", "details", Part::wrong, Part::detail);
+  count("table", "tables", Part::table);
+  count("list of outcomes", "lists of outcomes", Part::matrix);
+  count("other part", "other parts", Part::overview, Part::heading, Part::list);
   return fmt::format(
       "Left out for lack of room: {}. All of it stands in `record.json`, and `lockstep report DIR` "
       "prints it.\n\n",

@@ -8,7 +8,7 @@ namespace lockstep {
 
 /// What a piece of the Markdown report is. Where there is no room for all, the first of these are
 /// kept.
-enum class Part { overview, heading, table, wrong, list, detail };
+enum class Part { overview, heading, table, wrong, matrix, list, detail };
 
 /// A piece of the report, which is there as a whole or not at all.
 struct Piece {

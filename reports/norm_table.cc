@@ -29,6 +29,8 @@ std::string_view short_name(Kind kind) {
       return "buffer";
     case Kind::loss:
       return "loss";
+    case Kind::memory:
+      return "memory";
   }
   return "";
 }

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "reports/names.h"
 
@@ -33,6 +35,16 @@ bool is_compared(const ToldCell& cell) {
   const Role role = cell.record->cell.role;
   return cell.record->cell.repetition == 1 && cell.record->cost &&
          (role == Role::buggy || role == Role::fixed || role == Role::latent);
+}
+
+std::string bytes_text(const std::optional<std::int64_t>& bytes) {
+  return bytes ? std::to_string(*bytes) : "-";
+}
+
+bool has_memory(const Section& section) {
+  return std::any_of(section.cells.begin(), section.cells.end(), [](const ToldCell& told) {
+    return is_compared(told) && told.record->cost->memory;
+  });
 }
 
 }  // namespace
@@ -76,18 +88,25 @@ std::vector<Column> detection_columns(const RunRecord& run) {
 std::string cost_text(const Section& section) {
   std::vector<Column> columns{Column("variant", 0, Align::left), Column("role", 0, Align::left),
                               Column("collectives"), Column("bytes"), Column("time")};
+  const bool shows_memory = has_memory(section);
+  if (shows_memory) columns.emplace_back("memory");
   bool has_fixed = false;
   for (const ToldCell& told : section.cells) {
     if (!is_compared(told)) continue;
     const Cell& cell = told.record->cell;
     const Cost& cost = *told.record->cost;
     has_fixed = has_fixed || cell.role == Role::fixed;
-    append_row(columns, {cell.variant, std::string(name(cell.role)), count_text(cost.collectives),
-                         count_text(cost.bytes), time_text(cost.step_s)});
+    std::vector<std::string> cells{cell.variant, std::string(name(cell.role)),
+                                   count_text(cost.collectives), count_text(cost.bytes),
+                                   time_text(cost.step_s)};
+    if (shows_memory) cells.push_back(bytes_text(cost.memory));
+    append_row(columns, std::move(cells));
   }
   if (!has_fixed) return "";
   return "What a step costs a rank:\n" + side_by_side(columns) +
-         "per step on average, on the rank with the most; time: median step, rough on busy cores\n";
+         "per step on average, on the rank with the most; time: median step, rough on busy "
+         "cores\n" +
+         (shows_memory ? "memory: bytes, the most that any step needed on any rank\n" : "");
 }
 
 }  // namespace lockstep

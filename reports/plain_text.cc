@@ -79,13 +79,14 @@ std::string printable(std::string_view text) {
   return safe;
 }
 
-std::string wrapped(const std::string& text, std::size_t indent, std::size_t hanging) {
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t hanging,
+                    std::size_t width) {
   std::string lines;
   std::string line(indent, ' ');
   std::size_t begin = indent;
   std::istringstream words(printable(text));
   for (std::string word; words >> word;) {
-    if (line.size() > begin && line.size() + 1 + word.size() > kConsoleWidth) {
+    if (line.size() > begin && line.size() + 1 + word.size() > width) {
       lines += line + "\n";
       begin = indent + hanging;
       line.assign(begin, ' ');

@@ -13,9 +13,10 @@ inline constexpr std::size_t kConsoleWidth = 100;
 /// being U+FFFD; no control characters but newlines, `\x1b` standing for them; no tabs.
 std::string printable(std::string_view text);
 
-/// `text`, printable, in lines of at most kConsoleWidth columns, broken between words, each
-/// ending in a newline; the first indented by `indent`, the others by `hanging` more.
-std::string wrapped(const std::string& text, std::size_t indent, std::size_t hanging = 0);
+/// `text`, printable, in lines of at most `width` columns, broken between words, each ending in a
+/// newline; the first indented by `indent`, the others by `hanging` more.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t hanging = 0,
+                    std::size_t width = kConsoleWidth);
 
 /// Every line of `text` behind `prefix`.
 std::string prefixed(const std::string& text, std::string_view prefix);

@@ -144,7 +144,7 @@ template <>
 struct Fields<Cost> {
   static constexpr auto list =
       std::tuple(field("collectives", &Cost::collectives, 1), field("bytes", &Cost::bytes, 1),
-                 field("step_s", &Cost::step_s, 1));
+                 field("step_s", &Cost::step_s, 1), field("memory", &Cost::memory, 2));
 };
 
 template <>

@@ -27,7 +27,7 @@ const Renderer& find_renderer(const std::string& format);
 /// where the data allow it.
 std::string render_console(const RunRecord& run);
 
-/// One header, one line per claim of a cell and per value of a table.
+/// One header, one line per cell, outcome, claim of a cell and value of a table.
 std::string render_csv(const RunRecord& run);
 
 /// The whole record, by reports/record.schema.json: full precision, NaN and infinities as strings.

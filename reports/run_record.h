@@ -105,6 +105,7 @@ struct Cost {
   double collectives = 0;
   double bytes = 0;              ///< of the tensors that were handed to collectives
   std::optional<double> step_s;  ///< median time of a step without observing; a clock field
+  std::optional<std::int64_t> memory = {};  ///< bytes, the largest of Kind::memory; absent: none
 
   bool operator==(const Cost&) const = default;
 };

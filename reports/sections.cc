@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "reports/names.h"
 
@@ -10,19 +13,48 @@ namespace lockstep {
 
 namespace {
 
-Section& section_about(std::vector<Section>& sections, const std::string& scenario, int world_size,
-                       const std::vector<AxisValue>& axes) {
-  const std::string title = fmt::format("{}, {}", scenario, conditions(world_size, axes));
-  const auto found = std::find_if(sections.begin(), sections.end(),
-                                  [&](const Section& section) { return section.title == title; });
-  if (found != sections.end()) return *found;
-  sections.push_back({title, {}, {}});
-  return sections.back();
+/// A scenario in one world.
+using World = std::pair<std::string, int>;
+
+/// Where a variant was run with more than one choice of axis values.
+std::set<World> matrices_of(const RunRecord& run) {
+  std::map<std::pair<World, std::string>, const std::vector<AxisValue>*> first_choices;
+  std::set<World> matrices;
+  for (const CellRecord& record : run.cells) {
+    const Cell& cell = record.cell;
+    const World world{cell.scenario, cell.world_size};
+    const auto [first, is_new] = first_choices.try_emplace({world, cell.variant}, &cell.axes);
+    if (!is_new && *first->second != cell.axes) matrices.insert(world);
+  }
+  return matrices;
 }
 
-bool is_repetition_of(const Cell& cell, Cell other) {
-  other.repetition = cell.repetition;
-  return cell == other;
+class Sections {
+ public:
+  explicit Sections(const RunRecord& run) : matrices_(matrices_of(run)) {}
+
+  Section& about(const std::string& scenario, int world_size, const std::vector<AxisValue>& axes) {
+    const bool is_matrix = matrices_.contains({scenario, world_size});
+    const std::string title = fmt::format(
+        "{}, {}", scenario, conditions(world_size, is_matrix ? std::vector<AxisValue>() : axes));
+    const auto [place, is_new] = places_.try_emplace(title, sections_.size());
+    if (is_new) sections_.push_back({title, {}, {}, is_matrix});
+    return sections_[place->second];
+  }
+
+  std::vector<Section> take() { return std::move(sections_); }
+
+ private:
+  std::set<World> matrices_;
+  std::map<std::string, std::size_t> places_;
+  std::vector<Section> sections_;
+};
+
+bool is_repetition_of(const Cell& cell, const Cell& other) {
+  if (cell.variant != other.variant || cell.axes != other.axes) return false;
+  Cell again = other;
+  again.repetition = cell.repetition;
+  return cell == again;
 }
 
 void add(const CellRecord& record, std::vector<ToldCell>& cells) {
@@ -62,21 +94,24 @@ std::string margin_text(const ToldCell& cell) {
 }  // namespace
 
 std::vector<Section> sections_of(const RunRecord& run) {
-  std::vector<Section> sections;
+  Sections sections(run);
   for (const CellRecord& record : run.cells) {
     const Cell& cell = record.cell;
-    add(record, section_about(sections, cell.scenario, cell.world_size, cell.axes).cells);
+    add(record, sections.about(cell.scenario, cell.world_size, cell.axes).cells);
   }
   for (const Table& table : run.tables) {
-    section_about(sections, table.scenario, table.world_size, table.axes).tables.push_back(&table);
+    sections.about(table.scenario, table.world_size, table.axes).tables.push_back(&table);
   }
-  return sections;
+  return sections.take();
 }
 
-std::string heading_of(const ToldCell& told) {
+std::string heading_of(const ToldCell& told, bool with_axes) {
   const CellRecord& record = *told.record;
   const Cell& cell = record.cell;
   std::string text = fmt::format("{} ({})", cell.variant, name(cell.role));
+  for (const AxisValue& chosen : with_axes ? cell.axes : std::vector<AxisValue>()) {
+    text += fmt::format(", {}={}", chosen.axis, chosen.value);
+  }
   if (cell.repetition > 1) text += fmt::format(", repetition {}", cell.repetition);
   text += fmt::format(": {}", name(record.verdict));
   if (!record.expectation.not_applicable.empty()) text += ": " + record.expectation.not_applicable;
@@ -114,6 +149,10 @@ std::vector<const Finding*> findings_of(const CellRecord& cell) {
 
 std::string margin_in_words(const ClaimResult& result) {
   const double margin = result.margin.value();
+  if (result.claim.predicate == Predicate::at_most_reference) {
+    return margin == 0 ? "no more than the reference"
+                       : fmt::format("above the reference by {:.2g} %", 10 * margin);
+  }
   if (margin == 0) return "bitwise the reference";
   const std::string off =
       fmt::format("off the reference by at most {:.2g} {}", margin, margin > 1 ? "times" : "of");

@@ -17,18 +17,21 @@ struct ToldCell {
 };
 
 /// What is told under one title: the cells and tables of a scenario in one world with one choice of
-/// axes.
+/// axes. Where a variant was run with more than one choice in that world, it is a matrix: all cells
+/// of the world stand in one section.
 struct Section {
   std::string title;
   std::vector<const Table*> tables;
   std::vector<ToldCell> cells;
+  bool is_matrix = false;
 };
 
 /// The sections of a report, in the order of the record, which they point into.
 std::vector<Section> sections_of(const RunRecord& run);
 
-/// "bypass (buggy): as expected; bitwise the reference; 10 of 10 repetitions as expected".
-std::string heading_of(const ToldCell& cell);
+/// "bypass (buggy): as expected; bitwise the reference; 10 of 10 repetitions as expected". The axis
+/// values stand behind the role where the section's title does not say them.
+std::string heading_of(const ToldCell& cell, bool with_axes = false);
 
 /// "missed: raises "ready twice": no rank raised it".
 std::string in_words(const Check& check);
@@ -41,7 +44,8 @@ std::vector<const Check*> told_checks(const CellRecord& cell);
 std::vector<const Finding*> findings_of(const CellRecord& cell);
 
 /// "bitwise the reference", "off the reference by at most 0.15 of the tolerance 3.6e-07 (4
-/// perturbed references)". Requires: the result has a margin.
+/// perturbed references)"; of memory "no more than the reference", "above the reference by 4 %".
+/// Requires: the result has a margin.
 std::string margin_in_words(const ClaimResult& result);
 
 /// For each claim of a cell the result of the repetition that is told or folded with the largest

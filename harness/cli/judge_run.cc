@@ -10,6 +10,7 @@
 #include "harness/judge/cost.h"
 #include "harness/judge/expectation.h"
 #include "harness/judge/judge.h"
+#include "harness/judge/outcome.h"
 #include "harness/judge/repetition.h"
 #include "reports/error.h"
 
@@ -160,6 +161,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   cell.results.clear();
   cell.notes.clear();
   if (cell.processes == 0) {
+    cell.outcome = outcome_of_unrun(cell.expectation.not_applicable);
     check_expectation(cell);
     return;
   }
@@ -171,9 +173,11 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   the_case.reference = evidence.of(cell.reference_folder);
   the_case.ends = cell.ends;
   cell.results = judge(the_case);
+  cell.outcome = outcome_of(the_case, cell.results);
   cell.cost.reset();
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.ends, cell.cell.steps);
+    if (cell.cost) cell.cost->memory = memory_of(*the_case.evidence);
   }
   cell.notes = notes_of(the_case);
   check_expectation(cell);

@@ -179,9 +179,12 @@ CLI::App* add_run(CLI::App& app, Words& words) {
   run->add_option("--set", words.set, "value of an axis; can be repeated")
       ->type_name("AXIS=VALUE")
       ->allow_extra_args(false);
-  run->add_flag("--matrix", words.matrix, "every value of every axis that --set does not choose");
+  run->add_flag("--matrix", words.matrix,
+                "every value of every axis that --set does not choose; the report has a line a\n"
+                "cell: what it came to");
   run->add_option("--max-cells", words.max_cells,
-                  "with --matrix: beyond this many cells (1000), every pair of values only")
+                  "with --matrix: beyond this many cells (1000), every pair of values only, in\n"
+                  "cells that can be run; one that cannot is listed for each reason")
       ->check(not_empty)
       ->type_name("N");
   run->add_option("--repeat", words.repeat, "run every cell N times and compare the runs")

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>  // program_invocation_short_name
 #include <iterator>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -151,35 +152,65 @@ PlannedCell plan(const Scenario& scenario, Cell cell) {
   return planned;
 }
 
-using Choices = std::vector<Choice> (*)(const std::vector<AxisRange>&);
+/// How the values of a variant's axes are combined.
+enum class Combination { all, pairs };
 
 /// The cells of one scenario in one world, each reference once, behind what is compared with it.
 class CellsOfWorld {
  public:
-  CellsOfWorld(const Wanted& wanted, int world_size, const Selection& selection, Choices choices)
+  CellsOfWorld(const Wanted& wanted, int world_size, const Selection& selection,
+               Combination combination)
       : wanted_(wanted), selection_(selection) {
     blank_.scenario = wanted.scenario->id;
     blank_.world_size = world_size;
     blank_.steps = selection.steps.value_or(wanted.scenario->steps);
     blank_.seed = selection.seed;
     for (const Variant& variant : wanted.scenario->variants) {
-      if (wanted.variants.contains(variant.name)) add_all(variant, choices);
+      if (wanted.variants.contains(variant.name)) add_all(variant, combination);
     }
     add_references();
   }
 
   std::vector<PlannedCell> take() { return std::move(cells_); }
 
+  /// Pairs of values of which no cell was found that can be run.
+  std::size_t uncovered() const { return uncovered_; }
+
  private:
-  void add_all(const Variant& variant, Choices choices) {
-    for (Choice& choice : choices(ranges_of(*wanted_.scenario, variant, selection_))) {
-      Cell cell = blank_;
-      cell.variant = variant.name;
-      cell.role = variant.role;
-      cell.axes = std::move(choice);
+  /// Whether a variant that was asked for brings `reference` along, with every pair of its values:
+  /// it depends on no more axes than the variant.
+  bool is_brought_along(const Variant& reference) const {
+    return std::any_of(wanted_.variants.begin(), wanted_.variants.end(),
+                       [&](const std::string& name) {
+                         const Variant* const variant = find_variant(*wanted_.scenario, name);
+                         return reference_of(*wanted_.scenario, *variant) == &reference;
+                       });
+  }
+
+  void add_all(const Variant& variant, Combination combination) {
+    if (combination == Combination::pairs && is_brought_along(variant)) return;
+    for (Choice& choice : choices_of(variant, combination)) {
       (variant.role == Role::reference ? references_ : cells_)
-          .push_back(plan(*wanted_.scenario, std::move(cell)));
+          .push_back(plan(*wanted_.scenario, cell_of(variant, std::move(choice))));
     }
+  }
+
+  std::vector<Choice> choices_of(const Variant& variant, Combination combination) {
+    const std::vector<AxisRange> ranges = ranges_of(*wanted_.scenario, variant, selection_);
+    if (combination == Combination::all) return all_choices(ranges);
+    PairwiseChoices pairs = pairwise_choices(ranges, [&](const Choice& choice) {
+      return expectation_of(*wanted_.scenario, cell_of(variant, choice)).not_applicable;
+    });
+    uncovered_ += pairs.uncovered;
+    return std::move(pairs.choices);
+  }
+
+  Cell cell_of(const Variant& variant, Choice choice) const {
+    Cell cell = blank_;
+    cell.variant = variant.name;
+    cell.role = variant.role;
+    cell.axes = std::move(choice);
+    return cell;
   }
 
   void add_references() {
@@ -199,40 +230,91 @@ class CellsOfWorld {
   Cell blank_;
   std::vector<PlannedCell> cells_;
   std::vector<PlannedCell> references_;
+  std::size_t uncovered_ = 0;
 };
 
-/// All cells of one repetition.
-std::vector<PlannedCell> cells_of(const std::vector<Wanted>& all, const Selection& selection,
-                                  Choices choices) {
+/// All cells of one repetition, and the pairs that they leave uncovered.
+std::pair<std::vector<PlannedCell>, std::size_t> cells_of(const std::vector<Wanted>& all,
+                                                          const Selection& selection,
+                                                          Combination combination) {
   std::vector<PlannedCell> cells;
+  std::size_t uncovered = 0;
   for (const Wanted& wanted : all) {
     for (const int world_size : selection.world_sizes) {
-      auto more = CellsOfWorld(wanted, world_size, selection, choices).take();
+      CellsOfWorld world(wanted, world_size, selection, combination);
+      uncovered += world.uncovered();
+      auto more = world.take();
       std::move(more.begin(), more.end(), std::back_inserter(cells));
     }
   }
-  return cells;
+  return {std::move(cells), uncovered};
+}
+
+/// How many choices of axis values a variant has.
+std::size_t choices_of(const Wanted& wanted, const Variant& variant, const Selection& selection) {
+  return count_choices(ranges_of(*wanted.scenario, variant, selection));
+}
+
+/// The variants that were asked for and their references, each once.
+std::set<const Variant*> variants_with_references(const Wanted& wanted) {
+  std::set<const Variant*> variants;
+  for (const std::string& name : wanted.variants) {
+    const Variant* const variant = find_variant(*wanted.scenario, name);
+    variants.insert(variant);
+    if (const Variant* reference = reference_of(*wanted.scenario, *variant)) {
+      variants.insert(reference);
+    }
+  }
+  return variants;
+}
+
+/// How many cells every combination of axis values takes, as if all of them could be run. Counts
+/// them without making them.
+std::size_t count_all(const std::vector<Wanted>& all, const Selection& selection) {
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+  std::size_t count = 0;
+  for (const Wanted& wanted : all) {
+    for (const Variant* variant : variants_with_references(wanted)) {
+      const std::size_t choices = choices_of(wanted, *variant, selection);
+      for (std::size_t world = 0; world < selection.world_sizes.size(); ++world) {
+        count = choices > kMost - count ? kMost : count + choices;
+      }
+    }
+  }
+  return count;
+}
+
+/// Every combination, where it fits. `count` is what `count_all` says of it.
+std::optional<Plan> whole_matrix(const std::vector<Wanted>& all, const Selection& selection,
+                                 std::size_t count) {
+  // What cannot be run brings no reference: up to half of what was counted may not be there.
+  if (count / 2 > selection.max_cells) return std::nullopt;
+  Plan plan{cells_of(all, selection, Combination::all).first, {}};
+  if (plan.cells.size() > selection.max_cells) return std::nullopt;
+  plan.notes = {
+      fmt::format("matrix: {} cells, every combination of axis values", plan.cells.size())};
+  return plan;
 }
 
 /// The whole matrix where it fits, else every pair of values.
 Plan matrix_of(const std::vector<Wanted>& all, const Selection& selection) {
-  Plan plan{cells_of(all, selection, all_choices), {}};
-  const std::size_t whole = plan.cells.size();
-  if (whole <= selection.max_cells) {
-    plan.notes = {fmt::format("matrix: {} cells, every combination of axis values", whole)};
-    return plan;
-  }
-  plan.cells = cells_of(all, selection, pairwise_choices);
-  const std::size_t pairs = plan.cells.size();
+  const std::size_t whole = count_all(all, selection);
+  if (auto plan = whole_matrix(all, selection, whole)) return *std::move(plan);
+  auto [cells, uncovered] = cells_of(all, selection, Combination::pairs);
+  const std::size_t pairs = cells.size();
   if (pairs > selection.max_cells) {
     throw bad_value("--max-cells", std::to_string(selection.max_cells),
                     fmt::format("at least {}, which every pair of axis values takes, or name fewer "
                                 "scenarios or variants",
                                 pairs));
   }
-  plan.notes = {fmt::format(
-      "matrix: {} of {} cells, so that every pair of values of two axes occurs", pairs, whole)};
-  return plan;
+  std::string note = fmt::format(
+      "matrix: {} of {} cells, so that every pair of values of two axes occurs", pairs, whole);
+  if (uncovered > 0) {
+    note += fmt::format(", but for {} pair{} of which no cell was found that can be run", uncovered,
+                        uncovered == 1 ? "" : "s");
+  }
+  return {std::move(cells), {note}};
 }
 
 /// The choices of a cell that are not the standard ones.
@@ -273,7 +355,7 @@ Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selec
   const std::vector<Wanted> all = wanted_of(scenarios, selection.names);
   check_axes(all, selection.axes);
   Plan plan = selection.matrix ? matrix_of(all, selection)
-                               : Plan{cells_of(all, selection, all_choices), {}};
+                               : Plan{cells_of(all, selection, Combination::all).first, {}};
   const std::size_t cells = plan.cells.size();
   for (int repetition = 2; repetition <= selection.repetitions; ++repetition) {
     for (std::size_t i = 0; i < cells; ++i) {

@@ -53,16 +53,11 @@ std::vector<Place> places_in_execution_order(const Case& the_case, const Claim& 
   return ordered;
 }
 
-bool same_value(const Observation& a, const Observation& b) {
-  return a.dtype == b.dtype && a.global_shape == b.global_shape &&
-         a.not_comparable == b.not_comparable && a.fingerprint == b.fingerprint;
-}
-
 std::vector<std::vector<int>> groups_of(const Place& place) {
   std::vector<std::vector<int>> groups;
   for (const auto& [rank, observation] : place.holders) {
     const auto home = std::find_if(groups.begin(), groups.end(), [&, o = observation](auto& group) {
-      return same_value(*place.holders.at(group.front()), *o);
+      return is_same_value(*place.holders.at(group.front()), *o);
     });
     if (home == groups.end()) {
       groups.push_back({rank});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "harness/judge/predicates.h"
 #include "harness/record/collective_log.h"
 
 namespace lockstep {
@@ -29,6 +30,18 @@ std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vect
     most.bytes = std::max(most.bytes, bytes / static_cast<double>(steps));
   }
   if (logs != 0 && logs != ends.size()) return std::nullopt;
+  return most;
+}
+
+std::optional<std::int64_t> memory_of(const Evidence& evidence) {
+  std::optional<std::int64_t> most;
+  for (int rank = 0; rank < evidence.processes(); ++rank) {
+    for (const Observation& observation : evidence.observations(rank)) {
+      if (observation.kind != Kind::memory) continue;
+      const auto bytes = bytes_of(evidence.kept(rank, observation));
+      if (bytes) most = std::max(most.value_or(0), *bytes);
+    }
+  }
   return most;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "harness/judge/evidence.h"
 #include "reports/run_record.h"
 
 namespace lockstep {
@@ -15,5 +16,8 @@ namespace lockstep {
 /// for a malformed log.
 std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vector<RankEnd>& ends,
                             std::int64_t steps);
+
+/// The most bytes that any rank observed as Kind::memory in any step; absent when none did.
+std::optional<std::int64_t> memory_of(const Evidence& evidence);
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <string_view>
 
 #include "harness/judge/predicates.h"
@@ -44,11 +45,11 @@ bool is_consequence(const RankEnd& end, const std::vector<const RankEnd*>& faile
          });
 }
 
-/// Frameworks explain at length; the whole text stands in the record.
-std::string first_sentence(const std::string& text) {
-  const std::string line = text.substr(0, text.find('\n'));
-  const auto end = line.find(". ");
-  return end == std::string::npos ? line : line.substr(0, end + 1);
+/// Whether a sentence ends at this full stop: "e.g. this" goes on.
+bool ends_sentence(const std::string& line, std::size_t stop) {
+  const auto next = line.find_first_not_of(' ', stop + 1);
+  return next == std::string::npos ||
+         (next > stop + 1 && !std::islower(static_cast<unsigned char>(line[next])));
 }
 
 Finding finding_of(const Claim& claim, const RankEnd& end) {
@@ -73,6 +74,30 @@ bool is_loss_of_peer(const std::string& error) {
   });
 }
 
+std::vector<const RankEnd*> culprits(const std::vector<RankEnd>& ends) {
+  std::vector<const RankEnd*> failed;
+  for (const RankEnd& end : ends) {
+    if (end.ending != Ending::finished) failed.push_back(&end);
+  }
+  std::vector<const RankEnd*> found;
+  for (const RankEnd* end : failed) {
+    if (!is_consequence(*end, failed)) found.push_back(end);
+  }
+  return found;
+}
+
+std::string first_sentence(const std::string& text) {
+  const auto begin = text.find_first_not_of(" \n");
+  if (begin == std::string::npos) return "";
+  std::string line = text.substr(begin, text.find('\n', begin) - begin);
+  line = line.substr(0, line.find("Exception raised from"));
+  for (auto stop = line.find('.'); stop != std::string::npos; stop = line.find('.', stop + 1)) {
+    if (ends_sentence(line, stop)) line.resize(stop + 1);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
 void judge_endings(const Case& the_case, ClaimResult& result) {
   if (the_case.ends.empty()) {
     result.reason = "not triggered: how the ranks ended is not known";
@@ -86,15 +111,10 @@ void judge_endings(const Case& the_case, ClaimResult& result) {
     return;
   }
   result.comparisons = static_cast<std::int64_t>(the_case.ends.size());
-  std::vector<const RankEnd*> failed;
-  for (const RankEnd& end : the_case.ends) {
-    if (end.ending != Ending::finished) failed.push_back(&end);
-  }
-  for (const RankEnd* end : failed) {
-    if (is_consequence(*end, failed)) continue;
+  for (const RankEnd* end : culprits(the_case.ends)) {
     result.findings.push_back(finding_of(result.claim, *end));
   }
-  result.verdict = failed.empty() ? Verdict::holds : Verdict::violated;
+  result.verdict = result.findings.empty() ? Verdict::holds : Verdict::violated;
 }
 
 }  // namespace lockstep

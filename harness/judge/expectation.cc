@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/judge/judge.h"
+#include "reports/names.h"
 
 namespace lockstep {
 
@@ -105,6 +106,17 @@ void check_other_errors(CellRecord& cell, const std::vector<Finding>& failures) 
   }
 }
 
+/// A run that shows nothing breaks no promise.
+Check check_outcome(const CellRecord& cell) {
+  const OutcomeKind promised = *cell.expectation.outcome;
+  Check check{fmt::format("comes to '{}'", name(promised)), Check::Outcome::as_promised, ""};
+  if (cell.outcome.kind == promised) return check;
+  check.outcome = cell.outcome.kind == OutcomeKind::undecided ? Check::Outcome::undecided
+                                                              : Check::Outcome::missed;
+  check.text = "it came to: " + cell.outcome.text;
+  return check;
+}
+
 CellVerdict verdict_of(Check::Outcome outcome) {
   switch (outcome) {
     case Check::Outcome::found:
@@ -156,6 +168,7 @@ void check_expectation(CellRecord& cell) {
     cell.checks.push_back(check_error(expected, failures));
   }
   check_other_errors(cell, failures);
+  if (cell.expectation.outcome) cell.checks.push_back(check_outcome(cell));
   if (cell.expectation.not_triggered) cell.checks.push_back(check_trigger(cell));
   settle(cell);
 }

@@ -4,8 +4,8 @@
 
 namespace lockstep {
 
-/// Holds the findings of a judged cell against its expectation: fills `checks` and `verdict`.
-/// Promised tables are not checked here; `add_check` adds them.
+/// Holds the findings and the outcome of a judged cell against its expectation: fills `checks` and
+/// `verdict`. Promised tables are not checked here; `add_check` adds them.
 void check_expectation(CellRecord& cell);
 
 /// Adds the check of one more promise: `text` says why it was not kept, empty: it was.

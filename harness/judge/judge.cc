@@ -42,9 +42,22 @@ void require_all_steps(const Case& the_case, ClaimResult& result) {
   result.reason = fmt::format("nothing was observed in step {} of {}", missing, the_case.steps);
 }
 
+/// Bytes are held against the reference's and against nothing else: that they differ from it, or
+/// between ranks, is no fault.
+bool is_meaningless(const Claim& claim) {
+  return (claim.kind == Kind::memory) != (claim.predicate == Predicate::at_most_reference);
+}
+
 ClaimResult judge_claim(const Case& the_case, const Claim& claim) {
   ClaimResult result;
   result.claim = claim;
+  if (is_meaningless(claim)) {
+    result.reason = fmt::format(
+        "'{}' means nothing: memory is claimed to stay within the "
+        "reference's, and nothing else is",
+        sentence(claim));
+    return result;
+  }
   try {
     switch (claim.predicate) {
       case Predicate::agree_across_ranks:
@@ -67,18 +80,6 @@ ClaimResult judge_claim(const Case& the_case, const Claim& claim) {
         ClaimResult{claim, Verdict::undecided, fmt::format("the judge failed: {}", error.what())};
   }
   return result;
-}
-
-/// The first step in which values are wrong; 0 when none is.
-std::int64_t first_damage(const std::vector<ClaimResult>& results) {
-  std::int64_t first = 0;
-  for (const ClaimResult& result : results) {
-    for (const Finding& finding : result.findings) {
-      if (finding.failure) continue;
-      if (first == 0 || finding.step < first) first = finding.step;
-    }
-  }
-  return first;
 }
 
 /// An error that comes after the damage says so: the reader looks for the fault in the wrong step
@@ -107,6 +108,18 @@ bool concerns(const Claim& claim, const Observation& observation) {
 bool is_triggered(const std::vector<RankEnd>& ends) {
   return ends.empty() || std::any_of(ends.begin(), ends.end(),
                                      [](const RankEnd& end) { return end.line.value_or(1) > 0; });
+}
+
+std::int64_t first_damage(const std::vector<ClaimResult>& results) {
+  std::int64_t first = 0;
+  for (const ClaimResult& result : results) {
+    if (result.claim.predicate == Predicate::at_most_reference) continue;
+    for (const Finding& finding : result.findings) {
+      if (finding.failure) continue;
+      if (first == 0 || finding.step < first) first = finding.step;
+    }
+  }
+  return first;
 }
 
 std::vector<ClaimResult> judge(const Case& the_case) {

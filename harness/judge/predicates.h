@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,15 @@ void judge_agreement(const Case& the_case, ClaimResult& result);
 /// Against the reference, within `reference_tolerance`.
 void judge_equality(const Case& the_case, ClaimResult& result);
 
-/// Whole numbers against the reference's: at most a tenth above it holds.
+/// Bytes against the reference's of the same step and name, on every rank: at most a tenth above it
+/// holds, beyond kClearFactor tenths is violated. A reference of 0 leaves the claim undecided.
 void judge_bound(const Case& the_case, ClaimResult& result);
 
 /// How the ranks ended. The error of a rank that lost a dead peer is a consequence, no finding.
 void judge_endings(const Case& the_case, ClaimResult& result);
+
+/// The first step in which a value was found to be wrong; 0 when none was. Memory is no value.
+std::int64_t first_damage(const std::vector<ClaimResult>& results);
 
 /// How sentences and differences call the holder of the reference's values.
 inline constexpr const char* kReference = "the reference";
@@ -32,11 +37,26 @@ bool concerns(const Claim& claim, const Observation& observation);
 /// Whether there is no tensor to speak of, rather than one that cannot be compared.
 bool is_undefined(const Observation& observation);
 
+/// Whether two observations are of the same bits, dtype and shape.
+bool is_same_value(const Observation& a, const Observation& b);
+
+/// The number of bytes that a value of Kind::memory is; nothing for null and for all that is no
+/// 0-dim whole number from 0 up.
+std::optional<std::int64_t> bytes_of(const KeptTensor* tensor);
+
 /// "w in step 2 cannot be compared: sparse layout".
 std::string incomparable_in_words(const Observation& observation);
 
 /// Whether `error` is how a rank says that a peer is gone.
 bool is_loss_of_peer(const std::string& error);
+
+/// The ranks that ended badly, by rank, without those whose end is a consequence of another's. Not
+/// empty where any ended badly. Points into `ends`.
+std::vector<const RankEnd*> culprits(const std::vector<RankEnd>& ends);
+
+/// What a framework says before it explains at length: up to the end of the first line or sentence,
+/// without where it was raised.
+std::string first_sentence(const std::string& text);
 
 /// Where a gradient of `rank` that is not the reference's comes from, by the reference's notes of
 /// what each rank's shard alone gives: "it is the rank's own gradient: never synchronised", "it is

@@ -24,6 +24,11 @@ std::string state_of(const Observation& observation) {
 
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 
+bool is_same_value(const Observation& a, const Observation& b) {
+  return a.dtype == b.dtype && a.global_shape == b.global_shape &&
+         a.not_comparable == b.not_comparable && a.fingerprint == b.fingerprint;
+}
+
 bool is_undefined(const Observation& observation) {
   return observation.not_comparable.starts_with("undefined");
 }

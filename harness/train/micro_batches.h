@@ -55,6 +55,12 @@ Expectation expect_error(const char* fragment, std::int64_t step = 1);
 Expectation expect_error_after_wrong_step(const char* fragment);
 Expectation expect_not_applicable(std::string reason);
 
+/// Preconditions that are violated in more than one scenario.
+inline constexpr const char* kNoSyncWithStaticGraph =
+    "a static graph does not allow no_sync around its first backward";
+inline constexpr const char* kHiddenByRounding =
+    "bfloat16's rounding explains as much as this fault changes";
+
 /// What is fed to the model at one place of the training.
 struct MicroBatch {
   int owner = 0;  ///< the rank whose shard it is

@@ -7,6 +7,7 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -125,6 +126,21 @@ at::Tensor BatchNorm1d::forward(const at::Tensor& input) {
   if (is_training()) num_batches_tracked_.add_(1);
   return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, is_training(),
                         /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/true);
+}
+
+Dropout::Dropout(double probability, at::Generator generator)
+    : probability_(probability), generator_(std::move(generator)) {
+  if (!(probability >= 0 && probability < 1)) {
+    throw internal_error(fmt::format("dropout with probability {}", probability));
+  }
+}
+
+at::Tensor Dropout::forward(const at::Tensor& input) {
+  if (!is_training() || probability_ == 0) return input;
+  const at::Tensor drawn = at::empty(input.sizes(), at::device(input.device()).dtype(at::kFloat))
+                               .uniform_(0, 1, generator_);
+  const at::Tensor noise = drawn.ge(probability_).to(input.scalar_type()).div_(1 - probability_);
+  return input * noise;
 }
 
 at::Generator cpu_generator(std::uint64_t seed) {

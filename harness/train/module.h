@@ -105,6 +105,22 @@ class BatchNorm1d : public Module {
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
 };
 
+/// torch.nn.Dropout: while training, each element is 0 with `probability`, else multiplied by
+/// 1 / (1 - probability); in evaluation nothing happens. Other than torch's, the mask is drawn from
+/// a generator of its own choice, one uniform number per element in row-major order, float32 in
+/// every dtype: blocks of rows that are drawn one after the other have the mask of the whole.
+class Dropout : public Module {
+ public:
+  /// Shares `generator` with whoever else draws from it. Throws Error (internal) unless
+  /// 0 <= `probability` < 1.
+  Dropout(double probability, at::Generator generator);
+  at::Tensor forward(const at::Tensor& input) override;  ///< any shape
+
+ private:
+  double probability_;
+  at::Generator generator_;
+};
+
 /// A CPU generator with `seed`, of its own: no global state.
 at::Generator cpu_generator(std::uint64_t seed);
 

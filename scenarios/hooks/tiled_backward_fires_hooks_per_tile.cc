@@ -229,11 +229,11 @@ std::string precondition_of(const Cell& cell) {
   }
   const bool is_wrong_in_value = is_about(cell, "set-aside") || is_about(cell, "dropped");
   if (is_wrong_in_value && is_set(cell, "dtype", "bfloat16")) {
-    return "in bfloat16 rounding explains as much as this loses";
+    return kHiddenByRounding;
   }
   const bool is_broken_elsewhere = is_static(cell) && is_set(cell, "no_sync") && accumulates(cell);
   if (is_broken_elsewhere && !is_about(cell, "set-aside")) {
-    return "a static graph does not allow no_sync around its first backward";
+    return kNoSyncWithStaticGraph;
   }
   if (cell.variant == "grad-but-last" && looks_for_unused(cell) && has_hooks(cell)) {
     return "find_unused_parameters does not see parameters inside of the function: "

@@ -4,22 +4,37 @@
 
 #include "reports/renderer.h"
 #include "tests/command.h"
+#include "tests/golden/literal_matrix.h"
 #include "tests/golden/literal_run.h"
 
 namespace lockstep {
 namespace {
 
-class Golden : public testing::TestWithParam<std::string> {};
-
-TEST_P(Golden, IsMetByteForByte) {
-  const std::string path = LOCKSTEP_SOURCE_DIR "/tests/golden/" + GetParam() + ".golden";
-  const std::string rendered = find_renderer(GetParam()).render(literal_run());
+/// Whether `rendered` is what `tests/golden/<name>.golden` holds; writes it anew when asked to.
+void expect_golden(const std::string& name, const std::string& rendered) {
+  const std::string path = LOCKSTEP_SOURCE_DIR "/tests/golden/" + name + ".golden";
   if (std::getenv("LOCKSTEP_UPDATE_GOLDENS")) {
     write_text(path, rendered);
     FAIL() << path << " was written anew; read it before you trust it";
   }
   EXPECT_EQ(rendered, text_of(path)) << "LOCKSTEP_UPDATE_GOLDENS=1 writes " << path << " anew";
 }
+
+class Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, IsMetByteForByte) {
+  expect_golden(GetParam(), find_renderer(GetParam()).render(literal_run()));
+}
+
+/// The other formats say of a matrix what they say of any run.
+class GoldenOfAMatrix : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenOfAMatrix, IsMetByteForByte) {
+  expect_golden(GetParam() + "-matrix", find_renderer(GetParam()).render(literal_matrix()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, GoldenOfAMatrix, testing::Values("console", "markdown"),
+                         [](const auto& format) { return format.param; });
 
 std::vector<std::string> formats() {
   std::vector<std::string> names;

@@ -108,7 +108,8 @@ TEST(Junit, NamesRepetitionsAndSaysHowToRunACellAgain) {
   EXPECT_THAT(render_junit(literal_run()),
               HasSubstr("name=\"all-reduce-each, 2 ranks, repetition 2\""));
   EXPECT_THAT(case_of(literal_run(), "bypass"),
-              ContainsRegex("<system-out>bypass \\(buggy\\): as expected\nsource: [^\n]*\nagain: "
+              ContainsRegex("<system-out>bypass \\(buggy\\): as expected\noutcome: ranks "
+                            "differ[^\n]*\nsource: [^\n]*\nagain: "
                             "lockstep run loss-on-unwrapped-module/bypass --ranks 2"));
 }
 

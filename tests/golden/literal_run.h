@@ -9,6 +9,17 @@
 
 namespace lockstep {
 
+/// An outcome of the first step about "weight".
+inline CellOutcome literal_outcome(OutcomeKind kind, const std::string& text) {
+  CellOutcome outcome;
+  outcome.kind = kind;
+  outcome.text = text;
+  if (kind == OutcomeKind::right) return outcome;
+  outcome.step = outcome.wrong_step = 1;
+  outcome.tensor = "weight";
+  return outcome;
+}
+
 inline CellRecord literal_cell(const std::string& scenario, const std::string& variant, Role role,
                                CellVerdict verdict) {
   CellRecord record;
@@ -23,6 +34,7 @@ inline CellRecord literal_cell(const std::string& scenario, const std::string& v
   record.ends = {{.rank = 0, .order = 1, .step = 5, .line = 41, .step_s = 0.00025},
                  {.rank = 1, .order = 0, .step = 5, .line = 41, .step_s = 0.0003}};
   record.cost = Cost{2, 80, 0.0003};
+  record.outcome = literal_outcome(OutcomeKind::right, "right");
   for (const Claim& claim : record.claims) {
     ClaimResult result;
     result.claim = claim;
@@ -80,10 +92,13 @@ inline CellRecord literal_buggy() {
       literal_cell("loss-on-unwrapped-module", "bypass", Role::buggy, CellVerdict::as_expected);
   cell.expectation.breaks = {cell.claims[0]};
   cell.expectation.meets = {"seed-002-gradients"};
+  cell.expectation.outcome = OutcomeKind::ranks_differ;
+  cell.outcome = literal_outcome(OutcomeKind::ranks_differ, "ranks differ from step 1 on: weight");
   cell.results[0].verdict = Verdict::violated;
   cell.results[0].margin = std::numeric_limits<double>::infinity();
   cell.results[0].findings = {literal_divergence()};
   cell.checks[0] = {"breaks gradients agree across ranks", Check::Outcome::found, ""};
+  cell.checks.push_back({"comes to 'ranks differ'", Check::Outcome::as_promised, ""});
   cell.checks.push_back({"meets seed-002-gradients", Check::Outcome::as_promised, ""});
   return cell;
 }
@@ -104,6 +119,11 @@ inline CellRecord literal_missed() {
         literal_failure(end.rank, how(end), end.error, end.last_output));
   }
   cell.results[1].findings[0].failure->lag = 1;
+  cell.outcome.kind = OutcomeKind::raised_late;
+  cell.outcome.step = 2;
+  cell.outcome.wrong_step = 1;
+  cell.outcome.error = "Expected to mark a variable ready only once";
+  cell.outcome.text = "raised in step 2 after a wrong step 1: " + cell.outcome.error;
   cell.checks[1] = {"breaks ranks finish", Check::Outcome::found, ""};
   cell.checks.push_back(
       {"raises \"marked as ready twice\"", Check::Outcome::missed, "no rank raised it"});
@@ -115,6 +135,11 @@ inline CellRecord literal_false_alarm() {
                                  CellVerdict::false_alarm);
   cell.results[0].verdict = Verdict::violated;
   cell.results[0].findings = {literal_divergence()};
+  cell.outcome =
+      literal_outcome(OutcomeKind::agree_but_wrong,
+                      "ranks agree but are wrong from step 1 on: weight, ratio 0.25, cosine 0.98");
+  cell.outcome.ratio = 0.25;
+  cell.outcome.cosine = 0.98;
   cell.checks[0] = {"keeps gradients agree across ranks", Check::Outcome::false_alarm,
                     "the claim is violated and was not declared to be"};
   cell.notes = {"rank 1: the last row of its journal was torn and left out"};
@@ -124,9 +149,11 @@ inline CellRecord literal_false_alarm() {
 inline CellRecord literal_undecided() {
   CellRecord cell =
       literal_cell("loss-on-unwrapped-module", "hidden", Role::latent, CellVerdict::undecided);
+  cell.cost->memory = 4096;
   cell.results[0].verdict = Verdict::undecided;
   cell.results[0].comparisons = 0;
   cell.results[0].reason = "not triggered: nothing was compared";
+  cell.outcome = {.text = "undecided: not triggered: nothing was compared"};
   cell.checks[0] = {"keeps gradients agree across ranks", Check::Outcome::undecided,
                     "not triggered: nothing was compared"};
   return cell;
@@ -137,6 +164,8 @@ inline CellRecord literal_not_applicable() {
       literal_cell("error-after-damage", "averaged", Role::wrong_fix, CellVerdict::not_applicable);
   cell.cell.axes = {{"tiles", "4"}, {"bucket_view", "on"}};
   cell.expectation.not_applicable = "needs at least 3 ranks, a sum of two has no order";
+  cell.outcome = {.kind = OutcomeKind::not_applicable,
+                  .text = "not applicable: " + cell.expectation.not_applicable};
   cell.processes = 0;
   cell.cost.reset();
   cell.ends.clear();
@@ -174,6 +203,7 @@ inline CellRecord literal_odd_one_out() {
   cell.verdict = CellVerdict::false_alarm;
   cell.results[0].verdict = Verdict::violated;
   cell.results[0].findings = {literal_divergence()};
+  cell.outcome = literal_outcome(OutcomeKind::ranks_differ, "ranks differ from step 1 on: weight");
   cell.checks[0].outcome = Check::Outcome::false_alarm;
   cell.checks[0].text = "the claim is violated and was not declared to be";
   return cell;
@@ -188,6 +218,7 @@ inline CellRecord literal_not_triggered() {
     result.verdict = Verdict::undecided;
     result.reason = "not triggered: no rank reached the place where the variant parts";
   }
+  cell.outcome = {.text = "undecided: " + cell.results[0].reason};
   cell.checks = {{"is not triggered", Check::Outcome::found,
                   "no rank reached the place where the variant parts"}};
   return cell;

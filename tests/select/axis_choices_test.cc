@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <limits>
+#include <ostream>
 #include <set>
 #include <string>
 #include <utility>
@@ -96,6 +99,118 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Choices,
                            for (const int count : parameter.param) name += std::to_string(count);
                            return name;
                          });
+
+TEST_P(Choices, AreCountedWithoutBeingMade) {
+  EXPECT_EQ(count_choices(axes_), product(GetParam()));
+}
+
+TEST_P(Choices, OfPairsAreTheSameWhereEverythingCanBeRun) {
+  const PairwiseChoices found =
+      pairwise_choices(axes_, [](const Choice&) { return std::string(); });
+  EXPECT_EQ(found.choices, pairwise_choices(axes_));
+  EXPECT_EQ(found.uncovered, 0U);
+}
+
+TEST(CountChoices, StopsAtTheLargestNumber) {
+  EXPECT_EQ(count_choices(axes_of(std::vector<int>(20, 60))),
+            std::numeric_limits<std::size_t>::max());
+}
+
+/// Pairs of values that stand beside each other in a choice that `obstacle` lets through.
+std::set<std::string> good_pairs(const std::vector<Choice>& choices, const Obstacle& obstacle) {
+  std::set<std::string> pairs;
+  for (const Choice& choice : choices) {
+    if (!obstacle(choice).empty()) continue;
+    for (std::size_t a = 0; a < choice.size(); ++a) {
+      for (std::size_t b = a + 1; b < choice.size(); ++b) {
+        pairs.insert(choice[a].axis + choice[a].value + choice[b].axis + choice[b].value);
+      }
+    }
+  }
+  return pairs;
+}
+
+struct Rule {
+  const char* name;
+  Obstacle obstacle;
+  std::size_t reasons;
+
+  friend std::ostream& operator<<(std::ostream& out, const Rule& rule) { return out << rule.name; }
+};
+
+class ChoicesUnderARule : public testing::TestWithParam<Rule> {};
+
+/// Against every combination, which shows which pairs can be run at all.
+TEST_P(ChoicesUnderARule, CoverEveryPairThatCanBeRun) {
+  const auto axes = axes_of({3, 2, 4, 3, 2, 3});
+  const Obstacle& obstacle = GetParam().obstacle;
+  const PairwiseChoices found = pairwise_choices(axes, obstacle);
+  const auto possible = good_pairs(all_choices(axes), obstacle);
+  EXPECT_EQ(good_pairs(found.choices, obstacle), possible);
+  if (!possible.empty()) {
+    EXPECT_EQ(found.uncovered, 119 - possible.size());
+  }
+  EXPECT_LT(found.choices.size(), 40U);
+  EXPECT_EQ(pairwise_choices(axes, obstacle).choices, found.choices);
+}
+
+TEST_P(ChoicesUnderARule, HoldOneThatCannotBeRunForEachReason) {
+  const PairwiseChoices found = pairwise_choices(axes_of({3, 2, 4, 3, 2, 3}), GetParam().obstacle);
+  std::multiset<std::string> reasons;
+  for (const Choice& choice : found.choices) {
+    const std::string reason = GetParam().obstacle(choice);
+    if (!reason.empty()) reasons.insert(reason);
+  }
+  EXPECT_THAT(reasons, SizeIs(GetParam().reasons));
+  EXPECT_THAT(std::set<std::string>(reasons.begin(), reasons.end()), SizeIs(GetParam().reasons));
+}
+
+std::string value_of(const Choice& choice, std::size_t axis) { return choice.at(axis).value; }
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, ChoicesUnderARule,
+    testing::Values(
+        Rule{"Anything", [](const Choice&) { return ""; }, 0},
+        Rule{"Nothing", [](const Choice&) { return "not here"; }, 1},
+        Rule{"AValueNever",
+             [](const Choice& c) { return value_of(c, 2) == "3" ? "needs three" : ""; }, 1},
+        Rule{"TheFirstValueNever",
+             [](const Choice& c) { return value_of(c, 0) == "0" ? "needs more" : ""; }, 1},
+        Rule{"NotTogether",
+             [](const Choice& c) {
+               return value_of(c, 0) == "0" && value_of(c, 3) == "0" ? "not together" : "";
+             },
+             1},
+        Rule{"OnlyTogether",
+             [](const Choice& c) {
+               return (value_of(c, 1) == "1") == (value_of(c, 4) == "1") ? "" : "only together";
+             },
+             1},
+        Rule{"TwoRules",
+             [](const Choice& c) {
+               if (value_of(c, 5) == "2" && value_of(c, 1) != "1") return "the one";
+               return value_of(c, 0) > value_of(c, 2) ? "the other" : "";
+             },
+             2},
+        Rule{"OfThreeAxes",
+             [](const Choice& c) {
+               return value_of(c, 0) == value_of(c, 2) && value_of(c, 2) == value_of(c, 3) ? "alike"
+                                                                                           : "";
+             },
+             1}),
+    [](const auto& rule) { return rule.param.name; });
+
+TEST(PairwiseChoices, OfTwelveAxesAreMadeInNoTime) {
+  const auto axes = axes_of({5, 4, 3, 2, 5, 4, 3, 2, 5, 4, 3, 2});
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_LE(pairwise_choices(axes).size(), 60U);
+  const PairwiseChoices found = pairwise_choices(axes, [](const Choice& c) {
+    if (value_of(c, 0) == "4" && value_of(c, 4) != "4") return "one";
+    return value_of(c, 1) == "0" && value_of(c, 5) == "0" && value_of(c, 8) != "1" ? "two" : "";
+  });
+  EXPECT_LE(found.choices.size(), 80U);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
 
 TEST(AllChoices, LetTheLastAxisRunFastest) {
   const std::vector<AxisRange> axes{{"tiles", {"1", "2"}}, {"k", {"x", "y", "z"}}};

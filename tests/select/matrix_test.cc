@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <set>
 #include <sstream>
 
@@ -118,6 +119,73 @@ TEST(Matrix, CountsACellOnceHoweverOftenItIsRepeated) {
   Selection selection = matrix(kWhole);
   selection.repetitions = 2;
   EXPECT_THAT(select_cells(kWide, selection).cells, SizeIs(2 * kWhole));
+}
+
+/// Ten axes of four values: a million cells a variant.
+Scenario vast_scenario() {
+  Scenario scenario = wide_scenario();
+  scenario.axes.clear();
+  for (char name = 'a'; name < 'k'; ++name) {
+    scenario.axes.push_back({std::string(1, name), {"0", "1", "2", "3"}, "0"});
+  }
+  return scenario;
+}
+
+TEST(Matrix, OfAMillionCellsIsCountedAndNotMade) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Plan plan = select_cells({vast_scenario()}, matrix());
+  EXPECT_LT(plan.cells.size(), 120U);
+  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr(" of 2097152 cells, so that every pair")));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST(Matrix, OfPairsBringsEachReferenceOnce) {
+  const Plan plan = select_cells({vast_scenario()}, matrix());
+  EXPECT_EQ(cells_of(plan, "plain"), cells_of(plan, "bug"));
+}
+
+TEST(Matrix, OfPairsCoversThoseOfACellThatCannotBeRunWithOthers) {
+  Scenario scenario = wide_scenario();
+  scenario.expect = [](const Cell& cell) {
+    Expectation expectation;
+    if (cell.role == Role::buggy && axis_value(cell, "a") == "0" && axis_value(cell, "b") == "0") {
+      expectation.not_applicable = "a and b are not 0 together";
+    }
+    return expectation;
+  };
+  const Plan plan = select_cells({scenario}, matrix(40));
+  std::set<std::string> pairs;
+  int unrun = 0;
+  for (const PlannedCell& planned : plan.cells) {
+    if (planned.cell.variant != "bug") continue;
+    if (!planned.expectation.not_applicable.empty()) {
+      ++unrun;
+      continue;
+    }
+    const std::vector<AxisValue>& chosen = planned.cell.axes;
+    for (std::size_t a = 0; a < chosen.size(); ++a) {
+      for (std::size_t b = a + 1; b < chosen.size(); ++b) {
+        pairs.insert(chosen[a].axis + chosen[a].value + chosen[b].axis + chosen[b].value);
+      }
+    }
+  }
+  EXPECT_THAT(pairs, SizeIs(6 * 9 - 1));
+  EXPECT_EQ(unrun, 1);
+  EXPECT_THAT(
+      plan.notes,
+      ElementsAre(HasSubstr("occurs, but for 1 pair of which no cell was found that can be run")));
+}
+
+TEST(Matrix, ThatFitsForWantOfReferencesIsWhole) {
+  Scenario scenario = wide_scenario();
+  scenario.expect = [](const Cell& cell) {
+    Expectation expectation;
+    if (cell.role == Role::buggy) expectation.not_applicable = "never";
+    return expectation;
+  };
+  Selection selection = matrix(81);
+  selection.names = {"wide/bug"};
+  EXPECT_THAT(select_cells({scenario}, selection).cells, SizeIs(81));
 }
 
 /// What `command` asks for, read as the program reads it.

@@ -151,6 +151,41 @@ TEST(Expectation, OfATableThatIsNotMetIsMissed) {
   EXPECT_EQ(cell.verdict, CellVerdict::missed);
 }
 
+/// A cell that breaks `kAgree` as declared, promised to come to `promised`.
+CellRecord coming_to(OutcomeKind kind, OutcomeKind promised) {
+  CellRecord cell = cell_with(Verdict::violated);
+  cell.expectation.breaks = {kAgree};
+  cell.expectation.outcome = promised;
+  cell.outcome.kind = kind;
+  cell.outcome.text = "ranks differ from step 2 on: w";
+  return cell;
+}
+
+TEST(Expectation, OfAnOutcomeIsMetByThatOneOnly) {
+  CellRecord met = coming_to(OutcomeKind::ranks_differ, OutcomeKind::ranks_differ);
+  check_expectation(met);
+  EXPECT_EQ(met.verdict, CellVerdict::as_expected);
+  EXPECT_EQ(met.checks.back(), (Check{"comes to 'ranks differ'", Check::Outcome::as_promised, ""}));
+  CellRecord missed = coming_to(OutcomeKind::ranks_differ, OutcomeKind::agree_but_wrong);
+  check_expectation(missed);
+  EXPECT_EQ(missed.verdict, CellVerdict::missed);
+  EXPECT_EQ(missed.checks.back(), (Check{"comes to 'agree but wrong'", Check::Outcome::missed,
+                                         "it came to: ranks differ from step 2 on: w"}));
+}
+
+TEST(Expectation, OfAnOutcomeIsOpenWhereNothingCouldBeDecided) {
+  CellRecord cell = coming_to(OutcomeKind::undecided, OutcomeKind::right);
+  check_expectation(cell);
+  EXPECT_EQ(cell.checks.back().outcome, Check::Outcome::undecided);
+}
+
+TEST(Expectation, OfNoOutcomeChecksNone) {
+  CellRecord cell = coming_to(OutcomeKind::raised, OutcomeKind::raised);
+  cell.expectation.outcome.reset();
+  check_expectation(cell);
+  EXPECT_THAT(cell.checks, testing::SizeIs(2));
+}
+
 TEST(Expectation, OfACellThatDoesNotApplyIsNotChecked) {
   CellRecord cell;
   cell.expectation.not_applicable = "supports world sizes 2, 3, 4";

@@ -232,7 +232,7 @@ TEST_F(JournalFile, RefusesCellsThatMeanNothing) {
   EXPECT_EQ(refusal_of("point", "later"),
             ":2:4: expected one of forward, backward, reduced, stepped, found 'later'.");
   EXPECT_EQ(refusal_of("kind", ""),
-            ":2:5: expected one of parameter, gradient, buffer, loss, found nothing.");
+            ":2:5: expected one of parameter, gradient, buffer, loss, memory, found nothing.");
   EXPECT_EQ(refusal_of("fingerprint", "abc"),
             ":2:13: expected 32 hexadecimal digits, found 'abc'.");
   EXPECT_EQ(refusal_of("norm", "1.5f"), ":2:14: expected a number as 'norm', found '1.5f'.");

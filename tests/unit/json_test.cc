@@ -129,6 +129,15 @@ TEST(Json, ReadsARecordOfAnOlderMinorVersion) {
   EXPECT_EQ(run.tables[0].spec.first_step, 1);
 }
 
+TEST(Json, ReadsARecordFromBeforeThereWereOutcomes) {
+  const std::string text = read_text(LOCKSTEP_SOURCE_DIR "/tests/golden/record-1.1.json");
+  const RunRecord run = read_json(text, "record-1.1.json");
+  EXPECT_EQ(run.cells.size(), 10U);
+  EXPECT_EQ(run.cells[0].outcome, CellOutcome{});
+  EXPECT_FALSE(run.cells[0].expectation.outcome.has_value());
+  EXPECT_FALSE(run.cells[0].cost->memory.has_value());
+}
+
 TEST(Json, RefusesAnotherMajorVersionWithASentence) {
   for (const char* version : {"2.0", "0.9", "10.0", "1", "1.", "1.x", ""}) {
     EXPECT_THAT(refusal([&](Json& json) { json["version"] = version; }),

@@ -45,6 +45,21 @@ class LiteralEvidence {
     return rows_[rank].emplace_back(observation);
   }
 
+  /// Notes a 0-dim int64.
+  Observation& add_whole(int rank, std::int64_t step, const std::string& name, std::int64_t value,
+                         const Tensor& what) {
+    Observation observation = bare(rank, step, name, what);
+    observation.dtype = "int64";
+    KeptTensor tensor;
+    tensor.dtype = DType::int64;
+    tensor.bytes.resize(sizeof(value));
+    std::memcpy(tensor.bytes.data(), &value, sizeof(value));
+    observation.fingerprint = fingerprint_run(tensor.bytes, 0);
+    observation.statistics = statistics(DType::int64, tensor.bytes);
+    kept_[{rank, step}][kept_key(observation)] = tensor;
+    return rows_[rank].emplace_back(observation);
+  }
+
   /// Notes a tensor that has no value.
   void add_undefined(int rank, std::int64_t step, const std::string& name) {
     Observation observation = bare(rank, step, name, Tensor{});

@@ -1,0 +1,282 @@
+#include "harness/judge/outcome.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "harness/judge/expected_values.h"
+#include "harness/judge/predicates.h"
+#include "reports/plain_text.h"
+
+namespace lockstep {
+
+namespace {
+
+/// A line has no room for an error that is a page.
+constexpr std::size_t kMostOfAnError = 300;
+
+std::string in_step(std::int64_t step) {
+  return step > 0 ? fmt::format("in step {}", step) : "before the first step";
+}
+
+/// The culprit that tells most: a rank that raised, in the earliest step, the lowest. The order in
+/// which ranks ended is a matter of luck.
+const RankEnd* telling_end(const std::vector<RankEnd>& ends) {
+  const std::vector<const RankEnd*> found = culprits(ends);
+  const auto order = [](const RankEnd* end) {
+    return std::tuple(end->ending != Ending::raised, is_loss_of_peer(end->error), end->step,
+                      end->rank);
+  };
+  const auto first =
+      std::min_element(found.begin(), found.end(),
+                       [&](const RankEnd* a, const RankEnd* b) { return order(a) < order(b); });
+  return first == found.end() ? nullptr : *first;
+}
+
+CellOutcome error_of(const RankEnd& end, std::int64_t wrong_step) {
+  CellOutcome outcome;
+  outcome.step = end.step;
+  outcome.wrong_step = wrong_step;
+  outcome.error = beginning(first_sentence(end.error), kMostOfAnError);
+  const bool is_late = wrong_step > 0 && wrong_step < end.step;
+  outcome.kind = is_late ? OutcomeKind::raised_late : OutcomeKind::raised;
+  outcome.text = fmt::format("raised {}{}: {}", in_step(end.step),
+                             is_late ? fmt::format(" after a wrong step {}", wrong_step) : "",
+                             outcome.error.empty() ? "an error that says nothing" : outcome.error);
+  return outcome;
+}
+
+CellOutcome not_finished(const RankEnd& end, const std::vector<RankEnd>& ends,
+                         std::int64_t wrong_step) {
+  CellOutcome outcome;
+  outcome.kind = OutcomeKind::not_finished;
+  outcome.step = end.step;
+  outcome.wrong_step = wrong_step;
+  outcome.text = fmt::format("not finished: rank {} {} {}", end.rank, how(end), in_step(end.step));
+  if (const std::size_t more = culprits(ends).size() - 1; more > 0) {
+    outcome.text += fmt::format(", and {} more {}", more, more == 1 ? "rank" : "ranks");
+  }
+  return outcome;
+}
+
+/// The first finding of violated claims of a predicate; of equal steps that of the first claim.
+const Finding* first_finding(const std::vector<ClaimResult>& results, Predicate predicate) {
+  const Finding* first = nullptr;
+  for (const ClaimResult& result : results) {
+    if (result.claim.predicate != predicate) continue;
+    for (const Finding& finding : result.findings) {
+      if (!first || finding.step < first->step) first = &finding;
+    }
+  }
+  return first;
+}
+
+bool has_value(const Observation& observation) { return !is_undefined(observation); }
+
+/// What the ranks, one after another, or the reference observed of gradients.
+struct Gradients {
+  std::map<std::string, std::vector<const Observation*>> by_name;  ///< in execution order
+  std::vector<std::string> names;                                  ///< in execution order
+
+  Gradients(const Evidence& evidence, int rank) {
+    for (const Observation& observation : evidence.observations(rank)) {
+      const bool is_about_one_rank = !observation.replica_group.empty();
+      if (observation.kind != Kind::gradient || is_about_one_rank) continue;
+      auto& places = by_name[observation.name];
+      if (places.empty()) names.push_back(observation.name);
+      places.push_back(&observation);
+    }
+  }
+};
+
+/// Whether a rank looked at a gradient that the reference has there, and never saw one.
+bool is_missing(const std::vector<const Observation*>& seen,
+                const std::vector<const Observation*>& expected) {
+  if (std::any_of(seen.begin(), seen.end(), [](auto* o) { return has_value(*o); })) return false;
+  return std::any_of(seen.begin(), seen.end(), [&](const Observation* here) {
+    return std::any_of(expected.begin(), expected.end(), [&](const Observation* there) {
+      return has_value(*there) && there->point == here->point && key_of(*there) == key_of(*here);
+    });
+  });
+}
+
+/// Gradients that the reference has and no rank ever had, in the reference's order.
+std::vector<std::string> never_trained(const Case& the_case) {
+  std::vector<std::string> names;
+  if (!the_case.reference || !the_case.evidence || the_case.evidence->processes() == 0) return {};
+  const Gradients expected(*the_case.reference, 0);
+  std::vector<Gradients> seen;
+  for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
+    seen.emplace_back(*the_case.evidence, rank);
+  }
+  for (const std::string& name : expected.names) {
+    const bool is_never = std::all_of(seen.begin(), seen.end(), [&](const Gradients& rank) {
+      const auto found = rank.by_name.find(name);
+      return found != rank.by_name.end() && is_missing(found->second, expected.by_name.at(name));
+    });
+    if (is_never) names.push_back(name);
+  }
+  return names;
+}
+
+CellOutcome never_trained_outcome(const std::vector<std::string>& names, std::int64_t wrong_step) {
+  CellOutcome outcome;
+  outcome.kind = OutcomeKind::never_trained;
+  outcome.step = outcome.wrong_step = wrong_step;
+  outcome.tensor = names.front();
+  outcome.text = "never trained: " + names.front();
+  if (names.size() > 1) outcome.text += fmt::format(" and {} more", names.size() - 1);
+  return outcome;
+}
+
+/// What a rank observed of the tensor of a finding in its step.
+std::vector<const Observation*> observed(const Evidence& evidence, int rank,
+                                         const Finding& finding) {
+  std::vector<const Observation*> found;
+  for (const Observation& observation : evidence.observations(rank)) {
+    if (concerns(finding.claim, observation) && observation.step == finding.step &&
+        observation.name == finding.tensor) {
+      found.push_back(&observation);
+    }
+  }
+  return found;
+}
+
+enum class Sameness { same, different, unknown };
+
+/// Whether all ranks hold the same bits of the tensor of a finding in its step; not known where one
+/// did not look at it, or where they hold shards of it.
+Sameness sameness_of(const Evidence& evidence, const Finding& finding) {
+  const auto first = observed(evidence, 0, finding);
+  Sameness sameness = Sameness::same;
+  for (int rank = 0; rank < evidence.processes(); ++rank) {
+    const auto other = observed(evidence, rank, finding);
+    if (other.empty() || other.size() != first.size()) return Sameness::unknown;
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      const bool is_whole = other[i]->local_shape == other[i]->global_shape;
+      if (!is_whole || !other[i]->replica_group.empty()) return Sameness::unknown;
+      if (!is_same_value(*first[i], *other[i])) {
+        sameness = Sameness::different;
+      } else if (!other[i]->not_comparable.empty() && has_value(*other[i])) {
+        return Sameness::unknown;
+      }
+    }
+  }
+  return sameness;
+}
+
+CellOutcome ranks_differ(const Finding& finding, std::int64_t wrong_step) {
+  CellOutcome outcome;
+  outcome.kind = OutcomeKind::ranks_differ;
+  outcome.step = finding.step;
+  outcome.wrong_step = wrong_step;
+  outcome.tensor = finding.tensor;
+  outcome.text = fmt::format("ranks differ from step {} on: {}", finding.step, finding.tensor);
+  if (wrong_step < finding.step) {
+    outcome.text += fmt::format(", after a wrong step {}", wrong_step);
+  }
+  return outcome;
+}
+
+/// How a wrong value stands to the right one, behind a comma; empty where it cannot be told.
+std::string ratio_text(const Finding& finding) {
+  if (!finding.ratio_in_words.empty()) return ", " + finding.ratio_in_words;
+  const bool is_finite = finding.relative_difference && !std::isnan(*finding.relative_difference);
+  if (!is_finite) return finding.first_difference ? ", a value is not finite" : "";
+  if (!finding.ratio || !finding.cosine) return "";
+  return fmt::format(", ratio {:.4g}, cosine {:.4g}", *finding.ratio, *finding.cosine);
+}
+
+CellOutcome agree_but_wrong(const Finding& finding, bool is_known_to_agree) {
+  CellOutcome outcome;
+  outcome.kind = OutcomeKind::agree_but_wrong;
+  outcome.step = outcome.wrong_step = finding.step;
+  outcome.tensor = finding.tensor;
+  outcome.ratio = finding.ratio;
+  outcome.cosine = finding.cosine;
+  outcome.text = fmt::format("{} from step {} on: {}{}",
+                             is_known_to_agree ? "ranks agree but are wrong" : "wrong",
+                             finding.step, finding.tensor, ratio_text(finding));
+  return outcome;
+}
+
+/// Of a cell whose ranks finished and whose values are wrong; nothing when none was seen to be.
+std::optional<CellOutcome> wrong_values(const Case& the_case,
+                                        const std::vector<ClaimResult>& results) {
+  const std::int64_t wrong_step = first_damage(results);
+  const std::vector<std::string> names = never_trained(the_case);
+  if (!names.empty()) return never_trained_outcome(names, wrong_step);
+  if (const Finding* apart = first_finding(results, Predicate::agree_across_ranks)) {
+    return ranks_differ(*apart, wrong_step);
+  }
+  const Finding* wrong = first_finding(results, Predicate::equal_reference);
+  if (!wrong) return std::nullopt;
+  const Sameness sameness =
+      the_case.evidence ? sameness_of(*the_case.evidence, *wrong) : Sameness::unknown;
+  if (sameness == Sameness::different) return ranks_differ(*wrong, wrong_step);
+  return agree_but_wrong(*wrong, sameness == Sameness::same);
+}
+
+/// The largest excess of all, at the first place; nothing when memory stays within the reference's.
+std::optional<CellOutcome> exceeded_memory(const std::vector<ClaimResult>& results) {
+  const Finding* first = first_finding(results, Predicate::at_most_reference);
+  if (!first) return std::nullopt;
+  double factor = 0;
+  for (const ClaimResult& result : results) {
+    if (result.claim.predicate != Predicate::at_most_reference) continue;
+    factor = std::max(factor, 1 + result.margin.value_or(0) / 10);
+  }
+  CellOutcome outcome;
+  outcome.kind = OutcomeKind::exceeds_memory;
+  outcome.step = first->step;
+  outcome.tensor = first->tensor;
+  outcome.ratio = factor;
+  outcome.text = fmt::format("exceeds memory: {:.3g} times the reference's", factor);
+  return outcome;
+}
+
+/// Of a cell in which nothing was found.
+CellOutcome right_or_undecided(const std::vector<ClaimResult>& results) {
+  CellOutcome outcome;
+  for (const ClaimResult& result : results) {
+    if (result.verdict == Verdict::holds) continue;
+    outcome.text = "undecided: " + result.reason;
+    return outcome;
+  }
+  if (results.empty()) {
+    outcome.text = "undecided: nothing was claimed";
+  } else {
+    outcome.kind = OutcomeKind::right;
+    outcome.text = "right";
+  }
+  return outcome;
+}
+
+}  // namespace
+
+CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& results) {
+  if (const RankEnd* end = telling_end(the_case.ends)) {
+    const std::int64_t wrong_step = first_damage(results);
+    return end->ending == Ending::raised ? error_of(*end, wrong_step)
+                                         : not_finished(*end, the_case.ends, wrong_step);
+  }
+  if (auto wrong = wrong_values(the_case, results)) return *wrong;
+  if (auto exceeded = exceeded_memory(results)) return *exceeded;
+  return right_or_undecided(results);
+}
+
+CellOutcome outcome_of_unrun(const std::string& precondition) {
+  CellOutcome outcome;
+  outcome.text = "undecided: the run ended before this cell";
+  if (precondition.empty()) return outcome;
+  outcome.kind = OutcomeKind::not_applicable;
+  outcome.text = "not applicable: " + precondition;
+  return outcome;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/judge/judge.h"
+
+namespace lockstep {
+
+/// What a judged cell came to: `results` are those that `judge` made of `the_case`. What ended a
+/// rank counts before what is wrong with values, values before memory, and what is violated before
+/// what is undecided.
+CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& results);
+
+/// Of a cell that was not run. `precondition` is the one that is violated; empty: the run ended
+/// before the cell.
+CellOutcome outcome_of_unrun(const std::string& precondition);
+
+}  // namespace lockstep

@@ -1,0 +1,301 @@
+// The repair of tiled backwards that counts on the last tile: gradients of all tiles but the last
+// are computed without hooks, and the last tile's backward() runs them. A parameter that the last
+// tile does not use, an expert without a token there, never tells the reducer that it is ready. The
+// same count goes wrong for a module that two layers share, and for a parameter that nobody uses.
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <string_view>
+#include <utility>
+
+#include "harness/train/micro_batches.h"
+#include "harness/train/swiglu.h"
+#include "harness/train/tiled.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kWidth = 8;
+constexpr std::int64_t kHidden = 16;
+
+bool is_about(const Cell& cell, std::string_view condition) {
+  return cell.variant.find(condition) != std::string::npos;
+}
+
+/// What is tiled, once or twice, between two layers.
+class Model : public Module {
+ public:
+  Model(const Cell& cell, const at::Generator& generator)
+      : below_(register_module("below", std::make_shared<Linear>(kWidth, kWidth, generator))),
+        usual_(register_module("usual", std::make_shared<SwiGlu>(kWidth, kHidden, generator))),
+        rare_(register_module("rare", std::make_shared<SwiGlu>(kWidth, kHidden, generator))),
+        above_(register_module("above", std::make_shared<Linear>(kWidth, kWidth, generator))) {
+    if (is_about(cell, "shared")) is_shared_ = true;
+    if (is_about(cell, "unused")) {
+      register_module("unused", std::make_shared<Linear>(kWidth, kWidth, generator));
+    }
+  }
+
+  /// [batch, length, width]; untiled without `tiling`. The first token of all is for the rare
+  /// expert, and so for the first tile.
+  at::Tensor run(const at::Tensor& input, const TilingOptions* tiling, bool touches_all) {
+    at::Tensor hidden = below_->forward(input);
+    at::Tensor route = at::zeros({input.size(0), input.size(1), 1}, input.options());
+    route[0][0] = 1;
+    std::vector<at::Tensor> parameters = usual_->parameters();
+    for (const at::Tensor& parameter : rare_->parameters()) parameters.push_back(parameter);
+    const TileFunction experts = [this, touches_all, parameters](const at::Tensor& rows) {
+      at::Tensor output = run_experts(rows);
+      if (!touches_all) return std::vector<at::Tensor>{output};
+      for (const at::Tensor& parameter : parameters) output = output + (parameter * 0).sum();
+      return std::vector<at::Tensor>{output};
+    };
+    for (int layer = 0; layer < (is_shared_ ? 2 : 1); ++layer) {
+      const at::Tensor routed = at::cat({hidden, route}, -1);
+      const at::Tensor output = tiling ? tiled(experts, parameters, routed, *tiling).front()
+                                       : experts(routed.flatten(0, 1)).front().view_as(hidden);
+      hidden = hidden + output;
+    }
+    return above_->forward(hidden);
+  }
+
+  at::Tensor forward(const at::Tensor& input) override { return run(input, nullptr, false); }
+
+ private:
+  /// [rows, width + 1], the last column 1 for rows of the rare expert. An expert without rows is no
+  /// part of the graph.
+  at::Tensor run_experts(const at::Tensor& rows) {
+    const at::Tensor values = rows.narrow(-1, 0, kWidth);
+    const at::Tensor is_rare = rows.select(-1, kWidth).detach() > 0;
+    at::Tensor output = at::zeros_like(values);
+    for (const auto& [expert, is_mine] :
+         {std::pair(usual_, is_rare.logical_not()), std::pair(rare_, is_rare)}) {
+      const at::Tensor mine = is_mine.nonzero().squeeze(-1);
+      if (mine.numel() == 0) continue;
+      output = output.index_add(0, mine, expert->forward(values.index_select(0, mine)));
+    }
+    return output;
+  }
+
+  bool is_shared_ = false;
+  std::shared_ptr<Linear> below_;
+  std::shared_ptr<SwiGlu> usual_, rare_;
+  std::shared_ptr<Linear> above_;
+};
+
+std::int64_t size_on(const Cell& cell, std::string_view axis) {
+  return std::stoll(axis_value(cell, axis));
+}
+
+/// Where variants part: how gradients come out of the tiles, and what DDP is told.
+struct Way {
+  TilingOptions tiling;
+  MicroBatchOptions options;
+  bool touches_all = false;
+};
+
+Way way_of(Rank& rank) {
+  Way way{.options = micro_batch_options(rank.cell())};
+  if (has_axis(rank.cell(), "tiles")) way.tiling.tiles = size_on(rank.cell(), "tiles");
+  way.tiling.backward = TileBackward::grad_but_last;
+  if (rank.is("grad-but-last")) return way;
+  if (rank.is("touching-all") || rank.is("shared-grad-but-last")) {
+    way.touches_all = true;
+  } else if (rank.is("find-unused")) {
+    way.options.ddp.find_unused_parameters = true;
+  } else if (rank.is("static-graph")) {
+    way.options.ddp.static_graph = true;
+  } else if (rank.is("shared-static-graph")) {
+    way.touches_all = true;
+    way.options.ddp.static_graph = true;
+  } else {
+    way.tiling.backward = TileBackward::explicit_inputs;
+    if (rank.is("explicit-inputs") || rank.is("shared-explicit-inputs") ||
+        rank.is("unused-by-nobody")) {
+      return way;
+    }
+    if (rank.is("unused-found")) {
+      way.options.ddp.find_unused_parameters = true;
+    } else if (rank.is("unused-static-graph")) {
+      way.options.ddp.static_graph = true;
+    } else {
+      rank.is(rank.cell().variant);  // references differ in the model alone
+    }
+  }
+  return way;
+}
+
+void train(Rank& rank) {
+  Model model(rank.cell(), cpu_generator(rank.seed(0)));
+  model.to(dtype_of(rank.cell()));
+  const Way way = way_of(rank);
+  const TilingOptions* tiling = rank.cell().role == Role::reference ? nullptr : &way.tiling;
+  const std::vector<std::int64_t> shape{size_on(rank.cell(), "batch"),
+                                        size_on(rank.cell(), "length"), kWidth};
+  const auto draw = [&](const MicroBatch& batch, std::uint64_t base) {
+    const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
+    return rank.input(at::randn(shape, generator, at::TensorOptions()).to(dtype_of(rank.cell())));
+  };
+  train_in_micro_batches(rank, model, way.options, [&](const MicroBatch& batch, auto* ddp) {
+    const at::Tensor input = draw(batch, 1'000'000);
+    const at::Tensor target = draw(batch, 2'000'000);
+    const auto forward = [&] {
+      return std::vector<at::Tensor>{model.run(input, tiling, way.touches_all)};
+    };
+    return ((ddp ? ddp->forward(forward) : forward()).front() - target).pow(2).mean();
+  });
+}
+
+bool is_static(const Cell& cell) {
+  return is_set(cell, "static_graph") || is_about(cell, "static-graph");
+}
+
+/// A reducer that waits for a parameter in vain leaves the step unsynchronised, and says so when
+/// the next synchronising forward begins: in the same step where every micro-batch synchronises.
+Expectation expect_unfinished_reduction(const Cell& cell) {
+  const MicroBatchOptions options = micro_batch_options(cell);
+  if (options.accumulation > 1 && !options.no_sync) {
+    return expect_error(ddp_error::kPriorUnfinished);
+  }
+  if (cell.steps == 1) return expect_ranks_differ();
+  return expect_error_after_wrong_step(ddp_error::kPriorUnfinished);
+}
+
+/// The expert counts as unused, and its `.grad` is left alone: every rank keeps its own. A gradient
+/// that is there when backward begins is handed over then, divided; with a bucket view that is
+/// where tiles add theirs, undivided, before the bucket is reduced.
+Expectation expect_left_out(const Cell& cell) {
+  const MicroBatchOptions options = micro_batch_options(cell);
+  const bool is_view = options.ddp.gradient_as_bucket_view;
+  if (!is_view || (!options.prior && options.accumulation == 1)) {
+    return is_view && cell.steps == 1 ? Expectation{} : expect_ranks_differ();
+  }
+  if (is_set(cell, "bucket", "small")) {
+    return expect_not_applicable("tiles add to a bucket that is being reduced: a race");
+  }
+  return options.accumulation == 1 && cell.steps == 1 ? Expectation{} : expect_agree_but_wrong();
+}
+
+Expectation expect(const Cell& cell) {
+  const MicroBatchOptions options = micro_batch_options(cell);
+  const bool is_not_armed = is_static(cell) && options.no_sync && options.accumulation > 1;
+  if (cell.variant == "static-graph" && is_not_armed) return expect_error(ddp_error::kNotArmed);
+  if (is_not_armed) return expect_not_applicable(kNoSyncWithStaticGraph);
+  if (cell.variant == "shared-grad-but-last" || cell.variant == "find-unused") {
+    return expect_error(ddp_error::kReadyTwice);
+  }
+  if (cell.role == Role::fixed || cell.role == Role::reference) return {};
+  if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
+  if (cell.variant == "unused-by-nobody") return expect_unfinished_reduction(cell);
+  if (size_on(cell, "tiles") == 1) return {};
+  if (cell.variant == "grad-but-last") return expect_unfinished_reduction(cell);
+  return expect_left_out(cell);
+}
+
+std::vector<Variant> variants() {
+  return {
+      {.name = "grad-but-last",
+       .role = Role::buggy,
+       .summary = "an expert without a token in the last tile: its hook never runs",
+       .without = {"find_unused", "static_graph"}},
+      {.name = "touching-all",
+       .role = Role::fixed,
+       .summary = "every tile adds nought times every parameter: the last one has them all",
+       .without = {"find_unused"}},
+      {.name = "explicit-inputs",
+       .role = Role::fixed,
+       .summary = "the parameters are inputs of the function: hooks run whatever tiles use"},
+      {.name = "static-graph",
+       .role = Role::wrong_fix,
+       .summary = "a static graph takes the expert for unused: nobody complains, and every rank "
+                  "keeps its own gradient for ever",
+       .without = {"static_graph"}},
+      {.name = "find-unused",
+       .role = Role::wrong_fix,
+       .summary = "find_unused_parameters takes all parameters inside of the function for unused",
+       .without = {"find_unused", "static_graph"}},
+      {.name = "shared-grad-but-last",
+       .role = Role::buggy,
+       .summary = "two layers share the module: each has a last tile, and hooks run twice",
+       .reference = "reference-shared",
+       .without = {"find_unused", "static_graph"}},
+      {.name = "shared-static-graph",
+       .role = Role::fixed,
+       .summary = "the same with a static graph: the reducer counts both",
+       .reference = "reference-shared",
+       .without = {"static_graph"}},
+      {.name = "shared-explicit-inputs",
+       .role = Role::fixed,
+       .summary = "the same with explicit inputs: autograd adds up before hooks run",
+       .reference = "reference-shared"},
+      {.name = "unused-by-nobody",
+       .role = Role::buggy,
+       .summary = "a layer that no rank uses: the step is not synchronised, the next one fails",
+       .reference = "reference-unused",
+       .without = {"find_unused", "static_graph"}},
+      {.name = "unused-found",
+       .role = Role::fixed,
+       .summary = "the same with find_unused_parameters",
+       .reference = "reference-unused",
+       .without = {"find_unused", "static_graph"}},
+      {.name = "unused-static-graph",
+       .role = Role::fixed,
+       .summary = "the same with a static graph",
+       .reference = "reference-unused",
+       .without = {"static_graph"}},
+      {.name = "reference",
+       .role = Role::reference,
+       .summary = "one process, no tiles: the mean of all shards' gradients",
+       .without = {"tiles", "no_sync", "bucket_view", "find_unused", "static_graph", "bucket"}},
+      {.name = "reference-shared",
+       .role = Role::reference,
+       .summary = "the same with a module that two layers share",
+       .without = {"tiles", "no_sync", "bucket_view", "find_unused", "static_graph", "bucket"}},
+      {.name = "reference-unused",
+       .role = Role::reference,
+       .summary = "the same with a layer that nobody uses",
+       .without = {"tiles", "no_sync", "bucket_view", "find_unused", "static_graph", "bucket"}},
+  };
+}
+
+std::vector<Axis> axes() {
+  std::vector<Axis> all{
+      {"tiles", {"1", "2", "3", "4", "8"}, "4"},
+      {"length", {"8", "11"}, "8"},
+      {"batch", {"1", "2"}, "2"},
+  };
+  const std::vector<Axis> more = ddp_axes();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace
+
+Scenario tiled_parameter_absent_from_last_tile() {
+  return {
+      .id = "tiled-parameter-absent-from-last-tile",
+      .summary =
+          "Hooks run in the last tile alone, and a parameter is not in it, or in two last "
+          "tiles: the reducer waits in vain, or complains, or leaves it out.",
+      .provenance = {.project = "unsloth",
+                     .link = "pull request #4240 (2026-03-12)",
+                     .kept = "the repair of the tiled backward, applied to experts, to a module "
+                             "that two layers share, beside a layer that nobody uses",
+                     .left_out = "a router: which token goes to which expert is part of the input"},
+      .worlds = {2, 3, 4},
+      .steps = 3,
+      .axes = axes(),
+      .variants = variants(),
+      .claims = micro_batch_claims(),
+      .tables = {},
+      .expect = expect,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
