@@ -22,7 +22,7 @@ import torch
 
 import hooks_training
 from ddp_parity import GONE, fragment, read_safetensors
-from hooks_training import Cell
+from hooks_scenarios import Cell
 
 LIMIT_S = 120  # of all ranks of a cell
 LEAST_CELLS = 60
@@ -31,6 +31,8 @@ UNDEFINED = "undefined"
 TILED = "tiled-backward-fires-hooks-per-tile"
 TILED_FIXES = ("grad-but-last", "explicit-inputs")
 TILED_HOOKED = ("backward-per-tile", *TILED_FIXES, "static-graph-in-place", "static-graph-set-aside")
+ABSENT = "tiled-parameter-absent-from-last-tile"
+INPUT = "tiled-input-needs-no-gradient"
 ROUTED = ("router-loss-carried", "router-loss-dropped")
 
 # What is run: scenario, variants (none: all), ranks, and the axes that are not as usual.
@@ -52,6 +54,14 @@ SELECTIONS = (
     (TILED, ("backward-per-tile", *TILED_FIXES, *ROUTED), 2, "find_unused=on"),
     (TILED, (*TILED_FIXES, *ROUTED), 2, "static_graph=on"),
     (TILED, TILED_FIXES, 2, "static_graph=on bucket_view=on accumulation=2 prior=on"),
+    (ABSENT, (), 2, ""),
+    (ABSENT, (), 3, "accumulation=2 bucket_view=on"),
+    (ABSENT, (), 2, "accumulation=2 no_sync=on prior=on length=11"),
+    (ABSENT, (), 2, "tiles=1 bucket=small dtype=float64"),
+    (INPUT, (), 2, ""),
+    (INPUT, (), 3, "accumulation=2 bucket_view=on"),
+    (INPUT, (), 2, "accumulation=2 no_sync=on prior=on length=11"),
+    (INPUT, (), 2, "above=nothing"),
 )
 
 # The most that a right tensor may be off, relative to all of its kind in its step. What is wrong in
@@ -196,25 +206,7 @@ def outcome(ranks, reference, dtype):
 
 def our_outcome(record):
     """What lockstep says the cell came to."""
-    if not record["outcome"]["text"]:  # TEMPORARY
-        return outcome_of_verdicts(record)
     return record["outcome"]["kind"], record["outcome"]["step"]
-
-
-def outcome_of_verdicts(record):
-    first = {}
-    for result in record["results"]:
-        steps = [finding["step"] for finding in result["findings"]]
-        name = result["claim"]["predicate"]
-        if steps:
-            first[name] = min([*steps, first.get(name, 1 << 30)])
-    wrong = min((v for k, v in first.items() if k != "ranks_finish"), default=0)
-    if "ranks_finish" in first:
-        step = min(e["step"] for e in record["ends"] if e["ending"] == "raised")
-        return "raised late" if 0 < wrong < step else "raised", step
-    if "agree_across_ranks" in first:
-        return "ranks differ", first["agree_across_ranks"]
-    return ("agree but wrong", wrong) if wrong else ("right", 0)
 
 
 def read_ours(folder, rank):
