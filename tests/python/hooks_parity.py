@@ -4,25 +4,30 @@ A fixed set of cells runs on both sides. Python's outcomes are made of its own e
 gradients, beside its own plain training in one process; then outcome, errors and the bits of every
 gradient and parameter must be what lockstep has.
 
-hooks_parity.py LOCKSTEP [FOLDER]: LOCKSTEP is the program; FOLDER keeps the files.
+hooks_parity.py LOCKSTEP [--matrix] [--keep FOLDER]: LOCKSTEP is the program; --matrix takes every
+pair of values of every two axes instead; FOLDER keeps the files.
 """
 
+import argparse
 import collections
 import csv
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # DDP has advice for most of these cells
 import torch
 
 import hooks_training
 from ddp_parity import GONE, fragment, read_safetensors
-from hooks_scenarios import Cell
+from hooks_outcome import bits, outcome
+from hooks_scenarios import SCENARIOS, Cell
 
 LIMIT_S = 120  # of all ranks of a cell
 LEAST_CELLS = 60
@@ -64,24 +69,25 @@ SELECTIONS = (
     (INPUT, (), 2, "above=nothing"),
 )
 
-# The most that a right tensor may be off, relative to all of its kind in its step. What is wrong in
-# these cells is off by far more.
-TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-13, torch.bfloat16: 0.05}
+
+def arguments_of(selection):
+    scenario, variants, ranks, axes = selection
+    names = [f"{scenario}/{variant}" for variant in variants] or [scenario]
+    choices = [argument for choice in axes.split() for argument in ("--set", choice)]
+    return [*names, "--ranks", str(ranks), *choices]
 
 
-def run_lockstep(program, index, folder):
-    """The cells of a selection as they stand in the record, beside the folder they are in."""
-    scenario, variants, ranks, axes = SELECTIONS[index]
-    out = folder / f"ours-{index:02}"
-    command = [program, "run", *(f"{scenario}/{variant}" for variant in variants or ("",))]
-    command = [argument.removesuffix("/") for argument in command]
-    command += ["--ranks", str(ranks), "--out", str(out)]
-    for choice in axes.split():
-        command += ["--set", choice]
+def matrices():
+    return [[scenario, "--ranks", "2", "--matrix"] for scenario in SCENARIOS]
+
+
+def run_lockstep(program, arguments, out):
+    """The cells of a run as they stand in its record."""
+    command = [program, "run", *arguments, "--out", str(out)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode not in (0, 1, 2, 3):
         sys.exit(f"{' '.join(command)}: exit status {ended.returncode}\n{ended.stderr[-4000:]}")
-    return [(out, record) for record in json.loads((out / "record.json").read_text())["cells"]]
+    return json.loads((out / "record.json").read_text())["cells"]
 
 
 def cell_of(record):
@@ -97,111 +103,41 @@ def cell_of(record):
     )
 
 
-def fork(train, cell, world, folder):
-    """The ranks of a cell, each in a process of its own, as its peers may die with it."""
-    folder.mkdir(parents=True)
-    children = []
-    for rank in range(world):
-        child = os.fork()
-        if child == 0:
-            try:
-                hooks_training.run(train, cell, rank, world, folder)
-            finally:
-                os._exit(0)
-        children.append(child)
-    return children
+def fork(train, cell, rank, world, folder):
+    """A process of a cell, as its peers may die with it."""
+    child = os.fork()
+    if child:
+        return child
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        hooks_training.run(train, cell, rank, world, folder)
+    except BaseException:
+        traceback.print_exc()
+    os._exit(0)
 
 
 def wait_for(children):
     deadline = time.monotonic() + LIMIT_S
     while children and time.monotonic() < deadline:
-        children = [child for child in children if os.waitpid(child, os.WNOHANG)[0] == 0]
         time.sleep(0.002)
+        children = [child for child in children if os.waitpid(child, os.WNOHANG)[0] == 0]
     for child in children:
-        os.kill(child, 9)
+        os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 
-def run_python(train, cell, world, folder):
-    wait_for(fork(train, cell, world, folder))
-    files = [folder / f"rank-{rank}.pt" for rank in range(world)]
-    killed = {"step": 0, "error": "killed", "tensors": {}}
-    return [torch.load(file) if file.exists() else killed for file in files]
+def read_python(folder, rank):
+    file = folder / f"rank-{rank}.pt"
+    return torch.load(file) if file.exists() else {"step": 0, "error": "killed", "tensors": {}}
 
 
-def step_of(key):
-    return int(key.split("/")[0])
-
-
-def kind_of(key):
-    return key.split("/")[3]
-
-
-def same(one, other):
-    """Whether two tensors are the same bits, or neither is there."""
-    if one is None or other is None:
-        return one is other
-    return bits(one) == bits(other)
-
-
-def bits(tensor):
-    return bytes(tensor.contiguous().reshape(-1).view(torch.uint8).tolist())
-
-
-def norm(tensors):
-    return sum(tensor.double().pow(2).sum().item() for tensor in tensors if tensor is not None) ** 0.5
-
-
-def distances(rank, reference):
-    """How far each tensor of a rank is from the reference's, relative to all of its kind."""
-    groups = collections.defaultdict(list)
-    for key, tensor in reference.items():
-        groups[step_of(key), kind_of(key)].append(tensor)
-    norms = {group: norm(tensors) for group, tensors in groups.items()}
-    for key, tensor in rank.items():
-        expected = reference[key]
-        if tensor is None or expected is None:
-            yield key, 0 if tensor is expected else float("inf")
-        else:
-            difference = norm([tensor.double() - expected.double()])
-            yield key, difference / norms[step_of(key), kind_of(key)] if difference else 0
-
-
-def never_trained(ranks, reference):
-    """Gradients that the reference has and no rank ever had."""
-    gradients = [key for key, tensor in reference.items() if kind_of(key) == "gradient"]
-    names = {key.split("/", 4)[4] for key in gradients}
-    for name in names:
-        keys = [key for key in gradients if key.endswith(f"/gradient/{name}")]
-        seen = [(rank[key], reference[key]) for rank in ranks for key in keys if key in rank]
-        if all(own is None for own, _ in seen) and any(right is not None for _, right in seen):
-            return True
-    return False
-
-
-def outcome(ranks, reference, dtype):
-    """What a cell came to, of what its ranks and the reference saw: the class, and its step."""
-    tensors = [rank["tensors"] for rank in ranks]
-    shared = set.intersection(*map(set, tensors))
-    apart = [k for k in shared if not all(same(tensors[0][k], other[k]) for other in tensors)]
-    off = [
-        key
-        for rank in tensors
-        for key, distance in distances(rank, reference)
-        if distance > TOLERANCES[dtype]
-    ]
-    wrong_step = min(map(step_of, apart + off), default=0)
-    errors = [rank["step"] for rank in ranks if rank["error"] and fragment(rank["error"]) != GONE]
-    if errors:
-        is_late = 0 < wrong_step < min(errors)
-        return "raised late" if is_late else "raised", min(errors)
-    if any(rank["error"] for rank in ranks):
-        return "not finished", 0
-    if never_trained(tensors, reference):
-        return "never trained", wrong_step
-    if apart:
-        return "ranks differ", min(map(step_of, apart))
-    return ("agree but wrong", wrong_step) if off else ("right", 0)
+def run_python(cell, folder):
+    """What the ranks of a cell saw, and what its own reference did."""
+    alone, ranks = folder / "reference", range(cell.world)
+    children = [fork(hooks_training.train_reference, cell, 0, 1, alone)]
+    children += [fork(hooks_training.train_rank, cell, rank, cell.world, folder) for rank in ranks]
+    wait_for(children)
+    return [read_python(folder, rank) for rank in ranks], read_python(alone, 0)
 
 
 def our_outcome(record):
@@ -261,46 +197,43 @@ def tensors_difference(ours, theirs):
 
 class Comparison:
     def __init__(self, folder):
-        self.folder, self.references, self.classes = folder, {}, {}
+        self.folder, self.classes, self.references = folder, {}, set()
         self.tensors, self.differences = 0, []
 
-    def reference(self, cell, path, ours):
-        """Python's own of a cell, and whether lockstep's is the same bits; each is run once."""
-        if path not in self.references:
-            theirs = run_python(hooks_training.train_reference, cell, 1, self.folder / path)
-            self.references[path] = theirs[0]
-            self.compare_tensors(path, [read_ours(ours / path, 0)], theirs)
-        return self.references[path]["tensors"]
-
     def compare_tensors(self, name, ours, theirs):
-        for rank, (one, other) in enumerate(zip(ours, theirs)):
-            self.tensors += len(set(one["tensors"]) & set(other["tensors"]))
-            if difference := tensors_difference(one, other):
-                self.differences.append(f"{name}, rank {rank}: {difference}")
+        self.tensors += len(set(ours["tensors"]) & set(theirs["tensors"]))
+        if difference := tensors_difference(ours, theirs):
+            self.differences.append(f"{name}: {difference}")
 
     def add(self, ours, record):
         cell = cell_of(record)
-        theirs = run_python(hooks_training.train_rank, cell, cell.world, self.folder / cell.name)
-        reference = self.reference(cell, record["reference_folder"], ours)
-        found, our_outcome_ = outcome(theirs, reference, cell.dtype), our_outcome(record)
+        theirs, reference = run_python(cell, self.folder / cell.name)
+        if reference["error"]:
+            sys.exit(f"{cell.name}: Python's reference ended with '{reference['error']}'")
+        found, stated = outcome(theirs, reference["tensors"], cell.dtype), our_outcome(record)
         self.classes[cell.name] = found[0]
-        if found != our_outcome_:
-            self.differences.append(f"{cell.name}: ours {our_outcome_}, Python's {found}")
+        if found != stated:
+            self.differences.append(f"{cell.name}: ours {stated}, Python's {found}")
         own = [read_ours(ours / cell.name, rank) for rank in range(cell.world)]
         if difference := ending_difference(own, theirs):
             self.differences.append(f"{cell.name}: {difference}")
-        self.compare_tensors(cell.name, own, theirs)
+        for rank, pair in enumerate(zip(own, theirs)):
+            self.compare_tensors(f"{cell.name}, rank {rank}", *pair)
+        self.references.add(record["reference_folder"])
+        plain = read_ours(ours / record["reference_folder"], 0)
+        self.compare_tensors(f"{cell.name}, its reference", plain, reference)
         print(f"{found[0]:16} {cell.name}", flush=True)
 
 
-def check(program, folder):
+def check(program, runs, folder):
     comparison = Comparison(folder / "python")
-    for index in range(len(SELECTIONS)):
-        for ours, record in run_lockstep(program, index, folder):
+    for index, arguments in enumerate(runs):
+        out = folder / f"ours-{index:02}"
+        for record in run_lockstep(program, arguments, out):
             is_reference = record["cell"]["role"] == "reference"
             is_known = record["folder"] in comparison.classes
             if record["processes"] and not is_reference and not is_known:
-                comparison.add(ours, record)
+                comparison.add(out, record)
     print(*comparison.differences, sep="\n")
     counts = collections.Counter(comparison.classes.values())
     classes = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
@@ -313,11 +246,17 @@ def check(program, folder):
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("lockstep")
+    parser.add_argument("--matrix", action="store_true")
+    parser.add_argument("--keep", type=pathlib.Path)
+    chosen = parser.parse_args()
+    runs = matrices() if chosen.matrix else [arguments_of(selection) for selection in SELECTIONS]
     torch.set_num_threads(1)
-    if len(sys.argv) == 3:
-        return check(sys.argv[1], pathlib.Path(sys.argv[2]))
+    if chosen.keep:
+        return check(chosen.lockstep, runs, chosen.keep)
     with tempfile.TemporaryDirectory() as folder:
-        return check(sys.argv[1], pathlib.Path(folder))
+        return check(chosen.lockstep, runs, pathlib.Path(folder))
 
 
 if __name__ == "__main__":
