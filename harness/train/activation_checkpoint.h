@@ -31,9 +31,9 @@ struct CheckpointOptions {
 ///
 /// As in torch: where no input requires a gradient nothing is recorded and the parameters get none,
 /// which torch warns of and this does not; the inputs are saved like those of any function, so
-/// scopes of `SavedTensorHooks` around it get them, and only them; tensors that the segment uses
-/// and that are no inputs get no gradient unless they are leaves or belong to a graph that is
-/// retained; retaining the graph allows a second backward, which recomputes again.
+/// scopes of `SavedTensorHooks` around it get them, and only them; the nested backward also
+/// follows, and frees, the graph of a tensor that the segment uses and that is no input; retaining
+/// the graph allows a second backward, which recomputes again.
 ///
 /// The function returns what the segment returned, with a history. Backward throws Error (internal)
 /// when it was asked for chosen gradients (`torch::autograd::grad`, or `inputs`) and when no output

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -12,6 +11,7 @@
 #include <iterator>
 #include <utility>
 
+#include "harness/train/segment_rerun.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -40,6 +40,22 @@ struct Tiles : torch::CustomClassHolder {
   TileFunction function;
   Tensors parameters;  // that require a gradient
   TilingOptions options;
+  std::vector<SegmentRerun> reruns;  // one per tile, once forward has run
+
+  /// Forward of the next tile.
+  Tensors run(const at::Tensor& rows) {
+    const CheckpointOptions kept{
+        .generators = options.generators,
+        .restore_random = options.random != TileRandom::drawn_anew,
+        .restore_autocast = options.restores_autocast,
+    };
+    reruns.emplace_back([f = function](const Tensors& inputs) { return f(inputs.front()); }, kept);
+    return reruns.back().forward({rows});
+  }
+
+  Tensors run_again(std::size_t tile, const at::Tensor& rows) const {
+    return reruns[options.random == TileRandom::first_for_all ? 0 : tile].again({rows});
+  }
 
   Tensors split(const at::Tensor& tensor) const {
     return tensor.flatten(0, -2).tensor_split(options.tiles);
@@ -93,8 +109,7 @@ class TiledBackward {
   Recomputed recompute(std::size_t tile) {
     Recomputed recomputed;
     recomputed.input = inputs_[tile].detach().requires_grad_(true);
-    const at::AutoGradMode with_grad(true);
-    Tensors outputs = tiles_.function(recomputed.input);
+    const Tensors outputs = tiles_.run_again(tile, recomputed.input);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!output_gradients_[i][tile].defined()) continue;
       recomputed.outputs.push_back(outputs[i]);
@@ -190,7 +205,7 @@ class TiledFunction : public torch::autograd::Function<TiledFunction> {
     context->saved_data["tiles"] = c10::IValue::make_capsule(tiles);
     std::vector<Tensors> outputs;  // by output and tile
     for (const at::Tensor& rows : tiles->split(input)) {
-      const Tensors of_tile = tiles->function(rows);
+      const Tensors of_tile = tiles->run(rows);
       outputs.resize(of_tile.size());
       for (std::size_t i = 0; i < of_tile.size(); ++i) outputs[i].push_back(of_tile[i]);
     }

@@ -7,6 +7,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -339,6 +340,18 @@ TEST_P(EveryCheckpoint, GivesNoGradientToAnInputThatNeedsNone) {
   expect_equal(gradients(GetParam()), gradients(kPlain));
 }
 
+TEST_P(EveryCheckpoint, MayHaveAnInputOfWholeNumbers) {
+  const auto gradient = [](const Way& way) {
+    const Tensors inputs = {normal({4, 3}, 1).requires_grad_(), at::tensor({2, 0, 2})};
+    const auto segment = [](const Tensors& given) {
+      return Tensors{given[0].index_select(0, given[1]).sin(), given[1] + 1};
+    };
+    way.run(segment, inputs, {})[0].sum().backward();
+    return Tensors{inputs[0].grad()};
+  };
+  expect_equal(gradient(GetParam()), gradient(kPlain));
+}
+
 TEST_P(EveryRecordingCheckpoint, TrainsParametersWithoutAnInputThatNeedsAGradient) {
   const auto gradients = [](const Way& way) {
     Stack stack(way);
@@ -605,6 +618,17 @@ TEST_P(EveryRecordingCheckpoint, GivesChosenGradients) {
   const at::Tensor loss = stack.forward(input).pow(2).sum();
   EXPECT_TRUE(at::equal(torch::autograd::grad({loss}, {input})[0], expected[1]));
   EXPECT_FALSE(input.grad().defined());
+}
+
+TEST(ReentrantCheckpoint, FreesTheGraphOfATensorThatIsNoInput) {
+  const at::Tensor x = normal({4}, 1).requires_grad_();
+  const at::Tensor weight = normal({4}, 2).requires_grad_();
+  const at::Tensor scale = weight.exp();
+  const at::Tensor y =
+      checkpoint_reentrant([&](const at::Tensor& input) { return input * scale; }, x).sum();
+  y.backward({}, /*retain_graph=*/true);
+  EXPECT_TRUE(at::equal(weight.grad(), (x * scale).detach()));
+  EXPECT_THROW(scale.sum().backward(), c10::Error);
 }
 
 TEST(ReentrantCheckpoint, RefusesToGiveChosenGradients) {

@@ -85,7 +85,7 @@ TEST(ActivationMemory, CountsHostMemoryApart) {
   at::Tensor kept;
   {
     const HostMemory host;
-    const HostMemory again;
+    { const HostMemory inner; }
     kept = bytes(10);
   }
   const at::Tensor more = bytes(100);

@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <functional>
 #include <memory>
@@ -191,6 +192,44 @@ TEST(OffloadScope, GivesBackEveryLayoutBitForBit) {
     };
     EXPECT_TRUE(at::equal(gradients(true), gradients(false)));
   }
+}
+
+std::int64_t live_in_backward = 0;  ///< of the last backward of `Watched`
+
+/// The identity; notes the memory that there is while its backward holds the input.
+class Watched : public torch::autograd::Function<Watched> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const ActivationMemory* memory) {
+    context->save_for_backward({x});
+    context->saved_data["memory"] = reinterpret_cast<std::int64_t>(memory);
+    return x.clone();
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const at::Tensor x = context->get_saved_variables()[0];
+    const std::int64_t memory = context->saved_data["memory"].toInt();
+    live_in_backward = reinterpret_cast<const ActivationMemory*>(memory)->live();
+    return {gradients[0] * 1, at::Tensor()};
+  }
+};
+
+TEST(OffloadScope, CopiesBackForAsLongAsBackwardNeedsIt) {
+  const ActivationMemory memory;
+  at::Tensor x = normal({1000}, 1).requires_grad_() * 1;
+  at::Tensor y;
+  {
+    const OffloadScope offload;
+    y = Watched::apply(x, &memory);
+  }
+  const at::Tensor gradient = at::ones({1000});
+  x = at::Tensor();
+  const std::int64_t before = memory.live();
+  EXPECT_EQ(memory.host_live(), 4000);
+  y.backward(gradient, /*retain_graph=*/true);
+  EXPECT_EQ(live_in_backward, before + 4000);
+  EXPECT_EQ(memory.host_live(), 4000);
 }
 
 TEST(OffloadScope, AllowsASecondBackward) {
