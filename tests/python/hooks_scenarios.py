@@ -288,7 +288,77 @@ class InputNeedsNoGradient(Scenario):
         return (model(tokens) - target).pow(2).mean()
 
 
+class DroppedLayers(nn.Module):
+    """An MLP with dropout between two layers; `run(mlp, parameters, hidden)`."""
+
+    def __init__(self, cell, run):
+        super().__init__()
+        self.below = nn.Linear(WIDTH, WIDTH)
+        self.mlp = SwiGlu(WIDTH, HIDDEN)
+        self.above = nn.Linear(WIDTH, WIDTH)
+        self.is_residual = cell.is_on("residual")
+        self.run = run
+
+    def dropped(self, rows):
+        output = self.mlp(rows)
+        noise = (torch.rand(output.shape) >= 0.25).to(output.dtype).div_(0.75)
+        return output * noise
+
+    def forward(self, rows):
+        hidden = self.below(rows)
+        hidden = rows + hidden if self.is_residual else hidden
+        return self.above(self.run(self.dropped, list(self.mlp.parameters()), hidden))
+
+
+class AnotherMask(Scenario):
+    def __init__(self, cell):
+        super().__init__(cell)
+        self.has_autocast = cell.is_on("autocast")
+
+    def learning_rate(self):
+        return 0 if self.has_autocast else LEARNING_RATE
+
+    def autocast(self, **options):
+        return torch.autocast("cpu", torch.bfloat16, enabled=self.has_autocast, **options)
+
+    def tiling(self):
+        options, lost = {}, self.cell.axis("lost")
+        if self.cell.variant == "first-mask-for-all":
+            options["random"] = "first-for-all"
+        if self.cell.variant == "not-restored":
+            options["random"] = "restored" if lost == "autocast" else "drawn-anew"
+            options["restores_autocast"] = lost == "mask"
+        return Tiling(int(self.cell.axis("tiles")), "explicit-inputs", **options)
+
+    def model(self, tiling):
+        def run_tiled(mlp, parameters, hidden):
+            return tiled(lambda rows: (mlp(rows),), parameters, hidden, tiling)[0]
+
+        def run_plain(mlp, _parameters, hidden):
+            if not self.has_autocast:
+                return mlp(hidden)
+            outputs = []  # tile by tile, as each one's gradient is rounded to bfloat16
+            for rows in hidden.flatten(0, -2).tensor_split(int(self.cell.axis("tiles"))):
+                with self.autocast(cache_enabled=False):
+                    outputs.append(mlp(rows))
+            return torch.cat(outputs).view_as(hidden)
+
+        return DroppedLayers(self.cell, run_tiled if tiling else run_plain)
+
+    def drawn(self, base, place):
+        values = self.normal(base, place, (*self.shape, WIDTH))
+        return values.to(torch.bfloat16).float() if self.has_autocast else values
+
+    def loss(self, model, *place):
+        rows, target = self.drawn(1_000_000, place), self.drawn(2_000_000, place)
+        torch.manual_seed(self.generator(3_000_000, place).initial_seed())
+        with self.autocast():
+            output = model(rows)
+        return (output - target).pow(2).mean()
+
+
 SCENARIOS = {
+    "recomputed-tile-draws-another-dropout-mask": AnotherMask,
     "tiled-backward-fires-hooks-per-tile": HooksPerTile,
     "tiled-parameter-absent-from-last-tile": AbsentFromLastTile,
     "tiled-input-needs-no-gradient": InputNeedsNoGradient,

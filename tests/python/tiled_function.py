@@ -3,6 +3,7 @@
 What harness/train/tiled does, written against torch.autograd alone.
 """
 
+import contextlib
 import typing
 
 import torch
@@ -13,6 +14,8 @@ class Tiling(typing.NamedTuple):
     backward: str = "per-tile"  # or "grad-but-last", "explicit-inputs"
     sets_aside: bool = False  # gradients of earlier tiles are kept beside `.grad`
     carries_all_outputs: bool = True
+    random: str = "restored"  # or "drawn-anew", "first-for-all": when tiles are recomputed
+    restores_autocast: bool = True
 
 
 def added(total, more):
@@ -31,7 +34,15 @@ class Tiled(torch.autograd.Function):
         context.set_materialize_grads(False)
         context.function, context.parameters, context.tiling = function, parameters, tiling
         context.save_for_backward(whole)
-        by_tile = [function(rows) for rows in Tiled.split(context, whole)]
+        context.random, by_tile = [], []
+        context.autocast = {
+            "enabled": torch.is_autocast_enabled("cpu"),
+            "dtype": torch.get_autocast_dtype("cpu"),
+            "cache_enabled": torch.is_autocast_cache_enabled(),
+        }
+        for rows in Tiled.split(context, whole):
+            context.random.append(torch.get_rng_state())
+            by_tile.append(function(rows))
         outputs = [torch.cat(tiles) for tiles in zip(*by_tile)]
         return tuple(rows.reshape(*whole.shape[:-1], *rows.shape[1:]) for rows in outputs)
 
@@ -60,13 +71,27 @@ class Tiled(torch.autograd.Function):
 
         def again(index, rows):
             rows = rows.detach().requires_grad_()
-            with torch.enable_grad():
+            with Tiled.conditions(context, index), torch.enable_grad():
                 outputs = context.function(rows)
             taken = [(o, g[index]) for o, g in zip(outputs, by_output) if g is not None]
             return rows, [output for output, _ in taken], [gradient for _, gradient in taken]
 
         for index, rows in enumerate(Tiled.split(context, whole)):
             yield lambda index=index, rows=rows: again(index, rows)
+
+    @staticmethod
+    @contextlib.contextmanager
+    def conditions(context, index):
+        """What a tile is recomputed under."""
+        tiling = context.tiling
+        with contextlib.ExitStack() as stack:
+            if tiling.random != "drawn-anew":
+                stack.enter_context(torch.random.fork_rng(devices=[]))
+                of_tile = 0 if tiling.random == "first-for-all" else index
+                torch.set_rng_state(context.random[of_tile])
+            if tiling.restores_autocast:
+                stack.enter_context(torch.autocast("cpu", **context.autocast))
+            yield
 
     @staticmethod
     def grad(context, tile):
