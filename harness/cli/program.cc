@@ -183,8 +183,9 @@ CLI::App* add_run(CLI::App& app, Words& words) {
                 "every value of every axis that --set does not choose; the report has a line a\n"
                 "cell: what it came to");
   run->add_option("--max-cells", words.max_cells,
-                  "with --matrix: beyond this many cells (1000), every pair of values only, in\n"
-                  "cells that can be run; one that cannot is listed for each reason")
+                  "with --matrix: a scenario with more cells in one world (1000) takes every pair\n"
+                  "of values only, in cells that can be run; one that cannot is listed for each\n"
+                  "reason")
       ->check(not_empty)
       ->type_name("N");
   run->add_option("--repeat", words.repeat, "run every cell N times and compare the runs")

@@ -233,28 +233,6 @@ class CellsOfWorld {
   std::size_t uncovered_ = 0;
 };
 
-/// All cells of one repetition, and the pairs that they leave uncovered.
-std::pair<std::vector<PlannedCell>, std::size_t> cells_of(const std::vector<Wanted>& all,
-                                                          const Selection& selection,
-                                                          Combination combination) {
-  std::vector<PlannedCell> cells;
-  std::size_t uncovered = 0;
-  for (const Wanted& wanted : all) {
-    for (const int world_size : selection.world_sizes) {
-      CellsOfWorld world(wanted, world_size, selection, combination);
-      uncovered += world.uncovered();
-      auto more = world.take();
-      std::move(more.begin(), more.end(), std::back_inserter(cells));
-    }
-  }
-  return {std::move(cells), uncovered};
-}
-
-/// How many choices of axis values a variant has.
-std::size_t choices_of(const Wanted& wanted, const Variant& variant, const Selection& selection) {
-  return count_choices(ranges_of(*wanted.scenario, variant, selection));
-}
-
 /// The variants that were asked for and their references, each once.
 std::set<const Variant*> variants_with_references(const Wanted& wanted) {
   std::set<const Variant*> variants;
@@ -270,51 +248,75 @@ std::set<const Variant*> variants_with_references(const Wanted& wanted) {
 
 /// How many cells every combination of axis values takes, as if all of them could be run. Counts
 /// them without making them.
-std::size_t count_all(const std::vector<Wanted>& all, const Selection& selection) {
+std::size_t count_all(const Wanted& wanted, const Selection& selection) {
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
   std::size_t count = 0;
-  for (const Wanted& wanted : all) {
-    for (const Variant* variant : variants_with_references(wanted)) {
-      const std::size_t choices = choices_of(wanted, *variant, selection);
-      for (std::size_t world = 0; world < selection.world_sizes.size(); ++world) {
-        count = choices > kMost - count ? kMost : count + choices;
-      }
-    }
+  for (const Variant* variant : variants_with_references(wanted)) {
+    const std::size_t choices = count_choices(ranges_of(*wanted.scenario, *variant, selection));
+    count = choices > kMost - count ? kMost : count + choices;
   }
   return count;
 }
 
-/// Every combination, where it fits. `count` is what `count_all` says of it.
-std::optional<Plan> whole_matrix(const std::vector<Wanted>& all, const Selection& selection,
-                                 std::size_t count) {
+/// The cells of one scenario in one world, out of all that there are.
+struct MatrixOfWorld {
+  std::vector<PlannedCell> cells;
+  std::size_t whole = 0;      ///< cells of every combination of axis values
+  std::size_t uncovered = 0;  ///< pairs of values of which no cell was found that can be run
+};
+
+/// Every combination of axis values where that fits, else every pair of values.
+MatrixOfWorld matrix_of(const Wanted& wanted, int world_size, const Selection& selection) {
+  const std::size_t whole = count_all(wanted, selection);
   // What cannot be run brings no reference: up to half of what was counted may not be there.
-  if (count / 2 > selection.max_cells) return std::nullopt;
-  Plan plan{cells_of(all, selection, Combination::all).first, {}};
-  if (plan.cells.size() > selection.max_cells) return std::nullopt;
-  plan.notes = {
-      fmt::format("matrix: {} cells, every combination of axis values", plan.cells.size())};
-  return plan;
+  if (whole / 2 <= selection.max_cells) {
+    auto cells = CellsOfWorld(wanted, world_size, selection, Combination::all).take();
+    const std::size_t count = cells.size();
+    if (count <= selection.max_cells) return {std::move(cells), count, 0};
+  }
+  CellsOfWorld world(wanted, world_size, selection, Combination::pairs);
+  const std::size_t uncovered = world.uncovered();
+  auto cells = world.take();
+  if (cells.size() > selection.max_cells) {
+    throw bad_value("--max-cells", std::to_string(selection.max_cells),
+                    fmt::format("at least {}, which every pair of axis values of {} takes, or name "
+                                "fewer variants",
+                                cells.size(), wanted.scenario->id));
+  }
+  return {std::move(cells), whole, uncovered};
 }
 
-/// The whole matrix where it fits, else every pair of values.
-Plan matrix_of(const std::vector<Wanted>& all, const Selection& selection) {
-  const std::size_t whole = count_all(all, selection);
-  if (auto plan = whole_matrix(all, selection, whole)) return *std::move(plan);
-  auto [cells, uncovered] = cells_of(all, selection, Combination::pairs);
-  const std::size_t pairs = cells.size();
-  if (pairs > selection.max_cells) {
-    throw bad_value("--max-cells", std::to_string(selection.max_cells),
-                    fmt::format("at least {}, which every pair of axis values takes, or name fewer "
-                                "scenarios or variants",
-                                pairs));
+std::string matrix_note(std::size_t cells, std::size_t whole, std::size_t uncovered) {
+  if (cells == whole) {
+    return fmt::format("matrix: {} cells, every combination of axis values", cells);
   }
   std::string note = fmt::format(
-      "matrix: {} of {} cells, so that every pair of values of two axes occurs", pairs, whole);
-  if (uncovered > 0) {
-    note += fmt::format(", but for {} pair{} of which no cell was found that can be run", uncovered,
-                        uncovered == 1 ? "" : "s");
+      "matrix: {} of {} cells, so that every pair of values of two axes occurs", cells, whole);
+  if (uncovered == 0) return note;
+  return note + fmt::format(", but for {} pair{} of which no cell was found that can be run",
+                            uncovered, uncovered == 1 ? "" : "s");
+}
+
+/// All cells of one repetition.
+Plan plan_all(const std::vector<Wanted>& all, const Selection& selection) {
+  Plan plan;
+  std::size_t whole = 0;
+  std::size_t uncovered = 0;
+  for (const Wanted& wanted : all) {
+    for (const int world_size : selection.world_sizes) {
+      MatrixOfWorld matrix;
+      if (selection.matrix) {
+        matrix = matrix_of(wanted, world_size, selection);
+      } else {
+        matrix.cells = CellsOfWorld(wanted, world_size, selection, Combination::all).take();
+      }
+      whole += matrix.whole;
+      uncovered += matrix.uncovered;
+      std::move(matrix.cells.begin(), matrix.cells.end(), std::back_inserter(plan.cells));
+    }
   }
-  return {std::move(cells), {note}};
+  if (selection.matrix) plan.notes = {matrix_note(plan.cells.size(), whole, uncovered)};
+  return plan;
 }
 
 /// The choices of a cell that are not the standard ones.
@@ -354,8 +356,7 @@ std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& vari
 Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selection) {
   const std::vector<Wanted> all = wanted_of(scenarios, selection.names);
   check_axes(all, selection.axes);
-  Plan plan = selection.matrix ? matrix_of(all, selection)
-                               : Plan{cells_of(all, selection, Combination::all).first, {}};
+  Plan plan = plan_all(all, selection);
   const std::size_t cells = plan.cells.size();
   for (int repetition = 2; repetition <= selection.repetitions; ++repetition) {
     for (std::size_t i = 0; i < cells; ++i) {

@@ -18,7 +18,8 @@ struct Selection {
   std::uint64_t seed = 0;
   std::vector<AxisValue> axes;
   bool matrix = false;            ///< every value of the axes that `axes` does not set
-  std::size_t max_cells = 1'000;  ///< beyond it, a matrix takes pairs of values only
+  /// Of one scenario in one world: beyond it, a matrix takes pairs of values only.
+  std::size_t max_cells = 1'000;
   int repetitions = 1;
 };
 
@@ -40,7 +41,8 @@ struct Plan {
 /// order, references last; all of them again for every repetition. The reference of a variant comes
 /// along, with the axis values that it depends on. A world size that a scenario does not support
 /// gives cells that are not applicable. Throws Error (usage) for a name, axis or value that does
-/// not exist, and when even the pairs of a matrix take more than `max_cells`.
+/// not exist, and when even the pairs of a scenario's matrix take more than
+/// `max_cells`.
 Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selection);
 
 /// The cell of the reference that `cell` is compared with; nothing when there is none.

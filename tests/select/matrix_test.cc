@@ -102,6 +102,21 @@ TEST(Matrix, BeyondTheMostCellsIsEveryPairAndSaysSo) {
                           " of 84 cells, so that every pair of values of two axes occurs"));
 }
 
+/// A large scenario does not take the whole matrix from a small one, nor one world from another.
+TEST(Matrix, IsBoundedForEachScenarioInEachWorld) {
+  std::vector<Scenario> both = kNarrow;
+  both.insert(both.end(), kWide.begin(), kWide.end());
+  Selection selection = matrix(kWhole - 1);
+  selection.world_sizes = {2, 4};
+  const std::size_t narrow = select_cells(kNarrow, selection).cells.size();
+  const std::size_t wide = select_cells(kWide, selection).cells.size();
+  EXPECT_EQ(narrow, 2 * select_cells(kNarrow, matrix()).cells.size());
+  EXPECT_EQ(wide, 2 * select_cells(kWide, matrix(kWhole - 1)).cells.size());
+  const Plan plan = select_cells(both, selection);
+  EXPECT_THAT(plan.cells, SizeIs(narrow + wide));
+  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr(" cells, so that every pair of values")));
+}
+
 TEST(Matrix, OfTooFewCellsForThePairsIsRefusedWithTheNumber) {
   const std::size_t pairs = select_cells(kWide, matrix(kWhole - 1)).cells.size();
   EXPECT_THAT(select_cells(kWide, matrix(pairs)).cells, SizeIs(pairs));
