@@ -35,7 +35,8 @@ def bits(tensor):
 
 
 def norm(tensors):
-    return sum(tensor.double().pow(2).sum().item() for tensor in tensors if tensor is not None) ** 0.5
+    there = [tensor.double() for tensor in tensors if tensor is not None]
+    return sum(tensor.pow(2).sum().item() for tensor in there) ** 0.5
 
 
 def distances(rank, reference):

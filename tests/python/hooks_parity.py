@@ -35,11 +35,12 @@ UNDEFINED = "undefined"
 
 TILED = "tiled-backward-fires-hooks-per-tile"
 TILED_FIXES = ("grad-but-last", "explicit-inputs")
-TILED_HOOKED = ("backward-per-tile", *TILED_FIXES, "static-graph-in-place", "static-graph-set-aside")
+TILED_STATIC = ("static-graph-in-place", "static-graph-set-aside")
+TILED_HOOKED = ("backward-per-tile", *TILED_FIXES, *TILED_STATIC)
+ROUTED = ("router-loss-carried", "router-loss-dropped")
 ABSENT = "tiled-parameter-absent-from-last-tile"
 MASK = "recomputed-tile-draws-another-dropout-mask"
 INPUT = "tiled-input-needs-no-gradient"
-ROUTED = ("router-loss-carried", "router-loss-dropped")
 
 # What is run: scenario, variants (none: all), ranks, and the axes that are not as usual.
 SELECTIONS = (

@@ -185,6 +185,9 @@ class HooksPerTile(Scenario):
         return sum(losses[1:], losses[0])
 
 
+TOUCHING_ALL = ("touching-all", "shared-grad-but-last", "shared-static-graph")
+
+
 class ExpertLayers(nn.Module):
     """What is tiled, once or twice, between two layers: two experts, and a column that routes."""
 
@@ -232,9 +235,6 @@ class ExpertLayers(nn.Module):
         return self.above(hidden)
 
 
-TOUCHING_ALL = ("touching-all", "shared-grad-but-last", "shared-static-graph")
-
-
 class AbsentFromLastTile(Scenario):
     @staticmethod
     def is_explicit(variant):
@@ -275,7 +275,8 @@ class InputNeedsNoGradient(Scenario):
             return tiled(lambda rows: (mlp(rows),), list(mlp.parameters()), hidden, tiling)[0]
 
         def run_checkpoint(mlp, hidden):
-            return checkpoint(mlp, hidden, use_reentrant=self.cell.variant == "checkpoint-reentrant")
+            is_reentrant = self.cell.variant == "checkpoint-reentrant"
+            return checkpoint(mlp, hidden, use_reentrant=is_reentrant)
 
         if not tiling:
             return AboveEmbedding(self.cell, lambda mlp, hidden: mlp(hidden))
