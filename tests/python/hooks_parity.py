@@ -71,7 +71,7 @@ SELECTIONS = (
     (INPUT, (), 2, "above=nothing"),
     (MASK, (), 2, ""),
     (MASK, (), 3, "accumulation=2 no_sync=on residual=off dtype=float64"),
-    (MASK, (), 2, "autocast=on lost=both"),
+    (MASK, (), 2, "autocast=on lost=autocast"),
     (MASK, (), 2, "autocast=on lost=both residual=off tiles=3 length=11"),
 )
 

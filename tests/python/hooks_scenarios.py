@@ -346,12 +346,8 @@ class AnotherMask(Scenario):
 
         return DroppedLayers(self.cell, run_tiled if tiling else run_plain)
 
-    def drawn(self, base, place):
-        values = self.normal(base, place, (*self.shape, WIDTH))
-        return values.to(torch.bfloat16).float() if self.has_autocast else values
-
     def loss(self, model, *place):
-        rows, target = self.drawn(1_000_000, place), self.drawn(2_000_000, place)
+        rows, target = (self.normal(n * 1_000_000, place, (*self.shape, WIDTH)) for n in (1, 2))
         torch.manual_seed(self.generator(3_000_000, place).initial_seed())
         with self.autocast():
             output = model(rows)
