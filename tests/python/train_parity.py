@@ -16,8 +16,18 @@ import tempfile
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data.distributed import DistributedSampler
+
+from models import (
+    Block,
+    CausalSelfAttention,
+    LoraLinear,
+    Mlp,
+    SelfAttention,
+    SwiGlu,
+    Transformer,
+    VisionLanguage,
+)
 
 DTYPES = {"F32": torch.float32, "F64": torch.float64, "BF16": torch.bfloat16, "I64": torch.int64}
 TRAINED = {str(dtype).removeprefix("torch."): dtype
@@ -100,187 +110,6 @@ def clip(numbers):
                     numbers[f"clip/{dtype_name}/{text}/{i}"] = parameter.grad
 
 
-class Mlp(nn.Module):
-    def __init__(self, width, hidden):
-        super().__init__()
-        self.up = nn.Linear(width, hidden)
-        self.down = nn.Linear(hidden, width)
-
-    def forward(self, tokens):
-        return self.down(functional.gelu(self.up(tokens)))
-
-
-class SelfAttention(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.in_projection = nn.Linear(width, 3 * width)
-        self.out_projection = nn.Linear(width, width)
-
-    def forward(self, tokens):
-        def heads_of(part):
-            return part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-
-        query, key, value = map(heads_of, self.in_projection(tokens).chunk(3, dim=-1))
-        with sdpa_kernel(SDPBackend.MATH):
-            attended = functional.scaled_dot_product_attention(query, key, value)
-        return self.out_projection(attended.transpose(1, 2).flatten(-2))
-
-
-class Block(nn.Module):
-    def __init__(self, width, heads, hidden):
-        super().__init__()
-        self.attention_norm = nn.LayerNorm(width)
-        self.attention = SelfAttention(width, heads)
-        self.mlp_norm = nn.LayerNorm(width)
-        self.mlp = Mlp(width, hidden)
-
-    def forward(self, tokens):
-        tokens = tokens + self.attention(self.attention_norm(tokens))
-        return tokens + self.mlp(self.mlp_norm(tokens))
-
-
-class Transformer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.position = nn.Parameter(torch.randn(8, 32) * 0.02)
-        self.embedding = nn.Linear(8, 32)
-        self.blocks = nn.ModuleList(Block(32, 4, 64) for _ in range(2))
-        self.norm = nn.LayerNorm(32)
-        self.head = nn.Linear(32, 4)
-
-    def forward(self, series):
-        tokens = self.embedding(series.reshape(len(series), 8, 8)) + self.position
-        for block in self.blocks:
-            tokens = block(tokens)
-        return self.head(self.norm(tokens).mean(dim=1))
-
-
-class SwiGlu(nn.Module):
-    def __init__(self, width, hidden, activation=functional.silu):
-        super().__init__()
-        self.gate = nn.Linear(width, hidden, bias=False)
-        self.up = nn.Linear(width, hidden, bias=False)
-        self.down = nn.Linear(hidden, width, bias=False)
-        self.activation = activation
-
-    def forward(self, tokens):
-        return self.down(self.activation(self.gate(tokens)) * self.up(tokens))
-
-
-class LoraLinear(nn.Module):
-    def __init__(self, base, rank=4, alpha=8, draws_b=False):
-        super().__init__()
-        self.base = base.requires_grad_(False)
-        self.lora_a = nn.Linear(base.in_features, rank, bias=False)
-        self.lora_b = nn.Linear(rank, base.out_features, bias=False)
-        self.scale = alpha / rank
-        if not draws_b:
-            nn.init.zeros_(self.lora_b.weight)
-
-    def forward(self, tokens):
-        return self.base(tokens) + self.lora_b(self.lora_a(tokens)) * self.scale
-
-
-class CausalSelfAttention(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
-        self.output = nn.Linear(width, width, bias=False)
-
-    def forward(self, tokens):
-        def heads_of(part):
-            return part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-
-        parts = (self.query(tokens), self.key(tokens), self.value(tokens))
-        with sdpa_kernel(SDPBackend.MATH):
-            attended = functional.scaled_dot_product_attention(
-                *map(heads_of, parts), is_causal=True
-            )
-        return self.output(attended.transpose(1, 2).flatten(-2))
-
-
-class LanguageBlock(nn.Module):
-    def __init__(self, width, heads, hidden, activation):
-        super().__init__()
-        self.attention_norm = nn.RMSNorm(width, eps=1e-6)
-        self.attention = CausalSelfAttention(width, heads)
-        self.mlp_norm = nn.RMSNorm(width, eps=1e-6)
-        self.mlp = SwiGlu(width, hidden, activation)
-
-    def forward(self, tokens):
-        tokens = tokens + self.attention(self.attention_norm(tokens))
-        return tokens + self.mlp(self.mlp_norm(tokens))
-
-
-class Vision(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.position = nn.Parameter(torch.randn(6, 16) * 0.02)
-        self.embedding = nn.Linear(2 * 4 * 4, 16)
-        self.blocks = nn.ModuleList(Block(16, 2, 32) for _ in range(2))
-
-    def forward(self, image):
-        patches = functional.unfold(image, kernel_size=4, stride=4).transpose(1, 2)
-        # In bfloat16, linear layers round otherwise where their input is not contiguous.
-        tokens = self.embedding(patches.contiguous()) + self.position
-        for block in self.blocks:
-            tokens = block(tokens)
-        return tokens
-
-
-class Projector(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.up = nn.Linear(16, 16)
-        self.down = nn.Linear(16, 16)
-
-    def forward(self, tokens):
-        return self.down(functional.gelu(self.up(tokens)))
-
-
-class Language(nn.Module):
-    def __init__(self, tied, shared, activation):
-        super().__init__()
-        self.position = nn.Parameter(torch.randn(6 + 16, 16) * 0.02)
-        self.embedding = nn.Embedding(32, 16, _weight=torch.randn(32, 16) * 0.02)
-        if shared:
-            self.blocks = nn.ModuleList([LanguageBlock(16, 2, 32, activation)] * 3)
-        else:
-            self.blocks = nn.ModuleList(LanguageBlock(16, 2, 32, activation) for _ in range(2))
-        self.norm = nn.RMSNorm(16, eps=1e-6)
-        self.head = nn.Linear(16, 32, bias=False, device="meta" if tied else None)
-        if tied:
-            self.head.weight = self.embedding.weight
-
-    def forward(self, tokens):
-        tokens = tokens + self.position[: tokens.shape[1]]
-        for block in self.blocks:
-            tokens = block(tokens)
-        return self.head(self.norm(tokens))
-
-
-class VisionLanguage(nn.Module):
-    def __init__(self, tied=True, shared=False, activation=functional.silu, lora=None):
-        super().__init__()
-        self.vision = Vision()
-        self.projector = Projector()
-        self.language = Language(tied, shared, activation)
-        if lora is not None:
-            self.requires_grad_(False)
-            for part in [part for block in self.language.blocks
-                         for part in (block.attention, block.mlp)]:
-                for name, layer in list(part.named_children()):
-                    setattr(part, name, LoraLinear(layer, **lora))
-
-    def forward(self, image, text):
-        tokens = (self.projector(self.vision(image)), self.language.embedding(text))
-        return self.language(torch.cat(tokens, dim=1))
-
-
 def with_drawn_weights(module):
     with torch.no_grad():
         for i, parameter in enumerate(module.parameters()):
@@ -348,7 +177,7 @@ def vision_language_step(numbers, prefix, model, step):
 def vision_language(numbers, name, **options):
     for dtype_name, dtype in TRAINED.items():
         torch.manual_seed(7)
-        model = VisionLanguage(**options).to(dtype)
+        model = VisionLanguage((2, 8, 12), **options).to(dtype)
         prefix = f"vision_language/{name}/{dtype_name}"
         for i, (key, parameter) in enumerate(model.named_parameters()):
             numbers[f"{prefix}/initial/{i:02}/{key}"] = parameter.detach().clone()

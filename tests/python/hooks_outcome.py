@@ -1,0 +1,91 @@
+"""What a cell of scenarios/hooks came to, made of what its ranks and its reference saw.
+
+A process is what hooks_training.run saves: the step it was in, its error, and by key the tensors,
+None where one was undefined.
+"""
+
+import collections
+
+import torch
+
+from ddp_parity import GONE, fragment
+
+# How many epsilons of its dtype a right tensor may be off, relative to all of its kind in its step.
+# Right ones are off by a few, wrong ones by thousands.
+ROUNDINGS = 16
+
+
+def step_of(key):
+    return int(key.split("/")[0])
+
+
+def kind_of(key):
+    return key.split("/")[3]
+
+
+def same(one, other):
+    """Whether two tensors are the same bits, or neither is there."""
+    if one is None or other is None:
+        return one is other
+    return bits(one) == bits(other)
+
+
+def bits(tensor):
+    return bytes(tensor.contiguous().reshape(-1).view(torch.uint8).tolist())
+
+
+def norm(tensors):
+    there = [tensor.double() for tensor in tensors if tensor is not None]
+    return sum(tensor.pow(2).sum().item() for tensor in there) ** 0.5
+
+
+def distances(rank, reference):
+    """How far each tensor of a rank is from the reference's, relative to all of its kind."""
+    groups = collections.defaultdict(list)
+    for key, tensor in reference.items():
+        groups[step_of(key), kind_of(key)].append(tensor)
+    norms = {group: norm(tensors) for group, tensors in groups.items()}
+    for key, tensor in rank.items():
+        expected = reference[key]
+        if tensor is None or expected is None:
+            yield key, 0 if tensor is expected else float("inf")
+        else:
+            difference = norm([tensor.double() - expected.double()])
+            yield key, difference / norms[step_of(key), kind_of(key)] if difference else 0
+
+
+def never_trained(ranks, reference):
+    """Gradients that the reference has and no rank ever had."""
+    gradients = [key for key, tensor in reference.items() if kind_of(key) == "gradient"]
+    names = {key.split("/", 4)[4] for key in gradients}
+    for name in names:
+        keys = [key for key in gradients if key.endswith(f"/gradient/{name}")]
+        seen = [(rank[key], reference[key]) for rank in ranks for key in keys if key in rank]
+        if all(own is None for own, _ in seen) and any(right is not None for _, right in seen):
+            return True
+    return False
+
+
+def outcome(ranks, reference, dtype):
+    """What a cell came to, of what its ranks and the reference saw: the class, and its step."""
+    tensors = [rank["tensors"] for rank in ranks]
+    shared = set.intersection(*map(set, tensors))
+    apart = [k for k in shared if not all(same(tensors[0][k], other[k]) for other in tensors)]
+    off = [
+        key
+        for rank in tensors
+        for key, distance in distances(rank, reference)
+        if distance > ROUNDINGS * torch.finfo(dtype).eps
+    ]
+    wrong_step = min(map(step_of, apart + off), default=0)
+    errors = [rank["step"] for rank in ranks if rank["error"] and fragment(rank["error"]) != GONE]
+    if errors:
+        is_late = 0 < wrong_step < min(errors)
+        return "raised late" if is_late else "raised", min(errors)
+    if any(rank["error"] for rank in ranks):
+        return "not finished", 0
+    if never_trained(tensors, reference):
+        return "never trained", wrong_step
+    if apart:
+        return "ranks differ", min(map(step_of, apart))
+    return ("agree but wrong", wrong_step) if off else ("right", 0)

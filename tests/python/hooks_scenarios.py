@@ -1,0 +1,362 @@
+"""The models and losses of scenarios/hooks in torch.nn.
+
+Nothing here knows a result of lockstep: a cell is its variant and conditions, by name.
+"""
+
+import typing
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from models import SwiGlu, VisionLanguage
+from tiled_function import Tiling, tiled
+
+WIDTH, HIDDEN, VOCABULARY = 8, 16, 16
+LEARNING_RATE = 0.05
+
+
+class Cell(typing.NamedTuple):
+    name: str
+    scenario: str
+    variant: str
+    world: int
+    steps: int
+    seed: int
+    axes: dict
+
+    def axis(self, name, otherwise=None):
+        return self.axes.get(name, otherwise)
+
+    def is_on(self, name):
+        return self.axis(name) == "on"
+
+    @property
+    def dtype(self):
+        return getattr(torch, self.axis("dtype", "float32"))
+
+
+class Scenario:
+    """What the cells of a scenario have in common; `place` is step, rank and micro-batch."""
+
+    def __init__(self, cell):
+        self.cell = cell
+        self.shape = (int(cell.axis("batch")), int(cell.axis("length")))
+
+    def generator(self, base, place):
+        step, owner, index = place
+        seed = self.cell.seed + base + step * 100 + owner * 10 + index
+        return torch.Generator().manual_seed(seed)
+
+    def normal(self, base, place, shape):
+        return torch.randn(shape, generator=self.generator(base, place)).to(self.cell.dtype)
+
+    def accumulation(self):
+        return int(self.cell.axis("accumulation", 1))
+
+    def learning_rate(self):
+        return LEARNING_RATE
+
+    def tiling(self):
+        """Of the variant; the reference has none."""
+        variant = self.cell.variant
+        backward = "explicit-inputs" if self.is_explicit(variant) else "grad-but-last"
+        return Tiling(int(self.cell.axis("tiles", 1)), backward)
+
+    def ddp_options(self):
+        variant, cell = self.cell.variant, self.cell
+        return {
+            "static_graph": cell.is_on("static_graph") or "static-graph" in variant,
+            "find_unused_parameters": cell.is_on("find_unused") or self.finds_unused(variant),
+        }
+
+    @staticmethod
+    def is_explicit(variant):
+        return "explicit-inputs" in variant
+
+    @staticmethod
+    def finds_unused(variant):
+        return "find-unused" in variant
+
+
+class Layers(nn.Module):
+    """A tiled MLP and what stands around it."""
+
+    def __init__(self, cell, tiling):
+        super().__init__()
+        around, is_dyadic = cell.axis("around", "layers"), cell.axis("values") == "dyadic"
+        self.tiling = tiling
+        self.below = nn.Linear(WIDTH, WIDTH) if around == "layers" else None
+        self.mlp = SwiGlu(WIDTH, HIDDEN, nn.Identity() if is_dyadic else functional.silu)
+        self.router = nn.Linear(WIDTH, 2) if "router" in cell.variant else None
+        self.above = nn.Linear(WIDTH, WIDTH) if around != "nothing" else None
+        if cell.axis("frozen") == "all":
+            self.mlp.requires_grad_(False)
+        if cell.axis("frozen") == "gate":
+            self.mlp.gate.requires_grad_(False)
+        if is_dyadic:
+            with torch.no_grad():
+                for weight in self.parameters():
+                    weight.random_(-1, 2)
+
+    def routed(self, rows):
+        output = self.mlp(rows)
+        if self.router is None:
+            return (output,)
+        probabilities = self.router(rows).softmax(-1)
+        return output * probabilities[..., :1], probabilities
+
+    def forward(self, rows):
+        hidden = rows.requires_grad_() if self.below is None else self.below(rows)
+        if self.tiling is None:
+            output, *more = self.routed(hidden)
+        else:
+            own = [*self.mlp.parameters()]
+            own += [] if self.router is None else self.router.parameters()
+            output, *more = tiled(self.routed, own, hidden, self.tiling)
+        return [output if self.above is None else self.above(output), *more]
+
+
+class TiledVisionLanguage(VisionLanguage):
+    def __init__(self, tiling):
+        super().__init__((1, 8, 8), lora={"draws_b": True})
+        for block in self.language.blocks if tiling else ():
+            self.tile(block.mlp, tiling)
+
+    @staticmethod
+    def tile(mlp, tiling):
+        plain = mlp.forward
+        mlp.forward = lambda whole: tiled(
+            lambda rows: (plain(rows),), list(mlp.parameters()), whole, tiling
+        )[0]
+
+
+class HooksPerTile(Scenario):
+    def __init__(self, cell):
+        super().__init__(cell)
+        self.is_dyadic = cell.axis("values") == "dyadic"
+        self.is_vision_language = cell.axis("around") == "vision-language-model"
+
+    def tiling(self):
+        variant = self.cell.variant
+        backward = "per-tile"
+        if variant.startswith("grad-but-last") or variant == "one-tile-set-aside":
+            backward = "grad-but-last"
+        if variant == "gated" and self.cell.world > 1:
+            backward = "grad-but-last"
+        if variant == "explicit-inputs" or variant.startswith("router-loss"):
+            backward = "explicit-inputs"
+        return Tiling(
+            int(self.cell.axis("tiles", 1)),
+            backward,
+            sets_aside=variant.endswith("set-aside"),
+            carries_all_outputs=variant != "router-loss-dropped",
+        )
+
+    def accumulation(self):
+        return 2 if self.cell.variant == "one-tile-set-aside" else super().accumulation()
+
+    def learning_rate(self):
+        return 0 if self.is_dyadic else LEARNING_RATE
+
+    def model(self, tiling):
+        if self.is_vision_language:
+            return TiledVisionLanguage(tiling)
+        return Layers(self.cell, tiling)
+
+    def drawn(self, base, place, shape):
+        if not self.is_dyadic:
+            return self.normal(base, place, shape)
+        generator = self.generator(base, place)
+        return torch.randint(-1, 2, shape, generator=generator, dtype=self.cell.dtype)
+
+    def loss(self, model, *place):
+        if self.is_vision_language:
+            image = self.drawn(1_000_000, place, (self.shape[0], 1, 8, 8))
+            text = torch.randint(32, self.shape, generator=self.generator(2_000_000, place))
+            logits = model(image, text)[:, -1 - text.shape[1] : -1]
+            return functional.cross_entropy(logits.reshape(-1, 32), text.reshape(-1))
+        rows, target = (self.drawn(n * 1_000_000, place, (*self.shape, WIDTH)) for n in (1, 2))
+        output, *more = model(rows)
+        if self.is_dyadic:
+            return (output * target).sum()
+        losses = [(output - target).pow(2).mean()] + [other.pow(2).mean() for other in more]
+        return sum(losses[1:], losses[0])
+
+
+TOUCHING_ALL = ("touching-all", "shared-grad-but-last", "shared-static-graph")
+
+
+class ExpertLayers(nn.Module):
+    """What is tiled, once or twice, between two layers: two experts, and a column that routes."""
+
+    def __init__(self, variant, tiling):
+        super().__init__()
+        self.below = nn.Linear(WIDTH, WIDTH)
+        self.usual = SwiGlu(WIDTH, HIDDEN)
+        self.rare = SwiGlu(WIDTH, HIDDEN)
+        self.above = nn.Linear(WIDTH, WIDTH)
+        if "unused" in variant and variant != "find-unused":
+            self.unused = nn.Linear(WIDTH, WIDTH)
+        self.layers = 2 if "shared" in variant else 1
+        self.tiling = tiling
+        self.touches_all = variant in TOUCHING_ALL
+
+    def experts(self, rows):
+        values, is_rare = rows[:, :WIDTH], rows[:, WIDTH].detach() > 0
+        output = torch.zeros_like(values)
+        for expert, is_mine in ((self.usual, ~is_rare), (self.rare, is_rare)):
+            mine = is_mine.nonzero().squeeze(-1)
+            if len(mine):
+                output = output.index_add(0, mine, expert(values.index_select(0, mine)))
+        return output
+
+    def tile(self, rows):
+        output = self.experts(rows)
+        for parameter in self.own() if self.touches_all else ():
+            output = output + (parameter * 0).sum()
+        return (output,)
+
+    def own(self):
+        return [*self.usual.parameters(), *self.rare.parameters()]
+
+    def forward(self, rows):
+        hidden = self.below(rows)
+        route = torch.zeros_like(rows[..., :1])
+        route[0, 0] = 1
+        for _ in range(self.layers):
+            routed = torch.cat([hidden, route], -1)
+            if self.tiling:
+                (output,) = tiled(self.tile, self.own(), routed, self.tiling)
+            else:
+                output = self.experts(routed.flatten(0, 1)).view_as(hidden)
+            hidden = hidden + output
+        return self.above(hidden)
+
+
+class AbsentFromLastTile(Scenario):
+    @staticmethod
+    def is_explicit(variant):
+        return "explicit-inputs" in variant or variant.startswith("unused-")
+
+    @staticmethod
+    def finds_unused(variant):
+        return variant in ("find-unused", "unused-found")
+
+    def model(self, tiling):
+        return ExpertLayers(self.cell.variant, tiling)
+
+    def loss(self, model, *place):
+        rows, target = (self.normal(n * 1_000_000, place, (*self.shape, WIDTH)) for n in (1, 2))
+        return (model(rows) - target).pow(2).mean()
+
+
+class AboveEmbedding(nn.Module):
+    """An MLP above an embedding that is frozen; `run(mlp, hidden)`."""
+
+    def __init__(self, cell, run):
+        super().__init__()
+        embedding = torch.randn(VOCABULARY, WIDTH)
+        self.embedding = nn.Parameter(embedding, requires_grad=False)
+        self.mlp = SwiGlu(WIDTH, HIDDEN)
+        self.head = nn.Linear(WIDTH, WIDTH) if cell.axis("above") == "head" else nn.Identity()
+        self.run = run
+
+    def forward(self, tokens):
+        return self.head(self.run(self.mlp, functional.embedding(tokens, self.embedding)))
+
+
+class InputNeedsNoGradient(Scenario):
+    def model(self, tiling):
+        def run_tiled(mlp, hidden):
+            if self.cell.variant == "input-requires-grad":
+                hidden.requires_grad_()
+            return tiled(lambda rows: (mlp(rows),), list(mlp.parameters()), hidden, tiling)[0]
+
+        def run_checkpoint(mlp, hidden):
+            is_reentrant = self.cell.variant == "checkpoint-reentrant"
+            return checkpoint(mlp, hidden, use_reentrant=is_reentrant)
+
+        if not tiling:
+            return AboveEmbedding(self.cell, lambda mlp, hidden: mlp(hidden))
+        is_checkpoint = self.cell.variant.startswith("checkpoint")
+        return AboveEmbedding(self.cell, run_checkpoint if is_checkpoint else run_tiled)
+
+    def loss(self, model, *place):
+        tokens = torch.randint(VOCABULARY, self.shape, generator=self.generator(1_000_000, place))
+        target = self.normal(2_000_000, place, (*self.shape, WIDTH))
+        return (model(tokens) - target).pow(2).mean()
+
+
+class DroppedLayers(nn.Module):
+    """An MLP with dropout between two layers; `run(mlp, parameters, hidden)`."""
+
+    def __init__(self, cell, run):
+        super().__init__()
+        self.below = nn.Linear(WIDTH, WIDTH)
+        self.mlp = SwiGlu(WIDTH, HIDDEN)
+        self.above = nn.Linear(WIDTH, WIDTH)
+        self.is_residual = cell.is_on("residual")
+        self.run = run
+
+    def dropped(self, rows):
+        output = self.mlp(rows)
+        noise = (torch.rand(output.shape) >= 0.25).to(output.dtype).div_(0.75)
+        return output * noise
+
+    def forward(self, rows):
+        hidden = self.below(rows)
+        hidden = rows + hidden if self.is_residual else hidden
+        return self.above(self.run(self.dropped, list(self.mlp.parameters()), hidden))
+
+
+class AnotherMask(Scenario):
+    def __init__(self, cell):
+        super().__init__(cell)
+        self.has_autocast = cell.is_on("autocast")
+
+    def learning_rate(self):
+        return 0 if self.has_autocast else LEARNING_RATE
+
+    def autocast(self, **options):
+        return torch.autocast("cpu", torch.bfloat16, enabled=self.has_autocast, **options)
+
+    def tiling(self):
+        options, lost = {}, self.cell.axis("lost")
+        if self.cell.variant == "first-mask-for-all":
+            options["random"] = "first-for-all"
+        if self.cell.variant == "not-restored":
+            options["random"] = "restored" if lost == "autocast" else "drawn-anew"
+            options["restores_autocast"] = lost == "mask"
+        return Tiling(int(self.cell.axis("tiles")), "explicit-inputs", **options)
+
+    def model(self, tiling):
+        def run_tiled(mlp, parameters, hidden):
+            return tiled(lambda rows: (mlp(rows),), parameters, hidden, tiling)[0]
+
+        def run_plain(mlp, _parameters, hidden):
+            if not self.has_autocast:
+                return mlp(hidden)
+            outputs = []  # tile by tile, as each one's gradient is rounded to bfloat16
+            for rows in hidden.flatten(0, -2).tensor_split(int(self.cell.axis("tiles"))):
+                with self.autocast(cache_enabled=False):
+                    outputs.append(mlp(rows))
+            return torch.cat(outputs).view_as(hidden)
+
+        return DroppedLayers(self.cell, run_tiled if tiling else run_plain)
+
+    def loss(self, model, *place):
+        rows, target = (self.normal(n * 1_000_000, place, (*self.shape, WIDTH)) for n in (1, 2))
+        torch.manual_seed(self.generator(3_000_000, place).initial_seed())
+        with self.autocast():
+            output = model(rows)
+        return (output - target).pow(2).mean()
+
+
+SCENARIOS = {
+    "recomputed-tile-draws-another-dropout-mask": AnotherMask,
+    "tiled-backward-fires-hooks-per-tile": HooksPerTile,
+    "tiled-parameter-absent-from-last-tile": AbsentFromLastTile,
+    "tiled-input-needs-no-gradient": InputNeedsNoGradient,
+}
