@@ -37,9 +37,30 @@ std::vector<Cells> by_variant(const Section& section) {
   return variants;
 }
 
-/// The choices that all cells of a variant have in common.
+std::string in_words(const AxisValue& chosen) {
+  return fmt::format("{}={}", chosen.axis, chosen.value);
+}
+
+/// Whether a cell has the axis at its standard value: its folder does not name it.
+bool is_standard(const CellRecord& record, const AxisValue& chosen) {
+  const std::string name = "-" + in_words(chosen);
+  for (std::size_t at = record.folder.find(name); at != std::string::npos;
+       at = record.folder.find(name, at + 1)) {
+    const std::size_t end = at + name.size();
+    if (end == record.folder.size() || record.folder[end] == '-') return false;
+  }
+  return true;
+}
+
+std::vector<AxisValue> unusual_choices(const CellRecord& record) {
+  std::vector<AxisValue> choices = record.cell.axes;
+  std::erase_if(choices, [&](const AxisValue& chosen) { return is_standard(record, chosen); });
+  return choices;
+}
+
+/// The unusual choices that all cells of a variant have in common.
 std::vector<AxisValue> shared_choices(const Cells& cells) {
-  std::vector<AxisValue> shared = cells.front()->record->cell.axes;
+  std::vector<AxisValue> shared = unusual_choices(*cells.front()->record);
   for (const ToldCell* told : cells) {
     const std::vector<AxisValue>& axes = told->record->cell.axes;
     std::erase_if(shared, [&](const AxisValue& chosen) {
@@ -49,8 +70,17 @@ std::vector<AxisValue> shared_choices(const Cells& cells) {
   return shared;
 }
 
-std::string in_words(const AxisValue& chosen) {
-  return fmt::format("{}={}", chosen.axis, chosen.value);
+/// The standard values of the axes of a section, as far as any cell has them.
+std::vector<std::string> standard_values(const Section& section) {
+  std::vector<std::string> values;
+  for (const ToldCell& told : section.cells) {
+    for (const AxisValue& chosen : told.record->cell.axes) {
+      const std::string words = in_words(chosen);
+      const bool is_listed = std::find(values.begin(), values.end(), words) != values.end();
+      if (!is_listed && is_standard(*told.record, chosen)) values.push_back(words);
+    }
+  }
+  return values;
 }
 
 std::string title_of(const Cells& cells, const std::vector<AxisValue>& shared) {
@@ -74,11 +104,12 @@ std::string outcome_text(const ToldCell& told) {
 MatrixLine line_of(const ToldCell& told, const std::vector<AxisValue>& shared) {
   const Cell& cell = told.record->cell;
   std::vector<std::string> words;
-  for (const AxisValue& chosen : cell.axes) {
+  for (const AxisValue& chosen : unusual_choices(*told.record)) {
     if (std::find(shared.begin(), shared.end(), chosen) == shared.end()) {
       words.push_back(in_words(chosen));
     }
   }
+  if (words.empty()) words.emplace_back("standard values");
   if (cell.repetition > 1) words.push_back(fmt::format("repetition {}", cell.repetition));
   return {&told, mark_of(*told.record), fmt::format("{}", fmt::join(words, ", ")),
           outcome_text(told)};
@@ -129,6 +160,9 @@ std::string matrix_footnote(const Section& section) {
   };
   if (has('!')) text += "!: not as expected. ";
   if (has('?')) text += "?: could not be decided. ";
+  if (const auto values = standard_values(section); !values.empty()) {
+    text += fmt::format("Standard values, which are not named: {}. ", fmt::join(values, ", "));
+  }
   const bool has_cost = std::any_of(section.cells.begin(), section.cells.end(),
                                     [](const ToldCell& told) { return told.record->cost; });
   if (has_cost || !section.tables.empty()) {

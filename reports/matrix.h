@@ -11,13 +11,13 @@ namespace lockstep {
 struct MatrixLine {
   const ToldCell* cell = nullptr;
   char mark = ' ';     ///< '!': not as expected; '?': could not be decided
-  std::string choice;  ///< "k=3, view=on": what it does not share with all cells of its variant
+  std::string choice;  ///< "k=3, view=on": what is not standard and not shared with its variant
   std::string text;    ///< the outcome
 };
 
 /// The cells of one variant, in the order of the record.
 struct MatrixVariant {
-  std::string title;  ///< "bypass (buggy), optimizer=sgd, 4 cells": with what they share
+  std::string title;  ///< "bypass (buggy), optimizer=adamw, 4 cells": with what they share
   std::vector<MatrixLine> lines;
 };
 
@@ -32,7 +32,8 @@ std::string line_text(const MatrixVariant& variant, const MatrixLine& line);
 /// The cells whose findings a matrix tells: those that are not as expected.
 std::vector<const ToldCell*> conspicuous_cells(const Section& section);
 
-/// What the marks mean, and which tables of a matrix only stand in the record.
+/// What the marks mean, which values stand for axes that are not named, and which tables of a
+/// matrix only stand in the record.
 std::string matrix_footnote(const Section& section);
 
 }  // namespace lockstep

@@ -59,15 +59,30 @@ TEST(Matrix, IsToldWorldByWorld) {
   EXPECT_EQ(sections[1].title, "frozen-tower, 4 ranks, k=1");
 }
 
-TEST(Matrix, NamesOnlyWhatTheCellsOfAVariantDoNotShare) {
-  const RunRecord run = run_of({right("a", Role::buggy, {{"k", "1"}, {"m", "x"}}),
-                                right("a", Role::buggy, {{"k", "2"}, {"m", "x"}})});
+TEST(Matrix, NamesOnlyWhatIsNotStandardAndNotShared) {
+  const RunRecord run =
+      run_of({right("a", Role::buggy, {{"k", "2"}, {"m", "x"}, {"view", "off"}}),
+              right("a", Role::buggy, {{"k", "3"}, {"m", "x"}, {"view", "off"}})});
   const Section section = sections_of(run).at(0);
   const auto variants = matrix_lines(section);
   ASSERT_THAT(variants, SizeIs(1));
   EXPECT_EQ(variants[0].title, "a (buggy), m=x, 2 cells");
   ASSERT_THAT(variants[0].lines, SizeIs(2));
-  EXPECT_EQ(line_text(variants[0], variants[0].lines[1]), "k=2: right");
+  EXPECT_EQ(line_text(variants[0], variants[0].lines[0]), "standard values: right");
+  EXPECT_EQ(line_text(variants[0], variants[0].lines[1]), "k=3: right");
+  EXPECT_THAT(matrix_footnote(section),
+              HasSubstr("Standard values, which are not named: k=2, view=off."));
+}
+
+/// k=3 is no part of k=33, nor of another axis whose name ends in k.
+TEST(Matrix, TakesAValueForStandardWhereTheFolderDoesNotNameIt) {
+  RunRecord run = run_of({right("a", Role::buggy, {{"k", "3"}, {"j", "1"}}),
+                          right("a", Role::buggy, {{"k", "33"}, {"j", "1"}})});
+  run.cells[0].folder = "frozen-tower/a/w2-task=3";
+  run.cells[1].folder = "frozen-tower/a/w2-k=33";
+  const auto variants = matrix_lines(sections_of(run).at(0));
+  EXPECT_EQ(variants[0].lines[0].choice, "standard values");
+  EXPECT_EQ(variants[0].lines[1].choice, "k=33");
 }
 
 TEST(Matrix, HasALineForEveryCellButThoseOfAReferenceThatIsRight) {
@@ -86,13 +101,13 @@ TEST(Matrix, HasALineForEveryCellButThoseOfAReferenceThatIsRight) {
 
 TEST(Matrix, CountsRepetitionsAndTellsTheOneThatIsAnother) {
   RunRecord run =
-      run_of({right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "2"}}),
-              right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "2"}})});
+      run_of({right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "3"}}),
+              right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "3"}})});
   run.cells[2].cell.repetition = run.cells[3].cell.repetition = 2;
   run.cells[3].verdict = CellVerdict::missed;
   const std::string text = render_console(run);
   EXPECT_THAT(text, HasSubstr("\n    k=1: right; 2 of 2 repetitions as expected\n"));
-  EXPECT_THAT(text, HasSubstr("\n!   k=2, repetition 2: right\n"));
+  EXPECT_THAT(text, HasSubstr("\n!   k=3, repetition 2: right\n"));
 }
 
 TEST(Matrix, TellsFindingsOnlyOfCellsThatAreNotAsExpected) {
