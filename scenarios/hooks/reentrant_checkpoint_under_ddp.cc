@@ -107,8 +107,9 @@ MicroBatchOptions options_of(const Cell& cell) {
   return options;
 }
 
-/// Many small blocks: what a block saves is little beside the inputs of all.
+/// Many blocks of few operations: what one saves is little beside the inputs of all.
 VisionLanguageOptions sizes_of(const Cell& cell) {
+  const bool is_shared = is_about(cell, "shared-blocks");
   VisionLanguageOptions sizes{.height = 4,
                               .vision_width = 8,
                               .vision_heads = 1,
@@ -118,13 +119,14 @@ VisionLanguageOptions sizes_of(const Cell& cell) {
                               .max_text = kText,
                               .language_heads = 1,
                               .language_hidden = 8,
-                              .language_blocks = 40,
-                              .shared_blocks = is_about(cell, "shared-blocks")};
-  if (is_set(cell, "trained", "adapters")) sizes.lora = LoraOptions{.rank = 1, .draws_b = true};
+                              .language_blocks = is_shared ? 4 : 28,
+                              .shared_blocks = is_shared};
+  if (is_set(cell, "trained", "adapters")) sizes.lora = LoraOptions{.rank = 1, .alpha = 1, .draws_b = true};
   return sizes;
 }
 
-/// The model that the seed is about, with a dropout behind every block.
+/// The model that the seed is about, with a dropout before every block, inside of what is
+/// checkpointed.
 class Model {
  public:
   explicit Model(Rank& rank)
@@ -142,7 +144,7 @@ class Model {
     way.options.generators = {generator_};
     model_.run_blocks_with([this, way](Module& block, const at::Tensor& input) {
       const auto segment = [this, &block](const at::Tensor& x) {
-        return dropout_.forward(block.forward(x));
+        return block.forward(dropout_.forward(x));
       };
       return run_segment(way, segment, input);
     });
@@ -273,16 +275,17 @@ void train_norm_model(Rank& rank) {
   const auto draw = [&](const MicroBatch& batch, std::uint64_t base) {
     const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
     const at::Tensor drawn =
-        at::randn({8 * rows_of(cell), kWidth}, generator, at::TensorOptions());
+        at::randn({rows_of(cell), kWidth}, generator, at::TensorOptions());
     return rank.input(drawn.to(dtype_of(cell)));
   };
+  std::optional<FrozenStatistics> of_first_shard;
   train_in_micro_batches(rank, model, options_of(cell), [&](const MicroBatch& batch, auto* ddp) {
     const at::Tensor input = draw(batch, 1'000'000);
     const at::Tensor target = draw(batch, 2'000'000);
     const bool is_first = batch.index == 0 && (ddp || batch.owner == 0);
     // DDP broadcasts the statistics of rank 0: what other shards do to them is lost.
-    std::optional<FrozenStatistics> lost;
-    if (!ddp && batch.owner != 0) lost.emplace(model);
+    if (!ddp && is_first) of_first_shard.reset();
+    if (!ddp && batch.index == 0 && batch.owner == 1) of_first_shard.emplace(model);
     const auto forward = [&] {
       if (is_first) rank.observe_buffers(Point::forward, model);
       return std::vector<at::Tensor>{model.run(way, freezes, input)};
@@ -322,6 +325,11 @@ Expectation expect(const Cell& cell) {
   if (cell.variant == "reentrant-find-unused") return expect_error(ddp_error::kReadyTwice);
   if (cell.variant == "shared-blocks-reentrant") return expect_shared_blocks_reentrant(cell);
   if (cell.variant == "non-reentrant") {
+    // Measured: the inputs of all blocks are not twice what a block needs there.
+    if (is_set(cell, "dtype", "bfloat16")) {
+      return expect_not_applicable("norms in bfloat16 keep copies in float32, beside which the "
+                                   "inputs of all blocks are too little");
+    }
     return {.breaks = {kMemory}, .outcome = OutcomeKind::exceeds_memory};
   }
   // The statistics of the first step are what DDP's constructor broadcast.
@@ -367,8 +375,7 @@ std::vector<Variant> variants() {
       {.name = "shared-blocks-non-reentrant-offload",
        .role = Role::fixed,
        .summary = "a shared block in non-re-entrant checkpoints: autograd adds up before hooks run",
-       .reference = "reference-shared-blocks",
-       .claims = {kMemory}},
+       .reference = "reference-shared-blocks"},
       {.name = "non-reentrant",
        .role = Role::wrong_fix,
        .summary = "the fix before: non-re-entrant under DDP, and the inputs of all blocks stay",
@@ -416,7 +423,7 @@ std::vector<Axis> axes() {
   std::vector<Axis> all{
       {"trained", {"adapters", "all"}, "adapters"},
       {"dropout", {"off", "on"}, "off"},
-      {"batch", {"1", "2"}, "2"},
+      {"batch", {"8", "16"}, "16"},
       {"early_stop",
        {"on", "off"},
        "on",
@@ -424,8 +431,11 @@ std::vector<Axis> axes() {
         "shared-blocks-non-reentrant-offload", "batch-norm-run-twice",
         "batch-norm-frozen-in-recompute"}},
   };
-  const std::vector<Axis> more = ddp_axes();
-  all.insert(all.end(), more.begin(), more.end());
+  for (Axis& axis : ddp_axes()) {
+    // A micro-batch of many blocks takes its time, and two show what four would.
+    if (axis.name == "accumulation") axis.values = {"1", "2"};
+    all.push_back(std::move(axis));
+  }
   return all;
 }
 
@@ -445,7 +455,7 @@ Scenario reentrant_checkpoint_under_ddp() {
                      .left_out = "Qwen3-VL and the GPUs: a small model of the same build, and host "
                                  "memory that is counted apart"},
       .worlds = {2, 3, 4},
-      .steps = 3,
+      .steps = 2,
       .axes = axes(),
       .variants = variants(),
       .claims = micro_batch_claims(),
