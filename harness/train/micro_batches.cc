@@ -59,7 +59,9 @@ void accumulate(int owner, Module& model, DistributedDataParallel* ddp,
   for (std::int64_t index = 0; index < options.accumulation; ++index) {
     std::optional<DistributedDataParallel::NoSync> quiet;
     if (ddp && options.no_sync && index + 1 < options.accumulation) quiet.emplace(*ddp);
-    (loss_of({owner, step, index}, ddp) / options.accumulation).backward();
+    const MicroBatch batch{owner, step, index};
+    (loss_of(batch, ddp) / options.accumulation).backward();
+    if (options.after_backward) options.after_backward(batch);
   }
 }
 

@@ -28,6 +28,16 @@ bool is_set(const Cell& cell, std::string_view axis, std::string_view value = "o
 /// float32 where the cell has no axis `dtype`.
 at::ScalarType dtype_of(const Cell& cell);
 
+/// What is fed to the model at one place of the training.
+struct MicroBatch {
+  int owner = 0;  ///< the rank whose shard it is
+  std::int64_t step = 1;
+  std::int64_t index = 0;  ///< in the step, from 0
+
+  /// A seed of its own, below `base` + 1'000'000.
+  std::uint64_t seed(std::uint64_t base) const;
+};
+
 /// How a step is trained.
 struct MicroBatchOptions {
   bool wraps = true;  ///< else every rank trains alone, without DDP
@@ -36,6 +46,9 @@ struct MicroBatchOptions {
   bool no_sync = false;           ///< all but the last run inside `no_sync`
   bool prior = false;             ///< parameters have a gradient when the step begins
   double learning_rate = 0.05;    ///< of plain SGD
+  /// Called when the backward of a micro-batch has ended; not in the reference, where one backward
+  /// is that of all. Empty: nothing is.
+  std::function<void(const MicroBatch& batch)> after_backward = {};
 };
 
 /// What the cell's axes ask for; the above on axes that it does not have.
@@ -60,16 +73,6 @@ inline constexpr const char* kNoSyncWithStaticGraph =
     "a static graph does not allow no_sync around its first backward";
 inline constexpr const char* kHiddenByRounding =
     "bfloat16's rounding explains as much as this fault changes";
-
-/// What is fed to the model at one place of the training.
-struct MicroBatch {
-  int owner = 0;  ///< the rank whose shard it is
-  std::int64_t step = 1;
-  std::int64_t index = 0;  ///< in the step, from 0
-
-  /// A seed of its own, below `base` + 1'000'000.
-  std::uint64_t seed(std::uint64_t base) const;
-};
 
 /// The forward pass of a micro-batch, to its loss (0-dim). `ddp` is null where nothing wraps the
 /// model, as in the reference.

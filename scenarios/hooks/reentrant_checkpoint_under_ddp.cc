@@ -1,0 +1,474 @@
+// A re-entrant activation checkpoint runs a block again in backward and calls a backward of its own
+// on it: DDP's hooks run inside of that, once per run of the block, and the graph that DDP looks at
+// does not show the block's parameters. Each block once is right under DDP's defaults and an error
+// where unused parameters are looked for; the same block twice is an error while the reducer waits
+// for others, and silent when it waits for none. Non-re-entrant checkpoints have an ordinary graph.
+// They first came without the offload of the blocks' inputs, and cost the memory that this saved.
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "harness/train/activation_checkpoint.h"
+#include "harness/train/activation_memory.h"
+#include "harness/train/activation_offload.h"
+#include "harness/train/micro_batches.h"
+#include "harness/train/vision_language_model.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kText = 3;
+constexpr double kDropped = 0.1;
+
+bool is_about(const Cell& cell, std::string_view condition) {
+  return cell.variant.find(condition) != std::string::npos;
+}
+
+bool is_batch_norm(const Cell& cell) { return is_about(cell, "batch-norm"); }
+
+std::int64_t rows_of(const Cell& cell) { return std::stoll(axis_value(cell, "batch")); }
+
+/// How a segment of a model is run.
+struct Way {
+  enum class Checkpoint { none, reentrant, non_reentrant };
+  Checkpoint checkpoint = Checkpoint::none;
+  bool offloads = false;  ///< what the checkpoint saves itself: the segment's input
+  bool nests = false;     ///< the MLP of a language block is checkpointed once more inside of it
+  CheckpointOptions options = {};
+};
+
+/// Trainers make the output of a frozen embedding require a gradient (`enable_input_require_grads`),
+/// without which a re-entrant checkpoint is not recorded. It is done here, at the first block.
+at::Tensor requiring_gradient(const at::Tensor& input) {
+  return input.requires_grad() ? input : input.detach().requires_grad_(true);
+}
+
+at::Tensor run_segment(const Way& way, const SegmentOfOne& segment, const at::Tensor& input) {
+  std::optional<OffloadScope> scope;
+  if (way.offloads) scope.emplace();
+  switch (way.checkpoint) {
+    case Way::Checkpoint::none:
+      return segment(input);
+    case Way::Checkpoint::reentrant:
+      return checkpoint_reentrant(segment, requiring_gradient(input), way.options);
+    case Way::Checkpoint::non_reentrant:
+      return checkpoint(segment, input, way.options);
+  }
+  return {};
+}
+
+/// As it was on one GPU.
+constexpr Way original_way() {
+  return {.checkpoint = Way::Checkpoint::reentrant, .offloads = true};
+}
+
+/// Where variants part, but for what DDP is told.
+Way way_of(Rank& rank) {
+  const bool stops_early = !is_set(rank.cell(), "early_stop", "off");
+  Way fixed{.checkpoint = Way::Checkpoint::non_reentrant,
+            .offloads = true,
+            .options = {.early_stop = stops_early}};
+  if (rank.is("reentrant") || rank.is("reentrant-find-unused") ||
+      rank.is("shared-blocks-reentrant") || rank.is("shared-blocks-static-graph")) {
+    return original_way();
+  }
+  if (rank.is("non-reentrant-offload") || rank.is("shared-blocks-non-reentrant-offload") ||
+      rank.is("batch-norm-run-twice") || rank.is("batch-norm-frozen-in-recompute")) {
+    return fixed;
+  }
+  if (rank.is("non-reentrant-nested-offload")) {
+    fixed.nests = true;
+    return fixed;
+  }
+  if (rank.is("non-reentrant")) {
+    fixed.offloads = false;
+    return fixed;
+  }
+  if (rank.is("no-checkpoint")) return {};
+  rank.is(rank.cell().variant);  // references differ in model and data alone
+  return {};
+}
+
+MicroBatchOptions options_of(const Cell& cell) {
+  MicroBatchOptions options = micro_batch_options(cell);
+  if (is_about(cell, "find-unused")) options.ddp.find_unused_parameters = true;
+  if (is_about(cell, "static-graph")) options.ddp.static_graph = true;
+  return options;
+}
+
+/// Many blocks of few operations: what one saves is little beside the inputs of all.
+VisionLanguageOptions sizes_of(const Cell& cell) {
+  const bool is_shared = is_about(cell, "shared-blocks");
+  VisionLanguageOptions sizes{.height = 4,
+                              .width = 4,
+                              .vision_width = 8,
+                              .vision_heads = 1,
+                              .vision_hidden = 8,
+                              .vision_blocks = 1,
+                              .vocabulary = 16,
+                              .max_text = kText,
+                              .language_heads = 1,
+                              .language_hidden = 4,
+                              .language_blocks = is_shared ? 4 : 28,
+                              .shared_blocks = is_shared};
+  if (is_set(cell, "trained", "adapters")) sizes.lora = LoraOptions{.rank = 1, .alpha = 1, .draws_b = true};
+  return sizes;
+}
+
+/// The model that the seed is about, with a dropout before every block, inside of what is
+/// checkpointed.
+class Model {
+ public:
+  explicit Model(Rank& rank)
+      : generator_(cpu_generator(0)),
+        dropout_(is_set(rank.cell(), "dropout") ? kDropped : 0, generator_),
+        model_(sizes_of(rank.cell()), cpu_generator(rank.seed(0))) {
+    model_.to(dtype_of(rank.cell()));
+  }
+
+  Module& module() { return model_; }
+
+  /// To the loss. The masks are those that `seed` gives.
+  at::Tensor run(Way way, const at::Tensor& image, const at::Tensor& tokens, std::uint64_t seed) {
+    generator_.set_current_seed(seed);
+    way.options.generators = {generator_};
+    model_.run_blocks_with([this, way](Module& block, const at::Tensor& input) {
+      const auto segment = [this, &block](const at::Tensor& x) {
+        return block.forward(dropout_.forward(x));
+      };
+      return run_segment(way, segment, input);
+    });
+    model_.run_mlps_with([way](Module& mlp, const at::Tensor& input) {
+      const auto segment = [&mlp](const at::Tensor& x) { return mlp.forward(x); };
+      return way.nests ? run_segment(way, segment, input) : segment(input);
+    });
+    return model_.forward(image, tokens);
+  }
+
+ private:
+  at::Generator generator_;
+  Dropout dropout_;
+  VisionLanguageModel model_;
+};
+
+/// A gradient that is there before backward is added to in place, and is no memory that backward
+/// takes.
+void leave_zero_gradients(const Module& model) {
+  for (const at::Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad() && !parameter.grad().defined()) {
+      parameter.mutable_grad() = at::zeros_like(parameter);
+    }
+  }
+}
+
+void observe_memory(Rank& rank, std::int64_t bytes) {
+  rank.observer().observe(Point::backward, Kind::memory, "activations",
+                          at::scalar_tensor(bytes, at::kLong));
+}
+
+void train_vision_language_model(Rank& rank) {
+  const Cell& cell = rank.cell();
+  Model model(rank);
+  const Way way = way_of(rank);
+  std::optional<ActivationMemory> memory;
+  std::int64_t most = 0;
+
+  MicroBatchOptions options = options_of(cell);
+  options.after_backward = [&](const MicroBatch& batch) {
+    most = std::max(most, memory->peak());
+    memory.reset();
+    if (batch.index + 1 == options.accumulation) observe_memory(rank, std::exchange(most, 0));
+  };
+
+  train_in_micro_batches(rank, model.module(), options, [&](const MicroBatch& batch, auto* ddp) {
+    const at::Tensor image = rank.input(
+        at::randn({rows_of(cell), 1, 4, 4}, cpu_generator(rank.seed(batch.seed(1'000'000))),
+                  at::TensorOptions())
+            .to(dtype_of(cell)));
+    const at::Tensor tokens = at::randint(
+        16, {rows_of(cell), kText}, cpu_generator(rank.seed(batch.seed(2'000'000))), at::kLong);
+    const std::uint64_t masks = rank.seed(batch.seed(3'000'000));
+    const auto forward = [&](const Way& how) {
+      return std::vector<at::Tensor>{model.run(how, image, tokens, masks)};
+    };
+    if (!ddp) {
+      // The gradients come from the model without checkpoints, the memory from the original way.
+      if (batch.owner == 0 && batch.index == 0) {
+        leave_zero_gradients(model.module());
+        const ActivationMemory original;
+        next_token_loss(forward(original_way()).front(), tokens).backward();
+        observe_memory(rank, original.peak());
+        model.module().zero_grad();
+      }
+      return next_token_loss(forward(way).front(), tokens);
+    }
+    if (batch.index == 0) leave_zero_gradients(model.module());
+    const auto outputs = ddp->forward([&] {
+      memory.emplace();  // the buckets that DDP rebuilds before are no activations
+      return forward(way);
+    });
+    return next_token_loss(outputs.front(), tokens);
+  });
+}
+
+/// While it lives, the statistics of `model` are free to change; then they are as before.
+class FrozenStatistics {
+ public:
+  explicit FrozenStatistics(const Module& model) : buffers_(model.buffers()) {
+    for (const at::Tensor& buffer : buffers_) before_.push_back(buffer.clone());
+  }
+  ~FrozenStatistics() {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].copy_(before_[i]);
+  }
+  FrozenStatistics(const FrozenStatistics&) = delete;
+  FrozenStatistics& operator=(const FrozenStatistics&) = delete;
+
+ private:
+  std::vector<at::Tensor> buffers_, before_;
+};
+
+constexpr std::int64_t kWidth = 8;
+
+/// A BatchNorm inside of what is checkpointed.
+class NormModel : public Module {
+ public:
+  explicit NormModel(const at::Generator& generator)
+      : below_(register_module("below", std::make_shared<Linear>(kWidth, kWidth, generator))),
+        norm_(register_module("norm", std::make_shared<BatchNorm1d>(kWidth))),
+        above_(register_module("above", std::make_shared<Linear>(kWidth, kWidth, generator))) {}
+
+  at::Tensor forward(const at::Tensor& input) override { return run({}, false, input); }
+
+  at::Tensor run(const Way& way, bool freezes, const at::Tensor& input) {
+    const auto runs = std::make_shared<int>(0);
+    const auto segment = [this, freezes, runs](const at::Tensor& x) {
+      std::optional<FrozenStatistics> frozen;
+      if (++*runs > 1 && freezes) frozen.emplace(*this);
+      return norm_->forward(x).relu();
+    };
+    return above_->forward(run_segment(way, segment, below_->forward(input)));
+  }
+
+ private:
+  std::shared_ptr<Linear> below_;
+  std::shared_ptr<BatchNorm1d> norm_;
+  std::shared_ptr<Linear> above_;
+};
+
+void train_norm_model(Rank& rank) {
+  const Cell& cell = rank.cell();
+  NormModel model(cpu_generator(rank.seed(0)));
+  model.to(dtype_of(cell));
+  const Way way = way_of(rank);
+  const bool freezes = cell.variant == "batch-norm-frozen-in-recompute";
+  const auto draw = [&](const MicroBatch& batch, std::uint64_t base) {
+    const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
+    const at::Tensor drawn =
+        at::randn({rows_of(cell), kWidth}, generator, at::TensorOptions());
+    return rank.input(drawn.to(dtype_of(cell)));
+  };
+  std::optional<FrozenStatistics> of_first_shard;
+  train_in_micro_batches(rank, model, options_of(cell), [&](const MicroBatch& batch, auto* ddp) {
+    const at::Tensor input = draw(batch, 1'000'000);
+    const at::Tensor target = draw(batch, 2'000'000);
+    const bool is_first = batch.index == 0 && (ddp || batch.owner == 0);
+    // DDP broadcasts the statistics of rank 0: what other shards do to them is lost.
+    if (!ddp && is_first) of_first_shard.reset();
+    if (!ddp && batch.index == 0 && batch.owner == 1) of_first_shard.emplace(model);
+    const auto forward = [&] {
+      if (is_first) rank.observe_buffers(Point::forward, model);
+      return std::vector<at::Tensor>{model.run(way, freezes, input)};
+    };
+    return ((ddp ? ddp->forward(forward) : forward()).front() - target).pow(2).mean();
+  });
+}
+
+void train(Rank& rank) {
+  if (is_batch_norm(rank.cell())) {
+    train_norm_model(rank);
+  } else {
+    train_vision_language_model(rank);
+  }
+}
+
+const Claim kMemory = at_most_reference(Kind::memory, Point::backward);
+const Claim kBuffersAgree = agree_across_ranks(Kind::buffer, Point::forward);
+const Claim kBuffersEqual = equal_reference(Kind::buffer, Point::forward);
+
+/// The block's own parameters get a hook per run. While the reducer waits for others the second
+/// one is an error. Where adapters of the block are all that is trained, the first run, the last
+/// layer's, ends the reduction, and each rank adds its own gradients of all other layers to the
+/// mean.
+Expectation expect_shared_blocks_reentrant(const Cell& cell) {
+  const bool waits_for_others = is_set(cell, "trained", "all");
+  if (waits_for_others || is_set(cell, "find_unused")) return expect_error(ddp_error::kReadyTwice);
+  if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
+  return expect_ranks_differ();
+}
+
+Expectation expect(const Cell& cell) {
+  const MicroBatchOptions options = options_of(cell);
+  if (options.ddp.static_graph && options.no_sync && options.accumulation > 1) {
+    return expect_not_applicable(kNoSyncWithStaticGraph);
+  }
+  if (cell.variant == "reentrant-find-unused") return expect_error(ddp_error::kReadyTwice);
+  if (cell.variant == "shared-blocks-reentrant") return expect_shared_blocks_reentrant(cell);
+  if (cell.variant == "non-reentrant") {
+    // Measured: the inputs of all blocks are not twice what a block needs there.
+    if (is_set(cell, "dtype", "bfloat16")) {
+      return expect_not_applicable("norms in bfloat16 keep copies in float32, beside which the "
+                                   "inputs of all blocks are too little");
+    }
+    return {.breaks = {kMemory}, .outcome = OutcomeKind::exceeds_memory};
+  }
+  // The statistics of the first step are what DDP's constructor broadcast.
+  if (cell.variant == "batch-norm-run-twice" && cell.steps > 1) {
+    return {.breaks = {kBuffersEqual}, .outcome = OutcomeKind::agree_but_wrong};
+  }
+  return {};
+}
+
+std::vector<Variant> variants() {
+  const std::vector<std::string> reference_without{"no_sync",      "bucket_view", "find_unused",
+                                                   "static_graph", "bucket"};
+  const auto also_without = [&](std::vector<std::string> more) {
+    more.insert(more.end(), reference_without.begin(), reference_without.end());
+    return more;
+  };
+  return {
+      {.name = "reentrant",
+       .role = Role::latent,
+       .summary = "each block once, its input offloaded, under DDP's defaults: right, as long as "
+                  "nobody looks for unused parameters",
+       .claims = {kMemory},
+       .without = {"prior", "find_unused"}},
+      {.name = "reentrant-find-unused",
+       .role = Role::buggy,
+       .summary = "the same with find_unused_parameters, which takes all that is inside of a "
+                  "checkpoint for unused",
+       .claims = {kMemory},
+       .without = {"prior", "find_unused", "static_graph"}},
+      {.name = "shared-blocks-reentrant",
+       .role = Role::buggy,
+       .summary = "all layers share a block: its hooks run once per layer",
+       .reference = "reference-shared-blocks",
+       .claims = {kMemory},
+       .without = {"static_graph"}},
+      {.name = "shared-blocks-static-graph",
+       .role = Role::latent,
+       .summary = "the error text's advice, a static graph: the reducer counts the hooks and waits "
+                  "for the last",
+       .reference = "reference-shared-blocks",
+       .claims = {kMemory},
+       .without = {"static_graph"}},
+      {.name = "shared-blocks-non-reentrant-offload",
+       .role = Role::fixed,
+       .summary = "a shared block in non-re-entrant checkpoints: autograd adds up before hooks run",
+       .reference = "reference-shared-blocks"},
+      {.name = "non-reentrant",
+       .role = Role::wrong_fix,
+       .summary = "the fix before: non-re-entrant under DDP, and the inputs of all blocks stay",
+       .claims = {kMemory},
+       .without = {"prior"}},
+      {.name = "non-reentrant-offload",
+       .role = Role::fixed,
+       .summary = "the pull request: non-re-entrant, and what the checkpoint saves is offloaded",
+       .claims = {kMemory},
+       .without = {"prior"}},
+      {.name = "non-reentrant-nested-offload",
+       .role = Role::fixed,
+       .summary = "the same, and the MLP of a block is checkpointed once more inside of it",
+       .claims = {kMemory},
+       .without = also_without({"prior"})},
+      {.name = "no-checkpoint",
+       .role = Role::fixed,
+       .summary = "all activations are kept: what it costs, and the same gradients bit for bit",
+       .without = also_without({"prior"})},
+      {.name = "batch-norm-run-twice",
+       .role = Role::buggy,
+       .summary = "a BatchNorm in the checkpoint: its statistics advance twice a step",
+       .reference = "reference-batch-norm",
+       .claims = {kBuffersAgree, kBuffersEqual},
+       .without = {"trained", "dropout"}},
+      {.name = "batch-norm-frozen-in-recompute",
+       .role = Role::fixed,
+       .summary = "the statistics stay as they are when the segment is run again",
+       .reference = "reference-batch-norm",
+       .claims = {kBuffersAgree, kBuffersEqual},
+       .without = {"trained", "dropout"}},
+      {.name = "reference",
+       .role = Role::reference,
+       .summary = "one process: the mean of all shards' gradients without checkpoints, and the "
+                  "memory of a shard as it was on one GPU",
+       .without = also_without({"prior"})},
+      {.name = "reference-shared-blocks",
+       .role = Role::reference,
+       .summary = "the same with one block for all layers",
+       .without = reference_without},
+      {.name = "reference-batch-norm",
+       .role = Role::reference,
+       .summary = "the same with a BatchNorm, whose statistics are those of the first shard",
+       .without = also_without({"trained", "dropout"})},
+  };
+}
+
+std::vector<Axis> axes() {
+  std::vector<Axis> all{
+      {"trained", {"adapters", "all"}, "adapters"},
+      {"dropout", {"off", "on"}, "off"},
+      {"batch", {"8", "16"}, "16"},
+      {"early_stop",
+       {"on", "off"},
+       "on",
+       {"non-reentrant", "non-reentrant-offload", "non-reentrant-nested-offload",
+        "shared-blocks-non-reentrant-offload", "batch-norm-run-twice",
+        "batch-norm-frozen-in-recompute"}},
+  };
+  for (Axis& axis : ddp_axes()) {
+    // Many blocks take their time: values that show nothing more are left out.
+    if (axis.name == "accumulation") axis.values = {"1", "2"};
+    if (axis.name == "dtype") axis.values = {"float32", "bfloat16"};
+    all.push_back(std::move(axis));
+  }
+  return all;
+}
+
+}  // namespace
+
+Scenario reentrant_checkpoint_under_ddp() {
+  return {
+      .id = "reentrant-checkpoint-under-ddp",
+      .summary =
+          "Re-entrant checkpoints run DDP's hooks in a backward of their own, which it takes for "
+          "a second one or does not see; the first way around it lost the offload.",
+      .provenance = {.project = "unsloth",
+                     .link = "pull request #4240 (2026-03-12)",
+                     .kept = "re-entrant checkpoints whose inputs are offloaded, the interim fix "
+                             "without offload (pull request #3751), non-re-entrant ones with it, "
+                             "adapters in a vision-language model; the error text's advice",
+                     .left_out = "Qwen3-VL and the GPUs: a small model of the same build, and host "
+                                 "memory that is counted apart"},
+      .worlds = {2, 3, 4},
+      .steps = 2,
+      .axes = axes(),
+      .variants = variants(),
+      .claims = micro_batch_claims(),
+      .tables = {},
+      .expect = expect,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
