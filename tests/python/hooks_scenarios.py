@@ -8,9 +8,9 @@ import typing
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
-from models import SwiGlu, VisionLanguage
+from models import Sizes, SwiGlu, VisionLanguage
 from tiled_function import Tiling, tiled
 
 WIDTH, HIDDEN, VOCABULARY = 8, 16, 16
@@ -42,7 +42,7 @@ class Scenario:
 
     def __init__(self, cell):
         self.cell = cell
-        self.shape = (int(cell.axis("batch")), int(cell.axis("length")))
+        self.shape = (int(cell.axis("batch")), int(cell.axis("length", 4)))
 
     def generator(self, base, place):
         step, owner, index = place
@@ -57,6 +57,10 @@ class Scenario:
 
     def learning_rate(self):
         return LEARNING_RATE
+
+    def is_covered(self):
+        """Whether what the cell is about is seen here."""
+        return True
 
     def tiling(self):
         """Of the variant; the reference has none."""
@@ -120,7 +124,7 @@ class Layers(nn.Module):
 
 class TiledVisionLanguage(VisionLanguage):
     def __init__(self, tiling):
-        super().__init__((1, 8, 8), lora={"draws_b": True})
+        super().__init__(Sizes((1, 8, 8)), lora={"draws_b": True})
         for block in self.language.blocks if tiling else ():
             self.tile(block.mlp, tiling)
 
@@ -289,6 +293,11 @@ class InputNeedsNoGradient(Scenario):
         return (model(tokens) - target).pow(2).mean()
 
 
+def with_dropout(tokens, probability):
+    noise = (torch.rand(tokens.shape) >= probability).to(tokens.dtype).div_(1 - probability)
+    return tokens * noise
+
+
 class DroppedLayers(nn.Module):
     """An MLP with dropout between two layers; `run(mlp, parameters, hidden)`."""
 
@@ -302,8 +311,7 @@ class DroppedLayers(nn.Module):
 
     def dropped(self, rows):
         output = self.mlp(rows)
-        noise = (torch.rand(output.shape) >= 0.25).to(output.dtype).div_(0.75)
-        return output * noise
+        return with_dropout(output, 0.25)
 
     def forward(self, rows):
         hidden = self.below(rows)
@@ -354,7 +362,83 @@ class AnotherMask(Scenario):
         return (output - target).pow(2).mean()
 
 
+class CheckpointedVisionLanguage(VisionLanguage):
+    """With a dropout before every block; `run(segment, tokens)` runs both."""
+
+    def __init__(self, cell, run, run_nested):
+        is_shared = "shared-blocks" in cell.variant
+        sizes = Sizes(
+            (1, 4, 8),
+            width=8,
+            heads=1,
+            hidden=8,
+            blocks=1,
+            vocabulary=16,
+            text=4,
+            language_heads=1,
+            language_hidden=8,
+            language_blocks=4 if is_shared else 28,
+        )
+        has_adapters = cell.axis("trained") == "adapters"
+        lora = {"rank": 1, "alpha": 1, "draws_b": True} if has_adapters else None
+        super().__init__(sizes, shared=is_shared, lora=lora)
+        dropped = 0.1 if cell.is_on("dropout") else 0
+        for block in (*self.vision.blocks, *dict.fromkeys(self.language.blocks)):
+            self.run_with(run, block, dropped)
+        for block in dict.fromkeys(self.language.blocks) if run_nested else ():
+            self.run_with(run_nested, block.mlp, 0)
+
+    @staticmethod
+    def run_with(run, module, dropped):
+        plain = module.forward
+
+        def segment(tokens):
+            return plain(with_dropout(tokens, dropped) if dropped else tokens)
+
+        module.forward = lambda tokens: run(segment, tokens)
+
+
+class ReentrantCheckpoint(Scenario):
+    def is_covered(self):
+        """Neither memory is, nor buffers."""
+        variant = self.cell.variant
+        return variant != "non-reentrant" and not variant.startswith("batch-norm")
+
+    def tiling(self):
+        return self.cell.variant != "no-checkpoint"
+
+    def model(self, is_checkpointed):
+        self.is_trained_by_ddp = is_checkpointed is not None
+        is_reentrant = "non-reentrant" not in self.cell.variant
+
+        def run(segment, tokens):
+            if is_reentrant and not tokens.requires_grad:
+                tokens = tokens.detach().requires_grad_()
+            stops_early = set_checkpoint_early_stop(self.cell.axis("early_stop") != "off")
+            with torch.autograd.graph.save_on_cpu(), stops_early:
+                return checkpoint(segment, tokens, use_reentrant=is_reentrant)
+
+        def run_plain(segment, tokens):
+            return segment(tokens)
+
+        if not is_checkpointed:
+            return CheckpointedVisionLanguage(self.cell, run_plain, None)
+        nests = "nested" in self.cell.variant
+        return CheckpointedVisionLanguage(self.cell, run, run if nests else None)
+
+    def loss(self, model, *place):
+        image = self.normal(1_000_000, place, (self.shape[0], 1, 4, 8))
+        text = torch.randint(16, self.shape, generator=self.generator(2_000_000, place))
+        torch.manual_seed(self.generator(3_000_000, place).initial_seed())
+        for parameter in model.parameters() if self.is_trained_by_ddp and not place[2] else ():
+            if parameter.requires_grad and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        logits = model(image, text)[:, -1 - text.shape[1] : -1]
+        return functional.cross_entropy(logits.reshape(-1, 16), text.reshape(-1))
+
+
 SCENARIOS = {
+    "reentrant-checkpoint-under-ddp": ReentrantCheckpoint,
     "recomputed-tile-draws-another-dropout-mask": AnotherMask,
     "tiled-backward-fires-hooks-per-tile": HooksPerTile,
     "tiled-parameter-absent-from-last-tile": AbsentFromLastTile,

@@ -3,6 +3,8 @@
 As Python's own generator is seeded, so are their weights.
 """
 
+import typing
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -125,12 +127,33 @@ class LanguageBlock(nn.Module):
         return tokens + self.mlp(self.mlp_norm(tokens))
 
 
+class Sizes(typing.NamedTuple):
+    """Of a vision-language model; `image` is [channels, height, width]."""
+
+    image: tuple
+    width: int = 16  # of an image token
+    heads: int = 2
+    hidden: int = 32
+    blocks: int = 2
+    vocabulary: int = 32
+    text: int = 16
+    language_heads: int = 2
+    language_hidden: int = 32
+    language_blocks: int = 2
+
+    @property
+    def patches(self):
+        return (self.image[1] // 4) * (self.image[2] // 4)
+
+
 class Vision(nn.Module):
-    def __init__(self, channels, patches):
+    def __init__(self, sizes):
         super().__init__()
-        self.position = nn.Parameter(torch.randn(patches, 16) * 0.02)
-        self.embedding = nn.Linear(channels * 4 * 4, 16)
-        self.blocks = nn.ModuleList(Block(16, 2, 32) for _ in range(2))
+        self.position = nn.Parameter(torch.randn(sizes.patches, sizes.width) * 0.02)
+        self.embedding = nn.Linear(sizes.image[0] * 4 * 4, sizes.width)
+        self.blocks = nn.ModuleList(
+            Block(sizes.width, sizes.heads, sizes.hidden) for _ in range(sizes.blocks)
+        )
 
     def forward(self, image):
         patches = functional.unfold(image, kernel_size=4, stride=4).transpose(1, 2)
@@ -142,9 +165,9 @@ class Vision(nn.Module):
 
 
 class Projector(nn.Module):
-    def __init__(self):
+    def __init__(self, width):
         super().__init__()
-        self.up = nn.Linear(16, 16)
+        self.up = nn.Linear(width, 16)
         self.down = nn.Linear(16, 16)
 
     def forward(self, tokens):
@@ -152,16 +175,18 @@ class Projector(nn.Module):
 
 
 class Language(nn.Module):
-    def __init__(self, patches, tied, shared, activation):
+    def __init__(self, sizes, tied, shared, activation):
         super().__init__()
-        self.position = nn.Parameter(torch.randn(patches + 16, 16) * 0.02)
-        self.embedding = nn.Embedding(32, 16, _weight=torch.randn(32, 16) * 0.02)
-        if shared:
-            self.blocks = nn.ModuleList([LanguageBlock(16, 2, 32, activation)] * 3)
-        else:
-            self.blocks = nn.ModuleList(LanguageBlock(16, 2, 32, activation) for _ in range(2))
+        entries, layers = sizes.vocabulary, sizes.language_blocks
+        self.position = nn.Parameter(torch.randn(sizes.patches + sizes.text, 16) * 0.02)
+        self.embedding = nn.Embedding(entries, 16, _weight=torch.randn(entries, 16) * 0.02)
+        blocks = [
+            LanguageBlock(16, sizes.language_heads, sizes.language_hidden, activation)
+            for _ in range(1 if shared else layers)
+        ]
+        self.blocks = nn.ModuleList(blocks * layers if shared else blocks)
         self.norm = nn.RMSNorm(16, eps=1e-6)
-        self.head = nn.Linear(16, 32, bias=False, device="meta" if tied else None)
+        self.head = nn.Linear(16, entries, bias=False, device="meta" if tied else None)
         if tied:
             self.head.weight = self.embedding.weight
 
@@ -173,18 +198,16 @@ class Language(nn.Module):
 
 
 class VisionLanguage(nn.Module):
-    """`image` [channels, height, width]; `lora`: the options of the adapters, if there are any."""
+    """`lora`: the options of the adapters, if there are any."""
 
-    def __init__(self, image, tied=True, shared=False, activation=functional.silu, lora=None):
+    def __init__(self, sizes, tied=True, shared=False, activation=functional.silu, lora=None):
         super().__init__()
-        channels, height, width = image
-        patches = (height // 4) * (width // 4)
-        self.vision = Vision(channels, patches)
-        self.projector = Projector()
-        self.language = Language(patches, tied, shared, activation)
+        self.vision = Vision(sizes)
+        self.projector = Projector(sizes.width)
+        self.language = Language(sizes, tied, shared, activation)
         if lora is not None:
             self.requires_grad_(False)
-            for part in [part for block in self.language.blocks
+            for part in [part for block in dict.fromkeys(self.language.blocks)
                          for part in (block.attention, block.mlp)]:
                 for name, layer in list(part.named_children()):
                     setattr(part, name, LoraLinear(layer, **lora))

@@ -24,6 +24,7 @@ from models import (
     LoraLinear,
     Mlp,
     SelfAttention,
+    Sizes,
     SwiGlu,
     Transformer,
     VisionLanguage,
@@ -174,10 +175,10 @@ def vision_language_step(numbers, prefix, model, step):
             numbers[f"{prefix}/gradient/{key}"] = parameter.grad
 
 
-def vision_language(numbers, name, **options):
+def vision_language(numbers, name, blocks=2, **options):
     for dtype_name, dtype in TRAINED.items():
         torch.manual_seed(7)
-        model = VisionLanguage((2, 8, 12), **options).to(dtype)
+        model = VisionLanguage(Sizes((2, 8, 12), language_blocks=blocks), **options).to(dtype)
         prefix = f"vision_language/{name}/{dtype_name}"
         for i, (key, parameter) in enumerate(model.named_parameters()):
             numbers[f"{prefix}/initial/{i:02}/{key}"] = parameter.detach().clone()
@@ -192,7 +193,7 @@ def vision_language_models(numbers):
     vision_language(numbers, "tied")
     vision_language(numbers, "untied", tied=False)
     vision_language(numbers, "polynomial", activation=nn.Identity())
-    vision_language(numbers, "shared", shared=True)
+    vision_language(numbers, "shared", blocks=3, shared=True)
     vision_language(numbers, "lora", lora={})
     vision_language(
         numbers, "lora_untied", tied=False, lora={"rank": 3, "alpha": 5, "draws_b": True}
