@@ -41,23 +41,6 @@ std::string in_words(const AxisValue& chosen) {
   return fmt::format("{}={}", chosen.axis, chosen.value);
 }
 
-/// Whether a cell has the axis at its standard value: its folder does not name it.
-bool is_standard(const CellRecord& record, const AxisValue& chosen) {
-  const std::string name = "-" + in_words(chosen);
-  for (std::size_t at = record.folder.find(name); at != std::string::npos;
-       at = record.folder.find(name, at + 1)) {
-    const std::size_t end = at + name.size();
-    if (end == record.folder.size() || record.folder[end] == '-') return false;
-  }
-  return true;
-}
-
-std::vector<AxisValue> unusual_choices(const CellRecord& record) {
-  std::vector<AxisValue> choices = record.cell.axes;
-  std::erase_if(choices, [&](const AxisValue& chosen) { return is_standard(record, chosen); });
-  return choices;
-}
-
 /// The unusual choices that all cells of a variant have in common.
 std::vector<AxisValue> shared_choices(const Cells& cells) {
   std::vector<AxisValue> shared = unusual_choices(*cells.front()->record);

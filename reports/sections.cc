@@ -33,20 +33,41 @@ class Sections {
  public:
   explicit Sections(const RunRecord& run) : matrices_(matrices_of(run)) {}
 
-  Section& about(const std::string& scenario, int world_size, const std::vector<AxisValue>& axes) {
-    const bool is_matrix = matrices_.contains({scenario, world_size});
-    const std::string title = fmt::format(
-        "{}, {}", scenario, conditions(world_size, is_matrix ? std::vector<AxisValue>() : axes));
-    const auto [place, is_new] = places_.try_emplace(title, sections_.size());
-    if (is_new) sections_.push_back({title, {}, {}, is_matrix});
+  Section& about(const std::string& scenario, int world_size) {
+    const World world{scenario, world_size};
+    const auto [place, is_new] = places_.try_emplace(world, sections_.size());
+    if (is_new) {
+      sections_.emplace_back().is_matrix = matrices_.contains(world);
+      worlds_.push_back(world);
+    }
     return sections_[place->second];
   }
 
-  std::vector<Section> take() { return std::move(sections_); }
+  std::vector<Section> take() {
+    for (std::size_t i = 0; i < sections_.size(); ++i) {
+      const auto& [scenario, world_size] = worlds_[i];
+      sections_[i].title =
+          fmt::format("{}, {}", scenario, conditions(world_size, unusual_of(sections_[i])));
+    }
+    return std::move(sections_);
+  }
 
  private:
+  /// What stands beside the title: a matrix has it line by line.
+  static std::vector<AxisValue> unusual_of(const Section& section) {
+    std::vector<AxisValue> all;
+    for (const ToldCell& told : section.cells) {
+      if (section.is_matrix) break;
+      for (const AxisValue& chosen : unusual_choices(*told.record)) {
+        if (std::find(all.begin(), all.end(), chosen) == all.end()) all.push_back(chosen);
+      }
+    }
+    return all;
+  }
+
   std::set<World> matrices_;
-  std::map<std::string, std::size_t> places_;
+  std::map<World, std::size_t> places_;
+  std::vector<World> worlds_;  ///< one per section
   std::vector<Section> sections_;
 };
 
@@ -93,14 +114,30 @@ std::string margin_text(const ToldCell& cell) {
 
 }  // namespace
 
+bool is_standard(const CellRecord& record, const AxisValue& chosen) {
+  const std::string name = fmt::format("-{}={}", chosen.axis, chosen.value);
+  for (std::size_t at = record.folder.find(name); at != std::string::npos;
+       at = record.folder.find(name, at + 1)) {
+    const std::size_t end = at + name.size();
+    if (end == record.folder.size() || record.folder[end] == '-') return false;
+  }
+  return true;
+}
+
+std::vector<AxisValue> unusual_choices(const CellRecord& record) {
+  std::vector<AxisValue> choices = record.cell.axes;
+  std::erase_if(choices, [&](const AxisValue& chosen) { return is_standard(record, chosen); });
+  return choices;
+}
+
 std::vector<Section> sections_of(const RunRecord& run) {
   Sections sections(run);
   for (const CellRecord& record : run.cells) {
     const Cell& cell = record.cell;
-    add(record, sections.about(cell.scenario, cell.world_size, cell.axes).cells);
+    add(record, sections.about(cell.scenario, cell.world_size).cells);
   }
   for (const Table& table : run.tables) {
-    sections.about(table.scenario, table.world_size, table.axes).tables.push_back(&table);
+    sections.about(table.scenario, table.world_size).tables.push_back(&table);
   }
   return sections.take();
 }

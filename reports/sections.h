@@ -16,15 +16,20 @@ struct ToldCell {
   int as_expected = 0;                    ///< of them
 };
 
-/// What is told under one title: the cells and tables of a scenario in one world with one choice of
-/// axes. Where a variant was run with more than one choice in that world, it is a matrix: all cells
-/// of the world stand in one section.
+/// What is told under one title: the cells and tables of a scenario in one world. Where a variant
+/// was run with more than one choice of axis values, it is a matrix.
 struct Section {
-  std::string title;
+  std::string title;  ///< "frozen-tower, 2 ranks, k=3": what is not standard, but for a matrix
   std::vector<const Table*> tables;
   std::vector<ToldCell> cells;
   bool is_matrix = false;
 };
+
+/// Whether a cell has the axis at its standard value: its folder does not name it.
+bool is_standard(const CellRecord& cell, const AxisValue& chosen);
+
+/// The choices of a cell that are not standard, in the order of its axes.
+std::vector<AxisValue> unusual_choices(const CellRecord& cell);
 
 /// The sections of a report, in the order of the record, which they point into.
 std::vector<Section> sections_of(const RunRecord& run);

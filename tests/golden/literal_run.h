@@ -106,6 +106,7 @@ inline CellRecord literal_buggy() {
 inline CellRecord literal_missed() {
   CellRecord cell = literal_cell("error-after-damage", "as-was", Role::buggy, CellVerdict::missed);
   cell.cell.axes = {{"tiles", "4"}, {"bucket_view", "on"}};
+  cell.folder = folder_of(cell.cell);
   cell.expectation.raises = {{"marked as ready twice", 2, 1}};
   cell.ends = {
       {0, Ending::raised, 1, 2, 2, "Expected to mark a variable ready only once", "", ""},
@@ -163,6 +164,7 @@ inline CellRecord literal_not_applicable() {
   CellRecord cell =
       literal_cell("error-after-damage", "averaged", Role::wrong_fix, CellVerdict::not_applicable);
   cell.cell.axes = {{"tiles", "4"}, {"bucket_view", "on"}};
+  cell.folder = folder_of(cell.cell);
   cell.expectation.not_applicable = "needs at least 3 ranks, a sum of two has no order";
   cell.outcome = {.kind = OutcomeKind::not_applicable,
                   .text = "not applicable: " + cell.expectation.not_applicable};

@@ -46,6 +46,18 @@ TEST(Matrix, IsNotWhereVariantsDependOnDifferentAxes) {
   for (const Section& section : sections_of(run)) EXPECT_FALSE(section.is_matrix);
 }
 
+/// Whatever axes they depend on; the title says what is not standard (k=2 and view=off are).
+TEST(Section, HoldsAllVariantsOfAScenarioInAWorld) {
+  const RunRecord run =
+      run_of({right("a", Role::buggy, {{"k", "2"}, {"view", "off"}}),
+              right("b", Role::fixed, {{"k", "2"}, {"m", "1"}}), right("c", Role::fixed, {}),
+              right("d", Role::fixed, {{"m", "1"}})});
+  const std::vector<Section> sections = sections_of(run);
+  ASSERT_THAT(sections, SizeIs(1));
+  EXPECT_THAT(sections[0].cells, SizeIs(4));
+  EXPECT_EQ(sections[0].title, "frozen-tower, 2 ranks, m=1");
+}
+
 TEST(Matrix, IsToldWorldByWorld) {
   RunRecord run =
       run_of({right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "2"}}),
