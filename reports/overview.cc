@@ -30,11 +30,12 @@ std::string time_text(const std::optional<double>& seconds) {
   return fmt::format("{:.{}f} {}", value, decimals, is_short ? "us" : "ms");
 }
 
-/// A step of a variant that repairs nothing has no price.
+/// A step of a variant that repairs nothing has no price; but it may be memory that is wrong.
 bool is_compared(const ToldCell& cell) {
   const Role role = cell.record->cell.role;
-  return cell.record->cell.repetition == 1 && cell.record->cost &&
-         (role == Role::buggy || role == Role::fixed || role == Role::latent);
+  const std::optional<Cost>& cost = cell.record->cost;
+  if (cell.record->cell.repetition > 1 || !cost) return false;
+  return role == Role::wrong_fix ? cost->memory.has_value() : role != Role::reference;
 }
 
 std::string bytes_text(const std::optional<std::int64_t>& bytes) {

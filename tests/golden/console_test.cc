@@ -142,6 +142,19 @@ TEST(Console, SaysWhatAStepCosts) {
   EXPECT_THAT(cost_lines(run), testing::IsEmpty()) << "there is no fix whose cost it could be";
 }
 
+TEST(Console, SaysTheMemoryOfAWrongFixBesideThatOfAFix) {
+  RunRecord run = run_of({literal_fixed(1), literal_buggy()});
+  run.cells[0].cost = Cost{2, 64, 0.01, 1'000};
+  run.cells[1].cell.role = Role::wrong_fix;
+  run.cells[1].cost = Cost{2, 64, 0.01, 3'100};
+  EXPECT_THAT(
+      cost_lines(run),
+      testing::ElementsAre("variant         | role      | collectives | bytes |    time | memory",
+                           "all-reduce-each | fixed     |           2 |    64 | 10.0 ms |   1000",
+                           "bypass          | wrong-fix |           2 |    64 | 10.0 ms |   3100",
+                           testing::_));
+}
+
 TEST(Console, PrintsTimesWithThreeDigits) {
   RunRecord run = run_of({literal_fixed(1)});
   const auto time = [&](double seconds) {
