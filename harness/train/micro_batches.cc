@@ -67,18 +67,27 @@ void accumulate(int owner, Module& model, DistributedDataParallel* ddp,
 
 }  // namespace
 
-std::vector<Axis> ddp_axes() {
+std::vector<Axis> ddp_axes(std::vector<Axis> first) {
   const std::vector<std::string> off_on{"off", "on"};
-  return {
-      {"accumulation", {"1", "2", "4"}, "1"},
-      {"no_sync", off_on, "off"},
-      {"prior", off_on, "off"},
-      {"bucket_view", off_on, "off"},
-      {"find_unused", off_on, "off"},
-      {"static_graph", off_on, "off"},
-      {"bucket", {"standard", "small"}, "standard"},
-      {"dtype", {"float32", "float64", "bfloat16"}, "float32"},
-  };
+  first.insert(first.end(), {
+                                {"accumulation", {"1", "2", "4"}, "1"},
+                                {"no_sync", off_on, "off"},
+                                {"prior", off_on, "off"},
+                                {"bucket_view", off_on, "off"},
+                                {"find_unused", off_on, "off"},
+                                {"static_graph", off_on, "off"},
+                                {"bucket", {"standard", "small"}, "standard"},
+                                {"dtype", {"float32", "float64", "bfloat16"}, "float32"},
+                            });
+  return first;
+}
+
+std::int64_t number_on(const Cell& cell, std::string_view axis) {
+  return std::stoll(axis_value(cell, axis));
+}
+
+bool is_about(const Cell& cell, std::string_view words) {
+  return cell.variant.find(words) != std::string::npos;
 }
 
 bool is_set(const Cell& cell, std::string_view axis, std::string_view value) {
@@ -98,7 +107,7 @@ MicroBatchOptions micro_batch_options(const Cell& cell) {
   options.ddp.static_graph = is_set(cell, "static_graph");
   if (is_set(cell, "bucket", "small")) options.ddp.bucket_bytes = kSmallBucketBytes;
   if (has_axis(cell, "accumulation")) {
-    options.accumulation = std::stoll(axis_value(cell, "accumulation"));
+    options.accumulation = number_on(cell, "accumulation");
   }
   options.no_sync = is_set(cell, "no_sync");
   options.prior = is_set(cell, "prior");

@@ -20,10 +20,18 @@ namespace lockstep {
 ///   bucket_view, find_unused, static_graph     DDP's options
 ///   bucket         standard, or small: a bucket per parameter, once they are rebuilt
 ///   dtype          of parameters and inputs
-std::vector<Axis> ddp_axes();
+/// They stand behind `first`.
+std::vector<Axis> ddp_axes(std::vector<Axis> first);
 
 /// Whether the cell has `value` on `axis`.
 bool is_set(const Cell& cell, std::string_view axis, std::string_view value = "on");
+
+/// The number that the cell has on `axis`. Requires: it has that axis, and numbers are on it.
+std::int64_t number_on(const Cell& cell, std::string_view axis);
+
+/// Whether the name of the variant has `words`: variants and their references name the condition
+/// that they share.
+bool is_about(const Cell& cell, std::string_view words);
 
 /// float32 where the cell has no axis `dtype`.
 at::ScalarType dtype_of(const Cell& cell);

@@ -68,13 +68,9 @@ class Model : public Module {
   std::shared_ptr<Linear> above_;
 };
 
-std::int64_t size_on(const Cell& cell, std::string_view axis) {
-  return std::stoll(axis_value(cell, axis));
-}
-
 /// Where variants part: what a tile is recomputed with.
 TilingOptions tiling_of(Rank& rank, Model& model) {
-  TilingOptions tiling{.tiles = size_on(rank.cell(), "tiles"),
+  TilingOptions tiling{.tiles = number_on(rank.cell(), "tiles"),
                        .backward = TileBackward::explicit_inputs,
                        .generators = {model.masks()}};
   if (rank.is("not-restored")) {
@@ -96,7 +92,7 @@ at::Tensor run_reference(Rank& rank, Model& model, const at::Tensor& input) {
   return model.run(input, [&](const at::Tensor& hidden) {
     std::vector<at::Tensor> outputs;
     for (const at::Tensor& rows :
-         hidden.flatten(0, -2).tensor_split(size_on(rank.cell(), "tiles"))) {
+         hidden.flatten(0, -2).tensor_split(number_on(rank.cell(), "tiles"))) {
       const AutocastScope own_casts(AutocastState{.is_enabled = true, .caches = false});
       outputs.push_back(model.mlp(rows));
     }
@@ -111,8 +107,8 @@ void train(Rank& rank) {
   MicroBatchOptions options = micro_batch_options(rank.cell());
   // A step would round weights anew, and bfloat16 makes much of the last digit of a weight.
   if (computes_in_bfloat16(rank.cell())) options.learning_rate = 0;
-  const std::vector<std::int64_t> shape{size_on(rank.cell(), "batch"),
-                                        size_on(rank.cell(), "length"), kWidth};
+  const std::vector<std::int64_t> shape{number_on(rank.cell(), "batch"),
+                                        number_on(rank.cell(), "length"), kWidth};
   const auto draw = [&](const MicroBatch& batch, std::uint64_t base) {
     const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
     const at::Tensor drawn =
@@ -160,7 +156,7 @@ Expectation expect(const Cell& cell) {
   if (is_set(cell, "lost", "autocast") && is_set(cell, "prior")) {
     return expect_not_applicable("what rounding changes is small beside a gradient from before");
   }
-  if (cell.variant == "first-mask-for-all" && size_on(cell, "tiles") == 1) return {};
+  if (cell.variant == "first-mask-for-all" && number_on(cell, "tiles") == 1) return {};
   if (has_autocast && is_lost(cell, "autocast") && !is_set(cell, "residual")) {
     return expect_error("to have the same dtype");  // what is kept is bfloat16, the weights are not
   }
@@ -168,17 +164,14 @@ Expectation expect(const Cell& cell) {
 }
 
 std::vector<Axis> axes() {
-  std::vector<Axis> all{
+  return ddp_axes({
       {"tiles", {"1", "2", "3", "4", "8"}, "4"},
       {"length", {"8", "11"}, "8"},
       {"batch", {"1", "2"}, "2"},
       {"autocast", {"off", "on"}, "off"},
       {"residual", {"off", "on"}, "on"},
       {"lost", {"mask", "autocast", "both"}, "mask", {"not-restored"}},
-  };
-  const std::vector<Axis> more = ddp_axes();
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+  });
 }
 
 }  // namespace

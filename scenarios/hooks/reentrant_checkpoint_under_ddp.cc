@@ -31,13 +31,9 @@ namespace {
 constexpr std::int64_t kText = 3;
 constexpr double kDropped = 0.1;
 
-bool is_about(const Cell& cell, std::string_view condition) {
-  return cell.variant.find(condition) != std::string::npos;
-}
-
 bool is_batch_norm(const Cell& cell) { return is_about(cell, "batch-norm"); }
 
-std::int64_t rows_of(const Cell& cell) { return std::stoll(axis_value(cell, "batch")); }
+std::int64_t rows_of(const Cell& cell) { return number_on(cell, "batch"); }
 
 /// How a segment of a model is run.
 struct Way {
@@ -436,7 +432,7 @@ std::vector<Axis> axes() {
         "shared-blocks-non-reentrant-offload", "batch-norm-run-twice",
         "batch-norm-frozen-in-recompute"}},
   };
-  for (Axis& axis : ddp_axes()) {
+  for (Axis& axis : ddp_axes({})) {
     // Many blocks take their time: values that show nothing more are left out.
     if (axis.name == "accumulation") axis.values = {"1", "2"};
     if (axis.name == "dtype") axis.values = {"float32", "bfloat16"};

@@ -9,7 +9,6 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
-#include <string_view>
 #include <utility>
 
 #include "harness/train/micro_batches.h"
@@ -23,10 +22,6 @@ namespace {
 
 constexpr std::int64_t kWidth = 8;
 constexpr std::int64_t kHidden = 16;
-
-bool is_about(const Cell& cell, std::string_view condition) {
-  return cell.variant.find(condition) != std::string::npos;
-}
 
 /// A tiled MLP and what stands around it, which decides what the reducer still waits for when the
 /// first tile is done.
@@ -84,14 +79,10 @@ class Layers : public Module {
   std::shared_ptr<SwiGlu> mlp_;
 };
 
-std::int64_t size_on(const Cell& cell, std::string_view axis) {
-  return std::stoll(axis_value(cell, axis));
-}
-
 /// What the cell's variant does in backward; where variants part.
 TilingOptions tiling_of(Rank& rank) {
   TilingOptions tiling;
-  if (has_axis(rank.cell(), "tiles")) tiling.tiles = size_on(rank.cell(), "tiles");
+  if (has_axis(rank.cell(), "tiles")) tiling.tiles = number_on(rank.cell(), "tiles");
   if (rank.is("backward-per-tile") || rank.is("static-graph-in-place")) return tiling;
   if (rank.is("static-graph-set-aside")) {
     tiling.accumulation = TileAccumulation::set_aside;
@@ -149,8 +140,8 @@ void train_layers(Rank& rank) {
   model.to(dtype_of(rank.cell()));
   const TilingOptions tiling = tiling_of(rank);
   const bool is_tiled = rank.cell().role != Role::reference;
-  const std::int64_t rows = size_on(rank.cell(), "batch");
-  const std::int64_t length = size_on(rank.cell(), "length");
+  const std::int64_t rows = number_on(rank.cell(), "batch");
+  const std::int64_t length = number_on(rank.cell(), "length");
   train_in_micro_batches(rank, model, options_of(rank), [&](const MicroBatch& batch, auto* ddp) {
     const at::Tensor input = input_of(rank, batch, 1'000'000, {rows, length, kWidth});
     const at::Tensor target = input_of(rank, batch, 2'000'000, {rows, length, kWidth});
@@ -173,8 +164,8 @@ void train_vision_language_model(Rank& rank) {
       return tiled(forward, mlp.parameters(), input, tiling).front();
     });
   }
-  const std::int64_t rows = size_on(rank.cell(), "batch");
-  const std::int64_t length = size_on(rank.cell(), "length");
+  const std::int64_t rows = number_on(rank.cell(), "batch");
+  const std::int64_t length = number_on(rank.cell(), "length");
   train_in_micro_batches(rank, model, options_of(rank), [&](const MicroBatch& batch, auto* ddp) {
     const at::Tensor image = input_of(rank, batch, 1'000'000, {rows, 1, 8, 8});
     const at::Tensor tokens =
@@ -249,7 +240,7 @@ std::string precondition_of(const Cell& cell) {
 Expectation expect_backward_per_tile(const Cell& cell) {
   if (!has_hooks(cell)) return {};
   if (looks_for_unused(cell)) return expect_error(ddp_error::kReadyTwice);
-  if (size_on(cell, "tiles") == 1) return {};
+  if (number_on(cell, "tiles") == 1) return {};
   if (waits_for_others(cell)) return expect_error(ddp_error::kReadyTwice);
   return expect_ranks_differ(parameters_move(cell));
 }
@@ -260,7 +251,7 @@ Expectation expect_static_graph_set_aside(const Cell& cell) {
   if (is_set(cell, "no_sync") && accumulates(cell)) return expect_error(ddp_error::kNotArmed);
   const std::int64_t first_wrong = accumulates(cell) ? 1 : 2;
   if (!has_hooks(cell) || cell.steps < first_wrong) return {};
-  const bool loses_tiles = size_on(cell, "tiles") > 1;
+  const bool loses_tiles = number_on(cell, "tiles") > 1;
   if (!waits_for_others(cell)) {
     // The reduction ends inside of the last tile's backward, before the others come back.
     return loses_tiles ? expect_ranks_differ(parameters_move(cell)) : Expectation{};
@@ -351,17 +342,14 @@ std::vector<Variant> variants() {
 }
 
 std::vector<Axis> axes() {
-  std::vector<Axis> all{
+  return ddp_axes({
       {"tiles", {"1", "2", "3", "4", "8"}, "4"},
       {"length", {"8", "11"}, "8"},
       {"batch", {"1", "2"}, "2"},
       {"around", {"layers", "above", "nothing", "vision-language-model"}, "layers"},
       {"frozen", {"none", "gate", "all"}, "none"},
       {"values", {"drawn", "dyadic"}, "drawn"},
-  };
-  const std::vector<Axis> more = ddp_axes();
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+  });
 }
 
 }  // namespace

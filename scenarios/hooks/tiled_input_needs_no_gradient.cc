@@ -8,7 +8,6 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
-#include <string_view>
 #include <utility>
 
 #include "harness/train/activation_checkpoint.h"
@@ -54,10 +53,6 @@ class Model : public Module {
   std::shared_ptr<Linear> head_;
 };
 
-std::int64_t size_on(const Cell& cell, std::string_view axis) {
-  return std::stoll(axis_value(cell, axis));
-}
-
 at::Tensor run_tiled(Module& mlp, const at::Tensor& hidden, const TilingOptions& tiling) {
   const TileFunction forward = [&mlp](const at::Tensor& rows) {
     return std::vector<at::Tensor>{mlp.forward(rows)};
@@ -78,7 +73,7 @@ RunMlp run_mlp_of(Rank& rank) {
     return [=](Module& mlp, const at::Tensor& hidden) { return checkpoint(forward(mlp), hidden); };
   }
   TilingOptions tiling{.backward = TileBackward::grad_but_last};
-  if (has_axis(rank.cell(), "tiles")) tiling.tiles = size_on(rank.cell(), "tiles");
+  if (has_axis(rank.cell(), "tiles")) tiling.tiles = number_on(rank.cell(), "tiles");
   if (rank.is("input-requires-grad")) {
     return [=](Module& mlp, const at::Tensor& hidden) {
       return run_tiled(mlp, hidden.detach().requires_grad_(true), tiling);
@@ -101,8 +96,8 @@ void train(Rank& rank) {
   model.to(dtype_of(rank.cell()));
   const RunMlp run_mlp = run_mlp_of(rank);
   const bool is_reference = rank.is("reference");
-  const std::int64_t rows = size_on(rank.cell(), "batch");
-  const std::int64_t length = size_on(rank.cell(), "length");
+  const std::int64_t rows = number_on(rank.cell(), "batch");
+  const std::int64_t length = number_on(rank.cell(), "length");
   train_in_micro_batches(rank, model, options_of(rank), [&](const MicroBatch& batch, auto* ddp) {
     const at::Tensor tokens = at::randint(
         kVocabulary, {rows, length}, cpu_generator(rank.seed(batch.seed(1'000'000))), at::kLong);
@@ -187,15 +182,12 @@ std::vector<Variant> variants() {
 }
 
 std::vector<Axis> axes() {
-  std::vector<Axis> all{
+  return ddp_axes({
       {"tiles", {"1", "2", "3", "4", "8"}, "4"},
       {"length", {"8", "11"}, "8"},
       {"batch", {"1", "2"}, "2"},
       {"above", {"head", "nothing"}, "head"},
-  };
-  const std::vector<Axis> more = ddp_axes();
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+  });
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <string_view>
 #include <utility>
 
 #include "harness/train/micro_batches.h"
@@ -22,10 +21,6 @@ namespace {
 
 constexpr std::int64_t kWidth = 8;
 constexpr std::int64_t kHidden = 16;
-
-bool is_about(const Cell& cell, std::string_view condition) {
-  return cell.variant.find(condition) != std::string::npos;
-}
 
 /// What is tiled, once or twice, between two layers.
 class Model : public Module {
@@ -88,10 +83,6 @@ class Model : public Module {
   std::shared_ptr<Linear> above_;
 };
 
-std::int64_t size_on(const Cell& cell, std::string_view axis) {
-  return std::stoll(axis_value(cell, axis));
-}
-
 /// Where variants part: how gradients come out of the tiles, and what DDP is told.
 struct Way {
   TilingOptions tiling;
@@ -101,7 +92,7 @@ struct Way {
 
 Way way_of(Rank& rank) {
   Way way{.options = micro_batch_options(rank.cell())};
-  if (has_axis(rank.cell(), "tiles")) way.tiling.tiles = size_on(rank.cell(), "tiles");
+  if (has_axis(rank.cell(), "tiles")) way.tiling.tiles = number_on(rank.cell(), "tiles");
   way.tiling.backward = TileBackward::grad_but_last;
   if (rank.is("grad-but-last")) return way;
   if (rank.is("touching-all") || rank.is("shared-grad-but-last")) {
@@ -135,8 +126,8 @@ void train(Rank& rank) {
   model.to(dtype_of(rank.cell()));
   const Way way = way_of(rank);
   const TilingOptions* tiling = rank.cell().role == Role::reference ? nullptr : &way.tiling;
-  const std::vector<std::int64_t> shape{size_on(rank.cell(), "batch"),
-                                        size_on(rank.cell(), "length"), kWidth};
+  const std::vector<std::int64_t> shape{number_on(rank.cell(), "batch"),
+                                        number_on(rank.cell(), "length"), kWidth};
   const auto draw = [&](const MicroBatch& batch, std::uint64_t base) {
     const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
     return rank.input(at::randn(shape, generator, at::TensorOptions()).to(dtype_of(rank.cell())));
@@ -192,7 +183,7 @@ Expectation expect(const Cell& cell) {
   if (cell.role == Role::fixed || cell.role == Role::reference) return {};
   if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
   if (cell.variant == "unused-by-nobody") return expect_unfinished_reduction(cell);
-  if (size_on(cell, "tiles") == 1) return {};
+  if (number_on(cell, "tiles") == 1) return {};
   if (cell.variant == "grad-but-last") return expect_unfinished_reduction(cell);
   return expect_left_out(cell);
 }
@@ -264,14 +255,11 @@ std::vector<Variant> variants() {
 }
 
 std::vector<Axis> axes() {
-  std::vector<Axis> all{
+  return ddp_axes({
       {"tiles", {"1", "2", "3", "4", "8"}, "4"},
       {"length", {"8", "11"}, "8"},
       {"batch", {"1", "2"}, "2"},
-  };
-  const std::vector<Axis> more = ddp_axes();
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+  });
 }
 
 }  // namespace
