@@ -330,7 +330,6 @@ Expectation expect(const Cell& cell) {
   }
   if (cell.variant == "shared-adapters-reentrant") return expect_shared_adapters_reentrant(cell);
   if (cell.variant == "non-reentrant") {
-    // Measured: the inputs of all blocks are not twice what a block needs there.
     if (is_set(cell, "dtype", "bfloat16")) {
       return expect_not_applicable(
           "norms in bfloat16 keep copies in float32, beside which the "
@@ -381,6 +380,7 @@ std::vector<Variant> variants() {
        .without = {"trained", "static_graph"}},
       {.name = "shared-blocks-non-reentrant-offload",
        .role = Role::fixed,
+       // No claim about memory: the sum of the block's gradients waits for those of all layers.
        .summary = "non-re-entrant checkpoints of the block: autograd adds up before hooks run",
        .reference = "reference-shared-blocks",
        .without = {"trained"}},
