@@ -332,8 +332,7 @@ Expectation expect(const Cell& cell) {
   if (cell.variant == "non-reentrant") {
     if (is_set(cell, "dtype", "bfloat16")) {
       return expect_not_applicable(
-          "norms in bfloat16 keep copies in float32, beside which the "
-          "inputs of all blocks are too little");
+          "in bfloat16 the inputs of all blocks are less than what running one again needs");
     }
     return {.breaks = {kMemory}, .outcome = OutcomeKind::exceeds_memory};
   }
