@@ -44,8 +44,9 @@ struct Way {
   CheckpointOptions options = {};
 };
 
-/// Trainers make the output of a frozen embedding require a gradient (`enable_input_require_grads`),
-/// without which a re-entrant checkpoint is not recorded. It is done here, at the first block.
+/// Trainers make the output of a frozen embedding require a gradient
+/// (`enable_input_require_grads`), without which a re-entrant checkpoint is not recorded. It is
+/// done here, at the first block.
 at::Tensor requiring_gradient(const at::Tensor& input) {
   return input.requires_grad() ? input : input.detach().requires_grad_(true);
 }
@@ -76,7 +77,8 @@ Way way_of(Rank& rank) {
             .offloads = true,
             .options = {.early_stop = stops_early}};
   if (rank.is("reentrant") || rank.is("reentrant-find-unused") ||
-      rank.is("shared-blocks-reentrant") || rank.is("shared-blocks-static-graph")) {
+      rank.is("shared-blocks-reentrant") || rank.is("shared-blocks-static-graph") ||
+      rank.is("shared-adapters-reentrant") || rank.is("shared-adapters-static-graph")) {
     return original_way();
   }
   if (rank.is("non-reentrant-offload") || rank.is("shared-blocks-non-reentrant-offload") ||
@@ -105,7 +107,7 @@ MicroBatchOptions options_of(const Cell& cell) {
 
 /// Many blocks of few operations: what one saves is little beside the inputs of all.
 VisionLanguageOptions sizes_of(const Cell& cell) {
-  const bool is_shared = is_about(cell, "shared-blocks");
+  const bool is_shared = is_about(cell, "shared");
   VisionLanguageOptions sizes{.height = 4,
                               .width = 4,
                               .vision_width = 8,
@@ -118,7 +120,9 @@ VisionLanguageOptions sizes_of(const Cell& cell) {
                               .language_hidden = 4,
                               .language_blocks = is_shared ? 4 : 28,
                               .shared_blocks = is_shared};
-  if (is_set(cell, "trained", "adapters")) sizes.lora = LoraOptions{.rank = 1, .alpha = 1, .draws_b = true};
+  const bool has_adapters =
+      is_about(cell, "shared-adapters") || is_set(cell, "trained", "adapters");
+  if (has_adapters) sizes.lora = LoraOptions{.rank = 1, .alpha = 1, .draws_b = true};
   return sizes;
 }
 
@@ -188,10 +192,10 @@ void train_vision_language_model(Rank& rank) {
   };
 
   train_in_micro_batches(rank, model.module(), options, [&](const MicroBatch& batch, auto* ddp) {
-    const at::Tensor image = rank.input(
-        at::randn({rows_of(cell), 1, 4, 4}, cpu_generator(rank.seed(batch.seed(1'000'000))),
-                  at::TensorOptions())
-            .to(dtype_of(cell)));
+    const at::Tensor image =
+        rank.input(at::randn({rows_of(cell), 1, 4, 4},
+                             cpu_generator(rank.seed(batch.seed(1'000'000))), at::TensorOptions())
+                       .to(dtype_of(cell)));
     const at::Tensor tokens = at::randint(
         16, {rows_of(cell), kText}, cpu_generator(rank.seed(batch.seed(2'000'000))), at::kLong);
     const std::uint64_t masks = rank.seed(batch.seed(3'000'000));
@@ -271,8 +275,7 @@ void train_norm_model(Rank& rank) {
   const bool freezes = cell.variant == "batch-norm-frozen-in-recompute";
   const auto draw = [&](const MicroBatch& batch, std::uint64_t base) {
     const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
-    const at::Tensor drawn =
-        at::randn({rows_of(cell), kWidth}, generator, at::TensorOptions());
+    const at::Tensor drawn = at::randn({rows_of(cell), kWidth}, generator, at::TensorOptions());
     return rank.input(drawn.to(dtype_of(cell)));
   };
   std::optional<FrozenStatistics> of_first_shard;
@@ -303,13 +306,10 @@ const Claim kMemory = at_most_reference(Kind::memory, Point::backward);
 const Claim kBuffersAgree = agree_across_ranks(Kind::buffer, Point::forward);
 const Claim kBuffersEqual = equal_reference(Kind::buffer, Point::forward);
 
-/// The block's own parameters get a hook per run. While the reducer waits for others the second
-/// one is an error. Where adapters of the block are all that is trained, the first run, the last
-/// layer's, ends the reduction, and each rank adds its own gradients of all other layers to the
-/// mean.
-Expectation expect_shared_blocks_reentrant(const Cell& cell) {
-  const bool waits_for_others = is_set(cell, "trained", "all");
-  if (waits_for_others || is_set(cell, "find_unused")) return expect_error(ddp_error::kReadyTwice);
+/// Adapters of the block are all that is trained, so the first run of its hooks, the last layer's,
+/// ends the reduction, and each rank adds its own gradients of all other layers to the mean.
+Expectation expect_shared_adapters_reentrant(const Cell& cell) {
+  if (is_set(cell, "find_unused")) return expect_error(ddp_error::kReadyTwice);
   if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
   return expect_ranks_differ();
 }
@@ -319,13 +319,16 @@ Expectation expect(const Cell& cell) {
   if (options.ddp.static_graph && options.no_sync && options.accumulation > 1) {
     return expect_not_applicable(kNoSyncWithStaticGraph);
   }
-  if (cell.variant == "reentrant-find-unused") return expect_error(ddp_error::kReadyTwice);
-  if (cell.variant == "shared-blocks-reentrant") return expect_shared_blocks_reentrant(cell);
+  // The reducer waits for other parameters when the hooks of a block's run again, or took the
+  // block's for unused and marked them ready itself.
+  if (cell.variant == "reentrant-find-unused" || cell.variant == "shared-blocks-reentrant") {
+    return expect_error(ddp_error::kReadyTwice);
+  }
+  if (cell.variant == "shared-adapters-reentrant") return expect_shared_adapters_reentrant(cell);
   if (cell.variant == "non-reentrant") {
-    // Measured: the inputs of all blocks are not twice what a block needs there.
     if (is_set(cell, "dtype", "bfloat16")) {
-      return expect_not_applicable("norms in bfloat16 keep copies in float32, beside which the "
-                                   "inputs of all blocks are too little");
+      return expect_not_applicable(
+          "in bfloat16 the inputs of all blocks are less than what running one again needs");
     }
     return {.breaks = {kMemory}, .outcome = OutcomeKind::exceeds_memory};
   }
@@ -337,7 +340,7 @@ Expectation expect(const Cell& cell) {
 }
 
 std::vector<Variant> variants() {
-  const std::vector<std::string> reference_without{"no_sync",      "bucket_view", "find_unused",
+  const std::vector<std::string> reference_without{"no_sync", "bucket_view", "find_unused",
                                                    "static_graph", "bucket"};
   const auto also_without = [&](std::vector<std::string> more) {
     more.insert(more.end(), reference_without.begin(), reference_without.end());
@@ -358,21 +361,37 @@ std::vector<Variant> variants() {
        .without = {"prior", "find_unused", "static_graph"}},
       {.name = "shared-blocks-reentrant",
        .role = Role::buggy,
-       .summary = "all layers share a block: its hooks run once per layer",
+       .summary = "all layers share a block, whose hooks run once per layer: an error while the "
+                  "reducer waits for others",
        .reference = "reference-shared-blocks",
        .claims = {kMemory},
-       .without = {"static_graph"}},
+       .without = {"trained", "static_graph"}},
       {.name = "shared-blocks-static-graph",
        .role = Role::latent,
        .summary = "the error text's advice, a static graph: the reducer counts the hooks and waits "
                   "for the last",
        .reference = "reference-shared-blocks",
        .claims = {kMemory},
-       .without = {"static_graph"}},
+       .without = {"trained", "static_graph"}},
       {.name = "shared-blocks-non-reentrant-offload",
        .role = Role::fixed,
-       .summary = "a shared block in non-re-entrant checkpoints: autograd adds up before hooks run",
-       .reference = "reference-shared-blocks"},
+       // No claim about memory: the sum of the block's gradients waits for those of all layers.
+       .summary = "non-re-entrant checkpoints of the block: autograd adds up before hooks run",
+       .reference = "reference-shared-blocks",
+       .without = {"trained"}},
+      {.name = "shared-adapters-reentrant",
+       .role = Role::buggy,
+       .summary = "adapters in the shared block are all that is trained: the reducer waits for "
+                  "nothing else, and nobody complains",
+       .reference = "reference-shared-adapters",
+       .claims = {kMemory},
+       .without = {"trained", "static_graph"}},
+      {.name = "shared-adapters-static-graph",
+       .role = Role::latent,
+       .summary = "the same with a static graph",
+       .reference = "reference-shared-adapters",
+       .claims = {kMemory},
+       .without = {"trained", "static_graph"}},
       {.name = "non-reentrant",
        .role = Role::wrong_fix,
        .summary = "the fix before: non-re-entrant under DDP, and the inputs of all blocks stay",
@@ -412,7 +431,11 @@ std::vector<Variant> variants() {
       {.name = "reference-shared-blocks",
        .role = Role::reference,
        .summary = "the same with one block for all layers",
-       .without = reference_without},
+       .without = also_without({"trained"})},
+      {.name = "reference-shared-adapters",
+       .role = Role::reference,
+       .summary = "the same with adapters in that block",
+       .without = also_without({"trained"})},
       {.name = "reference-batch-norm",
        .role = Role::reference,
        .summary = "the same with a BatchNorm, whose statistics are those of the first shard",
@@ -422,7 +445,7 @@ std::vector<Variant> variants() {
 
 std::vector<Axis> axes() {
   std::vector<Axis> all{
-      {"trained", {"adapters", "all"}, "adapters"},
+      {"trained", {"all", "adapters"}, "all"},
       {"dropout", {"off", "on"}, "off"},
       {"batch", {"8", "16"}, "16"},
       {"early_stop",

@@ -43,7 +43,8 @@ TEST_P(Checkpoints, GiveTheGradientsOfAModelWithoutThemBitForBit) {
       LOCKSTEP_PROGRAM, kScenario, ranks, dropout, run.string()));
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   std::map<std::string, fs::path> folders;
-  for (const json& cell : json::parse(text_of(run / "record.json")).at("cells")) {
+  const json record = json::parse(text_of(run / "record.json"));
+  for (const json& cell : record.at("cells")) {
     folders[cell.at("cell").at("variant")] = run / cell.at("folder").get<std::string>();
   }
   for (int rank = 0; rank < ranks; ++rank) {

@@ -77,7 +77,7 @@ TEST_P(EveryScenario, IsAsExpectedOnTwoThreeAndFourRanks) {
 }
 
 TEST_P(EveryScenario, IsAsExpectedWithAnotherSeedAndMoreSteps) {
-  const Outcome outcome = run("run", "--seed 7 --steps 20");
+  const Outcome outcome = run("run", "--seed 7 --steps 10");
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
 }
 
