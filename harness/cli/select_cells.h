@@ -17,7 +17,7 @@ struct Selection {
   std::optional<std::int64_t> steps;  ///< absent: the scenario's
   std::uint64_t seed = 0;
   std::vector<AxisValue> axes;
-  bool matrix = false;            ///< every value of the axes that `axes` does not set
+  bool matrix = false;  ///< every value of the axes that `axes` does not set
   /// Of one scenario in one world: beyond it, a matrix takes pairs of values only.
   std::size_t max_cells = 1'000;
   int repetitions = 1;

@@ -42,7 +42,7 @@ struct MicroBatch {
   std::int64_t step = 1;
   std::int64_t index = 0;  ///< in the step, from 0
 
-  /// A seed of its own, below `base` + 1'000'000.
+  /// A seed of its own, as long as bases are further apart than 100 times the steps.
   std::uint64_t seed(std::uint64_t base) const;
 };
 

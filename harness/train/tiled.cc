@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -121,7 +122,7 @@ class TiledBackward {
   /// The real backward: hooks of the parameters run.
   void backward(const Recomputed& tile) {
     torch::autograd::backward(tile.outputs, tile.gradients);
-    input_gradients_.push_back(tile.input.grad());
+    note_input_gradient(tile.input.grad(), tile);
   }
 
   /// Of the parameters; no hook runs.
@@ -131,9 +132,14 @@ class TiledBackward {
     Tensors gradients = torch::autograd::grad(tile.outputs, inputs, tile.gradients,
                                               /*retain_graph=*/std::nullopt,
                                               /*create_graph=*/false, /*allow_unused=*/true);
-    input_gradients_.push_back(gradients.front());
+    note_input_gradient(gradients.front(), tile);
     gradients.erase(gradients.begin());
     return gradients;
+  }
+
+  /// Outputs need not depend on the input.
+  void note_input_gradient(const at::Tensor& gradient, const Recomputed& tile) {
+    input_gradients_.push_back(gradient.defined() ? gradient : at::zeros_like(tile.input));
   }
 
   bool sets_aside() const { return tiles_.options.accumulation == TileAccumulation::set_aside; }

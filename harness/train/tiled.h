@@ -59,7 +59,11 @@ using TileFunction = std::function<std::vector<at::Tensor>(const at::Tensor& row
 /// rows. Deliberately not: tiles differ by at most one row and are always as many as asked for; a
 /// tile's input gradient is its own tensor and not a slice of a prepared one.
 ///
-/// Throws Error (usage) for less than one tile and for more tiles than rows.
+/// Backward writes the `.grad` of parameters that are no explicit inputs also where it was asked
+/// for chosen gradients alone.
+///
+/// Throws Error (usage) for less than one tile and for more tiles than rows, of which an input
+/// without a feature dimension has none.
 ///
 /// Source: "Arctic Long Sequence Training" (Bekman et al., 2025), TiledMLP; the pull request "Fix
 /// DDP marked ready twice for VLMs with CPU offload + TiledMLP" (2026-03) for grad_but_last.

@@ -203,11 +203,19 @@ bool looks_for_unused(const Cell& cell) {
 
 bool accumulates(const Cell& cell) { return micro_batch_options(cell).accumulation > 1; }
 
+bool asks_for_ddp(const Cell& cell) {
+  return is_set(cell, "no_sync") || is_set(cell, "bucket_view") || is_set(cell, "find_unused") ||
+         is_set(cell, "static_graph") || is_set(cell, "bucket", "small");
+}
+
 /// The violated precondition of a cell; empty when it can be run.
 std::string precondition_of(const Cell& cell) {
   const bool is_right = cell.role == Role::fixed || cell.role == Role::reference;
   if (cell.world_size == 1 && !is_right) {
     return "one rank trains without DDP, and the variant is about its reducer";
+  }
+  if (cell.world_size == 1 && asks_for_ddp(cell)) {
+    return "one rank trains without DDP, and the cell asks for an option of it";
   }
   if (is_set(cell, "around", "nothing") && !has_hooks(cell)) {
     return "DDP refuses a model without a parameter that requires a gradient";
@@ -242,6 +250,7 @@ Expectation expect_backward_per_tile(const Cell& cell) {
   if (looks_for_unused(cell)) return expect_error(ddp_error::kReadyTwice);
   if (number_on(cell, "tiles") == 1) return {};
   if (waits_for_others(cell)) return expect_error(ddp_error::kReadyTwice);
+  if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
   return expect_ranks_differ(parameters_move(cell));
 }
 

@@ -94,8 +94,9 @@ def run_lockstep(program, arguments, out):
     """The cells of a run as they stand in its record."""
     command = [program, "run", *arguments, "--out", str(out)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode not in (0, 1, 2, 3):
-        sys.exit(f"{' '.join(command)}: exit status {ended.returncode}\n{ended.stderr[-4000:]}")
+    if ended.returncode != 0:
+        said = ended.stdout[-4000:] + ended.stderr[-4000:]
+        sys.exit(f"{' '.join(command)}: exit status {ended.returncode}\n{said}")
     return json.loads((out / "record.json").read_text())["cells"]
 
 

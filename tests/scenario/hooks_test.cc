@@ -8,9 +8,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 
+#include "harness/record/journal.h"
 #include "tests/command.h"
 
 namespace lockstep {
@@ -47,20 +47,18 @@ class CatalogueRun {
 
   const json& cells() const { return record_.at("cells"); }
 
-  /// Fingerprints of what rank `rank` of the cell in `cell_folder` gave the optimizer, by step and
-  /// name. An undefined gradient has an empty one.
-  std::map<std::string, std::string> gradients(const std::string& cell_folder, int rank) const {
-    std::map<std::string, std::string> fingerprints;
-    const std::string file = fmt::format("rank-{}.csv", rank);
-    for (const std::string& line : lines_of(text_of(folder() / cell_folder / file))) {
-      std::vector<std::string> fields;
-      std::istringstream stream(line);
-      for (std::string field; std::getline(stream, field, ',');) fields.push_back(field);
-      if (fields.at(3) != "reduced" || fields.at(4) != "gradient") continue;
-      fingerprints[fields.at(1) + " " + fields.at(5)] = fields.size() > 12 ? fields.at(12) : "";
+  /// What rank `rank` of the cell in `cell_folder` was about to give its optimizer, by step and
+  /// name.
+  std::map<std::pair<std::int64_t, std::string>, Fingerprint> gradients(
+      const std::string& cell_folder, int rank) const {
+    std::map<std::pair<std::int64_t, std::string>, Fingerprint> found;
+    const fs::path journal = folder() / cell_folder / fmt::format("rank-{}.csv", rank);
+    for (const Observation& row : read_journal(journal).observations) {
+      if (row.kind != Kind::gradient || row.point != Point::reduced) continue;
+      found[{row.step, row.name}] = row.fingerprint;
     }
-    EXPECT_FALSE(fingerprints.empty()) << cell_folder;
-    return fingerprints;
+    EXPECT_FALSE(found.empty()) << cell_folder;
+    return found;
   }
 
  private:
@@ -172,6 +170,32 @@ std::set<std::string> outcomes_of(const std::string& arguments) {
   std::set<std::string> kinds;
   for (const json& cell : run.cells()) kinds.insert(cell.at("outcome").at("kind"));
   return kinds;
+}
+
+/// The cell of the variant in a run of one.
+struct Trained {
+  explicit Trained(const std::string& conditions)
+      : run(kPerTile + "/explicit-inputs --ranks 2 " + conditions), cell(run.fixed().at(0)) {}
+
+  auto gradients() const { return run.gradients(cell.at("folder"), 0); }
+  double collectives() const { return cell.at("cost").at("collectives"); }
+
+  CatalogueRun run;
+  json cell;
+};
+
+/// A condition that is read wrongly is read wrongly by the expectation too, and nothing is missed.
+TEST(ConditionsOfAStep, ReachTheTraining) {
+  const Trained plain("");
+  EXPECT_NE(Trained("--set prior=on").gradients(), plain.gradients());
+  EXPECT_NE(Trained("--set accumulation=2").gradients(), plain.gradients())
+      << "every micro-batch has the same data";
+  EXPECT_GT(Trained("--set bucket=small").collectives(), plain.collectives() + 2);
+  EXPECT_LT(Trained("--set accumulation=4 --set no_sync=on").collectives(),
+            Trained("--set accumulation=4").collectives() - 2);
+  EXPECT_GT(Trained("--set find_unused=on").collectives(), plain.collectives());
+  EXPECT_NE(Trained("--set length=11").gradients(), plain.gradients());
+  EXPECT_NE(Trained("--set batch=1").gradients(), plain.gradients());
 }
 
 /// The same fault, told apart.

@@ -1,11 +1,14 @@
 #include "harness/train/tiled.h"
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/function.h>
@@ -211,6 +214,51 @@ TEST(Tiled, SeesAnInputWithoutGradientOnlyByItsParameters) {
                                   .front();
     EXPECT_EQ(output.requires_grad(), backward == TileBackward::explicit_inputs);
   }
+}
+
+/// What a tile is recomputed with: its own random numbers, others, or the first tile's.
+TEST(Tiled, DrawsItsOwnRandomNumbersAgain) {
+  for (const TileRandom random :
+       {TileRandom::restored, TileRandom::drawn_anew, TileRandom::first_for_all}) {
+    at::Generator masks = cpu_generator(5);
+    std::vector<at::Tensor> drawn;  // three tiles in forward, the same three in backward
+    const auto function = [&](const at::Tensor& rows) {
+      drawn.push_back(at::rand(rows.sizes(), masks, rows.options()));
+      return std::vector<at::Tensor>{rows * drawn.back()};
+    };
+    const at::Tensor input = normal({6, kWidth}, 1).requires_grad_(true);
+    const TilingOptions tiling{.tiles = 3, .generators = {masks}, .random = random};
+    const auto outputs = tiled(function, {}, input, tiling);
+    masks.set_current_seed(77);
+    outputs[0].sum().backward();
+    ASSERT_EQ(drawn.size(), 6U);
+    for (std::size_t tile = 0; tile < 3; ++tile) {
+      EXPECT_EQ(
+          at::equal(drawn[3 + tile], drawn[tile]),
+          random == TileRandom::restored || (random == TileRandom::first_for_all && tile == 0))
+          << tile;
+      EXPECT_EQ(at::equal(drawn[3 + tile], drawn[0]),
+                tile == 0 ? random != TileRandom::drawn_anew : random == TileRandom::first_for_all)
+          << tile;
+    }
+    const at::Tensor after = at::rand({4}, masks, at::kDouble);
+    masks.set_current_seed(77);
+    EXPECT_EQ(at::equal(after, at::rand({4}, masks, at::kDouble)), random != TileRandom::drawn_anew)
+        << "a recomputed tile leaves the generator where it was";
+  }
+}
+
+TEST(Tiled, GivesZerosToAnInputThatATileDoesNotUse) {
+  Product product;
+  const at::Tensor input = normal({4, kWidth}, 1).requires_grad_(true);
+  int calls = 0;
+  const auto function = [&](const at::Tensor& rows) {
+    const bool uses_rows = ++calls % 2 == 1;
+    return std::vector<at::Tensor>{product.forward(uses_rows ? rows : rows.detach())};
+  };
+  tiled(function, product.parameters(), input, {.tiles = 2})[0].sum().backward();
+  EXPECT_FALSE(at::equal(input.grad()[0], at::zeros_like(input[0])));
+  EXPECT_TRUE(at::equal(input.grad()[3], at::zeros_like(input[3])));
 }
 
 /// Two outputs, the second of other shape.
