@@ -216,6 +216,15 @@ TEST_F(Outcomes, OfAValueThatIsNotFiniteHaveNoRatio) {
   EXPECT_EQ(outcome().text, "ranks agree but are wrong from step 1 on: w, a value is not finite");
 }
 
+TEST_F(Outcomes, OfAValueThatIsInfiniteHaveNoRatio) {
+  on_ranks(1, "w", {std::numeric_limits<float>::infinity(), 0});
+  reference_.add(0, 1, "w", {1, 1});
+  const CellOutcome found = outcome();
+  EXPECT_EQ(found.text, "ranks agree but are wrong from step 1 on: w, a value is not finite");
+  EXPECT_FALSE(found.ratio);
+  EXPECT_FALSE(found.cosine);
+}
+
 TEST_F(Outcomes, DoNotSayThatRanksAgreeWhereOneDidNotLook) {
   files_.add(0, 1, "w", {4, 8});
   reference_.add(0, 1, "w", {1, 2});
