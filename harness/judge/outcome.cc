@@ -38,15 +38,20 @@ const RankEnd* telling_end(const std::vector<RankEnd>& ends) {
   return first == found.end() ? nullptr : *first;
 }
 
+/// " after a wrong step 1"; empty where no step before `step` is known to be wrong.
+std::string after_wrong_step(std::int64_t wrong_step, std::int64_t step) {
+  const bool is_before = wrong_step > 0 && wrong_step < step;
+  return is_before ? fmt::format(" after a wrong step {}", wrong_step) : "";
+}
+
 CellOutcome error_of(const RankEnd& end, std::int64_t wrong_step) {
   CellOutcome outcome;
   outcome.step = end.step;
   outcome.wrong_step = wrong_step;
   outcome.error = beginning(first_sentence(end.error), kMostOfAnError);
-  const bool is_late = wrong_step > 0 && wrong_step < end.step;
-  outcome.kind = is_late ? OutcomeKind::raised_late : OutcomeKind::raised;
-  outcome.text = fmt::format("raised {}{}: {}", in_step(end.step),
-                             is_late ? fmt::format(" after a wrong step {}", wrong_step) : "",
+  const std::string late = after_wrong_step(wrong_step, end.step);
+  outcome.kind = late.empty() ? OutcomeKind::raised : OutcomeKind::raised_late;
+  outcome.text = fmt::format("raised {}{}: {}", in_step(end.step), late,
                              outcome.error.empty() ? "an error that says nothing" : outcome.error);
   return outcome;
 }
@@ -57,7 +62,8 @@ CellOutcome not_finished(const RankEnd& end, const std::vector<RankEnd>& ends,
   outcome.kind = OutcomeKind::not_finished;
   outcome.step = end.step;
   outcome.wrong_step = wrong_step;
-  outcome.text = fmt::format("not finished: rank {} {} {}", end.rank, how(end), in_step(end.step));
+  outcome.text = fmt::format("not finished: rank {} {} {}{}", end.rank, how(end), in_step(end.step),
+                             after_wrong_step(wrong_step, end.step));
   if (const std::size_t more = culprits(ends).size() - 1; more > 0) {
     outcome.text += fmt::format(", and {} more {}", more, more == 1 ? "rank" : "ranks");
   }

@@ -318,6 +318,29 @@ TEST_F(Outcomes, OfARankThatHangsOrDiesAreNotFinished) {
   EXPECT_EQ(found.text, "not finished: rank 1 was killed by signal 6 (SIGABRT) in step 2");
 }
 
+TEST_F(Outcomes, OfARankThatDiesAfterAWrongStepSayBoth) {
+  on_ranks(1, "w", {4, 8});
+  reference_.add(0, 1, "w", {1, 2});
+  for (RankEnd& end : ends_) {
+    end = end_of(end.rank, Ending::signalled, end.rank);
+    end.code = 9;
+    end.detail = "SIGKILL";
+  }
+  const CellOutcome found = outcome();
+  EXPECT_EQ(found.text,
+            "not finished: rank 0 was killed by signal 9 (SIGKILL) in step 2 after a wrong step 1, "
+            "and 1 more rank");
+  EXPECT_EQ(found.wrong_step, 1);
+}
+
+TEST_F(Outcomes, OfARankThatDiesInTheWrongStepNameItOnce) {
+  right_steps(1, 1);
+  on_ranks(2, "w", {4, 8});
+  reference_.add(0, 2, "w", {1, 2});
+  ends_[1] = end_of(1, Ending::unfinished, 0);
+  EXPECT_THAT(outcome().text, Not(HasSubstr("wrong")));
+}
+
 TEST_F(Outcomes, OfRanksThatWaitForEachOtherAreNotFinished) {
   for (RankEnd& end : ends_) {
     end = end_of(end.rank, Ending::unfinished, end.rank);
