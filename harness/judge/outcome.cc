@@ -29,8 +29,7 @@ std::string in_step(std::int64_t step) {
 const RankEnd* telling_end(const std::vector<RankEnd>& ends) {
   const std::vector<const RankEnd*> found = culprits(ends);
   const auto order = [](const RankEnd* end) {
-    return std::tuple(end->ending != Ending::raised, is_loss_of_peer(end->error), end->step,
-                      end->rank);
+    return std::tuple(end->ending != Ending::raised, end->step, end->rank);
   };
   const auto first =
       std::min_element(found.begin(), found.end(),
