@@ -139,51 +139,116 @@ CellOutcome never_trained_outcome(const std::vector<std::string>& names, std::in
   return outcome;
 }
 
-/// What a rank observed of the tensor of a finding in its step.
-std::vector<const Observation*> observed(const Evidence& evidence, int rank,
-                                         const Finding& finding) {
-  std::vector<const Observation*> found;
-  for (const Observation& observation : evidence.observations(rank)) {
-    if (concerns(finding.claim, observation) && observation.step == finding.step &&
-        observation.name == finding.tensor) {
-      found.push_back(&observation);
+/// Of one tensor in one step, by rank.
+using Holders = std::map<int, const Observation*>;
+
+std::map<TensorKey, Holders> holders_of(const Evidence& evidence, const Claim& claim) {
+  std::map<TensorKey, Holders> holders;
+  for (int rank = 0; rank < evidence.processes(); ++rank) {
+    for (const Observation& observation : evidence.observations(rank)) {
+      if (concerns(claim, observation)) holders[key_of(observation)][rank] = &observation;
     }
   }
-  return found;
+  return holders;
 }
 
 enum class Sameness { same, different, unknown };
 
-/// Whether all ranks hold the same bits of the tensor of a finding in its step; not known where one
-/// did not look at it, or where they hold shards of it.
-Sameness sameness_of(const Evidence& evidence, const Finding& finding) {
-  const auto first = observed(evidence, 0, finding);
-  Sameness sameness = Sameness::same;
-  for (int rank = 0; rank < evidence.processes(); ++rank) {
-    const auto other = observed(evidence, rank, finding);
-    if (other.empty() || other.size() != first.size()) return Sameness::unknown;
-    for (std::size_t i = 0; i < other.size(); ++i) {
-      const bool is_whole = other[i]->local_shape == other[i]->global_shape;
-      if (!is_whole || !other[i]->replica_group.empty()) return Sameness::unknown;
-      if (!is_same_value(*first[i], *other[i])) {
-        sameness = Sameness::different;
-      } else if (!other[i]->not_comparable.empty() && has_value(*other[i])) {
-        return Sameness::unknown;
-      }
-    }
-  }
-  return sameness;
+bool is_whole(const Observation& observation) {
+  return observation.local_shape == observation.global_shape && observation.replica_group.empty();
 }
 
-CellOutcome ranks_differ(const Finding& finding, std::int64_t wrong_step) {
+/// Whether two ranks hold the same bits; not known where one holds a shard.
+Sameness sameness_of(const Observation& a, const Observation& b) {
+  if (!is_whole(a) || !is_whole(b)) return Sameness::unknown;
+  if (!is_same_value(a, b)) return Sameness::different;
+  return a.not_comparable.empty() || is_undefined(a) ? Sameness::same : Sameness::unknown;
+}
+
+/// Where something was found, in execution order.
+struct Place {
+  std::int64_t step = 0;
+  std::int64_t seq = 0;
+  std::string tensor;
+
+  bool operator<(const Place& other) const {
+    return std::tie(step, seq) < std::tie(other.step, other.seq);
+  }
+};
+
+Place place_of(const Observation& observation) {
+  return {observation.step, observation.seq, observation.name};
+}
+
+/// The place of a finding on the lowest rank that looked there.
+Place place_of(const Case& the_case, const Finding& finding) {
+  const int ranks = the_case.evidence ? the_case.evidence->processes() : 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const Observation& observation : the_case.evidence->observations(rank)) {
+      const bool is_here = concerns(finding.claim, observation) &&
+                           observation.step == finding.step && observation.name == finding.tensor;
+      if (is_here) return place_of(observation);
+    }
+  }
+  return {finding.step, 0, finding.tensor};
+}
+
+/// How ranks stand to each other in all steps, in what violated claims are about.
+struct Standing {
+  std::optional<Place> parting;  ///< the first place where they hold different values
+  bool is_known = true;          ///< whether each was seen to hold whole values everywhere
+
+  void note_parting(const Place& place) {
+    if (!parting || place < *parting) parting = place;
+  }
+
+  void add(const Holders& holders, int ranks) {
+    if (static_cast<int>(holders.size()) != ranks) is_known = false;
+    const Observation& first = *holders.begin()->second;
+    for (const auto& [rank, observation] : holders) {
+      const Sameness sameness = sameness_of(first, *observation);
+      if (sameness == Sameness::unknown) is_known = false;
+      if (sameness == Sameness::different) note_parting(place_of(first));
+    }
+  }
+};
+
+Standing standing_of(const Case& the_case, const std::vector<ClaimResult>& results) {
+  Standing standing;
+  standing.is_known = the_case.evidence != nullptr;
+  if (const Finding* apart = first_finding(results, Predicate::agree_across_ranks)) {
+    standing.note_parting(place_of(the_case, *apart));
+  }
+  for (const ClaimResult& result : results) {
+    const bool is_wrong =
+        result.claim.predicate == Predicate::equal_reference && result.verdict == Verdict::violated;
+    if (!is_wrong || !the_case.evidence) continue;
+    for (const auto& [key, holders] : holders_of(*the_case.evidence, result.claim)) {
+      standing.add(holders, the_case.evidence->processes());
+    }
+  }
+  return standing;
+}
+
+std::string in_words(const Place& parting) {
+  return fmt::format("ranks differ from step {} on: {}", parting.step, parting.tensor);
+}
+
+/// `wrong`: the first wrong value; nothing where ranks only differ from each other.
+CellOutcome ranks_differ(const Place& parting, const std::optional<Place>& wrong,
+                         std::int64_t wrong_step) {
   CellOutcome outcome;
   outcome.kind = OutcomeKind::ranks_differ;
-  outcome.step = finding.step;
+  outcome.step = parting.step;
   outcome.wrong_step = wrong_step;
-  outcome.tensor = finding.tensor;
-  outcome.text = fmt::format("ranks differ from step {} on: {}", finding.step, finding.tensor);
-  if (wrong_step < finding.step) {
-    outcome.text += fmt::format(", after a wrong step {}", wrong_step);
+  outcome.tensor = parting.tensor;
+  outcome.text = in_words(parting);
+  if (!wrong || !(*wrong < parting)) return outcome;
+  const bool is_another = wrong->tensor != parting.tensor;
+  if (is_another) {
+    outcome.text += fmt::format(", after a wrong step {}: {}", wrong->step, wrong->tensor);
+  } else if (wrong->step < parting.step) {
+    outcome.text += fmt::format(", after a wrong step {}", wrong->step);
   }
   return outcome;
 }
@@ -216,15 +281,14 @@ std::optional<CellOutcome> wrong_values(const Case& the_case,
   const std::int64_t wrong_step = first_damage(results);
   const std::vector<std::string> names = never_trained(the_case);
   if (!names.empty()) return never_trained_outcome(names, wrong_step);
-  if (const Finding* apart = first_finding(results, Predicate::agree_across_ranks)) {
-    return ranks_differ(*apart, wrong_step);
-  }
+  const Standing standing = standing_of(the_case, results);
   const Finding* wrong = first_finding(results, Predicate::equal_reference);
+  if (standing.parting) {
+    const auto place = wrong ? std::optional(place_of(the_case, *wrong)) : std::nullopt;
+    return ranks_differ(*standing.parting, place, wrong_step);
+  }
   if (!wrong) return std::nullopt;
-  const Sameness sameness =
-      the_case.evidence ? sameness_of(*the_case.evidence, *wrong) : Sameness::unknown;
-  if (sameness == Sameness::different) return ranks_differ(*wrong, wrong_step);
-  return agree_but_wrong(*wrong, sameness == Sameness::same);
+  return agree_but_wrong(*wrong, standing.is_known);
 }
 
 /// The largest excess of all, at the first place; nothing when memory stays within the reference's.

@@ -11,9 +11,11 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 const Claim kBound = at_most_reference(Kind::memory, Point::backward);
 constexpr LiteralEvidence::Tensor kMemory{Kind::memory, Point::backward, 0};
+constexpr LiteralEvidence::Tensor kStepped{Kind::parameter, Point::stepped, 0};
 
 /// A cell of two ranks and its reference, written by hand and judged as a run is.
 class Outcomes : public testing::Test {
@@ -36,6 +38,13 @@ class Outcomes : public testing::Test {
       on_ranks(step, "w", {1, 2});
       reference_.add(0, step, "w", {1, 2});
     }
+  }
+
+  /// A gradient that only rank 0 has right.
+  void add_apart(std::int64_t step, const std::string& name) {
+    files_.add(0, step, name, {1, 2});
+    files_.add(1, step, name, {5, 2});
+    reference_.add(0, step, name, {1, 2});
   }
 
   void raise(int rank, std::int64_t step, const std::string& error, int order = 0) {
@@ -191,6 +200,60 @@ TEST_F(Outcomes, OfRanksThatAreWrongEachInItsOwnWayDifferWhereNobodyClaimsThatTh
   EXPECT_EQ(outcome().text, "ranks differ from step 1 on: w");
 }
 
+TEST_F(Outcomes, OfRanksThatDifferInAnotherTensorThanTheFirstWrongOneNameIt) {
+  on_ranks(1, "a", {4, 8});
+  reference_.add(0, 1, "a", {1, 2});
+  add_apart(1, "b");
+  claims_ = {kEqual};
+  const CellOutcome found = outcome();
+  EXPECT_EQ(found.kind, OutcomeKind::ranks_differ);
+  EXPECT_EQ(found.text, "ranks differ from step 1 on: b, after a wrong step 1: a");
+  EXPECT_EQ(found.tensor, "b");
+}
+
+TEST_F(Outcomes, OfRanksThatDifferInALaterStepThanTheFirstWrongOneNameBoth) {
+  on_ranks(1, "a", {4, 8});
+  reference_.add(0, 1, "a", {1, 2});
+  add_apart(2, "a");
+  claims_ = {kEqual};
+  const CellOutcome found = outcome();
+  EXPECT_EQ(found.kind, OutcomeKind::ranks_differ);
+  EXPECT_EQ(found.text, "ranks differ from step 2 on: a, after a wrong step 1");
+  EXPECT_EQ(found.wrong_step, 1);
+}
+
+TEST_F(Outcomes, OfRanksThatDifferInTwoTensorsNameTheFirstInExecutionOrder) {
+  add_apart(1, "z");
+  add_apart(1, "a");
+  claims_ = {kEqual};
+  EXPECT_EQ(outcome().tensor, "z");
+}
+
+TEST_F(Outcomes, OfRanksThatDifferBeforeAClaimSaysSoNameTheFirst) {
+  add_apart(1, "w");
+  for (int rank = 0; rank < 2; ++rank) {
+    files_.add(rank, 2, "p", {rank + 1.0F}, kStepped);
+  }
+  claims_ = {agree_across_ranks(Kind::parameter, Point::stepped), kEqual};
+  EXPECT_EQ(outcome().text, "ranks differ from step 1 on: w");
+}
+
+TEST_F(Outcomes, DifferWhereARankDidNotLookAtAnotherTensor) {
+  add_apart(1, "a");
+  files_.add(0, 1, "b", {4, 8});
+  reference_.add(0, 1, "b", {1, 2});
+  claims_ = {kEqual};
+  EXPECT_EQ(outcome().kind, OutcomeKind::ranks_differ);
+}
+
+TEST_F(Outcomes, OfRanksThatDifferInWhatNoBrokenClaimIsAboutAreWrong) {
+  on_ranks(1, "w", {4, 8});
+  reference_.add(0, 1, "w", {1, 2});
+  for (int rank = 0; rank < 2; ++rank) files_.add(rank, 1, "p", {rank + 1.0F}, kStepped);
+  claims_ = {kEqual};
+  EXPECT_EQ(outcome().kind, OutcomeKind::agree_but_wrong);
+}
+
 TEST_F(Outcomes, OfRanksThatAreWrongTogetherGiveRatioAndCosine) {
   right_steps(1, 1);
   on_ranks(2, "w", {0.25F, 0.75F});
@@ -231,6 +294,13 @@ TEST_F(Outcomes, DoNotSayThatRanksAgreeWhereOneDidNotLook) {
   const CellOutcome found = outcome();
   EXPECT_EQ(found.kind, OutcomeKind::agree_but_wrong);
   EXPECT_THAT(found.text, AllOf(HasSubstr("wrong from step 1 on: w"), Not(HasSubstr("agree"))));
+}
+
+TEST_F(Outcomes, DoNotSayThatRanksAgreeWhereOneDidNotLookInALaterStep) {
+  on_ranks(1, "w", {4, 8});
+  files_.add(0, 2, "w", {4, 8});
+  for (const int step : {1, 2}) reference_.add(0, step, "w", {1, 2});
+  EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
 }
 
 TEST_F(Outcomes, OfGradientsThatNobodyEverHadAreNeverTrained) {
