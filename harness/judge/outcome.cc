@@ -129,16 +129,6 @@ std::vector<std::string> never_trained(const Case& the_case) {
   return names;
 }
 
-CellOutcome never_trained_outcome(const std::vector<std::string>& names, std::int64_t wrong_step) {
-  CellOutcome outcome;
-  outcome.kind = OutcomeKind::never_trained;
-  outcome.step = outcome.wrong_step = wrong_step;
-  outcome.tensor = names.front();
-  outcome.text = "never trained: " + names.front();
-  if (names.size() > 1) outcome.text += fmt::format(" and {} more", names.size() - 1);
-  return outcome;
-}
-
 /// Of one tensor in one step, by rank.
 using Holders = std::map<int, const Observation*>;
 
@@ -234,6 +224,18 @@ std::string in_words(const Place& parting) {
   return fmt::format("ranks differ from step {} on: {}", parting.step, parting.tensor);
 }
 
+CellOutcome never_trained_outcome(const std::vector<std::string>& names,
+                                  const std::optional<Place>& parting, std::int64_t wrong_step) {
+  CellOutcome outcome;
+  outcome.kind = OutcomeKind::never_trained;
+  outcome.step = outcome.wrong_step = wrong_step;
+  outcome.tensor = names.front();
+  outcome.text = "never trained: " + names.front();
+  if (names.size() > 1) outcome.text += fmt::format(" and {} more", names.size() - 1);
+  if (parting) outcome.text += ", and " + in_words(*parting);
+  return outcome;
+}
+
 /// `wrong`: the first wrong value; nothing where ranks only differ from each other.
 CellOutcome ranks_differ(const Place& parting, const std::optional<Place>& wrong,
                          std::int64_t wrong_step) {
@@ -279,9 +281,9 @@ CellOutcome agree_but_wrong(const Finding& finding, bool is_known_to_agree) {
 std::optional<CellOutcome> wrong_values(const Case& the_case,
                                         const std::vector<ClaimResult>& results) {
   const std::int64_t wrong_step = first_damage(results);
-  const std::vector<std::string> names = never_trained(the_case);
-  if (!names.empty()) return never_trained_outcome(names, wrong_step);
   const Standing standing = standing_of(the_case, results);
+  const std::vector<std::string> names = never_trained(the_case);
+  if (!names.empty()) return never_trained_outcome(names, standing.parting, wrong_step);
   const Finding* wrong = first_finding(results, Predicate::equal_reference);
   if (standing.parting) {
     const auto place = wrong ? std::optional(place_of(the_case, *wrong)) : std::nullopt;
@@ -309,20 +311,26 @@ std::optional<CellOutcome> exceeded_memory(const std::vector<ClaimResult>& resul
   return outcome;
 }
 
-/// Of a cell in which nothing was found.
-CellOutcome right_or_undecided(const std::vector<ClaimResult>& results) {
+bool keeps_every_claim(const std::vector<ClaimResult>& results) {
+  return !results.empty() && std::all_of(results.begin(), results.end(), [](const auto& result) {
+    return result.verdict == Verdict::holds;
+  });
+}
+
+CellOutcome right() {
   CellOutcome outcome;
-  for (const ClaimResult& result : results) {
-    if (result.verdict == Verdict::holds) continue;
-    outcome.text = "undecided: " + result.reason;
-    return outcome;
-  }
-  if (results.empty()) {
-    outcome.text = "undecided: nothing was claimed";
-  } else {
-    outcome.kind = OutcomeKind::right;
-    outcome.text = "right";
-  }
+  outcome.kind = OutcomeKind::right;
+  outcome.text = "right";
+  return outcome;
+}
+
+/// Of a cell in which nothing was found, and which does not keep every claim.
+CellOutcome undecided(const std::vector<ClaimResult>& results) {
+  const auto open = std::find_if(results.begin(), results.end(), [](const auto& result) {
+    return result.verdict != Verdict::holds;
+  });
+  CellOutcome outcome;
+  outcome.text = "undecided: " + (open == results.end() ? "nothing was claimed" : open->reason);
   return outcome;
 }
 
@@ -334,9 +342,10 @@ CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& res
     return end->ending == Ending::raised ? error_of(*end, wrong_step)
                                          : not_finished(*end, the_case.ends, wrong_step);
   }
+  if (keeps_every_claim(results)) return right();
   if (auto wrong = wrong_values(the_case, results)) return *wrong;
   if (auto exceeded = exceeded_memory(results)) return *exceeded;
-  return right_or_undecided(results);
+  return undecided(results);
 }
 
 CellOutcome outcome_of_unrun(const std::string& precondition) {

@@ -317,13 +317,29 @@ TEST_F(Outcomes, OfGradientsThatNobodyEverHadAreNeverTrained) {
   EXPECT_EQ(found.wrong_step, 1);
 }
 
-TEST_F(Outcomes, AreNeverTrainedBeforeTheyAreDifferent) {
+TEST_F(Outcomes, AreNeverTrainedBeforeTheyAreDifferentAndSayBoth) {
   undefined_on_ranks(1, "gate");
   reference_.add(0, 1, "gate", {1, 2});
-  files_.add(0, 1, "w", {1, 2});
-  files_.add(1, 1, "w", {5, 2});
-  reference_.add(0, 1, "w", {1, 2});
-  EXPECT_EQ(outcome().text, "never trained: gate");
+  add_apart(1, "head.weight");
+  const CellOutcome found = outcome();
+  EXPECT_EQ(found.kind, OutcomeKind::never_trained);
+  EXPECT_EQ(found.text, "never trained: gate, and ranks differ from step 1 on: head.weight");
+  EXPECT_EQ(found.tensor, "gate");
+}
+
+TEST_F(Outcomes, AreNeverTrainedAndDifferentWhereNobodyClaimsThatRanksAgree) {
+  undefined_on_ranks(1, "gate");
+  reference_.add(0, 1, "gate", {1, 2});
+  add_apart(1, "head.weight");
+  claims_ = {kEqual};
+  EXPECT_EQ(outcome().text, "never trained: gate, and ranks differ from step 1 on: head.weight");
+}
+
+TEST_F(Outcomes, AreRightWhereNoClaimIsAboutAGradientThatNobodyHad) {
+  undefined_on_ranks(1, "gate");
+  reference_.add(0, 1, "gate", {1, 2});
+  claims_ = {ranks_finish()};
+  EXPECT_EQ(outcome().text, "right");
 }
 
 TEST_F(Outcomes, AreNotNeverTrainedWhereAGradientCameOnce) {
