@@ -16,6 +16,7 @@ using testing::StartsWith;
 const Claim kBound = at_most_reference(Kind::memory, Point::backward);
 constexpr LiteralEvidence::Tensor kMemory{Kind::memory, Point::backward, 0};
 constexpr LiteralEvidence::Tensor kStepped{Kind::parameter, Point::stepped, 0};
+constexpr LiteralEvidence::Tensor kBackward{Kind::gradient, Point::backward, 0};
 
 /// A cell of two ranks and its reference, written by hand and judged as a run is.
 class Outcomes : public testing::Test {
@@ -31,6 +32,13 @@ class Outcomes : public testing::Test {
 
   void undefined_on_ranks(std::int64_t step, const std::string& name) {
     for (int rank = 0; rank < 2; ++rank) files_.add_undefined(rank, step, name);
+  }
+
+  /// A wrong gradient, and `gate` without one before gradients are reduced.
+  void wrong_and_undefined_before_reduction(std::int64_t step) {
+    on_ranks(step, "w", {4, 8});
+    reference_.add(0, step, "w", {1, 2});
+    for (int rank = 0; rank < 2; ++rank) files_.add_undefined(rank, step, "gate", kBackward);
   }
 
   void right_steps(std::int64_t first, std::int64_t last) {
@@ -254,6 +262,15 @@ TEST_F(Outcomes, OfRanksThatDifferInWhatNoBrokenClaimIsAboutAreWrong) {
   EXPECT_EQ(outcome().kind, OutcomeKind::agree_but_wrong);
 }
 
+TEST_F(Outcomes, OfTwoClaimsBrokenInOneStepNameTheTensorOfTheFirst) {
+  for (int rank = 0; rank < 2; ++rank) files_.add(rank, 1, "p", {9}, kStepped);
+  reference_.add(0, 1, "p", {1}, kStepped);
+  on_ranks(1, "w", {4, 8});
+  reference_.add(0, 1, "w", {1, 2});
+  claims_ = {kEqual, equal_reference(Kind::parameter, Point::stepped)};
+  EXPECT_EQ(outcome().tensor, "w");
+}
+
 TEST_F(Outcomes, OfRanksThatAreWrongTogetherGiveRatioAndCosine) {
   right_steps(1, 1);
   on_ranks(2, "w", {0.25F, 0.75F});
@@ -300,6 +317,31 @@ TEST_F(Outcomes, DoNotSayThatRanksAgreeWhereOneDidNotLookInALaterStep) {
   on_ranks(1, "w", {4, 8});
   files_.add(0, 2, "w", {4, 8});
   for (const int step : {1, 2}) reference_.add(0, step, "w", {1, 2});
+  EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
+}
+
+TEST_F(Outcomes, DoNotSayThatShardsAgree) {
+  for (int rank = 0; rank < 2; ++rank) files_.add(rank, 1, "w", {4, 8}).global_shape = {4};
+  reference_.add(0, 1, "w", {1, 2});
+  claims_ = {kEqual};
+  EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
+}
+
+TEST_F(Outcomes, DoNotSayThatReplicaGroupsAgree) {
+  for (int rank = 0; rank < 2; ++rank) {
+    files_.add(rank, 1, "w", {4, 8}).replica_group = own_gradient_group(rank);
+  }
+  reference_.add(0, 1, "w", {1, 2});
+  claims_ = {kEqual};
+  EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
+}
+
+TEST_F(Outcomes, DoNotSayThatValuesAgreeThatCannotBeCompared) {
+  for (int rank = 0; rank < 2; ++rank) {
+    files_.add(rank, 1, "w", {4, 8}).not_comparable = "sparse layout";
+  }
+  reference_.add(0, 1, "w", {1, 2});
+  claims_ = {kEqual};
   EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
 }
 
@@ -368,6 +410,26 @@ TEST_F(Outcomes, AreNotNeverTrainedWhereTheReferenceHasNoGradientEither) {
   undefined_on_ranks(1, "frozen");
   reference_.add_undefined(0, 1, "frozen");
   EXPECT_EQ(outcome().kind, OutcomeKind::right);
+}
+
+TEST_F(Outcomes, AreNotNeverTrainedForAnotherPointOfTheStep) {
+  wrong_and_undefined_before_reduction(1);
+  reference_.add_undefined(0, 1, "gate", kBackward);
+  reference_.add(0, 1, "gate", {1, 2});
+  EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
+}
+
+TEST_F(Outcomes, AreNotNeverTrainedForAStepThatNobodySaw) {
+  wrong_and_undefined_before_reduction(1);
+  reference_.add_undefined(0, 1, "gate", kBackward);
+  reference_.add(0, 2, "gate", {1, 2}, kBackward);
+  EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
+}
+
+TEST_F(Outcomes, AreNotNeverTrainedForAnOwnGradientInTheReference) {
+  wrong_and_undefined_before_reduction(1);
+  reference_.add(0, 1, "gate", {1, 2}, kBackward).replica_group = own_gradient_group(0);
+  EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
 }
 
 TEST_F(Outcomes, OfMuchMemoryGiveTheFactor) {
