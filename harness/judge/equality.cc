@@ -136,6 +136,8 @@ Finding finding_of(const Case& the_case, const Claim& claim, const Comparison& f
   finding.worst_difference = first.values.worst;
   finding.relative_difference = first.relative;
   finding.tolerance = first.tolerance.value;
+  // What is finite of a value says nothing of the rest.
+  if (!std::isfinite(first.values.worst)) return finding;
   finding.ratio = first.values.ratio;
   finding.cosine = first.values.cosine;
   if (first.structural.empty()) finding.ratio_in_words = diagnosis_of(the_case, first);

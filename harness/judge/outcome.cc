@@ -29,8 +29,7 @@ std::string in_step(std::int64_t step) {
 const RankEnd* telling_end(const std::vector<RankEnd>& ends) {
   const std::vector<const RankEnd*> found = culprits(ends);
   const auto order = [](const RankEnd* end) {
-    return std::tuple(end->ending != Ending::raised, is_loss_of_peer(end->error), end->step,
-                      end->rank);
+    return std::tuple(end->ending != Ending::raised, end->step, end->rank);
   };
   const auto first =
       std::min_element(found.begin(), found.end(),
@@ -38,15 +37,20 @@ const RankEnd* telling_end(const std::vector<RankEnd>& ends) {
   return first == found.end() ? nullptr : *first;
 }
 
+/// " after a wrong step 1"; empty where no step before `step` is known to be wrong.
+std::string after_wrong_step(std::int64_t wrong_step, std::int64_t step) {
+  const bool is_before = wrong_step > 0 && wrong_step < step;
+  return is_before ? fmt::format(" after a wrong step {}", wrong_step) : "";
+}
+
 CellOutcome error_of(const RankEnd& end, std::int64_t wrong_step) {
   CellOutcome outcome;
   outcome.step = end.step;
   outcome.wrong_step = wrong_step;
   outcome.error = beginning(first_sentence(end.error), kMostOfAnError);
-  const bool is_late = wrong_step > 0 && wrong_step < end.step;
-  outcome.kind = is_late ? OutcomeKind::raised_late : OutcomeKind::raised;
-  outcome.text = fmt::format("raised {}{}: {}", in_step(end.step),
-                             is_late ? fmt::format(" after a wrong step {}", wrong_step) : "",
+  const std::string late = after_wrong_step(wrong_step, end.step);
+  outcome.kind = late.empty() ? OutcomeKind::raised : OutcomeKind::raised_late;
+  outcome.text = fmt::format("raised {}{}: {}", in_step(end.step), late,
                              outcome.error.empty() ? "an error that says nothing" : outcome.error);
   return outcome;
 }
@@ -57,7 +61,8 @@ CellOutcome not_finished(const RankEnd& end, const std::vector<RankEnd>& ends,
   outcome.kind = OutcomeKind::not_finished;
   outcome.step = end.step;
   outcome.wrong_step = wrong_step;
-  outcome.text = fmt::format("not finished: rank {} {} {}", end.rank, how(end), in_step(end.step));
+  outcome.text = fmt::format("not finished: rank {} {} {}{}", end.rank, how(end), in_step(end.step),
+                             after_wrong_step(wrong_step, end.step));
   if (const std::size_t more = culprits(ends).size() - 1; more > 0) {
     outcome.text += fmt::format(", and {} more {}", more, more == 1 ? "rank" : "ranks");
   }
@@ -124,61 +129,128 @@ std::vector<std::string> never_trained(const Case& the_case) {
   return names;
 }
 
-CellOutcome never_trained_outcome(const std::vector<std::string>& names, std::int64_t wrong_step) {
+/// Of one tensor in one step, by rank.
+using Holders = std::map<int, const Observation*>;
+
+std::map<TensorKey, Holders> holders_of(const Evidence& evidence, const Claim& claim) {
+  std::map<TensorKey, Holders> holders;
+  for (int rank = 0; rank < evidence.processes(); ++rank) {
+    for (const Observation& observation : evidence.observations(rank)) {
+      if (concerns(claim, observation)) holders[key_of(observation)][rank] = &observation;
+    }
+  }
+  return holders;
+}
+
+enum class Sameness { same, different, unknown };
+
+bool is_whole(const Observation& observation) {
+  return observation.local_shape == observation.global_shape && observation.replica_group.empty();
+}
+
+/// Whether two ranks hold the same bits; not known where one holds a shard.
+Sameness sameness_of(const Observation& a, const Observation& b) {
+  if (!is_whole(a) || !is_whole(b)) return Sameness::unknown;
+  if (!is_same_value(a, b)) return Sameness::different;
+  return a.not_comparable.empty() || is_undefined(a) ? Sameness::same : Sameness::unknown;
+}
+
+/// Where something was found, in execution order.
+struct Place {
+  std::int64_t step = 0;
+  std::int64_t seq = 0;
+  std::string tensor;
+
+  bool operator<(const Place& other) const {
+    return std::tie(step, seq) < std::tie(other.step, other.seq);
+  }
+};
+
+Place place_of(const Observation& observation) {
+  return {observation.step, observation.seq, observation.name};
+}
+
+/// The place of a finding on the lowest rank that looked there.
+Place place_of(const Case& the_case, const Finding& finding) {
+  const int ranks = the_case.evidence ? the_case.evidence->processes() : 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const Observation& observation : the_case.evidence->observations(rank)) {
+      const bool is_here = concerns(finding.claim, observation) &&
+                           observation.step == finding.step && observation.name == finding.tensor;
+      if (is_here) return place_of(observation);
+    }
+  }
+  return {finding.step, 0, finding.tensor};
+}
+
+/// How ranks stand to each other in all steps, in what violated claims are about.
+struct Standing {
+  std::optional<Place> parting;  ///< the first place where they hold different values
+  bool is_known = true;          ///< whether each was seen to hold whole values everywhere
+
+  void note_parting(const Place& place) {
+    if (!parting || place < *parting) parting = place;
+  }
+
+  void add(const Holders& holders, int ranks) {
+    if (static_cast<int>(holders.size()) != ranks) is_known = false;
+    const Observation& first = *holders.begin()->second;
+    for (const auto& [rank, observation] : holders) {
+      const Sameness sameness = sameness_of(first, *observation);
+      if (sameness == Sameness::unknown) is_known = false;
+      if (sameness == Sameness::different) note_parting(place_of(first));
+    }
+  }
+};
+
+Standing standing_of(const Case& the_case, const std::vector<ClaimResult>& results) {
+  Standing standing;
+  standing.is_known = the_case.evidence != nullptr;
+  if (const Finding* apart = first_finding(results, Predicate::agree_across_ranks)) {
+    standing.note_parting(place_of(the_case, *apart));
+  }
+  for (const ClaimResult& result : results) {
+    const bool is_wrong =
+        result.claim.predicate == Predicate::equal_reference && result.verdict == Verdict::violated;
+    if (!is_wrong || !the_case.evidence) continue;
+    for (const auto& [key, holders] : holders_of(*the_case.evidence, result.claim)) {
+      standing.add(holders, the_case.evidence->processes());
+    }
+  }
+  return standing;
+}
+
+std::string in_words(const Place& parting) {
+  return fmt::format("ranks differ from step {} on: {}", parting.step, parting.tensor);
+}
+
+CellOutcome never_trained_outcome(const std::vector<std::string>& names,
+                                  const std::optional<Place>& parting, std::int64_t wrong_step) {
   CellOutcome outcome;
   outcome.kind = OutcomeKind::never_trained;
   outcome.step = outcome.wrong_step = wrong_step;
   outcome.tensor = names.front();
   outcome.text = "never trained: " + names.front();
   if (names.size() > 1) outcome.text += fmt::format(" and {} more", names.size() - 1);
+  if (parting) outcome.text += ", and " + in_words(*parting);
   return outcome;
 }
 
-/// What a rank observed of the tensor of a finding in its step.
-std::vector<const Observation*> observed(const Evidence& evidence, int rank,
-                                         const Finding& finding) {
-  std::vector<const Observation*> found;
-  for (const Observation& observation : evidence.observations(rank)) {
-    if (concerns(finding.claim, observation) && observation.step == finding.step &&
-        observation.name == finding.tensor) {
-      found.push_back(&observation);
-    }
-  }
-  return found;
-}
-
-enum class Sameness { same, different, unknown };
-
-/// Whether all ranks hold the same bits of the tensor of a finding in its step; not known where one
-/// did not look at it, or where they hold shards of it.
-Sameness sameness_of(const Evidence& evidence, const Finding& finding) {
-  const auto first = observed(evidence, 0, finding);
-  Sameness sameness = Sameness::same;
-  for (int rank = 0; rank < evidence.processes(); ++rank) {
-    const auto other = observed(evidence, rank, finding);
-    if (other.empty() || other.size() != first.size()) return Sameness::unknown;
-    for (std::size_t i = 0; i < other.size(); ++i) {
-      const bool is_whole = other[i]->local_shape == other[i]->global_shape;
-      if (!is_whole || !other[i]->replica_group.empty()) return Sameness::unknown;
-      if (!is_same_value(*first[i], *other[i])) {
-        sameness = Sameness::different;
-      } else if (!other[i]->not_comparable.empty() && has_value(*other[i])) {
-        return Sameness::unknown;
-      }
-    }
-  }
-  return sameness;
-}
-
-CellOutcome ranks_differ(const Finding& finding, std::int64_t wrong_step) {
+/// `wrong`: the first wrong value; nothing where ranks only differ from each other.
+CellOutcome ranks_differ(const Place& parting, const std::optional<Place>& wrong,
+                         std::int64_t wrong_step) {
   CellOutcome outcome;
   outcome.kind = OutcomeKind::ranks_differ;
-  outcome.step = finding.step;
+  outcome.step = parting.step;
   outcome.wrong_step = wrong_step;
-  outcome.tensor = finding.tensor;
-  outcome.text = fmt::format("ranks differ from step {} on: {}", finding.step, finding.tensor);
-  if (wrong_step < finding.step) {
-    outcome.text += fmt::format(", after a wrong step {}", wrong_step);
+  outcome.tensor = parting.tensor;
+  outcome.text = in_words(parting);
+  if (!wrong || !(*wrong < parting)) return outcome;
+  const bool is_another = wrong->tensor != parting.tensor;
+  if (is_another) {
+    outcome.text += fmt::format(", after a wrong step {}: {}", wrong->step, wrong->tensor);
+  } else if (wrong->step < parting.step) {
+    outcome.text += fmt::format(", after a wrong step {}", wrong->step);
   }
   return outcome;
 }
@@ -209,17 +281,16 @@ CellOutcome agree_but_wrong(const Finding& finding, bool is_known_to_agree) {
 std::optional<CellOutcome> wrong_values(const Case& the_case,
                                         const std::vector<ClaimResult>& results) {
   const std::int64_t wrong_step = first_damage(results);
+  const Standing standing = standing_of(the_case, results);
   const std::vector<std::string> names = never_trained(the_case);
-  if (!names.empty()) return never_trained_outcome(names, wrong_step);
-  if (const Finding* apart = first_finding(results, Predicate::agree_across_ranks)) {
-    return ranks_differ(*apart, wrong_step);
-  }
+  if (!names.empty()) return never_trained_outcome(names, standing.parting, wrong_step);
   const Finding* wrong = first_finding(results, Predicate::equal_reference);
+  if (standing.parting) {
+    const auto place = wrong ? std::optional(place_of(the_case, *wrong)) : std::nullopt;
+    return ranks_differ(*standing.parting, place, wrong_step);
+  }
   if (!wrong) return std::nullopt;
-  const Sameness sameness =
-      the_case.evidence ? sameness_of(*the_case.evidence, *wrong) : Sameness::unknown;
-  if (sameness == Sameness::different) return ranks_differ(*wrong, wrong_step);
-  return agree_but_wrong(*wrong, sameness == Sameness::same);
+  return agree_but_wrong(*wrong, standing.is_known);
 }
 
 /// The largest excess of all, at the first place; nothing when memory stays within the reference's.
@@ -240,20 +311,26 @@ std::optional<CellOutcome> exceeded_memory(const std::vector<ClaimResult>& resul
   return outcome;
 }
 
-/// Of a cell in which nothing was found.
-CellOutcome right_or_undecided(const std::vector<ClaimResult>& results) {
+bool keeps_every_claim(const std::vector<ClaimResult>& results) {
+  return !results.empty() && std::all_of(results.begin(), results.end(), [](const auto& result) {
+    return result.verdict == Verdict::holds;
+  });
+}
+
+CellOutcome right() {
   CellOutcome outcome;
-  for (const ClaimResult& result : results) {
-    if (result.verdict == Verdict::holds) continue;
-    outcome.text = "undecided: " + result.reason;
-    return outcome;
-  }
-  if (results.empty()) {
-    outcome.text = "undecided: nothing was claimed";
-  } else {
-    outcome.kind = OutcomeKind::right;
-    outcome.text = "right";
-  }
+  outcome.kind = OutcomeKind::right;
+  outcome.text = "right";
+  return outcome;
+}
+
+/// Of a cell in which nothing was found, and which does not keep every claim.
+CellOutcome undecided(const std::vector<ClaimResult>& results) {
+  const auto open = std::find_if(results.begin(), results.end(), [](const auto& result) {
+    return result.verdict != Verdict::holds;
+  });
+  CellOutcome outcome;
+  outcome.text = "undecided: " + (open == results.end() ? "nothing was claimed" : open->reason);
   return outcome;
 }
 
@@ -265,9 +342,10 @@ CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& res
     return end->ending == Ending::raised ? error_of(*end, wrong_step)
                                          : not_finished(*end, the_case.ends, wrong_step);
   }
+  if (keeps_every_claim(results)) return right();
   if (auto wrong = wrong_values(the_case, results)) return *wrong;
   if (auto exceeded = exceeded_memory(results)) return *exceeded;
-  return right_or_undecided(results);
+  return undecided(results);
 }
 
 CellOutcome outcome_of_unrun(const std::string& precondition) {

@@ -125,6 +125,19 @@ TEST(Bound, LooksAtTheKindAndPointOfTheClaimOnly) {
   EXPECT_EQ(judge_one(kBound, files.write(), &reference).verdict, Verdict::holds);
 }
 
+TEST(Bound, AllowsWhatTheLargestMicroBatchOfTheReferenceNeeds) {
+  LiteralEvidence files(1);
+  LiteralEvidence expected(1);
+  files.add_whole(0, 1, "activations", 3000, kMemory);
+  LiteralEvidence::Tensor memory = kMemory;
+  for (const std::int64_t bytes : {1000, 3000, 1000}) {
+    expected.add_whole(0, 1, "activations", bytes, memory);
+    ++memory.micro_batch;
+  }
+  const Evidence reference = expected.write();
+  EXPECT_EQ(judge_one(kBound, files.write(), &reference).verdict, Verdict::holds);
+}
+
 TEST(Bound, OfWhatIsNoNumberOfBytesIsOpen) {
   LiteralEvidence expected(1);
   expected.add_whole(0, 1, "activations", 10, kMemory);

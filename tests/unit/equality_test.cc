@@ -265,6 +265,22 @@ TEST(Equality, WithAReferenceThatIsNotFiniteIsUndecided) {
   }
 }
 
+TEST(Equality, OfAValueThatIsNotFiniteHasNoRatio) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const std::vector<float>& values : {std::vector{infinity, 0.0F}, {infinity, 1}}) {
+    Pair pair(1);
+    pair.expected.add(0, 1, "w", {1, 1});
+    pair.files.add(0, 1, "w", values);
+    const Finding finding = pair.judged().findings.at(0);
+    SCOPED_TRACE(finding.sentence);
+    EXPECT_TRUE(std::isnan(finding.worst_difference));
+    EXPECT_FALSE(finding.ratio);
+    EXPECT_FALSE(finding.cosine);
+    EXPECT_EQ(finding.ratio_in_words, "");
+    EXPECT_THAT(finding.sentence, HasSubstr("a value is not finite; element [0] is inf"));
+  }
+}
+
 TEST(Equality, OfOtherBitsOfTheSameNumberIsNotBitwise) {
   Pair pair(1);
   pair.expected.add(0, 1, "w", {0.0F, 1});

@@ -62,7 +62,10 @@ class LiteralEvidence {
 
   /// Notes a tensor that has no value.
   void add_undefined(int rank, std::int64_t step, const std::string& name) {
-    Observation observation = bare(rank, step, name, Tensor{});
+    add_undefined(rank, step, name, Tensor{});
+  }
+  void add_undefined(int rank, std::int64_t step, const std::string& name, const Tensor& what) {
+    Observation observation = bare(rank, step, name, what);
     observation.not_comparable = "undefined";
     rows_[rank].push_back(observation);
   }

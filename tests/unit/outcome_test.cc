@@ -11,9 +11,12 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 const Claim kBound = at_most_reference(Kind::memory, Point::backward);
 constexpr LiteralEvidence::Tensor kMemory{Kind::memory, Point::backward, 0};
+constexpr LiteralEvidence::Tensor kStepped{Kind::parameter, Point::stepped, 0};
+constexpr LiteralEvidence::Tensor kBackward{Kind::gradient, Point::backward, 0};
 
 /// A cell of two ranks and its reference, written by hand and judged as a run is.
 class Outcomes : public testing::Test {
@@ -31,11 +34,25 @@ class Outcomes : public testing::Test {
     for (int rank = 0; rank < 2; ++rank) files_.add_undefined(rank, step, name);
   }
 
+  /// A wrong gradient, and `gate` without one before gradients are reduced.
+  void wrong_and_undefined_before_reduction(std::int64_t step) {
+    on_ranks(step, "w", {4, 8});
+    reference_.add(0, step, "w", {1, 2});
+    for (int rank = 0; rank < 2; ++rank) files_.add_undefined(rank, step, "gate", kBackward);
+  }
+
   void right_steps(std::int64_t first, std::int64_t last) {
     for (std::int64_t step = first; step <= last; ++step) {
       on_ranks(step, "w", {1, 2});
       reference_.add(0, step, "w", {1, 2});
     }
+  }
+
+  /// A gradient that only rank 0 has right.
+  void add_apart(std::int64_t step, const std::string& name) {
+    files_.add(0, step, name, {1, 2});
+    files_.add(1, step, name, {5, 2});
+    reference_.add(0, step, name, {1, 2});
   }
 
   void raise(int rank, std::int64_t step, const std::string& error, int order = 0) {
@@ -191,6 +208,69 @@ TEST_F(Outcomes, OfRanksThatAreWrongEachInItsOwnWayDifferWhereNobodyClaimsThatTh
   EXPECT_EQ(outcome().text, "ranks differ from step 1 on: w");
 }
 
+TEST_F(Outcomes, OfRanksThatDifferInAnotherTensorThanTheFirstWrongOneNameIt) {
+  on_ranks(1, "a", {4, 8});
+  reference_.add(0, 1, "a", {1, 2});
+  add_apart(1, "b");
+  claims_ = {kEqual};
+  const CellOutcome found = outcome();
+  EXPECT_EQ(found.kind, OutcomeKind::ranks_differ);
+  EXPECT_EQ(found.text, "ranks differ from step 1 on: b, after a wrong step 1: a");
+  EXPECT_EQ(found.tensor, "b");
+}
+
+TEST_F(Outcomes, OfRanksThatDifferInALaterStepThanTheFirstWrongOneNameBoth) {
+  on_ranks(1, "a", {4, 8});
+  reference_.add(0, 1, "a", {1, 2});
+  add_apart(2, "a");
+  claims_ = {kEqual};
+  const CellOutcome found = outcome();
+  EXPECT_EQ(found.kind, OutcomeKind::ranks_differ);
+  EXPECT_EQ(found.text, "ranks differ from step 2 on: a, after a wrong step 1");
+  EXPECT_EQ(found.wrong_step, 1);
+}
+
+TEST_F(Outcomes, OfRanksThatDifferInTwoTensorsNameTheFirstInExecutionOrder) {
+  add_apart(1, "z");
+  add_apart(1, "a");
+  claims_ = {kEqual};
+  EXPECT_EQ(outcome().tensor, "z");
+}
+
+TEST_F(Outcomes, OfRanksThatDifferBeforeAClaimSaysSoNameTheFirst) {
+  add_apart(1, "w");
+  for (int rank = 0; rank < 2; ++rank) {
+    files_.add(rank, 2, "p", {rank + 1.0F}, kStepped);
+  }
+  claims_ = {agree_across_ranks(Kind::parameter, Point::stepped), kEqual};
+  EXPECT_EQ(outcome().text, "ranks differ from step 1 on: w");
+}
+
+TEST_F(Outcomes, DifferWhereARankDidNotLookAtAnotherTensor) {
+  add_apart(1, "a");
+  files_.add(0, 1, "b", {4, 8});
+  reference_.add(0, 1, "b", {1, 2});
+  claims_ = {kEqual};
+  EXPECT_EQ(outcome().kind, OutcomeKind::ranks_differ);
+}
+
+TEST_F(Outcomes, OfRanksThatDifferInWhatNoBrokenClaimIsAboutAreWrong) {
+  on_ranks(1, "w", {4, 8});
+  reference_.add(0, 1, "w", {1, 2});
+  for (int rank = 0; rank < 2; ++rank) files_.add(rank, 1, "p", {rank + 1.0F}, kStepped);
+  claims_ = {kEqual};
+  EXPECT_EQ(outcome().kind, OutcomeKind::agree_but_wrong);
+}
+
+TEST_F(Outcomes, OfTwoClaimsBrokenInOneStepNameTheTensorOfTheFirst) {
+  for (int rank = 0; rank < 2; ++rank) files_.add(rank, 1, "p", {9}, kStepped);
+  reference_.add(0, 1, "p", {1}, kStepped);
+  on_ranks(1, "w", {4, 8});
+  reference_.add(0, 1, "w", {1, 2});
+  claims_ = {kEqual, equal_reference(Kind::parameter, Point::stepped)};
+  EXPECT_EQ(outcome().tensor, "w");
+}
+
 TEST_F(Outcomes, OfRanksThatAreWrongTogetherGiveRatioAndCosine) {
   right_steps(1, 1);
   on_ranks(2, "w", {0.25F, 0.75F});
@@ -216,12 +296,53 @@ TEST_F(Outcomes, OfAValueThatIsNotFiniteHaveNoRatio) {
   EXPECT_EQ(outcome().text, "ranks agree but are wrong from step 1 on: w, a value is not finite");
 }
 
+TEST_F(Outcomes, OfAValueThatIsInfiniteHaveNoRatio) {
+  on_ranks(1, "w", {std::numeric_limits<float>::infinity(), 0});
+  reference_.add(0, 1, "w", {1, 1});
+  const CellOutcome found = outcome();
+  EXPECT_EQ(found.text, "ranks agree but are wrong from step 1 on: w, a value is not finite");
+  EXPECT_FALSE(found.ratio);
+  EXPECT_FALSE(found.cosine);
+}
+
 TEST_F(Outcomes, DoNotSayThatRanksAgreeWhereOneDidNotLook) {
   files_.add(0, 1, "w", {4, 8});
   reference_.add(0, 1, "w", {1, 2});
   const CellOutcome found = outcome();
   EXPECT_EQ(found.kind, OutcomeKind::agree_but_wrong);
   EXPECT_THAT(found.text, AllOf(HasSubstr("wrong from step 1 on: w"), Not(HasSubstr("agree"))));
+}
+
+TEST_F(Outcomes, DoNotSayThatRanksAgreeWhereOneDidNotLookInALaterStep) {
+  on_ranks(1, "w", {4, 8});
+  files_.add(0, 2, "w", {4, 8});
+  for (const int step : {1, 2}) reference_.add(0, step, "w", {1, 2});
+  EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
+}
+
+TEST_F(Outcomes, DoNotSayThatShardsAgree) {
+  for (int rank = 0; rank < 2; ++rank) files_.add(rank, 1, "w", {4, 8}).global_shape = {4};
+  reference_.add(0, 1, "w", {1, 2});
+  claims_ = {kEqual};
+  EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
+}
+
+TEST_F(Outcomes, DoNotSayThatReplicaGroupsAgree) {
+  for (int rank = 0; rank < 2; ++rank) {
+    files_.add(rank, 1, "w", {4, 8}).replica_group = own_gradient_group(rank);
+  }
+  reference_.add(0, 1, "w", {1, 2});
+  claims_ = {kEqual};
+  EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
+}
+
+TEST_F(Outcomes, DoNotSayThatValuesAgreeThatCannotBeCompared) {
+  for (int rank = 0; rank < 2; ++rank) {
+    files_.add(rank, 1, "w", {4, 8}).not_comparable = "sparse layout";
+  }
+  reference_.add(0, 1, "w", {1, 2});
+  claims_ = {kEqual};
+  EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
 }
 
 TEST_F(Outcomes, OfGradientsThatNobodyEverHadAreNeverTrained) {
@@ -238,13 +359,29 @@ TEST_F(Outcomes, OfGradientsThatNobodyEverHadAreNeverTrained) {
   EXPECT_EQ(found.wrong_step, 1);
 }
 
-TEST_F(Outcomes, AreNeverTrainedBeforeTheyAreDifferent) {
+TEST_F(Outcomes, AreNeverTrainedBeforeTheyAreDifferentAndSayBoth) {
   undefined_on_ranks(1, "gate");
   reference_.add(0, 1, "gate", {1, 2});
-  files_.add(0, 1, "w", {1, 2});
-  files_.add(1, 1, "w", {5, 2});
-  reference_.add(0, 1, "w", {1, 2});
-  EXPECT_EQ(outcome().text, "never trained: gate");
+  add_apart(1, "head.weight");
+  const CellOutcome found = outcome();
+  EXPECT_EQ(found.kind, OutcomeKind::never_trained);
+  EXPECT_EQ(found.text, "never trained: gate, and ranks differ from step 1 on: head.weight");
+  EXPECT_EQ(found.tensor, "gate");
+}
+
+TEST_F(Outcomes, AreNeverTrainedAndDifferentWhereNobodyClaimsThatRanksAgree) {
+  undefined_on_ranks(1, "gate");
+  reference_.add(0, 1, "gate", {1, 2});
+  add_apart(1, "head.weight");
+  claims_ = {kEqual};
+  EXPECT_EQ(outcome().text, "never trained: gate, and ranks differ from step 1 on: head.weight");
+}
+
+TEST_F(Outcomes, AreRightWhereNoClaimIsAboutAGradientThatNobodyHad) {
+  undefined_on_ranks(1, "gate");
+  reference_.add(0, 1, "gate", {1, 2});
+  claims_ = {ranks_finish()};
+  EXPECT_EQ(outcome().text, "right");
 }
 
 TEST_F(Outcomes, AreNotNeverTrainedWhereAGradientCameOnce) {
@@ -273,6 +410,26 @@ TEST_F(Outcomes, AreNotNeverTrainedWhereTheReferenceHasNoGradientEither) {
   undefined_on_ranks(1, "frozen");
   reference_.add_undefined(0, 1, "frozen");
   EXPECT_EQ(outcome().kind, OutcomeKind::right);
+}
+
+TEST_F(Outcomes, AreNotNeverTrainedForAnotherPointOfTheStep) {
+  wrong_and_undefined_before_reduction(1);
+  reference_.add_undefined(0, 1, "gate", kBackward);
+  reference_.add(0, 1, "gate", {1, 2});
+  EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
+}
+
+TEST_F(Outcomes, AreNotNeverTrainedForAStepThatNobodySaw) {
+  wrong_and_undefined_before_reduction(1);
+  reference_.add_undefined(0, 1, "gate", kBackward);
+  reference_.add(0, 2, "gate", {1, 2}, kBackward);
+  EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
+}
+
+TEST_F(Outcomes, AreNotNeverTrainedForAnOwnGradientInTheReference) {
+  wrong_and_undefined_before_reduction(1);
+  reference_.add(0, 1, "gate", {1, 2}, kBackward).replica_group = own_gradient_group(0);
+  EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
 }
 
 TEST_F(Outcomes, OfMuchMemoryGiveTheFactor) {
@@ -307,6 +464,29 @@ TEST_F(Outcomes, OfARankThatHangsOrDiesAreNotFinished) {
   const CellOutcome found = outcome();
   EXPECT_EQ(found.kind, OutcomeKind::not_finished);
   EXPECT_EQ(found.text, "not finished: rank 1 was killed by signal 6 (SIGABRT) in step 2");
+}
+
+TEST_F(Outcomes, OfARankThatDiesAfterAWrongStepSayBoth) {
+  on_ranks(1, "w", {4, 8});
+  reference_.add(0, 1, "w", {1, 2});
+  for (RankEnd& end : ends_) {
+    end = end_of(end.rank, Ending::signalled, end.rank);
+    end.code = 9;
+    end.detail = "SIGKILL";
+  }
+  const CellOutcome found = outcome();
+  EXPECT_EQ(found.text,
+            "not finished: rank 0 was killed by signal 9 (SIGKILL) in step 2 after a wrong step 1, "
+            "and 1 more rank");
+  EXPECT_EQ(found.wrong_step, 1);
+}
+
+TEST_F(Outcomes, OfARankThatDiesInTheWrongStepNameItOnce) {
+  right_steps(1, 1);
+  on_ranks(2, "w", {4, 8});
+  reference_.add(0, 2, "w", {1, 2});
+  ends_[1] = end_of(1, Ending::unfinished, 0);
+  EXPECT_THAT(outcome().text, Not(HasSubstr("wrong")));
 }
 
 TEST_F(Outcomes, OfRanksThatWaitForEachOtherAreNotFinished) {
