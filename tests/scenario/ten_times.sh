@@ -1,10 +1,25 @@
 #!/usr/bin/env bash
-# Runs every cell of the catalogue ten times, with every combination of axis values: each is as
-# expected, and each repetition is the first run again, observation by observation.
+# Runs every cell of the catalogue ten times: with every value of its axes on 2 ranks, and with the
+# standard ones on 3 and 4. Each is as expected, and each repetition is the first run again,
+# observation by observation.
 #
-#   tests/scenario/ten_times.sh LOCKSTEP
+#   tests/scenario/ten_times.sh LOCKSTEP [SCENARIO...]
 set -euo pipefail
 
+lockstep=$1
+shift
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-"$1" run --matrix --ranks 2,3,4 --repeat 10 --out "$folder/run" | tail -n 20
+
+scenarios=("$@")
+if [ ${#scenarios[@]} -eq 0 ]; then
+  mapfile -t scenarios < <("$lockstep" list | grep '^[a-z]')
+fi
+for scenario in "${scenarios[@]}"; do
+  for options in "--matrix --ranks 2" "--ranks 3,4"; do
+    echo "$scenario $options"
+    # shellcheck disable=SC2086  # two options and their values
+    "$lockstep" run "$scenario" $options --repeat 10 --out "$folder/run" | tail -n 6
+    rm -rf "$folder/run"
+  done
+done
