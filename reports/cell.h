@@ -75,7 +75,7 @@ struct ExpectedError {
   bool operator==(const ExpectedError&) const = default;
 };
 
-/// What a run of a cell came to, in a word. Made of findings and endings alone.
+/// What a run of a cell came to, in a word. Made of findings, endings and observations alone.
 ///   right             every claim holds
 ///   raised            an error, before any value was seen to be wrong or in the first wrong step
 ///   raised_late       an error, in a later step than the first wrong one
