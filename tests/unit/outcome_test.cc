@@ -237,6 +237,16 @@ TEST_F(Outcomes, OfRanksThatDifferInTwoTensorsNameTheFirstInExecutionOrder) {
   EXPECT_EQ(outcome().tensor, "z");
 }
 
+TEST_F(Outcomes, OfRanksThatDifferBeforeTheFirstWrongTensorDoNotNameIt) {
+  files_.add(0, 1, "a", {1, 2});
+  files_.add(1, 1, "a", {1 + 0x1p-23F, 2});
+  reference_.add(0, 1, "a", {1, 2});
+  on_ranks(1, "b", {4, 8});
+  reference_.add(0, 1, "b", {1, 2});
+  claims_ = {kEqual};
+  EXPECT_EQ(outcome().text, "ranks differ from step 1 on: a");
+}
+
 TEST_F(Outcomes, OfRanksThatDifferBeforeAClaimSaysSoNameTheFirst) {
   add_apart(1, "w");
   for (int rank = 0; rank < 2; ++rank) {
