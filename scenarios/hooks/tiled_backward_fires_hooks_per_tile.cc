@@ -86,7 +86,8 @@ TilingOptions tiling_of(Rank& rank) {
   if (rank.is("backward-per-tile") || rank.is("static-graph-in-place")) return tiling;
   if (rank.is("static-graph-set-aside")) {
     tiling.accumulation = TileAccumulation::set_aside;
-  } else if (rank.is("grad-but-last") || rank.is("grad-but-last-find-unused")) {
+  } else if (rank.is("grad-but-last") || rank.is("grad-but-last-find-unused") ||
+             rank.is("one-tile-in-place")) {
     tiling.backward = TileBackward::grad_but_last;
   } else if (rank.is("gated")) {
     if (rank.world_size() > 1) tiling.backward = TileBackward::grad_but_last;
@@ -316,6 +317,12 @@ std::vector<Variant> variants() {
        .summary = "the pull request with find_unused_parameters, which does not see parameters "
                   "inside of a function",
        .without = {"find_unused", "static_graph"}},
+      {.name = "one-tile-in-place",
+       .role = Role::fixed,
+       .summary = "the pull request with one tile and two micro-batches: nothing is lost",
+       .reference = "reference-two-micro-batches",
+       .without = {"tiles", "accumulation", "around", "frozen", "values", "prior", "find_unused",
+                   "static_graph", "bucket"}},
       {.name = "one-tile-set-aside",
        .role = Role::wrong_fix,
        .summary = "what .grad held before comes back with the last tile but one: a single tile "
