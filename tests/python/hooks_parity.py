@@ -71,7 +71,7 @@ SELECTIONS = (
     (INPUT, (), 2, "accumulation=2 no_sync=on prior=on length=11"),
     (INPUT, (), 2, "above=nothing"),
     (CHECKPOINT, (), 2, ""),
-    (CHECKPOINT, ("shared-blocks-reentrant", "non-reentrant-offload"), 2, "trained=all dropout=on"),
+    (CHECKPOINT, ("shared-adapters-reentrant", "non-reentrant-offload"), 2, "dropout=on"),
     (MASK, (), 2, ""),
     (MASK, (), 3, "accumulation=2 no_sync=on residual=off dtype=float64"),
     (MASK, (), 2, "autocast=on lost=autocast"),

@@ -42,7 +42,7 @@ class Scenario:
 
     def __init__(self, cell):
         self.cell = cell
-        self.shape = (int(cell.axis("batch")), int(cell.axis("length", 4)))
+        self.shape = (int(cell.axis("batch")), int(cell.axis("length", 3)))
 
     def generator(self, base, place):
         step, owner, index = place
@@ -145,7 +145,7 @@ class HooksPerTile(Scenario):
     def tiling(self):
         variant = self.cell.variant
         backward = "per-tile"
-        if variant.startswith("grad-but-last") or variant == "one-tile-set-aside":
+        if variant.startswith("grad-but-last") or variant.startswith("one-tile"):
             backward = "grad-but-last"
         if variant == "gated" and self.cell.world > 1:
             backward = "grad-but-last"
@@ -159,7 +159,7 @@ class HooksPerTile(Scenario):
         )
 
     def accumulation(self):
-        return 2 if self.cell.variant == "one-tile-set-aside" else super().accumulation()
+        return 2 if self.cell.variant.startswith("one-tile") else super().accumulation()
 
     def learning_rate(self):
         return 0 if self.is_dyadic else LEARNING_RATE
@@ -366,20 +366,20 @@ class CheckpointedVisionLanguage(VisionLanguage):
     """With a dropout before every block; `run(segment, tokens)` runs both."""
 
     def __init__(self, cell, run, run_nested):
-        is_shared = "shared-blocks" in cell.variant
+        is_shared = "shared" in cell.variant
         sizes = Sizes(
-            (1, 4, 8),
+            (1, 4, 4),
             width=8,
             heads=1,
             hidden=8,
             blocks=1,
             vocabulary=16,
-            text=4,
+            text=3,
             language_heads=1,
-            language_hidden=8,
+            language_hidden=4,
             language_blocks=4 if is_shared else 28,
         )
-        has_adapters = cell.axis("trained") == "adapters"
+        has_adapters = "shared-adapters" in cell.variant or cell.axis("trained") == "adapters"
         lora = {"rank": 1, "alpha": 1, "draws_b": True} if has_adapters else None
         super().__init__(sizes, shared=is_shared, lora=lora)
         dropped = 0.1 if cell.is_on("dropout") else 0
@@ -427,7 +427,7 @@ class ReentrantCheckpoint(Scenario):
         return CheckpointedVisionLanguage(self.cell, run, run if nests else None)
 
     def loss(self, model, *place):
-        image = self.normal(1_000_000, place, (self.shape[0], 1, 4, 8))
+        image = self.normal(1_000_000, place, (self.shape[0], 1, 4, 4))
         text = torch.randint(16, self.shape, generator=self.generator(2_000_000, place))
         torch.manual_seed(self.generator(3_000_000, place).initial_seed())
         for parameter in model.parameters() if self.is_trained_by_ddp and not place[2] else ():
