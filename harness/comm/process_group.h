@@ -23,6 +23,7 @@ enum class ReduceOp { sum, average, minimum, maximum };
 struct GroupOptions {
   std::string backend = "gloo";
   std::chrono::milliseconds timeout{60'000};  ///< of one collective, and of meeting the peers
+  std::string device = "cpu";  ///< kind of devices whose tensors it takes beside the CPU's
 };
 
 /// The ranks of a cell and the collectives between them: a handle on a real c10d::ProcessGroup

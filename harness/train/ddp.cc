@@ -215,7 +215,7 @@ DistributedDataParallel::DistributedDataParallel(Module& module, ProcessGroup& g
 DistributedDataParallel::~DistributedDataParallel() = default;
 
 at::Tensor DistributedDataParallel::forward(const at::Tensor& input) {
-  return forward([&] { return std::vector<at::Tensor>{module().forward(input)}; }).front();
+  return forward([&] { return std::vector<at::Tensor>{module()(input)}; }).front();
 }
 
 std::vector<at::Tensor> DistributedDataParallel::forward(

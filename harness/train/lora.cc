@@ -46,8 +46,8 @@ LoraLinear::LoraLinear(std::shared_ptr<Module> base, const LoraOptions& options,
 
 at::Tensor LoraLinear::forward(const at::Tensor& input) {
   // First the layer: backward adds the gradients of the input in this order.
-  const at::Tensor output = base_->forward(input);
-  return output + lora_b_->forward(lora_a_->forward(input)) * scale_;
+  const at::Tensor output = (*base_)(input);
+  return output + (*lora_b_)((*lora_a_)(input)) * scale_;
 }
 
 }  // namespace lockstep

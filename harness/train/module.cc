@@ -7,6 +7,7 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,6 +49,30 @@ void Module::collect(std::vector<NamedTensor> Module::*own, const std::string& p
     if (!is_listed) all.push_back({prefix + entry.name, entry.tensor});
   }
   for (const Child& child : children_) child.module->collect(own, prefix + child.name + ".", all);
+}
+
+at::Tensor Module::operator()(const at::Tensor& input) {
+  if (!place_) return forward(input);
+  try {
+    return forward(input.to(place_->device));
+  } catch (c10::OutOfMemoryError& error) {
+    error.add_context(fmt::format("while module '{}' ran on {}", place_->name, place_->device.str()));
+    throw;
+  }
+}
+
+void Module::run_on(at::Device device, std::string name) { place_ = Place{device, std::move(name)}; }
+
+std::vector<Module::Part> Module::children() const {
+  std::vector<Part> parts;
+  for (const Child& child : children_) parts.push_back({child.name, child.module.get()});
+  return parts;
+}
+
+std::vector<NamedTensor> Module::own_tensors() const {
+  std::vector<NamedTensor> own = parameters_;
+  own.insert(own.end(), buffers_.begin(), buffers_.end());
+  return own;
 }
 
 std::vector<NamedTensor> Module::named_parameters() const {
@@ -100,6 +125,12 @@ void Module::to(at::ScalarType dtype) {
   for (at::Tensor& tensor : buffers()) {
     if (tensor.is_floating_point()) tensor.set_data(tensor.to(dtype));
   }
+}
+
+void Module::to(at::Device device) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& tensor : parameters()) tensor.set_data(tensor.to(device));
+  for (at::Tensor& tensor : buffers()) tensor.set_data(tensor.to(device));
 }
 
 void Module::freeze() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,23 @@ class Module {
 
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
+  /// How a module calls its parts: `forward`, behind what `run_on` asked for.
+  at::Tensor operator()(const at::Tensor& input);
+
+  /// From now on, where this is called, its input is moved to `device` first, as accelerate's hooks
+  /// do, and an error for want of memory says that it came in `name`. Moves no parameter.
+  void run_on(at::Device device, std::string name);
+
+  /// A part of a model and its name there.
+  struct Part {
+    std::string name;
+    Module* module = nullptr;  ///< lives as long as its model does
+  };
+  std::vector<Part> children() const;  ///< of this module alone, in their order
+
+  /// Parameters and buffers of this module alone, without its children's.
+  std::vector<NamedTensor> own_tensors() const;
+
   /// Own parameters first, then the children's, depth first; a tensor that appears twice is listed
   /// once, under its first name.
   std::vector<NamedTensor> named_parameters() const;
@@ -47,6 +65,9 @@ class Module {
   /// Parameters and buffers of floating type become `dtype`, in place: whoever holds one sees it.
   /// To be called before anything else uses them.
   void to(at::ScalarType dtype);
+
+  /// Parameters and buffers are moved to `device`, in place. To be called before gradients are there.
+  void to(at::Device device);
 
   /// Parameters of this and all children no longer require a gradient.
   void freeze();
@@ -69,6 +90,10 @@ class Module {
     std::string name;
     std::shared_ptr<Module> module;
   };
+  struct Place {
+    at::Device device;
+    std::string name;
+  };
   /// Appends to `all` what it does not hold yet of `own`, of this and all children.
   void collect(std::vector<NamedTensor> Module::*own, const std::string& prefix,
                std::vector<NamedTensor>& all) const;
@@ -76,6 +101,7 @@ class Module {
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> buffers_;
   std::vector<Child> children_;
+  std::optional<Place> place_;
   bool training_ = true;
 };
 

@@ -48,6 +48,10 @@ struct Scenario {
   Provenance provenance;
   std::string source = {};  ///< path of its file in the project; set by the registry
   std::vector<int> worlds;  ///< world sizes it supports
+  /// Kinds of devices it can train on: cpu, sim (virtual devices), cuda. The first is the standard.
+  std::vector<std::string> devices{"cpu"};
+  /// How many devices of a kind other than cpu a cell needs on its machine; empty: one.
+  std::function<int(const Cell&)> device_count = {};
   std::int64_t steps = 5;   ///< when --steps does not say otherwise
   std::vector<Axis> axes;
   std::vector<Variant> variants;

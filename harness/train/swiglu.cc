@@ -12,9 +12,9 @@ SwiGlu::SwiGlu(std::int64_t width, std::int64_t hidden, const at::Generator& gen
       down_(register_module("down", std::make_shared<Linear>(hidden, width, generator, false))) {}
 
 at::Tensor SwiGlu::forward(const at::Tensor& input) {
-  at::Tensor gate = gate_->forward(input);
+  at::Tensor gate = (*gate_)(input);
   if (activation_ == GateActivation::silu) gate = at::silu(gate);
-  return down_->forward(gate * up_->forward(input));
+  return (*down_)(gate * (*up_)(input));
 }
 
 void SwiGlu::wrap_projections(const WrapModule& wrap) {

@@ -49,7 +49,7 @@ Mlp::Mlp(std::int64_t width, std::int64_t hidden, const at::Generator& generator
       down_(register_module("down", std::make_shared<Linear>(hidden, width, generator))) {}
 
 at::Tensor Mlp::forward(const at::Tensor& input) {
-  return down_->forward(at::gelu(up_->forward(input)));
+  return (*down_)(at::gelu((*up_)(input)));
 }
 
 SelfAttention::SelfAttention(std::int64_t width, std::int64_t heads, const at::Generator& generator)
@@ -64,10 +64,10 @@ SelfAttention::SelfAttention(std::int64_t width, std::int64_t heads, const at::G
 at::Tensor SelfAttention::forward(const at::Tensor& input) {
   // [3, batch, heads, tokens, width of a head]
   const at::Tensor projected =
-      in_projection_->forward(input).unflatten(-1, {3, heads_, -1}).permute({2, 0, 3, 1, 4});
+      (*in_projection_)(input).unflatten(-1, {3, heads_, -1}).permute({2, 0, 3, 1, 4});
   const at::Tensor attended =
       std::get<0>(at::_scaled_dot_product_attention_math(projected[0], projected[1], projected[2]));
-  return out_projection_->forward(attended.transpose(1, 2).flatten(-2));
+  return (*out_projection_)(attended.transpose(1, 2).flatten(-2));
 }
 
 TransformerBlock::TransformerBlock(std::int64_t width, std::int64_t heads, std::int64_t hidden,
@@ -79,8 +79,8 @@ TransformerBlock::TransformerBlock(std::int64_t width, std::int64_t heads, std::
       mlp_(register_module("mlp", std::make_shared<Mlp>(width, hidden, generator))) {}
 
 at::Tensor TransformerBlock::forward(const at::Tensor& input) {
-  const at::Tensor attended = input + attention_->forward(attention_norm_->forward(input));
-  return attended + mlp_->forward(mlp_norm_->forward(attended));
+  const at::Tensor attended = input + (*attention_)((*attention_norm_)(input));
+  return attended + (*mlp_)((*mlp_norm_)(attended));
 }
 
 TimeSeriesTransformer::TimeSeriesTransformer(const TransformerOptions& options,
@@ -101,9 +101,9 @@ TimeSeriesTransformer::TimeSeriesTransformer(const TransformerOptions& options,
 
 at::Tensor TimeSeriesTransformer::forward(const at::Tensor& input) {
   at::Tensor tokens =
-      embedding_->forward(input.unflatten(-1, {position_.size(0), patch_})) + position_;
-  for (const auto& block : blocks_) tokens = block->forward(tokens);
-  return head_->forward(norm_->forward(tokens).mean(1));
+      (*embedding_)(input.unflatten(-1, {position_.size(0), patch_})) + position_;
+  for (const auto& block : blocks_) tokens = (*block)(tokens);
+  return (*head_)((*norm_)(tokens).mean(1));
 }
 
 }  // namespace lockstep

@@ -31,7 +31,7 @@ at::Tensor normal(at::IntArrayRef shape, const at::Generator& generator) {
   return at::randn(shape, generator, at::TensorOptions()) * kDeviation;
 }
 
-at::Tensor call_forward(Module& module, const at::Tensor& input) { return module.forward(input); }
+at::Tensor call_forward(Module& module, const at::Tensor& input) { return module(input); }
 
 void require_divides(std::string_view what, std::int64_t whole, std::int64_t part) {
   if (whole > 0 && part > 0 && whole % part == 0) return;
@@ -87,7 +87,7 @@ class Projector : public Module {
         down_(register_module("down", std::make_shared<Linear>(out, out, generator))) {}
 
   at::Tensor forward(const at::Tensor& input) override {
-    return down_->forward(at::gelu(up_->forward(input)));
+    return (*down_)(at::gelu((*up_)(input)));
   }
 
  private:
@@ -115,12 +115,12 @@ CausalSelfAttention::CausalSelfAttention(std::int64_t width, std::int64_t heads,
 
 at::Tensor CausalSelfAttention::forward(const at::Tensor& input) {
   const auto heads_of = [&](Module& projection) {
-    return projection.forward(input).unflatten(-1, {heads_, -1}).transpose(1, 2);
+    return projection(input).unflatten(-1, {heads_, -1}).transpose(1, 2);
   };
   const at::Tensor query = heads_of(*query_), key = heads_of(*key_), value = heads_of(*value_);
   const at::Tensor attended = std::get<0>(at::_scaled_dot_product_attention_math(
       query, key, value, /*attn_mask=*/{}, /*dropout_p=*/0, /*is_causal=*/true));
-  return output_->forward(attended.transpose(1, 2).flatten(-2));
+  return (*output_)(attended.transpose(1, 2).flatten(-2));
 }
 
 void CausalSelfAttention::wrap_projections(const WrapModule& wrap) {
@@ -140,8 +140,8 @@ LanguageBlock::LanguageBlock(std::int64_t width, std::int64_t heads, std::int64_
       run_mlp_(call_forward) {}
 
 at::Tensor LanguageBlock::forward(const at::Tensor& input) {
-  const at::Tensor attended = input + attention_->forward(attention_norm_->forward(input));
-  return attended + run_mlp_(*mlp_, mlp_norm_->forward(attended));
+  const at::Tensor attended = input + (*attention_)((*attention_norm_)(input));
+  return attended + run_mlp_(*mlp_, (*mlp_norm_)(attended));
 }
 
 void LanguageBlock::run_mlp_with(RunModule run) { run_mlp_ = std::move(run); }
@@ -175,7 +175,7 @@ class VisionLanguageModel::Vision : public Module {
     const at::Tensor patches = image.unflatten(3, {columns_, patch_})
                                    .unflatten(2, {rows_, patch_})
                                    .permute({0, 2, 4, 1, 3, 5});
-    at::Tensor tokens = embedding_->forward(patches.flatten(3).flatten(1, 2)) + position_;
+    at::Tensor tokens = (*embedding_)(patches.flatten(3).flatten(1, 2)) + position_;
     for (const auto& block : blocks_) tokens = run_block(*block, tokens);
     return tokens;
   }
@@ -211,15 +211,15 @@ class VisionLanguageModel::Language : public Module {
                                                              options.vocabulary, generator, false));
   }
 
-  at::Tensor embed(const at::Tensor& tokens) { return embedding_->forward(tokens); }
+  at::Tensor embed(const at::Tensor& tokens) { return (*embedding_)(tokens); }
 
   at::Tensor forward(const at::Tensor& embedded) override {
     at::Tensor tokens = embedded + position_.narrow(0, 0, embedded.size(1));
     for (std::int64_t layer = 0; layer < layers_; ++layer) {
       tokens = run_block(*blocks[static_cast<std::size_t>(layer) % blocks.size()], tokens);
     }
-    tokens = norm_->forward(tokens);
-    return head_ ? head_->forward(tokens) : embedding_->logits(tokens);
+    tokens = (*norm_)(tokens);
+    return head_ ? (*head_)(tokens) : embedding_->logits(tokens);
   }
 
   RunModule run_block = call_forward;
@@ -250,8 +250,8 @@ VisionLanguageModel::VisionLanguageModel(const VisionLanguageOptions& options,
 }
 
 at::Tensor VisionLanguageModel::forward(const at::Tensor& image, const at::Tensor& tokens) {
-  const at::Tensor seen = projector_->forward(vision_->forward(image));
-  return language_->forward(at::cat({seen, language_->embed(tokens)}, 1));
+  const at::Tensor seen = (*projector_)((*vision_)(image));
+  return (*language_)(at::cat({seen, language_->embed(tokens)}, 1));
 }
 
 at::Tensor VisionLanguageModel::forward(const at::Tensor& /*input*/) {
