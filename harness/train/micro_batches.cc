@@ -1,6 +1,8 @@
 #include "harness/train/micro_batches.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
 
 #include <algorithm>
 #include <optional>
@@ -150,6 +152,16 @@ Expectation expect_not_applicable(std::string reason) {
 
 std::uint64_t MicroBatch::seed(std::uint64_t base) const {
   return base + static_cast<std::uint64_t>(step * 100 + owner * 10 + index);
+}
+
+ImageText image_text_of(Rank& rank, const MicroBatch& batch, const VisionLanguageOptions& sizes,
+                        std::int64_t rows, std::int64_t length) {
+  const at::Generator images = cpu_generator(rank.seed(batch.seed(1'000'000)));
+  const at::Generator texts = cpu_generator(rank.seed(batch.seed(2'000'000)));
+  const at::Tensor image =
+      at::randn({rows, sizes.channels, sizes.height, sizes.width}, images, at::TensorOptions());
+  return {rank.input(image.to(dtype_of(rank.cell()))),
+          at::randint(sizes.vocabulary, {rows, length}, texts, at::kLong)};
 }
 
 void train_in_micro_batches(Rank& rank, Module& model, const MicroBatchOptions& options,

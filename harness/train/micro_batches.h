@@ -10,6 +10,7 @@
 #include "harness/train/ddp.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
+#include "harness/train/vision_language_model.h"
 
 namespace lockstep {
 
@@ -45,6 +46,15 @@ struct MicroBatch {
   /// A seed of its own, as long as bases are further apart than 100 times the steps.
   std::uint64_t seed(std::uint64_t base) const;
 };
+
+/// What a vision-language model of `sizes` is fed: images [rows, channels, height, width] in the
+/// dtype of the cell, normal, perturbed where the reference is, and as many texts [rows, length].
+struct ImageText {
+  at::Tensor image;
+  at::Tensor tokens;
+};
+ImageText image_text_of(Rank& rank, const MicroBatch& batch, const VisionLanguageOptions& sizes,
+                        std::int64_t rows, std::int64_t length);
 
 /// How a step is trained.
 struct MicroBatchOptions {

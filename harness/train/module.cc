@@ -56,12 +56,15 @@ at::Tensor Module::operator()(const at::Tensor& input) {
   try {
     return forward(input.to(place_->device));
   } catch (c10::OutOfMemoryError& error) {
-    error.add_context(fmt::format("while module '{}' ran on {}", place_->name, place_->device.str()));
+    error.add_context(
+        fmt::format("while module '{}' ran on {}", place_->name, place_->device.str()));
     throw;
   }
 }
 
-void Module::run_on(at::Device device, std::string name) { place_ = Place{device, std::move(name)}; }
+void Module::run_on(at::Device device, std::string name) {
+  place_ = Place{device, std::move(name)};
+}
 
 std::vector<Module::Part> Module::children() const {
   std::vector<Part> parts;

@@ -66,7 +66,8 @@ class Module {
   /// To be called before anything else uses them.
   void to(at::ScalarType dtype);
 
-  /// Parameters and buffers are moved to `device`, in place. To be called before gradients are there.
+  /// Parameters and buffers are moved to `device`, in place. To be called before gradients are
+  /// there.
   void to(at::Device device);
 
   /// Parameters of this and all children no longer require a gradient.
@@ -114,6 +115,8 @@ class Linear : public Module {
  public:
   Linear(std::int64_t in, std::int64_t out, const at::Generator& generator, bool has_bias = true);
   at::Tensor forward(const at::Tensor& input) override;  ///< [..., in] to [..., out]
+
+  const at::Tensor& weight() const { return weight_; }
 
  private:
   at::Tensor weight_;

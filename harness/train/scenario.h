@@ -52,7 +52,7 @@ struct Scenario {
   std::vector<std::string> devices{"cpu"};
   /// How many devices of a kind other than cpu a cell needs on its machine; empty: one.
   std::function<int(const Cell&)> device_count = {};
-  std::int64_t steps = 5;   ///< when --steps does not say otherwise
+  std::int64_t steps = 5;  ///< when --steps does not say otherwise
   std::vector<Axis> axes;
   std::vector<Variant> variants;
   std::vector<Claim> claims;  ///< true of a correct program; judged in every cell

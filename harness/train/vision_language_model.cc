@@ -76,6 +76,8 @@ class Embedding : public Module {
   /// As the head of a model: the product of `input` with every entry.
   at::Tensor logits(const at::Tensor& input) const { return at::linear(input, weight_); }
 
+  const at::Tensor& weight() const { return weight_; }
+
  private:
   at::Tensor weight_;
 };
@@ -86,9 +88,7 @@ class Projector : public Module {
       : up_(register_module("up", std::make_shared<Linear>(in, out, generator))),
         down_(register_module("down", std::make_shared<Linear>(out, out, generator))) {}
 
-  at::Tensor forward(const at::Tensor& input) override {
-    return (*down_)(at::gelu((*up_)(input)));
-  }
+  at::Tensor forward(const at::Tensor& input) override { return (*down_)(at::gelu((*up_)(input))); }
 
  private:
   std::shared_ptr<Linear> up_, down_;
@@ -175,7 +175,8 @@ class VisionLanguageModel::Vision : public Module {
     const at::Tensor patches = image.unflatten(3, {columns_, patch_})
                                    .unflatten(2, {rows_, patch_})
                                    .permute({0, 2, 4, 1, 3, 5});
-    at::Tensor tokens = (*embedding_)(patches.flatten(3).flatten(1, 2)) + position_;
+    at::Tensor tokens = (*embedding_)(patches.flatten(3).flatten(1, 2));
+    tokens = tokens + position_.to(tokens.device());
     for (const auto& block : blocks_) tokens = run_block(*block, tokens);
     return tokens;
   }
@@ -213,14 +214,20 @@ class VisionLanguageModel::Language : public Module {
 
   at::Tensor embed(const at::Tensor& tokens) { return (*embedding_)(tokens); }
 
+  /// Embedded tokens to hidden states.
   at::Tensor forward(const at::Tensor& embedded) override {
-    at::Tensor tokens = embedded + position_.narrow(0, 0, embedded.size(1));
+    at::Tensor tokens = embedded + position_.narrow(0, 0, embedded.size(1)).to(embedded.device());
     for (std::int64_t layer = 0; layer < layers_; ++layer) {
       tokens = run_block(*blocks[static_cast<std::size_t>(layer) % blocks.size()], tokens);
     }
-    tokens = (*norm_)(tokens);
-    return head_ ? (*head_)(tokens) : embedding_->logits(tokens);
+    return (*norm_)(tokens);
   }
+
+  at::Tensor logits(const at::Tensor& hidden) {
+    return head_ ? (*head_)(hidden) : embedding_->logits(hidden);
+  }
+
+  const at::Tensor& head_weight() const { return head_ ? head_->weight() : embedding_->weight(); }
 
   RunModule run_block = call_forward;
   std::vector<std::shared_ptr<LanguageBlock>> blocks;
@@ -249,10 +256,23 @@ VisionLanguageModel::VisionLanguageModel(const VisionLanguageOptions& options,
   }
 }
 
-at::Tensor VisionLanguageModel::forward(const at::Tensor& image, const at::Tensor& tokens) {
-  const at::Tensor seen = (*projector_)((*vision_)(image));
-  return (*language_)(at::cat({seen, language_->embed(tokens)}, 1));
+at::Tensor VisionLanguageModel::all_hidden_states(const at::Tensor& image,
+                                                  const at::Tensor& tokens) {
+  const at::Tensor text = language_->embed(tokens);
+  const at::Tensor seen = (*projector_)((*vision_)(image)).to(text.device());
+  return (*language_)(at::cat({seen, text}, 1));
 }
+
+at::Tensor VisionLanguageModel::forward(const at::Tensor& image, const at::Tensor& tokens) {
+  return language_->logits(all_hidden_states(image, tokens));
+}
+
+at::Tensor VisionLanguageModel::hidden_states(const at::Tensor& image, const at::Tensor& tokens) {
+  const at::Tensor hidden = all_hidden_states(image, tokens);
+  return hidden.narrow(1, hidden.size(1) - tokens.size(1) - 1, tokens.size(1));
+}
+
+const at::Tensor& VisionLanguageModel::head_weight() const { return language_->head_weight(); }
 
 at::Tensor VisionLanguageModel::forward(const at::Tensor& /*input*/) {
   throw internal_error("a vision-language model needs an image and its text");

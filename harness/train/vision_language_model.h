@@ -105,6 +105,9 @@ struct VisionLanguageOptions {
 /// all in the dtype of the parameters. The linear layer of a patch is ViT's convolution, as a
 /// matrix product.
 ///
+/// Its parts may be on several devices (`Module::run_on`): the image tokens are moved to where the
+/// text is embedded, and positions to where they are added.
+///
 /// Parameters, in this order, float32, on the CPU:
 ///
 ///     vision.position               [patches, vision_width]
@@ -132,6 +135,13 @@ class VisionLanguageModel : public Module {
   /// Throws c10::Error for other shapes, and for tokens beyond the vocabulary.
   at::Tensor forward(const at::Tensor& image, const at::Tensor& tokens);
 
+  /// What the head is to predict the text from: [batch, text, language_width], the last image token
+  /// and all text tokens but the last, on the device of the norm.
+  at::Tensor hidden_states(const at::Tensor& image, const at::Tensor& tokens);
+
+  /// [vocabulary, language_width]: the head's own, or the embedding's.
+  const at::Tensor& head_weight() const;
+
   /// From now on every vision and every language block is run by `run`. With adapters, the vision
   /// blocks and the first language block get an input that requires no gradient.
   void run_blocks_with(const RunModule& run);
@@ -145,6 +155,9 @@ class VisionLanguageModel : public Module {
 
   /// Throws Error (internal): an image alone is no input.
   at::Tensor forward(const at::Tensor& input) override;
+
+  /// [batch, patches + text, language_width].
+  at::Tensor all_hidden_states(const at::Tensor& image, const at::Tensor& tokens);
 
   std::shared_ptr<Vision> vision_;
   std::shared_ptr<Module> projector_;
