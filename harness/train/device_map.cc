@@ -1,0 +1,1 @@
+#include "harness/train/device_map.h"

@@ -1,0 +1,1 @@
+#include "harness/train/distributed_environment.h"

@@ -1,0 +1,1 @@
+#include "harness/train/quantised_linear.h"
