@@ -20,6 +20,7 @@ struct DistributedEnvironment {
   int local_rank = 0;           ///< among those of this machine; the index of its device
   int world_size = 1;
   int ranks_per_node = 1;
+  bool has_process_group = false;  ///< which told the global rank and the size of the world
 };
 
 /// Place and size of an initialised process group.
@@ -28,12 +29,14 @@ struct GroupPlace {
   int size = 1;
 };
 
-/// Asks the process group, where there is one, for the global rank and the size of the world, else
-/// RANK and WORLD_SIZE; the variables of Open MPI, MPICH and Slurm where those are not set. The
-/// place on the machine is always the environment's: LOCAL_RANK and LOCAL_WORLD_SIZE and their kin.
-/// Where it says nothing of it, there is one machine, or as many as the ranks per node make it.
+/// The process group, where there is one, tells the global rank and the size of the world, else
+/// RANK and WORLD_SIZE do. The place on the machine is always the environment's: LOCAL_RANK and
+/// LOCAL_WORLD_SIZE. Where one of these is not set, that of Open MPI, MPICH or a step of Slurm is
+/// taken. Without a number of ranks per machine there is one machine; without a place on it, ranks
+/// are counted machine by machine.
 ///
-/// Throws Error (usage) for what is no number, negative, or beyond the world, naming the variable.
+/// Throws Error (usage), naming the variable, for what is no number, negative, or beyond the world
+/// or the machine, and where several machines leave the global rank open.
 DistributedEnvironment find_distributed_environment(const Environment& environment,
                                                     const ProcessGroup* group = nullptr);
 DistributedEnvironment find_distributed_environment(const Environment& environment,
@@ -41,7 +44,7 @@ DistributedEnvironment find_distributed_environment(const Environment& environme
 
 /// What unsloth's helper for this (`prepare_device_map`) does and we do not, unless asked.
 struct HelperMistakes {
-  /// With a process group, the device's index is the GLOBAL rank: right on one machine alone.
+  /// Where there is a process group, the device's index is the GLOBAL rank: right on one machine.
   bool takes_global_rank = false;
   /// That the current device could not be set is not said.
   bool ignores_failure = false;

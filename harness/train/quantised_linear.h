@@ -14,7 +14,8 @@ namespace lockstep {
 /// weight, an ordinary one of the input. An adapter (`LoraLinear`) goes around it as around a
 /// `Linear`.
 ///
-/// Other than bitsandbytes' layer, the input is not quantised, and no column is kept in 16 bits.
+/// Other than bitsandbytes' layer, the input is not quantised, no column is kept in 16 bits, and
+/// the product weight * scale is kept for backward, not computed again.
 ///
 /// Source: Dettmers et al., "LLM.int8(): 8-bit matrix multiplication for transformers at scale",
 /// 2022.
