@@ -13,22 +13,25 @@ namespace lockstep {
 
 namespace {
 
-/// Bytes of each tensor, whatever names it has.
+/// Bytes of each tensor; 0 where it has an earlier place in the model.
 using Tensors = std::map<const c10::TensorImpl*, std::int64_t>;
 
-void add(const at::Tensor& tensor, Tensors& tensors) {
-  tensors.emplace(tensor.unsafeGetTensorImpl(), static_cast<std::int64_t>(tensor.nbytes()));
-}
-
-void add(const Module& module, Tensors& tensors) {
-  for (const NamedTensor& own : module.own_tensors()) add(own.tensor, tensors);
-  for (const Module::Part& part : module.children()) add(*part.module, tensors);
+void merge(const Tensors& from, Tensors& into) {
+  for (const auto& [tensor, bytes] : from) {
+    std::int64_t& known = into[tensor];
+    known = std::max(known, bytes);
+  }
 }
 
 std::int64_t bytes_of(const Tensors& tensors) {
   std::int64_t bytes = 0;
   for (const auto& [tensor, own] : tensors) bytes += own;
   return bytes;
+}
+
+bool share_a_tensor(const Tensors& one, const Tensors& other) {
+  return std::any_of(one.begin(), one.end(),
+                     [&](const auto& entry) { return other.count(entry.first) > 0; });
 }
 
 /// A module or, where `module` is null, one tensor of a module that was divided.
@@ -38,71 +41,108 @@ struct Piece {
   Tensors tensors;
 };
 
-Piece piece_of(const Module& module, std::string name) {
-  Piece piece{std::move(name), &module, {}};
-  add(module, piece.tensors);
-  return piece;
-}
-
-std::string joined(const std::string& outer, const std::string& name) {
-  return outer.empty() ? name : outer + "." + name;
-}
-
-/// Own tensors, then children; what holds no tensor needs no place.
-std::vector<Piece> pieces_of(const Piece& whole) {
-  std::vector<Piece> pieces;
-  for (const NamedTensor& own : whole.module->own_tensors()) {
-    pieces.push_back({joined(whole.name, own.name), nullptr, {}});
-    add(own.tensor, pieces.back().tensors);
+/// A model as accelerate cuts it.
+class Pieces {
+ public:
+  Pieces(const Module& model, const IsIndivisible& is_indivisible)
+      : is_indivisible_(is_indivisible) {
+    note_first_places(model, "");
+    whole_ = piece_of(model, "");
   }
-  for (const Module::Part& part : whole.module->children()) {
-    Piece piece = piece_of(*part.module, joined(whole.name, part.name));
-    if (!piece.tensors.empty()) pieces.push_back(std::move(piece));
+
+  const Piece& whole() const { return whole_; }
+
+  /// Own tensors, then children; what holds no tensor needs no place.
+  std::vector<Piece> inside(const Piece& piece) const {
+    std::vector<Piece> pieces;
+    for (const NamedTensor& own : piece.module->own_tensors()) {
+      pieces.push_back({joined(piece.name, own.name), nullptr, {}});
+      add(own.tensor, pieces.back().name, pieces.back().tensors);
+    }
+    for (const Module::Part& part : piece.module->children()) {
+      Piece inner = piece_of(*part.module, joined(piece.name, part.name));
+      if (!inner.tensors.empty()) pieces.push_back(std::move(inner));
+    }
+    return pieces;
   }
-  return pieces;
-}
 
-bool share_a_tensor(const Tensors& one, const Tensors& other) {
-  return std::any_of(one.begin(), one.end(),
-                     [&](const auto& entry) { return other.count(entry.first) > 0; });
-}
-
-bool is_divisible(const Piece& piece, const IsIndivisible& is_indivisible) {
-  return piece.module && !piece.module->children().empty() &&
-         !is_indivisible(piece.name, *piece.module);
-}
-
-/// The largest module in `piece` that is placed as a whole; 0 for a tensor.
-std::int64_t largest_layer(const Piece& piece, const IsIndivisible& is_indivisible) {
-  if (!piece.module) return 0;
-  if (!is_divisible(piece, is_indivisible)) return bytes_of(piece.tensors);
-  std::int64_t largest = 0;
-  for (const Piece& inner : pieces_of(piece)) {
-    largest = std::max(largest, largest_layer(inner, is_indivisible));
+  bool is_indivisible(const Piece& piece) const {
+    return is_indivisible_(piece.name, *piece.module);
   }
-  return largest;
-}
+
+  bool is_divisible(const Piece& piece) const {
+    return piece.module && !piece.module->children().empty() && !is_indivisible(piece);
+  }
+
+  /// Bytes of the largest module in `piece` that is placed as a whole; 0 for a tensor.
+  std::int64_t largest_layer(const Piece& piece) const {
+    if (!piece.module) return 0;
+    if (!is_divisible(piece)) return bytes_of(piece.tensors);
+    std::int64_t largest = 0;
+    for (const Piece& inner : inside(piece)) largest = std::max(largest, largest_layer(inner));
+    return largest;
+  }
+
+ private:
+  static std::string joined(const std::string& outer, const std::string& name) {
+    return outer.empty() ? name : outer + "." + name;
+  }
+
+  void note_first_places(const Module& module, const std::string& name) {
+    for (const NamedTensor& own : module.own_tensors()) {
+      first_places_.emplace(own.tensor.unsafeGetTensorImpl(), joined(name, own.name));
+    }
+    for (const Module::Part& part : module.children()) {
+      note_first_places(*part.module, joined(name, part.name));
+    }
+  }
+
+  void add(const at::Tensor& tensor, const std::string& name, Tensors& tensors) const {
+    const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+    const bool is_first = first_places_.at(impl) == name;
+    merge({{impl, is_first ? static_cast<std::int64_t>(tensor.nbytes()) : 0}}, tensors);
+  }
+
+  void add(const Module& module, const std::string& name, Tensors& tensors) const {
+    for (const NamedTensor& own : module.own_tensors()) {
+      add(own.tensor, joined(name, own.name), tensors);
+    }
+    for (const Module::Part& part : module.children()) {
+      add(*part.module, joined(name, part.name), tensors);
+    }
+  }
+
+  Piece piece_of(const Module& module, std::string name) const {
+    Piece piece{std::move(name), &module, {}};
+    add(module, piece.name, piece.tensors);
+    return piece;
+  }
+
+  const IsIndivisible& is_indivisible_;
+  std::map<const c10::TensorImpl*, std::string> first_places_;
+  Piece whole_;
+};
 
 struct LayerSizes {
   std::int64_t largest_indivisible = 0;
-  std::int64_t leaves = 0;  ///< modules without children that have tensors
+  std::int64_t leaves = 0;  ///< modules without children, of those that have bytes of their own
   std::int64_t leaf_bytes = 0;
 };
 
-void measure(const Piece& piece, const IsIndivisible& is_indivisible, LayerSizes& sizes) {
-  const std::vector<Piece> inner = pieces_of(piece);
-  if (!piece.name.empty() && is_indivisible(piece.name, *piece.module)) {
-    sizes.largest_indivisible = std::max(sizes.largest_indivisible, bytes_of(piece.tensors));
+void measure(const Pieces& pieces, const Piece& piece, LayerSizes& sizes) {
+  const std::int64_t bytes = bytes_of(piece.tensors);
+  if (!piece.name.empty() && pieces.is_indivisible(piece)) {
+    sizes.largest_indivisible = std::max(sizes.largest_indivisible, bytes);
   }
   bool is_leaf = true;
-  for (const Piece& part : inner) {
-    if (!part.module) continue;
+  for (const Piece& part : pieces.inside(piece)) {
+    if (!part.module || bytes_of(part.tensors) == 0) continue;
     is_leaf = false;
-    measure(part, is_indivisible, sizes);
+    measure(pieces, part, sizes);
   }
   if (!is_leaf) return;
   ++sizes.leaves;
-  sizes.leaf_bytes += bytes_of(piece.tensors);
+  sizes.leaf_bytes += bytes;
 }
 
 std::vector<DeviceCapacity> usable(const std::vector<DeviceCapacity>& devices) {
@@ -116,12 +156,11 @@ std::vector<DeviceCapacity> usable(const std::vector<DeviceCapacity>& devices) {
 /// Puts the pieces of a model on devices, one after the other.
 class Filling {
  public:
-  Filling(const Module& model, std::vector<DeviceCapacity> devices,
-          const IsIndivisible& is_indivisible)
-      : is_indivisible_(is_indivisible),
+  Filling(const Pieces& pieces, std::vector<DeviceCapacity> devices)
+      : pieces_(pieces),
         capacities_(std::move(devices)),
         left_(capacities_),
-        waiting_{piece_of(model, "")} {}
+        waiting_{pieces.whole()} {}
 
   /// The device of each tensor.
   std::map<const c10::TensorImpl*, at::Device> run() {
@@ -144,9 +183,7 @@ class Filling {
   std::int64_t room() const {
     if (device_ > 0) return left_[device_].bytes;
     std::int64_t kept = 0;
-    for (const Piece& piece : waiting_) {
-      kept = std::max(kept, largest_layer(piece, is_indivisible_));
-    }
+    for (const Piece& piece : waiting_) kept = std::max(kept, pieces_.largest_layer(piece));
     return left_[0].bytes - kept;
   }
 
@@ -157,7 +194,7 @@ class Filling {
     for (bool grows = true; std::exchange(grows, false);) {
       for (std::size_t i = 0; i < waiting_.size(); ++i) {
         if (is_partner[i] || !share_a_tensor(waiting_[i].tensors, together)) continue;
-        together.insert(waiting_[i].tensors.begin(), waiting_[i].tensors.end());
+        merge(waiting_[i].tensors, together);
         is_partner[i] = grows = true;
       }
     }
@@ -175,9 +212,9 @@ class Filling {
   bool divide_a_partner(Piece& piece) {
     for (auto partner = waiting_.begin(); partner != waiting_.end(); ++partner) {
       if (!share_a_tensor(partner->tensors, piece.tensors)) continue;
-      if (!is_divisible(*partner, is_indivisible_)) continue;
-      const std::vector<Piece> pieces = pieces_of(*partner);
-      waiting_.insert(waiting_.erase(partner), pieces.begin(), pieces.end());
+      if (!pieces_.is_divisible(*partner)) continue;
+      const std::vector<Piece> inner = pieces_.inside(*partner);
+      waiting_.insert(waiting_.erase(partner), inner.begin(), inner.end());
       waiting_.push_front(std::move(piece));
       return true;
     }
@@ -185,9 +222,9 @@ class Filling {
   }
 
   bool divide(const Piece& piece) {
-    if (!is_divisible(piece, is_indivisible_)) return false;
-    const std::vector<Piece> pieces = pieces_of(piece);
-    waiting_.insert(waiting_.begin(), pieces.begin(), pieces.end());
+    if (!pieces_.is_divisible(piece)) return false;
+    const std::vector<Piece> inner = pieces_.inside(piece);
+    waiting_.insert(waiting_.begin(), inner.begin(), inner.end());
     return true;
   }
 
@@ -205,7 +242,7 @@ class Filling {
                         name, bytes_of(piece.tensors), fmt::join(left, ", "))};
   }
 
-  const IsIndivisible& is_indivisible_;
+  const Pieces& pieces_;
   std::vector<DeviceCapacity> capacities_;
   std::vector<DeviceCapacity> left_;
   std::size_t device_ = 0;
@@ -214,8 +251,8 @@ class Filling {
 };
 
 /// Names the largest parts whose tensors are all on one device.
-void list_entries(const Piece& piece, const std::map<const c10::TensorImpl*, at::Device>& devices,
-                  DeviceMap& map) {
+void list_entries(const Pieces& pieces, const Piece& piece,
+                  const std::map<const c10::TensorImpl*, at::Device>& devices, DeviceMap& map) {
   const at::Device device = devices.at(piece.tensors.begin()->first);
   const bool is_common =
       std::all_of(piece.tensors.begin(), piece.tensors.end(),
@@ -224,7 +261,7 @@ void list_entries(const Piece& piece, const std::map<const c10::TensorImpl*, at:
     map.push_back({piece.name, device});
     return;
   }
-  for (const Piece& inner : pieces_of(piece)) list_entries(inner, devices, map);
+  for (const Piece& inner : pieces.inside(piece)) list_entries(pieces, inner, devices, map);
 }
 
 }  // namespace
@@ -236,10 +273,10 @@ std::vector<DeviceCapacity> capacities_of(const Module& model, DevicePolicy poli
   const bool is_balanced =
       is_low_0 || policy == DevicePolicy::balanced || policy == DevicePolicy::automatic;
   if (!is_balanced || devices.size() < 2) return devices;
-  const Piece whole = piece_of(model, "");
+  const Pieces pieces(model, options.is_indivisible);
   LayerSizes sizes;
-  measure(whole, options.is_indivisible, sizes);
-  const std::int64_t total = bytes_of(whole.tensors);
+  measure(pieces, pieces.whole(), sizes);
+  const std::int64_t total = bytes_of(pieces.whole().tensors);
   const std::int64_t mean_leaf = sizes.leaf_bytes / std::max<std::int64_t>(1, sizes.leaves);
   const std::int64_t layer = std::max(sizes.largest_indivisible, mean_leaf);
   const auto count = static_cast<std::int64_t>(devices.size());
@@ -260,18 +297,17 @@ DeviceMap infer_device_map(const Module& model, DevicePolicy policy,
   if (policy == DevicePolicy::explicit_map) {
     throw internal_error("a written device map was to be inferred");
   }
-  const Piece whole = piece_of(model, "");
-  if (policy == DevicePolicy::none || whole.tensors.empty()) return {};
+  const Pieces pieces(model, options.is_indivisible);
+  if (policy == DevicePolicy::none || pieces.whole().tensors.empty()) return {};
   std::vector<DeviceCapacity> devices = capacities_of(model, policy, options);
   if (devices.empty()) {
     throw Error(Error::Kind::usage,
                 fmt::format("The device map '{}' has no device with capacity to place {} bytes on. "
                             "Give devices, or the device map 'none'.",
-                            to_string(policy), bytes_of(whole.tensors)));
+                            to_string(policy), bytes_of(pieces.whole().tensors)));
   }
   DeviceMap map;
-  Filling filling(model, std::move(devices), options.is_indivisible);
-  list_entries(whole, filling.run(), map);
+  list_entries(pieces, pieces.whole(), Filling(pieces, std::move(devices)).run(), map);
   return map;
 }
 

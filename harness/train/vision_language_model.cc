@@ -74,7 +74,9 @@ class Embedding : public Module {
   at::Tensor forward(const at::Tensor& input) override { return at::embedding(weight_, input); }
 
   /// As the head of a model: the product of `input` with every entry.
-  at::Tensor logits(const at::Tensor& input) const { return at::linear(input, weight_); }
+  at::Tensor logits(const at::Tensor& input) const {
+    return at::linear(input.to(weight_.device()), weight_);
+  }
 
  private:
   at::Tensor weight_;
@@ -86,9 +88,7 @@ class Projector : public Module {
       : up_(register_module("up", std::make_shared<Linear>(in, out, generator))),
         down_(register_module("down", std::make_shared<Linear>(out, out, generator))) {}
 
-  at::Tensor forward(const at::Tensor& input) override {
-    return (*down_)(at::gelu((*up_)(input)));
-  }
+  at::Tensor forward(const at::Tensor& input) override { return (*down_)(at::gelu((*up_)(input))); }
 
  private:
   std::shared_ptr<Linear> up_, down_;
@@ -251,7 +251,8 @@ VisionLanguageModel::VisionLanguageModel(const VisionLanguageOptions& options,
 
 at::Tensor VisionLanguageModel::forward(const at::Tensor& image, const at::Tensor& tokens) {
   const at::Tensor seen = (*projector_)((*vision_)(image));
-  return (*language_)(at::cat({seen, language_->embed(tokens)}, 1));
+  const at::Tensor text = language_->embed(tokens);
+  return (*language_)(at::cat({seen.to(text.device()), text}, 1));
 }
 
 at::Tensor VisionLanguageModel::forward(const at::Tensor& /*input*/) {
