@@ -48,9 +48,7 @@ Mlp::Mlp(std::int64_t width, std::int64_t hidden, const at::Generator& generator
     : up_(register_module("up", std::make_shared<Linear>(width, hidden, generator))),
       down_(register_module("down", std::make_shared<Linear>(hidden, width, generator))) {}
 
-at::Tensor Mlp::forward(const at::Tensor& input) {
-  return (*down_)(at::gelu((*up_)(input)));
-}
+at::Tensor Mlp::forward(const at::Tensor& input) { return (*down_)(at::gelu((*up_)(input))); }
 
 SelfAttention::SelfAttention(std::int64_t width, std::int64_t heads, const at::Generator& generator)
     : heads_(heads),
@@ -100,8 +98,8 @@ TimeSeriesTransformer::TimeSeriesTransformer(const TransformerOptions& options,
 }
 
 at::Tensor TimeSeriesTransformer::forward(const at::Tensor& input) {
-  at::Tensor tokens =
-      (*embedding_)(input.unflatten(-1, {position_.size(0), patch_})) + position_;
+  at::Tensor tokens = (*embedding_)(input.unflatten(-1, {position_.size(0), patch_}));
+  tokens = tokens.to(position_.device()) + position_;
   for (const auto& block : blocks_) tokens = (*block)(tokens);
   return (*head_)((*norm_)(tokens).mean(1));
 }

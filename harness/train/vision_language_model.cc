@@ -175,7 +175,8 @@ class VisionLanguageModel::Vision : public Module {
     const at::Tensor patches = image.unflatten(3, {columns_, patch_})
                                    .unflatten(2, {rows_, patch_})
                                    .permute({0, 2, 4, 1, 3, 5});
-    at::Tensor tokens = (*embedding_)(patches.flatten(3).flatten(1, 2)) + position_;
+    at::Tensor tokens = (*embedding_)(patches.flatten(3).flatten(1, 2));
+    tokens = tokens.to(position_.device()) + position_;
     for (const auto& block : blocks_) tokens = run_block(*block, tokens);
     return tokens;
   }
@@ -214,7 +215,7 @@ class VisionLanguageModel::Language : public Module {
   at::Tensor embed(const at::Tensor& tokens) { return (*embedding_)(tokens); }
 
   at::Tensor forward(const at::Tensor& embedded) override {
-    at::Tensor tokens = embedded + position_.narrow(0, 0, embedded.size(1));
+    at::Tensor tokens = embedded.to(position_.device()) + position_.narrow(0, 0, embedded.size(1));
     for (std::int64_t layer = 0; layer < layers_; ++layer) {
       tokens = run_block(*blocks[static_cast<std::size_t>(layer) % blocks.size()], tokens);
     }

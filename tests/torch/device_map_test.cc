@@ -2,15 +2,20 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "harness/sim/virtual_devices.h"
 #include "harness/train/transformer.h"
 #include "harness/train/vision_language_model.h"
 #include "reports/error.h"
@@ -345,6 +350,143 @@ TEST(Place, RefusesAMapThatLeavesATensorOutOrOpen) {
               }),
               HasSubstr("has the whole model twice"));
   EXPECT_EQ(refused("block.weight=cpu,embedding=cpu,=cpu"), "no error");
+}
+
+/// Every test is a process of its own under ctest; in one process the first one opens them.
+void open_two(const VirtualDeviceOptions& options = {}) {
+  if (!has_virtual_devices()) open_virtual_devices(options);
+}
+
+/// Output, then gradients of what is trained, on the CPU.
+std::vector<at::Tensor> results_of(const Module& model, const at::Tensor& output,
+                                   const at::Tensor& loss) {
+  loss.backward();
+  std::vector<at::Tensor> results{output.detach().to(at::kCPU)};
+  for (const NamedTensor& parameter : model.named_parameters()) {
+    if (!parameter.tensor.requires_grad()) continue;
+    EXPECT_EQ(parameter.tensor.grad().device(), parameter.tensor.device()) << parameter.name;
+    results.push_back(parameter.tensor.grad().to(at::kCPU));
+  }
+  return results;
+}
+
+void expect_same_bits(const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& wanted,
+                      const std::string& map) {
+  ASSERT_EQ(found.size(), wanted.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(at::equal(found[i], wanted[i])) << i << " with " << map;
+  }
+}
+
+TEST(Place, DividesATransformerThatGivesTheBitsOfTheCpu) {
+  open_two();
+  const auto results = [](const DeviceMap& map) {
+    TimeSeriesTransformer model({}, cpu_generator(5));
+    place(model, map);
+    for (const NamedTensor& parameter : model.named_parameters()) {
+      EXPECT_EQ(parameter.tensor.device(), device_of(map, parameter.name).value_or(at::kCPU));
+    }
+    const at::Tensor logits = model(at::randn({6, 64}, cpu_generator(1), at::TensorOptions()));
+    return results_of(model, logits, logits.pow(2).sum());
+  };
+  const auto on_the_cpu = results({});
+  for (const char* const text :
+       {"=sim:1", "=sim:0,blocks.1=sim:1", "=sim:1,position=sim:0",
+        "=sim:1,blocks.0=sim:0,head=cpu", "=sim:0,head=sim:1,embedding=sim:1"}) {
+    expect_same_bits(results(parse_device_map(text).map), on_the_cpu, text);
+  }
+}
+
+TEST(Place, DividesAResidualBlockThatThenCannotRun) {
+  open_two();
+  TimeSeriesTransformer model({}, cpu_generator(5));
+  place(model, parse_device_map("=sim:1,blocks.0.mlp=sim:0").map);
+  try {
+    model(at::randn({6, 64}, cpu_generator(1), at::TensorOptions()));
+    FAIL() << "what the block adds was on one device";
+  } catch (const c10::Error& error) {
+    EXPECT_THAT(error.what_without_backtrace(),
+                HasSubstr("Expected all tensors to be on the same device"));
+  }
+}
+
+TEST(Place, DividesAModelOfImagesAndTextThatGivesTheBitsOfTheCpu) {
+  open_two();
+  for (const VisionLanguageOptions& options :
+       {VisionLanguageOptions{}, VisionLanguageOptions{.tied_head = false, .shared_blocks = true},
+        VisionLanguageOptions{.lora = LoraOptions{.draws_b = true}},
+        VisionLanguageOptions{.lora = LoraOptions{.draws_b = true, .quantises_base = true}}}) {
+    const auto results = [&](const DeviceMapRequest& request) {
+      VisionLanguageModel model(options, cpu_generator(5));
+      const std::int64_t bytes = bytes_of(model);
+      place(model, resolve_device_map(
+                       request, model,
+                       {.devices = {{virtual_device(0), bytes}, {virtual_device(1), bytes}}}));
+      const at::Tensor text = at::randint(32, {3, 5}, cpu_generator(2), at::kLong);
+      const at::Tensor image = at::randn({3, 1, 8, 8}, cpu_generator(1), at::TensorOptions());
+      const at::Tensor logits = model.forward(image, text);
+      return results_of(model, logits, next_token_loss(logits, text.to(logits.device())));
+    };
+    const auto on_the_cpu = results({DevicePolicy::none});
+    for (const char* const text :
+         {"auto", "balanced_low_0", "vision=sim:0,projector=sim:0,language=sim:1",
+          "=sim:1,language.embedding=sim:0", "=sim:0,language.blocks.0=sim:1", "=sim:1"}) {
+      expect_same_bits(results(parse_device_map(text)), on_the_cpu, text);
+    }
+  }
+}
+
+constexpr std::int64_t kCapacity = 4 << 20;
+
+std::string out_of_memory(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const c10::OutOfMemoryError& error) {
+    return error.what_without_backtrace();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Place, SaysWhichPartFoundNoRoom) {
+  open_two({.capacity = kCapacity});
+  if (virtual_memory(1).capacity != kCapacity) GTEST_SKIP() << "another test opened the devices";
+  {
+    Tree model;
+    model.part("first", 3 << 20);
+    const auto second = model.part("second", 1 << 20);
+    second->own("more", 1 << 20);
+    const std::string text = out_of_memory(
+        [&] { place(model, parse_device_map("=sim:0,second=sim:1,first=sim:1").map); });
+    EXPECT_THAT(text, HasSubstr("1048576 wanted, 0 free, 4194304 capacity"));
+    EXPECT_THAT(text, HasSubstr("while the whole model of 5242880 bytes was placed on sim:1, at "
+                                "its tensor 'second.more'"));
+    EXPECT_EQ(virtual_memory(1).live, kCapacity);
+  }
+  EXPECT_EQ(virtual_memory(1).live, 0);
+  {
+    Tree model;
+    model.part("first", 1 << 20);
+    model.part("second", 5 << 20);
+    EXPECT_THAT(out_of_memory([&] { place(model, parse_device_map("=sim:0,second=sim:1").map); }),
+                HasSubstr("while 'second' of 5242880 bytes was placed on sim:1, at its tensor "
+                          "'second.weight'"));
+  }
+  EXPECT_EQ(virtual_memory(0).live, 0);
+  EXPECT_EQ(virtual_memory(1).live, 0);
+}
+
+TEST(Place, LetsAPartSayThatItHadNoRoomToRun) {
+  open_two({.capacity = kCapacity});
+  if (virtual_memory(1).capacity != kCapacity) GTEST_SKIP() << "another test opened the devices";
+  {
+    Mlp model(256, 256, cpu_generator(5));
+    place(model, parse_device_map("up=sim:0,down=sim:1").map);
+    EXPECT_THAT(out_of_memory([&] {
+                  model(at::zeros({5000, 256}));
+                }),
+                HasSubstr("while module 'up' ran on sim:0"));
+  }
+  EXPECT_EQ(virtual_memory(0).live, 0);
 }
 
 constexpr RunKind kTraining{.is_distributed = true}, kAlone{.is_distributed = false},
