@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "harness/train/quantised_linear.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -13,11 +14,17 @@ namespace lockstep {
 namespace {
 
 at::Tensor weight_of(const Module& base) {
-  const std::vector<at::Tensor> parameters = base.parameters();
-  if (parameters.empty() || parameters.front().dim() != 2) {
+  std::vector<at::Tensor> tensors = base.parameters();
+  if (tensors.empty()) tensors = base.buffers();
+  if (tensors.empty() || tensors.front().dim() != 2) {
     throw internal_error("LoRA adapts a layer whose first parameter is a weight [out, in]");
   }
-  return parameters.front();
+  return tensors.front();
+}
+
+std::shared_ptr<Module> base_of(std::shared_ptr<Module> layer, const LoraOptions& options) {
+  if (!options.quantises_base) return layer;
+  return std::make_shared<QuantisedLinear>(*layer);
 }
 
 std::shared_ptr<Linear> adapter(std::int64_t in, std::int64_t out, const at::Generator& generator) {
@@ -32,13 +39,14 @@ std::shared_ptr<Linear> adapter(std::int64_t in, std::int64_t out, const at::Gen
 LoraLinear::LoraLinear(std::shared_ptr<Module> base, const LoraOptions& options,
                        const at::Generator& generator)
     : scale_(options.alpha / static_cast<double>(options.rank)),
-      base_(register_module("base", std::move(base))) {
+      base_(register_module("base", base_of(std::move(base), options))) {
   const at::Tensor weight = weight_of(*base_);
   base_->freeze();
   lora_a_ = register_module("lora_a", adapter(weight.size(1), options.rank, generator));
   lora_b_ = register_module("lora_b", adapter(options.rank, weight.size(0), generator));
-  lora_a_->to(weight.scalar_type());
-  lora_b_->to(weight.scalar_type());
+  const at::ScalarType dtype = weight.is_floating_point() ? weight.scalar_type() : at::kFloat;
+  lora_a_->to(dtype);
+  lora_b_->to(dtype);
   if (options.draws_b) return;
   const at::NoGradGuard no_grad;
   lora_b_->parameters().front().zero_();

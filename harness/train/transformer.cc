@@ -98,7 +98,8 @@ TimeSeriesTransformer::TimeSeriesTransformer(const TransformerOptions& options,
 }
 
 at::Tensor TimeSeriesTransformer::forward(const at::Tensor& input) {
-  at::Tensor tokens = (*embedding_)(input.unflatten(-1, {position_.size(0), patch_})) + position_;
+  at::Tensor tokens = (*embedding_)(input.unflatten(-1, {position_.size(0), patch_}));
+  tokens = tokens.to(position_.device()) + position_;
   for (const auto& block : blocks_) tokens = (*block)(tokens);
   return (*head_)((*norm_)(tokens).mean(1));
 }

@@ -74,7 +74,9 @@ class Embedding : public Module {
   at::Tensor forward(const at::Tensor& input) override { return at::embedding(weight_, input); }
 
   /// As the head of a model: the product of `input` with every entry.
-  at::Tensor logits(const at::Tensor& input) const { return at::linear(input, weight_); }
+  at::Tensor logits(const at::Tensor& input) const {
+    return at::linear(input.to(weight_.device()), weight_);
+  }
 
   const at::Tensor& weight() const { return weight_; }
 
@@ -176,7 +178,7 @@ class VisionLanguageModel::Vision : public Module {
                                    .unflatten(2, {rows_, patch_})
                                    .permute({0, 2, 4, 1, 3, 5});
     at::Tensor tokens = (*embedding_)(patches.flatten(3).flatten(1, 2));
-    tokens = tokens + position_.to(tokens.device());
+    tokens = tokens.to(position_.device()) + position_;
     for (const auto& block : blocks_) tokens = run_block(*block, tokens);
     return tokens;
   }
@@ -216,7 +218,7 @@ class VisionLanguageModel::Language : public Module {
 
   /// Embedded tokens to hidden states.
   at::Tensor forward(const at::Tensor& embedded) override {
-    at::Tensor tokens = embedded + position_.narrow(0, 0, embedded.size(1)).to(embedded.device());
+    at::Tensor tokens = embedded.to(position_.device()) + position_.narrow(0, 0, embedded.size(1));
     for (std::int64_t layer = 0; layer < layers_; ++layer) {
       tokens = run_block(*blocks[static_cast<std::size_t>(layer) % blocks.size()], tokens);
     }
