@@ -52,7 +52,7 @@ struct Scenario {
   std::vector<std::string> devices{"cpu"};
   /// How many devices of a kind other than cpu a cell needs on its machine; empty: one.
   std::function<int(const Cell&)> device_count = {};
-  std::int64_t steps = 5;   ///< when --steps does not say otherwise
+  std::int64_t steps = 5;  ///< when --steps does not say otherwise
   std::vector<Axis> axes;
   std::vector<Variant> variants;
   std::vector<Claim> claims;  ///< true of a correct program; judged in every cell
@@ -60,6 +60,9 @@ struct Scenario {
   std::function<Expectation(const Cell&)> expect;
   std::function<void(Rank&)> body;  ///< runs on every rank of a cell
 };
+
+/// The kinds of devices: cpu, sim, cuda.
+const std::vector<std::string>& known_devices();
 
 /// The variant called `name`; null when there is none.
 const Variant* find_variant(const Scenario& scenario, const std::string& name);
@@ -72,8 +75,8 @@ const Variant* reference_of(const Scenario& scenario, const Variant& variant);
 std::vector<const Axis*> axes_of(const Scenario& scenario, const Variant& variant);
 
 /// Throws Error (internal) when the scenario contradicts itself: doubled names, an axis without its
-/// standard value, no claim, a reference that is none or depends on more than its variant, a table
-/// or an axis of an unknown variant.
+/// standard value, no device or an unknown one, no claim, a reference that is none or depends on
+/// more than its variant, a table or an axis of an unknown variant.
 void validate(const Scenario& scenario);
 
 /// All scenarios of this program, in the order of the list in scenarios/CMakeLists.txt, from which
