@@ -6,8 +6,10 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 #include <utility>
 
+#include "harness/comm/aliasing_backend.h"
 #include "harness/comm/backend.h"
 #include "harness/comm/recording_backend.h"
 #include "reports/error.h"
@@ -63,6 +65,36 @@ void wait_until_all_met(c10d::Store& store, const Seat& seat) {
   }
 }
 
+using BackendHandle = c10::intrusive_ptr<c10d::Backend>;
+
+/// DDP's logger warns of devices without a timer. What virtual devices do is done when it is asked
+/// for: the clock of the CPU times them.
+void register_timer() {
+  constexpr auto kType = c10::DeviceType::PrivateUse1;
+  if (c10d::TimerRegistry()->Has(kType)) return;
+  c10d::TimerRegistry()->Register(kType, [](c10::Device device) {
+    return c10d::TimerRegistry()->Create(c10::DeviceType::CPU, device);
+  });
+}
+
+/// Makes `group` take tensors of the kind of devices called `name`. `recorded` is `inner` as
+/// `recorder` hears it.
+void add_device(c10d::ProcessGroup& group, const std::string& name, const BackendHandle& inner,
+                const BackendHandle& recorded, std::shared_ptr<CollectiveRecorder> recorder) {
+  if (name == "cpu") return;
+  if (name == "cuda") {
+    const auto type = c10d::ProcessGroup::strToBackendType(recorded->getBackendName());
+    group.setBackend(c10::DeviceType::CUDA, type, recorded);
+    return;
+  }
+  if (name != "sim") throw unknown_name("kind of devices", name, {"cpu", "sim", "cuda"});
+  register_timer();
+  // A group has one backend of each type: under the type of the CPU's it would be that one.
+  group.setBackend(c10::DeviceType::PrivateUse1, c10d::ProcessGroup::BackendType::CUSTOM,
+                   c10::make_intrusive<RecordingBackend>(
+                       c10::make_intrusive<AliasingBackend>(inner), std::move(recorder)));
+}
+
 c10d::ReduceOp to_c10d(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum:
@@ -92,14 +124,15 @@ ProcessGroup::ProcessGroup(const Seat& seat, const GroupOptions& options, Collec
   const BackendEntry& entry = find_backend(options.backend);
   state_->store = open_store(seat, options.timeout);
   state_->recorder = std::make_shared<CollectiveRecorder>(log);
-  const auto backend = c10::make_intrusive<RecordingBackend>(
-      entry.make(state_->store, seat, options.timeout), state_->recorder);
+  const BackendHandle inner = entry.make(state_->store, seat, options.timeout);
+  const auto backend = c10::make_intrusive<RecordingBackend>(inner, state_->recorder);
   wait_until_all_met(*state_->store, seat);
 
   const auto type = c10d::ProcessGroup::strToBackendType(entry.name);
   state_->group =
       c10::make_intrusive<c10d::ProcessGroup>(state_->store, seat.rank, seat.world_size);
   state_->group->setBackend(entry.device, type, backend);
+  add_device(*state_->group, options.device, inner, backend, state_->recorder);
   state_->group->setDefaultBackend(type);
   state_->group->setGroupDesc("world");
   state_->group->setGroupName("world");

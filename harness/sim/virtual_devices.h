@@ -9,8 +9,8 @@
 namespace lockstep {
 
 struct VirtualDeviceOptions {
-  int count = 2;                                ///< devices sim:0 to sim:count-1, at most 64
-  std::optional<std::int64_t> capacity = {};    ///< bytes of each; absent: without limit
+  int count = 2;                              ///< devices sim:0 to sim:count-1, at most 64
+  std::optional<std::int64_t> capacity = {};  ///< bytes of each; absent: without limit
   /// Where live bytes are counted. Processes that name the same file share the devices, as ranks
   /// on one machine share its GPUs; empty: this process has them to itself. Made where it is not.
   std::filesystem::path ledger = {};

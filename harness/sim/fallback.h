@@ -1,0 +1,15 @@
+#pragma once
+
+#include <ATen/core/stack.h>
+
+namespace c10 {
+class OperatorHandle;
+}
+
+namespace lockstep::sim {
+
+/// Runs any operator on virtual devices: checks that all its tensors are on one of them, runs the
+/// kernel of the CPU on their memory, and charges the results.
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+}  // namespace lockstep::sim

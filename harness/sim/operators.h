@@ -1,0 +1,8 @@
+#pragma once
+
+namespace lockstep::sim {
+
+/// Registers the operators of virtual devices with torch's dispatcher. Once per process.
+void register_operators();
+
+}  // namespace lockstep::sim
