@@ -42,7 +42,7 @@ struct Cell {
   int world_size = 0;
   std::vector<AxisValue> axes;  ///< one per axis that the variant depends on, in their order
   std::string backend = "gloo";
-  std::string device = "cpu";
+  std::string device = "cpu";  ///< kind of the devices that it trains on: cpu, sim, cuda
   std::int64_t steps = 0;
   std::uint64_t seed = 0;  ///< added to every seed of the scenario; 0 is the published run
   int repetition = 1;      ///< from 1; the same cell run again has the next number
@@ -50,15 +50,20 @@ struct Cell {
   bool operator==(const Cell&) const = default;
 };
 
-/// Folder of a cell inside a run's: `<scenario>/<variant>/w<world>[-axis=value...]` with every axis
-/// that `cell` names, from the second repetition on with `-repetition=N` behind.
-std::string folder_of(const Cell& cell);
+/// Folder of a cell inside a run's: `<scenario>/<variant>/w<world>[-device=...][-axis=value...]`
+/// with the device where it is not `standard_device` and every axis that `cell` names, from the
+/// second repetition on with `-repetition=N` behind.
+std::string folder_of(const Cell& cell, std::string_view standard_device = "cpu");
 
-/// How a sentence names a cell: "loss-on-unwrapped-module/bypass, 2 ranks, tiles=4".
+/// How a sentence names a cell: "loss-on-unwrapped-module/bypass, 2 ranks on sim, tiles=4". The CPU
+/// is not named.
 std::string title_of(const Cell& cell);
 
-/// What the cells of a scenario differ in beside the variant: "2 ranks, tiles=4".
-std::string conditions(int world_size, const std::vector<AxisValue>& axes);
+/// What the cells of a scenario differ in beside the variant: "2 ranks on sim, tiles=4".
+std::string conditions(int world_size, std::string_view device, const std::vector<AxisValue>& axes);
+
+/// " on sim"; empty for the CPU.
+std::string on_device(std::string_view device);
 
 /// Whether the cell has a value on `axis`: not every variant depends on every axis.
 bool has_axis(const Cell& cell, std::string_view axis);

@@ -42,8 +42,10 @@ void append(std::string& csv, const Line& line) {
   csv += fmt::format("{}\n", fmt::join(cells, ","));
 }
 
-std::string in_words(const std::vector<AxisValue>& axes) {
+/// The device stands beside the axes, unless it is the CPU.
+std::string choices_in_words(std::string_view device, const std::vector<AxisValue>& axes) {
   std::vector<std::string> words;
+  if (device != "cpu") words.push_back(fmt::format("device={}", device));
   for (const AxisValue& axis : axes) words.push_back(fmt::format("{}={}", axis.axis, axis.value));
   return fmt::format("{}", fmt::join(words, " "));
 }
@@ -58,7 +60,7 @@ Line line_about(const Cell& cell) {
   line.variant = cell.variant;
   line.role = name(cell.role);
   line.world_size = cell.world_size;
-  line.axes = in_words(cell.axes);
+  line.axes = choices_in_words(cell.device, cell.axes);
   line.repetition = std::to_string(cell.repetition);
   return line;
 }
@@ -132,12 +134,12 @@ void append_cost(std::string& csv, const CellRecord& cell) {
   if (cell.cost->memory) append_value("memory", static_cast<double>(*cell.cost->memory));
 }
 
-/// The role is the cell's; a table knows only the variant.
-std::string_view role_of(const RunRecord& run, const Table& table, const std::string& variant) {
+/// A table knows only the variant; role and device are the cell's. Null when there is none.
+const Cell* cell_of(const RunRecord& run, const Table& table, const std::string& variant) {
   const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& record) {
     return record.cell.scenario == table.scenario && record.cell.variant == variant;
   });
-  return cell == run.cells.end() ? std::string_view() : name(cell->cell.role);
+  return cell == run.cells.end() ? nullptr : &cell->cell;
 }
 
 Line value_line(const RunRecord& run, const Table& table, const std::string& variant) {
@@ -145,9 +147,10 @@ Line value_line(const RunRecord& run, const Table& table, const std::string& var
   line.row = "value";
   line.scenario = table.scenario;
   line.variant = variant;
-  line.role = role_of(run, table, variant);
+  const Cell* const cell = cell_of(run, table, variant);
+  if (cell) line.role = name(cell->role);
   line.world_size = table.world_size;
-  line.axes = in_words(table.axes);
+  line.axes = choices_in_words(cell ? cell->device : "cpu", table.axes);
   line.quantity = name(table.spec.quantity);
   line.kind = name(table.spec.kind);
   line.point = name(table.spec.point);

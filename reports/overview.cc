@@ -78,7 +78,7 @@ std::vector<Column> detection_columns(const RunRecord& run) {
                               Column("undecided"),
                               Column("as expected")};
   for (const Detection& line : detections(run)) {
-    append_row(columns, {line.scenario, std::to_string(line.cells),
+    append_row(columns, {line.scenario + on_device(line.device), std::to_string(line.cells),
                          fmt::format("{} of {}", line.found, line.declared),
                          std::to_string(line.missed), std::to_string(line.false_alarms),
                          std::to_string(line.undecided), std::to_string(line.as_expected)});

@@ -13,11 +13,12 @@ std::string with_detail(std::string_view text, const RankEnd& end) {
   return end.detail.empty() ? std::string(text) : fmt::format("{} ({})", text, end.detail);
 }
 
-Detection& line_of(std::vector<Detection>& lines, const std::string& scenario) {
+Detection& line_of(std::vector<Detection>& lines, const Cell& cell) {
   const auto line = std::find_if(lines.begin(), lines.end(),
-                                 [&](const Detection& d) { return d.scenario == scenario; });
+                                 [&](const Detection& d) { return d.scenario == cell.scenario; });
   if (line != lines.end()) return *line;
-  lines.emplace_back().scenario = scenario;
+  lines.emplace_back().scenario = cell.scenario;
+  lines.back().device = cell.device;
   return lines.back();
 }
 
@@ -83,7 +84,7 @@ bool is_as_promised(const Check& check) {
 
 std::vector<Detection> detections(const RunRecord& run) {
   std::vector<Detection> lines;
-  for (const CellRecord& cell : run.cells) add(cell, line_of(lines, cell.cell.scenario));
+  for (const CellRecord& cell : run.cells) add(cell, line_of(lines, cell.cell));
   return lines;
 }
 

@@ -241,9 +241,10 @@ struct Detection {
   int declared = 0;  ///< breaks, errors and "is not triggered", of applicable cells
   int missed = 0;    ///< promises not kept
   int false_alarms = 0;
-  int undecided = 0;       ///< a cell that was not judged counts as one
-  int not_applicable = 0;  ///< cells
-  int as_expected = 0;     ///< cells
+  int undecided = 0;           ///< a cell that was not judged counts as one
+  int not_applicable = 0;      ///< cells
+  int as_expected = 0;         ///< cells
+  std::string device = "cpu";  ///< that its cells train on
 
   bool operator==(const Detection&) const = default;
 };

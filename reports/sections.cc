@@ -47,12 +47,18 @@ class Sections {
     for (std::size_t i = 0; i < sections_.size(); ++i) {
       const auto& [scenario, world_size] = worlds_[i];
       sections_[i].title =
-          fmt::format("{}, {}", scenario, conditions(world_size, unusual_of(sections_[i])));
+          fmt::format("{}, {}", scenario,
+                      conditions(world_size, device_of(sections_[i]), unusual_of(sections_[i])));
     }
     return std::move(sections_);
   }
 
  private:
+  /// A run has all cells of a scenario on the same kind of devices.
+  static std::string_view device_of(const Section& section) {
+    return section.cells.empty() ? "cpu" : section.cells.front().record->cell.device;
+  }
+
   /// What stands beside the title: a matrix has it line by line.
   static std::vector<AxisValue> unusual_of(const Section& section) {
     std::vector<AxisValue> all;

@@ -19,7 +19,9 @@ struct ToldCell {
 /// What is told under one title: the cells and tables of a scenario in one world. Where a variant
 /// was run with more than one choice of axis values, it is a matrix.
 struct Section {
-  std::string title;  ///< "frozen-tower, 2 ranks, k=3": what is not standard, but for a matrix
+  /// "frozen-tower, 2 ranks on sim, k=3": the device unless it is the CPU, and the choices that are
+  /// not standard, but for a matrix.
+  std::string title;
   std::vector<const Table*> tables;
   std::vector<ToldCell> cells;
   bool is_matrix = false;

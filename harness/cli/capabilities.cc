@@ -125,8 +125,10 @@ std::vector<Requirement> parse_requirements(const std::string& list) {
   return requirements;
 }
 
-void check_requirements(const std::vector<Requirement>& requirements) {
+void check_requirements(const std::vector<Requirement>& requirements,
+                        const std::optional<Capability>& gpus) {
   std::map<std::string, Capability> found;
+  if (gpus) found.emplace(kGpus, *gpus);
   std::set<std::string> sentences;
   std::string text;
   for (const Requirement& requirement : requirements) {

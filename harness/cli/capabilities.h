@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,9 @@ struct Requirement {
 /// Reads "gloo,torchrun,gpus=2". Throws Error (usage) for a name or number that means nothing.
 std::vector<Requirement> parse_requirements(const std::string& list);
 
-/// Looks for all of `requirements`. Throws Error (unmet) with one sentence for each that this
-/// machine or this build does not meet.
-void check_requirements(const std::vector<Requirement>& requirements);
+/// Looks for all of `requirements`, but not again for `gpus` that were found. Throws Error (unmet)
+/// with one sentence for each that this machine or this build does not meet.
+void check_requirements(const std::vector<Requirement>& requirements,
+                        const std::optional<Capability>& gpus = {});
 
 }  // namespace lockstep

@@ -49,12 +49,27 @@ std::string variants_by_role(const Scenario& scenario) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+/// "2, 4"; "2, 4 on sim or cuda" where there is more than the CPU.
+std::string worlds_in_words(const Scenario& scenario) {
+  std::string text = fmt::format("{}", fmt::join(scenario.worlds, ", "));
+  if (scenario.devices == std::vector<std::string>{"cpu"}) return text;
+  return text + fmt::format(" on {}", fmt::join(scenario.devices, " or "));
+}
+
+/// A line; empty where there is only the CPU.
+std::string devices_as_text(const Scenario& scenario) {
+  if (scenario.devices == std::vector<std::string>{"cpu"}) return "";
+  return fmt::format("  Devices: {} (standard: {})\n", fmt::join(scenario.devices, ", "),
+                     scenario.devices.front());
+}
+
 Cell standard_cell(const Scenario& scenario, const Variant& variant) {
   Cell cell;
   cell.scenario = scenario.id;
   cell.variant = variant.name;
   cell.role = variant.role;
   cell.world_size = scenario.worlds.front();
+  cell.device = scenario.devices.front();
   cell.steps = scenario.steps;
   for (const Axis* axis : axes_of(scenario, variant)) {
     cell.axes.push_back({axis->name, axis->standard});
@@ -79,7 +94,7 @@ std::string list_as_text(const std::vector<Scenario>& scenarios) {
   std::string text;
   for (const Scenario& scenario : scenarios) {
     text += fmt::format("{}\n  {}\n  World sizes {}. Variants:\n{}", scenario.id, scenario.summary,
-                        fmt::join(scenario.worlds, ", "), variants_as_text(scenario));
+                        worlds_in_words(scenario), variants_as_text(scenario));
   }
   return text;
 }
@@ -88,7 +103,7 @@ std::string list_as_markdown(const std::vector<Scenario>& scenarios) {
   std::string text = "| scenario | what goes wrong | variants | world sizes |\n|---|---|---|---|\n";
   for (const Scenario& scenario : scenarios) {
     text += fmt::format("| `{}` | {} | {} | {} |\n", scenario.id, scenario.summary,
-                        variants_by_role(scenario), fmt::join(scenario.worlds, ", "));
+                        variants_by_role(scenario), worlds_in_words(scenario));
   }
   return text;
 }
@@ -97,9 +112,9 @@ std::string describe(const Scenario& scenario) {
   const Provenance& from = scenario.provenance;
   std::string text = fmt::format(
       "{}\n  {}\n\n  From: {}, {}\n  Kept: {}\n  Left out: {}\n  Source: {}\n  World sizes: {}\n"
-      "  Steps: {}\n",
+      "{}  Steps: {}\n",
       scenario.id, scenario.summary, from.project, from.link, from.kept, from.left_out,
-      scenario.source, fmt::join(scenario.worlds, ", "), scenario.steps);
+      scenario.source, fmt::join(scenario.worlds, ", "), devices_as_text(scenario), scenario.steps);
   if (!scenario.axes.empty()) text += "\n  Axes\n" + axes_as_text(scenario);
   text += "\n  Claims of a correct program\n";
   for (const Claim& claim : scenario.claims) text += "    " + sentence(claim) + "\n";

@@ -105,6 +105,7 @@ struct Words {
   std::string steps;
   std::string seed = "0";
   std::vector<std::string> set;
+  std::string device;
   bool matrix = false;
   std::string max_cells;
   std::string repeat = "1";
@@ -122,6 +123,12 @@ struct Words {
 
 /// torch's CPU generator looks at the low 32 bits of a seed.
 constexpr std::uint64_t kMostSeed = 0xffffffff;
+
+std::string device_called(const std::string& name) {
+  const std::vector<std::string>& known = known_devices();
+  if (std::find(known.begin(), known.end(), name) != known.end()) return name;
+  throw unknown_name("device", name, known);
+}
 
 RunRequest request_of(const Words& words, const std::vector<std::string>& command) {
   RunRequest request;
@@ -141,6 +148,7 @@ RunRequest request_of(const Words& words, const std::vector<std::string>& comman
     }
     request.selection.axes.push_back(chosen);
   }
+  if (!words.device.empty()) request.selection.device = device_called(words.device);
   request.selection.matrix = words.matrix;
   if (!words.max_cells.empty()) {
     if (!words.matrix) throw bad_value("--max-cells", words.max_cells, "it beside --matrix only");
@@ -179,6 +187,11 @@ CLI::App* add_run(CLI::App& app, Words& words) {
   run->add_option("--set", words.set, "value of an axis; can be repeated")
       ->type_name("AXIS=VALUE")
       ->allow_extra_args(false);
+  run->add_option("--device", words.device,
+                  "cpu, sim (virtual devices, in the host's memory) or cuda (default: the\n"
+                  "scenario's); where a scenario or this machine lacks it, a cell is not run")
+      ->check(not_empty)
+      ->type_name("KIND");
   run->add_flag("--matrix", words.matrix,
                 "every value of every axis that --set does not choose; the report has a line a\n"
                 "cell: what it came to");

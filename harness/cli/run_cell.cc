@@ -68,7 +68,7 @@ CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
   options.limit = limit_of(planned, limit);
   options.folder = folder;
   // Longer than the cell may take: a hang is told by the supervisor, who knows which rank it is.
-  const GroupOptions group{record.cell.backend, 2 * options.limit};
+  const GroupOptions group{record.cell.backend, 2 * options.limit, record.cell.device};
   const auto start = std::chrono::steady_clock::now();
   record.ends = launch_ranks(options, [&](const Seat& seat) {
     return run_rank(planned.scenario->body, record.cell, seat, folder, group);

@@ -145,12 +145,14 @@ void show(const std::string& text) {
 }
 
 int run_command(const RunRequest& request, const std::vector<Scenario>& scenarios) {
-  const Plan plan = select_cells(scenarios, request.selection);
+  Selection selection = request.selection;
+  if (needs_gpus(scenarios, selection)) selection.gpus = find_gpu_capability(kAnswerLimit);
+  const Plan plan = select_cells(scenarios, selection);
   const std::vector<PlannedCell>& cells = plan.cells;
   const std::vector<const Renderer*> chosen = renderers_of(request.formats);
   check_promised_tables(cells);
   require_current_folder();
-  check_requirements(request.requirements);
+  check_requirements(request.requirements, selection.gpus);
   const std::string utc = utc_now();
   const fs::path folder = make_run_folder(request.out, utc);
   open_reports(folder, chosen);

@@ -126,33 +126,70 @@ std::vector<Claim> claims_of(const Scenario& scenario, const Cell& cell) {
   return claims;
 }
 
-Expectation expectation_of(const Scenario& scenario, const Cell& cell) {
-  const auto& worlds = scenario.worlds;
-  if (std::find(worlds.begin(), worlds.end(), cell.world_size) == worlds.end()) {
-    Expectation expectation;
-    expectation.not_applicable =
-        fmt::format("supports world sizes {}, not {}", fmt::join(worlds, ", "), cell.world_size);
-    return expectation;
-  }
+bool runs_on(const Scenario& scenario, const std::string& device) {
+  return std::find(scenario.devices.begin(), scenario.devices.end(), device) !=
+         scenario.devices.end();
+}
+
+const std::string& device_of(const Scenario& scenario, const Selection& selection) {
+  return selection.device ? *selection.device : scenario.devices.front();
+}
+
+/// Which of the cell's axis values its scenario does not have; empty when it has them all.
+std::string missing_value(const Scenario& scenario, const Cell& cell) {
   for (const Axis& axis : scenario.axes) {
     for (const auto& [name, value] : cell.axes) {
       const bool has_value =
           std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end();
-      if (name != axis.name || has_value) continue;
-      Expectation expectation;
-      expectation.not_applicable = fmt::format("axis {} has no value {}", name, value);
-      return expectation;
+      if (name == axis.name && !has_value) {
+        return fmt::format("axis {} has no value {}", name, value);
+      }
     }
   }
-  return scenario.expect(cell);
+  return {};
 }
 
-PlannedCell plan(const Scenario& scenario, Cell cell) {
+/// Why the GPUs of this machine are too few for a cell; empty when they are not.
+std::string missing_gpus(const Scenario& scenario, const Cell& cell,
+                         const std::optional<Capability>& gpus) {
+  if (cell.device != "cuda") return {};
+  if (!gpus) throw internal_error("a cell on cuda, and nobody looked for GPUs");
+  if (!gpus->is_there) {
+    return fmt::format("no GPU is there: {}. What helps: {}", gpus->text, gpus->remedy);
+  }
+  const int needed = scenario.device_count ? scenario.device_count(cell) : 1;
+  const bool is_paired_with_cpu = needed == 2 && gpus->count == 1;
+  if (needed <= gpus->count || is_paired_with_cpu) return {};
+  return fmt::format("needs {} GPUs, there {} {}", needed, gpus->count == 1 ? "is" : "are",
+                     gpus->count);
+}
+
+/// Why a cell cannot be run, whatever its scenario expects of it; empty when it can.
+std::string violated_precondition(const Scenario& scenario, const Cell& cell,
+                                  const Selection& selection) {
+  const auto& worlds = scenario.worlds;
+  if (std::find(worlds.begin(), worlds.end(), cell.world_size) == worlds.end()) {
+    return fmt::format("supports world sizes {}, not {}", fmt::join(worlds, ", "), cell.world_size);
+  }
+  if (!runs_on(scenario, cell.device)) {
+    return fmt::format("runs on {}, not on {}", fmt::join(scenario.devices, " or "), cell.device);
+  }
+  const std::string missing = missing_value(scenario, cell);
+  return missing.empty() ? missing_gpus(scenario, cell, selection.gpus) : missing;
+}
+
+Expectation expectation_of(const Scenario& scenario, const Cell& cell, const Selection& selection) {
+  Expectation expectation;
+  expectation.not_applicable = violated_precondition(scenario, cell, selection);
+  return expectation.not_applicable.empty() ? scenario.expect(cell) : expectation;
+}
+
+PlannedCell plan(const Scenario& scenario, Cell cell, const Selection& selection) {
   PlannedCell planned;
   planned.scenario = &scenario;
   planned.variant = find_variant(scenario, cell.variant);
   planned.claims = claims_of(scenario, cell);
-  planned.expectation = expectation_of(scenario, cell);
+  planned.expectation = expectation_of(scenario, cell, selection);
   planned.cell = std::move(cell);
   return planned;
 }
@@ -168,6 +205,7 @@ class CellsOfWorld {
       : wanted_(wanted), selection_(selection) {
     blank_.scenario = wanted.scenario->id;
     blank_.world_size = world_size;
+    blank_.device = device_of(*wanted.scenario, selection);
     blank_.steps = selection.steps.value_or(wanted.scenario->steps);
     blank_.seed = selection.seed;
     for (const Variant& variant : wanted.scenario->variants) {
@@ -196,7 +234,7 @@ class CellsOfWorld {
     if (combination == Combination::pairs && is_brought_along(variant)) return;
     for (Choice& choice : choices_of(variant, combination)) {
       (variant.role == Role::reference ? references_ : cells_)
-          .push_back(plan(*wanted_.scenario, cell_of(variant, std::move(choice))));
+          .push_back(plan(*wanted_.scenario, cell_of(variant, std::move(choice)), selection_));
     }
   }
 
@@ -204,7 +242,7 @@ class CellsOfWorld {
     const std::vector<AxisRange> ranges = ranges_of(*wanted_.scenario, variant, selection_);
     if (combination == Combination::all) return all_choices(ranges);
     PairwiseChoices pairs = pairwise_choices(ranges, [&](const Choice& choice) {
-      return expectation_of(*wanted_.scenario, cell_of(variant, choice)).not_applicable;
+      return expectation_of(*wanted_.scenario, cell_of(variant, choice), selection_).not_applicable;
     });
     uncovered_ += pairs.uncovered;
     return std::move(pairs.choices);
@@ -225,7 +263,7 @@ class CellsOfWorld {
       const bool is_new =
           reference && std::none_of(references_.begin(), references_.end(),
                                     [&](const PlannedCell& r) { return r.cell == *reference; });
-      if (is_new) references_.push_back(plan(*wanted_.scenario, std::move(*reference)));
+      if (is_new) references_.push_back(plan(*wanted_.scenario, std::move(*reference), selection_));
     }
     std::move(references_.begin(), references_.end(), std::back_inserter(cells_));
   }
@@ -358,6 +396,13 @@ std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& vari
   return found;
 }
 
+bool needs_gpus(const std::vector<Scenario>& scenarios, const Selection& selection) {
+  const std::vector<Wanted> all = wanted_of(scenarios, selection.names);
+  return std::any_of(all.begin(), all.end(), [&](const Wanted& wanted) {
+    return device_of(*wanted.scenario, selection) == "cuda" && runs_on(*wanted.scenario, "cuda");
+  });
+}
+
 Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selection) {
   const std::vector<Wanted> all = wanted_of(scenarios, selection.names);
   check_axes(all, selection.axes);
@@ -375,7 +420,7 @@ Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selec
 std::string folder_of(const Scenario& scenario, const Cell& cell) {
   Cell named = cell;
   named.axes = unusual_axes(scenario, cell);
-  return folder_of(named);
+  return folder_of(named, scenario.devices.front());
 }
 
 std::string reproducing_command(const PlannedCell& planned) {
@@ -384,6 +429,9 @@ std::string reproducing_command(const PlannedCell& planned) {
                                     cell.scenario, cell.variant, cell.world_size);
   if (cell.steps != planned.scenario->steps) command += fmt::format(" --steps {}", cell.steps);
   if (cell.seed != 0) command += fmt::format(" --seed {}", cell.seed);
+  if (cell.device != planned.scenario->devices.front()) {
+    command += fmt::format(" --device {}", cell.device);
+  }
   for (const auto& [axis, value] : unusual_axes(*planned.scenario, cell)) {
     command += fmt::format(" --set {}={}", axis, value);
   }

@@ -9,6 +9,11 @@
 
 namespace lockstep {
 
+const std::vector<std::string>& known_devices() {
+  static const std::vector<std::string> devices{"cpu", "sim", "cuda"};
+  return devices;
+}
+
 const Variant* find_variant(const Scenario& scenario, const std::string& name) {
   const auto found = std::find_if(scenario.variants.begin(), scenario.variants.end(),
                                   [&](const Variant& variant) { return variant.name == name; });
@@ -74,9 +79,21 @@ void validate_reference(const Scenario& scenario, const Variant& variant) {
   }
 }
 
+void validate_devices(const Scenario& scenario) {
+  std::set<std::string> kinds;
+  for (const std::string& device : scenario.devices) {
+    const auto& known = known_devices();
+    require(std::find(known.begin(), known.end(), device) != known.end(), scenario,
+            "no device is called '" + device + "'");
+    require(kinds.insert(device).second, scenario, "the device '" + device + "' twice");
+  }
+  require(!kinds.empty(), scenario, "no device");
+}
+
 void validate_axes(const Scenario& scenario) {
   std::set<std::string> names;
   for (const Axis& axis : scenario.axes) {
+    require(axis.name != "device", scenario, "an axis 'device', which --device chooses");
     require(names.insert(axis.name).second, scenario, "two axes '" + axis.name + "'");
     const bool has_standard =
         std::find(axis.values.begin(), axis.values.end(), axis.standard) != axis.values.end();
@@ -98,6 +115,7 @@ void validate(const Scenario& scenario) {
   require(!scenario.worlds.empty(), scenario, "no world size");
   require(!scenario.claims.empty(), scenario, "no claim");
   require(scenario.body && scenario.expect, scenario, "no body or no expectation");
+  validate_devices(scenario);
   validate_variants(scenario);
   validate_axes(scenario);
   for (const Variant& variant : scenario.variants) validate_reference(scenario, variant);

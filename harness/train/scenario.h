@@ -61,6 +61,9 @@ struct Scenario {
   std::function<void(Rank&)> body;  ///< runs on every rank of a cell
 };
 
+/// The kinds of devices: cpu, sim, cuda.
+const std::vector<std::string>& known_devices();
+
 /// The variant called `name`; null when there is none.
 const Variant* find_variant(const Scenario& scenario, const std::string& name);
 
@@ -72,8 +75,8 @@ const Variant* reference_of(const Scenario& scenario, const Variant& variant);
 std::vector<const Axis*> axes_of(const Scenario& scenario, const Variant& variant);
 
 /// Throws Error (internal) when the scenario contradicts itself: doubled names, an axis without its
-/// standard value, no claim, a reference that is none or depends on more than its variant, a table
-/// or an axis of an unknown variant.
+/// standard value, no device or an unknown one, no claim, a reference that is none or depends on
+/// more than its variant, a table or an axis of an unknown variant.
 void validate(const Scenario& scenario);
 
 /// All scenarios of this program, in the order of the list in scenarios/CMakeLists.txt, from which

@@ -36,6 +36,36 @@ TEST_P(GoldenOfAMatrix, IsMetByteForByte) {
 INSTANTIATE_TEST_SUITE_P(Of, GoldenOfAMatrix, testing::Values("console", "markdown"),
                          [](const auto& format) { return format.param; });
 
+RunRecord literal_run_on(const std::string& device) {
+  RunRecord run = literal_run();
+  for (CellRecord& record : run.cells) record.cell.device = device;
+  return run;
+}
+
+/// Each format in its own words; the CPU is not worth one.
+TEST(DeviceOfACell, IsNamedByEveryFormatUnlessItIsTheCpu) {
+  for (const auto& [format, words] :
+       {std::pair("console", "loss-on-unwrapped-module, 2 ranks on sim"),
+        {"markdown", "loss-on-unwrapped-module, 2 ranks on sim"},
+        {"junit", "name=\"bypass, 2 ranks on sim\""},
+        {"csv", "cell,loss-on-unwrapped-module,bypass,buggy,2,device=sim,"},
+        {"csv", "value,loss-on-unwrapped-module,bypass,buggy,2,device=sim,"},
+        {"csv", "buggy,2,device=sim tiles=4 bucket_view=on,"},
+        {"json", "\"device\": \"sim\""}}) {
+    const auto render = find_renderer(format).render;
+    EXPECT_NE(render(literal_run_on("sim")).find(words), std::string::npos) << format << words;
+    EXPECT_EQ(render(literal_run_on("cpu")).find("on cpu"), std::string::npos) << format;
+  }
+}
+
+/// Where a scenario's line has no section beside it.
+TEST(DeviceOfACell, IsNamedInTheDetectionTable) {
+  for (const char* format : {"console", "markdown"}) {
+    const std::string text = find_renderer(format).render(literal_run_on("sim"));
+    EXPECT_NE(text.find("error-after-damage on sim "), std::string::npos) << text;
+  }
+}
+
 std::vector<std::string> formats() {
   std::vector<std::string> names;
   for (const Renderer& renderer : renderers()) names.push_back(renderer.format);

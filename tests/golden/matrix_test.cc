@@ -46,6 +46,13 @@ TEST(Matrix, IsNotWhereVariantsDependOnDifferentAxes) {
   for (const Section& section : sections_of(run)) EXPECT_FALSE(section.is_matrix);
 }
 
+TEST(Section, NamesTheDeviceOfItsCellsUnlessItIsTheCpu) {
+  RunRecord run = run_of({right("a", Role::buggy, {{"m", "1"}})});
+  EXPECT_EQ(sections_of(run).at(0).title, "frozen-tower, 2 ranks, m=1");
+  run.cells[0].cell.device = "cuda";
+  EXPECT_EQ(sections_of(run).at(0).title, "frozen-tower, 2 ranks on cuda, m=1");
+}
+
 /// Whatever axes they depend on; the title says what is not standard (k=2 and view=off are).
 TEST(Section, HoldsAllVariantsOfAScenarioInAWorld) {
   const RunRecord run =

@@ -59,6 +59,19 @@ INSTANTIATE_TEST_SUITE_P(
                         s.axes = {};
                       },
                       "no variant"},
+        Contradiction{"NoDevice", [](Scenario& s) { s.devices = {}; }, "no device"},
+        Contradiction{"UnknownDevice",
+                      [](Scenario& s) {
+                        s.devices = {"cpu", "gpu"};
+                      },
+                      "no device is called 'gpu'"},
+        Contradiction{"DeviceTwice",
+                      [](Scenario& s) {
+                        s.devices = {"sim", "cpu", "sim"};
+                      },
+                      "the device 'sim' twice"},
+        Contradiction{"AxisThatIsAnOption", [](Scenario& s) { s.axes[0].name = "device"; },
+                      "an axis 'device', which --device chooses"},
         Contradiction{"VariantTwice", [](Scenario& s) { s.variants.push_back(s.variants[1]); },
                       "two variants 'fix'"},
         Contradiction{"AxisTwice", [](Scenario& s) { s.axes.push_back(s.axes[1]); },

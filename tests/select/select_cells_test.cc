@@ -130,6 +130,96 @@ TEST(SelectCells, OfAWorldSizeThatIsNotSupportedDoNotApplyAndBringNoReference) {
   EXPECT_EQ(plan.cells[2].expectation.not_applicable, "supports world sizes 2, 4, not 3");
 }
 
+/// The literal scenario on all kinds of devices; "bug" takes as many as it has tiles.
+Scenario scenario_on_devices() {
+  Scenario scenario = literal_scenario();
+  scenario.devices = {"sim", "cuda"};
+  scenario.device_count = [](const Cell& cell) {
+    return has_axis(cell, "tiles") ? std::stoi(axis_value(cell, "tiles")) : 1;
+  };
+  return scenario;
+}
+
+Selection on_gpus(int count) {
+  Selection selection = of({"bug-class/bug"});
+  selection.device = "cuda";
+  selection.gpus = Capability{"gpus", count > 0, count, "the driver knows no device", "a driver"};
+  return selection;
+}
+
+/// Why the cell of "bug" with so many tiles, each on a device of its own, is not run.
+std::string objection_with(int gpus, const std::string& tiles) {
+  Selection selection = on_gpus(gpus);
+  selection.axes = {{"tiles", tiles}};
+  const Plan plan = select_cells({scenario_on_devices()}, selection);
+  EXPECT_EQ(plan.cells.at(0).cell.device, "cuda");
+  return plan.cells.at(0).expectation.not_applicable;
+}
+
+TEST(SelectCells, AreOnTheDeviceAskedForElseTheStandardOne) {
+  Selection selection = of({"bug-class/bug"});
+  for (const auto& [asked, device] :
+       {std::pair<std::optional<std::string>, std::string>({}, "sim"), {"sim", "sim"}}) {
+    selection.device = asked;
+    for (const PlannedCell& planned : select_cells({scenario_on_devices()}, selection).cells) {
+      EXPECT_EQ(planned.cell.device, device);
+      EXPECT_EQ(planned.expectation.not_applicable, "");
+    }
+  }
+  EXPECT_EQ(select_cells(kScenarios, of({"bug-class/bug"})).cells.at(0).cell.device, "cpu");
+}
+
+TEST(SelectCells, HaveTheirReferenceOnTheSameDevice) {
+  const Plan plan = select_cells({scenario_on_devices()}, on_gpus(8));
+  ASSERT_THAT(plan.cells, SizeIs(2));
+  EXPECT_EQ(plan.cells[1].cell.role, Role::reference);
+  EXPECT_EQ(plan.cells[1].cell.device, "cuda");
+}
+
+TEST(SelectCells, OfADeviceThatIsNotSupportedDoNotApplyAndBringNoReference) {
+  Selection selection = of({"bug-class/bug"});
+  selection.device = "cpu";
+  const Plan plan = select_cells({scenario_on_devices()}, selection);
+  ASSERT_THAT(plan.cells, SizeIs(1));
+  EXPECT_EQ(plan.cells[0].expectation.not_applicable, "runs on sim or cuda, not on cpu");
+  selection.device = "cuda";
+  EXPECT_EQ(select_cells(kScenarios, selection).cells.at(0).expectation.not_applicable,
+            "runs on cpu, not on cuda");
+}
+
+TEST(SelectCells, WithoutAGpuDoNotApplyAndSayWhatHelps) {
+  EXPECT_EQ(objection_with(0, "1"),
+            "no GPU is there: the driver knows no device. What helps: a driver");
+  Selection selection = on_gpus(0);
+  selection.names = {"bug-class"};
+  for (const PlannedCell& planned : select_cells({scenario_on_devices()}, selection).cells) {
+    EXPECT_THAT(planned.expectation.not_applicable, HasSubstr("no GPU is there"))
+        << planned.cell.variant;
+  }
+}
+
+TEST(SelectCells, WithTooFewGpusDoNotApply) {
+  EXPECT_EQ(objection_with(2, "4"), "needs 4 GPUs, there are 2");
+  EXPECT_EQ(objection_with(1, "4"), "needs 4 GPUs, there is 1");
+  EXPECT_EQ(objection_with(4, "4"), "");
+  EXPECT_EQ(objection_with(2, "2"), "");
+}
+
+TEST(SelectCells, OfTwoDevicesTakeTheCpuForTheSecond) { EXPECT_EQ(objection_with(1, "2"), ""); }
+
+TEST(SelectCells, NeedGpusOnlyWhereAScenarioTrainsOnThem) {
+  Selection selection = on_gpus(0);
+  EXPECT_TRUE(needs_gpus({scenario_on_devices()}, selection));
+  EXPECT_FALSE(needs_gpus(kScenarios, selection));
+  selection.device.reset();
+  EXPECT_FALSE(needs_gpus({scenario_on_devices()}, selection));
+  Scenario standard = scenario_on_devices();
+  standard.devices = {"cuda", "cpu"};
+  EXPECT_TRUE(needs_gpus({standard}, selection));
+  selection.names = {"second-class"};
+  EXPECT_FALSE(needs_gpus({standard, kScenarios[1]}, selection));
+}
+
 TEST(SelectCells, OfAValueThatOneScenarioOnlyHasDoNotApplyElsewhere) {
   std::vector<Scenario> scenarios = kScenarios;
   scenarios[1].axes[0].values = {"slow", "fast", "steep"};
@@ -207,6 +297,14 @@ TEST(FolderOf, KeepsAValueThatIsTheStandardOfAnotherAxis) {
   EXPECT_EQ(folder_of(scenario, cell), "s/v/w2-a=off-b=on");
 }
 
+TEST(FolderOf, LeavesOutTheStandardDevice) {
+  const Scenario scenario = scenario_on_devices();
+  Cell cell{.scenario = "s", .variant = "v", .world_size = 2, .device = "sim"};
+  EXPECT_EQ(folder_of(scenario, cell), "s/v/w2");
+  cell.device = "cuda";
+  EXPECT_EQ(folder_of(scenario, cell), "s/v/w2-device=cuda");
+}
+
 TEST(FolderOf, TellsAllCellsOfAMatrixApart) {
   Selection selection = of({});
   selection.matrix = true;
@@ -233,6 +331,17 @@ TEST(ReproducingCommand, NamesOnlyWhatIsNotStandard) {
   EXPECT_EQ(
       command(),
       kProgram + " run bug-class/bug --ranks 4 --steps 9 --seed 3 --set rate=fast --set tiles=4");
+}
+
+TEST(ReproducingCommand, NamesADeviceThatIsNotStandard) {
+  const auto command = [](const Selection& selection) {
+    return reproducing_command(select_cells({scenario_on_devices()}, selection).cells.at(0));
+  };
+  EXPECT_EQ(command(of({"bug-class/bug"})), kProgram + " run bug-class/bug --ranks 2");
+  Selection selection = on_gpus(2);
+  selection.axes = {{"tiles", "1"}};
+  EXPECT_EQ(command(selection),
+            kProgram + " run bug-class/bug --ranks 2 --device cuda --set tiles=1");
 }
 
 }  // namespace

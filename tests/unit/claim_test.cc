@@ -50,6 +50,21 @@ TEST(Cell, HasAFolderThatNamesItsChoices) {
   EXPECT_EQ(folder_of(plain), "loss-on-unwrapped-module/bypass/w2");
 }
 
+TEST(Cell, HasAFolderThatNamesADeviceThatIsNotStandard) {
+  Cell virtual_one = tiled();
+  virtual_one.device = "sim";
+  EXPECT_EQ(folder_of(virtual_one),
+            "loss-on-unwrapped-module/bypass/w2-device=sim-tiles=4-view=on");
+  EXPECT_EQ(folder_of(virtual_one, "sim"), "loss-on-unwrapped-module/bypass/w2-tiles=4-view=on");
+}
+
+TEST(Cell, HasATitleThatNamesItsDevice) {
+  Cell virtual_one = tiled();
+  virtual_one.device = "sim";
+  EXPECT_EQ(title_of(virtual_one),
+            "loss-on-unwrapped-module/bypass, 2 ranks on sim, tiles=4, view=on");
+}
+
 TEST(Cell, HasATitleForSentences) {
   EXPECT_EQ(title_of(tiled()), "loss-on-unwrapped-module/bypass, 2 ranks, tiles=4, view=on");
   Cell alone = tiled();
