@@ -2,17 +2,17 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Reduction.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <array>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "harness/train/functional_gradient.h"
 
 namespace lockstep {
 
@@ -32,28 +32,8 @@ struct Inputs {
   at::Tensor hidden, head_weight, scale, labels;
 };
 
-/// A leaf of its own graph; undefined where there is no tensor.
-at::Tensor leaf_of(const at::Tensor& tensor, bool needs_gradient) {
-  if (!tensor.defined()) return {};
-  return tensor.detach().requires_grad_(needs_gradient);
-}
-
 at::Tensor moved(const at::Tensor& tensor, at::Device device) {
   return tensor.defined() ? tensor.to(device) : tensor;
-}
-
-/// The gradient of `loss` for every leaf that wants one, added to `sums`.
-void add_gradients(const at::Tensor& loss, const Gradients& leaves, Gradients& sums) {
-  variable_list wanting;
-  for (const at::Tensor& leaf : leaves) {
-    if (leaf.defined() && leaf.requires_grad()) wanting.push_back(leaf);
-  }
-  if (wanting.empty()) return;
-  const variable_list gradients = torch::autograd::grad({loss}, wanting);
-  auto next = gradients.begin();
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (leaves[i].defined() && leaves[i].requires_grad()) sums[i].add_(*next++);
-  }
 }
 
 /// Zeros on the head's device, for every input that needs a gradient.
@@ -66,27 +46,44 @@ Gradients zero_gradients(const Inputs& inputs, const Needs& needs) {
   return gradients;
 }
 
-/// The loss of some rows, and their part of every gradient.
-at::Tensor loss_of_rows(const Inputs& inputs, const Needs& needs, const at::Tensor& count,
-                        Gradients& sums) {
-  const at::AutoGradMode with_grad(true);
-  const Gradients leaves{leaf_of(inputs.hidden, needs[0]), leaf_of(inputs.head_weight, needs[1]),
-                         leaf_of(inputs.scale, needs[2])};
-  at::Tensor logits = at::linear(leaves[0], leaves[1]);
-  if (leaves[2].defined()) logits = logits * leaves[2];
-  const at::Tensor loss =
-      at::cross_entropy_loss(logits, inputs.labels, /*weight=*/{}, at::Reduction::Sum) / count;
-  add_gradients(loss, leaves, sums);
-  return loss.detach();
+/// The loss of some rows.
+at::Tensor plain_loss(const Inputs& inputs, const at::Tensor& count) {
+  at::Tensor logits = at::linear(inputs.hidden, inputs.head_weight);
+  if (inputs.scale.defined()) logits = logits * inputs.scale;
+  return at::cross_entropy_loss(logits, inputs.labels, /*weight=*/{}, at::Reduction::Sum) / count;
+}
+
+/// The loss of some rows, and their part of every gradient, added to `sums`.
+at::Tensor loss_of_rows(const Inputs& rows, const Needs& needs, const at::Tensor& count,
+                        const FusedCrossEntropyOptions& options, Gradients& sums) {
+  const std::array<at::Tensor, kDifferentiable> given{rows.hidden, rows.head_weight, rows.scale};
+  variable_list arguments, wanted;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!needs[i]) continue;
+    arguments.push_back(given[i]);
+    wanted.push_back(sums[i]);
+  }
+  const LossOf loss_of = [&](const variable_list& differentiated) {
+    std::array<at::Tensor, kDifferentiable> used = given;
+    auto next = differentiated.begin();
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      if (needs[i]) used[i] = *next++;
+      if (options.moves_inputs) used[i] = moved(used[i], rows.head_weight.device());
+    }
+    return plain_loss({used[0], used[1], used[2], rows.labels}, count);
+  };
+  const GradAndValue result = options.is_functional
+                                  ? functional_grad_and_value(loss_of, arguments)
+                                  : grad_and_value(loss_of, arguments);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    wanted[i].add_(result.gradients[i].to(wanted[i].device()));
+  }
+  return result.value;
 }
 
 /// The mean loss over all rows, chunk by chunk.
 at::Tensor loss_of_chunks(const Inputs& inputs, const Needs& needs,
                           const FusedCrossEntropyOptions& options, Gradients& gradients) {
-  const at::Device device = inputs.head_weight.device();
-  const auto placed = [&](const at::Tensor& tensor) {
-    return options.moves_inputs ? moved(tensor, device) : tensor;
-  };
   const at::Tensor count = inputs.labels.ne(kNoLabel).sum();
   const auto rows = inputs.hidden.tensor_split(options.chunks);
   const auto labels = inputs.labels.tensor_split(options.chunks);
@@ -95,8 +92,8 @@ at::Tensor loss_of_chunks(const Inputs& inputs, const Needs& needs,
   at::Tensor sum = at::zeros({}, inputs.head_weight.options());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Gradients sums{row_gradients[i], gradients[1], gradients[2]};
-    sum.add_(loss_of_rows({placed(rows[i]), inputs.head_weight, placed(inputs.scale), labels[i]},
-                          needs, count, sums));
+    sum.add_(loss_of_rows({rows[i], inputs.head_weight, inputs.scale, labels[i]}, needs, count,
+                          options, sums));
   }
   return sum;
 }

@@ -15,9 +15,11 @@ enum class GradOutput { ignored, in_place, out_of_place };
 
 struct FusedCrossEntropyOptions {
   std::int64_t chunks = 4;  ///< pieces of rows, as `tensor_split` cuts them
-  /// Hidden states and scale are copied to the head's device inside; else kernels get them as they
-  /// are.
+  /// Hidden states and scale are copied to the head's device inside of what is differentiated; else
+  /// kernels get them as they are.
   bool moves_inputs = true;
+  /// Gradients are computed by functorch (`functional_grad_and_value`), else by autograd.
+  bool is_functional = false;
   /// Gradients are moved to where their inputs were; else they stay on the head's device.
   bool returns_gradients = true;
   GradOutput grad_output = GradOutput::out_of_place;
