@@ -13,7 +13,7 @@
 #include <string>
 
 #include "harness/cli/capabilities.h"
-#include "harness/cli/loaded_torch.h"
+#include "harness/train/loaded_torch.h"
 #include "harness/cli/paragraph.h"
 #include "harness/cli/rehearsal.h"
 #include "harness/cli/run_command.h"

@@ -1,4 +1,4 @@
-#include "harness/cli/loaded_torch.h"
+#include "harness/train/loaded_torch.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

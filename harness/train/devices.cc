@@ -1,0 +1,92 @@
+#include "harness/train/devices.h"
+
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/Exception.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+
+#include "harness/sim/virtual_devices.h"
+#include "harness/train/loaded_torch.h"
+#include "harness/train/rank.h"
+#include "reports/error.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using Devices = std::vector<at::Device>;
+
+Error cannot_use_gpus(const std::string& why, const std::string& remedy) {
+  return {Error::Kind::usage, fmt::format("GPUs cannot be used: {}. What helps: {}.", why, remedy)};
+}
+
+/// Lockstep links torch's CPU libraries only: the others double the start of every rank.
+void load_cuda() {
+  const fs::path library = fs::path(loaded_torch().file).parent_path() / "libtorch_cuda.so";
+  if (!fs::exists(library)) {
+    throw cannot_use_gpus(fmt::format("this torch has no {}", library.string()),
+                          "build Lockstep with a torch for CUDA, or run with --device sim");
+  }
+  if (!::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL)) {
+    throw cannot_use_gpus(fmt::format("torch's CUDA library cannot be loaded: {}", ::dlerror()),
+                          "install torch anew, with the CUDA packages that it names");
+  }
+}
+
+int count_gpus() {
+  const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
+  if (!hooks.hasCUDA()) return 0;  // what torch throws without a driver, in a word
+  try {
+    return hooks.deviceCount();
+  } catch (const c10::Error& error) {
+    throw cannot_use_gpus(error.what_without_backtrace(),
+                          "see what 'lockstep doctor' says of GPUs");
+  }
+}
+
+Devices open_gpus(int count) {
+  load_cuda();
+  const int gpus = count_gpus();
+  if (gpus == 1 && count == 2) return {at::Device(at::kCUDA, 0), at::kCPU};
+  if (gpus < count) {
+    throw cannot_use_gpus(fmt::format("{} are needed, and torch sees {}", count, gpus),
+                          "see what 'lockstep doctor' says of GPUs, or run with --device sim");
+  }
+  Devices devices;
+  for (int i = 0; i < count; ++i) devices.emplace_back(at::kCUDA, static_cast<c10::DeviceIndex>(i));
+  return devices;
+}
+
+Devices open_virtual(const Rank& rank, const NodeDevices& options) {
+  VirtualDeviceOptions opened{.count = options.count, .capacity = options.capacity};
+  if (options.capacity) opened.ledger = rank.folder() / fmt::format("devices-{}.bin", options.node);
+  open_virtual_devices(opened);
+  Devices devices;
+  for (int i = 0; i < options.count; ++i) devices.push_back(virtual_device(i));
+  return devices;
+}
+
+}  // namespace
+
+Devices open_devices(Rank& rank, const NodeDevices& options) {
+  const Cell& cell = rank.cell();
+  if (cell.role != Role::reference && cell.device == "sim") return open_virtual(rank, options);
+  if (cell.role != Role::reference && cell.device == "cuda") return open_gpus(options.count);
+  return Devices(static_cast<std::size_t>(options.count), at::kCPU);
+}
+
+void set_current_device(at::Device device) {
+  c10::impl::getDeviceGuardImpl(device.type())->setDevice(device);
+}
+
+at::Device current_device(at::Device like) {
+  return c10::impl::getDeviceGuardImpl(like.type())->getDevice();
+}
+
+}  // namespace lockstep
