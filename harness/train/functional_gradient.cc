@@ -33,14 +33,35 @@ class GradLevel {
   std::int64_t level_;
 };
 
+std::vector<at::Tensor> detach_all(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> detached;
+  for (const at::Tensor& tensor : tensors) detached.push_back(tensor.detach());
+  return detached;
+}
+
+GradAndValue wrapped_grad_and_value(const LossOf& loss_of,
+                                    const std::vector<at::Tensor>& arguments) {
+  const at::AutoGradMode with_grad(true);
+  const GradLevel level;
+  std::vector<at::Tensor> wrapped;
+  for (const at::Tensor& argument : arguments) {
+    wrapped.push_back(level.wrap(argument).requires_grad_(true));
+  }
+  const at::Tensor loss = loss_of(wrapped);
+  GradAndValue results{{}, level.unwrap(loss)};
+  if (wrapped.empty()) return results;
+  results.gradients = torch::autograd::grad({loss}, wrapped, {}, /*retain_graph=*/true,
+                                            /*create_graph=*/true);
+  for (at::Tensor& gradient : results.gradients) gradient = level.unwrap(gradient);
+  return results;
+}
+
 }  // namespace
 
 GradAndValue grad_and_value(const LossOf& loss_of, const std::vector<at::Tensor>& arguments) {
   const at::AutoGradMode with_grad(true);
-  std::vector<at::Tensor> leaves;
-  for (const at::Tensor& argument : arguments) {
-    leaves.push_back(argument.detach().requires_grad_(true));
-  }
+  const std::vector<at::Tensor> leaves = detach_all(arguments);
+  for (const at::Tensor& leaf : leaves) leaf.requires_grad_(true);
   const at::Tensor loss = loss_of(leaves);
   GradAndValue results{{}, loss.detach()};
   if (!leaves.empty()) results.gradients = torch::autograd::grad({loss}, leaves);
@@ -49,19 +70,10 @@ GradAndValue grad_and_value(const LossOf& loss_of, const std::vector<at::Tensor>
 
 GradAndValue functional_grad_and_value(const LossOf& loss_of,
                                        const std::vector<at::Tensor>& arguments) {
-  const at::AutoGradMode with_grad(true);
-  const GradLevel level;
-  std::vector<at::Tensor> wrapped;
-  for (const at::Tensor& argument : arguments) {
-    wrapped.push_back(level.wrap(argument.detach()).requires_grad_(true));
-  }
-  const at::Tensor loss = loss_of(wrapped);
-  GradAndValue results{{}, level.unwrap(loss).detach()};
-  if (wrapped.empty()) return results;
-  results.gradients = torch::autograd::grad({loss}, wrapped, {}, /*retain_graph=*/true,
-                                            /*create_graph=*/true);
-  for (at::Tensor& gradient : results.gradients) gradient = level.unwrap(gradient).detach();
-  return results;
+  // Inside of the level a detached tensor is a wrapper of it.
+  const std::vector<at::Tensor> detached = detach_all(arguments);
+  GradAndValue results = wrapped_grad_and_value(loss_of, detached);
+  return {detach_all(results.gradients), results.value.detach()};
 }
 
 }  // namespace lockstep
