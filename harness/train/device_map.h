@@ -95,12 +95,13 @@ std::vector<DeviceCapacity> capacities_of(const Module& model, DevicePolicy poli
 /// Where the parts of `model` go by a policy other than `explicit_map`: in the order of the model,
 /// each on the present device if that holds it as a whole, and then never on an earlier one. What
 /// does not fit is divided into its own tensors and its children, unless it is indivisible or has
-/// no children: then the next device is tried. On the first device, room is kept for the largest
-/// part still to come that is not divided. Parts that share a tensor are placed together. The map
-/// names the largest parts whose tensors are all on one device.
+/// no children: then the next device is tried. On the first device, if it has any capacity, room is
+/// kept for the largest part still to come that is not divided. Parts that share a tensor are
+/// placed together. The map names the largest parts whose tensors are all on one device.
 ///
-/// As accelerate, but that nothing is offloaded to the host or a disk, and that buffers of a
-/// divided part are placed too.
+/// The maps of accelerate 1.15, but that nothing is offloaded to the host or a disk, and that
+/// buffers of a divided part are placed too. Where a tensor is shared by parts of different depth,
+/// accelerate may choose otherwise, or fail.
 ///
 /// Throws Error (usage), naming part, bytes and what each device had left, when a part fits
 /// nowhere. Source: accelerate, `infer_auto_device_map`.

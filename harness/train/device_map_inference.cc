@@ -156,8 +156,9 @@ std::vector<DeviceCapacity> usable(const std::vector<DeviceCapacity>& devices) {
 /// Puts the pieces of a model on devices, one after the other.
 class Filling {
  public:
-  Filling(const Pieces& pieces, std::vector<DeviceCapacity> devices)
+  Filling(const Pieces& pieces, std::vector<DeviceCapacity> devices, bool keeps_room)
       : pieces_(pieces),
+        keeps_room_(keeps_room),
         capacities_(std::move(devices)),
         left_(capacities_),
         waiting_{pieces.whole()} {}
@@ -181,7 +182,7 @@ class Filling {
   /// accelerate keeps room on the first device for layers that it brings back from the host, and
   /// balances in the knowledge of it.
   std::int64_t room() const {
-    if (device_ > 0) return left_[device_].bytes;
+    if (device_ > 0 || !keeps_room_) return left_[device_].bytes;
     std::int64_t kept = 0;
     for (const Piece& piece : waiting_) kept = std::max(kept, pieces_.largest_layer(piece));
     return left_[0].bytes - kept;
@@ -243,6 +244,7 @@ class Filling {
   }
 
   const Pieces& pieces_;
+  bool keeps_room_;  ///< on the first device
   std::vector<DeviceCapacity> capacities_;
   std::vector<DeviceCapacity> left_;
   std::size_t device_ = 0;
@@ -307,7 +309,8 @@ DeviceMap infer_device_map(const Module& model, DevicePolicy policy,
                             to_string(policy), bytes_of(pieces.whole().tensors)));
   }
   DeviceMap map;
-  list_entries(pieces, pieces.whole(), Filling(pieces, std::move(devices)).run(), map);
+  const bool keeps_room = devices.front().device == options.devices.front().device;
+  list_entries(pieces, pieces.whole(), Filling(pieces, std::move(devices), keeps_room).run(), map);
   return map;
 }
 

@@ -168,6 +168,9 @@ TEST(Sequential, LeavesOutDevicesWithoutCapacity) {
   EXPECT_EQ(inferred(row({3, 3}), DevicePolicy::sequential, {0, 6}), R"({"": "cuda:1"})");
   EXPECT_EQ(inferred(row({3, 3, 3}), DevicePolicy::sequential, {6, 0, 6}),
             R"({"a": "cuda:0", "b": "cuda:2", "c": "cuda:2"})");
+  // No room is kept for another part on what has become the first.
+  EXPECT_EQ(inferred(row({3, 3, 3}), DevicePolicy::sequential, {0, 6, 6}),
+            R"({"a": "cuda:1", "b": "cuda:1", "c": "cuda:2"})");
 }
 
 TEST(Sequential, DividesAPartIntoItsTensorsAndChildren) {
