@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -122,6 +123,13 @@ DeviceMap resolve_device_map(const DeviceMapRequest& request, const Module& mode
 /// bytes was being placed; the model is then partly moved.
 void place(Module& model, const DeviceMap& map);
 
+/// What a training library says no to, in a sentence of its own: evidence about the program that is
+/// run, and no error of Lockstep.
+class Refusal : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// What a guard against divided models needs to know of a run.
 struct RunKind {
   bool is_distributed = false;
@@ -155,8 +163,8 @@ struct Overridden {
 Overridden override_split(const DeviceMapRequest& request, const SplitGuard& guard,
                           const RunKind& run, const DeviceMap& per_rank);
 
-/// The answer that was proposed in its review: throws Error (usage) for what `guard` stops. The
-/// sentences are those proposed for unsloth, in its words.
+/// The answer that was proposed in its review: throws Refusal for what `guard` stops. The sentences
+/// are those proposed for unsloth, in its words.
 void refuse_split(const DeviceMapRequest& request, const SplitGuard& guard, const RunKind& run);
 
 }  // namespace lockstep

@@ -81,6 +81,13 @@ Devices open_devices(Rank& rank, const NodeDevices& options) {
   return Devices(static_cast<std::size_t>(options.count), at::kCPU);
 }
 
+void take_turns(Rank& rank, const std::function<void()>& turn) {
+  for (int next = 0; next < rank.world_size(); ++next) {
+    if (next == rank.rank()) turn();
+    rank.group().barrier();
+  }
+}
+
 void set_current_device(at::Device device) {
   c10::impl::getDeviceGuardImpl(device.type())->setDevice(device);
 }

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct NodeDevices {
 /// library into this process where it is needed. Throws Error (usage) when the GPUs cannot be used.
 /// Does not communicate.
 std::vector<at::Device> open_devices(Rank& rank, const NodeDevices& options);
+
+/// Runs `turn` on one rank after the other. Where ranks load a model onto a shared device, the same
+/// one runs out of memory in every run.
+void take_turns(Rank& rank, const std::function<void()>& turn);
 
 /// What torch.cuda.set_device does: tensors made on a device without an index, and kernels whose
 /// author forgot to say where, are on `device` from now on, in this thread. Nothing on the CPU.

@@ -3,8 +3,11 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
+#include <map>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -70,6 +73,20 @@ DistributedEnvironment find_distributed_environment(const Environment& environme
   found.local_rank = local_rank.value_or(found.global_rank % found.ranks_per_node);
   found.is_distributed = found.world_size > 1;
   return found;
+}
+
+Environment environment_of_rank(int global_rank, int world_size, int ranks_per_node) {
+  const int first = global_rank / ranks_per_node * ranks_per_node;
+  const auto variables = std::make_shared<const std::map<std::string, std::string>>(
+      std::map<std::string, std::string>{
+          {"RANK", std::to_string(global_rank)},
+          {"WORLD_SIZE", std::to_string(world_size)},
+          {"LOCAL_RANK", std::to_string(global_rank - first)},
+          {"LOCAL_WORLD_SIZE", std::to_string(std::min(ranks_per_node, world_size - first))}});
+  return [variables](const char* name) {
+    const auto found = variables->find(name);
+    return found == variables->end() ? nullptr : found->second.c_str();
+  };
 }
 
 DistributedEnvironment find_distributed_environment(const Environment& environment,

@@ -42,6 +42,10 @@ DistributedEnvironment find_distributed_environment(const Environment& environme
 DistributedEnvironment find_distributed_environment(const Environment& environment,
                                                     const std::optional<GroupPlace>& group);
 
+/// The environment that a launcher gives to `global_rank` where every machine has `ranks_per_node`
+/// ranks and the last one what is left: nodes are simulated by it.
+Environment environment_of_rank(int global_rank, int world_size, int ranks_per_node);
+
 /// What unsloth's helper for this (`prepare_device_map`) does and we do not, unless asked.
 struct HelperMistakes {
   /// Where there is a process group, the device's index is the GLOBAL rank: right on one machine.

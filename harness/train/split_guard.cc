@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "harness/train/device_map.h"
-#include "reports/error.h"
 
 namespace lockstep {
 
@@ -50,8 +49,7 @@ Overridden override_split(const DeviceMapRequest& request, const SplitGuard& gua
 
 void refuse_split(const DeviceMapRequest& request, const SplitGuard& guard, const RunKind& run) {
   if (!guard.stops(request, run)) return;
-  throw Error(
-      Error::Kind::usage,
+  throw Refusal(
       fmt::format("Unsloth: device_map='{}' is not supported for FastVisionModel in multi-GPU "
                   "training. Model splitting across GPUs causes gradient device mismatch errors. "
                   "For multi-GPU training, remove device_map or set device_map=None to use "

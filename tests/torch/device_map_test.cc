@@ -91,6 +91,8 @@ std::string error_of(Function function) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), Error::Kind::usage);
     return error.what();
+  } catch (const Refusal& refusal) {
+    return refusal.what();
   }
   return "no error";
 }

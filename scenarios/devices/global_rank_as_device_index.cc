@@ -1,0 +1,152 @@
+// A helper takes the rank in the process group, which counts over all machines, for the index of the
+// device, which counts on one. On the second machine there is no such device, and the helper does
+// not say that it could not make it the current one.
+
+#include "harness/train/device_map.h"
+#include "harness/train/devices.h"
+#include "harness/train/distributed_environment.h"
+#include "harness/train/micro_batches.h"
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+#include "harness/train/vision_language_model.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kRows = 2;
+constexpr std::int64_t kText = 3;
+constexpr const char* kNoSuchDevice = "invalid device ordinal";
+constexpr const char* kOutOfMemory = "out of memory. Tried to allocate";
+
+/// Frozen weights, which fill the memory, and small adapters that are trained.
+constexpr VisionLanguageOptions kSizes{.height = 4,
+                                       .width = 4,
+                                       .vision_width = 8,
+                                       .vision_heads = 1,
+                                       .vision_hidden = 8,
+                                       .vision_blocks = 1,
+                                       .max_text = kText,
+                                       .language_width = 32,
+                                       .language_hidden = 128,
+                                       .lora = LoraOptions{.rank = 2, .draws_b = true}};
+
+/// Ranks of one machine, which has a device for each.
+int ranks_per_node(const Cell& cell) {
+  return has_axis(cell, "ranks_per_node") ? static_cast<int>(number_on(cell, "ranks_per_node"))
+                                          : cell.world_size;
+}
+
+/// The map of a rank, where variants part.
+DeviceMap map_of(Rank& rank, const DistributedEnvironment& environment,
+                 const std::vector<at::Device>& devices) {
+  HelperMistakes mistakes;
+  if (rank.is("global-rank") || rank.is("one-machine") || rank.is("global-rank-then-current")) {
+    mistakes = mistakes_of_the_helper();
+  }
+  if (rank.is("global-rank-told")) mistakes = {.takes_global_rank = true};
+  const DeviceMap map =
+      per_rank_device_map(environment, rank.cell().device, set_current_device, mistakes);
+  if (!rank.is("global-rank-then-current")) {
+    rank.is("local-rank");
+    return map;
+  }
+  return {{"", current_device(devices.front())}};
+}
+
+void train(Rank& rank) {
+  const Cell& cell = rank.cell();
+  VisionLanguageModel model(kSizes, cpu_generator(rank.seed(0)));
+  if (!rank.is("reference")) {
+    const int per_node = ranks_per_node(cell);
+    const std::vector<at::Device> devices =
+        open_devices(rank, {.count = per_node,
+                            .capacity = bytes_of(model) * 19 / 10,
+                            .node = rank.rank() / per_node});
+    const DistributedEnvironment environment = find_distributed_environment(
+        environment_of_rank(rank.rank(), rank.world_size(), per_node), &rank.group());
+    take_turns(rank, [&] { place(model, map_of(rank, environment, devices)); });
+  }
+  const at::Device device = model.parameters().front().device();
+  train_in_micro_batches(
+      rank, model, micro_batch_options(cell), [&](const MicroBatch& batch, auto* ddp) {
+        const auto [image, tokens] = image_text_of(rank, batch, kSizes, kRows, kText);
+        const auto forward = [&, image = image.to(device), tokens = tokens.to(device)] {
+          return std::vector{model.forward(image, tokens)};
+        };
+        const at::Tensor logits = (ddp ? ddp->forward(forward) : forward()).front();
+        return next_token_loss(logits, tokens.to(device));
+      });
+}
+
+/// Whether a machine but the first has ranks, and whether it has more than one.
+int ranks_on_second_node(const Cell& cell) {
+  return std::min(cell.world_size - ranks_per_node(cell), ranks_per_node(cell));
+}
+
+Expectation expect(const Cell& cell) {
+  if (cell.role == Role::fixed || cell.role == Role::reference) return {};
+  if (cell.variant == "global-rank-then-current") {
+    if (cell.device == "cuda") {
+      return expect_not_applicable("the memory of a GPU is not to be filled: run it on sim");
+    }
+    return ranks_on_second_node(cell) > 1 ? expect_error(kOutOfMemory, 0) : Expectation();
+  }
+  return ranks_on_second_node(cell) > 0 ? expect_error(kNoSuchDevice, 0) : Expectation();
+}
+
+std::vector<Variant> variants() {
+  return {
+      {.name = "global-rank",
+       .role = Role::buggy,
+       .summary = "the helper as it is: the second machine is asked for a device that it lacks"},
+      {.name = "global-rank-then-current",
+       .role = Role::buggy,
+       .summary = "the model goes to the current device: still the first, for all ranks of the "
+                  "second machine"},
+      {.name = "global-rank-told",
+       .role = Role::wrong_fix,
+       .summary = "the failure is passed on: the rank still asks for the wrong device"},
+      {.name = "one-machine",
+       .role = Role::latent,
+       .summary = "the helper as it is, on one machine",
+       .without = {"ranks_per_node"}},
+      {.name = "local-rank",
+       .role = Role::fixed,
+       .summary = "the index is the rank on the machine"},
+      {.name = "reference",
+       .role = Role::reference,
+       .summary = "one process on the CPU: the mean of all shards' gradients",
+       .without = {"ranks_per_node"}},
+  };
+}
+
+}  // namespace
+
+Scenario global_rank_as_device_index() {
+  return {
+      .id = "global-rank-as-device-index",
+      .summary =
+          "The rank among all machines is taken for the index of a device on one: the second machine "
+          "has no such device, and the failure is swallowed.",
+      .provenance = {.project = "unsloth",
+                     .link = "unsloth/models/loader_utils.py, prepare_device_map (2026)",
+                     .kept = "rank and size from the process group where there is one, else from "
+                             "the environment; the failure to set the current device, which is "
+                             "swallowed",
+                     .left_out = "machines: each is an environment of a launcher and devices of its "
+                                 "own, on one"},
+      .worlds = {2, 3, 4},
+      .devices = {"sim", "cuda"},
+      .device_count = ranks_per_node,
+      .steps = 2,
+      .axes = {{"ranks_per_node", {"1", "2"}, "1"}, {"accumulation", {"1", "2"}, "1"}},
+      .variants = variants(),
+      .claims = micro_batch_claims(),
+      .tables = {},
+      .expect = expect,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
