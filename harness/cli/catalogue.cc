@@ -49,16 +49,24 @@ std::string variants_by_role(const Scenario& scenario) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-/// "2, 4"; "2, 4 on sim or cuda" where there is more than the CPU.
+bool is_on_cpu_only(const Scenario& scenario) {
+  return scenario.devices == std::vector<std::string>{"cpu"};
+}
+
+/// "2, 4"; "2, 4 on cpu, sim or cuda" where there is more than the CPU.
 std::string worlds_in_words(const Scenario& scenario) {
   std::string text = fmt::format("{}", fmt::join(scenario.worlds, ", "));
-  if (scenario.devices == std::vector<std::string>{"cpu"}) return text;
-  return text + fmt::format(" on {}", fmt::join(scenario.devices, " or "));
+  if (is_on_cpu_only(scenario)) return text;
+  const auto& devices = scenario.devices;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    text += (i == 0 ? " on " : i + 1 == devices.size() ? " or " : ", ") + devices[i];
+  }
+  return text;
 }
 
 /// A line; empty where there is only the CPU.
 std::string devices_as_text(const Scenario& scenario) {
-  if (scenario.devices == std::vector<std::string>{"cpu"}) return "";
+  if (is_on_cpu_only(scenario)) return "";
   return fmt::format("  Devices: {} (standard: {})\n", fmt::join(scenario.devices, ", "),
                      scenario.devices.front());
 }

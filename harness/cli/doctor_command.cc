@@ -13,12 +13,12 @@
 #include <string>
 
 #include "harness/cli/capabilities.h"
-#include "harness/train/loaded_torch.h"
 #include "harness/cli/paragraph.h"
 #include "harness/cli/rehearsal.h"
 #include "harness/cli/run_command.h"
 #include "harness/launch/launch.h"
 #include "harness/launch/launcher.h"
+#include "harness/train/loaded_torch.h"
 
 namespace lockstep {
 

@@ -196,10 +196,12 @@ DistributedDataParallel::DistributedDataParallel(Module& module, ProcessGroup& g
   TORCH_CHECK(!parameters.empty(),
               "DistributedDataParallel is not needed when a module doesn't have any parameter that "
               "requires a gradient.");
-  std::vector<at::Tensor> tensors;
-  for (const NamedTensor& entry : parameters) tensors.push_back(entry.tensor);
-  c10d::verify_params_across_processes(state_->c10d_group, tensors, std::nullopt);
-  state_->broadcast_state();
+  if (options.init_sync) {
+    std::vector<at::Tensor> tensors;
+    for (const NamedTensor& entry : parameters) tensors.push_back(entry.tensor);
+    c10d::verify_params_across_processes(state_->c10d_group, tensors, std::nullopt);
+    state_->broadcast_state();
+  }
   state_->make_reducer(parameters);
   state_->logger = std::make_shared<c10d::Logger>(state_->reducer);
   state_->reducer->set_logger(state_->logger);

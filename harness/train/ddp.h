@@ -18,6 +18,9 @@ struct DdpOptions {
   bool find_unused_parameters = false;
   bool gradient_as_bucket_view = false;
   bool static_graph = false;
+  /// Parameters are verified and rank 0's broadcast when it is made, which takes a second copy of
+  /// them for that time; false where all ranks are known to have the same.
+  bool init_sync = true;
   /// Bytes of a bucket; absent: torch's default of 25 MiB, after a first one of 1 MiB.
   std::optional<std::int64_t> bucket_bytes = {};
 };
@@ -42,7 +45,7 @@ inline constexpr const char* kNotArmed = "expect_autograd_hooks_ INTERNAL ASSERT
 /// more than one device per rank. A test holds it against Python's.
 ///
 /// Constructing verifies that all ranks have the same parameters and broadcasts rank 0's parameters
-/// and buffers; all ranks must do it. What c10d throws is passed on unchanged.
+/// and buffers, unless told not to; all ranks must do it. What c10d throws is passed on unchanged.
 class DistributedDataParallel {
  public:
   DistributedDataParallel(Module& module, ProcessGroup& group, const DdpOptions& options = {});

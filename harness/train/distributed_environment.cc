@@ -77,8 +77,8 @@ DistributedEnvironment find_distributed_environment(const Environment& environme
 
 Environment environment_of_rank(int global_rank, int world_size, int ranks_per_node) {
   const int first = global_rank / ranks_per_node * ranks_per_node;
-  const auto variables = std::make_shared<const std::map<std::string, std::string>>(
-      std::map<std::string, std::string>{
+  const auto variables =
+      std::make_shared<const std::map<std::string, std::string>>(std::map<std::string, std::string>{
           {"RANK", std::to_string(global_rank)},
           {"WORLD_SIZE", std::to_string(world_size)},
           {"LOCAL_RANK", std::to_string(global_rank - first)},

@@ -72,9 +72,8 @@ at::Tensor loss_of_rows(const Inputs& rows, const Needs& needs, const at::Tensor
     }
     return plain_loss({used[0], used[1], used[2], rows.labels}, count);
   };
-  const GradAndValue result = options.is_functional
-                                  ? functional_grad_and_value(loss_of, arguments)
-                                  : grad_and_value(loss_of, arguments);
+  const GradAndValue result = options.is_functional ? functional_grad_and_value(loss_of, arguments)
+                                                    : grad_and_value(loss_of, arguments);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     wanted[i].add_(result.gradients[i].to(wanted[i].device()));
   }

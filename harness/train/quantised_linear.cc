@@ -28,10 +28,10 @@ void check_part(const Module& module, const std::string& name, at::Device traini
   if (dynamic_cast<const QuantisedLinear*>(&module)) {
     const at::Device device = module.own_tensors().front().tensor.device();
     if (device != training_device) {
-      throw Refusal(
-          fmt::format("Lockstep's own check: the quantised weights of '{}' are on {}, and this rank "
-                      "trains on {}. Load them there, with the device map {{\"\": \"{}\"}}.",
-                      name, device.str(), training_device.str(), training_device.str()));
+      throw Refusal(fmt::format(
+          "Lockstep's own check: the quantised weights of '{}' are on {}, and this rank "
+          "trains on {}. Load them there, with the device map {{\"\": \"{}\"}}.",
+          name, device.str(), training_device.str(), training_device.str()));
     }
   }
   for (const Module::Part& part : module.children()) {

@@ -1,6 +1,6 @@
-// A helper takes the rank in the process group, which counts over all machines, for the index of the
-// device, which counts on one. On the second machine there is no such device, and the helper does
-// not say that it could not make it the current one.
+// A helper takes the rank in the process group, which counts over all machines, for the index of
+// the device, which counts on one. On the second machine there is no such device, and the helper
+// does not say that it could not make it the current one.
 
 #include "harness/train/device_map.h"
 #include "harness/train/devices.h"
@@ -59,24 +59,24 @@ void train(Rank& rank) {
   VisionLanguageModel model(kSizes, cpu_generator(rank.seed(0)));
   if (!rank.is("reference")) {
     const int per_node = ranks_per_node(cell);
-    const std::vector<at::Device> devices =
-        open_devices(rank, {.count = per_node,
-                            .capacity = bytes_of(model) * 19 / 10,
-                            .node = rank.rank() / per_node});
+    const std::vector<at::Device> devices = open_devices(
+        rank,
+        {.count = per_node, .capacity = bytes_of(model) * 19 / 10, .node = rank.rank() / per_node});
     const DistributedEnvironment environment = find_distributed_environment(
         environment_of_rank(rank.rank(), rank.world_size(), per_node), &rank.group());
     take_turns(rank, [&] { place(model, map_of(rank, environment, devices)); });
   }
   const at::Device device = model.parameters().front().device();
-  train_in_micro_batches(
-      rank, model, micro_batch_options(cell), [&](const MicroBatch& batch, auto* ddp) {
-        const auto [image, tokens] = image_text_of(rank, batch, kSizes, kRows, kText);
-        const auto forward = [&, image = image.to(device), tokens = tokens.to(device)] {
-          return std::vector{model.forward(image, tokens)};
-        };
-        const at::Tensor logits = (ddp ? ddp->forward(forward) : forward()).front();
-        return next_token_loss(logits, tokens.to(device));
-      });
+  MicroBatchOptions options = micro_batch_options(cell);
+  options.ddp.init_sync = false;  // a device has no room for a second copy
+  train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* ddp) {
+    const auto [image, tokens] = image_text_of(rank, batch, kSizes, kRows, kText);
+    const auto forward = [&, image = image.to(device), tokens = tokens.to(device)] {
+      return std::vector{model.forward(image, tokens)};
+    };
+    const at::Tensor logits = (ddp ? ddp->forward(forward) : forward()).front();
+    return next_token_loss(logits, tokens.to(device));
+  });
 }
 
 /// Whether a machine but the first has ranks, and whether it has more than one.
@@ -127,15 +127,17 @@ Scenario global_rank_as_device_index() {
   return {
       .id = "global-rank-as-device-index",
       .summary =
-          "The rank among all machines is taken for the index of a device on one: the second machine "
+          "The rank among all machines is taken for the index of a device on one: the second "
+          "machine "
           "has no such device, and the failure is swallowed.",
       .provenance = {.project = "unsloth",
                      .link = "unsloth/models/loader_utils.py, prepare_device_map (2026)",
                      .kept = "rank and size from the process group where there is one, else from "
                              "the environment; the failure to set the current device, which is "
                              "swallowed",
-                     .left_out = "machines: each is an environment of a launcher and devices of its "
-                                 "own, on one"},
+                     .left_out =
+                         "machines: each is an environment of a launcher and devices of its "
+                         "own, on one"},
       .worlds = {2, 3, 4},
       .devices = {"sim", "cuda"},
       .device_count = ranks_per_node,

@@ -1,6 +1,7 @@
 // A device map leaves the body of a model on one device and its head on another. A fused loss
-// computes on the head's device, gradients included, and hands the hidden states' gradient back from
-// there: the autograd engine refuses it. A gradient without dimensions it moves, and says nothing.
+// computes on the head's device, gradients included, and hands the hidden states' gradient back
+// from there: the autograd engine refuses it. A gradient without dimensions it moves, and says
+// nothing.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>

@@ -1,6 +1,6 @@
 // Every rank of a data-parallel run splits its model over all devices, because that is what the
-// user's device map says. What was tried: to give each rank a full copy and say so, to refuse with an
-// advice, and versions of both that leave a way open or shut one too many.
+// user's device map says. What was tried: to give each rank a full copy and say so, to refuse with
+// an advice, and versions of both that leave a way open or shut one too many.
 
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
@@ -43,9 +43,8 @@ VisionLanguageOptions sizes_of(const Cell& cell) {
           .language_width = 32,
           .language_hidden = 128,
           .language_blocks = kBlocks,
-          .lora = LoraOptions{.rank = 2,
-                              .draws_b = true,
-                              .quantises_base = is_about(cell, "quantised")}};
+          .lora = LoraOptions{
+              .rank = 2, .draws_b = true, .quantises_base = is_about(cell, "quantised")}};
 }
 
 bool is_inference(const Cell& cell) { return is_about(cell, "inference"); }
@@ -171,14 +170,15 @@ ImageText batch_of(Rank& rank, const MicroBatch& batch, const Module& model) {
 void train(Rank& rank, VisionLanguageModel& model) {
   const bool is_reference = rank.cell().role == Role::reference;
   const FusedCrossEntropyOptions fused{.returns_gradients = false};
-  train_in_micro_batches(
-      rank, model, micro_batch_options(rank.cell()), [&](const MicroBatch& batch, auto* ddp) {
-        const auto [image, tokens] = batch_of(rank, batch, model);
-        if (is_reference) return next_token_loss(model.forward(image, tokens), tokens);
-        const auto forward = [&] { return std::vector{model.hidden_states(image, tokens)}; };
-        const at::Tensor hidden = (ddp ? ddp->forward(forward) : forward()).front();
-        return fused_cross_entropy(hidden, model.head_weight(), {}, tokens, fused);
-      });
+  MicroBatchOptions options = micro_batch_options(rank.cell());
+  options.ddp.init_sync = false;  // a device has no room for a second copy
+  train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* ddp) {
+    const auto [image, tokens] = batch_of(rank, batch, model);
+    if (is_reference) return next_token_loss(model.forward(image, tokens), tokens);
+    const auto forward = [&] { return std::vector{model.hidden_states(image, tokens)}; };
+    const at::Tensor hidden = (ddp ? ddp->forward(forward) : forward()).front();
+    return fused_cross_entropy(hidden, model.head_weight(), {}, tokens, fused);
+  });
 }
 
 /// All ranks answer the same request.
@@ -220,7 +220,8 @@ Expectation expect(const Cell& cell) {
     return expect_not_applicable("the memory of a GPU is not to be filled: run it on sim");
   }
   if (cell.variant == "first-device") return expect_error(kOutOfMemory, 0);
-  if (cell.variant == "inference-overridden" && is_named(cell)) return expect_error(kOutOfMemory, 0);
+  if (cell.variant == "inference-overridden" && is_named(cell))
+    return expect_error(kOutOfMemory, 0);
   return {};
 }
 
@@ -240,13 +241,15 @@ std::vector<Variant> variants() {
        .claims = trains},
       {.name = "named-maps-overridden",
        .role = Role::wrong_fix,
-       .summary = "the pull request: auto, balanced and balanced_low_0 become a full copy per rank, "
-                  "other maps slip through",
+       .summary =
+           "the pull request: auto, balanced and balanced_low_0 become a full copy per rank, "
+           "other maps slip through",
        .claims = trains},
       {.name = "refused-then-removed",
        .role = Role::wrong_fix,
-       .summary = "the proposed refusal, and the user removes device_map as it says: the default is "
-                  "sequential",
+       .summary =
+           "the proposed refusal, and the user removes device_map as it says: the default is "
+           "sequential",
        .claims = trains},
       {.name = "first-device",
        .role = Role::wrong_fix,
@@ -276,7 +279,8 @@ std::vector<Variant> variants() {
        .without = {"accumulation"}},
       {.name = "quantised-split",
        .role = Role::buggy,
-       .summary = "8-bit weights on other devices than the training one: refused, by a check of ours",
+       .summary =
+           "8-bit weights on other devices than the training one: refused, by a check of ours",
        .reference = quantised,
        .claims = trains},
       {.name = "quantised-overridden",
@@ -308,7 +312,8 @@ Scenario split_map_under_data_parallel() {
           "Every rank of a data-parallel run splits its model over all devices, as a device map "
           "says that was meant for one process.",
       .provenance = {.project = "unsloth",
-                     .link = "pull request of 2025-12-31, its review and the discussion of 2026-01-01",
+                     .link =
+                         "pull request of 2025-12-31, its review and the discussion of 2026-01-01",
                      .kept = "accelerate's policies, unsloth's detection of a distributed run, the "
                              "override and its list of names, the proposed refusal word by word, "
                              "adapters on frozen and on 8-bit weights",

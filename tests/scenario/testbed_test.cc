@@ -86,6 +86,28 @@ INSTANTIATE_TEST_SUITE_P(Testbed, PlantedBit,
                                          Plant{4, 3, 1, 23}, Plant{4, 0, 3, 0},
                                          Plant{64, 1, 2, 0}));
 
+class PlantedBitOnADevice : public testing::TestWithParam<int> {};
+
+TEST_P(PlantedBitOnADevice, IsNamedExactlyAndTheCleanRunAgreesWithItsReference) {
+  const TestbedRun run(fmt::format("trains-on-devices --device sim --ranks {}", GetParam()));
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
+  const json findings = run.findings("flip", "agree_across_ranks");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].at("step"), 2);
+  EXPECT_EQ(findings[0].at("tensor"), "upper.weight");
+  EXPECT_EQ(findings[0].at("places"), 1);
+  EXPECT_EQ(findings[0].at("differing_elements"), 1);
+  EXPECT_EQ(findings[0].at("first_difference").at("index"), json({1, 2}));
+  EXPECT_EQ(run.cell("clean").at("verdict"), "as expected");
+  for (const char* variant : {"flip", "clean", "reference"}) {
+    EXPECT_EQ(run.cell(variant).at("cell").at("device"), "sim");
+    EXPECT_EQ(run.cell(variant).at("folder"),
+              fmt::format("trains-on-devices/{}/w{}-device=sim", variant, GetParam()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Testbed, PlantedBitOnADevice, testing::Values(2, 3));
+
 TEST(SwappedRoles, TurnTheDetectionTableRed) {
   const TestbedRun run("swapped-roles");
   EXPECT_EQ(run.outcome().status, 1);

@@ -1,7 +1,9 @@
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
 #include "harness/comm/process_group.h"
@@ -18,6 +21,7 @@
 #include "harness/sim/virtual_devices.h"
 #include "harness/train/ddp.h"
 #include "harness/train/module.h"
+#include "reports/error.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -139,6 +143,170 @@ TEST_F(VirtualRanks, ReduceGradientsToTheBitsOfTheCpu) {
     return all_is_freed() ? 0 : 3;
   });
   ASSERT_THAT(ends, SizeIs(2));
+  EXPECT_EQ(complaints(ends), "");
+}
+
+using Tensors = std::vector<at::Tensor>;
+
+/// A collective on tensors of `device`; returns what it left in them.
+using Exchange = std::function<Tensors(c10d::ProcessGroup& group, at::Device device)>;
+
+/// [2, 3], another on every rank.
+at::Tensor own(c10d::ProcessGroup& group, at::Device device) {
+  return at::randn({2, 3}, cpu_generator(static_cast<std::uint64_t>(20 + group.getRank())),
+                   at::TensorOptions())
+      .to(device);
+}
+
+/// Waits, and sees that the future holds tensors of `device`.
+void finish(const c10::intrusive_ptr<c10d::Work>& work, at::Device device) {
+  work->wait();
+  const auto future = work->getFuture();
+  future->wait();
+  for (const at::Tensor& result : work->result()) EXPECT_EQ(result.device(), device);
+  c10::IValue value = future->value();
+  while (value.isList() && !value.toListRef().empty()) {
+    const c10::IValue first = value.toListRef().front();
+    value = first;
+  }
+  if (value.isTensor()) EXPECT_EQ(value.toTensor().device(), device);
+}
+
+const std::vector<Exchange> kExchanges{
+    [](auto& group, auto device) {
+      Tensors all{own(group, device)};
+      finish(group.allreduce(all), device);
+      return all;
+    },
+    [](auto& group, auto device) {
+      Tensors all{own(group, device), own(group, device) * 2};
+      finish(group.allreduce_coalesced(all), device);
+      return all;
+    },
+    [](auto& group, auto device) {
+      Tensors all{own(group, device)};
+      c10d::BroadcastOptions options;
+      options.rootRank = 1;
+      finish(group.broadcast(all, options), device);
+      return all;
+    },
+    [](auto& group, auto device) {
+      Tensors all{own(group, device)};
+      finish(group.reduce(all), device);
+      if (group.getRank() != 0) all.clear();
+      return all;
+    },
+    [](auto& group, auto device) {
+      Tensors inputs{own(group, device)};
+      std::vector<Tensors> outputs{{own(group, device), own(group, device)}};
+      finish(group.allgather(outputs, inputs), device);
+      return outputs[0];
+    },
+    [](auto& group, auto device) {
+      at::Tensor input = own(group, device), output = at::cat({input, input});
+      finish(group._allgather_base(output, input), device);
+      return Tensors{output};
+    },
+    [](auto& group, auto device) {
+      Tensors inputs{own(group, device)};
+      std::vector<Tensors> outputs;
+      if (group.getRank() == 0) outputs = {{own(group, device), own(group, device)}};
+      finish(group.gather(outputs, inputs), device);
+      return outputs.empty() ? Tensors() : outputs[0];
+    },
+    [](auto& group, auto device) {
+      std::vector<Tensors> inputs;
+      if (group.getRank() == 0) inputs = {{own(group, device), own(group, device) * 2}};
+      Tensors outputs{own(group, device)};
+      finish(group.scatter(outputs, inputs), device);
+      return outputs;
+    },
+    [](auto& group, auto device) {
+      std::vector<Tensors> inputs{{own(group, device), own(group, device) * 2}};
+      Tensors outputs{own(group, device)};
+      finish(group.reduce_scatter(outputs, inputs), device);
+      return outputs;
+    },
+    [](auto& group, auto device) {
+      at::Tensor output = own(group, device), input = at::cat({output, output * 3});
+      finish(group._reduce_scatter_base(output, input), device);
+      return Tensors{output};
+    },
+    [](auto& group, auto device) {
+      at::Tensor input = own(group, device), output = at::zeros_like(input);
+      std::vector<std::int64_t> even;
+      finish(group.alltoall_base(output, input, even, even), device);
+      return Tensors{output};
+    },
+    [](auto& group, auto device) {
+      Tensors all{own(group, device)};
+      if (group.getRank() == 0) {
+        group.send(all, 1, 0)->wait();
+      } else {
+        group.recv(all, 0, 0)->wait();
+      }
+      return all;
+    },
+};
+
+TEST_F(VirtualRanks, DoEveryCollectiveAsTheCpuDoes) {
+  const std::vector<RankEnd> ends = launch([](ProcessGroup& group) {
+    int status = 1;
+    for (const Exchange& exchange : kExchanges) {
+      const Tensors here = exchange(group.c10d_group(), at::kCPU);
+      Tensors there = exchange(group.c10d_group(), virtual_device(1));
+      for (at::Tensor& tensor : there) {
+        if (tensor.device() != virtual_device(1)) return status;
+        tensor = tensor.cpu();
+      }
+      if (!equal(here, there)) return status;
+      ++status;
+    }
+    return testing::Test::HasFailure() || !all_is_freed() ? 99 : 0;
+  });
+  EXPECT_EQ(complaints(ends), "");
+  for (const int rank : {0, 1}) {
+    const auto file = folder_.path() / "1" / ("collectives-" + std::to_string(rank));
+    const std::vector<Collective> log = read_collective_log(file);
+    ASSERT_EQ(log.size(), 2 * kExchanges.size()) << "those of both kinds of devices";
+    for (std::size_t i = 0; i < log.size(); i += 2) {
+      EXPECT_EQ(log[i].operation, log[i + 1].operation);
+      EXPECT_EQ(log[i].bytes, log[i + 1].bytes);
+      EXPECT_EQ(log[i + 1].state, CollectiveState::completed) << log[i].operation;
+    }
+  }
+}
+
+TEST_F(VirtualRanks, EndAfterABackwardOnTwoDevicesWithoutHangOrAbort) {
+  for (int run = 0; run < 3; ++run) {
+    const std::vector<RankEnd> ends = launch([](ProcessGroup& group) {
+      gradients(group, virtual_device(0), virtual_device(1), {});
+      return 0;
+    });
+    ASSERT_EQ(complaints(ends), "");
+  }
+}
+
+TEST_F(VirtualRanks, RefuseAKindOfDevicesThatIsNotKnown) {
+  const std::vector<RankEnd> ends = launch(1, [&](const Seat& seat) {
+    CollectiveLog log(folder_.path() / "log", seat.rank);
+    try {
+      const ProcessGroup group(seat, {.device = "simm"}, log);
+    } catch (const Error& error) {
+      return std::string(error.what()).find("'simm'. Did you mean 'sim'?") == std::string::npos;
+    }
+    return true;
+  });
+  EXPECT_EQ(complaints(ends), "");
+}
+
+TEST_F(VirtualRanks, HaveAGroupForCudaToo) {
+  const std::vector<RankEnd> ends = launch(1, [&](const Seat& seat) {
+    CollectiveLog log(folder_.path() / "log", seat.rank);
+    ProcessGroup group(seat, {.device = "cuda"}, log);
+    group.c10d_group().getBackend(c10::DeviceType::CUDA);
+    return 0;
+  });
   EXPECT_EQ(complaints(ends), "");
 }
 

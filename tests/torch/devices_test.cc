@@ -1,0 +1,126 @@
+#include "harness/train/devices.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "harness/launch/gpus.h"
+#include "harness/sim/virtual_devices.h"
+#include "harness/train/rank.h"
+#include "reports/error.h"
+#include "tests/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// A rank of a cell on `device`, in a folder of its own. Every test is a process of its own under
+/// ctest: a process opens virtual devices once.
+class RankOn {
+ public:
+  explicit RankOn(const std::string& device, Role role = Role::fixed) {
+    Cell cell;
+    cell.role = role;
+    cell.world_size = 2;
+    cell.device = device;
+    rank_.emplace(cell, Seat{}, folder_.path(), GroupOptions{.device = device});
+  }
+
+  std::vector<at::Device> open(const NodeDevices& options) { return open_devices(*rank_, options); }
+  std::filesystem::path file(const std::string& name) const { return folder_.path() / name; }
+
+ private:
+  TemporaryFolder folder_;
+  std::optional<Rank> rank_;
+};
+
+at::Tensor bytes_on(at::Device device, std::int64_t count) {
+  return at::empty({count}, at::TensorOptions(at::kByte).device(device));
+}
+
+std::string refusal_of_gpus(RankOn& rank) {
+  try {
+    rank.open({.count = 2});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), Error::Kind::usage);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Devices, OfTheCpuAreTheCpuSoManyTimes) {
+  EXPECT_THAT(RankOn("cpu").open({.count = 3}), ElementsAre(at::kCPU, at::kCPU, at::kCPU));
+  EXPECT_FALSE(has_virtual_devices());
+}
+
+TEST(Devices, OfAReferenceAreTheCpuWhateverItsCellIsOn) {
+  for (const char* device : {"sim", "cuda"}) {
+    EXPECT_THAT(RankOn(device, Role::reference).open({.count = 2}),
+                ElementsAre(at::kCPU, at::kCPU));
+  }
+  EXPECT_FALSE(has_virtual_devices());
+}
+
+TEST(VirtualDevicesOfARank, AreAsManyAsItAskedFor) {
+  RankOn rank("sim");
+  const auto devices = rank.open({.count = 3});
+  EXPECT_THAT(devices, ElementsAre(virtual_device(0), virtual_device(1), virtual_device(2)));
+  EXPECT_EQ(bytes_on(devices[2], 8).device(), devices[2]);
+  EXPECT_THROW(bytes_on(virtual_device(3), 8), c10::Error);
+}
+
+TEST(VirtualDevicesOfARank, HaveNoLedgerWithoutACapacity) {
+  RankOn rank("sim");
+  rank.open({.count = 2});
+  EXPECT_FALSE(virtual_memory(0).capacity);
+  EXPECT_FALSE(std::filesystem::exists(rank.file("devices-0.bin")));
+}
+
+TEST(VirtualDevicesOfARank, HaveACapacityThatItsNodeUsesUp) {
+  RankOn rank("sim");
+  const auto devices = rank.open({.count = 2, .capacity = 1 << 16, .node = 1});
+  EXPECT_TRUE(std::filesystem::exists(rank.file("devices-1.bin")));
+  EXPECT_EQ(virtual_memory(1).capacity, 1 << 16);
+  const at::Tensor most = bytes_on(devices[1], 1 << 15);
+  EXPECT_GE(virtual_memory(1).used, 1 << 15);
+  EXPECT_THROW(bytes_on(devices[1], 1 << 16), c10::Error);
+}
+
+TEST(CurrentDevice, IsTheOneThatWasSet) {
+  RankOn rank("sim");
+  const auto devices = rank.open({.count = 2});
+  EXPECT_EQ(current_device(devices[1]), devices[0]);
+  set_current_device(devices[1]);
+  EXPECT_EQ(current_device(devices[0]), devices[1]);
+  EXPECT_EQ(bytes_on(at::Device(devices[0].type()), 8).device(), devices[1]);
+}
+
+TEST(CurrentDevice, CannotBeOneThatIsNotThere) {
+  RankOn rank("sim");
+  rank.open({.count = 2});
+  EXPECT_THROW(set_current_device(virtual_device(2)), c10::Error);
+  EXPECT_EQ(current_device(virtual_device(0)), virtual_device(0));
+}
+
+TEST(CurrentDevice, OfTheCpuIsTheCpu) {
+  set_current_device(at::kCPU);
+  EXPECT_EQ(current_device(at::kCPU), at::Device(at::kCPU));
+}
+
+TEST(GpusOfARank, AreRefusedInASentenceWhereThereIsNone) {
+  if (!find_gpus(std::chrono::seconds(20)).names.empty()) GTEST_SKIP() << "there is one here";
+  RankOn rank("cuda");
+  const std::string refusal = refusal_of_gpus(rank);
+  EXPECT_THAT(refusal, AllOf(HasSubstr("GPUs cannot be used: "), HasSubstr("What helps: ")));
+}
+
+}  // namespace
+}  // namespace lockstep
