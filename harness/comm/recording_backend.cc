@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "harness/comm/future_of.h"
+
 namespace lockstep {
 
 using c10d::OpType;
@@ -59,7 +61,7 @@ Collective with_root(Collective collective, std::int64_t root) {
   return collective;
 }
 
-/// Gloo's point-to-point works have no future: their end is seen by whoever waits for them.
+/// For works without a future: their end is seen by whoever waits for them.
 class RecordedWork : public c10d::Work {
  public:
   RecordedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<CollectiveRecorder> recorder,
@@ -147,10 +149,12 @@ RecordingBackend::Work RecordingBackend::record(const Collective& collective, co
     recorder_->leave(seq, CollectiveState::completed);
     return work;
   }
-  work->getFuture()->addCallback(
-      [recorder = recorder_, seq](c10::ivalue::Future& future) {
+  const auto future = future_of(*work);
+  if (!future) return c10::make_intrusive<RecordedWork>(std::move(work), recorder_, seq);
+  future->addCallback(
+      [recorder = recorder_, seq](c10::ivalue::Future& ended) {
         recorder->leave(seq,
-                        future.hasError() ? CollectiveState::failed : CollectiveState::completed);
+                        ended.hasError() ? CollectiveState::failed : CollectiveState::completed);
       },
       /*uses_future=*/false);
   return work;

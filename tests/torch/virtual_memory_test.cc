@@ -228,18 +228,25 @@ TEST_F(VirtualLedger, IsSharedByProcesses) {
   EXPECT_EQ(second.status(), 0);
 }
 
-TEST_F(VirtualLedger, GetsBackWhatAnEndedProcessHeld) {
-  const Child ended([&] {
+TEST_F(VirtualLedger, GivesBackWhatAnEndedProcessHeld) {
+  const Signal opened, ended;
+  const Child survivor([&] {
+    open_virtual_devices(options());
+    opened.give();
+    ended.await();
+    if (virtual_memory(0).used != 3 * kMiB) return 1;
+    return refusal_of([] { bytes(4 * kMiB); }).empty() ? 0 : 2;
+  });
+  const auto hold = [&] {
     open_virtual_devices(options());
     new at::Tensor(bytes(3 * kMiB));
     return 0;
-  });
-  EXPECT_EQ(ended.status(), 0);
-  const Child next([&] {
-    open_virtual_devices(options());
-    return refusal_of([] { bytes(4 * kMiB); }).empty() ? 0 : 1;
-  });
-  EXPECT_EQ(next.status(), 0);
+  };
+  opened.await();
+  EXPECT_EQ(Child(hold).status(), 0);
+  EXPECT_EQ(Child(hold).status(), 0) << "in the place of the one before";
+  ended.give();
+  EXPECT_EQ(survivor.status(), 0);
 }
 
 TEST_F(VirtualLedger, StaysBalancedUnderManyProcesses) {
