@@ -172,21 +172,38 @@ std::string print_measured(const PublishedValue& published, const Measured& meas
   return is_synced ? "True" : "False";
 }
 
-/// What the shape of a value is told beside: the drift one step earlier, the norm of rank 0. Null
-/// when the table does not have it.
+/// Whether two values are of one column, or of the columns of two ranks.
+bool is_of_same_columns(const PublishedValue& a, const PublishedValue& b) {
+  return a.quantity == b.quantity && a.scenario == b.scenario && a.variant == b.variant &&
+         a.world_size == b.world_size && a.kind == b.kind && a.point == b.point &&
+         a.tensor == b.tensor && a.element == b.element;
+}
+
+/// What the shape of a value is told beside: the drift one step earlier, the norm of rank 0, of the
+/// last element the first. Null when the table does not have it.
 const PublishedValue* neighbour(const PublishedTable& table, const PublishedValue& value) {
-  const bool is_drift = value.quantity == PublishedQuantity::drift;
-  const auto found =
-      std::find_if(table.values.begin(), table.values.end(), [&](const PublishedValue& other) {
-        return other.quantity == value.quantity && other.scenario == value.scenario &&
-               other.variant == value.variant && other.world_size == value.world_size &&
-               other.kind == value.kind && other.point == value.point &&
-               other.tensor == value.tensor && other.kind == value.kind &&
-               other.point == value.point && other.tensor == value.tensor &&
-               (is_drift ? other.step == value.step - 1
-                         : other.step == value.step && other.rank == 0);
+  const auto find = [&](const auto& is_neighbour) {
+    const auto found =
+        std::find_if(table.values.begin(), table.values.end(), [&](const PublishedValue& other) {
+          return is_of_same_columns(other, value) && is_neighbour(other);
+        });
+    return found == table.values.end() ? nullptr : &*found;
+  };
+  switch (value.quantity) {
+    case PublishedQuantity::drift:
+      return find([&](const PublishedValue& other) { return other.step == value.step - 1; });
+    case PublishedQuantity::element: {
+      const auto is_of_rank = [&](const PublishedValue& other) { return other.rank == value.rank; };
+      const bool has_later = find([&](const PublishedValue& other) {
+        return is_of_rank(other) && other.step > value.step;
       });
-  return found == table.values.end() ? nullptr : &*found;
+      return has_later ? nullptr : find(is_of_rank);
+    }
+    default:
+      return find([&](const PublishedValue& other) {
+        return other.step == value.step && other.rank == 0;
+      });
+  }
 }
 
 /// Where a value stands to its neighbour: -1, 0 or 1.
@@ -210,8 +227,8 @@ bool is_shape_met(const PublishedTable& table, const PublishedValue& published,
   if (!std::isfinite(beside)) return false;
   const int wanted = standing(printed, to_number(other->printed).value());
   const int found = standing(value, beside);
-  return published.quantity == PublishedQuantity::drift ? found == wanted
-                                                        : (found == 0) == (wanted == 0);
+  return published.quantity == PublishedQuantity::norm ? (found == 0) == (wanted == 0)
+                                                       : found == wanted;
 }
 
 bool is_met(const PublishedTable& table, const PublishedValue& published,

@@ -37,6 +37,7 @@ std::string synced_text(const Table::Entry& entry) {
 }
 
 std::string subject_of(const TableSpec& spec) {
+  if (spec.tensor == name(spec.kind)) return "the " + spec.tensor;
   return spec.tensor.empty() ? fmt::format("all {}", plural(spec.kind))
                              : fmt::format("{}'s {}", spec.tensor, name(spec.kind));
 }

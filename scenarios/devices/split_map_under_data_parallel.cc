@@ -60,7 +60,8 @@ int device_count(const Cell& cell) {
 std::optional<std::int64_t> capacity_of(const Cell& cell, const Module& model) {
   const std::int64_t copy = bytes_of(model);
   if (is_inference(cell)) return copy * 9 / 10;
-  if (is_about(cell, "first-device") || cell.role == Role::fixed) return copy * 19 / 10;
+  const bool is_bounded = cell.variant == "first-device" || cell.role == Role::fixed;
+  if (is_bounded && !is_about(cell, "quantised")) return copy * 19 / 10;
   return std::nullopt;
 }
 
