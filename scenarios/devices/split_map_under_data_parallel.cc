@@ -121,18 +121,21 @@ class Loading {
     return has_axis(rank_.cell(), "map") ? request_of(rank_.cell(), devices_) : DeviceMapRequest();
   }
 
-  /// A share of every device, with room for one block more.
-  PlacementOptions shares() const {
+  /// A full copy on every device, which `sequential` would put on the first: it gets a share, with
+  /// room for one block more.
+  PlacementOptions room_for(const DeviceMapRequest& request) const {
     const auto count = static_cast<std::int64_t>(devices_.size());
+    const std::int64_t copy = bytes_of(model_);
+    const bool is_sequential = request.policy == DevicePolicy::sequential;
     PlacementOptions options;
     for (const at::Device device : devices_) {
-      options.devices.push_back({device, bytes_of(model_) * (count + kBlocks) / (count * kBlocks)});
+      options.devices.push_back({device, is_sequential ? copy / count + copy / kBlocks : copy});
     }
     return options;
   }
 
   void carry_out(const DeviceMapRequest& request) {
-    const DeviceMap map = resolve_device_map(request, model_, shares());
+    const DeviceMap map = resolve_device_map(request, model_, room_for(request));
     std::fprintf(stderr, "device_map=%s\n", to_string(map).c_str());
     take_turns(rank_, [&] { place(model_, map); });
   }
@@ -210,10 +213,19 @@ bool is_named(const Cell& cell) {
   return !is_set(cell, "map", "sequential") && !is_set(cell, "map", "explicit");
 }
 
+/// `balanced_low_0` leaves the first device what the others cannot take: with two, nothing.
+bool splits(const Cell& cell) {
+  return !is_set(cell, "map", "balanced_low_0") || device_count(cell) > 2;
+}
+
 Expectation expect(const Cell& cell) {
-  if (cell.variant == "split-over-all" || cell.variant == "refused-then-removed") {
-    return expect_error(kWrongDevice);
+  if (is_inference(cell) && !splits(cell)) {
+    return expect_not_applicable("balanced_low_0 does not split a model over two devices");
   }
+  if (cell.variant == "split-over-all") {
+    return splits(cell) ? expect_error(kWrongDevice) : Expectation();
+  }
+  if (cell.variant == "refused-then-removed") return expect_error(kWrongDevice);
   if (cell.variant == "named-maps-overridden" && !is_named(cell)) return expect_error(kWrongDevice);
   if (cell.variant == "quantised-split") return expect_error(kOwnCheck, 0);
   const bool needs_capacity = cell.variant == "first-device" || is_inference(cell);
