@@ -200,9 +200,8 @@ const PublishedValue* neighbour(const PublishedTable& table, const PublishedValu
       return has_later ? nullptr : find(is_of_rank);
     }
     default:
-      return find([&](const PublishedValue& other) {
-        return other.step == value.step && other.rank == 0;
-      });
+      return find(
+          [&](const PublishedValue& other) { return other.step == value.step && other.rank == 0; });
   }
 }
 

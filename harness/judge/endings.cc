@@ -45,8 +45,12 @@ bool is_consequence(const RankEnd& end, const std::vector<const RankEnd*>& faile
          });
 }
 
+/// A sentence that is no longer says nothing without the next: "CUDA out of memory."
+constexpr std::size_t kShortSentence = 24;
+
 /// Whether a sentence ends at this full stop: "e.g. this" goes on.
 bool ends_sentence(const std::string& line, std::size_t stop) {
+  if (stop < kShortSentence) return false;
   const auto next = line.find_first_not_of(' ', stop + 1);
   return next == std::string::npos ||
          (next > stop + 1 && !std::islower(static_cast<unsigned char>(line[next])));

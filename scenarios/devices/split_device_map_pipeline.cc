@@ -1,6 +1,7 @@
 // The training that the repairs of split device maps were shown with, in small: adapters of a
 // vision-language model, batch 2, four micro-batches a step, twenty steps. Once split over two
-// devices, with what the fused loss needs for that, once with a full copy on each rank's own device.
+// devices, with what the fused loss needs for that, once with a full copy on each rank's own
+// device.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -63,7 +64,8 @@ Batch batch_of(Rank& rank, const MicroBatch& batch) {
   const at::Tensor first = at::randint(kSizes.vocabulary, {kRows, 1}, generator, at::kLong);
   const at::Tensor noise =
       at::randn({kRows, 1, kSizes.height, kSizes.width}, generator, at::TensorOptions());
-  const at::Tensor brightness = first.view({kRows, 1, 1, 1}) / static_cast<double>(kSizes.vocabulary);
+  const at::Tensor brightness =
+      first.view({kRows, 1, 1, 1}) / static_cast<double>(kSizes.vocabulary);
   return {rank.input(brightness + 0.1 * noise),
           (first + 3 * at::arange(kText)).remainder(kSizes.vocabulary), rank.input(at::ones({}))};
 }
@@ -73,7 +75,8 @@ class Way {
  public:
   Way(Rank& rank, Module& model) {
     if (rank.is("reference")) return;
-    const std::vector<at::Device> devices = open_devices(rank, {.count = device_count(rank.cell())});
+    const std::vector<at::Device> devices =
+        open_devices(rank, {.count = device_count(rank.cell())});
     fused_.returns_gradients = rank.is("split-gradient-moved-back");
     moves_hidden_ = rank.is("split-hidden-moved");
     if (rank.is("data-parallel")) {
@@ -133,7 +136,8 @@ class Trainer {
       const at::Tensor hidden =
           ddp_->forward([&, image = image.to(first)] {
                 return std::vector{model_.hidden_states(image, tokens.to(first))};
-              }).front();
+              })
+              .front();
       const at::Tensor loss = way_.loss(model_, hidden, tokens) * weight / kMicroBatches;
       sum += loss.detach().cpu();
       loss.backward();
@@ -207,16 +211,18 @@ Scenario split_device_map_pipeline() {
   return {
       .id = "split-device-map-pipeline",
       .summary =
-          "The same in a whole training of twenty steps: split over two devices it ends in the first "
+          "The same in a whole training of twenty steps: split over two devices it ends in the "
+          "first "
           "backward; repaired, or with a full copy per rank, its losses are those of one process.",
       .provenance = {.project = "unsloth",
                      .link = "pull request of 2025-12-31",
                      .kept = "adapters of a vision-language model, batch 2, four micro-batches, "
                              "twenty steps, the columns of the table",
-                     .left_out = "the model of two billion parameters and its data: a small model "
-                                 "and sequences to learn take their place, so the table is met in "
-                                 "shape and not in its digits; the pull request does not show "
-                                 "optimizer and schedule: here they are AdamW and a linear warm-up"},
+                     .left_out =
+                         "the model of two billion parameters and its data: a small model "
+                         "and sequences to learn take their place, so the table is met in "
+                         "shape and not in its digits; the pull request does not show "
+                         "optimizer and schedule: here they are AdamW and a linear warm-up"},
       .worlds = {1, 2, 3, 4},
       .devices = {"sim", "cuda"},
       .device_count = device_count,
@@ -224,8 +230,9 @@ Scenario split_device_map_pipeline() {
       .axes = {},
       .variants =
           {
-              {"split-gradient-left", Role::buggy, "split; the loss leaves its gradient where the "
-                                                   "head is"},
+              {"split-gradient-left", Role::buggy,
+               "split; the loss leaves its gradient where the "
+               "head is"},
               {"split-hidden-moved", Role::fixed, "split; hidden states are moved before the loss"},
               {"split-gradient-moved-back", Role::fixed, "split; the loss moves its gradient back"},
               {"data-parallel", Role::fixed, "a full copy on the device of every rank"},

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "harness/record/journal.h"
 #include "tests/command.h"
+#include "tests/scenario/gradients_of.h"
 
 namespace lockstep {
 namespace {
@@ -18,19 +18,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 const std::string kScenario = "reentrant-checkpoint-under-ddp";
-
-/// Fingerprints by step and name.
-using Gradients = std::map<std::pair<std::int64_t, std::string>, Fingerprint>;
-
-/// What a rank was about to give its optimizer.
-Gradients gradients(const fs::path& journal) {
-  Gradients found;
-  for (const Observation& row : read_journal(journal).observations) {
-    if (row.kind != Kind::gradient || row.point != Point::reduced) continue;
-    found[{row.step, row.name}] = row.fingerprint;
-  }
-  return found;
-}
 
 class Checkpoints : public testing::TestWithParam<std::tuple<const char*, int>> {};
 
@@ -49,9 +36,9 @@ TEST_P(Checkpoints, GiveTheGradientsOfAModelWithoutThemBitForBit) {
   }
   for (int rank = 0; rank < ranks; ++rank) {
     const std::string journal = fmt::format("rank-{}.csv", rank);
-    const auto plain = gradients(folders.at("no-checkpoint") / journal);
+    const auto plain = gradients_of(folders.at("no-checkpoint") / journal);
     EXPECT_FALSE(plain.empty());
-    EXPECT_EQ(gradients(folders.at("non-reentrant-offload") / journal), plain) << journal;
+    EXPECT_EQ(gradients_of(folders.at("non-reentrant-offload") / journal), plain) << journal;
   }
 }
 

@@ -10,8 +10,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "harness/record/journal.h"
 #include "tests/command.h"
+#include "tests/scenario/gradients_of.h"
 
 namespace lockstep {
 namespace {
@@ -49,14 +49,8 @@ class CatalogueRun {
 
   /// What rank `rank` of the cell in `cell_folder` was about to give its optimizer, by step and
   /// name.
-  std::map<std::pair<std::int64_t, std::string>, Fingerprint> gradients(
-      const std::string& cell_folder, int rank) const {
-    std::map<std::pair<std::int64_t, std::string>, Fingerprint> found;
-    const fs::path journal = folder() / cell_folder / fmt::format("rank-{}.csv", rank);
-    for (const Observation& row : read_journal(journal).observations) {
-      if (row.kind != Kind::gradient || row.point != Point::reduced) continue;
-      found[{row.step, row.name}] = row.fingerprint;
-    }
+  Gradients gradients(const std::string& cell_folder, int rank) const {
+    Gradients found = gradients_of(folder() / cell_folder / fmt::format("rank-{}.csv", rank));
     EXPECT_FALSE(found.empty()) << cell_folder;
     return found;
   }

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/sim/virtual_devices.h"
 #include "harness/train/module.h"
 
 namespace lockstep {
@@ -46,6 +47,11 @@ class FusedCrossEntropy : public testing::Test {
       if (!actual[i].defined()) continue;
       EXPECT_TRUE(at::allclose(actual[i], expected[i] * factor, 1e-12, 1e-14)) << i;
     }
+  }
+
+  /// A leaf there.
+  static at::Tensor on(at::Device device, const at::Tensor& tensor) {
+    return tensor.detach().to(device).requires_grad_(true);
   }
 
   at::Generator generator = cpu_generator(1);
@@ -124,6 +130,54 @@ TEST_F(FusedCrossEntropy, OutOfPlaceGivesTheSameASecondTime) {
   take_gradients();
   loss.backward();
   expect_gradients(take_gradients(), gradients, 3);
+}
+
+TEST_F(FusedCrossEntropy, IsTheSameByFunctorch) {
+  const at::Tensor loss = fused({});
+  loss.backward();
+  const auto gradients = take_gradients();
+  const at::Tensor functional = fused({.is_functional = true});
+  EXPECT_TRUE(at::equal(functional, loss));
+  functional.backward();
+  const auto actual = take_gradients();
+  for (std::size_t i = 0; i < actual.size(); ++i) EXPECT_TRUE(at::equal(actual[i], gradients[i]));
+}
+
+TEST_F(FusedCrossEntropy, IsTheSameOnVirtualDevicesBitForBit) {
+  open_virtual_devices({.count = 2});  // before the first backward
+  const at::Tensor loss = fused({});
+  loss.backward();
+  const auto gradients = take_gradients();
+  for (at::Tensor* tensor : {&hidden, &scale}) *tensor = on(virtual_device(0), *tensor);
+  head = on(virtual_device(1), head);
+  const at::Tensor split = fused({});
+  EXPECT_EQ(split.device(), virtual_device(1));
+  EXPECT_TRUE(at::equal(split.cpu(), loss));
+  split.backward();
+  const auto actual = take_gradients();
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_TRUE(at::equal(actual[i].cpu(), gradients[i])) << i;
+  }
+  EXPECT_EQ(actual[0].device(), virtual_device(0));
+  EXPECT_EQ(actual[1].device(), virtual_device(1));
+}
+
+TEST_F(FusedCrossEntropy, LeavesGradientsOnTheHeadsDeviceWhenAsked) {
+  open_virtual_devices({.count = 2});
+  hidden = on(virtual_device(0), hidden);
+  for (at::Tensor* tensor : {&head, &scale}) *tensor = on(virtual_device(1), *tensor);
+  const at::Tensor loss = fused({.returns_gradients = false});
+  EXPECT_THAT([&] { loss.backward(); },
+              testing::ThrowsMessage<c10::Error>(testing::HasSubstr(
+                  "invalid gradient at index 0 - expected device sim:0 but got sim:1")));
+}
+
+TEST_F(FusedCrossEntropy, LeavesAGradientWithoutDimensionsToTheEngine) {
+  open_virtual_devices({.count = 2});
+  scale = on(virtual_device(0), scale);
+  for (at::Tensor* tensor : {&head, &hidden}) *tensor = on(virtual_device(1), *tensor);
+  fused({.returns_gradients = false}).backward();
+  EXPECT_EQ(scale.grad().device(), virtual_device(0));
 }
 
 }  // namespace

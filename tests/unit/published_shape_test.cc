@@ -128,6 +128,31 @@ TEST(InShape, OfANormOfRank0IsToldBesideNoOtherRank) {
       {{3, 4}, {3, 4}}));
 }
 
+TEST(InShape, OfTheLastElementIsWhetherItIsBelowTheFirst) {
+  const auto is_met = [](double first, double last) {
+    return is_last_met({row(PublishedQuantity::element, 0, 0, "46.8"),
+                        row(PublishedQuantity::element, 1, 0, "109.6"),
+                        row(PublishedQuantity::element, 2, 0, "2.05")},
+                       {{first}, {3}, {last}});
+  };
+  EXPECT_TRUE(is_met(4, 2));
+  EXPECT_FALSE(is_met(4, 4));
+  EXPECT_FALSE(is_met(4, 5));
+  EXPECT_FALSE(is_met(kNan, 2));
+}
+
+TEST(InShape, OfAnEarlierElementIsThatItIsThere) {
+  const auto is_met = [](double measured) {
+    return is_last_met({row(PublishedQuantity::element, 0, 0, "46.8"),
+                        row(PublishedQuantity::element, 2, 0, "2.05"),
+                        row(PublishedQuantity::element, 1, 0, "40.1")},
+                       {{4}, {3}, {measured}});
+  };
+  EXPECT_TRUE(is_met(5)) << "though the published one is below the first";
+  EXPECT_FALSE(is_met(0));
+  EXPECT_FALSE(is_met(kNan));
+}
+
 TEST(InShape, IsNotMetByWhatIsNotFiniteOrNotMeasured) {
   EXPECT_FALSE(is_drift_met("0.000e+00", "1.769e-04", 0, kNan));
   EXPECT_FALSE(is_drift_met("0.0", "0.1", 0, std::numeric_limits<double>::infinity()));

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "harness/record/journal.h"
+
+namespace lockstep {
+
+/// Fingerprints by step and name.
+using Gradients = std::map<std::pair<std::int64_t, std::string>, Fingerprint>;
+
+/// What a rank was about to give its optimizer, by its journal.
+inline Gradients gradients_of(const std::filesystem::path& journal) {
+  Gradients found;
+  for (const Observation& row : read_journal(journal).observations) {
+    if (row.kind != Kind::gradient || row.point != Point::reduced) continue;
+    found[{row.step, row.name}] = row.fingerprint;
+  }
+  return found;
+}
+
+}  // namespace lockstep
