@@ -157,10 +157,10 @@ std::string missing_gpus(const Scenario& scenario, const Cell& cell,
   if (!gpus->is_there) {
     return fmt::format("no GPU is there: {}. What helps: {}", gpus->text, gpus->remedy);
   }
-  const int needed = scenario.device_count ? scenario.device_count(cell) : 1;
-  const bool is_paired_with_cpu = needed == 2 && gpus->count == 1;
-  if (needed <= gpus->count || is_paired_with_cpu) return {};
-  return fmt::format("needs {} GPUs, there {} {}", needed, gpus->count == 1 ? "is" : "are",
+  const DeviceNeeds needs = scenario.device_needs ? scenario.device_needs(cell) : DeviceNeeds();
+  const bool is_paired_with_cpu = needs.cpu_stands_in && needs.count == 2 && gpus->count == 1;
+  if (needs.count <= gpus->count || is_paired_with_cpu) return {};
+  return fmt::format("needs {} GPUs, there {} {}", needs.count, gpus->count == 1 ? "is" : "are",
                      gpus->count);
 }
 

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -50,7 +51,32 @@ int count_gpus() {
   }
 }
 
+std::string first_entries(const std::string& list, int count) {
+  std::size_t end = std::string::npos;
+  for (int i = 0; i < count; ++i) {
+    end = list.find(',', i == 0 ? 0 : end + 1);
+    if (end == std::string::npos) return list;
+  }
+  return list.substr(0, end);
+}
+
+std::string first_indices(int count) {
+  std::string list;
+  for (int i = 0; i < count; ++i) list += (i > 0 ? "," : "") + std::to_string(i);
+  return list;
+}
+
+/// A node has no more GPUs than it was said to have: several may be simulated on one machine. The
+/// driver reads the variable when CUDA begins.
+void hide_other_gpus(int count) {
+  constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+  const char* const given = std::getenv(kVisible);
+  const std::string shown = given ? first_entries(given, count) : first_indices(count);
+  ::setenv(kVisible, shown.c_str(), /*overwrite=*/1);
+}
+
 Devices open_gpus(int count) {
+  hide_other_gpus(count);
   load_cuda();
   const int gpus = count_gpus();
   if (gpus == 1 && count == 2) return {at::Device(at::kCUDA, 0), at::kCPU};

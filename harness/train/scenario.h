@@ -40,6 +40,12 @@ struct Provenance {
   std::string left_out;  ///< what is not, and why
 };
 
+/// What a cell needs of devices of a kind other than cpu, on each of its machines.
+struct DeviceNeeds {
+  int count = 1;
+  bool cpu_stands_in = true;  ///< for the second of two, where there is one GPU
+};
+
 /// One bug class: one program in one file, run in its variants. The id names the fault and is never
 /// reused. Plain data and two functions; a scenario holds no state.
 struct Scenario {
@@ -50,8 +56,7 @@ struct Scenario {
   std::vector<int> worlds;  ///< world sizes it supports
   /// Kinds of devices it can train on: cpu, sim (virtual devices), cuda. The first is the standard.
   std::vector<std::string> devices{"cpu"};
-  /// How many devices of a kind other than cpu a cell needs on its machine; empty: one.
-  std::function<int(const Cell&)> device_count = {};
+  std::function<DeviceNeeds(const Cell&)> device_needs = {};  ///< empty: one device
   std::int64_t steps = 5;  ///< when --steps does not say otherwise
   std::vector<Axis> axes;
   std::vector<Variant> variants;

@@ -140,7 +140,7 @@ Scenario global_rank_as_device_index() {
                          "own, on one"},
       .worlds = {2, 3, 4},
       .devices = {"sim", "cuda"},
-      .device_count = ranks_per_node,
+      .device_needs = [](const Cell& cell) { return DeviceNeeds{ranks_per_node(cell)}; },
       .steps = 2,
       .axes = {{"ranks_per_node", {"1", "2"}, "1"}, {"accumulation", {"1", "2"}, "1"}},
       .variants = variants(),

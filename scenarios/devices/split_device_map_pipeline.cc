@@ -225,7 +225,7 @@ Scenario split_device_map_pipeline() {
                          "optimizer and schedule: here they are AdamW and a linear warm-up"},
       .worlds = {1, 2, 3, 4},
       .devices = {"sim", "cuda"},
-      .device_count = device_count,
+      .device_needs = [](const Cell& cell) { return DeviceNeeds{device_count(cell)}; },
       .steps = 20,
       .axes = {},
       .variants =

@@ -342,7 +342,7 @@ Scenario split_map_under_data_parallel() {
                                  "the place of which stands one of ours; loading from files"},
       .worlds = {2, 3, 4},
       .devices = {"sim", "cuda"},
-      .device_count = device_count,
+      .device_needs = [](const Cell& cell) { return DeviceNeeds{device_count(cell)}; },
       .steps = 2,
       .axes = {{"map", kMaps, "sequential"},
                {"inference_map", kMaps, "auto", {"inference-overridden", "inference-split"}},

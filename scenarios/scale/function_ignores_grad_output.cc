@@ -6,6 +6,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 
+#include "harness/train/devices.h"
 #include "harness/train/fused_cross_entropy.h"
 #include "harness/train/micro_batches.h"
 #include "harness/train/rank.h"
@@ -48,6 +49,8 @@ void train(Rank& rank) {
   VisionLanguageModel model(kModel, cpu_generator(rank.seed(0)));
   model.to(dtype_of(cell));
   const bool is_reference = rank.is(cell.variant) && cell.role == Role::reference;
+  const at::Device device = open_devices(rank, {.count = 1}).front();
+  model.to(device);
   const double factor = factor_of(cell);
   MicroBatchOptions options = micro_batch_options(cell);
   options.wraps = cell.world_size > 1;
@@ -59,8 +62,8 @@ void train(Rank& rank) {
   }
 
   train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* ddp) {
-    const auto [image, tokens] =
-        image_text_of(rank, batch, kModel, number_on(cell, "batch"), kText);
+    const ImageText drawn = image_text_of(rank, batch, kModel, number_on(cell, "batch"), kText);
+    const at::Tensor image = drawn.image.to(device), tokens = drawn.tokens.to(device);
     if (is_reference) return next_token_loss(model.forward(image, tokens), tokens) * factor;
     const auto forward = [&] { return std::vector{model.hidden_states(image, tokens)}; };
     const at::Tensor hidden = (ddp ? ddp->forward(forward) : forward()).front();
@@ -147,6 +150,7 @@ Scenario function_ignores_grad_output() {
                          "and divided by again; torch.func and torch.compile, in the place "
                          "of which stands torch::autograd::grad"},
       .worlds = {1, 2, 3, 4},
+      .devices = {"cpu", "sim", "cuda"},
       .steps = 3,
       .axes = axes(),
       .variants = variants(),

@@ -21,6 +21,7 @@ class Devices : public testing::Test {
  protected:
   /// Runs, and expects that all is as expected.
   void run(const std::string& arguments) {
+    ++runs_;
     const Outcome outcome = run_shell(
         fmt::format("{} run {} --out {}", LOCKSTEP_PROGRAM, arguments, folder().string()));
     ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
@@ -54,9 +55,10 @@ class Devices : public testing::Test {
   }
 
  private:
-  fs::path folder() const { return folder_.path() / "run"; }
+  fs::path folder() const { return folder_.path() / std::to_string(runs_); }
 
   TemporaryFolder folder_;
+  int runs_ = 0;
   json record_;
 };
 
@@ -103,6 +105,22 @@ TEST_F(Devices, OfASplitModelTrainItBitForBitAsOne) {
     EXPECT_EQ(gradients("split-hidden-moved", rank), whole);
     EXPECT_EQ(gradients("split-gradient-moved-back", rank), whole);
   }
+}
+
+TEST_F(Devices, ThatAreVirtualTrainBitForBitAsTheCpu) {
+  const std::string arguments = "function-ignores-grad-output --ranks 3 --device ";
+  const auto all_gradients = [&](const char* device) {
+    run(arguments + device);
+    std::map<std::string, Gradients> all;
+    for (const char* variant :
+         {"ignored", "never-multiplied", "multiplied-in-place", "multiplied-out-of-place"}) {
+      for (int rank = 0; rank < 3; ++rank) {
+        all[fmt::format("{} {}", variant, rank)] = gradients(variant, rank);
+      }
+    }
+    return all;
+  };
+  EXPECT_EQ(all_gradients("sim"), all_gradients("cpu"));
 }
 
 TEST_F(Devices, MeetThePublishedTrainingInShape) {

@@ -134,8 +134,8 @@ TEST(SelectCells, OfAWorldSizeThatIsNotSupportedDoNotApplyAndBringNoReference) {
 Scenario scenario_on_devices() {
   Scenario scenario = literal_scenario();
   scenario.devices = {"sim", "cuda"};
-  scenario.device_count = [](const Cell& cell) {
-    return has_axis(cell, "tiles") ? std::stoi(axis_value(cell, "tiles")) : 1;
+  scenario.device_needs = [](const Cell& cell) {
+    return DeviceNeeds{has_axis(cell, "tiles") ? std::stoi(axis_value(cell, "tiles")) : 1};
   };
   return scenario;
 }
@@ -185,6 +185,16 @@ TEST(SelectCells, OfADeviceThatIsNotSupportedDoNotApplyAndBringNoReference) {
   selection.device = "cuda";
   EXPECT_EQ(select_cells(kScenarios, selection).cells.at(0).expectation.not_applicable,
             "runs on cpu, not on cuda");
+}
+
+TEST(SelectCells, OfTwoGpusDoNotApplyToOneWhereTheCpuIsNoStandIn) {
+  Scenario scenario = scenario_on_devices();
+  scenario.device_needs = [](const Cell&) { return DeviceNeeds{2, false}; };
+  const auto objection = [&](int gpus) {
+    return select_cells({scenario}, on_gpus(gpus)).cells.at(0).expectation.not_applicable;
+  };
+  EXPECT_EQ(objection(1), "needs 2 GPUs, there is 1");
+  EXPECT_EQ(objection(2), "");
 }
 
 TEST(SelectCells, WithoutAGpuDoNotApplyAndSayWhatHelps) {

@@ -90,7 +90,7 @@ Scenario trains_on_devices() {
       .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3},
       .devices = {"cpu", "sim", "cuda"},
-      .device_count = [](const Cell& cell) { return cell.world_size; },
+      .device_needs = [](const Cell& cell) { return DeviceNeeds{cell.world_size}; },
       .steps = 3,
       .axes = {},
       .variants = {{"flip", Role::buggy, "one bit of a gradient is wrong on rank 1 in step 2"},

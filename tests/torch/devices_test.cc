@@ -122,5 +122,20 @@ TEST(GpusOfARank, AreRefusedInASentenceWhereThereIsNone) {
   EXPECT_THAT(refusal, AllOf(HasSubstr("GPUs cannot be used: "), HasSubstr("What helps: ")));
 }
 
+TEST(GpusOfARank, AreNoMoreThanItAskedFor) {
+  if (!find_gpus(std::chrono::seconds(20)).names.empty()) GTEST_SKIP() << "there is one here";
+  const auto shown_after = [](const char* given) {
+    given ? ::setenv("CUDA_VISIBLE_DEVICES", given, 1) : ::unsetenv("CUDA_VISIBLE_DEVICES");
+    RankOn rank("cuda");
+    refusal_of_gpus(rank);
+    return std::string(std::getenv("CUDA_VISIBLE_DEVICES"));
+  };
+  EXPECT_EQ(shown_after(nullptr), "0,1");
+  EXPECT_EQ(shown_after("3,5,7"), "3,5");
+  EXPECT_EQ(shown_after("3,5"), "3,5");
+  EXPECT_EQ(shown_after("GPU-1"), "GPU-1");
+  EXPECT_EQ(shown_after(""), "") << "none is to be seen";
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -162,5 +162,16 @@ TEST(PerRankDeviceMap, PassesOnThatADeviceIsMissingUnlessAskedNotTo) {
             R"({"": "cuda:5"})");
 }
 
+TEST(EnvironmentOfRank, CountsRanksNodeByNode) {
+  const auto seen_by = [](int rank) {
+    return numbers_of(find_distributed_environment(environment_of_rank(rank, 5, 2), nullptr));
+  };
+  EXPECT_THAT(seen_by(0), ElementsAre(0, 0, 5, 2));
+  EXPECT_THAT(seen_by(1), ElementsAre(1, 1, 5, 2));
+  EXPECT_THAT(seen_by(2), ElementsAre(2, 0, 5, 2));
+  EXPECT_THAT(seen_by(4), ElementsAre(4, 0, 5, 1)) << "the last node has what is left";
+  EXPECT_EQ(environment_of_rank(0, 1, 1)("HOME"), nullptr);
+}
+
 }  // namespace
 }  // namespace lockstep

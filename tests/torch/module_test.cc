@@ -6,10 +6,15 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
+#include "harness/sim/virtual_devices.h"
+#include "harness/train/transformer.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -80,6 +85,52 @@ TEST(Dropout, IsInactiveInEvaluationAndDrawsNothingThere) {
 TEST(Dropout, RefusesWhatIsNoProbability) {
   EXPECT_THROW(Dropout(1, cpu_generator(5)), Error);
   EXPECT_THROW(Dropout(-0.1, cpu_generator(5)), Error);
+}
+
+TEST(Module, RunsItsPartsWhereTheyAreToldTo) {
+  open_virtual_devices({.count = 1});
+  const at::Device device = virtual_device(0);
+  Mlp mlp(4, 8, cpu_generator(1));
+  mlp.to(device);
+  for (const Module::Part& part : mlp.children()) part.module->run_on(device, part.name);
+  EXPECT_EQ(mlp(at::ones({2, 4})).device(), device) << "the input follows";
+}
+
+TEST(Module, IsMovedInPlace) {
+  open_virtual_devices({.count = 1});
+  BatchNorm1d norm(3);
+  const at::Tensor weight = norm.parameters().front();
+  const at::Tensor mean = norm.buffers().front();
+  norm.to(virtual_device(0));
+  EXPECT_EQ(weight.device(), virtual_device(0));
+  EXPECT_EQ(mean.device(), virtual_device(0));
+  EXPECT_TRUE(weight.requires_grad());
+}
+
+TEST(Module, HasItsOwnTensorsApartFromItsChildrens) {
+  const Mlp mlp(4, 8, cpu_generator(1));
+  EXPECT_TRUE(mlp.own_tensors().empty());
+  std::vector<std::string> names;
+  for (const Module::Part& part : mlp.children()) names.push_back(part.name);
+  EXPECT_THAT(names, testing::ElementsAre("up", "down"));
+  EXPECT_EQ(mlp.children().front().module->own_tensors().size(), 2U);
+  EXPECT_EQ(BatchNorm1d(3).own_tensors().size(), 5U) << "parameters and buffers";
+}
+
+TEST(Module, SaysWhichPartRanOutOfMemory) {
+  class Greedy : public Module {
+   public:
+    at::Tensor forward(const at::Tensor&) override {
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory");
+    }
+  };
+  Greedy part;
+  const auto run = [&] { return part(at::ones({1})); };
+  EXPECT_THAT(run, testing::ThrowsMessage<c10::OutOfMemoryError>(
+                       testing::Not(testing::HasSubstr("while module"))));
+  part.run_on(at::kCPU, "language.head");
+  EXPECT_THAT(run, testing::ThrowsMessage<c10::OutOfMemoryError>(
+                       testing::HasSubstr("while module 'language.head' ran on cpu")));
 }
 
 }  // namespace

@@ -147,6 +147,21 @@ TEST_F(VirtualRanks, ReduceGradientsToTheBitsOfTheCpu) {
   EXPECT_EQ(complaints(ends), "");
 }
 
+TEST_F(VirtualRanks, HaveTheParametersOfRankZeroUnlessTheyAreNotToBeSynchronised) {
+  const std::vector<RankEnd> ends = launch([](ProcessGroup& group) {
+    const auto is_rank_zeros = [&](const DdpOptions& options) {
+      Linear layer(4, 4, cpu_generator(static_cast<std::uint64_t>(7 + group.rank())));
+      const Linear of_rank_zero(4, 4, cpu_generator(7));
+      const DistributedDataParallel ddp(layer, group, options);
+      return at::equal(layer.weight(), of_rank_zero.weight());
+    };
+    if (!is_rank_zeros({})) return 1;
+    return is_rank_zeros({.init_sync = false}) == (group.rank() == 0) ? 0 : 2;
+  });
+  ASSERT_THAT(ends, SizeIs(2));
+  EXPECT_EQ(complaints(ends), "");
+}
+
 using Tensors = std::vector<at::Tensor>;
 
 /// A collective on tensors of `device`; returns what it left in them.
