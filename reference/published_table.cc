@@ -179,8 +179,8 @@ bool is_of_same_columns(const PublishedValue& a, const PublishedValue& b) {
          a.tensor == b.tensor && a.element == b.element;
 }
 
-/// What the shape of a value is told beside: the drift one step earlier, the norm of rank 0, of the
-/// last element the first. Null when the table does not have it.
+/// What the shape of a value is told beside: the drift one step earlier, the norm of rank 0, of an
+/// element that of the first step. Null when the table does not have it.
 const PublishedValue* neighbour(const PublishedTable& table, const PublishedValue& value) {
   const auto find = [&](const auto& is_neighbour) {
     const auto found =
@@ -193,11 +193,13 @@ const PublishedValue* neighbour(const PublishedTable& table, const PublishedValu
     case PublishedQuantity::drift:
       return find([&](const PublishedValue& other) { return other.step == value.step - 1; });
     case PublishedQuantity::element: {
-      const auto is_of_rank = [&](const PublishedValue& other) { return other.rank == value.rank; };
-      const bool has_later = find([&](const PublishedValue& other) {
-        return is_of_rank(other) && other.step > value.step;
+      std::int64_t first = value.step;
+      for (const PublishedValue& other : table.values) {
+        if (is_of_same_columns(other, value)) first = std::min(first, other.step);
+      }
+      return find([&](const PublishedValue& other) {
+        return other.step == first && other.rank == value.rank;
       });
-      return has_later ? nullptr : find(is_of_rank);
     }
     default:
       return find(
@@ -275,9 +277,13 @@ std::filesystem::path published_table_file(const std::string& id) {
 Comparison compare(const PublishedTable& table, const MeasuredSource& measured) {
   Comparison comparison;
   for (const PublishedValue& published : table.values) {
-    ++comparison.values;
     const std::optional<Measured> values = measured(published);
     const std::string printed = values ? print_measured(published, *values) : "";
+    if (published.is_beside() && !printed.empty()) {
+      ++comparison.beside;
+      continue;
+    }
+    ++comparison.values;
     if (is_met(table, published, printed, measured)) {
       ++comparison.met;
       comparison.in_shape += published.is_met_in_shape() ? 1 : 0;

@@ -46,9 +46,13 @@ struct PublishedValue {
   /// Whether the definition begins with "in shape: ": another program than the published one is
   /// measured, and only what the value shows is to be met. Of `synced` its truth; of a drift
   /// whether it is 0 and whether it grows from the step before; of a norm whether it is the one of
-  /// rank 0; of an element, a loss say, whether it is 0 and whether the last one is above or below
-  /// the first.
+  /// rank 0; of an element, a loss say, whether it is 0 and whether it is above or below that of
+  /// the first step.
   bool is_met_in_shape() const { return definition.starts_with("in shape: "); }
+
+  /// Whether the definition begins with "beside: ": another program than the published one is
+  /// measured, and the value says nothing of it. It has to be measured, and that is all.
+  bool is_beside() const { return definition.starts_with("beside: "); }
 };
 
 /// A published table: facts from a pull request or issue, kept as CSV in reference/published.
@@ -89,7 +93,8 @@ struct Unmet {
 
 /// A comparison to the printed digit, or in shape where the table says so.
 struct Comparison {
-  std::int64_t values = 0;
+  std::int64_t values = 0;  ///< without those beside
+  std::int64_t beside = 0;
   std::int64_t met = 0;
   std::int64_t in_shape = 0;            ///< of those met
   std::int64_t definitions_differ = 0;  ///< `synced` rows where our bitwise answer is another

@@ -111,7 +111,8 @@ struct Names<OutcomeKind> {
       "never trained", "exceeds memory", "not finished", "undecided",    "not applicable"};
 };
 
-/// What a cell declares about itself. A fixed or latent cell breaks and raises nothing.
+/// What a cell declares about itself. A fixed or latent cell breaks nothing, and raises nothing but
+/// where the repair is to refuse.
 struct Expectation {
   std::vector<Claim> breaks;          ///< exactly these claims are violated
   std::vector<ExpectedError> raises;  ///< a raised error breaks `ranks finish` without saying so

@@ -53,4 +53,12 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+/// One line, so that a test need not know where a sentence wraps.
+inline std::string unwrapped(const std::string& text) {
+  std::istringstream words(text);
+  std::string line;
+  for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
 }  // namespace lockstep

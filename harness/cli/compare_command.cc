@@ -24,7 +24,9 @@ std::string closeness(const PublishedTable& table) {
   const auto in_shape = std::count_if(table.values.begin(), table.values.end(),
                                       [](const auto& value) { return value.is_met_in_shape(); });
   if (in_shape == 0) return "to the printed digit";
-  return static_cast<std::size_t>(in_shape) == table.values.size()
+  const auto beside = std::count_if(table.values.begin(), table.values.end(),
+                                    [](const auto& value) { return value.is_beside(); });
+  return static_cast<std::size_t>(in_shape + beside) == table.values.size()
              ? "in shape"
              : "in shape or to the printed digit, as each row says";
 }
@@ -32,6 +34,9 @@ std::string closeness(const PublishedTable& table) {
 std::string report(const PublishedTable& table, const Comparison& comparison) {
   std::string text = fmt::format("{}: {} of {} published values are met {}.\n", table.id,
                                  comparison.met, comparison.values, closeness(table));
+  if (comparison.beside > 0) {
+    text += fmt::format("{} more are of another program, and not compared.\n", comparison.beside);
+  }
   for (const Unmet& unmet : comparison.unmet) {
     text +=
         fmt::format("{}:{}: {}: published {}, {}\n", table.path.string(), unmet.published.line,

@@ -124,19 +124,6 @@ std::string hold(const Case& the_case, int rank, const Needs& needs, Tally& tall
   return fmt::format("{} in step {} was not observed on rank {}", name, step, rank);
 }
 
-void settle(ClaimResult& result) {
-  if (result.verdict == Verdict::violated) {
-    result.reason.clear();
-  } else if (!result.reason.empty()) {
-    result.verdict = Verdict::undecided;
-  } else if (result.verdict == Verdict::undecided) {
-    result.reason = fmt::format(
-        "up to {} times the reference's memory, more than the 1.1 that hold and not more than the "
-        "2 beyond which it is clear",
-        number(1 + *result.margin / 10));
-  }
-}
-
 }  // namespace
 
 std::optional<std::int64_t> bytes_of(const KeptTensor* tensor) {
@@ -167,7 +154,9 @@ void judge_bound(const Case& the_case, ClaimResult& result) {
   result.tolerance = 0.1;
   result.tolerance_from = "a tenth of the reference";
   tally.write(result);
-  settle(result);
+  settle(result, fmt::format("up to {} times the reference's memory, more than the 1.1 that hold "
+                             "and not more than the 2 beyond which it is clear",
+                             number(1 + result.margin.value_or(0) / 10)));
 }
 
 }  // namespace lockstep

@@ -21,6 +21,10 @@ constexpr std::array<std::string_view, 8> kLossOfPeer{"Connection closed by peer
                                                       "Connection was likely closed",
                                                       "Application timeout caused pair closure"};
 
+/// What matters of such an error comes behind the first sentence: how much was wanted, what was
+/// free, and for which part of the model.
+constexpr std::string_view kOutOfMemory = "out of memory. ";
+
 /// Whether somebody stopped the rank's process: the others wait for it.
 bool is_stopped(const RankEnd& end) {
   return end.ending == Ending::unfinished && end.detail.starts_with("stopped ");
@@ -45,12 +49,8 @@ bool is_consequence(const RankEnd& end, const std::vector<const RankEnd*>& faile
          });
 }
 
-/// A sentence that is no longer says nothing without the next: "CUDA out of memory."
-constexpr std::size_t kShortSentence = 24;
-
 /// Whether a sentence ends at this full stop: "e.g. this" goes on.
 bool ends_sentence(const std::string& line, std::size_t stop) {
-  if (stop < kShortSentence) return false;
   const auto next = line.find_first_not_of(' ', stop + 1);
   return next == std::string::npos ||
          (next > stop + 1 && !std::islower(static_cast<unsigned char>(line[next])));
@@ -95,6 +95,7 @@ std::string first_sentence(const std::string& text) {
   if (begin == std::string::npos) return "";
   std::string line = text.substr(begin, text.find('\n', begin) - begin);
   line = line.substr(0, line.find("Exception raised from"));
+  if (line.find(kOutOfMemory) != std::string::npos) return line;
   for (auto stop = line.find('.'); stop != std::string::npos; stop = line.find('.', stop + 1)) {
     if (ends_sentence(line, stop)) line.resize(stop + 1);
   }

@@ -248,20 +248,6 @@ std::string compare_all(const Case& the_case, const Claim& claim, const Expected
   return reason.empty() ? first_missing(expected, seen, the_case.evidence->processes()) : reason;
 }
 
-/// What could not be compared leaves a claim open that nothing violates.
-void settle(ClaimResult& result) {
-  if (result.verdict == Verdict::violated) {
-    result.reason.clear();
-  } else if (!result.reason.empty()) {
-    result.verdict = Verdict::undecided;
-  } else if (result.verdict == Verdict::undecided) {
-    result.reason = fmt::format(
-        "the largest difference is {} tolerances, more than rounding explains and less than the {} "
-        "that show a fault",
-        number(result.margin.value_or(0)), number(kClearFactor));
-  }
-}
-
 }  // namespace
 
 void judge_equality(const Case& the_case, ClaimResult& result) {
@@ -277,7 +263,9 @@ void judge_equality(const Case& the_case, ClaimResult& result) {
     return;
   }
   tally.write(the_case, result);
-  settle(result);
+  settle(result, fmt::format("the largest difference is {} tolerances, more than rounding explains "
+                             "and less than the {} that show a fault",
+                             number(result.margin.value_or(0)), number(kClearFactor)));
 }
 
 }  // namespace lockstep

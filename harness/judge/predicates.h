@@ -55,7 +55,7 @@ bool is_loss_of_peer(const std::string& error);
 std::vector<const RankEnd*> culprits(const std::vector<RankEnd>& ends);
 
 /// What a framework says before it explains at length: up to the end of the first line or sentence,
-/// without where it was raised.
+/// without where it was raised. An error for want of memory is told to the end of the line.
 std::string first_sentence(const std::string& text);
 
 /// Where a gradient of `rank` that is not the reference's comes from, by the reference's notes of
@@ -75,6 +75,10 @@ std::string element_in_words(const ElementDifference& difference);
 /// differ. Empty when they can be compared. `left` and `right` name the holders.
 std::string structural_difference(const Observation& a, const std::string& left,
                                   const Observation& b, const std::string& right);
+
+/// Where all was compared: what is violated needs no reason, what could not be compared leaves open
+/// a claim that nothing violates, and `too_close` is the reason where a difference does.
+void settle(ClaimResult& result, const std::string& too_close);
 
 /// The larger of two differences; NaN (not finite) is larger than any.
 double worse(double a, double b);

@@ -38,6 +38,16 @@ std::string incomparable_in_words(const Observation& observation) {
                      observation.not_comparable);
 }
 
+void settle(ClaimResult& result, const std::string& too_close) {
+  if (result.verdict == Verdict::violated) {
+    result.reason.clear();
+  } else if (!result.reason.empty()) {
+    result.verdict = Verdict::undecided;
+  } else if (result.verdict == Verdict::undecided) {
+    result.reason = too_close;
+  }
+}
+
 double worse(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
   return std::max(a, b);

@@ -119,7 +119,8 @@ Device current_device() { return {kSim, current_index}; }
 void check_device(DeviceIndex index) {
   TORCH_CHECK(index >= 0 && index < device_count(),
               "sim error: invalid device ordinal: sim:", static_cast<int>(index),
-              " was asked for, and there are ", device_count(), " virtual devices");
+              " was asked for, and there ", device_count() == 1 ? "is " : "are ", device_count(),
+              device_count() == 1 ? " virtual device" : " virtual devices");
 }
 
 }  // namespace lockstep::sim

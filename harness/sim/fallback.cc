@@ -56,10 +56,10 @@ class DeviceCheck {
  public:
   explicit DeviceCheck(const c10::OperatorHandle& op) : op_(op) {}
 
-  void visit(const at::Tensor& tensor, const c10::Argument& argument) {
+  void visit(const at::Tensor& tensor, const c10::Argument& argument, bool is_index) {
     if (!tensor.defined()) return;
     const c10::Device device = tensor.device();
-    if (device.is_cpu() && may_be_on_cpu(tensor, argument)) return;
+    if (device.is_cpu() && (is_index || may_be_on_cpu(tensor, argument))) return;
     if (common_ && *common_ != device) refuse(tensor, argument);
     common_ = device;
   }
@@ -69,7 +69,7 @@ class DeviceCheck {
  private:
   static bool may_be_on_cpu(const at::Tensor& tensor, const c10::Argument& argument) {
     const bool is_written = argument.alias_info() && argument.alias_info()->isWrite();
-    return (tensor.dim() == 0 && !is_written) || argument.name() == "indices";
+    return tensor.dim() == 0 && !is_written;
   }
 
   [[noreturn]] void refuse(const at::Tensor& tensor, const c10::Argument& argument) const {
@@ -99,7 +99,10 @@ c10::Device check_devices(const c10::OperatorHandle& op, at::ArrayRef<IValue> ar
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const c10::Argument& argument = op.schema().arguments()[i];
     if (is_sim_device(arguments[i])) asked = arguments[i].toDevice();
-    for_each_tensor(arguments[i], [&](const at::Tensor& tensor) { check.visit(tensor, argument); });
+    // `index`, `index_put` and their like: an index per dimension, or none.
+    const bool is_index = argument.name() == "indices" && arguments[i].isOptionalTensorList();
+    for_each_tensor(arguments[i],
+                    [&](const at::Tensor& tensor) { check.visit(tensor, argument, is_index); });
   }
   if (check.common() && check.common()->type() == kSim) return *check.common();
   const c10::Device device = asked && asked->has_index() ? *asked : current_device();

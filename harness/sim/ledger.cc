@@ -61,7 +61,10 @@ void Ledger::map(const std::filesystem::path& path) {
   if (!S_ISREG(status.st_mode) || (status.st_size != 0 && status.st_size != kSize)) {
     throw unwritable(path.string(), "it is no ledger of virtual devices");
   }
-  if (::ftruncate(fd_, kSize) != 0) throw unwritable(path.string(), std::strerror(errno));
+  // Blocks, too: a full disk is an error here, not a signal at the first write.
+  if (const int failure = ::posix_fallocate(fd_, 0, kSize); failure != 0) {
+    throw unwritable(path.string(), std::strerror(failure));
+  }
   void* memory = ::mmap(nullptr, sizeof(Table), PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   if (memory == MAP_FAILED) throw unwritable(path.string(), std::strerror(errno));
   table_ = static_cast<Table*>(memory);
@@ -88,6 +91,7 @@ void Ledger::reclaim(Row& row) {
 
 void Ledger::reclaim_from_ended_processes() {
   if (fd_ < 0) return;
+  const std::lock_guard lock(reclaiming_);
   for (int row = 0; row < kMostProcesses; ++row) {
     if (row == own_row_ || !lock_row(row)) continue;
     reclaim(table_->of_process[row]);
@@ -95,18 +99,17 @@ void Ledger::reclaim_from_ended_processes() {
   }
 }
 
-bool Ledger::try_add(int device, std::int64_t bytes, std::int64_t capacity) {
+std::optional<std::int64_t> Ledger::try_add(int device, std::int64_t bytes, std::int64_t capacity) {
   Bytes& used = table_->used.live[device];
   std::int64_t before = used;
   do {
-    if (bytes > capacity - before) return false;
+    if (bytes > capacity - before) return std::nullopt;
   } while (!used.compare_exchange_weak(before, before + bytes));
-  table_->of_process[own_row_].live[device] += bytes;
-  return true;
+  return table_->of_process[own_row_].live[device] += bytes;
 }
 
-bool Ledger::add(int device, std::int64_t bytes, std::int64_t capacity) {
-  if (try_add(device, bytes, capacity)) return true;
+std::optional<std::int64_t> Ledger::add(int device, std::int64_t bytes, std::int64_t capacity) {
+  if (const auto live = try_add(device, bytes, capacity)) return live;
   reclaim_from_ended_processes();
   return try_add(device, bytes, capacity);
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <mutex>
+#include <optional>
 
 namespace lockstep::sim {
 
@@ -23,8 +25,9 @@ class Ledger {
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  /// False, and nothing is added, where more than `capacity` bytes would be used.
-  bool add(int device, std::int64_t bytes, std::int64_t capacity);
+  /// What is now live of this process. Nothing, and nothing is added, where more than `capacity`
+  /// bytes would be used.
+  std::optional<std::int64_t> add(int device, std::int64_t bytes, std::int64_t capacity);
   void remove(int device, std::int64_t bytes);
 
   std::int64_t used(int device) const;  ///< of all processes
@@ -44,7 +47,7 @@ class Ledger {
 
   void map(const std::filesystem::path& path);
   void claim_row(const std::filesystem::path& path);
-  bool try_add(int device, std::int64_t bytes, std::int64_t capacity);
+  std::optional<std::int64_t> try_add(int device, std::int64_t bytes, std::int64_t capacity);
   void reclaim_from_ended_processes();
   void reclaim(Row& row);
   bool lock_row(int row) const;
@@ -53,6 +56,7 @@ class Ledger {
   int fd_ = -1;
   Table* table_ = nullptr;
   int own_row_ = 0;
+  std::mutex reclaiming_;  ///< a lock of the file keeps no thread of its own process out
 };
 
 }  // namespace lockstep::sim

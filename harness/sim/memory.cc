@@ -60,13 +60,11 @@ class Charge {
  public:
   Charge(c10::DeviceIndex device, std::size_t bytes)
       : device_(device), bytes_(static_cast<std::int64_t>(bytes)) {
-    if (!memory->ledger.add(device_, bytes_, memory->capacity.value_or(kNoLimit))) {
-      refuse(device_, bytes_);
-    }
+    const auto live = memory->ledger.add(device_, bytes_, memory->capacity.value_or(kNoLimit));
+    if (!live) refuse(device_, bytes_);
     std::atomic<std::int64_t>& peak = memory->peak[static_cast<std::size_t>(device_)];
-    const std::int64_t live = memory->ledger.own(device_);
     std::int64_t before = peak;
-    while (before < live && !peak.compare_exchange_weak(before, live)) {
+    while (before < *live && !peak.compare_exchange_weak(before, *live)) {
     }
   }
   ~Charge() { memory->ledger.remove(device_, bytes_); }

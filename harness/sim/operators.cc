@@ -2,6 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/op_registration/adaption.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty_like.h>
@@ -10,6 +11,7 @@
 #include <torch/library.h>
 
 #include <array>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -155,9 +157,23 @@ bool may_share_variable(const Tensor& self, const Tensor& from) {
 
 // Composite code chooses these by the type of the device. They choose as for the CPU.
 
+/// As CUDA's own kernels of the name do.
+void check_same_device(const char* method,
+                       std::initializer_list<std::pair<const Tensor*, const char*>> arguments) {
+  const c10::Device device = arguments.begin()->first->device();
+  for (const auto& [tensor, name] : arguments) {
+    if (tensor->defined() && tensor->device() != device) {
+      c10::impl::common_device_check_failure(device, *tensor, method, name);
+    }
+  }
+}
+
 Tensor convolution(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias,
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
                    bool is_transposed, IntArrayRef output_padding, std::int64_t groups) {
+  const Tensor given_bias = bias.value_or(Tensor());
+  check_same_device("wrapper_SIM__convolution",
+                    {{&input, "input"}, {&weight, "weight"}, {&given_bias, "bias"}});
   HostAliases aliases;
   const optional<Tensor> host_bias = bias ? optional<Tensor>(aliases.to_host(*bias)) : std::nullopt;
   return aliases.to_device(
@@ -170,6 +186,8 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(
     const Tensor& gradient, const Tensor& input, const Tensor& weight, IntArrayRef stride,
     IntArrayRef padding, IntArrayRef dilation, bool is_transposed, IntArrayRef output_padding,
     std::int64_t groups, std::array<bool, 3> mask) {
+  check_same_device("wrapper_SIM__convolution_backward",
+                    {{&gradient, "grad_output"}, {&input, "input"}, {&weight, "weight"}});
   HostAliases aliases;
   const std::int64_t channels = is_transposed ? weight.size(1) * groups : weight.size(0);
   const auto gradients = at::convolution_backward(

@@ -36,13 +36,15 @@ struct VirtualDeviceOptions {
 ///
 /// Results equal the CPU's bit for bit, as every kernel is the CPU's, in the same order. Known
 /// exception: `scaled_dot_product_attention`, where composite code of torch chooses a kernel by the
-/// type of the device. Autocast of the CPU does not reach these devices.
+/// type of the device. Not there: LSTM and GRU, which torch runs as one fused cell on such devices,
+/// and sparse tensors; both are errors. Autocast of the CPU does not reach these devices.
 ///
 /// Not seen, though a GPU would refuse it: reads of the host through `data_ptr`; generators of the
-/// CPU, whose default one draws for all devices; 0-dim tensors of the CPU in an operator of CUDA
-/// that takes none. Not seen, and a GPU does not refuse it either: `mutable_grad() =` with a tensor
-/// on another device, and a 0-dim gradient on another device, which the engine moves. Nothing is
-/// asynchronous: a program that lacks a synchronisation is right here.
+/// CPU, whose default one draws for all devices, in an order that is open where two of their
+/// threads draw; 0-dim tensors of the CPU in an operator of CUDA that takes none. Not seen, and a
+/// GPU does not refuse it either: `mutable_grad() =` with a tensor on another device, and a 0-dim
+/// gradient on another device, which the engine moves. Nothing is asynchronous: a program that
+/// lacks a synchronisation is right here.
 ///
 /// Once per process, before its first backward: the autograd engine makes its device threads then.
 /// Never in a process that is yet to fork. Takes 15 ms; a process that does not call it pays

@@ -41,8 +41,8 @@ inline constexpr const char* kNotArmed = "expect_autograd_hooks_ INTERNAL ASSERT
 }  // namespace ddp_error
 
 /// torch.nn.parallel.DistributedDataParallel, in C++: the same calls on the same c10d::Reducer in
-/// the same order. Not here: mixed precision, join, delayed all-reduce hooks of single parameters,
-/// more than one device per rank. A test holds it against Python's.
+/// the same order. Not here: mixed precision, join, delayed all-reduce hooks of single parameters.
+/// A test holds it against Python's.
 ///
 /// Constructing verifies that all ranks have the same parameters and broadcasts rank 0's parameters
 /// and buffers, unless told not to; all ranks must do it. What c10d throws is passed on unchanged.

@@ -166,7 +166,7 @@ void move(const std::vector<NamedTensor>& tensors, at::Device device, const std:
     at::Tensor tensor = entry.tensor;
     try {
       tensor.set_data(tensor.to(device));
-    } catch (c10::OutOfMemoryError& error) {
+    } catch (c10::Error& error) {
       error.add_context(fmt::format("while {} of {} bytes was placed on {}, at its tensor '{}'",
                                     shown(part), bytes, device.str(), entry.name));
       throw;

@@ -82,12 +82,12 @@ struct PlacementOptions {
   IsIndivisible is_indivisible = residual_blocks();
 };
 
-/// What `policy` leaves of the capacities. `balanced`: every device but the last gets total /
-/// devices
-/// + 1.25 x the larger of the largest indivisible part and the mean of the modules without
-/// children, if it has that much. `balanced_low_0` divides among one device less, and gives the
-/// first device what the others cannot take. Devices without capacity count as absent; with one
-/// device left, both leave it all it has. Divisions round down. Other policies leave everything.
+/// What `policy` leaves of the capacities. `balanced`: every device but the last gets the total
+/// divided by the devices, and room of 1.25 times the larger of the largest indivisible part and
+/// the mean of the modules without children, if it has that much. `balanced_low_0` divides among
+/// one device less, and gives the first device what the others cannot take. Devices without
+/// capacity count as absent; with one device left, both leave it all it has. Divisions round down.
+/// Other policies leave everything.
 ///
 /// Source: accelerate, `get_balanced_memory`.
 std::vector<DeviceCapacity> capacities_of(const Module& model, DevicePolicy policy,
@@ -119,8 +119,8 @@ DeviceMap resolve_device_map(const DeviceMapRequest& request, const Module& mode
 /// run: its parts are. Before anything else uses the tensors.
 ///
 /// Throws Error (usage), before anything is moved, for a name that `model` does not have, and for a
-/// tensor that no entry holds. A c10::OutOfMemoryError says additionally which part of how many
-/// bytes was being placed; the model is then partly moved.
+/// tensor that no entry holds. A c10::Error, for want of memory or of the device, says additionally
+/// which part of how many bytes was being placed; the model is then partly moved.
 void place(Module& model, const DeviceMap& map);
 
 /// What a training library says no to, in a sentence of its own: evidence about the program that is

@@ -1,6 +1,7 @@
 #include "harness/train/devices.h"
 
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
@@ -8,6 +9,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "harness/sim/virtual_devices.h"
@@ -111,6 +113,18 @@ void take_turns(Rank& rank, const std::function<void()>& turn) {
   for (int next = 0; next < rank.world_size(); ++next) {
     if (next == rank.rank()) turn();
     rank.group().barrier();
+  }
+}
+
+void observe_placement(Rank& rank, const Module& model) {
+  if (rank.cell().device == "cpu" || rank.cell().role == Role::reference) return;
+  std::map<std::string, std::int64_t> bytes;
+  for (const at::Tensor& parameter : model.parameters()) {
+    bytes[parameter.device().str()] += static_cast<std::int64_t>(parameter.nbytes());
+  }
+  for (const auto& [device, count] : bytes) {
+    rank.observer().observe(Point::forward, Kind::memory, "parameters on " + device,
+                            at::scalar_tensor(count, at::kLong));
   }
 }
 

@@ -9,7 +9,21 @@
 
 namespace lockstep {
 
+class Module;
 class Rank;
+
+/// What torch says of devices, in fragments that stay the same between releases and are the same of
+/// virtual devices and GPUs.
+namespace device_error {
+/// A function returned a gradient, with dimensions, on another device than its input's.
+inline constexpr const char* kWrongGradient =
+    "returned an invalid gradient at index 0 - expected device";
+inline constexpr const char* kMixed = "Expected all tensors to be on the same device";
+/// functorch's gradient goes from one device to another.
+inline constexpr const char* kNoStorage = "Cannot access storage of TensorWrapper";
+inline constexpr const char* kOutOfMemory = "out of memory. Tried to allocate";
+inline constexpr const char* kNoSuchDevice = "invalid device ordinal";
+}  // namespace device_error
 
 /// The devices of a node, which its ranks share.
 struct NodeDevices {
@@ -34,6 +48,10 @@ std::vector<at::Device> open_devices(Rank& rank, const NodeDevices& options);
 /// Runs `turn` on one rank after the other. Where ranks load a model onto a shared device, the same
 /// one runs out of memory in every run.
 void take_turns(Rank& rank, const std::function<void()>& turn);
+
+/// Notes in every step, for each device, how many bytes of parameters lie there ("parameters on
+/// sim:1", Kind::memory): where a model was. Nothing in a cell on the CPU and in the reference.
+void observe_placement(Rank& rank, const Module& model);
 
 /// What torch.cuda.set_device does: tensors made on a device without an index, and kernels whose
 /// author forgot to say where, are on `device` from now on, in this thread. Nothing on the CPU.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "harness/train/devices.h"
 #include "harness/train/optimizer.h"
 
 namespace lockstep {
@@ -171,6 +172,7 @@ void train_in_micro_batches(Rank& rank, Module& model, const MicroBatchOptions& 
   const bool is_reference = rank.cell().role == Role::reference;
   if (!is_reference && options.wraps) ddp.emplace(model, rank.group(), options.ddp);
   rank.train([&](std::int64_t step) {
+    observe_placement(rank, model);
     model.zero_grad();
     if (is_reference) {
       compute_reference(rank, model, options, loss_of, step);

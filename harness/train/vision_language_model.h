@@ -95,6 +95,14 @@ struct VisionLanguageOptions {
   std::optional<LoraOptions> lora = {};
 };
 
+/// One patch, one vision block and small widths: for scenarios about what stands around the model.
+inline constexpr VisionLanguageOptions kTinyVisionLanguage{.height = 4,
+                                                           .width = 4,
+                                                           .vision_width = 8,
+                                                           .vision_heads = 1,
+                                                           .vision_hidden = 8,
+                                                           .vision_blocks = 1};
+
 /// A small model of images and text, built as LLaVA and Qwen-VL are: patches of the image, each a
 /// token by a linear layer with its learned position; vision blocks (`TransformerBlock`); a
 /// projector of two linear layers with a GELU between them; then the tokens of the text behind

@@ -32,18 +32,16 @@ constexpr std::int64_t kMicroBatches = 4;
 constexpr std::int64_t kText = 6;
 constexpr double kLearningRate = 1e-2;
 constexpr double kWarmUpSteps = 5;
-constexpr const char* kWrongDevice = "returned an invalid gradient at index 0 - expected device";
 
-constexpr VisionLanguageOptions kSizes{.height = 4,
-                                       .width = 4,
-                                       .vision_width = 8,
-                                       .vision_heads = 1,
-                                       .vision_hidden = 8,
-                                       .vision_blocks = 1,
-                                       .vocabulary = 16,
-                                       .max_text = kText,
-                                       .language_blocks = 4,
-                                       .lora = LoraOptions{.draws_b = true}};
+constexpr VisionLanguageOptions kSizes = [] {
+  VisionLanguageOptions sizes = kTinyVisionLanguage;
+  sizes.vocabulary = 16;
+  sizes.max_text = kText;
+  sizes.language_hidden = 16;
+  sizes.language_blocks = 3;
+  sizes.lora = LoraOptions{.draws_b = true};
+  return sizes;
+}();
 
 bool is_split(const Cell& cell) { return is_about(cell, "split"); }
 
@@ -115,6 +113,7 @@ class Trainer {
   }
 
   void step(std::int64_t step) {
+    observe_placement(rank_, model_);
     model_.zero_grad();
     observe_loss(ddp_ ? train_shard(step) : train_all_shards(step));
     rank_.observe_gradients(Point::reduced, model_);
@@ -185,7 +184,7 @@ std::vector<Claim> claims() {
 }
 
 Expectation expect(const Cell& cell) {
-  if (cell.role == Role::buggy) return expect_error(kWrongDevice);
+  if (cell.role == Role::buggy) return expect_error(device_error::kWrongGradient);
   Expectation expectation;
   if (cell.variant == "split-hidden-moved" && cell.world_size == 1 && cell.steps >= 20 &&
       cell.seed == 0) {
@@ -225,7 +224,10 @@ Scenario split_device_map_pipeline() {
                          "optimizer and schedule: here they are AdamW and a linear warm-up"},
       .worlds = {1, 2, 3, 4},
       .devices = {"sim", "cuda"},
-      .device_needs = [](const Cell& cell) { return DeviceNeeds{device_count(cell)}; },
+      .device_needs =
+          [](const Cell& cell) {
+            return DeviceNeeds{device_count(cell), is_split(cell)};
+          },
       .steps = 20,
       .axes = {},
       .variants =

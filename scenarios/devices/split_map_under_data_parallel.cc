@@ -16,6 +16,7 @@
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
 #include "harness/train/vision_language_model.h"
+#include "reports/error.h"
 
 namespace lockstep {
 
@@ -25,35 +26,31 @@ constexpr int kBlocks = 4;
 constexpr int kDevicesOfInference = 2;
 constexpr std::int64_t kRows = 2;
 constexpr std::int64_t kText = 2;
-const std::vector<std::string> kMaps{"auto", "balanced", "balanced_low_0", "sequential",
-                                     "explicit"};
-constexpr const char* kWrongDevice = "returned an invalid gradient at index 0 - expected device";
-constexpr const char* kOutOfMemory = "out of memory. Tried to allocate";
+constexpr const char* kRefused = "is not supported for FastVisionModel in multi-GPU training";
 constexpr const char* kOwnCheck = "Lockstep's own check: the quantised weights of";
 
 /// Frozen weights, which fill the memory, and small adapters that are trained. The head's weight is
 /// the embedding's, on the first device; the last hidden states are on the last.
 VisionLanguageOptions sizes_of(const Cell& cell) {
-  return {.height = 4,
-          .width = 4,
-          .vision_width = 8,
-          .vision_heads = 1,
-          .vision_hidden = 8,
-          .vision_blocks = 1,
-          .vocabulary = 32,
-          .max_text = kText,
-          .language_width = 32,
-          .language_hidden = 128,
-          .language_blocks = kBlocks,
-          .lora = LoraOptions{
-              .rank = 2, .draws_b = true, .quantises_base = is_about(cell, "quantised")}};
+  VisionLanguageOptions sizes = kTinyVisionLanguage;
+  sizes.max_text = kText;
+  sizes.language_width = 32;
+  sizes.language_hidden = 128;
+  sizes.language_blocks = kBlocks;
+  sizes.lora =
+      LoraOptions{.rank = 2, .draws_b = true, .quantises_base = is_about(cell, "quantised")};
+  return sizes;
 }
 
 bool is_inference(const Cell& cell) { return is_about(cell, "inference"); }
 
-/// What is shown of each by the standard value: the map that slips through in training, one that
-/// does not in inference.
-const char* map_axis(const Cell& cell) { return is_inference(cell) ? "inference_map" : "map"; }
+/// The map that the user asked for; none of the cell's axes is one where the variant is about none.
+std::string asked_map(const Cell& cell) {
+  for (const char* const axis : {"map", "named_map", "unnamed_map"}) {
+    if (has_axis(cell, axis)) return axis_value(cell, axis);
+  }
+  return "none";
+}
 
 /// Devices of a node: one per rank where a run trains on one machine; in inference each rank has a
 /// machine of its own.
@@ -73,7 +70,7 @@ std::optional<std::int64_t> capacity_of(const Cell& cell, const Module& model) {
 
 /// What the user asked for: the value of the axis, and a share of the devices per rank.
 DeviceMapRequest request_of(const Cell& cell, const std::vector<at::Device>& devices) {
-  const std::string& map = axis_value(cell, map_axis(cell));
+  const std::string map = asked_map(cell);
   if (map != "explicit") return parse_device_map(map);
   const at::Device last = devices.back();
   DeviceMapRequest request{DevicePolicy::explicit_map, {{"", devices.front()}}};
@@ -93,7 +90,7 @@ class Loading {
         devices_(open_devices(rank, {.count = device_count(rank.cell()),
                                      .capacity = capacity_of(rank.cell(), model),
                                      .node = is_inference(rank.cell()) ? rank.rank() : 0})),
-        user_(request_of_user()),
+        user_(request_of(rank.cell(), devices_)),
         run_{.is_distributed = environment().is_distributed, .trains = !is_inference(rank.cell())} {
   }
 
@@ -106,9 +103,18 @@ class Loading {
     if (rank_.is("overridden") || rank_.is("inference-split") || rank_.is("quantised-overridden")) {
       return carry_out(overridden(complete_guard()));
     }
-    if (rank_.is("refused-then-none")) return take_advice(DevicePolicy::none);
-    if (rank_.is("refused-then-removed")) return take_advice(DevicePolicy::sequential);
-    if (rank_.is("first-device")) carry_out({DevicePolicy::explicit_map, {{"", devices_.front()}}});
+    if (rank_.is("first-device")) {
+      return carry_out({DevicePolicy::explicit_map, {{"", devices_.front()}}});
+    }
+    if (rank_.is("refused")) refuse();
+    read_refusal();
+    if (rank_.is("refused-then-none")) {  // the trainer moves the model then
+      carry_out({DevicePolicy::none, {}});
+      return model_.to(own_device());
+    }
+    // What is left out is the loader's default.
+    if (rank_.is("refused-then-removed")) return carry_out({DevicePolicy::sequential, {}});
+    throw internal_error("nobody loads the model of " + rank_.cell().variant);
   }
 
   /// Where this rank is to train.
@@ -121,11 +127,6 @@ class Loading {
     const int per_node = is_inference(rank_.cell()) ? 1 : rank_.world_size();
     return find_distributed_environment(
         environment_of_rank(rank_.rank(), rank_.world_size(), per_node), &rank_.group());
-  }
-
-  DeviceMapRequest request_of_user() const {
-    const Cell& cell = rank_.cell();
-    return has_axis(cell, map_axis(cell)) ? request_of(cell, devices_) : DeviceMapRequest();
   }
 
   /// A full copy on every device, which `sequential` would put on the first: it gets a share, with
@@ -153,15 +154,17 @@ class Loading {
     return result.request;
   }
 
-  /// The user reads the refusal and does what it says: `policy` instead. Without a device map the
-  /// trainer moves the model to its own device; a device map that is left out is "sequential".
-  void take_advice(DevicePolicy policy) {
+  [[noreturn]] void refuse() const {
+    refuse_split(user_, guard_of_the_pull_request(), run_);
+    throw internal_error("a split map was not refused");
+  }
+
+  /// The user is told, and does something else.
+  void read_refusal() const {
     try {
-      refuse_split(user_, complete_guard(), run_);
+      refuse();
     } catch (const Refusal& refusal) {
       std::fprintf(stderr, "%s\n", refusal.what());
-      carry_out({policy, {}});
-      if (policy == DevicePolicy::none) model_.to(own_device());
     }
   }
 
@@ -217,111 +220,148 @@ void body(Rank& rank) {
 
 /// Whether the pull request's list names what the user asked for.
 bool is_named(const Cell& cell) {
-  const char* const map = map_axis(cell);
-  return !is_set(cell, map, "sequential") && !is_set(cell, map, "explicit");
+  return asked_map(cell) != "sequential" && asked_map(cell) != "explicit";
 }
 
 /// `balanced_low_0` leaves the first device what the others cannot take: with two, nothing.
 bool splits(const Cell& cell) {
-  return !is_set(cell, map_axis(cell), "balanced_low_0") || device_count(cell) > 2;
+  return asked_map(cell) != "balanced_low_0" || device_count(cell) > 2;
+}
+
+Expectation expect_inference(const Cell& cell) {
+  if (cell.device == "cuda") {
+    return expect_not_applicable("the memory of a GPU is not to be filled: run it on sim");
+  }
+  if (!splits(cell)) {
+    return expect_not_applicable("balanced_low_0 does not split a model over two devices");
+  }
+  const bool is_overridden = cell.variant == "inference-overridden" && is_named(cell);
+  return is_overridden ? expect_error(device_error::kOutOfMemory, 0) : Expectation();
 }
 
 Expectation expect(const Cell& cell) {
-  if (is_inference(cell) && !splits(cell)) {
-    return expect_not_applicable("balanced_low_0 does not split a model over two devices");
+  if (cell.role == Role::reference) return {};
+  if (is_inference(cell)) return expect_inference(cell);
+  if (cell.variant == "split-over-all" && !splits(cell)) return {};
+  if (cell.variant == "split-over-all" || cell.variant == "named-maps-overridden" ||
+      cell.variant == "refused-then-removed") {
+    return expect_error(device_error::kWrongGradient);
   }
-  if (cell.variant == "split-over-all") {
-    return splits(cell) ? expect_error(kWrongDevice) : Expectation();
-  }
-  if (cell.variant == "refused-then-removed") return expect_error(kWrongDevice);
-  if (cell.variant == "named-maps-overridden" && !is_named(cell)) return expect_error(kWrongDevice);
   if (cell.variant == "quantised-split") return expect_error(kOwnCheck, 0);
-  const bool needs_capacity = cell.variant == "first-device" || is_inference(cell);
-  if (needs_capacity && cell.device == "cuda") {
+  if (cell.variant == "refused") return expect_error(kRefused, 0);
+  if (cell.variant != "first-device") return {};
+  if (cell.device == "cuda") {
     return expect_not_applicable("the memory of a GPU is not to be filled: run it on sim");
   }
-  if (cell.variant == "first-device") return expect_error(kOutOfMemory, 0);
-  if (cell.variant == "inference-overridden" && is_named(cell))
-    return expect_error(kOutOfMemory, 0);
-  return {};
+  return expect_error(device_error::kOutOfMemory, 0);
 }
 
-std::vector<Variant> variants() {
-  const std::vector<Claim> trains = [] {
-    std::vector<Claim> claims = micro_batch_claims();
-    std::erase(claims, ranks_finish());
-    return claims;
-  }();
-  const std::vector<Claim> infers{agree_across_ranks(Kind::loss, Point::forward),
-                                  equal_reference(Kind::loss, Point::forward)};
-  const std::string quantised = "reference-quantised", inference = "reference-inference";
+/// All axes but one for the map that is asked for.
+std::vector<std::string> all_maps_but(const std::string& kept) {
+  std::vector<std::string> without = {"map", "named_map", "unnamed_map"};
+  std::erase(without, kept);
+  return without;
+}
+
+std::vector<Variant> training_variants() {
   return {
       {.name = "split-over-all",
        .role = Role::buggy,
        .summary = "the user's device map is carried out on every rank",
-       .claims = trains},
+       .without = all_maps_but("map")},
       {.name = "named-maps-overridden",
        .role = Role::wrong_fix,
        .summary =
            "the pull request: auto, balanced and balanced_low_0 become a full copy per rank, "
-           "other maps slip through",
-       .claims = trains},
-      {.name = "refused-then-removed",
-       .role = Role::wrong_fix,
-       .summary =
-           "the proposed refusal, and the user removes device_map as it says: the default is "
-           "sequential",
-       .claims = trains},
-      {.name = "first-device",
-       .role = Role::wrong_fix,
-       .summary = "the advice device_map={\"\": \"cuda:0\"}: every rank's full copy on one device",
-       .claims = trains,
-       .without = {"map"}},
+           "and the maps that its list does not name slip through",
+       .without = all_maps_but("unnamed_map")},
       {.name = "overridden",
        .role = Role::fixed,
-       .summary = "every map that can split becomes a full copy per rank, with a warning",
-       .claims = trains},
+       .summary = "the same for every map that can split: a full copy per rank, with a warning",
+       .without = all_maps_but("map")},
+      {.name = "refused",
+       .role = Role::fixed,
+       .summary = "the error that was proposed instead, which says what to do",
+       .without = all_maps_but("named_map")},
       {.name = "refused-then-none",
        .role = Role::fixed,
-       .summary = "the proposed refusal, and the user sets device_map=None as it says: the trainer "
-                  "moves a full copy",
-       .claims = trains},
-      {.name = "inference-overridden",
+       .summary = "the user sets device_map=None as it says: the trainer moves a full copy",
+       .without = all_maps_but("named_map")},
+      {.name = "refused-then-removed",
        .role = Role::wrong_fix,
-       .summary = "the pull request in inference: a model that only fits split is out of memory",
-       .reference = inference,
-       .claims = infers,
-       .without = {"map", "accumulation"}},
-      {.name = "inference-split",
-       .role = Role::fixed,
-       .summary = "maps are overridden in training only",
-       .reference = inference,
-       .claims = infers,
-       .without = {"map", "accumulation"}},
+       .summary = "the user removes device_map as it says too: the default is sequential, which "
+                  "splits",
+       .without = all_maps_but("named_map")},
+      {.name = "first-device",
+       .role = Role::wrong_fix,
+       .summary = "the other advice, device_map={\"\": \"cuda:0\"}: every rank's full copy on one "
+                  "device",
+       .without = all_maps_but("")},
+      {.name = "reference",
+       .role = Role::reference,
+       .summary = "one process on the CPU: the mean of all shards' gradients",
+       .without = all_maps_but("")},
+  };
+}
+
+std::vector<Variant> quantised_variants() {
+  return {
       {.name = "quantised-split",
        .role = Role::buggy,
        .summary =
            "8-bit weights on other devices than the training one: refused, by a check of ours",
-       .reference = quantised,
-       .claims = trains},
+       .reference = "reference-quantised",
+       .without = all_maps_but("map")},
       {.name = "quantised-overridden",
        .role = Role::fixed,
        .summary = "8-bit weights, a full copy per rank",
-       .reference = quantised,
-       .claims = trains},
-      {.name = "reference",
-       .role = Role::reference,
-       .summary = "one process on the CPU: the mean of all shards' gradients",
-       .without = {"map"}},
-      {.name = inference,
-       .role = Role::reference,
-       .summary = "one process on the CPU: the losses of inference",
-       .without = {"map", "accumulation"}},
-      {.name = quantised,
+       .reference = "reference-quantised",
+       .without = all_maps_but("map")},
+      {.name = "reference-quantised",
        .role = Role::reference,
        .summary = "the reference with 8-bit weights",
-       .without = {"map"}},
+       .without = all_maps_but("")},
   };
+}
+
+std::vector<Variant> inference_variants() {
+  std::vector<Variant> variants = {
+      {.name = "inference-overridden",
+       .role = Role::wrong_fix,
+       .summary = "the pull request in inference: a model that only fits split is out of memory",
+       .reference = "reference-inference",
+       .without = all_maps_but("map")},
+      {.name = "inference-split",
+       .role = Role::fixed,
+       .summary = "maps are overridden in training only",
+       .reference = "reference-inference",
+       .without = all_maps_but("map")},
+      {.name = "reference-inference",
+       .role = Role::reference,
+       .summary = "one process on the CPU: the losses of inference",
+       .without = all_maps_but("")},
+  };
+  for (Variant& variant : variants) variant.without.push_back("accumulation");
+  return variants;
+}
+
+/// Each with what is true of it beside that ranks finish.
+std::vector<Variant> variants() {
+  std::vector<Claim> trains = micro_batch_claims();
+  std::erase(trains, ranks_finish());
+  const std::vector<Claim> infers{agree_across_ranks(Kind::loss, Point::forward),
+                                  equal_reference(Kind::loss, Point::forward)};
+  std::vector<Variant> all;
+  const auto add = [&](std::vector<Variant> variants, const std::vector<Claim>& claims) {
+    for (Variant& variant : variants) {
+      variant.claims = claims;
+      all.push_back(std::move(variant));
+    }
+  };
+  add(training_variants(), trains);
+  add(inference_variants(), infers);
+  add(quantised_variants(), trains);
+  return all;
 }
 
 }  // namespace
@@ -342,10 +382,14 @@ Scenario split_map_under_data_parallel() {
                                  "the place of which stands one of ours; loading from files"},
       .worlds = {2, 3, 4},
       .devices = {"sim", "cuda"},
-      .device_needs = [](const Cell& cell) { return DeviceNeeds{device_count(cell)}; },
+      .device_needs =
+          [](const Cell& cell) {
+            return DeviceNeeds{device_count(cell), false};
+          },
       .steps = 2,
-      .axes = {{"map", kMaps, "sequential"},
-               {"inference_map", kMaps, "auto", {"inference-overridden", "inference-split"}},
+      .axes = {{"map", {"auto", "balanced", "balanced_low_0", "sequential", "explicit"}, "auto"},
+               {"named_map", {"auto", "balanced", "balanced_low_0"}, "auto"},
+               {"unnamed_map", {"sequential", "explicit"}, "sequential"},
                {"accumulation", {"1", "2"}, "1"}},
       .variants = variants(),
       .claims = {ranks_finish()},

@@ -17,14 +17,12 @@ namespace lockstep {
 
 namespace {
 
-constexpr VisionLanguageOptions kModel{.height = 4,
-                                       .width = 4,
-                                       .vision_width = 8,
-                                       .vision_heads = 1,
-                                       .vision_hidden = 8,
-                                       .vision_blocks = 1,
-                                       .language_blocks = 1,
-                                       .tied_head = false};
+constexpr VisionLanguageOptions kModel = [] {
+  VisionLanguageOptions sizes = kTinyVisionLanguage;
+  sizes.language_blocks = 1;
+  sizes.tied_head = false;
+  return sizes;
+}();
 constexpr std::int64_t kText = 7;
 constexpr const char* kModifiedInPlace =
     "one of the variables needed for gradient computation has been modified by an inplace "

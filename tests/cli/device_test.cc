@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <sstream>
 #include <string>
 
 #include "tests/command.h"
@@ -20,13 +19,6 @@ using testing::Not;
 
 const std::string kLockstep = LOCKSTEP_PROGRAM;
 const std::string kTestbed = LOCKSTEP_TESTBED;
-
-std::string unwrapped(const std::string& text) {
-  std::istringstream words(text);
-  std::string line;
-  for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
-  return line;
-}
 
 /// A run on a machine whose driver does what FAKE_CUDA says.
 class DeviceOption : public testing::Test {

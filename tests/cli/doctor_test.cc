@@ -23,14 +23,6 @@ const std::string kFakeCuda = "LD_LIBRARY_PATH=" LOCKSTEP_FAKE_CUDA " FAKE_CUDA=
 const std::string kWorks = "'lockstep run' can work here:";
 const std::string kWorksNot = "'lockstep run' cannot work here:";
 
-/// One line, so that a test need not know where a sentence wraps.
-std::string unwrapped(const std::string& text) {
-  std::istringstream words(text);
-  std::string line;
-  for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
-  return line;
-}
-
 /// A machine with a few fake programs and nothing left of the tests' own surroundings.
 class Machine : public testing::Test {
  protected:

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 
 #include "tests/command.h"
 #include "tests/scenario/gradients_of.h"
@@ -15,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 class Devices : public testing::Test {
@@ -47,15 +49,37 @@ class Devices : public testing::Test {
     return errors;
   }
 
+  /// What the report says of the end of a rank.
+  std::string sentence_of(const std::string& variant) const {
+    for (const json& result : cell_of(variant).at("results")) {
+      for (const json& finding : result.at("findings")) {
+        if (!finding.at("failure").is_null()) return finding.at("sentence");
+      }
+    }
+    return "";
+  }
+
+  /// Where the parameters of a rank were, step by step.
+  std::set<std::string> placement(const std::string& variant, int rank) const {
+    std::set<std::string> places;
+    for (const Observation& row : read_journal(journal(variant, rank)).observations) {
+      if (row.kind == Kind::memory) places.insert(row.name);
+    }
+    return places;
+  }
+
   Gradients gradients(const std::string& variant, int rank) const {
-    Gradients found = gradients_of(folder() / cell_of(variant).at("folder").get<std::string>() /
-                                   fmt::format("rank-{}.csv", rank));
+    Gradients found = gradients_of(journal(variant, rank));
     EXPECT_FALSE(found.empty()) << variant;
     return found;
   }
 
  private:
   fs::path folder() const { return folder_.path() / std::to_string(runs_); }
+  fs::path journal(const std::string& variant, int rank) const {
+    return folder() / cell_of(variant).at("folder").get<std::string>() /
+           fmt::format("rank-{}.csv", rank);
+  }
 
   TemporaryFolder folder_;
   int runs_ = 0;
@@ -79,6 +103,8 @@ TEST_F(Devices, ThatAreFullNameModuleAndBytes) {
     EXPECT_GT(number(1), number(2));
     EXPECT_EQ(number(2), number(3) - number(4) - number(5));
     EXPECT_THAT(error, HasSubstr("while the whole model"));
+    EXPECT_THAT(sentence_of(variant),
+                testing::AllOf(HasSubstr(bytes.str()), HasSubstr("at its tensor 'language.")));
     EXPECT_THAT(error, HasSubstr("sim:0 out of memory. Tried to allocate"));
   }
   EXPECT_EQ(errors_of("first-device").begin()->first, 1) << "the second one on the device";
@@ -104,6 +130,10 @@ TEST_F(Devices, OfASplitModelTrainItBitForBitAsOne) {
     const Gradients whole = gradients("data-parallel", rank);
     EXPECT_EQ(gradients("split-hidden-moved", rank), whole);
     EXPECT_EQ(gradients("split-gradient-moved-back", rank), whole);
+    EXPECT_THAT(placement("data-parallel", rank),
+                ElementsAre(fmt::format("parameters on sim:{}", rank)));
+    EXPECT_THAT(placement("split-hidden-moved", rank),
+                ElementsAre("parameters on sim:0", "parameters on sim:1"));
   }
 }
 
@@ -116,6 +146,10 @@ TEST_F(Devices, ThatAreVirtualTrainBitForBitAsTheCpu) {
          {"ignored", "never-multiplied", "multiplied-in-place", "multiplied-out-of-place"}) {
       for (int rank = 0; rank < 3; ++rank) {
         all[fmt::format("{} {}", variant, rank)] = gradients(variant, rank);
+        const std::set<std::string> expected = device == std::string("sim")
+                                                   ? std::set<std::string>{"parameters on sim:0"}
+                                                   : std::set<std::string>();
+        EXPECT_EQ(placement(variant, rank), expected);
       }
     }
     return all;
@@ -129,6 +163,18 @@ TEST_F(Devices, MeetThePublishedTrainingInShape) {
   const json met = {
       {"promise", "meets seed-001-training"}, {"outcome", "as promised"}, {"text", ""}};
   EXPECT_EQ(std::count(checks.begin(), checks.end(), met), 1) << checks;
+}
+
+TEST_F(Devices, ThatAreSplitAreRefusedInTheWordsThatWereProposed) {
+  run("split-map-under-data-parallel/refused split-map-under-data-parallel/refused-then-none "
+      "--ranks 2");
+  for (const auto& [rank, error] : errors_of("refused")) {
+    EXPECT_THAT(error,
+                HasSubstr("Unsloth: device_map='auto' is not supported for FastVisionModel"));
+    EXPECT_THAT(placement("refused-then-none", rank),
+                ElementsAre(fmt::format("parameters on sim:{}", rank)));
+  }
+  EXPECT_EQ(errors_of("refused").size(), 2U);
 }
 
 TEST_F(Devices, ThatHoldQuantisedWeightsElsewhereAreRefusedByACheckOfOurs) {

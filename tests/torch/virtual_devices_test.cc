@@ -1,8 +1,12 @@
 #include "harness/sim/virtual_devices.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/index.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <gmock/gmock.h>
@@ -140,6 +144,29 @@ TEST(VirtualDevices, RefuseToMixDevicesInTorchsWords) {
                 zero.mm(at::ones({2, 2}));
               }),
               AllOf(HasSubstr("Expected all tensors to be on the same device"), HasSubstr("cpu")));
+}
+
+TEST(VirtualDevices, RefuseToConvolveWithAnotherDevices) {
+  open_two();
+  const at::Tensor input = at::ones({1, 2, 4, 4}).to(virtual_device(0));
+  const at::Tensor weight = at::ones({3, 2, 2, 2});
+  const at::Tensor here = weight.to(virtual_device(0)), there = weight.to(virtual_device(1));
+  const std::string words = "Expected all tensors to be on the same device";
+  EXPECT_THAT(error_of([&] { at::conv2d(input, there); }),
+              AllOf(HasSubstr(words), HasSubstr("weight")));
+  EXPECT_THAT(error_of([&] { at::conv2d(input, weight); }), HasSubstr(words));
+  EXPECT_THAT(error_of([&] { at::conv2d(input, here, at::ones({3}).to(virtual_device(1))); }),
+              AllOf(HasSubstr(words), HasSubstr("bias")));
+  EXPECT_TRUE(at::equal(at::conv2d(input, here).cpu(), at::conv2d(input.cpu(), weight)));
+}
+
+TEST(VirtualDevices, TakeIndicesOfTheCpuOnlyWhereTheyAreOnePerDimension) {
+  open_two();
+  const at::Tensor table = at::ones({4, 2}).to(virtual_device(0));
+  const at::Tensor rows = at::arange(2);
+  EXPECT_EQ(table.index({rows}).size(0), 2);
+  EXPECT_THAT(error_of([&] { at::embedding(table, rows); }),
+              HasSubstr("Expected all tensors to be on the same device"));
 }
 
 TEST(VirtualDevices, RefuseAnOrdinalThatIsNotThere) {

@@ -7,9 +7,11 @@
 #include <ATen/ops/ones_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -281,6 +283,10 @@ TEST_F(VirtualLedger, ThatCannotBeWrittenIsAnErrorOfTheUser) {
   const auto other = folder_.path() / "other";
   std::ofstream(other) << "a text";
   EXPECT_THAT(error_with(other), HasSubstr("it is no ledger of virtual devices"));
+  std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit quota{4096, RLIM_INFINITY};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &quota), 0);
+  EXPECT_THAT(error_with(folder_.path() / "ledger"), HasSubstr("ledger: File too large"));
   EXPECT_FALSE(has_virtual_devices());
 }
 

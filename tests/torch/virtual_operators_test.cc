@@ -232,13 +232,13 @@ TEST_F(VirtualModels, AVisionLanguageModelTrainsToTheBitsOfTheCpu) {
 }
 
 // Composite code of torch chooses the kernel of attention by the type of the device.
-TEST_F(VirtualModels, ScaledDotProductAttentionIsCloseToTheCpuAndNotEqual) {
+/// A known exception: its bits may differ.
+TEST_F(VirtualModels, ScaledDotProductAttentionIsCloseToTheCpu) {
   const at::Tensor q = drawn({2, 2, 16, 8}, 1);
   const at::Tensor there = q.to(virtual_device(0));
   const at::Tensor expected = at::scaled_dot_product_attention(q, q, q);
   const at::Tensor result = at::scaled_dot_product_attention(there, there, there).cpu();
   EXPECT_TRUE(at::allclose(result, expected, 1e-4, 1e-5));
-  EXPECT_FALSE(at::equal(result, expected));
 }
 
 TEST_F(VirtualModels, DropoutDrawsWhatTheCpuDraws) {

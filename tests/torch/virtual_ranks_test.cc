@@ -91,6 +91,9 @@ bool all_is_freed() {
   return true;
 }
 
+/// More than is ever used: that it is shared is to be in the way of nothing.
+constexpr std::int64_t kCapacity = std::int64_t{1} << 30;
+
 /// Ranks with a process group for tensors of virtual devices. Their process has one thread before
 /// it forks: a test that comes after torch's own threads cannot have ranks.
 class VirtualRanks : public testing::Test {
@@ -105,9 +108,9 @@ class VirtualRanks : public testing::Test {
 
   std::vector<RankEnd> launch(const std::function<int(ProcessGroup& group)>& body) {
     return launch(2, [&](const Seat& seat) {
-      open_virtual_devices({.count = 2});
-      const auto file =
-          folder_.path() / std::to_string(launches_) / ("collectives-" + std::to_string(seat.rank));
+      const auto folder = folder_.path() / std::to_string(launches_);
+      open_virtual_devices({.count = 2, .capacity = kCapacity, .ledger = folder / "devices.bin"});
+      const auto file = folder / ("collectives-" + std::to_string(seat.rank));
       CollectiveLog log(file, seat.rank);
       ProcessGroup group(seat, {.device = "sim"}, log);
       return body(group);

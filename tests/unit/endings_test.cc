@@ -46,18 +46,18 @@ TEST(Endings, ByASignalAreFindingsWhateverWasSaid) {
 }
 
 TEST(Endings, TellTheFirstSentenceOfTheError) {
-  EXPECT_EQ(sentence_of(end_of(1, Ending::raised, 0, "One that is not too short. Two.\nThree")),
-            "rank 1 raised an error in step 2: One that is not too short.");
+  EXPECT_EQ(sentence_of(end_of(1, Ending::raised, 0, "One. Two.\nThree")),
+            "rank 1 raised an error in step 2: One.");
   EXPECT_EQ(sentence_of(end_of(1, Ending::raised, 0, "one\ntwo. three")),
             "rank 1 raised an error in step 2: one.");
 }
 
-TEST(Endings, TellTheSecondSentenceWhereTheFirstSaysLittle) {
+TEST(Endings, TellAllThatAWantOfMemorySays) {
   EXPECT_EQ(sentence_of(end_of(1, Ending::raised, 0,
-                               "CUDA out of memory. Tried to allocate 2.00 MiB. GPU 0 has more.")),
-            "rank 1 raised an error in step 2: CUDA out of memory. Tried to allocate 2.00 MiB.");
-  EXPECT_EQ(sentence_of(end_of(1, Ending::raised, 0, "Too short.")),
-            "rank 1 raised an error in step 2: Too short.");
+                               "CUDA out of memory. Tried to allocate 2.00 MiB. GPU 0 has more.\n"
+                               "Exception raised from")),
+            "rank 1 raised an error in step 2: CUDA out of memory. Tried to allocate 2.00 MiB. GPU "
+            "0 has more.");
 }
 
 TEST(Endings, BeforeTheFirstStepNameNone) {

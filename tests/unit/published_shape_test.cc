@@ -128,27 +128,26 @@ TEST(InShape, OfANormOfRank0IsToldBesideNoOtherRank) {
       {{3, 4}, {3, 4}}));
 }
 
-TEST(InShape, OfTheLastElementIsWhetherItIsBelowTheFirst) {
-  const auto is_met = [](double first, double last) {
-    return is_last_met({row(PublishedQuantity::element, 0, 0, "46.8"),
-                        row(PublishedQuantity::element, 1, 0, "109.6"),
-                        row(PublishedQuantity::element, 2, 0, "2.05")},
-                       {{first}, {3}, {last}});
+TEST(InShape, OfAnElementIsWhetherItIsBelowThatOfTheFirstStep) {
+  const auto is_met = [](const std::string& printed, double first, double measured) {
+    return is_last_met(
+        {row(PublishedQuantity::element, 3, 0, "50"), row(PublishedQuantity::element, 1, 0, "46.8"),
+         row(PublishedQuantity::element, 2, 0, printed)},
+        {{0.5}, {first}, {measured}});
   };
-  EXPECT_TRUE(is_met(4, 2));
-  EXPECT_FALSE(is_met(4, 4));
-  EXPECT_FALSE(is_met(4, 5));
-  EXPECT_FALSE(is_met(kNan, 2));
+  EXPECT_TRUE(is_met("2.05", 4, 2)) << "first by its step, not by its place";
+  EXPECT_FALSE(is_met("2.05", 4, 4));
+  EXPECT_FALSE(is_met("2.05", 4, 5));
+  EXPECT_TRUE(is_met("109.6", 4, 5));
+  EXPECT_FALSE(is_met("109.6", 4, 3));
+  EXPECT_FALSE(is_met("2.05", kNan, 2));
 }
 
-TEST(InShape, OfAnEarlierElementIsThatItIsThere) {
+TEST(InShape, OfTheFirstElementIsThatItIsThere) {
   const auto is_met = [](double measured) {
-    return is_last_met({row(PublishedQuantity::element, 0, 0, "46.8"),
-                        row(PublishedQuantity::element, 2, 0, "2.05"),
-                        row(PublishedQuantity::element, 1, 0, "40.1")},
-                       {{4}, {3}, {measured}});
+    return is_last_met({row(PublishedQuantity::element, 1, 0, "46.8")}, {{measured}});
   };
-  EXPECT_TRUE(is_met(5)) << "though the published one is below the first";
+  EXPECT_TRUE(is_met(5));
   EXPECT_FALSE(is_met(0));
   EXPECT_FALSE(is_met(kNan));
 }
