@@ -119,11 +119,13 @@ void take_turns(Rank& rank, const std::function<void()>& turn) {
 void observe_placement(Rank& rank, const Module& model) {
   if (rank.cell().device == "cpu" || rank.cell().role == Role::reference) return;
   std::map<std::string, std::int64_t> bytes;
-  for (const at::Tensor& parameter : model.parameters()) {
-    bytes[parameter.device().str()] += static_cast<std::int64_t>(parameter.nbytes());
+  for (const auto& tensors : {model.parameters(), model.buffers()}) {
+    for (const at::Tensor& tensor : tensors) {
+      bytes[tensor.device().str()] += static_cast<std::int64_t>(tensor.nbytes());
+    }
   }
   for (const auto& [device, count] : bytes) {
-    rank.observer().observe(Point::forward, Kind::memory, "parameters on " + device,
+    rank.observer().observe(Point::forward, Kind::memory, "weights on " + device,
                             at::scalar_tensor(count, at::kLong));
   }
 }

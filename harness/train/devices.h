@@ -49,8 +49,8 @@ std::vector<at::Device> open_devices(Rank& rank, const NodeDevices& options);
 /// one runs out of memory in every run.
 void take_turns(Rank& rank, const std::function<void()>& turn);
 
-/// Notes in every step, for each device, how many bytes of parameters lie there ("parameters on
-/// sim:1", Kind::memory): where a model was. Nothing in a cell on the CPU and in the reference.
+/// Notes, in a step, how many bytes of parameters and buffers lie on each device ("weights on
+/// sim:1", Kind::memory): where a model is. Nothing in a cell on the CPU and in the reference.
 void observe_placement(Rank& rank, const Module& model);
 
 /// What torch.cuda.set_device does: tensors made on a device without an index, and kernels whose

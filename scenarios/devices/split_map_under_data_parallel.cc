@@ -199,6 +199,7 @@ void train(Rank& rank, VisionLanguageModel& model) {
 void infer(Rank& rank, VisionLanguageModel& model) {
   const at::NoGradGuard no_grad;
   rank.train([&](std::int64_t step) {
+    observe_placement(rank, model);
     const auto [image, tokens] = batch_of(rank, {.owner = 0, .step = step}, model);
     const at::Tensor logits = model.forward(image, tokens);
     rank.observer().observe(Point::forward, Kind::loss, "loss",

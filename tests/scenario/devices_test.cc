@@ -59,7 +59,7 @@ class Devices : public testing::Test {
     return "";
   }
 
-  /// Where the parameters of a rank were, step by step.
+  /// Where the weights of a rank were.
   std::set<std::string> placement(const std::string& variant, int rank) const {
     std::set<std::string> places;
     for (const Observation& row : read_journal(journal(variant, rank)).observations) {
@@ -131,9 +131,9 @@ TEST_F(Devices, OfASplitModelTrainItBitForBitAsOne) {
     EXPECT_EQ(gradients("split-hidden-moved", rank), whole);
     EXPECT_EQ(gradients("split-gradient-moved-back", rank), whole);
     EXPECT_THAT(placement("data-parallel", rank),
-                ElementsAre(fmt::format("parameters on sim:{}", rank)));
+                ElementsAre(fmt::format("weights on sim:{}", rank)));
     EXPECT_THAT(placement("split-hidden-moved", rank),
-                ElementsAre("parameters on sim:0", "parameters on sim:1"));
+                ElementsAre("weights on sim:0", "weights on sim:1"));
   }
 }
 
@@ -147,7 +147,7 @@ TEST_F(Devices, ThatAreVirtualTrainBitForBitAsTheCpu) {
       for (int rank = 0; rank < 3; ++rank) {
         all[fmt::format("{} {}", variant, rank)] = gradients(variant, rank);
         const std::set<std::string> expected = device == std::string("sim")
-                                                   ? std::set<std::string>{"parameters on sim:0"}
+                                                   ? std::set<std::string>{"weights on sim:0"}
                                                    : std::set<std::string>();
         EXPECT_EQ(placement(variant, rank), expected);
       }
@@ -172,7 +172,7 @@ TEST_F(Devices, ThatAreSplitAreRefusedInTheWordsThatWereProposed) {
     EXPECT_THAT(error,
                 HasSubstr("Unsloth: device_map='auto' is not supported for FastVisionModel"));
     EXPECT_THAT(placement("refused-then-none", rank),
-                ElementsAre(fmt::format("parameters on sim:{}", rank)));
+                ElementsAre(fmt::format("weights on sim:{}", rank)));
   }
   EXPECT_EQ(errors_of("refused").size(), 2U);
 }
