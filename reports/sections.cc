@@ -105,6 +105,23 @@ void add(const CellRecord& record, std::vector<ToldCell>& cells) {
   }
 }
 
+/// What cannot be run for the reason of an earlier cell is told with that.
+void fold_alike(std::vector<ToldCell>& cells) {
+  std::vector<ToldCell> told;
+  for (const ToldCell& cell : cells) {
+    const std::string& reason = cell.record->expectation.not_applicable;
+    const auto earlier = std::find_if(told.begin(), told.end(), [&](const ToldCell& other) {
+      return !reason.empty() && other.record->expectation.not_applicable == reason;
+    });
+    if (earlier == told.end()) {
+      told.push_back(cell);
+    } else {
+      earlier->alike.push_back(cell.record);
+    }
+  }
+  cells = std::move(told);
+}
+
 std::string margin_text(const ToldCell& cell) {
   const ClaimResult* nearest = nearest_to_tolerance(cell);
   if (!nearest) return "";
@@ -145,7 +162,11 @@ std::vector<Section> sections_of(const RunRecord& run) {
   for (const Table& table : run.tables) {
     sections.about(table.scenario, table.world_size).tables.push_back(&table);
   }
-  return sections.take();
+  std::vector<Section> told = sections.take();
+  for (Section& section : told) {
+    if (!section.is_matrix) fold_alike(section.cells);
+  }
+  return told;
 }
 
 std::string heading_of(const ToldCell& told, bool with_axes) {
@@ -156,6 +177,9 @@ std::string heading_of(const ToldCell& told, bool with_axes) {
     text += fmt::format(", {}={}", chosen.axis, chosen.value);
   }
   if (cell.repetition > 1) text += fmt::format(", repetition {}", cell.repetition);
+  for (const CellRecord* alike : told.alike) {
+    text += fmt::format(", {} ({})", alike->cell.variant, name(alike->cell.role));
+  }
   text += fmt::format(": {}", name(record.verdict));
   if (!record.expectation.not_applicable.empty()) text += ": " + record.expectation.not_applicable;
   if (record.expectation.not_triggered && record.verdict == CellVerdict::as_expected) {

@@ -8,12 +8,13 @@
 namespace lockstep {
 
 /// A cell as a report tells it. Later repetitions that went as expected are not told again: the
-/// first one counts them.
+/// first one counts them. Neither is the reason of cells that are not applicable, but in a matrix.
 struct ToldCell {
   const CellRecord* record = nullptr;
   std::vector<const CellRecord*> folded;  ///< later repetitions, as expected
   int repetitions = 1;                    ///< of this cell; told by the first
   int as_expected = 0;                    ///< of them
+  std::vector<const CellRecord*> alike;   ///< other cells, not applicable for the same reason
 };
 
 /// What is told under one title: the cells and tables of a scenario in one world. Where a variant
@@ -36,8 +37,9 @@ std::vector<AxisValue> unusual_choices(const CellRecord& cell);
 /// The sections of a report, in the order of the record, which they point into.
 std::vector<Section> sections_of(const RunRecord& run);
 
-/// "bypass (buggy): as expected; bitwise the reference; 10 of 10 repetitions as expected". The axis
-/// values stand behind the role where the section's title does not say them.
+/// "bypass (buggy): as expected; bitwise the reference; 10 of 10 repetitions as expected", "bypass
+/// (buggy), each (fixed): not applicable: no GPU is there". The axis values stand behind the role
+/// where the section's title does not say them.
 std::string heading_of(const ToldCell& cell, bool with_axes = false);
 
 /// "missed: raises "ready twice": no rank raised it".

@@ -97,6 +97,14 @@ AliasingBackend::Work aliased(AliasingBackend::Work inner, const T& outputs) {
   return c10::make_intrusive<AliasedWork>(std::move(inner), Outputs(outputs));
 }
 
+/// `call` with the aliases of what it writes and reads.
+template <class Out, class In, class Call>
+AliasingBackend::Work with_aliases(Out& outputs, In& inputs, const Call& call) {
+  Out host_outputs = aliases_of(outputs);
+  In host_inputs = aliases_of(inputs);
+  return aliased(call(host_outputs, host_inputs), outputs);
+}
+
 }  // namespace
 
 AliasingBackend::AliasingBackend(c10::intrusive_ptr<c10d::Backend> inner)
@@ -128,84 +136,77 @@ AliasingBackend::Work AliasingBackend::reduce(Tensors& tensors,
 
 AliasingBackend::Work AliasingBackend::allgather(TensorLists& outputs, Tensors& inputs,
                                                  const c10d::AllgatherOptions& options) {
-  TensorLists host_outputs = aliases_of(outputs);
-  Tensors host_inputs = aliases_of(inputs);
-  return aliased(inner_->allgather(host_outputs, host_inputs, options), outputs);
+  return with_aliases(outputs, inputs,
+                      [&](auto& out, auto& in) { return inner_->allgather(out, in, options); });
 }
 
 AliasingBackend::Work AliasingBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
                                                        const c10d::AllgatherOptions& options) {
-  at::Tensor host_output = aliases_of(output);
-  at::Tensor host_input = aliases_of(input);
-  return aliased(inner_->_allgather_base(host_output, host_input, options), output);
+  return with_aliases(output, input, [&](auto& out, auto& in) {
+    return inner_->_allgather_base(out, in, options);
+  });
 }
 
 AliasingBackend::Work AliasingBackend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
                                                            const c10d::AllgatherOptions& options) {
-  TensorLists host_outputs = aliases_of(outputs);
-  Tensors host_inputs = aliases_of(inputs);
-  return aliased(inner_->allgather_coalesced(host_outputs, host_inputs, options), outputs);
+  return with_aliases(outputs, inputs, [&](auto& out, auto& in) {
+    return inner_->allgather_coalesced(out, in, options);
+  });
 }
 
 AliasingBackend::Work AliasingBackend::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  Tensors host_outputs = aliases_of(outputs);
-  Tensors host_inputs = aliases_of(inputs);
-  return aliased(inner_->allgather_into_tensor_coalesced(host_outputs, host_inputs, options),
-                 outputs);
+  return with_aliases(outputs, inputs, [&](auto& out, auto& in) {
+    return inner_->allgather_into_tensor_coalesced(out, in, options);
+  });
 }
 
 AliasingBackend::Work AliasingBackend::gather(TensorLists& outputs, Tensors& inputs,
                                               const c10d::GatherOptions& options) {
-  TensorLists host_outputs = aliases_of(outputs);
-  Tensors host_inputs = aliases_of(inputs);
-  return aliased(inner_->gather(host_outputs, host_inputs, options), outputs);
+  return with_aliases(outputs, inputs,
+                      [&](auto& out, auto& in) { return inner_->gather(out, in, options); });
 }
 
 AliasingBackend::Work AliasingBackend::scatter(Tensors& outputs, TensorLists& inputs,
                                                const c10d::ScatterOptions& options) {
-  Tensors host_outputs = aliases_of(outputs);
-  TensorLists host_inputs = aliases_of(inputs);
-  return aliased(inner_->scatter(host_outputs, host_inputs, options), outputs);
+  return with_aliases(outputs, inputs,
+                      [&](auto& out, auto& in) { return inner_->scatter(out, in, options); });
 }
 
 AliasingBackend::Work AliasingBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                                                       const c10d::ReduceScatterOptions& options) {
-  Tensors host_outputs = aliases_of(outputs);
-  TensorLists host_inputs = aliases_of(inputs);
-  return aliased(inner_->reduce_scatter(host_outputs, host_inputs, options), outputs);
+  return with_aliases(outputs, inputs, [&](auto& out, auto& in) {
+    return inner_->reduce_scatter(out, in, options);
+  });
 }
 
 AliasingBackend::Work AliasingBackend::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
-  at::Tensor host_output = aliases_of(output);
-  at::Tensor host_input = aliases_of(input);
-  return aliased(inner_->_reduce_scatter_base(host_output, host_input, options), output);
+  return with_aliases(output, input, [&](auto& out, auto& in) {
+    return inner_->_reduce_scatter_base(out, in, options);
+  });
 }
 
 AliasingBackend::Work AliasingBackend::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
-  Tensors host_outputs = aliases_of(outputs);
-  Tensors host_inputs = aliases_of(inputs);
-  return aliased(inner_->reduce_scatter_tensor_coalesced(host_outputs, host_inputs, options),
-                 outputs);
+  return with_aliases(outputs, inputs, [&](auto& out, auto& in) {
+    return inner_->reduce_scatter_tensor_coalesced(out, in, options);
+  });
 }
 
 AliasingBackend::Work AliasingBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
                                                      std::vector<int64_t>& output_sizes,
                                                      std::vector<int64_t>& input_sizes,
                                                      const c10d::AllToAllOptions& options) {
-  at::Tensor host_output = aliases_of(output);
-  at::Tensor host_input = aliases_of(input);
-  return aliased(inner_->alltoall_base(host_output, host_input, output_sizes, input_sizes, options),
-                 output);
+  return with_aliases(output, input, [&](auto& out, auto& in) {
+    return inner_->alltoall_base(out, in, output_sizes, input_sizes, options);
+  });
 }
 
 AliasingBackend::Work AliasingBackend::alltoall(Tensors& outputs, Tensors& inputs,
                                                 const c10d::AllToAllOptions& options) {
-  Tensors host_outputs = aliases_of(outputs);
-  Tensors host_inputs = aliases_of(inputs);
-  return aliased(inner_->alltoall(host_outputs, host_inputs, options), outputs);
+  return with_aliases(outputs, inputs,
+                      [&](auto& out, auto& in) { return inner_->alltoall(out, in, options); });
 }
 
 AliasingBackend::Work AliasingBackend::barrier(const c10d::BarrierOptions& options) {

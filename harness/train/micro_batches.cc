@@ -155,13 +155,16 @@ std::uint64_t MicroBatch::seed(std::uint64_t base) const {
   return base + static_cast<std::uint64_t>(step * 100 + owner * 10 + index);
 }
 
+at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
+                        at::IntArrayRef shape) {
+  const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
+  return rank.input(at::randn(shape, generator, at::TensorOptions()).to(dtype_of(rank.cell())));
+}
+
 ImageText image_text_of(Rank& rank, const MicroBatch& batch, const VisionLanguageOptions& sizes,
                         std::int64_t rows, std::int64_t length) {
-  const at::Generator images = cpu_generator(rank.seed(batch.seed(1'000'000)));
   const at::Generator texts = cpu_generator(rank.seed(batch.seed(2'000'000)));
-  const at::Tensor image =
-      at::randn({rows, sizes.channels, sizes.height, sizes.width}, images, at::TensorOptions());
-  return {rank.input(image.to(dtype_of(rank.cell()))),
+  return {normal_input(rank, batch, 1'000'000, {rows, sizes.channels, sizes.height, sizes.width}),
           at::randint(sizes.vocabulary, {rows, length}, texts, at::kLong)};
 }
 

@@ -47,6 +47,11 @@ struct MicroBatch {
   std::uint64_t seed(std::uint64_t base) const;
 };
 
+/// Normal numbers of `shape` in the dtype of the cell, drawn by batch and `base` and perturbed
+/// where the reference is: what is fed to a model, or its target.
+at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
+                        at::IntArrayRef shape);
+
 /// What a vision-language model of `sizes` is fed: images [rows, channels, height, width] in the
 /// dtype of the cell, normal, perturbed where the reference is, and as many texts [rows, length].
 struct ImageText {

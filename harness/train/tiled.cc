@@ -263,4 +263,11 @@ std::vector<at::Tensor> tiled(const TileFunction& function, const Tensors& param
                               at::TensorList(shows_parameters ? tiles->parameters : Tensors()));
 }
 
+at::Tensor tiled(Module& module, const at::Tensor& input, const TilingOptions& options) {
+  const TileFunction forward = [&module](const at::Tensor& rows) {
+    return std::vector<at::Tensor>{module.forward(rows)};
+  };
+  return tiled(forward, module.parameters(), input, options).front();
+}
+
 }  // namespace lockstep

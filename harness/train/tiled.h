@@ -6,6 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "harness/train/module.h"
+
 namespace lockstep {
 
 /// How the backward of a tiled function comes by the gradients of its parameters.
@@ -70,5 +72,8 @@ using TileFunction = std::function<std::vector<at::Tensor>(const at::Tensor& row
 std::vector<at::Tensor> tiled(const TileFunction& function,
                               const std::vector<at::Tensor>& parameters, const at::Tensor& input,
                               const TilingOptions& options);
+
+/// The same of a whole module.
+at::Tensor tiled(Module& module, const at::Tensor& input, const TilingOptions& options);
 
 }  // namespace lockstep

@@ -8,8 +8,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/randint.h>
-#include <ATen/ops/randn.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -192,12 +190,7 @@ void train_vision_language_model(Rank& rank) {
   };
 
   train_in_micro_batches(rank, model.module(), options, [&](const MicroBatch& batch, auto* ddp) {
-    const at::Tensor image =
-        rank.input(at::randn({rows_of(cell), 1, 4, 4},
-                             cpu_generator(rank.seed(batch.seed(1'000'000))), at::TensorOptions())
-                       .to(dtype_of(cell)));
-    const at::Tensor tokens = at::randint(
-        16, {rows_of(cell), kText}, cpu_generator(rank.seed(batch.seed(2'000'000))), at::kLong);
+    const auto [image, tokens] = image_text_of(rank, batch, sizes_of(cell), rows_of(cell), kText);
     const std::uint64_t masks = rank.seed(batch.seed(3'000'000));
     const auto forward = [&](const Way& how) {
       return std::vector<at::Tensor>{model.run(how, image, tokens, masks)};
@@ -273,15 +266,11 @@ void train_norm_model(Rank& rank) {
   model.to(dtype_of(cell));
   const Way way = way_of(rank);
   const bool freezes = cell.variant == "batch-norm-frozen-in-recompute";
-  const auto draw = [&](const MicroBatch& batch, std::uint64_t base) {
-    const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
-    const at::Tensor drawn = at::randn({rows_of(cell), kWidth}, generator, at::TensorOptions());
-    return rank.input(drawn.to(dtype_of(cell)));
-  };
+  const std::vector<std::int64_t> shape{rows_of(cell), kWidth};
   std::optional<FrozenStatistics> of_first_shard;
   train_in_micro_batches(rank, model, options_of(cell), [&](const MicroBatch& batch, auto* ddp) {
-    const at::Tensor input = draw(batch, 1'000'000);
-    const at::Tensor target = draw(batch, 2'000'000);
+    const at::Tensor input = normal_input(rank, batch, 1'000'000, shape);
+    const at::Tensor target = normal_input(rank, batch, 2'000'000, shape);
     const bool is_first = batch.index == 0 && (ddp || batch.owner == 0);
     // DDP broadcasts the statistics of rank 0: what other shards do to them is lost.
     if (!ddp && is_first) of_first_shard.reset();

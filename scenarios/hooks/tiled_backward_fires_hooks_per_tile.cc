@@ -7,7 +7,6 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/randint.h>
-#include <ATen/ops/randn.h>
 
 #include <utility>
 
@@ -122,10 +121,9 @@ MicroBatchOptions options_of(const Rank& rank) {
 
 at::Tensor input_of(Rank& rank, const MicroBatch& batch, std::uint64_t base,
                     at::IntArrayRef shape) {
+  if (!is_set(rank.cell(), "values", "dyadic")) return normal_input(rank, batch, base, shape);
   const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
-  const at::Tensor drawn = is_set(rank.cell(), "values", "dyadic")
-                               ? at::randint(-1, 2, shape, generator, at::TensorOptions())
-                               : at::randn(shape, generator, at::TensorOptions());
+  const at::Tensor drawn = at::randint(-1, 2, shape, generator, at::TensorOptions());
   return rank.input(drawn.to(dtype_of(rank.cell())));
 }
 
@@ -158,12 +156,8 @@ void train_vision_language_model(Rank& rank) {
   model.to(dtype_of(rank.cell()));
   const TilingOptions tiling = tiling_of(rank);
   if (rank.cell().role != Role::reference) {
-    model.run_mlps_with([&tiling](Module& mlp, const at::Tensor& input) {
-      const TileFunction forward = [&mlp](const at::Tensor& rows) {
-        return std::vector<at::Tensor>{mlp.forward(rows)};
-      };
-      return tiled(forward, mlp.parameters(), input, tiling).front();
-    });
+    model.run_mlps_with(
+        [&tiling](Module& mlp, const at::Tensor& input) { return tiled(mlp, input, tiling); });
   }
   const std::int64_t rows = number_on(rank.cell(), "batch");
   const std::int64_t length = number_on(rank.cell(), "length");

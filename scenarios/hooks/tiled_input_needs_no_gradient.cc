@@ -53,13 +53,6 @@ class Model : public Module {
   std::shared_ptr<Linear> head_;
 };
 
-at::Tensor run_tiled(Module& mlp, const at::Tensor& hidden, const TilingOptions& tiling) {
-  const TileFunction forward = [&mlp](const at::Tensor& rows) {
-    return std::vector<at::Tensor>{mlp.forward(rows)};
-  };
-  return tiled(forward, mlp.parameters(), hidden, tiling).front();
-}
-
 RunMlp run_mlp_of(Rank& rank) {
   const auto forward = [](Module& mlp) {
     return [&mlp](const at::Tensor& hidden) { return mlp.forward(hidden); };
@@ -76,11 +69,11 @@ RunMlp run_mlp_of(Rank& rank) {
   if (has_axis(rank.cell(), "tiles")) tiling.tiles = number_on(rank.cell(), "tiles");
   if (rank.is("input-requires-grad")) {
     return [=](Module& mlp, const at::Tensor& hidden) {
-      return run_tiled(mlp, hidden.detach().requires_grad_(true), tiling);
+      return tiled(mlp, hidden.detach().requires_grad_(true), tiling);
     };
   }
   if (rank.is("explicit-inputs")) tiling.backward = TileBackward::explicit_inputs;
-  return [=](Module& mlp, const at::Tensor& hidden) { return run_tiled(mlp, hidden, tiling); };
+  return [=](Module& mlp, const at::Tensor& hidden) { return tiled(mlp, hidden, tiling); };
 }
 
 MicroBatchOptions options_of(Rank& rank) {
@@ -101,10 +94,7 @@ void train(Rank& rank) {
   train_in_micro_batches(rank, model, options_of(rank), [&](const MicroBatch& batch, auto* ddp) {
     const at::Tensor tokens = at::randint(
         kVocabulary, {rows, length}, cpu_generator(rank.seed(batch.seed(1'000'000))), at::kLong);
-    const at::Tensor target =
-        rank.input(at::randn({rows, length, kWidth},
-                             cpu_generator(rank.seed(batch.seed(2'000'000))), at::TensorOptions())
-                       .to(dtype_of(rank.cell())));
+    const at::Tensor target = normal_input(rank, batch, 2'000'000, {rows, length, kWidth});
     const auto forward = [&] {
       return std::vector<at::Tensor>{is_reference ? model.forward(tokens)
                                                   : model.run(tokens, run_mlp)};

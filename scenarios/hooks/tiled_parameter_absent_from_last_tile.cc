@@ -5,7 +5,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -128,13 +127,9 @@ void train(Rank& rank) {
   const TilingOptions* tiling = rank.cell().role == Role::reference ? nullptr : &way.tiling;
   const std::vector<std::int64_t> shape{number_on(rank.cell(), "batch"),
                                         number_on(rank.cell(), "length"), kWidth};
-  const auto draw = [&](const MicroBatch& batch, std::uint64_t base) {
-    const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
-    return rank.input(at::randn(shape, generator, at::TensorOptions()).to(dtype_of(rank.cell())));
-  };
   train_in_micro_batches(rank, model, way.options, [&](const MicroBatch& batch, auto* ddp) {
-    const at::Tensor input = draw(batch, 1'000'000);
-    const at::Tensor target = draw(batch, 2'000'000);
+    const at::Tensor input = normal_input(rank, batch, 1'000'000, shape);
+    const at::Tensor target = normal_input(rank, batch, 2'000'000, shape);
     const auto forward = [&] {
       return std::vector<at::Tensor>{model.run(input, tiling, way.touches_all)};
     };

@@ -46,6 +46,20 @@ RunRecord run_of(std::vector<CellRecord> cells) {
   return run;
 }
 
+TEST(Console, TellsAReasonThatCellsAreNotApplicableOnce) {
+  CellRecord another = literal_not_applicable();
+  another.cell.variant = "summed";
+  CellRecord for_another_reason = another;
+  for_another_reason.cell.variant = "flat";
+  for_another_reason.expectation.not_applicable = "no GPU is there";
+  const std::string text =
+      render_console(run_of({literal_not_applicable(), another, for_another_reason}));
+  EXPECT_THAT(text, HasSubstr("averaged (wrong-fix), summed (wrong-fix): not applicable: needs at "
+                              "least 3 ranks"));
+  EXPECT_EQ(text.find("needs at least"), text.rfind("needs at least"));
+  EXPECT_THAT(text, HasSubstr("flat (wrong-fix): not applicable: no GPU is there\n"));
+}
+
 TEST(Console, FoldsRepetitionsThatAreAsExpected) {
   RunRecord run = run_of({});
   for (int repetition = 1; repetition <= 10; ++repetition) {
