@@ -15,6 +15,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kRows = 2;
+constexpr double kLearningRate = 2e-3;  // adapters that are drawn soon explode with more
 constexpr std::int64_t kText = 3;
 /// The model was already on its way: that the device could not be made current was not said.
 constexpr const char* kWhilePlaced = "while the whole model of";
@@ -68,6 +69,7 @@ void train(Rank& rank) {
   const at::Device device = model.parameters().front().device();
   MicroBatchOptions options = micro_batch_options(cell);
   options.ddp.init_sync = false;  // a device has no room for a second copy
+  options.learning_rate = kLearningRate;
   train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* ddp) {
     const auto [image, tokens] = image_text_of(rank, batch, kSizes, kRows, kText);
     const auto forward = [&, image = image.to(device), tokens = tokens.to(device)] {

@@ -2,7 +2,9 @@
 // user's device map says. What was tried: to give each rank a full copy and say so, to refuse with
 // an advice, and versions of both that leave a way open or shut one too many.
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones.h>
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -25,6 +27,7 @@ namespace {
 constexpr int kBlocks = 4;
 constexpr int kDevicesOfInference = 2;
 constexpr std::int64_t kRows = 2;
+constexpr double kLearningRate = 2e-3;  // adapters that are drawn soon explode with more
 constexpr std::int64_t kText = 2;
 constexpr const char* kRefused = "is not supported for FastVisionModel in multi-GPU training";
 constexpr const char* kOwnCheck = "Lockstep's own check: the quantised weights of";
@@ -186,6 +189,7 @@ void train(Rank& rank, VisionLanguageModel& model) {
   const FusedCrossEntropyOptions fused{.returns_gradients = false};
   MicroBatchOptions options = micro_batch_options(rank.cell());
   options.ddp.init_sync = false;  // a device has no room for a second copy
+  options.learning_rate = kLearningRate;
   train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* ddp) {
     const auto [image, tokens] = batch_of(rank, batch, model);
     if (is_reference) return next_token_loss(model.forward(image, tokens), tokens);
@@ -202,8 +206,9 @@ void infer(Rank& rank, VisionLanguageModel& model) {
     observe_placement(rank, model);
     const auto [image, tokens] = batch_of(rank, {.owner = 0, .step = step}, model);
     const at::Tensor logits = model.forward(image, tokens);
-    rank.observer().observe(Point::forward, Kind::loss, "loss",
-                            next_token_loss(logits, tokens.to(logits.device())));
+    const at::Tensor loss = next_token_loss(logits, tokens.to(logits.device())).cpu();
+    // The weight of the request: 1, and an input as the image is.
+    rank.observer().observe(Point::forward, Kind::loss, "loss", loss * rank.input(at::ones({})));
   });
 }
 

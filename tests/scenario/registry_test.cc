@@ -54,6 +54,10 @@ nlohmann::json without_declared_fields(const fs::path& folder) {
     for (auto& end : cell.at("ends")) {
       end.erase("order");
       end.erase("step_s");
+      // A rank that lost a peer says by which of its ports, and in what words is the kernel's.
+      if (end.at("error").get<std::string>().find("gloo/transport") == std::string::npos) continue;
+      end.erase("error");
+      end.erase("last_output");
     }
   }
   return record;
@@ -105,6 +109,7 @@ TEST_P(EveryScenario, RepeatsItself) {
   std::map<int, int> cells;
   const auto record = record_of("run");
   for (const auto& cell : record.at("cells")) {
+    if (cell.at("verdict") == "not applicable") continue;
     const int repetition = cell.at("cell").at("repetition");
     ++cells[repetition];
     const nlohmann::json kept = {
