@@ -239,6 +239,27 @@ bool is_met(const PublishedTable& table, const PublishedValue& published,
                                                   : printed == published.printed;
 }
 
+void compare_value(const PublishedTable& table, const PublishedValue& published,
+                   const MeasuredSource& measured, Comparison& comparison) {
+  const std::optional<Measured> values = measured(published);
+  const std::string printed = values ? print_measured(published, *values) : "";
+  if (published.is_beside() && !printed.empty()) {
+    ++comparison.beside;
+    return;
+  }
+  ++comparison.values;
+  if (is_met(table, published, printed, measured)) {
+    ++comparison.met;
+    comparison.in_shape += published.is_met_in_shape() ? 1 : 0;
+  } else {
+    comparison.unmet.push_back({published, printed.empty() ? kNotMeasured : printed});
+  }
+  if (published.quantity == PublishedQuantity::synced && !printed.empty() &&
+      (printed == "True") != values->bitwise_synced) {
+    ++comparison.definitions_differ;
+  }
+}
+
 }  // namespace
 
 PublishedTable read_published_table(const std::filesystem::path& path) {
@@ -277,23 +298,7 @@ std::filesystem::path published_table_file(const std::string& id) {
 Comparison compare(const PublishedTable& table, const MeasuredSource& measured) {
   Comparison comparison;
   for (const PublishedValue& published : table.values) {
-    const std::optional<Measured> values = measured(published);
-    const std::string printed = values ? print_measured(published, *values) : "";
-    if (published.is_beside() && !printed.empty()) {
-      ++comparison.beside;
-      continue;
-    }
-    ++comparison.values;
-    if (is_met(table, published, printed, measured)) {
-      ++comparison.met;
-      comparison.in_shape += published.is_met_in_shape() ? 1 : 0;
-    } else {
-      comparison.unmet.push_back({published, printed.empty() ? kNotMeasured : printed});
-    }
-    if (published.quantity == PublishedQuantity::synced && !printed.empty() &&
-        (printed == "True") != values->bitwise_synced) {
-      ++comparison.definitions_differ;
-    }
+    compare_value(table, published, measured, comparison);
   }
   return comparison;
 }

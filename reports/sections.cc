@@ -55,7 +55,7 @@ class Sections {
 
  private:
   /// A run has all cells of a scenario on the same kind of devices.
-  static std::string_view device_of(const Section& section) {
+  static std::string device_of(const Section& section) {
     return section.cells.empty() ? "cpu" : section.cells.front().record->cell.device;
   }
 

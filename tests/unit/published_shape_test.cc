@@ -247,5 +247,24 @@ TEST(Seed002Pipeline, HoldsEveryValueOfThePublishedTables) {
   }
 }
 
+TEST(Beside, IsCountedApartAndOnlyHasToBeMeasured) {
+  PublishedValue beside = row(PublishedQuantity::element, 2, 0, "109.6");
+  beside.definition = "beside: of another model";
+  const auto compared = [&](const std::optional<Measured>& measured) {
+    return compare(
+        {"one", "one.csv", {row(PublishedQuantity::element, 1, 0, "46.8"), beside}},
+        [&](const PublishedValue& value) { return value.step == 1 ? Measured{{4}} : measured; });
+  };
+  const Comparison whole = compared(Measured{{3}});
+  EXPECT_EQ(whole.values, 1);
+  EXPECT_EQ(whole.met, 1);
+  EXPECT_EQ(whole.beside, 1);
+  EXPECT_TRUE(whole.unmet.empty());
+  const Comparison partial = compared(std::nullopt);
+  EXPECT_EQ(partial.beside, 0);
+  ASSERT_EQ(partial.unmet.size(), 1U);
+  EXPECT_EQ(partial.unmet[0].measured, kNotMeasured);
+}
+
 }  // namespace
 }  // namespace lockstep
