@@ -82,10 +82,6 @@ void refuse_doubled_names(const DeviceMap& map) {
   }
 }
 
-std::string joined(std::string_view outer, std::string_view name) {
-  return outer.empty() ? std::string(name) : fmt::format("{}.{}", outer, name);
-}
-
 /// Every tensor in every place it has in the model, in the order of the model.
 void list_tensors(const Module& module, const std::string& name, std::vector<NamedTensor>& all) {
   for (const NamedTensor& own : module.own_tensors()) {
@@ -157,11 +153,17 @@ std::optional<at::Device> common_device(const Module& module, const std::string&
   return common;
 }
 
+std::int64_t bytes_of(const std::vector<NamedTensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const NamedTensor& entry : tensors) {
+    bytes += static_cast<std::int64_t>(entry.tensor.nbytes());
+  }
+  return bytes;
+}
+
 void move(const std::vector<NamedTensor>& tensors, at::Device device, const std::string& part) {
   const at::NoGradGuard no_grad;
-  std::int64_t bytes = 0;
-  for (const NamedTensor& entry : tensors)
-    bytes += static_cast<std::int64_t>(entry.tensor.nbytes());
+  const std::int64_t bytes = bytes_of(tensors);
   for (const NamedTensor& entry : tensors) {
     at::Tensor tensor = entry.tensor;
     try {
@@ -250,13 +252,11 @@ std::string to_string(const DeviceMapRequest& request) {
                                                       : to_string(request.policy);
 }
 
-std::int64_t bytes_of(const Module& module) {
-  std::int64_t bytes = 0;
-  for (const NamedTensor& entry : each_once(module, "")) {
-    bytes += static_cast<std::int64_t>(entry.tensor.nbytes());
-  }
-  return bytes;
+std::string joined(std::string_view outer, std::string_view name) {
+  return outer.empty() ? std::string(name) : fmt::format("{}.{}", outer, name);
 }
+
+std::int64_t bytes_of(const Module& module) { return bytes_of(each_once(module, "")); }
 
 IsIndivisible residual_blocks() {
   return [](const std::string&, const Module& module) {

@@ -59,6 +59,9 @@ DeviceMapRequest parse_device_map(std::string_view text);
 /// What the user wrote, for messages: auto, or {"": "cuda:0"}.
 std::string to_string(const DeviceMapRequest& request);
 
+/// The name of a part in the whole model: "blocks.0" in "language" is "language.blocks.0".
+std::string joined(std::string_view outer, std::string_view name);
+
 /// Bytes of the parameters and buffers of `module` and its children; a tensor that is in several
 /// places counts once.
 std::int64_t bytes_of(const Module& module);

@@ -84,10 +84,6 @@ class Pieces {
   }
 
  private:
-  static std::string joined(const std::string& outer, const std::string& name) {
-    return outer.empty() ? name : outer + "." + name;
-  }
-
   void note_first_places(const Module& module, const std::string& name) {
     for (const NamedTensor& own : module.own_tensors()) {
       first_places_.emplace(own.tensor.unsafeGetTensorImpl(), joined(name, own.name));

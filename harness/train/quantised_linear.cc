@@ -35,7 +35,7 @@ void check_part(const Module& module, const std::string& name, at::Device traini
     }
   }
   for (const Module::Part& part : module.children()) {
-    check_part(*part.module, name.empty() ? part.name : name + "." + part.name, training_device);
+    check_part(*part.module, joined(name, part.name), training_device);
   }
 }
 
