@@ -32,6 +32,8 @@ std::string_view predicate_in_words(Predicate predicate) {
       return "ranks finish";
     case Predicate::at_most_reference:
       return "stays within the reference's";
+    case Predicate::collectives_match:
+      return "collectives match";
   }
   return "";
 }
@@ -49,6 +51,8 @@ Claim at_most_reference(Kind kind, Point point) {
 }
 
 Claim ranks_finish() { return {Predicate::ranks_finish, std::nullopt, std::nullopt}; }
+
+Claim collectives_match() { return {Predicate::collectives_match, std::nullopt, std::nullopt}; }
 
 std::string sentence(const Claim& claim) {
   std::string text(predicate_in_words(claim.predicate));

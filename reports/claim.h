@@ -33,12 +33,19 @@ struct Names<Kind> {
 };
 
 /// What is said of the observations. New predicates are added at the end; each has one judge.
-enum class Predicate { agree_across_ranks, equal_reference, ranks_finish, at_most_reference };
+enum class Predicate {
+  agree_across_ranks,
+  equal_reference,
+  ranks_finish,
+  at_most_reference,
+  collectives_match
+};
 
 template <>
 struct Names<Predicate> {
-  static constexpr std::array<std::string_view, 4> values{"agree_across_ranks", "equal_reference",
-                                                          "ranks_finish", "at_most_reference"};
+  static constexpr std::array<std::string_view, 5> values{
+      "agree_across_ranks", "equal_reference", "ranks_finish", "at_most_reference",
+      "collectives_match"};
 };
 
 /// A statement that is true of a correct program.
@@ -61,6 +68,9 @@ Claim at_most_reference(Kind kind, Point point);
 
 /// Every rank runs to its end: none raises, exits early, is killed or stays.
 Claim ranks_finish();
+
+/// The ranks of every group call the same collectives in the same order, on the same tensors.
+Claim collectives_match();
 
 /// "gradients agree across ranks", "parameters equal the reference", "ranks finish". A claim about
 /// another point than the customary one (gradients reduced, parameters stepped, buffers and losses

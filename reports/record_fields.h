@@ -157,6 +157,31 @@ struct Fields<CellOutcome> {
 };
 
 template <>
+struct Fields<MeetingCall> {
+  static constexpr auto list =
+      std::tuple(field("text", &MeetingCall::text, 3), field("site", &MeetingCall::site, 3),
+                 field("is_open", &MeetingCall::is_open, 3),
+                 field("open_s", &MeetingCall::open_s, 3));
+};
+
+template <>
+struct Fields<MeetingRow> {
+  static constexpr auto list =
+      std::tuple(field("number", &MeetingRow::number, 3), field("step", &MeetingRow::step, 3),
+                 field("calls", &MeetingRow::calls, 3), field("differs", &MeetingRow::differs, 3));
+};
+
+template <>
+struct Fields<MissedMeeting> {
+  static constexpr auto list = std::tuple(
+      field("fault", &MissedMeeting::fault, 3), field("group", &MissedMeeting::group, 3),
+      field("number", &MissedMeeting::number, 3), field("step", &MissedMeeting::step, 3),
+      field("culprits", &MissedMeeting::culprits, 3),
+      field("waiting", &MissedMeeting::waiting, 3),
+      field("sentence", &MissedMeeting::sentence, 3), field("rows", &MissedMeeting::rows, 3));
+};
+
+template <>
 struct Fields<CellRecord> {
   static constexpr auto list =
       std::tuple(field("cell", &CellRecord::cell), field("folder", &CellRecord::folder),
@@ -167,7 +192,9 @@ struct Fields<CellRecord> {
                  field("expectation", &CellRecord::expectation), field("ends", &CellRecord::ends),
                  field("results", &CellRecord::results), field("checks", &CellRecord::checks),
                  field("verdict", &CellRecord::verdict), field("notes", &CellRecord::notes),
-                 field("cost", &CellRecord::cost, 1), field("outcome", &CellRecord::outcome, 2));
+                 field("cost", &CellRecord::cost, 1), field("outcome", &CellRecord::outcome, 2),
+                 field("missed_meeting", &CellRecord::missed_meeting, 3),
+                 field("launcher", &CellRecord::launcher, 3));
 };
 
 template <>

@@ -11,6 +11,7 @@
 #include "reports/cell.h"
 #include "reports/claim.h"
 #include "reports/finding.h"
+#include "reports/meeting.h"
 
 namespace lockstep {
 
@@ -18,7 +19,7 @@ namespace lockstep {
 /// within a major version; a removal raises it. A record of another major version is refused.
 inline constexpr std::string_view kSchemaName = "lockstep.record";
 inline constexpr int kSchemaMajor = 1;
-inline constexpr int kSchemaMinor = 2;
+inline constexpr int kSchemaMinor = 3;
 
 /// How a rank ended.
 ///   finished     its body returned
@@ -142,6 +143,9 @@ struct CellRecord {
   std::vector<std::string> notes;  ///< torn last rows and the like
   CellOutcome outcome;             ///< of the judged cell
   std::optional<Cost> cost;        ///< absent when a rank did not finish, or there is one only
+  std::optional<MissedMeeting> missed_meeting = {};  ///< absent: ranks met in every collective
+  /// Of a foreign launcher that started the ranks: "mpirun -n 2"; empty: Lockstep started them.
+  std::string launcher = {};
 
   bool operator==(const CellRecord&) const = default;
 };

@@ -72,6 +72,9 @@ ClaimResult judge_claim(const Case& the_case, const Claim& claim) {
       case Predicate::at_most_reference:
         judge_bound(the_case, result);
         break;
+      case Predicate::collectives_match:
+        judge_collectives(the_case, result);
+        break;
     }
     require_all_steps(the_case, result);
     require_trigger(the_case, result);

@@ -25,6 +25,10 @@ void judge_bound(const Case& the_case, ClaimResult& result);
 /// How the ranks ended. The error of a rank that lost a dead peer is a consequence, no finding.
 void judge_endings(const Case& the_case, ClaimResult& result);
 
+/// What the ranks called, by their collective logs. Ranks that died or were stopped leave it
+/// undecided: up to there they matched.
+void judge_collectives(const Case& the_case, ClaimResult& result);
+
 /// The first step in which a value was found to be wrong; 0 when none was. Memory is no value.
 std::int64_t first_damage(const std::vector<ClaimResult>& results);
 

@@ -21,7 +21,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view kMagic = "LSCOLLOG";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 struct Header {
   char magic[8];
@@ -30,11 +30,12 @@ struct Header {
   std::int32_t rank;
   std::uint32_t unused;
   std::uint64_t count;
-  char reserved[224];
+  char reserved[352];
 };
 
 struct Entry {
   std::uint64_t seq;
+  std::uint64_t number;
   std::int64_t step;
   std::uint64_t elements;
   std::uint64_t bytes;
@@ -42,16 +43,21 @@ struct Entry {
   std::int64_t completed_ns;
   std::uint32_t tensors;
   std::int32_t root;
+  std::int32_t group_size;
+  std::int32_t tensor_id;
   std::uint8_t state;
   char unused[7];
-  char operation[32];
+  char operation[24];
   char reduction[16];
   char dtype[16];
-  char group[128];
+  char shape[32];
+  char group[64];
+  char site[64];
+  char tensor[88];
 };
 
 // A file is a row of slots of one size: the header, then the entries.
-constexpr std::uint64_t kSlot = 256;
+constexpr std::uint64_t kSlot = 384;
 static_assert(sizeof(Header) == kSlot && sizeof(Entry) == kSlot);
 static_assert(std::endian::native == std::endian::little, "the file is little-endian");
 
@@ -88,19 +94,25 @@ std::string get(const char (&field)[N]) {
 }
 
 Collective collective_of(const Entry& entry) {
-  return {entry.seq,
-          entry.step,
-          get(entry.operation),
-          get(entry.reduction),
-          get(entry.dtype),
-          entry.tensors,
-          entry.elements,
-          entry.bytes,
-          entry.root,
-          get(entry.group),
-          static_cast<CollectiveState>(entry.state),
-          entry.entered_ns,
-          entry.completed_ns};
+  return {.seq = entry.seq,
+          .number = entry.number,
+          .step = entry.step,
+          .operation = get(entry.operation),
+          .reduction = get(entry.reduction),
+          .dtype = get(entry.dtype),
+          .shape = get(entry.shape),
+          .tensors = entry.tensors,
+          .elements = entry.elements,
+          .bytes = entry.bytes,
+          .root = entry.root,
+          .group_size = entry.group_size,
+          .group = get(entry.group),
+          .tensor = get(entry.tensor),
+          .tensor_id = entry.tensor_id,
+          .site = get(entry.site),
+          .state = static_cast<CollectiveState>(entry.state),
+          .entered_ns = entry.entered_ns,
+          .completed_ns = entry.completed_ns};
 }
 
 }  // namespace
@@ -177,17 +189,23 @@ std::uint64_t CollectiveLog::enter(const Collective& collective) {
   const std::uint64_t seq = count_;
   auto* entry = new (file_->reserve(1 + seq)) Entry{};
   entry->seq = seq;
+  entry->number = collective.number;
   entry->step = collective.step;
   entry->elements = collective.elements;
   entry->bytes = collective.bytes;
   entry->entered_ns = now_ns();
   entry->tensors = collective.tensors;
   entry->root = collective.root;
+  entry->group_size = collective.group_size;
+  entry->tensor_id = collective.tensor_id;
   entry->state = static_cast<std::uint8_t>(CollectiveState::entered);
   put(entry->operation, collective.operation);
   put(entry->reduction, collective.reduction);
   put(entry->dtype, collective.dtype);
+  put(entry->shape, collective.shape);
   put(entry->group, collective.group);
+  put(entry->site, collective.site);
+  put(entry->tensor, collective.tensor);
   count_ = seq + 1;
   auto* header = static_cast<Header*>(file_->at(0));
   std::atomic_ref(header->count).store(count_, std::memory_order_release);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/names.h"
@@ -18,18 +19,33 @@ struct Names<CollectiveState> {
   static constexpr std::array<std::string_view, 3> values{"entered", "completed", "failed"};
 };
 
+/// The operation under which a rank notes that it joins a group, before it meets the others there.
+/// Whoever has no such entry never came to the group.
+inline constexpr std::string_view kJoin = "join";
+
 /// One collective as one rank called it.
 struct Collective {
   std::uint64_t seq = 0;  ///< from 0 in the order of the calls of this rank
+  /// From 1 in the order of the calls of this rank in the group; 0 for joining it and for
+  /// point-to-point calls, which not all ranks of a group make.
+  std::uint64_t number = 0;
   std::int64_t step = 0;  ///< step it was called in; 0: before the first or after the last
   std::string operation;  ///< "allreduce", "broadcast": c10d's name in lower case
   std::string reduction;  ///< "sum", "avg"; empty where there is none
   std::string dtype;      ///< of the first tensor; empty without one
+  std::string shape;      ///< of the first tensor: "[4, 4]"; empty without one
   std::uint32_t tensors = 0;
   std::uint64_t elements = 0;  ///< of all tensors
   std::uint64_t bytes = 0;     ///< of all tensors
   int root = -1;               ///< root or peer rank; -1 where there is none
+  int group_size = 0;          ///< ranks of the group
   std::string group;           ///< name of the process group
+  /// What the first tensor is to the program: "gradient of layers.0.weight"; empty: not known.
+  std::string tensor;
+  /// The same for all ranks that built the same model: equal exactly where the tensor is the same
+  /// parameter, or gradient of it; 0: not known.
+  std::int32_t tensor_id = 0;
+  std::string site;  ///< "scenarios/.../file.cc:41" where it was called; empty: not known
   CollectiveState state = CollectiveState::entered;
   std::int64_t entered_ns = 0;    ///< monotonic clock; a clock field
   std::int64_t completed_ns = 0;  ///< monotonic clock; 0 while it has not; a clock field
@@ -50,7 +66,8 @@ class CollectiveLog {
   CollectiveLog& operator=(const CollectiveLog&) = delete;
 
   /// Notes that a collective was called; seq, state and times are filled in. Returns its seq. A
-  /// name longer than its field (operation 32 bytes, reduction and dtype 16, group 128) is cut.
+  /// name longer than its field (operation 24 bytes, reduction and dtype 16, shape 32, group and site
+  /// 64, tensor 88) is cut.
   /// Throws Error (usage) when the disk is full.
   std::uint64_t enter(const Collective& collective);
 
