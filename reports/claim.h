@@ -43,9 +43,9 @@ enum class Predicate {
 
 template <>
 struct Names<Predicate> {
-  static constexpr std::array<std::string_view, 5> values{
-      "agree_across_ranks", "equal_reference", "ranks_finish", "at_most_reference",
-      "collectives_match"};
+  static constexpr std::array<std::string_view, 5> values{"agree_across_ranks", "equal_reference",
+                                                          "ranks_finish", "at_most_reference",
+                                                          "collectives_match"};
 };
 
 /// A statement that is true of a correct program.

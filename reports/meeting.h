@@ -47,8 +47,8 @@ bool is_mismatch(MeetingFault fault);
 
 /// What one rank did in one row of the calls that are shown side by side.
 struct MeetingCall {
-  std::string text;  ///< "allreduce sum float32 [4, 4], gradient of w"; empty: it did not come
-  std::string site;  ///< "scenarios/.../file.cc:41" where it was called; empty: not known
+  std::string text;      ///< "allreduce sum float32 [4, 4], gradient of w"; empty: it did not come
+  std::string site;      ///< "scenarios/.../file.cc:41" where it was called; empty: not known
   bool is_open = false;  ///< it was entered and did not end
   double open_s = 0;     ///< how long it was open; a clock field
 

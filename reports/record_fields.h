@@ -158,10 +158,9 @@ struct Fields<CellOutcome> {
 
 template <>
 struct Fields<MeetingCall> {
-  static constexpr auto list =
-      std::tuple(field("text", &MeetingCall::text, 3), field("site", &MeetingCall::site, 3),
-                 field("is_open", &MeetingCall::is_open, 3),
-                 field("open_s", &MeetingCall::open_s, 3));
+  static constexpr auto list = std::tuple(
+      field("text", &MeetingCall::text, 3), field("site", &MeetingCall::site, 3),
+      field("is_open", &MeetingCall::is_open, 3), field("open_s", &MeetingCall::open_s, 3));
 };
 
 template <>
@@ -176,8 +175,7 @@ struct Fields<MissedMeeting> {
   static constexpr auto list = std::tuple(
       field("fault", &MissedMeeting::fault, 3), field("group", &MissedMeeting::group, 3),
       field("number", &MissedMeeting::number, 3), field("step", &MissedMeeting::step, 3),
-      field("culprits", &MissedMeeting::culprits, 3),
-      field("waiting", &MissedMeeting::waiting, 3),
+      field("culprits", &MissedMeeting::culprits, 3), field("waiting", &MissedMeeting::waiting, 3),
       field("sentence", &MissedMeeting::sentence, 3), field("rows", &MissedMeeting::rows, 3));
 };
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
+#include <optional>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -77,22 +79,31 @@ void register_timer() {
   });
 }
 
-/// Makes `group` take tensors of the kind of devices called `name`. `recorded` is `inner` as
-/// `recorder` hears it.
+/// Who hears of the calls of a group.
+struct Recording {
+  std::shared_ptr<CollectiveRecorder> recorder;
+  std::shared_ptr<RecordedGroup> group;
+};
+
+BackendHandle recorded(const BackendHandle& inner, const Recording& recording) {
+  return c10::make_intrusive<RecordingBackend>(inner, recording.recorder, recording.group);
+}
+
+/// Makes `group` take tensors of the kind of devices called `name`. `backend` is `inner` as
+/// `recording` hears it.
 void add_device(c10d::ProcessGroup& group, const std::string& name, const BackendHandle& inner,
-                const BackendHandle& recorded, std::shared_ptr<CollectiveRecorder> recorder) {
+                const BackendHandle& backend, const Recording& recording) {
   if (name == "cpu") return;
   if (name == "cuda") {
-    const auto type = c10d::ProcessGroup::strToBackendType(recorded->getBackendName());
-    group.setBackend(c10::DeviceType::CUDA, type, recorded);
+    const auto type = c10d::ProcessGroup::strToBackendType(backend->getBackendName());
+    group.setBackend(c10::DeviceType::CUDA, type, backend);
     return;
   }
   if (name != "sim") throw unknown_name("kind of devices", name, {"cpu", "sim", "cuda"});
   register_timer();
   // A group has one backend of each type: under the type of the CPU's it would be that one.
   group.setBackend(c10::DeviceType::PrivateUse1, c10d::ProcessGroup::BackendType::CUSTOM,
-                   c10::make_intrusive<RecordingBackend>(
-                       c10::make_intrusive<AliasingBackend>(inner), std::move(recorder)));
+                   recorded(c10::make_intrusive<AliasingBackend>(inner), recording));
 }
 
 c10d::ReduceOp to_c10d(ReduceOp op) {
@@ -112,60 +123,134 @@ c10d::ReduceOp to_c10d(ReduceOp op) {
 }  // namespace
 
 struct ProcessGroup::State {
+  Seat seat;             ///< in this group
+  bool is_part = false;  ///< of a group whose log it writes to
+  GroupOptions options;
   c10::intrusive_ptr<c10d::Store> store;
-  std::shared_ptr<CollectiveRecorder> recorder;
+  Recording recording;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
+
+  /// Meets the others of the group called `name` in `store`.
+  void join(const std::string& name) {
+    recording.group = std::make_shared<RecordedGroup>();
+    recording.group->name = name;
+    recording.group->size = seat.world_size;
+    record_joining(*recording.recorder, *recording.group, [&] { meet(name); });
+  }
+
+ private:
+  void meet(const std::string& name) {
+    const BackendEntry& entry = find_backend(options.backend);
+    if (!store) store = open_store(seat, options.timeout);
+    const BackendHandle inner = entry.make(store, seat, options.timeout);
+    const BackendHandle backend = recorded(inner, recording);
+    wait_until_all_met(*store, seat);
+    const auto type = c10d::ProcessGroup::strToBackendType(entry.name);
+    group = c10::make_intrusive<c10d::ProcessGroup>(store, seat.rank, seat.world_size);
+    group->setBackend(entry.device, type, backend);
+    add_device(*group, options.device, inner, backend, recording);
+    group->setDefaultBackend(type);
+    group->setGroupDesc(name);
+    group->setGroupName(name);
+  }
 };
+
+ProcessGroup::ProcessGroup(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 ProcessGroup::ProcessGroup(const Seat& seat, const GroupOptions& options, CollectiveLog& log)
     : state_(std::make_unique<State>()) {
   // As in Python: a peer that is gone is an error of the call that meets it, and kills nobody.
   std::signal(SIGPIPE, SIG_IGN);
-  const BackendEntry& entry = find_backend(options.backend);
-  state_->store = open_store(seat, options.timeout);
-  state_->recorder = std::make_shared<CollectiveRecorder>(log);
-  const BackendHandle inner = entry.make(state_->store, seat, options.timeout);
-  const auto backend = c10::make_intrusive<RecordingBackend>(inner, state_->recorder);
-  wait_until_all_met(*state_->store, seat);
+  std::optional<PeerLogs> peers;
+  if (!options.peer_logs.empty()) peers.emplace(options.peer_logs, seat.rank, seat.world_size);
+  state_->seat = seat;
+  state_->options = options;
+  state_->recording.recorder = std::make_shared<CollectiveRecorder>(log, std::move(peers));
+  state_->join("world");
+}
 
-  const auto type = c10d::ProcessGroup::strToBackendType(entry.name);
-  state_->group =
-      c10::make_intrusive<c10d::ProcessGroup>(state_->store, seat.rank, seat.world_size);
-  state_->group->setBackend(entry.device, type, backend);
-  add_device(*state_->group, options.device, inner, backend, state_->recorder);
-  state_->group->setDefaultBackend(type);
-  state_->group->setGroupDesc("world");
-  state_->group->setGroupName("world");
+std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(const std::string& name,
+                                                     const std::vector<int>& ranks) {
+  const auto place = std::find(ranks.begin(), ranks.end(), rank());
+  if (place == ranks.end()) {
+    throw internal_error(fmt::format("rank {} is not in the group {}", rank(), name));
+  }
+  auto state = std::make_unique<State>();
+  state->is_part = true;
+  state->seat = state_->seat;
+  state->seat.rank = static_cast<int>(place - ranks.begin());
+  state->seat.world_size = static_cast<int>(ranks.size());
+  state->options = state_->options;
+  state->recording.recorder = state_->recording.recorder;
+  state->store = c10::make_intrusive<c10d::PrefixStore>(name, state_->store);
+  state->join(name);
+  return std::unique_ptr<ProcessGroup>(new ProcessGroup(std::move(state)));
 }
 
 // Leaving a group joins its threads, and those wait for peers that may never come: a group with
 // collectives under way is left to the end of the process.
 ProcessGroup::~ProcessGroup() {
-  if (state_->recorder->close() > 0) state_.release();
+  CollectiveRecorder& recorder = *state_->recording.recorder;
+  const int pending = state_->is_part ? recorder.pending() : recorder.close();
+  if (pending > 0) state_.release();
 }
 
 int ProcessGroup::rank() const { return state_->group->getRank(); }
 int ProcessGroup::size() const { return state_->group->getSize(); }
 
-void ProcessGroup::begin_step(std::int64_t step) { state_->recorder->begin_step(step); }
+void ProcessGroup::begin_step(std::int64_t step) { state_->recording.recorder->begin_step(step); }
 
-void ProcessGroup::stop_recording() { state_->recorder->close(); }
+void ProcessGroup::stop_recording() { state_->recording.recorder->close(); }
 
-void ProcessGroup::all_reduce(at::Tensor& tensor, ReduceOp op) {
+struct Pending::State {
+  c10::intrusive_ptr<c10d::Work> work;
+};
+
+Pending::Pending(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Pending::~Pending() = default;
+Pending::Pending(Pending&& other) noexcept = default;
+Pending& Pending::operator=(Pending&& other) noexcept = default;
+
+void Pending::wait() { state_->work->wait(); }
+
+Pending ProcessGroup::start_all_reduce(at::Tensor& tensor, ReduceOp op, CallSite site) {
+  const CallContext context(site);
   c10d::AllreduceOptions options;
   options.reduceOp = to_c10d(op);
   std::vector<at::Tensor> tensors{tensor};
-  state_->group->allreduce(tensors, options)->wait();
+  return Pending(
+      std::make_unique<Pending::State>(Pending::State{state_->group->allreduce(tensors, options)}));
 }
 
-void ProcessGroup::broadcast(at::Tensor& tensor, int root) {
+void ProcessGroup::all_reduce(at::Tensor& tensor, ReduceOp op, CallSite site) {
+  start_all_reduce(tensor, op, site).wait();
+}
+
+void ProcessGroup::broadcast(at::Tensor& tensor, int root, CallSite site) {
+  const CallContext context(site);
   c10d::BroadcastOptions options;
   options.rootRank = root;
   std::vector<at::Tensor> tensors{tensor};
   state_->group->broadcast(tensors, options)->wait();
 }
 
-void ProcessGroup::barrier() { state_->group->barrier()->wait(); }
+void ProcessGroup::all_gather(at::Tensor& output, at::Tensor& input, CallSite site) {
+  const CallContext context(site);
+  state_->group->_allgather_base(output, input)->wait();
+}
+
+void ProcessGroup::reduce_scatter(at::Tensor& output, at::Tensor& input, ReduceOp op,
+                                  CallSite site) {
+  const CallContext context(site);
+  c10d::ReduceScatterOptions options;
+  options.reduceOp = to_c10d(op);
+  state_->group->_reduce_scatter_base(output, input, options)->wait();
+}
+
+void ProcessGroup::barrier(CallSite site) {
+  const CallContext context(site);
+  state_->group->barrier()->wait();
+}
 
 c10d::ProcessGroup& ProcessGroup::c10d_group() { return *state_->group; }
 

@@ -24,6 +24,37 @@ struct GroupOptions {
   std::string backend = "gloo";
   std::chrono::milliseconds timeout{60'000};  ///< of one collective, and of meeting the peers
   std::string device = "cpu";  ///< kind of devices whose tensors it takes beside the CPU's
+  /// Where the ranks of this host keep their collective logs. Not empty: before a collective is
+  /// called it is held against what the others called, and one that does not fit is an error of the
+  /// call. Nobody is waited for: who comes first has nobody to differ from.
+  std::filesystem::path peer_logs = {};
+};
+
+/// Where a collective is called.
+struct CallSite {
+  const char* file = "";
+  int line = 0;
+
+  /// As a default argument: the place of the caller.
+  static CallSite here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
+/// A collective that was called and may not have ended.
+class Pending {
+ public:
+  struct State;
+  explicit Pending(std::unique_ptr<State> state);
+  ~Pending();
+  Pending(Pending&& other) noexcept;
+  Pending& operator=(Pending&& other) noexcept;
+
+  /// Blocks until the result is there; what c10d throws is passed on unchanged.
+  void wait();
+
+ private:
+  std::unique_ptr<State> state_;
 };
 
 /// The ranks of a cell and the collectives between them: a handle on a real c10d::ProcessGroup
@@ -47,16 +78,43 @@ class ProcessGroup {
   /// Step that collectives are logged under.
   void begin_step(std::int64_t step);
 
-  void all_reduce(at::Tensor& tensor, ReduceOp op);
-  void broadcast(at::Tensor& tensor, int root);
-  void barrier();
+  void all_reduce(at::Tensor& tensor, ReduceOp op, CallSite site = CallSite::here());
+  void broadcast(at::Tensor& tensor, int root, CallSite site = CallSite::here());
+  /// `output`: of the dtype of `input`, with size() times its elements, in rank order.
+  void all_gather(at::Tensor& output, at::Tensor& input, CallSite site = CallSite::here());
+  /// `input`: of the dtype of `output`, with size() times its elements; part i goes to rank i.
+  void reduce_scatter(at::Tensor& output, at::Tensor& input, ReduceOp op,
+                      CallSite site = CallSite::here());
+  void barrier(CallSite site = CallSite::here());
+
+  /// As `all_reduce`, without waiting. `tensor` must not be touched before the result is there.
+  Pending start_all_reduce(at::Tensor& tensor, ReduceOp op, CallSite site = CallSite::here());
+
+  /// The group of some ranks of this one, given by their numbers here, ascending and each once;
+  /// they are numbered from 0 there. Only these call it, all of them, with the same `name`, which
+  /// no other group has.
+  std::unique_ptr<ProcessGroup> subgroup(const std::string& name, const std::vector<int>& ranks);
 
   /// For the parts that stand on c10d themselves (DDP). Never null.
   c10d::ProcessGroup& c10d_group();
 
  private:
   struct State;
+  explicit ProcessGroup(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
+};
+
+/// While it lives, collectives of this thread are logged as being on what `text` says, instead of
+/// on the parameter that their storage belongs to.
+class CollectiveTag {
+ public:
+  explicit CollectiveTag(std::string text);
+  ~CollectiveTag();
+  CollectiveTag(const CollectiveTag&) = delete;
+  CollectiveTag& operator=(const CollectiveTag&) = delete;
+
+ private:
+  std::string before_;
 };
 
 /// Backends that can be asked for on this build, by name.

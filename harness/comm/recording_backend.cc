@@ -1,21 +1,60 @@
 #include "harness/comm/recording_backend.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
 #include <string_view>
 #include <utility>
 
 #include "harness/comm/future_of.h"
+#include "harness/comm/tensor_names.h"
 
 namespace lockstep {
 
 using c10d::OpType;
 
-std::uint64_t CollectiveRecorder::enter(Collective collective) {
+namespace {
+
+thread_local CallSite this_site;
+thread_local std::string this_tag;
+
+/// "gradients.cc:41": a path tells where somebody's checkout lies.
+std::string place_of(const CallSite& site) {
+  if (site.line == 0) return {};
+  const std::string_view file = site.file;
+  return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), site.line);
+}
+
+}  // namespace
+
+CallContext::CallContext(const CallSite& site) : before_(std::exchange(this_site, site)) {}
+CallContext::~CallContext() { this_site = before_; }
+
+CollectiveTag::CollectiveTag(std::string text)
+    : before_(std::exchange(this_tag, std::move(text))) {}
+CollectiveTag::~CollectiveTag() { this_tag = before_; }
+
+std::uint64_t CollectiveRecorder::enter(Collective& collective) {
   collective.step = step_;
+  collective.site = place_of(this_site);
   const std::lock_guard lock(mutex_);
+  if (!log_) {
+    ++pending_;
+    return 0;
+  }
+  const std::uint64_t seq = log_->enter(collective);
+  if (peers_ && collective.number > 0) {
+    // Of two ranks that come at once, one has to see the other.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (const auto difference = peers_->difference_from(collective)) {
+      log_->leave(seq, CollectiveState::failed);
+      C10_THROW_ERROR(DistBackendError, *difference);
+    }
+  }
   ++pending_;
-  return log_ ? log_->enter(collective) : 0;
+  return seq;
 }
 
 void CollectiveRecorder::leave(std::uint64_t seq, CollectiveState state) {
@@ -23,6 +62,11 @@ void CollectiveRecorder::leave(std::uint64_t seq, CollectiveState state) {
   --pending_;
   if (log_) log_->leave(seq, state);
   has_left_.notify_all();
+}
+
+int CollectiveRecorder::pending() {
+  const std::lock_guard lock(mutex_);
+  return pending_;
 }
 
 int CollectiveRecorder::close() {
@@ -111,22 +155,64 @@ class RecordedWork : public c10d::Work {
 
 }  // namespace
 
+void record_joining(CollectiveRecorder& recorder, const RecordedGroup& group,
+                    const std::function<void()>& meet) {
+  Collective joining;
+  joining.operation = kJoin;
+  joining.group = group.name;
+  joining.group_size = group.size;
+  const std::uint64_t seq = recorder.enter(joining);
+  try {
+    meet();
+  } catch (...) {
+    recorder.leave(seq, CollectiveState::failed);
+    throw;
+  }
+  recorder.leave(seq, CollectiveState::completed);
+}
+
 RecordingBackend::RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner,
-                                   std::shared_ptr<CollectiveRecorder> recorder)
+                                   std::shared_ptr<CollectiveRecorder> recorder,
+                                   std::shared_ptr<RecordedGroup> group)
     : Backend(inner->getRank(), inner->getSize()),
       inner_(std::move(inner)),
-      recorder_(std::move(recorder)) {
+      recorder_(std::move(recorder)),
+      group_(std::move(group)) {
   pg_uid_ = inner_->getGroupUid();
   pg_desc_ = inner_->getGroupDesc();
   bound_device_id_ = inner_->getBoundDeviceId();
 }
 
+namespace {
+
+/// Every call of all ranks of a group, so that equal numbers meet.
+bool is_collective(OpType operation) {
+  return operation != OpType::SEND && operation != OpType::RECV &&
+         operation != OpType::RECVANYSOURCE;
+}
+
+std::string shape_of(const at::Tensor& tensor) {
+  return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
+}
+
+void describe_first(const at::Tensor& tensor, Collective& collective) {
+  collective.dtype = c10::getDtypeNames(tensor.scalar_type()).first;
+  collective.shape = shape_of(tensor);
+  TensorName name = this_tag.empty() ? name_of(tensor) : tag_name(this_tag);
+  collective.tensor = std::move(name.text);
+  collective.tensor_id = name.id;
+}
+
+}  // namespace
+
 Collective RecordingBackend::describe(OpType operation, at::TensorList tensors) const {
   Collective collective;
   collective.operation = operation_name(operation);
-  collective.group = getGroupUid();
+  collective.group = group_->name;
+  collective.group_size = group_->size;
+  if (is_collective(operation)) collective.number = ++group_->calls;
   collective.tensors = static_cast<std::uint32_t>(tensors.size());
-  if (!tensors.empty()) collective.dtype = c10::getDtypeNames(tensors[0].scalar_type()).first;
+  if (!tensors.empty()) describe_first(tensors[0], collective);
   for (const at::Tensor& tensor : tensors) {
     const auto elements = static_cast<std::uint64_t>(tensor.numel());
     collective.elements += elements;
@@ -136,7 +222,7 @@ Collective RecordingBackend::describe(OpType operation, at::TensorList tensors) 
 }
 
 template <class Call>
-RecordingBackend::Work RecordingBackend::record(const Collective& collective, const Call& call) {
+RecordingBackend::Work RecordingBackend::record(Collective collective, const Call& call) {
   const std::uint64_t seq = recorder_->enter(collective);
   Work work;
   try {
@@ -161,8 +247,7 @@ RecordingBackend::Work RecordingBackend::record(const Collective& collective, co
 }
 
 template <class Call>
-RecordingBackend::Work RecordingBackend::record_peer(const Collective& collective,
-                                                     const Call& call) {
+RecordingBackend::Work RecordingBackend::record_peer(Collective collective, const Call& call) {
   const std::uint64_t seq = recorder_->enter(collective);
   try {
     const Work work = call();
@@ -310,7 +395,9 @@ RecordingBackend::Work RecordingBackend::endCoalescing() {
 c10::intrusive_ptr<c10d::Backend> RecordingBackend::record_too(
     c10::intrusive_ptr<c10d::Backend> backend) const {
   if (!backend) return backend;  // a rank outside the new group
-  return c10::make_intrusive<RecordingBackend>(std::move(backend), recorder_);
+  auto group = std::make_shared<RecordedGroup>();
+  group->size = backend->getSize();
+  return c10::make_intrusive<RecordingBackend>(std::move(backend), recorder_, std::move(group));
 }
 
 c10::intrusive_ptr<c10d::Backend> RecordingBackend::split(
@@ -334,6 +421,10 @@ c10::intrusive_ptr<c10d::Backend> RecordingBackend::shrink(
 // and are passed on when the name, which is set last, arrives.
 void RecordingBackend::setGroupUid(const std::string& uid) {
   Backend::setGroupUid(uid);
+  if (group_->name.empty()) {  // split off another one
+    group_->name = uid;
+    record_joining(*recorder_, *group_, [] {});
+  }
   inner_->setGroupUid(uid);
   inner_->setGroupDesc(getGroupDesc());
   inner_->setBoundDeviceId(getBoundDeviceId());

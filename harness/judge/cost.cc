@@ -1,7 +1,5 @@
 #include "harness/judge/cost.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "harness/judge/predicates.h"
@@ -16,13 +14,13 @@ std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vect
   for (const RankEnd& end : ends) {
     if (end.ending != Ending::finished) return std::nullopt;
     if (end.step_s) most.step_s = std::max(most.step_s.value_or(0), *end.step_s);
-    const auto log = folder / fmt::format("collectives-{}.bin", end.rank);
+    const auto log = collective_log_file(folder, end.rank);
     if (!std::filesystem::exists(log)) continue;
     ++logs;
     double collectives = 0;
     double bytes = 0;
     for (const Collective& collective : read_collective_log(log)) {
-      if (collective.step == 0) continue;
+      if (collective.step == 0 || collective.operation == kJoin) continue;
       ++collectives;
       bytes += static_cast<double>(collective.bytes);
     }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "reports/csv_text.h"
 #include "reports/error.h"
@@ -117,6 +119,10 @@ Collective collective_of(const Entry& entry) {
 
 }  // namespace
 
+std::filesystem::path collective_log_file(const std::filesystem::path& folder, int rank) {
+  return folder / fmt::format("collectives-{}.bin", rank);
+}
+
 class CollectiveLog::File {
  public:
   explicit File(const std::filesystem::path& path)
@@ -216,6 +222,69 @@ void CollectiveLog::leave(std::uint64_t seq, CollectiveState state) {
   auto* entry = static_cast<Entry*>(file_->at(1 + seq));
   entry->completed_ns = now_ns();
   std::atomic_ref(entry->state).store(static_cast<std::uint8_t>(state), std::memory_order_release);
+}
+
+/// A file mapped for reading, which may grow.
+class LiveCollectiveLog::Mapping {
+ public:
+  explicit Mapping(int fd) : fd_(fd) {}
+  ~Mapping() {
+    unmap();
+    ::close(fd_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  /// Whether the first `slots` can be read; maps them where they are there.
+  bool reaches(std::uint64_t slots) {
+    if (slots * kSlot <= size_) return true;
+    struct stat status {};
+    if (::fstat(fd_, &status) != 0) return false;
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    if (slots * kSlot > size) return false;
+    unmap();
+    void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd_, 0);
+    if (memory == MAP_FAILED) return false;
+    memory_ = static_cast<std::byte*>(memory);
+    size_ = size;
+    return true;
+  }
+
+  std::byte* at(std::uint64_t slot) const { return memory_ + slot * kSlot; }
+
+ private:
+  void unmap() {
+    if (memory_) ::munmap(memory_, size_);
+    memory_ = nullptr;
+    size_ = 0;
+  }
+
+  int fd_;
+  std::byte* memory_ = nullptr;
+  std::uint64_t size_ = 0;
+};
+
+LiveCollectiveLog::LiveCollectiveLog(std::filesystem::path path) : path_(std::move(path)) {}
+LiveCollectiveLog::~LiveCollectiveLog() = default;
+LiveCollectiveLog::LiveCollectiveLog(LiveCollectiveLog&& other) noexcept = default;
+
+std::uint64_t LiveCollectiveLog::count() {
+  if (!mapping_) {
+    const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    mapping_ = std::make_unique<Mapping>(fd);
+  }
+  if (!mapping_->reaches(1)) return 0;
+  auto* header = reinterpret_cast<Header*>(mapping_->at(0));
+  if (get(header->magic) != kMagic || header->version != kVersion) return 0;
+  const std::uint64_t count = std::atomic_ref(header->count).load(std::memory_order_acquire);
+  return mapping_->reaches(1 + count) ? count : 0;
+}
+
+Collective LiveCollectiveLog::at(std::uint64_t seq) const {
+  Entry entry{};
+  std::memcpy(&entry, mapping_->at(1 + seq), kSlot);
+  return collective_of(entry);
 }
 
 std::vector<Collective> read_collective_log(const std::filesystem::path& path) {

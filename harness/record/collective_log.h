@@ -11,6 +11,9 @@
 
 namespace lockstep {
 
+/// The log of `rank` in a cell's folder.
+std::filesystem::path collective_log_file(const std::filesystem::path& folder, int rank);
+
 /// State of a collective on one rank.
 enum class CollectiveState : std::uint8_t { entered, completed, failed };
 
@@ -66,9 +69,8 @@ class CollectiveLog {
   CollectiveLog& operator=(const CollectiveLog&) = delete;
 
   /// Notes that a collective was called; seq, state and times are filled in. Returns its seq. A
-  /// name longer than its field (operation 24 bytes, reduction and dtype 16, shape 32, group and site
-  /// 64, tensor 88) is cut.
-  /// Throws Error (usage) when the disk is full.
+  /// name longer than its field (operation 24 bytes, reduction and dtype 16, shape 32, group and
+  /// site 64, tensor 88) is cut. Throws Error (usage) when the disk is full.
   std::uint64_t enter(const Collective& collective);
 
   /// Notes how the collective `seq` ended. Requires: `enter` returned `seq`.
@@ -78,6 +80,26 @@ class CollectiveLog {
   class File;
   std::unique_ptr<File> file_;
   std::uint64_t count_ = 0;
+};
+
+/// Reads a log that another process may be writing. One thread.
+class LiveCollectiveLog {
+ public:
+  explicit LiveCollectiveLog(std::filesystem::path path);
+  ~LiveCollectiveLog();
+  LiveCollectiveLog(LiveCollectiveLog&& other) noexcept;
+
+  /// How many collectives are on record by now; 0 where there is no log yet, or none that can be
+  /// read.
+  std::uint64_t count();
+
+  /// Requires: `seq` is below what `count` returned last.
+  Collective at(std::uint64_t seq) const;
+
+ private:
+  class Mapping;
+  std::filesystem::path path_;
+  std::unique_ptr<Mapping> mapping_;
 };
 
 /// Reads a log, in the order of the calls. Throws Error (usage) when it is missing or malformed.

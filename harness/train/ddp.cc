@@ -188,6 +188,7 @@ void DistributedDataParallel::State::at_backward_start() {
 DistributedDataParallel::DistributedDataParallel(Module& module, ProcessGroup& group,
                                                  const DdpOptions& options)
     : state_(std::make_shared<State>(module, group, options)) {
+  name_parameters(module);
   std::vector<NamedTensor> parameters = module.named_parameters();
   parameters.erase(
       std::remove_if(parameters.begin(), parameters.end(),

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <utility>
 
+#include "harness/comm/tensor_names.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -90,6 +91,10 @@ std::vector<NamedTensor> Module::named_buffers() const {
   return all;
 }
 
+void name_parameters(const Module& module) {
+  for (const auto& [name, tensor] : module.named_parameters()) name_parameter(tensor, name);
+}
+
 std::vector<at::Tensor> Module::parameters() const { return tensors_of(named_parameters()); }
 
 std::vector<at::Tensor> Module::buffers() const { return tensors_of(named_buffers()); }
@@ -105,7 +110,10 @@ void Module::zero_grad() {
 
 at::Tensor Module::register_parameter(std::string name, at::Tensor value) {
   parameters_.push_back({std::move(name), value.detach().requires_grad_(true)});
-  return parameters_.back().tensor;
+  // Until the model that it becomes a part of says its name there.
+  const NamedTensor& parameter = parameters_.back();
+  name_parameter(parameter.tensor, fmt::format("{}#{}", parameter.name, named_parameters() + 1));
+  return parameter.tensor;
 }
 
 at::Tensor Module::register_buffer(std::string name, at::Tensor value) {

@@ -106,6 +106,10 @@ class Module {
   bool training_ = true;
 };
 
+/// From now on, collectives on these parameters and their gradients are logged under the names that
+/// `module` has for them.
+void name_parameters(const Module& module);
+
 /// Makes what is to stand in the place of a part of a model: `LoraLinear` around a `Linear`, say.
 using WrapModule = std::function<std::shared_ptr<Module>(std::shared_ptr<Module> module)>;
 

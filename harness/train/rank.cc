@@ -50,8 +50,7 @@ bool Rank::is(std::string_view variant, int line) {
 
 ProcessGroup& Rank::group() {
   if (!group_) {
-    log_ = std::make_unique<CollectiveLog>(folder_ / fmt::format("collectives-{}.bin", seat_.rank),
-                                           seat_.rank);
+    log_ = std::make_unique<CollectiveLog>(collective_log_file(folder_, seat_.rank), seat_.rank);
     group_ = std::make_unique<ProcessGroup>(seat_, group_options_, *log_);
     group_->begin_step(step());
   }
@@ -106,12 +105,14 @@ std::optional<double> Rank::step_seconds() const {
 }
 
 void Rank::observe_gradients(Point point, const Module& module) {
+  name_parameters(module);
   for (const auto& [name, tensor] : module.named_parameters()) {
     observer_.observe(point, Kind::gradient, name, tensor.grad());
   }
 }
 
 void Rank::observe_parameters(Point point, const Module& module) {
+  name_parameters(module);
   for (const auto& [name, tensor] : module.named_parameters()) {
     observer_.observe(point, Kind::parameter, name, tensor);
   }

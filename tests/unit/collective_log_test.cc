@@ -29,7 +29,13 @@ Collective all_reduce(std::int64_t step) {
   c.elements = 20 + static_cast<std::uint64_t>(step);
   c.bytes = 4 * c.elements;
   c.root = -1;
+  c.number = 9;
+  c.shape = "[2, 10]";
+  c.group_size = 4;
   c.group = "default_pg";
+  c.tensor = "gradient of w";
+  c.tensor_id = 77;
+  c.site = "file.cc:12";
   return c;
 }
 
@@ -97,7 +103,7 @@ TEST_F(CollectiveLogFile, ReadsBack) {
 
 TEST_F(CollectiveLogFile, IsAsLongAsItsEntries) {
   { CollectiveLog log(path_, 0); }
-  EXPECT_EQ(fs::file_size(path_), 256u);
+  EXPECT_EQ(fs::file_size(path_), 384u);
   EXPECT_TRUE(read_collective_log(path_).empty());
 }
 
@@ -109,30 +115,36 @@ TEST_F(CollectiveLogFile, StandsAsDocumented) {
     log.leave(log.enter(c), CollectiveState::completed);
   }
   const std::string file = read_text(path_);
-  ASSERT_EQ(file.size(), 512u);
+  ASSERT_EQ(file.size(), 768u);
   const auto number = [&]<class T>(std::size_t at, T) {
     T value;
     std::memcpy(&value, file.data() + at, sizeof value);
     return value;
   };
   EXPECT_EQ(file.substr(0, 8), "LSCOLLOG");
-  EXPECT_EQ(number(8, std::uint32_t{}), 1u);
-  EXPECT_EQ(number(12, std::uint32_t{}), 256u);
+  EXPECT_EQ(number(8, std::uint32_t{}), 2u);
+  EXPECT_EQ(number(12, std::uint32_t{}), 384u);
   EXPECT_EQ(number(16, std::int32_t{}), 7);
   EXPECT_EQ(number(24, std::uint64_t{}), 1u);
-  EXPECT_EQ(number(256 + 0, std::uint64_t{}), 0u);
-  EXPECT_EQ(number(256 + 8, std::int64_t{}), 3);
-  EXPECT_EQ(number(256 + 16, std::uint64_t{}), 23u);
-  EXPECT_EQ(number(256 + 24, std::uint64_t{}), 92u);
-  EXPECT_GT(number(256 + 32, std::int64_t{}), 0);
-  EXPECT_GE(number(256 + 40, std::int64_t{}), number(256 + 32, std::int64_t{}));
-  EXPECT_EQ(number(256 + 48, std::uint32_t{}), 2u);
-  EXPECT_EQ(number(256 + 52, std::int32_t{}), 5);
-  EXPECT_EQ(file[256 + 56], 1);
-  EXPECT_STREQ(file.data() + 256 + 64, "allreduce");
-  EXPECT_STREQ(file.data() + 256 + 96, "sum");
-  EXPECT_STREQ(file.data() + 256 + 112, "float32");
-  EXPECT_STREQ(file.data() + 256 + 128, "default_pg");
+  EXPECT_EQ(number(384 + 0, std::uint64_t{}), 0u);
+  EXPECT_EQ(number(384 + 8, std::uint64_t{}), 9u);
+  EXPECT_EQ(number(384 + 16, std::int64_t{}), 3);
+  EXPECT_EQ(number(384 + 24, std::uint64_t{}), 23u);
+  EXPECT_EQ(number(384 + 32, std::uint64_t{}), 92u);
+  EXPECT_GT(number(384 + 40, std::int64_t{}), 0);
+  EXPECT_GE(number(384 + 48, std::int64_t{}), number(384 + 40, std::int64_t{}));
+  EXPECT_EQ(number(384 + 56, std::uint32_t{}), 2u);
+  EXPECT_EQ(number(384 + 60, std::int32_t{}), 5);
+  EXPECT_EQ(number(384 + 64, std::int32_t{}), 4);
+  EXPECT_EQ(number(384 + 68, std::int32_t{}), 77);
+  EXPECT_EQ(file[384 + 72], 1);
+  EXPECT_STREQ(file.data() + 384 + 80, "allreduce");
+  EXPECT_STREQ(file.data() + 384 + 104, "sum");
+  EXPECT_STREQ(file.data() + 384 + 120, "float32");
+  EXPECT_STREQ(file.data() + 384 + 136, "[2, 10]");
+  EXPECT_STREQ(file.data() + 384 + 168, "default_pg");
+  EXPECT_STREQ(file.data() + 384 + 232, "file.cc:12");
+  EXPECT_STREQ(file.data() + 384 + 296, "gradient of w");
 }
 
 TEST_F(CollectiveLogFile, GrowsWithoutEnd) {
@@ -144,7 +156,7 @@ TEST_F(CollectiveLogFile, GrowsWithoutEnd) {
       log.leave(static_cast<std::uint64_t>(i), CollectiveState::completed);
     }
   }
-  EXPECT_EQ(fs::file_size(path_), 256u * (1 + kMany));
+  EXPECT_EQ(fs::file_size(path_), 384u * (1 + kMany));
   const std::vector<Collective> read = read_collective_log(path_);
   ASSERT_EQ(read.size(), static_cast<std::size_t>(kMany));
   for (std::int64_t i = 0; i < kMany; ++i) {
@@ -187,10 +199,10 @@ TEST_F(CollectiveLogFile, CutsNamesThatAreTooLong) {
     log.enter(c);
   }
   const Collective read = read_collective_log(path_).at(0);
-  EXPECT_EQ(read.operation, std::string(32, 'o'));
+  EXPECT_EQ(read.operation, std::string(24, 'o'));
   EXPECT_EQ(read.reduction, std::string(16, 'r'));
   EXPECT_EQ(read.dtype, "");
-  EXPECT_EQ(read.group, std::string(128, 'g'));
+  EXPECT_EQ(read.group, std::string(64, 'g'));
 }
 
 TEST_F(CollectiveLogFile, SurvivesAKilledRank) {
@@ -243,17 +255,17 @@ std::string bytes_of(std::uint64_t value) {
 TEST_F(CollectiveLogFile, RefusesWhatIsMalformed) {
   EXPECT_EQ(refusal(16, std::string(1, '\1')), "accepted");  // another rank
   EXPECT_EQ(refusal(0, "X"), ": expected a collective log, found 'XSCOLLOG'.");
-  EXPECT_EQ(refusal(8, "\2"),
-            ": expected a collective log of version 1, found 'version 2, entries of 256 bytes'.");
+  EXPECT_EQ(refusal(8, "\1"),
+            ": expected a collective log of version 2, found 'version 1, entries of 384 bytes'.");
   EXPECT_EQ(refusal(12, "\1"),
-            ": expected a collective log of version 1, found 'version 1, entries of 257 bytes'.");
+            ": expected a collective log of version 2, found 'version 2, entries of 257 bytes'.");
   EXPECT_EQ(refusal(24, bytes_of(3)), ": expected at most 2 entries, found '3'.");
   EXPECT_EQ(refusal(24, bytes_of(UINT64_MAX)),
             ": expected at most 2 entries, found '18446744073709551615'.");
   EXPECT_EQ(refusal(24, bytes_of(1)), "accepted");
-  EXPECT_EQ(refusal(512, bytes_of(5)),
+  EXPECT_EQ(refusal(768, bytes_of(5)),
             ": expected entry 1 with a state of 0 to 2, found 'entry 5, state 0'.");
-  EXPECT_EQ(refusal(256 + 56, "\3"),
+  EXPECT_EQ(refusal(384 + 72, "\3"),
             ": expected entry 0 with a state of 0 to 2, found 'entry 0, state 3'.");
 }
 
@@ -261,7 +273,7 @@ TEST_F(CollectiveLogFile, RefusesWhatIsNoLog) {
   EXPECT_NE(refusal().find("No such file"), std::string::npos);
   std::ofstream(path_) << "short";
   EXPECT_EQ(refusal(), ": expected a collective log, found '5 bytes'.");
-  std::ofstream(path_) << std::string(256, '\0');
+  std::ofstream(path_) << std::string(384, '\0');
   EXPECT_EQ(refusal(), ": expected a collective log, found nothing.");
 }
 

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep {
+
+/// What a tensor is to the program.
+struct TensorName {
+  std::string text;     ///< "gradient of layers.0.weight"; empty: not known
+  std::int32_t id = 0;  ///< equal for equal texts; 0: not known
+};
+
+/// Gives a parameter a name by which collectives on it, on its gradient or on any tensor in their
+/// storage are logged. A later name replaces an earlier one: a part of a model does not know what
+/// the whole calls it. Does not keep the tensor alive. Any thread.
+void name_parameter(const at::Tensor& parameter, const std::string& name);
+
+/// The name that the storage of `tensor` has now; empty where it is nobody's. Well under a
+/// microsecond on average. Any thread.
+TensorName name_of(const at::Tensor& tensor);
+
+/// A name that is given to a collective instead.
+TensorName tag_name(const std::string& text);
+
+/// How many parameters were given a name so far: what a part is called until its model names it.
+std::int64_t named_parameters();
+
+}  // namespace lockstep

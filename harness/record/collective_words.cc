@@ -1,0 +1,42 @@
+#include "harness/record/collective_words.h"
+
+#include <fmt/format.h>
+
+namespace lockstep {
+namespace {
+
+std::string with_site(const Collective& call) {
+  const std::string site = call.site.empty() ? "" : fmt::format(" ({})", call.site);
+  return call_in_words(call) + site;
+}
+
+}  // namespace
+
+std::string call_in_words(const Collective& call) {
+  std::string text = call.operation;
+  for (const std::string& word : {call.reduction, call.dtype, call.shape}) {
+    if (!word.empty()) text += " " + word;
+  }
+  if (call.tensors > 1) {
+    text += fmt::format(" and {} more tensors, {} elements", call.tensors - 1, call.elements);
+  }
+  if (call.root >= 0) text += fmt::format(", root {}", call.root);
+  if (!call.tensor.empty()) text += ", " + call.tensor;
+  return text;
+}
+
+std::optional<MeetingFault> difference(const Collective& a, const Collective& b) {
+  if (a.operation != b.operation) return MeetingFault::operation;
+  if (a.reduction != b.reduction) return MeetingFault::reduction;
+  if (a.dtype != b.dtype) return MeetingFault::dtype;
+  if (a.elements != b.elements || a.tensors != b.tensors) return MeetingFault::size;
+  if (a.root != b.root) return MeetingFault::root;
+  return std::nullopt;
+}
+
+std::string difference_in_words(const Collective& a, int rank_a, const Collective& b, int rank_b) {
+  return fmt::format("rank {} calls {} where rank {} calls {}", rank_a, with_site(a), rank_b,
+                     with_site(b));
+}
+
+}  // namespace lockstep
