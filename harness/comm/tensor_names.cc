@@ -129,6 +129,6 @@ TensorName name_of(const at::Tensor& tensor) { return Names::of_process().find(t
 
 TensorName tag_name(const std::string& text) { return named(text); }
 
-std::int64_t named_parameters() { return Names::of_process().count(); }
+std::int64_t parameters_named() { return Names::of_process().count(); }
 
 }  // namespace lockstep

@@ -26,6 +26,6 @@ TensorName name_of(const at::Tensor& tensor);
 TensorName tag_name(const std::string& text);
 
 /// How many parameters were given a name so far: what a part is called until its model names it.
-std::int64_t named_parameters();
+std::int64_t parameters_named();
 
 }  // namespace lockstep

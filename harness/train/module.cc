@@ -112,7 +112,7 @@ at::Tensor Module::register_parameter(std::string name, at::Tensor value) {
   parameters_.push_back({std::move(name), value.detach().requires_grad_(true)});
   // Until the model that it becomes a part of says its name there.
   const NamedTensor& parameter = parameters_.back();
-  name_parameter(parameter.tensor, fmt::format("{}#{}", parameter.name, named_parameters() + 1));
+  name_parameter(parameter.tensor, fmt::format("{}#{}", parameter.name, parameters_named() + 1));
   return parameter.tensor;
 }
 
