@@ -11,6 +11,7 @@
 
 #include "harness/comm/aliasing_backend.h"
 #include "harness/comm/backend.h"
+#include "harness/comm/modules.h"
 #include "harness/comm/recording_backend.h"
 #include "reports/error.h"
 
@@ -19,7 +20,9 @@ namespace lockstep {
 namespace {
 
 const std::vector<BackendEntry>& backends() {
-  static const std::vector<BackendEntry> entries{{"gloo", c10::DeviceType::CPU, make_gloo}};
+  static const std::vector<BackendEntry> entries{{"gloo", c10::DeviceType::CPU, make_gloo},
+                                                 {"mpi", c10::DeviceType::CPU, make_mpi},
+                                                 {"nccl", c10::DeviceType::CUDA, make_nccl}};
   return entries;
 }
 
@@ -114,6 +117,7 @@ c10d::ReduceOp to_c10d(ReduceOp op) {
 struct ProcessGroup::State {
   c10::intrusive_ptr<c10d::Store> store;
   std::shared_ptr<CollectiveRecorder> recorder;
+  BackendHandle backend;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 };
 
@@ -126,6 +130,7 @@ ProcessGroup::ProcessGroup(const Seat& seat, const GroupOptions& options, Collec
   state_->recorder = std::make_shared<CollectiveRecorder>(log);
   const BackendHandle inner = entry.make(state_->store, seat, options.timeout);
   const auto backend = c10::make_intrusive<RecordingBackend>(inner, state_->recorder);
+  state_->backend = backend;
   wait_until_all_met(*state_->store, seat);
 
   const auto type = c10d::ProcessGroup::strToBackendType(entry.name);
@@ -167,11 +172,17 @@ void ProcessGroup::broadcast(at::Tensor& tensor, int root) {
 
 void ProcessGroup::barrier() { state_->group->barrier()->wait(); }
 
+// Gloo's would only wait for what the end of the process closes anyway.
+void ProcessGroup::shut_down() {
+  if (state_->backend->getBackendName() != "gloo") state_->backend->shutdown();
+}
+
 c10d::ProcessGroup& ProcessGroup::c10d_group() { return *state_->group; }
 
 std::vector<std::string> backend_names() {
-  std::vector<std::string> names;
-  for (const BackendEntry& entry : backends()) names.push_back(entry.name);
+  std::vector<std::string> names{"gloo"};
+  if (!built_mpis().empty()) names.emplace_back("mpi");
+  if (is_nccl_built()) names.emplace_back("nccl");
   return names;
 }
 

@@ -51,6 +51,10 @@ class ProcessGroup {
   void broadcast(at::Tensor& tensor, int root);
   void barrier();
 
+  /// Healthy end of a rank, after its last collective: all ranks call it, or none can go on to end
+  /// as some backends want it (MPI). Nothing can be called afterwards. A rank that failed does not.
+  void shut_down();
+
   /// For the parts that stand on c10d themselves (DDP). Never null.
   c10d::ProcessGroup& c10d_group();
 
