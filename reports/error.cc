@@ -127,6 +127,10 @@ Error nothing_ran() {
           "apply."};
 }
 
+std::string backend_not_built(std::string_view backend, std::string_view remedy) {
+  return fmt::format("The backend {} is not in this build. What helps: {}.", backend, remedy);
+}
+
 Error no_mpi_launcher() {
   return usage(
       "The ranks of --backend mpi have to be started by MPI's own launcher, and these were not; "

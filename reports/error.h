@@ -49,6 +49,9 @@ std::string unmet_requirement(std::string_view what, std::string_view why, std::
 /// All that `--require` asked for is there, but no cell was run.
 Error nothing_ran();
 
+/// `--backend` asked for what this build does not have, and what helps. Text of an Error (unmet).
+std::string backend_not_built(std::string_view backend, std::string_view remedy);
+
 /// Ranks that MPI connects were not started by an mpirun.
 Error no_mpi_launcher();
 

@@ -79,6 +79,11 @@ std::vector<std::string> built_mpis() {
 
 bool is_nccl_built() { return is_built(kNcclModule); }
 
+bool are_gpus_shared() {
+  const char* const word = std::getenv("LOCKSTEP_SHARE_GPU");
+  return word && std::string(word) == "1";
+}
+
 std::string launching_mpi(const Environment& environment) {
   if (const char* const chosen = environment("LOCKSTEP_MPI")) {
     for (const Mpi& mpi : kMpis) {

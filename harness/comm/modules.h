@@ -16,6 +16,9 @@ std::vector<std::string> built_mpis();
 
 bool is_nccl_built();
 
+/// Whether LOCKSTEP_SHARE_GPU=1 lets ranks over NCCL share GPUs where there are too few.
+bool are_gpus_shared();
+
 /// The MPI whose launcher started this process, or "" where none did. LOCKSTEP_MPI (openmpi or
 /// mpich) overrules what the environment looks like. srun speaks PMIx with Open MPI and PMI with
 /// MPICH. Throws Error (usage) where LOCKSTEP_MPI is anything else.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -51,6 +52,18 @@ Seat own_seat() {
   return seat;
 }
 
+/// A launcher kills the others when one leaves without finalizing MPI. One that crashed is not
+/// waited for.
+void wait_for_results(const Checks& checks) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (int rank = 0; rank < checks.seat().world_size; ++rank) {
+    const auto file = checks.folder() / ("result-" + std::to_string(rank));
+    while (!std::filesystem::exists(file) && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::yield();
+    }
+  }
+}
+
 int run(const std::filesystem::path& folder, const std::string& name) {
   static const std::map<std::string, void (*)(Checks&)> cases{
       {"collectives", check_collectives}, {"messages", check_messages},
@@ -66,6 +79,7 @@ int run(const std::filesystem::path& folder, const std::string& name) {
   const std::string result = "result-" + std::to_string(checks.seat().rank);
   std::ofstream(folder / (result + ".part")) << checks.failures();
   std::filesystem::rename(folder / (result + ".part"), folder / result);
+  wait_for_results(checks);
   return checks.failures().empty() ? 0 : 1;
 }
 
