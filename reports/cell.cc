@@ -18,8 +18,9 @@ std::string folder_of(const Cell& cell, std::string_view standard_device) {
 }
 
 std::string title_of(const Cell& cell) {
-  std::string title = fmt::format("{}/{}, {}", cell.scenario, cell.variant,
-                                  conditions(cell.world_size, cell.backend, cell.device, cell.axes));
+  std::string title =
+      fmt::format("{}/{}, {}", cell.scenario, cell.variant,
+                  conditions(cell.world_size, cell.backend, cell.device, cell.axes));
   if (cell.repetition > 1) title += fmt::format(", repetition {}", cell.repetition);
   return title;
 }

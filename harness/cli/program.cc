@@ -195,9 +195,10 @@ CLI::App* add_run(CLI::App& app, Words& words) {
   run->add_option("--set", words.set, "value of an axis; can be repeated")
       ->type_name("AXIS=VALUE")
       ->allow_extra_args(false);
-  run->add_option("--backend", words.backend,
-                  "what connects the ranks: gloo, mpi (ranks that an mpirun started) or nccl (GPUs,\n"
-                  "one a rank)")
+  run->add_option(
+         "--backend", words.backend,
+         "what connects the ranks: gloo, mpi (ranks that an mpirun started) or nccl (GPUs,\n"
+         "one a rank)")
       ->check(not_empty)
       ->type_name("NAME")
       ->capture_default_str();

@@ -46,9 +46,10 @@ struct Plan {
 /// order, references last; all of them again for every repetition. The reference of a variant comes
 /// along, with the axis values that it depends on. A world size or device that a scenario does not
 /// support gives cells that are not applicable, and so do too few GPUs; one is enough for a cell of
-/// two devices, which has the CPU as the other. Over nccl every rank needs a GPU. A reference is one
-/// process without a group: it is the same cell over every backend. Throws Error (usage) for a name, axis or value that
-/// does not exist, and when even the pairs of a scenario's matrix take more than `max_cells`.
+/// two devices, which has the CPU as the other. Over nccl every rank needs a GPU. A reference is
+/// one process without a group: it is the same cell over every backend. Throws Error (usage) for a
+/// name, axis or value that does not exist, and when even the pairs of a scenario's matrix take
+/// more than `max_cells`.
 Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selection);
 
 /// Whether a scenario that was asked for trains on GPUs here, so that `gpus` matters. Throws as

@@ -31,9 +31,9 @@ struct Trace {
   const char* variable;
   const char* mpi;
 };
-constexpr std::array<Trace, 4> kTraces{
-    Trace{"OMPI_COMM_WORLD_RANK", "Open MPI"}, Trace{"PMI_RANK", "MPICH"}, Trace{"PMI_FD", "MPICH"},
-    Trace{"PMIX_RANK", "Open MPI"}};
+constexpr std::array<Trace, 4> kTraces{Trace{"OMPI_COMM_WORLD_RANK", "Open MPI"},
+                                       Trace{"PMI_RANK", "MPICH"}, Trace{"PMI_FD", "MPICH"},
+                                       Trace{"PMIX_RANK", "Open MPI"}};
 
 /// A program of another project has no modules beside itself: it takes those of the build that its
 /// libraries are from, as long as that is there.

@@ -33,9 +33,9 @@ using Tensors = std::vector<at::Tensor>;
 
 constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kChar,
                                       at::kByte,  at::kShort,  at::kInt,  at::kLong,     at::kBool};
-constexpr ReduceOp::RedOpType kReductions[] = {ReduceOp::SUM,  ReduceOp::AVG, ReduceOp::PRODUCT,
-                                               ReduceOp::MIN,  ReduceOp::MAX, ReduceOp::BAND,
-                                               ReduceOp::BOR,  ReduceOp::BXOR};
+constexpr ReduceOp::RedOpType kReductions[] = {ReduceOp::SUM, ReduceOp::AVG, ReduceOp::PRODUCT,
+                                               ReduceOp::MIN, ReduceOp::MAX, ReduceOp::BAND,
+                                               ReduceOp::BOR, ReduceOp::BXOR};
 
 /// What rank `rank` has: the same on every rank that asks. Whole numbers over their whole range.
 at::Tensor value_of(int rank, at::ScalarType dtype, std::int64_t elements, int salt = 0) {
@@ -44,8 +44,8 @@ at::Tensor value_of(int rank, at::ScalarType dtype, std::int64_t elements, int s
   if (dtype == at::kBool) return at::randint(0, 2, {elements}, generator, at::kLong).to(dtype);
   return at::randint(std::numeric_limits<std::int32_t>::min(),
                      std::numeric_limits<std::int32_t>::max(), {elements}, generator, at::kLong)
-             .mul_(dtype == at::kLong ? 3'000'000'019 : 1)
-             .to(dtype);
+      .mul_(dtype == at::kLong ? 3'000'000'019 : 1)
+      .to(dtype);
 }
 
 Tensors values_of_all(int ranks, at::ScalarType dtype, std::int64_t elements, int salt = 0) {
@@ -241,8 +241,8 @@ void check_short_numbers(Checks& checks, const Backend& backend) {
                 "the sum of uint8 wraps");
   checks.expect(reduced(me == 0 ? 3 : 200, at::kByte, ReduceOp::MAX) == 200, "200 > 3 in uint8");
   checks.expect(reduced(me == 0 ? 3 : 200, at::kByte, ReduceOp::MIN) == 3, "3 < 200 in uint8");
-  checks.expect(reduced(100, at::kChar, ReduceOp::SUM) ==
-                    static_cast<std::int8_t>(100 * ranks), "the sum of int8 wraps");
+  checks.expect(reduced(100, at::kChar, ReduceOp::SUM) == static_cast<std::int8_t>(100 * ranks),
+                "the sum of int8 wraps");
   checks.expect(reduced(me == 0 ? 1 : 0, at::kBool, ReduceOp::SUM) == 1, "true + false");
 }
 

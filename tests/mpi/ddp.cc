@@ -1,3 +1,5 @@
+#include "harness/train/ddp.h"
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
@@ -9,7 +11,6 @@
 #include <thread>
 
 #include "harness/comm/process_group.h"
-#include "harness/train/ddp.h"
 #include "harness/train/module.h"
 #include "tests/mpi/mpi_checks.h"
 

@@ -58,7 +58,8 @@ NamedCall all_gathering() {
 }
 
 NamedCall reduce_scattering() {
-  return {"reduce_scatter_base (sum) of float32, 6 elements", [](const Backend& backend, int ranks) {
+  return {"reduce_scatter_base (sum) of float32, 6 elements",
+          [](const Backend& backend, int ranks) {
             at::Tensor input = at::zeros({6 * ranks}, at::kFloat);
             at::Tensor output = at::zeros({6}, at::kFloat);
             return backend->_reduce_scatter_base(output, input, {});
@@ -76,7 +77,8 @@ std::vector<std::pair<NamedCall, NamedCall>> pairs_that_differ() {
   for (std::size_t a = 0; a < kinds.size(); ++a) {
     for (std::size_t b = a + 1; b < kinds.size(); ++b) pairs.emplace_back(kinds[a], kinds[b]);
   }
-  const NamedCall maximum{"allreduce (max) of float32, 6 elements", [](const Backend& backend, int) {
+  const NamedCall maximum{"allreduce (max) of float32, 6 elements",
+                          [](const Backend& backend, int) {
                             return all_reduce(backend, 6, at::kFloat, c10d::ReduceOp::MAX);
                           }};
   pairs.emplace_back(all_reducing(6), all_reducing(7));
@@ -95,8 +97,7 @@ void check_mismatch(Checks& checks, const NamedCall& common, const NamedCall& ot
   const std::string what = common.words + " against " + other.words;
   const auto start = std::chrono::steady_clock::now();
   checks.expect_error(
-      what,
-      [&] { (checks.seat().rank == 1 ? other : common).call(backend, ranks)->wait(); },
+      what, [&] { (checks.seat().rank == 1 ? other : common).call(backend, ranks)->wait(); },
       {"number 2 of this rank's collectives", "do not match",
        "ranks 0 and 2 called " + common.words, "rank 1 called " + other.words});
   checks.expect(std::chrono::steady_clock::now() - start < std::chrono::seconds(10),
@@ -157,8 +158,9 @@ void check_absent(Checks& checks) {
   checks.expect_error("allreduce", [&] { queued->wait(); },
                       {"allreduce (sum) of float32, 4 elements", "number 1 ",
                        "not finished after 500 ms", "rank 2 has not called a collective"});
-  checks.expect_error("barrier behind it", [&] { behind->wait(); },
-                      {"barrier", "number 2 ", "cannot be done after", "not finished after 500 ms"});
+  checks.expect_error(
+      "barrier behind it", [&] { behind->wait(); },
+      {"barrier", "number 2 ", "cannot be done after", "not finished after 500 ms"});
   backend->shutdown();
   const auto took = std::chrono::steady_clock::now() - start;
   checks.expect(took >= std::chrono::milliseconds(500), "it waits as long as it may");
@@ -175,8 +177,8 @@ void check_wrong_flavour(Checks& checks) {
                        is_openmpi ? "mpirun.mpich" : "mpirun.openmpi"});
   ::setenv("LOCKSTEP_MPI", "lam", 1);
   checks.expect_error("no MPI", [&] { checks.backend(); }, {"LOCKSTEP_MPI", "openmpi or mpich"});
-  for (const char* variable : {"LOCKSTEP_MPI", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMI_FD",
-                               "PMIX_RANK"}) {
+  for (const char* variable :
+       {"LOCKSTEP_MPI", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMI_FD", "PMIX_RANK"}) {
     ::unsetenv(variable);
   }
   checks.expect_error("no launcher", [&] { checks.backend(); }, {"started by MPI's own launcher"});

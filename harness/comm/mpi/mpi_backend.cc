@@ -77,7 +77,7 @@ std::function<MPI_Request(MPI_Comm)> starting(const char* name, Call call) {
 }
 
 std::function<MPI_Request(MPI_Comm)> all_gathering(const at::Tensor& input,
-                                                          const at::Tensor& output) {
+                                                   const at::Tensor& output) {
   return starting("MPI_Iallgather", [input, output](MPI_Comm comm, MPI_Request* request) {
     return MPI_Iallgather(input.data_ptr(), count_of(input), type_of(input), output.data_ptr(),
                           count_of(input), type_of(input), comm, request);
@@ -192,8 +192,8 @@ MpiBackend::Work MpiBackend::reduce(Tensors& tensors, const c10d::ReduceOptions&
       if (is_root) reduce_blocks(reduction, all, ranks, own);
     };
   } else {
-    task.start =
-        starting("MPI_Ireduce", [own, reduction, root, is_root](MPI_Comm comm, MPI_Request* request) {
+    task.start = starting(
+        "MPI_Ireduce", [own, reduction, root, is_root](MPI_Comm comm, MPI_Request* request) {
           return MPI_Ireduce(is_root ? MPI_IN_PLACE : own.data_ptr(), own.data_ptr(), count_of(own),
                              type_of(own), reduction.mpi_op(), root, comm, request);
         });
@@ -245,8 +245,7 @@ MpiBackend::Work MpiBackend::scatter(Tensors& outputs, TensorLists& inputs,
   const at::Tensor output = only(outputs);
   const int root = static_cast<int>(options.rootRank);
   const bool is_root = root == rank_;
-  const at::Tensor all =
-      is_root ? packed(list_of(inputs, output, size_)) : room_for(output, 0);
+  const at::Tensor all = is_root ? packed(list_of(inputs, output, size_)) : room_for(output, 0);
   MpiTask task = task_of(OpType::SCATTER, output, options.timeout);
   task.call.root = root;
   task.start = starting("MPI_Iscatter", [output, all, root](MPI_Comm comm, MPI_Request* request) {

@@ -16,8 +16,8 @@ namespace lockstep {
 struct MpiCall {
   c10d::OpType operation = c10d::OpType::UNKNOWN;
   std::optional<at::ScalarType> dtype;  ///< absent: no tensor, as in a barrier
-  std::int64_t elements = 0;            ///< of this rank's tensor, or of a block where there are many
-  std::optional<int> root;              ///< of a rooted collective; of a peer, for point-to-point
+  std::int64_t elements = 0;  ///< of this rank's tensor, or of a block where there are many
+  std::optional<int> root;    ///< of a rooted collective; of a peer, for point-to-point
   std::optional<c10d::ReduceOp::RedOpType> reduction;
   /// For an all-to-all, where ranks may differ in `elements`: how many go to and come from each.
   std::vector<std::int64_t> sent;

@@ -246,10 +246,10 @@ void MpiGroup::advance_exchange() {
   if (!exchange->is_done()) {
     const std::vector<int> absent = exchange->absent();
     return check_time(current_->task, current_->start,
-                      absent.empty() ? "what this rank called did not reach its peers"
-                                     : ranks_in_words(absent) +
-                                           (absent.size() == 1 ? " has" : " have") +
-                                           " not called a collective");
+                      absent.empty()
+                          ? "what this rank called did not reach its peers"
+                          : ranks_in_words(absent) + (absent.size() == 1 ? " has" : " have") +
+                                " not called a collective");
   }
   const std::string mismatch = mismatch_of(exchange->calls());
   TORCH_CHECK_WITH(DistBackendError, mismatch.empty(),

@@ -177,9 +177,8 @@ MpiReduction::MpiReduction(const c10d::ReduceOp& op, at::ScalarType dtype)
     : op_(op.op_), dtype_(dtype), combine_(function_of(op_, dtype)) {
   TORCH_CHECK(combine_, "MPI: reduction ", static_cast<int>(op_), " of ",
               c10::getDtypeNames(dtype).first, " is not supported");
-  TORCH_CHECK(op_ != Op::AVG || at::isFloatingType(dtype),
-              "MPI: an average of whole numbers (", c10::getDtypeNames(dtype).first,
-              ") is not supported; sum them");
+  TORCH_CHECK(op_ != Op::AVG || at::isFloatingType(dtype), "MPI: an average of whole numbers (",
+              c10::getDtypeNames(dtype).first, ") is not supported; sum them");
 }
 
 bool MpiReduction::depends_on_order() const { return at::isFloatingType(dtype_); }

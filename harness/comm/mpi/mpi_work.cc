@@ -11,8 +11,9 @@ MpiWork::MpiWork(int rank, c10d::OpType operation, std::uint64_t seq,
     : Work(rank, operation),
       seq_(seq),
       outputs_(std::move(outputs)),
-      future_(c10::make_intrusive<c10::ivalue::Future>(
-          c10::ListType::create(c10::TensorType::get()))) {}
+      future_(
+          c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
+}
 
 // What hangs on the future is done before anybody who waits for the work goes on.
 void MpiWork::complete() {

@@ -19,8 +19,8 @@ bool may_share() {
   return word && std::string(word) == "1";
 }
 
-/// NCCL refuses two ranks on one GPU where both say that they are on the same host: ranks that share
-/// each say another. To be called before the first call of NCCL. Not tried on a GPU yet.
+/// NCCL refuses two ranks on one GPU where both say that they are on the same host: ranks that
+/// share each say another. To be called before the first call of NCCL. Not tried on a GPU yet.
 void pretend_own_host(int rank) {
   ::setenv("NCCL_HOSTID", fmt::format("lockstep-{}", rank).c_str(), /*overwrite=*/0);
 }
@@ -35,12 +35,12 @@ c10::DeviceIndex gpu_of(const Seat& seat) {
   }
   if (gpus < seat.local_world_size) {
     if (!may_share()) {
-      throw Error(Error::Kind::usage,
-                  fmt::format("--backend nccl needs a GPU for each rank, and for {} ranks {} "
-                              "visible; use fewer ranks or --backend gloo, or set "
-                              "LOCKSTEP_SHARE_GPU=1 to have them share.",
-                              seat.local_world_size,
-                              gpus == 1 ? "1 is" : fmt::format("{} are", gpus)));
+      throw Error(
+          Error::Kind::usage,
+          fmt::format("--backend nccl needs a GPU for each rank, and for {} ranks {} "
+                      "visible; use fewer ranks or --backend gloo, or set "
+                      "LOCKSTEP_SHARE_GPU=1 to have them share.",
+                      seat.local_world_size, gpus == 1 ? "1 is" : fmt::format("{} are", gpus)));
     }
     pretend_own_host(seat.rank);
   }
