@@ -210,7 +210,7 @@ TEST(SelectCells, WithoutAGpuDoNotApplyAndSayWhatHelps) {
 
 TEST(SelectCells, AreOverTheBackendAskedForButForTheirReference) {
   const Plan over_gloo = select_cells(kScenarios, of({"bug-class/bug"}));
-  Selection selection = of({"bug-class/bug", "bug-class/reference"});
+  Selection selection = of({"bug-class/bug", "bug-class/plain"});
   selection.backend = "mpi";
   const Plan plan = select_cells(kScenarios, selection);
   ASSERT_THAT(plan.cells, SizeIs(2));
