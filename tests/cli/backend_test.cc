@@ -1,5 +1,6 @@
 // `run --backend` on builds with and without the modules of backends, and what says so.
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -96,6 +97,17 @@ TEST_F(Backend, IsTold) {
   }
   EXPECT_THAT(told, HasSubstr(is_built("lockstep_nccl") ? "nccl: built in, but no GPU is there"
                                                         : "nccl: not in this build"));
+}
+
+/// With all libraries that they need, on a machine without a GPU or an mpirun too.
+TEST_F(Backend, ModulesThatAreBuiltCanBeLoaded) {
+  for (const char* module : {"lockstep_mpi_openmpi", "lockstep_mpi_mpich", "lockstep_nccl"}) {
+    if (!is_built(module)) continue;
+    const std::string file = kModules / (std::string(module) + ".so");
+    void* const loaded = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(loaded, nullptr) << ::dlerror();
+    EXPECT_NE(::dlsym(loaded, "lockstep_backend_factory"), nullptr) << module;
+  }
 }
 
 /// Nothing of MPI or CUDA is in a process that was not asked for it.
