@@ -10,6 +10,7 @@ namespace lockstep {
 
 std::string folder_of(const Cell& cell, std::string_view standard_device) {
   std::string folder = fmt::format("{}/{}/w{}", cell.scenario, cell.variant, cell.world_size);
+  if (cell.backend != Cell().backend) folder += fmt::format("-backend={}", cell.backend);
   if (cell.device != standard_device) folder += fmt::format("-device={}", cell.device);
   for (const AxisValue& axis : cell.axes) folder += fmt::format("-{}={}", axis.axis, axis.value);
   if (cell.repetition > 1) folder += fmt::format("-repetition={}", cell.repetition);
@@ -17,16 +18,18 @@ std::string folder_of(const Cell& cell, std::string_view standard_device) {
 }
 
 std::string title_of(const Cell& cell) {
-  std::string title = fmt::format("{}/{}, {}", cell.scenario, cell.variant,
-                                  conditions(cell.world_size, cell.device, cell.axes));
+  std::string title =
+      fmt::format("{}/{}, {}", cell.scenario, cell.variant,
+                  conditions(cell.world_size, cell.backend, cell.device, cell.axes));
   if (cell.repetition > 1) title += fmt::format(", repetition {}", cell.repetition);
   return title;
 }
 
-std::string conditions(int world_size, std::string_view device,
+std::string conditions(int world_size, std::string_view backend, std::string_view device,
                        const std::vector<AxisValue>& axes) {
-  std::string words =
-      fmt::format("{} {}{}", world_size, world_size == 1 ? "rank" : "ranks", on_device(device));
+  std::string words = fmt::format("{} {}", world_size, world_size == 1 ? "rank" : "ranks");
+  if (backend != Cell().backend) words += fmt::format(" over {}", backend);
+  words += on_device(device);
   for (const AxisValue& axis : axes) words += fmt::format(", {}={}", axis.axis, axis.value);
   return words;
 }

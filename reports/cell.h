@@ -50,17 +50,19 @@ struct Cell {
   bool operator==(const Cell&) const = default;
 };
 
-/// Folder of a cell inside a run's: `<scenario>/<variant>/w<world>[-device=...][-axis=value...]`
-/// with the device where it is not `standard_device` and every axis that `cell` names, from the
-/// second repetition on with `-repetition=N` behind.
+/// Folder of a cell inside a run's:
+/// `<scenario>/<variant>/w<world>[-backend=...][-device=...][-axis=value...]` with the backend
+/// where it is not gloo, the device where it is not `standard_device` and every axis that `cell`
+/// names, from the second repetition on with `-repetition=N` behind.
 std::string folder_of(const Cell& cell, std::string_view standard_device = "cpu");
 
-/// How a sentence names a cell: "loss-on-unwrapped-module/bypass, 2 ranks on sim, tiles=4". The CPU
-/// is not named.
+/// How a sentence names a cell: "loss-on-unwrapped-module/bypass, 2 ranks over mpi on sim,
+/// tiles=4". Gloo and the CPU are not named.
 std::string title_of(const Cell& cell);
 
-/// What the cells of a scenario differ in beside the variant: "2 ranks on sim, tiles=4".
-std::string conditions(int world_size, std::string_view device, const std::vector<AxisValue>& axes);
+/// What the cells of a scenario differ in beside the variant: "2 ranks over mpi on sim, tiles=4".
+std::string conditions(int world_size, std::string_view backend, std::string_view device,
+                       const std::vector<AxisValue>& axes);
 
 /// " on sim"; empty for the CPU.
 std::string on_device(std::string_view device);

@@ -1,6 +1,7 @@
 #include "reports/error.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -124,6 +125,33 @@ Error nothing_ran() {
   return {Error::Kind::unmet,
           "Nothing ran, and --require turns skips into failures. Choose scenarios and --ranks that "
           "apply."};
+}
+
+std::string backend_not_built(std::string_view backend, std::string_view remedy) {
+  return fmt::format("The backend {} is not in this build. What helps: {}.", backend, remedy);
+}
+
+Error no_mpi_launcher() {
+  return usage(
+      "The ranks of --backend mpi have to be started by MPI's own launcher, and these were not; "
+      "start them with mpirun of Open MPI or of MPICH, or use --backend gloo.");
+}
+
+Error no_module_for(std::string_view name, const std::vector<std::string>& built) {
+  const std::string has =
+      built.empty() ? std::string("no MPI") : fmt::format("{} only", fmt::join(built, ", "));
+  return usage(fmt::format(
+      "{} started these ranks, and this Lockstep was built with {}; use a launcher that belongs to "
+      "it, or install the development package of {} and build Lockstep again.",
+      name, has, name));
+}
+
+Error other_mpi(std::string_view name, std::string_view launcher, int found, int wanted) {
+  return usage(fmt::format(
+      "The launcher started {} ranks, but for {}, whose module was loaded, the world has {}: ranks "
+      "of another MPI's launcher do not find each other. Start them with {}, or unset LOCKSTEP_MPI "
+      "where it names the wrong one.",
+      wanted, name, found, launcher));
 }
 
 Error internal_error(std::string_view what) {

@@ -49,6 +49,20 @@ std::string unmet_requirement(std::string_view what, std::string_view why, std::
 /// All that `--require` asked for is there, but no cell was run.
 Error nothing_ran();
 
+/// `--backend` asked for what this build does not have, and what helps. Text of an Error (unmet).
+std::string backend_not_built(std::string_view backend, std::string_view remedy);
+
+/// Ranks that MPI connects were not started by an mpirun.
+Error no_mpi_launcher();
+
+/// This build has no module for the MPI called `name`, whose launcher started the ranks; it has
+/// those of `built`.
+Error no_module_for(std::string_view name, const std::vector<std::string>& built);
+
+/// The launcher started `wanted` ranks, but for the MPI called `name` the world has `found`: its
+/// own is `launcher`.
+Error other_mpi(std::string_view name, std::string_view launcher, int found, int wanted);
+
 /// Something of ours went wrong: a defect.
 Error internal_error(std::string_view what);
 

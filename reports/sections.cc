@@ -48,7 +48,8 @@ class Sections {
       const auto& [scenario, world_size] = worlds_[i];
       sections_[i].title =
           fmt::format("{}, {}", scenario,
-                      conditions(world_size, device_of(sections_[i]), unusual_of(sections_[i])));
+                      conditions(world_size, backend_of(sections_[i]), device_of(sections_[i]),
+                                 unusual_of(sections_[i])));
     }
     return std::move(sections_);
   }
@@ -57,6 +58,15 @@ class Sections {
   /// A run has all cells of a scenario on the same kind of devices.
   static std::string device_of(const Section& section) {
     return section.cells.empty() ? "cpu" : section.cells.front().record->cell.device;
+  }
+
+  /// A run has all its cells over the same backend, but references, which need none.
+  static std::string backend_of(const Section& section) {
+    for (const ToldCell& told : section.cells) {
+      const Cell& cell = told.record->cell;
+      if (cell.role != Role::reference) return cell.backend;
+    }
+    return Cell().backend;
   }
 
   /// What stands beside the title: a matrix has it line by line.

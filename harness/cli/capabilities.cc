@@ -1,12 +1,14 @@
 #include "harness/cli/capabilities.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <set>
 
+#include "harness/comm/modules.h"
 #include "harness/comm/process_group.h"
 #include "harness/launch/gpus.h"
 #include "harness/launch/launcher.h"
@@ -29,6 +31,13 @@ std::string how_to_get_launcher(const std::string& name) {
       {"mpirun", "apt install openmpi-bin, or mpich"},
       {"srun", "it comes with Slurm: use a machine of a cluster"}};
   return ways.at(name);
+}
+
+std::string how_to_build(const std::string& backend) {
+  if (backend == "mpi") {
+    return "install libopenmpi-dev or libmpich-dev and build Lockstep again, or use gloo";
+  }
+  return "build Lockstep with a torch for CUDA, as pip has it, or use gloo";
 }
 
 /// "2 x NVIDIA H200, 1 x NVIDIA L4"
@@ -91,9 +100,25 @@ std::vector<std::string> known_backends() { return {"gloo", "mpi", "nccl"}; }
 
 std::vector<std::string> known_launchers() { return {"torchrun", "mpirun", "srun"}; }
 
-Capability find_backend_capability(const std::string& name) {
-  if (contains(backend_names(), name)) return {name, true, 0, "built in", ""};
-  return {name, false, 0, "not in this build", "use gloo; Lockstep has no other backend yet"};
+Capability find_backend_capability(const std::string& name, std::chrono::milliseconds limit) {
+  if (!contains(backend_names(), name)) {
+    return {name, false, 0, "not in this build", how_to_build(name)};
+  }
+  if (name == "mpi") {
+    return {name, true, 0, fmt::format("built in for {}", fmt::join(built_mpis(), " and ")), ""};
+  }
+  if (name != "nccl") return {name, true, 0, "built in", ""};
+  const Capability gpus = find_gpu_capability(limit);
+  if (gpus.is_there) return {name, true, 0, "built in, for " + gpus.text, ""};
+  return {name, false, 0, "built in, but no GPU is there: " + gpus.text, gpus.remedy};
+}
+
+void check_backend(const std::string& backend) {
+  if (!contains(backend_names(), backend)) {
+    throw Error(Error::Kind::usage, backend_not_built(backend, how_to_build(backend)));
+  }
+  // The one place that says so: to be asked only where Lockstep would start the ranks itself.
+  if (backend == "mpi") throw no_mpi_launcher();
 }
 
 Capability find_launcher_capability(const std::string& name, std::chrono::milliseconds limit) {

@@ -22,10 +22,16 @@ inline constexpr std::chrono::milliseconds kAnswerLimit{20'000};
 std::vector<std::string> known_backends();   ///< gloo, mpi, nccl
 std::vector<std::string> known_launchers();  ///< torchrun, mpirun, srun
 
-/// Looks for one of `known_backends`, or of `known_launchers`. A launcher is asked for its version.
-Capability find_backend_capability(const std::string& name);
+/// Looks for one of `known_backends`, or of `known_launchers`. A launcher is asked for its version;
+/// nccl is there where its module was built and a GPU is there.
+Capability find_backend_capability(const std::string& name,
+                                   std::chrono::milliseconds limit = kAnswerLimit);
 Capability find_launcher_capability(const std::string& name, std::chrono::milliseconds limit);
 Capability find_gpu_capability(std::chrono::milliseconds limit);
+
+/// Throws Error (usage) where this build has no `backend`, and where Lockstep cannot start its
+/// ranks itself: those of mpi are started by MPI's own launcher. GPUs are not looked for.
+void check_backend(const std::string& backend);
 
 /// One word of `--require`.
 struct Requirement {

@@ -74,7 +74,9 @@ std::string say_torch(Sheet& sheet) {
 
 void say_capabilities(Sheet& sheet, std::chrono::milliseconds limit) {
   sheet.begin("backends");
-  for (const std::string& name : known_backends()) sheet.say(find_backend_capability(name));
+  for (const std::string& name : known_backends()) {
+    sheet.say(find_backend_capability(name, limit));
+  }
   sheet.begin("GPUs");
   const Capability gpus = find_gpu_capability(limit);
   sheet.say((gpus.is_there ? "" : "none: ") + gpus.text);

@@ -105,6 +105,7 @@ struct Words {
   std::string steps;
   std::string seed = "0";
   std::vector<std::string> set;
+  std::string backend = "gloo";
   std::string device;
   bool matrix = false;
   std::string max_cells;
@@ -130,6 +131,12 @@ std::string device_called(const std::string& name) {
   throw unknown_name("device", name, known);
 }
 
+std::string backend_called(const std::string& name) {
+  const std::vector<std::string> known = known_backends();
+  if (std::find(known.begin(), known.end(), name) != known.end()) return name;
+  throw unknown_name("backend", name, known);
+}
+
 RunRequest request_of(const Words& words, const std::vector<std::string>& command) {
   RunRequest request;
   request.command = command;
@@ -148,6 +155,7 @@ RunRequest request_of(const Words& words, const std::vector<std::string>& comman
     }
     request.selection.axes.push_back(chosen);
   }
+  request.selection.backend = backend_called(words.backend);
   if (!words.device.empty()) request.selection.device = device_called(words.device);
   request.selection.matrix = words.matrix;
   if (!words.max_cells.empty()) {
@@ -187,6 +195,13 @@ CLI::App* add_run(CLI::App& app, Words& words) {
   run->add_option("--set", words.set, "value of an axis; can be repeated")
       ->type_name("AXIS=VALUE")
       ->allow_extra_args(false);
+  run->add_option(
+         "--backend", words.backend,
+         "what connects the ranks: gloo, mpi (ranks that an mpirun started) or nccl (GPUs,\n"
+         "one a rank)")
+      ->check(not_empty)
+      ->type_name("NAME")
+      ->capture_default_str();
   run->add_option("--device", words.device,
                   "cpu, sim (virtual devices, in the host's memory) or cuda (default: the\n"
                   "scenario's); where a scenario or this machine lacks it, a cell is not run")

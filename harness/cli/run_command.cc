@@ -150,6 +150,7 @@ int run_command(const RunRequest& request, const std::vector<Scenario>& scenario
   const Plan plan = select_cells(scenarios, selection);
   const std::vector<PlannedCell>& cells = plan.cells;
   const std::vector<const Renderer*> chosen = renderers_of(request.formats);
+  check_backend(selection.backend);
   check_promised_tables(cells);
   require_current_folder();
   check_requirements(request.requirements, selection.gpus);

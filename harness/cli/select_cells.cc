@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "harness/cli/axis_choices.h"
+#include "harness/comm/modules.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -131,8 +132,9 @@ bool runs_on(const Scenario& scenario, const std::string& device) {
          scenario.devices.end();
 }
 
-const std::string& device_of(const Scenario& scenario, const Selection& selection) {
-  return selection.device ? *selection.device : scenario.devices.front();
+std::string device_of(const Scenario& scenario, const Selection& selection) {
+  if (selection.device) return *selection.device;
+  return selection.backend == "nccl" ? "cuda" : scenario.devices.front();
 }
 
 /// Which of the cell's axis values its scenario does not have; empty when it has them all.
@@ -159,6 +161,10 @@ std::string missing_gpus(const Scenario& scenario, const Cell& cell,
   }
   const DeviceNeeds needs = scenario.device_needs ? scenario.device_needs(cell) : DeviceNeeds();
   const bool is_paired_with_cpu = needs.cpu_stands_in && needs.count == 2 && gpus->count == 1;
+  if (cell.backend == "nccl" && cell.world_size > gpus->count && !are_gpus_shared()) {
+    return fmt::format("nccl needs a GPU for each of {} ranks, there {} {}", cell.world_size,
+                       gpus->count == 1 ? "is" : "are", gpus->count);
+  }
   if (needs.count <= gpus->count || is_paired_with_cpu) return {};
   return fmt::format("needs {} GPUs, there {} {}", needs.count, gpus->count == 1 ? "is" : "are",
                      gpus->count);
@@ -170,6 +176,9 @@ std::string violated_precondition(const Scenario& scenario, const Cell& cell,
   const auto& worlds = scenario.worlds;
   if (std::find(worlds.begin(), worlds.end(), cell.world_size) == worlds.end()) {
     return fmt::format("supports world sizes {}, not {}", fmt::join(worlds, ", "), cell.world_size);
+  }
+  if (cell.backend == "nccl" && cell.device != "cuda") {
+    return fmt::format("nccl connects GPUs, and this cell trains on {}", cell.device);
   }
   if (!runs_on(scenario, cell.device)) {
     return fmt::format("runs on {}, not on {}", fmt::join(scenario.devices, " or "), cell.device);
@@ -253,6 +262,7 @@ class CellsOfWorld {
     cell.variant = variant.name;
     cell.role = variant.role;
     cell.axes = std::move(choice);
+    if (cell.role != Role::reference) cell.backend = selection_.backend;
     return cell;
   }
 
@@ -389,6 +399,7 @@ std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& vari
   Cell found = cell;
   found.variant = reference->name;
   found.role = reference->role;
+  found.backend = Cell().backend;
   found.axes.clear();
   for (const Axis* axis : axes_of(scenario, *reference)) {
     found.axes.push_back({axis->name, axis_value(cell, axis->name)});
@@ -429,6 +440,7 @@ std::string reproducing_command(const PlannedCell& planned) {
                                     cell.scenario, cell.variant, cell.world_size);
   if (cell.steps != planned.scenario->steps) command += fmt::format(" --steps {}", cell.steps);
   if (cell.seed != 0) command += fmt::format(" --seed {}", cell.seed);
+  if (cell.backend != Cell().backend) command += fmt::format(" --backend {}", cell.backend);
   if (cell.device != planned.scenario->devices.front()) {
     command += fmt::format(" --device {}", cell.device);
   }

@@ -18,7 +18,8 @@ struct Selection {
   std::optional<std::int64_t> steps;  ///< absent: the scenario's
   std::uint64_t seed = 0;
   std::vector<AxisValue> axes;
-  std::optional<std::string> device;  ///< absent: the standard one of each scenario
+  std::string backend = "gloo";
+  std::optional<std::string> device;  ///< absent: the standard one of each scenario; nccl: cuda
   /// The GPUs of this machine; cells on cuda cannot be run without.
   std::optional<Capability> gpus;
   bool matrix = false;  ///< every value of the axes that `axes` does not set
@@ -45,8 +46,10 @@ struct Plan {
 /// order, references last; all of them again for every repetition. The reference of a variant comes
 /// along, with the axis values that it depends on. A world size or device that a scenario does not
 /// support gives cells that are not applicable, and so do too few GPUs; one is enough for a cell of
-/// two devices, which has the CPU as the other. Throws Error (usage) for a name, axis or value that
-/// does not exist, and when even the pairs of a scenario's matrix take more than `max_cells`.
+/// two devices, which has the CPU as the other. Over nccl every rank needs a GPU. A reference is
+/// one process without a group: it is the same cell over every backend. Throws Error (usage) for a
+/// name, axis or value that does not exist, and when even the pairs of a scenario's matrix take
+/// more than `max_cells`.
 Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selection);
 
 /// Whether a scenario that was asked for trains on GPUs here, so that `gpus` matters. Throws as

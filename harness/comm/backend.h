@@ -31,4 +31,16 @@ struct BackendEntry {
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
                                             const Seat& seat, std::chrono::milliseconds timeout);
 
+/// Loads the module of the MPI whose launcher started this process. Throws Error (usage) where none
+/// did, where there is no such module, or where the ranks of MPI are not those of the launcher.
+c10::intrusive_ptr<c10d::Backend> make_mpi(const c10::intrusive_ptr<c10d::Store>& store,
+                                           const Seat& seat, std::chrono::milliseconds timeout);
+
+/// Loads the module of NCCL. Throws Error (usage) where there is none, or too few GPUs.
+c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
+                                            const Seat& seat, std::chrono::milliseconds timeout);
+
 }  // namespace lockstep
+
+/// What a module exports. A module and the program that loads it come from one build.
+extern "C" [[gnu::visibility("default")]] lockstep::BackendFactory lockstep_backend_factory();

@@ -13,6 +13,7 @@
 
 #include "harness/comm/aliasing_backend.h"
 #include "harness/comm/backend.h"
+#include "harness/comm/modules.h"
 #include "harness/comm/recording_backend.h"
 #include "reports/error.h"
 
@@ -21,7 +22,9 @@ namespace lockstep {
 namespace {
 
 const std::vector<BackendEntry>& backends() {
-  static const std::vector<BackendEntry> entries{{"gloo", c10::DeviceType::CPU, make_gloo}};
+  static const std::vector<BackendEntry> entries{{"gloo", c10::DeviceType::CPU, make_gloo},
+                                                 {"mpi", c10::DeviceType::CPU, make_mpi},
+                                                 {"nccl", c10::DeviceType::CUDA, make_nccl}};
   return entries;
 }
 
@@ -128,6 +131,7 @@ struct ProcessGroup::State {
   GroupOptions options;
   c10::intrusive_ptr<c10d::Store> store;
   Recording recording;
+  BackendHandle backend;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 
   /// Meets the others of the group called `name` in `store`.
@@ -143,7 +147,7 @@ struct ProcessGroup::State {
     const BackendEntry& entry = find_backend(options.backend);
     if (!store) store = open_store(seat, options.timeout);
     const BackendHandle inner = entry.make(store, seat, options.timeout);
-    const BackendHandle backend = recorded(inner, recording);
+    backend = recorded(inner, recording);
     wait_until_all_met(*store, seat);
     const auto type = c10d::ProcessGroup::strToBackendType(entry.name);
     group = c10::make_intrusive<c10d::ProcessGroup>(store, seat.rank, seat.world_size);
@@ -252,11 +256,17 @@ void ProcessGroup::barrier(CallSite site) {
   state_->group->barrier()->wait();
 }
 
+// Gloo's would only wait for what the end of the process closes anyway.
+void ProcessGroup::shut_down() {
+  if (state_->backend->getBackendName() != "gloo") state_->backend->shutdown();
+}
+
 c10d::ProcessGroup& ProcessGroup::c10d_group() { return *state_->group; }
 
 std::vector<std::string> backend_names() {
-  std::vector<std::string> names;
-  for (const BackendEntry& entry : backends()) names.push_back(entry.name);
+  std::vector<std::string> names{"gloo"};
+  if (!built_mpis().empty()) names.emplace_back("mpi");
+  if (is_nccl_built()) names.emplace_back("nccl");
   return names;
 }
 

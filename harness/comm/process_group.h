@@ -95,6 +95,10 @@ class ProcessGroup {
   /// no other group has.
   std::unique_ptr<ProcessGroup> subgroup(const std::string& name, const std::vector<int>& ranks);
 
+  /// Healthy end of a rank, after its last collective: all ranks call it, or none can go on to end
+  /// as some backends want it (MPI). Nothing can be called afterwards. A rank that failed does not.
+  void shut_down();
+
   /// For the parts that stand on c10d themselves (DDP). Never null.
   c10d::ProcessGroup& c10d_group();
 

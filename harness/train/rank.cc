@@ -69,6 +69,10 @@ void Rank::finish() {
   observer_.finish();
 }
 
+void Rank::leave_group() {
+  if (group_) group_->shut_down();
+}
+
 at::Tensor Rank::input(const at::Tensor& tensor) {
   ++inputs_;
   if (perturbation() == 0 || epsilon(tensor) == 0) return tensor;
@@ -202,6 +206,8 @@ int run_rank(const std::function<void(Rank&)>& body, const Cell& cell, const Sea
     std::fputs(words.c_str(), stderr);
   }
   write_rank_statement(rank_statement_file(folder, seat.rank), statement);
+  // Behind the statement: a launcher may end those whose peers left without.
+  if (!statement.raised) ending_of([&] { rank.leave_group(); });
   return statement.raised ? 1 : 0;
 }
 

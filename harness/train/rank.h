@@ -78,6 +78,9 @@ class Rank {
   /// Writes everything out; the body has ended. Throws Error (usage) when that fails.
   void finish();
 
+  /// For a rank that has finished, as its last call: lets go of the group together with the others.
+  void leave_group();
+
   std::int64_t step() const { return observer_.step(); }
   /// Median time of a step without observing; absent before the first has ended.
   std::optional<double> step_seconds() const;

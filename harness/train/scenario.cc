@@ -94,6 +94,7 @@ void validate_axes(const Scenario& scenario) {
   std::set<std::string> names;
   for (const Axis& axis : scenario.axes) {
     require(axis.name != "device", scenario, "an axis 'device', which --device chooses");
+    require(axis.name != "backend", scenario, "an axis 'backend', which --backend chooses");
     require(names.insert(axis.name).second, scenario, "two axes '" + axis.name + "'");
     const bool has_standard =
         std::find(axis.values.begin(), axis.values.end(), axis.standard) != axis.values.end();

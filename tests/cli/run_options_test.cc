@@ -135,6 +135,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "no value of axis batch '-1'"},
         Refused{"tiled-backward-fires-hooks-per-tile --set prior=maybe", "off, on"},
         Refused{"tiled-backward-fires-hooks-per-tile --set colour=blue", "no axis 'colour'"},
+        Refused{"--backend npi", "There is no backend 'npi'. Did you mean 'mpi'?"},
+        Refused{"--backend ucc", "There is no backend 'ucc'."}, Refused{"--backend ''", "empty"},
         Refused{"--device cud", "There is no device 'cud'. Did you mean 'cuda'?"},
         Refused{"--device tpu", "There is no device 'tpu'."}, Refused{"--device ''", "empty"},
         Refused{"--device cpu,sim", "There is no device 'cpu,sim'"},

@@ -72,6 +72,8 @@ INSTANTIATE_TEST_SUITE_P(
                       "the device 'sim' twice"},
         Contradiction{"AxisThatIsAnOption", [](Scenario& s) { s.axes[0].name = "device"; },
                       "an axis 'device', which --device chooses"},
+        Contradiction{"AxisThatIsTheBackend", [](Scenario& s) { s.axes[0].name = "backend"; },
+                      "an axis 'backend', which --backend chooses"},
         Contradiction{"VariantTwice", [](Scenario& s) { s.variants.push_back(s.variants[1]); },
                       "two variants 'fix'"},
         Contradiction{"AxisTwice", [](Scenario& s) { s.axes.push_back(s.axes[1]); },

@@ -208,6 +208,38 @@ TEST(SelectCells, WithoutAGpuDoNotApplyAndSayWhatHelps) {
   }
 }
 
+TEST(SelectCells, AreOverTheBackendAskedForButForTheirReference) {
+  const Plan over_gloo = select_cells(kScenarios, of({"bug-class/bug"}));
+  Selection selection = of({"bug-class/bug", "bug-class/plain"});
+  selection.backend = "mpi";
+  const Plan plan = select_cells(kScenarios, selection);
+  ASSERT_THAT(plan.cells, SizeIs(2));
+  EXPECT_EQ(plan.cells[0].cell.backend, "mpi");
+  EXPECT_THAT(folder_of(kScenarios[0], plan.cells[0].cell), HasSubstr("/w2-backend=mpi"));
+  EXPECT_THAT(reproducing_command(plan.cells[0]), HasSubstr(" --backend mpi"));
+  EXPECT_EQ(plan.cells[1].cell, over_gloo.cells.at(1).cell) << "the same process";
+  EXPECT_EQ(reference_cell(kScenarios[0], *plan.cells[0].variant, plan.cells[0].cell),
+            plan.cells[1].cell);
+}
+
+TEST(SelectCells, OverNcclTrainOnGpusOneARank) {
+  Selection selection = on_gpus(1);
+  selection.backend = "nccl";
+  selection.axes = {{"tiles", "1"}};
+  selection.device.reset();
+  const auto objection = [&] {
+    return select_cells({scenario_on_devices()}, selection).cells.at(0).expectation.not_applicable;
+  };
+  EXPECT_EQ(objection(), "nccl needs a GPU for each of 2 ranks, there is 1");
+  selection.gpus->count = 2;
+  EXPECT_EQ(objection(), "");
+  selection.device = "sim";
+  EXPECT_EQ(objection(), "nccl connects GPUs, and this cell trains on sim");
+  selection.device.reset();
+  EXPECT_EQ(select_cells(kScenarios, selection).cells.at(0).expectation.not_applicable,
+            "runs on cpu, not on cuda");
+}
+
 TEST(SelectCells, WithTooFewGpusDoNotApply) {
   EXPECT_EQ(objection_with(2, "4"), "needs 4 GPUs, there are 2");
   EXPECT_EQ(objection_with(1, "4"), "needs 4 GPUs, there is 1");

@@ -65,6 +65,18 @@ TEST(Cell, HasATitleThatNamesItsDevice) {
             "loss-on-unwrapped-module/bypass, 2 ranks on sim, tiles=4, view=on");
 }
 
+TEST(Cell, NamesItsBackendUnlessThatIsGloo) {
+  Cell cell = tiled();
+  cell.backend = "mpi";
+  EXPECT_EQ(folder_of(cell), "loss-on-unwrapped-module/bypass/w2-backend=mpi-tiles=4-view=on");
+  EXPECT_EQ(title_of(cell), "loss-on-unwrapped-module/bypass, 2 ranks over mpi, tiles=4, view=on");
+  cell.device = "sim";
+  EXPECT_EQ(folder_of(cell),
+            "loss-on-unwrapped-module/bypass/w2-backend=mpi-device=sim-tiles=4-view=on");
+  EXPECT_EQ(title_of(cell),
+            "loss-on-unwrapped-module/bypass, 2 ranks over mpi on sim, tiles=4, view=on");
+}
+
 TEST(Cell, HasATitleForSentences) {
   EXPECT_EQ(title_of(tiled()), "loss-on-unwrapped-module/bypass, 2 ranks, tiles=4, view=on");
   Cell alone = tiled();

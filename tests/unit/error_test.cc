@@ -135,5 +135,24 @@ TEST(InternalError, SaysThatItIsOurs) {
   EXPECT_EQ(static_cast<int>(error.kind()), 70);
 }
 
+TEST(Mpi, SaysWhoHasToStartItsRanks) {
+  EXPECT_EQ(text_of(no_mpi_launcher()),
+            "The ranks of --backend mpi have to be started by MPI's own launcher, and these were "
+            "not; start them with mpirun of Open MPI or of MPICH, or use --backend gloo.");
+  EXPECT_EQ(text_of(other_mpi("MPICH", "mpirun.mpich", 1, 3)),
+            "The launcher started 3 ranks, but for MPICH, whose module was loaded, the world has "
+            "1: ranks of another MPI's launcher do not find each other. Start them with "
+            "mpirun.mpich, or unset LOCKSTEP_MPI where it names the wrong one.");
+}
+
+TEST(Mpi, SaysWhichModulesThereAre) {
+  EXPECT_EQ(text_of(no_module_for("MPICH", {"Open MPI"})),
+            "MPICH started these ranks, and this Lockstep was built with Open MPI only; use a "
+            "launcher that belongs to it, or install the development package of MPICH and build "
+            "Lockstep again.");
+  EXPECT_EQ(backend_not_built("nccl", "use gloo"),
+            "The backend nccl is not in this build. What helps: use gloo.");
+}
+
 }  // namespace
 }  // namespace lockstep

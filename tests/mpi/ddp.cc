@@ -1,0 +1,99 @@
+#include "harness/train/ddp.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "harness/comm/process_group.h"
+#include "harness/train/module.h"
+#include "tests/mpi/mpi_checks.h"
+
+namespace lockstep::mpi_test {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A socket on a free port of this machine.
+int listener(int& port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(fd, generic, size) != 0 || ::listen(fd, 16) != 0) return -1;
+  ::getsockname(fd, generic, &size);
+  port = ntohs(address.sin_port);
+  return fd;
+}
+
+/// The seat with a meeting point of its own, which rank 0 makes known in a file.
+Seat seat_at(const Checks& checks, const std::string& name) {
+  Seat seat = checks.seat();
+  const fs::path file = checks.folder() / ("port-" + name);
+  if (seat.rank == 0) {
+    seat.rendezvous.listen_fd = listener(seat.rendezvous.port);
+    std::ofstream(file.string() + ".part") << seat.rendezvous.port;
+    fs::rename(file.string() + ".part", file);
+  } else {
+    while (!fs::exists(file)) std::this_thread::yield();
+    std::ifstream(file) >> seat.rendezvous.port;
+  }
+  return seat;
+}
+
+class TwoLayers : public Module {
+ public:
+  TwoLayers() {
+    lower_ = register_module("lower", std::make_shared<Linear>(8, 64, cpu_generator(3)));
+    upper_ = register_module("upper", std::make_shared<Linear>(64, 4, cpu_generator(4)));
+  }
+  at::Tensor forward(const at::Tensor& input) override {
+    return (*upper_)((*lower_)(input).tanh());
+  }
+
+ private:
+  std::shared_ptr<Linear> lower_, upper_;
+};
+
+/// Gradients of three steps, in small buckets.
+std::vector<at::Tensor> gradients_over(const Checks& checks, const std::string& backend) {
+  const int rank = checks.seat().rank;
+  CollectiveLog log(checks.folder() / (backend + "-" + std::to_string(rank)), rank);
+  ProcessGroup group(seat_at(checks, backend), {backend, std::chrono::seconds(30), "cpu"}, log);
+  TwoLayers model;
+  DdpOptions options;
+  options.bucket_bytes = 256;
+  DistributedDataParallel ddp(model, group, options);
+  const at::Generator generator = cpu_generator(static_cast<std::uint64_t>(10 + group.rank()));
+  std::vector<at::Tensor> all;
+  for (int step = 0; step < 3; ++step) {
+    model.zero_grad();
+    ddp.forward(at::randn({4, 8}, generator, at::TensorOptions())).pow(2).mean().backward();
+    for (const at::Tensor& parameter : model.parameters()) all.push_back(parameter.grad().clone());
+  }
+  group.barrier();
+  group.shut_down();
+  return all;
+}
+
+}  // namespace
+
+void check_ddp(Checks& checks) {
+  const std::vector<at::Tensor> over_gloo = gradients_over(checks, "gloo");
+  const std::vector<at::Tensor> over_mpi = gradients_over(checks, "mpi");
+  checks.expect(over_gloo.size() == 12 && over_mpi.size() == 12, "four gradients in three steps");
+  for (std::size_t i = 0; i < over_gloo.size(); ++i) {
+    checks.expect(at::equal(over_gloo[i], over_mpi[i]),
+                  "gradient " + std::to_string(i) + " over Gloo and MPI");
+  }
+}
+
+}  // namespace lockstep::mpi_test

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/launch/launch.h"
+
+namespace c10d {
+class Backend;
+}
+
+namespace lockstep::mpi_test {
+
+/// What a case is checked with: the place of this rank, and the list of what is wrong.
+class Checks {
+ public:
+  Checks(Seat seat, std::filesystem::path folder)
+      : seat_(std::move(seat)), folder_(std::move(folder)) {}
+
+  const Seat& seat() const { return seat_; }
+  const std::filesystem::path& folder() const { return folder_; }
+  const std::string& failures() const { return failures_; }
+
+  void expect(bool holds, const std::string& what) {
+    if (!holds) failures_ += what + "\n";
+  }
+  /// That `call` throws and its text has all of `fragments`.
+  void expect_error(const std::string& what, const std::function<void()>& call,
+                    const std::vector<std::string>& fragments);
+
+  /// A new backend of this world. All ranks call it.
+  c10::intrusive_ptr<c10d::Backend> backend(
+      std::chrono::milliseconds timeout = std::chrono::seconds(30)) const;
+
+ private:
+  Seat seat_;
+  std::filesystem::path folder_;
+  std::string failures_;
+};
+
+/// Every collective, dtype and reduction against values computed serially.
+void check_collectives(Checks& checks);
+void check_messages(Checks& checks);
+/// Ranks that call different collectives are told so, all of them.
+void check_mismatches(Checks& checks);
+/// Time limits, with ranks that do not come.
+void check_absent(Checks& checks);
+/// The module of another MPI than the one that started the ranks.
+void check_wrong_flavour(Checks& checks);
+/// A training step of the real reducer has the bits that it has over Gloo.
+void check_ddp(Checks& checks);
+
+}  // namespace lockstep::mpi_test
