@@ -89,10 +89,9 @@ void say_surroundings(Sheet& sheet) {
   sheet.begin("started by");
   const auto seat = foreign_seat(::getenv);
   if (!seat) return sheet.say("no launcher");
-  sheet.say(fmt::format("{}, as rank {}{}: 'run' would start ranks of its own in each of them",
-                        seat->launcher, seat->rank,
-                        seat->world_size.empty() ? "" : " of " + seat->world_size));
-  sheet.advise("start lockstep by itself; it starts its ranks");
+  sheet.say(fmt::format("{}, as rank {} of {}: 'run' would be that rank of one cell",
+                        seat->variables->launcher, seat->rank, seat->world_size));
+  sheet.advise("start lockstep by itself, or with run --launcher none, for ranks of its own");
 }
 
 /// Of rank 0, which has the most: one connection of the store and one of Gloo for each rank beside
