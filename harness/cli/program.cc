@@ -119,6 +119,7 @@ struct Words {
   std::string answer_limit = "20";
   std::string scenario;
   std::string folder;
+  std::vector<std::string> folders;
   std::string table;
   std::string format = "console";
   bool markdown = false;
@@ -251,7 +252,9 @@ CLI::App* add_doctor(CLI::App& app, Words& words) {
 
 CLI::App* add_report(CLI::App& app, Words& words) {
   CLI::App* report = app.add_subcommand("report", "Judge a run's files again and show the report");
-  report->add_option("dir", words.folder, "folder of the run")->required()->type_name("");
+  report->add_option("dir", words.folders, "folder of the run; several: one after the other")
+      ->required()
+      ->type_name("");
   report->add_option("--format", words.format, "one of " + formats_in_words())
       ->type_name("FORMAT")
       ->capture_default_str();
@@ -280,7 +283,7 @@ void check_command(int argc, char** argv) {
 
 int dispatch(const CLI::App& app, const Words& words, const std::vector<std::string>& command) {
   if (app.got_subcommand("run")) return run_command(request_of(words, command), registry());
-  if (app.got_subcommand("report")) return report_command(words.folder, words.format);
+  if (app.got_subcommand("report")) return report_command(words.folders, words.format);
   if (app.got_subcommand("compare")) return compare_command(words.table, words.folder);
   if (app.got_subcommand("doctor")) return doctor_command(duration(words.answer_limit));
   if (app.got_subcommand("show")) {

@@ -4,6 +4,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -205,12 +207,35 @@ int run_command(const RunRequest& request, const std::vector<Scenario>& scenario
   return status;
 }
 
-int report_command(const std::string& folder, const std::string& format) {
+namespace {
+
+/// A violation outranks what is undecided, and anything that ran outranks what did not.
+int worse(int a, int b) {
+  constexpr std::array<int, 4> kFromBest{kNothingRan, 0, 2, 1};
+  const auto rank = [&](int status) {
+    return std::find(kFromBest.begin(), kFromBest.end(), status) - kFromBest.begin();
+  };
+  return rank(a) < rank(b) ? b : a;
+}
+
+}  // namespace
+
+int report_command(const std::vector<std::string>& folders, const std::string& format) {
   const Renderer& renderer = find_renderer(format);
-  RunRecord run = load_record(folder);
-  judge_run(run, folder);
-  show(renderer.render(run));
-  return exit_status(run);
+  const bool is_text = format == "console" || format == "markdown";
+  if (folders.size() > 1 && !is_text) {
+    throw bad_value("--format", format, "console or markdown for several folders");
+  }
+  int status = kNothingRan;
+  for (const std::string& folder : folders) {
+    RunRecord run = load_record(folder);
+    judge_run(run, folder);
+    if (folders.size() > 1)
+      show(fmt::format("{}{}\n\n", &folder == &folders[0] ? "" : "\n", folder));
+    show(renderer.render(run));
+    status = worse(status, exit_status(run));
+  }
+  return status;
 }
 
 }  // namespace lockstep

@@ -30,8 +30,10 @@ int run_command(const RunRequest& request, const std::vector<Scenario>& scenario
 /// A record without cells.
 RunRecord begin_record(const RunRequest& request, const std::string& utc);
 
-/// `lockstep report DIR`: judges what the run in `folder` left and shows it in `format`.
-int report_command(const std::string& folder, const std::string& format);
+/// `lockstep report DIR...`: judges what the run in each folder left and shows it in `format`.
+/// Returns the exit status of the worst of them. Throws Error (usage) for several folders in a
+/// format that is one document.
+int report_command(const std::vector<std::string>& folders, const std::string& format);
 
 /// Writes to standard output. Throws Error (usage) when that fails, on a full disk.
 void show(const std::string& text);
