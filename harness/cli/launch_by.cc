@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// What a launcher may take beside its ranks: torchrun loads torch, srun waits for nodes.
-constexpr std::chrono::milliseconds kStarting = 60s;
+constexpr std::chrono::milliseconds kStarting = 90s;
 
 std::vector<std::string> command_for(const LauncherCommand& launcher, const PlannedCell& planned,
                                      const fs::path& folder, std::chrono::milliseconds limit) {

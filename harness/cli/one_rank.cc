@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <random>
 #include <thread>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "harness/launch/listen.h"
 #include "harness/launch/probe.h"
 #include "harness/launch/signal_watch.h"
+#include "harness/record/whole_file.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -28,6 +30,13 @@ using namespace std::chrono_literals;
 /// What starting, dying and writing may take beside the limit of a rank.
 constexpr std::chrono::milliseconds kSlack = 10s;
 constexpr std::chrono::milliseconds kBetweenLooks = 50ms;
+/// How far apart a launcher's processes may come.
+constexpr std::chrono::milliseconds kStarting = 30s;
+
+/// Says that the process of `rank` has come.
+fs::path here_file(const fs::path& folder, int rank) {
+  return folder / fmt::format("rank-{}.here", rank);
+}
 
 std::string new_token() {
   std::random_device random;
@@ -56,8 +65,12 @@ OneRank::~OneRank() { close_world(); }
 
 /// Tells the others that they are no longer needed.
 void OneRank::close_world() {
+  if (!std::exchange(is_open_, false)) return;
   std::error_code ignored;
-  if (std::exchange(is_open_, false)) fs::remove(world_file(folder_), ignored);
+  for (int rank = 0; rank < seat_.world_size; ++rank) {
+    fs::remove(here_file(folder_, rank), ignored);
+  }
+  fs::remove(world_file(folder_), ignored);
 }
 
 bool OneRank::is_orphan() const { return ::getppid() != launcher_; }
@@ -87,9 +100,22 @@ void OneRank::enter_world() {
   while (rendezvous_.port == 0) {
     if (const auto world = read_world(folder_)) {
       rendezvous_ = {world->host, world->port, -1};
-    } else if (Clock::now() > begin_ + limit_ || is_orphan()) {
+    } else if (Clock::now() > begin_ + std::max(limit_, kStarting) || is_orphan()) {
       throw no_place_to_meet(folder_.string());
     } else {
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
+  }
+}
+
+/// Processes of one launcher may come seconds apart, more than a cell that is expected to hang is
+/// given: its time begins when all are there. Without a folder that all see, nobody waits.
+void OneRank::await_peers() {
+  if (!seat_.is_one_machine() && seat_.port != 0) return;
+  write_whole_file(here_file(folder_, seat_.rank), "");
+  const Clock::time_point deadline = begin_ + kStarting;
+  for (int rank = 0; rank < seat_.world_size; ++rank) {
+    while (!fs::exists(here_file(folder_, rank)) && Clock::now() < deadline && !is_orphan()) {
       std::this_thread::sleep_for(kBetweenLooks);
     }
   }
@@ -131,6 +157,7 @@ void OneRank::run() {
     const SignalWatch postponed;
     try {
       seat_.rank == 0 ? open_world() : enter_world();
+      await_peers();
       launched = launch();
     } catch (const Error& error) {
       launched.end.rank = seat_.rank;
@@ -150,7 +177,7 @@ void OneRank::run() {
 }
 
 std::vector<RankEnd> OneRank::gather() {
-  const Clock::time_point deadline = begin_ + limit_ + LaunchOptions().grace + kSlack;
+  const Clock::time_point deadline = begin_ + kStarting + limit_ + LaunchOptions().grace + kSlack;
   for (exits_.look(); !exits_.is_complete() && Clock::now() < deadline; exits_.look()) {
     if (is_orphan()) throw launcher_is_gone(seat_.variables->launcher);
     std::this_thread::sleep_for(kBetweenLooks);
@@ -170,7 +197,8 @@ void OneRank::see_off() {
         limit_ + kSlack);
   }
   // Rank 0 may compute a reference meanwhile, which has the same limit.
-  const Clock::time_point deadline = begin_ + 2 * limit_ + LaunchOptions().grace + 2 * kSlack;
+  const Clock::time_point deadline =
+      begin_ + kStarting + 2 * (limit_ + kSlack) + LaunchOptions().grace;
   std::error_code ignored;
   while (fs::exists(world_file(folder_), ignored) && Clock::now() < deadline && !is_orphan()) {
     std::this_thread::sleep_for(kBetweenLooks);

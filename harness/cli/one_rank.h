@@ -51,6 +51,7 @@ class OneRank {
   void open_world();
   void enter_world();
   void close_world();
+  void await_peers();
   Seat seat() const;
   LaunchedOne launch();
   void leave_word(const RankEnd& end) const;
