@@ -19,6 +19,7 @@
 #include "harness/launch/launch.h"
 #include "harness/launch/launcher.h"
 #include "harness/train/loaded_torch.h"
+#include "reports/error.h"
 
 namespace lockstep {
 
@@ -87,11 +88,15 @@ void say_capabilities(Sheet& sheet, std::chrono::milliseconds limit) {
 
 void say_surroundings(Sheet& sheet) {
   sheet.begin("started by");
-  const auto seat = foreign_seat(::getenv);
-  if (!seat) return sheet.say("no launcher");
-  sheet.say(fmt::format("{}, as rank {} of {}: 'run' would be that rank of one cell",
-                        seat->variables->launcher, seat->rank, seat->world_size));
-  sheet.advise("start lockstep by itself, or with run --launcher none, for ranks of its own");
+  try {
+    const auto seat = foreign_seat(::getenv);
+    if (!seat) return sheet.say("no launcher");
+    sheet.say(fmt::format("{}, as rank {} of {}: 'run' would be that rank of one cell",
+                          seat->variables->launcher, seat->rank, seat->world_size));
+    sheet.advise("start lockstep by itself, or with run --launcher none, for ranks of its own");
+  } catch (const Error& error) {
+    sheet.say(error.what());
+  }
 }
 
 /// Of rank 0, which has the most: one connection of the store and one of Gloo for each rank beside
