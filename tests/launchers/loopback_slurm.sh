@@ -91,8 +91,10 @@ srun -n 2 true || fail "srun starts nothing"
 run() {  # COMMAND...
   "$@" --launcher 'srun -n {ranks}' || fail "status $? of: $*"
 }
-run "$lockstep" run loss-on-unwrapped-module tiled-input-needs-no-gradient --ranks 2,3 --out catalogue
-run "$testbed" run endings/is-killed endings/stops endings/hangs endings/finishes --ranks 3 --out endings
+run "$lockstep" run loss-on-unwrapped-module --ranks 2 --out unwrapped
+run "$lockstep" run tiled-input-needs-no-gradient --ranks 3 --out tiled
+run "$testbed" run endings/is-killed endings/stops endings/hangs endings/finishes --ranks 3 \
+  --out endings
 
 # Directly: srun knows the ranks, the report judges.
 srun -n 2 "$lockstep" run loss-on-unwrapped-module/bypass --out direct
@@ -100,7 +102,10 @@ srun -n 2 "$lockstep" run loss-on-unwrapped-module/bypass --out direct
 
 # A batch script has the variables of a rank and is none.
 sbatch --wait --ntasks=2 --output="$folder/batch.log" --wrap="
-  env -u SLURM_STEP_ID $testbed run endings/finishes --out in-batch" >/dev/null ||
+  $testbed run endings/finishes --out in-batch
+  $testbed run endings/is-killed --ranks 2 --launcher 'srun -n {ranks}' --out by-batch" >/dev/null ||
   fail "a batch script"
-[[ -f in-batch/record.json ]] || fail "a batch script took itself for a rank"
+for out in in-batch by-batch; do
+  "$testbed" report $out >/dev/null || fail "the report of a batch script: $out"
+done
 ! pgrep -f "$folder" -a | grep -v -e slurm -e munge -e "$$" || fail "something was left behind"
