@@ -99,8 +99,8 @@ void say_surroundings(Sheet& sheet) {
   }
 }
 
-/// Of rank 0, which has the most: one connection of the store and one of Gloo for each rank beside
-/// what every process has. Measured with 2 to 64 ranks.
+/// Of the process with the most: the store has one connection for each rank, a rank one or two of
+/// Gloo for each other, beside what every process has. Enough for 2 to 64 ranks.
 rlim_t files_needed(int ranks) { return static_cast<rlim_t>(20 + 2 * ranks); }
 
 /// Returns why two ranks cannot be run; empty when they can.
