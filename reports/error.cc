@@ -154,6 +154,77 @@ Error other_mpi(std::string_view name, std::string_view launcher, int found, int
       wanted, name, found, launcher));
 }
 
+Error unset_variable(std::string_view missing, std::string_view given) {
+  return usage(fmt::format(
+      "{0} is set and {1} is not: a launcher sets both. Set {1}, or unset {0}.", given, missing));
+}
+
+Error no_such_launcher(std::string_view program) {
+  return usage(
+      fmt::format("--launcher: there is no program '{}' on PATH. See what 'lockstep doctor' finds.",
+                  shown(program)));
+}
+
+Error launcher_started_nothing(std::string_view launcher, std::string_view how,
+                               std::string_view last_words) {
+  const std::string words =
+      last_words.empty() ? "It said nothing" : fmt::format("Its last words: {}", shown(last_words));
+  return usage(fmt::format("The launcher '{}' {}, and no rank left word of itself. {}.",
+                           shown(launcher), how, words));
+}
+
+Error launcher_world_differs(std::string_view launcher, int started, int wanted) {
+  return usage(
+      fmt::format("The launcher '{}' started worlds of {} rank{} instead of one of {}. Is it the "
+                  "launcher of another MPI, or does it lack {{ranks}} in its place?",
+                  shown(launcher), started, started == 1 ? "" : "s", wanted));
+}
+
+Error not_for_one_rank(std::string_view launcher, int rank, int world_size,
+                       std::string_view wanted) {
+  return usage(
+      fmt::format("{} started this process as rank {} of {}: it can only be a rank of one cell. "
+                  "Give {}; or start lockstep by itself, or with --launcher none to have it start "
+                  "its own ranks here.",
+                  launcher, rank, world_size, wanted));
+}
+
+Error no_place_to_meet(std::string_view folder) {
+  return usage(
+      fmt::format("Rank 0 did not say in {} where ranks meet. Give a folder that all machines see, "
+                  "or set MASTER_ADDR and MASTER_PORT to a free port on the machine of rank 0.",
+                  folder));
+}
+
+Error launcher_is_gone(std::string_view launcher) {
+  return usage(
+      fmt::format("{} ended before its rank did; the rank was ended too. See what the "
+                  "launcher said.",
+                  launcher));
+}
+
+Error launcher_gave_no_rank() {
+  return usage(
+      "The launcher did not tell this process its rank. Known are the variables of torchrun, Open "
+      "MPI, MPICH and Slurm.");
+}
+
+Error not_empty(std::string_view folder) {
+  return unwritable(folder,
+                    "it is not empty, and results are never overwritten; name a new folder");
+}
+
+Error no_process(std::string_view why) {
+  return usage(fmt::format("No process can be started: {}. See 'ulimit -u'.", why));
+}
+
+Error nowhere_to_meet(std::string_view address, int port, std::string_view why) {
+  const std::string place = port == 0 ? std::string(address) : fmt::format("{}:{}", address, port);
+  return usage(
+      fmt::format("The ranks have nowhere to meet: {}: {}. Set MASTER_PORT to a port that is free.",
+                  place, why));
+}
+
 Error internal_error(std::string_view what) {
   return {Error::Kind::internal,
           fmt::format("Internal error: {}. This is a defect of Lockstep; please report it.", what)};

@@ -63,6 +63,43 @@ Error no_module_for(std::string_view name, const std::vector<std::string>& built
 /// own is `launcher`.
 Error other_mpi(std::string_view name, std::string_view launcher, int found, int wanted);
 
+/// A launcher set the variable `given`, and `missing` is not set beside it.
+Error unset_variable(std::string_view missing, std::string_view given);
+
+/// The program that `--launcher` names is not there.
+Error no_such_launcher(std::string_view program);
+
+/// The launcher did not start the ranks of a cell; `how` it ended, "exited with status 1", and its
+/// last words.
+Error launcher_started_nothing(std::string_view launcher, std::string_view how,
+                               std::string_view last_words);
+
+/// The launcher started worlds of another size than the cell has.
+Error launcher_world_differs(std::string_view launcher, int started, int wanted);
+
+/// This process is one rank of a world, started by `launcher`, and was asked for something that one
+/// rank cannot do; `wanted` says what to ask for.
+Error not_for_one_rank(std::string_view launcher, int rank, int world_size,
+                       std::string_view wanted);
+
+/// The process of rank 0 did not say in `folder` where ranks meet.
+Error no_place_to_meet(std::string_view folder);
+
+/// The launcher of this process ended before it did.
+Error launcher_is_gone(std::string_view launcher);
+
+/// A launcher that `--launcher` named started this program without telling it its rank.
+Error launcher_gave_no_rank();
+
+/// The folder of a new run holds something.
+Error not_empty(std::string_view folder);
+
+/// No process can be made; `why` in the system's words.
+Error no_process(std::string_view why);
+
+/// The address and port (0: any) at which ranks are to meet cannot be had.
+Error nowhere_to_meet(std::string_view address, int port, std::string_view why);
+
 /// Something of ours went wrong: a defect.
 Error internal_error(std::string_view what);
 

@@ -19,6 +19,7 @@
 #include "harness/launch/launch.h"
 #include "harness/launch/launcher.h"
 #include "harness/train/loaded_torch.h"
+#include "reports/error.h"
 
 namespace lockstep {
 
@@ -89,16 +90,19 @@ void say_capabilities(Sheet& sheet, std::chrono::milliseconds limit) {
 
 void say_surroundings(Sheet& sheet) {
   sheet.begin("started by");
-  const auto seat = foreign_seat(::getenv);
-  if (!seat) return sheet.say("no launcher");
-  sheet.say(fmt::format("{}, as rank {}{}: 'run' would start ranks of its own in each of them",
-                        seat->launcher, seat->rank,
-                        seat->world_size.empty() ? "" : " of " + seat->world_size));
-  sheet.advise("start lockstep by itself; it starts its ranks");
+  try {
+    const auto seat = foreign_seat(::getenv);
+    if (!seat) return sheet.say("no launcher");
+    sheet.say(fmt::format("{}, as rank {} of {}: 'run' would be that rank of one cell",
+                          seat->variables->launcher, seat->rank, seat->world_size));
+    sheet.advise("start lockstep by itself, or with run --launcher none, for ranks of its own");
+  } catch (const Error& error) {
+    sheet.say(error.what());
+  }
 }
 
-/// Of rank 0, which has the most: one connection of the store and one of Gloo for each rank beside
-/// what every process has. Measured with 2 to 64 ranks.
+/// Of the process with the most: the store has one connection for each rank, a rank one or two of
+/// Gloo for each other, beside what every process has. Enough for 2 to 64 ranks.
 rlim_t files_needed(int ranks) { return static_cast<rlim_t>(20 + 2 * ranks); }
 
 /// Returns why two ranks cannot be run; empty when they can.

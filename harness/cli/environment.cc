@@ -51,12 +51,12 @@ constexpr std::array<std::string_view, 36> kAllowed{"CUBLAS_WORKSPACE_CONFIG",
                                                     "TORCH_SHOW_CPP_STACKTRACES",
                                                     "WORLD_SIZE"};
 
+}  // namespace
+
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
-
-}  // namespace
 
 std::string mask_secrets(const std::string& text) {
   static const std::regex url_credentials("://[^/@\\s]+@");

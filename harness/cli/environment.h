@@ -19,4 +19,7 @@ std::vector<std::pair<std::string, std::string>> allowed_variables(
 /// `text` with the credentials of URLs and the values of options that sound secret masked.
 std::string mask_secrets(const std::string& text);
 
+/// The name of this machine.
+std::string host_name();
+
 }  // namespace lockstep

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -101,7 +102,7 @@ AxisValue axis_choice(const std::string& text) {
 /// What was typed, before it is understood.
 struct Words {
   std::vector<std::string> scenarios;
-  std::string ranks = "2";
+  std::optional<std::string> ranks;
   std::string steps;
   std::string seed = "0";
   std::vector<std::string> set;
@@ -111,12 +112,15 @@ struct Words {
   std::string max_cells;
   std::string repeat = "1";
   std::string timeout = "60";
+  std::string launcher;
+  std::string cell_folder;
   std::string out;
   std::string formats;
   std::string require;
   std::string answer_limit = "20";
   std::string scenario;
   std::string folder;
+  std::vector<std::string> folders;
   std::string table;
   std::string format = "console";
   bool markdown = false;
@@ -141,7 +145,8 @@ RunRequest request_of(const Words& words, const std::vector<std::string>& comman
   RunRequest request;
   request.command = command;
   request.selection.names = words.scenarios;
-  request.selection.world_sizes = world_sizes(words.ranks);
+  request.has_ranks = words.ranks.has_value();
+  if (words.ranks) request.selection.world_sizes = world_sizes(*words.ranks);
   if (!words.steps.empty()) {
     request.selection.steps = whole_number<std::int64_t>("--steps", words.steps, 1, 1'000'000);
   }
@@ -165,6 +170,8 @@ RunRequest request_of(const Words& words, const std::vector<std::string>& comman
   }
   request.selection.repetitions = whole_number("--repeat", words.repeat, 1, 10'000);
   request.limit = duration(words.timeout);
+  request.launcher = words.launcher;
+  request.cell_folder = words.cell_folder;
   request.out = words.out;
   if (!words.formats.empty()) request.formats = split(words.formats, ',');
   if (!words.require.empty()) request.requirements = parse_requirements(words.require);
@@ -185,7 +192,7 @@ CLI::App* add_run(CLI::App& app, Words& words) {
       ->type_name("");
   run->add_option("--ranks", words.ranks, "world sizes, 1 to 64, comma-separated")
       ->type_name("N[,N...]")
-      ->capture_default_str();
+      ->default_str("2");
   run->add_option("--steps", words.steps, "training steps (default: the scenario's)")
       ->check(not_empty)
       ->type_name("N");
@@ -223,6 +230,14 @@ CLI::App* add_run(CLI::App& app, Words& words) {
                   "limit of a cell; cells that are meant to hang have a shorter one")
       ->type_name("SECONDS")
       ->capture_default_str();
+  run->add_option(
+         "--launcher", words.launcher,
+         "start the ranks of a cell by 'mpirun -n {ranks}',\n"
+         "'torchrun --no-python --nproc-per-node {ranks}', 'srun -n {ranks}' or the like;\n"
+         "none: by itself, also where a launcher started this process to be one rank")
+      ->check(not_empty)
+      ->type_name("COMMAND");
+  run->add_option("--cell-folder", words.cell_folder)->group("");
   run->add_option("--out", words.out,
                   "folder for the files, new or empty (default: runs/<utc>, also runs/latest)")
       ->check(not_empty)
@@ -252,7 +267,9 @@ CLI::App* add_doctor(CLI::App& app, Words& words) {
 
 CLI::App* add_report(CLI::App& app, Words& words) {
   CLI::App* report = app.add_subcommand("report", "Judge a run's files again and show the report");
-  report->add_option("dir", words.folder, "folder of the run")->required()->type_name("");
+  report->add_option("dir", words.folders, "folder of the run; several: one after the other")
+      ->required()
+      ->type_name("");
   report->add_option("--format", words.format, "one of " + formats_in_words())
       ->type_name("FORMAT")
       ->capture_default_str();
@@ -281,7 +298,7 @@ void check_command(int argc, char** argv) {
 
 int dispatch(const CLI::App& app, const Words& words, const std::vector<std::string>& command) {
   if (app.got_subcommand("run")) return run_command(request_of(words, command), registry());
-  if (app.got_subcommand("report")) return report_command(words.folder, words.format);
+  if (app.got_subcommand("report")) return report_command(words.folders, words.format);
   if (app.got_subcommand("compare")) return compare_command(words.table, words.folder);
   if (app.got_subcommand("doctor")) return doctor_command(duration(words.answer_limit));
   if (app.got_subcommand("show")) {

@@ -1,11 +1,13 @@
 #include "harness/cli/run_cell.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "harness/cli/launch_by.h"
 #include "harness/cli/run_folder.h"
-#include "harness/launch/launch.h"
+#include "harness/comm/store_service.h"
 #include "harness/record/rank_end.h"
 #include "harness/train/rank.h"
 #include "reports/error.h"
@@ -33,21 +35,47 @@ void add_statement(const fs::path& folder, RankEnd& end) {
   if (end.ending == Ending::finished && !statement.ended) end.ending = Ending::exited;
 }
 
-/// A declared hang is not waited for longer than its variant says; other cells have their time.
+std::vector<RankEnd> fork_ranks(const PlannedCell& planned, const fs::path& folder, int ranks,
+                                std::chrono::milliseconds limit) {
+  LaunchOptions options;
+  options.ranks = ranks;
+  options.limit = limit;
+  options.folder = folder;
+  options.host = serve_store;
+  return launch_ranks(options, body_of(planned, folder, limit));
+}
+
+}  // namespace
+
 std::chrono::milliseconds limit_of(const PlannedCell& planned, std::chrono::milliseconds limit) {
   const std::vector<Claim>& breaks = planned.expectation.breaks;
   const bool may_hang = std::find(breaks.begin(), breaks.end(), ranks_finish()) != breaks.end();
   return may_hang ? std::min(limit, planned.variant->limit.value_or(limit)) : limit;
 }
 
-}  // namespace
+std::function<int(const Seat&)> body_of(const PlannedCell& planned, const fs::path& folder,
+                                        std::chrono::milliseconds limit) {
+  // Longer than the cell may take: a hang is told by the supervisor, who knows which rank it is.
+  const GroupOptions group{planned.cell.backend, 2 * limit, planned.cell.device};
+  return [&planned, folder, group](const Seat& seat) {
+    return run_rank(planned.scenario->body, planned.cell, seat, folder, group);
+  };
+}
 
-CellRecord describe(const PlannedCell& planned) {
+void add_statements(CellRecord& record, const fs::path& folder) {
+  for (RankEnd& end : record.ends) add_statement(folder, end);
+  const auto parted = std::find_if(record.ends.begin(), record.ends.end(),
+                                   [](const RankEnd& end) { return end.line.value_or(0) > 0; });
+  if (parted != record.ends.end()) record.source += fmt::format(":{}", *parted->line);
+}
+
+CellRecord describe(const PlannedCell& planned, const std::string& launcher) {
   CellRecord record;
   record.cell = planned.cell;
   record.folder = folder_of(*planned.scenario, planned.cell);
   record.source = planned.scenario->source;
-  record.reproduce = reproducing_command(planned);
+  const bool is_forked = launcher.empty() || planned.cell.role == Role::reference;
+  record.reproduce = reproducing_command(planned, is_forked ? std::string() : launcher);
   record.claims = planned.claims;
   record.expectation = planned.expectation;
   const auto reference = reference_cell(*planned.scenario, *planned.variant, planned.cell);
@@ -56,31 +84,26 @@ CellRecord describe(const PlannedCell& planned) {
 }
 
 CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
-                    std::chrono::milliseconds limit) {
-  CellRecord record = describe(planned);
+                    std::chrono::milliseconds limit, const LauncherCommand* launcher) {
+  CellRecord record = describe(planned, launcher ? launcher->text() : "");
   if (!record.expectation.not_applicable.empty()) return record;
   const fs::path folder = run_folder / record.folder;
   make_folders(folder);
 
-  LaunchOptions options;
-  options.ranks =
-      record.cell.role == Role::reference ? 1 + kPerturbedReferences : record.cell.world_size;
-  options.limit = limit_of(planned, limit);
-  options.folder = folder;
-  // Longer than the cell may take: a hang is told by the supervisor, who knows which rank it is.
-  const GroupOptions group{record.cell.backend, 2 * options.limit, record.cell.device};
+  const bool is_reference = record.cell.role == Role::reference;
+  const int processes = is_reference ? 1 + kPerturbedReferences : record.cell.world_size;
+  const std::chrono::milliseconds own_limit = limit_of(planned, limit);
   const auto start = std::chrono::steady_clock::now();
-  record.ends = launch_ranks(options, [&](const Seat& seat) {
-    return run_rank(planned.scenario->body, record.cell, seat, folder, group);
-  });
+  if (launcher && !is_reference) {
+    record.ends = launch_by(*launcher, planned, folder, own_limit);
+    record.launcher = fmt::format("{}", fmt::join(launcher->words_for(processes), " "));
+  } else {
+    record.ends = fork_ranks(planned, folder, processes, own_limit);
+  }
   record.duration_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  record.processes = options.ranks;
-
-  for (RankEnd& end : record.ends) add_statement(folder, end);
-  const auto parted = std::find_if(record.ends.begin(), record.ends.end(),
-                                   [](const RankEnd& end) { return end.line.value_or(0) > 0; });
-  if (parted != record.ends.end()) record.source += fmt::format(":{}", *parted->line);
+  record.processes = processes;
+  add_statements(record, folder);
   return record;
 }
 

@@ -4,15 +4,22 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
+#include "harness/cli/direct_start.h"
 #include "harness/cli/environment.h"
 #include "harness/cli/judge_run.h"
 #include "harness/cli/run_cell.h"
 #include "harness/cli/run_folder.h"
+#include "harness/launch/launcher.h"
+#include "harness/launch/launcher_command.h"
 #include "harness/record/whole_file.h"
 #include "reference/published_table.h"
 #include "reports/error.h"
@@ -25,6 +32,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kNothingRan = 3;
+constexpr const char* kNoLauncher = "none";
 
 /// One line on standard error that says which cell runs, when somebody is watching.
 class Progress {
@@ -87,13 +95,6 @@ void open_reports(const fs::path& folder, const std::vector<const Renderer*>& ch
   }
 }
 
-RunRecord begin_record(const RunRequest& request, const std::string& utc) {
-  RunRecord run;
-  for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
-  run.environment = describe_environment(utc);
-  return run;
-}
-
 /// Saves the record of a run as it grows, often, but so that saving takes a tenth of the time at
 /// most: a record of a thousand cells is not written a thousand times.
 class GrowingRecord {
@@ -122,14 +123,16 @@ class GrowingRecord {
 };
 
 void run_cells(const std::vector<PlannedCell>& cells, std::chrono::milliseconds limit,
-               const fs::path& folder, RunRecord& run) {
+               const LauncherCommand* launcher, const fs::path& folder, RunRecord& run) {
   Progress progress(cells.size());
   // All of them first: a run that is interrupted must not pass for a smaller one.
-  for (const PlannedCell& planned : cells) run.cells.push_back(describe(planned));
+  for (const PlannedCell& planned : cells) {
+    run.cells.push_back(describe(planned, launcher ? launcher->text() : ""));
+  }
   GrowingRecord record(folder, run);
   for (std::size_t i = 0; i < cells.size(); ++i) {
     progress.begin(cells[i].cell);
-    run.cells[i] = run_cell(cells[i], folder, limit);
+    run.cells[i] = run_cell(cells[i], folder, limit, launcher);
     record.save_when_due();
   }
   save_record(folder, run);  // before it is judged: the judge may fail
@@ -144,7 +147,38 @@ void show(const std::string& text) {
   }
 }
 
+RunRecord begin_record(const RunRequest& request, const std::string& utc) {
+  RunRecord run;
+  for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
+  run.environment = describe_environment(utc);
+  return run;
+}
+
+namespace {
+
+/// As the one rank that somebody's launcher wants this process to be.
+int run_as_rank(const RunRequest& request, const std::vector<Scenario>& scenarios,
+                const ForeignSeat& seat) {
+  require_current_folder();
+  return request.cell_folder.empty() ? direct_start(request, scenarios, seat)
+                                     : be_rank_of_cell(request, scenarios, seat);
+}
+
+/// The launcher that was asked for; nothing where ranks are forked.
+std::optional<LauncherCommand> launcher_of(const RunRequest& request) {
+  if (request.launcher.empty() || request.launcher == kNoLauncher) return std::nullopt;
+  return LauncherCommand(request.launcher);
+}
+
+}  // namespace
+
 int run_command(const RunRequest& request, const std::vector<Scenario>& scenarios) {
+  if (request.launcher.empty()) {
+    const auto seat = foreign_seat(::getenv);
+    if (seat) return run_as_rank(request, scenarios, *seat);
+    if (!request.cell_folder.empty()) throw launcher_gave_no_rank();
+  }
+  const std::optional<LauncherCommand> launcher = launcher_of(request);
   Selection selection = request.selection;
   if (needs_gpus(scenarios, selection)) selection.gpus = find_gpu_capability(kAnswerLimit);
   const Plan plan = select_cells(scenarios, selection);
@@ -161,7 +195,7 @@ int run_command(const RunRequest& request, const std::vector<Scenario>& scenario
   RunRecord run = begin_record(request, utc);
   run.tables = tables_of(cells);
   run.notes = plan.notes;
-  run_cells(cells, request.limit, folder, run);
+  run_cells(cells, request.limit, launcher ? &*launcher : nullptr, folder, run);
 
   judge_run(run, folder);
   save_record(folder, run);
@@ -174,12 +208,35 @@ int run_command(const RunRequest& request, const std::vector<Scenario>& scenario
   return status;
 }
 
-int report_command(const std::string& folder, const std::string& format) {
+namespace {
+
+/// A violation outranks what is undecided, and anything that ran outranks what did not.
+int worse(int a, int b) {
+  constexpr std::array<int, 4> kFromBest{kNothingRan, 0, 2, 1};
+  const auto rank = [&](int status) {
+    return std::find(kFromBest.begin(), kFromBest.end(), status) - kFromBest.begin();
+  };
+  return rank(a) < rank(b) ? b : a;
+}
+
+}  // namespace
+
+int report_command(const std::vector<std::string>& folders, const std::string& format) {
   const Renderer& renderer = find_renderer(format);
-  RunRecord run = load_record(folder);
-  judge_run(run, folder);
-  show(renderer.render(run));
-  return exit_status(run);
+  const bool is_text = format == "console" || format == "markdown";
+  if (folders.size() > 1 && !is_text) {
+    throw bad_value("--format", format, "console or markdown for several folders");
+  }
+  int status = kNothingRan;
+  for (const std::string& folder : folders) {
+    RunRecord run = load_record(folder);
+    judge_run(run, folder);
+    if (folders.size() > 1)
+      show(fmt::format("{}{}\n\n", &folder == &folders[0] ? "" : "\n", folder));
+    show(renderer.render(run));
+    status = worse(status, exit_status(run));
+  }
+  return status;
 }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 
 #include "harness/cli/capabilities.h"
 #include "harness/cli/select_cells.h"
+#include "reports/run_record.h"
 
 namespace lockstep {
 
@@ -16,6 +17,9 @@ struct RunRequest {
   std::vector<std::string> formats;         ///< files to write beside what is shown
   std::vector<Requirement> requirements;    ///< what must be there, or nothing is run
   std::vector<std::string> command;         ///< as typed, for the record
+  bool has_ranks = false;                   ///< world sizes were asked for
+  std::string launcher;     ///< that starts the ranks; empty: whoever started this process, else it
+  std::string cell_folder;  ///< not empty: this is a rank that another run had a launcher start
 };
 
 /// `lockstep run`: runs the cells, saves the record, judges it, writes the reports and shows the
@@ -23,8 +27,13 @@ struct RunRequest {
 /// is wrong, Error (unmet) when what it requires is not there; that also where nothing ran.
 int run_command(const RunRequest& request, const std::vector<Scenario>& scenarios);
 
-/// `lockstep report DIR`: judges what the run in `folder` left and shows it in `format`.
-int report_command(const std::string& folder, const std::string& format);
+/// A record without cells.
+RunRecord begin_record(const RunRequest& request, const std::string& utc);
+
+/// `lockstep report DIR...`: judges what the run in each folder left and shows it in `format`.
+/// Returns the exit status of the worst of them. Throws Error (usage) for several folders in a
+/// format that is one document.
+int report_command(const std::vector<std::string>& folders, const std::string& format);
 
 /// Writes to standard output. Throws Error (usage) when that fails, on a full disk.
 void show(const std::string& text);

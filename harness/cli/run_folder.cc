@@ -36,8 +36,7 @@ void require_usable(const fs::path& folder) {
     throw unwritable(folder.string(), "it is a file; name a folder that does not exist yet");
   }
   if (fs::exists(status) && !fs::is_empty(folder, failure)) {
-    throw unwritable(folder.string(),
-                     "it is not empty, and results are never overwritten; name a new folder");
+    throw not_empty(folder.string());
   }
   make_folders(folder);
   if (::access(folder.c_str(), W_OK | X_OK) != 0) {

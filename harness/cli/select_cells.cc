@@ -12,6 +12,7 @@
 
 #include "harness/cli/axis_choices.h"
 #include "harness/comm/modules.h"
+#include "harness/launch/launcher_command.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -434,20 +435,27 @@ std::string folder_of(const Scenario& scenario, const Cell& cell) {
   return folder_of(named, scenario.devices.front());
 }
 
-std::string reproducing_command(const PlannedCell& planned) {
+std::vector<std::string> arguments_of(const PlannedCell& planned) {
   const Cell& cell = planned.cell;
-  std::string command = fmt::format("{} run {}/{} --ranks {}", program_invocation_short_name,
-                                    cell.scenario, cell.variant, cell.world_size);
-  if (cell.steps != planned.scenario->steps) command += fmt::format(" --steps {}", cell.steps);
-  if (cell.seed != 0) command += fmt::format(" --seed {}", cell.seed);
-  if (cell.backend != Cell().backend) command += fmt::format(" --backend {}", cell.backend);
-  if (cell.device != planned.scenario->devices.front()) {
-    command += fmt::format(" --device {}", cell.device);
-  }
+  std::vector<std::string> words{"run", cell.scenario + "/" + cell.variant, "--ranks",
+                                 std::to_string(cell.world_size)};
+  const auto add = [&](const char* option, const std::string& value) {
+    words.insert(words.end(), {option, value});
+  };
+  if (cell.steps != planned.scenario->steps) add("--steps", std::to_string(cell.steps));
+  if (cell.seed != 0) add("--seed", std::to_string(cell.seed));
+  if (cell.backend != Cell().backend) add("--backend", cell.backend);
+  if (cell.device != planned.scenario->devices.front()) add("--device", cell.device);
   for (const auto& [axis, value] : unusual_axes(*planned.scenario, cell)) {
-    command += fmt::format(" --set {}={}", axis, value);
+    add("--set", axis + "=" + value);
   }
-  return command;
+  return words;
+}
+
+std::string reproducing_command(const PlannedCell& planned, const std::string& launcher) {
+  std::string command = program_invocation_short_name;
+  for (const std::string& word : arguments_of(planned)) command += " " + word;
+  return launcher.empty() ? command : command + " --launcher " + quoted(launcher);
 }
 
 }  // namespace lockstep

@@ -67,8 +67,12 @@ std::string folder_of(const Scenario& scenario, const Cell& cell);
 /// The scenario called `id`. Throws Error (usage) with the nearest name.
 const Scenario& find_scenario(const std::vector<Scenario>& scenarios, const std::string& id);
 
+/// What behind the name of this program runs the cell alone, by its own ranks: "run",
+/// "scenario/variant", "--ranks", "2", ...
+std::vector<std::string> arguments_of(const PlannedCell& planned);
+
 /// "lockstep run scenario/variant --ranks 2 ...": the command of this program that runs the cell
-/// alone.
-std::string reproducing_command(const PlannedCell& planned);
+/// alone. `launcher`: what `--launcher` was given; empty: nothing.
+std::string reproducing_command(const PlannedCell& planned, const std::string& launcher = {});
 
 }  // namespace lockstep

@@ -7,13 +7,13 @@
 #include <optional>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 #include <utility>
 
 #include "harness/comm/aliasing_backend.h"
 #include "harness/comm/backend.h"
 #include "harness/comm/modules.h"
+#include "harness/comm/open_store.h"
 #include "harness/comm/recording_backend.h"
 #include "reports/error.h"
 
@@ -35,39 +35,14 @@ const BackendEntry& find_backend(const std::string& name) {
   throw unknown_name("backend", name, backend_names());
 }
 
-c10::intrusive_ptr<c10d::Store> open_store(const Seat& seat, std::chrono::milliseconds timeout) {
-  const Rendezvous& rendezvous = seat.rendezvous;
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(rendezvous.port);
-  options.isServer = seat.rank == 0;
-  options.waitWorkers = false;
-  options.timeout = timeout;
-  if (rendezvous.listen_fd >= 0) options.masterListenFd = rendezvous.listen_fd;
-  const auto store = c10::make_intrusive<c10d::TCPStore>(rendezvous.host, options);
-  return c10::make_intrusive<c10d::PrefixStore>("lockstep", store);
-}
-
-std::vector<std::string> keys_of_others(const char* stage, const Seat& seat) {
-  std::vector<std::string> keys;
-  for (int rank = 1; rank < seat.world_size; ++rank) {
-    keys.push_back(fmt::format("{}/{}", stage, rank));
-  }
-  return keys;
-}
-
 /// Nobody goes on before everybody has met: a rank that ends at once would close connections that
-/// others still make. Rank 0, who serves the store, stays until the others have no more need of it.
+/// others still make.
 void wait_until_all_met(c10d::Store& store, const Seat& seat) {
   if (seat.world_size == 1) return;
-  if (seat.rank == 0) {
-    store.wait(keys_of_others("met", seat));
-    store.set("all-met", std::string("yes"));
-    store.wait(keys_of_others("leaves", seat));
-  } else {
-    store.set(fmt::format("met/{}", seat.rank), std::string("yes"));
-    store.wait({"all-met"});
-    store.set(fmt::format("leaves/{}", seat.rank), std::string("yes"));
-  }
+  store.set(fmt::format("met/{}", seat.rank), std::string("yes"));
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < seat.world_size; ++rank) keys.push_back(fmt::format("met/{}", rank));
+  store.wait(keys);
 }
 
 using BackendHandle = c10::intrusive_ptr<c10d::Backend>;
@@ -145,7 +120,10 @@ struct ProcessGroup::State {
  private:
   void meet(const std::string& name) {
     const BackendEntry& entry = find_backend(options.backend);
-    if (!store) store = open_store(seat, options.timeout);
+    if (!store) {
+      store = c10::make_intrusive<c10d::PrefixStore>("lockstep",
+                                                     open_store(seat.rendezvous, options.timeout));
+    }
     const BackendHandle inner = entry.make(store, seat, options.timeout);
     backend = recorded(inner, recording);
     wait_until_all_met(*store, seat);

@@ -1,17 +1,19 @@
 #include "harness/launch/launch.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include <cerrno>
 #include <iterator>
+#include <optional>
+#include <utility>
 
+#include "harness/launch/companion.h"
+#include "harness/launch/listen.h"
 #include "harness/launch/log_tail.h"
+#include "harness/launch/probe.h"
 #include "harness/launch/rank_process.h"
 #include "harness/launch/supervisor.h"
 #include "reports/error.h"
@@ -36,8 +38,10 @@ void require_launchable(const LaunchOptions& options) {
   }
 }
 
-std::filesystem::path log_file(const std::filesystem::path& folder, int rank) {
-  return folder / fmt::format("rank-{}.log", rank);
+UniqueFd create_log(const std::filesystem::path& file) {
+  UniqueFd log(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
+  if (!log.valid()) throw unwritable(file.string(), why());
+  return log;
 }
 
 /// Made before the first rank starts, so that a folder that cannot be written to ends nothing
@@ -45,47 +49,43 @@ std::filesystem::path log_file(const std::filesystem::path& folder, int rank) {
 std::vector<UniqueFd> create_logs(const LaunchOptions& options) {
   std::vector<UniqueFd> logs;
   for (int rank = 0; rank < options.ranks; ++rank) {
-    const auto file = log_file(options.folder, rank);
-    logs.emplace_back(
-        ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
-    if (!logs.back().valid()) throw unwritable(file.string(), why());
+    logs.push_back(create_log(rank_log(options.folder, rank)));
   }
   return logs;
-}
-
-/// A socket on a free port of the loopback device; `rendezvous` then says where it is.
-UniqueFd listen_on_loopback(Rendezvous& rendezvous) {
-  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  ::inet_pton(AF_INET, rendezvous.host.c_str(), &address.sin_addr);
-  socklen_t size = sizeof(address);
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (!socket.valid() || ::bind(socket.get(), generic, size) != 0 ||
-      ::listen(socket.get(), SOMAXCONN) != 0 || ::getsockname(socket.get(), generic, &size) != 0) {
-    throw Error(Error::Kind::usage,
-                fmt::format("the ranks have nowhere to meet: {}: {}", rendezvous.host, why()));
-  }
-  rendezvous.port = ntohs(address.sin_port);
-  return socket;
 }
 
 Seat seat_of(int rank, int world_size, const Rendezvous& rendezvous) {
   return {rank, world_size, /*local_rank=*/rank, /*local_world_size=*/world_size, rendezvous};
 }
 
-void start_ranks(const LaunchOptions& options, Supervisor& supervisor,
-                 const std::function<int(const Seat&)>& rank_main) {
+/// Where the ranks meet and, where the caller wants that, the process that they meet in.
+struct MeetingPlace {
   Rendezvous rendezvous;
+  UniqueFd listener;
+  std::optional<Companion> host;
+};
+
+void open(MeetingPlace& place, const LaunchOptions& options) {
+  place.listener = listen_on(place.rendezvous.host, 0, place.rendezvous.port);
+  if (!options.host) return;
+  Rendezvous served = place.rendezvous;
+  served.listen_fd = place.listener.get();
+  place.host.emplace([&] { options.host(served); });
+  place.listener = {};
+}
+
+void start_ranks(const LaunchOptions& options, MeetingPlace& place, Supervisor& supervisor,
+                 const std::function<int(const Seat&)>& rank_main) {
   RankFiles files;
   files.logs = create_logs(options);
-  files.listener = listen_on_loopback(rendezvous);
+  files.listener = std::move(place.listener);
   for (int rank = 0; rank < options.ranks; ++rank) {
-    const pid_t pid = start_rank(seat_of(rank, options.ranks, rendezvous), files, rank_main);
+    const pid_t pid = start_rank(seat_of(rank, options.ranks, place.rendezvous),
+                                 static_cast<std::size_t>(rank), files, rank_main);
     if (pid > 0) {
       supervisor.add(pid);
     } else if (rank == 0) {
-      throw Error(Error::Kind::usage, fmt::format("no process can be started: {}", why()));
+      throw no_process(why());
     } else {
       return supervisor.give_up_starting(why());
     }
@@ -94,7 +94,7 @@ void start_ranks(const LaunchOptions& options, Supervisor& supervisor,
 
 void add_last_output(std::vector<RankEnd>& ends, const std::filesystem::path& folder) {
   for (RankEnd& end : ends) {
-    if (end.ending != Ending::finished) end.last_output = log_tail(log_file(folder, end.rank));
+    if (end.ending != Ending::finished) end.last_output = log_tail(rank_log(folder, end.rank));
   }
 }
 
@@ -106,8 +106,11 @@ std::vector<RankEnd> launch_ranks(const LaunchOptions& options,
   std::vector<RankEnd> ends;
   int interruption = 0;
   {
+    // Before the supervisor, who ends every child that he has not found.
+    MeetingPlace place;
+    open(place, options);
     Supervisor supervisor(options);
-    start_ranks(options, supervisor, rank_main);
+    start_ranks(options, place, supervisor, rank_main);
     interruption = supervisor.wait();
     ends = supervisor.take_ends();
   }
@@ -115,6 +118,47 @@ std::vector<RankEnd> launch_ranks(const LaunchOptions& options,
   // Only now, with nothing left behind and the caller's own handling in place again.
   if (interruption != 0) ::raise(interruption);
   return ends;
+}
+
+namespace {
+
+LaunchedOne launch_one(LaunchOptions options, const Seat& seat, const std::filesystem::path& log,
+                       const std::function<int(const Seat&)>& body) {
+  options.ranks = 1;
+  require_launchable(options);
+  RankFiles files;
+  files.logs.push_back(create_log(log));
+  LaunchedOne launched;
+  {
+    Supervisor supervisor(options);
+    const pid_t pid = start_rank(seat, 0, files, body);
+    if (pid < 0) throw no_process(why());
+    supervisor.add(pid);
+    launched.interruption = supervisor.wait();
+    launched.end = supervisor.take_ends().front();
+  }
+  launched.end.rank = seat.rank;
+  if (launched.end.ending != Ending::finished) launched.end.last_output = log_tail(log);
+  return launched;
+}
+
+}  // namespace
+
+LaunchedOne launch_rank(const LaunchOptions& options, const Seat& seat,
+                        const std::function<int(const Seat&)>& rank_main) {
+  return launch_one(options, seat, rank_log(options.folder, seat.rank), rank_main);
+}
+
+LaunchedOne launch_program(const LaunchOptions& options, const std::vector<std::string>& words,
+                           const std::filesystem::path& log, const std::function<void()>& prepare) {
+  return launch_one(options, Seat{}, log, [&](const Seat&) {
+    prepare();
+    return become(words);
+  });
+}
+
+std::filesystem::path rank_log(const std::filesystem::path& folder, int rank) {
+  return folder / fmt::format("rank-{}.log", rank);
 }
 
 std::string signal_name(int signal) {

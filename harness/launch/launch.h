@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace lockstep {
 struct Rendezvous {
   std::string host = "127.0.0.1";
   int port = 0;
-  int listen_fd = -1;  ///< on rank 0: the bound, listening socket, to be served; else -1
+  int listen_fd = -1;  ///< where it is to be served: the bound, listening socket; else -1
 };
 
 /// A rank's place in its world, whoever started it.
@@ -29,11 +30,22 @@ struct Seat {
 /// The most ranks that are started on one machine.
 inline constexpr int kMostRanks = 64;
 
+/// What is known of ranks that another process supervises.
+struct Elsewhere {
+  std::optional<int> failed_rank;  ///< one that ended badly
+  std::string end_now;             ///< why there is nothing more to wait for; empty: there is
+};
+
 struct LaunchOptions {
   int ranks = 1;                            ///< 1 to kMostRanks
   std::chrono::milliseconds limit{60'000};  ///< for the whole cell
   std::chrono::milliseconds grace{5'000};   ///< for the others, once a rank ended badly
   std::filesystem::path folder;  ///< existing; `rank-N.log`, which must not exist, go there
+  /// Run in a process of its own, which is ended when the ranks have: the listening socket of the
+  /// place where they meet goes to it instead of rank 0.
+  std::function<void(const Rendezvous& rendezvous)> host = {};
+  /// Asked some times a second while ranks run.
+  std::function<Elsewhere()> look_elsewhere = {};
 };
 
 /// Starts `ranks` processes by fork, without exec, runs `rank_main` in each and waits for all of
@@ -53,6 +65,26 @@ struct LaunchOptions {
 /// cannot be created or no process can be made at all.
 std::vector<RankEnd> launch_ranks(const LaunchOptions& options,
                                   const std::function<int(const Seat&)>& rank_main);
+
+/// How a process ended, and the signal that asked this process to end meanwhile; 0: none did.
+struct LaunchedOne {
+  RankEnd end;
+  int interruption = 0;
+};
+
+/// Starts and supervises, as `launch_ranks` does, the one rank of `seat`, whose peers are started
+/// by others. `ranks` and `host` are not looked at. A signal that asks this process to end ends the
+/// rank, is returned and takes no effect.
+LaunchedOne launch_rank(const LaunchOptions& options, const Seat& seat,
+                        const std::function<int(const Seat&)>& rank_main);
+
+/// The same for a program, as `execv` takes it, whose output goes to `log`. `prepare` runs in the
+/// new process before. Where the program cannot be started, it exits with 127 and the log says why.
+LaunchedOne launch_program(const LaunchOptions& options, const std::vector<std::string>& words,
+                           const std::filesystem::path& log, const std::function<void()>& prepare);
+
+/// Log of `rank` in a cell's folder.
+std::filesystem::path rank_log(const std::filesystem::path& folder, int rank);
 
 /// "SIGABRT" for 6; "signal 35" where there is no name.
 std::string signal_name(int signal);

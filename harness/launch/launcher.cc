@@ -4,30 +4,36 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <regex>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include "harness/launch/probe.h"
+#include "reports/error.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
 
+bool is_program(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
+}
+
 std::string find_on_path(const std::string& name) {
   const char* const path = std::getenv("PATH");
   std::istringstream folders(path ? path : "");
   for (std::string folder; std::getline(folders, folder, ':');) {
     const fs::path program = fs::path(folder.empty() ? "." : folder) / name;
-    std::error_code ignored;
-    if (fs::is_regular_file(program, ignored) && ::access(program.c_str(), X_OK) == 0) {
-      return program;
-    }
+    if (is_program(program)) return program;
   }
   return {};
 }
@@ -95,18 +101,75 @@ std::string last_words(const std::string& text) {
   return first_line(text.substr(newline == text.npos ? 0 : newline + 1, end + 1));
 }
 
-struct Variables {
-  const char* launcher;
-  const char* rank;
-  const char* required;  ///< stands beside `rank`, or the rank means something else
-  const char* world_size;
-};
-constexpr std::array<Variables, 4> kVariables{
-    Variables{"torchrun", "RANK", "WORLD_SIZE", "WORLD_SIZE"},
-    Variables{"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK",
-              "OMPI_COMM_WORLD_SIZE"},
-    Variables{"MPICH's mpirun", "PMI_RANK", "PMI_RANK", "PMI_SIZE"},
-    Variables{"srun", "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_NTASKS"}};
+int number(const char* name, const std::string& text, int least, int most) {
+  int value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [parsed, failure] = std::from_chars(text.data(), end, value);
+  if (failure == std::errc() && parsed == end && value >= least && value <= most) return value;
+  throw bad_value(name, text,
+                  most == std::numeric_limits<int>::max()
+                      ? fmt::format("a whole number, at least {}", least)
+                      : fmt::format("a whole number from {} to {}", least, most));
+}
+
+std::optional<int> number_in(const Environment& environment, const char* name, int least,
+                             int most) {
+  const char* const text = environment(name);
+  return text ? std::optional(number(name, text, least, most)) : std::nullopt;
+}
+
+/// The tasks of node `node` in Slurm's "2(x3),1": two on each of the first three nodes.
+std::optional<int> tasks_on_node(const std::string& tasks, int node) {
+  static const std::regex one("(\\d+)(?:\\(x(\\d+)\\))?(?:,|$)");
+  for (std::sregex_iterator it(tasks.begin(), tasks.end(), one), end; it != end; ++it) {
+    node -= (*it)[2].matched ? std::atoi((*it)[2].str().c_str()) : 1;
+    if (node < 0) return std::atoi((*it)[1].str().c_str());
+  }
+  return std::nullopt;
+}
+
+std::optional<int> ranks_on_this_machine(const Environment& environment,
+                                         const SeatVariables& variables, int world_size) {
+  const char* const slurm = environment("SLURM_STEP_TASKS_PER_NODE");
+  const auto node = number_in(environment, "SLURM_NODEID", 0, std::numeric_limits<int>::max());
+  const bool is_step = std::string_view(variables.required) == "SLURM_STEP_ID";
+  if (is_step && slurm && node) return tasks_on_node(slurm, *node);
+  return number_in(environment, variables.local_world_size, 1, world_size);
+}
+
+/// A step of Slurm that speaks PMI sets PMI_RANK as well; hydra also says the place on the machine.
+bool is_step_with_pmi(const Environment& environment, const SeatVariables& variables) {
+  return std::string_view(variables.rank) == "PMI_RANK" && environment("SLURM_STEP_ID") &&
+         !environment(variables.local_rank);
+}
+
+void add_meeting_place(const Environment& environment, ForeignSeat& seat) {
+  const char* const host = environment("MASTER_ADDR");
+  const auto port = number_in(environment, "MASTER_PORT", 1, 65'535);
+  if (!host || !port) return;
+  seat.host = host;
+  seat.port = *port;
+  const char* const served = environment("TORCHELASTIC_USE_AGENT_STORE");
+  seat.is_served = served && std::string_view(served) == "True";
+}
+
+ForeignSeat seat_of(const SeatVariables& variables, const Environment& environment) {
+  ForeignSeat seat;
+  seat.variables = &variables;
+  constexpr int kAny = std::numeric_limits<int>::max();
+  const auto world_size = number_in(environment, variables.world_size, 1, kAny);
+  if (!world_size) throw unset_variable(variables.world_size, variables.rank);
+  seat.world_size = *world_size;
+  seat.rank = *number_in(environment, variables.rank, 0, seat.world_size - 1);
+  seat.local_world_size =
+      ranks_on_this_machine(environment, variables, seat.world_size).value_or(seat.world_size);
+  seat.local_rank = number_in(environment, variables.local_rank, 0, seat.local_world_size - 1)
+                        .value_or(seat.rank % seat.local_world_size);
+  const char* const job = environment(variables.job);
+  seat.job = job ? job : "";
+  add_meeting_place(environment, seat);
+  return seat;
+}
 
 }  // namespace
 
@@ -127,13 +190,28 @@ Launcher find_launcher(const std::string& name, std::chrono::milliseconds limit)
 }
 
 std::optional<ForeignSeat> foreign_seat(const Environment& environment) {
-  for (const Variables& variables : kVariables) {
-    const char* const rank = environment(variables.rank);
-    if (!rank || !environment(variables.required)) continue;
-    const char* const world_size = environment(variables.world_size);
-    return ForeignSeat{variables.launcher, rank, world_size ? world_size : ""};
+  for (const SeatVariables& variables : kSeatVariables) {
+    if (!environment(variables.rank) || !environment(variables.required)) continue;
+    if (!is_step_with_pmi(environment, variables)) return seat_of(variables, environment);
   }
   return std::nullopt;
+}
+
+void forget_foreign_seat() {
+  for (const SeatVariables& variables : kSeatVariables) {
+    // What Slurm says of a job is what srun needs to start a step in it.
+    if (std::string_view(variables.rank).starts_with("SLURM_")) continue;
+    for (const char* const name : {variables.rank, variables.world_size, variables.local_rank,
+                                   variables.local_world_size, variables.job}) {
+      ::unsetenv(name);
+    }
+  }
+  ::unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+}
+
+std::string find_program(const std::string& name) {
+  if (name.find('/') == name.npos) return find_on_path(name);
+  return is_program(name) ? name : std::string();
 }
 
 }  // namespace lockstep

@@ -43,7 +43,7 @@ int run_in_child(const std::function<int()>& body, std::chrono::milliseconds lim
   RankFiles files;
   files.logs.emplace_back(::dup(output));
   const pid_t pid = files.logs.front().valid()
-                        ? start_rank(Seat{}, files, [&](const Seat&) { return body(); })
+                        ? start_rank(Seat{}, 0, files, [&](const Seat&) { return body(); })
                         : -1;
   if (pid > 0) {
     supervisor.add(pid);
@@ -71,16 +71,17 @@ Probe probe(const std::function<int()>& body, std::chrono::milliseconds limit) {
   return probe;
 }
 
-Probe probe_program(const std::vector<std::string>& words, std::chrono::milliseconds limit) {
+int become(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  const auto become_it = [&] {
-    ::execv(arguments.front(), arguments.data());
-    std::fputs(::strerror(errno), stderr);
-    return 127;
-  };
-  return probe(become_it, limit);
+  ::execv(arguments.front(), arguments.data());
+  std::fputs(::strerror(errno), stderr);
+  return 127;
+}
+
+Probe probe_program(const std::vector<std::string>& words, std::chrono::milliseconds limit) {
+  return probe([&] { return become(words); }, limit);
 }
 
 std::string first_line(const std::string& text) {

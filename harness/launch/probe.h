@@ -25,6 +25,9 @@ Probe probe(const std::function<int()>& body, std::chrono::milliseconds limit);
 /// started, with the reason as its output.
 Probe probe_program(const std::vector<std::string>& words, std::chrono::milliseconds limit);
 
+/// Makes this process that program. Returns 127 when it cannot, with the reason on standard error.
+int become(const std::vector<std::string>& words);
+
 /// The first line of `text` that is not blank, without the blanks around it; empty when there is
 /// none.
 std::string first_line(const std::string& text);

@@ -54,12 +54,12 @@ int run_guarded(const std::function<int(const Seat&)>& rank_main, const Seat& se
   return static_cast<int>(Error::Kind::internal);
 }
 
-[[noreturn]] void be_rank(Seat seat, RankFiles& files, pid_t parent,
+[[noreturn]] void be_rank(Seat seat, std::size_t log, RankFiles& files, pid_t parent,
                           const std::function<int(const Seat&)>& rank_main) {
   ::setpgid(0, 0);
   die_with(parent);
   use_default_signals();
-  redirect(files.logs[static_cast<std::size_t>(seat.rank)].get());
+  redirect(files.logs[log].get());
   files.logs.clear();
   if (seat.rank == 0) {
     seat.rendezvous.listen_fd = files.listener.get();
@@ -74,11 +74,12 @@ int run_guarded(const std::function<int(const Seat&)>& rank_main, const Seat& se
 
 }  // namespace
 
-pid_t start_rank(Seat seat, RankFiles& files, const std::function<int(const Seat&)>& rank_main) {
+pid_t start_rank(Seat seat, std::size_t log, RankFiles& files,
+                 const std::function<int(const Seat&)>& rank_main) {
   flush_output();
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid == 0) be_rank(std::move(seat), files, parent, rank_main);
+  if (pid == 0) be_rank(std::move(seat), log, files, parent, rank_main);
   // The rank does the same; whoever comes first, the group exists before either goes on.
   if (pid > 0) ::setpgid(pid, pid);
   return pid;

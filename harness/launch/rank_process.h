@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -13,12 +14,13 @@ namespace lockstep {
 /// What the parent opened for its ranks and every rank inherits.
 struct RankFiles {
   UniqueFd listener;           ///< bound and listening; rank 0 keeps it
-  std::vector<UniqueFd> logs;  ///< by rank
+  std::vector<UniqueFd> logs;  ///< one for each process
 };
 
-/// Forks the rank of `seat` into a process group of its own. Returns its pid, or -1 with `errno`
-/// set. In the rank itself it does not return: the rank takes its own out of `files`, closes the
-/// rest, runs `rank_main` and ends.
-pid_t start_rank(Seat seat, RankFiles& files, const std::function<int(const Seat&)>& rank_main);
+/// Forks the rank of `seat` into a process group of its own; `log` is the index of its log. Returns
+/// its pid, or -1 with `errno` set. In the rank itself it does not return: the rank takes its own
+/// out of `files`, closes the rest, runs `rank_main` and ends.
+pid_t start_rank(Seat seat, std::size_t log, RankFiles& files,
+                 const std::function<int(const Seat&)>& rank_main);
 
 }  // namespace lockstep

@@ -31,6 +31,7 @@ Supervisor::Supervisor(const LaunchOptions& options)
     : limit_(options.limit),
       grace_(options.grace),
       deadline_(Clock::now() + options.limit),
+      look_elsewhere_(options.look_elsewhere),
       ends_(static_cast<std::size_t>(options.ranks)) {
   pids_.reserve(ends_.size());
   for (std::size_t rank = 0; rank < ends_.size(); ++rank) ends_[rank].rank = static_cast<int>(rank);
@@ -55,8 +56,10 @@ void Supervisor::give_up_starting(const std::string& why) {
 int Supervisor::wait() {
   int interruption = 0;
   while (ended_ < static_cast<int>(ends_.size())) {
-    const auto signal = signals_.next(deadline_);
-    if (!signal) {
+    const auto signal = signals_.next(next_look());
+    if (!signal && Clock::now() < deadline_) {
+      look_elsewhere();
+    } else if (!signal) {
       collect(0);
       end_rest(lateness());
     } else if (signal->si_signo == SIGCHLD) {
@@ -67,6 +70,18 @@ int Supervisor::wait() {
     }
   }
   return interruption;
+}
+
+Supervisor::Clock::time_point Supervisor::next_look() const {
+  constexpr std::chrono::milliseconds kBetween{100};
+  return look_elsewhere_ ? std::min(deadline_, Clock::now() + kBetween) : deadline_;
+}
+
+void Supervisor::look_elsewhere() {
+  if (!look_elsewhere_) return;
+  const Elsewhere seen = look_elsewhere_();
+  if (!seen.end_now.empty()) return end_rest(seen.end_now);
+  if (seen.failed_rank && !hurried_by_) hurry(*seen.failed_rank);
 }
 
 /// Several ends make one signal, which carries the first one's pid: it is noted before the others,
@@ -109,10 +124,10 @@ void Supervisor::note_status(std::size_t rank, int status) {
     const int code = WEXITSTATUS(status);
     note_end(rank, code == 0 ? Ending::finished : Ending::exited, code, {});
   }
-  if (status != 0) hurry(rank);
+  if (status != 0) hurry(static_cast<int>(rank));
 }
 
-void Supervisor::hurry(std::size_t failed_rank) {
+void Supervisor::hurry(int failed_rank) {
   const auto earlier = Clock::now() + grace_;
   if (earlier >= deadline_) return;
   hurried_by_ = failed_rank;

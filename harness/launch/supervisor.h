@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -46,7 +47,9 @@ class Supervisor {
   void collect_rank(std::size_t rank);
   void note_end(std::size_t rank, Ending ending, int code, std::string detail);
   void note_status(std::size_t rank, int status);
-  void hurry(std::size_t failed_rank);
+  void hurry(int failed_rank);
+  void look_elsewhere();
+  Clock::time_point next_look() const;
   void end_rest(const std::string& reason);
   int reap(std::size_t rank);
   std::string lateness() const;
@@ -56,8 +59,9 @@ class Supervisor {
   const std::chrono::milliseconds limit_;
   const std::chrono::milliseconds grace_;
   Clock::time_point deadline_;
-  std::optional<std::size_t> hurried_by_;  ///< rank whose failure brought the deadline forward
-  std::vector<pid_t> pids_;                ///< by rank; 0 once reaped
+  const std::function<Elsewhere()> look_elsewhere_;
+  std::optional<int> hurried_by_;  ///< rank whose failure brought the deadline forward
+  std::vector<pid_t> pids_;        ///< by rank; 0 once reaped
   std::vector<RankEnd> ends_;
   int ended_ = 0;
 };

@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <string_view>
-#include <vector>
 
 #include "harness/comm/process_group.h"
 #include "reports/error.h"
@@ -18,28 +17,20 @@ namespace lockstep {
 
 namespace {
 
-/// One number as torchrun, Open MPI, MPICH and Slurm call it, in this order.
-using Names = std::vector<const char*>;
-const Names kGlobalRank{"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
-const Names kWorldSize{"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"};
-const Names kLocalRank{"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                       "SLURM_LOCALID"};
-const Names kRanksPerNode{"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-                          "SLURM_NTASKS_PER_NODE"};
-
-/// The first of `names` that is set, as a number from `least` to `most`. A batch script of Slurm
-/// has the variables of a rank without being one; ranks have the number of their step.
-std::optional<int> number_in(const Environment& environment, const Names& names, int least,
-                             int most) {
-  for (const char* const name : names) {
-    const char* const value = environment(name);
-    const std::string_view variable = name;
+/// The first of what the launchers call a number that is set, as a number from `least` to `most`. A
+/// batch script of Slurm has the variables of a rank without being one; ranks have the number of
+/// their step.
+std::optional<int> number_in(const Environment& environment, const char* SeatVariables::*number,
+                             int least, int most) {
+  for (const SeatVariables& variables : kSeatVariables) {
+    const std::string_view variable = variables.*number;
+    const char* const value = environment(variable.data());
     if (!value || (variable.starts_with("SLURM_") && !environment("SLURM_STEP_ID"))) continue;
     const std::string_view text = value;
-    int number = 0;
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+    int found = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), found);
     const bool is_number = failure == std::errc() && end == text.data() + text.size();
-    if (is_number && number >= least && number <= most) return number;
+    if (is_number && found >= least && found <= most) return found;
     throw bad_value(variable, text,
                     most == std::numeric_limits<int>::max()
                         ? fmt::format("a whole number, at least {}", least)
@@ -50,7 +41,8 @@ std::optional<int> number_in(const Environment& environment, const Names& names,
 
 int global_rank_of(const Environment& environment, const DistributedEnvironment& found,
                    const std::optional<int>& local_rank) {
-  if (const auto rank = number_in(environment, kGlobalRank, 0, found.world_size - 1)) return *rank;
+  if (const auto rank = number_in(environment, &SeatVariables::rank, 0, found.world_size - 1))
+    return *rank;
   if (found.ranks_per_node == found.world_size) return local_rank.value_or(0);
   throw Error(Error::Kind::usage,
               fmt::format("RANK is not set, and {} ranks with {} per machine are several machines. "
@@ -65,10 +57,13 @@ DistributedEnvironment find_distributed_environment(const Environment& environme
   constexpr int kAny = std::numeric_limits<int>::max();
   DistributedEnvironment found;
   found.has_process_group = group.has_value();
-  found.world_size = group ? group->size : number_in(environment, kWorldSize, 1, kAny).value_or(1);
+  found.world_size =
+      group ? group->size : number_in(environment, &SeatVariables::world_size, 1, kAny).value_or(1);
   found.ranks_per_node =
-      number_in(environment, kRanksPerNode, 1, found.world_size).value_or(found.world_size);
-  const auto local_rank = number_in(environment, kLocalRank, 0, found.ranks_per_node - 1);
+      number_in(environment, &SeatVariables::local_world_size, 1, found.world_size)
+          .value_or(found.world_size);
+  const auto local_rank =
+      number_in(environment, &SeatVariables::local_rank, 0, found.ranks_per_node - 1);
   found.global_rank = group ? group->rank : global_rank_of(environment, found, local_rank);
   found.local_rank = local_rank.value_or(found.global_rank % found.ranks_per_node);
   found.is_distributed = found.world_size > 1;

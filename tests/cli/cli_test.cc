@@ -69,6 +69,17 @@ TEST_F(Seed002, MeetsBothPublishedTables) {
   }
 }
 
+TEST_F(Seed002, ReportOfSeveralFoldersShowsEach) {
+  const std::string twice = run_folder().string() + " " + run_folder().string();
+  const Outcome report = lockstep("report " + twice);
+  EXPECT_EQ(report.status, 0) << report.err;
+  const std::string verdict = "Everything is as expected";
+  const auto first = report.out.find(verdict);
+  EXPECT_THAT(report.out, HasSubstr(run_folder().string() + "\n"));
+  EXPECT_NE(report.out.find(verdict, first + 1), std::string::npos);
+  EXPECT_EQ(lockstep("report " + twice + " --format json").status, 64);
+}
+
 TEST_F(Seed002, DoesNotMeetATableWithOneAlteredDigit) {
   const TemporaryFolder folder;
   std::string table = text_of(kPublished + "seed-002-gradients.csv");

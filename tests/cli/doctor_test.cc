@@ -139,6 +139,7 @@ TEST_F(Doctor, SaysWhoseRankItIs) {
   EXPECT_THAT(doctor("RANK=1 WORLD_SIZE=2").out, HasSubstr("started by torchrun, as rank 1 of 2"));
   EXPECT_THAT(doctor("SLURM_PROCID=0 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4").out,
               HasSubstr("started by Open MPI's mpirun, as rank 3 of 4"));
+  EXPECT_THAT(doctor("RANK=2 WORLD_SIZE=2").out, HasSubstr("started by RANK cannot be '2'"));
 }
 
 TEST_F(Doctor, InAFolderThatWasRemovedSaysThatRunCannotWork) {

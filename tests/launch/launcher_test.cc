@@ -1,10 +1,13 @@
 #include "harness/launch/launcher.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>
 #include <map>
+#include <optional>
 
+#include "reports/error.h"
 #include "tests/launch/launch_fixture.h"
 
 namespace lockstep {
@@ -105,39 +108,126 @@ TEST_F(FindLauncher, EndsALauncherThatPrintsWithoutEnd) {
   EXPECT_THAT(find("mpirun").problem, testing::StartsWith("asked for its version it "));
 }
 
-/// What `foreign_seat` makes of these variables: "launcher rank/world size", or nothing.
-std::string seat_in(const std::map<std::string, std::string>& variables) {
-  const auto seat = foreign_seat([&](const char* name) -> const char* {
+using Variables = std::map<std::string, std::string>;
+
+std::optional<ForeignSeat> foreign_seat_in(const Variables& variables) {
+  return foreign_seat([&](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
   });
-  return seat ? seat->launcher + " " + seat->rank + "/" + seat->world_size : "";
+}
+
+/// "launcher rank/world size, local rank/ranks of the machine", or nothing.
+std::string seat_in(const Variables& variables) {
+  const auto seat = foreign_seat_in(variables);
+  if (!seat) return "";
+  return fmt::format("{} {}/{}, {}/{}", seat->variables->launcher, seat->rank, seat->world_size,
+                     seat->local_rank, seat->local_world_size);
+}
+
+const Variables kTorchrun{{"RANK", "5"},
+                          {"WORLD_SIZE", "8"},
+                          {"LOCAL_RANK", "1"},
+                          {"LOCAL_WORLD_SIZE", "4"},
+                          {"MASTER_ADDR", "node0"},
+                          {"MASTER_PORT", "29500"},
+                          {"TORCHELASTIC_RUN_ID", "run"},
+                          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+const Variables kOpenMpi{{"OMPI_COMM_WORLD_RANK", "0"},
+                         {"OMPI_COMM_WORLD_SIZE", "4"},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+const Variables kHydra{
+    {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "3"}, {"MPI_LOCALNRANKS", "4"}};
+const Variables kStep{{"SLURM_PROCID", "5"}, {"SLURM_STEP_ID", "0"},
+                      {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "1"},
+                      {"SLURM_NODEID", "2"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}};
+
+Variables joined(Variables variables, const Variables& more) {
+  variables.insert(more.begin(), more.end());
+  return variables;
 }
 
 TEST(ForeignSeat, IsFoundByTheVariablesOfItsLauncher) {
-  EXPECT_EQ(seat_in({{"RANK", "1"}, {"WORLD_SIZE", "2"}}), "torchrun 1/2");
-  EXPECT_EQ(seat_in({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}}),
-            "Open MPI's mpirun 0/4");
-  EXPECT_EQ(seat_in({{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}}), "MPICH's mpirun 3/4");
-  EXPECT_EQ(seat_in({{"SLURM_PROCID", "5"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "8"}}),
-            "srun 5/8");
+  EXPECT_EQ(seat_in(kTorchrun), "torchrun 5/8, 1/4");
+  EXPECT_EQ(seat_in(kOpenMpi), "Open MPI's mpirun 0/4, 0/2");
+  EXPECT_EQ(seat_in(kHydra), "MPICH's mpirun 3/4, 3/4");
+  EXPECT_EQ(seat_in(kStep), "srun 5/8, 1/2");
+}
+
+TEST(ForeignSeat, KnowsWhereRanksMeetAndWhoServesThat) {
+  const auto seat = foreign_seat_in(kTorchrun);
+  EXPECT_EQ(seat->host, "node0");
+  EXPECT_EQ(seat->port, 29500);
+  EXPECT_EQ(seat->job, "run");
+  EXPECT_TRUE(seat->is_served) << "by the agent: no rank may";
+  EXPECT_FALSE(seat->is_one_machine());
+  const auto by_hand =
+      foreign_seat_in(joined(kHydra, {{"MASTER_ADDR", "node0"}, {"MASTER_PORT", "29500"}}));
+  EXPECT_EQ(by_hand->port, 29500);
+  EXPECT_FALSE(by_hand->is_served);
+  EXPECT_TRUE(by_hand->is_one_machine());
+  EXPECT_EQ(foreign_seat_in(kHydra)->port, 0);
+}
+
+TEST(ForeignSeat, IsOnOneMachineWhereNothingSaysOtherwise) {
+  EXPECT_EQ(seat_in({{"RANK", "1"}, {"WORLD_SIZE", "2"}}), "torchrun 1/2, 1/2");
+  EXPECT_EQ(seat_in({{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "3"}, {"SLURM_NTASKS", "2"}}),
+            "srun 1/2, 1/2");
+}
+
+TEST(ForeignSeat, CountsTheTasksOfItsNode) {
+  Variables last = kStep;
+  last["SLURM_NODEID"] = "3";
+  last["SLURM_PROCID"] = "6";
+  last["SLURM_LOCALID"] = "0";
+  EXPECT_EQ(seat_in(last), "srun 6/8, 0/1");
 }
 
 TEST(ForeignSeat, IsNoneWithoutALauncher) {
   EXPECT_EQ(seat_in({}), "");
   EXPECT_EQ(seat_in({{"RANK", "1"}}), "");
-  EXPECT_EQ(seat_in({{"SLURM_PROCID", "0"}}), "") << "a batch script has it too";
+  EXPECT_EQ(seat_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}), "")
+      << "a batch script has them too";
 }
 
 TEST(ForeignSeat, IsThatOfTheInnermostLauncher) {
-  std::map<std::string, std::string> variables{{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}};
-  variables["PMI_RANK"] = "1";
-  EXPECT_EQ(seat_in(variables), "MPICH's mpirun 1/");
-  variables["OMPI_COMM_WORLD_RANK"] = "2";
-  EXPECT_EQ(seat_in(variables), "Open MPI's mpirun 2/");
-  variables["RANK"] = "3";
-  variables["WORLD_SIZE"] = "4";
-  EXPECT_EQ(seat_in(variables), "torchrun 3/4");
+  EXPECT_EQ(seat_in(joined(kHydra, kStep)), "MPICH's mpirun 3/4, 3/4");
+  EXPECT_EQ(seat_in(joined(kOpenMpi, kStep)), "Open MPI's mpirun 0/4, 0/2");
+  EXPECT_EQ(seat_in(joined(kTorchrun, joined(kOpenMpi, kStep))), "torchrun 5/8, 1/4");
+  EXPECT_EQ(seat_in(joined(kStep, {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}})), "srun 5/8, 1/2")
+      << "a step of Slurm may speak PMI";
+}
+
+TEST(ForeignSeat, OfNonsenseIsRefusedByTheNameOfTheVariable) {
+  const std::map<std::string, Variables> nonsense{
+      {"RANK cannot be '2': give a whole number from 0 to 1", {{"RANK", "2"}, {"WORLD_SIZE", "2"}}},
+      {"RANK cannot be 'x'", {{"RANK", "x"}, {"WORLD_SIZE", "2"}}},
+      {"WORLD_SIZE cannot be '0'", {{"RANK", "0"}, {"WORLD_SIZE", "0"}}},
+      {"LOCAL_RANK cannot be '2'", {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "2"}}},
+      {"MASTER_PORT cannot be '0'",
+       {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "0"}}},
+      {"PMI_RANK is set and PMI_SIZE is not", {{"PMI_RANK", "0"}}}};
+  for (const auto& [sentence, variables] : nonsense) {
+    try {
+      foreign_seat_in(variables);
+      ADD_FAILURE() << sentence;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::usage);
+      EXPECT_THAT(error.what(), testing::StartsWith(sentence));
+    }
+  }
+}
+
+TEST(ForeignSeat, IsForgottenButForWhatAStepNeeds) {
+  ::setenv("RANK", "0", 1);
+  ::setenv("PMI_RANK", "0", 1);
+  ::setenv("SLURM_JOB_ID", "7", 1);
+  forget_foreign_seat();
+  EXPECT_EQ(std::getenv("RANK"), nullptr);
+  EXPECT_EQ(std::getenv("PMI_RANK"), nullptr);
+  EXPECT_STREQ(std::getenv("SLURM_JOB_ID"), "7");
+  ::unsetenv("SLURM_JOB_ID");
 }
 
 }  // namespace

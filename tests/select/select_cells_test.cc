@@ -375,6 +375,13 @@ TEST(ReproducingCommand, NamesOnlyWhatIsNotStandard) {
       kProgram + " run bug-class/bug --ranks 4 --steps 9 --seed 3 --set rate=fast --set tiles=4");
 }
 
+TEST(ReproducingCommand, KeepsTheLauncher) {
+  const Plan plan = select_cells(kScenarios, of({"bug-class/bug"}));
+  EXPECT_EQ(reproducing_command(plan.cells.at(0), "mpirun -n {ranks}"),
+            kProgram + " run bug-class/bug --ranks 2 --launcher 'mpirun -n {ranks}'");
+  EXPECT_THAT(arguments_of(plan.cells.at(0)), ElementsAre("run", "bug-class/bug", "--ranks", "2"));
+}
+
 TEST(ReproducingCommand, NamesADeviceThatIsNotStandard) {
   const auto command = [](const Selection& selection) {
     return reproducing_command(select_cells({scenario_on_devices()}, selection).cells.at(0));

@@ -18,6 +18,7 @@
 
 #include "harness/comm/future_of.h"
 #include "harness/comm/process_group.h"
+#include "harness/comm/store_service.h"
 #include "harness/launch/launch.h"
 #include "harness/sim/virtual_devices.h"
 #include "harness/train/ddp.h"
@@ -102,6 +103,7 @@ class VirtualRanks : public testing::Test {
     LaunchOptions options;
     options.ranks = ranks;
     options.folder = folder_.path() / std::to_string(++launches_);
+    options.host = serve_store;
     std::filesystem::create_directory(options.folder);
     return launch_ranks(options, body);
   }

@@ -126,6 +126,24 @@ TEST(UnreadableAndUnwritable, SayWhyAndWhatToDo) {
   EXPECT_EQ(unwritten.kind(), Error::Kind::usage);
 }
 
+TEST(LauncherErrors, NameTheLauncherAndTheNumbers) {
+  EXPECT_EQ(text_of(launcher_world_differs("mpirun -n {ranks}", 1, 4)),
+            "The launcher 'mpirun -n {ranks}' started worlds of 1 rank instead of one of 4. Is it "
+            "the launcher of another MPI, or does it lack {ranks} in its place?");
+  EXPECT_EQ(text_of(launcher_started_nothing("srun -n {ranks}", "exited with status 1", "no node")),
+            "The launcher 'srun -n {ranks}' exited with status 1, and no rank left word of itself. "
+            "Its last words: no node.");
+  EXPECT_EQ(text_of(launcher_started_nothing("true", "finished", "")),
+            "The launcher 'true' finished, and no rank left word of itself. It said nothing.");
+  EXPECT_EQ(text_of(not_for_one_rank("srun", 1, 2, "--out DIR")),
+            "srun started this process as rank 1 of 2: it can only be a rank of one cell. Give "
+            "--out DIR; or start lockstep by itself, or with --launcher none to have it start its "
+            "own ranks here.");
+  EXPECT_EQ(text_of(nowhere_to_meet("0.0.0.0", 80, "Permission denied")),
+            "The ranks have nowhere to meet: 0.0.0.0:80: Permission denied. Set MASTER_PORT to a "
+            "port that is free.");
+}
+
 TEST(InternalError, SaysThatItIsOurs) {
   const Error error = internal_error("no judge for a predicate");
   EXPECT_EQ(text_of(error),

@@ -1,0 +1,66 @@
+#include "harness/cli/launch_by.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <string>
+
+#include "harness/cli/world_exits.h"
+#include "harness/launch/launch.h"
+#include "harness/launch/launcher.h"
+#include "harness/launch/log_tail.h"
+#include "reports/error.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What a launcher may take beside its ranks: torchrun loads torch, srun waits for nodes.
+constexpr std::chrono::milliseconds kStarting = 90s;
+
+std::vector<std::string> command_for(const LauncherCommand& launcher, const PlannedCell& planned,
+                                     const fs::path& folder, std::chrono::milliseconds limit) {
+  std::vector<std::string> words = launcher.words_for(planned.cell.world_size);
+  words.push_back(fs::read_symlink("/proc/self/exe"));
+  const std::vector<std::string> arguments = arguments_of(planned);
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const std::string seconds = fmt::format("{}", std::chrono::duration<double>(limit).count());
+  words.insert(words.end(), {"--timeout", seconds, "--cell-folder", fs::absolute(folder)});
+  return words;
+}
+
+/// The end of what a launcher said, in a line.
+std::string last_words(const fs::path& log) {
+  const std::string tail = log_tail(log);
+  const auto end = tail.find_last_not_of(" \n\r\t-");
+  if (end == tail.npos) return {};
+  const auto newline = tail.find_last_of('\n', end);
+  return tail.substr(newline == tail.npos ? 0 : newline + 1, end - newline);
+}
+
+}  // namespace
+
+std::vector<RankEnd> launch_by(const LauncherCommand& launcher, const PlannedCell& planned,
+                               const fs::path& folder, std::chrono::milliseconds limit) {
+  const fs::path log = folder / "launcher.log";
+  LaunchOptions options;
+  options.limit = limit + options.grace + kStarting;
+  const LaunchedOne launched = launch_program(
+      options, command_for(launcher, planned, folder, limit), log, forget_foreign_seat);
+  if (launched.interruption != 0) ::raise(launched.interruption);
+  WorldExits exits(folder, planned.cell.world_size);
+  exits.look();
+  if (exits.is_empty()) {
+    throw launcher_started_nothing(launcher.text(), how(launched.end), last_words(log));
+  }
+  if (const auto size = exits.other_world_size()) {
+    throw launcher_world_differs(launcher.text(), *size, planned.cell.world_size);
+  }
+  return exits.ends("its launcher left no word of it");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/record/rank_exit.h"
+
+namespace lockstep {
+
+/// The ends of the ranks of one world, as the processes that a foreign launcher started write them
+/// into the cell's folder one by one.
+class WorldExits {
+ public:
+  WorldExits(std::filesystem::path folder, int world_size);
+
+  /// Reads those that came since. Throws Error (usage) for one that is malformed.
+  void look();
+
+  bool is_complete() const { return static_cast<int>(exits_.size()) >= world_size_; }
+  bool is_empty() const { return exits_.empty(); }
+
+  /// A rank that ended badly; the first of them, in time.
+  std::optional<int> failed_rank() const;
+
+  /// The size of the world that a rank was told, where it is not this one's.
+  std::optional<int> other_world_size() const;
+
+  /// One end per rank, in rank order, with the last lines of its log where it did not finish. A
+  /// rank that left no word is `unstarted`; `why` is its detail.
+  std::vector<RankEnd> ends(const std::string& why) const;
+
+ private:
+  std::filesystem::path folder_;
+  int world_size_;
+  std::map<int, RankExit> exits_;
+};
+
+}  // namespace lockstep

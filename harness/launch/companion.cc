@@ -1,0 +1,31 @@
+#include "harness/launch/companion.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+
+#include "harness/launch/rank_process.h"
+#include "reports/error.h"
+
+namespace lockstep {
+
+Companion::Companion(const std::function<void()>& body) {
+  RankFiles files;
+  files.logs.emplace_back(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  pid_ = start_rank(Seat{}, 0, files, [&](const Seat&) {
+    body();
+    return 0;
+  });
+  if (pid_ < 0) throw no_process(::strerror(errno));
+}
+
+Companion::~Companion() {
+  ::kill(-pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace lockstep

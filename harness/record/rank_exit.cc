@@ -1,0 +1,88 @@
+#include "harness/record/rank_exit.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "harness/record/whole_file.h"
+#include "reports/csv_text.h"
+#include "reports/error.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+void write_json(const fs::path& file, const Json& json) {
+  write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+/// What `parse` makes of the file; nothing where there is none.
+template <class Parse>
+auto read_file(const fs::path& file, const char* expected, const Parse& parse)
+    -> std::optional<decltype(parse(Json()))> {
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return std::nullopt;
+  const std::string text = read_text(file);
+  try {
+    return parse(Json::parse(text));
+  } catch (const nlohmann::json::exception&) {
+    throw malformed(file.string(), 0, 0, expected, text);
+  }
+}
+
+constexpr const char* kExitFields =
+    "the end of a rank (rank, world_size, launcher, host, ending, code, detail, ended_s) in JSON";
+
+}  // namespace
+
+fs::path rank_exit_file(const fs::path& folder, int rank) {
+  return folder / fmt::format("rank-{}.exit.json", rank);
+}
+
+void write_rank_exit(const fs::path& folder, const RankExit& exit) {
+  write_json(rank_exit_file(folder, exit.end.rank), {{"rank", exit.end.rank},
+                                                     {"world_size", exit.world_size},
+                                                     {"launcher", exit.launcher},
+                                                     {"host", exit.host},
+                                                     {"ending", name(exit.end.ending)},
+                                                     {"code", exit.end.code},
+                                                     {"detail", exit.end.detail},
+                                                     {"ended_s", exit.ended_s}});
+}
+
+std::optional<RankExit> read_rank_exit(const fs::path& folder, int rank) {
+  const fs::path file = rank_exit_file(folder, rank);
+  return read_file(file, kExitFields, [&](const Json& json) {
+    RankExit exit;
+    const auto ending = parse<Ending>(json.at("ending").get<std::string>());
+    if (!ending) throw malformed(file.string(), 0, 0, kExitFields, json.at("ending").dump());
+    exit.end.rank = json.at("rank").get<int>();
+    exit.end.ending = *ending;
+    exit.end.code = json.at("code").get<int>();
+    exit.end.detail = json.at("detail").get<std::string>();
+    exit.world_size = json.at("world_size").get<int>();
+    exit.launcher = json.at("launcher").get<std::string>();
+    exit.host = json.at("host").get<std::string>();
+    exit.ended_s = json.at("ended_s").get<double>();
+    return exit;
+  });
+}
+
+fs::path world_file(const fs::path& folder) { return folder / "world.json"; }
+
+void write_world(const fs::path& folder, const World& world) {
+  write_json(world_file(folder),
+             {{"host", world.host}, {"port", world.port}, {"token", world.token}});
+}
+
+std::optional<World> read_world(const fs::path& folder) {
+  return read_file(world_file(folder), "where ranks meet (host, port, token) in JSON",
+                   [](const Json& json) {
+                     return World{json.at("host").get<std::string>(), json.at("port").get<int>(),
+                                  json.at("token").get<std::string>()};
+                   });
+}
+
+}  // namespace lockstep

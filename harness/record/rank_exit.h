@@ -1,0 +1,41 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "reports/run_record.h"
+
+namespace lockstep {
+
+/// How a rank ended that a foreign launcher started, as its supervisor saw it: `rank-N.exit.json`.
+struct RankExit {
+  RankEnd end;           ///< rank, ending, code and detail; the rest stands in other files
+  int world_size = 0;    ///< as the launcher told it
+  std::string launcher;  ///< "torchrun", "Open MPI's mpirun"
+  std::string host;      ///< a host field
+  double ended_s = 0;    ///< seconds since 1970 (UTC); a clock field
+};
+
+/// File of `rank` in a cell's folder.
+std::filesystem::path rank_exit_file(const std::filesystem::path& folder, int rank);
+
+/// Writes it, as a whole. Throws Error (usage).
+void write_rank_exit(const std::filesystem::path& folder, const RankExit& exit);
+
+/// Reads it; nothing where there is none yet. Throws Error (usage) when it is malformed.
+std::optional<RankExit> read_rank_exit(const std::filesystem::path& folder, int rank);
+
+/// Where the ranks of one world meet, in `world.json` of the cell's folder while the process of
+/// rank 0 is at work.
+struct World {
+  std::string host;
+  int port = 0;
+  std::string token;  ///< drawn anew for each world: who reads it sees the folder of rank 0
+};
+
+std::filesystem::path world_file(const std::filesystem::path& folder);
+void write_world(const std::filesystem::path& folder, const World& world);
+std::optional<World> read_world(const std::filesystem::path& folder);
+
+}  // namespace lockstep
