@@ -117,8 +117,6 @@ void check_backend(const std::string& backend) {
   if (!contains(backend_names(), backend)) {
     throw Error(Error::Kind::usage, backend_not_built(backend, how_to_build(backend)));
   }
-  // The one place that says so: to be asked only where Lockstep would start the ranks itself.
-  if (backend == "mpi") throw no_mpi_launcher();
 }
 
 Capability find_launcher_capability(const std::string& name, std::chrono::milliseconds limit) {

@@ -29,8 +29,7 @@ Capability find_backend_capability(const std::string& name,
 Capability find_launcher_capability(const std::string& name, std::chrono::milliseconds limit);
 Capability find_gpu_capability(std::chrono::milliseconds limit);
 
-/// Throws Error (usage) where this build has no `backend`, and where Lockstep cannot start its
-/// ranks itself: those of mpi are started by MPI's own launcher. GPUs are not looked for.
+/// Throws Error (usage) where this build has no `backend`. GPUs are not looked for.
 void check_backend(const std::string& backend);
 
 /// One word of `--require`.

@@ -108,6 +108,7 @@ struct Words {
   std::vector<std::string> set;
   std::string backend = "gloo";
   std::string device;
+  bool check_collectives = false;
   bool matrix = false;
   std::string max_cells;
   std::string repeat = "1";
@@ -162,6 +163,7 @@ RunRequest request_of(const Words& words, const std::vector<std::string>& comman
   }
   request.selection.backend = backend_called(words.backend);
   if (!words.device.empty()) request.selection.device = device_called(words.device);
+  request.selection.checks_collectives = words.check_collectives;
   request.selection.matrix = words.matrix;
   if (!words.max_cells.empty()) {
     if (!words.matrix) throw bad_value("--max-cells", words.max_cells, "it beside --matrix only");
@@ -204,8 +206,8 @@ CLI::App* add_run(CLI::App& app, Words& words) {
       ->allow_extra_args(false);
   run->add_option(
          "--backend", words.backend,
-         "what connects the ranks: gloo, mpi (ranks that an mpirun started) or nccl (GPUs,\n"
-         "one a rank)")
+         "what connects the ranks: gloo, mpi (ranks that mpirun starts, unless --launcher says\n"
+         "otherwise) or nccl (GPUs, one a rank)")
       ->check(not_empty)
       ->type_name("NAME")
       ->capture_default_str();
@@ -214,6 +216,10 @@ CLI::App* add_run(CLI::App& app, Words& words) {
                   "scenario's); where a scenario or this machine lacks it, a cell is not run")
       ->check(not_empty)
       ->type_name("KIND");
+  run->add_flag("--check-collectives", words.check_collectives,
+                "hold each collective, before it is made, against what the other ranks of the\n"
+                "machine called: what does not fit is an error of the call, before it can hang or\n"
+                "end the process; without, the report says it afterwards");
   run->add_flag("--matrix", words.matrix,
                 "every value of every axis that --set does not choose; the report has a line a\n"
                 "cell: what it came to");

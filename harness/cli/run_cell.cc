@@ -56,7 +56,8 @@ std::chrono::milliseconds limit_of(const PlannedCell& planned, std::chrono::mill
 std::function<int(const Seat&)> body_of(const PlannedCell& planned, const fs::path& folder,
                                         std::chrono::milliseconds limit) {
   // Longer than the cell may take: a hang is told by the supervisor, who knows which rank it is.
-  const GroupOptions group{planned.cell.backend, 2 * limit, planned.cell.device};
+  GroupOptions group{planned.cell.backend, 2 * limit, planned.cell.device};
+  if (planned.checks_collectives) group.peer_logs = folder;
   return [&planned, folder, group](const Seat& seat) {
     return run_rank(planned.scenario->body, planned.cell, seat, folder, group);
   };

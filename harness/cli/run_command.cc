@@ -33,6 +33,8 @@ namespace {
 
 constexpr int kNothingRan = 3;
 constexpr const char* kNoLauncher = "none";
+/// What starts ranks that MPI connects, when nobody says otherwise.
+constexpr const char* kMpiLauncher = "mpirun -n {ranks}";
 
 /// One line on standard error that says which cell runs, when somebody is watching.
 class Progress {
@@ -164,10 +166,15 @@ int run_as_rank(const RunRequest& request, const std::vector<Scenario>& scenario
                                      : be_rank_of_cell(request, scenarios, seat);
 }
 
-/// The launcher that was asked for; nothing where ranks are forked.
+/// The launcher that was asked for, or that the backend needs; nothing where ranks are forked.
 std::optional<LauncherCommand> launcher_of(const RunRequest& request) {
-  if (request.launcher.empty() || request.launcher == kNoLauncher) return std::nullopt;
-  return LauncherCommand(request.launcher);
+  const bool needs_mpirun = request.selection.backend == "mpi";
+  if (needs_mpirun && request.launcher == kNoLauncher) throw no_mpi_launcher();
+  if (!request.launcher.empty() && request.launcher != kNoLauncher) {
+    return LauncherCommand(request.launcher);
+  }
+  if (needs_mpirun) return LauncherCommand(kMpiLauncher);
+  return std::nullopt;
 }
 
 }  // namespace

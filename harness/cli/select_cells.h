@@ -26,6 +26,8 @@ struct Selection {
   /// Of one scenario in one world: beyond it, a matrix takes pairs of values only.
   std::size_t max_cells = 1'000;
   int repetitions = 1;
+  /// Ranks hold each collective against what their peers called, before it is made.
+  bool checks_collectives = false;
 };
 
 /// A cell that is to be run, or that cannot be.
@@ -35,6 +37,7 @@ struct PlannedCell {
   Cell cell;
   std::vector<Claim> claims;
   Expectation expectation;
+  bool checks_collectives = false;
 };
 
 struct Plan {

@@ -33,7 +33,8 @@ auto read_file(const fs::path& file, const char* expected, const Parse& parse)
 }
 
 constexpr const char* kExitFields =
-    "the end of a rank (rank, world_size, launcher, host, ending, code, detail, ended_s) in JSON";
+    "the end of a rank (rank, world_size, launcher, host, ending, code, detail, ended_s, "
+    "ended_ns) in JSON";
 
 }  // namespace
 
@@ -49,7 +50,8 @@ void write_rank_exit(const fs::path& folder, const RankExit& exit) {
                                                      {"ending", name(exit.end.ending)},
                                                      {"code", exit.end.code},
                                                      {"detail", exit.end.detail},
-                                                     {"ended_s", exit.ended_s}});
+                                                     {"ended_s", exit.ended_s},
+                                                     {"ended_ns", exit.end.ended_ns.value_or(0)}});
 }
 
 std::optional<RankExit> read_rank_exit(const fs::path& folder, int rank) {
@@ -66,6 +68,7 @@ std::optional<RankExit> read_rank_exit(const fs::path& folder, int rank) {
     exit.launcher = json.at("launcher").get<std::string>();
     exit.host = json.at("host").get<std::string>();
     exit.ended_s = json.at("ended_s").get<double>();
+    exit.end.ended_ns = json.at("ended_ns").get<std::int64_t>();
     return exit;
   });
 }

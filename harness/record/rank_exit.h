@@ -10,7 +10,7 @@ namespace lockstep {
 
 /// How a rank ended that a foreign launcher started, as its supervisor saw it: `rank-N.exit.json`.
 struct RankExit {
-  RankEnd end;           ///< rank, ending, code and detail; the rest stands in other files
+  RankEnd end;           ///< rank, ending, code, detail, ended_ns; the rest stands elsewhere
   int world_size = 0;    ///< as the launcher told it
   std::string launcher;  ///< "torchrun", "Open MPI's mpirun"
   std::string host;      ///< a host field

@@ -103,6 +103,24 @@ inline CellRecord literal_buggy() {
   return cell;
 }
 
+/// Rank 1 of three never came to the second collective.
+inline MissedMeeting literal_missed_meeting() {
+  const MeetingCall reduce{"allreduce avg float32 [4], gradient of w", "sync.cc:36", false, 0};
+  MeetingCall waiting = reduce;
+  waiting.is_open = true;
+  waiting.open_s = 2.03125;
+  MissedMeeting missed;
+  missed.fault = MeetingFault::missing;
+  missed.group = "world";
+  missed.number = 2;
+  missed.step = 2;
+  missed.culprits = {1};
+  missed.waiting = {0, 2};
+  missed.sentence = "rank 1 never entered collective 2 of the group world in step 2";
+  missed.rows = {{1, 1, {reduce, reduce, reduce}, false}, {2, 2, {waiting, {}, waiting}, true}};
+  return missed;
+}
+
 inline CellRecord literal_missed() {
   CellRecord cell = literal_cell("error-after-damage", "as-was", Role::buggy, CellVerdict::missed);
   cell.cell.axes = {{"tiles", "4"}, {"bucket_view", "on"}};
@@ -113,6 +131,9 @@ inline CellRecord literal_missed() {
       {1, Ending::signalled, 6, 0, 2, "", "SIGABRT",
        "terminate called after throwing\n\tan instance of 'gloo::EnforceNotMet'\n\x1b[31mred"},
       {2, Ending::unfinished, 0, 1, 2, "", "limit of 2 s", "waiting"}};
+  cell.ends[2].ended_ns = 40122776473251;
+  cell.launcher = "mpirun -n 3";
+  cell.missed_meeting = literal_missed_meeting();
   cell.cost.reset();
   cell.results[1].verdict = Verdict::violated;
   for (const RankEnd& end : cell.ends) {
