@@ -8,45 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "tests/command.h"
+#include "tests/scenario/testbed_run.h"
 
 namespace lockstep {
 namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-
-/// A run of the test scenarios and its record.
-class TestbedRun {
- public:
-  explicit TestbedRun(const std::string& arguments)
-      : outcome_(run_shell(fmt::format("{} run {} --out {}", LOCKSTEP_TESTBED, arguments,
-                                       (folder_.path() / "run").string()))),
-        record_(json::parse(text_of(folder_.path() / "run/record.json"), nullptr, false)) {}
-
-  const Outcome& outcome() const { return outcome_; }
-
-  json cell(const std::string& variant) const {
-    for (const json& cell : record_.at("cells")) {
-      if (cell.at("cell").at("variant") == variant) return cell;
-    }
-    ADD_FAILURE() << "no cell " << variant;
-    return {};
-  }
-
-  json findings(const std::string& variant, const std::string& predicate) const {
-    const json found = cell(variant);
-    for (const json& result : found.at("results")) {
-      if (result.at("claim").at("predicate") == predicate) return result.at("findings");
-    }
-    return json::array();
-  }
-
- private:
-  TemporaryFolder folder_;
-  Outcome outcome_;
-  json record_;
-};
 
 struct Plant {
   int world_size;
