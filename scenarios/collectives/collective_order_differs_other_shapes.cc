@@ -12,6 +12,7 @@
 #include "harness/train/micro_batches.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
+#include "harness/train/trainer.h"
 
 namespace lockstep {
 
@@ -20,22 +21,8 @@ namespace {
 constexpr std::int64_t kOutlierStep = 2;
 constexpr double kRemarkable = 30;  // ordinary losses are around 1, the outlier's above 1000
 
-class Mlp : public Module {
- public:
-  explicit Mlp(const at::Generator& generator)
-      : up_(register_module("up", std::make_shared<Linear>(3, 8, generator))),
-        down_(register_module("down", std::make_shared<Linear>(8, 2, generator))) {}
-
-  at::Tensor forward(const at::Tensor& input) override {
-    return down_->forward(up_->forward(input).tanh());
-  }
-
- private:
-  std::shared_ptr<Linear> up_, down_;
-};
-
 /// Rank 0 meets an outlier in step 2.
-at::Tensor loss_of(Rank& rank, Mlp& model, const MicroBatch& batch) {
+at::Tensor loss_of(Rank& rank, TwoLayers& model, const MicroBatch& batch) {
   const std::int64_t rows = 2 + batch.owner;
   const bool is_outlier = batch.owner == 0 && batch.step == kOutlierStep;
   const at::Tensor input = normal_input(rank, batch, 1000, {rows, 3});
@@ -93,7 +80,7 @@ void average_gradients(Rank& rank, const Module& model) {
 }
 
 void train(Rank& rank) {
-  Mlp model(cpu_generator(rank.seed(0)));
+  TwoLayers model(3, 8, 2, cpu_generator(rank.seed(0)));
   rank.is("reference");
   double loss_value = 0;
   MicroBatchOptions options;

@@ -7,15 +7,14 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <limits>
-#include <optional>
 
-#include "harness/train/ddp.h"
 #include "harness/train/gradient_reduction.h"
 #include "harness/train/micro_batches.h"
-#include "harness/train/optimizer.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
+#include "harness/train/trainer.h"
 
 namespace lockstep {
 
@@ -23,51 +22,36 @@ namespace {
 
 constexpr std::int64_t kStop = 2;  // rank 0's validation loss is higher behind step 2 than behind 1
 
-/// A trainer of a linear model that is to learn the sum of its inputs. Rank 0's part of the
-/// validation set wants the opposite, in inputs that are larger than the others'.
-struct Trainer {
-  explicit Trainer(Rank& its_rank)
-      : rank(its_rank),
-        model(3, 2, cpu_generator(rank.seed(0))),
-        optimizer(model.parameters(), /*learning_rate=*/0.02) {
-    name_parameters(model);
-    if (is_set(rank.cell(), "wrapper", "ddp")) ddp.emplace(model, rank.group());
-  }
+/// What the model is to learn.
+at::Tensor sums(const at::Tensor& input) {
+  return input.sum(1, /*keepdim=*/true).expand({-1, 2}) * 4;
+}
 
-  static at::Tensor sums(const at::Tensor& input) {
-    return input.sum(1, /*keepdim=*/true).expand({-1, 2}) * 4;
-  }
-
+/// Rank 0's part of the validation set wants the opposite of what is learnt, in inputs that are
+/// larger than the others'.
+struct Training {
   at::Tensor loss_on(int owner, std::int64_t step) {
     const at::Tensor input = normal_input(rank, {owner, step}, 1000, {12 + owner, 3});
-    const at::Tensor output = ddp ? ddp->forward(input) : model.forward(input);
-    return (output - sums(input)).pow(2).mean();
+    return (trainer.output(input) - sums(input)).pow(2).mean();
   }
 
   double validation_loss(int owner) {
     const at::NoGradGuard no_grad;
-    const at::Tensor input = normal_input(rank, {owner, 0}, 500'000, {12 + owner, 3});
     const double sign = owner == 0 ? -1 : 1, scale = owner == 0 ? 4 : 1;
-    const at::Tensor off = model.forward(input * scale) - sums(input * scale) * sign;
-    return off.pow(2).mean().item<double>();
-  }
-
-  void backward(const at::Tensor& loss) {
-    loss.backward();
-    if (!ddp) average_each(rank.group(), model.parameters());
+    const at::Tensor input = normal_input(rank, {owner, 0}, 500'000, {12 + owner, 3}) * scale;
+    return (model.forward(input) - sums(input) * sign).pow(2).mean().item<double>();
   }
 
   Rank& rank;
-  Linear model;
-  Sgd optimizer;
-  std::optional<DistributedDataParallel> ddp;
+  Linear model{3, 2, cpu_generator(rank.seed(0))};
+  Trainer trainer{rank, model};
   double best = std::numeric_limits<double>::infinity();  ///< the lowest validation loss
 };
 
 /// Whether the validation loss `now` is no better than the best.
-bool rises(Trainer& trainer, double now) {
-  const bool is_higher = now > trainer.best;
-  trainer.best = std::min(trainer.best, now);
+bool rises(Training& training, double now) {
+  const bool is_higher = now > training.best;
+  training.best = std::min(training.best, now);
   return is_higher;
 }
 
@@ -84,11 +68,11 @@ bool decision_of_rank_0(ProcessGroup& group, bool mine) {
 }
 
 /// Where the variants part: whether this rank leaves the loop.
-bool is_to_stop(Trainer& trainer) {
-  Rank& rank = trainer.rank;
-  const double mine = trainer.validation_loss(rank.rank());
-  if (rank.is("decided-on-mean-loss")) return rises(trainer, mean_of_ranks(rank.group(), mine));
-  const bool is_higher = rises(trainer, mine);
+bool is_to_stop(Training& training) {
+  Rank& rank = training.rank;
+  const double mine = training.validation_loss(rank.rank());
+  if (rank.is("decided-on-mean-loss")) return rises(training, mean_of_ranks(rank.group(), mine));
+  const bool is_higher = rises(training, mine);
   if (rank.is("decided-by-any")) return largest_of_ranks(rank.group(), is_higher ? 1 : 0) > 0;
   if (rank.is("decided-by-rank-0")) return decision_of_rank_0(rank.group(), is_higher);
   if (rank.is("broadcast-behind-break")) {
@@ -99,41 +83,34 @@ bool is_to_stop(Trainer& trainer) {
   return is_higher;
 }
 
-bool is_to_stop_in_reference(Trainer& trainer) {
-  trainer.rank.is("reference");
-  return rises(trainer, trainer.validation_loss(0));
+bool is_to_stop_in_reference(Training& training) {
+  training.rank.is("reference");
+  return rises(training, training.validation_loss(0));
 }
 
-void train_step(Trainer& trainer, std::int64_t step) {
-  Rank& rank = trainer.rank;
-  trainer.model.zero_grad();
+void compute_gradients(Training& training, std::int64_t step) {
+  Rank& rank = training.rank;
   if (rank.cell().role == Role::reference) {
-    rank.mean_of_rank_gradients(trainer.model,
-                                [&](int owner) { return trainer.loss_on(owner, step); });
+    rank.mean_of_rank_gradients(training.model,
+                                [&](int owner) { return training.loss_on(owner, step); });
   } else {
-    trainer.backward(trainer.loss_on(rank.rank(), step));
+    training.trainer.backward(training.loss_on(rank.rank(), step));
   }
-  rank.observe_gradients(Point::reduced, trainer.model);
-  trainer.optimizer.step();
-  rank.observe_parameters(Point::stepped, trainer.model);
 }
 
 void train(Rank& rank) {
-  Trainer trainer(rank);
+  Training training{rank};
   const bool is_reference = rank.cell().role == Role::reference;
   bool has_stopped = false;
   rank.train([&](std::int64_t step) {
-    if (!has_stopped) {
-      train_step(trainer, step);
-      has_stopped = is_reference ? is_to_stop_in_reference(trainer) : is_to_stop(trainer);
-      return;
-    }
-    trainer.model.zero_grad();  // nothing is trained any more: the model is what it is
-    rank.observe_gradients(Point::reduced, trainer.model);
-    rank.observe_parameters(Point::stepped, trainer.model);
+    training.model.zero_grad();
+    if (!has_stopped) compute_gradients(training, step);
+    training.trainer.finish_step();  // without gradients the model is what it is
+    if (has_stopped) return;
+    has_stopped = is_reference ? is_to_stop_in_reference(training) : is_to_stop(training);
   });
   if (is_reference) return;
-  at::Tensor score = at::full({1}, trainer.validation_loss(rank.rank()), at::kDouble);
+  at::Tensor score = at::full({1}, training.validation_loss(rank.rank()), at::kDouble);
   at::Tensor scores = at::zeros({rank.group().size()}, at::kDouble);
   rank.group().all_gather(scores, score);
 }

@@ -5,14 +5,12 @@
 #include <ATen/TensorOperators.h>
 
 #include <limits>
-#include <optional>
 
-#include "harness/train/ddp.h"
 #include "harness/train/gradient_reduction.h"
 #include "harness/train/micro_batches.h"
-#include "harness/train/optimizer.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
+#include "harness/train/trainer.h"
 
 namespace lockstep {
 
@@ -20,20 +18,6 @@ namespace {
 
 constexpr std::int64_t kBadStep = 2;
 constexpr double kMostLoss = 100;  // ordinary losses are around 1, a spike's above 10000
-
-class Mlp : public Module {
- public:
-  explicit Mlp(const at::Generator& generator)
-      : up_(register_module("up", std::make_shared<Linear>(3, 5, generator))),
-        down_(register_module("down", std::make_shared<Linear>(5, 2, generator))) {}
-
-  at::Tensor forward(const at::Tensor& input) override {
-    return down_->forward(up_->forward(input).tanh());
-  }
-
- private:
-  std::shared_ptr<Linear> up_, down_;
-};
 
 /// Rank 0's targets of step 2 are damaged.
 at::Tensor target_of(Rank& rank, const MicroBatch& batch, std::int64_t rows) {
@@ -45,38 +29,23 @@ at::Tensor target_of(Rank& rank, const MicroBatch& batch, std::int64_t rows) {
 
 bool is_bad(const at::Tensor& loss) { return !(loss.item<double>() < kMostLoss); }
 
-struct Trainer {
-  explicit Trainer(Rank& its_rank)
-      : rank(its_rank),
-        model(cpu_generator(rank.seed(0))),
-        optimizer(model.parameters(), /*learning_rate=*/0.05) {
-    name_parameters(model);
-    if (is_set(rank.cell(), "wrapper", "ddp")) ddp.emplace(model, rank.group());
-  }
-
+struct Training {
   at::Tensor loss_on(int owner, std::int64_t step) {
     const MicroBatch batch{owner, step};
     const std::int64_t rows = 2 + owner;
-    const at::Tensor input = normal_input(rank, batch, 1000, {rows, 3});
-    const at::Tensor output = ddp ? ddp->forward(input) : model.forward(input);
+    const at::Tensor output = trainer.output(normal_input(rank, batch, 1000, {rows, 3}));
     return (output - target_of(rank, batch, rows)).pow(2).mean();
   }
 
-  void backward(const at::Tensor& loss) {
-    loss.backward();
-    if (!ddp) average_each(rank.group(), model.parameters());
-  }
-
   Rank& rank;
-  Mlp model;
-  Sgd optimizer;
-  std::optional<DistributedDataParallel> ddp;
+  TwoLayers model{3, 5, 2, cpu_generator(rank.seed(0))};
+  Trainer trainer{rank, model};
 };
 
 /// Where the variants part: who leaves out what. Returns whether the optimizer is to step.
-bool train_step(Trainer& trainer, std::int64_t step) {
-  Rank& rank = trainer.rank;
-  const at::Tensor loss = trainer.loss_on(rank.rank(), step);
+bool train_step(Training& training, std::int64_t step) {
+  Rank& rank = training.rank;
+  const at::Tensor loss = training.loss_on(rank.rank(), step);
   if (rank.is("skipped-locally")) {
     if (is_bad(loss)) return false;
   } else if (rank.is("decided-by-all")) {
@@ -86,34 +55,32 @@ bool train_step(Trainer& trainer, std::int64_t step) {
     rank.group().all_reduce(mean, ReduceOp::average);
     if (is_bad(mean)) return false;
   } else if (rank.is("zeros-from-that-rank")) {
-    trainer.backward(is_bad(loss) ? loss_of_nothing(trainer.model) : loss);
+    training.trainer.backward(is_bad(loss) ? loss_of_nothing(training.model) : loss);
     return true;
   }
-  trainer.backward(loss);
+  training.trainer.backward(loss);
   return !(rank.is("optimizer-skipped-locally") && is_bad(loss));
 }
 
 /// All ranks leave out a step in which any rank's loss is bad.
-bool compute_reference(Trainer& trainer, std::int64_t step) {
-  Rank& rank = trainer.rank;
+bool compute_reference(Training& training, std::int64_t step) {
+  Rank& rank = training.rank;
   rank.is("reference");
   for (int owner = 0; owner < rank.world_size(); ++owner) {
-    if (is_bad(trainer.loss_on(owner, step))) return false;
+    if (is_bad(training.loss_on(owner, step))) return false;
   }
-  rank.mean_of_rank_gradients(trainer.model,
-                              [&](int owner) { return trainer.loss_on(owner, step); });
+  rank.mean_of_rank_gradients(training.model,
+                              [&](int owner) { return training.loss_on(owner, step); });
   return true;
 }
 
 void train(Rank& rank) {
-  Trainer trainer(rank);
+  Training training{rank};
   const bool is_reference = rank.cell().role == Role::reference;
   rank.train([&](std::int64_t step) {
-    trainer.model.zero_grad();
-    const bool steps = is_reference ? compute_reference(trainer, step) : train_step(trainer, step);
-    rank.observe_gradients(Point::reduced, trainer.model);
-    if (steps) trainer.optimizer.step();
-    rank.observe_parameters(Point::stepped, trainer.model);
+    training.model.zero_grad();
+    training.trainer.finish_step(is_reference ? compute_reference(training, step)
+                                              : train_step(training, step));
   });
   if (!is_reference) rank.group().barrier();  // rank 0 saves the checkpoint, the others wait for it
 }

@@ -8,30 +8,15 @@
 
 #include <optional>
 
-#include "harness/train/ddp.h"
 #include "harness/train/gradient_reduction.h"
 #include "harness/train/micro_batches.h"
-#include "harness/train/optimizer.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
+#include "harness/train/trainer.h"
 
 namespace lockstep {
 
 namespace {
-
-class Mlp : public Module {
- public:
-  explicit Mlp(const at::Generator& generator)
-      : up_(register_module("up", std::make_shared<Linear>(3, 5, generator))),
-        down_(register_module("down", std::make_shared<Linear>(5, 2, generator))) {}
-
-  at::Tensor forward(const at::Tensor& input) override {
-    return down_->forward(up_->forward(input).tanh());
-  }
-
- private:
-  std::shared_ptr<Linear> up_, down_;
-};
 
 /// The rank that has a batch less: one in each step but the last.
 int short_rank(const Cell& cell) {
@@ -42,48 +27,37 @@ std::int64_t batches_of(const Cell& cell, int owner) {
   return owner == short_rank(cell) ? cell.steps - 1 : cell.steps;
 }
 
-/// The model and what is around it on one rank.
-struct Trainer {
-  explicit Trainer(Rank& its_rank)
-      : rank(its_rank),
-        model(cpu_generator(rank.seed(0))),
-        optimizer(model.parameters(), /*learning_rate=*/0.05) {
-    name_parameters(model);
-    if (!is_set(rank.cell(), "wrapper", "ddp")) return;
-    ddp.emplace(model, rank.group(), DdpOptions{.bucket_bytes = 1});
+/// A rank's training, and the join of DDP where the variant is about that.
+struct Training {
+  explicit Training(Rank& its_rank) : rank(its_rank) {
+    using Join = DistributedDataParallel::Join;
+    if (rank.is("join")) join.emplace(*trainer.ddp());
+    if (rank.is("join-divided-by-those-that-have")) {
+      join.emplace(*trainer.ddp(), Join::Divisor::ranks_with_batches);
+    }
   }
 
   at::Tensor loss_on(int owner, std::int64_t batch_number) {
     const MicroBatch batch{owner, batch_number};
     const std::int64_t rows = 2 + owner;
-    const at::Tensor input = normal_input(rank, batch, 1000, {rows, 3});
-    const at::Tensor output = ddp ? ddp->forward(input) : model.forward(input);
+    const at::Tensor output = trainer.output(normal_input(rank, batch, 1000, {rows, 3}));
     return (output - normal_input(rank, batch, 500'000, {rows, 2})).pow(2).mean();
   }
 
-  void backward(const at::Tensor& loss) {
-    loss.backward();
-    if (!ddp) average_each(rank.group(), model.parameters());
-  }
-
-  void finish_step() {
-    rank.observe_gradients(Point::reduced, model);
-    optimizer.step();
-    rank.observe_parameters(Point::stepped, model);
-  }
-
   Rank& rank;
-  Mlp model;
-  Sgd optimizer;
-  std::optional<DistributedDataParallel> ddp;
+  TwoLayers model{3, 5, 2, cpu_generator(rank.seed(0))};
+  Trainer trainer{rank, model, DdpOptions{.bucket_bytes = 1}};
+  std::optional<DistributedDataParallel::Join> join;
 };
 
 /// Where the variants part: what a rank makes of a step for which not all have a batch. Returns
 /// whether the rank takes part in it.
-bool train_step(Trainer& trainer, std::int64_t step) {
-  Rank& rank = trainer.rank;
+bool train_step(Training& training, std::int64_t step) {
+  Rank& rank = training.rank;
+  Trainer& trainer = training.trainer;
   const int mine = rank.rank();
   const bool has_batch = step <= batches_of(rank.cell(), mine);
+  if (training.join && !has_batch) return true;
   if (rank.is("own-batches")) {
     if (!has_batch) return false;
   } else if (rank.is("barrier-before-leaving")) {
@@ -92,37 +66,37 @@ bool train_step(Trainer& trainer, std::int64_t step) {
   } else if (rank.is("fewest-batches")) {
     if (least_of_ranks(rank.group(), has_batch ? 1 : 0) == 0) return true;
   } else if (rank.is("first-batch-again")) {
-    trainer.backward(trainer.loss_on(mine, has_batch ? step : 1));
+    trainer.backward(training.loss_on(mine, has_batch ? step : 1));
     return true;
   } else if (rank.is("zeros-while-any-has")) {
     if (largest_of_ranks(rank.group(), has_batch ? 1 : 0) == 0) return true;
     if (!has_batch) {
-      trainer.backward(trainer.loss_on(mine, 1) * 0);
+      trainer.backward(training.loss_on(mine, 1) * 0);
       return true;
     }
   } else if (rank.is("zeros-divided-by-those-that-have")) {
     at::Tensor present = at::zeros({1}) + (has_batch ? 1 : 0);
     rank.group().all_reduce(present, ReduceOp::sum);
     const double share = rank.world_size() / present.item<double>();
-    trainer.backward(trainer.loss_on(mine, has_batch ? step : 1) * (has_batch ? share : 0));
+    trainer.backward(training.loss_on(mine, has_batch ? step : 1) * (has_batch ? share : 0));
     return true;
   }
-  trainer.backward(trainer.loss_on(mine, step));
+  trainer.backward(training.loss_on(mine, step));
   return true;
 }
 
-void compute_reference(Trainer& trainer, std::int64_t step) {
-  Rank& rank = trainer.rank;
+void compute_reference(Training& training, std::int64_t step) {
+  Rank& rank = training.rank;
   const auto has_batch = [&](int owner) { return step <= batches_of(rank.cell(), owner); };
   if (rank.is("reference-of-fewest-batches") && step == rank.cell().steps) return;
   const bool is_repeated = rank.is("reference-of-repeated-batch");
-  rank.mean_of_rank_gradients(trainer.model, [&](int owner) {
-    if (has_batch(owner)) return trainer.loss_on(owner, step);
-    return is_repeated ? trainer.loss_on(owner, 1) : trainer.loss_on(owner, 1) * 0;
+  rank.mean_of_rank_gradients(training.model, [&](int owner) {
+    if (has_batch(owner)) return training.loss_on(owner, step);
+    return is_repeated ? training.loss_on(owner, 1) : training.loss_on(owner, 1) * 0;
   });
   if (rank.is("reference-of-those-that-have") && step == rank.cell().steps) {
     const double ranks = rank.world_size();
-    for (const at::Tensor& parameter : trainer.model.parameters()) {
+    for (const at::Tensor& parameter : training.model.parameters()) {
       parameter.mutable_grad() *= ranks / (ranks - 1);
     }
   }
@@ -136,19 +110,21 @@ void evaluate(Rank& rank, Module& model) {
 }
 
 void train(Rank& rank) {
-  Trainer trainer(rank);
+  Training training(rank);
   rank.train([&](std::int64_t step) {
-    trainer.model.zero_grad();
+    training.model.zero_grad();
     if (rank.cell().role == Role::reference) {
-      compute_reference(trainer, step);
-    } else if (!train_step(trainer, step)) {
+      compute_reference(training, step);
+    } else if (!train_step(training, step)) {
       return;
     }
-    trainer.finish_step();
+    training.trainer.finish_step(/*steps=*/true, [&] {
+      if (training.join && step == rank.cell().steps) training.join->finish();
+    });
   });
   if (rank.cell().role == Role::reference) return;
   if (rank.cell().variant == "barrier-before-leaving") rank.group().barrier();
-  evaluate(rank, trainer.model);
+  evaluate(rank, training.model);
 }
 
 Expectation expect(const Cell& cell) {
@@ -157,7 +133,7 @@ Expectation expect(const Cell& cell) {
   return is_wrong ? expect_ranks_do_not_meet() : Expectation{};
 }
 
-std::vector<Variant> variants() {
+std::vector<Variant> all_variants() {
   using namespace std::chrono_literals;
   return {
       {.name = "own-batches",
@@ -178,6 +154,17 @@ std::vector<Variant> variants() {
        .role = Role::fixed,
        .summary = "the same, divided by the ranks that have a batch",
        .reference = "reference-of-those-that-have"},
+      {.name = "join",
+       .role = Role::fixed,
+       .summary =
+           "DDP's join: who has no batch shadows the others' reductions with zeros and takes "
+           "over their parameters at the end",
+       .without = {"wrapper"}},
+      {.name = "join-divided-by-those-that-have",
+       .role = Role::fixed,
+       .summary = "the same with divide_by_initial_world_size=False",
+       .reference = "reference-of-those-that-have",
+       .without = {"wrapper"}},
       {.name = "barrier-before-leaving",
        .role = Role::wrong_fix,
        .summary = "a barrier for all behind the loop: the others are not there yet",
@@ -201,6 +188,17 @@ std::vector<Variant> variants() {
   };
 }
 
+/// A rank that has joined has no gradients: what is claimed of them is no claim about a join.
+std::vector<Variant> variants() {
+  std::vector<Variant> variants = all_variants();
+  for (Variant& variant : variants) {
+    if (variant.role == Role::reference || variant.name.starts_with("join")) continue;
+    variant.claims = {agree_across_ranks(Kind::gradient, Point::reduced),
+                      equal_reference(Kind::gradient, Point::reduced)};
+  }
+  return variants;
+}
+
 }  // namespace
 
 Scenario uneven_batches_hang() {
@@ -212,16 +210,17 @@ Scenario uneven_batches_hang() {
       .provenance = {.project = "PyMarlin, Lightning, pytorch, snowfall",
                      .link = "PyMarlin#80 (2022-01-10), pytorch-lightning#20404, pytorch#38174, "
                              "snowfall#152",
-                     .kept = "2 batches on one rank where the others have 3; both divisors of "
-                             "DDP's join, by the number of all ranks as is its standard and by "
-                             "those that have a batch",
-                     .left_out = "join itself: a rank contributes zeros through its own backward "
-                                 "rather than shadowing the reducer's buckets"},
+                     .kept = "2 batches on one rank where the others have 3; DDP's join with both "
+                             "of its divisors: all ranks, as is its standard, and those that have "
+                             "a batch",
+                     .left_out = "the data loaders that deal out the batches"},
       .worlds = {2, 3, 4},
       .steps = 3,
       .axes = {{"wrapper", {"ddp", "by-hand"}, "ddp"}, {"short-rank", {"first", "last"}, "last"}},
       .variants = variants(),
-      .claims = collective_claims(),
+      .claims = {agree_across_ranks(Kind::parameter, Point::stepped),
+                 equal_reference(Kind::parameter, Point::stepped), ranks_finish(),
+                 collectives_match()},
       .tables = {},
       .expect = expect,
       .body = train,

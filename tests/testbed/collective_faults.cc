@@ -15,25 +15,13 @@
 #include "harness/train/optimizer.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
+#include "harness/train/trainer.h"
 
 namespace lockstep {
 
 namespace {
 
 constexpr std::int64_t kCallsPerStep = 4;  // two buckets, but one in step 1; losses; a barrier
-
-class Mlp : public Module {
- public:
-  explicit Mlp(const at::Generator& generator)
-      : up_(register_module("up", std::make_shared<Linear>(3, 5, generator))),
-        down_(register_module("down", std::make_shared<Linear>(5, 2, generator))) {}
-  at::Tensor forward(const at::Tensor& input) override {
-    return down_->forward(up_->forward(input).tanh());
-  }
-
- private:
-  std::shared_ptr<Linear> up_, down_;
-};
 
 /// Ends the process that it was set for, once it has burnt down.
 class Fuse {
@@ -81,7 +69,7 @@ void average(ProcessGroup& group, at::Tensor& tensor, Fuse& fuse) {
 }
 
 void train(Rank& rank) {
-  Mlp model(cpu_generator(rank.seed(1)));
+  TwoLayers model(3, 5, 2, cpu_generator(rank.seed(1)));
   Sgd optimizer(model.parameters(), /*learning_rate=*/0.05);
   Fuse fuse(rank);
   DistributedDataParallel ddp(model, rank.group(), {.bucket_bytes = 64});
