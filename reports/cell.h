@@ -91,6 +91,8 @@ struct ExpectedError {
 ///   not_finished      a rank hung, was killed or left without an error
 ///   undecided         nothing is violated, and not every claim holds
 ///   not_applicable    not run: a precondition is violated
+///   mismatched        ranks called collectives that do not fit: it ended them, or no value is
+///                     known to be wrong
 enum class OutcomeKind {
   right,
   raised,
@@ -101,14 +103,16 @@ enum class OutcomeKind {
   exceeds_memory,
   not_finished,
   undecided,
-  not_applicable
+  not_applicable,
+  mismatched
 };
 
 template <>
 struct Names<OutcomeKind> {
-  static constexpr std::array<std::string_view, 10> values{
-      "right",         "raised",         "raised late",  "ranks differ", "agree but wrong",
-      "never trained", "exceeds memory", "not finished", "undecided",    "not applicable"};
+  static constexpr std::array<std::string_view, 11> values{
+      "right",           "raised",         "raised late",    "ranks differ",
+      "agree but wrong", "never trained",  "exceeds memory", "not finished",
+      "undecided",       "not applicable", "mismatched"};
 };
 
 /// What a cell declares about itself. A fixed or latent cell breaks nothing, and raises nothing but

@@ -2,6 +2,7 @@
 
 #include "reports/console_table.h"
 #include "reports/matrix.h"
+#include "reports/meeting_table.h"
 #include "reports/overview.h"
 #include "reports/plain_text.h"
 #include "reports/renderer.h"
@@ -23,12 +24,22 @@ std::string finding_text(const Finding& finding) {
   return text;
 }
 
+std::string meeting_text(const CellRecord& cell) {
+  std::string text;
+  if (!cell.missed_meeting) return text;
+  for (const std::string& line : meeting_lines(*cell.missed_meeting)) {
+    text += prefixed(printable(line), text.empty() ? "  " : "    ");
+  }
+  return text;
+}
+
 std::string cell_text(const ToldCell& told, bool with_axes) {
   const CellRecord& cell = *told.record;
   const std::vector<const Finding*> findings = findings_of(cell);
   std::string text = wrapped(heading_of(told, with_axes), 0, 4);
   for (const Check* check : told_checks(cell)) text += wrapped(in_words(*check), 2);
   for (const Finding* finding : findings) text += finding_text(*finding);
+  if (!findings.empty()) text += meeting_text(cell);
   for (const std::string& note : cell.notes) text += wrapped("note: " + note, 2);
   if (findings.empty()) return text;
   if (!cell.source.empty()) text += fmt::format("  source: {}\n", cell.source);

@@ -5,6 +5,7 @@
 #include <pugixml.hpp>
 #include <string_view>
 
+#include "reports/meeting_table.h"
 #include "reports/names.h"
 #include "reports/plain_text.h"
 #include "reports/renderer.h"
@@ -80,6 +81,8 @@ std::string evidence_of(const CellRecord& cell) {
     text += fmt::format("last output of rank {}:\n{}", finding->failure->rank,
                         prefixed(finding->failure->last_output, "| "));
   }
+  if (!cell.missed_meeting) return text;
+  for (const std::string& line : meeting_lines(*cell.missed_meeting)) text += line + "\n";
   return text;
 }
 

@@ -9,6 +9,7 @@
 #include "reports/markdown_parts.h"
 #include "reports/markdown_text.h"
 #include "reports/matrix.h"
+#include "reports/meeting_table.h"
 #include "reports/overview.h"
 #include "reports/plain_text.h"
 #include "reports/renderer.h"
@@ -82,6 +83,13 @@ std::string list_text(const std::vector<std::string>& points) {
   return text;
 }
 
+std::string meeting_text(const CellRecord& cell) {
+  if (!cell.missed_meeting || cell.missed_meeting->rows.empty()) return "";
+  std::string table;
+  for (const std::string& line : meeting_lines(*cell.missed_meeting)) table += line + "\n";
+  return fenced(ending(printable(table), kMostOfAText)) + "\n";
+}
+
 std::string detail_text(const ToldCell& told, bool with_axes) {
   const CellRecord& cell = *told.record;
   std::vector<std::string> points;
@@ -92,7 +100,7 @@ std::string detail_text(const ToldCell& told, bool with_axes) {
   for (const std::string& note : cell.notes) {
     points.push_back(fmt::format("- note: {}\n", sentence_text(note)));
   }
-  std::string text = list_text(points) + "\n";
+  std::string text = list_text(points) + "\n" + meeting_text(cell);
   if (!cell.source.empty()) {
     text += fmt::format("source: {}<br>\n", in_code(beginning(cell.source, kMostOfAText)));
   }

@@ -115,12 +115,12 @@ struct Fields<Finding> {
 
 template <>
 struct Fields<RankEnd> {
-  static constexpr auto list =
-      std::tuple(field("rank", &RankEnd::rank), field("ending", &RankEnd::ending),
-                 field("code", &RankEnd::code), field("order", &RankEnd::order),
-                 field("step", &RankEnd::step), field("error", &RankEnd::error),
-                 field("detail", &RankEnd::detail), field("last_output", &RankEnd::last_output),
-                 field("line", &RankEnd::line, 1), field("step_s", &RankEnd::step_s, 1));
+  static constexpr auto list = std::tuple(
+      field("rank", &RankEnd::rank), field("ending", &RankEnd::ending),
+      field("code", &RankEnd::code), field("order", &RankEnd::order), field("step", &RankEnd::step),
+      field("error", &RankEnd::error), field("detail", &RankEnd::detail),
+      field("last_output", &RankEnd::last_output), field("line", &RankEnd::line, 1),
+      field("step_s", &RankEnd::step_s, 1), field("ended_ns", &RankEnd::ended_ns, 3));
 };
 
 template <>

@@ -50,6 +50,8 @@ struct RankEnd {
   std::optional<int> line;
   /// Median time of a step without observing; absent: the body did not end. A clock field.
   std::optional<double> step_s;
+  /// When it was seen to end, by its host's monotonic clock; absent: not known. A clock field.
+  std::optional<std::int64_t> ended_ns = {};
 
   bool operator==(const RankEnd&) const = default;
 };

@@ -10,6 +10,7 @@
 #include "harness/judge/cost.h"
 #include "harness/judge/expectation.h"
 #include "harness/judge/judge.h"
+#include "harness/judge/meetings.h"
 #include "harness/judge/outcome.h"
 #include "harness/judge/repetition.h"
 #include "reports/error.h"
@@ -172,6 +173,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   the_case.evidence = evidence.of(cell.folder);
   the_case.reference = evidence.of(cell.reference_folder);
   the_case.ends = cell.ends;
+  cell.missed_meeting = meetings_of(the_case).missed;
   cell.results = judge(the_case);
   cell.outcome = outcome_of(the_case, cell.results);
   cell.cost.reset();

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <optional>
 #include <string_view>
 
+#include "harness/judge/meetings.h"
 #include "harness/judge/predicates.h"
 
 namespace lockstep {
@@ -70,6 +72,40 @@ Finding finding_of(const Claim& claim, const RankEnd& end) {
   return finding;
 }
 
+bool is_among(const std::vector<int>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+std::string capitalised(std::string sentence) {
+  sentence[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence[0])));
+  return sentence;
+}
+
+/// Of the ranks that a missed meeting ended, the one whose words tell most: not those of a rank
+/// that lost a peer.
+const RankEnd* telling_victim(const Case& the_case, const MissedMeeting& missed) {
+  const RankEnd* telling = nullptr;
+  for (const RankEnd& end : the_case.ends) {
+    if (end.ending == Ending::finished || !is_explained(missed, end, the_case)) continue;
+    const bool has_words = end.ending != Ending::unfinished && !is_loss_of_peer(end.error);
+    if (!telling || has_words) telling = &end;
+    if (has_words) break;
+  }
+  return telling;
+}
+
+/// A meeting that ranks missed ended them: one finding, about those that did not come to it.
+void add_meeting(const Case& the_case, const MissedMeeting& missed, ClaimResult& result) {
+  const RankEnd* victim = telling_victim(the_case, missed);
+  if (!victim) return;
+  Finding finding = finding_of_meeting(result.claim, missed, the_case.world_size);
+  finding.failure =
+      RankFailure{victim->rank, how(*victim), victim->error, victim->last_output, std::nullopt};
+  finding.sentence =
+      capitalised(missed.sentence) + " " + capitalised(finding_of(result.claim, *victim).sentence);
+  result.findings.push_back(std::move(finding));
+}
+
 }  // namespace
 
 bool is_loss_of_peer(const std::string& error) {
@@ -116,8 +152,15 @@ void judge_endings(const Case& the_case, ClaimResult& result) {
     return;
   }
   result.comparisons = static_cast<std::int64_t>(the_case.ends.size());
+  const std::optional<MissedMeeting> missed = meetings_of(the_case).missed;
+  if (missed) add_meeting(the_case, *missed, result);
   for (const RankEnd* end : culprits(the_case.ends)) {
-    result.findings.push_back(finding_of(result.claim, *end));
+    if (missed && is_explained(*missed, *end, the_case)) continue;
+    Finding finding = finding_of(result.claim, *end);
+    if (missed && is_among(missed->culprits, end->rank)) {
+      finding.sentence += " " + capitalised(missed->sentence);
+    }
+    result.findings.push_back(std::move(finding));
   }
   result.verdict = result.findings.empty() ? Verdict::holds : Verdict::violated;
 }

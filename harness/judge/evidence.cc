@@ -50,6 +50,7 @@ Evidence::Evidence(fs::path folder, int processes) : folder_(std::move(folder)) 
   for (int rank = 0; rank < processes; ++rank) {
     read_journal_of(rank);
     read_kept_values_of(rank);
+    read_collectives_of(rank);
   }
 }
 
@@ -78,6 +79,18 @@ void Evidence::read_kept_values_of(int rank) {
     const auto tensor = step->second.find(kept_key(observation));
     if (tensor != step->second.end()) require_fingerprint(observation, tensor->second, file);
   }
+}
+
+void Evidence::read_collectives_of(int rank) {
+  const fs::path file = collective_log_file(folder_, rank);
+  auto& log = collectives_.emplace_back();
+  // A rank that was killed while it made its log left a file without a header.
+  if (fs::exists(file) && fs::file_size(file) > 0) log = read_collective_log(file);
+}
+
+const std::vector<Collective>* Evidence::collectives(int rank) const {
+  const auto& log = collectives_.at(static_cast<std::size_t>(rank));
+  return log ? &*log : nullptr;
 }
 
 const std::vector<Observation>& Evidence::observations(int rank) const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/record/collective_log.h"
 #include "harness/record/journal.h"
 #include "harness/record/kept_values.h"
 #include "reports/run_record.h"
@@ -25,6 +26,10 @@ class Evidence {
   int processes() const { return static_cast<int>(journals_.size()); }
   const std::vector<Observation>& observations(int rank) const;
 
+  /// The collectives of `rank`, in the order of its calls; null where it left no log. Valid as long
+  /// as this.
+  const std::vector<Collective>* collectives(int rank) const;
+
   /// The value kept for an observation of `rank`; null when none was kept. Valid as long as this.
   const KeptTensor* kept(int rank, const Observation& observation) const;
 
@@ -37,9 +42,11 @@ class Evidence {
 
   void read_journal_of(int rank);
   void read_kept_values_of(int rank);
+  void read_collectives_of(int rank);
 
   std::filesystem::path folder_;
   std::vector<Journal> journals_;
+  std::vector<std::optional<std::vector<Collective>>> collectives_;
   std::vector<std::string> notes_;
   std::map<std::pair<int, std::int64_t>, Tensors> kept_;  ///< by rank and step
 };

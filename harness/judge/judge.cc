@@ -116,7 +116,10 @@ bool is_triggered(const std::vector<RankEnd>& ends) {
 std::int64_t first_damage(const std::vector<ClaimResult>& results) {
   std::int64_t first = 0;
   for (const ClaimResult& result : results) {
-    if (result.claim.predicate == Predicate::at_most_reference) continue;
+    if (result.claim.predicate == Predicate::at_most_reference ||
+        result.claim.predicate == Predicate::collectives_match) {
+      continue;
+    }
     for (const Finding& finding : result.findings) {
       if (finding.failure) continue;
       if (first == 0 || finding.step < first) first = finding.step;

@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "harness/judge/expected_values.h"
+#include "harness/judge/meetings.h"
 #include "harness/judge/predicates.h"
+#include "reports/names.h"
 #include "reports/plain_text.h"
 
 namespace lockstep {
@@ -26,8 +28,11 @@ std::string in_step(std::int64_t step) {
 
 /// The culprit that tells most: a rank that raised, in the earliest step, the lowest. The order in
 /// which ranks ended is a matter of luck.
-const RankEnd* telling_end(const std::vector<RankEnd>& ends) {
-  const std::vector<const RankEnd*> found = culprits(ends);
+const RankEnd* telling_end(const Case& the_case, const std::optional<MissedMeeting>& missed) {
+  std::vector<const RankEnd*> found = culprits(the_case.ends);
+  if (missed) {
+    std::erase_if(found, [&](const RankEnd* end) { return is_explained(*missed, *end, the_case); });
+  }
   const auto order = [](const RankEnd* end) {
     return std::tuple(end->ending != Ending::raised, end->step, end->rank);
   };
@@ -66,6 +71,18 @@ CellOutcome not_finished(const RankEnd& end, const std::vector<RankEnd>& ends,
   if (const std::size_t more = culprits(ends).size() - 1; more > 0) {
     outcome.text += fmt::format(", and {} more {}", more, more == 1 ? "rank" : "ranks");
   }
+  return outcome;
+}
+
+/// Of a cell whose ranks did not meet, by their program's fault.
+CellOutcome unmet(const MissedMeeting& missed, std::int64_t wrong_step) {
+  CellOutcome outcome;
+  outcome.kind = is_mismatch(missed.fault) ? OutcomeKind::mismatched : OutcomeKind::not_finished;
+  outcome.step = missed.step;
+  outcome.wrong_step = wrong_step;
+  outcome.text = fmt::format("{}{}: {}", name(outcome.kind),
+                             after_wrong_step(wrong_step, missed.step), missed.sentence);
+  outcome.text.pop_back();  // a line, not a sentence
   return outcome;
 }
 
@@ -317,6 +334,12 @@ bool keeps_every_claim(const std::vector<ClaimResult>& results) {
   });
 }
 
+/// Whether a rank did not come to its end.
+bool has_ended_ranks(const Case& the_case) {
+  return std::any_of(the_case.ends.begin(), the_case.ends.end(),
+                     [](const RankEnd& end) { return end.ending != Ending::finished; });
+}
+
 CellOutcome right() {
   CellOutcome outcome;
   outcome.kind = OutcomeKind::right;
@@ -337,14 +360,17 @@ CellOutcome undecided(const std::vector<ClaimResult>& results) {
 }  // namespace
 
 CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& results) {
-  if (const RankEnd* end = telling_end(the_case.ends)) {
-    const std::int64_t wrong_step = first_damage(results);
+  const std::optional<MissedMeeting> missed = meetings_of(the_case).missed;
+  const std::int64_t wrong_step = first_damage(results);
+  if (const RankEnd* end = telling_end(the_case, missed)) {
     return end->ending == Ending::raised ? error_of(*end, wrong_step)
                                          : not_finished(*end, the_case.ends, wrong_step);
   }
+  if (missed && has_ended_ranks(the_case)) return unmet(*missed, wrong_step);
   if (keeps_every_claim(results)) return right();
   if (auto wrong = wrong_values(the_case, results)) return *wrong;
   if (auto exceeded = exceeded_memory(results)) return *exceeded;
+  if (first_finding(results, Predicate::collectives_match)) return unmet(*missed, 0);
   return undecided(results);
 }
 

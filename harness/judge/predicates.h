@@ -29,7 +29,11 @@ void judge_endings(const Case& the_case, ClaimResult& result);
 /// undecided: up to there they matched.
 void judge_collectives(const Case& the_case, ClaimResult& result);
 
-/// The first step in which a value was found to be wrong; 0 when none was. Memory is no value.
+/// A missed meeting as a finding about `claim`.
+Finding finding_of_meeting(const Claim& claim, const MissedMeeting& missed, int world_size);
+
+/// The first step in which a value was found to be wrong; 0 when none was. Memory is no value, and
+/// neither are collectives.
 std::int64_t first_damage(const std::vector<ClaimResult>& results);
 
 /// How sentences and differences call the holder of the reference's values.

@@ -99,6 +99,7 @@ void Supervisor::note_end(std::size_t rank, Ending ending, int code, std::string
   end.code = code;
   end.detail = std::move(detail);
   end.order = ended_++;
+  end.ended_ns = Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
 void Supervisor::note_status(std::size_t rank, int status) {

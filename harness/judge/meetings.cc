@@ -1,0 +1,553 @@
+#include "harness/judge/meetings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "harness/judge/predicates.h"
+#include "harness/record/collective_words.h"
+#include "reports/meeting_table.h"
+
+namespace lockstep {
+
+namespace {
+
+/// How many collectives before the missed one are shown, and behind it.
+constexpr std::uint64_t kShownBefore = 5;
+constexpr std::uint64_t kShownBehind = 2;
+
+/// The calls of one rank in one group, by number.
+using Calls = std::map<std::uint64_t, const Collective*>;
+
+struct Group {
+  std::string name;
+  int size = 0;
+  std::map<int, Calls> members;  ///< by rank; those that came to join it
+  std::set<int> joined;          ///< of them those that met the others
+
+  std::uint64_t last() const {
+    std::uint64_t number = 0;
+    for (const auto& [rank, calls] : members) {
+      if (!calls.empty()) number = std::max(number, calls.rbegin()->first);
+    }
+    return number;
+  }
+};
+
+Group& group_called(const Collective& call, std::vector<Group>& groups) {
+  const auto found = std::find_if(groups.begin(), groups.end(),
+                                  [&](const Group& group) { return group.name == call.group; });
+  if (found != groups.end()) return *found;
+  groups.push_back({call.group, call.group_size, {}, {}});
+  return groups.back();
+}
+
+std::vector<Group> groups_of(const Evidence& evidence) {
+  std::vector<Group> groups;
+  for (int rank = 0; rank < evidence.processes(); ++rank) {
+    const std::vector<Collective>* log = evidence.collectives(rank);
+    if (!log) continue;
+    for (const Collective& call : *log) {
+      Group& group = group_called(call, groups);
+      Calls& calls = group.members[rank];
+      if (call.number > 0) calls[call.number] = &call;
+      const bool has_met = call.operation == kJoin && call.state == CollectiveState::completed;
+      if (has_met) group.joined.insert(rank);
+    }
+  }
+  return groups;
+}
+
+/// The same collective of a group, as the ranks called it that came.
+using Row = std::map<int, const Collective*>;
+
+Row row_of(const Group& group, std::uint64_t number) {
+  Row row;
+  for (const auto& [rank, calls] : group.members) {
+    const auto call = calls.find(number);
+    if (call != calls.end()) row[rank] = call->second;
+  }
+  return row;
+}
+
+/// Ranks whose calls `is_same` takes for the same, by lowest rank.
+template <class Same>
+std::vector<std::vector<int>> classes_of(const Row& row, const Same& is_same) {
+  std::vector<std::vector<int>> classes;
+  for (const auto& [rank, call] : row) {
+    const auto found = std::find_if(classes.begin(), classes.end(), [&](const auto& ranks) {
+      return is_same(*row.at(ranks.front()), *call);
+    });
+    if (found == classes.end()) {
+      classes.push_back({rank});
+    } else {
+      found->push_back(rank);
+    }
+  }
+  return classes;
+}
+
+bool fits(const Collective& a, const Collective& b) { return !difference(a, b); }
+
+bool is_named(const Collective& call) { return call.tensor_id != 0; }
+
+/// Whether both are known to be on the same tensor, or nothing is known of one.
+bool may_be_on_same(const Collective& a, const Collective& b) {
+  return !is_named(a) || !is_named(b) || a.tensor_id == b.tensor_id;
+}
+
+bool are_on_different(const Collective& a, const Collective& b) { return !may_be_on_same(a, b); }
+
+/// The ranks outside of the largest class; all of them where two are as large.
+std::vector<int> minority(std::vector<std::vector<int>> classes) {
+  std::stable_sort(classes.begin(), classes.end(),
+                   [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  const bool is_tie = classes.size() > 1 && classes[0].size() == classes[1].size();
+  std::vector<int> ranks;
+  for (std::size_t i = is_tie ? 0 : 1; i < classes.size(); ++i) {
+    ranks.insert(ranks.end(), classes[i].begin(), classes[i].end());
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+/// Whether a rank calls, behind `number` and in the same step, what `is_wanted`.
+template <class Wanted>
+bool comes_later(const Calls& calls, std::uint64_t number, const Wanted& is_wanted) {
+  const std::int64_t step = calls.at(number)->step;
+  return std::any_of(calls.upper_bound(number), calls.end(), [&](const auto& later) {
+    return later.second->step == step && is_wanted(*later.second);
+  });
+}
+
+/// Whether each of two ranks comes to the other's call later in the step.
+template <class Same>
+bool is_swapped(const Group& group, std::uint64_t number, int a, int b, const Same& is_same) {
+  const Calls& of_a = group.members.at(a);
+  const Calls& of_b = group.members.at(b);
+  const Collective& call_a = *of_a.at(number);
+  const Collective& call_b = *of_b.at(number);
+  return comes_later(of_b, number, [&](const Collective& c) { return is_same(c, call_a); }) &&
+         comes_later(of_a, number, [&](const Collective& c) { return is_same(c, call_b); });
+}
+
+/// Whether a rank is in a collective of another group: who waits there is not at fault here.
+bool waits_elsewhere(int rank, const std::string& name, const std::vector<Group>& groups) {
+  return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
+    const auto member = group.members.find(rank);
+    if (group.name == name || member == group.members.end()) return false;
+    const Calls& calls = member->second;
+    return !calls.empty() && calls.rbegin()->second->state == CollectiveState::entered;
+  });
+}
+
+/// The ending of a rank; null where it is not known.
+const RankEnd* end_of(const Case& the_case, int rank) {
+  for (const RankEnd& end : the_case.ends) {
+    if (end.rank == rank) return &end;
+  }
+  return nullptr;
+}
+
+bool is_stopped(const RankEnd& end) {
+  return end.ending == Ending::unfinished && end.detail.starts_with("stopped ");
+}
+
+/// Why a rank did not come: as its ending tells.
+MeetingFault absence_of(const RankEnd* end) {
+  if (!end) return MeetingFault::missing;
+  switch (end->ending) {
+    case Ending::finished:
+      return MeetingFault::count;
+    case Ending::raised:
+    case Ending::exited:
+    case Ending::signalled:
+    case Ending::unstarted:
+      return MeetingFault::dead;
+    case Ending::unfinished:
+      return is_stopped(*end) ? MeetingFault::stopped : MeetingFault::missing;
+  }
+  return MeetingFault::missing;
+}
+
+/// A rank that raised because its peer was gone is not the one that everybody waited for.
+bool is_victim(const RankEnd* end) {
+  return end && end->ending == Ending::raised && is_loss_of_peer(end->error);
+}
+
+/// Of the ranks that did not come, those that tell why: the dead before the stopped, these before
+/// those that finished, these before those that are elsewhere.
+std::pair<MeetingFault, std::vector<int>> absent(const Case& the_case,
+                                                 const std::vector<int>& ranks) {
+  for (const MeetingFault fault :
+       {MeetingFault::dead, MeetingFault::stopped, MeetingFault::count, MeetingFault::missing}) {
+    std::vector<int> found;
+    for (const int rank : ranks) {
+      const RankEnd* end = end_of(the_case, rank);
+      if (absence_of(end) == fault && !is_victim(end)) found.push_back(rank);
+    }
+    if (!found.empty()) return {fault, found};
+  }
+  return {MeetingFault::missing, ranks};
+}
+
+std::string place_in_words(const Group& group, std::uint64_t number, std::int64_t step) {
+  const std::string when = step > 0 ? fmt::format(" in step {}", step) : "";
+  return fmt::format("collective {} of the group {}{}", number, group.name, when);
+}
+
+std::string call_with_site(const Collective& call) {
+  return call_in_words(call) + (call.site.empty() ? "" : fmt::format(" at {}", call.site));
+}
+
+/// "the last it did there was collective 6, a broadcast ..., which ended".
+std::string last_act(const Group& group, int rank) {
+  const auto member = group.members.find(rank);
+  if (member == group.members.end()) return "it never came to the group";
+  if (member->second.empty()) return "it called nothing there before";
+  const auto& [number, call] = *member->second.rbegin();
+  const bool has_ended = call->state == CollectiveState::completed;
+  return fmt::format("the last it did there was collective {}, {}, which {}", number,
+                     call_with_site(*call), has_ended ? "ended" : "did not end");
+}
+
+/// What the ranks of a row call, class by class.
+std::string calls_in_words(const Row& row, const std::vector<std::vector<int>>& classes) {
+  std::vector<std::string> parts;
+  for (const std::vector<int>& ranks : classes) {
+    parts.push_back(fmt::format("{} {} {}", ranks_in_words(ranks),
+                                ranks.size() == 1 ? "calls" : "call",
+                                call_with_site(*row.at(ranks.front()))));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+MeetingCall shown_call(const Collective& call, const RankEnd* end) {
+  MeetingCall shown;
+  shown.text = call_in_words(call);
+  shown.site = call.site;
+  shown.is_open = call.state == CollectiveState::entered;
+  if (shown.is_open && end && end->ended_ns) {
+    shown.open_s = static_cast<double>(*end->ended_ns - call.entered_ns) * 1e-9;
+  }
+  return shown;
+}
+
+/// Looks for the first missed meeting of one group.
+class Search {
+ public:
+  Search(const Case& the_case, const Group& group, const std::vector<Group>& groups)
+      : case_(the_case), group_(group), groups_(groups) {}
+
+  Meetings run() {
+    if (!all_joined()) return std::move(found_);
+    const std::uint64_t last = group_.last();
+    for (std::uint64_t number = 1; number <= last && !found_.missed; ++number) look_at(number);
+    return std::move(found_);
+  }
+
+ private:
+  bool all_joined() {
+    const bool is_world = group_.size == case_.evidence->processes();
+    if (static_cast<int>(group_.members.size()) >= group_.size || !is_world) return true;
+    std::vector<int> missing;
+    for (int rank = 0; rank < group_.size; ++rank) {
+      if (!group_.members.contains(rank)) missing.push_back(rank);
+    }
+    auto [fault, culprits] = absent(case_, missing);
+    if (fault == MeetingFault::missing || fault == MeetingFault::count) {
+      fault = MeetingFault::not_started;
+    }
+    std::vector<int> waiting;
+    for (const auto& [rank, calls] : group_.members) waiting.push_back(rank);
+    MissedMeeting missed;
+    missed.sentence = fmt::format("{} never came to the group {}, where {} waited to begin.",
+                                  ranks_in_words(culprits), group_.name, ranks_in_words(waiting));
+    note(std::move(missed), fault, 0, culprits, waiting);
+    return false;
+  }
+
+  void look_at(std::uint64_t number) {
+    row_ = row_of(group_, number);
+    number_ = number;
+    if (find_mismatch() || find_absence() || find_end_inside() || find_other_tensors()) return;
+    find_doubt();
+    ++found_.compared;
+  }
+
+  std::int64_t step() const { return row_.begin()->second->step; }
+
+  /// Ranks of the row that did not come out of it.
+  std::vector<int> not_out() const {
+    std::vector<int> ranks;
+    for (const auto& [rank, call] : row_) {
+      if (call->state != CollectiveState::completed) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  std::vector<int> waiting_but(const std::vector<int>& culprits) const {
+    std::vector<int> ranks = not_out();
+    std::erase_if(ranks, [&](int rank) {
+      return std::find(culprits.begin(), culprits.end(), rank) != culprits.end();
+    });
+    return ranks;
+  }
+
+  template <class Same>
+  bool any_swapped(const std::vector<std::vector<int>>& classes, const Same& is_same) const {
+    for (std::size_t i = 1; i < classes.size(); ++i) {
+      if (is_swapped(group_, number_, classes[0].front(), classes[i].front(), is_same)) return true;
+    }
+    return false;
+  }
+
+  /// Calls that cannot meet.
+  bool find_mismatch() {
+    const auto classes = classes_of(row_, fits);
+    if (classes.size() < 2) return false;
+    const auto is_same = [](const Collective& a, const Collective& b) {
+      return fits(a, b) && may_be_on_same(a, b);
+    };
+    const Collective& first = *row_.at(classes[0].front());
+    const Collective& second = *row_.at(classes[1].front());
+    const MeetingFault fault =
+        any_swapped(classes, is_same) ? MeetingFault::order : difference(first, second).value();
+    note_mismatch(fault, classes);
+    return true;
+  }
+
+  /// Calls that meet, on tensors that all ranks have and that are not the same.
+  bool find_other_tensors() {
+    const auto is_same_name = [](const Collective& a, const Collective& b) {
+      return a.tensor_id == b.tensor_id;
+    };
+    Row named = row_;
+    std::erase_if(named, [](const auto& entry) { return !is_named(*entry.second); });
+    const auto classes = classes_of(named, is_same_name);
+    if (classes.size() < 2) return false;
+    const auto is_same = [](const Collective& a, const Collective& b) {
+      return is_named(a) && fits(a, b) && a.tensor_id == b.tensor_id;
+    };
+    if (any_swapped(classes, is_same)) {
+      note_mismatch(MeetingFault::order, classes);
+      return true;
+    }
+    if (!all_have(classes)) return false;
+    note_mismatch(MeetingFault::tensors, classes);
+    return true;
+  }
+
+  /// Whether every rank of the row has, by its log or its journal, all tensors that are called.
+  bool all_have(const std::vector<std::vector<int>>& classes) const {
+    for (const auto& [rank, call] : row_) {
+      for (const std::vector<int>& ranks : classes) {
+        if (!has_tensor(rank, row_.at(ranks.front())->tensor)) return false;
+      }
+    }
+    return true;
+  }
+
+  bool has_tensor(int rank, const std::string& text) const {
+    const std::vector<Collective>& log = *case_.evidence->collectives(rank);
+    const auto is_it = [&](const Collective& call) { return call.tensor == text; };
+    if (std::any_of(log.begin(), log.end(), is_it)) return true;
+    const auto& observations = case_.evidence->observations(rank);
+    return std::any_of(observations.begin(), observations.end(), [&](const Observation& seen) {
+      if (seen.kind == Kind::gradient) return text == "gradient of " + seen.name;
+      return seen.kind == Kind::parameter && text == seen.name;
+    });
+  }
+
+  void note_mismatch(MeetingFault fault, const std::vector<std::vector<int>>& classes) {
+    const char* const what = fault == MeetingFault::order     ? "in another order"
+                             : fault == MeetingFault::tensors ? "for different tensors"
+                                                              : "with another ";
+    const std::string how =
+        is_other(fault) ? fmt::format("{}{}", what, name(fault)) : std::string(what);
+    const std::vector<int> culprits = minority(classes);
+    MissedMeeting missed;
+    missed.sentence = fmt::format("ranks call {} {}: {}.", place_in_words(group_, number_, step()),
+                                  how, calls_in_words(row_, classes));
+    note(std::move(missed), fault, number_, culprits, waiting_but(culprits));
+  }
+
+  static bool is_other(MeetingFault fault) {
+    return fault != MeetingFault::order && fault != MeetingFault::tensors;
+  }
+
+  /// Members that did not come although others did.
+  bool find_absence() {
+    std::vector<int> ranks;
+    for (const auto& [rank, calls] : group_.members) {
+      if (!row_.contains(rank)) ranks.push_back(rank);
+    }
+    if (ranks.empty()) return false;
+    std::vector<int> idle = ranks;
+    std::erase_if(idle, [&](int rank) { return waits_elsewhere(rank, group_.name, groups_); });
+    if (!idle.empty()) ranks = idle;
+    const auto [fault, culprits] = absent(case_, ranks);
+    const std::vector<int> waiting = waiting_but(culprits);
+    const std::string where = fmt::format("{}, {}", place_in_words(group_, number_, step()),
+                                          call_with_site(*row_.begin()->second));
+    const std::string last = last_act(group_, culprits.front());
+    MissedMeeting missed;
+    if (is_elsewhere(fault) || waiting.empty()) {
+      missed.sentence =
+          fmt::format("{} {} {}{}; {}.", ranks_in_words(culprits),
+                      fault == MeetingFault::count ? "finished without" : "never entered", where,
+                      waiting_in_words(waiting), last);
+    } else {
+      missed.sentence = fmt::format("{} {} for {} in {}; {}.", ranks_in_words(waiting),
+                                    waiting.size() == 1 ? "waits" : "wait",
+                                    ranks_in_words(culprits), where, last);
+    }
+    note(std::move(missed), fault, number_, culprits, waiting);
+    return true;
+  }
+
+  std::string waiting_in_words(const std::vector<int>& waiting) const {
+    if (waiting.empty()) return "";
+    return fmt::format(", in which {} {}", ranks_in_words(waiting),
+                       waiting.size() == 1 ? "waits" : "wait");
+  }
+
+  static bool is_elsewhere(MeetingFault fault) {
+    return fault == MeetingFault::count || fault == MeetingFault::missing;
+  }
+
+  /// A rank that ended or was stopped in a collective that all had entered.
+  bool find_end_inside() {
+    std::vector<int> inside;
+    for (const int rank : not_out()) {
+      const RankEnd* end = end_of(case_, rank);
+      const bool is_open = row_.at(rank)->state == CollectiveState::entered;
+      if (!end || !is_open || is_victim(end)) continue;
+      const MeetingFault why = absence_of(end);
+      if (why == MeetingFault::dead || why == MeetingFault::stopped) inside.push_back(rank);
+    }
+    if (inside.empty()) return false;
+    const auto [fault, culprits] = absent(case_, inside);
+    const std::vector<int> waiting = waiting_but(culprits);
+    MissedMeeting missed;
+    missed.sentence =
+        fmt::format("{} {} in {}, {}{}.", ranks_in_words(culprits),
+                    culprits.size() == 1 ? "was" : "were", place_in_words(group_, number_, step()),
+                    call_with_site(*row_.begin()->second), waiting_in_words(waiting));
+    note(std::move(missed), fault, number_, culprits, waiting);
+    return true;
+  }
+
+  /// Equal calls of tensors without a name, from places that are swapped.
+  void find_doubt() {
+    if (!found_.doubt.empty()) return;
+    Row unnamed = row_;
+    std::erase_if(unnamed, [](const auto& entry) {
+      return is_named(*entry.second) || entry.second->site.empty();
+    });
+    const auto classes = classes_of(
+        unnamed, [](const Collective& a, const Collective& b) { return a.site == b.site; });
+    const auto is_same = [](const Collective& a, const Collective& b) {
+      return !is_named(a) && fits(a, b) && a.site == b.site;
+    };
+    if (classes.size() < 2 || !any_swapped(classes, is_same)) return;
+    found_.doubt = fmt::format(
+        "ranks call {} from places that are swapped between them, for tensors without a name, so "
+        "that it may be in another order: {}",
+        place_in_words(group_, number_, step()), calls_in_words(row_, classes));
+  }
+
+  void note(MissedMeeting missed, MeetingFault fault, std::uint64_t number,
+            const std::vector<int>& culprits, const std::vector<int>& waiting) {
+    missed.fault = fault;
+    missed.group = group_.name;
+    missed.number = static_cast<std::int64_t>(number);
+    missed.step = number > 0 ? step() : 0;
+    missed.culprits = culprits;
+    missed.waiting = waiting;
+    if (number > 0) missed.rows = rows_around(number);
+    found_.missed = std::move(missed);
+  }
+
+  std::vector<MeetingRow> rows_around(std::uint64_t number) const {
+    std::vector<MeetingRow> rows;
+    const std::uint64_t first = number > kShownBefore ? number - kShownBefore : 1;
+    const std::uint64_t last = std::min(group_.last(), number + kShownBehind);
+    for (std::uint64_t shown = first; shown <= last; ++shown) rows.push_back(shown_row(shown));
+    return rows;
+  }
+
+  MeetingRow shown_row(std::uint64_t number) const {
+    const Row row = row_of(group_, number);
+    MeetingRow shown;
+    shown.number = static_cast<std::int64_t>(number);
+    shown.step = row.empty() ? 0 : row.begin()->second->step;
+    shown.calls.resize(static_cast<std::size_t>(case_.evidence->processes()));
+    for (const auto& [rank, call] : row) {
+      shown.calls[static_cast<std::size_t>(rank)] = shown_call(*call, end_of(case_, rank));
+    }
+    const auto is_same = [](const Collective& a, const Collective& b) {
+      return fits(a, b) && may_be_on_same(a, b);
+    };
+    shown.differs = row.size() < group_.members.size() || classes_of(row, is_same).size() > 1;
+    return shown;
+  }
+
+  const Case& case_;
+  const Group& group_;
+  const std::vector<Group>& groups_;
+  Row row_;
+  std::uint64_t number_ = 0;
+  Meetings found_;
+};
+
+}  // namespace
+
+Meetings meetings_of(const Case& the_case) {
+  Meetings all;
+  if (!the_case.evidence) return all;
+  const std::vector<Group> groups = groups_of(*the_case.evidence);
+  const auto badness = [&](const MissedMeeting& missed) {
+    const bool is_consequence =
+        missed.fault == MeetingFault::missing &&
+        std::all_of(missed.culprits.begin(), missed.culprits.end(),
+                    [&](int rank) { return waits_elsewhere(rank, missed.group, groups); });
+    const bool is_last = missed.step == 0 && missed.number > 0;
+    return std::tuple(is_consequence, is_last, missed.step);
+  };
+  for (const Group& group : groups) {
+    Meetings found = Search(the_case, group, groups).run();
+    all.compared += found.compared;
+    if (all.doubt.empty()) all.doubt = std::move(found.doubt);
+    if (!found.missed) continue;
+    if (!all.missed || badness(*found.missed) < badness(*all.missed)) {
+      all.missed = std::move(found.missed);
+    }
+  }
+  return all;
+}
+
+bool is_explained(const MissedMeeting& missed, const RankEnd& end, const Case& the_case) {
+  const bool is_program_fault = is_mismatch(missed.fault) || missed.fault == MeetingFault::missing;
+  if (!is_program_fault) return false;
+  if (end.ending == Ending::unfinished) return !is_stopped(end);
+  if (is_victim(&end)) return true;
+  // Gloo ends the process, and MPI's backend raises, in the call that did not fit.
+  const std::vector<Collective>* log = the_case.evidence->collectives(end.rank);
+  if (!log) return false;
+  const bool is_in_it = std::any_of(log->begin(), log->end(), [&](const Collective& call) {
+    return call.group == missed.group && call.state != CollectiveState::completed &&
+           static_cast<std::int64_t>(call.number) == missed.number;
+  });
+  const bool has_aborted = end.ending == Ending::signalled && end.code == SIGABRT;
+  return is_in_it && (has_aborted || end.ending == Ending::raised);
+}
+
+}  // namespace lockstep

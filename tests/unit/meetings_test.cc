@@ -1,0 +1,445 @@
+#include "harness/judge/meetings.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <memory>
+
+#include "harness/judge/judge.h"
+#include "tests/unit/literal_evidence.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr CollectiveState kOpen = CollectiveState::entered;
+constexpr CollectiveState kFailed = CollectiveState::failed;
+
+/// Writes the collective logs of a cell by hand.
+class Logs {
+ public:
+  explicit Logs(int world) : files_(world), logs_(static_cast<std::size_t>(world)) {
+    for (int rank = 0; rank < world; ++rank) join(rank, "world", world);
+  }
+
+  void join(int rank, const std::string& group, int size) {
+    Collective call;
+    call.operation = kJoin;
+    call.group = group;
+    call.group_size = size;
+    enter(rank, call, CollectiveState::completed);
+  }
+
+  void forget(int rank) { logs_[static_cast<std::size_t>(rank)].clear(); }
+
+  void all(const Collective& call) {
+    for (std::size_t rank = 0; rank < logs_.size(); ++rank) add(static_cast<int>(rank), call);
+  }
+
+  void add(int rank, Collective call, CollectiveState state = CollectiveState::completed) {
+    std::uint64_t number = 1;
+    for (const auto& [other, ignored] : logs_[static_cast<std::size_t>(rank)]) {
+      if (other.group == call.group && other.number > 0) ++number;
+    }
+    call.number = number;
+    enter(rank, call, state);
+  }
+
+  LiteralEvidence& files() { return files_; }
+
+  /// Judges; `ends` may be left out.
+  Meetings meetings(std::vector<RankEnd> ends = {}) {
+    return meetings_of(the_case(std::move(ends)));
+  }
+
+  ClaimResult judged(const Claim& claim, std::vector<RankEnd> ends = {}) {
+    Case judged = the_case(std::move(ends));
+    judged.claims = {claim};
+    return judge(judged).front();
+  }
+
+ private:
+  void enter(int rank, Collective call, CollectiveState state) {
+    logs_[static_cast<std::size_t>(rank)].emplace_back(std::move(call), state);
+  }
+
+  Case the_case(std::vector<RankEnd> ends) {
+    if (!evidence_) write();
+    Case the_case;
+    the_case.world_size = static_cast<int>(logs_.size());
+    the_case.evidence = evidence_.get();
+    the_case.ends = std::move(ends);
+    return the_case;
+  }
+
+  void write() {
+    for (std::size_t rank = 0; rank < logs_.size(); ++rank) {
+      if (logs_[rank].empty()) continue;
+      CollectiveLog log(collective_log_file(files_.folder(), static_cast<int>(rank)),
+                        static_cast<int>(rank));
+      for (const auto& [call, state] : logs_[rank]) {
+        const std::uint64_t seq = log.enter(call);
+        if (state != kOpen) log.leave(seq, state);
+      }
+    }
+    evidence_ = std::make_unique<Evidence>(files_.write());
+  }
+
+  LiteralEvidence files_;
+  std::vector<std::vector<std::pair<Collective, CollectiveState>>> logs_;
+  std::unique_ptr<Evidence> evidence_;
+};
+
+/// An all-reduce of a gradient; without a name of something that is not known.
+Collective reduce(const std::string& name, std::int64_t step = 1, std::uint64_t elements = 4) {
+  Collective call;
+  call.operation = "allreduce";
+  call.reduction = "sum";
+  call.dtype = "float32";
+  call.shape = "[" + std::to_string(elements) + "]";
+  call.tensors = 1;
+  call.elements = elements;
+  call.group = "world";
+  call.group_size = 2;
+  call.step = step;
+  call.site = "sync.cc:10";
+  if (name.empty()) return call;
+  call.tensor = "gradient of " + name;
+  call.tensor_id = static_cast<std::int32_t>(name[0]);
+  return call;
+}
+
+Collective broadcast(std::uint64_t elements = 4) {
+  Collective call = reduce("", 1, elements);
+  call.operation = "broadcast";
+  call.reduction = "";
+  call.root = 0;
+  call.site = "sync.cc:20";
+  return call;
+}
+
+Collective in_group(Collective call, const std::string& group) {
+  call.group = group;
+  return call;
+}
+
+Collective at(Collective call, const std::string& site) {
+  call.site = site;
+  return call;
+}
+
+RankEnd late(int rank, int order = 0) {
+  RankEnd end = end_of(rank, Ending::unfinished, order);
+  end.detail = "limit of 2 s";
+  return end;
+}
+
+RankEnd killed(int rank, int signal = SIGKILL) {
+  RankEnd end = end_of(rank, Ending::signalled, 0);
+  end.code = signal;
+  end.detail = signal == SIGKILL ? "SIGKILL" : "SIGABRT";
+  return end;
+}
+
+RankEnd finished(int rank) { return end_of(rank, Ending::finished, 0); }
+
+TEST(Meetings, AreMissedByNobodyWhoCallsTheSame) {
+  Logs logs(3);
+  logs.all(reduce("a"));
+  logs.all(broadcast());
+  const ClaimResult result = logs.judged(collectives_match());
+  EXPECT_EQ(result.verdict, Verdict::holds);
+  EXPECT_EQ(result.comparisons, 2);
+}
+
+TEST(Meetings, SayNothingWithoutALog) {
+  Logs logs(2);
+  logs.forget(0);
+  logs.forget(1);
+  const ClaimResult result = logs.judged(collectives_match());
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_EQ(result.reason, "not triggered: no collective is on record");
+}
+
+TEST(Meetings, NameTheRankThatCallsAnotherOperation) {
+  Logs logs(3);
+  logs.all(reduce("a"));
+  logs.add(0, reduce("b"), kOpen);
+  logs.add(1, broadcast(), kOpen);
+  logs.add(2, reduce("b"), kOpen);
+  const MissedMeeting missed = logs.meetings({late(0), late(1), late(2)}).missed.value();
+  EXPECT_EQ(missed.fault, MeetingFault::operation);
+  EXPECT_EQ(missed.number, 2);
+  EXPECT_THAT(missed.culprits, ElementsAre(1));
+  EXPECT_THAT(missed.waiting, ElementsAre(0, 2));
+  EXPECT_EQ(missed.sentence,
+            "ranks call collective 2 of the group world in step 1 with another operation: ranks "
+            "0,2 call allreduce sum float32 [4], gradient of b at sync.cc:10; rank 1 calls "
+            "broadcast float32 [4], root 0 at sync.cc:20.");
+}
+
+TEST(Meetings, TellSizeDtypeReductionAndRootApart) {
+  const auto fault_of = [](Collective call, Collective other) {
+    Logs logs(2);
+    logs.add(0, call, kOpen);
+    logs.add(1, other, kOpen);
+    return logs.meetings().missed.value().fault;
+  };
+  EXPECT_EQ(fault_of(reduce("a"), reduce("a", 1, 5)), MeetingFault::size);
+  Collective other = reduce("a");
+  other.dtype = "float64";
+  EXPECT_EQ(fault_of(reduce("a"), other), MeetingFault::dtype);
+  other = reduce("a");
+  other.reduction = "max";
+  EXPECT_EQ(fault_of(reduce("a"), other), MeetingFault::reduction);
+  other = broadcast();
+  other.root = 1;
+  EXPECT_EQ(fault_of(broadcast(), other), MeetingFault::root);
+}
+
+TEST(Meetings, SeeEqualShapesInAnotherOrder) {
+  Logs logs(2);
+  logs.all(reduce("c"));
+  logs.add(0, reduce("a"));
+  logs.add(0, reduce("b"));
+  logs.add(1, reduce("b"));
+  logs.add(1, reduce("a"));
+  const MissedMeeting missed = logs.meetings({finished(0), finished(1)}).missed.value();
+  EXPECT_EQ(missed.fault, MeetingFault::order);
+  EXPECT_EQ(missed.number, 2);
+  EXPECT_EQ(logs.judged(collectives_match(), {finished(0), finished(1)}).verdict,
+            Verdict::violated);
+  EXPECT_EQ(logs.judged(ranks_finish(), {finished(0), finished(1)}).verdict, Verdict::holds);
+}
+
+TEST(Meetings, SeeOtherShapesInAnotherOrder) {
+  Logs logs(2);
+  logs.add(0, reduce("a"), kOpen);
+  logs.add(0, reduce("b", 1, 6), kOpen);
+  logs.add(1, reduce("b", 1, 6), kOpen);
+  logs.add(1, reduce("a"), kOpen);
+  EXPECT_EQ(logs.meetings().missed.value().fault, MeetingFault::order);
+}
+
+TEST(Meetings, TakeNoOrderForSwappedThatIsOfAnotherStep) {
+  Logs logs(2);
+  logs.add(0, reduce("a", 1));
+  logs.add(0, reduce("b", 2));
+  logs.add(1, reduce("b", 1));
+  logs.add(1, reduce("a", 2));
+  EXPECT_EQ(logs.meetings().missed.value().fault, MeetingFault::tensors);
+}
+
+TEST(Meetings, SeeDifferentTensorsThatAllRanksHave) {
+  Logs logs(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    logs.files().add(rank, 1, "a", {1});
+    logs.files().add(rank, 1, "b", {1});
+  }
+  logs.add(0, reduce("a"));
+  logs.add(1, reduce("b"));
+  EXPECT_EQ(logs.meetings().missed.value().fault, MeetingFault::tensors);
+}
+
+TEST(Meetings, LeaveTiedParametersOfOtherNamesAlone) {
+  Logs logs(2);
+  logs.add(0, reduce("embedding"));
+  logs.add(1, reduce("head"));
+  EXPECT_FALSE(logs.meetings().missed);
+}
+
+TEST(Meetings, LeaveZerosInsteadOfAGradientAlone) {
+  Logs logs(2);
+  logs.add(0, reduce("a"));
+  logs.add(0, at(reduce(""), "sync.cc:12"));
+  logs.add(1, at(reduce(""), "sync.cc:12"));
+  logs.add(1, reduce("b"));
+  const Meetings meetings = logs.meetings();
+  EXPECT_FALSE(meetings.missed);
+  EXPECT_EQ(meetings.doubt, "");
+}
+
+TEST(Meetings, AreInDoubtWhereUnnamedTensorsComeFromSwappedPlaces) {
+  Logs logs(2);
+  logs.add(0, at(reduce(""), "sync.cc:12"));
+  logs.add(0, at(reduce(""), "sync.cc:14"));
+  logs.add(1, at(reduce(""), "sync.cc:14"));
+  logs.add(1, at(reduce(""), "sync.cc:12"));
+  const ClaimResult result = logs.judged(collectives_match());
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_THAT(result.reason, HasSubstr("swapped between them, for tensors without a name"));
+}
+
+TEST(Meetings, TakeAnyOrderBetweenGroups) {
+  Logs logs(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    logs.join(rank, "left", 2);
+    logs.join(rank, "right", 2);
+  }
+  logs.add(0, in_group(reduce("a"), "left"));
+  logs.add(0, in_group(broadcast(), "right"));
+  logs.add(1, in_group(broadcast(), "right"));
+  logs.add(1, in_group(reduce("a"), "left"));
+  const ClaimResult result = logs.judged(collectives_match());
+  EXPECT_EQ(result.verdict, Verdict::holds) << result.reason;
+  EXPECT_EQ(result.comparisons, 2);
+}
+
+TEST(Meetings, DoNotMissRanksOutsideOfAGroup) {
+  Logs logs(3);
+  logs.join(0, "part", 2);
+  logs.join(2, "part", 2);
+  logs.add(0, in_group(reduce("a"), "part"));
+  logs.add(2, in_group(reduce("a"), "part"));
+  EXPECT_FALSE(logs.meetings().missed);
+}
+
+TEST(Meetings, NameTheRankThatNeverCame) {
+  Logs logs(3);
+  logs.all(reduce("a"));
+  logs.add(0, reduce("b", 2), kOpen);
+  logs.add(2, reduce("b", 2), kOpen);
+  const std::vector<RankEnd> ends{late(0), late(1), late(2)};
+  const MissedMeeting missed = logs.meetings(ends).missed.value();
+  EXPECT_EQ(missed.fault, MeetingFault::missing);
+  EXPECT_THAT(missed.culprits, ElementsAre(1));
+  EXPECT_EQ(missed.sentence,
+            "rank 1 never entered collective 2 of the group world in step 2, allreduce sum float32 "
+            "[4], gradient of b at sync.cc:10, in which ranks 0,2 wait; the last it did there was "
+            "collective 1, allreduce sum float32 [4], gradient of a at sync.cc:10, which ended.");
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U) << "those who wait are no culprits";
+  EXPECT_THAT(finish.findings[0].groups, ElementsAre(ElementsAre(0, 2), ElementsAre(1)));
+  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::violated);
+}
+
+TEST(Meetings, NameTheRankThatFinishedEarly) {
+  Logs logs(2);
+  logs.all(reduce("a"));
+  logs.add(0, reduce("a", 2), kOpen);
+  const MissedMeeting missed = logs.meetings({late(0), finished(1)}).missed.value();
+  EXPECT_EQ(missed.fault, MeetingFault::count);
+  EXPECT_THAT(missed.culprits, ElementsAre(1));
+  EXPECT_THAT(missed.sentence, HasSubstr("rank 1 finished without collective 2"));
+}
+
+TEST(Meetings, NameTheDeadAndNotThoseWhoWaitForThem) {
+  Logs logs(3);
+  logs.all(reduce("a"));
+  logs.add(0, reduce("b", 2), kFailed);
+  logs.add(2, reduce("b", 2), kFailed);
+  const std::string lost = "Connection closed by peer";
+  const std::vector<RankEnd> ends{end_of(0, Ending::raised, 1, lost), killed(1),
+                                  end_of(2, Ending::raised, 2, lost)};
+  const MissedMeeting missed = logs.meetings(ends).missed.value();
+  EXPECT_EQ(missed.fault, MeetingFault::dead);
+  EXPECT_THAT(missed.culprits, ElementsAre(1));
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_THAT(finish.findings[0].sentence,
+              AllOf(HasSubstr("rank 1 was killed by signal 9 (SIGKILL) in step 2. Ranks 0,2 wait "
+                              "for rank 1 in collective 2 of the group world in step 2")));
+  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided)
+      << "up to there they matched";
+}
+
+TEST(Meetings, NameARankThatDiedInside) {
+  Logs logs(2);
+  logs.add(0, reduce("a"), kFailed);
+  logs.add(1, reduce("a"), kOpen);
+  const MissedMeeting missed =
+      logs.meetings({end_of(0, Ending::raised, 1, "Connection closed by peer"), killed(1)})
+          .missed.value();
+  EXPECT_EQ(missed.fault, MeetingFault::dead);
+  EXPECT_THAT(missed.culprits, ElementsAre(1));
+  EXPECT_THAT(missed.sentence, HasSubstr("rank 1 was in collective 1"));
+}
+
+TEST(Meetings, NameTheStopped) {
+  Logs logs(2);
+  logs.add(0, reduce("a"), kOpen);
+  RankEnd stopped = end_of(1, Ending::unfinished, 1);
+  stopped.detail = "stopped by SIGSTOP";
+  const MissedMeeting missed = logs.meetings({late(0), stopped}).missed.value();
+  EXPECT_EQ(missed.fault, MeetingFault::stopped);
+  EXPECT_THAT(missed.culprits, ElementsAre(1));
+}
+
+TEST(Meetings, NameARankThatNeverStarted) {
+  Logs logs(3);
+  logs.forget(1);
+  const MissedMeeting missed = logs.meetings({late(0), late(1), late(2)}).missed.value();
+  EXPECT_EQ(missed.fault, MeetingFault::not_started);
+  EXPECT_EQ(missed.number, 0);
+  EXPECT_THAT(missed.culprits, ElementsAre(1));
+  EXPECT_EQ(missed.sentence,
+            "rank 1 never came to the group world, where ranks 0,2 waited to begin.");
+}
+
+TEST(Meetings, MakeOneFindingOfAnAbortBecauseOfAMismatch) {
+  Logs logs(2);
+  logs.add(0, reduce("a"), kOpen);
+  logs.add(1, reduce("a", 1, 6), kFailed);
+  RankEnd aborted = killed(0, SIGABRT);
+  aborted.last_output = "op.preamble.length <= op.nbytes";
+  const ClaimResult finish = logs.judged(
+      ranks_finish(), {aborted, end_of(1, Ending::raised, 1, "Connection closed by peer")});
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_THAT(finish.findings[0].sentence, HasSubstr("with another size"));
+  EXPECT_EQ(finish.findings[0].failure->last_output, "op.preamble.length <= op.nbytes");
+}
+
+TEST(Meetings, DoNotExplainAnAbortElsewhere) {
+  Logs logs(2);
+  logs.all(reduce("a"));
+  logs.add(0, reduce("b"), kOpen);
+  const ClaimResult finish = logs.judged(ranks_finish(), {late(0, 1), killed(1, SIGABRT)});
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_THAT(finish.findings[0].sentence, HasSubstr("rank 1 was killed by signal 6"));
+}
+
+TEST(Meetings, BlameNobodyWhoWaitsInAnotherGroup) {
+  // Rank 2 is nowhere; rank 1 waits for it in a part of the world, rank 0 for both in the world.
+  Logs logs(3);
+  logs.join(1, "part", 2);
+  logs.join(2, "part", 2);
+  logs.add(0, reduce("a"), kOpen);
+  logs.add(1, in_group(reduce("b"), "part"), kOpen);
+  const MissedMeeting missed = logs.meetings({late(0), late(1), late(2)}).missed.value();
+  EXPECT_THAT(missed.culprits, ElementsAre(2));
+}
+
+TEST(Meetings, BlameTheGroupWithTheCauseNotTheOneWithTheConsequence) {
+  Logs logs(3);
+  logs.join(1, "part", 2);
+  logs.join(2, "part", 2);
+  logs.add(0, reduce("a"), kOpen);
+  logs.add(2, reduce("a"), kOpen);
+  logs.add(1, in_group(reduce("b"), "part"), kOpen);
+  logs.add(2, in_group(broadcast(), "part"), kOpen);
+  const MissedMeeting missed = logs.meetings({late(0), late(1), late(2)}).missed.value();
+  EXPECT_EQ(missed.group, "part");
+  EXPECT_EQ(missed.fault, MeetingFault::operation);
+}
+
+TEST(Meetings, ShowTheLastCollectivesSideBySide) {
+  Logs logs(2);
+  for (int i = 0; i < 9; ++i) logs.all(reduce("a"));
+  logs.add(0, reduce("b", 2), kOpen);
+  const std::vector<MeetingRow> rows = logs.meetings({late(0), late(1)}).missed.value().rows;
+  ASSERT_EQ(rows.size(), 6U);
+  EXPECT_EQ(rows.front().number, 5);
+  EXPECT_FALSE(rows.front().differs);
+  EXPECT_TRUE(rows.back().differs);
+  EXPECT_TRUE(rows.back().calls[0].is_open);
+  EXPECT_THAT(rows.back().calls[1].text, IsEmpty());
+}
+
+}  // namespace
+}  // namespace lockstep
