@@ -2,6 +2,8 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <algorithm>
+#include <functional>
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
@@ -24,14 +26,29 @@ TensorName named(std::string text) {
   return {std::move(text), id};
 }
 
-const void* storage_of(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl()
-                                                  : nullptr;
-}
+/// Where a tensor begins: gradients that share a bucket begin at different places of its storage.
+struct Start {
+  const void* storage = nullptr;  ///< null where there is none
+  std::int64_t offset = 0;
 
-/// Storages of gradients come and go with every step, and nobody tells: what is looked up is found
-/// in an index of the storages as they were, held against what they are, and indexed anew when it
-/// is not there.
+  explicit Start(const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.has_storage()) return;
+    storage = tensor.storage().unsafeGetStorageImpl();
+    offset = tensor.storage_offset();
+  }
+
+  bool operator==(const Start&) const = default;
+};
+
+struct StartHash {
+  std::size_t operator()(const Start& start) const {
+    return std::hash<const void*>()(start.storage) ^
+           (static_cast<std::size_t>(start.offset) * 0x9e3779b97f4a7c15U);
+  }
+};
+
+/// Storages of gradients come and go with every step, and nobody tells: where a tensor was last
+/// found is held against what is there now, and looked for anew when it is not there.
 class Names {
  public:
   static Names& of_process() {
@@ -43,7 +60,8 @@ class Names {
     const std::lock_guard lock(mutex_);
     const auto [place, is_new] =
         places_.try_emplace(parameter.unsafeGetTensorImpl(), parameters_.size());
-    Parameter known{Weak(parameter.getIntrusivePtr()), named(name), named("gradient of " + name)};
+    Parameter known{Weak(parameter.getIntrusivePtr()), named(name), named("gradient of " + name),
+                    named("bucket from the gradient of " + name + " on")};
     if (is_new) {
       parameters_.push_back(std::move(known));
     } else {
@@ -52,16 +70,19 @@ class Names {
   }
 
   TensorName find(const at::Tensor& tensor) {
-    const void* const storage = storage_of(tensor);
-    if (!storage) return {};
+    const Start start(tensor);
+    if (!start.storage) return {};
     const std::lock_guard lock(mutex_);
-    ++lookups_;
-    if (const TensorName* name = look_up(storage)) return *name;
+    looks_ = std::min(looks_ + kLooksPerCall, kLooksPerCall * parameters_.size());
+    const auto known = by_start_.find(start);
+    if (known != by_start_.end()) {
+      if (const TensorName* name = name_at(known->second, start, tensor)) return *name;
+    }
     // What is nobody's would have all parameters looked at each time.
-    if (lookups_ < parameters_.size()) return {};
-    index();
-    const TensorName* name = look_up(storage);
-    return name ? *name : TensorName{};
+    if (looks_ < parameters_.size()) return {};
+    if (const TensorName* name = search(start, tensor)) return *name;
+    looks_ -= parameters_.size();
+    return {};
   }
 
   std::int64_t count() {
@@ -70,53 +91,50 @@ class Names {
   }
 
  private:
+  static constexpr std::size_t kLooksPerCall = 16;
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
   struct Parameter {
     Weak tensor;
     TensorName name;
     TensorName gradient;
-  };
-  struct Place {
-    std::size_t parameter;
-    bool is_gradient;
+    TensorName bucket;
   };
 
-  static at::Tensor alive(const Parameter& parameter) {
-    auto tensor = parameter.tensor.lock();
-    return tensor ? at::Tensor(std::move(tensor)) : at::Tensor();
+  /// Null where the parameter at `index`, or its gradient, does not begin at `start`.
+  const TensorName* name_at(std::size_t index, const Start& start, const at::Tensor& tensor) const {
+    const Parameter& parameter = parameters_[index];
+    auto alive = parameter.tensor.lock();
+    if (!alive) return nullptr;
+    const at::Tensor known(std::move(alive));
+    if (Start(known) == start) return &parameter.name;
+    const at::Tensor& gradient = known.grad();
+    if (Start(gradient) != start) return nullptr;
+    return gradient.numel() == tensor.numel() ? &parameter.gradient : &parameter.bucket;
   }
 
-  const TensorName* look_up(const void* storage) const {
-    const auto found = by_storage_.find(storage);
-    if (found == by_storage_.end()) return nullptr;
-    const Parameter& parameter = parameters_[found->second.parameter];
-    const at::Tensor tensor = alive(parameter);
-    if (!tensor.defined()) return nullptr;
-    if (!found->second.is_gradient) {
-      return storage_of(tensor) == storage ? &parameter.name : nullptr;
+  /// Looks at all parameters, from the one that was found last away to both sides: gradients are
+  /// reduced in the order of parameters, or against it.
+  const TensorName* search(const Start& start, const at::Tensor& tensor) {
+    if (by_start_.size() > 4 * parameters_.size()) by_start_.clear();
+    for (std::size_t distance = 0; distance < parameters_.size(); ++distance) {
+      for (const std::size_t index : {last_ - distance, last_ + distance}) {
+        if (index >= parameters_.size()) continue;
+        const TensorName* name = name_at(index, start, tensor);
+        if (!name) continue;
+        by_start_[start] = last_ = index;
+        return name;
+      }
     }
-    return storage_of(tensor.grad()) == storage ? &parameter.gradient : nullptr;
-  }
-
-  void index() {
-    by_storage_.clear();
-    lookups_ = 0;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      const at::Tensor tensor = alive(parameters_[i]);
-      if (!tensor.defined()) continue;
-      by_storage_.try_emplace(storage_of(tensor), Place{i, false});
-      // Of gradients that share a bucket the first one names it.
-      if (tensor.grad().defined())
-        by_storage_.try_emplace(storage_of(tensor.grad()), Place{i, true});
-    }
+    return nullptr;
   }
 
   std::mutex mutex_;
   std::vector<Parameter> parameters_;  ///< in the order in which they were first named
   std::unordered_map<const c10::TensorImpl*, std::size_t> places_;
-  std::unordered_map<const void*, Place> by_storage_;
-  std::size_t lookups_ = 0;  ///< since the last index
+  std::unordered_map<Start, std::size_t, StartHash> by_start_;
+  std::size_t last_ = 0;   ///< the parameter that was found last
+  std::size_t looks_ = 0;  ///< parameters that may be looked at in vain
 };
 
 }  // namespace

@@ -13,13 +13,13 @@ struct TensorName {
   std::int32_t id = 0;  ///< equal for equal texts; 0: not known
 };
 
-/// Gives a parameter a name by which collectives on it, on its gradient or on any tensor in their
-/// storage are logged. A later name replaces an earlier one: a part of a model does not know what
-/// the whole calls it. Does not keep the tensor alive. Any thread.
+/// Gives a parameter a name by which collectives on it, on its gradient or on a bucket that begins
+/// with its gradient are logged. A later name replaces an earlier one: a part of a model does not
+/// know what the whole calls it. Does not keep the tensor alive. Any thread.
 void name_parameter(const at::Tensor& parameter, const std::string& name);
 
-/// The name that the storage of `tensor` has now; empty where it is nobody's. Well under a
-/// microsecond on average. Any thread.
+/// What `tensor` is now, by where it lies; empty where it is nobody's. Well under a microsecond on
+/// average. Any thread.
 TensorName name_of(const at::Tensor& tensor);
 
 /// A name that is given to a collective instead.

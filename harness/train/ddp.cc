@@ -1,6 +1,8 @@
 #include "harness/train/ddp.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
 
@@ -88,13 +90,16 @@ struct DistributedDataParallel::State : std::enable_shared_from_this<State> {
   State(Module& wrapped, ProcessGroup& ranks, const DdpOptions& asked)
       : module(wrapped), group(ranks), c10d_group(share(ranks.c10d_group())), options(asked) {}
 
-  void broadcast(const std::vector<at::Tensor>& tensors);
-  void broadcast_state();
+  void broadcast(const std::vector<at::Tensor>& tensors, int root = 0);
+  void broadcast_state(int root = 0);
   void make_reducer(const std::vector<NamedTensor>& parameters);
   void before_forward();
   std::vector<at::Tensor> after_forward(std::vector<at::Tensor> outputs);
   std::vector<at::Tensor> through_sink(std::vector<at::Tensor> outputs);
   void at_backward_start();
+  void tell_joined_ranks();
+  void shadow_step();
+  std::int64_t sum_of_ranks(std::int64_t mine);
 
   bool finds_unused() const { return options.find_unused_parameters && !options.static_graph; }
   bool will_synchronise() const { return at::GradMode::is_enabled() && synchronises; }
@@ -108,19 +113,20 @@ struct DistributedDataParallel::State : std::enable_shared_from_this<State> {
   bool synchronises = true;              // false inside no_sync
   bool broadcasts_buffers = true;        // false after a forward that did not synchronise
   bool is_delayed_reduce_queued = false;
+  std::optional<Join::Divisor> join_divisor = {};  // of the join that is going on
 };
 
-void DistributedDataParallel::State::broadcast(const std::vector<at::Tensor>& tensors) {
-  if (!tensors.empty()) c10d::broadcast_coalesced(c10d_group, tensors, kBroadcastBytes, 0);
+void DistributedDataParallel::State::broadcast(const std::vector<at::Tensor>& tensors, int root) {
+  if (!tensors.empty()) c10d::broadcast_coalesced(c10d_group, tensors, kBroadcastBytes, root);
 }
 
-void DistributedDataParallel::State::broadcast_state() {
+void DistributedDataParallel::State::broadcast_state(int root) {
   std::vector<at::Tensor> tensors;
   for (const at::Tensor& parameter : module.parameters()) tensors.push_back(parameter.detach());
   if (options.broadcast_buffers) {
     for (const at::Tensor& buffer : module.buffers()) tensors.push_back(buffer.detach());
   }
-  broadcast(tensors);
+  broadcast(tensors, root);
 }
 
 void DistributedDataParallel::State::make_reducer(const std::vector<NamedTensor>& parameters) {
@@ -148,11 +154,37 @@ void DistributedDataParallel::State::before_forward() {
     logger->set_runtime_stats_and_log();
     reducer->prepare_for_forward();
   }
+  if (join_divisor) tell_joined_ranks();
   if (at::GradMode::is_enabled()) reducer->rebuild_buckets();
   if (broadcasts_buffers && options.broadcast_buffers) {
     const at::NoGradGuard no_grad;
     broadcast(module.buffers());
   }
+  if (join_divisor) sum_of_ranks(1);  // whether backward will reduce: in a join it always does
+}
+
+/// Where the divisor is the number of ranks that have a batch, the reducer takes it from this work.
+void DistributedDataParallel::State::tell_joined_ranks() {
+  std::vector<at::Tensor> present{at::ones({1})};
+  reducer->set_forward_pass_work_handle(c10d_group->allreduce(present),
+                                        *join_divisor == Join::Divisor::all_ranks);
+}
+
+std::int64_t DistributedDataParallel::State::sum_of_ranks(std::int64_t mine) {
+  at::Tensor sum = at::full({1}, mine, at::kFloat);
+  group.all_reduce(sum, ReduceOp::sum);
+  return sum.item().toLong();
+}
+
+/// The collectives of a forward and a backward of the others, behind their `tell_joined_ranks`.
+void DistributedDataParallel::State::shadow_step() {
+  reducer->rebuild_buckets();
+  sum_of_ranks(0);
+  std::vector<c10d::GradBucket> buckets = reducer->get_grad_buckets(/*return_zero_tensors=*/true);
+  std::vector<c10::intrusive_ptr<c10::ivalue::Future>> reductions;
+  for (c10d::GradBucket& bucket : buckets) reductions.push_back(reducer->run_comm_hook(bucket));
+  for (const auto& reduction : reductions) reduction->waitAndThrow();
+  reducer->push_rebuilt_params_for_all_indices();
 }
 
 std::vector<at::Tensor> DistributedDataParallel::State::after_forward(
@@ -233,6 +265,27 @@ DistributedDataParallel::NoSync::NoSync(DistributedDataParallel& ddp)
     : ddp_(ddp), before_(std::exchange(ddp.state_->synchronises, false)) {}
 
 DistributedDataParallel::NoSync::~NoSync() { ddp_.state_->synchronises = before_; }
+
+DistributedDataParallel::Join::Join(DistributedDataParallel& ddp, Divisor divisor)
+    : state_(ddp.state_) {
+  const bool broadcasts = state_->options.broadcast_buffers && !state_->module.buffers().empty();
+  TORCH_CHECK(!broadcasts && !state_->options.find_unused_parameters,
+              "ranks join without buffers that are broadcast and without find_unused_parameters");
+  state_->join_divisor = divisor;
+}
+
+void DistributedDataParallel::Join::finish() {
+  State& state = *state_;
+  bool had_the_most = true;
+  while (state.sum_of_ranks(0) > 0) {
+    had_the_most = false;
+    state.shadow_step();
+  }
+  state.join_divisor.reset();
+  at::Tensor root = at::full({1}, had_the_most ? state.group.rank() : -1, at::kLong);
+  state.group.all_reduce(root, ReduceOp::maximum);
+  state.broadcast_state(static_cast<int>(root.item().toLong()));
+}
 
 void DistributedDataParallel::register_comm_hook(CommHook hook) {
   state_->logger->set_comm_hook("CommHook");

@@ -41,7 +41,7 @@ inline constexpr const char* kNotArmed = "expect_autograd_hooks_ INTERNAL ASSERT
 }  // namespace ddp_error
 
 /// torch.nn.parallel.DistributedDataParallel, in C++: the same calls on the same c10d::Reducer in
-/// the same order. Not here: mixed precision, join, delayed all-reduce hooks of single parameters.
+/// the same order. Not here: mixed precision, delayed all-reduce hooks of single parameters.
 /// A test holds it against Python's.
 ///
 /// Constructing verifies that all ranks have the same parameters and broadcasts rank 0's parameters
@@ -80,8 +80,28 @@ class DistributedDataParallel {
   /// Once, before the first backward.
   void register_comm_hook(CommHook hook);
 
- private:
   struct State;
+
+  /// torch's `join`, for ranks that have different numbers of batches. All ranks make one before
+  /// their first batch and call `finish` behind their last one. Not with buffers that are
+  /// broadcast, `find_unused_parameters` or `no_sync`.
+  class Join {
+   public:
+    /// What a gradient is divided by while some ranks have no batch any more: the number of all
+    /// ranks, as is torch's standard, or of those that have one.
+    enum class Divisor { all_ranks, ranks_with_batches };
+
+    explicit Join(DistributedDataParallel& ddp, Divisor divisor = Divisor::all_ranks);
+
+    /// Shadows the collectives of the others with zeros until no rank has a batch any more. Then
+    /// the parameters are those of a rank that had the most batches; gradients are as they were.
+    void finish();
+
+   private:
+    std::shared_ptr<State> state_;
+  };
+
+ private:
   std::shared_ptr<State> state_;
 };
 

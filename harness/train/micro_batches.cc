@@ -170,6 +170,7 @@ ImageText image_text_of(Rank& rank, const MicroBatch& batch, const VisionLanguag
 
 void train_in_micro_batches(Rank& rank, Module& model, const MicroBatchOptions& options,
                             const ForwardPass& loss_of) {
+  name_parameters(model);
   Sgd optimizer(model.parameters(), options.learning_rate);
   std::optional<DistributedDataParallel> ddp;
   const bool is_reference = rank.cell().role == Role::reference;

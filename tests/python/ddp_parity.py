@@ -18,7 +18,7 @@ import tempfile
 
 WORLDS = (2, 3)
 TRAINING = pathlib.Path(__file__).with_name("ddp_training.py")
-ENTRY = struct.Struct("<QqQQqqIiB7x32s16s16s128s")  # docs/formats.md, "Collective log"
+ENTRY = struct.Struct("<QQqQQqqIiiiB7x24s16s16s32s64s64s88s")  # docs/formats.md, "Collective log"
 
 # What the peers of a rank that raised get to see depends on who is faster.
 GONE = "the peer is gone"
@@ -34,8 +34,9 @@ def read_collectives(file):
     count = struct.unpack_from("<Q", data, 24)[0]
     called = []
     for index in range(count):
-        entry = ENTRY.unpack_from(data, 256 * (index + 1))
-        called.append([text_of(entry[9]), entry[2], text_of(entry[11])])
+        entry = ENTRY.unpack_from(data, ENTRY.size * (index + 1))
+        if entry[1] > 0:  # joining the group has no number
+            called.append([text_of(entry[12]), entry[3], text_of(entry[14])])
     return called
 
 

@@ -91,17 +91,31 @@ def train(words, rank, world, tensors):
                 key = f"{step}/{micro_batch}/reduced/gradient/{name}"
                 tensors[key] = data_of(parameter.grad)
 
-    for step in range(1, STEPS + 1):
+    def train_step(step):
         optimizer.zero_grad()
         if "no-sync" in words:
             with ddp.no_sync():
                 backward(step, 0)
         backward(step, 1)
         optimizer.step()
+
+    def note(step):
         for name, parameter in model.named_parameters():
             tensors[f"{step}/1/stepped/parameter/{name}"] = data_of(parameter)
         for name, buffer in model.named_buffers():
             tensors[f"{step}/1/stepped/buffer/{name}"] = data_of(buffer)
+
+    joins = "join" in words or "join-by-present" in words
+    joining = ddp.join("join" in words) if joins else contextlib.nullcontext()
+    with joining:
+        for step in range(1, STEPS + 1):
+            if joins and rank == world - 1 and step == STEPS:
+                continue
+            train_step(step)
+            if not (joins and step == STEPS):
+                note(step)
+    if joins:
+        note(STEPS)
 
 
 def collectives():

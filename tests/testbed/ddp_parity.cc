@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "harness/train/ddp.h"
@@ -105,6 +106,15 @@ void backward(Rank& rank, DistributedDataParallel& ddp, Model& model, std::int64
   rank.observe_gradients(Point::reduced, model);
 }
 
+/// Where ranks join, the last one has no batch in the last step.
+std::optional<DistributedDataParallel::Join> join_of(const Rank& rank,
+                                                     DistributedDataParallel& ddp) {
+  using Join = DistributedDataParallel::Join;
+  if (has(rank, "join")) return Join(ddp);
+  if (has(rank, "join-by-present")) return Join(ddp, Join::Divisor::ranks_with_batches);
+  return std::nullopt;
+}
+
 void train(Rank& rank) {
   rank.is(rank.cell().variant);  // the words of its name are asked for one by one
   Model model(cpu_generator(rank.seed(100 * rank.rank() + 7)));
@@ -112,14 +122,20 @@ void train(Rank& rank) {
   if (has(rank, "comm-hook")) ddp.register_comm_hook(half_mean);
   Sgd optimizer(model.parameters(), /*learning_rate=*/0.1);
 
-  rank.train([&](std::int64_t) {
+  std::optional<DistributedDataParallel::Join> join = join_of(rank, ddp);
+
+  rank.train([&](std::int64_t step) {
+    const bool is_last = step == rank.cell().steps;
+    const bool has_batch = !join || !is_last || rank.rank() != rank.world_size() - 1;
     model.zero_grad();
     if (has(rank, "no-sync")) {
       const auto no_sync = ddp.no_sync();
       backward(rank, ddp, model, 0);
     }
-    backward(rank, ddp, model, 1);
+    if (has_batch) backward(rank, ddp, model, 1);
     optimizer.step();
+    if (join && is_last) join->finish();
+    rank.observer().begin_micro_batch(1);
     rank.observe_parameters(Point::stepped, model);
     rank.observe_buffers(Point::stepped, model);
   });
@@ -150,6 +166,12 @@ std::vector<Variant> variants() {
     }
   }
   all.push_back({"always+no-broadcast", Role::buggy, "buffers are each rank's own"});
+  for (const char* buckets : {"", "+small-buckets", "+bucket-view+small-buckets"}) {
+    for (const char* join : {"+join", "+join-by-present"}) {
+      all.push_back({std::string("always+no-broadcast") + buckets + join, Role::buggy,
+                     "the last rank has a batch less"});
+    }
+  }
   return all;
 }
 

@@ -1,0 +1,153 @@
+// A trainer leaves out steps whose loss is not finite, or far off. Rank 0 sees such a loss and the
+// others do not: its next reduction meets their present one, a step behind, until they wait in the
+// last one for a rank that has gone on to save the checkpoint.
+
+#include <ATen/TensorOperators.h>
+
+#include <limits>
+
+#include "harness/train/gradient_reduction.h"
+#include "harness/train/micro_batches.h"
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+#include "harness/train/trainer.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kBadStep = 2;
+constexpr double kMostLoss = 100;  // ordinary losses are around 1, a spike's above 10000
+
+/// Rank 0's targets of step 2 are damaged.
+at::Tensor target_of(Rank& rank, const MicroBatch& batch, std::int64_t rows) {
+  const at::Tensor target = normal_input(rank, batch, 500'000, {rows, 2});
+  if (batch.owner != 0 || batch.step != kBadStep) return target;
+  if (is_set(rank.cell(), "loss", "spike")) return target * 100 + 1000;
+  return target * std::numeric_limits<double>::infinity();
+}
+
+bool is_bad(const at::Tensor& loss) { return !(loss.item<double>() < kMostLoss); }
+
+struct Training {
+  at::Tensor loss_on(int owner, std::int64_t step) {
+    const MicroBatch batch{owner, step};
+    const std::int64_t rows = 2 + owner;
+    const at::Tensor output = trainer.output(normal_input(rank, batch, 1000, {rows, 3}));
+    return (output - target_of(rank, batch, rows)).pow(2).mean();
+  }
+
+  Rank& rank;
+  TwoLayers model{3, 5, 2, cpu_generator(rank.seed(0))};
+  Trainer trainer{rank, model};
+};
+
+/// Where the variants part: who leaves out what. Returns whether the optimizer is to step.
+bool train_step(Training& training, std::int64_t step) {
+  Rank& rank = training.rank;
+  const at::Tensor loss = training.loss_on(rank.rank(), step);
+  if (rank.is("skipped-locally")) {
+    if (is_bad(loss)) return false;
+  } else if (rank.is("decided-by-all")) {
+    if (largest_of_ranks(rank.group(), is_bad(loss) ? 1 : 0) > 0) return false;
+  } else if (rank.is("decided-on-mean-loss")) {
+    at::Tensor mean = loss.detach().clone();
+    rank.group().all_reduce(mean, ReduceOp::average);
+    if (is_bad(mean)) return false;
+  } else if (rank.is("zeros-from-that-rank")) {
+    training.trainer.backward(is_bad(loss) ? loss_of_nothing(training.model) : loss);
+    return true;
+  }
+  training.trainer.backward(loss);
+  return !(rank.is("optimizer-skipped-locally") && is_bad(loss));
+}
+
+/// All ranks leave out a step in which any rank's loss is bad.
+bool compute_reference(Training& training, std::int64_t step) {
+  Rank& rank = training.rank;
+  rank.is("reference");
+  for (int owner = 0; owner < rank.world_size(); ++owner) {
+    if (is_bad(training.loss_on(owner, step))) return false;
+  }
+  rank.mean_of_rank_gradients(training.model,
+                              [&](int owner) { return training.loss_on(owner, step); });
+  return true;
+}
+
+void train(Rank& rank) {
+  Training training{rank};
+  const bool is_reference = rank.cell().role == Role::reference;
+  rank.train([&](std::int64_t step) {
+    training.model.zero_grad();
+    training.trainer.finish_step(is_reference ? compute_reference(training, step)
+                                              : train_step(training, step));
+  });
+  if (!is_reference) rank.group().barrier();  // rank 0 saves the checkpoint, the others wait for it
+}
+
+const Claim kGradientsAgree = agree_across_ranks(Kind::gradient, Point::reduced);
+const Claim kParametersAgree = agree_across_ranks(Kind::parameter, Point::stepped);
+const Claim kGradientsEqual = equal_reference(Kind::gradient, Point::reduced);
+const Claim kParametersEqual = equal_reference(Kind::parameter, Point::stepped);
+
+Expectation expect(const Cell& cell) {
+  if (cell.steps <= kBadStep) {
+    return expect_not_applicable(
+        "the bad loss is that of step 2, and its damage is seen behind it");
+  }
+  if (cell.role == Role::buggy) {
+    return expect_ranks_do_not_meet(
+        {kGradientsAgree, kParametersAgree, kGradientsEqual, kParametersEqual});
+  }
+  if (cell.variant == "zeros-from-that-rank") return expect_agree_but_wrong();
+  if (cell.variant == "optimizer-skipped-locally") {
+    return {.breaks = {kParametersAgree, kGradientsEqual, kParametersEqual}};
+  }
+  return {};
+}
+
+std::vector<Variant> variants() {
+  using namespace std::chrono_literals;
+  return {
+      {.name = "skipped-locally",
+       .role = Role::buggy,
+       .summary = "a rank whose loss is bad goes on to the next step before backward",
+       .limit = 2s},
+      {"decided-by-all", Role::fixed, "where any rank's loss is bad, all leave the step out"},
+      {"decided-on-mean-loss", Role::fixed, "all ranks decide on the mean of their losses"},
+      {"optimizer-skipped-locally", Role::wrong_fix,
+       "all ranks reduce, and the rank with the bad loss leaves out its optimizer's step alone"},
+      {"zeros-from-that-rank", Role::wrong_fix,
+       "it contributes zeros, so that nobody waits: the others' step is trained, too small"},
+      {.name = "reference",
+       .role = Role::reference,
+       .summary = "one process: a step in which any rank's loss is bad is left out",
+       .without = {"wrapper"}},
+  };
+}
+
+}  // namespace
+
+Scenario step_skipped_on_one_rank() {
+  return {
+      .id = "step-skipped-on-one-rank",
+      .summary =
+          "One rank leaves out a step for its bad loss: its gradients are averaged with the "
+          "others' of the step before, and at the end they wait for it.",
+      .provenance = {.project = "Neuron_SP, llm-internal-medicine",
+                     .link = "Neuron_SP#154 and #197, llm-internal-medicine#45",
+                     .kept = "a local condition in front of a collective",
+                     .left_out = "the trainers around it, loss scaling"},
+      .worlds = {2, 3, 4},
+      .steps = 4,
+      .axes = {{"wrapper", {"ddp", "by-hand"}, "ddp"},
+               {"loss", {"spike", "not-finite"}, "not-finite"}},
+      .variants = variants(),
+      .claims = collective_claims(),
+      .tables = {},
+      .expect = expect,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
