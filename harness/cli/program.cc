@@ -108,7 +108,7 @@ struct Words {
   std::vector<std::string> set;
   std::string backend = "gloo";
   std::string device;
-  bool check_collectives = false;
+  std::string collectives = "log";
   bool matrix = false;
   std::string max_cells;
   std::string repeat = "1";
@@ -142,6 +142,12 @@ std::string backend_called(const std::string& name) {
   throw unknown_name("backend", name, known);
 }
 
+Collectives collectives_called(const std::string& word) {
+  const auto found = parse<Collectives>(word);
+  if (found) return *found;
+  throw unknown_name("value of --collectives", word, {"off", "log", "check"});
+}
+
 RunRequest request_of(const Words& words, const std::vector<std::string>& command) {
   RunRequest request;
   request.command = command;
@@ -163,7 +169,7 @@ RunRequest request_of(const Words& words, const std::vector<std::string>& comman
   }
   request.selection.backend = backend_called(words.backend);
   if (!words.device.empty()) request.selection.device = device_called(words.device);
-  request.selection.checks_collectives = words.check_collectives;
+  request.selection.collectives = collectives_called(words.collectives);
   request.selection.matrix = words.matrix;
   if (!words.max_cells.empty()) {
     if (!words.matrix) throw bad_value("--max-cells", words.max_cells, "it beside --matrix only");
@@ -216,10 +222,14 @@ CLI::App* add_run(CLI::App& app, Words& words) {
                   "scenario's); where a scenario or this machine lacks it, a cell is not run")
       ->check(not_empty)
       ->type_name("KIND");
-  run->add_flag("--check-collectives", words.check_collectives,
-                "hold each collective, before it is made, against what the other ranks of the\n"
-                "machine called: what does not fit is an error of the call, before it can hang or\n"
-                "end the process; without, the report says it afterwards");
+  run->add_option(
+         "--collectives", words.collectives,
+         "log them; or check: hold each, before it is made, against what the other ranks of\n"
+         "the machine called, so that what does not fit is an error of the call and neither\n"
+         "hangs nor ends the process; or off: neither")
+      ->check(not_empty)
+      ->type_name("off|log|check")
+      ->capture_default_str();
   run->add_flag("--matrix", words.matrix,
                 "every value of every axis that --set does not choose; the report has a line a\n"
                 "cell: what it came to");

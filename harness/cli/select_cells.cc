@@ -201,7 +201,7 @@ PlannedCell plan(const Scenario& scenario, Cell cell, const Selection& selection
   planned.claims = claims_of(scenario, cell);
   planned.expectation = expectation_of(scenario, cell, selection);
   planned.cell = std::move(cell);
-  planned.checks_collectives = selection.checks_collectives;
+  planned.collectives = selection.collectives;
   return planned;
 }
 
@@ -447,7 +447,9 @@ std::vector<std::string> arguments_of(const PlannedCell& planned) {
   if (cell.seed != 0) add("--seed", std::to_string(cell.seed));
   if (cell.backend != Cell().backend) add("--backend", cell.backend);
   if (cell.device != planned.scenario->devices.front()) add("--device", cell.device);
-  if (planned.checks_collectives) words.emplace_back("--check-collectives");
+  if (planned.collectives != Collectives::log) {
+    add("--collectives", std::string(name(planned.collectives)));
+  }
   for (const auto& [axis, value] : unusual_axes(*planned.scenario, cell)) {
     add("--set", axis + "=" + value);
   }

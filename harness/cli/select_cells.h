@@ -11,6 +11,17 @@
 
 namespace lockstep {
 
+/// What becomes of the collectives that ranks call.
+///   off     nothing: the backend is called as it is
+///   log     each is noted in the rank's log
+///   check   and held against what the other ranks of the machine called, before it is made
+enum class Collectives { off, log, check };
+
+template <>
+struct Names<Collectives> {
+  static constexpr std::array<std::string_view, 3> values{"off", "log", "check"};
+};
+
 /// What `run` was asked for.
 struct Selection {
   std::vector<std::string> names;  ///< "scenario" or "scenario/variant"; empty: all
@@ -26,8 +37,7 @@ struct Selection {
   /// Of one scenario in one world: beyond it, a matrix takes pairs of values only.
   std::size_t max_cells = 1'000;
   int repetitions = 1;
-  /// Ranks hold each collective against what their peers called, before it is made.
-  bool checks_collectives = false;
+  Collectives collectives = Collectives::log;
 };
 
 /// A cell that is to be run, or that cannot be.
@@ -37,7 +47,7 @@ struct PlannedCell {
   Cell cell;
   std::vector<Claim> claims;
   Expectation expectation;
-  bool checks_collectives = false;
+  Collectives collectives = Collectives::log;
 };
 
 struct Plan {

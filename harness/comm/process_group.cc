@@ -60,7 +60,7 @@ void register_timer() {
 /// Who hears of the calls of a group.
 struct Recording {
   std::shared_ptr<CollectiveRecorder> recorder;
-  std::shared_ptr<RecordedGroup> group;
+  std::shared_ptr<RecordedGroup> group;  ///< null: nobody does
 };
 
 BackendHandle recorded(const BackendHandle& inner, const Recording& recording) {
@@ -79,9 +79,10 @@ void add_device(c10d::ProcessGroup& group, const std::string& name, const Backen
   }
   if (name != "sim") throw unknown_name("kind of devices", name, {"cpu", "sim", "cuda"});
   register_timer();
+  const BackendHandle aliasing = c10::make_intrusive<AliasingBackend>(inner);
   // A group has one backend of each type: under the type of the CPU's it would be that one.
   group.setBackend(c10::DeviceType::PrivateUse1, c10d::ProcessGroup::BackendType::CUSTOM,
-                   recorded(c10::make_intrusive<AliasingBackend>(inner), recording));
+                   recording.group ? recorded(aliasing, recording) : aliasing);
 }
 
 c10d::ReduceOp to_c10d(ReduceOp op) {
@@ -111,6 +112,7 @@ struct ProcessGroup::State {
 
   /// Meets the others of the group called `name` in `store`.
   void join(const std::string& name) {
+    if (!options.records) return meet(name);
     recording.group = std::make_shared<RecordedGroup>();
     recording.group->name = name;
     recording.group->size = seat.world_size;
@@ -125,7 +127,7 @@ struct ProcessGroup::State {
                                                      open_store(seat.rendezvous, options.timeout));
     }
     const BackendHandle inner = entry.make(store, seat, options.timeout);
-    backend = recorded(inner, recording);
+    backend = options.records ? recorded(inner, recording) : inner;
     wait_until_all_met(*store, seat);
     const auto type = c10d::ProcessGroup::strToBackendType(entry.name);
     group = c10::make_intrusive<c10d::ProcessGroup>(store, seat.rank, seat.world_size);

@@ -24,6 +24,7 @@ struct GroupOptions {
   std::string backend = "gloo";
   std::chrono::milliseconds timeout{60'000};  ///< of one collective, and of meeting the peers
   std::string device = "cpu";  ///< kind of devices whose tensors it takes beside the CPU's
+  bool records = true;         ///< collectives, in the log; else the backend is called as it is
   /// Where the ranks of this host keep their collective logs. Not empty: before a collective is
   /// called it is held against what the others called, and one that does not fit is an error of the
   /// call. Nobody is waited for: who comes first has nobody to differ from.

@@ -1,10 +1,11 @@
 #include "harness/comm/recording_backend.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -81,12 +82,32 @@ int CollectiveRecorder::close() {
 namespace {
 
 /// "_ALLGATHER_BASE" is "allgather_base".
-std::string operation_name(OpType operation) {
+std::string lower_case_name(OpType operation) {
   std::string text = c10d::opTypeToString(operation);
   text.erase(0, text.find_first_not_of('_'));
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
+}
+
+/// What torch makes anew each time is made once for each number in a thread.
+template <class Make>
+const std::string& made_once(std::vector<std::string>& made, std::size_t number, const Make& make) {
+  if (number >= made.size()) made.resize(number + 1);
+  if (made[number].empty()) made[number] = make();
+  return made[number];
+}
+
+const std::string& operation_name(OpType operation) {
+  thread_local std::vector<std::string> names;
+  return made_once(names, static_cast<std::size_t>(operation),
+                   [&] { return lower_case_name(operation); });
+}
+
+const std::string& dtype_name(at::ScalarType type) {
+  thread_local std::vector<std::string> names;
+  return made_once(names, static_cast<std::size_t>(type),
+                   [&] { return c10::getDtypeNames(type).first; });
 }
 
 std::string reduction_name(const c10d::ReduceOp& reduction) {
@@ -191,12 +212,21 @@ bool is_collective(OpType operation) {
          operation != OpType::RECVANYSOURCE;
 }
 
+/// "[4, 4]"; what a log has no room for is left out.
 std::string shape_of(const at::Tensor& tensor) {
-  return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
+  std::array<char, 64> text{'['};
+  char* at = text.data() + 1;
+  for (const std::int64_t size : tensor.sizes()) {
+    if (text.data() + text.size() - at < 24) break;
+    if (at != text.data() + 1) at = std::copy_n(", ", 2, at);
+    at = std::to_chars(at, text.data() + text.size(), size).ptr;
+  }
+  *at++ = ']';
+  return {text.data(), at};
 }
 
 void describe_first(const at::Tensor& tensor, Collective& collective) {
-  collective.dtype = c10::getDtypeNames(tensor.scalar_type()).first;
+  collective.dtype = dtype_name(tensor.scalar_type());
   collective.shape = shape_of(tensor);
   TensorName name = this_tag.empty() ? name_of(tensor) : tag_name(this_tag);
   collective.tensor = std::move(name.text);

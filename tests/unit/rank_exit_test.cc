@@ -22,6 +22,7 @@ RankExit literal_exit() {
   exit.launcher = "Open MPI's mpirun";
   exit.host = "node7";
   exit.ended_s = 1795293672.2776473;
+  exit.end.ended_ns = 40122776473251;
   return exit;
 }
 
