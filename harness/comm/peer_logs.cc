@@ -30,7 +30,7 @@ std::optional<std::string> PeerLogs::difference_from(const Collective& call) {
   for (Peer& peer : peers_) {
     const std::optional<Collective> other = take(peer, call);
     if (first || !other || !difference(call, *other)) continue;
-    first = fmt::format("collective {} of the group {} does not fit: {}", call.number, call.group,
+    first = fmt::format("ranks call collectives that do not match: collective {} of the group {}: {}", call.number, call.group,
                         difference_in_words(call, rank_, *other, peer.rank));
   }
   return first;

@@ -79,7 +79,7 @@ Expectation expect_ranks_do_not_meet(std::vector<Claim> silent) {
 }
 
 Expectation expect_sizes_differ(const Cell& cell, std::int64_t step) {
-  const char* fragment = cell.backend == "mpi" ? "does not fit" : "op.preamble.length <= op.nbytes";
+  const char* fragment = cell.backend == "mpi" ? "collectives that do not match" : "op.preamble.length <= op.nbytes";
   return {.breaks = {collectives_match()}, .raises = {{.fragment = fragment, .step = step}}};
 }
 

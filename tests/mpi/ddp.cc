@@ -3,12 +3,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <thread>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
 
 #include "harness/comm/process_group.h"
 #include "harness/train/module.h"
@@ -20,18 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A socket on a free port of this machine.
-int listener(int& port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(fd, generic, size) != 0 || ::listen(fd, 16) != 0) return -1;
-  ::getsockname(fd, generic, &size);
-  port = ntohs(address.sin_port);
-  return fd;
+/// Serves a meeting point on a free port until the process ends; returns the port.
+int serve_store() {
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true;
+  options.waitWorkers = false;
+  static std::vector<c10::intrusive_ptr<c10d::TCPStore>> served;
+  served.push_back(c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options));
+  return served.back()->getPort();
 }
 
 /// The seat with a meeting point of its own, which rank 0 makes known in a file.
@@ -39,7 +35,7 @@ Seat seat_at(const Checks& checks, const std::string& name) {
   Seat seat = checks.seat();
   const fs::path file = checks.folder() / ("port-" + name);
   if (seat.rank == 0) {
-    seat.rendezvous.listen_fd = listener(seat.rendezvous.port);
+    seat.rendezvous.port = serve_store();
     std::ofstream(file.string() + ".part") << seat.rendezvous.port;
     fs::rename(file.string() + ".part", file);
   } else {
