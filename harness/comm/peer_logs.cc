@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/comm/process_group.h"
 #include "harness/record/collective_words.h"
 
 namespace lockstep {
@@ -30,8 +31,9 @@ std::optional<std::string> PeerLogs::difference_from(const Collective& call) {
   for (Peer& peer : peers_) {
     const std::optional<Collective> other = take(peer, call);
     if (first || !other || !difference(call, *other)) continue;
-    first = fmt::format("ranks call collectives that do not match: collective {} of the group {}: {}", call.number, call.group,
-                        difference_in_words(call, rank_, *other, peer.rank));
+    first =
+        fmt::format("ranks call {}: collective {} of the group {}: {}", group_error::kCallsDiffer,
+                    call.number, call.group, difference_in_words(call, rank_, *other, peer.rank));
   }
   return first;
 }

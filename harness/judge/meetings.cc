@@ -103,8 +103,6 @@ bool may_be_on_same(const Collective& a, const Collective& b) {
   return !is_named(a) || !is_named(b) || a.tensor_id == b.tensor_id;
 }
 
-bool are_on_different(const Collective& a, const Collective& b) { return !may_be_on_same(a, b); }
-
 /// The ranks outside of the largest class; all of them where two are as large.
 std::vector<int> minority(std::vector<std::vector<int>> classes) {
   std::stable_sort(classes.begin(), classes.end(),

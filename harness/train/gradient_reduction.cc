@@ -79,7 +79,8 @@ Expectation expect_ranks_do_not_meet(std::vector<Claim> silent) {
 }
 
 Expectation expect_sizes_differ(const Cell& cell, std::int64_t step) {
-  const char* fragment = cell.backend == "mpi" ? "collectives that do not match" : "op.preamble.length <= op.nbytes";
+  const char* fragment =
+      cell.backend == "mpi" ? group_error::kCallsDiffer : group_error::kGlooSizes;
   return {.breaks = {collectives_match()}, .raises = {{.fragment = fragment, .step = step}}};
 }
 

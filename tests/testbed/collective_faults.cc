@@ -105,7 +105,7 @@ Scenario collective_faults() {
       .id = "collective-faults",
       .summary = "A rank ends at a random collective of a training with DDP.",
       .provenance = {"tests", "none", "nothing", "nothing"},
-      .worlds = {2, 3, 4},
+      .worlds = {2, 3, 4, 8, 16, 32, 64},
       .steps = 3,
       .axes = {{"fault", {"kill", "stop", "abort"}, "kill", {"faulty"}}},
       .variants = {{.name = "faulty",
