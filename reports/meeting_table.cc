@@ -77,6 +77,8 @@ std::vector<std::string> meeting_lines(const MissedMeeting& missed) {
     for (Doers& doers : doers_of(row)) {
       if (doers.call->text.empty()) {
         std::erase_if(doers.ranks, [&](int rank) {
+          // Behind the missed one nobody was expected yet.
+          if (row.number > missed.number) return true;
           const bool is_culprit = std::find(missed.culprits.begin(), missed.culprits.end(), rank) !=
                                   missed.culprits.end();
           return !is_culprit && !is_member(missed, rank);

@@ -216,10 +216,27 @@ std::vector<const Check*> told_checks(const CellRecord& cell) {
   return told;
 }
 
+namespace {
+
+/// Whether an earlier finding says the same and more: of a hang, two claims tell one meeting. The
+/// first letter may be a capital there.
+bool is_told(const Finding& finding, const std::vector<const Finding*>& earlier) {
+  const std::string words =
+      finding.sentence.substr(std::min<std::size_t>(1, finding.sentence.size()));
+  return finding.claim.predicate == Predicate::collectives_match &&
+         std::any_of(earlier.begin(), earlier.end(), [&](const Finding* other) {
+           return other->sentence.find(words) != std::string::npos;
+         });
+}
+
+}  // namespace
+
 std::vector<const Finding*> findings_of(const CellRecord& cell) {
   std::vector<const Finding*> findings;
   for (const ClaimResult& result : cell.results) {
-    for (const Finding& finding : result.findings) findings.push_back(&finding);
+    for (const Finding& finding : result.findings) {
+      if (!is_told(finding, findings)) findings.push_back(&finding);
+    }
   }
   return findings;
 }

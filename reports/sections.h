@@ -49,7 +49,8 @@ std::string in_words(const Check& check);
 /// was meant not to be triggered.
 std::vector<const Check*> told_checks(const CellRecord& cell);
 
-/// The findings about all claims of a cell, in their order.
+/// The findings about all claims of a cell, in their order; a mismatch of collectives that the
+/// finding about a hang tells is not told again.
 std::vector<const Finding*> findings_of(const CellRecord& cell);
 
 /// "bitwise the reference", "off the reference by at most 0.15 of the tolerance 3.6e-07 (4

@@ -225,8 +225,8 @@ CLI::App* add_run(CLI::App& app, Words& words) {
   run->add_option(
          "--collectives", words.collectives,
          "log them; or check: hold each, before it is made, against what the other ranks of\n"
-         "the machine called, so that what does not fit is an error of the call and neither\n"
-         "hangs nor ends the process; or off: neither")
+         "the machine called, so that what does not fit is an error of the call; or off:\n"
+         "neither")
       ->check(not_empty)
       ->type_name("off|log|check")
       ->capture_default_str();

@@ -206,10 +206,11 @@ RecordingBackend::RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner,
 
 namespace {
 
-/// Every call of all ranks of a group, so that equal numbers meet.
+/// Every call of all ranks of a group, so that equal numbers meet. The end of a coalesced block is
+/// none: it may be one of point-to-point calls, and the others in it have their numbers.
 bool is_collective(OpType operation) {
   return operation != OpType::SEND && operation != OpType::RECV &&
-         operation != OpType::RECVANYSOURCE;
+         operation != OpType::RECVANYSOURCE && operation != OpType::COALESCED;
 }
 
 /// "[4, 4]"; what a log has no room for is left out.
@@ -228,7 +229,13 @@ std::string shape_of(const at::Tensor& tensor) {
 void describe_first(const at::Tensor& tensor, Collective& collective) {
   collective.dtype = dtype_name(tensor.scalar_type());
   collective.shape = shape_of(tensor);
-  TensorName name = this_tag.empty() ? name_of(tensor) : tag_name(this_tag);
+  // Elsewhere threads of the autograd engine may assign gradients while they are looked at.
+  TensorName name;
+  if (!this_tag.empty()) {
+    name = tag_name(this_tag);
+  } else if (tensor.is_cpu()) {
+    name = name_of(tensor);
+  }
   collective.tensor = std::move(name.text);
   collective.tensor_id = name.id;
 }

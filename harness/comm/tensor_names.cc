@@ -64,6 +64,7 @@ class Names {
                     named("bucket from the gradient of " + name + " on")};
     if (is_new) {
       parameters_.push_back(std::move(known));
+      looks_ += kLooksPerCall;
     } else {
       parameters_[place->second] = std::move(known);
     }
@@ -107,7 +108,9 @@ class Names {
     auto alive = parameter.tensor.lock();
     if (!alive) return nullptr;
     const at::Tensor known(std::move(alive));
-    if (Start(known) == start) return &parameter.name;
+    if (Start(known) == start) {
+      return known.numel() == tensor.numel() ? &parameter.name : nullptr;
+    }
     const at::Tensor& gradient = known.grad();
     if (Start(gradient) != start) return nullptr;
     return gradient.numel() == tensor.numel() ? &parameter.gradient : &parameter.bucket;

@@ -19,7 +19,7 @@ struct TensorName {
 void name_parameter(const at::Tensor& parameter, const std::string& name);
 
 /// What `tensor` is now, by where it lies; empty where it is nobody's. Well under a microsecond on
-/// average. Any thread.
+/// average. Any thread, but not while another one assigns gradients.
 TensorName name_of(const at::Tensor& tensor);
 
 /// A name that is given to a collective instead.

@@ -7,25 +7,37 @@ namespace lockstep {
 
 namespace {
 
-/// Ranks that called the same, by lowest rank: who parted, and from whom.
-std::vector<std::vector<int>> groups_of(const MissedMeeting& missed, int world_size) {
-  std::vector<std::vector<int>> groups(2);
-  for (int rank = 0; rank < world_size; ++rank) {
-    const bool is_culprit =
-        std::find(missed.culprits.begin(), missed.culprits.end(), rank) != missed.culprits.end();
-    groups[is_culprit ? 1 : 0].push_back(rank);
+/// Ranks that did the same in the missed collective, by lowest rank.
+std::vector<std::vector<int>> groups_of(const MissedMeeting& missed) {
+  const auto row = std::find_if(missed.rows.begin(), missed.rows.end(),
+                                [&](const MeetingRow& r) { return r.number == missed.number; });
+  if (row == missed.rows.end()) return {missed.culprits};
+  std::vector<std::vector<int>> groups;
+  std::vector<std::string> deeds;
+  for (std::size_t rank = 0; rank < row->calls.size(); ++rank) {
+    const std::string& text = row->calls[rank].text;
+    const auto known = std::find(deeds.begin(), deeds.end(), text);
+    const bool is_outside =
+        text.empty() && std::find(missed.culprits.begin(), missed.culprits.end(),
+                                  static_cast<int>(rank)) == missed.culprits.end();
+    if (is_outside) continue;
+    if (known == deeds.end()) {
+      deeds.push_back(text);
+      groups.push_back({static_cast<int>(rank)});
+    } else {
+      groups[static_cast<std::size_t>(known - deeds.begin())].push_back(static_cast<int>(rank));
+    }
   }
-  if (groups[0].empty()) groups.erase(groups.begin());
   return groups;
 }
 
 }  // namespace
 
-Finding finding_of_meeting(const Claim& claim, const MissedMeeting& missed, int world_size) {
+Finding finding_of_meeting(const Claim& claim, const MissedMeeting& missed) {
   Finding finding;
   finding.claim = claim;
   finding.step = finding.last_step = missed.step;
-  finding.groups = groups_of(missed, world_size);
+  finding.groups = groups_of(missed);
   finding.places = 1;
   finding.sentence = missed.sentence;
   return finding;
@@ -36,7 +48,9 @@ void judge_collectives(const Case& the_case, ClaimResult& result) {
   result.comparisons = meetings.compared;
   if (!meetings.missed) {
     result.reason = meetings.doubt;
-    if (meetings.compared == 0) result.reason = "not triggered: no collective is on record";
+    if (meetings.compared == 0 && result.reason.empty()) {
+      result.reason = "not triggered: no collective is on record";
+    }
     result.verdict = result.reason.empty() ? Verdict::holds : Verdict::undecided;
     return;
   }
@@ -46,7 +60,7 @@ void judge_collectives(const Case& the_case, ClaimResult& result) {
     return;
   }
   result.verdict = Verdict::violated;
-  result.findings.push_back(finding_of_meeting(result.claim, missed, the_case.world_size));
+  result.findings.push_back(finding_of_meeting(result.claim, missed));
 }
 
 }  // namespace lockstep

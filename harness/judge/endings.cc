@@ -17,7 +17,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kLossOfPeer{"Connection closed by peer",
                                                       "Connection reset by peer",
                                                       "Broken pipe",
-                                                      "Read error",
+                                                      "Read error [",
                                                       "Timed out waiting",
                                                       "wait timeout after",
                                                       "Connection was likely closed",
@@ -98,7 +98,7 @@ const RankEnd* telling_victim(const Case& the_case, const MissedMeeting& missed)
 void add_meeting(const Case& the_case, const MissedMeeting& missed, ClaimResult& result) {
   const RankEnd* victim = telling_victim(the_case, missed);
   if (!victim) return;
-  Finding finding = finding_of_meeting(result.claim, missed, the_case.world_size);
+  Finding finding = finding_of_meeting(result.claim, missed);
   finding.failure =
       RankFailure{victim->rank, how(*victim), victim->error, victim->last_output, std::nullopt};
   finding.sentence =
@@ -152,7 +152,8 @@ void judge_endings(const Case& the_case, ClaimResult& result) {
     return;
   }
   result.comparisons = static_cast<std::int64_t>(the_case.ends.size());
-  const std::optional<MissedMeeting> missed = meetings_of(the_case).missed;
+  const Meetings meetings = meetings_of(the_case);
+  const std::optional<MissedMeeting>& missed = meetings.hang ? meetings.hang : meetings.missed;
   if (missed) add_meeting(the_case, *missed, result);
   for (const RankEnd* end : culprits(the_case.ends)) {
     if (missed && is_explained(*missed, *end, the_case)) continue;

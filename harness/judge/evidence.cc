@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <utility>
 
 #include "reports/error.h"
@@ -81,11 +82,21 @@ void Evidence::read_kept_values_of(int rank) {
   }
 }
 
+namespace {
+
+/// Whether a log was begun: before, it is a file of zeros, or none.
+bool has_header(const fs::path& file) {
+  std::ifstream log(file, std::ios::binary);
+  return log && log.get() > 0;
+}
+
+}  // namespace
+
 void Evidence::read_collectives_of(int rank) {
   const fs::path file = collective_log_file(folder_, rank);
   auto& log = collectives_.emplace_back();
   // A rank that was killed while it made its log left a file without a header.
-  if (fs::exists(file) && fs::file_size(file) > 0) log = read_collective_log(file);
+  if (has_header(file)) log = read_collective_log(file);
 }
 
 const std::vector<Collective>* Evidence::collectives(int rank) const {

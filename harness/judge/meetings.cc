@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -98,9 +99,17 @@ bool fits(const Collective& a, const Collective& b) { return !difference(a, b); 
 
 bool is_named(const Collective& call) { return call.tensor_id != 0; }
 
+/// Whether ranks are to name the same tensor: where results are gathered or scattered each has its
+/// own part of something.
+bool combines_one_tensor(const Collective& call) {
+  return call.operation.starts_with("allreduce") || call.operation == "reduce" ||
+         call.operation == "broadcast";
+}
+
 /// Whether both are known to be on the same tensor, or nothing is known of one.
 bool may_be_on_same(const Collective& a, const Collective& b) {
-  return !is_named(a) || !is_named(b) || a.tensor_id == b.tensor_id;
+  const bool is_known = is_named(a) && is_named(b) && combines_one_tensor(a);
+  return !is_known || a.tensor_id == b.tensor_id;
 }
 
 /// The ranks outside of the largest class; all of them where two are as large.
@@ -120,9 +129,11 @@ std::vector<int> minority(std::vector<std::vector<int>> classes) {
 template <class Wanted>
 bool comes_later(const Calls& calls, std::uint64_t number, const Wanted& is_wanted) {
   const std::int64_t step = calls.at(number)->step;
-  return std::any_of(calls.upper_bound(number), calls.end(), [&](const auto& later) {
-    return later.second->step == step && is_wanted(*later.second);
-  });
+  for (auto later = calls.upper_bound(number); later != calls.end(); ++later) {
+    if (later->second->step != step) return false;
+    if (is_wanted(*later->second)) return true;
+  }
+  return false;
 }
 
 /// Whether each of two ranks comes to the other's call later in the step.
@@ -136,14 +147,16 @@ bool is_swapped(const Group& group, std::uint64_t number, int a, int b, const Sa
          comes_later(of_a, number, [&](const Collective& c) { return is_same(c, call_b); });
 }
 
-/// Whether a rank is in a collective of another group: who waits there is not at fault here.
-bool waits_elsewhere(int rank, const std::string& name, const std::vector<Group>& groups) {
-  return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
-    const auto member = group.members.find(rank);
-    if (group.name == name || member == group.members.end()) return false;
-    const Calls& calls = member->second;
-    return !calls.empty() && calls.rbegin()->second->state == CollectiveState::entered;
+/// What a rank is in beside the collectives of a group: who waits there is not at fault here.
+/// Joining another group and point-to-point calls count; null: it is in nothing else.
+const Collective* open_elsewhere(const Case& the_case, int rank, const std::string& group) {
+  const std::vector<Collective>* log = the_case.evidence->collectives(rank);
+  if (!log) return nullptr;
+  const auto open = std::find_if(log->rbegin(), log->rend(), [&](const Collective& call) {
+    const bool is_elsewhere = call.group != group || (call.number == 0 && call.operation != kJoin);
+    return is_elsewhere && call.state == CollectiveState::entered;
   });
+  return open == log->rend() ? nullptr : &*open;
 }
 
 /// The ending of a rank; null where it is not known.
@@ -206,7 +219,11 @@ std::string call_with_site(const Collective& call) {
 }
 
 /// "the last it did there was collective 6, a broadcast ..., which ended".
-std::string last_act(const Group& group, int rank) {
+std::string last_act(const Case& the_case, const Group& group, int rank) {
+  if (const Collective* open = open_elsewhere(the_case, rank, group.name)) {
+    return fmt::format("rank {} is in {} of the group {}", rank, call_with_site(*open),
+                       open->group);
+  }
   const auto member = group.members.find(rank);
   if (member == group.members.end()) return "it never came to the group";
   if (member->second.empty()) return "it called nothing there before";
@@ -241,35 +258,65 @@ MeetingCall shown_call(const Collective& call, const RankEnd* end) {
 /// Looks for the first missed meeting of one group.
 class Search {
  public:
-  Search(const Case& the_case, const Group& group, const std::vector<Group>& groups)
-      : case_(the_case), group_(group), groups_(groups) {}
+  Search(const Case& the_case, const Group& group) : case_(the_case), group_(group) {}
 
   Meetings run() {
     if (!all_joined()) return std::move(found_);
     const std::uint64_t last = group_.last();
     for (std::uint64_t number = 1; number <= last && !found_.missed; ++number) look_at(number);
+    if (found_.missed && not_out().empty()) find_hang(last);
     return std::move(found_);
   }
 
  private:
+  /// Whether the group came to be: all members are on record, or some met the others.
   bool all_joined() {
-    const bool is_world = group_.size == case_.evidence->processes();
-    if (static_cast<int>(group_.members.size()) >= group_.size || !is_world) return true;
-    std::vector<int> missing;
+    const auto came = static_cast<int>(group_.members.size());
+    if (came >= group_.size) {
+      if (group_.joined.empty() && group_.last() == 0) {
+        found_.doubt = fmt::format(
+            "all {} ranks came to the group {}, and none had met the others when it was ended",
+            came, group_.name);
+      }
+      return true;
+    }
+    if (!group_.joined.empty()) {
+      found_.doubt = fmt::format("the collective logs of {} ranks of the group {} are missing",
+                                 group_.size - came, group_.name);
+      return false;
+    }
+    std::vector<int> waiting;
+    for (const auto& [rank, calls] : group_.members) waiting.push_back(rank);
+    note_unjoined(absentees(), waiting);
+    return false;
+  }
+
+  /// Ranks that never came to the group; of a part of the world it is not known whom it was to
+  /// have.
+  std::vector<int> absentees() const {
+    std::vector<int> ranks;
+    if (group_.size != case_.evidence->processes()) return ranks;
     for (int rank = 0; rank < group_.size; ++rank) {
-      if (!group_.members.contains(rank)) missing.push_back(rank);
+      if (!group_.members.contains(rank)) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  void note_unjoined(const std::vector<int>& missing, const std::vector<int>& waiting) {
+    MissedMeeting missed;
+    if (missing.empty()) {
+      missed.sentence =
+          fmt::format("{} of the {} ranks of the group {} came to join it: {}.", waiting.size(),
+                      group_.size, group_.name, ranks_in_words(waiting));
+      return note(std::move(missed), MeetingFault::not_started, 0, {}, waiting);
     }
     auto [fault, culprits] = absent(case_, missing);
     if (fault == MeetingFault::missing || fault == MeetingFault::count) {
       fault = MeetingFault::not_started;
     }
-    std::vector<int> waiting;
-    for (const auto& [rank, calls] : group_.members) waiting.push_back(rank);
-    MissedMeeting missed;
     missed.sentence = fmt::format("{} never came to the group {}, where {} waited to begin.",
                                   ranks_in_words(culprits), group_.name, ranks_in_words(waiting));
     note(std::move(missed), fault, 0, culprits, waiting);
-    return false;
   }
 
   void look_at(std::uint64_t number) {
@@ -278,6 +325,17 @@ class Search {
     if (find_mismatch() || find_absence() || find_end_inside() || find_other_tensors()) return;
     find_doubt();
     ++found_.compared;
+  }
+
+  /// Ranks that called different things and went on may be ended by a later meeting.
+  void find_hang(std::uint64_t last) {
+    MissedMeeting first = std::move(*found_.missed);
+    found_.missed.reset();
+    while (number_ < last && !found_.missed) {
+      row_ = row_of(group_, ++number_);
+      if (!find_absence() && !not_out().empty() && !find_mismatch()) find_end_inside();
+    }
+    found_.hang = std::exchange(found_.missed, std::move(first));
   }
 
   std::int64_t step() const { return row_.begin()->second->step; }
@@ -328,7 +386,9 @@ class Search {
       return a.tensor_id == b.tensor_id;
     };
     Row named = row_;
-    std::erase_if(named, [](const auto& entry) { return !is_named(*entry.second); });
+    std::erase_if(named, [](const auto& entry) {
+      return !is_named(*entry.second) || !combines_one_tensor(*entry.second);
+    });
     const auto classes = classes_of(named, is_same_name);
     if (classes.size() < 2) return false;
     const auto is_same = [](const Collective& a, const Collective& b) {
@@ -389,13 +449,13 @@ class Search {
     }
     if (ranks.empty()) return false;
     std::vector<int> idle = ranks;
-    std::erase_if(idle, [&](int rank) { return waits_elsewhere(rank, group_.name, groups_); });
+    std::erase_if(idle, [&](int rank) { return open_elsewhere(case_, rank, group_.name); });
     if (!idle.empty()) ranks = idle;
     const auto [fault, culprits] = absent(case_, ranks);
     const std::vector<int> waiting = waiting_but(culprits);
     const std::string where = fmt::format("{}, {}", place_in_words(group_, number_, step()),
                                           call_with_site(*row_.begin()->second));
-    const std::string last = last_act(group_, culprits.front());
+    const std::string last = last_act(case_, group_, culprits.front());
     MissedMeeting missed;
     if (is_elsewhere(fault) || waiting.empty()) {
       missed.sentence =
@@ -470,8 +530,26 @@ class Search {
     missed.step = number > 0 ? step() : 0;
     missed.culprits = culprits;
     missed.waiting = waiting;
+    found_.missed_ns = first_moment(number);
     if (number > 0) missed.rows = rows_around(number);
     found_.missed = std::move(missed);
+  }
+
+  /// When the first rank came to it.
+  std::int64_t first_moment(std::uint64_t number) const {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max();
+    if (number > 0) {
+      for (const auto& [rank, call] : row_) first = std::min(first, call->entered_ns);
+      return first;
+    }
+    for (int rank = 0; rank < case_.evidence->processes(); ++rank) {
+      const std::vector<Collective>* log = case_.evidence->collectives(rank);
+      for (const Collective& call : log ? *log : std::vector<Collective>()) {
+        const bool is_it = call.group == group_.name && call.operation == kJoin;
+        if (is_it) first = std::min(first, call.entered_ns);
+      }
+    }
+    return first;
   }
 
   std::vector<MeetingRow> rows_around(std::uint64_t number) const {
@@ -500,7 +578,6 @@ class Search {
 
   const Case& case_;
   const Group& group_;
-  const std::vector<Group>& groups_;
   Row row_;
   std::uint64_t number_ = 0;
   Meetings found_;
@@ -512,28 +589,33 @@ Meetings meetings_of(const Case& the_case) {
   Meetings all;
   if (!the_case.evidence) return all;
   const std::vector<Group> groups = groups_of(*the_case.evidence);
-  const auto badness = [&](const MissedMeeting& missed) {
+  const auto badness = [&](const Meetings& found) {
+    const MissedMeeting& missed = *found.missed;
     const bool is_consequence =
         missed.fault == MeetingFault::missing &&
         std::all_of(missed.culprits.begin(), missed.culprits.end(),
-                    [&](int rank) { return waits_elsewhere(rank, missed.group, groups); });
-    const bool is_last = missed.step == 0 && missed.number > 0;
-    return std::tuple(is_consequence, is_last, missed.step);
+                    [&](int rank) { return open_elsewhere(the_case, rank, missed.group); });
+    return std::tuple(is_consequence, found.missed_ns);
   };
   for (const Group& group : groups) {
-    Meetings found = Search(the_case, group, groups).run();
-    all.compared += found.compared;
-    if (all.doubt.empty()) all.doubt = std::move(found.doubt);
-    if (!found.missed) continue;
-    if (!all.missed || badness(*found.missed) < badness(*all.missed)) {
-      all.missed = std::move(found.missed);
+    Meetings found = Search(the_case, group).run();
+    found.compared += all.compared;
+    if (!all.doubt.empty()) found.doubt = all.doubt;
+    const bool is_first = found.missed && (!all.missed || badness(found) < badness(all));
+    if (!is_first) {
+      found.missed = std::move(all.missed);
+      found.hang = std::move(all.hang);
+      found.missed_ns = all.missed_ns;
     }
+    all = std::move(found);
   }
   return all;
 }
 
 bool is_explained(const MissedMeeting& missed, const RankEnd& end, const Case& the_case) {
-  const bool is_program_fault = is_mismatch(missed.fault) || missed.fault == MeetingFault::missing;
+  const bool is_program_fault = is_mismatch(missed.fault) ||
+                                missed.fault == MeetingFault::missing ||
+                                missed.fault == MeetingFault::not_started;
   if (!is_program_fault) return false;
   if (end.ending == Ending::unfinished) return !is_stopped(end);
   if (is_victim(&end)) return true;

@@ -360,7 +360,8 @@ CellOutcome undecided(const std::vector<ClaimResult>& results) {
 }  // namespace
 
 CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& results) {
-  const std::optional<MissedMeeting> missed = meetings_of(the_case).missed;
+  const Meetings meetings = meetings_of(the_case);
+  const std::optional<MissedMeeting>& missed = meetings.hang ? meetings.hang : meetings.missed;
   const std::int64_t wrong_step = first_damage(results);
   if (const RankEnd* end = telling_end(the_case, missed)) {
     return end->ending == Ending::raised ? error_of(*end, wrong_step)
@@ -370,7 +371,7 @@ CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& res
   if (keeps_every_claim(results)) return right();
   if (auto wrong = wrong_values(the_case, results)) return *wrong;
   if (auto exceeded = exceeded_memory(results)) return *exceeded;
-  if (first_finding(results, Predicate::collectives_match)) return unmet(*missed, 0);
+  if (first_finding(results, Predicate::collectives_match)) return unmet(*meetings.missed, 0);
   return undecided(results);
 }
 

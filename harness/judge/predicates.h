@@ -30,7 +30,7 @@ void judge_endings(const Case& the_case, ClaimResult& result);
 void judge_collectives(const Case& the_case, ClaimResult& result);
 
 /// A missed meeting as a finding about `claim`.
-Finding finding_of_meeting(const Claim& claim, const MissedMeeting& missed, int world_size);
+Finding finding_of_meeting(const Claim& claim, const MissedMeeting& missed);
 
 /// The first step in which a value was found to be wrong; 0 when none was. Memory is no value, and
 /// neither are collectives.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
+#include <fstream>
 #include <memory>
 
 #include "harness/judge/judge.h"
@@ -28,12 +29,24 @@ class Logs {
     for (int rank = 0; rank < world; ++rank) join(rank, "world", world);
   }
 
-  void join(int rank, const std::string& group, int size) {
+  void join(int rank, const std::string& group, int size,
+            CollectiveState state = CollectiveState::completed) {
     Collective call;
     call.operation = kJoin;
     call.group = group;
     call.group_size = size;
-    enter(rank, call, CollectiveState::completed);
+    enter(rank, call, state);
+  }
+
+  /// A point-to-point call, which has no number.
+  void receive(int rank, int from) {
+    Collective call;
+    call.operation = "recv";
+    call.dtype = "float32";
+    call.shape = "[4]";
+    call.root = from;
+    call.group = "world";
+    enter(rank, call, CollectiveState::entered);
   }
 
   void forget(int rank) { logs_[static_cast<std::size_t>(rank)].clear(); }
@@ -373,13 +386,152 @@ TEST(Meetings, NameTheStopped) {
 
 TEST(Meetings, NameARankThatNeverStarted) {
   Logs logs(3);
-  logs.forget(1);
+  for (int rank = 0; rank < 3; ++rank) logs.forget(rank);
+  logs.join(0, "world", 3, kOpen);
+  logs.join(2, "world", 3, kOpen);
   const MissedMeeting missed = logs.meetings({late(0), late(1), late(2)}).missed.value();
   EXPECT_EQ(missed.fault, MeetingFault::not_started);
   EXPECT_EQ(missed.number, 0);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
   EXPECT_EQ(missed.sentence,
             "rank 1 never came to the group world, where ranks 0,2 waited to begin.");
+}
+
+TEST(Meetings, DoNotCallARankAbsentWhoseLogIsLost) {
+  Logs logs(3);
+  logs.forget(1);
+  logs.add(0, reduce("a"));
+  logs.add(2, reduce("a"));
+  const ClaimResult result = logs.judged(collectives_match());
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_THAT(result.reason, HasSubstr("logs of 1 ranks of the group world are missing"));
+}
+
+TEST(Meetings, SayThatAllCameAndNoneHadMetTheOthers) {
+  Logs logs(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    logs.forget(rank);
+    logs.join(rank, "world", 2, kOpen);
+  }
+  const ClaimResult result = logs.judged(collectives_match(), {late(0), late(1)});
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_THAT(result.reason, HasSubstr("none had met the others"));
+}
+
+TEST(Meetings, TellOfAPartOfTheWorldThatDidNotComeTogether) {
+  Logs logs(4);
+  logs.join(0, "part", 3, kOpen);
+  logs.join(1, "part", 3, kOpen);
+  const std::vector<RankEnd> ends{late(0), late(1), finished(2), finished(3)};
+  const MissedMeeting missed = logs.meetings(ends).missed.value();
+  EXPECT_EQ(missed.fault, MeetingFault::not_started);
+  EXPECT_EQ(missed.sentence, "2 of the 3 ranks of the group part came to join it: ranks 0,1.");
+  EXPECT_EQ(logs.judged(ranks_finish(), ends).findings.size(), 1U);
+}
+
+TEST(Meetings, BlameNobodyWhoWaitsToJoinAnotherGroup) {
+  Logs logs(3);
+  logs.join(1, "part", 2, kOpen);
+  logs.add(0, reduce("a"), kOpen);
+  logs.add(2, reduce("a"), kOpen);
+  EXPECT_EQ(logs.meetings({late(0), late(1), late(2)}).missed.value().group, "part");
+}
+
+TEST(Meetings, SayThatAnAbsentRankWaitsForAMessage) {
+  Logs logs(3);
+  logs.all(reduce("a"));
+  logs.add(0, reduce("b"), kOpen);
+  logs.add(2, reduce("b"), kOpen);
+  logs.receive(1, 2);
+  EXPECT_THAT(logs.meetings({late(0), late(1), late(2)}).missed.value().sentence,
+              HasSubstr("rank 1 is in recv float32 [4], root 2"));
+}
+
+TEST(Meetings, LetRanksGatherDifferentTensors) {
+  Collective gather = reduce("a");
+  gather.operation = "allgather_base";
+  gather.reduction = "";
+  Collective other = gather;
+  other.tensor = "b";
+  other.tensor_id = 'b';
+  Logs logs(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const char* name : {"a", "b"}) logs.files().add(rank, 1, name, {1}, {Kind::parameter});
+  }
+  logs.add(0, gather);
+  logs.add(1, other);
+  EXPECT_EQ(logs.judged(collectives_match()).verdict, Verdict::holds);
+}
+
+TEST(Meetings, LetRanksSendEachOtherAnyNumberOfElements) {
+  Collective send = reduce("", 1, 6);
+  send.operation = "alltoall_base";
+  Collective more = send;
+  more.elements = 10;
+  Logs logs(2);
+  logs.add(0, send);
+  logs.add(1, more);
+  EXPECT_EQ(logs.judged(collectives_match()).verdict, Verdict::holds);
+}
+
+TEST(Meetings, NameWhoHangsLongAfterASilentMismatch) {
+  Logs logs(3);
+  logs.add(0, reduce("a"));
+  logs.add(0, reduce("b"));
+  for (int rank = 1; rank < 3; ++rank) {
+    logs.add(rank, reduce("b"));
+    logs.add(rank, reduce("a"));
+  }
+  for (int step = 2; step < 5; ++step) logs.all(reduce("a", step));
+  logs.add(0, reduce("a", 5), kOpen);
+  logs.add(2, reduce("a", 5), kOpen);
+  const std::vector<RankEnd> ends{late(0), late(1), late(2)};
+  const Meetings meetings = logs.meetings(ends);
+  EXPECT_EQ(meetings.missed.value().fault, MeetingFault::order);
+  EXPECT_EQ(meetings.hang.value().fault, MeetingFault::missing);
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_THAT(finish.findings[0].sentence, HasSubstr("Rank 1 never entered collective 6"));
+}
+
+TEST(Meetings, OfTwoGroupsTellTheEarlier) {
+  Logs logs(2);
+  for (int rank = 0; rank < 2; ++rank) logs.join(rank, "part", 2);
+  logs.add(0, reduce("a", 0));
+  logs.add(0, in_group(reduce("a", 3), "part"));
+  Collective other = reduce("a", 0);
+  other.dtype = "float64";
+  logs.add(1, other);
+  logs.add(1, in_group(other, "part"));
+  EXPECT_EQ(logs.meetings().missed.value().group, "world") << "before the first step";
+}
+
+TEST(Meetings, GroupRanksByWhatTheyCalled) {
+  Logs logs(4);
+  logs.add(0, reduce("a"), kOpen);
+  logs.add(1, reduce("a"), kOpen);
+  logs.add(2, reduce("a", 1, 5), kOpen);
+  logs.add(3, broadcast(), kOpen);
+  const ClaimResult result = logs.judged(collectives_match());
+  ASSERT_EQ(result.findings.size(), 1U);
+  EXPECT_THAT(result.findings[0].groups,
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre(3)));
+}
+
+TEST(Meetings, TakeALogThatWasNotBegunForNone) {
+  Logs logs(2);
+  logs.forget(1);
+  std::ofstream(collective_log_file(logs.files().folder(), 1)) << std::string(98'304, '\0');
+  EXPECT_EQ(logs.judged(collectives_match()).verdict, Verdict::undecided);
+}
+
+TEST(Meetings, DoNotTakeAnErrorOfAFileForALostPeer) {
+  Logs logs(2);
+  logs.add(0, reduce("a"), kOpen);
+  const ClaimResult finish = logs.judged(
+      ranks_finish(), {late(0, 1), end_of(1, Ending::raised, 0, "Read error in data.bin")});
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_EQ(finish.findings[0].failure->error, "Read error in data.bin");
 }
 
 TEST(Meetings, MakeOneFindingOfAnAbortBecauseOfAMismatch) {
