@@ -44,7 +44,8 @@ class Backend : public testing::Test {
 
 TEST_F(Backend, MpiIsRefusedWithoutALauncher) {
   if (!is_built("lockstep_mpi_openmpi") && !is_built("lockstep_mpi_mpich")) GTEST_SKIP();
-  const Outcome outcome = call(kLockstep, "run loss-on-unwrapped-module/bypass --backend mpi");
+  const Outcome outcome =
+      call(kLockstep, "run loss-on-unwrapped-module/bypass --backend mpi --launcher none");
   EXPECT_EQ(outcome.status, 64);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("started by MPI's own launcher"), HasSubstr("mpirun")));
   EXPECT_FALSE(has_run());
