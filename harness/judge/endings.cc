@@ -27,11 +27,6 @@ constexpr std::array<std::string_view, 8> kLossOfPeer{"Connection closed by peer
 /// free, and for which part of the model.
 constexpr std::string_view kOutOfMemory = "out of memory. ";
 
-/// Whether somebody stopped the rank's process: the others wait for it.
-bool is_stopped(const RankEnd& end) {
-  return end.ending == Ending::unfinished && end.detail.starts_with("stopped ");
-}
-
 /// Whether a rank may have ended badly because another one did before.
 bool may_be_consequence(const RankEnd& end) {
   return (end.ending == Ending::unfinished && !is_stopped(end)) ||
@@ -107,6 +102,10 @@ void add_meeting(const Case& the_case, const MissedMeeting& missed, ClaimResult&
 }
 
 }  // namespace
+
+bool is_stopped(const RankEnd& end) {
+  return end.ending == Ending::unfinished && end.detail.starts_with("stopped ");
+}
 
 bool is_loss_of_peer(const std::string& error) {
   return std::any_of(kLossOfPeer.begin(), kLossOfPeer.end(), [&](std::string_view fragment) {

@@ -167,10 +167,6 @@ const RankEnd* end_of(const Case& the_case, int rank) {
   return nullptr;
 }
 
-bool is_stopped(const RankEnd& end) {
-  return end.ending == Ending::unfinished && end.detail.starts_with("stopped ");
-}
-
 /// Why a rank did not come: as its ending tells.
 MeetingFault absence_of(const RankEnd* end) {
   if (!end) return MeetingFault::missing;

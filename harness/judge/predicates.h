@@ -55,6 +55,9 @@ std::optional<std::int64_t> bytes_of(const KeptTensor* tensor);
 /// "w in step 2 cannot be compared: sparse layout".
 std::string incomparable_in_words(const Observation& observation);
 
+/// Whether somebody stopped the rank's process: the others wait for it.
+bool is_stopped(const RankEnd& end);
+
 /// Whether `error` is how a rank says that a peer is gone.
 bool is_loss_of_peer(const std::string& error);
 
