@@ -32,6 +32,7 @@ struct Group {
   int size = 0;
   std::map<int, Calls> members;  ///< by rank; those that came to join it
   std::set<int> joined;          ///< of them those that met the others
+  std::int64_t begun_ns = std::numeric_limits<std::int64_t>::max();  ///< when the first came
 
   std::uint64_t last() const {
     std::uint64_t number = 0;
@@ -46,8 +47,10 @@ Group& group_called(const Collective& call, std::vector<Group>& groups) {
   const auto found = std::find_if(groups.begin(), groups.end(),
                                   [&](const Group& group) { return group.name == call.group; });
   if (found != groups.end()) return *found;
-  groups.push_back({call.group, call.group_size, {}, {}});
-  return groups.back();
+  Group& group = groups.emplace_back();
+  group.name = call.group;
+  group.size = call.group_size;
+  return group;
 }
 
 std::vector<Group> groups_of(const Evidence& evidence) {
@@ -59,6 +62,7 @@ std::vector<Group> groups_of(const Evidence& evidence) {
       Group& group = group_called(call, groups);
       Calls& calls = group.members[rank];
       if (call.number > 0) calls[call.number] = &call;
+      group.begun_ns = std::min(group.begun_ns, call.entered_ns);
       const bool has_met = call.operation == kJoin && call.state == CollectiveState::completed;
       if (has_met) group.joined.insert(rank);
     }
@@ -110,6 +114,10 @@ bool combines_one_tensor(const Collective& call) {
 bool may_be_on_same(const Collective& a, const Collective& b) {
   const bool is_known = is_named(a) && is_named(b) && combines_one_tensor(a);
   return !is_known || a.tensor_id == b.tensor_id;
+}
+
+bool may_meet(const Collective& a, const Collective& b) {
+  return fits(a, b) && may_be_on_same(a, b);
 }
 
 /// The ranks outside of the largest class; all of them where two are as large.
@@ -326,12 +334,14 @@ class Search {
   /// Ranks that called different things and went on may be ended by a later meeting.
   void find_hang(std::uint64_t last) {
     MissedMeeting first = std::move(*found_.missed);
+    const std::int64_t first_ns = found_.missed_ns;
     found_.missed.reset();
     while (number_ < last && !found_.missed) {
       row_ = row_of(group_, ++number_);
       if (!find_absence() && !not_out().empty() && !find_mismatch()) find_end_inside();
     }
     found_.hang = std::exchange(found_.missed, std::move(first));
+    found_.missed_ns = first_ns;
   }
 
   std::int64_t step() const { return row_.begin()->second->step; }
@@ -365,13 +375,10 @@ class Search {
   bool find_mismatch() {
     const auto classes = classes_of(row_, fits);
     if (classes.size() < 2) return false;
-    const auto is_same = [](const Collective& a, const Collective& b) {
-      return fits(a, b) && may_be_on_same(a, b);
-    };
     const Collective& first = *row_.at(classes[0].front());
     const Collective& second = *row_.at(classes[1].front());
     const MeetingFault fault =
-        any_swapped(classes, is_same) ? MeetingFault::order : difference(first, second).value();
+        any_swapped(classes, may_meet) ? MeetingFault::order : difference(first, second).value();
     note_mismatch(fault, classes);
     return true;
   }
@@ -526,25 +533,15 @@ class Search {
     missed.step = number > 0 ? step() : 0;
     missed.culprits = culprits;
     missed.waiting = waiting;
-    found_.missed_ns = first_moment(number);
+    found_.missed_ns = number > 0 ? first_moment() : group_.begun_ns;
     if (number > 0) missed.rows = rows_around(number);
     found_.missed = std::move(missed);
   }
 
-  /// When the first rank came to it.
-  std::int64_t first_moment(std::uint64_t number) const {
+  /// When the first rank came to the row.
+  std::int64_t first_moment() const {
     std::int64_t first = std::numeric_limits<std::int64_t>::max();
-    if (number > 0) {
-      for (const auto& [rank, call] : row_) first = std::min(first, call->entered_ns);
-      return first;
-    }
-    for (int rank = 0; rank < case_.evidence->processes(); ++rank) {
-      const std::vector<Collective>* log = case_.evidence->collectives(rank);
-      for (const Collective& call : log ? *log : std::vector<Collective>()) {
-        const bool is_it = call.group == group_.name && call.operation == kJoin;
-        if (is_it) first = std::min(first, call.entered_ns);
-      }
-    }
+    for (const auto& [rank, call] : row_) first = std::min(first, call->entered_ns);
     return first;
   }
 
@@ -565,10 +562,7 @@ class Search {
     for (const auto& [rank, call] : row) {
       shown.calls[static_cast<std::size_t>(rank)] = shown_call(*call, end_of(case_, rank));
     }
-    const auto is_same = [](const Collective& a, const Collective& b) {
-      return fits(a, b) && may_be_on_same(a, b);
-    };
-    shown.differs = row.size() < group_.members.size() || classes_of(row, is_same).size() > 1;
+    shown.differs = row.size() < group_.members.size() || classes_of(row, may_meet).size() > 1;
     return shown;
   }
 
