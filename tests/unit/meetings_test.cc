@@ -506,6 +506,17 @@ TEST(Meetings, OfTwoGroupsTellTheEarlier) {
   EXPECT_EQ(logs.meetings().missed.value().group, "world") << "before the first step";
 }
 
+TEST(Meetings, OfTwoGroupsTellTheEarlierAlthoughAHangComesBehindIt) {
+  Logs logs(2);
+  for (int rank = 0; rank < 2; ++rank) logs.join(rank, "part", 2);
+  for (const char* name : {"a", "b"}) logs.add(0, reduce(name));
+  for (const char* name : {"b", "a"}) logs.add(1, reduce(name));
+  logs.add(0, in_group(broadcast(), "part"));
+  logs.add(1, in_group(broadcast(6), "part"));
+  logs.add(0, reduce("a", 2), kOpen);
+  EXPECT_EQ(logs.meetings({late(0), late(1)}).missed.value().group, "world");
+}
+
 TEST(Meetings, GroupRanksByWhatTheyCalled) {
   Logs logs(4);
   logs.add(0, reduce("a"), kOpen);
