@@ -167,10 +167,17 @@ Error no_such_launcher(std::string_view program) {
 
 Error launcher_started_nothing(std::string_view launcher, std::string_view how,
                                std::string_view last_words) {
-  const std::string words =
-      last_words.empty() ? "It said nothing" : fmt::format("Its last words: {}", shown(last_words));
-  return usage(fmt::format("The launcher '{}' {}, and no rank left word of itself. {}.",
-                           shown(launcher), how, words));
+  std::string words;
+  for (std::size_t at = 0; at < last_words.size();) {
+    const std::size_t end = std::min(last_words.find('\n', at), last_words.size());
+    const std::string_view line = last_words.substr(at, end - at);
+    // Frames of dashes and empty lines say nothing.
+    if (line.find_first_not_of(" \r\t-") != line.npos) words += "\n  " + shown(line);
+    at = end + 1;
+  }
+  return usage(fmt::format("The launcher '{}' {}, and no rank left word of itself. {}",
+                           shown(launcher), how,
+                           words.empty() ? "It said nothing." : "Its last words:" + words));
 }
 
 Error launcher_world_differs(std::string_view launcher, int started, int wanted) {

@@ -14,7 +14,7 @@ namespace lockstep {
 ///   missing       a rank is alive and did not come
 ///   dead          a rank had ended: by an error, an exit or a signal
 ///   stopped       a rank's process was stopped
-///   not_started   a rank never joined the group
+///   not_started   a rank never joined the group, or nobody met there
 ///   operation, size, dtype, reduction, root
 ///                 all came, and called it with another one
 ///   order         ranks called the same collectives in another order

@@ -33,15 +33,6 @@ std::vector<std::string> command_for(const LauncherCommand& launcher, const Plan
   return words;
 }
 
-/// The end of what a launcher said, in a line.
-std::string last_words(const fs::path& log) {
-  const std::string tail = log_tail(log);
-  const auto end = tail.find_last_not_of(" \n\r\t-");
-  if (end == tail.npos) return {};
-  const auto newline = tail.find_last_of('\n', end);
-  return tail.substr(newline == tail.npos ? 0 : newline + 1, end - newline);
-}
-
 }  // namespace
 
 std::vector<RankEnd> launch_by(const LauncherCommand& launcher, const PlannedCell& planned,
@@ -55,7 +46,7 @@ std::vector<RankEnd> launch_by(const LauncherCommand& launcher, const PlannedCel
   WorldExits exits(folder, planned.cell.world_size);
   exits.look();
   if (exits.is_empty()) {
-    throw launcher_started_nothing(launcher.text(), how(launched.end), last_words(log));
+    throw launcher_started_nothing(launcher.text(), how(launched.end), log_tail(log));
   }
   if (const auto size = exits.other_world_size()) {
     throw launcher_world_differs(launcher.text(), *size, planned.cell.world_size);

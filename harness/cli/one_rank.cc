@@ -12,6 +12,7 @@
 #include "harness/cli/environment.h"
 #include "harness/cli/run_cell.h"
 #include "harness/cli/run_folder.h"
+#include "harness/comm/overdue_calls.h"
 #include "harness/comm/store_service.h"
 #include "harness/launch/listen.h"
 #include "harness/launch/probe.h"
@@ -127,7 +128,11 @@ Seat OneRank::seat() const {
 
 Elsewhere OneRank::look_elsewhere() {
   exits_.look();
-  return {exits_.failed_rank(), is_orphan() ? "its launcher is gone" : ""};
+  const auto mismatch = overdue_mismatch(folder_, seat_.rank);
+  const std::string why = is_orphan() ? "its launcher is gone"
+                          : mismatch  ? "ended because " + *mismatch
+                                      : "";
+  return {exits_.failed_rank(), why};
 }
 
 LaunchedOne OneRank::launch() {
@@ -135,6 +140,10 @@ LaunchedOne OneRank::launch() {
   options.limit = limit_;
   options.folder = folder_;
   options.look_elsewhere = [this] { return look_elsewhere(); };
+  // Of its own machine a rank reads the logs itself, before it calls.
+  if (planned_.collectives == Collectives::check && !seat_.is_one_machine()) {
+    overdue_.emplace([this] { watch_overdue_calls(rendezvous_, seat_.rank, folder_); });
+  }
   return launch_rank(options, seat(), body_of(planned_, folder_, limit_));
 }
 

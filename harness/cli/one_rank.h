@@ -69,6 +69,7 @@ class OneRank {
   bool is_open_ = false;  ///< this is rank 0, and its world can be entered
   std::optional<Companion> store_;
   std::optional<Companion> receiver_;
+  std::optional<Companion> overdue_;
 };
 
 }  // namespace lockstep

@@ -12,6 +12,10 @@
 
 namespace lockstep {
 
+/// What is said of two ranks' calls that are to meet and do not fit together; nothing when they do.
+std::optional<std::string> mismatch_of(const Collective& a, int rank_a, const Collective& b,
+                                       int rank_b);
+
 /// The collective logs of the other ranks of this host, read while they are written. One thread at
 /// a time.
 class PeerLogs {
@@ -28,8 +32,8 @@ class PeerLogs {
     int rank;
     LiveCollectiveLog log;
     std::uint64_t read = 0;  ///< entries seen so far
-    /// Of calls that were read and are yet to be held against this rank's, by group and number.
-    std::map<std::pair<std::string, std::uint64_t>, Collective> ahead;
+    /// Seq of calls that were read and are yet to be held against this rank's, by group and number.
+    std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> ahead;
   };
 
   static std::optional<Collective> take(Peer& peer, const Collective& call);

@@ -159,6 +159,10 @@ std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(const std::string& name,
   if (place == ranks.end()) {
     throw internal_error(fmt::format("rank {} is not in the group {}", rank(), name));
   }
+  if (name.size() > kLongestGroupName) {
+    throw internal_error(
+        fmt::format("the group '{}' would be cut to {} bytes in the log", name, kLongestGroupName));
+  }
   auto state = std::make_unique<State>();
   state->is_part = true;
   state->seat = state_->seat;

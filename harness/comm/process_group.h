@@ -100,8 +100,8 @@ class ProcessGroup {
   Pending start_all_reduce(at::Tensor& tensor, ReduceOp op, CallSite site = CallSite::here());
 
   /// The group of some ranks of this one, given by their numbers here, ascending and each once;
-  /// they are numbered from 0 there. Only these call it, all of them, with the same `name`, which
-  /// no other group has.
+  /// they are numbered from 0 there. Only these call it, all of them, with the same `name`, of 64
+  /// bytes at most, which no other group has, of other ranks neither: logs know groups by it.
   std::unique_ptr<ProcessGroup> subgroup(const std::string& name, const std::vector<int>& ranks);
 
   /// Healthy end of a rank, after its last collective: all ranks call it, or none can go on to end

@@ -1,17 +1,16 @@
 #include "harness/judge/meetings.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
 #include <limits>
 #include <map>
-#include <set>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "harness/judge/group_calls.h"
+#include "harness/judge/meeting_words.h"
 #include "harness/judge/predicates.h"
 #include "harness/record/collective_words.h"
 #include "reports/meeting_table.h"
@@ -23,149 +22,6 @@ namespace {
 /// How many collectives before the missed one are shown, and behind it.
 constexpr std::uint64_t kShownBefore = 5;
 constexpr std::uint64_t kShownBehind = 2;
-
-/// The calls of one rank in one group, by number.
-using Calls = std::map<std::uint64_t, const Collective*>;
-
-struct Group {
-  std::string name;
-  int size = 0;
-  std::map<int, Calls> members;  ///< by rank; those that came to join it
-  std::set<int> joined;          ///< of them those that met the others
-  std::int64_t begun_ns = std::numeric_limits<std::int64_t>::max();  ///< when the first came
-
-  std::uint64_t last() const {
-    std::uint64_t number = 0;
-    for (const auto& [rank, calls] : members) {
-      if (!calls.empty()) number = std::max(number, calls.rbegin()->first);
-    }
-    return number;
-  }
-};
-
-Group& group_called(const Collective& call, std::vector<Group>& groups) {
-  const auto found = std::find_if(groups.begin(), groups.end(),
-                                  [&](const Group& group) { return group.name == call.group; });
-  if (found != groups.end()) return *found;
-  Group& group = groups.emplace_back();
-  group.name = call.group;
-  group.size = call.group_size;
-  return group;
-}
-
-std::vector<Group> groups_of(const Evidence& evidence) {
-  std::vector<Group> groups;
-  for (int rank = 0; rank < evidence.processes(); ++rank) {
-    const std::vector<Collective>* log = evidence.collectives(rank);
-    if (!log) continue;
-    for (const Collective& call : *log) {
-      Group& group = group_called(call, groups);
-      Calls& calls = group.members[rank];
-      if (call.number > 0) calls[call.number] = &call;
-      group.begun_ns = std::min(group.begun_ns, call.entered_ns);
-      const bool has_met = call.operation == kJoin && call.state == CollectiveState::completed;
-      if (has_met) group.joined.insert(rank);
-    }
-  }
-  return groups;
-}
-
-/// The same collective of a group, as the ranks called it that came.
-using Row = std::map<int, const Collective*>;
-
-Row row_of(const Group& group, std::uint64_t number) {
-  Row row;
-  for (const auto& [rank, calls] : group.members) {
-    const auto call = calls.find(number);
-    if (call != calls.end()) row[rank] = call->second;
-  }
-  return row;
-}
-
-/// Ranks whose calls `is_same` takes for the same, by lowest rank.
-template <class Same>
-std::vector<std::vector<int>> classes_of(const Row& row, const Same& is_same) {
-  std::vector<std::vector<int>> classes;
-  for (const auto& [rank, call] : row) {
-    const auto found = std::find_if(classes.begin(), classes.end(), [&](const auto& ranks) {
-      return is_same(*row.at(ranks.front()), *call);
-    });
-    if (found == classes.end()) {
-      classes.push_back({rank});
-    } else {
-      found->push_back(rank);
-    }
-  }
-  return classes;
-}
-
-bool fits(const Collective& a, const Collective& b) { return !difference(a, b); }
-
-bool is_named(const Collective& call) { return call.tensor_id != 0; }
-
-/// Whether ranks are to name the same tensor: where results are gathered or scattered each has its
-/// own part of something.
-bool combines_one_tensor(const Collective& call) {
-  return call.operation.starts_with("allreduce") || call.operation == "reduce" ||
-         call.operation == "broadcast";
-}
-
-/// Whether both are known to be on the same tensor, or nothing is known of one.
-bool may_be_on_same(const Collective& a, const Collective& b) {
-  const bool is_known = is_named(a) && is_named(b) && combines_one_tensor(a);
-  return !is_known || a.tensor_id == b.tensor_id;
-}
-
-bool may_meet(const Collective& a, const Collective& b) {
-  return fits(a, b) && may_be_on_same(a, b);
-}
-
-/// The ranks outside of the largest class; all of them where two are as large.
-std::vector<int> minority(std::vector<std::vector<int>> classes) {
-  std::stable_sort(classes.begin(), classes.end(),
-                   [](const auto& a, const auto& b) { return a.size() > b.size(); });
-  const bool is_tie = classes.size() > 1 && classes[0].size() == classes[1].size();
-  std::vector<int> ranks;
-  for (std::size_t i = is_tie ? 0 : 1; i < classes.size(); ++i) {
-    ranks.insert(ranks.end(), classes[i].begin(), classes[i].end());
-  }
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
-}
-
-/// Whether a rank calls, behind `number` and in the same step, what `is_wanted`.
-template <class Wanted>
-bool comes_later(const Calls& calls, std::uint64_t number, const Wanted& is_wanted) {
-  const std::int64_t step = calls.at(number)->step;
-  for (auto later = calls.upper_bound(number); later != calls.end(); ++later) {
-    if (later->second->step != step) return false;
-    if (is_wanted(*later->second)) return true;
-  }
-  return false;
-}
-
-/// Whether each of two ranks comes to the other's call later in the step.
-template <class Same>
-bool is_swapped(const Group& group, std::uint64_t number, int a, int b, const Same& is_same) {
-  const Calls& of_a = group.members.at(a);
-  const Calls& of_b = group.members.at(b);
-  const Collective& call_a = *of_a.at(number);
-  const Collective& call_b = *of_b.at(number);
-  return comes_later(of_b, number, [&](const Collective& c) { return is_same(c, call_a); }) &&
-         comes_later(of_a, number, [&](const Collective& c) { return is_same(c, call_b); });
-}
-
-/// What a rank is in beside the collectives of a group: who waits there is not at fault here.
-/// Joining another group and point-to-point calls count; null: it is in nothing else.
-const Collective* open_elsewhere(const Case& the_case, int rank, const std::string& group) {
-  const std::vector<Collective>* log = the_case.evidence->collectives(rank);
-  if (!log) return nullptr;
-  const auto open = std::find_if(log->rbegin(), log->rend(), [&](const Collective& call) {
-    const bool is_elsewhere = call.group != group || (call.number == 0 && call.operation != kJoin);
-    return is_elsewhere && call.state == CollectiveState::entered;
-  });
-  return open == log->rend() ? nullptr : &*open;
-}
 
 /// The ending of a rank; null where it is not known.
 const RankEnd* end_of(const Case& the_case, int rank) {
@@ -213,39 +69,16 @@ std::pair<MeetingFault, std::vector<int>> absent(const Case& the_case,
   return {MeetingFault::missing, ranks};
 }
 
-std::string place_in_words(const Group& group, std::uint64_t number, std::int64_t step) {
-  const std::string when = step > 0 ? fmt::format(" in step {}", step) : "";
-  return fmt::format("collective {} of the group {}{}", number, group.name, when);
-}
-
-std::string call_with_site(const Collective& call) {
-  return call_in_words(call) + (call.site.empty() ? "" : fmt::format(" at {}", call.site));
-}
-
-/// "the last it did there was collective 6, a broadcast ..., which ended".
-std::string last_act(const Case& the_case, const Group& group, int rank) {
-  if (const Collective* open = open_elsewhere(the_case, rank, group.name)) {
-    return fmt::format("rank {} is in {} of the group {}", rank, call_with_site(*open),
-                       open->group);
-  }
-  const auto member = group.members.find(rank);
-  if (member == group.members.end()) return "it never came to the group";
-  if (member->second.empty()) return "it called nothing there before";
-  const auto& [number, call] = *member->second.rbegin();
-  const bool has_ended = call->state == CollectiveState::completed;
-  return fmt::format("the last it did there was collective {}, {}, which {}", number,
-                     call_with_site(*call), has_ended ? "ended" : "did not end");
-}
-
-/// What the ranks of a row call, class by class.
-std::string calls_in_words(const Row& row, const std::vector<std::vector<int>>& classes) {
-  std::vector<std::string> parts;
-  for (const std::vector<int>& ranks : classes) {
-    parts.push_back(fmt::format("{} {} {}", ranks_in_words(ranks),
-                                ranks.size() == 1 ? "calls" : "call",
-                                call_with_site(*row.at(ranks.front()))));
-  }
-  return fmt::format("{}", fmt::join(parts, "; "));
+/// What a rank is in beside the collectives of a group: who waits there is not at fault here.
+/// Joining another group and point-to-point calls count; null: it is in nothing else.
+const Collective* open_elsewhere(const Case& the_case, int rank, const std::string& group) {
+  const std::vector<Collective>* log = the_case.evidence->collectives(rank);
+  if (!log) return nullptr;
+  const auto open = std::find_if(log->rbegin(), log->rend(), [&](const Collective& call) {
+    const bool is_elsewhere = call.group != group || (call.number == 0 && call.operation != kJoin);
+    return is_elsewhere && call.state == CollectiveState::entered;
+  });
+  return open == log->rend() ? nullptr : &*open;
 }
 
 MeetingCall shown_call(const Collective& call, const RankEnd* end) {
@@ -277,11 +110,7 @@ class Search {
   bool all_joined() {
     const auto came = static_cast<int>(group_.members.size());
     if (came >= group_.size) {
-      if (group_.joined.empty() && group_.last() == 0) {
-        found_.doubt = fmt::format(
-            "all {} ranks came to the group {}, and none had met the others when it was ended",
-            came, group_.name);
-      }
+      if (group_.joined.empty() && group_.last() == 0) note_nobody_met();
       return true;
     }
     if (!group_.joined.empty()) {
@@ -293,6 +122,22 @@ class Search {
     for (const auto& [rank, calls] : group_.members) waiting.push_back(rank);
     note_unjoined(absentees(), waiting);
     return false;
+  }
+
+  /// All came, and were ended before they had met: as one where nobody else is at fault.
+  void note_nobody_met() {
+    found_.doubt = fmt::format(
+        "all {} ranks came to the group {}, and none had met the others when it was ended",
+        group_.size, group_.name);
+    std::vector<int> waiting;
+    for (const auto& [rank, calls] : group_.members) {
+      const RankEnd* end = end_of(case_, rank);
+      if (!end || absence_of(end) != MeetingFault::missing) return;
+      waiting.push_back(rank);
+    }
+    MissedMeeting missed;
+    missed.sentence = found_.doubt + ".";
+    note(std::move(missed), MeetingFault::not_started, 0, {}, waiting);
   }
 
   /// Ranks that never came to the group; of a part of the world it is not known whom it was to
@@ -334,14 +179,14 @@ class Search {
   /// Ranks that called different things and went on may be ended by a later meeting.
   void find_hang(std::uint64_t last) {
     MissedMeeting first = std::move(*found_.missed);
-    const std::int64_t first_ns = found_.missed_ns;
+    auto first_came_ns = std::move(found_.came_ns);
     found_.missed.reset();
     while (number_ < last && !found_.missed) {
       row_ = row_of(group_, ++number_);
       if (!find_absence() && !not_out().empty() && !find_mismatch()) find_end_inside();
     }
     found_.hang = std::exchange(found_.missed, std::move(first));
-    found_.missed_ns = first_ns;
+    found_.came_ns = std::move(first_came_ns);
   }
 
   std::int64_t step() const { return row_.begin()->second->step; }
@@ -354,6 +199,8 @@ class Search {
     }
     return ranks;
   }
+
+  const Collective* elsewhere(int rank) const { return open_elsewhere(case_, rank, group_.name); }
 
   std::vector<int> waiting_but(const std::vector<int>& culprits) const {
     std::vector<int> ranks = not_out();
@@ -435,8 +282,11 @@ class Search {
         is_other(fault) ? fmt::format("{}{}", what, name(fault)) : std::string(what);
     const std::vector<int> culprits = minority(classes);
     MissedMeeting missed;
-    missed.sentence = fmt::format("ranks call {} {}: {}.", place_in_words(group_, number_, step()),
-                                  how, calls_in_words(row_, classes));
+    const bool is_known = culprits.size() < row_.size();
+    missed.sentence =
+        fmt::format("{} {} {} {}: {}.", is_known ? ranks_in_words(culprits) : "ranks",
+                    is_known && culprits.size() == 1 ? "calls" : "call",
+                    place_in_words(group_, number_, step()), how, calls_in_words(row_, classes));
     note(std::move(missed), fault, number_, culprits, waiting_but(culprits));
   }
 
@@ -452,13 +302,13 @@ class Search {
     }
     if (ranks.empty()) return false;
     std::vector<int> idle = ranks;
-    std::erase_if(idle, [&](int rank) { return open_elsewhere(case_, rank, group_.name); });
+    std::erase_if(idle, [&](int rank) { return elsewhere(rank); });
     if (!idle.empty()) ranks = idle;
     const auto [fault, culprits] = absent(case_, ranks);
     const std::vector<int> waiting = waiting_but(culprits);
     const std::string where = fmt::format("{}, {}", place_in_words(group_, number_, step()),
                                           call_with_site(*row_.begin()->second));
-    const std::string last = last_act(case_, group_, culprits.front());
+    const std::string last = last_act(group_, culprits.front(), elsewhere(culprits.front()));
     MissedMeeting missed;
     if (is_elsewhere(fault) || waiting.empty()) {
       missed.sentence =
@@ -533,16 +383,16 @@ class Search {
     missed.step = number > 0 ? step() : 0;
     missed.culprits = culprits;
     missed.waiting = waiting;
-    found_.missed_ns = number > 0 ? first_moment() : group_.begun_ns;
+    found_.came_ns = number > 0 ? moments() : group_.begun_ns;
     if (number > 0) missed.rows = rows_around(number);
     found_.missed = std::move(missed);
   }
 
-  /// When the first rank came to the row.
-  std::int64_t first_moment() const {
-    std::int64_t first = std::numeric_limits<std::int64_t>::max();
-    for (const auto& [rank, call] : row_) first = std::min(first, call->entered_ns);
-    return first;
+  /// When ranks came to the row.
+  std::map<int, std::int64_t> moments() const {
+    std::map<int, std::int64_t> moments;
+    for (const auto& [rank, call] : row_) moments[rank] = call->entered_ns;
+    return moments;
   }
 
   std::vector<MeetingRow> rows_around(std::uint64_t number) const {
@@ -573,29 +423,49 @@ class Search {
   Meetings found_;
 };
 
+/// Whether the ranks that it waits for are all in something else.
+bool is_consequence(const MissedMeeting& missed, const Case& the_case) {
+  return missed.fault == MeetingFault::missing &&
+         std::all_of(missed.culprits.begin(), missed.culprits.end(),
+                     [&](int rank) { return open_elsewhere(the_case, rank, missed.group); });
+}
+
+/// By the clock of a rank that came to both, where there is one: ranks may have been on different
+/// machines.
+bool is_earlier(const std::map<int, std::int64_t>& a, const std::map<int, std::int64_t>& b) {
+  for (const auto& [rank, moment] : a) {
+    const auto other = b.find(rank);
+    if (other != b.end()) return moment < other->second;
+  }
+  const auto first = [](const std::map<int, std::int64_t>& moments) {
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (const auto& [rank, moment] : moments) least = std::min(least, moment);
+    return least;
+  };
+  return first(a) < first(b);
+}
+
+bool comes_before(const Meetings& a, const Meetings& b, const Case& the_case) {
+  const bool follows_a = is_consequence(*a.missed, the_case);
+  const bool follows_b = is_consequence(*b.missed, the_case);
+  return follows_a == follows_b ? is_earlier(a.came_ns, b.came_ns) : follows_b;
+}
+
 }  // namespace
 
 Meetings meetings_of(const Case& the_case) {
   Meetings all;
   if (!the_case.evidence) return all;
   const std::vector<Group> groups = groups_of(*the_case.evidence);
-  const auto badness = [&](const Meetings& found) {
-    const MissedMeeting& missed = *found.missed;
-    const bool is_consequence =
-        missed.fault == MeetingFault::missing &&
-        std::all_of(missed.culprits.begin(), missed.culprits.end(),
-                    [&](int rank) { return open_elsewhere(the_case, rank, missed.group); });
-    return std::tuple(is_consequence, found.missed_ns);
-  };
   for (const Group& group : groups) {
     Meetings found = Search(the_case, group).run();
     found.compared += all.compared;
     if (!all.doubt.empty()) found.doubt = all.doubt;
-    const bool is_first = found.missed && (!all.missed || badness(found) < badness(all));
+    const bool is_first = found.missed && (!all.missed || comes_before(found, all, the_case));
     if (!is_first) {
       found.missed = std::move(all.missed);
       found.hang = std::move(all.hang);
-      found.missed_ns = all.missed_ns;
+      found.came_ns = std::move(all.came_ns);
     }
     all = std::move(found);
   }

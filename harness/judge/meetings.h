@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -12,7 +13,8 @@ namespace lockstep {
 struct Meetings {
   std::int64_t compared = 0;            ///< collectives that all ranks of their group called
   std::optional<MissedMeeting> missed;  ///< the first that they did not meet in
-  std::int64_t missed_ns = 0;  ///< when the first rank came to it, by the clock of the logs
+  /// When ranks came to it, by the clocks of their machines, which have nothing in common.
+  std::map<int, std::int64_t> came_ns;
   /// The one that ranks did not come out of, where they went on from the first.
   std::optional<MissedMeeting> hang;
   /// Why it is not known whether they met although none was missed; empty: it is known.

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 #include <utility>
 
@@ -32,7 +33,8 @@ struct Header {
   std::int32_t rank;
   std::uint32_t unused;
   std::uint64_t count;
-  char reserved[352];
+  char machine[40];
+  char reserved[312];
 };
 
 struct Entry {
@@ -53,7 +55,7 @@ struct Entry {
   char reduction[16];
   char dtype[16];
   char shape[32];
-  char group[64];
+  char group[kLongestGroupName];
   char site[64];
   char tensor[88];
 };
@@ -95,6 +97,39 @@ std::string get(const char (&field)[N]) {
   return {field, ::strnlen(field, N)};
 }
 
+/// What only processes of this machine find here, since it was started.
+const std::string& this_machine() {
+  static const std::string id = [] {
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    std::string text;
+    file >> text;
+    return text;
+  }();
+  return id;
+}
+
+void fill(Entry& entry, const Collective& collective) {
+  entry.seq = collective.seq;
+  entry.number = collective.number;
+  entry.step = collective.step;
+  entry.elements = collective.elements;
+  entry.bytes = collective.bytes;
+  entry.entered_ns = collective.entered_ns;
+  entry.completed_ns = collective.completed_ns;
+  entry.tensors = collective.tensors;
+  entry.root = collective.root;
+  entry.group_size = collective.group_size;
+  entry.tensor_id = collective.tensor_id;
+  entry.state = static_cast<std::uint8_t>(collective.state);
+  put(entry.operation, collective.operation);
+  put(entry.reduction, collective.reduction);
+  put(entry.dtype, collective.dtype);
+  put(entry.shape, collective.shape);
+  put(entry.group, collective.group);
+  put(entry.site, collective.site);
+  put(entry.tensor, collective.tensor);
+}
+
 Collective collective_of(const Entry& entry) {
   return {.seq = entry.seq,
           .number = entry.number,
@@ -118,6 +153,27 @@ Collective collective_of(const Entry& entry) {
 }
 
 }  // namespace
+
+std::string to_bytes(const Collective& collective) {
+  Entry entry{};
+  fill(entry, collective);
+  std::string bytes(kSlot, '\0');
+  std::memcpy(bytes.data(), &entry, kSlot);
+  return bytes;
+}
+
+Collective collective_of_bytes(const std::string& bytes, const std::string& source) {
+  if (bytes.size() != kSlot) {
+    throw malformed(source, 0, 0, fmt::format("a collective of {} bytes", kSlot),
+                    fmt::format("{} bytes", bytes.size()));
+  }
+  Entry entry{};
+  std::memcpy(&entry, bytes.data(), kSlot);
+  if (entry.state >= Names<CollectiveState>::values.size()) {
+    throw malformed(source, 0, 0, "a state of 0 to 2", fmt::format("{}", entry.state));
+  }
+  return collective_of(entry);
+}
 
 std::filesystem::path collective_log_file(const std::filesystem::path& folder, int rank) {
   return folder / fmt::format("collectives-{}.bin", rank);
@@ -187,6 +243,7 @@ CollectiveLog::CollectiveLog(const std::filesystem::path& path, int rank)
   header->version = kVersion;
   header->entry_size = kSlot;
   header->rank = rank;
+  put(header->machine, this_machine());
 }
 
 CollectiveLog::~CollectiveLog() { file_->truncate(1 + count_); }
@@ -194,24 +251,11 @@ CollectiveLog::~CollectiveLog() { file_->truncate(1 + count_); }
 std::uint64_t CollectiveLog::enter(const Collective& collective) {
   const std::uint64_t seq = count_;
   auto* entry = new (file_->reserve(1 + seq)) Entry{};
+  fill(*entry, collective);
   entry->seq = seq;
-  entry->number = collective.number;
-  entry->step = collective.step;
-  entry->elements = collective.elements;
-  entry->bytes = collective.bytes;
-  entry->entered_ns = now_ns();
-  entry->tensors = collective.tensors;
-  entry->root = collective.root;
-  entry->group_size = collective.group_size;
-  entry->tensor_id = collective.tensor_id;
   entry->state = static_cast<std::uint8_t>(CollectiveState::entered);
-  put(entry->operation, collective.operation);
-  put(entry->reduction, collective.reduction);
-  put(entry->dtype, collective.dtype);
-  put(entry->shape, collective.shape);
-  put(entry->group, collective.group);
-  put(entry->site, collective.site);
-  put(entry->tensor, collective.tensor);
+  entry->entered_ns = now_ns();
+  entry->completed_ns = 0;
   count_ = seq + 1;
   auto* header = static_cast<Header*>(file_->at(0));
   std::atomic_ref(header->count).store(count_, std::memory_order_release);
@@ -277,6 +321,7 @@ std::uint64_t LiveCollectiveLog::count() {
   if (!mapping_->reaches(1)) return 0;
   auto* header = reinterpret_cast<Header*>(mapping_->at(0));
   if (get(header->magic) != kMagic || header->version != kVersion) return 0;
+  if (get(header->machine) != this_machine()) return 0;
   const std::uint64_t count = std::atomic_ref(header->count).load(std::memory_order_acquire);
   return mapping_->reaches(1 + count) ? count : 0;
 }

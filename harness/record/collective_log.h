@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -26,6 +27,9 @@ struct Names<CollectiveState> {
 /// Whoever has no such entry never came to the group.
 inline constexpr std::string_view kJoin = "join";
 
+/// Longer names of groups are cut in a log, and would be those of other groups.
+inline constexpr std::size_t kLongestGroupName = 64;
+
 /// One collective as one rank called it.
 struct Collective {
   std::uint64_t seq = 0;  ///< from 0 in the order of the calls of this rank
@@ -48,13 +52,19 @@ struct Collective {
   /// The same for all ranks that built the same model: equal exactly where the tensor is the same
   /// parameter, or gradient of it; 0: not known.
   std::int32_t tensor_id = 0;
-  std::string site;  ///< "scenarios/.../file.cc:41" where it was called; empty: not known
+  std::string site;  ///< "file.cc:41" where it was called; empty: not known
   CollectiveState state = CollectiveState::entered;
   std::int64_t entered_ns = 0;    ///< monotonic clock; a clock field
   std::int64_t completed_ns = 0;  ///< monotonic clock; 0 while it has not; a clock field
 
   bool operator==(const Collective&) const = default;
 };
+
+/// A collective as a log has it, to be sent to another machine: 384 bytes.
+std::string to_bytes(const Collective& collective);
+
+/// Throws Error (usage) for what `to_bytes` cannot have made; `source` says where it came from.
+Collective collective_of_bytes(const std::string& bytes, const std::string& source);
 
 /// Log of the collectives of one rank in a memory-mapped file, so that what was entered is on
 /// record even when the rank is killed the next moment. `enter` is for one thread at a time;
@@ -82,15 +92,16 @@ class CollectiveLog {
   std::uint64_t count_ = 0;
 };
 
-/// Reads a log that another process may be writing. One thread.
+/// Reads a log that another process of this machine may be writing: what one on another machine
+/// writes into a shared folder comes here in no certain order. One thread.
 class LiveCollectiveLog {
  public:
   explicit LiveCollectiveLog(std::filesystem::path path);
   ~LiveCollectiveLog();
   LiveCollectiveLog(LiveCollectiveLog&& other) noexcept;
 
-  /// How many collectives are on record by now; 0 where there is no log yet, or none that can be
-  /// read.
+  /// How many collectives are on record by now; 0 where there is no log yet, none that can be
+  /// read, or one of another machine.
   std::uint64_t count();
 
   /// Requires: `seq` is below what `count` returned last.

@@ -22,6 +22,7 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::Contains;
 using testing::HasSubstr;
 
 const std::string kLockstep = LOCKSTEP_PROGRAM;
@@ -192,29 +193,72 @@ TEST_P(StartedBy, RunThatIsEndedLeavesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Launcher, StartedBy, testing::ValuesIn(kCases),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& tested) { return tested.param.name; });
 
 // Two machines without a shared folder
 // --------------------------------------------------------------
 
-TEST(TwoNodes, BringTheirFilesTogetherThroughTheStore) {
-  if (find_program(kTorchrun).empty()) GTEST_SKIP() << "there is no " << kTorchrun;
-  const TemporaryFolder folder;
-  const auto node = [&](int rank, int port) {
+/// Two torchruns as on two machines: folders of their own, which the other does not see.
+class TwoNodes : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (find_program(kTorchrun).empty()) GTEST_SKIP() << "there is no " << kTorchrun;
+  }
+
+  Outcome run(int ranks_each, const std::string& arguments) const {
+    const int port = free_port();
+    return run_shell(kSetUp + node(1, ranks_each, port, arguments) + " & " +
+                     node(0, ranks_each, port, arguments) + " && wait $!");
+  }
+  Outcome report() const { return run_shell(kTestbed + " report " + (path() / "0/run").string()); }
+  fs::path path() const { return folder_.path(); }
+
+  /// How ranks ended, in detail.
+  std::vector<std::string> ends() const {
+    std::vector<std::string> details;
+    const auto record = nlohmann::json::parse(text_of(path() / "0/run/record.json"));
+    for (const auto& end : record.at("cells").at(0).at("ends")) {
+      details.push_back(end.at("detail"));
+    }
+    return details;
+  }
+
+ private:
+  std::string node(int rank, int ranks, int port, const std::string& arguments) const {
     return fmt::format(
         "(mkdir -p {0}/{1} && cd {0}/{1} && exec {2} --no-python --nnodes 2 --node-rank {1} "
-        "--nproc-per-node 2 --master-addr 127.0.0.1 --master-port {3} {4} run endings/is-killed "
-        "--out run)",
-        folder.path().string(), rank, kTorchrun, port, kTestbed);
-  };
-  const int port = free_port();
-  const Outcome outcome = run_shell(kSetUp + node(1, port) + " & " + node(0, port) + " && wait $!");
+        "--nproc-per-node {3} --master-addr 127.0.0.1 --master-port {4} {5} run {6} --out run)",
+        path().string(), rank, kTorchrun, ranks, port, kTestbed, arguments);
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(TwoNodes, BringTheirFilesTogetherThroughTheStore) {
+  const Outcome outcome = run(2, "endings/is-killed");
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  EXPECT_FALSE(fs::exists(folder.path() / "1/run/record.json"));
-  EXPECT_FALSE(fs::exists(folder.path() / "1/run/endings/is-killed/w4/rank-0.csv"));
-  const Outcome report = run_shell(kTestbed + " report " + (folder.path() / "0/run").string());
-  EXPECT_EQ(report.status, 0) << report.out << report.err;
-  EXPECT_THAT(report.out, HasSubstr("rank 1 was killed by signal 9 (SIGKILL) in step 2"));
+  EXPECT_FALSE(fs::exists(path() / "1/run/record.json"));
+  EXPECT_FALSE(fs::exists(path() / "1/run/endings/is-killed/w4/rank-0.csv"));
+  const Outcome shown = report();
+  EXPECT_EQ(shown.status, 0) << shown.out << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("rank 1 was killed by signal 9 (SIGKILL) in step 2"));
+}
+
+// Neither sees the other's collective log. Without the store they would wait for five minutes.
+TEST_F(TwoNodes, TellCallsThatDoNotMatchOnceARankIsOverdue) {
+  const Outcome outcome = run(1, "collective-mismatch/operation --collectives check --timeout 300");
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(unwrapped(report().out), HasSubstr("in step 2 with another operation: rank 0 calls"));
+  EXPECT_THAT(ends(), Contains(HasSubstr("ended because ranks call collectives that do not match: "
+                                         "collective 2 of the group world: rank ")));
+}
+
+TEST_F(TwoNodes, AreLeftToTheirLimitWhereNobodyCallsAnythingElse) {
+  const Outcome outcome = run(1, "collective-mismatch/missing --collectives check --timeout 8");
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(unwrapped(report().out), HasSubstr("rank 1 never entered collective 2"));
+  EXPECT_THAT(ends(), Contains("limit of 8 s"));
+  EXPECT_THAT(ends(), testing::Not(Contains(HasSubstr("ended because"))));
 }
 
 // What is not one rank of one cell, and launchers that are none
@@ -286,9 +330,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Wrong{"'no-such -n {ranks}'", "no program 'no-such'"}, Wrong{"'mpirun -n 2'", "{ranks}"},
         Wrong{"''", "empty"},
-        Wrong{"\"sh -c 'echo no nodes left; exit 1 {ranks}'\"",
-              "exited with status 1, and no rank left word of itself. Its last words: no nodes "
-              "left."},
+        Wrong{"\"sh -c 'echo no nodes left; echo ----; echo Ask for less.; exit 1 {ranks}'\"",
+              "exited with status 1, and no rank left word of itself. Its last words:\n"
+              "  no nodes left\n  Ask for less.\n"},
         Wrong{"'true {ranks}'", "It said nothing"},
         Wrong{"'env X={ranks}'", "did not tell this process its rank"},
         Wrong{"'env X={ranks} RANK=0 WORLD_SIZE=1'", "worlds of 1 rank instead of one of 2"},

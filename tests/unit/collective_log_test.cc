@@ -101,6 +101,45 @@ TEST_F(CollectiveLogFile, ReadsBack) {
   EXPECT_EQ(read[2].completed_ns, 0);
 }
 
+TEST_F(CollectiveLogFile, IsReadWhileItIsWritten) {
+  LiveCollectiveLog live(path_);
+  EXPECT_EQ(live.count(), 0U);
+  CollectiveLog log(path_, 0);
+  for (std::int64_t step = 1; step <= 1000; ++step) {
+    const std::uint64_t seq = log.enter(all_reduce(step));
+    ASSERT_EQ(live.count(), seq + 1);
+    EXPECT_EQ(live.at(seq).step, step);
+    EXPECT_EQ(live.at(seq).state, CollectiveState::entered);
+    log.leave(seq, CollectiveState::completed);
+    EXPECT_EQ(live.at(seq).state, CollectiveState::completed);
+  }
+}
+
+TEST_F(CollectiveLogFile, IsNotReadWhileAnotherMachineMayBeWritingIt) {
+  {
+    CollectiveLog log(path_, 0);
+    log.enter(all_reduce(1));
+  }
+  EXPECT_EQ(LiveCollectiveLog(path_).count(), 1U);
+  std::string text = read_text(path_);
+  text[32] = text[32] == 'x' ? 'y' : 'x';  // the first letter of the machine
+  std::ofstream(path_, std::ios::binary) << text;
+  EXPECT_EQ(LiveCollectiveLog(path_).count(), 0U);
+  EXPECT_EQ(read_collective_log(path_).size(), 1U);
+}
+
+TEST_F(CollectiveLogFile, SendsACollectiveAsItsBytes) {
+  Collective sent = all_reduce(3);
+  sent.seq = 7;
+  sent.state = CollectiveState::failed;
+  sent.entered_ns = 5;
+  sent.completed_ns = 6;
+  const std::string bytes = to_bytes(sent);
+  EXPECT_EQ(collective_of_bytes(bytes, "store"), sent);
+  EXPECT_THROW(collective_of_bytes(bytes.substr(1), "store"), Error);
+  EXPECT_THROW(collective_of_bytes(std::string(384, '\x7f'), "store"), Error);
+}
+
 TEST_F(CollectiveLogFile, IsAsLongAsItsEntries) {
   { CollectiveLog log(path_, 0); }
   EXPECT_EQ(fs::file_size(path_), 384u);

@@ -130,9 +130,10 @@ TEST(LauncherErrors, NameTheLauncherAndTheNumbers) {
   EXPECT_EQ(text_of(launcher_world_differs("mpirun -n {ranks}", 1, 4)),
             "The launcher 'mpirun -n {ranks}' started worlds of 1 rank instead of one of 4. Is it "
             "the launcher of another MPI, or does it lack {ranks} in its place?");
-  EXPECT_EQ(text_of(launcher_started_nothing("srun -n {ranks}", "exited with status 1", "no node")),
+  EXPECT_EQ(text_of(launcher_started_nothing("srun -n {ranks}", "exited with status 1",
+                                             "-----\nno node\n\n  ask less\n-----\n")),
             "The launcher 'srun -n {ranks}' exited with status 1, and no rank left word of itself. "
-            "Its last words: no node.");
+            "Its last words:\n  no node\n    ask less");
   EXPECT_EQ(text_of(launcher_started_nothing("true", "finished", "")),
             "The launcher 'true' finished, and no rank left word of itself. It said nothing.");
   EXPECT_EQ(text_of(not_for_one_rank("srun", 1, 2, "--out DIR")),

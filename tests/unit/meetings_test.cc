@@ -192,7 +192,7 @@ TEST(Meetings, NameTheRankThatCallsAnotherOperation) {
   EXPECT_THAT(missed.culprits, ElementsAre(1));
   EXPECT_THAT(missed.waiting, ElementsAre(0, 2));
   EXPECT_EQ(missed.sentence,
-            "ranks call collective 2 of the group world in step 1 with another operation: ranks "
+            "rank 1 calls collective 2 of the group world in step 1 with another operation: ranks "
             "0,2 call allreduce sum float32 [4], gradient of b at sync.cc:10; rank 1 calls "
             "broadcast float32 [4], root 0 at sync.cc:20.");
 }
@@ -416,6 +416,33 @@ TEST(Meetings, SayThatAllCameAndNoneHadMetTheOthers) {
   const ClaimResult result = logs.judged(collectives_match(), {late(0), late(1)});
   EXPECT_EQ(result.verdict, Verdict::undecided);
   EXPECT_THAT(result.reason, HasSubstr("none had met the others"));
+  const ClaimResult ends = logs.judged(ranks_finish(), {late(0), late(1)});
+  ASSERT_EQ(ends.findings.size(), 1U);
+  EXPECT_THAT(ends.findings[0].sentence,
+              AllOf(HasSubstr("All 2 ranks came to the group world"), HasSubstr("did not finish")));
+}
+
+TEST(Meetings, BlameTheRankThatDiedWhileAllWereJoining) {
+  Logs logs(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    logs.forget(rank);
+    logs.join(rank, "world", 2, kOpen);
+  }
+  const ClaimResult ends = logs.judged(ranks_finish(), {late(0, 1), killed(1)});
+  ASSERT_EQ(ends.findings.size(), 1U);
+  EXPECT_EQ(ends.findings[0].failure.value().rank, 1);
+}
+
+// The logs are written one after another, as clocks of machines that were started so.
+TEST(Meetings, TellTheFirstByTheClockOfARankThatCameToBoth) {
+  Logs logs(3);
+  for (const int rank : {1, 2}) logs.join(rank, "one", 2);
+  for (const int rank : {0, 1}) logs.join(rank, "two", 2);
+  logs.add(1, in_group(reduce("a"), "one"));
+  logs.add(2, in_group(broadcast(), "one"));
+  logs.add(0, in_group(reduce("b"), "two"));
+  logs.add(1, in_group(broadcast(), "two"));
+  EXPECT_EQ(logs.meetings().missed.value().group, "one");
 }
 
 TEST(Meetings, TellOfAPartOfTheWorldThatDidNotComeTogether) {

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Runs the catalogue with ranks of its own over gloo, and with those of a foreign launcher over a
+backend, and says where the two come to something else.
+
+  same_verdicts.py LOCKSTEP BACKEND LAUNCHER [SCENARIO...]
+
+LAUNCHER is as `lockstep run --launcher` takes it. Exits with 1 on any difference, with 77 and a
+reason where there is no such launcher.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+
+def run(lockstep, arguments, out):
+    command = [lockstep, "run", *arguments, "--ranks", "2", "--out", out]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode not in (0, 1, 2):
+        sys.exit(f"status {done.returncode} of {' '.join(command)}\n{done.stdout[-4000:]}")
+    with open(os.path.join(out, "record.json"), encoding="utf-8") as file:
+        return {title(cell): cell for cell in json.load(file)["cells"]}
+
+
+def title(cell):
+    what = cell["cell"]
+    axes = " ".join(f"{axis['name']}={axis['value']}" for axis in what["axes"])
+    return f"{what['scenario']}/{what['variant']} {axes}".strip()
+
+
+def findings(result):
+    """What a finding says but for how much, which depends on the order of summation."""
+    return [(f["step"], f.get("tensor"), f.get("groups")) for f in result["findings"]]
+
+
+def come_to(cell, same_words):
+    """What a cell comes to: the words of a failure are those of the backend."""
+    said = {
+        "verdict": cell["verdict"],
+        "outcome": cell["outcome"]["kind"],
+        "claims": {json.dumps(r["claim"]): r["verdict"] for r in cell["results"]},
+        "found in": {
+            json.dumps(r["claim"]): findings(r)
+            for r in cell["results"]
+            if r["claim"]["predicate"] not in ("ranks_finish", "collectives_match")
+        },
+        "not applicable": cell["expectation"]["not_applicable"],
+    }
+    missed = cell.get("missed_meeting")
+    if missed:
+        said["meeting"] = [missed[key] for key in ("fault", "group", "number", "step")]
+        said["culprits"] = missed["culprits"]
+    if same_words:
+        said["outcome in words"] = cell["outcome"]["text"]
+    return said
+
+
+def main():
+    lockstep, backend, launcher, *scenarios = sys.argv[1:]
+    if not shutil.which(launcher.split()[0]):
+        print(f"same_verdicts: skipped: there is no {launcher.split()[0]}", file=sys.stderr)
+        return 77
+    # Open MPI starts nothing as root, and no more than there are cores, unless it is told to.
+    os.environ.update(
+        OMPI_ALLOW_RUN_AS_ROOT="1",
+        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+        OMPI_MCA_rmaps_base_oversubscribe="1",
+        OMP_NUM_THREADS="1",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        own = run(lockstep, scenarios, os.path.join(folder, "own"))
+        theirs = run(
+            lockstep,
+            [*scenarios, "--backend", backend, "--launcher", launcher],
+            os.path.join(folder, "theirs"),
+        )
+    different = 0
+    for name in sorted(set(own) | set(theirs)):
+        if name not in own or name not in theirs:
+            different += 1
+            print(f"{name}: only {'launched' if name in theirs else 'self-launched'}")
+            continue
+        expected = come_to(own[name], backend == "gloo")
+        found = come_to(theirs[name], backend == "gloo")
+        if expected == found:
+            continue
+        different += 1
+        print(name)
+        for key in sorted(set(expected) | set(found)):
+            if expected.get(key) != found.get(key):
+                print(f"  {key}: self-launched {expected.get(key)}, launched {found.get(key)}")
+    print(f"{len(own)} cells, {different} of them come to something else over {backend} by {launcher}")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
