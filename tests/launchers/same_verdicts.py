@@ -27,7 +27,7 @@ def run(lockstep, arguments, out):
 
 def title(cell):
     what = cell["cell"]
-    axes = " ".join(f"{axis['name']}={axis['value']}" for axis in what["axes"])
+    axes = " ".join(f"{axis['axis']}={axis['value']}" for axis in what["axes"])
     return f"{what['scenario']}/{what['variant']} {axes}".strip()
 
 
@@ -55,6 +55,7 @@ def come_to(cell, same_words):
         said["culprits"] = missed["culprits"]
     if same_words:
         said["outcome in words"] = cell["outcome"]["text"]
+        said["checks"] = [(check["promise"], check["outcome"]) for check in cell["checks"]]
     return said
 
 
