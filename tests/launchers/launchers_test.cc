@@ -17,6 +17,7 @@
 
 #include "harness/launch/launcher.h"
 #include "tests/command.h"
+#include "tests/foreign_launchers.h"
 
 namespace lockstep {
 namespace {
@@ -28,12 +29,6 @@ using testing::HasSubstr;
 const std::string kLockstep = LOCKSTEP_PROGRAM;
 const std::string kTestbed = LOCKSTEP_TESTBED;
 const std::string kTorchrun = LOCKSTEP_TORCHRUN;
-
-/// Open MPI starts nothing as root, and no more than there are cores, unless it is told to.
-const std::string kSetUp =
-    "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-    "OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_ALLOW_RUN_AS_ROOT=1 "
-    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1; ";
 
 struct Case {
   std::string name;
@@ -71,13 +66,14 @@ int free_port() {
 class StartedBy : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
+    allow_foreign_launchers();
     if (find_program(GetParam().program()).empty()) {
       GTEST_SKIP() << "there is no " << GetParam().program();
     }
   }
 
   Outcome run(const std::string& line) const {
-    return run_shell(kSetUp + "cd " + folder_.path().string() + " && " + line);
+    return run_shell("cd " + folder_.path().string() + " && " + line);
   }
   Outcome direct(const std::string& program, int ranks, const std::string& arguments) const {
     return run(GetParam().with(ranks) + " " + program + " run " + arguments);
@@ -202,12 +198,13 @@ INSTANTIATE_TEST_SUITE_P(Launcher, StartedBy, testing::ValuesIn(kCases),
 class TwoNodes : public testing::Test {
  protected:
   void SetUp() override {
+    allow_foreign_launchers();
     if (find_program(kTorchrun).empty()) GTEST_SKIP() << "there is no " << kTorchrun;
   }
 
   Outcome run(int ranks_each, const std::string& arguments) const {
     const int port = free_port();
-    return run_shell(kSetUp + node(1, ranks_each, port, arguments) + " & " +
+    return run_shell(node(1, ranks_each, port, arguments) + " & " +
                      node(0, ranks_each, port, arguments) + " && wait $!");
   }
   Outcome report() const { return run_shell(kTestbed + " report " + (path() / "0/run").string()); }

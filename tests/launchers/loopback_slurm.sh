@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Runs a part of the catalogue by srun, on a Slurm of one machine that lives as long as this script.
+# Runs the catalogue by srun, over gloo and over both MPIs, on a Slurm of one machine that lives as
+# long as this script.
 #
-#   loopback_slurm.sh LOCKSTEP TESTBED
+#   loopback_slurm.sh LOCKSTEP TESTBED [SCENARIO...]
 #
 # Exits 77 with a reason where Slurm and munge are not installed (Debian: slurmctld slurmd
 # slurm-client munge) or this is not root.
 set -euo pipefail
 lockstep=$1
 testbed=$2
+scenarios=("${@:3}")
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 skip() { echo "loopback_slurm: skipped: $*" >&2; exit 77; }
 fail() { echo "loopback_slurm: $*" >&2; tail -n 20 "$folder"/*.log >&2 || true; exit 1; }
@@ -88,13 +91,16 @@ wait_until bash -c 'sinfo -h -o %T | grep -q idle'
 
 cd "$folder"
 srun -n 2 true || fail "srun starts nothing"
-run() {  # COMMAND...
-  "$@" --launcher 'srun -n {ranks}' || fail "status $? of: $*"
-}
-run "$lockstep" run loss-on-unwrapped-module --ranks 2 --out unwrapped
-run "$lockstep" run tiled-input-needs-no-gradient --ranks 3 --out tiled
-run "$testbed" run endings/is-killed endings/stops endings/hangs endings/finishes --ranks 3 \
-  --out endings
+"$testbed" run endings/is-killed endings/stops endings/hangs endings/finishes --ranks 3 \
+  --out endings --launcher 'srun -n {ranks}' || fail "status $?: endings"
+
+# Open MPI is started through PMIx, MPICH through PMI-2.
+declare -A backend=([none]=gloo [pmix]=mpi [pmi2]=mpi)
+for mpi in none pmix pmi2; do
+  srun --mpi=list 2>&1 | grep -qw "$mpi" || { echo "loopback_slurm: no --mpi=$mpi here" >&2; continue; }
+  python3 "$here/same_verdicts.py" "$lockstep" "${backend[$mpi]}" "srun --mpi=$mpi -n {ranks}" \
+    "${scenarios[@]}" || fail "the catalogue by srun --mpi=$mpi"
+done
 
 # Directly: srun knows the ranks, the report judges.
 srun -n 2 "$lockstep" run loss-on-unwrapped-module/bypass --out direct

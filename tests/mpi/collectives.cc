@@ -20,6 +20,7 @@
 #include <limits>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "harness/train/activation_memory.h"
 #include "harness/train/module.h"
 #include "tests/mpi/mpi_checks.h"
 
@@ -259,6 +260,15 @@ void check_order(Checks& checks, const Backend& backend) {
   checks.expect(at::equal(own[0], serially(all, ReduceOp::SUM)), "100000 elements in rank order");
 }
 
+/// What a scenario measures of a step is the training's memory.
+void check_memory(Checks& checks, const Backend& backend) {
+  Tensors own{at::zeros({1000}, at::kFloat)}, pair{own[0].clone(), own[0].clone()};
+  const ActivationMemory memory;
+  backend->allreduce(own, {})->wait();
+  backend->allreduce_coalesced(pair, {})->wait();
+  checks.expect(memory.peak() == 0, "room of its own is nobody's tensor");
+}
+
 void check_refusals(Checks& checks, const Backend& backend) {
   Tensors strided{at::zeros({4, 4}, at::kFloat).t()};
   checks.expect_error("strided", [&] { backend->allreduce(strided, {})->wait(); },
@@ -308,6 +318,7 @@ void check_collectives(Checks& checks) {
   }
   check_short_numbers(checks, backend);
   check_order(checks, backend);
+  check_memory(checks, backend);
   check_refusals(checks, backend);
   check_works(checks, backend);
   backend->barrier({})->wait();

@@ -1,12 +1,25 @@
 #include "harness/comm/mpi/mpi_tensors.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
 
 #include <cstring>
 #include <limits>
+#include <new>
 
 namespace lockstep {
+
+namespace {
+
+/// Memory of the backend's own, as libraries have it: torch's allocator would count it to what the
+/// training needs.
+at::Tensor staging(std::int64_t elements, at::ScalarType type) {
+  const std::size_t bytes = static_cast<std::size_t>(elements) * c10::elementSize(type);
+  const auto release = [](void* memory) { ::operator delete(memory); };
+  return at::from_blob(::operator new(bytes), {elements}, release, at::TensorOptions(type));
+}
+
+}  // namespace
 
 void check_tensor(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.defined(), "MPI: a tensor is undefined");
@@ -46,7 +59,7 @@ void check_blocks(const at::Tensor& whole, const at::Tensor& block, int count) {
 }
 
 at::Tensor room_for(const at::Tensor& tensor, std::int64_t count) {
-  return at::empty({count * tensor.numel()}, at::TensorOptions(tensor.scalar_type()));
+  return staging(count * tensor.numel(), tensor.scalar_type());
 }
 
 at::Tensor packed(const std::vector<at::Tensor>& tensors) {
@@ -59,7 +72,7 @@ at::Tensor packed(const std::vector<at::Tensor>& tensors) {
                 "MPI: tensors that go together must have the same dtype");
     elements += tensor.numel();
   }
-  at::Tensor whole = at::empty({elements}, at::TensorOptions(tensors.front().scalar_type()));
+  at::Tensor whole = staging(elements, tensors.front().scalar_type());
   auto* to = static_cast<char*>(whole.data_ptr());
   for (const at::Tensor& tensor : tensors) {
     copy_bytes(to, tensor.data_ptr(), tensor.nbytes());
