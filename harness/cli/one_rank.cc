@@ -17,6 +17,7 @@
 #include "harness/launch/listen.h"
 #include "harness/launch/probe.h"
 #include "harness/launch/signal_watch.h"
+#include "harness/record/collective_log.h"
 #include "harness/record/whole_file.h"
 #include "reports/error.h"
 
@@ -185,6 +186,14 @@ void OneRank::run() {
   if (is_orphan()) throw launcher_is_gone(seat_.variables->launcher);
 }
 
+/// Whether the world came together, by this rank's log: then all ranks had been started.
+bool OneRank::has_met_all() const {
+  LiveCollectiveLog log(collective_log_file(folder_, seat_.rank));
+  if (log.count() == 0) return false;
+  const Collective first = log.at(0);
+  return first.operation == kJoin && first.state == CollectiveState::completed;
+}
+
 std::vector<RankEnd> OneRank::gather() {
   const Clock::time_point deadline = begin_ + kStarting + limit_ + LaunchOptions().grace + kSlack;
   for (exits_.look(); !exits_.is_complete() && Clock::now() < deadline; exits_.look()) {
@@ -192,7 +201,8 @@ std::vector<RankEnd> OneRank::gather() {
     std::this_thread::sleep_for(kBetweenLooks);
   }
   const std::chrono::duration<double> waited = Clock::now() - begin_;
-  return exits_.ends(fmt::format("no word of it within {:.0f} s", waited.count()));
+  return exits_.ends(fmt::format("no word of it within {:.0f} s", waited.count()),
+                     has_met_all() ? Ending::unfinished : Ending::unstarted);
 }
 
 void OneRank::see_off() {

@@ -57,14 +57,14 @@ std::optional<int> WorldExits::other_world_size() const {
   return std::nullopt;
 }
 
-std::vector<RankEnd> WorldExits::ends(const std::string& why) const {
+std::vector<RankEnd> WorldExits::ends(const std::string& why, Ending lost) const {
   std::vector<RankEnd> ends(static_cast<std::size_t>(world_size_));
   std::vector<std::pair<double, int>> in_time;
   for (int rank = 0; rank < world_size_; ++rank) {
     RankEnd& end = ends[static_cast<std::size_t>(rank)];
     const auto exit = exits_.find(rank);
     end.rank = rank;
-    end.ending = Ending::unstarted;
+    end.ending = lost;
     end.detail = why;
     end.order = world_size_ - 1;
     if (exit == exits_.end()) continue;

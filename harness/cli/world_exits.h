@@ -29,8 +29,8 @@ class WorldExits {
   std::optional<int> other_world_size() const;
 
   /// One end per rank, in rank order, with the last lines of its log where it did not finish. A
-  /// rank that left no word is `unstarted`; `why` is its detail.
-  std::vector<RankEnd> ends(const std::string& why) const;
+  /// rank that left no word ended as `lost`; `why` is its detail.
+  std::vector<RankEnd> ends(const std::string& why, Ending lost = Ending::unstarted) const;
 
  private:
   std::filesystem::path folder_;

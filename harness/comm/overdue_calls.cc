@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
+#include <vector>
 
 #include "harness/comm/open_store.h"
 #include "harness/comm/peer_logs.h"
@@ -26,8 +28,8 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds kOverdue = 2s;
 constexpr std::chrono::milliseconds kBetweenLooks = 200ms;
-/// Of the calls before the one that is overdue: who called less goes on for a while.
-constexpr std::size_t kComparedBefore = 16;
+/// How far back in a group is compared at first: who called less than another goes on for a while.
+constexpr std::uint64_t kComparedBefore = 64;
 constexpr const char* kMismatch = "mismatch";
 
 fs::path mismatch_file(const fs::path& folder, int rank) {
@@ -45,31 +47,33 @@ class OwnCalls {
  public:
   OwnCalls(const fs::path& folder, int rank) : log_(collective_log_file(folder, rank)) {}
 
-  /// The first that is overdue.
-  std::optional<std::uint64_t> overdue() {
+  /// Of every group in which a call is overdue: the calls up to the last such one, in their order,
+  /// without those that were returned before.
+  std::vector<Collective> up_to_overdue() {
     const std::uint64_t count = log_.count();
     while (ended_ < count && log_.at(ended_).state != CollectiveState::entered) ++ended_;
+    std::map<std::string, std::uint64_t> overdue;  // number, by group
     for (std::uint64_t seq = ended_; seq < count; ++seq) {
       const Collective call = log_.at(seq);
-      if (call.number > 0 && is_overdue(call)) return seq;
+      if (call.number > 0 && is_overdue(call)) overdue[call.group] = call.number;
     }
-    return std::nullopt;
-  }
-
-  /// The call `last` and those before it in its group, in their order.
-  std::deque<Collective> up_to(std::uint64_t last) const {
-    std::deque<Collective> calls{log_.at(last)};
-    for (std::uint64_t seq = last; seq-- > 0 && calls.size() <= kComparedBefore;) {
+    std::erase_if(overdue, [&](const auto& last) { return returned_[last.first] >= last.second; });
+    std::vector<Collective> calls;
+    for (std::uint64_t seq = 0; seq < count && !overdue.empty(); ++seq) {
       Collective call = log_.at(seq);
-      const bool is_of_group = call.group == calls.back().group && call.number > 0;
-      if (is_of_group) calls.push_front(std::move(call));
+      const auto last = overdue.find(call.group);
+      if (last == overdue.end() || call.number > last->second) continue;
+      const bool is_near = call.number + kComparedBefore >= last->second;
+      if (call.number > returned_[call.group] && is_near) calls.push_back(std::move(call));
     }
+    for (const auto& [group, number] : overdue) returned_[group] = number;
     return calls;
   }
 
  private:
   LiveCollectiveLog log_;
-  std::uint64_t ended_ = 0;  ///< all calls before have ended
+  std::uint64_t ended_ = 0;                        ///< all calls before have ended
+  std::map<std::string, std::uint64_t> returned_;  ///< the last number, by group
 };
 
 /// A call and whose it is, as the store has it.
@@ -92,22 +96,17 @@ std::optional<std::string> compare(c10d::Store& store, int rank, const Collectiv
 void watch_overdue_calls(const Rendezvous& rendezvous, int rank, const fs::path& folder) {
   OwnCalls own(folder, rank);
   c10::intrusive_ptr<c10d::Store> store;
-  std::optional<std::uint64_t> compared;
   for (;; std::this_thread::sleep_for(kBetweenLooks)) {
-    const auto overdue = own.overdue();
-    if (!overdue) continue;
-    if (!store) {
+    const std::vector<Collective> calls = own.up_to_overdue();
+    if (!calls.empty() && !store) {
       store =
           c10::make_intrusive<c10d::PrefixStore>("lockstep-overdue", open_store(rendezvous, 60s));
     }
-    if (overdue != compared) {
-      for (const Collective& call : own.up_to(*overdue)) {
-        const auto mismatch = compare(*store, rank, call);
-        if (mismatch) store->compareSet(kMismatch, std::string(), *mismatch);
-      }
-      compared = overdue;
+    for (const Collective& call : calls) {
+      const auto mismatch = compare(*store, rank, call);
+      if (mismatch) store->compareSet(kMismatch, std::string(), *mismatch);
     }
-    if (!store->check({kMismatch})) continue;
+    if (!store || !store->check({kMismatch})) continue;
     write_whole_file(mismatch_file(folder, rank), store->get_to_str(kMismatch));
     for (;;) ::pause();
   }

@@ -1,7 +1,5 @@
 #include "harness/comm/recording_backend.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -15,69 +13,6 @@
 namespace lockstep {
 
 using c10d::OpType;
-
-namespace {
-
-thread_local CallSite this_site;
-thread_local std::string this_tag;
-
-/// "gradients.cc:41": a path tells where somebody's checkout lies.
-std::string place_of(const CallSite& site) {
-  if (site.line == 0) return {};
-  const std::string_view file = site.file;
-  return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), site.line);
-}
-
-}  // namespace
-
-CallContext::CallContext(const CallSite& site) : before_(std::exchange(this_site, site)) {}
-CallContext::~CallContext() { this_site = before_; }
-
-CollectiveTag::CollectiveTag(std::string text)
-    : before_(std::exchange(this_tag, std::move(text))) {}
-CollectiveTag::~CollectiveTag() { this_tag = before_; }
-
-std::uint64_t CollectiveRecorder::enter(Collective& collective) {
-  collective.step = step_;
-  collective.site = place_of(this_site);
-  const std::lock_guard lock(mutex_);
-  if (!log_) {
-    ++pending_;
-    return 0;
-  }
-  const std::uint64_t seq = log_->enter(collective);
-  if (peers_ && collective.number > 0) {
-    // Of two ranks that come at once, one has to see the other.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (const auto difference = peers_->difference_from(collective)) {
-      log_->leave(seq, CollectiveState::failed);
-      C10_THROW_ERROR(DistBackendError, *difference);
-    }
-  }
-  ++pending_;
-  return seq;
-}
-
-void CollectiveRecorder::leave(std::uint64_t seq, CollectiveState state) {
-  const std::lock_guard lock(mutex_);
-  --pending_;
-  if (log_) log_->leave(seq, state);
-  has_left_.notify_all();
-}
-
-int CollectiveRecorder::pending() {
-  const std::lock_guard lock(mutex_);
-  return pending_;
-}
-
-int CollectiveRecorder::close() {
-  std::unique_lock lock(mutex_);
-  if (log_) {
-    has_left_.wait_for(lock, std::chrono::milliseconds(100), [this] { return pending_ == 0; });
-  }
-  log_ = nullptr;
-  return pending_;
-}
 
 namespace {
 
@@ -176,29 +111,14 @@ class RecordedWork : public c10d::Work {
 
 }  // namespace
 
-void record_joining(CollectiveRecorder& recorder, const RecordedGroup& group,
-                    const std::function<void()>& meet) {
-  Collective joining;
-  joining.operation = kJoin;
-  joining.group = group.name;
-  joining.group_size = group.size;
-  const std::uint64_t seq = recorder.enter(joining);
-  try {
-    meet();
-  } catch (...) {
-    recorder.leave(seq, CollectiveState::failed);
-    throw;
-  }
-  recorder.leave(seq, CollectiveState::completed);
-}
-
 RecordingBackend::RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner,
                                    std::shared_ptr<CollectiveRecorder> recorder,
                                    std::shared_ptr<RecordedGroup> group)
     : Backend(inner->getRank(), inner->getSize()),
       inner_(std::move(inner)),
       recorder_(std::move(recorder)),
-      group_(std::move(group)) {
+      group_(std::move(group)),
+      is_queued_(inner_->getBackendName() == "nccl") {
   pg_uid_ = inner_->getGroupUid();
   pg_desc_ = inner_->getGroupDesc();
   bound_device_id_ = inner_->getBoundDeviceId();
@@ -231,8 +151,8 @@ void describe_first(const at::Tensor& tensor, Collective& collective) {
   collective.shape = shape_of(tensor);
   // Elsewhere threads of the autograd engine may assign gradients while they are looked at.
   TensorName name;
-  if (!this_tag.empty()) {
-    name = tag_name(this_tag);
+  if (!current_tag().empty()) {
+    name = tag_name(current_tag());
   } else if (tensor.is_cpu()) {
     name = name_of(tensor);
   }
@@ -258,6 +178,16 @@ Collective RecordingBackend::describe(OpType operation, at::TensorList tensors) 
   return collective;
 }
 
+namespace {
+
+/// `is_queued`: the future holds how the work on the GPU ended.
+bool has_succeeded(const c10::ivalue::Future& ended, bool is_queued) {
+  if (ended.hasError()) return false;
+  return !is_queued || ended.constValue().toInt() == static_cast<int>(c10d::WorkResult::SUCCESS);
+}
+
+}  // namespace
+
 template <class Call>
 RecordingBackend::Work RecordingBackend::record(Collective collective, const Call& call) {
   const std::uint64_t seq = recorder_->enter(collective);
@@ -272,12 +202,12 @@ RecordingBackend::Work RecordingBackend::record(Collective collective, const Cal
     recorder_->leave(seq, CollectiveState::completed);
     return work;
   }
-  const auto future = future_of(*work);
+  const auto future = is_queued_ ? work->getFutureResult() : future_of(*work);
   if (!future) return c10::make_intrusive<RecordedWork>(std::move(work), recorder_, seq);
   future->addCallback(
-      [recorder = recorder_, seq](c10::ivalue::Future& ended) {
-        recorder->leave(seq,
-                        ended.hasError() ? CollectiveState::failed : CollectiveState::completed);
+      [recorder = recorder_, seq, is_queued = is_queued_](c10::ivalue::Future& ended) {
+        recorder->leave(seq, has_succeeded(ended, is_queued) ? CollectiveState::completed
+                                                             : CollectiveState::failed);
       },
       /*uses_future=*/false);
   return work;
@@ -328,9 +258,20 @@ RecordingBackend::Work RecordingBackend::reduce(Tensors& tensors,
                 [&] { return inner_->reduce(tensors, options); });
 }
 
+namespace {
+
+/// All that is gathered or scattered, which has to be the same everywhere: the part of a rank may
+/// be larger than that of another.
+const RecordingBackend::Tensors& first_list(const RecordingBackend::TensorLists& lists,
+                                            const RecordingBackend::Tensors& part) {
+  return lists.size() == 1 ? lists.front() : part;
+}
+
+}  // namespace
+
 RecordingBackend::Work RecordingBackend::allgather(TensorLists& outputs, Tensors& inputs,
                                                    const c10d::AllgatherOptions& options) {
-  return record(describe(OpType::ALLGATHER, inputs),
+  return record(describe(OpType::ALLGATHER, first_list(outputs, inputs)),
                 [&] { return inner_->allgather(outputs, inputs, options); });
 }
 
@@ -366,7 +307,8 @@ RecordingBackend::Work RecordingBackend::scatter(Tensors& outputs, TensorLists& 
 
 RecordingBackend::Work RecordingBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                                                         const c10d::ReduceScatterOptions& options) {
-  return record(with_reduction(describe(OpType::REDUCE_SCATTER, outputs), options.reduceOp),
+  return record(with_reduction(describe(OpType::REDUCE_SCATTER, first_list(inputs, outputs)),
+                               options.reduceOp),
                 [&] { return inner_->reduce_scatter(outputs, inputs, options); });
 }
 

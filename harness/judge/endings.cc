@@ -28,21 +28,21 @@ constexpr std::array<std::string_view, 8> kLossOfPeer{"Connection closed by peer
 constexpr std::string_view kOutOfMemory = "out of memory. ";
 
 /// Whether a rank may have ended badly because another one did before.
-bool may_be_consequence(const RankEnd& end) {
-  return (end.ending == Ending::unfinished && !is_stopped(end)) ||
-         (end.ending == Ending::raised && is_loss_of_peer(end.error));
+bool may_be_consequence(const Case& the_case, const RankEnd& end) {
+  return (end.ending == Ending::unfinished && !is_stopped(end)) || has_lost_peer(the_case, end);
 }
 
 /// A rank that lost a peer, or waited for one that had ended badly, is no culprit of its own. Ranks
 /// that only wait for each other all are. The order of endings does not count for a lost peer: its
 /// connections are closed before its end can be seen.
-bool is_consequence(const RankEnd& end, const std::vector<const RankEnd*>& failed) {
+bool is_consequence(const Case& the_case, const RankEnd& end,
+                    const std::vector<const RankEnd*>& failed) {
   const bool lost_peer = end.ending == Ending::raised;
-  return may_be_consequence(end) &&
+  return may_be_consequence(the_case, end) &&
          std::any_of(failed.begin(), failed.end(), [&](const RankEnd* other) {
            if (lost_peer && other->ending == Ending::unfinished) return true;
            if (is_stopped(*other)) return true;
-           return !may_be_consequence(*other) && (lost_peer || other->order < end.order);
+           return !may_be_consequence(the_case, *other) && (lost_peer || other->order < end.order);
          });
 }
 
@@ -67,31 +67,40 @@ Finding finding_of(const Claim& claim, const RankEnd& end) {
   return finding;
 }
 
-bool is_among(const std::vector<int>& ranks, int rank) {
-  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-}
-
 std::string capitalised(std::string sentence) {
   sentence[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence[0])));
   return sentence;
 }
 
-/// Of the ranks that a missed meeting ended, the one whose words tell most: not those of a rank
-/// that lost a peer.
-const RankEnd* telling_victim(const Case& the_case, const MissedMeeting& missed) {
-  const RankEnd* telling = nullptr;
+/// Of ranks that missed meetings ended, the one whose words tell most: not those of a rank that
+/// lost a peer.
+const RankEnd* telling(const std::vector<const RankEnd*>& victims) {
+  const auto has_words = [](const RankEnd* end) {
+    return end->ending != Ending::unfinished && !is_loss_of_peer(end->error);
+  };
+  const auto found = std::find_if(victims.begin(), victims.end(), has_words);
+  if (found != victims.end()) return *found;
+  return victims.empty() ? nullptr : victims.front();
+}
+
+/// The ranks that a missed meeting ended; of the first one, where it has none of its own, any that
+/// is explained.
+const RankEnd* telling_victim(const Case& the_case, const Meetings& meetings,
+                              const MissedMeeting& missed) {
+  std::vector<const RankEnd*> own, any;
   for (const RankEnd& end : the_case.ends) {
-    if (end.ending == Ending::finished || !is_explained(missed, end, the_case)) continue;
-    const bool has_words = end.ending != Ending::unfinished && !is_loss_of_peer(end.error);
-    if (!telling || has_words) telling = &end;
-    if (has_words) break;
+    if (end.ending == Ending::finished || !is_explained(meetings, end, the_case)) continue;
+    const bool is_own = is_among(missed.waiting, end.rank) || is_among(missed.culprits, end.rank);
+    (is_own ? own : any).push_back(&end);
   }
-  return telling;
+  const bool is_first = &missed == &meetings.blocking.front();
+  return telling(own.empty() && is_first ? any : own);
 }
 
 /// A meeting that ranks missed ended them: one finding, about those that did not come to it.
-void add_meeting(const Case& the_case, const MissedMeeting& missed, ClaimResult& result) {
-  const RankEnd* victim = telling_victim(the_case, missed);
+void add_meeting(const Case& the_case, const Meetings& meetings, const MissedMeeting& missed,
+                 ClaimResult& result) {
+  const RankEnd* victim = telling_victim(the_case, meetings, missed);
   if (!victim) return;
   Finding finding = finding_of_meeting(result.claim, missed);
   finding.failure =
@@ -101,7 +110,20 @@ void add_meeting(const Case& the_case, const MissedMeeting& missed, ClaimResult&
   result.findings.push_back(std::move(finding));
 }
 
+/// The meeting that others did not come out of because of a rank; empty: there is none.
+std::string meeting_without(const Meetings& meetings, int rank) {
+  for (const MissedMeeting& missed : meetings.blocking) {
+    if (is_among(missed.culprits, rank)) return capitalised(missed.sentence);
+  }
+  const bool is_missed = meetings.missed && is_among(meetings.missed->culprits, rank);
+  return is_missed ? capitalised(meetings.missed->sentence) : "";
+}
+
 }  // namespace
+
+bool is_among(const std::vector<int>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
 
 bool is_stopped(const RankEnd& end) {
   return end.ending == Ending::unfinished && end.detail.starts_with("stopped ");
@@ -113,14 +135,27 @@ bool is_loss_of_peer(const std::string& error) {
   });
 }
 
-std::vector<const RankEnd*> culprits(const std::vector<RankEnd>& ends) {
+bool may_be_in_a_call(const Case& the_case, int rank) {
+  const std::vector<Collective>* log =
+      the_case.evidence ? the_case.evidence->collectives(rank) : nullptr;
+  return !log || std::any_of(log->begin(), log->end(), [](const Collective& call) {
+    return call.state != CollectiveState::completed;
+  });
+}
+
+bool has_lost_peer(const Case& the_case, const RankEnd& end) {
+  return end.ending == Ending::raised && is_loss_of_peer(end.error) &&
+         may_be_in_a_call(the_case, end.rank);
+}
+
+std::vector<const RankEnd*> culprits(const Case& the_case) {
   std::vector<const RankEnd*> failed;
-  for (const RankEnd& end : ends) {
+  for (const RankEnd& end : the_case.ends) {
     if (end.ending != Ending::finished) failed.push_back(&end);
   }
   std::vector<const RankEnd*> found;
   for (const RankEnd* end : failed) {
-    if (!is_consequence(*end, failed)) found.push_back(end);
+    if (!is_consequence(the_case, *end, failed)) found.push_back(end);
   }
   return found;
 }
@@ -152,14 +187,14 @@ void judge_endings(const Case& the_case, ClaimResult& result) {
   }
   result.comparisons = static_cast<std::int64_t>(the_case.ends.size());
   const Meetings meetings = meetings_of(the_case);
-  const std::optional<MissedMeeting>& missed = meetings.hang ? meetings.hang : meetings.missed;
-  if (missed) add_meeting(the_case, *missed, result);
-  for (const RankEnd* end : culprits(the_case.ends)) {
-    if (missed && is_explained(*missed, *end, the_case)) continue;
+  for (const MissedMeeting& missed : meetings.blocking) {
+    add_meeting(the_case, meetings, missed, result);
+  }
+  for (const RankEnd* end : culprits(the_case)) {
+    if (is_explained(meetings, *end, the_case)) continue;
     Finding finding = finding_of(result.claim, *end);
-    if (missed && is_among(missed->culprits, end->rank)) {
-      finding.sentence += " " + capitalised(missed->sentence);
-    }
+    const std::string meeting = meeting_without(meetings, end->rank);
+    if (!meeting.empty()) finding.sentence += " " + meeting;
     result.findings.push_back(std::move(finding));
   }
   result.verdict = result.findings.empty() ? Verdict::holds : Verdict::violated;

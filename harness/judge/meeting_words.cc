@@ -19,8 +19,9 @@ std::string call_with_site(const Collective& call) {
 
 std::string last_act(const Group& group, int rank, const Collective* elsewhere) {
   if (elsewhere) {
-    return fmt::format("rank {} is in {} of the group {}", rank, call_with_site(*elsewhere),
-                       elsewhere->group);
+    const bool has_failed = elsewhere->state == CollectiveState::failed;
+    return fmt::format("rank {} {} {} of the group {}", rank, has_failed ? "failed in" : "is in",
+                       call_with_site(*elsewhere), elsewhere->group);
   }
   const auto member = group.members.find(rank);
   if (member == group.members.end()) return "it never came to the group";

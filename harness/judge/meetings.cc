@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <csignal>
-#include <limits>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -49,8 +50,8 @@ MeetingFault absence_of(const RankEnd* end) {
 }
 
 /// A rank that raised because its peer was gone is not the one that everybody waited for.
-bool is_victim(const RankEnd* end) {
-  return end && end->ending == Ending::raised && is_loss_of_peer(end->error);
+bool is_victim(const Case& the_case, const RankEnd* end) {
+  return end && has_lost_peer(the_case, *end);
 }
 
 /// Of the ranks that did not come, those that tell why: the dead before the stopped, these before
@@ -62,21 +63,23 @@ std::pair<MeetingFault, std::vector<int>> absent(const Case& the_case,
     std::vector<int> found;
     for (const int rank : ranks) {
       const RankEnd* end = end_of(the_case, rank);
-      if (absence_of(end) == fault && !is_victim(end)) found.push_back(rank);
+      if (absence_of(end) == fault && !is_victim(the_case, end)) found.push_back(rank);
     }
     if (!found.empty()) return {fault, found};
   }
-  return {MeetingFault::missing, ranks};
+  return {MeetingFault::dead, ranks};
 }
 
-/// What a rank is in beside the collectives of a group: who waits there is not at fault here.
-/// Joining another group and point-to-point calls count; null: it is in nothing else.
+/// What a rank is in beside the collectives of a group, or was when it raised: who waits there is
+/// not at fault here. Joining another group and point-to-point calls count; null: it is in nothing
+/// else.
 const Collective* open_elsewhere(const Case& the_case, int rank, const std::string& group) {
   const std::vector<Collective>* log = the_case.evidence->collectives(rank);
   if (!log) return nullptr;
   const auto open = std::find_if(log->rbegin(), log->rend(), [&](const Collective& call) {
     const bool is_elsewhere = call.group != group || (call.number == 0 && call.operation != kJoin);
-    return is_elsewhere && call.state == CollectiveState::entered;
+    const bool was_last = call.state == CollectiveState::failed && &call == &log->back();
+    return is_elsewhere && (call.state == CollectiveState::entered || was_last);
   });
   return open == log->rend() ? nullptr : &*open;
 }
@@ -92,16 +95,32 @@ MeetingCall shown_call(const Collective& call, const RankEnd* end) {
   return shown;
 }
 
+/// A meeting that was missed, as it compares to those of other groups.
+struct Miss {
+  MissedMeeting meeting;
+  /// When ranks came to it, by the clocks of their machines, which have nothing in common.
+  std::map<int, std::int64_t> came_ns;
+  bool is_open = false;  ///< ranks did not come out of it
+};
+
+/// What one group has.
+struct MeetingsOfGroup {
+  std::int64_t compared = 0;
+  std::optional<Miss> first;
+  std::optional<Miss> hang;  ///< that ranks did not come out of, where they did of the first
+  std::string doubt;
+};
+
 /// Looks for the first missed meeting of one group.
 class Search {
  public:
   Search(const Case& the_case, const Group& group) : case_(the_case), group_(group) {}
 
-  Meetings run() {
+  MeetingsOfGroup run() {
     if (!all_joined()) return std::move(found_);
     const std::uint64_t last = group_.last();
-    for (std::uint64_t number = 1; number <= last && !found_.missed; ++number) look_at(number);
-    if (found_.missed && not_out().empty()) find_hang(last);
+    for (std::uint64_t number = 1; number <= last && !found_.first; ++number) look_at(number);
+    if (found_.first && !found_.first->is_open) find_hang(last);
     return std::move(found_);
   }
 
@@ -154,6 +173,8 @@ class Search {
   void note_unjoined(const std::vector<int>& missing, const std::vector<int>& waiting) {
     MissedMeeting missed;
     if (missing.empty()) {
+      found_.doubt = fmt::format("not all ranks of the group {} came to join it", group_.name);
+      if (has_dead_stranger()) return;
       missed.sentence =
           fmt::format("{} of the {} ranks of the group {} came to join it: {}.", waiting.size(),
                       group_.size, group_.name, ranks_in_words(waiting));
@@ -168,6 +189,15 @@ class Search {
     note(std::move(missed), fault, 0, culprits, waiting);
   }
 
+  /// Whether a rank that did not come to the group died or was stopped: it may be who was to come.
+  bool has_dead_stranger() const {
+    return std::any_of(case_.ends.begin(), case_.ends.end(), [&](const RankEnd& end) {
+      const MeetingFault why = absence_of(&end);
+      return !group_.members.contains(end.rank) &&
+             (why == MeetingFault::dead || why == MeetingFault::stopped);
+    });
+  }
+
   void look_at(std::uint64_t number) {
     row_ = row_of(group_, number);
     number_ = number;
@@ -178,15 +208,13 @@ class Search {
 
   /// Ranks that called different things and went on may be ended by a later meeting.
   void find_hang(std::uint64_t last) {
-    MissedMeeting first = std::move(*found_.missed);
-    auto first_came_ns = std::move(found_.came_ns);
-    found_.missed.reset();
-    while (number_ < last && !found_.missed) {
+    std::optional<Miss> first = std::exchange(found_.first, std::nullopt);
+    while (number_ < last && !(found_.first && found_.first->is_open)) {
       row_ = row_of(group_, ++number_);
       if (!find_absence() && !not_out().empty() && !find_mismatch()) find_end_inside();
     }
-    found_.hang = std::exchange(found_.missed, std::move(first));
-    found_.came_ns = std::move(first_came_ns);
+    if (found_.first && found_.first->is_open) found_.hang = std::move(found_.first);
+    found_.first = std::move(first);
   }
 
   std::int64_t step() const { return row_.begin()->second->step; }
@@ -204,9 +232,7 @@ class Search {
 
   std::vector<int> waiting_but(const std::vector<int>& culprits) const {
     std::vector<int> ranks = not_out();
-    std::erase_if(ranks, [&](int rank) {
-      return std::find(culprits.begin(), culprits.end(), rank) != culprits.end();
-    });
+    std::erase_if(ranks, [&](int rank) { return is_among(culprits, rank); });
     return ranks;
   }
 
@@ -222,12 +248,26 @@ class Search {
   bool find_mismatch() {
     const auto classes = classes_of(row_, fits);
     if (classes.size() < 2) return false;
-    const Collective& first = *row_.at(classes[0].front());
-    const Collective& second = *row_.at(classes[1].front());
-    const MeetingFault fault =
-        any_swapped(classes, may_meet) ? MeetingFault::order : difference(first, second).value();
-    note_mismatch(fault, classes);
+    note_mismatch(any_swapped(classes, may_meet) ? MeetingFault::order : coarsest(classes),
+                  classes);
     return true;
+  }
+
+  /// In what the largest class differs from another one, of all the first in this order.
+  MeetingFault coarsest(const std::vector<std::vector<int>>& classes) const {
+    const auto largest =
+        std::max_element(classes.begin(), classes.end(),
+                         [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    std::set<MeetingFault> faults;
+    for (const std::vector<int>& ranks : classes) {
+      const auto fault = difference(*row_.at(largest->front()), *row_.at(ranks.front()));
+      if (fault) faults.insert(*fault);
+    }
+    for (const MeetingFault fault : {MeetingFault::operation, MeetingFault::reduction,
+                                     MeetingFault::dtype, MeetingFault::size}) {
+      if (faults.contains(fault)) return fault;
+    }
+    return MeetingFault::root;
   }
 
   /// Calls that meet, on tensors that all ranks have and that are not the same.
@@ -248,7 +288,9 @@ class Search {
       note_mismatch(MeetingFault::order, classes);
       return true;
     }
-    if (!all_have(classes)) return false;
+    // What one rank sends out of one tensor, others may well take into another.
+    const bool is_combined = row_.begin()->second->operation != "broadcast";
+    if (!is_combined || !all_have(classes)) return false;
     note_mismatch(MeetingFault::tensors, classes);
     return true;
   }
@@ -340,7 +382,7 @@ class Search {
     for (const int rank : not_out()) {
       const RankEnd* end = end_of(case_, rank);
       const bool is_open = row_.at(rank)->state == CollectiveState::entered;
-      if (!end || !is_open || is_victim(end)) continue;
+      if (!end || !is_open || is_victim(case_, end)) continue;
       const MeetingFault why = absence_of(end);
       if (why == MeetingFault::dead || why == MeetingFault::stopped) inside.push_back(rank);
     }
@@ -383,9 +425,9 @@ class Search {
     missed.step = number > 0 ? step() : 0;
     missed.culprits = culprits;
     missed.waiting = waiting;
-    found_.came_ns = number > 0 ? moments() : group_.begun_ns;
     if (number > 0) missed.rows = rows_around(number);
-    found_.missed = std::move(missed);
+    found_.first = Miss{std::move(missed), number > 0 ? moments() : group_.begun_ns,
+                        number == 0 || !not_out().empty()};
   }
 
   /// When ranks came to the row.
@@ -420,35 +462,79 @@ class Search {
   const Group& group_;
   Row row_;
   std::uint64_t number_ = 0;
-  Meetings found_;
+  MeetingsOfGroup found_;
 };
 
-/// Whether the ranks that it waits for are all in something else.
-bool is_consequence(const MissedMeeting& missed, const Case& the_case) {
-  return missed.fault == MeetingFault::missing &&
-         std::all_of(missed.culprits.begin(), missed.culprits.end(),
-                     [&](int rank) { return open_elsewhere(the_case, rank, missed.group); });
+/// Whether the ranks that it waits for are all in something else, or were when they raised.
+bool is_consequence(const Miss& miss, const Case& the_case) {
+  const std::vector<int>& culprits = miss.meeting.culprits;
+  return !is_mismatch(miss.meeting.fault) && !culprits.empty() &&
+         std::all_of(culprits.begin(), culprits.end(), [&](int rank) {
+           return open_elsewhere(the_case, rank, miss.meeting.group) != nullptr;
+         });
 }
 
-/// By the clock of a rank that came to both, where there is one: ranks may have been on different
-/// machines.
-bool is_earlier(const std::map<int, std::int64_t>& a, const std::map<int, std::int64_t>& b) {
-  for (const auto& [rank, moment] : a) {
-    const auto other = b.find(rank);
-    if (other != b.end()) return moment < other->second;
+/// By the clock of a rank that came to both, where there is one, else by the step.
+bool is_earlier(const Miss& a, const Miss& b) {
+  for (const auto& [rank, moment] : a.came_ns) {
+    const auto other = b.came_ns.find(rank);
+    if (other != b.came_ns.end()) return moment < other->second;
   }
-  const auto first = [](const std::map<int, std::int64_t>& moments) {
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (const auto& [rank, moment] : moments) least = std::min(least, moment);
-    return least;
-  };
-  return first(a) < first(b);
+  return a.meeting.step < b.meeting.step;
 }
 
-bool comes_before(const Meetings& a, const Meetings& b, const Case& the_case) {
-  const bool follows_a = is_consequence(*a.missed, the_case);
-  const bool follows_b = is_consequence(*b.missed, the_case);
-  return follows_a == follows_b ? is_earlier(a.came_ns, b.came_ns) : follows_b;
+/// That ranks called different things is told before anything else: others may have waited first,
+/// for those that were ended by it.
+class ComesBefore {
+ public:
+  explicit ComesBefore(const Case& the_case) : case_(the_case) {}
+
+  bool operator()(const Miss& a, const Miss& b) const {
+    return weight(a) == weight(b) ? is_earlier(a, b) : weight(a) < weight(b);
+  }
+
+ private:
+  int weight(const Miss& miss) const {
+    if (is_mismatch(miss.meeting.fault)) return 0;
+    return is_consequence(miss, case_) ? 2 : 1;
+  }
+
+  const Case& case_;
+};
+
+/// Without those that follow from others, the first in front.
+std::vector<MissedMeeting> roots_of(std::vector<Miss> open, const Case& the_case) {
+  std::vector<MissedMeeting> roots;
+  if (open.empty()) return roots;
+  const auto first = std::min_element(open.begin(), open.end(), ComesBefore(the_case));
+  std::rotate(open.begin(), first, first + 1);
+  const auto is_told = [&](const Miss& miss) {
+    const std::vector<int>& culprits = miss.meeting.culprits;
+    return std::any_of(roots.begin(), roots.end(), [&](const MissedMeeting& root) {
+      return std::includes(root.culprits.begin(), root.culprits.end(), culprits.begin(),
+                           culprits.end());
+    });
+  };
+  for (Miss& miss : open) {
+    const bool is_root = roots.empty() || (!is_consequence(miss, the_case) && !is_told(miss));
+    if (is_root) roots.push_back(std::move(miss.meeting));
+  }
+  return roots;
+}
+
+/// Faults of the program, which is to be told of them rather than of those who were ended by them.
+bool is_program_fault(const MissedMeeting& missed) {
+  return is_mismatch(missed.fault) || missed.fault == MeetingFault::missing ||
+         missed.fault == MeetingFault::not_started;
+}
+
+/// Whether a rank did not come out of the very call in which `missed` came to be.
+bool is_in(const MissedMeeting& missed, const Case& the_case, int rank) {
+  const std::vector<Collective>* log = the_case.evidence->collectives(rank);
+  return log && std::any_of(log->begin(), log->end(), [&](const Collective& call) {
+           return call.group == missed.group && call.state != CollectiveState::completed &&
+                  static_cast<std::int64_t>(call.number) == missed.number;
+         });
 }
 
 }  // namespace
@@ -456,38 +542,38 @@ bool comes_before(const Meetings& a, const Meetings& b, const Case& the_case) {
 Meetings meetings_of(const Case& the_case) {
   Meetings all;
   if (!the_case.evidence) return all;
-  const std::vector<Group> groups = groups_of(*the_case.evidence);
-  for (const Group& group : groups) {
-    Meetings found = Search(the_case, group).run();
-    found.compared += all.compared;
-    if (!all.doubt.empty()) found.doubt = all.doubt;
-    const bool is_first = found.missed && (!all.missed || comes_before(found, all, the_case));
-    if (!is_first) {
-      found.missed = std::move(all.missed);
-      found.hang = std::move(all.hang);
-      found.came_ns = std::move(all.came_ns);
-    }
-    all = std::move(found);
+  std::vector<Miss> missed, open;
+  for (const Group& group : groups_of(*the_case.evidence)) {
+    MeetingsOfGroup found = Search(the_case, group).run();
+    all.compared += found.compared;
+    if (all.doubt.empty()) all.doubt = found.doubt;
+    if (found.first && found.first->is_open) open.push_back(*found.first);
+    if (found.first) missed.push_back(std::move(*found.first));
+    if (found.hang) open.push_back(std::move(*found.hang));
   }
+  const auto first = std::min_element(missed.begin(), missed.end(), ComesBefore(the_case));
+  if (first != missed.end()) all.missed = std::move(first->meeting);
+  all.blocking = roots_of(std::move(open), the_case);
   return all;
 }
 
-bool is_explained(const MissedMeeting& missed, const RankEnd& end, const Case& the_case) {
-  const bool is_program_fault = is_mismatch(missed.fault) ||
-                                missed.fault == MeetingFault::missing ||
-                                missed.fault == MeetingFault::not_started;
-  if (!is_program_fault) return false;
-  if (end.ending == Ending::unfinished) return !is_stopped(end);
-  if (is_victim(&end)) return true;
+bool is_explained(const Meetings& meetings, const RankEnd& end, const Case& the_case) {
+  const auto any = [&](const auto& is_it) {
+    return std::any_of(
+        meetings.blocking.begin(), meetings.blocking.end(),
+        [&](const MissedMeeting& missed) { return is_program_fault(missed) && is_it(missed); });
+  };
+  if (!any([](const MissedMeeting&) { return true; })) return false;
+  if (end.ending == Ending::unfinished && is_stopped(end)) return false;
+  if (end.ending == Ending::unfinished) {
+    return may_be_in_a_call(the_case, end.rank) ||
+           any([&](const MissedMeeting& missed) { return is_among(missed.culprits, end.rank); });
+  }
+  if (has_lost_peer(the_case, end)) return true;
   // Gloo ends the process, and MPI's backend raises, in the call that did not fit.
-  const std::vector<Collective>* log = the_case.evidence->collectives(end.rank);
-  if (!log) return false;
-  const bool is_in_it = std::any_of(log->begin(), log->end(), [&](const Collective& call) {
-    return call.group == missed.group && call.state != CollectiveState::completed &&
-           static_cast<std::int64_t>(call.number) == missed.number;
-  });
   const bool has_aborted = end.ending == Ending::signalled && end.code == SIGABRT;
-  return is_in_it && (has_aborted || end.ending == Ending::raised);
+  return (has_aborted || end.ending == Ending::raised) &&
+         any([&](const MissedMeeting& missed) { return is_in(missed, the_case, end.rank); });
 }
 
 }  // namespace lockstep

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "harness/judge/judge.h"
 
@@ -11,12 +11,12 @@ namespace lockstep {
 
 /// What the collective logs of a case say of the ranks' meetings.
 struct Meetings {
-  std::int64_t compared = 0;            ///< collectives that all ranks of their group called
-  std::optional<MissedMeeting> missed;  ///< the first that they did not meet in
-  /// When ranks came to it, by the clocks of their machines, which have nothing in common.
-  std::map<int, std::int64_t> came_ns;
-  /// The one that ranks did not come out of, where they went on from the first.
-  std::optional<MissedMeeting> hang;
+  std::int64_t compared = 0;  ///< collectives that all ranks of their group called
+  /// The first that they did not meet in; where ranks called different things anywhere, that.
+  std::optional<MissedMeeting> missed;
+  /// Those that ranks did not come out of, which ended the cell; `missed`, where it is one, or else
+  /// the first of them leads. Without those that only wait for ranks of another one.
+  std::vector<MissedMeeting> blocking;
   /// Why it is not known whether they met although none was missed; empty: it is known.
   std::string doubt;
 };
@@ -27,8 +27,8 @@ struct Meetings {
 /// only if all have both of them, since tied parameters may have different names.
 Meetings meetings_of(const Case& the_case);
 
-/// Whether `end` is how the missed meeting ended a rank that was in it or waited for it: no fault
-/// of its own.
-bool is_explained(const MissedMeeting& missed, const RankEnd& end, const Case& the_case);
+/// Whether `end` is how a meeting that was missed ended a rank that was in one or waited for it: no
+/// fault of its own.
+bool is_explained(const Meetings& meetings, const RankEnd& end, const Case& the_case);
 
 }  // namespace lockstep

@@ -28,11 +28,9 @@ std::string in_step(std::int64_t step) {
 
 /// The culprit that tells most: a rank that raised, in the earliest step, the lowest. The order in
 /// which ranks ended is a matter of luck.
-const RankEnd* telling_end(const Case& the_case, const std::optional<MissedMeeting>& missed) {
-  std::vector<const RankEnd*> found = culprits(the_case.ends);
-  if (missed) {
-    std::erase_if(found, [&](const RankEnd* end) { return is_explained(*missed, *end, the_case); });
-  }
+const RankEnd* telling_end(const Case& the_case, const Meetings& meetings) {
+  std::vector<const RankEnd*> found = culprits(the_case);
+  std::erase_if(found, [&](const RankEnd* end) { return is_explained(meetings, *end, the_case); });
   const auto order = [](const RankEnd* end) {
     return std::tuple(end->ending != Ending::raised, end->step, end->rank);
   };
@@ -60,15 +58,14 @@ CellOutcome error_of(const RankEnd& end, std::int64_t wrong_step) {
   return outcome;
 }
 
-CellOutcome not_finished(const RankEnd& end, const std::vector<RankEnd>& ends,
-                         std::int64_t wrong_step) {
+CellOutcome not_finished(const Case& the_case, const RankEnd& end, std::int64_t wrong_step) {
   CellOutcome outcome;
   outcome.kind = OutcomeKind::not_finished;
   outcome.step = end.step;
   outcome.wrong_step = wrong_step;
   outcome.text = fmt::format("not finished: rank {} {} {}{}", end.rank, how(end), in_step(end.step),
                              after_wrong_step(wrong_step, end.step));
-  if (const std::size_t more = culprits(ends).size() - 1; more > 0) {
+  if (const std::size_t more = culprits(the_case).size() - 1; more > 0) {
     outcome.text += fmt::format(", and {} more {}", more, more == 1 ? "rank" : "ranks");
   }
   return outcome;
@@ -361,13 +358,14 @@ CellOutcome undecided(const std::vector<ClaimResult>& results) {
 
 CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& results) {
   const Meetings meetings = meetings_of(the_case);
-  const std::optional<MissedMeeting>& missed = meetings.hang ? meetings.hang : meetings.missed;
   const std::int64_t wrong_step = first_damage(results);
-  if (const RankEnd* end = telling_end(the_case, missed)) {
+  if (const RankEnd* end = telling_end(the_case, meetings)) {
     return end->ending == Ending::raised ? error_of(*end, wrong_step)
-                                         : not_finished(*end, the_case.ends, wrong_step);
+                                         : not_finished(the_case, *end, wrong_step);
   }
-  if (missed && has_ended_ranks(the_case)) return unmet(*missed, wrong_step);
+  if (!meetings.blocking.empty() && has_ended_ranks(the_case)) {
+    return unmet(meetings.blocking.front(), wrong_step);
+  }
   if (keeps_every_claim(results)) return right();
   if (auto wrong = wrong_values(the_case, results)) return *wrong;
   if (auto exceeded = exceeded_memory(results)) return *exceeded;

@@ -55,15 +55,25 @@ std::optional<std::int64_t> bytes_of(const KeptTensor* tensor);
 /// "w in step 2 cannot be compared: sparse layout".
 std::string incomparable_in_words(const Observation& observation);
 
+bool is_among(const std::vector<int>& ranks, int rank);
+
 /// Whether somebody stopped the rank's process: the others wait for it.
 bool is_stopped(const RankEnd& end);
 
 /// Whether `error` is how a rank says that a peer is gone.
 bool is_loss_of_peer(const std::string& error);
 
+/// Whether, by its collective log, a rank may have ended inside of a call: one has not ended well,
+/// or there is no log.
+bool may_be_in_a_call(const Case& the_case, int rank);
+
+/// Whether a rank raised because a peer was gone: its words say so, and by its collective log,
+/// where there is one, it was in a call. A loader of data loses connections in the same words.
+bool has_lost_peer(const Case& the_case, const RankEnd& end);
+
 /// The ranks that ended badly, by rank, without those whose end is a consequence of another's. Not
-/// empty where any ended badly. Points into `ends`.
-std::vector<const RankEnd*> culprits(const std::vector<RankEnd>& ends);
+/// empty where any ended badly. Points into the case.
+std::vector<const RankEnd*> culprits(const Case& the_case);
 
 /// What a framework says before it explains at length: up to the end of the first line or sentence,
 /// without where it was raised. An error for want of memory is told to the end of the line.

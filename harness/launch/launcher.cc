@@ -161,13 +161,16 @@ ForeignSeat seat_of(const SeatVariables& variables, const Environment& environme
   if (!world_size) throw unset_variable(variables.world_size, variables.rank);
   seat.world_size = *world_size;
   seat.rank = *number_in(environment, variables.rank, 0, seat.world_size - 1);
-  seat.local_world_size =
-      ranks_on_this_machine(environment, variables, seat.world_size).value_or(seat.world_size);
+  const auto ranks_here = ranks_on_this_machine(environment, variables, seat.world_size);
+  seat.local_world_size = ranks_here.value_or(seat.world_size);
   seat.local_rank = number_in(environment, variables.local_rank, 0, seat.local_world_size - 1)
                         .value_or(seat.rank % seat.local_world_size);
   const char* const job = environment(variables.job);
   seat.job = job ? job : "";
   add_meeting_place(environment, seat);
+  // Ranks that were told where to meet may be on any machines, which nothing else tells then.
+  const bool is_place_known = ranks_here || seat.world_size == 1 || seat.host.empty();
+  if (!is_place_known) throw unset_variable(variables.local_world_size, "MASTER_ADDR");
   return seat;
 }
 

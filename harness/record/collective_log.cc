@@ -321,7 +321,7 @@ std::uint64_t LiveCollectiveLog::count() {
   if (!mapping_->reaches(1)) return 0;
   auto* header = reinterpret_cast<Header*>(mapping_->at(0));
   if (get(header->magic) != kMagic || header->version != kVersion) return 0;
-  if (get(header->machine) != this_machine()) return 0;
+  if (this_machine().empty() || get(header->machine) != this_machine()) return 0;
   const std::uint64_t count = std::atomic_ref(header->count).load(std::memory_order_acquire);
   return mapping_->reaches(1 + count) ? count : 0;
 }

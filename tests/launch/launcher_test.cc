@@ -207,6 +207,8 @@ TEST(ForeignSeat, OfNonsenseIsRefusedByTheNameOfTheVariable) {
       {"LOCAL_RANK cannot be '2'", {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "2"}}},
       {"MASTER_PORT cannot be '0'",
        {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "0"}}},
+      {"MASTER_ADDR is set and LOCAL_WORLD_SIZE is not",
+       {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}}},
       {"PMI_RANK is set and PMI_SIZE is not", {{"PMI_RANK", "0"}}}};
   for (const auto& [sentence, variables] : nonsense) {
     try {

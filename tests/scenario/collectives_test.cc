@@ -164,6 +164,15 @@ TEST_P(Mismatch, OfARankThatFinishesEarlyIsNamed) {
   EXPECT_EQ(cell.at("missed_meeting").at("number"), 3);
 }
 
+/// Ranks of other groups came earlier, to wait for those that were ended by it.
+TEST(MismatchInAPart, IsNamedBeforeThoseWhoWaitForItsRanks) {
+  const TestbedRun one("collective-mismatch/rows-and-columns --ranks 4 --timeout 10");
+  const json cell = one.cell("rows-and-columns");
+  EXPECT_EQ(verdict_on_collectives(cell), "violated");
+  EXPECT_EQ(cell.at("missed_meeting").at("fault"), "reduction");
+  EXPECT_EQ(cell.at("missed_meeting").at("group"), "row 1");
+}
+
 INSTANTIATE_TEST_SUITE_P(Testbed, Mismatch, testing::ValuesIn(kWays),
                          [](const auto& tested) { return tested.param.name; });
 

@@ -7,7 +7,10 @@
 #include <ATen/ops/zeros_like.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <string_view>
+#include <thread>
 
 #include "harness/train/ddp.h"
 #include "harness/train/optimizer.h"
@@ -175,6 +178,22 @@ void reduce_in_pairs(Rank& rank) {
   });
 }
 
+/// Ranks 0,1 and 2,3 work together; so do 0,2 and 1,3, which the lower two are ready for first. The
+/// upper two do not agree about what they do together.
+void reduce_in_rows_and_columns(Rank& rank) {
+  const int row = rank.rank() / 2, column = rank.rank() % 2;
+  const auto in_row = rank.group().subgroup("row " + std::to_string(row), {2 * row, 2 * row + 1});
+  const auto in_column =
+      rank.group().subgroup("column " + std::to_string(column), {column, column + 2});
+  rank.train([&](std::int64_t step) {
+    if (row == 1 && step == kStep) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const bool differs = rank.is("rows-and-columns") && rank.rank() == 3 && step == kStep;
+    make(*in_row, "all-reduce", {.reduction = differs ? ReduceOp::maximum : ReduceOp::sum});
+    if (differs) std::exit(3);
+    make(*in_column, "all-reduce");
+  });
+}
+
 void train(Rank& rank) {
   const std::string& variant = rank.cell().variant;
   if (variant == "order" || variant == "tensors") return reduce_other_tensors(rank);
@@ -183,6 +202,7 @@ void train(Rank& rank) {
   }
   if (variant == "groups-in-other-orders") return reduce_in_two_groups(rank);
   if (variant == "pairs") return reduce_in_pairs(rank);
+  if (variant == "rows-and-columns") return reduce_in_rows_and_columns(rank);
   if (rank.is("tied-under-two-names")) {
     Tied model(rank.rank() == kCulprit);
     return train_with_ddp(rank, model, {});
@@ -208,6 +228,9 @@ Expectation expect(const Cell& cell) {
   }
   if (cell.variant == "operation" && axis_value(cell, "first") == axis_value(cell, "second")) {
     return {};
+  }
+  if (cell.variant == "rows-and-columns" && cell.world_size != 4) {
+    return {.not_applicable = "has four ranks"};
   }
   if (cell.role == Role::fixed) return {};
   return {.breaks = {collectives_match()}};
@@ -238,6 +261,7 @@ Scenario collective_mismatch() {
                    {"tensors", Role::buggy, "one of two tensors of one shape, twice"},
                    {"missing", Role::buggy, "nothing: it never comes"},
                    {"count", Role::buggy, "nothing: it is ahead from there on"},
+                   {"rows-and-columns", Role::buggy, "the maximum in a part, while others wait"},
                    {"groups-in-other-orders", Role::fixed, "two groups, not waited for"},
                    {"pairs", Role::fixed, "groups of two ranks that call other numbers of times"},
                    {"zeros-from-another-line", Role::fixed, "zeros where there is no gradient"},

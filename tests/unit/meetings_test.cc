@@ -18,6 +18,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr CollectiveState kOpen = CollectiveState::entered;
 constexpr CollectiveState kFailed = CollectiveState::failed;
@@ -515,10 +516,134 @@ TEST(Meetings, NameWhoHangsLongAfterASilentMismatch) {
   const std::vector<RankEnd> ends{late(0), late(1), late(2)};
   const Meetings meetings = logs.meetings(ends);
   EXPECT_EQ(meetings.missed.value().fault, MeetingFault::order);
-  EXPECT_EQ(meetings.hang.value().fault, MeetingFault::missing);
+  ASSERT_EQ(meetings.blocking.size(), 1U);
+  EXPECT_EQ(meetings.blocking[0].fault, MeetingFault::missing);
   const ClaimResult finish = logs.judged(ranks_finish(), ends);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_THAT(finish.findings[0].sentence, HasSubstr("Rank 1 never entered collective 6"));
+}
+
+constexpr const char* kLost = "Connection closed by peer [127.0.0.1]:4242";
+
+RankEnd raised(int rank, const std::string& error) {
+  return end_of(rank, Ending::raised, 1, error);
+}
+
+/// Ranks 0,1 and 2,3 are groups called tp, 0,2 and 1,3 are groups called dp.
+void join_tensor_and_data_parallel(Logs& logs) {
+  for (int rank = 0; rank < 4; ++rank) {
+    logs.join(rank, rank < 2 ? "tp0" : "tp1", 2);
+    logs.join(rank, rank % 2 == 0 ? "dp0" : "dp1", 2);
+  }
+}
+
+TEST(Meetings, TellWhatDoesNotMatchBeforeWhoWaitedForThatEarlier) {
+  Logs logs(4);
+  join_tensor_and_data_parallel(logs);
+  for (int rank = 0; rank < 2; ++rank) {
+    logs.add(rank, in_group(reduce("a"), rank == 0 ? "dp0" : "dp1"), kOpen);
+  }
+  logs.add(2, in_group(reduce("b"), "tp1"), kFailed);
+  logs.add(3, in_group(reduce("b", 1, 8), "tp1"), kOpen);
+  const std::vector<RankEnd> ends{late(0, 2), late(1, 3),
+                                  raised(2, "ranks call collectives that do not match"), late(3)};
+  EXPECT_EQ(logs.meetings(ends).missed.value().group, "tp1");
+  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::violated);
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_THAT(finish.findings[0].sentence, HasSubstr("group tp1"));
+}
+
+TEST(Meetings, BlameNobodyWhoLostAPeerInAnotherGroup) {
+  Logs logs(4);
+  join_tensor_and_data_parallel(logs);
+  logs.add(0, in_group(reduce("a"), "dp0"), kOpen);
+  logs.add(1, in_group(reduce("a"), "dp1"), kOpen);
+  logs.add(2, in_group(reduce("b"), "tp1"), kFailed);
+  const std::vector<RankEnd> ends{late(0, 2), late(1, 3), raised(2, kLost), killed(3)};
+  const MissedMeeting missed = logs.meetings(ends).missed.value();
+  EXPECT_EQ(missed.fault, MeetingFault::dead);
+  EXPECT_THAT(missed.culprits, ElementsAre(3));
+  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_EQ(finish.findings[0].failure.value().rank, 3);
+}
+
+TEST(Meetings, DoNotTakeARanksOwnLostConnectionForThatOfAPeer) {
+  Logs logs(3);
+  logs.all(reduce("a"));
+  logs.add(0, reduce("b"), kFailed);
+  logs.add(2, reduce("b"), kOpen);
+  const std::vector<RankEnd> ends{raised(0, kLost),
+                                  end_of(1, Ending::raised, 0, "shard 7: Connection reset by peer"),
+                                  late(2, 2)};
+  EXPECT_EQ(logs.meetings(ends).missed.value().fault, MeetingFault::dead);
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_THAT(finish.findings[0].sentence,
+              HasSubstr("rank 1 raised an error in step 2: shard 7: "));
+}
+
+TEST(Meetings, DoNotExplainWhatComesAfterAllCameOutOfThem) {
+  Logs logs(3);
+  Collective other = reduce("a");
+  other.reduction = "max";
+  for (int rank = 0; rank < 3; ++rank) logs.add(rank, rank == 1 ? other : reduce("a"));
+  const std::vector<RankEnd> ends{late(0, 2), finished(1), finished(2)};
+  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::violated);
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_THAT(finish.findings[0].sentence,
+              AllOf(HasSubstr("rank 0 did not finish"), Not(HasSubstr("reduction"))));
+}
+
+TEST(Meetings, TellOfTwoHangsThatHaveNothingInCommon) {
+  Logs logs(4);
+  for (int rank = 0; rank < 4; ++rank) logs.join(rank, rank < 2 ? "tp0" : "tp1", 2);
+  logs.add(0, in_group(reduce("a", 3), "tp0"), kOpen);
+  logs.add(3, in_group(reduce("a", 2), "tp1"), kOpen);
+  const std::vector<RankEnd> ends{late(0), late(1), late(2), late(3)};
+  EXPECT_EQ(logs.meetings(ends).missed.value().group, "tp1") << "the earlier step";
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 2U);
+  EXPECT_THAT(finish.findings[0].sentence,
+              AllOf(HasSubstr("group tp1"), HasSubstr("Rank 2 did not finish")));
+  EXPECT_THAT(finish.findings[1].sentence,
+              AllOf(HasSubstr("group tp0"), HasSubstr("Rank 0 did not finish")));
+}
+
+TEST(Meetings, LetABroadcastGoIntoAnotherTensor) {
+  Logs logs(3);
+  for (const char* name : {"a", "b"}) logs.all(reduce(name));
+  for (int rank = 0; rank < 3; ++rank) {
+    Collective call = broadcast();
+    call.tensor = reduce(rank == 0 ? "a" : "b").tensor;
+    call.tensor_id = reduce(rank == 0 ? "a" : "b").tensor_id;
+    logs.add(rank, call);
+  }
+  EXPECT_EQ(logs.judged(collectives_match()).verdict, Verdict::holds);
+}
+
+TEST(Meetings, DoNotBlameWhoWaitsToJoinAPartForARankThatDied) {
+  Logs logs(3);
+  logs.join(0, "part", 2, kOpen);
+  const std::vector<RankEnd> ends{late(0, 1), killed(1), finished(2)};
+  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_EQ(finish.findings[0].failure.value().rank, 1);
+}
+
+TEST(Meetings, NameTheCoarsestOfSeveralFaults) {
+  Logs logs(4);
+  logs.add(0, reduce("a"), kOpen);
+  logs.add(1, reduce("a"), kOpen);
+  logs.add(2, reduce("a", 1, 2), kOpen);
+  logs.add(3, broadcast(), kOpen);
+  const MissedMeeting missed = logs.meetings().missed.value();
+  EXPECT_EQ(missed.fault, MeetingFault::operation);
+  EXPECT_THAT(missed.culprits, ElementsAre(2, 3));
 }
 
 TEST(Meetings, OfTwoGroupsTellTheEarlier) {
