@@ -53,6 +53,19 @@ void Module::collect(std::vector<NamedTensor> Module::*own, const std::string& p
 }
 
 at::Tensor Module::operator()(const at::Tensor& input) {
+  return call_ ? call_(input) : forward_in_place(input);
+}
+
+void Module::wrap_calls(
+    std::function<at::Tensor(const at::Tensor& input, const Forward& forward)> around) {
+  Forward inner =
+      call_ ? call_ : [this](const at::Tensor& input) { return forward_in_place(input); };
+  call_ = [around = std::move(around), inner = std::move(inner)](const at::Tensor& input) {
+    return around(input, inner);
+  };
+}
+
+at::Tensor Module::forward_in_place(const at::Tensor& input) {
   if (!place_) return forward(input);
   try {
     return forward(input.to(place_->device));

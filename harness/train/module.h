@@ -31,8 +31,14 @@ class Module {
 
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
-  /// How a module calls its parts: `forward`, behind what `run_on` asked for.
+  /// How a module calls its parts: `forward`, behind what `run_on` and `wrap_calls` asked for.
   at::Tensor operator()(const at::Tensor& input);
+
+  /// From now on, where this is called, `around` is called instead and given what would have been:
+  /// the last one that wrapped is the first to run.
+  using Forward = std::function<at::Tensor(const at::Tensor& input)>;
+  void wrap_calls(
+      std::function<at::Tensor(const at::Tensor& input, const Forward& forward)> around);
 
   /// From now on, where this is called, its input is moved to `device` first, as accelerate's hooks
   /// do, and an error for want of memory says that it came in `name`. Moves no parameter.
@@ -47,6 +53,7 @@ class Module {
 
   /// Parameters and buffers of this module alone, without its children's.
   std::vector<NamedTensor> own_tensors() const;
+  const std::vector<NamedTensor>& own_parameters() const { return parameters_; }
 
   /// Own parameters first, then the children's, depth first; a tensor that appears twice is listed
   /// once, under its first name.
@@ -95,6 +102,8 @@ class Module {
     at::Device device;
     std::string name;
   };
+  at::Tensor forward_in_place(const at::Tensor& input);
+
   /// Appends to `all` what it does not hold yet of `own`, of this and all children.
   void collect(std::vector<NamedTensor> Module::*own, const std::string& prefix,
                std::vector<NamedTensor>& all) const;
@@ -103,6 +112,7 @@ class Module {
   std::vector<NamedTensor> buffers_;
   std::vector<Child> children_;
   std::optional<Place> place_;
+  Forward call_;  ///< what calling it does where calls are wrapped
   bool training_ = true;
 };
 

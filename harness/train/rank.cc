@@ -16,6 +16,7 @@
 
 #include "harness/record/dtype.h"
 #include "harness/record/rank_end.h"
+#include "harness/train/fully_shard.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -125,6 +126,20 @@ void Rank::observe_parameters(Point point, const Module& module) {
 void Rank::observe_buffers(Point point, const Module& module) {
   for (const auto& [name, tensor] : module.named_buffers()) {
     observer_.observe(point, Kind::buffer, name, tensor);
+  }
+}
+
+// The replica group: a shard may be as large as the whole, and is still on no other rank.
+void Rank::observe_gradients(Point point, const FullyShard& sharded) {
+  for (const auto& [name, tensor, place] : sharded.shards()) {
+    observer_.observe(point, Kind::gradient, name, tensor.grad(), place,
+                      fmt::format("rank {}", rank()));
+  }
+}
+
+void Rank::observe_parameters(Point point, const FullyShard& sharded) {
+  for (const auto& [name, tensor, place] : sharded.shards()) {
+    observer_.observe(point, Kind::parameter, name, tensor, place, fmt::format("rank {}", rank()));
   }
 }
 

@@ -19,6 +19,8 @@
 
 namespace lockstep {
 
+class FullyShard;
+
 /// The reference is run this many times more, each with inputs that are off by the least that their
 /// dtype can hold: how far its values move is the tolerance of what is compared with it.
 inline constexpr int kPerturbedReferences = 4;
@@ -67,6 +69,11 @@ class Rank {
   void observe_gradients(Point point, const Module& module);
   void observe_parameters(Point point, const Module& module);
   void observe_buffers(Point point, const Module& module);
+
+  /// The same of a sharded model: notes this rank's shards under the names of the parameters, with
+  /// where they lie in them. Every rank holds other parts, so no two are held against each other.
+  void observe_gradients(Point point, const FullyShard& sharded);
+  void observe_parameters(Point point, const FullyShard& sharded);
   Observer& observer() { return observer_; }
 
   /// For the reference: leaves the mean over the ranks' gradients in `.grad` of every parameter of

@@ -1,0 +1,240 @@
+#include "harness/train/fully_shard.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
+#include <utility>
+
+#include "harness/train/parameter_group.h"
+#include "harness/train/sharded_units.h"
+
+namespace lockstep {
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+/// What a graph node keeps of the model: what is to be done when backward has passed it.
+struct AfterBackward : torch::CustomClassHolder {
+  explicit AfterBackward(std::function<void()> f) : run(std::move(f)) {}
+  std::function<void()> run;
+};
+
+/// The inputs of a wrapped module pass through it, so that backward tells when it has all gradients
+/// of the module.
+class PostBackward : public torch::autograd::Function<PostBackward> {
+ public:
+  static Tensors forward(torch::autograd::AutogradContext* context,
+                         const c10::intrusive_ptr<AfterBackward>& after, at::TensorList inputs) {
+    context->saved_data["after"] = c10::IValue::make_capsule(after);
+    return inputs.vec();
+  }
+
+  static Tensors backward(torch::autograd::AutogradContext* context, Tensors gradients) {
+    const auto after = context->saved_data["after"].toCapsule();
+    c10::static_intrusive_pointer_cast<AfterBackward>(after)->run();
+    gradients.insert(gradients.begin(), at::Tensor());
+    return gradients;
+  }
+};
+
+bool is_in_backward() { return torch::autograd::get_current_graph_task_id() != -1; }
+
+at::Tensor cast(const at::Tensor& tensor, std::optional<at::ScalarType> dtype) {
+  return dtype && tensor.is_floating_point() ? tensor.to(*dtype) : tensor;
+}
+
+}  // namespace
+
+struct FullyShard::State : std::enable_shared_from_this<State> {
+  State(Module& root, const std::vector<Module*>& wrapped, ProcessGroup& ranks,
+        const FullyShardOptions& asked);
+
+  void wrap_modules();
+  Tensors call(ShardedUnit& unit, const Tensors& inputs, const Forward& forward);
+
+  Module& root;
+  FullyShardOptions options;
+  std::vector<std::unique_ptr<ShardedUnit>> units;  // the root first
+  std::vector<NamedShard> shards;
+
+ private:
+  Tensors before_forward(ShardedUnit& unit, const Tensors& inputs);
+  Tensors after_forward(ShardedUnit& unit, const Tensors& outputs);
+  Tensors watch_inputs(ShardedUnit& unit, const Tensors& inputs);
+  void before_backward(ShardedUnit& unit);
+  void gather_ahead(ParameterGroup& group);
+  void finish_backward();
+
+  std::vector<ParameterGroup*> post_forward_order_;
+  bool is_finish_queued_ = false;
+};
+
+FullyShard::State::State(Module& whole, const std::vector<Module*>& wrapped, ProcessGroup& group,
+                         const FullyShardOptions& asked)
+    : root(whole), options(asked) {
+  const std::vector<NamedTensor> parameters = root.named_parameters();
+  units = shard_units(root, wrapped, group, options);
+  std::unordered_map<std::string, NamedShard> by_name;
+  for (const auto& unit : units) {
+    if (!unit->group) continue;
+    for (const ShardedParameter& parameter : unit->group->parameters()) {
+      by_name[parameter.name()] = {parameter.name(), parameter.shard(), parameter.place()};
+    }
+  }
+  for (const NamedTensor& entry : parameters) shards.push_back(by_name.at(entry.name));
+}
+
+/// Each module keeps the state alive: it cannot compute without any more.
+void FullyShard::State::wrap_modules() {
+  for (const auto& unit : units) {
+    unit->module->wrap_calls([state = shared_from_this(), &unit = *unit](
+                                 const at::Tensor& input, const Module::Forward& forward) {
+      const Forward of_lists = [&](const Tensors& inputs) { return Tensors{forward(inputs[0])}; };
+      return state->call(unit, {input}, of_lists).front();
+    });
+  }
+}
+
+Tensors FullyShard::State::call(ShardedUnit& unit, const Tensors& inputs, const Forward& forward) {
+  return after_forward(unit, forward(before_forward(unit, inputs)));
+}
+
+// Called in backward, by whoever recomputes activations, a module finds its group unsharded, and
+// what is behind its backward will reshard it.
+Tensors FullyShard::State::before_forward(ShardedUnit& unit, const Tensors& inputs) {
+  if (unit.state == TrainingState::pre_backward) {
+    if (unit.group) {
+      unit.group->unshard();
+      unit.group->finish_unshard();
+    }
+    return inputs;
+  }
+  unit.state = TrainingState::forward;
+  Tensors passed;
+  for (const at::Tensor& input : inputs) passed.push_back(cast(input, options.param_dtype));
+  if (!unit.group) return passed;
+  unit.group->state = TrainingState::forward;
+  unit.group->unshard();
+  unit.group->finish_unshard();
+  return watch_inputs(unit, passed);
+}
+
+Tensors FullyShard::State::watch_inputs(ShardedUnit& unit, const Tensors& inputs) {
+  if (!at::GradMode::is_enabled()) return inputs;
+  Tensors watched;
+  std::copy_if(inputs.begin(), inputs.end(), std::back_inserter(watched),
+               [](const at::Tensor& input) { return input.requires_grad(); });
+  if (watched.empty()) return inputs;
+  const auto after = c10::make_intrusive<AfterBackward>(
+      [state = shared_from_this(), &unit] { unit.group->post_backward(); });
+  const Tensors passed = PostBackward::apply(after, at::TensorList(watched));
+  Tensors all = inputs;
+  auto next = passed.begin();
+  for (at::Tensor& input : all) {
+    if (input.requires_grad()) input = *next++;
+  }
+  return all;
+}
+
+Tensors FullyShard::State::after_forward(ShardedUnit& unit, const Tensors& outputs) {
+  if (unit.state == TrainingState::pre_backward) return outputs;
+  if (unit.group) {
+    if (!is_in_backward()) {
+      unit.group->reshard();
+      unit.group->post_forward_places.push_back(post_forward_order_.size());
+      post_forward_order_.push_back(&*unit.group);
+    }
+    unit.group->state = TrainingState::idle;
+  }
+  unit.state = TrainingState::idle;
+  if (!at::GradMode::is_enabled()) return outputs;
+  for (const at::Tensor& output : outputs) {
+    if (!output.requires_grad()) continue;
+    output.register_hook([state = shared_from_this(), &unit](const at::Tensor& /*gradient*/) {
+      state->before_backward(unit);
+    });
+  }
+  return outputs;
+}
+
+void FullyShard::State::before_backward(ShardedUnit& unit) {
+  unit.state = TrainingState::pre_backward;
+  if (!is_finish_queued_) {
+    is_finish_queued_ = true;
+    torch::autograd::Engine::get_default_engine().queue_callback(
+        [state = shared_from_this()] { state->finish_backward(); });
+  }
+  if (!unit.group || unit.group->state == TrainingState::pre_backward) return;
+  unit.group->state = TrainingState::pre_backward;
+  unit.group->unshard();
+  unit.group->finish_unshard();
+  gather_ahead(*unit.group);
+}
+
+/// Of the groups, that which ended its forward just before `group` is likely to be needed next.
+void FullyShard::State::gather_ahead(ParameterGroup& group) {
+  if (group.post_forward_places.empty()) return;
+  const std::size_t place = group.post_forward_places.back();
+  group.post_forward_places.pop_back();
+  if (place > 0) post_forward_order_[place - 1]->unshard();
+}
+
+/// When backward ends: groups whose inputs required no gradient have not been told.
+void FullyShard::State::finish_backward() {
+  for (const auto& unit : units) {
+    unit->state = TrainingState::idle;
+    if (!unit->group) continue;
+    if (unit->group->state != TrainingState::post_backward) unit->group->post_backward();
+    unit->group->state = TrainingState::idle;
+    unit->group->drop_gathered();
+    unit->group->post_forward_places.clear();
+  }
+  post_forward_order_.clear();
+  is_finish_queued_ = false;
+}
+
+FullyShard::FullyShard(Module& root, const std::vector<Module*>& wrapped, ProcessGroup& group,
+                       const FullyShardOptions& options)
+    : state_(std::make_shared<State>(root, wrapped, group, options)) {
+  state_->wrap_modules();
+}
+
+at::Tensor FullyShard::forward(const at::Tensor& input) { return state_->root(input); }
+
+Tensors FullyShard::forward(const Tensors& inputs, const Forward& forward) {
+  return state_->call(*state_->units.front(), inputs, forward);
+}
+
+Module& FullyShard::module() { return state_->root; }
+
+std::vector<NamedShard> FullyShard::shards() const { return state_->shards; }
+
+Tensors FullyShard::parameters() const {
+  Tensors parameters;
+  for (const NamedShard& shard : state_->shards) parameters.push_back(shard.tensor);
+  return parameters;
+}
+
+void FullyShard::zero_grad() {
+  for (const NamedShard& shard : state_->shards) shard.tensor.mutable_grad() = at::Tensor();
+}
+
+void FullyShard::set_requires_gradient_sync(bool reduces) {
+  for (const auto& unit : state_->units) {
+    if (unit->group) unit->group->options().reduces_gradients = reduces;
+  }
+}
+
+void FullyShard::set_reshard_after_backward(bool reshards) {
+  for (const auto& unit : state_->units) {
+    if (unit->group) unit->group->options().reshard_after_backward = reshards;
+  }
+}
+
+}  // namespace lockstep
