@@ -71,14 +71,14 @@ def read_ours(folder, rank):
     return {"error": error, "collectives": collectives, "tensors": tensors}
 
 
-# c10d's name of an element type, as the flight recorder writes it, and torch's.
+# c10d's names of element types, as the flight recorder writes them, where torch has others.
 DTYPES = {"float": "float32", "long": "int64", "int": "int32", "": ""}
 
 
 def read_python(folder, rank):
     theirs = json.loads((folder / f"rank-{rank}.json").read_text())
     theirs["collectives"] = [
-        [operation, elements, DTYPES[dtype]] for operation, dtype, elements in theirs["collectives"]
+        [operation, elements, DTYPES.get(dtype, dtype)] for operation, dtype, elements in theirs["collectives"]
     ]
     return theirs
 
@@ -125,9 +125,9 @@ def cell_difference(ours, theirs, world):
     return None
 
 
-def run_python(world, variants, folder):
+def run_python(training, world, variants, folder):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += [f"--nproc-per-node={world}", str(TRAINING), str(folder), *variants]
+    command += [f"--nproc-per-node={world}", str(training), str(folder), *variants]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
@@ -145,22 +145,23 @@ def compare(ours, theirs, variants):
     return differences, len(variants) * len(WORLDS)
 
 
-def variants_of(testbed):
+def variants_of(testbed, scenario):
     """The variants that the scenario declares: one line each, by four spaces, in the catalogue."""
     catalogue = subprocess.run([testbed, "list"], capture_output=True, text=True, check=True).stdout
-    lines = catalogue.split("ddp-parity\n", 1)[1].splitlines()
+    lines = catalogue.split(f"{scenario}\n", 1)[1].splitlines()
     own = itertools.takewhile(lambda line: line.startswith(" "), lines)
     return sorted(line.split()[0] for line in own if line.startswith("    "))
 
 
-def check(testbed, folder):
+def check(testbed, folder, scenario, training):
+    """Runs both sides in `folder` and compares them; the exit status."""
     ranks = ",".join(map(str, WORLDS))
-    run = [testbed, "run", "ddp-parity", "--ranks", ranks, "--out", str(folder / "ours")]
+    run = [testbed, "run", scenario, "--ranks", ranks, "--out", str(folder / "ours")]
     status = subprocess.run(run, stdout=subprocess.DEVNULL, check=False).returncode
-    ours, theirs = folder / "ours" / "ddp-parity", folder / "python"
-    variants = variants_of(testbed)
+    ours, theirs = folder / "ours" / scenario, folder / "python"
+    variants = variants_of(testbed, scenario)
     for world in WORLDS:
-        run_python(world, variants, theirs)
+        run_python(training, world, variants, theirs)
     differences, cells = compare(ours, theirs, variants)
     print(*differences, sep="\n")
     print(f"{cells} cells compared, {len(differences)} differ; exit status of the run: {status}")
@@ -169,9 +170,9 @@ def check(testbed, folder):
 
 def main():
     if len(sys.argv) == 3:
-        return check(sys.argv[1], pathlib.Path(sys.argv[2]))
+        return check(sys.argv[1], pathlib.Path(sys.argv[2]), "ddp-parity", TRAINING)
     with tempfile.TemporaryDirectory() as folder:
-        return check(sys.argv[1], pathlib.Path(folder))
+        return check(sys.argv[1], pathlib.Path(folder), "ddp-parity", TRAINING)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,66 @@
+"""Holds lockstep::FullyShard against Python's fully_shard.
+
+The same training on both sides, compared by outcome, collectives and bits, for every variant of the
+scenario fully-shard-parity and every rank; and the fingerprints of all ranks' shards have to add up
+to those of the whole parameters.
+
+fully_shard_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the
+files.
+"""
+
+import collections
+import csv
+import pathlib
+import sys
+import tempfile
+
+import ddp_parity
+
+SCENARIO = "fully-shard-parity"
+TRAINING = pathlib.Path(__file__).with_name("fully_shard_training.py")
+WHOLE = "whole."
+
+
+def lanes(text):
+    return int(text[:16], 16), int(text[16:], 16)
+
+
+def sum_difference(cell, world):
+    """Where the fingerprints of the shards with which training began do not add up."""
+    wholes, sums = {}, collections.defaultdict(lambda: (0, 0))
+    for rank in range(world):
+        for row in csv.DictReader((cell / f"rank-{rank}.csv").open()):
+            if row["point"] != "forward":
+                continue
+            name, fingerprint = row["name"], lanes(row["fingerprint"])
+            if name.startswith(WHOLE):
+                wholes[name.removeprefix(WHOLE)] = fingerprint
+            else:
+                sums[name] = tuple((a + b) % 2**64 for a, b in zip(sums[name], fingerprint))
+    if not wholes or wholes.keys() != sums.keys():
+        return f"{len(wholes)} parameters, {len(sums)} sharded ones"
+    wrong = [name for name in wholes if wholes[name] != sums[name]]
+    return f"the shards of {', '.join(wrong)} do not add up" if wrong else None
+
+
+def check(testbed, folder):
+    status = ddp_parity.check(testbed, folder, SCENARIO, TRAINING)
+    cells = sorted((folder / "ours" / SCENARIO).glob("*/w*"))
+    wrong = 0
+    for cell in cells:
+        if difference := sum_difference(cell, int(cell.name.removeprefix("w"))):
+            print(f"{cell.parent.name}/{cell.name}: {difference}")
+            wrong += 1
+    print(f"the fingerprints of shards add up in {len(cells) - wrong} of {len(cells)} cells")
+    return status or (1 if wrong else 0)
+
+
+def main():
+    if len(sys.argv) == 3:
+        return check(sys.argv[1], pathlib.Path(sys.argv[2]))
+    with tempfile.TemporaryDirectory() as folder:
+        return check(sys.argv[1], pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

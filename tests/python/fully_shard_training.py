@@ -1,0 +1,173 @@
+"""One rank of the training of tests/testbed/fully_shard_parity.cc, through torch's fully_shard.
+
+Started by torchrun: fully_shard_training.py FOLDER VARIANT... What it did goes to
+FOLDER/<variant>/w<world>/rank-N.json.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import sys
+
+import torch
+import torch.distributed as dist
+from models import SwiGlu
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+from torch.utils.checkpoint import checkpoint
+
+STEPS = 3
+INPUTS = 4
+LAYERS = 3
+
+
+class Layer(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.mlp = SwiGlu(width, hidden)
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, tokens):
+        return tokens + self.mlp(self.norm(tokens)) * self.scale
+
+
+class Model(nn.Module):
+    def __init__(self, words):
+        super().__init__()
+        width, hidden = (6, 12) if "even" in words else (5, 7)
+        self.words = words
+        self.embedding = nn.Linear(INPUTS, width)
+        self.layers = nn.ModuleList(Layer(width, hidden) for _ in range(LAYERS))
+        self.head = nn.Linear(width, 1)
+
+    def forward(self, batch):
+        hidden = self.embedding(batch)
+        for layer in self.layers:
+            if "skips-a-layer" in self.words and layer is self.layers[1]:
+                continue
+            if "checkpoint" in self.words:
+                hidden = checkpoint(layer, hidden, use_reentrant=False)
+            else:
+                hidden = layer(hidden)
+        return self.head(hidden)
+
+
+def shard(model, words, mesh):
+    options = {"mesh": mesh}
+    if "no-reshard-after-forward" in words:
+        options["reshard_after_forward"] = False
+    if "reshard-root" in words:
+        options["reshard_after_forward"] = True
+    if "bfloat16" in words:
+        options["mp_policy"] = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+    for layer in model.layers:
+        if "mlp" in words or "mlp-and-layer" in words:
+            fully_shard(layer.mlp, **options)
+        if "layer" in words or "mlp-and-layer" in words:
+            fully_shard(layer, **options)
+    fully_shard(model, **options)
+
+
+def data_of(tensor):
+    local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    local = local.detach().contiguous()
+    return bytes(local.reshape(-1).view(torch.uint8).tolist()).hex()
+
+
+class Calls:
+    """The collectives that are called while it is there: operation, dtype and elements."""
+
+    def __init__(self):
+        self.made = []
+
+    def __enter__(self):
+        self.gather, self.scatter = dist.all_gather_into_tensor, dist.reduce_scatter_tensor
+
+        def all_gather(output_tensor, input_tensor, **options):
+            assert output_tensor.numel() == input_tensor.numel() * dist.get_world_size()
+            self.note("allgather_base", input_tensor)
+            return self.gather(output_tensor, input_tensor, **options)
+
+        def reduce_scatter(output, input, op, **options):  # noqa: A002, torch's own name
+            assert input.numel() == output.numel() * dist.get_world_size()
+            self.note("reduce_scatter_base", output)
+            return self.scatter(output, input, op, **options)
+
+        dist.all_gather_into_tensor, dist.reduce_scatter_tensor = all_gather, reduce_scatter
+        return self
+
+    def __exit__(self, *error):
+        dist.all_gather_into_tensor, dist.reduce_scatter_tensor = self.gather, self.scatter
+
+    def note(self, operation, tensor):
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        self.made.append([operation, dtype, tensor.numel()])
+
+
+def train(words, rank, mesh, tensors):
+    torch.manual_seed(7)
+    model = Model(words)
+    if "float64" in words:
+        model.double()
+    if "frozen-embedding" in words:
+        model.embedding.requires_grad_(False)
+
+    def note(key, named):
+        for name, tensor in named:
+            if tensor is not None:
+                tensors[f"{key}{name}"] = data_of(tensor)
+
+    note("1/0/forward/parameter/whole.", model.named_parameters())
+    shard(model, words, mesh)
+    shards = list(model.named_parameters())  # later the model may hold unsharded ones
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
+
+    def backward(step, micro_batch):
+        generator = torch.Generator().manual_seed(1000 * step + 100 * micro_batch + rank)
+        batch = torch.randn(2 + rank, 3, INPUTS, generator=generator)
+        if "float64" in words:
+            batch = batch.double()
+        model(batch).pow(2).mean().backward()
+        note(f"{step}/{micro_batch}/reduced/gradient/", [(name, s.grad) for name, s in shards])
+
+    note("1/0/forward/parameter/", shards)
+    for step in range(1, STEPS + 1):
+        optimizer.zero_grad()
+        if "no-sync" in words or "two-backwards" in words:
+            model.set_requires_gradient_sync("no-sync" not in words)
+            model.set_reshard_after_backward("no-reshard-after-backward" not in words)
+            backward(step, 0)
+            model.set_requires_gradient_sync(True)
+            model.set_reshard_after_backward(True)
+        backward(step, 1)
+        optimizer.step()
+        note(f"{step}/1/stepped/parameter/", shards)
+
+
+def run(variant, mesh, file):
+    error, tensors = "", {}
+    with Calls() as calls:
+        try:
+            train(variant.split("+"), dist.get_rank(), mesh, tensors)
+        except RuntimeError as raised:
+            error = str(raised)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"error": error, "collectives": calls.made, "tensors": tensors}))
+
+
+def main():
+    folder, variants = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for variant in variants:
+        cell = folder / variant / f"w{dist.get_world_size()}"
+        run(variant, mesh, cell / f"rank-{dist.get_rank()}.json")
+    dist.destroy_process_group()
+
+
+main()

@@ -1,0 +1,208 @@
+// The same small training that tests/python/fully_shard_parity.py runs through Python's
+// fully_shard. Both sides must agree in outcome, collectives and bits. The name of a variant is its
+// words, joined by "+"; the Python side reads them from the folders of a run.
+
+#include <ATen/ops/clone.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/train/activation_checkpoint.h"
+#include "harness/train/fully_shard.h"
+#include "harness/train/optimizer.h"
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+#include "harness/train/swiglu.h"
+#include "harness/train/transformer.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Which modules are wrapped beside the root.
+constexpr std::array<std::string_view, 4> kLevels{"mlp", "layer", "mlp-and-layer", "root"};
+
+/// What is asked for, beside the level. Empty: the standards.
+constexpr std::array<std::string_view, 13> kFlags{
+    "",
+    "even",
+    "bfloat16",
+    "bfloat16+no-sync",
+    "float64",
+    "no-sync",
+    "two-backwards",
+    "no-reshard-after-forward",
+    "reshard-root",
+    "no-reshard-after-backward+two-backwards",
+    "frozen-embedding",
+    "skips-a-layer",
+    "checkpoint",
+};
+
+constexpr std::int64_t kInputs = 4;
+constexpr int kLayers = 3;
+
+bool has(const Rank& rank, std::string_view word) {
+  const std::string words = "+" + rank.cell().variant + "+";
+  return words.find("+" + std::string(word) + "+") != std::string::npos;
+}
+
+/// Own parameters, and an MLP.
+struct Layer : Module {
+  Layer(std::int64_t width, std::int64_t hidden, const at::Generator& generator)
+      : norm(register_module("norm", std::make_shared<LayerNorm>(width))),
+        mlp(register_module("mlp", std::make_shared<SwiGlu>(width, hidden, generator))),
+        scale(register_parameter("scale", at::ones({1}))) {}
+
+  at::Tensor forward(const at::Tensor& input) override {
+    return input + (*mlp)((*norm)(input)) * scale;
+  }
+
+  std::shared_ptr<LayerNorm> norm;
+  std::shared_ptr<SwiGlu> mlp;
+  at::Tensor scale;
+};
+
+/// Uneven sizes: 5 and 7 rows, cut for 2 and 3 ranks, and tensors of a single row.
+struct Model : Module {
+  Model(const Rank& rank, const at::Generator& generator)
+      : checkpoints(has(rank, "checkpoint")), skips_a_layer(has(rank, "skips-a-layer")) {
+    const std::int64_t width = has(rank, "even") ? 6 : 5;
+    const std::int64_t hidden = has(rank, "even") ? 12 : 7;
+    embedding = register_module("embedding", std::make_shared<Linear>(kInputs, width, generator));
+    for (int i = 0; i < kLayers; ++i) {
+      layers.push_back(register_module("layers." + std::to_string(i),
+                                       std::make_shared<Layer>(width, hidden, generator)));
+    }
+    head = register_module("head", std::make_shared<Linear>(width, 1, generator));
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    at::Tensor hidden = (*embedding)(input);
+    for (const auto& layer : layers) {
+      if (skips_a_layer && layer == layers[1]) continue;
+      const SegmentOfOne segment = [layer](const at::Tensor& rows) { return (*layer)(rows); };
+      hidden = checkpoints ? checkpoint(segment, hidden) : segment(hidden);
+    }
+    return (*head)(hidden);
+  }
+
+  bool checkpoints, skips_a_layer;
+  std::shared_ptr<Linear> embedding, head;
+  std::vector<std::shared_ptr<Layer>> layers;
+};
+
+std::vector<Module*> wrapped_of(const Rank& rank, const Model& model) {
+  std::vector<Module*> wrapped;
+  for (const auto& layer : model.layers) {
+    if (has(rank, "mlp") || has(rank, "mlp-and-layer")) wrapped.push_back(layer->mlp.get());
+    if (has(rank, "layer") || has(rank, "mlp-and-layer")) wrapped.push_back(layer.get());
+  }
+  return wrapped;
+}
+
+FullyShardOptions options_of(const Rank& rank) {
+  FullyShardOptions options;
+  if (has(rank, "no-reshard-after-forward")) options.reshard_after_forward = false;
+  if (has(rank, "reshard-root")) options.reshard_after_forward = true;
+  if (has(rank, "bfloat16")) {
+    options.param_dtype = at::kBFloat16;
+    options.reduce_dtype = at::kFloat;
+  }
+  return options;
+}
+
+at::Tensor input_of(const Rank& rank, std::int64_t step, std::int64_t micro_batch) {
+  const std::int64_t seed = 1000 * step + 100 * micro_batch + rank.rank();
+  return at::randn({2 + rank.rank(), 3, kInputs}, cpu_generator(rank.seed(seed)),
+                   at::TensorOptions());
+}
+
+void backward(Rank& rank, FullyShard& model, std::int64_t micro_batch) {
+  at::Tensor input = input_of(rank, rank.step(), micro_batch);
+  if (has(rank, "float64")) input = input.to(at::kDouble);
+  model.forward(input).pow(2).mean().backward();
+  rank.observer().begin_micro_batch(micro_batch);
+  rank.observe_gradients(Point::reduced, model);
+}
+
+std::vector<NamedTensor> copies_of(const Module& model) {
+  std::vector<NamedTensor> copies;
+  for (const auto& [name, tensor] : model.named_parameters()) {
+    copies.push_back({name, tensor.detach().clone()});
+  }
+  return copies;
+}
+
+/// What the shards have to add up to.
+void observe_whole(Rank& rank, const std::vector<NamedTensor>& whole) {
+  for (const auto& [name, tensor] : whole) {
+    rank.observer().observe(Point::forward, Kind::parameter, "whole." + name, tensor);
+  }
+}
+
+void train(Rank& rank) {
+  rank.is(rank.cell().variant);  // the words of its name are asked for one by one
+  Model model(rank, cpu_generator(rank.seed(7)));
+  if (has(rank, "float64")) model.to(at::kDouble);
+  if (has(rank, "frozen-embedding")) model.embedding->freeze();
+  const std::vector<NamedTensor> whole = copies_of(model);
+  FullyShard sharded(model, wrapped_of(rank, model), rank.group(), options_of(rank));
+  Sgd optimizer(sharded.parameters(), /*learning_rate=*/0.1);
+  const bool accumulates = has(rank, "no-sync") || has(rank, "two-backwards");
+
+  rank.train([&](std::int64_t step) {
+    if (step == 1) {
+      observe_whole(rank, whole);
+      rank.observe_parameters(Point::forward, sharded);
+    }
+    sharded.zero_grad();
+    if (accumulates) {
+      sharded.set_requires_gradient_sync(!has(rank, "no-sync"));
+      sharded.set_reshard_after_backward(!has(rank, "no-reshard-after-backward"));
+      backward(rank, sharded, 0);
+      sharded.set_requires_gradient_sync(true);
+      sharded.set_reshard_after_backward(true);
+    }
+    backward(rank, sharded, 1);
+    optimizer.step();
+    rank.observe_parameters(Point::stepped, sharded);
+  });
+}
+
+std::vector<Variant> variants() {
+  std::vector<Variant> all;
+  for (const std::string_view level : kLevels) {
+    for (const std::string_view flags : kFlags) {
+      std::string name(level);
+      if (!flags.empty()) name.append("+").append(flags);
+      all.push_back({name, Role::buggy, "as its name says"});
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Scenario fully_shard_parity() {
+  return {
+      .id = "fully-shard-parity",
+      .summary = "A small training in combinations of what fully_shard can be asked for.",
+      .provenance = {"tests", "none", "nothing", "nothing"},
+      .worlds = {2, 3},
+      .steps = 3,
+      .axes = {},
+      .variants = variants(),
+      .claims = {ranks_finish()},
+      .tables = {},
+      .expect = [](const Cell&) { return Expectation{}; },
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
