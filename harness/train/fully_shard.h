@@ -27,10 +27,12 @@ struct FullyShardOptions {
   std::optional<at::ScalarType> reduce_dtype = {};
 };
 
-/// What is said where a parameter is used whose group has been resharded: torch's own words.
+/// What is said where a parameter is used whose group has been resharded: torch's own words, of what
+/// reads it and of what makes a view of it, as linear layers do.
 namespace fully_shard_error {
 inline constexpr const char* kReleased =
     "The tensor has a non-zero number of elements, but its data is not allocated yet.";
+inline constexpr const char* kViewOfReleased = "are out of bounds for storage of size 0";
 }  // namespace fully_shard_error
 
 /// A tensor of which this rank holds a part, its name in the model, and where the part lies.
@@ -53,7 +55,7 @@ struct NamedShard {
 /// not the module, bypasses its group.
 ///
 /// While it is sharded a parameter of the model has its shape and no data: using it fails with
-/// `fully_shard_error::kReleased`, or crashes where a kernel of torch does not check. Outside of
+/// what `fully_shard_error` names, or crashes where a kernel of torch does not check. Outside of
 /// forward and backward the model's parameters have neither data nor gradients: optimizers and
 /// observers use the shards. Python puts the shards, as DTensors, in the place of the model's
 /// parameters; there, code that reads one too late is refused in words about DTensors instead.

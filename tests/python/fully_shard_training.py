@@ -13,6 +13,7 @@ import sys
 import torch
 import torch.distributed as dist
 from models import SwiGlu
+from tiled_function import Tiling, tiled
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -22,6 +23,12 @@ from torch.utils.checkpoint import checkpoint
 STEPS = 3
 INPUTS = 4
 LAYERS = 3
+TILINGS = {
+    "tiles-per-tile": Tiling(2, "per-tile"),
+    "tiles-set-aside": Tiling(2, "per-tile", sets_aside=True),
+    "tiles-but-last": Tiling(2, "grad-but-last"),
+    "tiles-explicit": Tiling(2, "explicit-inputs"),
+}
 
 
 class Layer(nn.Module):
@@ -54,6 +61,17 @@ class Model(nn.Module):
             else:
                 hidden = layer(hidden)
         return self.head(hidden)
+
+
+def tile_mlps(model, tiling):
+    """As trainers do it: they replace the forward of each MLP."""
+    for layer in model.layers:
+
+        def forward(rows, mlp=layer.mlp, whole=layer.mlp.forward):
+            parameters = [mlp.gate.weight, mlp.up.weight, mlp.down.weight]
+            return tiled(lambda some: (whole(some),), parameters, rows, tiling)[0]
+
+        layer.mlp.forward = forward
 
 
 def shard(model, words, mesh):
@@ -115,6 +133,11 @@ def train(words, rank, mesh, tensors):
         model.double()
     if "frozen-embedding" in words:
         model.embedding.requires_grad_(False)
+    for word, tiling in TILINGS.items():
+        if word in words:
+            tile_mlps(model, tiling)
+    used = []  # of the first weight of the first MLP: what it computes with
+    model.layers[0].mlp.gate.register_forward_pre_hook(lambda gate, _: used.append(gate.weight))
 
     def note(key, named):
         for name, tensor in named:
@@ -131,7 +154,13 @@ def train(words, rank, mesh, tensors):
         batch = torch.randn(2 + rank, 3, INPUTS, generator=generator)
         if "float64" in words:
             batch = batch.double()
-        model(batch).pow(2).mean().backward()
+        if "evaluates" in words:
+            with torch.no_grad():
+                model(batch)
+        loss = model(batch).pow(2).mean()
+        if "two-forwards" in words:
+            loss = loss + model(batch * 2).pow(2).mean()
+        loss.backward()
         note(f"{step}/{micro_batch}/reduced/gradient/", [(name, s.grad) for name, s in shards])
 
     note("1/0/forward/parameter/", shards)
@@ -144,6 +173,8 @@ def train(words, rank, mesh, tensors):
             model.set_requires_gradient_sync(True)
             model.set_reshard_after_backward(True)
         backward(step, 1)
+        if "uses-released" in words:
+            torch.mm(torch.ones(1, len(used[0])), used[0])
         optimizer.step()
         note(f"{step}/1/stepped/parameter/", shards)
 

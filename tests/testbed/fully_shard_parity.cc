@@ -2,12 +2,15 @@
 // fully_shard. Both sides must agree in outcome, collectives and bits. The name of a variant is its
 // words, joined by "+"; the Python side reads them from the folders of a run.
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +21,7 @@
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
 #include "harness/train/swiglu.h"
+#include "harness/train/tiled.h"
 #include "harness/train/transformer.h"
 
 namespace lockstep {
@@ -28,7 +32,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kLevels{"mlp", "layer", "mlp-and-layer", "root"};
 
 /// What is asked for, beside the level. Empty: the standards.
-constexpr std::array<std::string_view, 13> kFlags{
+constexpr std::array<std::string_view, 20> kFlags{
     "",
     "even",
     "bfloat16",
@@ -42,10 +46,18 @@ constexpr std::array<std::string_view, 13> kFlags{
     "frozen-embedding",
     "skips-a-layer",
     "checkpoint",
+    "evaluates",
+    "two-forwards",
+    "tiles-per-tile",
+    "tiles-set-aside",
+    "tiles-but-last",
+    "tiles-explicit",
+    "uses-released",
 };
 
 constexpr std::int64_t kInputs = 4;
 constexpr int kLayers = 3;
+constexpr std::int64_t kTiles = 2;
 
 bool has(const Rank& rank, std::string_view word) {
   const std::string words = "+" + rank.cell().variant + "+";
@@ -97,6 +109,34 @@ struct Model : Module {
   std::vector<std::shared_ptr<Layer>> layers;
 };
 
+/// How the MLPs are tiled; absent: they are not.
+std::optional<TilingOptions> tiling_of(const Rank& rank) {
+  TilingOptions tiling{.tiles = kTiles};
+  if (has(rank, "tiles-per-tile")) return tiling;
+  if (has(rank, "tiles-set-aside")) {
+    tiling.accumulation = TileAccumulation::set_aside;
+    return tiling;
+  }
+  tiling.backward = TileBackward::grad_but_last;
+  if (has(rank, "tiles-but-last")) return tiling;
+  tiling.backward = TileBackward::explicit_inputs;
+  if (has(rank, "tiles-explicit")) return tiling;
+  return std::nullopt;
+}
+
+/// As trainers do it: they replace the forward of each MLP.
+void tile_mlps(const Model& model, const TilingOptions& tiling) {
+  for (const auto& layer : model.layers) {
+    Module& mlp = *layer->mlp;
+    mlp.wrap_calls([&mlp, tiling](const at::Tensor& input, const Module::Forward& forward) {
+      const TileFunction function = [forward](const at::Tensor& rows) {
+        return std::vector<at::Tensor>{forward(rows)};
+      };
+      return tiled(function, mlp.parameters(), input, tiling).front();
+    });
+  }
+}
+
 std::vector<Module*> wrapped_of(const Rank& rank, const Model& model) {
   std::vector<Module*> wrapped;
   for (const auto& layer : model.layers) {
@@ -126,7 +166,13 @@ at::Tensor input_of(const Rank& rank, std::int64_t step, std::int64_t micro_batc
 void backward(Rank& rank, FullyShard& model, std::int64_t micro_batch) {
   at::Tensor input = input_of(rank, rank.step(), micro_batch);
   if (has(rank, "float64")) input = input.to(at::kDouble);
-  model.forward(input).pow(2).mean().backward();
+  if (has(rank, "evaluates")) {
+    const at::NoGradGuard no_grad;
+    model.forward(input);
+  }
+  at::Tensor loss = model.forward(input).pow(2).mean();
+  if (has(rank, "two-forwards")) loss = loss + model.forward(input * 2).pow(2).mean();
+  loss.backward();
   rank.observer().begin_micro_batch(micro_batch);
   rank.observe_gradients(Point::reduced, model);
 }
@@ -151,8 +197,10 @@ void train(Rank& rank) {
   Model model(rank, cpu_generator(rank.seed(7)));
   if (has(rank, "float64")) model.to(at::kDouble);
   if (has(rank, "frozen-embedding")) model.embedding->freeze();
+  if (const auto tiling = tiling_of(rank)) tile_mlps(model, *tiling);
   const std::vector<NamedTensor> whole = copies_of(model);
   FullyShard sharded(model, wrapped_of(rank, model), rank.group(), options_of(rank));
+  const at::Tensor weight = model.layers[0]->mlp->parameters()[0];
   Sgd optimizer(sharded.parameters(), /*learning_rate=*/0.1);
   const bool accumulates = has(rank, "no-sync") || has(rank, "two-backwards");
 
@@ -170,6 +218,7 @@ void train(Rank& rank) {
       sharded.set_reshard_after_backward(true);
     }
     backward(rank, sharded, 1);
+    if (has(rank, "uses-released")) at::mm(at::ones({1, weight.size(0)}), weight);
     optimizer.step();
     rank.observe_parameters(Point::stepped, sharded);
   });
