@@ -27,8 +27,8 @@ struct FullyShardOptions {
   std::optional<at::ScalarType> reduce_dtype = {};
 };
 
-/// What is said where a parameter is used whose group has been resharded: torch's own words, of what
-/// reads it and of what makes a view of it, as linear layers do.
+/// What is said where a parameter is used whose group has been resharded: torch's own words, of
+/// what reads it and of what makes a view of it, as linear layers do.
 namespace fully_shard_error {
 inline constexpr const char* kReleased =
     "The tensor has a non-zero number of elements, but its data is not allocated yet.";

@@ -270,4 +270,13 @@ at::Tensor tiled(Module& module, const at::Tensor& input, const TilingOptions& o
   return tiled(forward, module.parameters(), input, options).front();
 }
 
+void tile_calls(Module& module, const TilingOptions& options) {
+  module.wrap_calls([&module, options](const at::Tensor& input, const Module::Forward& forward) {
+    const TileFunction function = [forward](const at::Tensor& rows) {
+      return Tensors{forward(rows)};
+    };
+    return tiled(function, module.parameters(), input, options).front();
+  });
+}
+
 }  // namespace lockstep

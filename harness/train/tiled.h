@@ -76,4 +76,8 @@ std::vector<at::Tensor> tiled(const TileFunction& function,
 /// The same of a whole module.
 at::Tensor tiled(Module& module, const at::Tensor& input, const TilingOptions& options);
 
+/// From now on, calling `module` is tiled: what trainers do that replace a module's forward. Who
+/// wraps its calls later is around the tiles and not around each of them.
+void tile_calls(Module& module, const TilingOptions& options);
+
 }  // namespace lockstep

@@ -56,8 +56,9 @@ class Model(nn.Module):
         for layer in self.layers:
             if "skips-a-layer" in self.words and layer is self.layers[1]:
                 continue
-            if "checkpoint" in self.words:
-                hidden = checkpoint(layer, hidden, use_reentrant=False)
+            if "checkpoint" in self.words or "checkpoint-reentrant" in self.words:
+                reentrant = "checkpoint-reentrant" in self.words
+                hidden = checkpoint(layer, hidden, use_reentrant=reentrant)
             else:
                 hidden = layer(hidden)
         return self.head(hidden)

@@ -32,7 +32,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kLevels{"mlp", "layer", "mlp-and-layer", "root"};
 
 /// What is asked for, beside the level. Empty: the standards.
-constexpr std::array<std::string_view, 20> kFlags{
+constexpr std::array<std::string_view, 22> kFlags{
     "",
     "even",
     "bfloat16",
@@ -46,12 +46,14 @@ constexpr std::array<std::string_view, 20> kFlags{
     "frozen-embedding",
     "skips-a-layer",
     "checkpoint",
+    "checkpoint-reentrant",
     "evaluates",
     "two-forwards",
     "tiles-per-tile",
     "tiles-set-aside",
     "tiles-but-last",
     "tiles-explicit",
+    "tiles-but-last+bfloat16+two-backwards",
     "uses-released",
 };
 
@@ -83,7 +85,9 @@ struct Layer : Module {
 /// Uneven sizes: 5 and 7 rows, cut for 2 and 3 ranks, and tensors of a single row.
 struct Model : Module {
   Model(const Rank& rank, const at::Generator& generator)
-      : checkpoints(has(rank, "checkpoint")), skips_a_layer(has(rank, "skips-a-layer")) {
+      : checkpoints(has(rank, "checkpoint")),
+        checkpoints_reentrant(has(rank, "checkpoint-reentrant")),
+        skips_a_layer(has(rank, "skips-a-layer")) {
     const std::int64_t width = has(rank, "even") ? 6 : 5;
     const std::int64_t hidden = has(rank, "even") ? 12 : 7;
     embedding = register_module("embedding", std::make_shared<Linear>(kInputs, width, generator));
@@ -99,12 +103,16 @@ struct Model : Module {
     for (const auto& layer : layers) {
       if (skips_a_layer && layer == layers[1]) continue;
       const SegmentOfOne segment = [layer](const at::Tensor& rows) { return (*layer)(rows); };
-      hidden = checkpoints ? checkpoint(segment, hidden) : segment(hidden);
+      if (checkpoints_reentrant) {
+        hidden = checkpoint_reentrant(segment, hidden);
+      } else {
+        hidden = checkpoints ? checkpoint(segment, hidden) : segment(hidden);
+      }
     }
     return (*head)(hidden);
   }
 
-  bool checkpoints, skips_a_layer;
+  bool checkpoints, checkpoints_reentrant, skips_a_layer;
   std::shared_ptr<Linear> embedding, head;
   std::vector<std::shared_ptr<Layer>> layers;
 };
@@ -122,19 +130,6 @@ std::optional<TilingOptions> tiling_of(const Rank& rank) {
   tiling.backward = TileBackward::explicit_inputs;
   if (has(rank, "tiles-explicit")) return tiling;
   return std::nullopt;
-}
-
-/// As trainers do it: they replace the forward of each MLP.
-void tile_mlps(const Model& model, const TilingOptions& tiling) {
-  for (const auto& layer : model.layers) {
-    Module& mlp = *layer->mlp;
-    mlp.wrap_calls([&mlp, tiling](const at::Tensor& input, const Module::Forward& forward) {
-      const TileFunction function = [forward](const at::Tensor& rows) {
-        return std::vector<at::Tensor>{forward(rows)};
-      };
-      return tiled(function, mlp.parameters(), input, tiling).front();
-    });
-  }
 }
 
 std::vector<Module*> wrapped_of(const Rank& rank, const Model& model) {
@@ -197,7 +192,9 @@ void train(Rank& rank) {
   Model model(rank, cpu_generator(rank.seed(7)));
   if (has(rank, "float64")) model.to(at::kDouble);
   if (has(rank, "frozen-embedding")) model.embedding->freeze();
-  if (const auto tiling = tiling_of(rank)) tile_mlps(model, *tiling);
+  if (const auto tiling = tiling_of(rank)) {
+    for (const auto& layer : model.layers) tile_calls(*layer->mlp, *tiling);
+  }
   const std::vector<NamedTensor> whole = copies_of(model);
   FullyShard sharded(model, wrapped_of(rank, model), rank.group(), options_of(rank));
   const at::Tensor weight = model.layers[0]->mlp->parameters()[0];

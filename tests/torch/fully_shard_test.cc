@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 
+#include "harness/sim/virtual_devices.h"
 #include "harness/train/activation_checkpoint.h"
 #include "harness/train/module.h"
 #include "harness/train/optimizer.h"
@@ -68,6 +69,11 @@ void expect_gradients(const FullyShard& sharded, const std::map<std::string, at:
 /// A world of one rank, in which nothing is rounded and no collective called.
 class FullyShardOnOneRank : public testing::Test {
  protected:
+  /// The engine has to know of devices before the first backward of the process.
+  static void SetUpTestSuite() {
+    if (!has_virtual_devices()) open_virtual_devices({.count = 1});
+  }
+
   FullyShard shard(Model& model, const std::vector<Module*>& wrapped,
                    const FullyShardOptions& options = {}) {
     return FullyShard(model, wrapped, group_, options);
@@ -186,20 +192,10 @@ TEST_F(FullyShardOnOneRank, WithoutGradModeGathersAndReleases) {
 
 /// The tile loop recomputes the MLP in backward, between the gathering and the reduction.
 TEST_F(FullyShardOnOneRank, TakesTheGradientsOfATileLoop) {
-  constexpr std::int64_t kTiles = 2;
-  const auto tile = [](Module& mlp) {
-    mlp.wrap_calls([&mlp](const at::Tensor& rows, const Module::Forward& forward) {
-      // A copy: backward needs it again.
-      const TileFunction function = [forward](const at::Tensor& some) {
-        return std::vector<at::Tensor>{forward(some)};
-      };
-      return tiled(function, mlp.parameters(), rows, {.tiles = kTiles}).front();
-    });
-  };
   Model plain;
-  tile(*plain.first);
+  tile_calls(*plain.first, {.tiles = 2});
   Model model;
-  tile(*model.first);
+  tile_calls(*model.first, {.tiles = 2});
   FullyShard sharded = shard_mlps(model);
   plain(input()).pow(2).mean().backward();
   sharded.forward(input()).pow(2).mean().backward();
@@ -252,6 +248,26 @@ TEST_F(FullyShardOnOneRank, ComputesInOneDtypeAndStepsInAnother) {
     EXPECT_EQ(shard.scalar_type(), at::kFloat);
     EXPECT_EQ(shard.grad().scalar_type(), at::kFloat);
   }
+}
+
+TEST_F(FullyShardOnOneRank, GivesMemoryOfADeviceBack) {
+  const at::Device device = virtual_device(0);
+  Model plain;
+  Model model;
+  model.to(device);
+  FullyShard sharded = shard_mlps(model);
+  const std::int64_t before = virtual_memory(0).live;
+  at::Tensor loss = sharded.forward(input().to(device)).pow(2).mean();
+  EXPECT_GT(virtual_memory(0).live, before);
+  loss.backward();
+  loss.reset();
+  plain(input()).pow(2).mean().backward();
+  std::int64_t gradients = 0;
+  for (const auto& [name, tensor, place] : sharded.shards()) {
+    EXPECT_TRUE(at::equal(tensor.grad().cpu(), gradients_of(plain).at(name))) << name;
+    gradients += static_cast<std::int64_t>(tensor.grad().nbytes());
+  }
+  EXPECT_EQ(virtual_memory(0).live, before + gradients);
 }
 
 TEST_F(FullyShardOnOneRank, FrozenParametersGetNoGradient) {

@@ -117,6 +117,22 @@ TEST(Module, HasItsOwnTensorsApartFromItsChildrens) {
   EXPECT_EQ(BatchNorm1d(3).own_tensors().size(), 5U) << "parameters and buffers";
 }
 
+TEST(Module, IsCalledThroughAllThatWrapsItsCallsTheLastOneFirst) {
+  struct Same : Module {
+    at::Tensor forward(const at::Tensor& input) override { return input; }
+  };
+  Same module;
+  const auto digit = [](int value) {
+    return [value](const at::Tensor& input, const Module::Forward& forward) {
+      return forward(input * 10 + value) * 100;
+    };
+  };
+  module.wrap_calls(digit(1));
+  module.wrap_calls(digit(2));
+  EXPECT_EQ(module(at::ones({1})).item().toLong(), 1210000);
+  EXPECT_EQ(module.forward(at::ones({1})).item().toLong(), 1) << "nothing is around forward";
+}
+
 TEST(Module, SaysWhichPartRanOutOfMemory) {
   class Greedy : public Module {
    public:
