@@ -70,7 +70,8 @@ class RecordedWork : public c10d::Work {
         inner_(std::move(inner)),
         recorder_(std::move(recorder)),
         seq_(seq) {}
-  ~RecordedWork() override { leave(CollectiveState::failed); }
+  /// Nobody can wait for it any more, however it ends.
+  ~RecordedWork() override { leave(CollectiveState::completed); }
 
   bool wait(std::chrono::milliseconds timeout) override {
     try {
