@@ -70,7 +70,8 @@ class RecordedWork : public c10d::Work {
         inner_(std::move(inner)),
         recorder_(std::move(recorder)),
         seq_(seq) {}
-  ~RecordedWork() override { leave(CollectiveState::failed); }
+  /// Nobody can wait for it any more, however it ends.
+  ~RecordedWork() override { leave(CollectiveState::completed); }
 
   bool wait(std::chrono::milliseconds timeout) override {
     try {
@@ -258,20 +259,15 @@ RecordingBackend::Work RecordingBackend::reduce(Tensors& tensors,
                 [&] { return inner_->reduce(tensors, options); });
 }
 
-namespace {
-
-/// All that is gathered or scattered, which has to be the same everywhere: the part of a rank may
-/// be larger than that of another.
-const RecordingBackend::Tensors& first_list(const RecordingBackend::TensorLists& lists,
-                                            const RecordingBackend::Tensors& part) {
-  return lists.size() == 1 ? lists.front() : part;
+/// NCCL takes parts of other sizes, and all of them have to be the same everywhere.
+const RecordingBackend::Tensors& RecordingBackend::comparable(const TensorLists& lists,
+                                                              const Tensors& part) const {
+  return is_queued_ && lists.size() == 1 ? lists.front() : part;
 }
-
-}  // namespace
 
 RecordingBackend::Work RecordingBackend::allgather(TensorLists& outputs, Tensors& inputs,
                                                    const c10d::AllgatherOptions& options) {
-  return record(describe(OpType::ALLGATHER, first_list(outputs, inputs)),
+  return record(describe(OpType::ALLGATHER, comparable(outputs, inputs)),
                 [&] { return inner_->allgather(outputs, inputs, options); });
 }
 
@@ -307,7 +303,7 @@ RecordingBackend::Work RecordingBackend::scatter(Tensors& outputs, TensorLists& 
 
 RecordingBackend::Work RecordingBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                                                         const c10d::ReduceScatterOptions& options) {
-  return record(with_reduction(describe(OpType::REDUCE_SCATTER, first_list(inputs, outputs)),
+  return record(with_reduction(describe(OpType::REDUCE_SCATTER, comparable(inputs, outputs)),
                                options.reduceOp),
                 [&] { return inner_->reduce_scatter(outputs, inputs, options); });
 }

@@ -99,6 +99,9 @@ class RecordingBackend : public c10d::Backend {
 
   Collective describe(c10d::OpType operation, at::TensorList tensors) const;
 
+  /// What of a list that is gathered or scattered, a tensor for each rank, ranks are to agree on.
+  const Tensors& comparable(const TensorLists& lists, const Tensors& part) const;
+
   c10::intrusive_ptr<c10d::Backend> inner_;
   std::shared_ptr<CollectiveRecorder> recorder_;
   std::shared_ptr<RecordedGroup> group_;

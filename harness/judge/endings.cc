@@ -13,15 +13,16 @@ namespace lockstep {
 
 namespace {
 
-/// The words of Gloo and the store when a peer is gone or does not come. They name nobody.
-constexpr std::array<std::string_view, 8> kLossOfPeer{"Connection closed by peer",
+/// The words of Gloo, the store and MPI's backend when a peer is gone or does not come.
+constexpr std::array<std::string_view, 9> kLossOfPeer{"Connection closed by peer",
                                                       "Connection reset by peer",
                                                       "Broken pipe",
                                                       "Read error [",
                                                       "Timed out waiting",
                                                       "wait timeout after",
                                                       "Connection was likely closed",
-                                                      "Application timeout caused pair closure"};
+                                                      "Application timeout caused pair closure",
+                                                      "not called a collective"};
 
 /// What matters of such an error comes behind the first sentence: how much was wanted, what was
 /// free, and for which part of the model.
@@ -135,17 +136,18 @@ bool is_loss_of_peer(const std::string& error) {
   });
 }
 
-bool may_be_in_a_call(const Case& the_case, int rank) {
-  const std::vector<Collective>* log =
-      the_case.evidence ? the_case.evidence->collectives(rank) : nullptr;
-  return !log || std::any_of(log->begin(), log->end(), [](const Collective& call) {
-    return call.state != CollectiveState::completed;
-  });
+bool is_ended_for_another(const RankEnd& end) {
+  return end.ending == Ending::unfinished && end.detail.starts_with("ended ") &&
+         end.detail.find(" after rank ") != std::string::npos;
 }
 
 bool has_lost_peer(const Case& the_case, const RankEnd& end) {
-  return end.ending == Ending::raised && is_loss_of_peer(end.error) &&
-         may_be_in_a_call(the_case, end.rank);
+  if (end.ending != Ending::raised || !is_loss_of_peer(end.error)) return false;
+  const std::vector<Collective>* log =
+      the_case.evidence ? the_case.evidence->collectives(end.rank) : nullptr;
+  return !log || std::any_of(log->begin(), log->end(), [](const Collective& call) {
+    return call.state == CollectiveState::failed;
+  });
 }
 
 std::vector<const RankEnd*> culprits(const Case& the_case) {
@@ -188,7 +190,7 @@ void judge_endings(const Case& the_case, ClaimResult& result) {
   result.comparisons = static_cast<std::int64_t>(the_case.ends.size());
   const Meetings meetings = meetings_of(the_case);
   for (const MissedMeeting& missed : meetings.blocking) {
-    add_meeting(the_case, meetings, missed, result);
+    if (is_program_fault(missed)) add_meeting(the_case, meetings, missed, result);
   }
   for (const RankEnd* end : culprits(the_case)) {
     if (is_explained(meetings, *end, the_case)) continue;

@@ -15,6 +15,7 @@ Group& group_called(const Collective& call, std::vector<Group>& groups) {
   Group& group = groups.emplace_back();
   group.name = call.group;
   group.size = call.group_size;
+  group.step = call.step;
   return group;
 }
 

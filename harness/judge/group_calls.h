@@ -19,6 +19,7 @@ using Calls = std::map<std::uint64_t, const Collective*>;
 struct Group {
   std::string name;
   int size = 0;
+  std::int64_t step = 0;                 ///< in which the first of its ranks by number joined it
   std::map<int, Calls> members;          ///< by rank; those that came to join it
   std::set<int> joined;                  ///< of them those that met the others
   std::map<int, std::int64_t> begun_ns;  ///< when each came

@@ -63,9 +63,8 @@ bool is_stopped(const RankEnd& end);
 /// Whether `error` is how a rank says that a peer is gone.
 bool is_loss_of_peer(const std::string& error);
 
-/// Whether, by its collective log, a rank may have ended inside of a call: one has not ended well,
-/// or there is no log.
-bool may_be_in_a_call(const Case& the_case, int rank);
+/// Whether Lockstep ended a rank because another one had failed some time before.
+bool is_ended_for_another(const RankEnd& end);
 
 /// Whether a rank raised because a peer was gone: its words say so, and by its collective log,
 /// where there is one, it was in a call. A loader of data loses connections in the same words.

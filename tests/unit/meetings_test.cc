@@ -65,6 +65,11 @@ class Logs {
     enter(rank, call, state);
   }
 
+  void add_as(int rank, Collective call, std::uint64_t number) {
+    call.number = number;
+    enter(rank, call, CollectiveState::completed);
+  }
+
   LiteralEvidence& files() { return files_; }
 
   /// Judges; `ends` may be left out.
@@ -644,6 +649,154 @@ TEST(Meetings, NameTheCoarsestOfSeveralFaults) {
   const MissedMeeting missed = logs.meetings().missed.value();
   EXPECT_EQ(missed.fault, MeetingFault::operation);
   EXPECT_THAT(missed.culprits, ElementsAre(2, 3));
+}
+
+/// Ended by Lockstep some time after rank `failed` had failed.
+RankEnd cut_off(int rank, int failed) {
+  RankEnd end = late(rank, 2);
+  end.detail = "ended 5 s after rank " + std::to_string(failed) + " failed";
+  return end;
+}
+
+TEST(Meetings, BlameNobodyWhoWasBusyWhenAnotherFailed) {
+  Logs logs(4);
+  join_tensor_and_data_parallel(logs);
+  logs.add(0, in_group(reduce("a"), "tp0"), kOpen);
+  logs.add(2, in_group(reduce("a"), "tp1"), kOpen);
+  const std::vector<RankEnd> ends{cut_off(0, 3), cut_off(1, 3), cut_off(2, 3), killed(3)};
+  EXPECT_THAT(logs.meetings(ends).missed.value().culprits, ElementsAre(3));
+  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_EQ(finish.findings[0].failure.value().rank, 3);
+}
+
+TEST(Meetings, TellARanksOwnErrorInACallRatherThanWhoWasNotYetThere) {
+  Logs logs(3);
+  logs.add(0, reduce("a"), kFailed);
+  logs.add(1, reduce("a"), kOpen);
+  const std::vector<RankEnd> ends{raised(0, "unsupported reduction operation"), cut_off(1, 0),
+                                  cut_off(2, 0)};
+  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_EQ(finish.findings[0].failure.value().rank, 0);
+}
+
+TEST(Meetings, FollowAChainToTheRankInAPointToPointCall) {
+  Logs logs(4);
+  join_tensor_and_data_parallel(logs);
+  logs.add(0, in_group(reduce("a"), "dp0"), kOpen);
+  logs.add(2, in_group(reduce("b"), "tp1"), kOpen);
+  logs.receive(3, 1);
+  const std::vector<RankEnd> ends{late(0), finished(1), late(2), late(3)};
+  const Meetings meetings = logs.meetings(ends);
+  EXPECT_EQ(meetings.missed.value().group, "tp1");
+  EXPECT_THAT(meetings.missed.value().culprits, ElementsAre(3));
+  EXPECT_EQ(meetings.blocking.size(), 1U);
+  EXPECT_EQ(logs.judged(ranks_finish(), ends).findings.size(), 1U);
+}
+
+TEST(Meetings, NameAllRanksThatWaitForEachOther) {
+  Logs logs(5);
+  for (int rank = 0; rank < 4; ++rank) {
+    for (const char* name : {"a", "b"}) logs.join(rank, name + std::to_string(rank / 2), 2);
+  }
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string group = (rank % 2 == 0 ? "a" : "b") + std::to_string(rank / 2);
+    logs.add(rank, in_group(reduce("w"), group), kOpen);
+  }
+  const std::vector<RankEnd> ends{late(0), late(1), late(2), late(3), late(4)};
+  const Meetings meetings = logs.meetings(ends);
+  ASSERT_EQ(meetings.blocking.size(), 2U);
+  EXPECT_THAT(meetings.blocking[0].culprits, ElementsAre(0, 1));
+  EXPECT_THAT(meetings.blocking[0].sentence, HasSubstr("ranks 0,1 wait for each other"));
+  EXPECT_THAT(meetings.blocking[1].culprits, ElementsAre(2, 3));
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 3U) << "rank 4 hangs by itself";
+  EXPECT_EQ(finish.findings[2].failure.value().rank, 4);
+}
+
+TEST(Meetings, TellALostConnectionOfItsOwnWhileACallIsUnderWay) {
+  Logs logs(3);
+  logs.add(1, reduce("a"), kOpen);
+  for (const int rank : {0, 2}) logs.add(rank, reduce("a"), kFailed);
+  const std::vector<RankEnd> ends{raised(0, kLost),
+                                  end_of(1, Ending::raised, 0, "shard 7: Connection reset by peer"),
+                                  raised(2, kLost)};
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_EQ(finish.findings[0].failure.value().rank, 1);
+}
+
+TEST(Meetings, TellTheDeadBeforeTheBusy) {
+  Logs logs(4);
+  for (const int rank : {2, 3}) {
+    logs.join(rank, "tp1", 2);
+    logs.add(rank, in_group(reduce("a"), "tp1"), kOpen);
+  }
+  logs.add(0, reduce("b"), kOpen);
+  const std::vector<RankEnd> ends{late(0, 2), late(1, 2), late(2, 2), killed(3)};
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_EQ(finish.findings[0].failure.value().rank, 3);
+}
+
+TEST(Meetings, TellAMismatchBehindASilentOneRatherThanWhoDidNotComeToIt) {
+  Logs logs(3);
+  Collective other = reduce("a");
+  other.reduction = "max";
+  for (int rank = 0; rank < 3; ++rank) logs.add(rank, rank == 1 ? other : reduce("a"));
+  logs.add(0, reduce("b", 2, 4), kOpen);
+  logs.add(1, reduce("b", 2, 2), kOpen);
+  const std::vector<RankEnd> ends{killed(0, SIGABRT), late(1, 1), cut_off(2, 0)};
+  ASSERT_EQ(logs.meetings(ends).blocking.size(), 1U);
+  EXPECT_EQ(logs.meetings(ends).blocking[0].fault, MeetingFault::size);
+}
+
+TEST(Meetings, FollowARankThatFailedInACallBeforeItsLast) {
+  Logs logs(4);
+  for (int rank = 0; rank < 3; ++rank) logs.join(rank, "A", 3);
+  for (int rank = 1; rank < 3; ++rank) logs.join(rank, "B", 2);
+  for (const int rank : {1, 3}) logs.join(rank, "C", 2);
+  for (int rank = 0; rank < 3; ++rank) {
+    logs.add(rank, in_group(reduce("a", 1, rank == 0 ? 8 : 4), "A"), kFailed);
+  }
+  for (int rank = 1; rank < 3; ++rank) logs.add(rank, in_group(reduce("b"), "B"));
+  logs.add(3, in_group(reduce("c"), "C"), kOpen);
+  const std::vector<RankEnd> ends{killed(0, SIGABRT), raised(1, kLost), raised(2, kLost),
+                                  late(3, 3)};
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_THAT(finish.findings[0].sentence, HasSubstr("with another size"));
+}
+
+TEST(Meetings, TellOfAllGroupsThatDidNotComeTogether) {
+  Logs logs(6);
+  for (const int rank : {0, 1}) logs.join(rank, "x", 3, kOpen);
+  for (const int rank : {3, 4}) logs.join(rank, "y", 3, kOpen);
+  const std::vector<RankEnd> ends{late(0), late(1), finished(2), late(3), late(4), finished(5)};
+  EXPECT_EQ(logs.judged(ranks_finish(), ends).findings.size(), 2U);
+}
+
+TEST(Meetings, DoNotLookForARankInACallThatItLeftBehind) {
+  Logs logs(2);
+  logs.add(0, reduce("a"));
+  logs.add(1, reduce("a"), kOpen);  // a handle that nobody waited for
+  logs.all(reduce("b"));
+  logs.add(0, reduce("c", 9), kOpen);
+  const std::vector<RankEnd> ends{late(0, 1), killed(1)};
+  const MissedMeeting missed = logs.meetings(ends).missed.value();
+  EXPECT_EQ(missed.number, 3);
+  EXPECT_EQ(missed.step, 9);
+}
+
+TEST(Meetings, SurviveANumberThatNobodyHas) {
+  Logs logs(2);
+  for (int rank = 0; rank < 2; ++rank) logs.add_as(rank, reduce("a"), 2);
+  const ClaimResult result = logs.judged(collectives_match());
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_THAT(result.reason, HasSubstr("no rank has collective 1 of the group world on record"));
 }
 
 TEST(Meetings, OfTwoGroupsTellTheEarlier) {
