@@ -205,8 +205,6 @@ FullyShard::FullyShard(Module& root, const std::vector<Module*>& wrapped, Proces
   state_->wrap_modules();
 }
 
-at::Tensor FullyShard::forward(const at::Tensor& input) { return state_->root(input); }
-
 Tensors FullyShard::forward(const Tensors& inputs, const Forward& forward) {
   return state_->call(*state_->units.front(), inputs, forward);
 }
@@ -214,16 +212,6 @@ Tensors FullyShard::forward(const Tensors& inputs, const Forward& forward) {
 Module& FullyShard::module() { return state_->root; }
 
 std::vector<NamedShard> FullyShard::shards() const { return state_->shards; }
-
-Tensors FullyShard::parameters() const {
-  Tensors parameters;
-  for (const NamedShard& shard : state_->shards) parameters.push_back(shard.tensor);
-  return parameters;
-}
-
-void FullyShard::zero_grad() {
-  for (const NamedShard& shard : state_->shards) shard.tensor.mutable_grad() = at::Tensor();
-}
 
 void FullyShard::set_requires_gradient_sync(bool reduces) {
   for (const auto& unit : state_->units) {

@@ -2,15 +2,13 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "harness/comm/process_group.h"
-#include "harness/observe/observer.h"
 #include "harness/train/module.h"
+#include "harness/train/sharded_model.h"
 
 namespace lockstep {
 
@@ -34,13 +32,6 @@ inline constexpr const char* kReleased =
     "The tensor has a non-zero number of elements, but its data is not allocated yet.";
 inline constexpr const char* kViewOfReleased = "are out of bounds for storage of size 0";
 }  // namespace fully_shard_error
-
-/// A tensor of which this rank holds a part, its name in the model, and where the part lies.
-struct NamedShard {
-  std::string name;
-  at::Tensor tensor;
-  Shard place;
-};
 
 /// torch.distributed.fsdp.fully_shard (FSDP2), in C++: the same collectives of the same sizes in
 /// the same order, from the same places in autograd's engine. A test holds it against Python's.
@@ -66,7 +57,7 @@ struct NamedShard {
 ///
 /// Source: Zhao et al., "PyTorch FSDP", 2023, and torch's documentation of fully_shard for the
 /// sharding of single parameters.
-class FullyShard {
+class FullyShard : public ShardedModel {
  public:
   /// Shards `root` for good: the model stays wrapped, whatever becomes of this object. Its ranks
   /// must have the same parameters; they are not compared and nothing is communicated. `wrapped`:
@@ -78,26 +69,14 @@ class FullyShard {
   FullyShard(Module& root, const std::vector<Module*>& wrapped, ProcessGroup& group,
              const FullyShardOptions& options = {});
 
-  /// Calls the root.
-  at::Tensor forward(const at::Tensor& input);
+  /// Inputs are cast and watched as the root's one input is.
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const Forward& forward) override;
+  using ShardedModel::forward;
 
-  /// The same for a forward of any signature: `inputs` are the tensors that it is given, cast and
-  /// watched as the root's one input is.
-  using Forward = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
-  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs, const Forward& forward);
-
-  Module& module();
-
-  /// This rank's parts of the parameters, leaves: those of `module`, in its order.
-  std::vector<NamedShard> shards() const;
-  /// The same as an optimizer takes them.
-  std::vector<at::Tensor> parameters() const;
-
-  /// Drops the gradients of the shards.
-  void zero_grad();
-
-  /// False: backward leaves the gradients whole, on this rank, until one that reduces adds to them.
-  void set_requires_gradient_sync(bool reduces);
+  Module& module() override;
+  std::vector<NamedShard> shards() const override;
+  void set_requires_gradient_sync(bool reduces) override;
   /// False: parameters stay gathered when backward ends, until the next backward that reshards.
   void set_reshard_after_backward(bool reshards);
 

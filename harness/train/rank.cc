@@ -16,7 +16,7 @@
 
 #include "harness/record/dtype.h"
 #include "harness/record/rank_end.h"
-#include "harness/train/fully_shard.h"
+#include "harness/train/sharded_model.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -130,14 +130,15 @@ void Rank::observe_buffers(Point point, const Module& module) {
 }
 
 // The replica group: a shard may be as large as the whole, and is still on no other rank.
-void Rank::observe_gradients(Point point, const FullyShard& sharded) {
+void Rank::observe_gradients(Point point, ShardedModel& sharded) {
   for (const auto& [name, tensor, place] : sharded.shards()) {
     observer_.observe(point, Kind::gradient, name, tensor.grad(), place,
                       fmt::format("rank {}", rank()));
   }
 }
 
-void Rank::observe_parameters(Point point, const FullyShard& sharded) {
+void Rank::observe_parameters(Point point, ShardedModel& sharded) {
+  if (sharded.keeps_parameters_whole()) return observe_parameters(point, sharded.module());
   for (const auto& [name, tensor, place] : sharded.shards()) {
     observer_.observe(point, Kind::parameter, name, tensor, place, fmt::format("rank {}", rank()));
   }

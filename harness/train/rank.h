@@ -19,7 +19,7 @@
 
 namespace lockstep {
 
-class FullyShard;
+class ShardedModel;
 
 /// The reference is run this many times more, each with inputs that are off by the least that their
 /// dtype can hold: how far its values move is the tolerance of what is compared with it.
@@ -72,8 +72,9 @@ class Rank {
 
   /// The same of a sharded model: notes this rank's shards under the names of the parameters, with
   /// where they lie in them. Every rank holds other parts, so no two are held against each other.
-  void observe_gradients(Point point, const FullyShard& sharded);
-  void observe_parameters(Point point, const FullyShard& sharded);
+  /// Parameters that are kept whole are noted whole.
+  void observe_gradients(Point point, ShardedModel& sharded);
+  void observe_parameters(Point point, ShardedModel& sharded);
   Observer& observer() { return observer_; }
 
   /// For the reference: leaves the mean over the ranks' gradients in `.grad` of every parameter of
