@@ -8,10 +8,9 @@
 
 namespace lockstep {
 
-/// Notes `value` under `name` on a tensor, as Python code sets attributes of a parameter. It stays
-/// with the tensor, whoever holds it, also where its data are replaced (`set_data`), and goes with
-/// its last owner. Detached copies and parameters whose data become this tensor's begin with a copy
-/// of its attributes; results of other functions have none.
+/// Notes `value` under `name` on a tensor, as Python code sets attributes of a parameter. It
+/// belongs to the tensor itself, whoever holds it, also where its data are replaced (`set_data`);
+/// views, detached and other copies have none. Does not keep the tensor alive. Any thread.
 void set_attribute(const at::Tensor& tensor, const std::string& name, std::int64_t value);
 
 /// Absent: nobody has set it.

@@ -97,6 +97,7 @@ def config_of(words, stage):
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 2 if "accumulates" in words else 1,
+        "gradient_clipping": 0.0,
         "zero_allow_untested_optimizer": True,
         "zero_optimization": {
             "stage": stage,

@@ -161,10 +161,16 @@ void train(Rank& rank) {
   });
 }
 
+/// DeepSpeed's buffer for stage 2 overflows where a parameter is reduced twice, its asserts aside.
+bool is_refused(std::string_view stage, std::string_view flags) {
+  return stage == "stage-2" && flags.starts_with("tiles-per-tile");
+}
+
 std::vector<Variant> variants() {
   std::vector<Variant> all;
   for (const std::string_view stage : {"stage-1", "stage-2", "stage-3"}) {
     for (const std::string_view flags : kFlags) {
+      if (is_refused(stage, flags)) continue;
       std::string name(stage);
       if (!flags.empty()) name.append("+").append(flags);
       all.push_back({name, Role::buggy, "as its name says"});
