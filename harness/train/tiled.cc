@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "harness/train/parameter_attributes.h"
@@ -61,7 +62,55 @@ struct Tiles : torch::CustomClassHolder {
   }
 
   Tensors split(const at::Tensor& tensor) const {
-    return tensor.flatten(0, -2).tensor_split(options.tiles);
+    switch (options.cut) {
+      case TileCut::even_rows:
+        return tensor.flatten(0, -2).tensor_split(options.tiles);
+      case TileCut::chunked_rows:
+        return tensor.flatten(0, -2).chunk(options.tiles);
+      case TileCut::chunked_sequence:
+        return tensor.chunk(options.tiles, tensor.dim() - 2);
+    }
+    return {};
+  }
+
+  /// What is left of the leading dimensions of `input` in a tile.
+  std::int64_t leading_dims(const at::Tensor& input) const {
+    return options.cut == TileCut::chunked_sequence ? input.dim() - 1 : 1;
+  }
+
+  /// Of `parts` of all tiles of `input`, [leading dimensions of a tile, ...]: the whole, with the
+  /// leading dimensions of `input`.
+  at::Tensor join(const Tensors& parts, const at::Tensor& input) const {
+    const std::int64_t leading = leading_dims(input);
+    const at::Tensor rows = at::cat(parts, leading - 1);
+    std::vector<std::int64_t> shape = input.sizes().vec();
+    shape.pop_back();
+    shape.insert(shape.end(), rows.sizes().begin() + leading, rows.sizes().end());
+    return rows.reshape(shape);
+  }
+
+  /// The part of `whole` that `tile` gets, where tiles are cut to the shapes of `inputs`: a view.
+  at::Tensor slice(const at::Tensor& whole, std::size_t tile, const Tensors& inputs) const {
+    const std::int64_t features = whole.size(-1);
+    const auto elements = [&](const at::Tensor& input) {
+      return input.numel() / input.size(-1) * features;
+    };
+    std::int64_t begin = 0;
+    for (std::size_t i = 0; i < tile; ++i) {
+      begin += elements(inputs[options.slices == TileSlices::fixed_step ? 0 : i]);
+    }
+    std::vector<std::int64_t> shape = inputs[tile].sizes().vec();
+    shape.back() = features;
+    return whole.view(-1).narrow(0, begin, elements(inputs[tile])).view(shape);
+  }
+
+  Tensors slices(const at::Tensor& gradient, const Tensors& inputs) const {
+    if (options.slices == TileSlices::own) return split(gradient);
+    Tensors parts;
+    for (std::size_t tile = 0; tile < inputs.size(); ++tile) {
+      parts.push_back(slice(gradient.contiguous(), tile, inputs));
+    }
+    return parts;
   }
 };
 
@@ -79,7 +128,7 @@ class TiledBackward {
       : tiles_(tiles), inputs_(tiles.split(input)) {
     for (const at::Tensor& gradient : output_gradients) {
       const bool is_taken = output_gradients_.empty() || tiles.options.carries_all_outputs;
-      output_gradients_.push_back(gradient.defined() && is_taken ? tiles.split(gradient)
+      output_gradients_.push_back(gradient.defined() && is_taken ? tiles.slices(gradient, inputs_)
                                                                  : Tensors(inputs_.size()));
     }
   }
@@ -88,17 +137,29 @@ class TiledBackward {
     if (!has_work()) return;
     switch (tiles_.options.backward) {
       case TileBackward::backward_per_tile:
-        return backward_per_tile();
+        backward_per_tile();
+        break;
       case TileBackward::grad_but_last:
-        return grad_but_last();
+        grad_but_last();
+        break;
       case TileBackward::explicit_inputs:
-        return explicit_inputs();
+        explicit_inputs();
+        break;
     }
+    if (tiles_.options.after_tiles) tiles_.options.after_tiles();
   }
 
-  /// [rows, features]; undefined where no output has a gradient.
-  at::Tensor input_gradient() const {
-    return input_gradients_.empty() ? at::Tensor() : at::cat(input_gradients_);
+  /// Of the shape of `input`; undefined where no output has a gradient.
+  at::Tensor input_gradient(const at::Tensor& input) const {
+    if (input_gradients_.empty()) return {};
+    if (tiles_.options.slices == TileSlices::own) {
+      return tiles_.join(input_gradients_, input);
+    }
+    const at::Tensor whole = at::zeros_like(input, at::MemoryFormat::Contiguous);
+    for (std::size_t tile = 0; tile < input_gradients_.size(); ++tile) {
+      tiles_.slice(whole, tile, inputs_).copy_(input_gradients_[tile]);
+    }
+    return whole;
   }
   /// Of the parameters, for explicit inputs.
   const Tensors& parameter_gradients() const { return sums_; }
@@ -110,6 +171,11 @@ class TiledBackward {
   }
 
   Recomputed recompute(std::size_t tile) {
+    if (tiles_.options.before_tile) {
+      tiles_.options.before_tile({static_cast<std::int64_t>(tile),
+                                  static_cast<std::int64_t>(inputs_.size()), tiles_.options.tiles,
+                                  &tiles_.parameters});
+    }
     Recomputed recomputed;
     recomputed.input = inputs_[tile].detach().requires_grad_(true);
     const Tensors outputs = tiles_.run_again(tile, recomputed.input);
@@ -210,6 +276,13 @@ class TiledBackward {
   Tensors sums_;                           // by parameter
 };
 
+void require_as_many(const Tiles& tiles, const Tensors& inputs) {
+  const auto pieces = static_cast<std::int64_t>(inputs.size());
+  if (!tiles.options.refuses_fewer_tiles || pieces == tiles.options.tiles) return;
+  throw bad_value("number of tiles", std::to_string(tiles.options.tiles),
+                  fmt::format("{}, as many as this input gives", pieces));
+}
+
 class TiledFunction : public torch::autograd::Function<TiledFunction> {
  public:
   static Tensors forward(torch::autograd::AutogradContext* context,
@@ -219,19 +292,15 @@ class TiledFunction : public torch::autograd::Function<TiledFunction> {
     context->save_for_backward({input});
     context->saved_data["tiles"] = c10::IValue::make_capsule(tiles);
     std::vector<Tensors> outputs;  // by output and tile
-    for (const at::Tensor& rows : tiles->split(input)) {
+    const Tensors inputs = tiles->split(input);
+    require_as_many(*tiles, inputs);
+    for (const at::Tensor& rows : inputs) {
       const Tensors of_tile = tiles->run(rows);
       outputs.resize(of_tile.size());
       for (std::size_t i = 0; i < of_tile.size(); ++i) outputs[i].push_back(of_tile[i]);
     }
     Tensors whole;
-    for (const Tensors& parts : outputs) {
-      const at::Tensor rows = at::cat(parts);
-      std::vector<std::int64_t> shape = input.sizes().vec();
-      shape.pop_back();
-      shape.insert(shape.end(), rows.sizes().begin() + 1, rows.sizes().end());
-      whole.push_back(rows.reshape(shape));
-    }
+    for (const Tensors& parts : outputs) whole.push_back(tiles->join(parts, input));
     return whole;
   }
 
@@ -241,8 +310,7 @@ class TiledFunction : public torch::autograd::Function<TiledFunction> {
     const at::Tensor input = context->get_saved_variables().front();
     TiledBackward backward(*tiles, input, output_gradients);
     backward.run();
-    Tensors gradients{at::Tensor(), backward.input_gradient()};
-    if (gradients.back().defined()) gradients.back() = gradients.back().view_as(input);
+    Tensors gradients{at::Tensor(), backward.input_gradient(input)};
     if (tiles->options.backward == TileBackward::explicit_inputs) {
       Tensors more = backward.parameter_gradients();
       more.resize(tiles->parameters.size());
@@ -258,7 +326,9 @@ std::vector<at::Tensor> tiled(const TileFunction& function, const Tensors& param
                               const at::Tensor& input, const TilingOptions& options) {
   const std::int64_t rows =
       input.dim() < 2 ? 0 : input.numel() / std::max<std::int64_t>(1, input.size(-1));
-  if (options.tiles < 1 || options.tiles > rows) {
+  const std::int64_t most =
+      options.cut == TileCut::even_rows ? rows : std::numeric_limits<std::int64_t>::max();
+  if (options.tiles < 1 || options.tiles > most || rows == 0) {
     throw bad_value("number of tiles", std::to_string(options.tiles),
                     fmt::format("1 to {}, the rows of the input", rows));
   }

@@ -35,6 +35,31 @@ enum class TileAccumulation { in_place, set_aside };
 ///   first_for_all    as they were when the first tile was computed
 enum class TileRandom { restored, drawn_anew, first_for_all };
 
+/// Where one tile ends and the next one begins.
+///   even_rows          leading dimensions count as rows; tiles differ by at most one row and are
+///                      as many as asked for
+///   chunked_rows       torch.chunk of the rows: all tiles but the last have ceil(rows / tiles) of
+///                      them, so there may be fewer tiles than asked for
+///   chunked_sequence   torch.chunk along the last dimension but one: a tile has its part of the
+///                      sequence of every batch
+enum class TileCut { even_rows, chunked_rows, chunked_sequence };
+
+/// Which part of the outputs' gradients is given to a tile, and which part of the input's gradient
+/// it fills.
+///   own                what the tile was cut from
+///   fixed_step         of the flattened buffer as many elements as the tile has, from the number
+///                      of the tile times the elements of the first one on
+///   cumulative_step    the same, from the sum of the elements of the tiles before on
+enum class TileSlices { own, fixed_step, cumulative_step };
+
+/// A tile whose backward is about to run.
+struct TileTurn {
+  std::int64_t tile = 0;                                ///< from 0
+  std::int64_t pieces = 0;                              ///< tiles that there are
+  std::int64_t asked = 0;                               ///< tiles that were asked for
+  const std::vector<at::Tensor>* parameters = nullptr;  ///< that require a gradient
+};
+
 struct TilingOptions {
   std::int64_t tiles = 1;
   TileBackward backward = TileBackward::backward_per_tile;
@@ -47,31 +72,37 @@ struct TilingOptions {
   std::vector<at::Generator> generators = {};  ///< that the function draws from
   TileRandom random = TileRandom::restored;
   bool restores_autocast = true;  ///< of the CPU, in backward, to what it was in forward
+  TileCut cut = TileCut::even_rows;
+  TileSlices slices = TileSlices::own;
+  bool refuses_fewer_tiles = false;  ///< Error (usage) in forward when a cut gives fewer than asked
+  /// Called in backward before each tile, and behind the last one. Empty: nothing is.
+  std::function<void(const TileTurn& turn)> before_tile = {};
+  std::function<void()> after_tiles = {};
 };
 
 /// What is tiled: [rows, features] to one or several tensors [rows, ...], row by row independent.
 using TileFunction = std::function<std::vector<at::Tensor>(const at::Tensor& rows)>;
 
 /// `function` of `input` [..., features], computed tile by tile without keeping activations, and
-/// recomputed tile by tile in backward. Leading dimensions count as rows. Outputs have the leading
-/// dimensions of `input`.
+/// recomputed tile by tile in backward. Outputs have the leading dimensions of `input`.
 ///
 /// `parameters` are the leaves that `function` uses and that get gradients; those that require none
 /// are passed over. Except with explicit inputs, autograd sees `input` alone: where that requires
 /// no gradient, nothing is recorded and no parameter gets one.
 ///
-/// Deliberately as the originals: forward without grad, nested backward in backward, flattened
-/// rows. Deliberately not: tiles differ by at most one row and are always as many as asked for; a
-/// tile's input gradient is its own tensor and not a slice of a prepared one.
+/// Deliberately as the originals: forward without grad, nested backward in backward. Deliberately
+/// not, where a cut or slices are not asked for: tiles are as many as asked for, and of gradients
+/// they get what is theirs.
 ///
 /// Backward writes the `.grad` of parameters that are no explicit inputs also where it was asked
 /// for chosen gradients alone.
 ///
-/// Throws Error (usage) for less than one tile and for more tiles than rows, of which an input
-/// without a feature dimension has none.
+/// Throws Error (usage) for less than one tile, for more even tiles than rows, of which an input
+/// without a feature dimension has none, and for an input without a row.
 ///
-/// Source: "Arctic Long Sequence Training" (Bekman et al., 2025), TiledMLP; the pull request "Fix
-/// DDP marked ready twice for VLMs with CPU offload + TiledMLP" (2026-03) for grad_but_last.
+/// Source: "Arctic Long Sequence Training" (Bekman et al., 2025), TiledMLP; the pull requests "Fix
+/// DDP marked ready twice for VLMs with CPU offload + TiledMLP" (2026-03) for grad_but_last, and
+/// axolotl's #2950, "TiledMLP support for FSDP2" (2025-07), for the chunked sequence and the steps.
 std::vector<at::Tensor> tiled(const TileFunction& function,
                               const std::vector<at::Tensor>& parameters, const at::Tensor& input,
                               const TilingOptions& options);

@@ -1,0 +1,40 @@
+#include "harness/train/sharded_training.h"
+
+#include <ATen/TensorOperators.h>
+
+#include "harness/train/optimizer.h"
+
+namespace lockstep {
+
+namespace {
+
+const Claim kGradientsEqual = equal_reference(Kind::gradient, Point::reduced);
+const Claim kParametersEqual = equal_reference(Kind::parameter, Point::stepped);
+
+}  // namespace
+
+std::vector<Claim> sharded_claims() { return {kGradientsEqual, kParametersEqual, ranks_finish()}; }
+
+Expectation expect_wrong_shards() {
+  return {.breaks = {kGradientsEqual, kParametersEqual}, .outcome = OutcomeKind::agree_but_wrong};
+}
+
+void train_sharded(Rank& rank, ShardedModel& model, const MicroBatchOptions& options,
+                   const std::function<at::Tensor(const MicroBatch& batch)>& loss_of) {
+  Sgd optimizer(model.parameters(), options.learning_rate);
+  rank.train([&](std::int64_t step) {
+    model.zero_grad();
+    for (std::int64_t index = 0; index < options.accumulation; ++index) {
+      const MicroBatch batch{rank.rank(), step, index};
+      model.set_requires_gradient_sync(!options.no_sync || index + 1 == options.accumulation);
+      (loss_of(batch) / options.accumulation).backward();
+      if (options.after_backward) options.after_backward(batch);
+    }
+    rank.observe_gradients(Point::reduced, model);
+    optimizer.step();
+    model.finish_step();
+    rank.observe_parameters(Point::stepped, model);
+  });
+}
+
+}  // namespace lockstep
