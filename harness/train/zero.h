@@ -12,12 +12,29 @@
 
 namespace lockstep {
 
+/// How a rank of stages 1 and 2 finds its pieces of the gradients.
+///   exact                 as the partitions lie
+///   offset_forgotten      a piece that its partition begins with is read from the parameter's
+///   start only_where_it_begins  a parameter's mean is taken where it begins; a rank with more of
+///   it keeps
+///                         its own gradient there, divided by the world size
+///   first_at_each_place   as exact, but by a table of where parameters begin, in which an empty
+///   one
+///                         hides the one behind it: its mean is not taken where it begins
+enum class PartitionBookkeeping {
+  exact,
+  offset_forgotten,
+  only_where_it_begins,
+  first_at_each_place
+};
+
 /// The standards are DeepSpeed's.
 struct ZeroOptions {
   int stage =
       1;  ///< 1: the optimizer's state is partitioned; 2: gradients, too; 3: parameters, too
   /// Elements of gradients that are reduced together; the rest is when backward ends.
   std::int64_t reduce_bucket_size = 500'000'000;
+  PartitionBookkeeping bookkeeping = PartitionBookkeeping::exact;
 };
 
 /// What is noted on parameters (`parameter_attributes`), under DeepSpeed's names.

@@ -57,7 +57,8 @@ void ZeroFlatGroup::flatten(const std::vector<NamedTensor>& trainable) {
     const std::size_t index = members_.size();
     const at::Tensor place = flat_.narrow(0, layout.begin(index), tensor.numel());
     place.copy_(tensor.reshape({-1}));
-    Member member{name, tensor, {}, layout.piece(index, group_.rank())};
+    Member member{
+        .name = name, .parameter = tensor, .shard = {}, .own = layout.piece(index, group_.rank())};
     member.parameter.set_data(place.view(tensor.sizes()));
     set_attribute(tensor, zero_attribute::kIndexInGroup, static_cast<std::int64_t>(index));
     members_.push_back(std::move(member));
@@ -68,6 +69,21 @@ void ZeroFlatGroup::flatten(const std::vector<NamedTensor>& trainable) {
     member.shard =
         partition_.narrow(0, member.own.offset, member.own.elements).detach().requires_grad_(true);
     name_parameter(member.shard, member.name);
+  }
+  keep_books(layout);
+}
+
+void ZeroFlatGroup::keep_books(const PartitionLayout& layout) {
+  const PartitionBookkeeping rule = options_.bookkeeping;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    Member& member = members_[i];
+    const bool begins_here = member.own.first == 0;
+    const bool is_hidden = i > 0 && layout.begin(i - 1) == layout.begin(i);
+    member.read_from = rule == PartitionBookkeeping::offset_forgotten ? 0 : member.own.first;
+    if (rule == PartitionBookkeeping::only_where_it_begins) member.takes_mean = begins_here;
+    if (rule == PartitionBookkeeping::first_at_each_place) {
+      member.takes_mean = !begins_here || !is_hidden;
+    }
   }
 }
 
@@ -132,9 +148,11 @@ void ZeroFlatGroup::all_reduce(std::vector<Entry>& entries) {
   }
   std::int64_t begin = 0;
   for (Entry& entry : entries) {
-    const PartitionPiece& own = members_[entry.member].own;
-    entry.flat.narrow(0, own.first, own.elements)
-        .copy_(sums.narrow(0, begin + own.first, own.elements));
+    const Member& member = members_[entry.member];
+    if (member.takes_mean) {
+      entry.flat.narrow(0, member.own.first, member.own.elements)
+          .copy_(sums.narrow(0, begin + member.own.first, member.own.elements));
+    }
     begin += entry.flat.numel();
   }
 }
@@ -152,7 +170,7 @@ void ZeroFlatGroup::keep_or_drop(Member& member) const {
 at::Tensor ZeroFlatGroup::piece_of_gradient(const Member& member) const {
   const at::Tensor& gradient = member.parameter.grad();
   if (!gradient.defined()) return at::zeros({member.own.elements}, partition_.options());
-  return gradient.reshape({-1}).narrow(0, member.own.first, member.own.elements).clone();
+  return gradient.reshape({-1}).narrow(0, member.read_from, member.own.elements).clone();
 }
 
 void ZeroFlatGroup::finish_backward(bool is_boundary) {

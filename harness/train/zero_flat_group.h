@@ -37,6 +37,8 @@ class ZeroFlatGroup : public ZeroEngine, public std::enable_shared_from_this<Zer
     at::Tensor parameter;  ///< lies in `flat_`
     at::Tensor shard;      ///< lies in `partition_`
     PartitionPiece own;
+    bool takes_mean = true;      ///< of its own piece
+    std::int64_t read_from = 0;  ///< element of the gradient at which its own piece is read
   };
   /// A gradient that waits for the reduction.
   struct Entry {
@@ -45,6 +47,7 @@ class ZeroFlatGroup : public ZeroEngine, public std::enable_shared_from_this<Zer
   };
 
   void flatten(const std::vector<NamedTensor>& trainable);
+  void keep_books(const PartitionLayout& layout);
   void list_shards(const Module& root);
   void note_gradient(std::size_t member);
   void reduce_bucket();
