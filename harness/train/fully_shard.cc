@@ -1,15 +1,11 @@
 #include "harness/train/fully_shard.h"
 
-#include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 
-#include <algorithm>
-#include <iterator>
 #include <unordered_map>
 #include <utility>
 
+#include "harness/train/backward_watch.h"
 #include "harness/train/parameter_group.h"
 #include "harness/train/sharded_units.h"
 
@@ -18,30 +14,6 @@ namespace lockstep {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-
-/// What a graph node keeps of the model: what is to be done when backward has passed it.
-struct AfterBackward : torch::CustomClassHolder {
-  explicit AfterBackward(std::function<void()> f) : run(std::move(f)) {}
-  std::function<void()> run;
-};
-
-/// The inputs of a wrapped module pass through it, so that backward tells when it has all gradients
-/// of the module.
-class PostBackward : public torch::autograd::Function<PostBackward> {
- public:
-  static Tensors forward(torch::autograd::AutogradContext* context,
-                         const c10::intrusive_ptr<AfterBackward>& after, at::TensorList inputs) {
-    context->saved_data["after"] = c10::IValue::make_capsule(after);
-    return inputs.vec();
-  }
-
-  static Tensors backward(torch::autograd::AutogradContext* context, Tensors gradients) {
-    const auto after = context->saved_data["after"].toCapsule();
-    c10::static_intrusive_pointer_cast<AfterBackward>(after)->run();
-    gradients.insert(gradients.begin(), at::Tensor());
-    return gradients;
-  }
-};
 
 bool is_in_backward() { return torch::autograd::get_current_graph_task_id() != -1; }
 
@@ -66,7 +38,6 @@ struct FullyShard::State : std::enable_shared_from_this<State> {
  private:
   Tensors before_forward(ShardedUnit& unit, const Tensors& inputs);
   Tensors after_forward(ShardedUnit& unit, const Tensors& outputs);
-  Tensors watch_inputs(ShardedUnit& unit, const Tensors& inputs);
   void before_backward(ShardedUnit& unit);
   void gather_ahead(ParameterGroup& group);
   void finish_backward();
@@ -122,24 +93,7 @@ Tensors FullyShard::State::before_forward(ShardedUnit& unit, const Tensors& inpu
   unit.group->state = TrainingState::forward;
   unit.group->unshard();
   unit.group->finish_unshard();
-  return watch_inputs(unit, passed);
-}
-
-Tensors FullyShard::State::watch_inputs(ShardedUnit& unit, const Tensors& inputs) {
-  if (!at::GradMode::is_enabled()) return inputs;
-  Tensors watched;
-  std::copy_if(inputs.begin(), inputs.end(), std::back_inserter(watched),
-               [](const at::Tensor& input) { return input.requires_grad(); });
-  if (watched.empty()) return inputs;
-  const auto after = c10::make_intrusive<AfterBackward>(
-      [state = shared_from_this(), &unit] { unit.group->post_backward(); });
-  const Tensors passed = PostBackward::apply(after, at::TensorList(watched));
-  Tensors all = inputs;
-  auto next = passed.begin();
-  for (at::Tensor& input : all) {
-    if (input.requires_grad()) input = *next++;
-  }
-  return all;
+  return watch_inputs(passed, [state = shared_from_this(), &unit] { unit.group->post_backward(); });
 }
 
 Tensors FullyShard::State::after_forward(ShardedUnit& unit, const Tensors& outputs) {
@@ -153,13 +107,7 @@ Tensors FullyShard::State::after_forward(ShardedUnit& unit, const Tensors& outpu
     unit.group->state = TrainingState::idle;
   }
   unit.state = TrainingState::idle;
-  if (!at::GradMode::is_enabled()) return outputs;
-  for (const at::Tensor& output : outputs) {
-    if (!output.requires_grad()) continue;
-    output.register_hook([state = shared_from_this(), &unit](const at::Tensor& /*gradient*/) {
-      state->before_backward(unit);
-    });
-  }
+  watch_outputs(outputs, [state = shared_from_this(), &unit] { state->before_backward(unit); });
   return outputs;
 }
 
@@ -167,8 +115,7 @@ void FullyShard::State::before_backward(ShardedUnit& unit) {
   unit.state = TrainingState::pre_backward;
   if (!is_finish_queued_) {
     is_finish_queued_ = true;
-    torch::autograd::Engine::get_default_engine().queue_callback(
-        [state = shared_from_this()] { state->finish_backward(); });
+    at_end_of_backward([state = shared_from_this()] { state->finish_backward(); });
   }
   if (!unit.group || unit.group->state == TrainingState::pre_backward) return;
   unit.group->state = TrainingState::pre_backward;

@@ -27,8 +27,8 @@ void set_storage_bytes(const at::Tensor& tensor, std::size_t bytes) {
   storage->set_nbytes(bytes);
 }
 
-void require_shardable(const std::string& name, const at::Tensor& parameter) {
-  if (parameter.dim() == 0 || parameter.numel() == 0) {
+void require_shardable(const std::string& name, const at::Tensor& parameter, Cut cut) {
+  if (cut == Cut::rows && (parameter.dim() == 0 || parameter.numel() == 0)) {
     throw internal_error(
         fmt::format("the parameter '{}' has no rows to shard: make it [1] at least", name));
   }
@@ -40,9 +40,11 @@ void require_shardable(const std::string& name, const at::Tensor& parameter) {
 }  // namespace
 
 ShardedParameter::ShardedParameter(std::string name, at::Tensor parameter, int rank, int world_size,
-                                   std::optional<at::ScalarType> compute_dtype)
+                                   std::optional<at::ScalarType> compute_dtype, Cut cut)
     : name_(std::move(name)), unsharded_(std::move(parameter)), shape_(unsharded_.sizes().vec()) {
-  require_shardable(name_, unsharded_);
+  require_shardable(name_, unsharded_, cut);
+  const std::vector<std::int64_t> whole_shape = shape_;
+  if (cut == Cut::elements) shape_ = {unsharded_.numel()};
   const at::NoGradGuard no_grad;
   const std::int64_t rows = shape_.front();
   const std::int64_t most = (rows + world_size - 1) / world_size;
@@ -53,14 +55,14 @@ ShardedParameter::ShardedParameter(std::string name, at::Tensor parameter, int r
   padded_shape.front() = most;
   const at::Tensor padded = at::zeros(padded_shape, unsharded_.options());
   shard_ = padded.narrow(0, 0, own);
-  shard_.copy_(unsharded_.narrow(0, first_row_, own));
+  shard_.copy_(unsharded_.view(shape_).narrow(0, first_row_, own));
   shard_ = shard_.detach().requires_grad_(unsharded_.requires_grad());
   name_parameter(shard_, name_);
   padded_shard_ = padded.view(-1);
 
   buffer_ = at::empty({padded_shard_.numel() * world_size},
                       padded.options().dtype(compute_dtype.value_or(padded.scalar_type())));
-  unsharded_.set_data(buffer_.narrow(0, 0, unsharded_.numel()).view(shape_));
+  unsharded_.set_data(buffer_.narrow(0, 0, unsharded_.numel()).view(whole_shape));
   release();
 }
 

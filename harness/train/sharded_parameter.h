@@ -11,8 +11,13 @@
 
 namespace lockstep {
 
-/// One parameter of a model that is sharded along its first dimension, in the pieces of
-/// torch.chunk: all of ceil(size / ranks) rows but the last ones, which are shorter or empty.
+/// Along what a parameter is cut.
+///   rows      its first dimension: a shard is a part of it of fewer rows
+///   elements  flattened: a shard is [elements], of any parameter
+enum class Cut { rows, elements };
+
+/// One parameter of a model that is sharded in the pieces of torch.chunk: all of ceil(size / ranks)
+/// rows, or elements, but the last ones, which are shorter or empty.
 ///
 /// The model's own tensor stays the object that modules compute with, and autograd's leaf. Its
 /// storage is a buffer that is there between `allocate` and `release`; without it the tensor has
@@ -22,15 +27,17 @@ namespace lockstep {
 class ShardedParameter {
  public:
   /// Takes the data out of `parameter`, a leaf called `name`, whose dtype becomes `compute_dtype`
-  /// where that is given. Throws Error (internal) for one that has no rows or is not contiguous.
+  /// where that is given. Throws Error (internal) for one that is not contiguous, and for one that
+  /// has no rows where these are cut.
   ShardedParameter(std::string name, at::Tensor parameter, int rank, int world_size,
-                   std::optional<at::ScalarType> compute_dtype);
+                   std::optional<at::ScalarType> compute_dtype, Cut cut = Cut::rows);
 
   const std::string& name() const { return name_; }
 
-  /// Leaf [rows of this rank, ...]; requires a gradient where the parameter did.
+  /// Leaf [rows of this rank, ...] or [elements of it]; requires a gradient where the parameter
+  /// did.
   const at::Tensor& shard() const { return shard_; }
-  /// Where the shard lies in the whole.
+  /// Where the shard lies in the whole, which is flattened where elements are cut.
   Shard place() const;
 
   /// The shard [elements of a padded one], rows that are missing as zeros: shares its memory. Of
@@ -52,7 +59,7 @@ class ShardedParameter {
  private:
   std::string name_;
   at::Tensor unsharded_, buffer_, padded_shard_, shard_;
-  std::vector<std::int64_t> shape_;
+  std::vector<std::int64_t> shape_;  ///< as it is cut
   std::int64_t first_row_ = 0;
 };
 

@@ -77,6 +77,8 @@ DTYPES = {"float": "float32", "long": "int64", "int": "int32", "": ""}
 
 def read_python(folder, rank):
     theirs = json.loads((folder / f"rank-{rank}.json").read_text())
+    if "collectives" not in theirs:  # it calls others to the same end
+        return theirs
     theirs["collectives"] = [
         [operation, elements, DTYPES.get(dtype, dtype)] for operation, dtype, elements in theirs["collectives"]
     ]
@@ -98,13 +100,14 @@ def outcome_difference(ours, theirs):
 
 def rank_difference(one, other):
     """What two ranks did differently first, as a sentence; None when nothing is different."""
-    for index, (call, their_call) in enumerate(zip(one["collectives"], other["collectives"])):
+    calls = [(side["collectives"] if "collectives" in other else []) for side in (one, other)]
+    for index, (call, their_call) in enumerate(zip(*calls)):
         if call != their_call:
             return f"collective {index}: ours {call}, Python's {their_call}"
     keys = set(one["tensors"]) | set(other["tensors"])
     if fragment(one["error"]) == fragment(other["error"]) != GONE:
-        if len(one["collectives"]) != len(other["collectives"]):
-            return f"{len(one['collectives'])} collectives, Python's {len(other['collectives'])}"
+        if len(calls[0]) != len(calls[1]):
+            return f"{len(calls[0])} collectives, Python's {len(calls[1])}"
     else:  # it got as far as its peers let it
         keys = set(one["tensors"]) & set(other["tensors"])
     for key in sorted(keys):

@@ -1,0 +1,35 @@
+"""Holds lockstep::Zero against DeepSpeed's ZeRO.
+
+The same training on both sides, compared by outcome and bits, for every variant of the scenario
+zero-parity and every rank. Collectives are not compared: DeepSpeed calls more of them, for norms,
+and others to the same end. Its asserts are off: here, what it refuses takes place.
+
+zero_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the files.
+"""
+
+import importlib.util
+import os
+import pathlib
+import sys
+import tempfile
+
+import ddp_parity
+
+SCENARIO = "zero-parity"
+TRAINING = pathlib.Path(__file__).with_name("zero_training.py")
+SKIPPED = 77
+
+
+def main():
+    if importlib.util.find_spec("deepspeed") is None:
+        print("deepspeed is not installed for", sys.executable)
+        return SKIPPED
+    os.environ["PYTHONOPTIMIZE"] = "1"
+    if len(sys.argv) == 3:
+        return ddp_parity.check(sys.argv[1], pathlib.Path(sys.argv[2]), SCENARIO, TRAINING)
+    with tempfile.TemporaryDirectory() as folder:
+        return ddp_parity.check(sys.argv[1], pathlib.Path(folder), SCENARIO, TRAINING)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

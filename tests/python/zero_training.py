@@ -1,0 +1,217 @@
+"""One rank of the training of tests/testbed/zero_parity.cc, through DeepSpeed's ZeRO.
+
+Started by torchrun: zero_training.py FOLDER VARIANT... What it did goes to
+FOLDER/<variant>/w<world>/rank-N.json.
+"""
+
+import json
+import os
+import pathlib
+import sys
+
+os.environ["DS_ACCELERATOR"] = "cpu"
+
+import deepspeed  # noqa: E402, chooses its device when it is imported
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from models import SwiGlu  # noqa: E402
+from tiled_function import Tiled, Tiling, tiled  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+STEPS = 3
+INPUTS = 4
+LAYERS = 3
+TILES = 2
+SMALL_BUCKET = 60  # elements: some parameters are larger
+LARGE_BUCKET = 100_000
+TILINGS = {
+    "tiles-per-tile": Tiling(TILES, "per-tile"),
+    "tiles-ready": Tiling(TILES, "per-tile"),
+    "tiles-but-last": Tiling(TILES, "grad-but-last"),
+    "tiles-explicit": Tiling(TILES, "explicit-inputs"),
+}
+
+
+class Layer(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.mlp = SwiGlu(width, hidden)
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, tokens):
+        return tokens + self.mlp(self.norm(tokens)) * self.scale
+
+
+class Model(nn.Module):
+    def __init__(self, words):
+        super().__init__()
+        width, hidden = (6, 12) if "even" in words else (5, 7)
+        self.words = words
+        self.skips = False
+        self.embedding = nn.Linear(INPUTS, width)
+        self.layers = nn.ModuleList(Layer(width, hidden) for _ in range(LAYERS))
+        self.head = nn.Linear(width, 1)
+
+    def forward(self, batch):
+        hidden = self.embedding(batch)
+        for layer in self.layers:
+            if self.skips and layer is self.layers[1]:
+                continue
+            if "checkpoint" in self.words or "checkpoint-reentrant" in self.words:
+                reentrant = "checkpoint-reentrant" in self.words
+                hidden = checkpoint(layer, hidden, use_reentrant=reentrant)
+            else:
+                hidden = layer(hidden)
+        return self.head(hidden)
+
+
+def with_readiness(tiles, parameters):
+    """The tiles of a backward, as DeepSpeed's own tile functions announce them."""
+    for index, tile in enumerate(tiles):
+        for parameter in parameters:
+            parameter.ds_grad_is_ready = index + 1 == TILES
+        yield tile
+
+
+def tile_mlps(model, tiling, tells_readiness):
+    """As trainers do it: they replace the forward of each MLP."""
+    for layer in model.layers:
+
+        def forward(rows, mlp=layer.mlp, whole=layer.mlp.forward):
+            parameters = [mlp.gate.weight, mlp.up.weight, mlp.down.weight]
+            return tiled(lambda some: (whole(some),), parameters, rows, tiling)[0]
+
+        layer.mlp.forward = forward
+    if tells_readiness:
+        Tiled.backward_per_tile = staticmethod(ready_backward)
+
+
+def ready_backward(context, tiles):
+    tiles = with_readiness(tiles, context.parameters)
+    return [Tiled.run_backward(tile) for tile in tiles], ()
+
+
+def config_of(words, stage):
+    return {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 2 if "accumulates" in words else 1,
+        "gradient_clipping": 0.0,
+        "zero_allow_untested_optimizer": True,
+        "zero_optimization": {
+            "stage": stage,
+            "overlap_comm": False,
+            "reduce_bucket_size": SMALL_BUCKET if "small-buckets" in words else LARGE_BUCKET,
+            "stage3_param_persistence_threshold": 0,
+            "stage3_prefetch_bucket_size": 0,
+            "stage3_max_reuse_distance": 0,
+        },
+    }
+
+
+def data_of(tensor):
+    local = tensor.detach().contiguous()
+    return bytes(local.reshape(-1).view(torch.uint8).tolist()).hex()
+
+
+class FlatPieces:
+    """Stages 1 and 2: this rank's pieces of the parameters, by name."""
+
+    def __init__(self, optimizer, names):
+        self.optimizer, self.pieces = optimizer, dict.fromkeys(names.values(), (0, 0))
+        size, offset = int(optimizer.partition_size[0]), 0
+        for index, parameter in enumerate(optimizer.params_in_partition[0]):
+            first = optimizer.first_offset[0] if index == 0 else 0
+            count = min(parameter.numel() - first, size - offset)
+            self.pieces[names[parameter]] = (offset, count)
+            offset += count
+
+    def cut(self, flat):
+        return {name: flat[o : o + n] for name, (o, n) in self.pieces.items()}
+
+    def gradients(self):
+        flat = [part.reshape(-1) for part in self.optimizer.averaged_gradients[0]]
+        return self.cut(torch.cat(flat))
+
+
+class OwnPieces:
+    """Stage 3: the same."""
+
+    def __init__(self, optimizer, names):
+        self.optimizer, self.names = optimizer, names
+
+    def own(self, parameter, piece):
+        first = dist.get_rank() * parameter.partition_numel()
+        return piece[: max(0, min(parameter.partition_numel(), parameter.ds_numel - first))]
+
+    def parameters(self):
+        return {n: self.own(p, p.ds_tensor) for p, n in self.names.items()}
+
+    def gradients(self):
+        pieces = {}
+        for group, gradients in zip(self.optimizer.fp16_groups, self.optimizer.averaged_gradients.values()):
+            for p, gradient in zip(group, gradients):
+                pieces[self.names[p]] = self.own(p, gradient)
+        return pieces
+
+
+def train(words, rank, tensors):
+    stage = next(s for s in (1, 2, 3) if f"stage-{s}" in words)
+    torch.manual_seed(7)
+    model = Model(words)
+    if "frozen-embedding" in words:
+        model.embedding.requires_grad_(False)
+    for word, tiling in TILINGS.items():
+        if word in words:
+            tile_mlps(model, tiling, word == "tiles-ready")
+    names = {p: n for n, p in model.named_parameters()}
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=0.1, foreach=False)
+    engine, zero, *_ = deepspeed.initialize(
+        model=model, optimizer=optimizer, config=config_of(words, stage), dist_init_required=False
+    )
+    pieces = OwnPieces(zero, names) if stage == 3 else FlatPieces(zero, {p: names[p] for p in trained})
+
+    def note(key, named):
+        for name, tensor in named.items():
+            tensors[f"{key}{name}"] = data_of(tensor)
+
+    accumulation = 2 if "accumulates" in words else 1
+    for step in range(1, STEPS + 1):
+        for micro_batch in range(accumulation):
+            model.skips = "skips-a-layer" in words and step == 2 and micro_batch == 0
+            generator = torch.Generator().manual_seed(1000 * step + 100 * micro_batch + rank)
+            batch = torch.randn(2 + rank, 3, INPUTS, generator=generator)
+            engine.backward(engine(batch).pow(2).mean())
+            if micro_batch + 1 == accumulation:
+                note(f"{step}/{micro_batch}/reduced/gradient/", pieces.gradients())
+            engine.step()
+        whole = dict(model.named_parameters())
+        stepped = pieces.parameters() if stage == 3 else whole
+        note(f"{step}/{accumulation - 1}/stepped/parameter/", stepped)
+
+
+def run(variant, file):
+    error, tensors = "", {}
+    per_tile = Tiled.backward_per_tile
+    try:
+        train(variant.split("+"), dist.get_rank(), tensors)
+    except (RuntimeError, AssertionError) as raised:
+        error = f"{type(raised).__name__}: {raised}"
+    Tiled.backward_per_tile = staticmethod(per_tile)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"error": error, "tensors": tensors}))
+
+
+def main():
+    folder, variants = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    torch.set_num_threads(1)
+    deepspeed.init_distributed("gloo", verbose=False)
+    for variant in variants:
+        cell = folder / variant / f"w{dist.get_world_size()}"
+        run(variant, cell / f"rank-{dist.get_rank()}.json")
+    dist.destroy_process_group()
+
+
+main()
