@@ -14,9 +14,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "harness/train/parameter_attributes.h"
 #include "harness/train/segment_rerun.h"
-#include "harness/train/zero.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -226,16 +224,9 @@ class TiledBackward {
     }
   }
 
-  void tell_readiness(bool is_ready) {
-    for (const at::Tensor& parameter : tiles_.parameters) {
-      set_attribute(parameter, zero_attribute::kGradientIsReady, is_ready ? 1 : 0);
-    }
-  }
-
   void backward_per_tile() {
     if (sets_aside()) set_gradients_aside();
     for (std::size_t tile = 0; tile < inputs_.size(); ++tile) {
-      if (tiles_.options.tells_readiness) tell_readiness(tile + 1 == inputs_.size());
       backward(recompute(tile));
       if (!sets_aside()) continue;
       const Tensors before = std::exchange(sums_, {});

@@ -66,9 +66,6 @@ struct TilingOptions {
   TileAccumulation accumulation = TileAccumulation::in_place;
   /// Whether outputs behind the first one get their gradient; else it is dropped without a word.
   bool carries_all_outputs = true;
-  /// Backward per tile: whether parameters are told which tile is the last, by the attribute that
-  /// ZeRO's hooks read (`zero_attribute::kGradientIsReady`), as DeepSpeed's tile functions do.
-  bool tells_readiness = false;
   std::vector<at::Generator> generators = {};  ///< that the function draws from
   TileRandom random = TileRandom::restored;
   bool restores_autocast = true;  ///< of the CPU, in backward, to what it was in forward

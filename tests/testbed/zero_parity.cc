@@ -18,6 +18,7 @@
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
 #include "harness/train/swiglu.h"
+#include "harness/train/tile_readiness.h"
 #include "harness/train/tiled.h"
 #include "harness/train/transformer.h"
 #include "harness/train/zero.h"
@@ -112,8 +113,12 @@ struct Model : Module {
 
 /// How the MLPs are tiled; absent: they are not.
 std::optional<TilingOptions> tiling_of(const Rank& rank) {
-  TilingOptions tiling{.tiles = kTiles, .tells_readiness = has(rank, "tiles-ready")};
-  if (has(rank, "tiles-per-tile") || tiling.tells_readiness) return tiling;
+  TilingOptions tiling{.tiles = kTiles};
+  if (has(rank, "tiles-per-tile")) return tiling;
+  if (has(rank, "tiles-ready")) {
+    tell_readiness(tiling);
+    return tiling;
+  }
   tiling.backward = TileBackward::grad_but_last;
   if (has(rank, "tiles-but-last")) return tiling;
   tiling.backward = TileBackward::explicit_inputs;

@@ -27,6 +27,7 @@
 #include "harness/train/parameter_attributes.h"
 #include "harness/train/partition_layout.h"
 #include "harness/train/swiglu.h"
+#include "harness/train/tile_readiness.h"
 #include "harness/train/tiled.h"
 #include "reports/error.h"
 #include "tests/temporary_folder.h"
@@ -349,7 +350,9 @@ void add_mean_gradients(TiledModel& model, int ranks) {
 TEST_P(ZeroRanks, TakeTheGradientsOfTilesThatSayWhichIsTheLast) {
   run([](ProcessGroup& group, const ZeroOptions& options) {
     TiledModel plain;
-    TiledModel model(TilingOptions{.tiles = 2, .tells_readiness = true});
+    TilingOptions tiling{.tiles = 2};
+    tell_readiness(tiling);
+    TiledModel model(tiling);
     Zero zero(model, group, options);
     loss_of(zero.forward(rows(group.rank()))).backward();
     add_mean_gradients(plain, group.size());

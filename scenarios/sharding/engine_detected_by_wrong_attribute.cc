@@ -1,0 +1,134 @@
+// A tiled MLP treats its parameters as ZeRO asks only where it finds ZeRO's marker on them. Stage 3
+// marks them otherwise than stages 1 and 2: where the other stage's marker is looked for none is
+// found, the tiles run untreated, and nobody says so.
+
+#include <ATen/TensorOperators.h>
+
+#include <utility>
+
+#include "harness/train/mlp_layers.h"
+#include "harness/train/sharded_training.h"
+#include "harness/train/tile_readiness.h"
+#include "harness/train/zero.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr MlpLayersOptions kModel;
+constexpr std::int64_t kLength = 8;
+
+/// What parameters are looked at for.
+std::vector<std::string> markers_of(Rank& rank) {
+  if (rank.is("zero-1-looked-for-ds-id") || rank.is("zero-2-looked-for-ds-id")) {
+    return {zero_attribute::kId};
+  }
+  if (rank.is("zero-3-looked-for-index")) return {zero_attribute::kIndexInGroup};
+  rank.is(rank.cell().variant);
+  return {zero_attribute::kIndexInGroup, zero_attribute::kId};
+}
+
+int stage_of(const Cell& cell) { return cell.variant.at(std::string("zero-").size()) - '0'; }
+
+at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Module& model) {
+  const at::Tensor input = normal_input(rank, batch, 1'000'000, {1, kLength, kModel.inputs});
+  return (model(input) - normal_input(rank, batch, 2'000'000, {1, kLength, 1})).pow(2).mean();
+}
+
+void train(Rank& rank) {
+  const Cell& cell = rank.cell();
+  const MicroBatchOptions options = micro_batch_options(cell);
+  MlpLayers model(kModel, cpu_generator(rank.seed(0)));
+  model.to(dtype_of(cell));
+  if (cell.role == Role::reference) {
+    rank.is("reference");
+    train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* /*ddp*/) {
+      return loss_of(rank, batch, model);
+    });
+    return;
+  }
+  TilingOptions tiling{.tiles = number_on(cell, "tiles"), .cut = TileCut::chunked_rows};
+  tell_readiness(tiling, {.markers = markers_of(rank)});
+  for (Module* mlp : model.mlps()) tile_calls(*mlp, tiling);
+  ZeroOptions zero_options{.stage = stage_of(cell)};
+  if (is_set(cell, "bucket", "small")) zero_options.reduce_bucket_size = 1;
+  Zero zero(model, rank.group(), zero_options);
+  train_sharded(rank, zero, options,
+                [&](const MicroBatch& batch) { return loss_of(rank, batch, model); });
+}
+
+/// Whether a bucket is reduced between two tiles, and what a second reduction does matters.
+bool are_tiles_reduced_alone(const Cell& cell) {
+  if (number_on(cell, "tiles") == 1 || !is_set(cell, "bucket", "small")) return false;
+  return stage_of(cell) == 3 || cell.world_size > 1;
+}
+
+Expectation expect(const Cell& cell) {
+  if (cell.role != Role::buggy || !are_tiles_reduced_alone(cell)) return {};
+  return expect_wrong_shards();
+}
+
+std::vector<Variant> variants() {
+  return {
+      {.name = "zero-2-looked-for-ds-id",
+       .role = Role::buggy,
+       .summary = "ZeRO 2, looked for by stage 3's marker: each tile is reduced by itself"},
+      {.name = "zero-3-looked-for-index",
+       .role = Role::buggy,
+       .summary = "ZeRO 3, looked for by the marker of stages 1 and 2: the last tile's gradient is "
+                  "left"},
+      {.name = "zero-1-looked-for-ds-id",
+       .role = Role::latent,
+       .summary = "ZeRO 1, looked for by stage 3's marker: it reduces behind all tiles"},
+      {.name = "zero-1-looked-for-both",
+       .role = Role::fixed,
+       .summary = "ZeRO 1, looked for by both markers"},
+      {.name = "zero-2-looked-for-both",
+       .role = Role::fixed,
+       .summary = "ZeRO 2, looked for by both markers"},
+      {.name = "zero-3-looked-for-both",
+       .role = Role::fixed,
+       .summary = "ZeRO 3, looked for by both markers"},
+      {.name = "reference",
+       .role = Role::reference,
+       .summary = "one process, untiled",
+       .without = {"tiles", "bucket"}},
+  };
+}
+
+std::vector<Axis> axes() {
+  return {
+      {"tiles", {"1", "2", "4"}, "2"},
+      {"bucket", {"small", "standard"}, "small"},
+      {"accumulation", {"1", "2"}, "1"},
+      {"dtype", {"float32", "float64"}, "float32"},
+  };
+}
+
+}  // namespace
+
+Scenario engine_detected_by_wrong_attribute() {
+  return {
+      .id = "engine-detected-by-wrong-attribute",
+      .summary =
+          "Tiles that are to be treated as ZeRO asks look for the marker of another stage: "
+          "none is found, and gradients are silently wrong.",
+      .provenance = {.project = "axolotl",
+                     .link = "pull request #2950 (merged 2025-07-25)",
+                     .kept = "the markers param_idx_in_group (stages 1 and 2) and ds_id (stage 3), "
+                             "which were found one after the other in review; the flag on each "
+                             "parameter that ZeRO's hooks read",
+                     .left_out = "DeepSpeed's own assertion of stage 2, which names a parameter "
+                                 "that is reduced twice: the engine here shows what it guards"},
+      .worlds = {1, 2, 3, 4},
+      .steps = 3,
+      .axes = axes(),
+      .variants = variants(),
+      .claims = sharded_claims(),
+      .tables = {},
+      .expect = expect,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
