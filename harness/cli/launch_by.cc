@@ -51,7 +51,9 @@ std::vector<RankEnd> launch_by(const LauncherCommand& launcher, const PlannedCel
   if (const auto size = exits.other_world_size()) {
     throw launcher_world_differs(launcher.text(), *size, planned.cell.world_size);
   }
-  return exits.ends("its launcher left no word of it");
+  std::vector<RankEnd> ends = exits.ends("its launcher left no word of it");
+  exits.tell_whom_the_launcher_ended(ends);
+  return ends;
 }
 
 }  // namespace lockstep

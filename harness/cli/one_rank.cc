@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
+#include <utime.h>
 
 #include <algorithm>
 #include <random>
@@ -17,7 +18,6 @@
 #include "harness/launch/listen.h"
 #include "harness/launch/probe.h"
 #include "harness/launch/signal_watch.h"
-#include "harness/record/collective_log.h"
 #include "harness/record/whole_file.h"
 #include "reports/error.h"
 
@@ -34,11 +34,6 @@ constexpr std::chrono::milliseconds kSlack = 10s;
 constexpr std::chrono::milliseconds kBetweenLooks = 50ms;
 /// How far apart a launcher's processes may come.
 constexpr std::chrono::milliseconds kStarting = 30s;
-
-/// Says that the process of `rank` has come.
-fs::path here_file(const fs::path& folder, int rank) {
-  return folder / fmt::format("rank-{}.here", rank);
-}
 
 std::string new_token() {
   std::random_device random;
@@ -70,7 +65,7 @@ void OneRank::close_world() {
   if (!std::exchange(is_open_, false)) return;
   std::error_code ignored;
   for (int rank = 0; rank < seat_.world_size; ++rank) {
-    fs::remove(here_file(folder_, rank), ignored);
+    fs::remove(rank_here_file(folder_, rank), ignored);
   }
   fs::remove(world_file(folder_), ignored);
 }
@@ -114,10 +109,10 @@ void OneRank::enter_world() {
 /// given: its time begins when all are there. Without a folder that all see, nobody waits.
 void OneRank::await_peers() {
   if (!seat_.is_one_machine() && seat_.port != 0) return;
-  write_whole_file(here_file(folder_, seat_.rank), "");
+  write_whole_file(rank_here_file(folder_, seat_.rank), "");
   const Clock::time_point deadline = begin_ + kStarting;
   for (int rank = 0; rank < seat_.world_size; ++rank) {
-    while (!fs::exists(here_file(folder_, rank)) && Clock::now() < deadline && !is_orphan()) {
+    while (!fs::exists(rank_here_file(folder_, rank)) && Clock::now() < deadline && !is_orphan()) {
       std::this_thread::sleep_for(kBetweenLooks);
     }
   }
@@ -128,6 +123,8 @@ Seat OneRank::seat() const {
 }
 
 Elsewhere OneRank::look_elsewhere() {
+  // By the clock of the folder, which may be on another machine.
+  ::utime(rank_here_file(folder_, seat_.rank).c_str(), nullptr);
   exits_.look();
   const auto mismatch = overdue_mismatch(folder_, seat_.rank);
   const std::string why = is_orphan() ? "its launcher is gone"
@@ -186,14 +183,6 @@ void OneRank::run() {
   if (is_orphan()) throw launcher_is_gone(seat_.variables->launcher);
 }
 
-/// Whether the world came together, by this rank's log: then all ranks had been started.
-bool OneRank::has_met_all() const {
-  LiveCollectiveLog log(collective_log_file(folder_, seat_.rank));
-  if (log.count() == 0) return false;
-  const Collective first = log.at(0);
-  return first.operation == kJoin && first.state == CollectiveState::completed;
-}
-
 std::vector<RankEnd> OneRank::gather() {
   const Clock::time_point deadline = begin_ + kStarting + limit_ + LaunchOptions().grace + kSlack;
   for (exits_.look(); !exits_.is_complete() && Clock::now() < deadline; exits_.look()) {
@@ -201,8 +190,7 @@ std::vector<RankEnd> OneRank::gather() {
     std::this_thread::sleep_for(kBetweenLooks);
   }
   const std::chrono::duration<double> waited = Clock::now() - begin_;
-  return exits_.ends(fmt::format("no word of it within {:.0f} s", waited.count()),
-                     has_met_all() ? Ending::unfinished : Ending::unstarted);
+  return exits_.ends(fmt::format("no word of it within {:.0f} s", waited.count()));
 }
 
 void OneRank::see_off() {

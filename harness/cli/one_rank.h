@@ -57,7 +57,6 @@ class OneRank {
   void leave_word(const RankEnd& end) const;
   Elsewhere look_elsewhere();
   bool is_orphan() const;
-  bool has_met_all() const;
 
   const PlannedCell& planned_;
   std::filesystem::path folder_;

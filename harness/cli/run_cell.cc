@@ -27,7 +27,8 @@ void add_statement(const fs::path& folder, RankEnd& end) {
   if (statement.is_own) {
     throw Error(Error::Kind::usage, fmt::format("rank {}: {}", end.rank, statement.error));
   }
-  if (end.ending == Ending::exited && statement.raised) {
+  const bool may_have_raised = end.ending == Ending::exited || end.ending == Ending::unfinished;
+  if (may_have_raised && statement.raised) {
     end.ending = Ending::raised;
     end.error = statement.error;
   }

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <tuple>
 #include <utility>
 
 #include "harness/launch/launch.h"
 #include "harness/launch/log_tail.h"
+#include "harness/record/collective_log.h"
+#include "harness/record/rank_end.h"
 
 namespace lockstep {
 
@@ -25,6 +29,12 @@ std::optional<int> rank_of(const std::string& name) {
   const bool is_exit = failure == std::errc() && std::string_view(parsed) == ".exit.json";
   return is_exit ? std::optional(rank) : std::nullopt;
 }
+
+/// How long before its end a rank at work may have shown that last: looks are late on busy cores.
+constexpr std::chrono::seconds kLatestLook{2};
+
+/// What tells of a rank's end: its supervisor, the rank itself before the supervisor could, nobody.
+enum class Sign { word, statement, none };
 
 }  // namespace
 
@@ -57,26 +67,82 @@ std::optional<int> WorldExits::other_world_size() const {
   return std::nullopt;
 }
 
-std::vector<RankEnd> WorldExits::ends(const std::string& why, Ending lost) const {
+bool WorldExits::is_empty() const {
+  if (!exits_.empty()) return false;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    if (was_started(rank)) return false;
+  }
+  return true;
+}
+
+/// Whether the world came together, by the log of a rank: then all had been started.
+bool WorldExits::have_met() const {
+  for (int rank = 0; rank < world_size_; ++rank) {
+    LiveCollectiveLog log(collective_log_file(folder_, rank));
+    if (log.count() == 0) continue;
+    const Collective first = log.at(0);
+    if (first.operation == kJoin && first.state == CollectiveState::completed) return true;
+  }
+  return false;
+}
+
+bool WorldExits::was_started(int rank) const {
+  return fs::exists(rank_log(folder_, rank)) || have_met();
+}
+
+std::vector<RankEnd> WorldExits::ends(const std::string& why) const {
   std::vector<RankEnd> ends(static_cast<std::size_t>(world_size_));
-  std::vector<std::pair<double, int>> in_time;
+  std::vector<std::tuple<Sign, double, int>> in_time;
   for (int rank = 0; rank < world_size_; ++rank) {
     RankEnd& end = ends[static_cast<std::size_t>(rank)];
     const auto exit = exits_.find(rank);
-    end.rank = rank;
-    end.ending = lost;
-    end.detail = why;
-    end.order = world_size_ - 1;
-    if (exit == exits_.end()) continue;
-    end = exit->second.end;
-    in_time.emplace_back(exit->second.ended_s, rank);
+    if (exit != exits_.end()) {
+      end = exit->second.end;
+      in_time.emplace_back(Sign::word, exit->second.ended_s, rank);
+    } else {
+      end.rank = rank;
+      end.ending = was_started(rank) ? Ending::unfinished : Ending::unstarted;
+      end.detail = why;
+      const bool has_ended = read_rank_statement(rank_statement_file(folder_, rank)).ended;
+      in_time.emplace_back(has_ended ? Sign::statement : Sign::none, 0, rank);
+    }
     if (end.ending != Ending::finished) end.last_output = log_tail(rank_log(folder_, rank));
   }
   std::sort(in_time.begin(), in_time.end());
   for (std::size_t i = 0; i < in_time.size(); ++i) {
-    ends[static_cast<std::size_t>(in_time[i].second)].order = static_cast<int>(i);
+    ends[static_cast<std::size_t>(std::get<int>(in_time[i]))].order = static_cast<int>(i);
   }
   return ends;
+}
+
+/// The first by the clock of the folder, by a supervisor's word or where there is none by the
+/// rank's.
+std::optional<WorldExits::Failure> WorldExits::first_failure() const {
+  std::optional<Failure> first;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    const auto exit = exits_.find(rank);
+    const bool has_word = exit != exits_.end();
+    const fs::path statement = rank_statement_file(folder_, rank);
+    const bool has_failed = has_word ? exit->second.end.ending != Ending::finished
+                                     : read_rank_statement(statement).raised;
+    if (!has_failed) continue;
+    const auto recorded = fs::last_write_time(has_word ? rank_exit_file(folder_, rank) : statement);
+    if (!first || recorded < first->recorded) first = Failure{rank, recorded};
+  }
+  return first;
+}
+
+void WorldExits::tell_whom_the_launcher_ended(std::vector<RankEnd>& ends) const {
+  const std::optional<Failure> failure = first_failure();
+  if (!failure) return;
+  for (RankEnd& end : ends) {
+    const bool is_lost = end.ending == Ending::unfinished && !exits_.contains(end.rank);
+    if (!is_lost || end.rank == failure->rank) continue;
+    std::error_code none;
+    const auto seen = fs::last_write_time(rank_here_file(folder_, end.rank), none);
+    if (none || seen + kLatestLook < failure->recorded) continue;
+    end.detail = fmt::format("ended by its launcher after rank {} failed", failure->rank);
+  }
 }
 
 }  // namespace lockstep

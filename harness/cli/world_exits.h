@@ -20,7 +20,9 @@ class WorldExits {
   void look();
 
   bool is_complete() const { return static_cast<int>(exits_.size()) >= world_size_; }
-  bool is_empty() const { return exits_.empty(); }
+
+  /// Whether no rank left a sign of itself.
+  bool is_empty() const;
 
   /// A rank that ended badly; the first of them, in time.
   std::optional<int> failed_rank() const;
@@ -29,10 +31,24 @@ class WorldExits {
   std::optional<int> other_world_size() const;
 
   /// One end per rank, in rank order, with the last lines of its log where it did not finish. A
-  /// rank that left no word ended as `lost`; `why` is its detail.
-  std::vector<RankEnd> ends(const std::string& why, Ending lost = Ending::unstarted) const;
+  /// rank that left no word did not finish, or was not started where nothing says that it was;
+  /// `why` is its detail, and it comes behind those that left one.
+  std::vector<RankEnd> ends(const std::string& why) const;
+
+  /// For when the launcher has gone. Of ranks that left no word it says that the launcher ended
+  /// them for another's failure, where they were at work until then.
+  void tell_whom_the_launcher_ended(std::vector<RankEnd>& ends) const;
 
  private:
+  struct Failure {
+    int rank = 0;
+    std::filesystem::file_time_type recorded;
+  };
+
+  std::optional<Failure> first_failure() const;
+  bool have_met() const;
+  bool was_started(int rank) const;
+
   std::filesystem::path folder_;
   int world_size_;
   std::map<int, RankExit> exits_;

@@ -1,10 +1,14 @@
 #include "harness/judge/compare_values.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "harness/record/shard_runs.h"
 
@@ -59,6 +63,50 @@ ElementDifference element_difference(const KeptTensor& left, const KeptTensor& r
   return found;
 }
 
+/// What a ratio may come from.
+struct Explanation {
+  double ratio = 0;
+  std::string text;  ///< the ratio
+  std::string cause;
+  bool is_of_the_ranks = false;  ///< rather than of a number of parts
+  bool is_absolute = false;      ///< how precise it has to be does not depend on its size
+};
+
+/// The more likely ones first.
+std::vector<Explanation> explanations(int world_size) {
+  const double w = world_size;
+  std::vector<Explanation> known{
+      {1 / w, fmt::format("1/{}", world_size),
+       fmt::format("averaged twice over {} ranks", world_size), true},
+      {w, fmt::format("{}", world_size),
+       fmt::format("summed over {} ranks, never averaged", world_size), true},
+      {1 / (w * w), fmt::format("1/{}", world_size * world_size), "averaged three times", true},
+      {-1, "-1", "the sign is turned round", true},
+      {0, "0", "nothing arrived", true},
+  };
+  for (int n = 2; n <= 16; ++n) {
+    known.push_back({(n + 1.0) / n, fmt::format("({0}+1)/{0}", n),
+                     fmt::format("{} parts, each counted once more than the one before", n), false,
+                     true});
+    known.push_back({1.0 / n, fmt::format("1/{}", n), fmt::format("divided by {}", n)});
+    known.push_back(
+        {static_cast<double>(n), fmt::format("{}", n), fmt::format("counted {} times", n)});
+  }
+  return known;
+}
+
+/// A fraction of small numbers that nothing is known of: "5/8 of what it should be".
+std::string fraction_in_words(double ratio, double precision) {
+  constexpr double kChance = 1e-3;  // fractions are that close to any number
+  if (precision > kChance) return "";
+  for (int below = 2; below <= 16; ++below) {
+    const double above = std::round(ratio * below);
+    if (above < 1 || above > 16 || std::abs(ratio - above / below) > precision * ratio) continue;
+    return fmt::format("{}/{} of what it should be", above, below);
+  }
+  return "";
+}
+
 }  // namespace
 
 ValueDifference difference(const KeptTensor& left, const KeptTensor& right) {
@@ -92,32 +140,19 @@ ValueDifference difference(const KeptTensor& left, const KeptTensor& right) {
 }
 
 std::string ratio_in_words(double ratio, int world_size, double precision) {
-  const double w = world_size;
-  const struct {
-    double ratio;
-    std::string words;
-  } known[] = {
-      {1 / w, fmt::format("1/{}: averaged twice over {} ranks", world_size, world_size)},
-      {w, fmt::format("{}: summed over {} ranks, never averaged", world_size, world_size)},
-      {1 / (w * w), fmt::format("1/{}: averaged three times", world_size * world_size)},
-      {-1, "-1: the sign is turned round"},
-      {0, "0: nothing arrived"},
-  };
   if (std::abs(ratio - 1) <= precision) return "";
-  for (const auto& candidate : known) {
-    if (std::abs(ratio - candidate.ratio) <=
-        precision * std::max(std::abs(candidate.ratio), 1e-3)) {
-      return candidate.words;
-    }
+  std::vector<Explanation> fitting = explanations(world_size);
+  std::erase_if(fitting, [&](const Explanation& known) {
+    const double least = known.is_of_the_ranks ? 1e-3 : 0;
+    const double scale = known.is_absolute ? 1 : std::max(std::abs(known.ratio), least);
+    return std::abs(ratio - known.ratio) > precision * scale;
+  });
+  if (fitting.empty()) return fraction_in_words(ratio, precision);
+  std::vector<std::string> causes;
+  for (const Explanation& known : fitting) {
+    if (known.text == fitting.front().text) causes.push_back(known.cause);
   }
-  for (int n = 2; n <= 16; ++n) {
-    if (std::abs(ratio - (n + 1.0) / n) <= precision) {
-      return fmt::format("({0}+1)/{0}: {0} parts, each counted once more than the one before", n);
-    }
-    if (std::abs(ratio - 1.0 / n) <= precision / n) return fmt::format("1/{0}: divided by {0}", n);
-    if (std::abs(ratio - n) <= precision * n) return fmt::format("{0}: counted {0} times", n);
-  }
-  return "";
+  return fmt::format("{}: {}", fitting.front().text, fmt::join(causes, ", or "));
 }
 
 }  // namespace lockstep

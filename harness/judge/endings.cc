@@ -30,7 +30,8 @@ constexpr std::string_view kOutOfMemory = "out of memory. ";
 
 /// Whether a rank may have ended badly because another one did before.
 bool may_be_consequence(const Case& the_case, const RankEnd& end) {
-  return (end.ending == Ending::unfinished && !is_stopped(end)) || has_lost_peer(the_case, end);
+  const bool was_ended = end.ending == Ending::unfinished && !is_stopped(end) && !is_lost(end);
+  return was_ended || has_lost_peer(the_case, end);
 }
 
 /// A rank that lost a peer, or waited for one that had ended badly, is no culprit of its own. Ranks
@@ -139,6 +140,10 @@ bool is_loss_of_peer(const std::string& error) {
 bool is_ended_for_another(const RankEnd& end) {
   return end.ending == Ending::unfinished && end.detail.starts_with("ended ") &&
          end.detail.find(" after rank ") != std::string::npos;
+}
+
+bool is_lost(const RankEnd& end) {
+  return end.ending == Ending::unfinished && end.detail.find("no word of it") != std::string::npos;
 }
 
 bool has_lost_peer(const Case& the_case, const RankEnd& end) {

@@ -42,7 +42,8 @@ MeetingFault absence_of(const RankEnd* end) {
     case Ending::unstarted:
       return MeetingFault::dead;
     case Ending::unfinished:
-      return is_stopped(*end) ? MeetingFault::stopped : MeetingFault::missing;
+      if (is_stopped(*end)) return MeetingFault::stopped;
+      return is_lost(*end) ? MeetingFault::dead : MeetingFault::missing;
   }
   return MeetingFault::missing;
 }

@@ -63,8 +63,11 @@ bool is_stopped(const RankEnd& end);
 /// Whether `error` is how a rank says that a peer is gone.
 bool is_loss_of_peer(const std::string& error);
 
-/// Whether Lockstep ended a rank because another one had failed some time before.
+/// Whether Lockstep, or the launcher, ended a rank because another one had failed before.
 bool is_ended_for_another(const RankEnd& end);
+
+/// Whether nobody saw how a rank ended, nor why.
+bool is_lost(const RankEnd& end);
 
 /// Whether a rank raised because a peer was gone: its words say so, and by its collective log,
 /// where there is one, it was in a call. A loader of data loses connections in the same words.

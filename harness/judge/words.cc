@@ -94,10 +94,12 @@ std::string groups_in_words(const std::vector<std::vector<int>>& groups) {
 std::string element_in_words(const ElementDifference& difference) {
   const std::string distance =
       difference.ulp_distance ? fmt::format("; {} ULP apart", *difference.ulp_distance) : "";
-  return fmt::format(
-      "element [{}] is {} {} and {} {} ({}, {}{})", fmt::join(difference.index, ", "),
-      number(difference.left_value), place_of(difference.left), number(difference.right_value),
-      place_of(difference.right), difference.left_bits, difference.right_bits, distance);
+  const std::string element =
+      difference.index.empty() ? "it" : "element " + shape_in_words(difference.index);
+  return fmt::format("{} is {} {} and {} {} ({}, {}{})", element, number(difference.left_value),
+                     place_of(difference.left), number(difference.right_value),
+                     place_of(difference.right), difference.left_bits, difference.right_bits,
+                     distance);
 }
 
 }  // namespace lockstep

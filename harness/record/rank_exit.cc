@@ -42,6 +42,10 @@ fs::path rank_exit_file(const fs::path& folder, int rank) {
   return folder / fmt::format("rank-{}.exit.json", rank);
 }
 
+fs::path rank_here_file(const fs::path& folder, int rank) {
+  return folder / fmt::format("rank-{}.here", rank);
+}
+
 void write_rank_exit(const fs::path& folder, const RankExit& exit) {
   write_json(rank_exit_file(folder, exit.end.rank), {{"rank", exit.end.rank},
                                                      {"world_size", exit.world_size},

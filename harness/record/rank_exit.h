@@ -26,6 +26,10 @@ void write_rank_exit(const std::filesystem::path& folder, const RankExit& exit);
 /// Reads it; nothing where there is none yet. Throws Error (usage) when it is malformed.
 std::optional<RankExit> read_rank_exit(const std::filesystem::path& folder, int rank);
 
+/// `rank-N.here`: says that the process of `rank` has come, and by the time of its last change
+/// until when it was at work. The process of rank 0 removes it when it needs the others no longer.
+std::filesystem::path rank_here_file(const std::filesystem::path& folder, int rank);
+
 /// Where the ranks of one world meet, in `world.json` of the cell's folder while the process of
 /// rank 0 is at work.
 struct World {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "harness/train/parameter_attributes.h"
@@ -279,8 +280,8 @@ class TiledBackward {
 void require_as_many(const Tiles& tiles, const Tensors& inputs) {
   const auto pieces = static_cast<std::int64_t>(inputs.size());
   if (!tiles.options.refuses_fewer_tiles || pieces == tiles.options.tiles) return;
-  throw bad_value("number of tiles", std::to_string(tiles.options.tiles),
-                  fmt::format("{}, as many as this input gives", pieces));
+  throw std::invalid_argument(
+      fmt::format("the input gives {} tiles where {} were asked for", pieces, tiles.options.tiles));
 }
 
 class TiledFunction : public torch::autograd::Function<TiledFunction> {

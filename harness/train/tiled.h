@@ -74,7 +74,8 @@ struct TilingOptions {
   bool restores_autocast = true;  ///< of the CPU, in backward, to what it was in forward
   TileCut cut = TileCut::even_rows;
   TileSlices slices = TileSlices::own;
-  bool refuses_fewer_tiles = false;  ///< Error (usage) in forward when a cut gives fewer than asked
+  bool refuses_fewer_tiles =
+      false;  ///< std::invalid_argument where a cut gives fewer than asked for
   /// Called in backward before each tile, and behind the last one. Empty: nothing is.
   std::function<void(const TileTurn& turn)> before_tile = {};
   std::function<void()> after_tiles = {};

@@ -39,21 +39,29 @@ Causes causes_of(const Cell& cell) {
   return {has("stacked"), has("scaled"), has("returned")};
 }
 
-GradientAccumulatorOptions published(const Causes& causes) {
+/// In no narrower dtype than the gradients have.
+GradientAccumulatorOptions published(const Cell& cell) {
+  const Causes causes = causes_of(cell);
   return {.removes_hooks = !causes.stacks,
           .scales = causes.scales,
-          .hand_over = causes.returns ? HandOver::set_and_returned : HandOver::returned};
+          .hand_over = causes.returns ? HandOver::set_and_returned : HandOver::returned,
+          .dtype = dtype_of(cell)};
 }
 
-constexpr GradientAccumulatorOptions kMended{
-    .removes_hooks = true, .scales = false, .hand_over = HandOver::returned, .counts_pieces = true};
+GradientAccumulatorOptions mended(at::ScalarType dtype) {
+  return {.removes_hooks = true,
+          .scales = false,
+          .hand_over = HandOver::returned,
+          .counts_pieces = true,
+          .dtype = dtype};
+}
 
 /// How the MLPs are tiled in the cell's variant; where variants part.
 TilingOptions tiling_of(Rank& rank) {
   TilingOptions tiling{.tiles = number_on(rank.cell(), "tiles"),
                        .cut = TileCut::chunked_sequence,
                        .slices = TileSlices::fixed_step};
-  GradientAccumulatorOptions accumulator = published(causes_of(rank.cell()));
+  GradientAccumulatorOptions accumulator = published(rank.cell());
   if (rank.is("plain-tiles")) return tiling;
   if (rank.is("hook-returns-nothing")) {
     accumulator.hand_over = HandOver::set;
@@ -62,10 +70,9 @@ TilingOptions tiling_of(Rank& rank) {
   } else if (rank.is("cumulative-offsets")) {
     tiling.slices = TileSlices::cumulative_step;
   } else if (rank.is("accumulates-in-bfloat16")) {
-    accumulator = kMended;
-    accumulator.dtype = at::kBFloat16;
+    accumulator = mended(at::kBFloat16);
   } else if (rank.is("mended-hooks")) {
-    accumulator = kMended;
+    accumulator = mended(dtype_of(rank.cell()));
   } else {
     rank.is(rank.cell().variant);  // `published`, held against one reference or the other
   }
@@ -126,6 +133,13 @@ at::Tensor weighted(Module& mlp, const at::Tensor& rows, const Module::Forward& 
   return by_rows + (by_parameters - by_parameters.detach()) * weight;
 }
 
+/// Steps so large that parameters show what bfloat16 does to gradients.
+MicroBatchOptions options_of(const Cell& cell) {
+  MicroBatchOptions options = micro_batch_options(cell);
+  options.learning_rate = 1;
+  return options;
+}
+
 void train_reference(Rank& rank, MlpLayers& model) {
   const Cell& cell = rank.cell();
   std::int64_t batch_index = 0;
@@ -143,7 +157,7 @@ void train_reference(Rank& rank, MlpLayers& model) {
   } else {
     rank.is("reference");
   }
-  train_in_micro_batches(rank, model, micro_batch_options(cell),
+  train_in_micro_batches(rank, model, options_of(cell),
                          [&](const MicroBatch& batch, auto* /*ddp*/) {
                            batch_index = batch.index;
                            return loss_of(rank, batch, model);
@@ -172,7 +186,7 @@ void train(Rank& rank) {
   for (Module* mlp : model.mlps()) tile_calls(*mlp, tiling);
   keep_activations_as_asked(cell, model);
   FullyShard sharded(model, model.at_level(axis_value(cell, "wrapped")), rank.group());
-  train_sharded(rank, sharded, micro_batch_options(cell),
+  train_sharded(rank, sharded, options_of(cell),
                 [&](const MicroBatch& batch) { return loss_of(rank, batch, model); });
 }
 
@@ -206,7 +220,7 @@ Expectation expect(const Cell& cell) {
     return {};
   }
   if (cell.variant == "refuses-fewer-tiles" && pieces_of(cell) != number_on(cell, "tiles")) {
-    return expect_error("as many as this input gives");
+    return expect_error("tiles where");
   }
   if (cell.variant == "accumulates-in-bfloat16") return expect_wrong_shards();
   if (is_right(cell, cell.variant == "hook-returns-nothing")) return {};

@@ -70,6 +70,21 @@ TEST(RatioInWords, KnowsWholeMultiplesAndTheirParts) {
   EXPECT_THAT(ratio_in_words(17.0 / 16, 3, 1e-6), HasSubstr("(16+1)/16"));
 }
 
+TEST(RatioInWords, TellsAllThatItMayComeFrom) {
+  EXPECT_EQ(ratio_in_words(2, 2, 1e-6),
+            "2: summed over 2 ranks, never averaged, or counted 2 times");
+  EXPECT_EQ(ratio_in_words(0.25, 4, 1e-6), "1/4: averaged twice over 4 ranks, or divided by 4");
+  EXPECT_EQ(ratio_in_words(0.25, 2, 1e-6), "1/4: averaged three times, or divided by 4");
+}
+
+TEST(RatioInWords, NamesFractionsThatNothingIsKnownOf) {
+  EXPECT_EQ(ratio_in_words(0.625, 2, 1e-6), "5/8 of what it should be");
+  EXPECT_EQ(ratio_in_words(2.5, 2, 1e-6), "5/2 of what it should be");
+  EXPECT_EQ(ratio_in_words(0.875, 2, 1e-6), "7/8 of what it should be");
+  EXPECT_EQ(ratio_in_words(0.777, 2, 1e-6), "");
+  EXPECT_EQ(ratio_in_words(0.625, 2, 1e-2), "");
+}
+
 TEST(RatioInWords, SaysNothingOfOne) { EXPECT_EQ(ratio_in_words(1, 1, 1e-6), ""); }
 
 TEST(RatioInWords, IsAsPreciseAsTheRatioIsSmall) {

@@ -39,6 +39,17 @@ TEST(Endings, OfPeersOfARankThatDidNotFinishAreNoFindings) {
   EXPECT_EQ(result.findings[0].failure->rank, 1);
 }
 
+TEST(Endings, ThatNobodySawAreFindingsUnlessTheLauncherIsKnownToHaveMadeThem) {
+  RankEnd lost = end_of(0, Ending::unfinished, 1);
+  lost.detail = "its launcher left no word of it";
+  const RankEnd raised = end_of(1, Ending::raised, 0, "the genuine reason");
+  EXPECT_EQ(judge_ends({lost, raised}).findings.size(), 2U);
+  lost.detail = "ended by its launcher after rank 1 failed";
+  const ClaimResult result = judge_ends({lost, raised});
+  ASSERT_EQ(result.findings.size(), 1U);
+  EXPECT_EQ(result.findings[0].failure->rank, 1);
+}
+
 TEST(Endings, ByASignalAreFindingsWhateverWasSaid) {
   const ClaimResult result = judge_ends({end_of(0, Ending::raised, 0, "the genuine reason"),
                                          end_of(1, Ending::signalled, 1, "Broken pipe")});

@@ -671,6 +671,29 @@ TEST(Meetings, BlameNobodyWhoWasBusyWhenAnotherFailed) {
   EXPECT_EQ(finish.findings[0].failure.value().rank, 3);
 }
 
+/// Gone together with who would have told how.
+RankEnd lost(int rank) {
+  RankEnd end = late(rank, 3);
+  end.detail = "its launcher left no word of it";
+  return end;
+}
+
+TEST(Meetings, NameTheRankThatIsLost) {
+  Logs logs(3);
+  logs.all(reduce("a"));
+  logs.add(1, reduce("b"), kFailed);
+  logs.add(2, reduce("b"), kFailed);
+  const std::vector<RankEnd> ends{lost(0), raised(1, "Connection closed by peer"),
+                                  raised(2, "Connection closed by peer")};
+  const MissedMeeting missed = logs.meetings(ends).missed.value();
+  EXPECT_EQ(missed.fault, MeetingFault::dead);
+  EXPECT_THAT(missed.culprits, ElementsAre(0));
+  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
+  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_EQ(finish.findings[0].failure.value().rank, 0);
+}
+
 TEST(Meetings, TellARanksOwnErrorInACallRatherThanWhoWasNotYetThere) {
   Logs logs(3);
   logs.add(0, reduce("a"), kFailed);
