@@ -14,13 +14,11 @@ namespace lockstep {
 
 /// How a rank of stages 1 and 2 finds its pieces of the gradients.
 ///   exact                 as the partitions lie
-///   offset_forgotten      a piece that its partition begins with is read from the parameter's
-///   start only_where_it_begins  a parameter's mean is taken where it begins; a rank with more of
-///   it keeps
-///                         its own gradient there, divided by the world size
-///   first_at_each_place   as exact, but by a table of where parameters begin, in which an empty
-///   one
-///                         hides the one behind it: its mean is not taken where it begins
+///   offset_forgotten      what a partition begins with is read from its parameter's start
+///   only_where_it_begins  a parameter's mean is taken by the rank where it begins; on others its
+///                         rest stays their own gradient, divided by the world size
+///   first_at_each_place   by a table of where parameters begin, in which an empty one hides the
+///                         one behind it: the mean of that is not taken where it begins
 enum class PartitionBookkeeping {
   exact,
   offset_forgotten,
@@ -30,8 +28,8 @@ enum class PartitionBookkeeping {
 
 /// The standards are DeepSpeed's.
 struct ZeroOptions {
-  int stage =
-      1;  ///< 1: the optimizer's state is partitioned; 2: gradients, too; 3: parameters, too
+  /// What is partitioned: 1, the optimizer's state; 2, gradients as well; 3, and parameters.
+  int stage = 1;
   /// Elements of gradients that are reduced together; the rest is when backward ends.
   std::int64_t reduce_bucket_size = 500'000'000;
   PartitionBookkeeping bookkeeping = PartitionBookkeeping::exact;
@@ -62,6 +60,9 @@ inline constexpr const char* kGradientIsReady = "ds_grad_is_ready";
 /// the first time in it. DeepSpeed refuses a second reduction of a parameter in one backward
 /// ("has already been reduced"), as it does a second entry in the same bucket; here it takes place.
 ///
+/// A gradient that is still not ready when backward ends is dropped, and of the rank's own part
+/// what the rank itself has is taken for the mean; stage 3 leaves it in `.grad`.
+///
 /// Stage 3: each parameter is flattened, padded and cut by itself, those that are not trained as
 /// well. A module's own parameters are gathered where it is called and where backward comes to its
 /// output, and released behind, in forward and backward alike: a module that is called again in
@@ -85,7 +86,8 @@ class Zero : public ShardedModel {
  public:
   /// Takes `root` over for good, whatever becomes of this object. Ranks must have the same
   /// parameters; they are not compared and nothing is communicated. Throws Error (internal) for a
-  /// stage that there is not, for parameters of several dtypes, and where none is trainable.
+  /// stage that there is not, for parameters of several dtypes, and in stages 1 and 2 where none is
+  /// trainable.
   ///
   /// `root`, its parts and `group` live as long as the model is trained.
   Zero(Module& root, ProcessGroup& group, const ZeroOptions& options = {});
