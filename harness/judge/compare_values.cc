@@ -6,18 +6,11 @@
 #include <cstring>
 #include <limits>
 
+#include "harness/record/shard_runs.h"
+
 namespace lockstep {
 
 namespace {
-
-std::vector<std::int64_t> index_of(std::int64_t element, const std::vector<std::int64_t>& shape) {
-  std::vector<std::int64_t> index(shape.size());
-  for (std::size_t d = shape.size(); d-- > 0;) {
-    index[d] = element % shape[d];
-    element /= shape[d];
-  }
-  return index;
-}
 
 /// Sums over the components of two tensors. No double overflows in them when squared.
 struct Sums {

@@ -10,6 +10,7 @@
 #include "harness/judge/compare_values.h"
 #include "harness/judge/expected_values.h"
 #include "harness/judge/predicates.h"
+#include "harness/judge/shards.h"
 
 namespace lockstep {
 
@@ -41,11 +42,34 @@ double relative_difference(const ValueDifference& values, double global_norm) {
   return global_norm > 0 ? values.norm / global_norm : std::numeric_limits<double>::infinity();
 }
 
+/// How they differ where it is not a value; a shard has to lie in the reference's tensor.
+std::string structural_difference_of(int rank, const Observation& actual,
+                                     const Observation& expected) {
+  Observation whole = actual;
+  const bool is_placed = is_shard(actual) && lies_in(actual, expected);
+  if (is_placed) whole.global_shape = expected.global_shape;
+  std::string structural =
+      structural_difference(whole, fmt::format("rank {}", rank), expected, kReference);
+  if (structural.empty() && !is_placed && actual.local_shape != actual.global_shape) {
+    structural = fmt::format("rank {} holds {} at {}, which is not in a tensor of {}", rank,
+                             shape_in_words(actual.local_shape), shape_in_words(actual.offset),
+                             shape_in_words(expected.global_shape));
+  }
+  return structural;
+}
+
+/// The reference's value of what `actual` is of; nothing where none was kept.
+std::optional<KeptTensor> expected_value(const Case& the_case, const Observation& actual,
+                                         const Observation& expected) {
+  const KeptTensor* whole = the_case.reference->kept(0, expected);
+  if (!whole || whole->shape != expected.local_shape) return std::nullopt;
+  return is_shard(actual) ? cut(*whole, actual) : *whole;
+}
+
 Comparison compare(const Case& the_case, int rank, const Observation& actual,
                    const Observation& expected, const ExpectedValues& all) {
   Comparison comparison{rank, &actual, &expected};
-  comparison.structural =
-      structural_difference(actual, fmt::format("rank {}", rank), expected, kReference);
+  comparison.structural = structural_difference_of(rank, actual, expected);
   if (!comparison.structural.empty()) {
     comparison.verdict = Verdict::violated;
     comparison.relative = std::numeric_limits<double>::quiet_NaN();
@@ -61,7 +85,7 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
   }
   if (actual.fingerprint == expected.fingerprint) return comparison;
   const KeptTensor* left = the_case.evidence->kept(rank, actual);
-  const KeptTensor* right = the_case.reference->kept(0, expected);
+  const std::optional<KeptTensor> right = expected_value(the_case, actual, expected);
   if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) {
     comparison.verdict = Verdict::undecided;
     comparison.relative = std::numeric_limits<double>::quiet_NaN();
@@ -72,6 +96,9 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
     return comparison;
   }
   comparison.values = difference(*left, *right);
+  if (comparison.values.differing == 0) return comparison;
+  ElementDifference& first = *comparison.values.first;
+  first.index = index_in_whole(first.index, actual, expected);
   comparison.relative = is_inexact(actual.dtype)
                             ? relative_difference(comparison.values, all.norm(actual.step))
                             : std::numeric_limits<double>::infinity();
@@ -212,13 +239,34 @@ bool is_nothing_on_both(const Observation& actual, const Observation& reference)
   return !actual.not_comparable.empty() && actual.not_comparable == reference.not_comparable;
 }
 
-/// The first tensor of the reference that not every rank holds, in words; empty when all do.
-std::string first_missing(const ExpectedValues& expected, std::map<TensorKey, std::set<int>>& seen,
+/// Who looked at a tensor of the reference.
+struct Seen {
+  std::set<int> ranks;
+  std::vector<const Observation*> shards;
+};
+
+/// What of a tensor nobody looked at, in words; empty when all was. Shards have to be the whole
+/// together, what is no shard has to be on every rank.
+std::string missing_of(const Observation& whole, const Seen& seen, int processes) {
+  if (seen.shards.empty()) {
+    if (static_cast<int>(seen.ranks.size()) == processes) return "";
+    return fmt::format("{} in step {} was not observed on every rank", whole.name, whole.step);
+  }
+  const auto gap = first_gap(whole, seen.shards);
+  if (!gap) return "";
+  return fmt::format("{} in step {} has {} elements from {} on that are in no rank's shard",
+                     whole.name, whole.step, gap->length,
+                     shape_in_words(index_of(gap->begin, whole.global_shape)));
+}
+
+/// The first tensor of the reference that was not wholly looked at, in words; empty when all were.
+std::string first_missing(const ExpectedValues& expected, const std::map<TensorKey, Seen>& seen,
                           int processes) {
   for (const auto& [key, observation] : expected.tensors()) {
-    if (static_cast<int>(seen[key].size()) == processes) continue;
-    return fmt::format("{} in step {} was not observed on every rank", observation->name,
-                       observation->step);
+    const auto found = seen.find(key);
+    std::string missing =
+        missing_of(*observation, found == seen.end() ? Seen() : found->second, processes);
+    if (!missing.empty()) return missing;
   }
   return "";
 }
@@ -228,7 +276,7 @@ std::string first_missing(const ExpectedValues& expected, std::map<TensorKey, st
 std::string compare_all(const Case& the_case, const Claim& claim, const ExpectedValues& expected,
                         Tally& tally) {
   std::string reason;
-  std::map<TensorKey, std::set<int>> seen;
+  std::map<TensorKey, Seen> seen;
   for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
     for (const Observation& actual : the_case.evidence->observations(rank)) {
       if (!concerns(claim, actual)) continue;
@@ -237,7 +285,9 @@ std::string compare_all(const Case& the_case, const Claim& claim, const Expected
         reason = fmt::format("the reference has no {} in step {}", actual.name, actual.step);
         continue;
       }
-      seen[key_of(actual)].insert(rank);
+      Seen& here = seen[key_of(actual)];
+      here.ranks.insert(rank);
+      if (is_shard(actual) && lies_in(actual, *reference)) here.shards.push_back(&actual);
       if (!is_nothing_on_both(actual, *reference)) {
         tally.add(compare(the_case, rank, actual, *reference, expected));
       } else if (!is_undefined(actual)) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "harness/record/shard_runs.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -14,10 +15,6 @@ namespace lockstep {
 namespace fs = std::filesystem;
 
 namespace {
-
-bool is_whole(const Observation& observation) {
-  return observation.local_shape == observation.global_shape;
-}
 
 /// Tolerances are relative to the norms of the journal. Their order of summation is not specified.
 void require_norm(const Observation& observation, const KeptTensor& tensor, const fs::path& file) {
@@ -35,8 +32,10 @@ void require_norm(const Observation& observation, const KeptTensor& tensor, cons
 /// A value that is not the one that was fingerprinted is no evidence.
 void require_fingerprint(const Observation& observation, const KeptTensor& tensor,
                          const fs::path& file) {
-  if (!is_whole(observation)) return;  // a shard's fingerprint depends on where it lies
-  const Fingerprint found = fingerprint_run(tensor.bytes, 0);
+  const Fingerprint found =
+      observation.local_shape == tensor.shape
+          ? fingerprint_of_part(observation, tensor.bytes, item_size(tensor.dtype))
+          : fingerprint_run(tensor.bytes, 0);
   if (found == observation.fingerprint) return require_norm(observation, tensor, file);
   throw malformed(
       file.string(), 0, 0,

@@ -9,16 +9,17 @@
 #include <vector>
 
 #include "harness/judge/predicates.h"
+#include "harness/judge/shards.h"
 
 namespace lockstep {
 
 namespace {
 
-/// What the shard of one rank gives for a tensor of the actual one's dtype and shape.
+/// What the data of one rank give for a tensor of the actual one's dtype and shape.
 struct OwnGradient {
   std::string name;
+  const Observation* observation = nullptr;
   const KeptTensor* value = nullptr;
-  Fingerprint fingerprint;
   std::vector<double> numbers = {};  ///< of the value, once a mixture is looked for
 };
 
@@ -28,21 +29,28 @@ std::vector<std::vector<OwnGradient>> own_gradients(const Case& the_case,
   std::vector<std::vector<OwnGradient>> all(static_cast<std::size_t>(the_case.world_size));
   for (int owner = 0; owner < the_case.world_size; ++owner) {
     for (const Observation& own : the_case.reference->observations(0)) {
-      const bool is_alike = own.kind == Kind::gradient && own.step == actual.step &&
-                            own.replica_group == own_gradient_group(owner) &&
-                            own.not_comparable.empty() && own.dtype == actual.dtype &&
-                            own.global_shape == actual.global_shape;
+      const bool is_alike =
+          own.kind == Kind::gradient && own.step == actual.step &&
+          own.replica_group == own_gradient_group(owner) && own.not_comparable.empty() &&
+          own.dtype == actual.dtype &&
+          (is_shard(actual) ? lies_in(actual, own) : own.global_shape == actual.global_shape);
       if (!is_alike) continue;
       all[static_cast<std::size_t>(owner)].push_back(
-          {own.name, the_case.reference->kept(0, own), own.fingerprint});
+          {own.name, &own, the_case.reference->kept(0, own)});
     }
   }
   return all;
 }
 
-bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual) {
+/// Whether `actual` is, or is a shard of, the gradient of that name. `value`: what was kept of it.
+bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual,
+           const KeptTensor* value) {
   return std::any_of(gradients.begin(), gradients.end(), [&](const OwnGradient& own) {
-    return own.name == actual.name && own.fingerprint == actual.fingerprint;
+    if (own.name != actual.name) return false;
+    if (own.observation->fingerprint == actual.fingerprint) return true;
+    const bool is_cut = is_shard(actual) && value && own.value && !value->bytes.empty() &&
+                        own.value->shape == own.observation->local_shape;
+    return is_cut && cut(*own.value, actual).bytes == value->bytes;
   });
 }
 
@@ -132,14 +140,17 @@ std::string mixture_in_words(const KeptTensor& value, double tolerance,
 std::string origin_of_gradient(const Case& the_case, const Observation& actual, int rank) {
   if (actual.kind != Kind::gradient || !the_case.reference) return "";
   auto gradients = own_gradients(the_case, actual);
-  if (rank < the_case.world_size && holds(gradients[static_cast<std::size_t>(rank)], actual)) {
+  const KeptTensor* value = the_case.evidence->kept(rank, actual);
+  if (rank < the_case.world_size &&
+      holds(gradients[static_cast<std::size_t>(rank)], actual, value)) {
     return "it is the rank's own gradient: never synchronised";
   }
   for (std::size_t owner = 0; owner < gradients.size(); ++owner) {
-    if (holds(gradients[owner], actual)) return fmt::format("it is rank {}'s own gradient", owner);
+    if (holds(gradients[owner], actual, value)) {
+      return fmt::format("it is rank {}'s own gradient", owner);
+    }
   }
-  const KeptTensor* value = the_case.evidence->kept(rank, actual);
-  if (!value || the_case.world_size < 2) return "";
+  if (!value || the_case.world_size < 2 || is_shard(actual)) return "";
   const double unit = unit_roundoff(component_type(value->dtype));
   return mixture_in_words(*value, rounding_tolerance(unit, the_case.world_size),
                           std::move(gradients));

@@ -12,6 +12,7 @@
 #include "harness/judge/expected_values.h"
 #include "harness/judge/meetings.h"
 #include "harness/judge/predicates.h"
+#include "harness/judge/shards.h"
 #include "reports/names.h"
 #include "reports/plain_text.h"
 
@@ -102,10 +103,11 @@ struct Gradients {
   std::map<std::string, std::vector<const Observation*>> by_name;  ///< in execution order
   std::vector<std::string> names;                                  ///< in execution order
 
-  Gradients(const Evidence& evidence, int rank) {
+  /// `takes_all`: also what is noted of one rank alone.
+  Gradients(const Evidence& evidence, int rank, bool takes_all) {
     for (const Observation& observation : evidence.observations(rank)) {
-      const bool is_about_one_rank = !observation.replica_group.empty();
-      if (observation.kind != Kind::gradient || is_about_one_rank) continue;
+      const bool is_taken = takes_all || observation.replica_group.empty();
+      if (observation.kind != Kind::gradient || !is_taken) continue;
       auto& places = by_name[observation.name];
       if (places.empty()) names.push_back(observation.name);
       places.push_back(&observation);
@@ -124,19 +126,28 @@ bool is_missing(const std::vector<const Observation*>& seen,
   });
 }
 
+/// Whether ranks hold shards of a gradient, some of them nothing.
+bool is_spread(const std::vector<Gradients>& ranks, const std::string& name) {
+  return std::any_of(ranks.begin(), ranks.end(), [&](const Gradients& rank) {
+    const auto found = rank.by_name.find(name);
+    return found != rank.by_name.end() && is_shard(*found->second.front());
+  });
+}
+
 /// Gradients that the reference has and no rank ever had, in the reference's order.
 std::vector<std::string> never_trained(const Case& the_case) {
   std::vector<std::string> names;
   if (!the_case.reference || !the_case.evidence || the_case.evidence->processes() == 0) return {};
-  const Gradients expected(*the_case.reference, 0);
+  const Gradients expected(*the_case.reference, 0, /*takes_all=*/false);
   std::vector<Gradients> seen;
   for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
-    seen.emplace_back(*the_case.evidence, rank);
+    seen.emplace_back(*the_case.evidence, rank, /*takes_all=*/true);
   }
   for (const std::string& name : expected.names) {
     const bool is_never = std::all_of(seen.begin(), seen.end(), [&](const Gradients& rank) {
       const auto found = rank.by_name.find(name);
-      return found != rank.by_name.end() && is_missing(found->second, expected.by_name.at(name));
+      if (found == rank.by_name.end()) return is_spread(seen, name);
+      return is_missing(found->second, expected.by_name.at(name));
     });
     if (is_never) names.push_back(name);
   }
@@ -158,13 +169,9 @@ std::map<TensorKey, Holders> holders_of(const Evidence& evidence, const Claim& c
 
 enum class Sameness { same, different, unknown };
 
-bool is_whole(const Observation& observation) {
-  return observation.local_shape == observation.global_shape && observation.replica_group.empty();
-}
-
 /// Whether two ranks hold the same bits; not known where one holds a shard.
 Sameness sameness_of(const Observation& a, const Observation& b) {
-  if (!is_whole(a) || !is_whole(b)) return Sameness::unknown;
+  if (is_shard(a) || is_shard(b)) return Sameness::unknown;
   if (!is_same_value(a, b)) return Sameness::different;
   return a.not_comparable.empty() || is_undefined(a) ? Sameness::same : Sameness::unknown;
 }

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "harness/record/shard_runs.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -80,54 +81,6 @@ std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
   return {static_cast<const std::byte*>(contiguous.const_data_ptr()), contiguous.nbytes()};
 }
 
-/// How the local part lies in the global row-major order: runs of equal length, `outer` dimensions
-/// number them.
-struct Runs {
-  std::size_t outer = 0;
-  std::int64_t length = 1;  ///< elements
-};
-
-Runs runs_of(const Observation& observation) {
-  Runs runs{observation.local_shape.size(), 1};
-  bool whole = true;  // all dimensions behind `outer`
-  while (runs.outer > 0 && whole) {
-    --runs.outer;
-    runs.length *= observation.local_shape[runs.outer];
-    whole = observation.local_shape[runs.outer] == observation.global_shape[runs.outer];
-  }
-  return runs;
-}
-
-/// First element, in the global order, of run `number`.
-std::int64_t global_start(const Observation& observation, std::size_t outer, std::int64_t number) {
-  std::int64_t start = 0;
-  std::int64_t stride = 1;
-  for (std::size_t i = observation.local_shape.size(); i-- > 0;) {
-    std::int64_t index = observation.offset[i];
-    if (i < outer) {
-      index += number % observation.local_shape[i];
-      number /= observation.local_shape[i];
-    }
-    start += index * stride;
-    stride *= observation.global_shape[i];
-  }
-  return start;
-}
-
-Fingerprint fingerprint_of(const Observation& observation, std::size_t element_size,
-                           std::span<const std::byte> bytes) {
-  Fingerprint sum;
-  if (bytes.empty()) return sum;
-  const Runs runs = runs_of(observation);
-  const std::size_t run_bytes = static_cast<std::size_t>(runs.length) * element_size;
-  for (std::size_t at = 0; at < bytes.size(); at += run_bytes) {
-    const auto number = static_cast<std::int64_t>(at / run_bytes);
-    const auto start = static_cast<std::uint64_t>(global_start(observation, runs.outer, number));
-    sum += fingerprint_run(bytes.subspan(at, run_bytes), start * element_size);
-  }
-  return sum;
-}
-
 /// Adds the time of its life to a sum.
 class Stopwatch {
  public:
@@ -155,7 +108,7 @@ Observation look_at(const at::Tensor& tensor, const std::optional<Shard>& shard,
 
   const at::Tensor copy = plain(tensor);
   const std::span<const std::byte> seen = bytes_of(copy);
-  observation.fingerprint = fingerprint_of(observation, copy.element_size(), seen);
+  observation.fingerprint = fingerprint_of_part(observation, seen, copy.element_size());
   observation.statistics = statistics(*parse<DType>(observation.dtype), seen);
   if (bytes) bytes->assign(seen.begin(), seen.end());
   return observation;

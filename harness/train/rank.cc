@@ -136,6 +136,8 @@ void Rank::observe_gradients(Point point, ShardedModel& sharded) {
       observer_.observe(point, Kind::gradient, name, tensor.grad());
       continue;
     }
+    const bool is_nothing = tensor.numel() == 0 && !tensor.grad().defined();
+    if (is_nothing) continue;  // and not the lack of a gradient
     observer_.observe(point, Kind::gradient, name, tensor.grad(), place,
                       fmt::format("rank {}", rank()));
   }

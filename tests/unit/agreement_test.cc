@@ -56,9 +56,8 @@ TEST(Agreement, IsAskedWithinAReplicaGroupOnly) {
 ClaimResult judge_halves(const std::vector<float>& values) {
   LiteralEvidence files(4);
   for (int rank = 0; rank < 4; ++rank) {
-    Observation& half = files.add(rank, 1, "w", {values.at(static_cast<std::size_t>(rank))});
-    half.global_shape = {2};
-    half.offset = {rank / 2};
+    const float value = values.at(static_cast<std::size_t>(rank));
+    files.add_shard(rank, 1, "w", {value}, {2}, {rank / 2}, {1}).replica_group = "";
   }
   return judge_one(kAgree, files.write());
 }
@@ -69,6 +68,15 @@ TEST(Agreement, IsAskedOfEqualShardsOnly) {
   EXPECT_EQ(result.comparisons, 2);
   EXPECT_THAT(judge_halves({1, 1, 2, 3}).findings.at(0).groups,
               ElementsAre(ElementsAre(2), ElementsAre(3)));
+}
+
+TEST(Agreement, OfShardsThatNobodyElseHoldsIsUndecided) {
+  LiteralEvidence files(2);
+  files.add_shard(0, 1, "w", {1}, {2}, {0}, {1});
+  files.add_shard(1, 1, "w", {2}, {2}, {1}, {1});
+  const ClaimResult result = judge_one(kAgree, files.write());
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_EQ(result.reason, "not triggered: nothing was compared");
 }
 
 TEST(Agreement, OfEqualBitsOfAnotherDTypeIsViolated) {

@@ -294,5 +294,109 @@ TEST(Equality, FindsAHalvedGradientWhateverThePerturbationsMove) {
   EXPECT_EQ(judged_beside_perturbed(0.25F, 1, 9).verdict, Verdict::violated);
 }
 
+/// Two ranks beside a reference of [3, 2]: 1 2 / 3 4 / 5 6.
+struct Sharded : Pair {
+  Sharded() : Pair(2) {
+    Observation& whole = expected.add(0, 1, "w", {1, 2, 3, 4, 5, 6});
+    expected.reshape(whole, {3, 2});
+  }
+
+  void add(int rank, const std::vector<float>& values, std::int64_t row, std::int64_t rows) {
+    files.add_shard(rank, 1, "w", values, {3, 2}, {row, 0}, {rows, 2});
+  }
+};
+
+TEST(Equality, OfShardsHoldsWhereTheyAreTheReferenceTogether) {
+  Sharded pair;
+  pair.add(0, {1, 2, 3, 4}, 0, 2);
+  pair.add(1, {5, 6}, 2, 1);
+  const ClaimResult result = pair.judged();
+  EXPECT_EQ(result.verdict, Verdict::holds) << result.reason;
+  EXPECT_EQ(result.comparisons, 2);
+}
+
+TEST(Equality, OfAShardIsWithTheRowsWhereItLies) {
+  Sharded pair;
+  pair.add(0, {1, 2, 3, 4}, 0, 2);
+  pair.add(1, {5, 7}, 2, 1);
+  const ClaimResult result = pair.judged();
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_THAT(result.findings.at(0).sentence, HasSubstr("w on rank 1: relative difference"));
+  EXPECT_THAT(result.findings.at(0).sentence,
+              HasSubstr("element [2, 1] is 7 on rank 1 and 6 in the reference"));
+}
+
+TEST(Equality, OfShardsOfColumnsIsElementByElement) {
+  Sharded pair;
+  pair.files.add_shard(0, 1, "w", {1, 3, 5}, {3, 2}, {0, 0}, {3, 1});
+  pair.files.add_shard(1, 1, "w", {2, 9, 6}, {3, 2}, {0, 1}, {3, 1});
+  const ClaimResult result = pair.judged();
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_THAT(result.findings.at(0).sentence, HasSubstr("element [1, 1] is 9 on rank 1"));
+}
+
+TEST(Equality, OfPiecesOfAFlattenedTensorIsElementByElement) {
+  Sharded right;
+  right.files.add_shard(0, 1, "w", {1, 2, 3}, {6}, {0}, {3});
+  right.files.add_shard(1, 1, "w", {4, 5, 6}, {6}, {3}, {3});
+  EXPECT_EQ(right.judged().verdict, Verdict::holds);
+  Sharded wrong;
+  wrong.files.add_shard(0, 1, "w", {1, 2, 3}, {6}, {0}, {3});
+  wrong.files.add_shard(1, 1, "w", {4, 8, 6}, {6}, {3}, {3});
+  const ClaimResult result = wrong.judged();
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_THAT(result.findings.at(0).sentence, HasSubstr("element [2, 0] is 8 on rank 1"));
+}
+
+TEST(Equality, OfShardsThatLeaveElementsOutIsUndecided) {
+  Sharded pair;
+  pair.add(0, {1, 2}, 0, 1);
+  pair.add(1, {5, 6}, 2, 1);
+  const ClaimResult result = pair.judged();
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_EQ(result.reason, "w in step 1 has 2 elements from [1, 0] on that are in no rank's shard");
+}
+
+TEST(Equality, OfShardsThatLeaveTheEndOutIsUndecided) {
+  Sharded pair;
+  pair.add(0, {1, 2}, 0, 1);
+  pair.add(1, {3, 4}, 1, 1);
+  EXPECT_EQ(pair.judged().reason,
+            "w in step 1 has 2 elements from [2, 0] on that are in no rank's shard");
+}
+
+TEST(Equality, OfShardsNeedsNothingOfARankThatHoldsNone) {
+  Sharded pair;
+  pair.add(0, {1, 2, 3, 4, 5, 6}, 0, 3);
+  EXPECT_EQ(pair.judged().verdict, Verdict::holds);
+}
+
+TEST(Equality, OfAShardOutsideOfTheTensorIsViolated) {
+  Sharded pair;
+  pair.add(0, {1, 2, 3, 4}, 0, 2);
+  pair.add(1, {5, 6, 0, 0}, 2, 2);
+  const ClaimResult result = pair.judged();
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_THAT(result.findings.at(0).sentence,
+              HasSubstr("rank 1 holds [2, 2] at [2, 0], which is not in a tensor of [3, 2]"));
+}
+
+TEST(Equality, OfAShardOfAnotherTensorIsViolated) {
+  Sharded pair;
+  pair.add(0, {1, 2, 3, 4}, 0, 2);
+  pair.files.add_shard(1, 1, "w", {5, 6}, {4, 2}, {2, 0}, {1, 2});
+  const ClaimResult result = pair.judged();
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_THAT(result.findings.at(0).sentence,
+              HasSubstr("has the shape [4, 2] on rank 1 and has the shape [3, 2]"));
+}
+
+TEST(Equality, OfAShardWithoutAValueIsViolated) {
+  Sharded pair;
+  pair.add(0, {1, 2, 3, 4}, 0, 2);
+  pair.files.add_undefined(1, 1, "w");
+  EXPECT_EQ(pair.judged().verdict, Verdict::violated);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -23,10 +23,24 @@ class Origin {
     return observation;
   }
 
+  /// Where `rank` has its shard of the gradient `name` from, which is one-dimensional: as many
+  /// elements as `values`, from `offset` on.
+  std::string of_shard(int rank, const std::string& name, const Values& values,
+                       std::int64_t elements, std::int64_t offset) {
+    actual_.add_shard(rank, 1, name, values, {elements}, {offset},
+                      {static_cast<std::int64_t>(values.size())});
+    return origin(rank);
+  }
+
   /// Where `rank` has its gradient `name` from.
   std::string of(int rank, const std::string& name, const Values& values,
                  Kind kind = Kind::gradient) {
     actual_.add(rank, 1, name, values, {kind, Point::reduced});
+    return origin(rank);
+  }
+
+ private:
+  std::string origin(int rank) {
     const Evidence actual = actual_.write();
     const Evidence reference = reference_.write();
     Case the_case;
@@ -36,7 +50,6 @@ class Origin {
     return origin_of_gradient(the_case, actual.observations(rank).front(), rank);
   }
 
- private:
   int world_size_;
   LiteralEvidence reference_;
   LiteralEvidence actual_;
@@ -53,6 +66,13 @@ struct TwoRanks : Origin {
 };
 
 constexpr const char* kDifferent = ": different tensors were reduced with each other";
+
+TEST(GradientOrigin, OfAShardIsSoughtWhereItLies) {
+  EXPECT_EQ(TwoRanks().of_shard(1, "a", {4}, 2, 1),
+            "it is the rank's own gradient: never synchronised");
+  EXPECT_EQ(TwoRanks().of_shard(1, "a", {2}, 2, 1), "it is rank 0's own gradient");
+  EXPECT_EQ(TwoRanks().of_shard(1, "a", {3}, 2, 1), "");
+}
 
 TEST(GradientOrigin, OfTheRanksOwnGradientIsThatItWasNeverSynchronised) {
   EXPECT_EQ(TwoRanks().of(1, "a", {3, 4}), "it is the rank's own gradient: never synchronised");

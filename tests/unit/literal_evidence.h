@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/judge/judge.h"
+#include "harness/record/shard_runs.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -45,6 +46,34 @@ class LiteralEvidence {
     return rows_[rank].emplace_back(observation);
   }
 
+  /// Gives a whole tensor that was just added another shape, of as many elements.
+  void reshape(Observation& observation, const std::vector<std::int64_t>& shape) {
+    observation.global_shape = observation.local_shape = shape;
+    observation.offset.assign(shape.size(), 0);
+    for (auto& [place, tensors] : kept_) {
+      if (place.second != observation.step) continue;
+      if (const auto kept = tensors.find(kept_key(observation)); kept != tensors.end()) {
+        kept->second.shape = shape;
+      }
+    }
+  }
+
+  /// Notes a shard of a float32 tensor of `global_shape`: `local_shape` of it, from `offset` on.
+  Observation& add_shard(int rank, std::int64_t step, const std::string& name,
+                         const std::vector<float>& values, std::vector<std::int64_t> global_shape,
+                         std::vector<std::int64_t> offset, std::vector<std::int64_t> local_shape) {
+    add(rank, step, name, values, Tensor{});
+    Observation& shard = rows_[rank].back();
+    shard.global_shape = std::move(global_shape);
+    shard.offset = std::move(offset);
+    shard.local_shape = std::move(local_shape);
+    shard.replica_group = "rank " + std::to_string(rank);
+    KeptTensor& kept = kept_[{rank, step}][kept_key(shard)];
+    kept.shape = shard.local_shape;
+    shard.fingerprint = fingerprint_of_part(shard, kept.bytes, sizeof(float));
+    return shard;
+  }
+
   /// Notes a 0-dim int64.
   Observation& add_whole(int rank, std::int64_t step, const std::string& name, std::int64_t value,
                          const Tensor& what) {
@@ -61,13 +90,14 @@ class LiteralEvidence {
   }
 
   /// Notes a tensor that has no value.
-  void add_undefined(int rank, std::int64_t step, const std::string& name) {
-    add_undefined(rank, step, name, Tensor{});
+  Observation& add_undefined(int rank, std::int64_t step, const std::string& name) {
+    return add_undefined(rank, step, name, Tensor{});
   }
-  void add_undefined(int rank, std::int64_t step, const std::string& name, const Tensor& what) {
+  Observation& add_undefined(int rank, std::int64_t step, const std::string& name,
+                             const Tensor& what) {
     Observation observation = bare(rank, step, name, what);
     observation.not_comparable = "undefined";
-    rows_[rank].push_back(observation);
+    return rows_[rank].emplace_back(observation);
   }
 
   /// Leaves out the kept values of a step, as a rank that was killed does.

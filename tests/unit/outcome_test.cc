@@ -415,6 +415,26 @@ TEST_F(Outcomes, AreNotNeverTrainedWhereOneRankDidNotLook) {
   EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
 }
 
+TEST_F(Outcomes, AreNeverTrainedWhereNoShardEverHadAGradient) {
+  files_.add_undefined(0, 1, "w").replica_group = "rank 0";  // rank 1 holds nothing of it
+  reference_.add(0, 1, "w", {1, 2});
+  EXPECT_EQ(outcome().kind, OutcomeKind::never_trained);
+}
+
+TEST_F(Outcomes, AreNotNeverTrainedWhereAShardHasAGradient) {
+  files_.add_undefined(0, 1, "w").replica_group = "rank 0";
+  files_.add_shard(1, 1, "w", {2}, {2}, {1}, {1});
+  reference_.add(0, 1, "w", {1, 2});
+  EXPECT_EQ(outcome().kind, OutcomeKind::agree_but_wrong);
+}
+
+TEST_F(Outcomes, OfShardsThatAreWrongSayNothingOfAgreement) {
+  files_.add_shard(0, 1, "w", {2}, {2}, {0}, {1});
+  files_.add_shard(1, 1, "w", {4}, {2}, {1}, {1});
+  reference_.add(0, 1, "w", {1, 2});
+  EXPECT_EQ(outcome().text, "wrong from step 1 on: w, 2: summed over 2 ranks, never averaged");
+}
+
 TEST_F(Outcomes, AreNotNeverTrainedWhereTheReferenceHasNoGradientEither) {
   right_steps(1, 1);
   undefined_on_ranks(1, "frozen");

@@ -1,0 +1,70 @@
+#include "harness/record/shard_runs.h"
+
+#include <functional>
+#include <numeric>
+
+namespace lockstep {
+
+namespace {
+
+/// First element, in the global order, of run `number`; `outer` dimensions number the runs.
+std::int64_t global_start(const Observation& observation, std::size_t outer, std::int64_t number) {
+  std::int64_t start = 0;
+  std::int64_t stride = 1;
+  for (std::size_t i = observation.local_shape.size(); i-- > 0;) {
+    std::int64_t index = observation.offset[i];
+    if (i < outer) {
+      index += number % observation.local_shape[i];
+      number /= observation.local_shape[i];
+    }
+    start += index * stride;
+    stride *= observation.global_shape[i];
+  }
+  return start;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> index_of(std::int64_t number, const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> index(shape.size());
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    index[d] = number % shape[d];
+    number /= shape[d];
+  }
+  return index;
+}
+
+std::vector<Run> runs_of(const Observation& observation) {
+  const std::vector<std::int64_t>& shape = observation.local_shape;
+  const std::int64_t elements =
+      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<std::int64_t>());
+  if (elements == 0) return {};
+  std::size_t outer = shape.size();
+  std::int64_t length = 1;
+  bool is_whole = true;  // all dimensions behind `outer`
+  while (outer > 0 && is_whole) {
+    --outer;
+    length *= shape[outer];
+    is_whole = shape[outer] == observation.global_shape[outer];
+  }
+  std::vector<Run> runs;
+  for (std::int64_t number = 0; number < elements / length; ++number) {
+    runs.push_back({global_start(observation, outer, number), length});
+  }
+  return runs;
+}
+
+Fingerprint fingerprint_of_part(const Observation& observation, std::span<const std::byte> bytes,
+                                std::size_t element_size) {
+  Fingerprint sum;
+  std::size_t at = 0;
+  for (const Run& run : runs_of(observation)) {
+    const std::size_t size = static_cast<std::size_t>(run.length) * element_size;
+    sum += fingerprint_run(bytes.subspan(at, size),
+                           static_cast<std::uint64_t>(run.begin) * element_size);
+    at += size;
+  }
+  return sum;
+}
+
+}  // namespace lockstep
