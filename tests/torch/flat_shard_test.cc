@@ -333,6 +333,27 @@ TEST_F(FlatShardRanks, FrozenModulesGetNoGradient) {
             "");
 }
 
+/// Where backward has come to the module's input, and not when it ends.
+TEST_F(FlatShardRanks, ReleasesFrozenModulesInBackward) {
+  EXPECT_EQ(run(2,
+                [](ProcessGroup& group) -> std::string {
+                  Model model;
+                  model.second->freeze();
+                  FlatShard sharded(model, {model.second.get()}, group);
+                  bool is_there = true;
+                  const auto body = [&](const std::vector<at::Tensor>& inputs) {
+                    const at::Tensor hidden = (*model.embedding)(inputs[0]);
+                    hidden.register_hook([&](const at::Tensor& /*gradient*/) {
+                      is_there = has_data(*model.second->mlp);
+                    });
+                    return std::vector<at::Tensor>{(*model.second)((*model.first)(hidden))};
+                  };
+                  loss(sharded.forward({input(group.rank())}, body)[0]).backward();
+                  return is_there ? "still there" : "";
+                }),
+            "");
+}
+
 /// What is released where the forward has ended, and where backward has.
 TEST_F(FlatShardRanks, ReleasesByItsStrategy) {
   EXPECT_EQ(
