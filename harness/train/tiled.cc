@@ -65,6 +65,7 @@ struct Tiles : torch::CustomClassHolder {
 
 /// One tile recomputed with grad: its outputs and their gradients, where there are any.
 struct Recomputed {
+  std::int64_t tile = 0;
   at::Tensor input;
   Tensors outputs;
   Tensors gradients;
@@ -109,6 +110,8 @@ class TiledBackward {
 
   Recomputed recompute(std::size_t tile) {
     Recomputed recomputed;
+    recomputed.tile = static_cast<std::int64_t>(tile);
+    if (tiles_.options.before_tile) tiles_.options.before_tile(recomputed.tile);
     recomputed.input = inputs_[tile].detach().requires_grad_(true);
     const Tensors outputs = tiles_.run_again(tile, recomputed.input);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -122,7 +125,7 @@ class TiledBackward {
   /// The real backward: hooks of the parameters run.
   void backward(const Recomputed& tile) {
     torch::autograd::backward(tile.outputs, tile.gradients);
-    note_input_gradient(tile.input.grad(), tile);
+    finish(tile, tile.input.grad());
   }
 
   /// Of the parameters; no hook runs.
@@ -132,14 +135,15 @@ class TiledBackward {
     Tensors gradients = torch::autograd::grad(tile.outputs, inputs, tile.gradients,
                                               /*retain_graph=*/std::nullopt,
                                               /*create_graph=*/false, /*allow_unused=*/true);
-    note_input_gradient(gradients.front(), tile);
+    finish(tile, gradients.front());
     gradients.erase(gradients.begin());
     return gradients;
   }
 
-  /// Outputs need not depend on the input.
-  void note_input_gradient(const at::Tensor& gradient, const Recomputed& tile) {
+  /// Outputs need not depend on the input, whose gradient is then undefined.
+  void finish(const Recomputed& tile, const at::Tensor& gradient) {
     input_gradients_.push_back(gradient.defined() ? gradient : at::zeros_like(tile.input));
+    if (tiles_.options.after_tile) tiles_.options.after_tile(tile.tile);
   }
 
   bool sets_aside() const { return tiles_.options.accumulation == TileAccumulation::set_aside; }

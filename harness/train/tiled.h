@@ -44,6 +44,10 @@ struct TilingOptions {
   std::vector<at::Generator> generators = {};  ///< that the function draws from
   TileRandom random = TileRandom::restored;
   bool restores_autocast = true;  ///< of the CPU, in backward, to what it was in forward
+  /// Called in backward, before a tile (from 0) is recomputed and behind its own backward: what a
+  /// trainer does around each. Empty: nothing.
+  std::function<void(std::int64_t tile)> before_tile = {};
+  std::function<void(std::int64_t tile)> after_tile = {};
 };
 
 /// What is tiled: [rows, features] to one or several tensors [rows, ...], row by row independent.

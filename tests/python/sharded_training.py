@@ -23,9 +23,15 @@ class Layer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.mlp = SwiGlu(width, hidden)
         self.scale = nn.Parameter(torch.ones(1))
+        self.tiles_around = False
+
+    def run_mlp(self, tokens):
+        if not self.tiles_around:
+            return self.mlp(tokens)
+        return tiled(lambda rows: (self.mlp(rows),), [], tokens, TILINGS["tiles-per-tile"])[0]
 
     def forward(self, tokens):
-        return tokens + self.mlp(self.norm(tokens)) * self.scale
+        return tokens + self.run_mlp(self.norm(tokens)) * self.scale
 
 
 class Model(nn.Module):
@@ -73,6 +79,8 @@ def model_of(words):
     for word, tiling in TILINGS.items():
         if word in words:
             tile_mlps(model, tiling)
+    for layer in model.layers:
+        layer.tiles_around = "tiles-around" in words
     return model
 
 

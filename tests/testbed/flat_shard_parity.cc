@@ -19,7 +19,7 @@ namespace {
 constexpr std::array<std::string_view, 3> kStrategies{"full-shard", "shard-grad-op", "no-shard"};
 constexpr std::array<std::string_view, 3> kLevels{"mlp-and-layer", "layer", "root"};
 constexpr std::string_view kFrozenLayer = "frozen-layer";  // a root must be frozen as a whole
-constexpr std::array<std::string_view, 14> kFlags{
+constexpr std::array<std::string_view, 15> kFlags{
     "",
     "float64",
     "no-sync",
@@ -34,6 +34,7 @@ constexpr std::array<std::string_view, 14> kFlags{
     "tiles-set-aside",
     "tiles-but-last",
     "tiles-explicit",
+    "tiles-around",
 };
 
 std::unique_ptr<ShardedModel> flat_shard(Rank& rank, Module& model,

@@ -34,7 +34,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kLevels{"mlp", "layer", "mlp-and-layer", "root"};
 
 /// What is asked for, beside the level. Empty: the standards.
-constexpr std::array<std::string_view, 22> kFlags{
+constexpr std::array<std::string_view, 23> kFlags{
     "",
     "even",
     "bfloat16",
@@ -56,6 +56,7 @@ constexpr std::array<std::string_view, 22> kFlags{
     "tiles-but-last",
     "tiles-explicit",
     "tiles-but-last+bfloat16+two-backwards",
+    "tiles-around",
     "uses-released",
 };
 
@@ -226,6 +227,9 @@ void train_sharded(Rank& rank, const MakeSharded& make) {
   }
   const std::vector<NamedTensor> whole = copies_of(model);
   const std::unique_ptr<ShardedModel> sharded = make(rank, model, wrapped_of(rank, model));
+  if (has(rank, "tiles-around")) {
+    for (const auto& layer : model.layers) tile_calls(*layer->mlp, {.tiles = kTiles});
+  }
   const at::Tensor weight = model.layers[0]->mlp->parameters()[0];
   Sgd optimizer(sharded->parameters(), /*learning_rate=*/0.1);
   const bool accumulates = has(rank, "no-sync") || has(rank, "two-backwards");

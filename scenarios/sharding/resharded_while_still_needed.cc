@@ -1,0 +1,292 @@
+// The forward of an MLP is replaced by one that computes it tile by tile, and again in backward. A
+// sharded engine gathers parameters where a wrapped module is called and backward comes to it,
+// which is once, whatever the number of tiles. Who reduces and releases for each tile by hand, to
+// have the memory, leaves the next tile without parameters; and where the wrapped module is not the
+// MLP but the layer or the model, the rest of its backward without any, whoever gathers for each
+// tile. FSDP1 does it by itself: the hook of its flat parameter releases behind the first tile.
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/train/flat_shard.h"
+#include "harness/train/fully_shard.h"
+#include "harness/train/micro_batches.h"
+#include "harness/train/optimizer.h"
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+#include "harness/train/swiglu.h"
+#include "harness/train/tiled.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kWidth = 6;
+constexpr std::int64_t kHidden = 10;
+constexpr std::int64_t kRows = 8;
+constexpr double kLearningRate = 0.05;
+
+/// An MLP above a layer whose backward comes after the MLP's.
+struct Layer : Module {
+  explicit Layer(const at::Generator& generator)
+      : below(register_module("below", std::make_shared<Linear>(kWidth, kWidth, generator))),
+        mlp(register_module("mlp", std::make_shared<SwiGlu>(kWidth, kHidden, generator))) {}
+
+  at::Tensor forward(const at::Tensor& input) override { return input + (*mlp)((*below)(input)); }
+
+  std::shared_ptr<Linear> below;
+  std::shared_ptr<SwiGlu> mlp;
+};
+
+struct Model : Module {
+  explicit Model(const at::Generator& generator)
+      : embedding(register_module("embedding", std::make_shared<Linear>(4, kWidth, generator))) {
+    for (const char* name : {"layers.0", "layers.1"}) {
+      layers.push_back(register_module(name, std::make_shared<Layer>(generator)));
+    }
+    head = register_module("head", std::make_shared<Linear>(kWidth, 1, generator));
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    at::Tensor hidden = (*embedding)(input);
+    for (const auto& layer : layers) hidden = (*layer)(hidden);
+    return (*head)(hidden);
+  }
+
+  std::shared_ptr<Linear> embedding, head;
+  std::vector<std::shared_ptr<Layer>> layers;
+};
+
+/// The module in whose unit the MLP of `layer` is.
+Module& unit_of(const Cell& cell, Model& model, Layer& layer) {
+  const std::string& wrapped = axis_value(cell, "wrapped");
+  if (wrapped == "mlp") return *layer.mlp;
+  return wrapped == "layer" ? static_cast<Module&>(layer) : model;
+}
+
+std::vector<Module*> wrapped_of(const Cell& cell, Model& model) {
+  std::vector<Module*> wrapped;
+  if (is_set(cell, "wrapped", "root")) return wrapped;
+  for (const auto& layer : model.layers) wrapped.push_back(&unit_of(cell, model, *layer));
+  return wrapped;
+}
+
+TilingOptions tiling_of(const Cell& cell) { return {.tiles = number_on(cell, "tiles")}; }
+
+/// What the model trains with: one of them.
+struct Engine {
+  std::unique_ptr<FullyShard> fully;
+  std::unique_ptr<FlatShard> flat;
+
+  ShardedModel& any() { return fully ? static_cast<ShardedModel&>(*fully) : *flat; }
+};
+
+/// Where variants part: what is done around the tiles of an MLP in `unit`, under FSDP2. The engine
+/// is made later.
+TilingOptions deferral(Rank& rank, const std::unique_ptr<FullyShard>& sharded, const Module& unit) {
+  TilingOptions tiling = tiling_of(rank.cell());
+  const std::int64_t last = tiling.tiles - 1;
+  if (rank.is("plain")) return tiling;
+  if (rank.is("reshards-behind-each-tile")) {
+    tiling.before_tile = [&sharded, last](std::int64_t tile) {
+      sharded->set_requires_gradient_sync(tile == last);
+    };
+    tiling.after_tile = [&sharded, &unit](std::int64_t /*tile*/) { sharded->reshard(unit); };
+  } else if (rank.is("gathers-for-each-tile")) {
+    tiling.before_tile = [&sharded, &unit, last](std::int64_t tile) {
+      sharded->set_requires_gradient_sync(tile == last);
+      sharded->unshard(unit);
+    };
+    tiling.after_tile = [&sharded, &unit](std::int64_t /*tile*/) { sharded->reshard(unit); };
+  } else if (rank.is("never-reshards")) {
+    tiling.before_tile = [&sharded, last](std::int64_t tile) {
+      sharded->set_requires_gradient_sync(tile == last);
+      sharded->set_reshard_after_backward(false);
+    };
+  } else if (rank.is("keeps-until-last-tile")) {
+    tiling.before_tile = [&sharded, last](std::int64_t tile) {
+      sharded->set_requires_gradient_sync(tile == last);
+      sharded->set_reshard_after_backward(tile == last);
+    };
+  }
+  return tiling;
+}
+
+/// The same under FSDP1, whose hook acts where the gradient of a flat parameter is complete.
+TilingOptions flat_deferral(Rank& rank, const std::unique_ptr<FlatShard>& sharded) {
+  TilingOptions tiling = tiling_of(rank.cell());
+  const std::int64_t last = tiling.tiles - 1;
+  if (rank.is("flat-plain") || rank.is("flat-whole")) return tiling;
+  if (rank.is("flat-explicit-inputs")) {
+    tiling.backward = TileBackward::explicit_inputs;
+  } else if (rank.is("flat-syncs-in-last-tile")) {
+    tiling.before_tile = [&sharded, last](std::int64_t tile) {
+      sharded->set_requires_gradient_sync(tile == last);
+    };
+  } else if (rank.is("flat-syncs-behind-tiles")) {
+    const bool is_own_unit = is_set(rank.cell(), "wrapped", "mlp");
+    tiling.before_tile = [&sharded, last, is_own_unit](std::int64_t tile) {
+      sharded->set_requires_gradient_sync(is_own_unit && tile == last);
+    };
+    tiling.after_tile = [&sharded, last](std::int64_t tile) {
+      sharded->set_requires_gradient_sync(tile == last);
+    };
+  }
+  return tiling;
+}
+
+FlatStrategy strategy_of(const Cell& cell) {
+  if (cell.variant == "flat-whole") return FlatStrategy::no_shard;
+  const bool defers = cell.variant.rfind("flat-syncs", 0) == 0;
+  return defers ? FlatStrategy::shard_grad_op : FlatStrategy::full_shard;
+}
+
+bool is_flat(const Cell& cell) { return cell.variant.rfind("flat-", 0) == 0; }
+
+/// The tiles are inside of the MLP, so that calling it calls the wrapped module once.
+void shard(Rank& rank, Model& model, Engine& engine) {
+  const Cell& cell = rank.cell();
+  const std::vector<Module*> wrapped = wrapped_of(cell, model);
+  for (const auto& layer : model.layers) {
+    tile_calls(*layer->mlp, is_flat(cell)
+                                ? flat_deferral(rank, engine.flat)
+                                : deferral(rank, engine.fully, unit_of(cell, model, *layer)));
+  }
+  if (is_flat(cell)) {
+    engine.flat = std::make_unique<FlatShard>(model, wrapped, rank.group(), strategy_of(cell));
+  } else {
+    engine.fully = std::make_unique<FullyShard>(model, wrapped, rank.group());
+  }
+}
+
+at::Tensor loss_of(Rank& rank, Module& model, int owner) {
+  const MicroBatch batch{.owner = owner, .step = rank.step()};
+  const at::Tensor input = normal_input(rank, batch, 1'000'000, {kRows, 4});
+  const at::Tensor target = normal_input(rank, batch, 2'000'000, {kRows, 1});
+  return (model(input) - target).pow(2).mean();
+}
+
+void train_reference(Rank& rank, Model& model) {
+  rank.is("reference");
+  Sgd optimizer(model.parameters(), kLearningRate);
+  rank.train([&](std::int64_t) {
+    rank.mean_of_rank_gradients(model, [&](int owner) { return loss_of(rank, model, owner); });
+    rank.observe_gradients(Point::reduced, model);
+    optimizer.step();
+    rank.observe_parameters(Point::stepped, model);
+  });
+}
+
+void train(Rank& rank) {
+  Model model(cpu_generator(rank.seed(0)));
+  model.to(dtype_of(rank.cell()));
+  if (rank.cell().role == Role::reference) return train_reference(rank, model);
+  Engine engine;
+  shard(rank, model, engine);
+  ShardedModel& sharded = engine.any();
+  Sgd optimizer(sharded.parameters(), kLearningRate);
+  rank.train([&](std::int64_t) {
+    sharded.zero_grad();
+    loss_of(rank, model, rank.rank()).backward();
+    rank.observe_gradients(Point::reduced, sharded);
+    optimizer.step();
+    rank.observe_parameters(Point::stepped, sharded);
+  });
+}
+
+Expectation expect_old_parameters(const Cell& cell) {
+  if (cell.steps == 1) return {};
+  return {.breaks = {equal_reference(Kind::gradient, Point::reduced),
+                     equal_reference(Kind::parameter, Point::stepped)}};
+}
+
+Expectation expect(const Cell& cell) {
+  if (cell.role == Role::fixed || cell.role == Role::reference) return {};
+  if (cell.variant == "never-reshards") return expect_old_parameters(cell);
+  if (is_flat(cell) && cell.world_size == 1) return {};  // nothing is sharded
+  const bool releases_each =
+      cell.variant == "reshards-behind-each-tile" || cell.variant == "flat-plain";
+  const bool has_next_tile = releases_each && number_on(cell, "tiles") > 1;
+  if (is_set(cell, "wrapped", "mlp") && !has_next_tile) return {};
+  return expect_error(fully_shard_error::kViewOfReleased);
+}
+
+std::vector<Variant> variants() {
+  return {
+      {.name = "reshards-behind-each-tile",
+       .role = Role::buggy,
+       .summary = "FSDP2: no tile but the last reduces, and each releases its parameters: nobody "
+                  "gathers them again for the next"},
+      {.name = "gathers-for-each-tile",
+       .role = Role::wrong_fix,
+       .summary = "FSDP2: each tile gathers them first: right where the MLP is wrapped itself; "
+                  "else the rest of the layer has none"},
+      {.name = "never-reshards",
+       .role = Role::wrong_fix,
+       .summary = "FSDP2: parameters are never released: the next forward finds those of before "
+                  "the optimizer's step"},
+      {.name = "keeps-until-last-tile",
+       .role = Role::fixed,
+       .summary = "FSDP2: reducing and releasing are put off to the last tile, and left to the "
+                  "engine there"},
+      {.name = "plain",
+       .role = Role::fixed,
+       .summary = "FSDP2: nothing is put off: it acts where backward leaves the wrapped module"},
+      {.name = "flat-plain",
+       .role = Role::buggy,
+       .summary = "FSDP1: nothing is put off: the first tile's backward completes the flat "
+                  "parameter's gradient, whose hook reduces and releases"},
+      {.name = "flat-syncs-in-last-tile",
+       .role = Role::wrong_fix,
+       .summary = "FSDP1, SHARD_GRAD_OP: all tiles but the last are under no_sync: right where the "
+                  "MLP is wrapped itself; else the rest of the layer has no parameters"},
+      {.name = "flat-syncs-behind-tiles",
+       .role = Role::fixed,
+       .summary = "FSDP1, SHARD_GRAD_OP: all tiles are under no_sync where the MLP is not wrapped "
+                  "itself: the rest of backward completes the gradient once more"},
+      {.name = "flat-explicit-inputs",
+       .role = Role::fixed,
+       .summary = "FSDP1: the parameters are inputs of the tiled function: one gradient comes out"},
+      {.name = "flat-whole",
+       .role = Role::fixed,
+       .summary = "FSDP1, NO_SHARD: nothing is ever released, and every tile's backward reduces"},
+      {.name = "reference",
+       .role = Role::reference,
+       .summary = "one process, no tiles: the mean of all shards' gradients",
+       .without = {"wrapped", "tiles"}},
+  };
+}
+
+}  // namespace
+
+Scenario resharded_while_still_needed() {
+  return {
+      .id = "resharded-while-still-needed",
+      .summary =
+          "Tiles of an MLP release sharded parameters that later tiles, or the rest of "
+          "backward, still need: torch finds no data.",
+      .provenance = {.project = "DeepSpeed, PyTorch",
+                     .link = "TiledMLP of Arctic Long Sequence Training (2025); pytorch's "
+                             "FSDPModule.reshard and FullyShardedDataParallel.no_sync",
+                     .kept = "a tiled MLP whose reduction is put off to the last tile, as it is "
+                             "for ZeRO, under both of torch's sharded engines",
+                     .left_out = "attention, mixed precision, streams"},
+      .worlds = {1, 2, 3, 4},
+      .steps = 3,
+      .axes = {{"wrapped", {"mlp", "layer", "root"}, "layer"},
+               {"tiles", {"1", "2", "4"}, "2"},
+               {"dtype", {"float32", "float64"}, "float32"}},
+      .variants = variants(),
+      .claims = {equal_reference(Kind::gradient, Point::reduced),
+                 equal_reference(Kind::parameter, Point::stepped), ranks_finish()},
+      .tables = {},
+      .expect = expect,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
