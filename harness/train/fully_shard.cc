@@ -8,6 +8,7 @@
 #include "harness/train/backward_watch.h"
 #include "harness/train/parameter_group.h"
 #include "harness/train/sharded_units.h"
+#include "reports/error.h"
 
 namespace lockstep {
 
@@ -28,6 +29,7 @@ struct FullyShard::State : std::enable_shared_from_this<State> {
         const FullyShardOptions& asked);
 
   void wrap_modules();
+  ShardedUnit& unit_of(const Module& module);
   Tensors call(ShardedUnit& unit, const Tensors& inputs, const Forward& forward);
 
   Module& root;
@@ -70,6 +72,13 @@ void FullyShard::State::wrap_modules() {
       return state->call(unit, {input}, of_lists).front();
     });
   }
+}
+
+ShardedUnit& FullyShard::State::unit_of(const Module& module) {
+  for (const auto& unit : units) {
+    if (unit->module == &module) return *unit;
+  }
+  throw internal_error("a module is to be gathered or released that is not wrapped");
 }
 
 Tensors FullyShard::State::call(ShardedUnit& unit, const Tensors& inputs, const Forward& forward) {
@@ -170,6 +179,18 @@ void FullyShard::set_reshard_after_backward(bool reshards) {
   for (const auto& unit : state_->units) {
     if (unit->group) unit->group->options().reshard_after_backward = reshards;
   }
+}
+
+void FullyShard::unshard(const Module& module) {
+  ShardedUnit& unit = state_->unit_of(module);
+  if (!unit.group) return;
+  unit.group->unshard();
+  unit.group->finish_unshard();
+}
+
+void FullyShard::reshard(const Module& module) {
+  ShardedUnit& unit = state_->unit_of(module);
+  if (unit.group) unit.group->reshard();
 }
 
 }  // namespace lockstep

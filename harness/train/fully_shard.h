@@ -78,7 +78,15 @@ class FullyShard : public ShardedModel {
   std::vector<NamedShard> shards() const override;
   void set_requires_gradient_sync(bool reduces) override;
   /// False: parameters stay gathered when backward ends, until the next backward that reshards.
+  /// What an optimizer steps in between does not reach them.
   void set_reshard_after_backward(bool reshards);
+
+  /// Gathers the parameters of `module`, the root or a wrapped one, without those of the wrapped
+  /// ones inside of it; nothing where they are gathered. Throws Error (internal) for another
+  /// module.
+  void unshard(const Module& module);
+  /// Releases them, whoever may still need them; in forward, only where the options say so.
+  void reshard(const Module& module);
 
   struct State;
 

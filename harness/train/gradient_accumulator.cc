@@ -59,7 +59,9 @@ void accumulate_by_hooks(TilingOptions& tiling, const GradientAccumulatorOptions
     }
     (*accumulator)->install_hooks(turn);
   };
-  tiling.after_tiles = [accumulator] { accumulator->reset(); };
+  tiling.after_tile = [accumulator](const TileTurn& turn) {
+    if (turn.tile + 1 == turn.pieces) accumulator->reset();
+  };
 }
 
 }  // namespace lockstep

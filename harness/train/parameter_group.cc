@@ -8,6 +8,7 @@
 
 #include <utility>
 
+#include "harness/train/gradient_divisors.h"
 #include "reports/error.h"
 
 namespace lockstep {
@@ -22,24 +23,7 @@ void require_one_dtype(const std::string& of_name, std::vector<ShardedParameter>
   }
 }
 
-/// What gradients are divided by before and after they are summed.
-struct Divisors {
-  double before = 1;
-  double after = 1;
-};
-
-/// About the square root of the number of ranks each, the first a power of two: half precision has
-/// a narrow range. torch treats float64 alike.
-Divisors divisors_of(int world_size) {
-  Divisors divisors;
-  while (world_size % static_cast<int>(divisors.before) == 0 &&
-         world_size / divisors.before > divisors.before) {
-    divisors.before *= 2;
-  }
-  divisors.after = world_size / divisors.before;
-  return divisors;
-}
-
+/// By torch's rule, which treats float64 as it does half precision.
 bool has_wide_range(at::ScalarType dtype) { return dtype == at::kFloat || dtype == at::kBFloat16; }
 
 }  // namespace
@@ -172,7 +156,7 @@ at::Tensor ParameterGroup::reduce_scatter(at::Tensor& input) {
     group_.reduce_scatter(output, flat, ReduceOp::average, CallSite{});
     return output;
   }
-  const Divisors divisors = divisors_of(group_.size());
+  const GradientDivisors divisors = gradient_divisors(group_.size());
   if (divisors.before != 1) flat.div_(divisors.before);
   group_.reduce_scatter(output, flat, ReduceOp::sum, CallSite{});
   if (divisors.after != 1) output.div_(divisors.after);

@@ -132,6 +132,10 @@ void Rank::observe_buffers(Point point, const Module& module) {
 // The replica group: a shard may be as large as the whole, and is still on no other rank.
 void Rank::observe_gradients(Point point, ShardedModel& sharded) {
   for (const auto& [name, tensor, place] : sharded.shards()) {
+    if (sharded.keeps_gradients_whole()) {
+      observer_.observe(point, Kind::gradient, name, tensor.grad());
+      continue;
+    }
     const bool is_nothing = tensor.numel() == 0 && !tensor.grad().defined();
     if (is_nothing) continue;  // and not the lack of a gradient
     observer_.observe(point, Kind::gradient, name, tensor.grad(), place,

@@ -72,7 +72,7 @@ class Rank {
 
   /// The same of a sharded model: notes this rank's shards under the names of the parameters, with
   /// where they lie in them. Every rank holds other parts, so no two are held against each other.
-  /// Parameters that are kept whole are noted whole.
+  /// Parameters, and gradients, that are kept whole are noted whole.
   void observe_gradients(Point point, ShardedModel& sharded);
   void observe_parameters(Point point, ShardedModel& sharded);
   Observer& observer() { return observer_; }

@@ -50,6 +50,8 @@ class ShardedModel {
   /// Behind an optimizer's step: gives all ranks what it changed, where they keep parameters whole.
   virtual void finish_step() {}
   virtual bool keeps_parameters_whole() const { return false; }
+  /// Whether what backward reduced is whole on every rank, and `shards` are whole parameters.
+  virtual bool keeps_gradients_whole() const { return false; }
 };
 
 }  // namespace lockstep

@@ -3,29 +3,18 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/DeviceGuard.h>
-#include <c10/core/StorageImpl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <utility>
 
 #include "harness/comm/tensor_names.h"
+#include "harness/train/storage_memory.h"
 #include "reports/error.h"
 
 namespace lockstep {
 
 namespace {
-
-void set_storage_bytes(const at::Tensor& tensor, std::size_t bytes) {
-  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-  if (storage->nbytes() == bytes) return;
-  const c10::DeviceGuard guard(tensor.device());
-  storage->set_data_ptr_noswap(bytes == 0 ? c10::DataPtr(nullptr, tensor.device())
-                                          : storage->allocator()->allocate(bytes));
-  storage->set_nbytes(bytes);
-}
 
 void require_shardable(const std::string& name, const at::Tensor& parameter, Cut cut) {
   if (cut == Cut::rows && (parameter.dim() == 0 || parameter.numel() == 0)) {
@@ -72,9 +61,9 @@ Shard ShardedParameter::place() const {
   return place;
 }
 
-void ShardedParameter::allocate() { set_storage_bytes(buffer_, buffer_.nbytes()); }
+void ShardedParameter::allocate() { allocate_storage(buffer_); }
 
-void ShardedParameter::release() { set_storage_bytes(buffer_, 0); }
+void ShardedParameter::release() { release_storage(buffer_); }
 
 void ShardedParameter::accumulate(const at::Tensor& gradient) {
   const at::NoGradGuard no_grad;

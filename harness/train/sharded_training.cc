@@ -15,13 +15,23 @@ const Claim kParametersEqual = equal_reference(Kind::parameter, Point::stepped);
 
 std::vector<Claim> sharded_claims() { return {kGradientsEqual, kParametersEqual, ranks_finish()}; }
 
-Expectation expect_wrong_shards() {
-  return {.breaks = {kGradientsEqual, kParametersEqual}, .outcome = OutcomeKind::agree_but_wrong};
+Expectation expect_wrong_shards(OutcomeKind outcome) {
+  return {.breaks = {kGradientsEqual, kParametersEqual}, .outcome = outcome};
+}
+
+Expectation expect_wrong_updates(const Cell& cell) {
+  if (cell.steps > 1) return expect_wrong_shards();
+  return {.breaks = {kParametersEqual}, .outcome = OutcomeKind::agree_but_wrong};
 }
 
 void train_sharded(Rank& rank, ShardedModel& model, const MicroBatchOptions& options,
-                   const std::function<at::Tensor(const MicroBatch& batch)>& loss_of) {
+                   const ShardedLoss& loss_of) {
   Sgd optimizer(model.parameters(), options.learning_rate);
+  train_sharded(rank, model, options, loss_of, [&] { optimizer.step(); });
+}
+
+void train_sharded(Rank& rank, ShardedModel& model, const MicroBatchOptions& options,
+                   const ShardedLoss& loss_of, const std::function<void()>& update) {
   rank.train([&](std::int64_t step) {
     model.zero_grad();
     for (std::int64_t index = 0; index < options.accumulation; ++index) {
@@ -31,7 +41,7 @@ void train_sharded(Rank& rank, ShardedModel& model, const MicroBatchOptions& opt
       if (options.after_backward) options.after_backward(batch);
     }
     rank.observe_gradients(Point::reduced, model);
-    optimizer.step();
+    update();
     model.finish_step();
     rank.observe_parameters(Point::stepped, model);
   });

@@ -13,7 +13,6 @@ namespace lockstep {
 
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
 using Units = std::vector<std::unique_ptr<ShardedUnit>>;
 
 /// ParameterNames by tensor.
@@ -27,7 +26,7 @@ ParameterNames names_of(const Module& root) {
   return names;
 }
 
-std::set<Module*> modules_with_groups(Module& root, const std::vector<Module*>& wrapped) {
+std::set<Module*> modules_with_units(Module& root, const std::vector<Module*>& wrapped) {
   std::set<Module*> modules(wrapped.begin(), wrapped.end());
   modules.insert(&root);
   if (modules.size() != wrapped.size() + 1) {
@@ -43,45 +42,48 @@ std::string name_of_part(const std::string& whole, const std::string& part) {
 /// A walk over a model that comes to each module once.
 class Walk {
  public:
-  explicit Walk(const std::set<Module*>& with_group) : with_group_(with_group) {}
+  Walk(const std::set<Module*>& with_unit, const ParameterNames& names, ParameterOrder order)
+      : with_unit_(with_unit), names_(names), order_(order) {}
 
-  void find_units(Module& module, const std::string& name, Units& units) {
+  void find_units(Module& module, const std::string& name, std::vector<FoundUnit>& units) {
     if (!visited_.insert(&module).second) return;
-    if (with_group_.count(&module) > 0) {
-      units.push_back(std::make_unique<ShardedUnit>());
-      units.back()->module = &module;
-      units.back()->name = name;
-    }
+    if (with_unit_.count(&module) > 0) units.push_back({&module, name, {}});
     for (const Module::Part& part : module.children()) {
       find_units(*part.module, name_of_part(name, part.name), units);
     }
   }
 
-  /// Those of the parts first: torch's order, in which they lie behind one another in collectives.
-  void find_parameters(Module& module, Tensors& parameters) {
+  void find_parameters(Module& module, std::vector<NamedTensor>& parameters) {
     if (!visited_.insert(&module).second) return;
+    if (order_ == ParameterOrder::own_first) add_own(module, parameters);
     for (const Module::Part& part : module.children()) {
-      if (with_group_.count(part.module) == 0) find_parameters(*part.module, parameters);
+      if (with_unit_.count(part.module) == 0) find_parameters(*part.module, parameters);
     }
-    for (const NamedTensor& own : module.own_parameters()) {
-      const bool is_listed =
-          std::any_of(parameters.begin(), parameters.end(),
-                      [&](const at::Tensor& listed) { return listed.is_same(own.tensor); });
-      if (!is_listed) parameters.push_back(own.tensor);
-    }
+    if (order_ == ParameterOrder::parts_first) add_own(module, parameters);
   }
 
  private:
-  const std::set<Module*>& with_group_;
+  void add_own(const Module& module, std::vector<NamedTensor>& parameters) const {
+    for (const NamedTensor& own : module.own_parameters()) {
+      const bool is_listed =
+          std::any_of(parameters.begin(), parameters.end(),
+                      [&](const NamedTensor& listed) { return listed.tensor.is_same(own.tensor); });
+      if (is_listed) continue;
+      parameters.push_back({names_.at(own.tensor.unsafeGetTensorImpl()), own.tensor});
+    }
+  }
+
+  const std::set<Module*>& with_unit_;
+  const ParameterNames& names_;
+  ParameterOrder order_;
   std::set<Module*> visited_;
 };
 
-std::vector<ShardedParameter> shard_all(const Tensors& parameters, const ParameterNames& names,
+std::vector<ShardedParameter> shard_all(const std::vector<NamedTensor>& parameters,
                                         const ProcessGroup& group,
                                         const FullyShardOptions& options) {
   std::vector<ShardedParameter> sharded;
-  for (const at::Tensor& parameter : parameters) {
-    const std::string& name = names.at(parameter.unsafeGetTensorImpl());
+  for (const auto& [name, parameter] : parameters) {
     if (parameter.numel() > 0 && parameter.storage().nbytes() == 0) {
       throw internal_error(fmt::format("the parameter '{}' is sharded already", name));
     }
@@ -92,25 +94,37 @@ std::vector<ShardedParameter> shard_all(const Tensors& parameters, const Paramet
 
 }  // namespace
 
-Units shard_units(Module& root, const std::vector<Module*>& wrapped, ProcessGroup& group,
-                  const FullyShardOptions& options) {
+std::vector<FoundUnit> find_units(Module& root, const std::vector<Module*>& wrapped,
+                                  ParameterOrder order) {
   const ParameterNames names = names_of(root);
-  const std::set<Module*> with_group = modules_with_groups(root, wrapped);
-  Units units;
-  Walk(with_group).find_units(root, "", units);
-  if (units.size() != with_group.size()) {
+  const std::set<Module*> with_unit = modules_with_units(root, wrapped);
+  std::vector<FoundUnit> units;
+  Walk(with_unit, names, order).find_units(root, "", units);
+  if (units.size() != with_unit.size()) {
     throw internal_error("a module is to be sharded that is no part of the root");
   }
-  for (const auto& unit : units) {
-    Tensors parameters;
-    Walk(with_group).find_parameters(*unit->module, parameters);
-    if (parameters.empty()) continue;
+  for (FoundUnit& unit : units) {
+    Walk(with_unit, names, order).find_parameters(*unit.module, unit.parameters);
+  }
+  return units;
+}
+
+Units shard_units(Module& root, const std::vector<Module*>& wrapped, ProcessGroup& group,
+                  const FullyShardOptions& options) {
+  Units units;
+  // Those of the parts first: torch's order, in which they lie behind one another in collectives.
+  for (FoundUnit& found : find_units(root, wrapped, ParameterOrder::parts_first)) {
+    units.push_back(std::make_unique<ShardedUnit>());
+    ShardedUnit& unit = *units.back();
+    unit.module = found.module;
+    unit.name = found.name;
+    if (found.parameters.empty()) continue;
     ParameterGroupOptions group_options;
     group_options.reduce_dtype = options.reduce_dtype;
     group_options.reshard_after_forward =
-        options.reshard_after_forward.value_or(unit->module != &root);
-    unit->group.emplace(unit->name, shard_all(parameters, names, group, options), group,
-                        group_options);
+        options.reshard_after_forward.value_or(found.module != &root);
+    unit.group.emplace(unit.name, shard_all(found.parameters, group, options), group,
+                       group_options);
   }
   return units;
 }

@@ -12,6 +12,23 @@
 
 namespace lockstep {
 
+/// How the parameters of a unit follow each other: a module's own before those of its parts, as
+/// named_parameters() has them, or behind them.
+enum class ParameterOrder { own_first, parts_first };
+
+/// A module that is to be gathered and reduced as one, with the parameters that no such module
+/// inside of it has, each once.
+struct FoundUnit {
+  Module* module = nullptr;
+  std::string name;  ///< in the root; empty: the root
+  std::vector<NamedTensor> parameters;
+};
+
+/// The units of `root` and of `wrapped`, parts of it: those of a module before those of its parts.
+/// Throws Error (internal) for a module that is no part of `root` or is there twice.
+std::vector<FoundUnit> find_units(Module& root, const std::vector<Module*>& wrapped,
+                                  ParameterOrder order);
+
 /// A module that is gathered and reduced as one, with the parameters that no such module inside of
 /// it has.
 struct ShardedUnit {
@@ -21,8 +38,7 @@ struct ShardedUnit {
   TrainingState state = TrainingState::idle;
 };
 
-/// Shards `root` and `wrapped`, parts of it: a unit for each, those of a module before those of its
-/// parts. Throws what the constructor of FullyShard throws.
+/// Shards the units that `find_units` finds. Throws what the constructor of FullyShard throws.
 std::vector<std::unique_ptr<ShardedUnit>> shard_units(Module& root,
                                                       const std::vector<Module*>& wrapped,
                                                       ProcessGroup& group,

@@ -115,6 +115,7 @@ struct Tiles : torch::CustomClassHolder {
 
 /// One tile recomputed with grad: its outputs and their gradients, where there are any.
 struct Recomputed {
+  std::int64_t tile = 0;
   at::Tensor input;
   Tensors outputs;
   Tensors gradients;
@@ -136,16 +137,12 @@ class TiledBackward {
     if (!has_work()) return;
     switch (tiles_.options.backward) {
       case TileBackward::backward_per_tile:
-        backward_per_tile();
-        break;
+        return backward_per_tile();
       case TileBackward::grad_but_last:
-        grad_but_last();
-        break;
+        return grad_but_last();
       case TileBackward::explicit_inputs:
-        explicit_inputs();
-        break;
+        return explicit_inputs();
     }
-    if (tiles_.options.after_tiles) tiles_.options.after_tiles();
   }
 
   /// Of the shape of `input`; undefined where no output has a gradient.
@@ -169,13 +166,17 @@ class TiledBackward {
                        [](const Tensors& by_tile) { return by_tile.front().defined(); });
   }
 
+  TileTurn turn_of(const Recomputed& tile) const {
+    return {.tile = tile.tile,
+            .pieces = static_cast<std::int64_t>(inputs_.size()),
+            .asked = tiles_.options.tiles,
+            .parameters = &tiles_.parameters};
+  }
+
   Recomputed recompute(std::size_t tile) {
-    if (tiles_.options.before_tile) {
-      tiles_.options.before_tile({static_cast<std::int64_t>(tile),
-                                  static_cast<std::int64_t>(inputs_.size()), tiles_.options.tiles,
-                                  &tiles_.parameters});
-    }
     Recomputed recomputed;
+    recomputed.tile = static_cast<std::int64_t>(tile);
+    if (tiles_.options.before_tile) tiles_.options.before_tile(turn_of(recomputed));
     recomputed.input = inputs_[tile].detach().requires_grad_(true);
     const Tensors outputs = tiles_.run_again(tile, recomputed.input);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -189,7 +190,7 @@ class TiledBackward {
   /// The real backward: hooks of the parameters run.
   void backward(const Recomputed& tile) {
     torch::autograd::backward(tile.outputs, tile.gradients);
-    note_input_gradient(tile.input.grad(), tile);
+    finish(tile, tile.input.grad());
   }
 
   /// Of the parameters; no hook runs.
@@ -199,14 +200,15 @@ class TiledBackward {
     Tensors gradients = torch::autograd::grad(tile.outputs, inputs, tile.gradients,
                                               /*retain_graph=*/std::nullopt,
                                               /*create_graph=*/false, /*allow_unused=*/true);
-    note_input_gradient(gradients.front(), tile);
+    finish(tile, gradients.front());
     gradients.erase(gradients.begin());
     return gradients;
   }
 
-  /// Outputs need not depend on the input.
-  void note_input_gradient(const at::Tensor& gradient, const Recomputed& tile) {
+  /// Outputs need not depend on the input, whose gradient is then undefined.
+  void finish(const Recomputed& tile, const at::Tensor& gradient) {
     input_gradients_.push_back(gradient.defined() ? gradient : at::zeros_like(tile.input));
+    if (tiles_.options.after_tile) tiles_.options.after_tile(turn_of(tile));
   }
 
   bool sets_aside() const { return tiles_.options.accumulation == TileAccumulation::set_aside; }

@@ -73,9 +73,10 @@ struct TilingOptions {
   TileSlices slices = TileSlices::own;
   bool refuses_fewer_tiles =
       false;  ///< std::invalid_argument where a cut gives fewer than asked for
-  /// Called in backward before each tile, and behind the last one. Empty: nothing is.
+  /// Called in backward, before a tile is recomputed and behind its own backward: what a trainer
+  /// does around each. Empty: nothing.
   std::function<void(const TileTurn& turn)> before_tile = {};
-  std::function<void()> after_tiles = {};
+  std::function<void(const TileTurn& turn)> after_tile = {};
 };
 
 /// What is tiled: [rows, features] to one or several tensors [rows, ...], row by row independent.

@@ -171,12 +171,12 @@ def check(testbed, folder, scenario, training):
     return 0 if status in (0, 1) and cells and not differences else 1
 
 
-def main():
+def main(scenario, training):
     if len(sys.argv) == 3:
-        return check(sys.argv[1], pathlib.Path(sys.argv[2]), "ddp-parity", TRAINING)
+        return check(sys.argv[1], pathlib.Path(sys.argv[2]), scenario, training)
     with tempfile.TemporaryDirectory() as folder:
-        return check(sys.argv[1], pathlib.Path(folder), "ddp-parity", TRAINING)
+        return check(sys.argv[1], pathlib.Path(folder), scenario, training)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("ddp-parity", TRAINING))

@@ -6,73 +6,15 @@ FOLDER/<variant>/w<world>/rank-N.json.
 
 import datetime
 import json
-import os
 import pathlib
 import sys
 
 import torch
 import torch.distributed as dist
-from models import SwiGlu
-from tiled_function import Tiling, tiled
-from torch import nn
+from sharded_training import STEPS, backward, bits_of, model_of
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
-from torch.utils.checkpoint import checkpoint
-
-STEPS = 3
-INPUTS = 4
-LAYERS = 3
-TILINGS = {
-    "tiles-per-tile": Tiling(2, "per-tile"),
-    "tiles-set-aside": Tiling(2, "per-tile", sets_aside=True),
-    "tiles-but-last": Tiling(2, "grad-but-last"),
-    "tiles-explicit": Tiling(2, "explicit-inputs"),
-}
-
-
-class Layer(nn.Module):
-    def __init__(self, width, hidden):
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.mlp = SwiGlu(width, hidden)
-        self.scale = nn.Parameter(torch.ones(1))
-
-    def forward(self, tokens):
-        return tokens + self.mlp(self.norm(tokens)) * self.scale
-
-
-class Model(nn.Module):
-    def __init__(self, words):
-        super().__init__()
-        width, hidden = (6, 12) if "even" in words else (5, 7)
-        self.words = words
-        self.embedding = nn.Linear(INPUTS, width)
-        self.layers = nn.ModuleList(Layer(width, hidden) for _ in range(LAYERS))
-        self.head = nn.Linear(width, 1)
-
-    def forward(self, batch):
-        hidden = self.embedding(batch)
-        for layer in self.layers:
-            if "skips-a-layer" in self.words and layer is self.layers[1]:
-                continue
-            if "checkpoint" in self.words or "checkpoint-reentrant" in self.words:
-                reentrant = "checkpoint-reentrant" in self.words
-                hidden = checkpoint(layer, hidden, use_reentrant=reentrant)
-            else:
-                hidden = layer(hidden)
-        return self.head(hidden)
-
-
-def tile_mlps(model, tiling):
-    """As trainers do it: they replace the forward of each MLP."""
-    for layer in model.layers:
-
-        def forward(rows, mlp=layer.mlp, whole=layer.mlp.forward):
-            parameters = [mlp.gate.weight, mlp.up.weight, mlp.down.weight]
-            return tiled(lambda some: (whole(some),), parameters, rows, tiling)[0]
-
-        layer.mlp.forward = forward
 
 
 def shard(model, words, mesh):
@@ -92,9 +34,7 @@ def shard(model, words, mesh):
 
 
 def data_of(tensor):
-    local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
-    local = local.detach().contiguous()
-    return bytes(local.reshape(-1).view(torch.uint8).tolist()).hex()
+    return bits_of(tensor.to_local() if isinstance(tensor, DTensor) else tensor)
 
 
 class Calls:
@@ -128,15 +68,7 @@ class Calls:
 
 
 def train(words, rank, mesh, tensors):
-    torch.manual_seed(7)
-    model = Model(words)
-    if "float64" in words:
-        model.double()
-    if "frozen-embedding" in words:
-        model.embedding.requires_grad_(False)
-    for word, tiling in TILINGS.items():
-        if word in words:
-            tile_mlps(model, tiling)
+    model = model_of(words)
     used = []  # of the first weight of the first MLP: what it computes with
     model.layers[0].mlp.gate.register_forward_pre_hook(lambda gate, _: used.append(gate.weight))
 
@@ -150,18 +82,8 @@ def train(words, rank, mesh, tensors):
     shards = list(model.named_parameters())  # later the model may hold unsharded ones
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
 
-    def backward(step, micro_batch):
-        generator = torch.Generator().manual_seed(1000 * step + 100 * micro_batch + rank)
-        batch = torch.randn(2 + rank, 3, INPUTS, generator=generator)
-        if "float64" in words:
-            batch = batch.double()
-        if "evaluates" in words:
-            with torch.no_grad():
-                model(batch)
-        loss = model(batch).pow(2).mean()
-        if "two-forwards" in words:
-            loss = loss + model(batch * 2).pow(2).mean()
-        loss.backward()
+    def backward_of(step, micro_batch):
+        backward(model, words, rank, step, micro_batch)
         note(f"{step}/{micro_batch}/reduced/gradient/", [(name, s.grad) for name, s in shards])
 
     note("1/0/forward/parameter/", shards)
@@ -170,10 +92,10 @@ def train(words, rank, mesh, tensors):
         if "no-sync" in words or "two-backwards" in words:
             model.set_requires_gradient_sync("no-sync" not in words)
             model.set_reshard_after_backward("no-reshard-after-backward" not in words)
-            backward(step, 0)
+            backward_of(step, 0)
             model.set_requires_gradient_sync(True)
             model.set_reshard_after_backward(True)
-        backward(step, 1)
+        backward_of(step, 1)
         if "uses-released" in words:
             torch.mm(torch.ones(1, len(used[0])), used[0])
         optimizer.step()

@@ -2,6 +2,8 @@
 // fully_shard. Both sides must agree in outcome, collectives and bits. The name of a variant is its
 // words, joined by "+"; the Python side reads them from the folders of a run.
 
+#include "tests/testbed/fully_shard_parity.h"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/mm.h>
@@ -32,7 +34,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kLevels{"mlp", "layer", "mlp-and-layer", "root"};
 
 /// What is asked for, beside the level. Empty: the standards.
-constexpr std::array<std::string_view, 22> kFlags{
+constexpr std::array<std::string_view, 23> kFlags{
     "",
     "even",
     "bfloat16",
@@ -54,6 +56,7 @@ constexpr std::array<std::string_view, 22> kFlags{
     "tiles-but-last",
     "tiles-explicit",
     "tiles-but-last+bfloat16+two-backwards",
+    "tiles-around",
     "uses-released",
 };
 
@@ -61,10 +64,7 @@ constexpr std::int64_t kInputs = 4;
 constexpr int kLayers = 3;
 constexpr std::int64_t kTiles = 2;
 
-bool has(const Rank& rank, std::string_view word) {
-  const std::string words = "+" + rank.cell().variant + "+";
-  return words.find("+" + std::string(word) + "+") != std::string::npos;
-}
+bool has(const Rank& rank, std::string_view word) { return has_word(rank, word); }
 
 /// Own parameters, and an MLP.
 struct Layer : Module {
@@ -158,7 +158,7 @@ at::Tensor input_of(const Rank& rank, std::int64_t step, std::int64_t micro_batc
                    at::TensorOptions());
 }
 
-void backward(Rank& rank, FullyShard& model, std::int64_t micro_batch) {
+void backward(Rank& rank, ShardedModel& model, std::int64_t micro_batch) {
   at::Tensor input = input_of(rank, rank.step(), micro_batch);
   if (has(rank, "float64")) input = input.to(at::kDouble);
   if (has(rank, "evaluates")) {
@@ -187,38 +187,14 @@ void observe_whole(Rank& rank, const std::vector<NamedTensor>& whole) {
   }
 }
 
-void train(Rank& rank) {
-  rank.is(rank.cell().variant);  // the words of its name are asked for one by one
-  Model model(rank, cpu_generator(rank.seed(7)));
-  if (has(rank, "float64")) model.to(at::kDouble);
-  if (has(rank, "frozen-embedding")) model.embedding->freeze();
-  if (const auto tiling = tiling_of(rank)) {
-    for (const auto& layer : model.layers) tile_calls(*layer->mlp, *tiling);
-  }
-  const std::vector<NamedTensor> whole = copies_of(model);
-  FullyShard sharded(model, wrapped_of(rank, model), rank.group(), options_of(rank));
-  const at::Tensor weight = model.layers[0]->mlp->parameters()[0];
-  Sgd optimizer(sharded.parameters(), /*learning_rate=*/0.1);
-  const bool accumulates = has(rank, "no-sync") || has(rank, "two-backwards");
+std::unique_ptr<ShardedModel> fully_shard(Rank& rank, Module& model,
+                                          const std::vector<Module*>& wrapped) {
+  return std::make_unique<FullyShard>(model, wrapped, rank.group(), options_of(rank));
+}
 
-  rank.train([&](std::int64_t step) {
-    if (step == 1) {
-      observe_whole(rank, whole);
-      rank.observe_parameters(Point::forward, sharded);
-    }
-    sharded.zero_grad();
-    if (accumulates) {
-      sharded.set_requires_gradient_sync(!has(rank, "no-sync"));
-      sharded.set_reshard_after_backward(!has(rank, "no-reshard-after-backward"));
-      backward(rank, sharded, 0);
-      sharded.set_requires_gradient_sync(true);
-      sharded.set_reshard_after_backward(true);
-    }
-    backward(rank, sharded, 1);
-    if (has(rank, "uses-released")) at::mm(at::ones({1, weight.size(0)}), weight);
-    optimizer.step();
-    rank.observe_parameters(Point::stepped, sharded);
-  });
+void set_reshard_after_backward(ShardedModel& sharded, bool reshards) {
+  auto* engine = dynamic_cast<FullyShard*>(&sharded);
+  if (engine != nullptr) engine->set_reshard_after_backward(reshards);
 }
 
 std::vector<Variant> variants() {
@@ -235,6 +211,49 @@ std::vector<Variant> variants() {
 
 }  // namespace
 
+bool has_word(const Rank& rank, std::string_view word) {
+  const std::string words = "+" + rank.cell().variant + "+";
+  return words.find("+" + std::string(word) + "+") != std::string::npos;
+}
+
+void train_sharded(Rank& rank, const MakeSharded& make) {
+  rank.is(rank.cell().variant);  // the words of its name are asked for one by one
+  Model model(rank, cpu_generator(rank.seed(7)));
+  if (has(rank, "float64")) model.to(at::kDouble);
+  if (has(rank, "frozen-embedding")) model.embedding->freeze();
+  if (has(rank, "frozen-layer")) model.layers[1]->freeze();
+  if (const auto tiling = tiling_of(rank)) {
+    for (const auto& layer : model.layers) tile_calls(*layer->mlp, *tiling);
+  }
+  const std::vector<NamedTensor> whole = copies_of(model);
+  const std::unique_ptr<ShardedModel> sharded = make(rank, model, wrapped_of(rank, model));
+  if (has(rank, "tiles-around")) {
+    for (const auto& layer : model.layers) tile_calls(*layer->mlp, {.tiles = kTiles});
+  }
+  const at::Tensor weight = model.layers[0]->mlp->parameters()[0];
+  Sgd optimizer(sharded->parameters(), /*learning_rate=*/0.1);
+  const bool accumulates = has(rank, "no-sync") || has(rank, "two-backwards");
+
+  rank.train([&](std::int64_t step) {
+    if (step == 1) {
+      observe_whole(rank, whole);
+      rank.observe_parameters(Point::forward, *sharded);
+    }
+    sharded->zero_grad();
+    if (accumulates) {
+      sharded->set_requires_gradient_sync(!has(rank, "no-sync"));
+      set_reshard_after_backward(*sharded, !has(rank, "no-reshard-after-backward"));
+      backward(rank, *sharded, 0);
+      sharded->set_requires_gradient_sync(true);
+      set_reshard_after_backward(*sharded, true);
+    }
+    backward(rank, *sharded, 1);
+    if (has(rank, "uses-released")) at::mm(at::ones({1, weight.size(0)}), weight);
+    optimizer.step();
+    rank.observe_parameters(Point::stepped, *sharded);
+  });
+}
+
 Scenario fully_shard_parity() {
   return {
       .id = "fully-shard-parity",
@@ -247,7 +266,7 @@ Scenario fully_shard_parity() {
       .claims = {ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },
-      .body = train,
+      .body = [](Rank& rank) { train_sharded(rank, fully_shard); },
   };
 }
 

@@ -169,6 +169,34 @@ TEST_F(FullyShardOnOneRank, KeepsParametersAfterBackwardWhenItIsTold) {
   EXPECT_FALSE(has_data(*model.first));
 }
 
+TEST_F(FullyShardOnOneRank, GathersAndReleasesAModuleWhenItIsTold) {
+  Model plain;
+  Model model;
+  FullyShard sharded = shard_mlps(model);
+  sharded.unshard(*model.first);
+  EXPECT_TRUE(has_data(*model.first));
+  EXPECT_FALSE(has_data(*model.second));
+  EXPECT_FALSE(has_data(*model.embedding));
+  const at::Tensor rows = at::ones({4, kWidth});
+  EXPECT_TRUE(at::equal(model.first->forward(rows), plain.first->forward(rows)));
+  sharded.reshard(*model.first);
+  EXPECT_FALSE(has_data(*model.first));
+  EXPECT_THROW(sharded.unshard(*model.embedding), Error) << "it is no unit of its own";
+}
+
+/// What is not released is not gathered anew either.
+TEST_F(FullyShardOnOneRank, ParametersThatAreKeptAreThoseOfBeforeTheStep) {
+  Model model;
+  FullyShard sharded = shard(model, {});
+  sharded.set_reshard_after_backward(false);
+  const at::Tensor before = sharded.forward(input());
+  before.pow(2).mean().backward();
+  Sgd(sharded.parameters(), 0.1).step();
+  EXPECT_TRUE(at::equal(sharded.forward(input()), before));
+  sharded.reshard(model);
+  EXPECT_FALSE(at::equal(sharded.forward(input()), before));
+}
+
 TEST_F(FullyShardOnOneRank, ModuleThatIsBypassedHasNoData) {
   Model model;
   FullyShard sharded = shard_mlps(model);

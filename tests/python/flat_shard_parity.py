@@ -1,0 +1,20 @@
+"""Holds lockstep::FlatShard against Python's FullyShardedDataParallel.
+
+As fully_shard_parity.py does it for another engine: outcome, collectives and bits of every variant
+of the scenario flat-shard-parity on every rank.
+
+flat_shard_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the
+files.
+"""
+
+import pathlib
+import sys
+
+import ddp_parity
+
+SCENARIO = "flat-shard-parity"
+TRAINING = pathlib.Path(__file__).with_name("flat_shard_training.py")
+
+
+if __name__ == "__main__":
+    sys.exit(ddp_parity.main(SCENARIO, TRAINING))

@@ -1,0 +1,155 @@
+"""One rank of the training of tests/testbed/flat_shard_parity.cc, through torch's FSDP1.
+
+Started by torchrun: flat_shard_training.py FOLDER VARIANT... What it did goes to
+FOLDER/<variant>/w<world>/rank-N.json.
+"""
+
+import datetime
+import json
+import pathlib
+import sys
+import warnings
+
+import torch
+import torch.distributed as dist
+from sharded_training import STEPS, backward, bits_of, model_of
+from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+
+STRATEGIES = {
+    "full-shard": ShardingStrategy.FULL_SHARD,
+    "shard-grad-op": ShardingStrategy.SHARD_GRAD_OP,
+    "no-shard": ShardingStrategy.NO_SHARD,
+}
+
+
+def shard(model, words):
+    strategy = next(strategy for word, strategy in STRATEGIES.items() if word in words)
+
+    def wrap(module):
+        return FullyShardedDataParallel(
+            module, sharding_strategy=strategy, device_id=torch.device("cpu")
+        )
+
+    for index, layer in enumerate(model.layers):
+        if "mlp" in words or "mlp-and-layer" in words:
+            layer.mlp = wrap(layer.mlp)
+        if "layer" in words or "mlp-and-layer" in words:
+            model.layers[index] = wrap(layer)
+    return wrap(model)
+
+
+def flat_parameters(model):
+    """With the names of the modules that they are of."""
+    for name, module in model.named_modules():
+        if isinstance(module, FullyShardedDataParallel) and module._flat_param is not None:
+            name = f"{name}.".replace("_fsdp_wrapped_module.", "").removeprefix(".")
+            yield name, module._flat_param
+
+
+def pieces_of(model, rank, value_of):
+    """This rank's pieces of what `value_of` says of the flat parameters, by parameter."""
+    for prefix, flat in flat_parameters(model):
+        value = value_of(flat)
+        if value is None:
+            continue
+        kept = flat._local_shard.numel() if hasattr(flat, "_local_shard") else flat.numel()
+        if value.numel() != kept:
+            continue  # gradients that are not reduced yet
+        begin = 0 if kept == flat._unpadded_unsharded_size.numel() else rank * kept
+        offset = 0
+        for name, numel in zip(flat._fqns, flat._numels):
+            first = min(max(begin, offset), offset + numel)
+            last = min(max(begin + kept, first), offset + numel)
+            yield prefix + name, value[first - begin : last - begin]
+            offset += numel
+
+
+class Calls:
+    """The collectives that are called while it is there: operation, dtype and elements."""
+
+    def __init__(self):
+        self.made = []
+
+    def __enter__(self):
+        self.originals = dist.all_gather, dist.reduce_scatter_tensor, dist.all_reduce
+        gather, scatter, reduce = self.originals
+
+        def all_gather(outputs, shard, **options):
+            # What on a GPU is all_gather_into_tensor is this on the CPU.
+            assert sum(output.numel() for output in outputs) == shard.numel() * len(outputs)
+            self.note("allgather_base", shard)
+            return gather(outputs, shard, **options)
+
+        def reduce_scatter(output, whole, **options):
+            self.note("reduce_scatter_base", output)
+            return scatter(output, whole, **options)
+
+        def all_reduce(tensor, **options):
+            self.note("allreduce", tensor)
+            return reduce(tensor, **options)
+
+        dist.all_gather, dist.reduce_scatter_tensor = all_gather, reduce_scatter
+        dist.all_reduce = all_reduce
+        return self
+
+    def __exit__(self, *error):
+        dist.all_gather, dist.reduce_scatter_tensor, dist.all_reduce = self.originals
+
+    def note(self, operation, tensor):
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        self.made.append([operation, dtype, tensor.numel()])
+
+
+def train(words, rank, tensors):
+    model = model_of(words)
+
+    def note(key, named):
+        for name, tensor in named:
+            if tensor is not None:
+                tensors[f"{key}{name}"] = bits_of(tensor)
+
+    note("1/0/forward/parameter/whole.", model.named_parameters())
+    model = shard(model, words)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
+
+    def backward_of(step, micro_batch):
+        backward(model, words, rank, step, micro_batch)
+        gradients = pieces_of(model, rank, lambda flat: flat.grad)
+        note(f"{step}/{micro_batch}/reduced/gradient/", gradients)
+
+    note("1/0/forward/parameter/", pieces_of(model, rank, lambda flat: flat))
+    for step in range(1, STEPS + 1):
+        optimizer.zero_grad()
+        if "no-sync" in words:
+            with model.no_sync():
+                backward_of(step, 0)
+        elif "two-backwards" in words:
+            backward_of(step, 0)
+        backward_of(step, 1)
+        optimizer.step()
+        note(f"{step}/1/stepped/parameter/", pieces_of(model, rank, lambda flat: flat))
+
+
+def run(variant, file):
+    error, tensors = "", {}
+    with Calls() as calls:
+        try:
+            train(variant.split("+"), dist.get_rank(), tensors)
+        except RuntimeError as raised:
+            error = str(raised)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"error": error, "collectives": calls.made, "tensors": tensors}))
+
+
+def main():
+    folder, variants = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    warnings.simplefilter("ignore", FutureWarning)  # that NO_SHARD is deprecated
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
+    for variant in variants:
+        cell = folder / variant / f"w{dist.get_world_size()}"
+        run(variant, cell / f"rank-{dist.get_rank()}.json")
+    dist.destroy_process_group()
+
+
+main()

@@ -1,0 +1,103 @@
+"""What the trainings of fully_shard_training.py and flat_shard_training.py have in common."""
+
+import torch
+from models import SwiGlu
+from tiled_function import Tiling, tiled
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+STEPS = 3
+INPUTS = 4
+LAYERS = 3
+TILINGS = {
+    "tiles-per-tile": Tiling(2, "per-tile"),
+    "tiles-set-aside": Tiling(2, "per-tile", sets_aside=True),
+    "tiles-but-last": Tiling(2, "grad-but-last"),
+    "tiles-explicit": Tiling(2, "explicit-inputs"),
+}
+
+
+class Layer(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.mlp = SwiGlu(width, hidden)
+        self.scale = nn.Parameter(torch.ones(1))
+        self.tiles_around = False
+
+    def run_mlp(self, tokens):
+        if not self.tiles_around:
+            return self.mlp(tokens)
+        return tiled(lambda rows: (self.mlp(rows),), [], tokens, TILINGS["tiles-per-tile"])[0]
+
+    def forward(self, tokens):
+        return tokens + self.run_mlp(self.norm(tokens)) * self.scale
+
+
+class Model(nn.Module):
+    def __init__(self, words):
+        super().__init__()
+        width, hidden = (6, 12) if "even" in words else (5, 7)
+        self.words = words
+        self.embedding = nn.Linear(INPUTS, width)
+        self.layers = nn.ModuleList(Layer(width, hidden) for _ in range(LAYERS))
+        self.head = nn.Linear(width, 1)
+
+    def forward(self, batch):
+        hidden = self.embedding(batch)
+        for layer in self.layers:
+            if "skips-a-layer" in self.words and layer is self.layers[1]:
+                continue
+            if "checkpoint" in self.words or "checkpoint-reentrant" in self.words:
+                reentrant = "checkpoint-reentrant" in self.words
+                hidden = checkpoint(layer, hidden, use_reentrant=reentrant)
+            else:
+                hidden = layer(hidden)
+        return self.head(hidden)
+
+
+def tile_mlps(model, tiling):
+    """As trainers do it: they replace the forward of each MLP."""
+    for layer in model.layers:
+
+        def forward(rows, mlp=layer.mlp, whole=layer.mlp.forward):
+            parameters = [mlp.gate.weight, mlp.up.weight, mlp.down.weight]
+            return tiled(lambda some: (whole(some),), parameters, rows, tiling)[0]
+
+        layer.mlp.forward = forward
+
+
+def model_of(words):
+    torch.manual_seed(7)
+    model = Model(words)
+    if "float64" in words:
+        model.double()
+    if "frozen-embedding" in words:
+        model.embedding.requires_grad_(False)
+    if "frozen-layer" in words:
+        model.layers[1].requires_grad_(False)
+    for word, tiling in TILINGS.items():
+        if word in words:
+            tile_mlps(model, tiling)
+    for layer in model.layers:
+        layer.tiles_around = "tiles-around" in words
+    return model
+
+
+def backward(model, words, rank, step, micro_batch):
+    generator = torch.Generator().manual_seed(1000 * step + 100 * micro_batch + rank)
+    batch = torch.randn(2 + rank, 3, INPUTS, generator=generator)
+    if "float64" in words:
+        batch = batch.double()
+    if "evaluates" in words:
+        with torch.no_grad():
+            model(batch)
+    loss = model(batch).pow(2).mean()
+    if "two-forwards" in words:
+        loss = loss + model(batch * 2).pow(2).mean()
+    loss.backward()
+
+
+def bits_of(tensor):
+    local = tensor.detach().contiguous()
+    return bytes(local.reshape(-1).view(torch.uint8).tolist()).hex()

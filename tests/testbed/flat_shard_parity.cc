@@ -1,0 +1,84 @@
+// The training of fully_shard_parity with FlatShard, as tests/python/flat_shard_parity.py runs it
+// through Python's FullyShardedDataParallel.
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/train/flat_shard.h"
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+#include "tests/testbed/fully_shard_parity.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kStrategies{"full-shard", "shard-grad-op", "no-shard"};
+constexpr std::array<std::string_view, 3> kLevels{"mlp-and-layer", "layer", "root"};
+constexpr std::string_view kFrozenLayer = "frozen-layer";  // a root must be frozen as a whole
+constexpr std::array<std::string_view, 15> kFlags{
+    "",
+    "float64",
+    "no-sync",
+    "two-backwards",
+    kFrozenLayer,
+    "skips-a-layer",
+    "checkpoint",
+    "checkpoint-reentrant",
+    "evaluates",
+    "two-forwards",
+    "tiles-per-tile",
+    "tiles-set-aside",
+    "tiles-but-last",
+    "tiles-explicit",
+    "tiles-around",
+};
+
+std::unique_ptr<ShardedModel> flat_shard(Rank& rank, Module& model,
+                                         const std::vector<Module*>& wrapped) {
+  FlatStrategy strategy = FlatStrategy::full_shard;
+  if (has_word(rank, "shard-grad-op")) strategy = FlatStrategy::shard_grad_op;
+  if (has_word(rank, "no-shard")) strategy = FlatStrategy::no_shard;
+  return std::make_unique<FlatShard>(model, wrapped, rank.group(), strategy);
+}
+
+std::vector<Variant> variants() {
+  std::vector<Variant> all;
+  for (const std::string_view strategy : kStrategies) {
+    for (const std::string_view level : kLevels) {
+      for (const std::string_view flag : kFlags) {
+        if (level == "root" && flag == kFrozenLayer) continue;
+        std::string name(strategy);
+        name.append("+").append(level);
+        if (!flag.empty()) name.append("+").append(flag);
+        all.push_back({name, Role::buggy, "as its name says"});
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Scenario flat_shard_parity() {
+  return {
+      .id = "flat-shard-parity",
+      .summary =
+          "A small training in combinations of what FullyShardedDataParallel can be asked "
+          "for.",
+      .provenance = {"tests", "none", "nothing", "nothing"},
+      .worlds = {2, 3},
+      .steps = 3,
+      .axes = {},
+      .variants = variants(),
+      .claims = {ranks_finish()},
+      .tables = {},
+      .expect = [](const Cell&) { return Expectation{}; },
+      .body = [](Rank& rank) { train_sharded(rank, flat_shard); },
+  };
+}
+
+}  // namespace lockstep

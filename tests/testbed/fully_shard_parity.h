@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "harness/train/module.h"
+#include "harness/train/rank.h"
+#include "harness/train/sharded_model.h"
+
+namespace lockstep {
+
+/// Whether `word` is among those that the name of the cell's variant consists of.
+bool has_word(const Rank& rank, std::string_view word);
+
+/// Shards `model` and the parts `wrapped`.
+using MakeSharded = std::function<std::unique_ptr<ShardedModel>(
+    Rank& rank, Module& model, const std::vector<Module*>& wrapped)>;
+
+/// The training of the words of the cell's variant, with the engine that `make` makes.
+void train_sharded(Rank& rank, const MakeSharded& make);
+
+}  // namespace lockstep
