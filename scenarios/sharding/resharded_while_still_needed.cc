@@ -26,7 +26,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t kRows = 8;
+constexpr std::int64_t kRows = 4;
 constexpr double kLearningRate = 0.05;
 
 /// The module in whose unit the MLP of `layer` is.

@@ -24,7 +24,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t kRows = 8;
+constexpr std::int64_t kRows = 4;
 constexpr double kLearningRate = 0.05;
 
 void tile_mlps(MlpLayers& model, const TilingOptions& tiling) {
