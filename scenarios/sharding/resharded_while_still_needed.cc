@@ -24,7 +24,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t kRows = 8;
+constexpr std::int64_t kRows = 4;  // so few that perturbed inputs move the reference
 constexpr MlpLayersOptions kModel;
 
 bool is_last(const TileTurn& turn) { return turn.tile + 1 == turn.pieces; }

@@ -22,7 +22,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t kRows = 8;
+constexpr std::int64_t kRows = 4;  // so few that perturbed inputs move the reference
 constexpr MlpLayersOptions kModel;
 
 void tile_mlps(MlpLayers& model, const TilingOptions& tiling) {
