@@ -182,7 +182,7 @@ TEST_P(EveryWay, TellsWhereATileBeginsAndEnds) {
   std::vector<std::int64_t> ended;
   told_of.before_tile = [&](const TileTurn& turn) { begun.push_back(turn.tile); };
   told_of.after_tile = [&](const TileTurn& turn) {
-    ended.push_back(tile);
+    ended.push_back(turn.tile);
     EXPECT_EQ(ended, begun);
   };
   const at::Tensor input = normal({9, kWidth}, 1).requires_grad_(true);
@@ -334,6 +334,83 @@ TEST(Tiled, RefusesLessThanOneTileAndMoreThanRows) {
     EXPECT_THAT(refusal(tiles, {2, 4, kWidth}), HasSubstr(std::to_string(tiles)));
   }
   EXPECT_EQ(refusal(8, {2, 4, kWidth}), "");
+}
+
+/// In `tiles` pieces along the sequence, with `slices` of the gradients.
+Trained train_chunked(at::IntArrayRef shape, std::int64_t tiles, TileSlices slices, TileCut cut) {
+  Product module;
+  return train(module, normal(shape, 1),
+               TilingOptions{.tiles = tiles, .cut = cut, .slices = slices});
+}
+
+bool is_as_untiled(at::IntArrayRef shape, const Trained& actual) {
+  Product whole;
+  const Trained expected = train(whole, normal(shape, 1), std::nullopt);
+  bool is_right = at::allclose(actual.input_gradient, expected.input_gradient, 1e-12, 1e-14);
+  for (const auto& [name, gradient] : expected.gradients) {
+    is_right = is_right && at::allclose(actual.gradients.at(name), gradient, 1e-12, 1e-14);
+  }
+  EXPECT_TRUE(at::allclose(actual.output, expected.output, 1e-12, 1e-14));
+  return is_right;
+}
+
+TEST(ChunkedTiles, AreRightWhereGradientsAreCutAsTheInputIs) {
+  for (const std::int64_t tiles : {1, 2, 3, 4, 9}) {
+    for (const TileCut cut : {TileCut::chunked_rows, TileCut::chunked_sequence}) {
+      EXPECT_TRUE(
+          is_as_untiled({2, 9, kWidth}, train_chunked({2, 9, kWidth}, tiles, TileSlices::own, cut)))
+          << tiles;
+    }
+  }
+}
+
+TEST(ChunkedTiles, AreRightWithSlicesOfTheBufferForOneSequence) {
+  for (const TileSlices slices : {TileSlices::fixed_step, TileSlices::cumulative_step}) {
+    for (const std::int64_t tiles : {2, 3, 4}) {
+      EXPECT_TRUE(is_as_untiled(
+          {1, 9, kWidth}, train_chunked({1, 9, kWidth}, tiles, slices, TileCut::chunked_sequence)));
+    }
+  }
+}
+
+TEST(ChunkedTiles, AreWrongWithSlicesOfTheBufferForTwoSequences) {
+  for (const TileSlices slices : {TileSlices::fixed_step, TileSlices::cumulative_step}) {
+    EXPECT_FALSE(is_as_untiled(
+        {2, 9, kWidth}, train_chunked({2, 9, kWidth}, 3, slices, TileCut::chunked_sequence)));
+    EXPECT_TRUE(is_as_untiled({2, 9, kWidth},
+                              train_chunked({2, 9, kWidth}, 3, slices, TileCut::chunked_rows)));
+  }
+}
+
+/// The tiles that a backward comes to.
+std::vector<std::int64_t> turns_of(TilingOptions tiling, at::IntArrayRef shape) {
+  std::vector<std::int64_t> turns;
+  tiling.before_tile = [&](const TileTurn& turn) {
+    EXPECT_EQ(turn.asked, tiling.tiles);
+    EXPECT_EQ(turn.parameters->size(), 4);
+    turns.push_back(turn.pieces);
+  };
+  Product module;
+  train(module, normal(shape, 1), tiling);
+  return turns;
+}
+
+TEST(ChunkedTiles, MayBeFewerThanAskedFor) {
+  const TilingOptions chunked{.tiles = 4, .cut = TileCut::chunked_rows};
+  EXPECT_THAT(turns_of(chunked, {1, 9, kWidth}), ::testing::ElementsAre(3, 3, 3));
+  EXPECT_THAT(turns_of({.tiles = 4}, {1, 9, kWidth}), ::testing::ElementsAre(4, 4, 4, 4));
+}
+
+TEST(ChunkedTiles, AreRefusedWhereThatIsAskedFor) {
+  const TilingOptions tiling{.tiles = 4, .cut = TileCut::chunked_rows, .refuses_fewer_tiles = true};
+  Product module;
+  try {
+    train(module, normal({1, 9, kWidth}, 1), tiling);
+    FAIL() << "nothing was refused";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the input gives 3 tiles where 4 were asked for"));
+  }
+  EXPECT_NO_THROW(train(module, normal({1, 8, kWidth}, 1), tiling));
 }
 
 }  // namespace
