@@ -90,8 +90,8 @@ bool are_tiles_miscounted(const Cell& cell) {
 
 Expectation expect(const Cell& cell) {
   const bool is_wrong = cell.role == Role::buggy || cell.role == Role::wrong_fix;
-  const bool is_one_tile = number_on(cell, "tiles") == 1;
   if (!is_wrong) return {};
+  const bool is_one_tile = number_on(cell, "tiles") == 1;
   if (!is_zero(cell)) {
     if (cell.world_size == 1) return {};  // nothing is sharded
     // The next tile makes a view of a weight; the layer's norm reads its own.
