@@ -49,6 +49,7 @@ class LossLog {
     if (batch.index + 1 < accumulation_ || !is_last_rank) return;
     at::Tensor mean = std::exchange(sum_, at::Tensor()) / accumulation_ / rank_.world_size();
     if (!is_reference) rank_.group().all_reduce(mean, ReduceOp::sum);
+    rank_.observer().begin_micro_batch(0);  // the reference is at another rank's
     rank_.observer().observe(Point::forward, Kind::loss, "loss", mean);
   }
 
