@@ -52,6 +52,12 @@ struct MicroBatch {
 at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
                         at::IntArrayRef shape);
 
+/// The mean squared error (0-dim) of what `model` makes of normal numbers [rows..., inputs] beside
+/// others [rows..., outputs].
+at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
+                         const std::vector<std::int64_t>& rows, std::int64_t inputs,
+                         std::int64_t outputs);
+
 /// What a vision-language model of `sizes` is fed: images [rows, channels, height, width] in the
 /// dtype of the cell, normal, perturbed where the reference is, and as many texts [rows, length].
 struct ImageText {

@@ -10,6 +10,7 @@
 #include "harness/train/sharded_training.h"
 #include "harness/train/tile_readiness.h"
 #include "harness/train/zero.h"
+#include "harness/train/zero_cells.h"
 
 namespace lockstep {
 
@@ -28,11 +29,8 @@ std::vector<std::string> markers_of(Rank& rank) {
   return {zero_attribute::kIndexInGroup, zero_attribute::kId};
 }
 
-int stage_of(const Cell& cell) { return cell.variant.at(std::string("zero-").size()) - '0'; }
-
 at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Module& model) {
-  const at::Tensor input = normal_input(rank, batch, 1'000'000, {1, kLength, kModel.inputs});
-  return (model(input) - normal_input(rank, batch, 2'000'000, {1, kLength, 1})).pow(2).mean();
+  return squared_error(rank, batch, model, {1, kLength}, kModel.inputs, 1);
 }
 
 void train(Rank& rank) {
@@ -50,24 +48,13 @@ void train(Rank& rank) {
   TilingOptions tiling{.tiles = number_on(cell, "tiles"), .cut = TileCut::chunked_rows};
   tell_readiness(tiling, {.markers = markers_of(rank)});
   for (Module* mlp : model.mlps()) tile_calls(*mlp, tiling);
-  ZeroOptions zero_options{.stage = stage_of(cell)};
-  if (is_set(cell, "bucket", "small")) zero_options.reduce_bucket_size = 1;
-  Zero zero(model, rank.group(), zero_options);
+  Zero zero(model, rank.group(), zero_options(cell));
   train_sharded(rank, zero, options,
                 [&](const MicroBatch& batch) { return loss_of(rank, batch, model); });
 }
 
-/// A bucket is reduced between two tiles where it is small. Where it is not, all entries of a
-/// parameter reduce the sum of its tiles, which stage 3 adds up in all micro-batches but the first.
-bool are_tiles_miscounted(const Cell& cell) {
-  const bool is_small = is_set(cell, "bucket", "small");
-  if (number_on(cell, "tiles") == 1) return false;
-  if (stage_of(cell) == 3) return is_small || number_on(cell, "accumulation") > 1;
-  return is_small && cell.world_size > 1;
-}
-
 Expectation expect(const Cell& cell) {
-  if (cell.role != Role::buggy || !are_tiles_miscounted(cell)) return {};
+  if (cell.role != Role::buggy || !does_zero_miscount_tiles(cell)) return {};
   return expect_wrong_shards();
 }
 

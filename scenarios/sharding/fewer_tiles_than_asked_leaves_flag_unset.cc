@@ -13,6 +13,7 @@
 #include "harness/train/sharded_training.h"
 #include "harness/train/tile_readiness.h"
 #include "harness/train/zero.h"
+#include "harness/train/zero_cells.h"
 
 namespace lockstep {
 
@@ -20,8 +21,6 @@ namespace {
 
 constexpr MlpLayersOptions kModel;
 constexpr std::int64_t kRowsOfATile = 3;  ///< what a tile may have where ranks count their own
-
-int stage_of(const Cell& cell) { return cell.variant.at(std::string("zero-").size()) - '0'; }
 
 /// Whether sequences differ in length between ranks, by a tile each.
 bool has_own_lengths(const Cell& cell) { return !has_axis(cell, "length"); }
@@ -66,8 +65,7 @@ TilingOptions tiling_of(Rank& rank) {
 
 at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Module& model) {
   const std::int64_t length = length_of(rank.cell(), batch.owner);
-  const at::Tensor input = normal_input(rank, batch, 1'000'000, {1, length, kModel.inputs});
-  return (model(input) - normal_input(rank, batch, 2'000'000, {1, length, 1})).pow(2).mean();
+  return squared_error(rank, batch, model, {1, length}, kModel.inputs, 1);
 }
 
 void train(Rank& rank) {
@@ -83,9 +81,7 @@ void train(Rank& rank) {
   }
   const TilingOptions tiling = tiling_of(rank);
   for (Module* mlp : model.mlps()) tile_calls(*mlp, tiling);
-  ZeroOptions zero_options{.stage = stage_of(cell)};
-  if (is_set(cell, "bucket", "small")) zero_options.reduce_bucket_size = 1;
-  Zero zero(model, rank.group(), zero_options);
+  Zero zero(model, rank.group(), zero_options(cell));
   train_sharded(rank, zero, options,
                 [&](const MicroBatch& batch) { return loss_of(rank, batch, model); });
 }

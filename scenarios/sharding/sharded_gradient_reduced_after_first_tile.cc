@@ -14,6 +14,7 @@
 #include "harness/train/sharded_training.h"
 #include "harness/train/tile_readiness.h"
 #include "harness/train/zero.h"
+#include "harness/train/zero_cells.h"
 
 namespace lockstep {
 
@@ -23,8 +24,6 @@ constexpr MlpLayersOptions kModel;
 constexpr std::int64_t kLength = 8;
 
 bool is_zero(const Cell& cell) { return cell.variant.rfind("zero-", 0) == 0; }
-
-int stage_of(const Cell& cell) { return cell.variant.at(std::string("zero-").size()) - '0'; }
 
 /// How the MLPs are tiled in the cell's variant; where variants part. The engine is made later.
 TilingOptions tiling_of(Rank& rank, const std::unique_ptr<ShardedModel>& engine) {
@@ -49,9 +48,7 @@ TilingOptions tiling_of(Rank& rank, const std::unique_ptr<ShardedModel>& engine)
 std::unique_ptr<ShardedModel> shard(Rank& rank, MlpLayers& model) {
   const Cell& cell = rank.cell();
   if (is_zero(cell)) {
-    ZeroOptions options{.stage = stage_of(cell)};
-    if (is_set(cell, "bucket", "small")) options.reduce_bucket_size = 1;
-    return std::make_unique<Zero>(model, rank.group(), options);
+    return std::make_unique<Zero>(model, rank.group(), zero_options(cell));
   }
   const bool is_whole = cell.variant == "flat-whole-per-tile";
   return std::make_unique<FlatShard>(model, model.at_level("layer"), rank.group(),
@@ -59,8 +56,7 @@ std::unique_ptr<ShardedModel> shard(Rank& rank, MlpLayers& model) {
 }
 
 at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Module& model) {
-  const at::Tensor input = normal_input(rank, batch, 1'000'000, {1, kLength, kModel.inputs});
-  return (model(input) - normal_input(rank, batch, 2'000'000, {1, kLength, 1})).pow(2).mean();
+  return squared_error(rank, batch, model, {1, kLength}, kModel.inputs, 1);
 }
 
 void train(Rank& rank) {
@@ -80,14 +76,6 @@ void train(Rank& rank) {
                 [&](const MicroBatch& batch) { return loss_of(rank, batch, model); });
 }
 
-/// A bucket is reduced between two tiles where it is small. Where it is not, all entries of a
-/// parameter reduce the sum of its tiles, which stage 3 adds up in all micro-batches but the first.
-bool are_tiles_miscounted(const Cell& cell) {
-  const bool is_small = is_set(cell, "bucket", "small");
-  if (stage_of(cell) == 3) return is_small || number_on(cell, "accumulation") > 1;
-  return is_small && cell.world_size > 1;
-}
-
 Expectation expect(const Cell& cell) {
   const bool is_wrong = cell.role == Role::buggy || cell.role == Role::wrong_fix;
   if (!is_wrong) return {};
@@ -98,7 +86,7 @@ Expectation expect(const Cell& cell) {
     return expect_error(is_one_tile ? fully_shard_error::kReleased
                                     : fully_shard_error::kViewOfReleased);
   }
-  return !is_one_tile && are_tiles_miscounted(cell) ? expect_wrong_shards() : Expectation{};
+  return does_zero_miscount_tiles(cell) ? expect_wrong_shards() : Expectation{};
 }
 
 Variant zero(int stage, const std::string& name, Role role, const std::string& what) {

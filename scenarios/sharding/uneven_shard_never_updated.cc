@@ -98,8 +98,7 @@ RowsOf rows_of(Rank& rank) {
 }
 
 at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Model& model) {
-  const at::Tensor input = normal_input(rank, batch, 1'000'000, {kRows, kInputs});
-  return (model(input) - normal_input(rank, batch, 2'000'000, {kRows, kOutputs})).pow(2).mean();
+  return squared_error(rank, batch, model, {kRows}, kInputs, kOutputs);
 }
 
 void train(Rank& rank) {

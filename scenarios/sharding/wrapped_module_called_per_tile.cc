@@ -58,8 +58,7 @@ std::unique_ptr<ShardedModel> shard(Rank& rank, MlpLayers& model) {
 }
 
 at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Module& model) {
-  const at::Tensor input = normal_input(rank, batch, 1'000'000, {kRows, kModel.inputs});
-  return (model(input) - normal_input(rank, batch, 2'000'000, {kRows, 1})).pow(2).mean();
+  return squared_error(rank, batch, model, {kRows}, kModel.inputs, 1);
 }
 
 void train(Rank& rank) {
