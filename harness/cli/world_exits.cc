@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/judge/predicates.h"
 #include "harness/launch/launch.h"
 #include "harness/launch/log_tail.h"
 #include "harness/record/collective_log.h"
@@ -35,6 +36,14 @@ constexpr std::chrono::seconds kLatestLook{2};
 
 /// What tells of a rank's end: its supervisor, the rank itself before the supervisor could, nobody.
 enum class Sign { word, statement, none };
+
+/// Whether a rank failed for another reason than that a peer was gone or that somebody ended it.
+/// `word`: its supervisor's; null where there is none.
+bool has_failed_by_itself(const RankEnd* word, const RankStatement& statement) {
+  if (word && (word->ending == Ending::exited || word->ending == Ending::signalled)) return true;
+  const bool has_raised = word ? word->ending == Ending::raised : statement.raised;
+  return has_raised && !is_loss_of_peer(statement.error) && !(word && is_loss_of_peer(word->error));
+}
 
 }  // namespace
 
@@ -123,9 +132,10 @@ std::optional<WorldExits::Failure> WorldExits::first_failure() const {
     const auto exit = exits_.find(rank);
     const bool has_word = exit != exits_.end();
     const fs::path statement = rank_statement_file(folder_, rank);
-    const bool has_failed = has_word ? exit->second.end.ending != Ending::finished
-                                     : read_rank_statement(statement).raised;
-    if (!has_failed) continue;
+    if (!has_failed_by_itself(has_word ? &exit->second.end : nullptr,
+                              read_rank_statement(statement))) {
+      continue;
+    }
     const auto recorded = fs::last_write_time(has_word ? rank_exit_file(folder_, rank) : statement);
     if (!first || recorded < first->recorded) first = Failure{rank, recorded};
   }

@@ -68,29 +68,29 @@ struct Explanation {
   double ratio = 0;
   std::string text;  ///< the ratio
   std::string cause;
-  bool is_of_the_ranks = false;  ///< rather than of a number of parts
-  bool is_absolute = false;      ///< how precise it has to be does not depend on its size
+  double scale = 1;  ///< to which a precision is relative
 };
 
 /// The more likely ones first.
 std::vector<Explanation> explanations(int world_size) {
+  constexpr double kNothing = 1e-3;
   const double w = world_size;
   std::vector<Explanation> known{
       {1 / w, fmt::format("1/{}", world_size),
-       fmt::format("averaged twice over {} ranks", world_size), true},
+       fmt::format("averaged twice over {} ranks", world_size), 1 / w},
       {w, fmt::format("{}", world_size),
-       fmt::format("summed over {} ranks, never averaged", world_size), true},
-      {1 / (w * w), fmt::format("1/{}", world_size * world_size), "averaged three times", true},
-      {-1, "-1", "the sign is turned round", true},
-      {0, "0", "nothing arrived", true},
+       fmt::format("summed over {} ranks, never averaged", world_size), w},
+      {1 / (w * w), fmt::format("1/{}", world_size * world_size), "averaged three times",
+       1 / (w * w)},
+      {-1, "-1", "the sign is turned round", 1},
+      {0, "0", "nothing arrived", kNothing},
   };
   for (int n = 2; n <= 16; ++n) {
     known.push_back({(n + 1.0) / n, fmt::format("({0}+1)/{0}", n),
-                     fmt::format("{} parts, each counted once more than the one before", n), false,
-                     true});
-    known.push_back({1.0 / n, fmt::format("1/{}", n), fmt::format("divided by {}", n)});
-    known.push_back(
-        {static_cast<double>(n), fmt::format("{}", n), fmt::format("counted {} times", n)});
+                     fmt::format("{} parts, each counted once more than the one before", n), 1});
+    known.push_back({1.0 / n, fmt::format("1/{}", n), fmt::format("divided by {}", n), 1.0 / n});
+    known.push_back({static_cast<double>(n), fmt::format("{}", n),
+                     fmt::format("counted {} times", n), static_cast<double>(n)});
   }
   return known;
 }
@@ -101,7 +101,8 @@ std::string fraction_in_words(double ratio, double precision) {
   if (precision > kChance) return "";
   for (int below = 2; below <= 16; ++below) {
     const double above = std::round(ratio * below);
-    if (above < 1 || above > 16 || std::abs(ratio - above / below) > precision * ratio) continue;
+    const bool is_small = above >= 1 && above <= 16 && above != below;
+    if (!is_small || std::abs(ratio - above / below) > precision * ratio) continue;
     return fmt::format("{}/{} of what it should be", above, below);
   }
   return "";
@@ -140,19 +141,19 @@ ValueDifference difference(const KeptTensor& left, const KeptTensor& right) {
 }
 
 std::string ratio_in_words(double ratio, int world_size, double precision) {
-  if (std::abs(ratio - 1) <= precision) return "";
+  if (!(std::abs(ratio - 1) > precision)) return "";
   std::vector<Explanation> fitting = explanations(world_size);
   std::erase_if(fitting, [&](const Explanation& known) {
-    const double least = known.is_of_the_ranks ? 1e-3 : 0;
-    const double scale = known.is_absolute ? 1 : std::max(std::abs(known.ratio), least);
-    return std::abs(ratio - known.ratio) > precision * scale;
+    return !(std::abs(ratio - known.ratio) <= precision * known.scale);
   });
   if (fitting.empty()) return fraction_in_words(ratio, precision);
+  const Explanation& first = fitting.front();
   std::vector<std::string> causes;
   for (const Explanation& known : fitting) {
-    if (known.text == fitting.front().text) causes.push_back(known.cause);
+    if (known.text != first.text) return "";  // as far as can be told, it may be either
+    causes.push_back(known.cause);
   }
-  return fmt::format("{}: {}", fitting.front().text, fmt::join(causes, ", or "));
+  return fmt::format("{}: {}", first.text, fmt::join(causes, ", or "));
 }
 
 }  // namespace lockstep

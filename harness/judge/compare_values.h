@@ -29,7 +29,7 @@ ValueDifference difference(const KeptTensor& left, const KeptTensor& right);
 
 /// What a ratio to the reference says, in words, with all that it may come from: "1/4: averaged
 /// twice over 4 ranks, or divided by 4", "5/8 of what it should be"; empty when nothing is within
-/// `precision` (relative).
+/// `precision` (relative), or so imprecise that several ratios are.
 std::string ratio_in_words(double ratio, int world_size, double precision);
 
 }  // namespace lockstep

@@ -44,7 +44,9 @@ bool is_consequence(const Case& the_case, const RankEnd& end,
          std::any_of(failed.begin(), failed.end(), [&](const RankEnd* other) {
            if (lost_peer && other->ending == Ending::unfinished) return true;
            if (is_stopped(*other)) return true;
-           return !may_be_consequence(the_case, *other) && (lost_peer || other->order < end.order);
+           // When a rank without a word ended is not known.
+           const bool is_before = is_lost(*other) || other->order < end.order;
+           return !may_be_consequence(the_case, *other) && (lost_peer || is_before);
          });
 }
 

@@ -46,16 +46,8 @@ double relative_difference(const ValueDifference& values, double global_norm) {
 std::string structural_difference_of(int rank, const Observation& actual,
                                      const Observation& expected) {
   Observation whole = actual;
-  const bool is_placed = is_shard(actual) && lies_in(actual, expected);
-  if (is_placed) whole.global_shape = expected.global_shape;
-  std::string structural =
-      structural_difference(whole, fmt::format("rank {}", rank), expected, kReference);
-  if (structural.empty() && !is_placed && actual.local_shape != actual.global_shape) {
-    structural = fmt::format("rank {} holds {} at {}, which is not in a tensor of {}", rank,
-                             shape_in_words(actual.local_shape), shape_in_words(actual.offset),
-                             shape_in_words(expected.global_shape));
-  }
-  return structural;
+  if (is_shard(actual) && lies_in(actual, expected)) whole.global_shape = expected.global_shape;
+  return structural_difference(whole, fmt::format("rank {}", rank), expected, kReference);
 }
 
 /// The reference's value of what `actual` is of; nothing where none was kept.
@@ -242,18 +234,25 @@ bool is_nothing_on_both(const Observation& actual, const Observation& reference)
 /// Who looked at a tensor of the reference.
 struct Seen {
   std::set<int> ranks;
-  std::vector<const Observation*> shards;
+  bool has_copies = false;  ///< somebody holds what is no shard of one rank alone
+  std::vector<const Observation*> parts;
+
+  void add(int rank, const Observation& actual, const Observation& whole) {
+    ranks.insert(rank);
+    if (actual.replica_group != group_of_one(rank)) has_copies = true;
+    if (lies_in(actual, whole)) parts.push_back(&actual);
+  }
 };
 
-/// What of a tensor nobody looked at, in words; empty when all was. Shards have to be the whole
-/// together, what is no shard has to be on every rank.
+/// What of a tensor nobody looked at, in words; empty when all was. What ranks alone hold has to be
+/// the whole together; where there are copies every rank has to have looked.
 std::string missing_of(const Observation& whole, const Seen& seen, int processes) {
-  if (seen.shards.empty()) {
-    if (static_cast<int>(seen.ranks.size()) == processes) return "";
+  const bool is_for_all = seen.ranks.empty() || seen.has_copies;
+  if (is_for_all && static_cast<int>(seen.ranks.size()) != processes) {
     return fmt::format("{} in step {} was not observed on every rank", whole.name, whole.step);
   }
-  const auto gap = first_gap(whole, seen.shards);
-  if (!gap) return "";
+  const auto gap = first_gap(whole, seen.parts);
+  if (!gap || seen.parts.empty()) return "";
   return fmt::format("{} in step {} has {} elements from {} on that are in no rank's shard",
                      whole.name, whole.step, gap->length,
                      shape_in_words(index_of(gap->begin, whole.global_shape)));
@@ -271,12 +270,40 @@ std::string first_missing(const ExpectedValues& expected, const std::map<TensorK
   return "";
 }
 
+/// The shards of a tensor are one tensor: what is off in all of them together is told of the one
+/// that is furthest off. Of copies of a shard the worst counts.
+void add_up_shards(std::vector<Comparison>& comparisons) {
+  using Offsets = std::vector<std::int64_t>;
+  std::map<TensorKey, std::vector<Comparison*>> by_tensor;
+  for (Comparison& comparison : comparisons) {
+    const bool is_measured = comparison.tolerance.value > 0 && std::isfinite(comparison.relative);
+    if (is_measured && is_shard(*comparison.actual)) {
+      by_tensor[key_of(*comparison.actual)].push_back(&comparison);
+    }
+  }
+  for (const auto& [key, shards] : by_tensor) {
+    std::map<Offsets, double> worst;
+    for (const Comparison* shard : shards) {
+      double& here = worst[shard->actual->offset];
+      here = std::max(here, shard->relative);
+    }
+    double squares = 0;
+    for (const auto& [offset, relative] : worst) squares += relative * relative;
+    Comparison& furthest = **std::max_element(
+        shards.begin(), shards.end(),
+        [](const Comparison* a, const Comparison* b) { return a->relative < b->relative; });
+    furthest.relative = std::max(furthest.relative, std::sqrt(squares));
+    furthest.verdict = verdict_of(furthest.relative, furthest.tolerance.value);
+  }
+}
+
 /// Compares what the claim is about, tensor by tensor. Returns why not everything could be
 /// compared; empty when it could.
 std::string compare_all(const Case& the_case, const Claim& claim, const ExpectedValues& expected,
                         Tally& tally) {
   std::string reason;
   std::map<TensorKey, Seen> seen;
+  std::vector<Comparison> comparisons;
   for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
     for (const Observation& actual : the_case.evidence->observations(rank)) {
       if (!concerns(claim, actual)) continue;
@@ -285,16 +312,16 @@ std::string compare_all(const Case& the_case, const Claim& claim, const Expected
         reason = fmt::format("the reference has no {} in step {}", actual.name, actual.step);
         continue;
       }
-      Seen& here = seen[key_of(actual)];
-      here.ranks.insert(rank);
-      if (is_shard(actual) && lies_in(actual, *reference)) here.shards.push_back(&actual);
+      seen[key_of(actual)].add(rank, actual, *reference);
       if (!is_nothing_on_both(actual, *reference)) {
-        tally.add(compare(the_case, rank, actual, *reference, expected));
+        comparisons.push_back(compare(the_case, rank, actual, *reference, expected));
       } else if (!is_undefined(actual)) {
         reason = incomparable_in_words(actual);
       }
     }
   }
+  add_up_shards(comparisons);
+  for (const Comparison& comparison : comparisons) tally.add(comparison);
   return reason.empty() ? first_missing(expected, seen, the_case.evidence->processes()) : reason;
 }
 

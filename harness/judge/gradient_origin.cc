@@ -31,7 +31,7 @@ std::vector<std::vector<OwnGradient>> own_gradients(const Case& the_case,
     for (const Observation& own : the_case.reference->observations(0)) {
       const bool is_alike =
           own.kind == Kind::gradient && own.step == actual.step &&
-          own.replica_group == own_gradient_group(owner) && own.not_comparable.empty() &&
+          own.replica_group == group_of_one(owner) && own.not_comparable.empty() &&
           own.dtype == actual.dtype &&
           (is_shard(actual) ? lies_in(actual, own) : own.global_shape == actual.global_shape);
       if (!is_alike) continue;
@@ -42,13 +42,19 @@ std::vector<std::vector<OwnGradient>> own_gradients(const Case& the_case,
   return all;
 }
 
+/// Whether nothing arrived, which says nothing of where it comes from. So is what is empty.
+bool is_zero(const KeptTensor& value) {
+  return std::all_of(value.bytes.begin(), value.bytes.end(),
+                     [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 /// Whether `actual` is, or is a shard of, the gradient of that name. `value`: what was kept of it.
 bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual,
            const KeptTensor* value) {
   return std::any_of(gradients.begin(), gradients.end(), [&](const OwnGradient& own) {
     if (own.name != actual.name) return false;
     if (own.observation->fingerprint == actual.fingerprint) return true;
-    const bool is_cut = is_shard(actual) && value && own.value && !value->bytes.empty() &&
+    const bool is_cut = is_shard(actual) && value && !is_zero(*value) && own.value &&
                         own.value->shape == own.observation->local_shape;
     return is_cut && cut(*own.value, actual).bytes == value->bytes;
   });

@@ -17,7 +17,7 @@
 
 namespace lockstep {
 
-std::string own_gradient_group(int rank) { return "rank " + std::to_string(rank); }
+std::string group_of_one(int rank) { return "rank " + std::to_string(rank); }
 namespace {
 
 enum Column : std::size_t {
@@ -138,6 +138,11 @@ Observation observation_in(const RowReader& row) {
   o.global_shape = row.shape(kGlobalShape);
   o.offset = row.shape_like(o.global_shape, kOffset);
   o.local_shape = row.shape_like(o.global_shape, kLocalShape);
+  for (std::size_t d = 0; d < o.global_shape.size(); ++d) {
+    const bool is_inside = o.local_shape[d] <= o.global_shape[d] &&
+                           o.offset[d] <= o.global_shape[d] - o.local_shape[d];
+    if (!is_inside) throw row.refusal(kLocalShape, "a part that lies in the global shape");
+  }
   o.replica_group = row.text(kReplicaGroup);
   o.not_comparable = row.text(kNotComparable);
   if (o.not_comparable.empty()) o.fingerprint = row.fingerprint();

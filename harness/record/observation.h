@@ -33,8 +33,9 @@ struct Observation {
   bool operator==(const Observation&) const = default;
 };
 
-/// The replica group under which the reference notes what the shard of one rank alone gives.
-std::string own_gradient_group(int rank);
+/// The replica group of what `rank` alone holds: a shard, or in the reference what that rank's data
+/// alone give.
+std::string group_of_one(int rank);
 
 /// Columns of a journal, in order. Part of the format: docs/formats.md.
 const std::vector<std::string_view>& journal_columns();

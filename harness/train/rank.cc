@@ -136,17 +136,16 @@ void Rank::observe_gradients(Point point, ShardedModel& sharded) {
       observer_.observe(point, Kind::gradient, name, tensor.grad());
       continue;
     }
-    const bool is_nothing = tensor.numel() == 0 && !tensor.grad().defined();
-    if (is_nothing) continue;  // and not the lack of a gradient
-    observer_.observe(point, Kind::gradient, name, tensor.grad(), place,
-                      fmt::format("rank {}", rank()));
+    const bool is_empty = tensor.numel() == 0 && tensor.requires_grad();
+    if (is_empty && !tensor.grad().defined()) continue;  // which is no lack of a gradient
+    observer_.observe(point, Kind::gradient, name, tensor.grad(), place, group_of_one(rank()));
   }
 }
 
 void Rank::observe_parameters(Point point, ShardedModel& sharded) {
   if (sharded.keeps_parameters_whole()) return observe_parameters(point, sharded.module());
   for (const auto& [name, tensor, place] : sharded.shards()) {
-    observer_.observe(point, Kind::parameter, name, tensor, place, fmt::format("rank {}", rank()));
+    observer_.observe(point, Kind::parameter, name, tensor, place, group_of_one(rank()));
   }
 }
 
@@ -157,7 +156,7 @@ void Rank::note_own_gradients(int rank, const Module& module) {
   observer_.begin_micro_batch(rank);
   for (const auto& [name, tensor] : module.named_parameters()) {
     observer_.observe(Point::backward, Kind::gradient, name, tensor.grad(), std::nullopt,
-                      own_gradient_group(rank));
+                      group_of_one(rank));
   }
 }
 

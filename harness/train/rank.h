@@ -80,7 +80,7 @@ class Rank {
   /// For the reference: leaves the mean over the ranks' gradients in `.grad` of every parameter of
   /// `module`, summed in rank order and divided by the world size once, as DDP promises it.
   /// `loss_of(rank)` computes a rank's loss. Notes each rank's own gradient at `backward`, under
-  /// the rank as micro-batch and in its `own_gradient_group`.
+  /// the rank as micro-batch and in its `group_of_one`.
   void mean_of_rank_gradients(Module& module, const std::function<at::Tensor(int rank)>& loss_of);
 
   /// Writes everything out; the body has ended. Throws Error (usage) when that fails.

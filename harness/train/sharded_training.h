@@ -20,10 +20,11 @@ Expectation expect_wrong_shards(OutcomeKind outcome = OutcomeKind::agree_but_wro
 /// Gradients are right and the optimizer's step is not: those of the next step are wrong.
 Expectation expect_wrong_updates(const Cell& cell);
 
+using ShardedLoss = std::function<at::Tensor(const MicroBatch& batch)>;
+
 /// Trains `model` as `train_in_micro_batches` does, which is its reference: gradients of the
 /// micro-batches of a step add up, each divided by their number, then SGD on the shards. With
 /// `no_sync` all micro-batches but the last leave their gradients whole, on the rank.
-using ShardedLoss = std::function<at::Tensor(const MicroBatch& batch)>;
 void train_sharded(Rank& rank, ShardedModel& model, const MicroBatchOptions& options,
                    const ShardedLoss& loss_of);
 

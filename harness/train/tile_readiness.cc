@@ -20,8 +20,11 @@ bool is_marked(const at::Tensor& parameter, const std::vector<std::string>& mark
 void tell_readiness(TilingOptions& tiling, const TileReadiness& readiness) {
   tiling.before_tile = [readiness](const TileTurn& turn) {
     const std::vector<at::Tensor>& parameters = *turn.parameters;
-    const bool is_told = readiness.markers.empty() ||
-                         (!parameters.empty() && is_marked(parameters[0], readiness.markers));
+    const bool is_told =
+        readiness.markers.empty() ||
+        std::any_of(parameters.begin(), parameters.end(), [&](const at::Tensor& parameter) {
+          return is_marked(parameter, readiness.markers);
+        });
     if (!is_told) return;
     const std::int64_t tiles = readiness.counts_pieces ? turn.pieces : turn.asked;
     for (const at::Tensor& parameter : parameters) {

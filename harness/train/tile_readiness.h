@@ -9,7 +9,7 @@ namespace lockstep {
 
 /// How a tile function tells ZeRO that a parameter's gradient is not whole yet.
 struct TileReadiness {
-  /// Its parameters are told only where the first one has one of these attributes, by which the
+  /// Its parameters are told only where any of them has one of these attributes, by which the
   /// function sees what engine it runs under; empty: always.
   std::vector<std::string> markers = {};
   /// The last tile is that of those that there are; else that of those asked for, which may never

@@ -316,6 +316,11 @@ class TiledFunction : public torch::autograd::Function<TiledFunction> {
 
 }  // namespace
 
+std::int64_t chunk_pieces(std::int64_t length, std::int64_t tiles) {
+  const std::int64_t rows = (length + tiles - 1) / tiles;
+  return (length + rows - 1) / rows;
+}
+
 std::vector<at::Tensor> tiled(const TileFunction& function, const Tensors& parameters,
                               const at::Tensor& input, const TilingOptions& options) {
   const std::int64_t rows =

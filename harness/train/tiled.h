@@ -79,6 +79,9 @@ struct TilingOptions {
   std::function<void(const TileTurn& turn)> after_tile = {};
 };
 
+/// How many pieces torch.chunk makes of `length` when it is asked for `tiles`.
+std::int64_t chunk_pieces(std::int64_t length, std::int64_t tiles);
+
 /// What is tiled: [rows, features] to one or several tensors [rows, ...], row by row independent.
 using TileFunction = std::function<std::vector<at::Tensor>(const at::Tensor& rows)>;
 

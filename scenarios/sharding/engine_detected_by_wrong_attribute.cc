@@ -25,6 +25,7 @@ std::vector<std::string> markers_of(Rank& rank) {
     return {zero_attribute::kId};
   }
   if (rank.is("zero-3-looked-for-index")) return {zero_attribute::kIndexInGroup};
+  if (rank.is("zero-3-looked-for-ds-param")) return {"ds_param"};  // which parameters may not have
   rank.is(rank.cell().variant);
   return {zero_attribute::kIndexInGroup, zero_attribute::kId};
 }
@@ -62,11 +63,15 @@ std::vector<Variant> variants() {
   return {
       {.name = "zero-2-looked-for-ds-id",
        .role = Role::buggy,
-       .summary = "ZeRO 2, looked for by stage 3's marker: each tile is reduced by itself"},
+       .summary = "ZeRO 2 without DeepSpeed's assertion, looked for by stage 3's marker: each tile "
+                  "is reduced by itself"},
       {.name = "zero-3-looked-for-index",
        .role = Role::buggy,
        .summary = "ZeRO 3, looked for by the marker of stages 1 and 2: the last tile's gradient is "
                   "left"},
+      {.name = "zero-3-looked-for-ds-param",
+       .role = Role::buggy,
+       .summary = "ZeRO 3, looked for by the marker of the first version, which it may not set"},
       {.name = "zero-1-looked-for-ds-id",
        .role = Role::latent,
        .summary = "ZeRO 1, looked for by stage 3's marker: it reduces behind all tiles"},
@@ -111,7 +116,8 @@ Scenario engine_detected_by_wrong_attribute() {
                      .left_out =
                          "DeepSpeed's assertions, of a parameter that stage 2 reduces twice "
                          "and of one that is twice in a bucket: the engine here shows what "
-                         "they guard"},
+                         "they guard. The accumulator of the untreated path, which is "
+                         "tiled-gradient-accumulator-stacks-hooks's"},
       .worlds = {1, 2, 3, 4},
       .steps = 3,
       .axes = axes(),

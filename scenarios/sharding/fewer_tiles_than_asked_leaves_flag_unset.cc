@@ -33,12 +33,6 @@ std::int64_t length_of(const Cell& cell, int rank) {
 /// As many as a rank needs whose tiles have a limit.
 std::int64_t tiles_for(std::int64_t length) { return (length + kRowsOfATile - 1) / kRowsOfATile; }
 
-/// Tiles that torch.chunk gives.
-std::int64_t pieces_of(std::int64_t length, std::int64_t tiles) {
-  const std::int64_t rows = (length + tiles - 1) / tiles;
-  return (length + rows - 1) / rows;
-}
-
 std::int64_t tiles_of(Rank& rank) {
   const Cell& cell = rank.cell();
   if (has_axis(cell, "tiles")) return number_on(cell, "tiles");
@@ -94,7 +88,7 @@ Expectation expect(const Cell& cell) {
   if (cell.role == Role::reference) return {};
   if (has_own_lengths(cell)) return expect_with_own_lengths(cell);
   const std::int64_t tiles = number_on(cell, "tiles");
-  const bool comes_to_the_last = pieces_of(number_on(cell, "length"), tiles) == tiles;
+  const bool comes_to_the_last = chunk_pieces(number_on(cell, "length"), tiles) == tiles;
   if (cell.role != Role::buggy || comes_to_the_last) return {};
   return expect_wrong_shards();
 }
@@ -181,13 +175,14 @@ Scenario fewer_tiles_than_asked_leaves_flag_unset() {
       .summary =
           "Tiles announce the last of those asked for, and torch.chunk gives fewer: ZeRO "
           "never reduces the gradient, or on some ranks only.",
-      .provenance = {.project = "DeepSpeed",
-                     .link = "TiledMLP (Arctic Long Sequence Training, 2025)",
-                     .kept = "the flag on each parameter, which is set on the last of the tiles "
-                             "asked for; a number of tiles from the length of the sequence, of one "
-                             "rank or the maximum over the ranks",
-                     .left_out = "the mixture of experts whose lengths differ by what the router "
-                                 "chose: lengths are given here"},
+      .provenance =
+          {.project = "DeepSpeed, axolotl",
+           .link = "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",
+           .kept = "the flag on each parameter, which is set on the last of the tiles "
+                   "asked for; a number of tiles from the length of the sequence, of one "
+                   "rank or the maximum over the ranks",
+           .left_out = "the mixture of experts whose lengths differ by what the router "
+                       "chose: lengths are given here"},
       .worlds = {2, 3, 4},
       .steps = 3,
       .axes = axes(),

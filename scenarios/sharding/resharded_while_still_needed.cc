@@ -55,6 +55,15 @@ TilingOptions deferral(Rank& rank, const std::unique_ptr<FullyShard>& sharded, c
       sharded->unshard(unit);
     };
     tiling.after_tile = [&sharded, &unit](const TileTurn& /*turn*/) { sharded->reshard(unit); };
+  } else if (rank.is("reshards-behind-last-tile")) {
+    tiling.before_tile = [&sharded](const TileTurn& /*turn*/) {
+      sharded->set_reshard_after_backward(false);
+    };
+    tiling.after_tile = [&sharded, &unit](const TileTurn& turn) {
+      if (!is_last(turn)) return;
+      sharded->set_reshard_after_backward(true);
+      sharded->reshard(unit);
+    };
   } else if (rank.is("never-reshards")) {
     tiling.before_tile = [&sharded](const TileTurn& turn) {
       sharded->set_requires_gradient_sync(is_last(turn));
@@ -156,6 +165,10 @@ std::vector<Variant> variants() {
        .role = Role::buggy,
        .summary = "FSDP2: no tile but the last reduces, and each releases its parameters: nobody "
                   "gathers them again for the next"},
+      {.name = "reshards-behind-last-tile",
+       .role = Role::buggy,
+       .summary = "FSDP2: releasing is put off, and done by hand behind the last tile: right where "
+                  "the MLP is wrapped itself; else the rest of the layer has no parameters"},
       {.name = "gathers-for-each-tile",
        .role = Role::wrong_fix,
        .summary = "FSDP2: each tile gathers them first: right where the MLP is wrapped itself; "
@@ -204,8 +217,9 @@ Scenario resharded_while_still_needed() {
       .summary =
           "Tiles of an MLP release sharded parameters that later tiles, or the rest of "
           "backward, still need: torch finds no data.",
-      .provenance = {.project = "DeepSpeed, PyTorch",
-                     .link = "TiledMLP of Arctic Long Sequence Training (2025); pytorch's "
+      .provenance = {.project = "axolotl, DeepSpeed, PyTorch",
+                     .link = "axolotl's deferral of FSDP2's reshard in its tiled MLP; TiledMLP of "
+                             "Arctic Long Sequence Training (2025); pytorch's "
                              "FSDPModule.reshard and FullyShardedDataParallel.no_sync",
                      .kept = "a tiled MLP whose reduction is put off to the last tile, as it is "
                              "for ZeRO, under both of torch's sharded engines",

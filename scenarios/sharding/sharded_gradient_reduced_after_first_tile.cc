@@ -103,7 +103,9 @@ std::vector<Variant> variants() {
   const std::string no_sync = "no_sync around all tiles but the last: its hooks reduce in any case";
   const std::vector<std::string> without{"bucket"};
   return {
-      zero(2, "per-tile", Role::buggy, "each tile is reduced, with the mean of those before in it"),
+      zero(2, "per-tile", Role::buggy,
+           "without DeepSpeed's assertion each tile is reduced, with the mean of those before in "
+           "it"),
       zero(3, "per-tile", Role::buggy, "each tile is reduced, and replaces the one before"),
       zero(1, "per-tile", Role::latent, "gradients are reduced behind all tiles"),
       {.name = "flat-per-tile",

@@ -82,10 +82,7 @@ TilingOptions tiling_of(Rank& rank) {
 
 /// Tiles that torch.chunk gives.
 std::int64_t pieces_of(const Cell& cell) {
-  const std::int64_t length = number_on(cell, "length");
-  const std::int64_t tiles = number_on(cell, "tiles");
-  const std::int64_t rows = (length + tiles - 1) / tiles;
-  return (length + rows - 1) / rows;
+  return chunk_pieces(number_on(cell, "length"), number_on(cell, "tiles"));
 }
 
 /// [1, length, features]; where all tiles are alike each has the same rows.
@@ -136,7 +133,7 @@ at::Tensor weighted(Module& mlp, const at::Tensor& rows, const Module::Forward& 
 /// Steps so large that parameters show what bfloat16 does to gradients.
 MicroBatchOptions options_of(const Cell& cell) {
   MicroBatchOptions options = micro_batch_options(cell);
-  options.learning_rate = 1;
+  options.learning_rate = 0.2;
   return options;
 }
 
@@ -231,7 +228,7 @@ std::vector<Variant> variants() {
   return {
       {.name = "published",
        .role = Role::buggy,
-       .summary = "fully_shard and the accumulator as it was merged"},
+       .summary = "FSDP2 and the accumulator as it was merged"},
       {.name = "published-by-its-law",
        .role = Role::latent,
        .summary = "the same beside its law, 2*prior + (2/N) * sum of (i+1)*g_i: nothing else is "
@@ -239,32 +236,30 @@ std::vector<Variant> variants() {
        .reference = "reference-law"},
       {.name = "hook-returns-nothing",
        .role = Role::wrong_fix,
-       .summary = "fully_shard and a reviewer's version: the last hook sets .grad and returns "
+       .summary = "FSDP2 and a reviewer's version: the last hook sets .grad and returns "
                   "nothing, and autograd adds the last tile to it",
        .without = {"causes"}},
       {.name = "refuses-fewer-tiles",
        .role = Role::wrong_fix,
-       .summary = "fully_shard and a reviewer's version: an error where there are fewer tiles than "
+       .summary = "FSDP2 and a reviewer's version: an error where there are fewer tiles than "
                   "asked for",
        .without = {"causes"}},
       {.name = "cumulative-offsets",
        .role = Role::wrong_fix,
-       .summary = "fully_shard and a reviewer's version: slices begin where those before end",
+       .summary = "FSDP2 and a reviewer's version: slices begin where those before end",
        .without = {"causes"}},
       {.name = "accumulates-in-bfloat16",
        .role = Role::wrong_fix,
-       .summary = "fully_shard and hooks that are right, and add up in bfloat16",
+       .summary = "FSDP2 and hooks that are right, and add up in bfloat16",
        .without = {"causes"}},
       {.name = "mended-hooks",
        .role = Role::fixed,
-       .summary =
-           "fully_shard and hooks that are removed, do not divide, hand over once, and count "
-           "the tiles that there are",
+       .summary = "FSDP2 and hooks that are removed, do not divide, hand over once, and count "
+                  "the tiles that there are",
        .without = {"causes"}},
       {.name = "plain-tiles",
        .role = Role::fixed,
-       .summary =
-           "fully_shard and no hooks: it reduces when the wrapped module's backward has ended",
+       .summary = "FSDP2 and no hooks: it reduces when the wrapped module's backward has ended",
        .without = {"causes"}},
       {.name = "reference",
        .role = Role::reference,
@@ -306,7 +301,7 @@ Scenario tiled_gradient_accumulator_stacks_hooks() {
                      .link = "pull request #2950 (merged 2025-07-25)",
                      .kept = "the accumulator, its hooks and slices, and the versions that "
                              "reviewers asked for; of the example configurations the number of "
-                             "tiles, checkpoints and offloaded activations; fully_shard as the "
+                             "tiles, checkpoints and offloaded activations; FSDP2 as the "
                              "engine",
                      .left_out = "sequence parallelism, which decides what tokens a rank has and "
                                  "not what tiles do with them; the choice between a model's own "

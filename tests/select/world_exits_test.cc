@@ -18,6 +18,8 @@ namespace lockstep {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// What three ranks of a launcher left in the folder of their cell.
 class LeftByThreeRanks : public testing::Test {
@@ -147,6 +149,17 @@ TEST_F(LeftByThreeRanks, NothingIsASignThatNoneWasStarted) {
   EXPECT_TRUE(is_empty());
   leave_log(2);
   EXPECT_FALSE(is_empty());
+}
+
+/// That a peer was gone is no failure of its own: who died before is not known.
+TEST_F(LeftByThreeRanks, NobodyIsEndedForARankThatLostAPeer) {
+  leave_sign(0, 1s);
+  leave_sign(1, 0s);
+  leave_sign(2, 0s);
+  state_error(1, "Connection closed by peer [127.0.0.1]:1234");
+  for (const RankEnd& end : ends()) {
+    EXPECT_THAT(end.detail, Not(HasSubstr("after rank"))) << end.rank;
+  }
 }
 
 }  // namespace

@@ -85,6 +85,14 @@ TEST(RatioInWords, NamesFractionsThatNothingIsKnownOf) {
   EXPECT_EQ(ratio_in_words(0.625, 2, 1e-2), "");
 }
 
+TEST(RatioInWords, SaysNothingWhereSeveralRatiosFit) {
+  EXPECT_EQ(ratio_in_words(1.5, 2, 0.4), "");
+  EXPECT_EQ(ratio_in_words(1.0 / 12, 8, 0.4), "");
+  EXPECT_EQ(ratio_in_words(0, 64, 0.4), "0: nothing arrived");
+  EXPECT_EQ(ratio_in_words(1.0010005, 2, 1e-3), "");
+  EXPECT_EQ(ratio_in_words(std::nan(""), 2, 1e-6), "");
+}
+
 TEST(RatioInWords, SaysNothingOfOne) { EXPECT_EQ(ratio_in_words(1, 1, 1e-6), ""); }
 
 TEST(RatioInWords, IsAsPreciseAsTheRatioIsSmall) {

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
+#include "reports/error.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {
@@ -111,9 +113,9 @@ TEST(Equality, ThatIsViolatedNeedsNoReasonForWhatWasNotSeen) {
 TEST(Equality, KnowsAnOwnGradientByItsStepAndName) {
   Pair pair(1);
   pair.expected.add(0, 1, "v", {1, 5}, {Kind::gradient, Point::backward, 0}).replica_group =
-      own_gradient_group(0);
+      group_of_one(0);
   pair.expected.add(0, 2, "w", {1, 5}, {Kind::gradient, Point::backward, 0}).replica_group =
-      own_gradient_group(0);
+      group_of_one(0);
   pair.expected.add(0, 1, "w", {2, 3});
   pair.files.add(0, 1, "w", {1, 5});
   EXPECT_THAT(pair.judged().findings.at(0).sentence, Not(HasSubstr("own gradient")));
@@ -122,7 +124,7 @@ TEST(Equality, KnowsAnOwnGradientByItsStepAndName) {
 TEST(Equality, NamesTheRankWhoseGradientItIs) {
   Pair pair(2);
   pair.expected.add(0, 1, "w", {1, 5}, {Kind::gradient, Point::backward, 0}).replica_group =
-      own_gradient_group(0);
+      group_of_one(0);
   pair.expected.add(0, 1, "w", {2, 3});
   pair.files.add(0, 1, "w", {2, 3});
   pair.files.add(1, 1, "w", {1, 5});
@@ -371,14 +373,65 @@ TEST(Equality, OfShardsNeedsNothingOfARankThatHoldsNone) {
   EXPECT_EQ(pair.judged().verdict, Verdict::holds);
 }
 
-TEST(Equality, OfAShardOutsideOfTheTensorIsViolated) {
-  Sharded pair;
-  pair.add(0, {1, 2, 3, 4}, 0, 2);
-  pair.add(1, {5, 6, 0, 0}, 2, 2);
-  const ClaimResult result = pair.judged();
-  ASSERT_EQ(result.verdict, Verdict::violated);
-  EXPECT_THAT(result.findings.at(0).sentence,
-              HasSubstr("rank 1 holds [2, 2] at [2, 0], which is not in a tensor of [3, 2]"));
+TEST(Equality, OfShardsAddsUpWhatIsOffInEach) {
+  constexpr int kRanks = 128;
+  const auto tolerance = static_cast<float>(rounding_tolerance(std::ldexp(1, -24), kRanks));
+  const float off = 1 + 12 * tolerance;
+  Pair pair(kRanks);
+  pair.expected.add(0, 1, "w", std::vector<float>(kRanks, 1));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    pair.files.add_shard(rank, 1, "w", {off}, {kRanks}, {rank}, {1});
+  }
+  EXPECT_EQ(pair.judged().verdict, Verdict::violated);
+}
+
+TEST(Equality, OfCopiesOfAShardCountsOne) {
+  const auto tolerance = static_cast<float>(rounding_tolerance(std::ldexp(1, -24), 4));
+  Pair pair(4);
+  pair.expected.add(0, 1, "w", {1, 1});
+  for (int rank = 0; rank < 4; ++rank) {
+    pair.files.add_shard(rank, 1, "w", {1 + 0.8F * tolerance}, {2}, {rank % 2}, {1}).replica_group =
+        "";
+  }
+  EXPECT_EQ(pair.judged().verdict, Verdict::holds);
+}
+
+TEST(Equality, OfCopiesNeedsEveryRank) {
+  Pair groups(3);
+  groups.expected.add(0, 1, "w", {1});
+  for (int rank = 0; rank < 2; ++rank) groups.files.add(rank, 1, "w", {1}).replica_group = "a";
+  EXPECT_EQ(groups.judged().reason, "w in step 1 was not observed on every rank");
+
+  Pair halves(4);
+  halves.expected.add(0, 1, "w", {1, 2});
+  for (int rank = 0; rank < 3; ++rank) {
+    halves.files
+        .add_shard(rank, 1, "w", {1.0F + static_cast<float>(rank % 2)}, {2}, {rank % 2}, {1})
+        .replica_group = "";
+  }
+  EXPECT_EQ(halves.judged().reason, "w in step 1 was not observed on every rank");
+}
+
+TEST(Equality, OfAShardBesideAWholeTensorIsWithBoth) {
+  Pair pair(2);
+  pair.expected.add(0, 1, "w", {1, 2});
+  pair.files.add(0, 1, "w", {1, 2});
+  pair.files.add_shard(1, 1, "w", {1}, {2}, {0}, {1});
+  EXPECT_EQ(pair.judged().verdict, Verdict::holds);
+}
+
+TEST(Equality, OfAShardOutsideOfTheTensorIsRefused) {
+  for (const std::int64_t offset : {std::int64_t{1}, std::int64_t{1} << 40, INT64_MAX}) {
+    Pair pair(1);
+    pair.expected.add(0, 1, "w", {1, 2});
+    pair.files.add_shard(0, 1, "w", {1, 2}, {2}, {0}, {2}).offset = {offset};
+    try {
+      pair.judged();
+      FAIL() << "an offset of " << offset << " was taken";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("a part that lies in the global shape"));
+    }
+  }
 }
 
 TEST(Equality, OfAShardOfAnotherTensorIsViolated) {

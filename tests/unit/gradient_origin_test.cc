@@ -19,7 +19,7 @@ class Origin {
   Observation& note(int rank, const std::string& name, const Values& values) {
     Observation& observation =
         reference_.add(0, 1, name, values, {Kind::gradient, Point::backward, rank});
-    observation.replica_group = own_gradient_group(rank);
+    observation.replica_group = group_of_one(rank);
     return observation;
   }
 
@@ -72,6 +72,13 @@ TEST(GradientOrigin, OfAShardIsSoughtWhereItLies) {
             "it is the rank's own gradient: never synchronised");
   EXPECT_EQ(TwoRanks().of_shard(1, "a", {2}, 2, 1), "it is rank 0's own gradient");
   EXPECT_EQ(TwoRanks().of_shard(1, "a", {3}, 2, 1), "");
+}
+
+TEST(GradientOrigin, OfAShardOfZerosIsUnknown) {
+  Origin origin(2);
+  origin.note(0, "a", {1, 4});
+  origin.note(1, "a", {5, 0});
+  EXPECT_EQ(origin.of_shard(1, "a", {0}, 2, 1), "");
 }
 
 TEST(GradientOrigin, OfTheRanksOwnGradientIsThatItWasNeverSynchronised) {
@@ -170,8 +177,8 @@ TEST(GradientOrigin, IsToldInTheFinding) {
   for (const auto& [rank, a, b] : {std::tuple(0, Values{1, 2}, Values{10, -20}),
                                    std::tuple(1, Values{3, 4}, Values{-30, 50})}) {
     const LiteralEvidence::Tensor own{Kind::gradient, Point::backward, rank};
-    reference.add(0, 1, "a", a, own).replica_group = own_gradient_group(rank);
-    reference.add(0, 1, "b", b, own).replica_group = own_gradient_group(rank);
+    reference.add(0, 1, "a", a, own).replica_group = group_of_one(rank);
+    reference.add(0, 1, "b", b, own).replica_group = group_of_one(rank);
   }
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "a", {-14.5, 26});

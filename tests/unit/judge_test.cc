@@ -240,9 +240,9 @@ TEST(Equality, RecognisesARanksOwnGradient) {
   LiteralEvidence files(2);
   LiteralEvidence expected(1);
   expected.add(0, 1, "w", {1, 5}, {Kind::gradient, Point::backward, 0}).replica_group =
-      own_gradient_group(0);
+      group_of_one(0);
   expected.add(0, 1, "w", {3, 1}, {Kind::gradient, Point::backward, 1}).replica_group =
-      own_gradient_group(1);
+      group_of_one(1);
   expected.add(0, 1, "w", {2, 3});
   files.add(0, 1, "w", {1, 5});
   files.add(1, 1, "w", {3, 1});

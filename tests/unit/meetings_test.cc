@@ -932,5 +932,17 @@ TEST(Meetings, ShowTheLastCollectivesSideBySide) {
   EXPECT_THAT(rows.back().calls[1].text, IsEmpty());
 }
 
+TEST(Meetings, BlameNobodyWhoWaitedForALostRankUntilTheLimit) {
+  Logs logs(3);
+  logs.all(reduce("a"));
+  logs.add(1, reduce("b"), kOpen);
+  logs.add(2, reduce("b"), kOpen);
+  RankEnd gone = late(0, 2);
+  gone.detail = "its launcher left no word of it";
+  const ClaimResult result = logs.judged(ranks_finish(), {gone, late(1, 0), late(2, 1)});
+  ASSERT_EQ(result.findings.size(), 1);
+  EXPECT_THAT(result.findings.front().sentence, HasSubstr("rank 0 did not finish"));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -340,7 +340,7 @@ TEST_F(Outcomes, DoNotSayThatShardsAgree) {
 
 TEST_F(Outcomes, DoNotSayThatReplicaGroupsAgree) {
   for (int rank = 0; rank < 2; ++rank) {
-    files_.add(rank, 1, "w", {4, 8}).replica_group = own_gradient_group(rank);
+    files_.add(rank, 1, "w", {4, 8}).replica_group = group_of_one(rank);
   }
   reference_.add(0, 1, "w", {1, 2});
   claims_ = {kEqual};
@@ -460,7 +460,7 @@ TEST_F(Outcomes, AreNotNeverTrainedForAStepThatNobodySaw) {
 
 TEST_F(Outcomes, AreNotNeverTrainedForAnOwnGradientInTheReference) {
   wrong_and_undefined_before_reduction(1);
-  reference_.add(0, 1, "gate", {1, 2}, kBackward).replica_group = own_gradient_group(0);
+  reference_.add(0, 1, "gate", {1, 2}, kBackward).replica_group = group_of_one(0);
   EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
 }
 
