@@ -20,14 +20,14 @@ namespace lockstep {
 namespace {
 
 constexpr MlpLayersOptions kModel;
-constexpr std::int64_t kRowsOfATile = 3;  ///< what a tile may have where ranks count their own
+constexpr std::int64_t kRowsOfATile = 2;  ///< what a tile may have where ranks count their own
 
 /// Whether sequences differ in length between ranks, by a tile each.
 bool has_own_lengths(const Cell& cell) { return !has_axis(cell, "length"); }
 
 std::int64_t length_of(const Cell& cell, int rank) {
   if (!has_own_lengths(cell)) return number_on(cell, "length");
-  return 9 + kRowsOfATile * (cell.world_size - 1 - rank);
+  return 6 + kRowsOfATile * (cell.world_size - 1 - rank);
 }
 
 /// As many as a rank needs whose tiles have a limit.
