@@ -66,10 +66,9 @@ FullyShard::State::State(Module& whole, const std::vector<Module*>& wrapped, Pro
 /// Each module keeps the state alive: it cannot compute without any more.
 void FullyShard::State::wrap_modules() {
   for (const auto& unit : units) {
-    unit->module->wrap_calls([state = shared_from_this(), &unit = *unit](
-                                 const at::Tensor& input, const Module::Forward& forward) {
-      const Forward of_lists = [&](const Tensors& inputs) { return Tensors{forward(inputs[0])}; };
-      return state->call(unit, {input}, of_lists).front();
+    wrap_calls_with_lists(*unit->module, [state = shared_from_this(), &unit = *unit](
+                                             const Tensors& inputs, const Forward& forward) {
+      return state->call(unit, inputs, forward);
     });
   }
 }

@@ -11,6 +11,8 @@
 
 namespace lockstep {
 
+using Tensors = std::vector<at::Tensor>;
+
 namespace {
 
 using Units = std::vector<std::unique_ptr<ShardedUnit>>;
@@ -127,6 +129,18 @@ Units shard_units(Module& root, const std::vector<Module*>& wrapped, ProcessGrou
                        group_options);
   }
   return units;
+}
+
+void wrap_calls_with_lists(
+    Module& module,
+    std::function<Tensors(const Tensors& inputs, const ShardedModel::Forward& forward)> around) {
+  module.wrap_calls(
+      [around = std::move(around)](const at::Tensor& input, const Module::Forward& forward) {
+        const ShardedModel::Forward of_lists = [&](const Tensors& inputs) {
+          return Tensors{forward(inputs.front())};
+        };
+        return around({input}, of_lists).front();
+      });
 }
 
 }  // namespace lockstep

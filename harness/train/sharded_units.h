@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "harness/train/fully_shard.h"
 #include "harness/train/module.h"
 #include "harness/train/parameter_group.h"
+#include "harness/train/sharded_model.h"
 
 namespace lockstep {
 
@@ -43,5 +45,12 @@ std::vector<std::unique_ptr<ShardedUnit>> shard_units(Module& root,
                                                       const std::vector<Module*>& wrapped,
                                                       ProcessGroup& group,
                                                       const FullyShardOptions& options);
+
+/// `Module::wrap_calls` for an `around` that takes lists of tensors, as a forward of any signature
+/// has them.
+void wrap_calls_with_lists(
+    Module& module, std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs,
+                                                          const ShardedModel::Forward& forward)>
+                        around);
 
 }  // namespace lockstep

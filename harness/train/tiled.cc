@@ -105,9 +105,10 @@ struct Tiles : torch::CustomClassHolder {
 
   Tensors slices(const at::Tensor& gradient, const Tensors& inputs) const {
     if (options.slices == TileSlices::own) return split(gradient);
+    const at::Tensor buffer = gradient.contiguous();
     Tensors parts;
     for (std::size_t tile = 0; tile < inputs.size(); ++tile) {
-      parts.push_back(slice(gradient.contiguous(), tile, inputs));
+      parts.push_back(slice(buffer, tile, inputs));
     }
     return parts;
   }

@@ -5,6 +5,7 @@
 
 #include "harness/train/backward_watch.h"
 #include "harness/train/parameter_attributes.h"
+#include "harness/train/sharded_units.h"
 #include "harness/train/zero_engine.h"
 #include "harness/train/zero_flat_group.h"
 #include "harness/train/zero_partitioned_model.h"
@@ -50,10 +51,9 @@ Zero::State::State(Module& whole, ProcessGroup& ranks, const ZeroOptions& option
 
 void Zero::State::wrap_modules() {
   if (partitioned) wrap_calls(root);
-  root.wrap_calls(
-      [state = shared_from_this()](const at::Tensor& input, const Module::Forward& forward) {
-        const Forward of_lists = [&](const Tensors& inputs) { return Tensors{forward(inputs[0])}; };
-        return state->call_root({input}, of_lists).front();
+  wrap_calls_with_lists(
+      root, [state = shared_from_this()](const Tensors& inputs, const Forward& forward) {
+        return state->call_root(inputs, forward);
       });
 }
 
@@ -61,11 +61,10 @@ void Zero::State::wrap_calls(Module& module) {
   if (!wrapped.insert(&module).second) return;
   for (const Module::Part& part : module.children()) wrap_calls(*part.module);
   if (module.own_parameters().empty()) return;
-  module.wrap_calls([state = shared_from_this(), &module](const at::Tensor& input,
-                                                          const Module::Forward& forward) {
-    const Forward of_lists = [&](const Tensors& inputs) { return Tensors{forward(inputs[0])}; };
-    return state->call(module, {input}, of_lists).front();
-  });
+  wrap_calls_with_lists(
+      module, [state = shared_from_this(), &module](const Tensors& inputs, const Forward& forward) {
+        return state->call(module, inputs, forward);
+      });
 }
 
 Tensors Zero::State::call_root(const Tensors& inputs, const Forward& forward) {
