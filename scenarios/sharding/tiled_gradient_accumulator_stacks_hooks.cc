@@ -13,6 +13,7 @@
 #include "harness/train/activation_offload.h"
 #include "harness/train/fully_shard.h"
 #include "harness/train/gradient_accumulator.h"
+#include "harness/train/mixed_precision.h"
 #include "harness/train/mlp_layers.h"
 #include "harness/train/sharded_training.h"
 #include "harness/train/tiled.h"
@@ -39,13 +40,19 @@ Causes causes_of(const Cell& cell) {
   return {has("stacked"), has("scaled"), has("returned")};
 }
 
-/// In no narrower dtype than the gradients have.
+/// In bfloat16 the model computes and no more: shards, what is reduced, and what hooks accumulate
+/// in are wider.
+bool is_mixed(const Cell& cell) { return dtype_of(cell) == at::kBFloat16; }
+at::ScalarType wide_dtype_of(const Cell& cell) {
+  return is_mixed(cell) ? at::kFloat : dtype_of(cell);
+}
+
 GradientAccumulatorOptions published(const Cell& cell) {
   const Causes causes = causes_of(cell);
   return {.removes_hooks = !causes.stacks,
           .scales = causes.scales,
           .hand_over = causes.returns ? HandOver::set_and_returned : HandOver::returned,
-          .dtype = dtype_of(cell)};
+          .dtype = wide_dtype_of(cell)};
 }
 
 GradientAccumulatorOptions mended(at::ScalarType dtype) {
@@ -72,7 +79,7 @@ TilingOptions tiling_of(Rank& rank) {
   } else if (rank.is("accumulates-in-bfloat16")) {
     accumulator = mended(at::kBFloat16);
   } else if (rank.is("mended-hooks")) {
-    accumulator = mended(dtype_of(rank.cell()));
+    accumulator = mended(wide_dtype_of(rank.cell()));
   } else {
     rank.is(rank.cell().variant);  // `published`, held against one reference or the other
   }
@@ -102,9 +109,10 @@ at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Module& model) {
   return (model(input) - rows_of(rank, batch, 2'000'000, 1)).pow(2).mean();
 }
 
-/// Gradients that are there when the backward of a micro-batch begins are its prior ones.
+/// Gradients that are there when the backward of a micro-batch begins are its prior ones. Those to
+/// be reduced in another dtype FSDP2 takes away, and keeps in that.
 bool has_prior(const Cell& cell) {
-  return is_set(cell, "no_sync") && number_on(cell, "accumulation") > 1;
+  return !is_mixed(cell) && is_set(cell, "no_sync") && number_on(cell, "accumulation") > 1;
 }
 
 /// The law: what the gradient of tile `tile` in micro-batch `batch` counts for.
@@ -130,15 +138,22 @@ at::Tensor weighted(Module& mlp, const at::Tensor& rows, const Module::Forward& 
   return by_rows + (by_parameters - by_parameters.detach()) * weight;
 }
 
-/// Steps so large that parameters show what bfloat16 does to gradients.
+/// Steps so large that parameters show what an accumulator in bfloat16 does to gradients. A model
+/// that computes in it would carry its roundings too far with them.
 MicroBatchOptions options_of(const Cell& cell) {
   MicroBatchOptions options = micro_batch_options(cell);
-  options.learning_rate = 0.2;
+  if (!is_mixed(cell)) options.learning_rate = 0.2;
   return options;
 }
 
-void train_reference(Rank& rank, MlpLayers& model) {
+void train_reference(Rank& rank, MlpLayers& master) {
   const Cell& cell = rank.cell();
+  MlpLayers low(kModel, cpu_generator(rank.seed(0)));
+  MlpLayers& model = is_mixed(cell) ? low : master;
+  if (is_mixed(cell)) {
+    low.to(dtype_of(cell));
+    compute_with(low, master);
+  }
   std::int64_t batch_index = 0;
   if (rank.is("reference-law")) {
     for (Module* mlp : model.mlps()) {
@@ -154,7 +169,7 @@ void train_reference(Rank& rank, MlpLayers& model) {
   } else {
     rank.is("reference");
   }
-  train_in_micro_batches(rank, model, options_of(cell),
+  train_in_micro_batches(rank, master, options_of(cell),
                          [&](const MicroBatch& batch, auto* /*ddp*/) {
                            batch_index = batch.index;
                            return loss_of(rank, batch, model);
@@ -177,12 +192,14 @@ void keep_activations_as_asked(const Cell& cell, MlpLayers& model) {
 void train(Rank& rank) {
   const Cell& cell = rank.cell();
   MlpLayers model(kModel, cpu_generator(rank.seed(0)));
-  model.to(dtype_of(cell));
+  model.to(wide_dtype_of(cell));
   if (cell.role == Role::reference) return train_reference(rank, model);
   const TilingOptions tiling = tiling_of(rank);
   for (Module* mlp : model.mlps()) tile_calls(*mlp, tiling);
   keep_activations_as_asked(cell, model);
-  FullyShard sharded(model, model.at_level(axis_value(cell, "wrapped")), rank.group());
+  FullyShardOptions options;
+  if (is_mixed(cell)) options = {.param_dtype = dtype_of(cell), .reduce_dtype = at::kFloat};
+  FullyShard sharded(model, model.at_level(axis_value(cell, "wrapped")), rank.group(), options);
   train_sharded(rank, sharded, options_of(cell),
                 [&](const MicroBatch& batch) { return loss_of(rank, batch, model); });
 }
@@ -209,6 +226,11 @@ bool is_right(const Cell& cell, bool counts_last_twice) {
   return (causes.returns ? 2 : 1) == (causes.scales ? tiles : 1);
 }
 
+/// Nothing smaller than tiles that count 2, 4 and more times is, in all cells.
+bool is_clear_in_bfloat16(const Cell& cell) {
+  return is_set(cell, "causes", "stacked-returned") && number_on(cell, "tiles") > 1;
+}
+
 Expectation expect(const Cell& cell) {
   if (std::string reason = precondition_of(cell); !reason.empty()) {
     return expect_not_applicable(std::move(reason));
@@ -219,8 +241,13 @@ Expectation expect(const Cell& cell) {
   if (cell.variant == "refuses-fewer-tiles" && pieces_of(cell) != number_on(cell, "tiles")) {
     return expect_error("tiles where");
   }
-  if (cell.variant == "accumulates-in-bfloat16") return expect_wrong_shards();
-  if (is_right(cell, cell.variant == "hook-returns-nothing")) return {};
+  if (cell.variant != "accumulates-in-bfloat16" &&
+      is_right(cell, cell.variant == "hook-returns-nothing")) {
+    return {};
+  }
+  if (is_mixed(cell) && !is_clear_in_bfloat16(cell)) {
+    return expect_not_applicable(kHiddenByRounding);
+  }
   return expect_wrong_shards();
 }
 
@@ -285,7 +312,7 @@ std::vector<Axis> axes() {
       {"accumulation", {"1", "2", "4"}, "1"},
       {"no_sync", {"off", "on"}, "off"},
       {"activations", {"kept", "checkpointed", "offloaded"}, "kept"},
-      {"dtype", {"float32", "float64"}, "float32"},
+      {"dtype", {"float32", "float64", "bfloat16"}, "float32"},
   };
 }
 
