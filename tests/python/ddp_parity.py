@@ -171,7 +171,7 @@ def check(testbed, folder, scenario, training):
     return 0 if status in (0, 1) and cells and not differences else 1
 
 
-def main(scenario, training):
+def main(scenario, training, check=check):
     if len(sys.argv) == 3:
         return check(sys.argv[1], pathlib.Path(sys.argv[2]), scenario, training)
     with tempfile.TemporaryDirectory() as folder:

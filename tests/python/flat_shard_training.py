@@ -5,14 +5,11 @@ FOLDER/<variant>/w<world>/rank-N.json.
 """
 
 import datetime
-import json
-import pathlib
-import sys
 import warnings
 
 import torch
 import torch.distributed as dist
-from sharded_training import STEPS, backward, bits_of, model_of
+from sharded_training import STEPS, Calls, backward, bits_of, model_of, outcome_of, run_variants
 from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
 
 STRATEGIES = {
@@ -64,40 +61,21 @@ def pieces_of(model, rank, value_of):
             offset += numel
 
 
-class Calls:
-    """The collectives that are called while it is there: operation, dtype and elements."""
+def all_gather(calls, gather, outputs, shard, **options):
+    # What on a GPU is all_gather_into_tensor is this on the CPU.
+    assert sum(output.numel() for output in outputs) == shard.numel() * len(outputs)
+    calls.note("allgather_base", shard)
+    return gather(outputs, shard, **options)
 
-    def __init__(self):
-        self.made = []
 
-    def __enter__(self):
-        self.originals = dist.all_gather, dist.reduce_scatter_tensor, dist.all_reduce
-        gather, scatter, reduce = self.originals
+def reduce_scatter(calls, scatter, output, whole, **options):
+    calls.note("reduce_scatter_base", output)
+    return scatter(output, whole, **options)
 
-        def all_gather(outputs, shard, **options):
-            # What on a GPU is all_gather_into_tensor is this on the CPU.
-            assert sum(output.numel() for output in outputs) == shard.numel() * len(outputs)
-            self.note("allgather_base", shard)
-            return gather(outputs, shard, **options)
 
-        def reduce_scatter(output, whole, **options):
-            self.note("reduce_scatter_base", output)
-            return scatter(output, whole, **options)
-
-        def all_reduce(tensor, **options):
-            self.note("allreduce", tensor)
-            return reduce(tensor, **options)
-
-        dist.all_gather, dist.reduce_scatter_tensor = all_gather, reduce_scatter
-        dist.all_reduce = all_reduce
-        return self
-
-    def __exit__(self, *error):
-        dist.all_gather, dist.reduce_scatter_tensor, dist.all_reduce = self.originals
-
-    def note(self, operation, tensor):
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        self.made.append([operation, dtype, tensor.numel()])
+def all_reduce(calls, reduce, tensor, **options):
+    calls.note("allreduce", tensor)
+    return reduce(tensor, **options)
 
 
 def train(words, rank, tensors):
@@ -130,26 +108,18 @@ def train(words, rank, tensors):
         note(f"{step}/1/stepped/parameter/", pieces_of(model, rank, lambda flat: flat))
 
 
-def run(variant, file):
-    error, tensors = "", {}
-    with Calls() as calls:
-        try:
-            train(variant.split("+"), dist.get_rank(), tensors)
-        except RuntimeError as raised:
-            error = str(raised)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"error": error, "collectives": calls.made, "tensors": tensors}))
+def run(words):
+    calls = Calls(
+        all_gather=all_gather, reduce_scatter_tensor=reduce_scatter, all_reduce=all_reduce
+    )
+    return outcome_of(lambda tensors: train(words, dist.get_rank(), tensors), calls)
 
 
 def main():
-    folder, variants = pathlib.Path(sys.argv[1]), sys.argv[2:]
     warnings.simplefilter("ignore", FutureWarning)  # that NO_SHARD is deprecated
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
-    for variant in variants:
-        cell = folder / variant / f"w{dist.get_world_size()}"
-        run(variant, cell / f"rank-{dist.get_rank()}.json")
-    dist.destroy_process_group()
+    run_variants(run)
 
 
 main()

@@ -12,7 +12,6 @@ import collections
 import csv
 import pathlib
 import sys
-import tempfile
 
 import ddp_parity
 
@@ -43,9 +42,9 @@ def sum_difference(cell, world):
     return f"the shards of {', '.join(wrong)} do not add up" if wrong else None
 
 
-def check(testbed, folder):
-    status = ddp_parity.check(testbed, folder, SCENARIO, TRAINING)
-    cells = sorted((folder / "ours" / SCENARIO).glob("*/w*"))
+def check(testbed, folder, scenario, training):
+    status = ddp_parity.check(testbed, folder, scenario, training)
+    cells = sorted((folder / "ours" / scenario).glob("*/w*"))
     wrong = 0
     for cell in cells:
         if difference := sum_difference(cell, int(cell.name.removeprefix("w"))):
@@ -55,12 +54,5 @@ def check(testbed, folder):
     return status or (1 if wrong else 0)
 
 
-def main():
-    if len(sys.argv) == 3:
-        return check(sys.argv[1], pathlib.Path(sys.argv[2]))
-    with tempfile.TemporaryDirectory() as folder:
-        return check(sys.argv[1], pathlib.Path(folder))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ddp_parity.main(SCENARIO, TRAINING, check))

@@ -5,13 +5,10 @@ FOLDER/<variant>/w<world>/rank-N.json.
 """
 
 import datetime
-import json
-import pathlib
-import sys
 
 import torch
 import torch.distributed as dist
-from sharded_training import STEPS, backward, bits_of, model_of
+from sharded_training import STEPS, Calls, backward, bits_of, model_of, outcome_of, run_variants
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
@@ -37,34 +34,16 @@ def data_of(tensor):
     return bits_of(tensor.to_local() if isinstance(tensor, DTensor) else tensor)
 
 
-class Calls:
-    """The collectives that are called while it is there: operation, dtype and elements."""
+def all_gather(calls, gather, output_tensor, input_tensor, **options):
+    assert output_tensor.numel() == input_tensor.numel() * dist.get_world_size()
+    calls.note("allgather_base", input_tensor)
+    return gather(output_tensor, input_tensor, **options)
 
-    def __init__(self):
-        self.made = []
 
-    def __enter__(self):
-        self.gather, self.scatter = dist.all_gather_into_tensor, dist.reduce_scatter_tensor
-
-        def all_gather(output_tensor, input_tensor, **options):
-            assert output_tensor.numel() == input_tensor.numel() * dist.get_world_size()
-            self.note("allgather_base", input_tensor)
-            return self.gather(output_tensor, input_tensor, **options)
-
-        def reduce_scatter(output, input, op, **options):  # noqa: A002, torch's own name
-            assert input.numel() == output.numel() * dist.get_world_size()
-            self.note("reduce_scatter_base", output)
-            return self.scatter(output, input, op, **options)
-
-        dist.all_gather_into_tensor, dist.reduce_scatter_tensor = all_gather, reduce_scatter
-        return self
-
-    def __exit__(self, *error):
-        dist.all_gather_into_tensor, dist.reduce_scatter_tensor = self.gather, self.scatter
-
-    def note(self, operation, tensor):
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        self.made.append([operation, dtype, tensor.numel()])
+def reduce_scatter(calls, scatter, output, input, op, **options):  # noqa: A002, torch's own name
+    assert input.numel() == output.numel() * dist.get_world_size()
+    calls.note("reduce_scatter_base", output)
+    return scatter(output, input, op, **options)
 
 
 def train(words, rank, mesh, tensors):
@@ -102,26 +81,16 @@ def train(words, rank, mesh, tensors):
         note(f"{step}/1/stepped/parameter/", shards)
 
 
-def run(variant, mesh, file):
-    error, tensors = "", {}
-    with Calls() as calls:
-        try:
-            train(variant.split("+"), dist.get_rank(), mesh, tensors)
-        except RuntimeError as raised:
-            error = str(raised)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"error": error, "collectives": calls.made, "tensors": tensors}))
-
-
 def main():
-    folder, variants = pathlib.Path(sys.argv[1]), sys.argv[2:]
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    for variant in variants:
-        cell = folder / variant / f"w{dist.get_world_size()}"
-        run(variant, mesh, cell / f"rank-{dist.get_rank()}.json")
-    dist.destroy_process_group()
+
+    def run(words):
+        calls = Calls(all_gather_into_tensor=all_gather, reduce_scatter_tensor=reduce_scatter)
+        return outcome_of(lambda tensors: train(words, dist.get_rank(), mesh, tensors), calls)
+
+    run_variants(run)
 
 
 main()

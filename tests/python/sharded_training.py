@@ -1,6 +1,15 @@
-"""What the trainings of fully_shard_training.py and flat_shard_training.py have in common."""
+"""What fully_shard_training.py, flat_shard_training.py and zero_training.py have in common.
+
+The model is that of tests/parity/parity_model.h.
+"""
+
+import functools
+import json
+import pathlib
+import sys
 
 import torch
+import torch.distributed as dist
 from models import SwiGlu
 from tiled_function import Tiling, tiled
 from torch import nn
@@ -9,11 +18,13 @@ from torch.utils.checkpoint import checkpoint
 STEPS = 3
 INPUTS = 4
 LAYERS = 3
+TILES = 2
 TILINGS = {
-    "tiles-per-tile": Tiling(2, "per-tile"),
-    "tiles-set-aside": Tiling(2, "per-tile", sets_aside=True),
-    "tiles-but-last": Tiling(2, "grad-but-last"),
-    "tiles-explicit": Tiling(2, "explicit-inputs"),
+    "tiles-per-tile": Tiling(TILES, "per-tile"),
+    "tiles-ready": Tiling(TILES, "per-tile"),  # zero_training.py tells which is the last
+    "tiles-set-aside": Tiling(TILES, "per-tile", sets_aside=True),
+    "tiles-but-last": Tiling(TILES, "grad-but-last"),
+    "tiles-explicit": Tiling(TILES, "explicit-inputs"),
 }
 
 
@@ -39,6 +50,7 @@ class Model(nn.Module):
         super().__init__()
         width, hidden = (6, 12) if "even" in words else (5, 7)
         self.words = words
+        self.skips_a_layer = "skips-a-layer" in words
         self.embedding = nn.Linear(INPUTS, width)
         self.layers = nn.ModuleList(Layer(width, hidden) for _ in range(LAYERS))
         self.head = nn.Linear(width, 1)
@@ -46,7 +58,7 @@ class Model(nn.Module):
     def forward(self, batch):
         hidden = self.embedding(batch)
         for layer in self.layers:
-            if "skips-a-layer" in self.words and layer is self.layers[1]:
+            if self.skips_a_layer and layer is self.layers[1]:
                 continue
             if "checkpoint" in self.words or "checkpoint-reentrant" in self.words:
                 reentrant = "checkpoint-reentrant" in self.words
@@ -84,9 +96,13 @@ def model_of(words):
     return model
 
 
-def backward(model, words, rank, step, micro_batch):
+def batch_of(rank, step, micro_batch):
     generator = torch.Generator().manual_seed(1000 * step + 100 * micro_batch + rank)
-    batch = torch.randn(2 + rank, 3, INPUTS, generator=generator)
+    return torch.randn(2 + rank, 3, INPUTS, generator=generator)
+
+
+def backward(model, words, rank, step, micro_batch):
+    batch = batch_of(rank, step, micro_batch)
     if "float64" in words:
         batch = batch.double()
     if "evaluates" in words:
@@ -101,3 +117,51 @@ def backward(model, words, rank, step, micro_batch):
 def bits_of(tensor):
     local = tensor.detach().contiguous()
     return bytes(local.reshape(-1).view(torch.uint8).tolist()).hex()
+
+
+class Calls:
+    """The collectives that are called while it is there: operation, dtype and elements.
+
+    `wrappers` stand in for the functions of torch.distributed of their names; each is given this
+    object and the function it stands in for.
+    """
+
+    def __init__(self, **wrappers):
+        self.made, self.wrappers = [], wrappers
+        self.originals = {name: getattr(dist, name) for name in wrappers}
+
+    def __enter__(self):
+        for name, wrapper in self.wrappers.items():
+            setattr(dist, name, functools.partial(wrapper, self, self.originals[name]))
+        return self
+
+    def __exit__(self, *error):
+        for name, original in self.originals.items():
+            setattr(dist, name, original)
+
+    def note(self, operation, tensor):
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        self.made.append([operation, dtype, tensor.numel()])
+
+
+def outcome_of(train, calls):
+    """What this rank raised and called, and the tensors that `train` put into its dictionary."""
+    error, tensors = "", {}
+    with calls:
+        try:
+            train(tensors)
+        except RuntimeError as raised:
+            error = str(raised)
+    return {"error": error, "collectives": calls.made, "tensors": tensors}
+
+
+def run_variants(run):
+    """Calls `run` with the words of every variant on the command line and keeps what it returns."""
+    folder, variants = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    rank, world = dist.get_rank(), dist.get_world_size()
+    for variant in variants:
+        outcome = run(variant.split("+"))
+        file = folder / variant / f"w{world}" / f"rank-{rank}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(outcome))
+    dist.destroy_process_group()

@@ -11,7 +11,6 @@ import importlib.util
 import os
 import pathlib
 import sys
-import tempfile
 
 import ddp_parity
 
@@ -25,10 +24,7 @@ def main():
         print("deepspeed is not installed for", sys.executable)
         return SKIPPED
     os.environ["PYTHONOPTIMIZE"] = "1"
-    if len(sys.argv) == 3:
-        return ddp_parity.check(sys.argv[1], pathlib.Path(sys.argv[2]), SCENARIO, TRAINING)
-    with tempfile.TemporaryDirectory() as folder:
-        return ddp_parity.check(sys.argv[1], pathlib.Path(folder), SCENARIO, TRAINING)
+    return ddp_parity.main(SCENARIO, TRAINING)
 
 
 if __name__ == "__main__":

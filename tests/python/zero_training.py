@@ -4,67 +4,18 @@ Started by torchrun: zero_training.py FOLDER VARIANT... What it did goes to
 FOLDER/<variant>/w<world>/rank-N.json.
 """
 
-import json
 import os
-import pathlib
-import sys
 
 os.environ["DS_ACCELERATOR"] = "cpu"
 
 import deepspeed  # noqa: E402, chooses its device when it is imported
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-from models import SwiGlu  # noqa: E402
-from tiled_function import Tiled, Tiling, tiled  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
+from sharded_training import STEPS, TILES, batch_of, bits_of, model_of, run_variants  # noqa: E402
+from tiled_function import Tiled  # noqa: E402
 
-STEPS = 3
-INPUTS = 4
-LAYERS = 3
-TILES = 2
 SMALL_BUCKET = 60  # elements: some parameters are larger
 LARGE_BUCKET = 100_000
-TILINGS = {
-    "tiles-per-tile": Tiling(TILES, "per-tile"),
-    "tiles-ready": Tiling(TILES, "per-tile"),
-    "tiles-but-last": Tiling(TILES, "grad-but-last"),
-    "tiles-explicit": Tiling(TILES, "explicit-inputs"),
-}
-
-
-class Layer(nn.Module):
-    def __init__(self, width, hidden):
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.mlp = SwiGlu(width, hidden)
-        self.scale = nn.Parameter(torch.ones(1))
-
-    def forward(self, tokens):
-        return tokens + self.mlp(self.norm(tokens)) * self.scale
-
-
-class Model(nn.Module):
-    def __init__(self, words):
-        super().__init__()
-        width, hidden = (6, 12) if "even" in words else (5, 7)
-        self.words = words
-        self.skips = False
-        self.embedding = nn.Linear(INPUTS, width)
-        self.layers = nn.ModuleList(Layer(width, hidden) for _ in range(LAYERS))
-        self.head = nn.Linear(width, 1)
-
-    def forward(self, batch):
-        hidden = self.embedding(batch)
-        for layer in self.layers:
-            if self.skips and layer is self.layers[1]:
-                continue
-            if "checkpoint" in self.words or "checkpoint-reentrant" in self.words:
-                reentrant = "checkpoint-reentrant" in self.words
-                hidden = checkpoint(layer, hidden, use_reentrant=reentrant)
-            else:
-                hidden = layer(hidden)
-        return self.head(hidden)
 
 
 def with_readiness(tiles, parameters):
@@ -73,19 +24,6 @@ def with_readiness(tiles, parameters):
         for parameter in parameters:
             parameter.ds_grad_is_ready = index + 1 == TILES
         yield tile
-
-
-def tile_mlps(model, tiling, tells_readiness):
-    """As trainers do it: they replace the forward of each MLP."""
-    for layer in model.layers:
-
-        def forward(rows, mlp=layer.mlp, whole=layer.mlp.forward):
-            parameters = [mlp.gate.weight, mlp.up.weight, mlp.down.weight]
-            return tiled(lambda some: (whole(some),), parameters, rows, tiling)[0]
-
-        layer.mlp.forward = forward
-    if tells_readiness:
-        Tiled.backward_per_tile = staticmethod(ready_backward)
 
 
 def ready_backward(context, tiles):
@@ -108,11 +46,6 @@ def config_of(words, stage):
             "stage3_max_reuse_distance": 0,
         },
     }
-
-
-def data_of(tensor):
-    local = tensor.detach().contiguous()
-    return bytes(local.reshape(-1).view(torch.uint8).tolist()).hex()
 
 
 class FlatPieces:
@@ -158,13 +91,9 @@ class OwnPieces:
 
 def train(words, rank, tensors):
     stage = next(s for s in (1, 2, 3) if f"stage-{s}" in words)
-    torch.manual_seed(7)
-    model = Model(words)
-    if "frozen-embedding" in words:
-        model.embedding.requires_grad_(False)
-    for word, tiling in TILINGS.items():
-        if word in words:
-            tile_mlps(model, tiling, word == "tiles-ready")
+    model = model_of(words)
+    if "tiles-ready" in words:
+        Tiled.backward_per_tile = staticmethod(ready_backward)
     names = {p: n for n, p in model.named_parameters()}
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.SGD(trained, lr=0.1, foreach=False)
@@ -175,15 +104,13 @@ def train(words, rank, tensors):
 
     def note(key, named):
         for name, tensor in named.items():
-            tensors[f"{key}{name}"] = data_of(tensor)
+            tensors[f"{key}{name}"] = bits_of(tensor)
 
     accumulation = 2 if "accumulates" in words else 1
     for step in range(1, STEPS + 1):
         for micro_batch in range(accumulation):
-            model.skips = "skips-a-layer" in words and step == 2 and micro_batch == 0
-            generator = torch.Generator().manual_seed(1000 * step + 100 * micro_batch + rank)
-            batch = torch.randn(2 + rank, 3, INPUTS, generator=generator)
-            engine.backward(engine(batch).pow(2).mean())
+            model.skips_a_layer = "skips-a-layer" in words and step == 2 and micro_batch == 0
+            engine.backward(engine(batch_of(rank, step, micro_batch)).pow(2).mean())
             if micro_batch + 1 == accumulation:
                 note(f"{step}/{micro_batch}/reduced/gradient/", pieces.gradients())
             engine.step()
@@ -192,26 +119,21 @@ def train(words, rank, tensors):
         note(f"{step}/{accumulation - 1}/stepped/parameter/", stepped)
 
 
-def run(variant, file):
+def run(words):
     error, tensors = "", {}
     per_tile = Tiled.backward_per_tile
     try:
-        train(variant.split("+"), dist.get_rank(), tensors)
+        train(words, dist.get_rank(), tensors)
     except (RuntimeError, AssertionError) as raised:
         error = f"{type(raised).__name__}: {raised}"
     Tiled.backward_per_tile = staticmethod(per_tile)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"error": error, "tensors": tensors}))
+    return {"error": error, "tensors": tensors}
 
 
 def main():
-    folder, variants = pathlib.Path(sys.argv[1]), sys.argv[2:]
     torch.set_num_threads(1)
     deepspeed.init_distributed("gloo", verbose=False)
-    for variant in variants:
-        cell = folder / variant / f"w{dist.get_world_size()}"
-        run(variant, cell / f"rank-{dist.get_rank()}.json")
-    dist.destroy_process_group()
+    run_variants(run)
 
 
 main()

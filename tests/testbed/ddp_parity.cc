@@ -14,6 +14,7 @@
 #include "harness/train/optimizer.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
+#include "tests/parity/parity_scenario.h"
 
 namespace lockstep {
 
@@ -60,11 +61,6 @@ struct Model : Module {
   std::shared_ptr<BatchNorm1d> norm;
   std::shared_ptr<Linear> first;
 };
-
-bool has(const Rank& rank, std::string_view word) {
-  const std::string words = "+" + rank.cell().variant + "+";
-  return words.find("+" + std::string(word) + "+") != std::string::npos;
-}
 
 bool uses_extra(const Rank& rank, std::int64_t step) {
   if (has(rank, "never")) return false;
@@ -178,19 +174,9 @@ std::vector<Variant> variants() {
 }  // namespace
 
 Scenario ddp_parity() {
-  return {
-      .id = "ddp-parity",
-      .summary = "A small training in all combinations of what DDP can be asked for.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
-      .worlds = {2, 3},
-      .steps = 3,
-      .axes = {},
-      .variants = variants(),
-      .claims = {ranks_finish()},
-      .tables = {},
-      .expect = [](const Cell&) { return Expectation{}; },
-      .body = train,
-  };
+  return parity_scenario("ddp-parity",
+                         "A small training in all combinations of what DDP can be asked for.",
+                         variants(), train);
 }
 
 }  // namespace lockstep

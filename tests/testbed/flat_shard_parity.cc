@@ -3,13 +3,13 @@
 
 #include <array>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "harness/train/flat_shard.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
+#include "tests/parity/parity_scenario.h"
 #include "tests/testbed/fully_shard_parity.h"
 
 namespace lockstep {
@@ -40,8 +40,8 @@ constexpr std::array<std::string_view, 15> kFlags{
 std::unique_ptr<ShardedModel> flat_shard(Rank& rank, Module& model,
                                          const std::vector<Module*>& wrapped) {
   FlatStrategy strategy = FlatStrategy::full_shard;
-  if (has_word(rank, "shard-grad-op")) strategy = FlatStrategy::shard_grad_op;
-  if (has_word(rank, "no-shard")) strategy = FlatStrategy::no_shard;
+  if (has(rank, "shard-grad-op")) strategy = FlatStrategy::shard_grad_op;
+  if (has(rank, "no-shard")) strategy = FlatStrategy::no_shard;
   return std::make_unique<FlatShard>(model, wrapped, rank.group(), strategy);
 }
 
@@ -51,10 +51,7 @@ std::vector<Variant> variants() {
     for (const std::string_view level : kLevels) {
       for (const std::string_view flag : kFlags) {
         if (level == "root" && flag == kFrozenLayer) continue;
-        std::string name(strategy);
-        name.append("+").append(level);
-        if (!flag.empty()) name.append("+").append(flag);
-        all.push_back({name, Role::buggy, "as its name says"});
+        all.push_back(variant_of_words({strategy, level, flag}));
       }
     }
   }
@@ -64,21 +61,10 @@ std::vector<Variant> variants() {
 }  // namespace
 
 Scenario flat_shard_parity() {
-  return {
-      .id = "flat-shard-parity",
-      .summary =
-          "A small training in combinations of what FullyShardedDataParallel can be asked "
-          "for.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
-      .worlds = {2, 3},
-      .steps = 3,
-      .axes = {},
-      .variants = variants(),
-      .claims = {ranks_finish()},
-      .tables = {},
-      .expect = [](const Cell&) { return Expectation{}; },
-      .body = [](Rank& rank) { train_sharded(rank, flat_shard); },
-  };
+  return parity_scenario(
+      "flat-shard-parity",
+      "A small training in combinations of what FullyShardedDataParallel can be asked for.",
+      variants(), [](Rank& rank) { train_sharded(rank, flat_shard); });
 }
 
 }  // namespace lockstep

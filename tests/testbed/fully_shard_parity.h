@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "harness/train/module.h"
@@ -10,9 +9,6 @@
 #include "harness/train/sharded_model.h"
 
 namespace lockstep {
-
-/// Whether `word` is among those that the name of the cell's variant consists of.
-bool has_word(const Rank& rank, std::string_view word);
 
 /// Shards `model` and the parts `wrapped`.
 using MakeSharded = std::function<std::unique_ptr<ShardedModel>(

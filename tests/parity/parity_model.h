@@ -1,0 +1,48 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "harness/train/module.h"
+#include "harness/train/rank.h"
+#include "harness/train/swiglu.h"
+#include "harness/train/tiled.h"
+#include "harness/train/transformer.h"
+
+namespace lockstep {
+
+/// Has a parameter of its own beside an MLP: x + mlp(norm(x)) * scale.
+struct ParityLayer : Module {
+  ParityLayer(std::int64_t width, std::int64_t hidden, const at::Generator& generator);
+  at::Tensor forward(const at::Tensor& input) override;  ///< [..., width]
+
+  std::shared_ptr<LayerNorm> norm;
+  std::shared_ptr<SwiGlu> mlp;
+  at::Tensor scale;
+};
+
+/// What the parity scenarios about sharded models train; in Python, `model_of` of
+/// tests/python/sharded_training.py makes it. The words of the cell's variant choose its sizes, its
+/// dtype, and what is frozen, skipped, checkpointed and tiled. The standard sizes are uneven: 5 and
+/// 7 rows, cut for 2 and 3 ranks, and tensors of a single row.
+struct ParityModel : Module {
+  static constexpr std::int64_t kTiles = 2;
+
+  explicit ParityModel(const Rank& rank);
+  at::Tensor forward(const at::Tensor& input) override;  ///< a batch of `parity_input` to [..., 1]
+
+  void tile_mlps(const TilingOptions& tiling);
+
+  bool checkpoints, checkpoints_reentrant;
+  bool skips_a_layer;  ///< the second one, in the forwards to come
+  std::shared_ptr<Linear> embedding, head;
+  std::vector<std::shared_ptr<ParityLayer>> layers;
+};
+
+/// This rank's batch, [2 + rank, 3, inputs].
+at::Tensor parity_input(const Rank& rank, std::int64_t step, std::int64_t micro_batch);
+
+}  // namespace lockstep
