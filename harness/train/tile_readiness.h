@@ -18,8 +18,8 @@ struct TileReadiness {
 };
 
 /// Adds to `tiling` that parameters are told before each tile whether it is the last, by the
-/// attribute that ZeRO's hooks read (`zero_attribute::kGradientIsReady`). Requires
-/// backward_per_tile, in place.
+/// attribute that ZeRO's hooks read (`zero_attribute::kGradientIsReady`). Where they are not, there
+/// is what `tiling` did before each tile until now. Requires backward_per_tile, in place.
 ///
 /// Source: DeepSpeed's TiledMLP, which tells always and counts the tiles that were asked for.
 void tell_readiness(TilingOptions& tiling, const TileReadiness& readiness = {});

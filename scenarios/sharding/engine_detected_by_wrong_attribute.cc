@@ -1,11 +1,12 @@
 // A tiled MLP treats its parameters as ZeRO asks only where it finds ZeRO's marker on them. Stage 3
 // marks them otherwise than stages 1 and 2: where the other stage's marker is looked for none is
-// found, the tiles run untreated, and nobody says so.
+// found, the tiles run untreated, or as those of an engine without markers, and nobody says so.
 
 #include <ATen/TensorOperators.h>
 
 #include <utility>
 
+#include "harness/train/gradient_accumulator.h"
 #include "harness/train/mlp_layers.h"
 #include "harness/train/sharded_training.h"
 #include "harness/train/tile_readiness.h"
@@ -21,13 +22,20 @@ constexpr std::int64_t kLength = 8;
 
 /// What parameters are looked at for.
 std::vector<std::string> markers_of(Rank& rank) {
-  if (rank.is("zero-1-looked-for-ds-id") || rank.is("zero-2-looked-for-ds-id")) {
+  if (rank.is("zero-1-looked-for-ds-id") || rank.is("zero-1-accumulated-by-hooks") ||
+      rank.is("zero-2-looked-for-ds-id")) {
     return {zero_attribute::kId};
   }
   if (rank.is("zero-3-looked-for-index")) return {zero_attribute::kIndexInGroup};
   if (rank.is("zero-3-looked-for-ds-param")) return {"ds_param"};  // which parameters may not have
   rank.is(rank.cell().variant);
   return {zero_attribute::kIndexInGroup, zero_attribute::kId};
+}
+
+/// Whether tiles for which no marker is found add up by hooks, as those for FSDP2 do. The fixed
+/// variants have such a path, too, and never take it.
+bool is_accumulated(const Cell& cell) {
+  return cell.variant == "zero-1-accumulated-by-hooks" || is_set(cell, "not_found", "accumulated");
 }
 
 at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Module& model) {
@@ -47,6 +55,7 @@ void train(Rank& rank) {
     return;
   }
   TilingOptions tiling{.tiles = number_on(cell, "tiles"), .cut = TileCut::chunked_rows};
+  if (is_accumulated(cell)) accumulate_by_hooks(tiling, {.dtype = dtype_of(cell)});
   tell_readiness(tiling, {.markers = markers_of(rank)});
   for (Module* mlp : model.mlps()) tile_calls(*mlp, tiling);
   Zero zero(model, rank.group(), zero_options(cell));
@@ -55,7 +64,8 @@ void train(Rank& rank) {
 }
 
 Expectation expect(const Cell& cell) {
-  if (cell.role != Role::buggy || !does_zero_miscount_tiles(cell)) return {};
+  if (cell.role != Role::buggy) return {};
+  if (!is_accumulated(cell) && !does_zero_miscount_tiles(cell)) return {};
   return expect_wrong_shards();
 }
 
@@ -75,6 +85,10 @@ std::vector<Variant> variants() {
       {.name = "zero-1-looked-for-ds-id",
        .role = Role::latent,
        .summary = "ZeRO 1, looked for by stage 3's marker: it reduces behind all tiles"},
+      {.name = "zero-1-accumulated-by-hooks",
+       .role = Role::buggy,
+       .summary = "ZeRO 1, looked for by stage 3's marker, and tiles added up by FSDP2's hooks "
+                  "where it is not found: they stack, divide and hand over twice"},
       {.name = "zero-1-looked-for-both",
        .role = Role::fixed,
        .summary = "ZeRO 1, looked for by both markers"},
@@ -97,6 +111,11 @@ std::vector<Axis> axes() {
       {"bucket", {"small", "standard"}, "small"},
       {"accumulation", {"1", "2"}, "1"},
       {"dtype", {"float32", "float64"}, "float32"},
+      {"not_found",
+       {"untreated", "accumulated"},
+       "untreated",
+       {"zero-2-looked-for-ds-id", "zero-3-looked-for-index", "zero-3-looked-for-ds-param",
+        "zero-1-looked-for-both", "zero-2-looked-for-both", "zero-3-looked-for-both"}},
   };
 }
 
@@ -112,12 +131,12 @@ Scenario engine_detected_by_wrong_attribute() {
                      .link = "pull request #2950 (merged 2025-07-25)",
                      .kept = "the markers param_idx_in_group (stages 1 and 2) and ds_id (stage 3), "
                              "which were found one after the other in review; the flag on each "
-                             "parameter that ZeRO's hooks read",
+                             "parameter that ZeRO's hooks read; the tiles of other engines, that "
+                             "are taken where no marker is found",
                      .left_out =
                          "DeepSpeed's assertions, of a parameter that stage 2 reduces twice "
                          "and of one that is twice in a bucket: the engine here shows what "
-                         "they guard. The accumulator of the untreated path, which is "
-                         "tiled-gradient-accumulator-stacks-hooks's"},
+                         "they guard"},
       .worlds = {1, 2, 3, 4},
       .steps = 3,
       .axes = axes(),
