@@ -49,6 +49,21 @@ bool is_member(const MissedMeeting& missed, int rank) {
   });
 }
 
+/// The ranks of `doers` of whom a line tells: that one did not come is worth it where it was
+/// expected.
+std::vector<int> told_ranks(const MissedMeeting& missed, const MeetingRow& row,
+                            const Doers& doers) {
+  if (!doers.call->text.empty()) return doers.ranks;
+  if (row.number > missed.number) return {};  // behind the missed one nobody was expected yet
+  std::vector<int> told = doers.ranks;
+  std::erase_if(told, [&](int rank) {
+    const bool is_culprit =
+        std::find(missed.culprits.begin(), missed.culprits.end(), rank) != missed.culprits.end();
+    return !is_culprit && !is_member(missed, rank);
+  });
+  return told;
+}
+
 }  // namespace
 
 std::string ranks_in_words(const std::vector<int>& ranks) {
@@ -74,19 +89,10 @@ std::vector<std::string> meeting_lines(const MissedMeeting& missed) {
   for (const MeetingRow& row : missed.rows) {
     std::string head = fmt::format("{} {:>{}}  step {}  ", row.number == missed.number ? '!' : ' ',
                                    row.number, width, row.step);
-    for (Doers& doers : doers_of(row)) {
-      if (doers.call->text.empty()) {
-        std::erase_if(doers.ranks, [&](int rank) {
-          // Behind the missed one nobody was expected yet.
-          if (row.number > missed.number) return true;
-          const bool is_culprit = std::find(missed.culprits.begin(), missed.culprits.end(), rank) !=
-                                  missed.culprits.end();
-          return !is_culprit && !is_member(missed, rank);
-        });
-        if (doers.ranks.empty()) continue;
-      }
-      lines.push_back(
-          fmt::format("{}{}: {}", head, ranks_in_words(doers.ranks), deed(*doers.call)));
+    for (const Doers& doers : doers_of(row)) {
+      const std::vector<int> ranks = told_ranks(missed, row, doers);
+      if (ranks.empty()) continue;
+      lines.push_back(fmt::format("{}{}: {}", head, ranks_in_words(ranks), deed(*doers.call)));
       head = std::string(head.size(), ' ');
     }
   }

@@ -42,8 +42,9 @@ template <class Same>
 std::vector<std::vector<int>> classes_of(const Row& row, const Same& is_same) {
   std::vector<std::vector<int>> classes;
   for (const auto& [rank, call] : row) {
+    const Collective& own = *call;  // a lambda may not capture what a binding names
     const auto found = std::find_if(classes.begin(), classes.end(), [&](const auto& ranks) {
-      return is_same(*row.at(ranks.front()), *call);
+      return is_same(*row.at(ranks.front()), own);
     });
     if (found == classes.end()) {
       classes.push_back({rank});

@@ -478,15 +478,13 @@ const Collective* open_elsewhere(const Case& the_case, int rank, const std::stri
   const std::vector<Collective>* log = the_case.evidence->collectives(rank);
   if (!log) return nullptr;
   bool is_last_open = true;
-  for (auto call = log->rbegin(); call != log->rend(); ++call) {
-    if (call->state == CollectiveState::completed) continue;
-    const bool is_elsewhere =
-        call->group != group || (call->number == 0 && call->operation != kJoin);
-    const bool is_in_it = call->state == CollectiveState::entered || is_last_open;
-    if (is_elsewhere && is_in_it) return &*call;
-    is_last_open = false;
-  }
-  return nullptr;
+  const auto found = std::find_if(log->rbegin(), log->rend(), [&](const Collective& call) {
+    if (call.state == CollectiveState::completed) return false;
+    const bool is_elsewhere = call.group != group || (call.number == 0 && call.operation != kJoin);
+    const bool was_last_open = std::exchange(is_last_open, false);
+    return is_elsewhere && (call.state == CollectiveState::entered || was_last_open);
+  });
+  return found == log->rend() ? nullptr : &*found;
 }
 
 MeetingsOfGroup meetings_of_group(const Case& the_case, const Group& group) {

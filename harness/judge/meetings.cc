@@ -189,6 +189,31 @@ bool is_program_fault(const MissedMeeting& missed) {
          missed.fault == MeetingFault::not_started;
 }
 
+namespace {
+
+bool is_same_call(const MissedMeeting& a, const MissedMeeting& b) {
+  return a.group == b.group && a.number == b.number;
+}
+
+/// The first of `missed` that does not follow from others, whenever those came.
+std::optional<MissedMeeting> first_of(std::vector<Miss> missed,
+                                      const std::vector<MissedMeeting>& blocking) {
+  const auto root_of = [&](const MissedMeeting& meeting) {
+    return std::find_if(blocking.begin(), blocking.end(),
+                        [&](const MissedMeeting& root) { return is_same_call(root, meeting); });
+  };
+  std::erase_if(missed, [&](const Miss& miss) {
+    return miss.is_open && !is_mismatch(miss.meeting.fault) &&
+           root_of(miss.meeting) == blocking.end();
+  });
+  const auto first = std::min_element(missed.begin(), missed.end(), comes_before);
+  if (first == missed.end()) return std::nullopt;
+  const auto root = root_of(first->meeting);
+  return root == blocking.end() ? first->meeting : *root;
+}
+
+}  // namespace
+
 Meetings meetings_of(const Case& the_case) {
   Meetings all;
   if (!the_case.evidence) return all;
@@ -203,21 +228,7 @@ Meetings meetings_of(const Case& the_case) {
   }
   for (const Miss& miss : open) all.open.push_back(miss.meeting);
   all.blocking = OpenMisses(std::move(open), the_case).roots();
-  // What follows from others is not the first, whenever it came.
-  const auto is_told = [&](const Miss& miss) {
-    return !miss.is_open || is_mismatch(miss.meeting.fault) ||
-           std::any_of(all.blocking.begin(), all.blocking.end(), [&](const MissedMeeting& root) {
-             return root.group == miss.meeting.group && root.number == miss.meeting.number;
-           });
-  };
-  std::erase_if(missed, [&](const Miss& miss) { return !is_told(miss); });
-  const auto first = std::min_element(missed.begin(), missed.end(), comes_before);
-  if (first != missed.end()) all.missed = std::move(first->meeting);
-  for (const MissedMeeting& root : all.blocking) {
-    const bool is_it =
-        all.missed && root.group == all.missed->group && root.number == all.missed->number;
-    if (is_it) all.missed = root;
-  }
+  all.missed = first_of(std::move(missed), all.blocking);
   return all;
 }
 

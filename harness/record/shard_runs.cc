@@ -37,7 +37,7 @@ std::vector<std::int64_t> index_of(std::int64_t number, const std::vector<std::i
 std::vector<Run> runs_of(const Observation& observation) {
   const std::vector<std::int64_t>& shape = observation.local_shape;
   const std::int64_t elements =
-      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<std::int64_t>());
+      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
   if (elements == 0) return {};
   std::size_t outer = shape.size();
   std::int64_t length = 1;
