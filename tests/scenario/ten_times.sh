@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs every cell of the catalogue ten times: with every value of its axes on 2 ranks, and with the
+# Runs every cell of scenarios ten times: with every value of its axes on 2 ranks, and with the
 # standard ones on 3 and 4. Each is as expected, and each repetition is the first run again,
 # observation by observation.
 #
-#   tests/scenario/ten_times.sh LOCKSTEP [SCENARIO...]
+#   tests/scenario/ten_times.sh LOCKSTEP SCENARIO...
 set -euo pipefail
 
 lockstep=$1
@@ -11,11 +11,7 @@ shift
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-scenarios=("$@")
-if [ ${#scenarios[@]} -eq 0 ]; then
-  mapfile -t scenarios < <("$lockstep" list | grep '^[a-z]')
-fi
-for scenario in "${scenarios[@]}"; do
+for scenario in "$@"; do
   for options in "--matrix --ranks 2" "--ranks 3,4"; do
     echo "$scenario $options"
     # shellcheck disable=SC2086  # two options and their values
