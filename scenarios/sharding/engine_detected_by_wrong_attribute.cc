@@ -10,6 +10,7 @@
 #include "harness/train/mlp_layers.h"
 #include "harness/train/sharded_training.h"
 #include "harness/train/tile_readiness.h"
+#include "harness/train/tile_weights.h"
 #include "harness/train/zero.h"
 #include "harness/train/zero_cells.h"
 
@@ -26,7 +27,9 @@ std::vector<std::string> markers_of(Rank& rank) {
       rank.is("zero-2-looked-for-ds-id")) {
     return {zero_attribute::kId};
   }
-  if (rank.is("zero-3-looked-for-index")) return {zero_attribute::kIndexInGroup};
+  if (rank.is("zero-3-looked-for-index") || rank.is("zero-3-looked-for-index-by-its-law")) {
+    return {zero_attribute::kIndexInGroup};
+  }
   if (rank.is("zero-3-looked-for-ds-param")) return {"ds_param"};  // which parameters may not have
   rank.is(rank.cell().variant);
   return {zero_attribute::kIndexInGroup, zero_attribute::kId};
@@ -42,24 +45,44 @@ at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Module& model) {
   return squared_error(rank, batch, model, {1, kLength}, kModel.inputs, 1);
 }
 
+/// What the gradient of a tile counts for that ZeRO 3 reduces by itself. In the first micro-batch
+/// what is reduced replaces what was before, in later ones it is added. Where all tiles are in one
+/// bucket each of their entries has the sum of all.
+double weight_of(const Cell& cell, std::int64_t batch, std::int64_t tile) {
+  const std::int64_t tiles = number_on(cell, "tiles");
+  if (is_set(cell, "bucket", "small")) return batch > 0 || tile + 1 == tiles ? 1 : 0;
+  return batch > 0 ? static_cast<double>(tiles) : 1;
+}
+
+void train_reference(Rank& rank, MlpLayers& model) {
+  const Cell& cell = rank.cell();
+  std::int64_t batch_index = 0;
+  if (rank.is("reference-zero-3-law")) {
+    for (Module* mlp : model.mlps()) {
+      weigh_tiles(*mlp, number_on(cell, "tiles"),
+                  [&](std::int64_t tile) { return weight_of(cell, batch_index, tile); });
+    }
+  } else {
+    rank.is("reference");
+  }
+  train_in_micro_batches(rank, model, micro_batch_options(cell),
+                         [&](const MicroBatch& batch, auto* /*ddp*/) {
+                           batch_index = batch.index;
+                           return loss_of(rank, batch, model);
+                         });
+}
+
 void train(Rank& rank) {
   const Cell& cell = rank.cell();
-  const MicroBatchOptions options = micro_batch_options(cell);
   MlpLayers model(kModel, cpu_generator(rank.seed(0)));
   model.to(dtype_of(cell));
-  if (cell.role == Role::reference) {
-    rank.is("reference");
-    train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* /*ddp*/) {
-      return loss_of(rank, batch, model);
-    });
-    return;
-  }
+  if (cell.role == Role::reference) return train_reference(rank, model);
   TilingOptions tiling{.tiles = number_on(cell, "tiles"), .cut = TileCut::chunked_rows};
   if (is_accumulated(cell)) accumulate_by_hooks(tiling, {.dtype = dtype_of(cell)});
   tell_readiness(tiling, {.markers = markers_of(rank)});
   for (Module* mlp : model.mlps()) tile_calls(*mlp, tiling);
   Zero zero(model, rank.group(), zero_options(cell));
-  train_sharded(rank, zero, options,
+  train_sharded(rank, zero, micro_batch_options(cell),
                 [&](const MicroBatch& batch) { return loss_of(rank, batch, model); });
 }
 
@@ -79,6 +102,11 @@ std::vector<Variant> variants() {
        .role = Role::buggy,
        .summary = "ZeRO 3, looked for by the marker of stages 1 and 2: the last tile's gradient is "
                   "left"},
+      {.name = "zero-3-looked-for-index-by-its-law",
+       .role = Role::latent,
+       .summary = "the same beside its law, the last tile in the first micro-batch: nothing else "
+                  "is wrong",
+       .reference = "reference-zero-3-law"},
       {.name = "zero-3-looked-for-ds-param",
        .role = Role::buggy,
        .summary = "ZeRO 3, looked for by the marker of the first version, which it may not set"},
@@ -102,6 +130,9 @@ std::vector<Variant> variants() {
        .role = Role::reference,
        .summary = "one process, untiled",
        .without = {"tiles", "bucket"}},
+      {.name = "reference-zero-3-law",
+       .role = Role::reference,
+       .summary = "one process that weighs tiles by that law"},
   };
 }
 

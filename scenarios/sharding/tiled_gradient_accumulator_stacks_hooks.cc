@@ -16,6 +16,7 @@
 #include "harness/train/mixed_precision.h"
 #include "harness/train/mlp_layers.h"
 #include "harness/train/sharded_training.h"
+#include "harness/train/tile_weights.h"
 #include "harness/train/tiled.h"
 
 namespace lockstep {
@@ -127,17 +128,6 @@ double weight_of(const Cell& cell, std::int64_t batch, std::int64_t tile) {
   return weight;
 }
 
-/// `forward` of `rows`, with the gradients of `mlp`'s parameters times `weight` and that of `rows`
-/// as it is.
-at::Tensor weighted(Module& mlp, const at::Tensor& rows, const Module::Forward& forward,
-                    double weight) {
-  const at::Tensor by_parameters = forward(rows.detach());
-  for (const at::Tensor& parameter : mlp.parameters()) parameter.set_requires_grad(false);
-  const at::Tensor by_rows = forward(rows);
-  for (const at::Tensor& parameter : mlp.parameters()) parameter.set_requires_grad(true);
-  return by_rows + (by_parameters - by_parameters.detach()) * weight;
-}
-
 /// Steps so large that parameters show what an accumulator in bfloat16 does to gradients. A model
 /// that computes in it would carry its roundings too far with them.
 MicroBatchOptions options_of(const Cell& cell) {
@@ -157,14 +147,8 @@ void train_reference(Rank& rank, MlpLayers& master) {
   std::int64_t batch_index = 0;
   if (rank.is("reference-law")) {
     for (Module* mlp : model.mlps()) {
-      mlp->wrap_calls([&, mlp](const at::Tensor& input, const Module::Forward& forward) {
-        std::vector<at::Tensor> outputs;
-        for (const at::Tensor& rows : input.chunk(number_on(cell, "tiles"), 1)) {
-          const auto tile = static_cast<std::int64_t>(outputs.size());
-          outputs.push_back(weighted(*mlp, rows, forward, weight_of(cell, batch_index, tile)));
-        }
-        return at::cat(outputs, 1);
-      });
+      weigh_tiles(*mlp, number_on(cell, "tiles"),
+                  [&](std::int64_t tile) { return weight_of(cell, batch_index, tile); });
     }
   } else {
     rank.is("reference");
