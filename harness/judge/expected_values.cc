@@ -16,10 +16,6 @@ bool is_about_one_rank(const Observation& observation) {
   return !observation.replica_group.empty();
 }
 
-}  // namespace
-
-namespace {
-
 /// 0 for types without roundings.
 double unit_of(const std::string& name) {
   const auto dtype = parse<DType>(name);
@@ -98,8 +94,9 @@ Tolerance ExpectedValues::tolerance(const Observation& actual) const {
   Tolerance tolerance{reference_tolerance(relative(moved_, key_of(actual)), least),
                       "roundings of a sum over the ranks"};
   if (!has_moved) tolerance.from += ", for want of perturbed inputs";
-  if (tolerance.value > rounding)
+  if (tolerance.value > rounding) {
     tolerance.from = fmt::format("{} perturbed references", perturbed_);
+  }
   return tolerance;
 }
 

@@ -104,8 +104,8 @@ std::vector<Variant> variants() {
                   "left"},
       {.name = "zero-3-looked-for-index-by-its-law",
        .role = Role::latent,
-       .summary = "the same beside its law, the last tile in the first micro-batch: nothing else "
-                  "is wrong",
+       .summary = "ZeRO 3, the same beside its law, the last tile in the first micro-batch: "
+                  "nothing else is wrong",
        .reference = "reference-zero-3-law"},
       {.name = "zero-3-looked-for-ds-param",
        .role = Role::buggy,

@@ -242,8 +242,8 @@ std::vector<Variant> variants() {
        .summary = "FSDP2 and the accumulator as it was merged"},
       {.name = "published-by-its-law",
        .role = Role::latent,
-       .summary = "the same beside its law, 2*prior + (2/N) * sum of (i+1)*g_i: nothing else is "
-                  "wrong",
+       .summary = "FSDP2, the same beside its law, 2*prior + (2/N) * sum of (i+1)*g_i: nothing "
+                  "else is wrong",
        .reference = "reference-law"},
       {.name = "hook-returns-nothing",
        .role = Role::wrong_fix,

@@ -135,17 +135,19 @@ std::vector<Variant> variants() {
   return {
       {.name = "offset-forgotten",
        .role = Role::buggy,
-       .summary = "the piece that a partition begins with is read from the parameter's start"},
+       .summary = "ZeRO 1 or 2: the piece that a partition begins with is read from the "
+                  "parameter's start"},
       {.name = "only-where-it-begins",
        .role = Role::buggy,
-       .summary = "a parameter's mean is taken by the rank where it begins; the rest of it keeps "
-                  "a rank's own gradient, divided by the world size"},
+       .summary = "ZeRO 1 or 2: a parameter's mean is taken by the rank where it begins; the rest "
+                  "of it keeps a rank's own gradient, divided by the world size"},
       {.name = "found-by-where-it-begins",
        .role = Role::buggy,
-       .summary = "parameters are found by where they begin: an empty one hides the one behind it"},
+       .summary = "ZeRO 1 or 2: parameters are found by where they begin, and an empty one hides "
+                  "the one behind it"},
       {.name = "exact-pieces",
        .role = Role::fixed,
-       .summary = "every rank takes the mean of what lies in its partition"},
+       .summary = "ZeRO 1 or 2: every rank takes the mean of what lies in its partition"},
       {.name = "reference",
        .role = Role::reference,
        .summary = "one process, nothing is cut",
