@@ -57,7 +57,8 @@ void ExpectedValues::note_moves(const Evidence& reference, int rank, const Claim
     const long double norm = difference(*left, *right).norm;
     double& moved = moved_[plain->first];
     moved = std::max(moved, static_cast<double>(norm));
-    squares[observation.step] += norm * norm;
+    has_moved_ = has_moved_ || norm > 0;
+    if (is_inexact(observation.dtype)) squares[observation.step] += norm * norm;
   }
   for (const auto& [step, square] : squares) {
     double& moved = moved_together_[step];
@@ -78,24 +79,29 @@ Tolerance ExpectedValues::tolerance(const Observation& actual) const {
   if (!is_inexact(actual.dtype)) return {0, "none: whole numbers are exact"};
   const double unit = unit_of(actual.dtype);
   const double all = norm(actual.step);
-  const auto relative = [&](const auto& moves, const auto& key) {
-    const auto found = moves.find(key);
-    return found == moves.end() || all == 0 ? 0 : found->second / all;
+  const auto relative = [&](const auto& norms, const auto& key) {
+    const auto found = norms.find(key);
+    return found == norms.end() || all == 0 ? 0 : found->second / all;
   };
-  const bool has_moved = std::any_of(moved_together_.begin(), moved_together_.end(),
-                                     [](const auto& step) { return step.second > 0; });
   // Where no copy moved anything, nothing says how far differences of earlier steps are carried.
   const double rounding =
-      rounding_tolerance(unit, world_size_) * (has_moved ? 1 : static_cast<double>(actual.step));
-  // What was computed in the narrower type of the inputs has roundings of that, which in a tensor
-  // of few elements can be the same in all copies.
-  const double together = unit_of(input_dtype_) > unit ? relative(moved_together_, actual.step) : 0;
-  const double least = std::max(rounding, together);
-  Tolerance tolerance{reference_tolerance(relative(moved_, key_of(actual)), least),
+      rounding_tolerance(unit, world_size_) * (has_moved_ ? 1 : static_cast<double>(actual.step));
+  Tolerance tolerance{reference_tolerance(relative(moved_, key_of(actual)), rounding),
                       "roundings of a sum over the ranks"};
-  if (!has_moved) tolerance.from += ", for want of perturbed inputs";
+  if (!has_moved_) tolerance.from += ", for want of perturbed inputs";
   if (tolerance.value > rounding) {
     tolerance.from = fmt::format("{} perturbed references", perturbed_);
+  }
+  if (unit_of(input_dtype_) <= unit) return tolerance;
+  // What was computed in the narrower type of the inputs has roundings of that, which in a tensor
+  // of few elements can be the same in all copies. One that is missing is off by all of itself.
+  const Observation* expected = find(actual);
+  const double itself = expected && all > 0 ? expected->statistics.norm / all : 0;
+  const double together =
+      reference_tolerance(0, std::min(relative(moved_together_, actual.step), itself / 2));
+  if (together > tolerance.value) {
+    tolerance = {together, fmt::format("{} perturbed references, all tensors of {} inputs together",
+                                       perturbed_, input_dtype_)};
   }
   return tolerance;
 }

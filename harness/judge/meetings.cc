@@ -199,17 +199,18 @@ bool is_same_call(const MissedMeeting& a, const MissedMeeting& b) {
 std::optional<MissedMeeting> first_of(std::vector<Miss> missed,
                                       const std::vector<MissedMeeting>& blocking) {
   const auto root_of = [&](const MissedMeeting& meeting) {
-    return std::find_if(blocking.begin(), blocking.end(),
+    // From behind: of two of the same call the wider one.
+    return std::find_if(blocking.rbegin(), blocking.rend(),
                         [&](const MissedMeeting& root) { return is_same_call(root, meeting); });
   };
   std::erase_if(missed, [&](const Miss& miss) {
     return miss.is_open && !is_mismatch(miss.meeting.fault) &&
-           root_of(miss.meeting) == blocking.end();
+           root_of(miss.meeting) == blocking.rend();
   });
   const auto first = std::min_element(missed.begin(), missed.end(), comes_before);
   if (first == missed.end()) return std::nullopt;
   const auto root = root_of(first->meeting);
-  return root == blocking.end() ? first->meeting : *root;
+  return root == blocking.rend() ? first->meeting : *root;
 }
 
 }  // namespace

@@ -32,10 +32,15 @@ void leave_prior_gradients(const Module& model) {
   }
 }
 
+/// What is left to be gone backward through.
 at::Tensor mean_loss(const MicroBatchOptions& options, const ForwardPass& loss_of,
                      MicroBatch batch) {
   at::Tensor sum;
   for (batch.index = 0; batch.index < options.accumulation; ++batch.index) {
+    if (sum.defined() && options.reference_adds_gradients) {
+      sum.backward();
+      sum = at::Tensor();
+    }
     const at::Tensor loss = loss_of(batch, nullptr) / options.accumulation;
     sum = sum.defined() ? sum + loss : loss;
   }

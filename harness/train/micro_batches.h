@@ -75,6 +75,9 @@ struct MicroBatchOptions {
   bool no_sync = false;           ///< all but the last run inside `no_sync`
   bool prior = false;             ///< parameters have a gradient when the step begins
   double learning_rate = 0.05;    ///< of plain SGD
+  /// The reference goes backward once for each micro-batch of a rank, not once for all: where it
+  /// computes in a narrower dtype than its gradients have, these add up in theirs.
+  bool reference_adds_gradients = false;
   /// Called when the backward of a micro-batch has ended; not in the reference, where one backward
   /// is that of all. Empty: nothing is.
   std::function<void(const MicroBatch& batch)> after_backward = {};

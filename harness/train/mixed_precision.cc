@@ -3,9 +3,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
 
 #include <utility>
 #include <vector>
+
+#include "reports/error.h"
 
 namespace lockstep {
 
@@ -23,7 +26,12 @@ void add_to_gradient(const at::Tensor& parameter, const at::Tensor& gradient) {
 void compute_with(Module& low, Module& master) {
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
   const std::vector<at::Tensor> masters = master.parameters();
-  for (const at::Tensor& parameter : low.parameters()) {
+  const std::vector<at::Tensor> parameters = low.parameters();
+  if (parameters.size() != masters.size()) {
+    throw internal_error(fmt::format("a model of {} parameters cannot compute for one of {}",
+                                     parameters.size(), masters.size()));
+  }
+  for (const at::Tensor& parameter : parameters) {
     const at::Tensor& wide = masters[pairs.size()];
     parameter.register_hook([wide](const at::Tensor& gradient) -> at::Tensor {
       add_to_gradient(wide, gradient);

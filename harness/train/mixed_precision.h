@@ -10,7 +10,8 @@ namespace lockstep {
 /// one process: what a sharded one is held against.
 ///
 /// Both have the same parameters in the same order, and live as long as they are trained. Where
-/// several calls share one backward, values must not change between them.
+/// several calls share one backward, values must not change between them, and their gradients are
+/// first added up in `low`'s dtype. Throws Error (internal) where numbers of parameters differ.
 void compute_with(Module& low, Module& master);
 
 }  // namespace lockstep

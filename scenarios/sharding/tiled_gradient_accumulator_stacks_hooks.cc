@@ -133,6 +133,7 @@ double weight_of(const Cell& cell, std::int64_t batch, std::int64_t tile) {
 MicroBatchOptions options_of(const Cell& cell) {
   MicroBatchOptions options = micro_batch_options(cell);
   if (!is_mixed(cell)) options.learning_rate = 0.2;
+  options.reference_adds_gradients = is_mixed(cell);
   return options;
 }
 
@@ -210,9 +211,13 @@ bool is_right(const Cell& cell, bool counts_last_twice) {
   return (causes.returns ? 2 : 1) == (causes.scales ? tiles : 1);
 }
 
-/// Nothing smaller than tiles that count 2, 4 and more times is, in all cells.
+/// Tiles that count three times on average, or more. That is seen even where they are alike, and
+/// what is smaller is not everywhere.
 bool is_clear_in_bfloat16(const Cell& cell) {
-  return is_set(cell, "causes", "stacked-returned") && number_on(cell, "tiles") > 1;
+  const std::int64_t tiles = number_on(cell, "tiles");
+  double sum = 0;
+  for (std::int64_t tile = 0; tile < tiles; ++tile) sum += weight_of(cell, 0, tile);
+  return cell.variant == "published" && sum / static_cast<double>(tiles) >= 3;
 }
 
 Expectation expect(const Cell& cell) {

@@ -149,8 +149,9 @@ TEST_P(EveryScenario, IsAsExpectedWithAnotherSeedAndMoreSteps) {
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
 }
 
+/// Where there are many cells, with every pair of values; with all of them under the label soak.
 TEST_P(EveryScenario, IsAsExpectedWithEveryValueOfItsAxes) {
-  const Outcome outcome = run("run", "--matrix", "2");
+  const Outcome outcome = run("run", "--matrix --max-cells 450", "2");
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, testing::HasSubstr("matrix:"));
 }

@@ -6,6 +6,7 @@
 #   tests/scenario/ten_times.sh LOCKSTEP SCENARIO...
 set -euo pipefail
 
+[ $# -ge 2 ] || { echo "usage: ten_times.sh LOCKSTEP SCENARIO..." >&2; exit 64; }
 lockstep=$1
 shift
 folder=$(mktemp -d)

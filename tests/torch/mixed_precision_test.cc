@@ -4,6 +4,8 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
+#include "reports/error.h"
+
 namespace lockstep {
 namespace {
 
@@ -67,7 +69,20 @@ TEST(MixedPrecision, AddsUpInTheMastersDType) {
 TEST(MixedPrecision, LetsSeveralCallsShareABackward) {
   Mixed mixed;
   (mixed.loss(5) + mixed.loss(6)).backward();
-  EXPECT_TRUE(mixed.master.weight().grad().defined());
+  Mixed apart;
+  apart.loss(5).backward();
+  apart.loss(6).backward();
+  for (std::size_t i = 0; i < 2; ++i) {
+    const at::Tensor expected = apart.master.parameters()[i].grad();
+    const at::Tensor difference = mixed.master.parameters()[i].grad() - expected;
+    EXPECT_LE(difference.norm().item<double>(), 0x1p-7 * expected.norm().item<double>());
+  }
+}
+
+TEST(MixedPrecision, RefusesAModelOfOtherParameters) {
+  Linear master(4, 3, cpu_generator(1));
+  Linear low(4, 3, cpu_generator(1), /*has_bias=*/false);
+  EXPECT_THROW(compute_with(low, master), Error);
 }
 
 TEST(MixedPrecision, LeavesNoGradientsThatAddUpWhereTheyAreNotAskedFor) {
