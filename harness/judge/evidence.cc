@@ -7,7 +7,6 @@
 #include <fstream>
 #include <utility>
 
-#include "harness/record/rank_end.h"
 #include "harness/record/shard_runs.h"
 #include "reports/error.h"
 
@@ -48,7 +47,6 @@ void require_fingerprint(const Observation& observation, const KeptTensor& tenso
 }  // namespace
 
 Evidence::Evidence(fs::path folder, int processes) : folder_(std::move(folder)) {
-  input_dtype_ = read_rank_statement(rank_statement_file(folder_, 0)).input_dtype;
   for (int rank = 0; rank < processes; ++rank) {
     read_journal_of(rank);
     read_kept_values_of(rank);

@@ -26,9 +26,6 @@ class Evidence {
   int processes() const { return static_cast<int>(journals_.size()); }
   const std::vector<Observation>& observations(int rank) const;
 
-  /// torch's name of the coarsest dtype of what rank 0 was fed; empty where it did not say.
-  const std::string& input_dtype() const { return input_dtype_; }
-
   /// The collectives of `rank`, in the order of its calls; null where it left no log. Valid as long
   /// as this.
   const std::vector<Collective>* collectives(int rank) const;
@@ -48,7 +45,6 @@ class Evidence {
   void read_collectives_of(int rank);
 
   std::filesystem::path folder_;
-  std::string input_dtype_;
   std::vector<Journal> journals_;
   std::vector<std::optional<std::vector<Collective>>> collectives_;
   std::vector<std::string> notes_;

@@ -47,10 +47,8 @@ class ExpectedValues {
   std::map<TensorKey, const Observation*> tensors_;
   std::map<std::int64_t, long double> squared_norms_;  ///< by step; no double overflows squared
   std::map<TensorKey, double> moved_;                  ///< norm, by the worst perturbed copy
-  std::map<std::int64_t, double> moved_together_;      ///< the same of all inexact ones of a step
-  bool has_moved_ = false;                             ///< any copy moved any tensor
-  std::string input_dtype_;                            ///< of the reference; empty: not known
   int perturbed_ = 0;                                  ///< number of perturbed copies
+  bool has_moved_ = false;                             ///< any copy moved any tensor
   int world_size_ = 0;
 };
 

@@ -19,7 +19,6 @@ void write_rank_statement(const std::filesystem::path& file, const RankStatement
   Json json = {{"step", statement.step},     {"line", statement.line},
                {"ended", statement.ended},   {"raised", statement.raised},
                {"is_own", statement.is_own}, {"error", statement.error}};
-  if (!statement.input_dtype.empty()) json["input_dtype"] = statement.input_dtype;
   if (statement.step_s) json["step_s"] = *statement.step_s;
   // A framework's error may hold any bytes; a statement is written whatever they are.
   write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
@@ -34,7 +33,6 @@ RankStatement read_rank_statement(const std::filesystem::path& file) {
         json.at("step").get<std::int64_t>(), json.at("line").get<int>(),
         json.at("ended").get<bool>(),        json.at("raised").get<bool>(),
         json.at("is_own").get<bool>(),       json.at("error").get<std::string>()};
-    statement.input_dtype = json.value("input_dtype", "");
     if (json.contains("step_s")) statement.step_s = json.at("step_s").get<double>();
     return statement;
   } catch (const nlohmann::json::exception&) {

@@ -16,7 +16,6 @@ struct RankStatement {
   bool raised = false;    ///< an error left the body
   bool is_own = false;    ///< the error is Lockstep's own or the machine's: it is no evidence
   std::string error;      ///< its text
-  std::string input_dtype = {};       ///< the coarsest one of its inputs; empty: none, or not known
   std::optional<double> step_s = {};  ///< median time of a step without observing; a clock field
 };
 

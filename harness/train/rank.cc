@@ -34,13 +34,9 @@ Rank::~Rank() = default;
 
 namespace {
 
-std::string dtype_name(const at::Tensor& tensor) {
-  return c10::getDtypeNames(tensor.scalar_type()).first;
-}
-
-/// The distance from 1 to the next number of the type; 0 where values have no roundings.
-double epsilon(const std::string& dtype_name) {
-  const auto dtype = parse<DType>(dtype_name);
+/// The distance from 1 to the next number of the tensor's type; 0 where values have no roundings.
+double epsilon(const at::Tensor& tensor) {
+  const auto dtype = parse<DType>(c10::getDtypeNames(tensor.scalar_type()).first);
   return dtype ? 2 * unit_roundoff(component_type(*dtype)) : 0;
 }
 
@@ -65,7 +61,7 @@ ProcessGroup& Rank::group() {
 /// A rank that is killed can no longer say where it was.
 void Rank::state_progress() {
   write_rank_statement(rank_statement_file(folder_, seat_.rank),
-                       {.step = step(), .line = variant_line_, .input_dtype = input_dtype_});
+                       {.step = step(), .line = variant_line_});
 }
 
 void Rank::finish() {
@@ -80,14 +76,12 @@ void Rank::leave_group() {
 
 at::Tensor Rank::input(const at::Tensor& tensor) {
   ++inputs_;
-  const std::string dtype = dtype_name(tensor);
-  if (epsilon(dtype) > epsilon(input_dtype_)) input_dtype_ = dtype;
-  if (perturbation() == 0 || epsilon(dtype) == 0) return tensor;
+  if (perturbation() == 0 || epsilon(tensor) == 0) return tensor;
   // The generator takes no more than the low 32 bits of a seed.
   const auto seed = static_cast<std::uint64_t>(perturbation()) << 29 ^
                     static_cast<std::uint64_t>(step()) << 12 ^ inputs_;
   const at::Tensor bits = at::randint(2, tensor.sizes(), cpu_generator(seed), tensor.options());
-  return tensor * (1 + (2 * bits - 1) * epsilon(dtype));
+  return tensor * (1 + (2 * bits - 1) * epsilon(tensor));
 }
 
 void Rank::train(const std::function<void(std::int64_t step)>& body) {
@@ -226,7 +220,6 @@ int run_rank(const std::function<void(Rank&)>& body, const Cell& cell, const Sea
   if (written.raised && !statement.is_own) statement = written;
   statement.step = rank.step();
   statement.line = rank.variant_line();
-  statement.input_dtype = rank.input_dtype();
   if (!statement.raised) statement.step_s = rank.step_seconds();
   if (statement.raised) {
     const std::string words =

@@ -93,8 +93,6 @@ class Rank {
   /// Median time of a step without observing; absent before the first has ended.
   std::optional<double> step_seconds() const;
   int variant_line() const { return variant_line_; }  ///< of the last `is` that was true; 0: none
-  /// torch's name of the coarsest dtype that `input` was given; empty: none with roundings.
-  const std::string& input_dtype() const { return input_dtype_; }
 
  private:
   void state_progress();
@@ -111,7 +109,6 @@ class Rank {
   std::unique_ptr<CollectiveLog> log_;
   std::unique_ptr<ProcessGroup> group_;
   int variant_line_ = 0;
-  std::string input_dtype_;
   std::uint64_t inputs_ = 0;  ///< calls of `input` in this step
   std::vector<double> step_seconds_;
 };

@@ -211,13 +211,13 @@ bool is_right(const Cell& cell, bool counts_last_twice) {
   return (causes.returns ? 2 : 1) == (causes.scales ? tiles : 1);
 }
 
-/// Tiles that count three times on average, or more. That is seen even where they are alike, and
+/// Tiles that count four times on average, or more. That is seen even where they are alike, and
 /// what is smaller is not everywhere.
 bool is_clear_in_bfloat16(const Cell& cell) {
   const std::int64_t tiles = number_on(cell, "tiles");
   double sum = 0;
   for (std::int64_t tile = 0; tile < tiles; ++tile) sum += weight_of(cell, 0, tile);
-  return cell.variant == "published" && sum / static_cast<double>(tiles) >= 3;
+  return cell.variant == "published" && sum / static_cast<double>(tiles) >= 4;
 }
 
 Expectation expect(const Cell& cell) {

@@ -4,7 +4,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/nextafter.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -159,20 +158,6 @@ TEST(Input, DoesNotDependOnTheCallsOfTheStepBefore) {
   const at::Tensor tensor = at::randn({64}, cpu_generator(3), at::TensorOptions());
   EXPECT_TRUE(at::equal(inputs_of(1, tensor, 1).at(1), inputs_of(1, tensor, 3).at(3)))
       << "the first call of step 2";
-}
-
-TEST(Input, OfTheCoarsestDTypeIsNoted) {
-  LiteralRank rank(Role::reference, 0);
-  EXPECT_EQ(rank->input_dtype(), "");
-  for (const auto& [dtype, coarsest] :
-       std::vector<std::pair<at::ScalarType, const char*>>{{at::kLong, ""},
-                                                           {at::kDouble, "float64"},
-                                                           {at::kBFloat16, "bfloat16"},
-                                                           {at::kHalf, "bfloat16"},
-                                                           {at::kFloat, "bfloat16"}}) {
-    rank->input(at::ones({2}, dtype));
-    EXPECT_EQ(rank->input_dtype(), coarsest) << dtype;
-  }
 }
 
 TEST(StepSeconds, AreAbsentBeforeAStepAndThereAfterwards) {

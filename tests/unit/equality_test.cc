@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <limits>
 
-#include "harness/record/rank_end.h"
 #include "reports/error.h"
 #include "tests/unit/literal_evidence.h"
 
@@ -204,70 +203,6 @@ TEST(Equality, IsNotSoftenedByAReferenceThatStaysWhereItWas) {
   EXPECT_EQ(result.verdict, Verdict::violated);
   EXPECT_EQ(result.tolerance_from,
             "roundings of a sum over the ranks, for want of perturbed inputs");
-}
-
-/// What mixed precision keeps of gradients: float32, with the roundings of bfloat16. That of `bias`
-/// is rounded alike in the perturbed copy, that of `w` is not.
-ClaimResult judged_beside_inputs_of(const std::string& dtype, float bias) {
-  LiteralEvidence files(1);
-  LiteralEvidence expected(2);
-  files.add(0, 1, "bias", {bias});
-  files.add(0, 1, "w", {1});
-  for (int rank = 0; rank < 2; ++rank) {
-    expected.add(rank, 1, "bias", {1});
-    expected.add(rank, 1, "w", {rank == 0 ? 1 : 1.01F});
-  }
-  write_rank_statement(rank_statement_file(expected.folder(), 0), {.input_dtype = dtype});
-  const Evidence evidence = expected.write();
-  return judge_one(kEqual, files.write(), &evidence);
-}
-
-TEST(Equality, AllowsATensorOfMixedPrecisionWhatAllTogetherMove) {
-  const ClaimResult result = judged_beside_inputs_of("bfloat16", 1.005F);
-  EXPECT_EQ(result.verdict, Verdict::holds);
-  EXPECT_EQ(result.tolerance_from,
-            "1 perturbed references, all tensors of bfloat16 inputs together");
-  EXPECT_NEAR(*result.margin, 0.5, 1e-3);
-}
-
-TEST(Equality, AllowsItInMixedPrecisionAlone) {
-  for (const char* dtype : {"", "float32", "float64", "int64", "no dtype"}) {
-    EXPECT_EQ(judged_beside_inputs_of(dtype, 1.005F).verdict, Verdict::violated) << dtype;
-  }
-}
-
-/// Of gradients in mixed precision: a tiny one that is missing, beside one that roundings move far.
-TEST(Equality, NeverTakesAMissingTensorForARounding) {
-  LiteralEvidence files(1);
-  LiteralEvidence expected(2);
-  files.add(0, 1, "tiny", {0});
-  files.add(0, 1, "w", {1});
-  for (int rank = 0; rank < 2; ++rank) {
-    expected.add(rank, 1, "tiny", {0.02F});
-    expected.add(rank, 1, "w", {rank == 0 ? 1 : 1.5F});
-  }
-  write_rank_statement(rank_statement_file(expected.folder(), 0), {.input_dtype = "bfloat16"});
-  const Evidence evidence = expected.write();
-  EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::undecided);
-}
-
-TEST(Equality, LetsNoCounterSoftenWhatIsMixed) {
-  LiteralEvidence files(1);
-  LiteralEvidence expected(2);
-  files.add(0, 1, "w", {1.01F});
-  files.add_whole(0, 1, "tokens", 7, {});
-  for (int rank = 0; rank < 2; ++rank) {
-    expected.add(rank, 1, "w", {1});
-    expected.add_whole(rank, 1, "tokens", 7 + rank, {});
-  }
-  write_rank_statement(rank_statement_file(expected.folder(), 0), {.input_dtype = "bfloat16"});
-  const Evidence evidence = expected.write();
-  EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::violated);
-}
-
-TEST(Equality, FindsAFaultTenTimesWhatAllTogetherMove) {
-  EXPECT_EQ(judged_beside_inputs_of("bfloat16", 1.02F).verdict, Verdict::undecided);
-  EXPECT_EQ(judged_beside_inputs_of("bfloat16", 1.11F).verdict, Verdict::violated);
 }
 
 TEST(Equality, FindsAFaultTenTimesWhatPerturbedInputsMove) {

@@ -61,11 +61,6 @@ TEST_F(RankStatementFile, HasNoTimeOfAStepWhereThereIsNone) {
   EXPECT_EQ(back({.step = 3}).step_s, std::nullopt);
 }
 
-TEST_F(RankStatementFile, NamesTheDTypeOfInputs) {
-  EXPECT_EQ(back({.step = 3, .input_dtype = "bfloat16"}).input_dtype, "bfloat16");
-  EXPECT_EQ(back({.step = 3}).input_dtype, "");
-}
-
 TEST_F(RankStatementFile, RefusesATimeThatIsNoNumber) {
   back({.step = 3, .step_s = 0.5});
   std::ifstream stream(file_);
