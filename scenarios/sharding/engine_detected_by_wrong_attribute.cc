@@ -24,7 +24,7 @@ constexpr std::int64_t kLength = 8;
 /// What parameters are looked at for.
 std::vector<std::string> markers_of(Rank& rank) {
   if (rank.is("zero-1-looked-for-ds-id") || rank.is("zero-1-accumulated-by-hooks") ||
-      rank.is("zero-2-looked-for-ds-id")) {
+      rank.is("zero-1-accumulated-by-its-law") || rank.is("zero-2-looked-for-ds-id")) {
     return {zero_attribute::kId};
   }
   if (rank.is("zero-3-looked-for-index") || rank.is("zero-3-looked-for-index-by-its-law")) {
@@ -38,18 +38,24 @@ std::vector<std::string> markers_of(Rank& rank) {
 /// Whether tiles for which no marker is found add up by hooks, as those for FSDP2 do. The fixed
 /// variants have such a path, too, and never take it.
 bool is_accumulated(const Cell& cell) {
-  return cell.variant == "zero-1-accumulated-by-hooks" || is_set(cell, "not_found", "accumulated");
+  return is_about(cell, "zero-1-accumulated") || is_set(cell, "not_found", "accumulated");
 }
 
 at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Module& model) {
   return squared_error(rank, batch, model, {1, kLength}, kModel.inputs, 1);
 }
 
-/// What the gradient of a tile counts for that ZeRO 3 reduces by itself. In the first micro-batch
-/// what is reduced replaces what was before, in later ones it is added. Where all tiles are in one
-/// bucket each of their entries has the sum of all.
+/// What the gradient of a tile counts for.
+/// The accumulator's: as tiled-gradient-accumulator-stacks-hooks has it, without prior ones, since
+/// ZeRO 1 takes the gradients of each micro-batch away.
+/// ZeRO 3's, which reduces each tile by itself: in the first micro-batch what is reduced replaces
+/// what was before, in later ones it is added. Where all tiles are in one bucket each of their
+/// entries has the sum of all.
 double weight_of(const Cell& cell, std::int64_t batch, std::int64_t tile) {
   const std::int64_t tiles = number_on(cell, "tiles");
+  if (cell.variant == "reference-accumulator-law") {
+    return 2 * static_cast<double>(tile + 1) / static_cast<double>(tiles);
+  }
   if (is_set(cell, "bucket", "small")) return batch > 0 || tile + 1 == tiles ? 1 : 0;
   return batch > 0 ? static_cast<double>(tiles) : 1;
 }
@@ -57,7 +63,7 @@ double weight_of(const Cell& cell, std::int64_t batch, std::int64_t tile) {
 void train_reference(Rank& rank, MlpLayers& model) {
   const Cell& cell = rank.cell();
   std::int64_t batch_index = 0;
-  if (rank.is("reference-zero-3-law")) {
+  if (rank.is("reference-zero-3-law") || rank.is("reference-accumulator-law")) {
     for (Module* mlp : model.mlps()) {
       weigh_tiles(*mlp, number_on(cell, "tiles"),
                   [&](std::int64_t tile) { return weight_of(cell, batch_index, tile); });
@@ -117,6 +123,12 @@ std::vector<Variant> variants() {
        .role = Role::buggy,
        .summary = "ZeRO 1, looked for by stage 3's marker, and tiles added up by FSDP2's hooks "
                   "where it is not found: they stack, divide and hand over twice"},
+      {.name = "zero-1-accumulated-by-its-law",
+       .role = Role::latent,
+       .summary =
+           "ZeRO 1, the same beside the accumulator's law, (2/N) * sum of (i+1)*g_i: nothing "
+           "else is wrong",
+       .reference = "reference-accumulator-law"},
       {.name = "zero-1-looked-for-both",
        .role = Role::fixed,
        .summary = "ZeRO 1, looked for by both markers"},
@@ -132,7 +144,11 @@ std::vector<Variant> variants() {
        .without = {"tiles", "bucket"}},
       {.name = "reference-zero-3-law",
        .role = Role::reference,
-       .summary = "one process that weighs tiles by that law"},
+       .summary = "one process that weighs tiles by the law of ZeRO 3"},
+      {.name = "reference-accumulator-law",
+       .role = Role::reference,
+       .summary = "one process that weighs tiles by the law of the accumulator",
+       .without = {"bucket"}},
   };
 }
 
