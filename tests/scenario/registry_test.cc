@@ -115,22 +115,25 @@ void expect_the_same(const fs::path& first, const fs::path& second) {
 /// the same: every tolerance comes from the world size then, however far differences are carried.
 void expect_that_perturbed_inputs_move_references(const fs::path& run,
                                                   const nlohmann::json& record) {
-  std::map<std::string, int> moved;
+  int moved = 0;
+  std::set<std::string> references;
   for (const auto& cell : record.at("cells")) {
     // The tolerance that the world size alone gives is the larger one in larger worlds.
     if (cell.at("cell").at("world_size") != 2) continue;
     for (const auto& result : cell.at("results")) {
       if (result.at("claim").at("predicate") != "equal_reference") continue;
-      moved[cell.at("reference_folder")] += result.at("tolerance_from") == "4 perturbed references";
+      references.insert(cell.at("reference_folder"));
+      // Where the largest difference is a small tensor's, its tolerance may be the other one.
+      moved += result.at("tolerance_from") == "4 perturbed references" ? 1 : 0;
     }
   }
-  for (const auto& [reference, count] : moved) {
-    EXPECT_GT(count, 0) << "no tolerance comes from perturbations of " << reference;
+  EXPECT_TRUE(references.empty() || moved > 0) << "no tolerance comes from perturbations";
+  for (const std::string& reference : references) {
     std::set<std::string> journals;
-    for (int rank = 1; rank <= 4; ++rank) {
+    for (int rank = 0; rank <= 4; ++rank) {
       journals.insert(text_of(run / reference / fmt::format("rank-{}.csv", rank)));
     }
-    EXPECT_EQ(journals.size(), 4U) << "perturbations of " << reference << " are the same";
+    EXPECT_EQ(journals.size(), 5U) << "perturbations of " << reference << " are the same";
   }
 }
 
