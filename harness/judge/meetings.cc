@@ -182,15 +182,6 @@ bool waits_behind(const Case& the_case, int rank, const std::vector<int>& known,
          });
 }
 
-}  // namespace
-
-bool is_program_fault(const MissedMeeting& missed) {
-  return is_mismatch(missed.fault) || missed.fault == MeetingFault::missing ||
-         missed.fault == MeetingFault::not_started;
-}
-
-namespace {
-
 bool is_same_call(const MissedMeeting& a, const MissedMeeting& b) {
   return a.group == b.group && a.number == b.number;
 }
@@ -214,6 +205,11 @@ std::optional<MissedMeeting> first_of(std::vector<Miss> missed,
 }
 
 }  // namespace
+
+bool is_program_fault(const MissedMeeting& missed) {
+  return is_mismatch(missed.fault) || missed.fault == MeetingFault::missing ||
+         missed.fault == MeetingFault::not_started;
+}
 
 Meetings meetings_of(const Case& the_case) {
   Meetings all;
