@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "harness/cli/axis_choices.h"
+#include "harness/comm/group_error.h"
 #include "harness/comm/modules.h"
-#include "harness/comm/process_group.h"
 #include "harness/launch/launcher_command.h"
 #include "reports/error.h"
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/comm/process_group.h"
+#include "harness/comm/group_error.h"
 #include "harness/record/collective_words.h"
 
 namespace lockstep {

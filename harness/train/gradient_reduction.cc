@@ -5,8 +5,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "harness/train/micro_batches.h"
-
 namespace lockstep {
 
 void average_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters, CallSite site) {
@@ -58,30 +56,6 @@ double least_of_ranks(ProcessGroup& group, double mine, CallSite site) {
 
 double largest_of_ranks(ProcessGroup& group, double mine, CallSite site) {
   return of_ranks(group, mine, ReduceOp::maximum, site);
-}
-
-std::vector<Claim> collective_claims() {
-  std::vector<Claim> claims = micro_batch_claims();
-  claims.push_back(collectives_match());
-  return claims;
-}
-
-Expectation expect_tensors_swapped() {
-  Expectation expectation = expect_ranks_differ();
-  expectation.breaks.push_back(collectives_match());
-  return expectation;
-}
-
-Expectation expect_ranks_do_not_meet(std::vector<Claim> silent) {
-  Expectation expectation{.breaks = std::move(silent)};
-  expectation.breaks.insert(expectation.breaks.end(), {ranks_finish(), collectives_match()});
-  return expectation;
-}
-
-Expectation expect_sizes_differ(const Cell& cell, std::int64_t step) {
-  const char* fragment =
-      cell.backend == "mpi" ? group_error::kCallsDiffer : group_error::kGlooSizes;
-  return {.breaks = {collectives_match()}, .raises = {{.fragment = fragment, .step = step}}};
 }
 
 }  // namespace lockstep

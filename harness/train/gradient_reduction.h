@@ -2,17 +2,14 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <string>
 #include <vector>
 
 #include "harness/comm/process_group.h"
 #include "harness/train/module.h"
-#include "harness/train/scenario.h"
 
 namespace lockstep {
 
-// What a trainer does that reduces its gradients itself, with no DDP around its model, and what
-// cells declare in which ranks do not call the same collectives.
+// What a trainer does that reduces its gradients itself, with no DDP around its model.
 
 /// Averages the gradients of `parameters` over the ranks, one all-reduce after the other in their
 /// order. Requires that each has one.
@@ -33,19 +30,5 @@ at::Tensor loss_of_nothing(const Module& module);
 /// The least and the largest of what the ranks have: how they come to one decision.
 double least_of_ranks(ProcessGroup& group, double mine, CallSite site = CallSite::here());
 double largest_of_ranks(ProcessGroup& group, double mine, CallSite site = CallSite::here());
-
-/// What is true of a correct step, `collectives match` among it.
-std::vector<Claim> collective_claims();
-
-/// Nobody complains: gradients were reduced with gradients of other tensors.
-Expectation expect_tensors_swapped();
-
-/// A rank waits in a collective, or is told by the backend, that the others do not come to.
-/// `silent`: claims that were violated before.
-Expectation expect_ranks_do_not_meet(std::vector<Claim> silent = {});
-
-/// A rank calls a collective for less than the others, and the backend notices: Gloo ends the
-/// process, in which an I/O thread throws; Lockstep's MPI backend refuses the call.
-Expectation expect_sizes_differ(const Cell& cell, std::int64_t step);
 
 }  // namespace lockstep

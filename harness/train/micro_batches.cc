@@ -18,11 +18,6 @@ namespace {
 /// A bucket takes one parameter: every one is larger than this.
 constexpr std::int64_t kSmallBucketBytes = 1;
 
-const Claim kGradientsAgree = agree_across_ranks(Kind::gradient, Point::reduced);
-const Claim kParametersAgree = agree_across_ranks(Kind::parameter, Point::stepped);
-const Claim kGradientsEqual = equal_reference(Kind::gradient, Point::reduced);
-const Claim kParametersEqual = equal_reference(Kind::parameter, Point::stepped);
-
 /// Half of what the parameter is: as exact as that, the same on all ranks, another in each element.
 at::Tensor prior_gradient(const at::Tensor& parameter) { return parameter.detach() / 2; }
 
@@ -120,40 +115,6 @@ MicroBatchOptions micro_batch_options(const Cell& cell) {
   options.no_sync = is_set(cell, "no_sync");
   options.prior = is_set(cell, "prior");
   return options;
-}
-
-std::vector<Claim> micro_batch_claims() {
-  return {kGradientsAgree, kParametersAgree, kGradientsEqual, kParametersEqual, ranks_finish()};
-}
-
-Expectation expect_ranks_differ(bool parameters_move) {
-  Expectation expectation{.breaks = {kGradientsAgree, kGradientsEqual},
-                          .outcome = OutcomeKind::ranks_differ};
-  if (parameters_move) {
-    expectation.breaks.insert(expectation.breaks.end(), {kParametersAgree, kParametersEqual});
-  }
-  return expectation;
-}
-
-Expectation expect_agree_but_wrong(bool parameters_move) {
-  Expectation expectation{.breaks = {kGradientsEqual}, .outcome = OutcomeKind::agree_but_wrong};
-  if (parameters_move) expectation.breaks.push_back(kParametersEqual);
-  return expectation;
-}
-
-Expectation expect_error(const char* fragment, std::int64_t step) {
-  return {.raises = {{.fragment = fragment, .step = step}}, .outcome = OutcomeKind::raised};
-}
-
-Expectation expect_error_after_wrong_step(const char* fragment) {
-  Expectation expectation = expect_ranks_differ();
-  expectation.raises = {{.fragment = fragment, .step = 2, .lag = 1}};
-  expectation.outcome = OutcomeKind::raised_late;
-  return expectation;
-}
-
-Expectation expect_not_applicable(std::string reason) {
-  return {.not_applicable = std::move(reason)};
 }
 
 std::uint64_t MicroBatch::seed(std::uint64_t base) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/train/ddp.h"
+#include "harness/train/expect.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
 #include "harness/train/vision_language_model.h"
@@ -85,26 +86,6 @@ struct MicroBatchOptions {
 
 /// What the cell's axes ask for; the above on axes that it does not have.
 MicroBatchOptions micro_batch_options(const Cell& cell);
-
-/// What is true of a correct step: gradients at `reduced` and parameters at `stepped` agree across
-/// ranks and equal the reference, and ranks finish.
-std::vector<Claim> micro_batch_claims();
-
-/// What a cell of these claims declares: nobody complains, and ranks hold different values, or the
-/// same wrong ones. Parameters stay right where the learning rate is 0.
-Expectation expect_ranks_differ(bool parameters_move = true);
-Expectation expect_agree_but_wrong(bool parameters_move = true);
-/// An error in the step in which the fault is, or before any value was seen.
-Expectation expect_error(const char* fragment, std::int64_t step = 1);
-/// Step 1 is not synchronised, and the next one begins with an error.
-Expectation expect_error_after_wrong_step(const char* fragment);
-Expectation expect_not_applicable(std::string reason);
-
-/// Preconditions that are violated in more than one scenario.
-inline constexpr const char* kNoSyncWithStaticGraph =
-    "a static graph does not allow no_sync around its first backward";
-inline constexpr const char* kHiddenByRounding =
-    "bfloat16's rounding explains as much as this fault changes";
 
 /// The forward pass of a micro-batch, to its loss (0-dim). `ddp` is null where nothing wraps the
 /// model, as in the reference.

@@ -6,24 +6,6 @@
 
 namespace lockstep {
 
-namespace {
-
-const Claim kGradientsEqual = equal_reference(Kind::gradient, Point::reduced);
-const Claim kParametersEqual = equal_reference(Kind::parameter, Point::stepped);
-
-}  // namespace
-
-std::vector<Claim> sharded_claims() { return {kGradientsEqual, kParametersEqual, ranks_finish()}; }
-
-Expectation expect_wrong_shards(OutcomeKind outcome) {
-  return {.breaks = {kGradientsEqual, kParametersEqual}, .outcome = outcome};
-}
-
-Expectation expect_wrong_updates(const Cell& cell) {
-  if (cell.steps > 1) return expect_wrong_shards();
-  return {.breaks = {kParametersEqual}, .outcome = OutcomeKind::agree_but_wrong};
-}
-
 void train_sharded(Rank& rank, ShardedModel& model, const MicroBatchOptions& options,
                    const ShardedLoss& loss_of) {
   Sgd optimizer(model.parameters(), options.learning_rate);

@@ -3,22 +3,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <vector>
 
 #include "harness/train/micro_batches.h"
 #include "harness/train/sharded_model.h"
 
 namespace lockstep {
-
-/// What is true of a correct step of a sharded model: gradients at `reduced` and parameters at
-/// `stepped` equal the reference, and ranks finish. Shards have no copies that could agree.
-std::vector<Claim> sharded_claims();
-
-/// What a cell of these claims declares whose ranks finish with wrong gradients, and parameters
-/// with them.
-Expectation expect_wrong_shards(OutcomeKind outcome = OutcomeKind::agree_but_wrong);
-/// Gradients are right and the optimizer's step is not: those of the next step are wrong.
-Expectation expect_wrong_updates(const Cell& cell);
 
 using ShardedLoss = std::function<at::Tensor(const MicroBatch& batch)>;
 

@@ -98,7 +98,7 @@ void train(Rank& rank) {
 }
 
 Expectation expect(const Cell& cell) {
-  if (cell.role != Role::buggy && cell.role != Role::wrong_fix) return {};
+  if (!is_faulty(cell)) return {};
   if (cell.variant == "reversed-on-one-rank") return expect_sizes_differ(cell, 1);
   if (cell.steps <= kOutlierStep) {
     return expect_not_applicable(

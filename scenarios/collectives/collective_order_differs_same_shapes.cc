@@ -114,8 +114,7 @@ void train(Rank& rank) {
 }
 
 Expectation expect(const Cell& cell) {
-  const bool is_wrong = cell.role == Role::buggy || cell.role == Role::wrong_fix;
-  return is_wrong ? expect_tensors_swapped() : Expectation{};
+  return is_faulty(cell) ? expect_tensors_swapped() : Expectation{};
 }
 
 std::vector<Variant> variants() {

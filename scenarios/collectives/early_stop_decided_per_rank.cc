@@ -117,8 +117,7 @@ void train(Rank& rank) {
 
 Expectation expect(const Cell& cell) {
   if (cell.steps <= kStop) return expect_not_applicable("rank 0 stops behind step 2");
-  const bool is_wrong = cell.role == Role::buggy || cell.role == Role::wrong_fix;
-  return is_wrong ? expect_ranks_do_not_meet() : Expectation{};
+  return is_faulty(cell) ? expect_ranks_do_not_meet() : Expectation{};
 }
 
 std::vector<Variant> variants() {

@@ -85,11 +85,6 @@ void train(Rank& rank) {
   if (!is_reference) rank.group().barrier();  // rank 0 saves the checkpoint, the others wait for it
 }
 
-const Claim kGradientsAgree = agree_across_ranks(Kind::gradient, Point::reduced);
-const Claim kParametersAgree = agree_across_ranks(Kind::parameter, Point::stepped);
-const Claim kGradientsEqual = equal_reference(Kind::gradient, Point::reduced);
-const Claim kParametersEqual = equal_reference(Kind::parameter, Point::stepped);
-
 Expectation expect(const Cell& cell) {
   if (cell.steps <= kBadStep) {
     return expect_not_applicable(

@@ -128,9 +128,8 @@ void train(Rank& rank) {
 }
 
 Expectation expect(const Cell& cell) {
-  const bool is_wrong = cell.role == Role::buggy || cell.role == Role::wrong_fix;
   if (cell.steps == 1) return expect_not_applicable("a rank without any batch has no first one");
-  return is_wrong ? expect_ranks_do_not_meet() : Expectation{};
+  return is_faulty(cell) ? expect_ranks_do_not_meet() : Expectation{};
 }
 
 std::vector<Variant> all_variants() {
@@ -193,8 +192,7 @@ std::vector<Variant> variants() {
   std::vector<Variant> variants = all_variants();
   for (Variant& variant : variants) {
     if (variant.role == Role::reference || variant.name.starts_with("join")) continue;
-    variant.claims = {agree_across_ranks(Kind::gradient, Point::reduced),
-                      equal_reference(Kind::gradient, Point::reduced)};
+    variant.claims = {kGradientsAgree, kGradientsEqual};
   }
   return variants;
 }
@@ -218,9 +216,7 @@ Scenario uneven_batches_hang() {
       .steps = 3,
       .axes = {{"wrapper", {"ddp", "by-hand"}, "ddp"}, {"short-rank", {"first", "last"}, "last"}},
       .variants = variants(),
-      .claims = {agree_across_ranks(Kind::parameter, Point::stepped),
-                 equal_reference(Kind::parameter, Point::stepped), ranks_finish(),
-                 collectives_match()},
+      .claims = {kParametersAgree, kParametersEqual, ranks_finish(), collectives_match()},
       .tables = {},
       .expect = expect,
       .body = train,

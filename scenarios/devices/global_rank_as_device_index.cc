@@ -153,7 +153,7 @@ Scenario global_rank_as_device_index() {
       .steps = 2,
       .axes = {{"ranks_per_node", {"1", "2"}, "1"}, {"accumulation", {"1", "2"}, "1"}},
       .variants = variants(),
-      .claims = micro_batch_claims(),
+      .claims = replica_claims(),
       .tables = {},
       .expect = expect,
       .body = train,

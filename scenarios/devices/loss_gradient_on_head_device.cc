@@ -200,7 +200,7 @@ Scenario loss_gradient_on_head_device() {
       .steps = 3,
       .axes = axes(),
       .variants = variants(),
-      .claims = micro_batch_claims(),
+      .claims = replica_claims(),
       .tables = {},
       .expect = expect,
       .body = train,

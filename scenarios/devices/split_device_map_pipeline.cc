@@ -177,13 +177,6 @@ void train(Rank& rank) {
   rank.train([&](std::int64_t step) { trainer.step(step); });
 }
 
-std::vector<Claim> claims() {
-  std::vector<Claim> claims = micro_batch_claims();
-  claims.insert(claims.begin(), {agree_across_ranks(Kind::loss, Point::forward),
-                                 equal_reference(Kind::loss, Point::forward)});
-  return claims;
-}
-
 Expectation expect(const Cell& cell) {
   if (cell.role == Role::buggy) return expect_error(device_error::kWrongGradient);
   Expectation expectation;
@@ -241,7 +234,7 @@ Scenario split_device_map_pipeline() {
               {"data-parallel", Role::fixed, "a full copy on the device of every rank"},
               {"reference", Role::reference, "one process on the CPU: the mean of all shards"},
           },
-      .claims = claims(),
+      .claims = claims_before({kLossesAgree, kLossesEqual}, replica_claims()),
       .tables = tables(),
       .expect = expect,
       .body = train,

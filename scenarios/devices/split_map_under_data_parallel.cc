@@ -353,10 +353,9 @@ std::vector<Variant> inference_variants() {
 
 /// Each with what is true of it beside that ranks finish.
 std::vector<Variant> variants() {
-  std::vector<Claim> trains = micro_batch_claims();
+  std::vector<Claim> trains = replica_claims();
   std::erase(trains, ranks_finish());
-  const std::vector<Claim> infers{agree_across_ranks(Kind::loss, Point::forward),
-                                  equal_reference(Kind::loss, Point::forward)};
+  const std::vector<Claim> infers{kLossesAgree, kLossesEqual};
   std::vector<Variant> all;
   const auto add = [&](std::vector<Variant> variants, const std::vector<Claim>& claims) {
     for (Variant& variant : variants) {

@@ -206,7 +206,7 @@ Scenario recomputed_tile_draws_another_dropout_mask() {
                           "gradients",
                .without = {"no_sync", "bucket_view", "find_unused", "static_graph", "bucket"}},
           },
-      .claims = micro_batch_claims(),
+      .claims = replica_claims(),
       .tables = {},
       .expect = expect,
       .body = train,

@@ -291,10 +291,6 @@ void train(Rank& rank) {
   }
 }
 
-const Claim kMemory = at_most_reference(Kind::memory, Point::backward);
-const Claim kBuffersAgree = agree_across_ranks(Kind::buffer, Point::forward);
-const Claim kBuffersEqual = equal_reference(Kind::buffer, Point::forward);
-
 /// Adapters of the block are all that is trained, so the first run of its hooks, the last layer's,
 /// ends the reduction, and each rank adds its own gradients of all other layers to the mean.
 Expectation expect_shared_adapters_reentrant(const Cell& cell) {
@@ -319,7 +315,7 @@ Expectation expect(const Cell& cell) {
       return expect_not_applicable(
           "in bfloat16 the inputs of all blocks are less than what running one again needs");
     }
-    return {.breaks = {kMemory}, .outcome = OutcomeKind::exceeds_memory};
+    return {.breaks = {kMemoryBounded}, .outcome = OutcomeKind::exceeds_memory};
   }
   // The statistics of the first step are what DDP's constructor broadcast.
   if (cell.variant == "batch-norm-run-twice" && cell.steps > 1) {
@@ -340,27 +336,27 @@ std::vector<Variant> variants() {
        .role = Role::latent,
        .summary = "each block once, its input offloaded, under DDP's defaults: right, as long as "
                   "nobody looks for unused parameters",
-       .claims = {kMemory},
+       .claims = {kMemoryBounded},
        .without = {"prior", "find_unused"}},
       {.name = "reentrant-find-unused",
        .role = Role::buggy,
        .summary = "the same with find_unused_parameters, which takes all that is inside of a "
                   "checkpoint for unused",
-       .claims = {kMemory},
+       .claims = {kMemoryBounded},
        .without = {"prior", "find_unused", "static_graph"}},
       {.name = "shared-blocks-reentrant",
        .role = Role::buggy,
        .summary = "all layers share a block, whose hooks run once per layer: an error while the "
                   "reducer waits for others",
        .reference = "reference-shared-blocks",
-       .claims = {kMemory},
+       .claims = {kMemoryBounded},
        .without = {"trained", "static_graph"}},
       {.name = "shared-blocks-static-graph",
        .role = Role::latent,
        .summary = "the error text's advice, a static graph: the reducer counts the hooks and waits "
                   "for the last",
        .reference = "reference-shared-blocks",
-       .claims = {kMemory},
+       .claims = {kMemoryBounded},
        .without = {"trained", "static_graph"}},
       {.name = "shared-blocks-non-reentrant-offload",
        .role = Role::fixed,
@@ -373,28 +369,28 @@ std::vector<Variant> variants() {
        .summary = "adapters in the shared block are all that is trained: the reducer waits for "
                   "nothing else, and nobody complains",
        .reference = "reference-shared-adapters",
-       .claims = {kMemory},
+       .claims = {kMemoryBounded},
        .without = {"trained", "static_graph"}},
       {.name = "shared-adapters-static-graph",
        .role = Role::latent,
        .summary = "the same with a static graph",
        .reference = "reference-shared-adapters",
-       .claims = {kMemory},
+       .claims = {kMemoryBounded},
        .without = {"trained", "static_graph"}},
       {.name = "non-reentrant",
        .role = Role::wrong_fix,
        .summary = "the fix before: non-re-entrant under DDP, and the inputs of all blocks stay",
-       .claims = {kMemory},
+       .claims = {kMemoryBounded},
        .without = {"prior"}},
       {.name = "non-reentrant-offload",
        .role = Role::fixed,
        .summary = "the pull request: non-re-entrant, and what the checkpoint saves is offloaded",
-       .claims = {kMemory},
+       .claims = {kMemoryBounded},
        .without = {"prior"}},
       {.name = "non-reentrant-nested-offload",
        .role = Role::fixed,
        .summary = "the same, and the MLP of a block is checkpointed once more inside of it",
-       .claims = {kMemory},
+       .claims = {kMemoryBounded},
        .without = also_without({"prior"})},
       {.name = "no-checkpoint",
        .role = Role::fixed,
@@ -472,7 +468,7 @@ Scenario reentrant_checkpoint_under_ddp() {
       .steps = 2,
       .axes = axes(),
       .variants = variants(),
-      .claims = micro_batch_claims(),
+      .claims = replica_claims(),
       .tables = {},
       .expect = expect,
       .body = train,

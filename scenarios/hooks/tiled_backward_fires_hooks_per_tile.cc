@@ -380,7 +380,7 @@ Scenario tiled_backward_fires_hooks_per_tile() {
       .steps = 3,
       .axes = axes(),
       .variants = variants(),
-      .claims = micro_batch_claims(),
+      .claims = replica_claims(),
       .tables = {},
       .expect = expect,
       .body = train,

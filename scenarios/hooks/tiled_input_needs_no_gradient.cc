@@ -125,11 +125,10 @@ Expectation expect_unrecorded(const Cell& cell) {
 Expectation expect(const Cell& cell) {
   const MicroBatchOptions options = micro_batch_options(cell);
   const bool is_static = options.ddp.static_graph || cell.variant == "static-graph";
-  const bool is_unrecorded = cell.role == Role::buggy || cell.role == Role::wrong_fix;
   if (is_static && options.no_sync && options.accumulation > 1) {
     return expect_not_applicable(kNoSyncWithStaticGraph);
   }
-  if (!is_unrecorded) return {};
+  if (!is_faulty(cell)) return {};
   return expect_unrecorded(cell);
 }
 
@@ -196,7 +195,7 @@ Scenario tiled_input_needs_no_gradient() {
       .steps = 3,
       .axes = axes(),
       .variants = variants(),
-      .claims = micro_batch_claims(),
+      .claims = replica_claims(),
       .tables = {},
       .expect = expect,
       .body = train,

@@ -275,7 +275,7 @@ Scenario tiled_parameter_absent_from_last_tile() {
       .steps = 3,
       .axes = axes(),
       .variants = variants(),
-      .claims = micro_batch_claims(),
+      .claims = replica_claims(),
       .tables = {},
       .expect = expect,
       .body = train,

@@ -77,7 +77,7 @@ void train(Rank& rank) {
 }
 
 Expectation expect(const Cell& cell) {
-  if (cell.role != Role::buggy && cell.role != Role::wrong_fix) return {};
+  if (!is_faulty(cell)) return {};
   if (cell.variant == "multiplied-in-place") {
     if (is_set(cell, "backwards", "one")) return {};
     if (is_set(cell, "kept", "saved-tensors")) return expect_error(kModifiedInPlace);
@@ -152,7 +152,7 @@ Scenario function_ignores_grad_output() {
       .steps = 3,
       .axes = axes(),
       .variants = variants(),
-      .claims = micro_batch_claims(),
+      .claims = replica_claims(),
       .tables = {},
       .expect = expect,
       .body = train,

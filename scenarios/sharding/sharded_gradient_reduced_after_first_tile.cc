@@ -77,8 +77,7 @@ void train(Rank& rank) {
 }
 
 Expectation expect(const Cell& cell) {
-  const bool is_wrong = cell.role == Role::buggy || cell.role == Role::wrong_fix;
-  if (!is_wrong) return {};
+  if (!is_faulty(cell)) return {};
   const bool is_one_tile = number_on(cell, "tiles") == 1;
   if (!is_zero(cell)) {
     if (cell.world_size == 1) return {};  // nothing is sharded

@@ -15,8 +15,6 @@ namespace lockstep {
 namespace {
 
 constexpr MlpLayersOptions kModel;
-const Claim kLossAgrees = agree_across_ranks(Kind::loss, Point::forward);
-const Claim kLossEquals = equal_reference(Kind::loss, Point::forward);
 
 /// How the MLPs are tiled in the cell's variant; where variants part.
 TilingOptions tiling_of(Rank& rank) {
@@ -88,7 +86,7 @@ Expectation expect(const Cell& cell) {
   if (cell.role == Role::fixed || cell.role == Role::reference) return {};
   if (number_on(cell, "batch") == 1 || number_on(cell, "tiles") == 1) return {};
   Expectation expectation = expect_agree_but_wrong();
-  if (cell.steps > 1) expectation.breaks.push_back(kLossEquals);
+  if (cell.steps > 1) expectation.breaks.push_back(kLossesEqual);
   return expectation;
 }
 
@@ -125,12 +123,6 @@ std::vector<Axis> axes() {
   };
 }
 
-std::vector<Claim> claims() {
-  std::vector<Claim> claims = micro_batch_claims();
-  claims.insert(claims.begin(), {kLossAgrees, kLossEquals});
-  return claims;
-}
-
 }  // namespace
 
 Scenario tile_slices_from_flattened_buffer() {
@@ -150,7 +142,7 @@ Scenario tile_slices_from_flattened_buffer() {
       .steps = 3,
       .axes = axes(),
       .variants = variants(),
-      .claims = claims(),
+      .claims = claims_before({kLossesAgree, kLossesEqual}, replica_claims()),
       .tables = {},
       .expect = expect,
       .body = train,

@@ -75,8 +75,7 @@ void train(Rank& rank) {
 }
 
 Expectation expect(const Cell& cell) {
-  const bool is_wrong = cell.role == Role::buggy || cell.role == Role::wrong_fix;
-  if (!is_wrong || number_on(cell, "tiles") == 1) return {};
+  if (!is_faulty(cell) || number_on(cell, "tiles") == 1) return {};
   return cell.variant == "reduces-in-last-tile" ? expect_wrong_shards(OutcomeKind::never_trained)
                                                 : expect_wrong_shards();
 }

@@ -165,12 +165,6 @@ std::vector<Axis> axes() {
   };
 }
 
-std::vector<Claim> claims() {
-  std::vector<Claim> claims = sharded_claims();
-  claims.insert(claims.begin(), agree_across_ranks(Kind::parameter, Point::stepped));
-  return claims;
-}
-
 }  // namespace
 
 Scenario zero_partition_boundary() {
@@ -191,7 +185,7 @@ Scenario zero_partition_boundary() {
       .steps = 3,
       .axes = axes(),
       .variants = variants(),
-      .claims = claims(),
+      .claims = claims_before({kParametersAgree}, sharded_claims()),
       .tables = {},
       .expect = expect,
       .body = train,

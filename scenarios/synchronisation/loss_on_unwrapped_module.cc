@@ -15,6 +15,7 @@
 #include "harness/train/clip_grad_norm.h"
 #include "harness/train/cuda_random.h"
 #include "harness/train/ddp.h"
+#include "harness/train/expect.h"
 #include "harness/train/optimizer.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
@@ -238,12 +239,6 @@ void train(Rank& rank) {
   if (ddp) rank.group().barrier();  // rank 0 saves the checkpoint, the others wait for it
 }
 
-const Claim kGradientsAgree = agree_across_ranks(Kind::gradient, Point::reduced);
-const Claim kParametersAgree = agree_across_ranks(Kind::parameter, Point::stepped);
-const Claim kGradientsEqual = equal_reference(Kind::gradient, Point::reduced);
-const Claim kParametersEqual = equal_reference(Kind::parameter, Point::stepped);
-const Claim kBuffersAgree = agree_across_ranks(Kind::buffer, Point::forward);
-
 Expectation expect_skip_missing(const Cell& cell) {
   // The smaller buffer of rank 0 receives more than it holds, and Gloo ends the process.
   if (axis_value(cell, "differs") == "other-sizes") {
@@ -403,8 +398,7 @@ Scenario loss_on_unwrapped_module() {
                {"skip-missing", "all-reduce-zero-filled", "reference-with-branches"}},
           },
       .variants = variants(),
-      .claims = {kGradientsAgree, kParametersAgree, kGradientsEqual, kParametersEqual,
-                 ranks_finish()},
+      .claims = replica_claims(),
       .tables = tables(),
       .expect = expect,
       .body = train,

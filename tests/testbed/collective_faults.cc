@@ -12,6 +12,7 @@
 #include <cstdlib>
 
 #include "harness/train/ddp.h"
+#include "harness/train/expect.h"
 #include "harness/train/optimizer.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
@@ -113,9 +114,7 @@ Scenario collective_faults() {
                     .summary = "a rank is killed, is stopped or aborts",
                     .limit = 2s},
                    {"healthy", Role::fixed, "nothing happens"}},
-      .claims = {agree_across_ranks(Kind::gradient, Point::reduced),
-                 agree_across_ranks(Kind::parameter, Point::stepped), ranks_finish(),
-                 collectives_match()},
+      .claims = {kGradientsAgree, kParametersAgree, ranks_finish(), collectives_match()},
       .tables = {},
       .expect =
           [](const Cell& cell) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "harness/train/expect.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
 
@@ -42,8 +43,7 @@ void train(Rank& rank) {
 
 Scenario endings() {
   using namespace std::chrono_literals;
-  const std::vector<Claim> claims{agree_across_ranks(Kind::gradient, Point::reduced),
-                                  ranks_finish()};
+  const std::vector<Claim> claims{kGradientsAgree, ranks_finish()};
   return {
       .id = "endings",
       .summary = "Rank 1 ends badly in step 2.",

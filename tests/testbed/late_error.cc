@@ -5,6 +5,7 @@
 #include <ATen/ops/randn.h>
 
 #include "harness/train/ddp.h"
+#include "harness/train/expect.h"
 #include "harness/train/optimizer.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
@@ -75,15 +76,13 @@ Scenario late_error() {
       .variants = {{"unused-once", Role::buggy, "no rank uses the second layer in step 1"},
                    {"find-unused", Role::fixed, "the reducer looks for unused parameters"},
                    {"reference", Role::reference, "the mean of all shards' gradients"}},
-      .claims = {agree_across_ranks(Kind::gradient, Point::reduced),
-                 equal_reference(Kind::gradient, Point::reduced), ranks_finish()},
+      .claims = {kGradientsAgree, kGradientsEqual, ranks_finish()},
       .tables = {},
       .expect =
           [](const Cell& cell) {
             Expectation expectation;
             if (cell.role == Role::buggy) {
-              expectation.breaks = {agree_across_ranks(Kind::gradient, Point::reduced),
-                                    equal_reference(Kind::gradient, Point::reduced)};
+              expectation.breaks = {kGradientsAgree, kGradientsEqual};
               expectation.raises = {
                   {"Expected to have finished reduction in the prior iteration", 2, 1}};
             }

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/ones.h>
 
+#include "harness/train/expect.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
 
@@ -17,7 +18,7 @@ Scenario never_reached() {
       .axes = {},
       .variants = {{"behind-a-gate", Role::fixed, "nobody asks for it"},
                    {"in-the-open", Role::fixed, "the same, and one rank asks for it"}},
-      .claims = {agree_across_ranks(Kind::gradient, Point::reduced), ranks_finish()},
+      .claims = {kGradientsAgree, ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },
       .body =

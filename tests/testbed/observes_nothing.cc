@@ -1,5 +1,6 @@
 // A program that looks at nothing must not be called in lockstep.
 
+#include "harness/train/expect.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
 
@@ -13,7 +14,7 @@ Scenario observes_nothing() {
       .worlds = {2},
       .axes = {},
       .variants = {{"blind", Role::fixed, "observes nothing"}},
-      .claims = {agree_across_ranks(Kind::gradient, Point::reduced), ranks_finish()},
+      .claims = {kGradientsAgree, ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },
       .body = [](Rank& rank) { rank.train([&](std::int64_t) { rank.is("blind"); }); },

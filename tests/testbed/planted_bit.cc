@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "harness/train/expect.h"
 #include "harness/train/scenario.h"
 
 namespace lockstep {
@@ -36,8 +37,7 @@ void train_with_planted_bit(Rank& rank) {
 }
 
 Scenario planted_bit() {
-  const std::vector<Claim> claims{agree_across_ranks(Kind::gradient, Point::reduced),
-                                  ranks_finish()};
+  const std::vector<Claim> claims{kGradientsAgree, ranks_finish()};
   return {
       .id = "planted-bit",
       .summary = "One bit of one element on one rank in one step.",

@@ -9,6 +9,7 @@
 
 #include "harness/train/ddp.h"
 #include "harness/train/devices.h"
+#include "harness/train/expect.h"
 #include "harness/train/module.h"
 #include "harness/train/optimizer.h"
 #include "harness/train/rank.h"
@@ -82,8 +83,7 @@ void train(Rank& rank) {
 }  // namespace
 
 Scenario trains_on_devices() {
-  const std::vector<Claim> claims{agree_across_ranks(Kind::gradient, Point::reduced),
-                                  equal_reference(Kind::gradient, Point::reduced), ranks_finish()};
+  const std::vector<Claim> claims{kGradientsAgree, kGradientsEqual, ranks_finish()};
   return {
       .id = "trains-on-devices",
       .summary = "A small model whose halves are on two devices of a node.",
