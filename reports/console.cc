@@ -7,6 +7,7 @@
 #include "reports/plain_text.h"
 #include "reports/renderer.h"
 #include "reports/sections.h"
+#include "reports/told_findings.h"
 
 namespace lockstep {
 
@@ -15,8 +16,9 @@ namespace {
 /// Narrower than the rest: a terminal that breaks a line itself loses its place under the others.
 constexpr std::size_t kMatrixWidth = 80;
 
-std::string finding_text(const Finding& finding) {
-  std::string text = wrapped(finding.sentence, 2);
+std::string finding_text(const ToldFinding& told) {
+  const Finding& finding = *told.finding;
+  std::string text = wrapped(told.sentence, 2);
   if (finding.failure && !finding.failure->last_output.empty()) {
     text += fmt::format("    last output of rank {}:\n", finding.failure->rank) +
             prefixed(printable(finding.failure->last_output), "    | ");
@@ -35,11 +37,12 @@ std::string meeting_text(const CellRecord& cell) {
 
 std::string cell_text(const ToldCell& told, bool with_axes) {
   const CellRecord& cell = *told.record;
-  const std::vector<const Finding*> findings = findings_of(cell);
+  const std::vector<ToldFinding> findings = told_findings(cell);
   std::string text = wrapped(heading_of(told, with_axes), 0, 4);
-  for (const Check* check : told_checks(cell)) text += wrapped(in_words(*check), 2);
-  for (const Finding* finding : findings) text += finding_text(*finding);
+  for (const std::string& line : told_checks(cell)) text += wrapped(line, 2);
+  for (const ToldFinding& finding : findings) text += finding_text(finding);
   if (!findings.empty()) text += meeting_text(cell);
+  for (const std::string& line : told_undecided(cell)) text += wrapped(line, 2);
   for (const std::string& note : cell.notes) text += wrapped("note: " + note, 2);
   if (findings.empty()) return text;
   if (!cell.source.empty()) text += fmt::format("  source: {}\n", cell.source);

@@ -7,6 +7,8 @@
 #include "reports/csv_text.h"
 #include "reports/names.h"
 #include "reports/renderer.h"
+#include "reports/result.h"
+#include "reports/sections.h"
 
 namespace lockstep {
 
@@ -68,13 +70,13 @@ Line line_about(const Cell& cell) {
 Line cell_line(const CellRecord& cell) {
   Line line = line_about(cell.cell);
   line.row = "cell";
-  line.verdict = name(cell.verdict);
-  line.text = cell.expectation.not_applicable;
-  for (const Check& check : cell.checks) {
-    if (is_as_promised(check)) continue;
-    line.text += fmt::format("{}{}: {}: {}", line.text.empty() ? "" : "; ", name(check.outcome),
-                             check.promise, check.text);
+  line.verdict = name(result_of(cell));
+  if (result_of(cell) == Result::as_expected) return line;
+  std::vector<std::string> words{cause_of(cell)};
+  for (const auto& told : {told_checks(cell), told_undecided(cell)}) {
+    words.insert(words.end(), told.begin(), told.end());
   }
+  line.text = fmt::format("{}", fmt::join(words, "; "));
   return line;
 }
 
@@ -86,7 +88,7 @@ Line outcome_line(const CellRecord& cell) {
   line.tensor = outcome.tensor;
   if (outcome.step > 0) line.step = std::to_string(outcome.step);
   line.value = optional_text(outcome.ratio);
-  line.verdict = name(cell.verdict);
+  line.verdict = name(result_of(cell));
   line.text = outcome.text;
   return line;
 }

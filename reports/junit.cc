@@ -9,7 +9,9 @@
 #include "reports/names.h"
 #include "reports/plain_text.h"
 #include "reports/renderer.h"
+#include "reports/result.h"
 #include "reports/sections.h"
+#include "reports/told_findings.h"
 
 namespace lockstep {
 
@@ -37,6 +39,110 @@ std::string seconds_text(double seconds) {
   return fmt::format("{:.3f}", std::isfinite(seconds) ? std::max(seconds, 0.0) : 0.0);
 }
 
+constexpr std::string_view kFailure = "failure";
+constexpr std::string_view kError = "error";
+constexpr std::string_view kSkipped = "skipped";
+
+/// The element of a case that is not as expected; empty when it is.
+std::string_view element_of(const CellRecord& cell) {
+  switch (result_of(cell)) {
+    case Result::as_expected:
+      return "";
+    case Result::failed:
+    case Result::not_found:
+      return kFailure;
+    case Result::undecided:
+      return kError;
+    case Result::not_run:
+      break;
+  }
+  return cell.verdict == CellVerdict::not_applicable ? kSkipped : kError;
+}
+
+/// What kind of thing made a case other than expected: the stable words of the attribute `type`.
+enum class CaseType {
+  unexpected_finding,
+  error_raised,
+  rank_died,
+  hang,
+  mismatch,
+  ranks_differ,
+  wrong_values,
+  never_trained,
+  exceeds_memory,
+  not_reproduced,
+  undecided,
+  not_applicable,
+  interrupted
+};
+
+}  // namespace
+
+template <>
+struct Names<CaseType> {
+  static constexpr std::array<std::string_view, 13> values{
+      "unexpected finding", "error raised",   "rank died",     "hang",           "mismatch",
+      "ranks differ",       "wrong values",   "never trained", "exceeds memory", "not reproduced",
+      "undecided",          "not applicable", "interrupted"};
+};
+
+namespace {
+
+bool is_death(const RankEnd& end) {
+  return end.ending == Ending::signalled || end.ending == Ending::exited ||
+         end.ending == Ending::unstarted;
+}
+
+CaseType type_of_failure(const CellRecord& cell) {
+  if (!is_told_by_outcome(cell)) return CaseType::unexpected_finding;
+  switch (cell.outcome.kind) {
+    case OutcomeKind::raised:
+    case OutcomeKind::raised_late:
+      return CaseType::error_raised;
+    case OutcomeKind::not_finished:
+      return std::any_of(cell.ends.begin(), cell.ends.end(), is_death) ? CaseType::rank_died
+                                                                       : CaseType::hang;
+    case OutcomeKind::mismatched:
+      return CaseType::mismatch;
+    case OutcomeKind::ranks_differ:
+      return CaseType::ranks_differ;
+    case OutcomeKind::agree_but_wrong:
+      return CaseType::wrong_values;
+    case OutcomeKind::never_trained:
+      return CaseType::never_trained;
+    case OutcomeKind::exceeds_memory:
+      return CaseType::exceeds_memory;
+    default:
+      return CaseType::unexpected_finding;
+  }
+}
+
+CaseType type_of(const CellRecord& cell) {
+  switch (result_of(cell)) {
+    case Result::not_found:
+      return CaseType::not_reproduced;
+    case Result::undecided:
+      return CaseType::undecided;
+    case Result::not_run:
+      return cell.verdict == CellVerdict::not_applicable ? CaseType::not_applicable
+                                                         : CaseType::interrupted;
+    default:
+      return type_of_failure(cell);
+  }
+}
+
+/// Without spaces, which some readers cut at: "bypass[w2,over=mpi,on=sim,tiles=4,repetition=2]".
+std::string case_name(const Cell& cell) {
+  std::string text = fmt::format("{}[w{}", cell.variant, cell.world_size);
+  if (cell.backend != Cell().backend) text += ",over=" + cell.backend;
+  if (cell.device != Cell().device) text += ",on=" + cell.device;
+  for (const AxisValue& axis : cell.axes) text += fmt::format(",{}={}", axis.axis, axis.value);
+  if (cell.repetition > 1) text += fmt::format(",repetition={}", cell.repetition);
+  text += "]";
+  std::replace(text.begin(), text.end(), ' ', '_');
+  return text;
+}
+
 /// What a suite or all of them come to.
 struct Totals {
   int tests = 0;
@@ -47,10 +153,10 @@ struct Totals {
 
   void add(const CellRecord& cell) {
     ++tests;
-    const CellVerdict verdict = cell.verdict;
-    if (verdict == CellVerdict::missed || verdict == CellVerdict::false_alarm) ++failures;
-    if (verdict == CellVerdict::undecided) ++errors;
-    if (verdict == CellVerdict::not_applicable) ++skipped;
+    const std::string_view element = element_of(cell);
+    if (element == kFailure) ++failures;
+    if (element == kError) ++errors;
+    if (element == kSkipped) ++skipped;
     if (std::isfinite(cell.duration_s)) seconds += cell.duration_s;
   }
 
@@ -62,35 +168,33 @@ struct Totals {
   }
 };
 
-/// The first sentence that says what is wrong.
-std::string message_of(const CellRecord& cell) {
-  if (!cell.expectation.not_applicable.empty()) return cell.expectation.not_applicable;
-  for (const Check& check : cell.checks) {
-    if (!is_as_promised(check)) return in_words(check);
-  }
-  return std::string(name(cell.verdict));
-}
-
-/// All checks and findings, line by line.
+/// The cause, what follows from it, and what became of the expectations, line by line.
 std::string evidence_of(const CellRecord& cell) {
-  std::string text;
-  for (const Check& check : cell.checks) text += in_words(check) + "\n";
-  for (const Finding* finding : findings_of(cell)) {
-    text += finding->sentence + "\n";
-    if (!finding->failure || finding->failure->last_output.empty()) continue;
-    text += fmt::format("last output of rank {}:\n{}", finding->failure->rank,
-                        prefixed(finding->failure->last_output, "| "));
+  std::string text = cause_of(cell) + "\n";
+  for (const ToldFinding& told : told_findings(cell)) {
+    if (!told.sentence.empty()) text += told.sentence + "\n";
+    const auto& failure = told.finding->failure;
+    if (!failure || failure->last_output.empty()) continue;
+    text += fmt::format("last output of rank {}:\n{}", failure->rank,
+                        prefixed(failure->last_output, "| "));
   }
-  if (!cell.missed_meeting) return text;
-  for (const std::string& line : meeting_lines(*cell.missed_meeting)) text += line + "\n";
+  if (cell.missed_meeting) {
+    for (const std::string& line : meeting_lines(*cell.missed_meeting)) text += line + "\n";
+  }
+  for (const std::string& line : told_undecided(cell)) text += line + "\n";
+  for (const Check& check : cell.checks) {
+    const bool is_told =
+        check.outcome == Check::Outcome::undecided || is_told_by_cause(cell, check);
+    if (!is_told) text += in_words(check) + "\n";
+  }
   return text;
 }
 
 /// What is worth knowing of a cell that passed as well.
 std::string context_of(const CellRecord& cell) {
   std::string text = heading_of({.record = &cell}) + "\n";
-  if (cell.verdict == CellVerdict::as_expected) {
-    for (const Check* check : told_checks(cell)) text += in_words(*check) + "\n";
+  if (result_of(cell) == Result::as_expected) {
+    for (const std::string& line : told_checks(cell)) text += line + "\n";
   }
   if (!cell.outcome.text.empty()) text += fmt::format("outcome: {}\n", cell.outcome.text);
   for (const std::string& note : cell.notes) text += fmt::format("note: {}\n", note);
@@ -99,36 +203,16 @@ std::string context_of(const CellRecord& cell) {
   return text;
 }
 
-/// The element that says that a cell is not as expected; null when it is.
-const char* outcome_element(CellVerdict verdict) {
-  switch (verdict) {
-    case CellVerdict::as_expected:
-      return nullptr;
-    case CellVerdict::not_applicable:
-      return "skipped";
-    case CellVerdict::undecided:
-      return "error";
-    case CellVerdict::missed:
-    case CellVerdict::false_alarm:
-      return "failure";
-  }
-  return nullptr;
-}
-
 void add_case(pugi::xml_node suite, const CellRecord& record) {
-  const Cell& cell = record.cell;
   pugi::xml_node node = suite.append_child("testcase");
-  set(node, "classname", cell.scenario);
-  // The title begins with the scenario and a slash.
-  set(node, "name", title_of(cell).substr(cell.scenario.size() + 1));
+  set(node, "classname", record.cell.scenario);
+  set(node, "name", case_name(record.cell));
   set(node, "time", seconds_text(record.duration_s));
-  if (const char* const outcome = outcome_element(record.verdict)) {
-    pugi::xml_node child = node.append_child(outcome);
-    set(child, "type", std::string(name(record.verdict)));
-    set(child, "message", message_of(record));
-    if (record.verdict != CellVerdict::not_applicable) {
-      set_text(child, evidence_of(record));
-    }
+  if (const std::string_view element = element_of(record); !element.empty()) {
+    pugi::xml_node child = node.append_child(element.data());
+    set(child, "type", std::string(name(type_of(record))));
+    set(child, "message", cause_of(record));
+    if (element != kSkipped) set_text(child, evidence_of(record));
   }
   set_text(node.append_child("system-out"), context_of(record));
 }

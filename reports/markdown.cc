@@ -13,7 +13,9 @@
 #include "reports/overview.h"
 #include "reports/plain_text.h"
 #include "reports/renderer.h"
+#include "reports/result.h"
 #include "reports/sections.h"
+#include "reports/told_findings.h"
 
 namespace lockstep {
 
@@ -54,21 +56,22 @@ std::string detection_table(const RunRecord& run) {
   return text + "\n";
 }
 
-std::string finding_text(const Finding& finding) {
-  std::string text = fmt::format("- {}\n", sentence_text(finding.sentence));
+std::string finding_text(const ToldFinding& told) {
+  const Finding& finding = *told.finding;
+  const std::string text =
+      told.sentence.empty() ? "" : fmt::format("- {}\n", sentence_text(told.sentence));
   if (!finding.failure || finding.failure->last_output.empty()) return text;
   const std::string output = ending(printable(finding.failure->last_output), kMostOfAText);
-  return text + fmt::format("\n  last output of rank {}:\n", finding.failure->rank) +
-         prefixed(fenced(output), "  ");
+  return fmt::format("{}last output of rank {}:\n{}", text.empty() ? "- " : text + "\n  ",
+                     finding.failure->rank, prefixed(fenced(output), "  "));
 }
 
-bool is_wrong(const CellRecord& cell) {
-  return cell.verdict == CellVerdict::missed || cell.verdict == CellVerdict::false_alarm;
-}
+bool is_wrong(const CellRecord& cell) { return is_failure(result_of(cell)); }
 
 bool has_details(const ToldCell& told) {
   const CellRecord& cell = *told.record;
-  return !cell.notes.empty() || !told_checks(cell).empty() || !findings_of(cell).empty();
+  return !cell.notes.empty() || !told_checks(cell).empty() || !told_findings(cell).empty() ||
+         !told_undecided(cell).empty();
 }
 
 /// The points of a list that have room, and how many there are beside them.
@@ -93,10 +96,14 @@ std::string meeting_text(const CellRecord& cell) {
 std::string detail_text(const ToldCell& told, bool with_axes) {
   const CellRecord& cell = *told.record;
   std::vector<std::string> points;
-  for (const Check* check : told_checks(cell)) {
-    points.push_back(fmt::format("- {}\n", sentence_text(in_words(*check))));
-  }
-  for (const Finding* finding : findings_of(cell)) points.push_back(finding_text(*finding));
+  const auto add_lines = [&](const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) {
+      points.push_back(fmt::format("- {}\n", sentence_text(line)));
+    }
+  };
+  add_lines(told_checks(cell));
+  for (const ToldFinding& finding : told_findings(cell)) points.push_back(finding_text(finding));
+  add_lines(told_undecided(cell));
   for (const std::string& note : cell.notes) {
     points.push_back(fmt::format("- note: {}\n", sentence_text(note)));
   }
@@ -110,7 +117,7 @@ std::string detail_text(const ToldCell& told, bool with_axes) {
   return folded(title_text(heading_of(told, with_axes)), text, is_wrong(cell));
 }
 
-/// Missed and false alarms first, then what is undecided, then the others.
+/// Failures first, then what is undecided, then the others.
 std::vector<const ToldCell*> by_importance(const Section& section) {
   std::vector<const ToldCell*> cells;
   if (section.is_matrix) {
@@ -120,7 +127,7 @@ std::vector<const ToldCell*> by_importance(const Section& section) {
   }
   const auto rank = [](const ToldCell* cell) {
     if (is_wrong(*cell->record)) return 0;
-    return cell->record->verdict == CellVerdict::undecided ? 1 : 2;
+    return result_of(*cell->record) == Result::undecided ? 1 : 2;
   };
   std::stable_sort(cells.begin(), cells.end(), [&](const ToldCell* left, const ToldCell* right) {
     return rank(left) < rank(right);

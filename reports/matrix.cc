@@ -6,18 +6,19 @@
 #include <algorithm>
 
 #include "reports/names.h"
+#include "reports/result.h"
 
 namespace lockstep {
 
 namespace {
 
 bool is_conspicuous(const CellRecord& cell) {
-  return cell.verdict != CellVerdict::as_expected && cell.verdict != CellVerdict::not_applicable;
+  return is_failure(result_of(cell)) || result_of(cell) == Result::undecided;
 }
 
 char mark_of(const CellRecord& cell) {
   if (!is_conspicuous(cell)) return ' ';
-  return cell.verdict == CellVerdict::undecided ? '?' : '!';
+  return result_of(cell) == Result::undecided ? '?' : '!';
 }
 
 using Cells = std::vector<const ToldCell*>;
@@ -76,8 +77,10 @@ std::string title_of(const Cells& cells, const std::vector<AxisValue>& shared) {
 
 std::string outcome_text(const ToldCell& told) {
   const CellRecord& record = *told.record;
-  std::string text =
-      record.outcome.text.empty() ? std::string(name(record.verdict)) : record.outcome.text;
+  const Result result = result_of(record);
+  std::string text = record.outcome.text;
+  if (result != Result::as_expected) text = fmt::format("{}: {}", name(result), cause_of(record));
+  if (text.empty()) text = name(result);
   if (told.repetitions > 1) {
     text += fmt::format("; {} of {} repetitions as expected", told.as_expected, told.repetitions);
   }

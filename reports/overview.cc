@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "reports/names.h"
+#include "reports/result.h"
 
 namespace lockstep {
 
@@ -54,34 +55,29 @@ std::string verdict_sentence(const RunRecord& run) {
   constexpr std::array<std::string_view, 4> kSentences{
       "Everything is as expected", "Not everything is as expected",
       "Not everything could be decided", "Nothing ran"};
-  std::array<int, Names<CellVerdict>::values.size()> cells{};
-  for (const CellRecord& cell : run.cells) ++cells.at(static_cast<std::size_t>(cell.verdict));
+  std::array<int, Names<Result>::values.size()> cells{};
+  for (const CellRecord& cell : run.cells) ++cells.at(static_cast<std::size_t>(result_of(cell)));
   std::vector<std::string> counts{
       fmt::format("{} {}", run.cells.size(), run.cells.size() == 1 ? "cell" : "cells")};
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (cells.at(i) == 0) continue;
-    const bool is_plural =
-        static_cast<CellVerdict>(i) == CellVerdict::false_alarm && cells.at(i) > 1;
-    counts.push_back(fmt::format("{} {}{}", cells.at(i), Names<CellVerdict>::values.at(i),
-                                 is_plural ? "s" : ""));
+    counts.push_back(fmt::format("{} {}", cells.at(i), Names<Result>::values.at(i)));
   }
   const std::string_view sentence = kSentences.at(static_cast<std::size_t>(exit_status(run)));
   return fmt::format("{}: {}.", sentence, fmt::join(counts, ", "));
 }
 
 std::vector<Column> detection_columns(const RunRecord& run) {
-  std::vector<Column> columns{Column("scenario", 0, Align::left),
-                              Column("cells"),
-                              Column("found", 8),
-                              Column("missed"),
-                              Column("false alarms"),
-                              Column("undecided"),
-                              Column("as expected")};
+  std::vector<Column> columns{Column("scenario", 0, Align::left), Column("cells"),
+                              Column("found", 8)};
+  for (const std::string_view result : Names<Result>::values) {
+    columns.emplace_back(std::string(result));
+  }
   for (const Detection& line : detections(run)) {
-    append_row(columns, {line.scenario + on_device(line.device), std::to_string(line.cells),
-                         fmt::format("{} of {}", line.found, line.declared),
-                         std::to_string(line.missed), std::to_string(line.false_alarms),
-                         std::to_string(line.undecided), std::to_string(line.as_expected)});
+    std::vector<std::string> row{line.scenario + on_device(line.device), std::to_string(line.cells),
+                                 fmt::format("{} of {}", line.found, line.declared)};
+    for (const int cells : line.results) row.push_back(std::to_string(cells));
+    append_row(columns, std::move(row));
   }
   return columns;
 }

@@ -12,7 +12,8 @@ namespace lockstep {
 /// "Everything is as expected: 4 cells, 4 as expected."
 std::string verdict_sentence(const RunRecord& run);
 
-/// The detection table: one row per scenario below the headings.
+/// The detection table: one row per scenario below the headings. All columns count cells; `found`:
+/// of those that were run and declare a bug, those in which all of it was found.
 std::vector<Column> detection_columns(const RunRecord& run);
 
 /// What a step costs a rank, of the buggy, fixed and latent cells of a section; empty when no fixed

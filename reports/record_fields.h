@@ -137,7 +137,7 @@ template <>
 struct Fields<Check> {
   static constexpr auto list =
       std::tuple(field("promise", &Check::promise), field("outcome", &Check::outcome),  //
-                 field("text", &Check::text));
+                 field("text", &Check::text), field("claim", &Check::claim, 4));
 };
 
 template <>

@@ -34,7 +34,7 @@ std::string render_csv(const RunRecord& run);
 std::string render_json(const RunRecord& run);
 
 /// A suite per scenario, a case per cell, for the test pages of CI systems; valid by the schema
-/// junit-10.xsd. An expectation missed and a false alarm are failures, undecided is an error.
+/// junit-10.xsd. FAILED and NOT FOUND are failures, UNDECIDED is an error; `message` is the cause.
 std::string render_junit(const RunRecord& run);
 
 /// A comment on a pull request or the summary of a job on GitHub: the verdict, the detection table,

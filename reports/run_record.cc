@@ -13,46 +13,6 @@ std::string with_detail(std::string_view text, const RankEnd& end) {
   return end.detail.empty() ? std::string(text) : fmt::format("{} ({})", text, end.detail);
 }
 
-Detection& line_of(std::vector<Detection>& lines, const Cell& cell) {
-  const auto line = std::find_if(lines.begin(), lines.end(),
-                                 [&](const Detection& d) { return d.scenario == cell.scenario; });
-  if (line != lines.end()) return *line;
-  lines.emplace_back().scenario = cell.scenario;
-  lines.back().device = cell.device;
-  return lines.back();
-}
-
-int count(const std::vector<Check>& checks, Check::Outcome outcome) {
-  return static_cast<int>(std::count_if(
-      checks.begin(), checks.end(), [&](const Check& check) { return check.outcome == outcome; }));
-}
-
-/// A declared error breaks `ranks finish` without saying so, and both have to be found.
-int declared(const CellRecord& cell) {
-  const std::vector<Claim>& breaks = cell.expectation.breaks;
-  const auto holds = [](const std::vector<Claim>& claims) {
-    return std::find(claims.begin(), claims.end(), ranks_finish()) != claims.end();
-  };
-  const bool implied = !cell.expectation.raises.empty() && !holds(breaks) && holds(cell.claims);
-  return static_cast<int>(breaks.size() + cell.expectation.raises.size()) + (implied ? 1 : 0) +
-         (cell.expectation.not_triggered ? 1 : 0);
-}
-
-void add(const CellRecord& cell, Detection& line) {
-  ++line.cells;
-  if (cell.verdict == CellVerdict::not_applicable) {
-    ++line.not_applicable;
-    return;
-  }
-  line.declared += declared(cell);
-  line.found += count(cell.checks, Check::Outcome::found);
-  line.missed += count(cell.checks, Check::Outcome::missed);
-  line.false_alarms += count(cell.checks, Check::Outcome::false_alarm);
-  line.undecided += count(cell.checks, Check::Outcome::undecided);
-  if (cell.checks.empty() && cell.verdict == CellVerdict::undecided) ++line.undecided;
-  if (cell.verdict == CellVerdict::as_expected) ++line.as_expected;
-}
-
 }  // namespace
 
 std::string how(const RankEnd& end) {
@@ -80,12 +40,6 @@ bool Table::Entry::is_measured() const {
 
 bool is_as_promised(const Check& check) {
   return check.outcome == Check::Outcome::found || check.outcome == Check::Outcome::as_promised;
-}
-
-std::vector<Detection> detections(const RunRecord& run) {
-  std::vector<Detection> lines;
-  for (const CellRecord& cell : run.cells) add(cell, line_of(lines, cell.cell));
-  return lines;
 }
 
 int exit_status(const RunRecord& run) {

@@ -19,7 +19,7 @@ namespace lockstep {
 /// within a major version; a removal raises it. A record of another major version is refused.
 inline constexpr std::string_view kSchemaName = "lockstep.record";
 inline constexpr int kSchemaMajor = 1;
-inline constexpr int kSchemaMinor = 3;
+inline constexpr int kSchemaMinor = 4;
 
 /// How a rank ended.
 ///   finished     its body returned
@@ -75,12 +75,13 @@ struct ClaimResult {
   bool operator==(const ClaimResult&) const = default;
 };
 
-/// One promise of an expectation, held against the findings.
+/// One expectation of a cell, compared with the findings.
 struct Check {
   enum class Outcome { found, missed, false_alarm, as_promised, undecided };
-  std::string promise;  ///< "breaks gradients agree across ranks", "meets seed-002-gradients"
+  std::string promise;  ///< what "it" does: "breaks gradients agree across ranks", "meets <table>"
   Outcome outcome = Outcome::as_promised;
-  std::string text;  ///< what is wrong, when something is
+  std::string text;                 ///< what is wrong, or why it is undecided
+  std::optional<Claim> claim = {};  ///< that is to hold or to be violated; absent: about no claim
 
   bool operator==(const Check&) const = default;
 };
@@ -94,7 +95,7 @@ struct Names<Check::Outcome> {
 /// Whether the promise was kept, or the declared break found.
 bool is_as_promised(const Check& check);
 
-/// Verdict of a cell: its findings against its expectation.
+/// Verdict of a cell: its findings against its expectation. Reports use the words of `Result`.
 enum class CellVerdict { as_expected, not_applicable, undecided, missed, false_alarm };
 
 template <>
@@ -238,25 +239,6 @@ struct RunRecord {
 
   bool operator==(const RunRecord&) const = default;
 };
-
-/// One line of the detection table. Counts checks, where it does not say cells.
-struct Detection {
-  std::string scenario;
-  int cells = 0;     ///< cells, those that are not applicable too
-  int found = 0;     ///< what was declared and found
-  int declared = 0;  ///< breaks, errors and "is not triggered", of applicable cells
-  int missed = 0;    ///< promises not kept
-  int false_alarms = 0;
-  int undecided = 0;           ///< a cell that was not judged counts as one
-  int not_applicable = 0;      ///< cells
-  int as_expected = 0;         ///< cells
-  std::string device = "cpu";  ///< that its cells train on
-
-  bool operator==(const Detection&) const = default;
-};
-
-/// One line per scenario, in the order of the record.
-std::vector<Detection> detections(const RunRecord& run);
 
 /// Exit status of a judged run: 0 all as expected, 1 an expectation missed or a false alarm,
 /// 2 undecided, 3 nothing ran.

@@ -1,6 +1,7 @@
 #include "reports/sections.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "reports/names.h"
+#include "reports/result.h"
 
 namespace lockstep {
 
@@ -104,7 +106,7 @@ void add(const CellRecord& record, std::vector<ToldCell>& cells) {
     cells.push_back({&record, {}, 1, as_expected ? 1 : 0});
     return;
   }
-  if (record.verdict == CellVerdict::not_applicable) return;
+  if (result_of(record) == Result::not_run) return;
   ++first->repetitions;
   if (as_expected) {
     ++first->as_expected;
@@ -119,9 +121,9 @@ void add(const CellRecord& record, std::vector<ToldCell>& cells) {
 void fold_alike(std::vector<ToldCell>& cells) {
   std::vector<ToldCell> told;
   for (const ToldCell& cell : cells) {
-    const std::string& reason = cell.record->expectation.not_applicable;
+    const std::string reason = reason_not_run(*cell.record);
     const auto earlier = std::find_if(told.begin(), told.end(), [&](const ToldCell& other) {
-      return !reason.empty() && other.record->expectation.not_applicable == reason;
+      return !reason.empty() && reason_not_run(*other.record) == reason;
     });
     if (earlier == told.end()) {
       told.push_back(cell);
@@ -143,6 +145,23 @@ std::string margin_text(const ToldCell& cell) {
       });
   // An undecided claim was not compared everywhere.
   return "; " + margin_in_words(*nearest) + (is_partial ? " where it was compared" : "");
+}
+
+/// The variants that a heading is about, with what is asked of one that does something else.
+std::string names_of(const ToldCell& told, bool with_axes) {
+  const CellRecord& record = *told.record;
+  const Cell& cell = record.cell;
+  std::string text = fmt::format("{} ({}", cell.variant, name(cell.role));
+  if (is_failure(result_of(record))) text += fmt::format(", {}", demand_on(record));
+  text += ")";
+  for (const AxisValue& chosen : with_axes ? cell.axes : std::vector<AxisValue>()) {
+    text += fmt::format(", {}={}", chosen.axis, chosen.value);
+  }
+  if (cell.repetition > 1) text += fmt::format(", repetition {}", cell.repetition);
+  for (const CellRecord* alike : told.alike) {
+    text += fmt::format(", {} ({})", alike->cell.variant, name(alike->cell.role));
+  }
+  return text;
 }
 
 }  // namespace
@@ -181,64 +200,75 @@ std::vector<Section> sections_of(const RunRecord& run) {
 
 std::string heading_of(const ToldCell& told, bool with_axes) {
   const CellRecord& record = *told.record;
-  const Cell& cell = record.cell;
-  std::string text = fmt::format("{} ({})", cell.variant, name(cell.role));
-  for (const AxisValue& chosen : with_axes ? cell.axes : std::vector<AxisValue>()) {
-    text += fmt::format(", {}={}", chosen.axis, chosen.value);
-  }
-  if (cell.repetition > 1) text += fmt::format(", repetition {}", cell.repetition);
-  for (const CellRecord* alike : told.alike) {
-    text += fmt::format(", {} ({})", alike->cell.variant, name(alike->cell.role));
-  }
-  text += fmt::format(": {}", name(record.verdict));
-  if (!record.expectation.not_applicable.empty()) text += ": " + record.expectation.not_applicable;
-  if (record.expectation.not_triggered && record.verdict == CellVerdict::as_expected) {
-    text += ": undecided, not triggered";
-  }
-  text += margin_text(told);
+  const Result result = result_of(record);
+  const std::string who = names_of(told, with_axes);
+  std::string text = result == Result::as_expected
+                         ? fmt::format("{}: {}", who, name(result))
+                         : fmt::format("{}: {}: {}", name(result), who, cause_of(record));
+  if (record.expectation.not_triggered && result == Result::as_expected) text += ": not triggered";
+  if (!is_failure(result)) text += margin_text(told);
   if (told.repetitions > 1) {
     text += fmt::format("; {} of {} repetitions as expected", told.as_expected, told.repetitions);
   }
   return text;
 }
 
-std::string in_words(const Check& check) {
-  const std::string reason = check.text.empty() ? "" : ": " + check.text;
-  return fmt::format("{}: {}{}", name(check.outcome), check.promise, reason);
-}
-
-std::vector<const Check*> told_checks(const CellRecord& cell) {
-  std::vector<const Check*> told;
+std::vector<std::string> told_checks(const CellRecord& cell) {
+  std::vector<std::string> told;
   for (const Check& check : cell.checks) {
-    const bool says_why = cell.expectation.not_triggered && check.promise == "is not triggered";
-    if (!is_as_promised(check) || says_why) told.push_back(&check);
+    const bool is_unmet =
+        check.outcome == Check::Outcome::missed || check.outcome == Check::Outcome::false_alarm;
+    const bool is_trigger =
+        cell.expectation.not_triggered && !check.claim && check.outcome == Check::Outcome::found;
+    if (is_trigger || (is_unmet && !is_told_by_cause(cell, check))) told.push_back(in_words(check));
   }
   return told;
 }
 
 namespace {
 
-/// Whether an earlier finding says the same and more: of a hang, two claims tell one meeting. The
-/// first letter may be a capital there.
-bool is_told(const Finding& finding, const std::vector<const Finding*>& earlier) {
-  const std::string words =
-      finding.sentence.substr(std::min<std::size_t>(1, finding.sentence.size()));
-  return finding.claim.predicate == Predicate::collectives_match &&
-         std::any_of(earlier.begin(), earlier.end(), [&](const Finding* other) {
-           return other->sentence.find(words) != std::string::npos;
-         });
+bool is_undecided(const Check& check) { return check.outcome == Check::Outcome::undecided; }
+
+/// Of an ending: what else could not be decided.
+std::string consequences(const CellRecord& cell) {
+  std::vector<std::string> open;
+  bool is_all = true;
+  for (const Check& check : cell.checks) {
+    if (is_undecided(check)) {
+      open.push_back(check.claim ? fmt::format("\"{}\"", sentence(*check.claim)) : check.promise);
+    } else if (check.claim && check.claim->kind) {
+      is_all = false;
+    }
+  }
+  return is_all ? "Nothing else could be decided."
+                : fmt::format("Could not be decided for that: {}.", fmt::join(open, ", "));
+}
+
+/// The claims that are undecided for one reason, in a line.
+std::string undecided_for(const std::string& reason, const CellRecord& cell) {
+  std::vector<std::string> claims;
+  for (const Check& check : cell.checks) {
+    if (is_undecided(check) && check.claim && check.text == reason) {
+      claims.push_back(fmt::format("\"{}\"", sentence(*check.claim)));
+    }
+  }
+  const bool is_said = reason.empty() || reason == cause_of(cell);
+  return fmt::format("undecided: {}{}", fmt::join(claims, ", "), is_said ? "" : ": " + reason);
 }
 
 }  // namespace
 
-std::vector<const Finding*> findings_of(const CellRecord& cell) {
-  std::vector<const Finding*> findings;
-  for (const ClaimResult& result : cell.results) {
-    for (const Finding& finding : result.findings) {
-      if (!is_told(finding, findings)) findings.push_back(&finding);
-    }
+std::vector<std::string> told_undecided(const CellRecord& cell) {
+  std::vector<std::string> told;
+  if (std::none_of(cell.checks.begin(), cell.checks.end(), is_undecided)) return told;
+  if (result_of(cell) == Result::not_run) return told;
+  if (is_caused_by_an_ending(cell)) return {consequences(cell)};
+  for (const Check& check : cell.checks) {
+    if (!is_undecided(check)) continue;
+    const std::string line = check.claim ? undecided_for(check.text, cell) : in_words(check);
+    if (std::find(told.begin(), told.end(), line) == told.end()) told.push_back(line);
   }
-  return findings;
+  return told;
 }
 
 std::string margin_in_words(const ClaimResult& result) {
@@ -247,14 +277,15 @@ std::string margin_in_words(const ClaimResult& result) {
     return margin == 0 ? "no more than the reference"
                        : fmt::format("above the reference by {:.2g} %", 10 * margin);
   }
-  if (margin == 0) return "bitwise the reference";
-  const std::string off =
-      fmt::format("off the reference by at most {:.2g} {}", margin, margin > 1 ? "times" : "of");
+  if (margin == 0) return "equal to the reference bit for bit";
+  const std::string off = fmt::format(
+      "off by at most {} the tolerance",
+      margin > 1 ? fmt::format("{:.2g} times", margin) : fmt::format("{:.3g} % of", 100 * margin));
   // A record of version 1.0 does not say what the tolerance was.
-  if (!result.tolerance) return off + " what rounding explains";
+  if (!result.tolerance) return off;
   const std::string from =
       result.tolerance_from.empty() ? "" : fmt::format(" ({})", result.tolerance_from);
-  return fmt::format("{} the tolerance {:.2g}{}", off, *result.tolerance, from);
+  return fmt::format("{} {:.2g}{}", off, *result.tolerance, from);
 }
 
 std::vector<const ClaimResult*> nearest_results(const ToldCell& cell) {

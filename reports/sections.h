@@ -8,13 +8,13 @@
 namespace lockstep {
 
 /// A cell as a report tells it. Later repetitions that went as expected are not told again: the
-/// first one counts them. Neither is the reason of cells that are not applicable, but in a matrix.
+/// first one counts them. Neither is the reason why cells were not run, but in a matrix.
 struct ToldCell {
   const CellRecord* record = nullptr;
   std::vector<const CellRecord*> folded;  ///< later repetitions, as expected
   int repetitions = 1;                    ///< of this cell; told by the first
   int as_expected = 0;                    ///< of them
-  std::vector<const CellRecord*> alike;   ///< other cells, not applicable for the same reason
+  std::vector<const CellRecord*> alike;   ///< other cells, not run for the same reason
 };
 
 /// What is told under one title: the cells and tables of a scenario in one world. Where a variant
@@ -37,24 +37,23 @@ std::vector<AxisValue> unusual_choices(const CellRecord& cell);
 /// The sections of a report, in the order of the record, which they point into.
 std::vector<Section> sections_of(const RunRecord& run);
 
-/// "bypass (buggy): as expected; bitwise the reference; 10 of 10 repetitions as expected", "bypass
-/// (buggy), each (fixed): not applicable: no GPU is there". The axis values stand behind the role
-/// where the section's title does not say them.
+/// "bypass (buggy): as expected; equal to the reference bit for bit"; "FAILED: through-wrapper
+/// (fixed, must be right): rank 0 was killed by signal 11 (SIGSEGV) in step 288"; "NOT RUN: bypass
+/// (buggy), each (fixed): no GPU is there". The axis values stand behind the role where the
+/// section's title does not say them.
 std::string heading_of(const ToldCell& cell, bool with_axes = false);
 
-/// "missed: raises "ready twice": no rank raised it".
-std::string in_words(const Check& check);
+/// The expectations that were not met, but for the one that the heading tells, and what became of a
+/// cell that was meant not to be triggered, a line each.
+std::vector<std::string> told_checks(const CellRecord& cell);
 
-/// The checks that a report tells: those that are not as promised, and what became of a cell that
-/// was meant not to be triggered.
-std::vector<const Check*> told_checks(const CellRecord& cell);
+/// What could not be decided, a line for each reason; one line where ranks did not come to their
+/// end, since it follows from that.
+std::vector<std::string> told_undecided(const CellRecord& cell);
 
-/// The findings about all claims of a cell, in their order; a mismatch of collectives that the
-/// finding about a hang tells is not told again.
-std::vector<const Finding*> findings_of(const CellRecord& cell);
-
-/// "bitwise the reference", "off the reference by at most 0.15 of the tolerance 3.6e-07 (4
-/// perturbed references)"; of memory "no more than the reference", "above the reference by 4 %".
+/// "equal to the reference bit for bit", "off by at most 15 % of the tolerance 3.6e-07 (4
+/// perturbed references)", "off by at most 4 times the tolerance 3.6e-07"; of memory "no more than
+/// the reference", "above the reference by 4 %".
 /// Requires: the result has a margin.
 std::string margin_in_words(const ClaimResult& result);
 

@@ -34,18 +34,22 @@ bool may_stay_open(const CellRecord& cell) {
   return cell.expectation.not_triggered || ends_early_as_declared(cell);
 }
 
+Check check_about(const Claim& claim, bool is_declared) {
+  Check check;
+  check.promise = fmt::format("{} {}", is_declared ? "breaks" : "keeps", sentence(claim));
+  check.claim = claim;
+  return check;
+}
+
 Check check_claim(const CellRecord& cell, const ClaimResult& result) {
   const bool declared = declares(cell.expectation, result.claim);
-  Check check;
-  check.promise = fmt::format("{} {}", declared ? "breaks" : "keeps", sentence(result.claim));
+  Check check = check_about(result.claim, declared);
   switch (result.verdict) {
     case Verdict::violated:
       check.outcome = declared ? Check::Outcome::found : Check::Outcome::false_alarm;
-      if (!declared) check.text = "the claim is violated and was not declared to be";
       break;
     case Verdict::holds:
       check.outcome = declared ? Check::Outcome::missed : Check::Outcome::as_promised;
-      if (declared) check.text = "the claim was declared broken and holds";
       break;
     case Verdict::undecided:
       check.outcome = !declared && may_stay_open(cell) ? Check::Outcome::as_promised
@@ -109,11 +113,11 @@ void check_other_errors(CellRecord& cell, const std::vector<Finding>& failures) 
 /// A run that shows nothing breaks no promise.
 Check check_outcome(const CellRecord& cell) {
   const OutcomeKind promised = *cell.expectation.outcome;
-  Check check{fmt::format("comes to '{}'", name(promised)), Check::Outcome::as_promised, ""};
+  Check check{fmt::format("results in '{}'", name(promised)), Check::Outcome::as_promised, ""};
   if (cell.outcome.kind == promised) return check;
   check.outcome = cell.outcome.kind == OutcomeKind::undecided ? Check::Outcome::undecided
                                                               : Check::Outcome::missed;
-  check.text = "it came to: " + cell.outcome.text;
+  check.text = "it resulted in: " + cell.outcome.text;
   return check;
 }
 
@@ -148,7 +152,8 @@ void check_expectation(CellRecord& cell) {
     return;
   }
   if (cell.processes == 0) {
-    cell.checks.push_back({"is run", Check::Outcome::undecided, "the run ended before this cell"});
+    cell.checks.push_back(
+        {"is run", Check::Outcome::undecided, "the run was interrupted before this cell"});
     settle(cell);
     return;
   }
@@ -161,8 +166,9 @@ void check_expectation(CellRecord& cell) {
   }
   for (const Claim& claim : cell.expectation.breaks) {
     if (contains(cell.claims, claim)) continue;
-    cell.checks.push_back({"breaks " + sentence(claim), Check::Outcome::missed,
-                           "the scenario does not make this claim, so nobody judged it"});
+    cell.checks.push_back(check_about(claim, /*is_declared=*/true));
+    cell.checks.back().outcome = Check::Outcome::missed;
+    cell.checks.back().text = "the scenario does not make this claim, so it was not judged";
   }
   for (const ExpectedError& expected : cell.expectation.raises) {
     cell.checks.push_back(check_error(expected, failures));

@@ -382,7 +382,7 @@ CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& res
 
 CellOutcome outcome_of_unrun(const std::string& precondition) {
   CellOutcome outcome;
-  outcome.text = "undecided: the run ended before this cell";
+  outcome.text = "undecided: the run was interrupted before this cell";
   if (precondition.empty()) return outcome;
   outcome.kind = OutcomeKind::not_applicable;
   outcome.text = "not applicable: " + precondition;

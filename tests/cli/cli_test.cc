@@ -209,7 +209,7 @@ TEST_F(DamagedRun, ThatWasInterruptedIsUndecided) {
   write_text(copy() / "record.json", record.dump());
   const Outcome reported = report();
   EXPECT_EQ(reported.status, 2) << reported.out;
-  EXPECT_THAT(reported.out, HasSubstr("the run ended before this cell"));
+  EXPECT_THAT(reported.out, HasSubstr("the run was interrupted before this cell"));
 }
 
 TEST(Run, WithoutStandardStreamsStillKeepsItsFiles) {

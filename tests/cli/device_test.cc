@@ -40,7 +40,7 @@ class DeviceOption : public testing::Test {
 TEST_F(DeviceOption, CudaIsSkippedWithTheReasonWhereThereIsNoGpu) {
   const Outcome outcome = run("0", kTestbed, "trains-on-devices --device cuda");
   EXPECT_EQ(outcome.status, 3) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("Nothing ran: 3 cells, 3 not applicable."),
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("Nothing ran: 3 cells, 3 NOT RUN."),
                                  HasSubstr("trains-on-devices, 2 ranks on cuda"),
                                  HasSubstr("no GPU is there: the driver knows no device. What "
                                            "helps: see that nvidia-smi works")));

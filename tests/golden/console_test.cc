@@ -34,10 +34,10 @@ TEST(Console, ClosesWithTheVerdictInWords) {
   EXPECT_EQ(last_line(run), "Everything is as expected: 1 cell, 1 as expected.\n");
   run.cells.push_back(literal_undecided());
   EXPECT_EQ(last_line(run),
-            "Not everything could be decided: 2 cells, 1 as expected, 1 undecided.\n");
+            "Not everything could be decided: 2 cells, 1 as expected, 1 UNDECIDED.\n");
   run.cells.push_back(literal_missed());
   EXPECT_EQ(last_line(run),
-            "Not everything is as expected: 3 cells, 1 as expected, 1 undecided, 1 missed.\n");
+            "Not everything is as expected: 3 cells, 1 as expected, 1 NOT FOUND, 1 UNDECIDED.\n");
 }
 
 RunRecord run_of(std::vector<CellRecord> cells) {
@@ -46,7 +46,7 @@ RunRecord run_of(std::vector<CellRecord> cells) {
   return run;
 }
 
-TEST(Console, TellsAReasonThatCellsAreNotApplicableOnce) {
+TEST(Console, SaysOnceWhyCellsWereNotRun) {
   CellRecord another = literal_not_applicable();
   another.cell.variant = "summed";
   CellRecord for_another_reason = another;
@@ -54,10 +54,10 @@ TEST(Console, TellsAReasonThatCellsAreNotApplicableOnce) {
   for_another_reason.expectation.not_applicable = "no GPU is there";
   const std::string text =
       render_console(run_of({literal_not_applicable(), another, for_another_reason}));
-  EXPECT_THAT(text, HasSubstr("averaged (wrong-fix), summed (wrong-fix): not applicable: needs at "
-                              "least 3 ranks"));
+  EXPECT_THAT(text, HasSubstr("NOT RUN: averaged (wrong-fix), summed (wrong-fix): needs at least 3 "
+                              "ranks"));
   EXPECT_EQ(text.find("needs at least"), text.rfind("needs at least"));
-  EXPECT_THAT(text, HasSubstr("flat (wrong-fix): not applicable: no GPU is there\n"));
+  EXPECT_THAT(text, HasSubstr("NOT RUN: flat (wrong-fix): no GPU is there\n"));
 }
 
 TEST(Console, FoldsRepetitionsThatAreAsExpected) {
@@ -66,7 +66,7 @@ TEST(Console, FoldsRepetitionsThatAreAsExpected) {
     run.cells.push_back(literal_fixed(repetition));
   }
   const std::string text = render_console(run);
-  EXPECT_THAT(text, HasSubstr("tolerance 3.6e-07 (4\n    perturbed references); 10 of 10 "
+  EXPECT_THAT(text, HasSubstr("tolerance 3.6e-07 (4 perturbed\n    references); 10 of 10 "
                               "repetitions as expected\n"));
   EXPECT_EQ(text.find("(fixed)"), text.rfind("(fixed)"));
   EXPECT_EQ(text.find("=\n"), text.rfind("=\n")) << "one section whatever the repetitions";
@@ -75,15 +75,16 @@ TEST(Console, FoldsRepetitionsThatAreAsExpected) {
 TEST(Console, ShowsRepetitionsThatAreNotAsExpectedBesideTheFirst) {
   const std::string text = render_console(
       run_of({literal_fixed(1), literal_buggy(), literal_fixed(2), literal_odd_one_out()}));
-  EXPECT_THAT(text, HasSubstr("; 2 of 3 repetitions as expected\n"
-                              "all-reduce-each (fixed), repetition 3: false alarm; off the "));
+  EXPECT_THAT(text,
+              HasSubstr("; 2 of 3 repetitions as expected\n"
+                        "FAILED: all-reduce-each (fixed, must be right), repetition 3: ranks"));
   EXPECT_LT(text.find("repetition 3"), text.find("bypass (buggy)"));
 }
 
 TEST(Console, SaysTheLargestMarginOfAllRepetitions) {
   CellRecord far = literal_fixed(2);
   far.results.back().margin = 0.75;
-  EXPECT_THAT(render_console(run_of({literal_fixed(1), far})), HasSubstr("at most 0.75 of"));
+  EXPECT_THAT(render_console(run_of({literal_fixed(1), far})), HasSubstr("at most 75 % of"));
 }
 
 TEST(Console, DoesNotTakeAnotherSeedForARepetition) {
@@ -95,9 +96,9 @@ TEST(Console, DoesNotTakeAnotherSeedForARepetition) {
 
 TEST(Console, SaysWhyACellWasNotTriggered) {
   EXPECT_THAT(render_console(run_of({literal_not_triggered()})),
-              HasSubstr("\none-micro-batch (latent): as expected: undecided, not triggered\n"
-                        "  found: is not triggered: no rank reached the place where the variant "
-                        "parts\n"));
+              HasSubstr("\none-micro-batch (latent): as expected: not triggered\n"
+                        "  as expected: it is not triggered: no rank reached the place where the "
+                        "variant parts\n"));
 }
 
 /// What the heading of a cell says behind its verdict.
@@ -119,12 +120,13 @@ TEST(Console, SaysHowNearACellCameToItsTolerance) {
   open.margin.reset();
   ClaimResult violated = literal_margin(50);
   violated.verdict = Verdict::violated;
-  EXPECT_EQ(margin_of({literal_margin(0), literal_margin(0)}), "; bitwise the reference");
+  EXPECT_EQ(margin_of({literal_margin(0), literal_margin(0)}),
+            "; equal to the reference bit for bit");
   EXPECT_EQ(margin_of({literal_margin(0), far}),
-            "; off the reference by at most 4 times the tolerance 3.6e-07 (4 perturbed\n"
-            "    references)");
-  EXPECT_EQ(margin_of({old}), "; off the reference by at most 0.25 of what rounding explains");
-  EXPECT_EQ(margin_of({literal_margin(0), open}), "; bitwise the reference where it was compared");
+            "; off by at most 4 times the tolerance 3.6e-07 (4 perturbed references)");
+  EXPECT_EQ(margin_of({old}), "; off by at most 25 % of the tolerance");
+  EXPECT_EQ(margin_of({literal_margin(0), open}),
+            "; equal to the reference bit for bit where it was compared");
   EXPECT_EQ(margin_of({literal_margin(0.5), violated}), "");
   EXPECT_EQ(margin_of({open}), "");
 }

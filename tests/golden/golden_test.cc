@@ -47,7 +47,7 @@ TEST(DeviceOfACell, IsNamedByEveryFormatUnlessItIsTheCpu) {
   for (const auto& [format, words] :
        {std::pair("console", "loss-on-unwrapped-module, 2 ranks on sim"),
         {"markdown", "loss-on-unwrapped-module, 2 ranks on sim"},
-        {"junit", "name=\"bypass, 2 ranks on sim\""},
+        {"junit", "name=\"bypass[w2,on=sim]\""},
         {"csv", "cell,loss-on-unwrapped-module,bypass,buggy,2,device=sim,"},
         {"csv", "value,loss-on-unwrapped-module,bypass,buggy,2,device=sim,"},
         {"csv", "buggy,2,device=sim tiles=4 bucket_view=on,"},

@@ -45,12 +45,13 @@ std::string prose_of(const std::string& report) {
 }
 
 TEST(Markdown, BeginsWithTheVerdictAndTheDetectionTable) {
-  EXPECT_THAT(render_markdown(literal_run()),
-              StartsWith("**Not everything is as expected: 10 cells, 5 as expected, 1 not "
-                         "applicable, 1 undecided, 1 missed, 2 false alarms.**\n\n"
-                         "| scenario | cells | found | missed | false alarms | undecided | as "
-                         "expected |\n|---|---:|---:|---:|---:|---:|---:|\n"
-                         "| loss-on-unwrapped-module | 8 | 2 of 2 | 0 | 2 | 1 | 5 |\n"));
+  EXPECT_THAT(
+      render_markdown(literal_run()),
+      StartsWith("**Not everything is as expected: 10 cells, 5 as expected, 2 FAILED, 1 NOT "
+                 "FOUND, 1 UNDECIDED, 1 NOT RUN.**\n\n"
+                 "| scenario | cells | found | as expected | FAILED | NOT FOUND | "
+                 "UNDECIDED | NOT RUN |\n|---|---:|---:|---:|---:|---:|---:|---:|\n"
+                 "| loss-on-unwrapped-module | 8 | 1 of 1 | 5 | 2 | 0 | 1 | 0 |\n"));
   EXPECT_THAT(render_markdown({}), StartsWith("**Nothing ran: 0 cells.**\n\n| scenario |"));
 }
 
@@ -60,10 +61,12 @@ TEST(Markdown, TellsWhatIsWrongFirst) {
     EXPECT_THAT(text, HasSubstr(part));
     return text.find(part);
   };
-  EXPECT_LT(place("What a step costs"), place("<details open><summary>all-reduce-each (fixed), "));
-  EXPECT_LT(place("<summary>through-wrapper (fixed): false alarm"),
-            place("<summary>hidden (latent): undecided"));
-  EXPECT_LT(place("<summary>hidden"), place("<details><summary>bypass (buggy): as expected"));
+  EXPECT_LT(place("What a step costs"),
+            place("<details open><summary>FAILED: all-reduce-each (fixed, "));
+  EXPECT_LT(place("<summary>FAILED: through-wrapper (fixed, must be right): "),
+            place("<summary>UNDECIDED: hidden (latent)"));
+  EXPECT_LT(place("<summary>UNDECIDED: hidden"),
+            place("<details><summary>bypass (buggy): as expected"));
   EXPECT_LT(place("<summary>one-micro-batch"), place("\n- all-reduce-each (fixed): as expected"));
 }
 
@@ -71,8 +74,8 @@ TEST(Markdown, EndsWithNotesMarginsAndEnvironment) {
   const std::string text = render_markdown(literal_run());
   EXPECT_THAT(text, HasSubstr("\nnote: 13 of 512 choices were run"));
   EXPECT_THAT(text, HasSubstr("\n- loss-on-unwrapped-module/all-reduce-each, 2 ranks: gradients "
-                              "equal the reference: off the reference by at most 0.15 of the "
-                              "tolerance 3.6e-07 (4 perturbed references)\n"));
+                              "equal the reference: off by at most 15 % of the tolerance 3.6e-07 "
+                              "(4 perturbed references)\n"));
   EXPECT_THAT(text, HasSubstr("\n- Lockstep 0.1.0, torch 2.11.0, g++ 12.2, fingerprint "));
   EXPECT_LT(text.find("\nnote: 13"), text.find("<summary>Margins"));
   EXPECT_LT(text.find("<summary>Margins"), text.find("<summary>Environment"));
@@ -114,11 +117,11 @@ TEST(Markdown, LeavesOutWholeDetailsAndSaysHowMany) {
   const std::string text = render_markdown(long_run(200, 500));
   EXPECT_LT(text.size(), kLimit);
   EXPECT_GT(text.size(), kLimit / 2) << "what has room is told";
-  const std::size_t told = count(text, "<summary>variant-");
+  const std::size_t told = count(text, "<summary>FAILED: variant-");
   EXPECT_THAT(text, HasSubstr("\n\nLeft out for lack of room: " + std::to_string(200 - told) +
                               " details. All of it stands in `record.json`"));
   EXPECT_EQ(count(text, "<details"), count(text, "</details>"));
-  EXPECT_EQ(count(text, "(buggy)"), 0U) << "false alarms go first";
+  EXPECT_EQ(count(text, "(buggy)"), 0U) << "failures go first";
   EXPECT_THAT(render_markdown(long_run(20, 500)), Not(HasSubstr("lack of room")));
 }
 

@@ -126,7 +126,7 @@ TEST(Matrix, CountsRepetitionsAndTellsTheOneThatIsAnother) {
   run.cells[3].verdict = CellVerdict::missed;
   const std::string text = render_console(run);
   EXPECT_THAT(text, HasSubstr("\n    k=1: right; 2 of 2 repetitions as expected\n"));
-  EXPECT_THAT(text, HasSubstr("\n!   k=3, repetition 2: right\n"));
+  EXPECT_THAT(text, HasSubstr("\n!   k=3, repetition 2: FAILED: right\n"));
 }
 
 TEST(Matrix, TellsFindingsOnlyOfCellsThatAreNotAsExpected) {
@@ -156,7 +156,7 @@ TEST(Matrix, LeavesCostAndValuesToTheOtherFormats) {
 TEST(Matrix, StaysWithinEightyColumnsAndMarksInTheFirst) {
   std::istringstream text(render_console(literal_matrix()));
   int marks = 0;
-  for (std::string line; std::getline(text, line) && !line.starts_with("thawed");) {
+  for (std::string line; std::getline(text, line) && !line.starts_with("FAILED: thawed");) {
     EXPECT_LE(line.size(), 80U) << line;
     if (line.starts_with("!   ") || line.starts_with("?   ")) ++marks;
   }
@@ -177,7 +177,9 @@ TEST(Matrix, OfAThousandCellsFitsIntoAComment) {
   const std::string text = render_markdown(run);
   EXPECT_LT(text.size(), 65536U);
   EXPECT_THAT(text, HasSubstr("lists of outcomes"));
-  EXPECT_THAT(text, HasSubstr("variant-19 (buggy), k=99, gradient_as_bucket_view=on: false alarm"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("FAILED: variant-19 (buggy, must be right), k=99, gradient_as_bucket_view=on"));
 }
 
 TEST(Matrix, LetsNoControlCharacterThrough) {

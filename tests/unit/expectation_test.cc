@@ -165,12 +165,13 @@ TEST(Expectation, OfAnOutcomeIsMetByThatOneOnly) {
   CellRecord met = coming_to(OutcomeKind::ranks_differ, OutcomeKind::ranks_differ);
   check_expectation(met);
   EXPECT_EQ(met.verdict, CellVerdict::as_expected);
-  EXPECT_EQ(met.checks.back(), (Check{"comes to 'ranks differ'", Check::Outcome::as_promised, ""}));
+  EXPECT_EQ(met.checks.back(),
+            (Check{"results in 'ranks differ'", Check::Outcome::as_promised, ""}));
   CellRecord missed = coming_to(OutcomeKind::ranks_differ, OutcomeKind::agree_but_wrong);
   check_expectation(missed);
   EXPECT_EQ(missed.verdict, CellVerdict::missed);
-  EXPECT_EQ(missed.checks.back(), (Check{"comes to 'agree but wrong'", Check::Outcome::missed,
-                                         "it came to: ranks differ from step 2 on: w"}));
+  EXPECT_EQ(missed.checks.back(), (Check{"results in 'agree but wrong'", Check::Outcome::missed,
+                                         "it resulted in: ranks differ from step 2 on: w"}));
 }
 
 TEST(Expectation, OfAnOutcomeIsOpenWhereNothingCouldBeDecided) {

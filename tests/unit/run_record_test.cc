@@ -21,69 +21,6 @@ TEST(RankEnd, SaysHowARankEnded) {
             "could not be started (out of memory)");
 }
 
-TEST(Detections, CountPerScenarioInTheOrderOfTheRecord) {
-  const std::vector<Detection> lines = detections(literal_run());
-  ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0], (Detection{.scenario = "loss-on-unwrapped-module",
-                                 .cells = 8,
-                                 .found = 2,
-                                 .declared = 2,
-                                 .false_alarms = 2,
-                                 .undecided = 1,
-                                 .as_expected = 5}));
-  EXPECT_EQ(lines[1], (Detection{.scenario = "error-after-damage",
-                                 .cells = 2,
-                                 .found = 1,
-                                 .declared = 2,
-                                 .missed = 1,
-                                 .not_applicable = 1}));
-}
-
-TEST(Detections, CountACellThatWasNotJudgedAsUndecided) {
-  RunRecord run;
-  run.cells = {literal_undecided()};
-  run.cells[0].checks.clear();
-  EXPECT_EQ(detections(run)[0].undecided, 1);
-}
-
-TEST(Detections, DeclareNothingForACellThatIsNotApplicable) {
-  RunRecord run;
-  run.cells = {literal_not_applicable()};
-  run.cells[0].expectation.breaks = {ranks_finish()};
-  EXPECT_EQ(detections(run)[0].declared, 0);
-}
-
-int declared_by(const std::vector<Claim>& claims, const std::vector<Claim>& breaks) {
-  RunRecord run;
-  run.cells = {CellRecord{}};
-  run.cells[0].claims = claims;
-  run.cells[0].expectation.breaks = breaks;
-  run.cells[0].expectation.raises = {{"ready twice", 0, 0}};
-  return detections(run)[0].declared;
-}
-
-TEST(Detections, CountTheEndOfRanksThatADeclaredErrorBreaksOnce) {
-  EXPECT_EQ(declared_by({ranks_finish()}, {}), 2);
-  EXPECT_EQ(declared_by({ranks_finish()}, {ranks_finish()}), 2);
-  EXPECT_EQ(declared_by({}, {}), 1);
-}
-
-TEST(Detections, CountWhatIsMeantNotToBeTriggered) {
-  RunRecord run;
-  run.cells = {literal_not_triggered()};
-  EXPECT_EQ(detections(run)[0].declared, 1);
-  EXPECT_EQ(detections(run)[0].found, 1);
-  run.cells[0].checks[0].outcome = Check::Outcome::missed;
-  EXPECT_EQ(detections(run)[0].declared, 1);
-  EXPECT_EQ(detections(run)[0].found, 0);
-}
-
-TEST(Detections, CountACellWithoutChecksByItsVerdict) {
-  RunRecord run;
-  run.cells.emplace_back().verdict = CellVerdict::as_expected;
-  EXPECT_EQ(detections(run)[0].undecided, 0);
-}
-
 int status_of(const std::vector<CellVerdict>& verdicts) {
   RunRecord run;
   for (const CellVerdict verdict : verdicts) run.cells.emplace_back().verdict = verdict;
