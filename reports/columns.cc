@@ -3,18 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
+
+#include "reports/plain_text.h"
 
 namespace lockstep {
 
-Column::Column(std::string heading, std::size_t least_width, Align side)
+Column::Column(std::string_view heading, std::size_t least_width, Align side)
     : width(least_width), align(side) {
-  add(std::move(heading));
+  add(heading);
 }
 
-void Column::add(std::string cell) {
-  width = std::max(width, cell.size());
-  cells.push_back(std::move(cell));
+void Column::add(std::string_view cell) {
+  cells.push_back(plain(cell));
+  width = std::max(width, cells.back().size());
 }
 
 std::string Column::padded(std::size_t row) const {
@@ -22,8 +23,8 @@ std::string Column::padded(std::size_t row) const {
                               : fmt::format("{:>{}}", cells[row], width);
 }
 
-void append_row(std::vector<Column>& columns, std::vector<std::string> cells) {
-  for (std::size_t i = 0; i < columns.size(); ++i) columns[i].add(std::move(cells.at(i)));
+void append_row(std::vector<Column>& columns, const std::vector<std::string>& cells) {
+  for (std::size_t i = 0; i < columns.size(); ++i) columns[i].add(cells.at(i));
 }
 
 std::string side_by_side(const std::vector<Column>& columns) {

@@ -30,7 +30,7 @@ std::string meeting_text(const CellRecord& cell) {
   std::string text;
   if (!cell.missed_meeting) return text;
   for (const std::string& line : meeting_lines(*cell.missed_meeting)) {
-    text += prefixed(printable(line), text.empty() ? "  " : "    ");
+    text += fmt::format("{}{}\n", text.empty() ? "  " : "    ", line);
   }
   return text;
 }
@@ -45,8 +45,8 @@ std::string cell_text(const ToldCell& told, bool with_axes) {
   for (const std::string& line : told_undecided(cell)) text += wrapped(line, 2);
   for (const std::string& note : cell.notes) text += wrapped("note: " + note, 2);
   if (findings.empty()) return text;
-  if (!cell.source.empty()) text += fmt::format("  source: {}\n", cell.source);
-  if (!cell.reproduce.empty()) text += fmt::format("  again: {}\n", cell.reproduce);
+  if (!cell.source.empty()) text += fmt::format("  source: {}\n", plain(cell.source));
+  if (!cell.reproduce.empty()) text += fmt::format("  again: {}\n", plain(cell.reproduce));
   return text;
 }
 
@@ -75,8 +75,8 @@ std::string matrix_text(const Section& section) {
 }
 
 std::string section_text(const Section& section) {
-  std::string text =
-      fmt::format("{}\n{}\n\n", section.title, std::string(section.title.size(), '='));
+  const std::string title = plain(section.title);
+  std::string text = fmt::format("{}\n{}\n\n", title, std::string(title.size(), '='));
   if (section.is_matrix) return text + matrix_text(section);
   for (const Table* table : section.tables) text += table_text(*table) + "\n";
   const std::string cost = cost_text(section);

@@ -113,11 +113,11 @@ std::string footnotes(const Table& table) {
   const TableSpec& spec = table.spec;
   switch (spec.quantity) {
     case Quantity::element:
-      return fmt::format("synced: all ranks hold the same bits of {}\n", subject_of(spec)) +
+      return fmt::format("synced: all ranks hold the same bits of {}\n", plain(subject_of(spec))) +
              ranks_footnote(table);
     case Quantity::distance:
-      return fmt::format("{0}_rN: max |value on rank N - value on rank 0| over {1}\n", spec.symbol,
-                         subject_of(spec)) +
+      return fmt::format("{0}_rN: max |value on rank N - value on rank 0| over {1}\n",
+                         plain(spec.symbol), plain(subject_of(spec))) +
              ranks_footnote(table);
     default:
       return "";
@@ -134,7 +134,7 @@ std::string table_text(const Table& table) {
   for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
     groups.push_back(columns_of(table, group));
   }
-  std::string text = table.spec.title + ":\n";
+  std::string text = plain(table.spec.title) + ":\n";
   for (const auto& fitting : stacked(step, groups)) text += rows_text(step, fitting);
   return text + footnotes(table);
 }

@@ -6,6 +6,7 @@
 
 #include "reports/csv_text.h"
 #include "reports/names.h"
+#include "reports/plain_text.h"
 #include "reports/renderer.h"
 #include "reports/result.h"
 #include "reports/sections.h"
@@ -31,16 +32,30 @@ constexpr std::string_view kHeader =
     "row,scenario,variant,role,world_size,axes,quantity,kind,point,tensor,element,step,rank,value,"
     "verdict,text,margin,tolerance,tolerance_from,repetition\n";
 
+/// A text as a cell that a spreadsheet takes for a text, and a CI service for no command: behind an
+/// apostrophe where it begins like a formula.
+std::string text_cell(std::string_view text) {
+  constexpr std::string_view kFormula = "=+-@";
+  const bool is_formula = !text.empty() && kFormula.find(text.front()) != std::string_view::npos;
+  std::string cell = csv_cell(fmt::format("{}{}", is_formula ? "'" : "", text));
+  for (std::size_t at = 0; at < cell.size(); ++at) {
+    if (begins_command(cell, at)) cell.replace(at, 1, "\\x23");
+  }
+  return cell;
+}
+
 void append(std::string& csv, const Line& line) {
   const std::string world_size = std::to_string(line.world_size);
   std::vector<std::string> cells;
-  for (const std::string_view cell : std::initializer_list<std::string_view>{
-           line.row,     line.scenario, line.variant,   line.role,           world_size,
-           line.axes,    line.quantity, line.kind,      line.point,          line.tensor,
-           line.element, line.step,     line.rank,      line.value,          line.verdict,
-           line.text,    line.margin,   line.tolerance, line.tolerance_from, line.repetition}) {
-    cells.push_back(csv_cell(cell));
-  }
+  const auto append_texts = [&](std::initializer_list<std::string_view> texts) {
+    for (const std::string_view text : texts) cells.push_back(text_cell(text));
+  };
+  append_texts({line.row, line.scenario, line.variant, line.role, world_size, line.axes,
+                line.quantity, line.kind, line.point, line.tensor, line.element, line.step,
+                line.rank});
+  cells.push_back(line.value);  // a number, which may begin with a minus
+  append_texts(
+      {line.verdict, line.text, line.margin, line.tolerance, line.tolerance_from, line.repetition});
   csv += fmt::format("{}\n", fmt::join(cells, ","));
 }
 

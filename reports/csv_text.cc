@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "reports/error.h"
+#include "reports/plain_text.h"
 
 // Its reader thread would outlive a fork in an undefined state.
 #define CSV_IO_NO_THREAD
@@ -33,6 +34,19 @@ std::string in_quotes(std::string_view text) {
     result += c;
   }
   return result + '"';
+}
+
+/// One character of a cell, byte by byte where a terminal would obey it.
+void append_escaped(std::string& text, std::string_view character) {
+  if (character == "\\") {
+    text += "\\\\";
+  } else if (!is_obeyed(character)) {
+    text += character;
+  } else {
+    for (const char c : character) {
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
 }
 
 class Reader {
@@ -196,15 +210,11 @@ double to_double(const CsvRow& row, std::size_t column, const std::filesystem::p
 
 std::string csv_cell(std::string_view cell) {
   std::string text;
-  for (const char c : cell) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\\') {
-      text += "\\\\";
-    } else if (std::iscntrl(byte)) {
-      text += fmt::format("\\x{:02x}", byte);
-    } else {
-      text += c;
-    }
+  for (std::size_t at = 0; at < cell.size();) {
+    // A byte that belongs to no character stands for itself.
+    const std::size_t length = std::max<std::size_t>(character_length(cell, at), 1);
+    append_escaped(text, cell.substr(at, length));
+    at += length;
   }
   return text.find_first_of(",\"") == std::string::npos ? text : in_quotes(text);
 }

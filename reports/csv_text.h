@@ -40,8 +40,9 @@ std::int64_t to_int(const CsvRow& row, std::size_t column, const std::filesystem
 double to_double(const CsvRow& row, std::size_t column, const std::filesystem::path& path,
                  const std::vector<std::string_view>& columns);
 
-/// `cell` as it stands in a CSV file: quoted when it has to be. Control characters (a newline too)
-/// become `\xNN`, a backslash `\\`, so that a line is a row whatever the text.
+/// `cell` as it stands in a CSV file: quoted when it has to be. Each byte of a control character (a
+/// newline too), and of one that turns the direction of writing, becomes `\xNN`, a backslash `\\`,
+/// so that a line is a row whatever the text.
 std::string csv_cell(std::string_view cell);
 
 /// The text that `csv_cell` was given, from what the CSV reader returned. A backslash that begins

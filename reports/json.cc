@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "reports/names.h"
+#include "reports/plain_text.h"
 #include "reports/record_fields.h"
 #include "reports/renderer.h"
 
@@ -60,13 +61,30 @@ Json to_json(const T& value) {
   return object;
 }
 
+/// What a terminal or a CI service would obey can stand in texts only, and has an escape there.
+std::string without_commands(const std::string& json) {
+  std::string safe;
+  for (std::size_t at = 0; at < json.size();) {
+    const std::size_t length = character_length(json, at);
+    const std::string_view character(&json[at], length);
+    const bool is_escaped = character != "\n" && is_obeyed(character);
+    if (is_escaped || begins_command(json, at)) {
+      safe += fmt::format("\\u{:04x}", code_point(character));
+    } else {
+      safe += character;
+    }
+    at += length;
+  }
+  return safe;
+}
+
 }  // namespace
 
 std::string render_json(const RunRecord& run) {
   Json document = {{"schema", kSchemaName},
                    {"version", fmt::format("{}.{}", kSchemaMajor, kSchemaMinor)}};
   document.update(to_json(run));
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return without_commands(document.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace lockstep

@@ -90,7 +90,7 @@ std::string meeting_text(const CellRecord& cell) {
   if (!cell.missed_meeting || cell.missed_meeting->rows.empty()) return "";
   std::string table;
   for (const std::string& line : meeting_lines(*cell.missed_meeting)) table += line + "\n";
-  return fenced(ending(printable(table), kMostOfAText)) + "\n";
+  return fenced(ending(table, kMostOfAText)) + "\n";
 }
 
 std::string detail_text(const ToldCell& told, bool with_axes) {

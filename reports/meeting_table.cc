@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "reports/plain_text.h"
+
 namespace lockstep {
 
 namespace {
@@ -36,8 +38,8 @@ std::vector<Doers> doers_of(const MeetingRow& row) {
 
 std::string deed(const MeetingCall& call) {
   if (call.text.empty()) return "did not come";
-  std::string text = call.text;
-  if (!call.site.empty()) text += " at " + call.site;
+  std::string text = plain(call.text);
+  if (!call.site.empty()) text += " at " + plain(call.site);
   if (call.is_open) text += fmt::format(", open for {:.1f} s", call.open_s);
   return text;
 }
@@ -64,6 +66,12 @@ std::vector<int> told_ranks(const MissedMeeting& missed, const MeetingRow& row,
   return told;
 }
 
+/// When a collective was called, whose rows before were called up to `last_step`.
+std::string moment_of(const MeetingRow& row, std::int64_t last_step) {
+  if (row.step > 0) return fmt::format("step {}", row.step);
+  return last_step > 0 ? fmt::format("after step {}", last_step) : "before step 1";
+}
+
 }  // namespace
 
 std::string ranks_in_words(const std::vector<int>& ranks) {
@@ -84,11 +92,13 @@ std::string ranks_in_words(const std::vector<int>& ranks) {
 std::vector<std::string> meeting_lines(const MissedMeeting& missed) {
   if (missed.rows.empty()) return {};
   std::vector<std::string> lines{
-      fmt::format("collectives of the group {}, side by side:", missed.group)};
+      fmt::format("collectives of the group {}, side by side:", plain(missed.group))};
   const std::size_t width = fmt::format("{}", missed.rows.back().number).size();
+  std::int64_t last_step = 0;
   for (const MeetingRow& row : missed.rows) {
-    std::string head = fmt::format("{} {:>{}}  step {}  ", row.number == missed.number ? '!' : ' ',
-                                   row.number, width, row.step);
+    std::string head = fmt::format("{} {:>{}}  {}  ", row.number == missed.number ? '!' : ' ',
+                                   row.number, width, moment_of(row, last_step));
+    last_step = std::max(last_step, row.step);
     for (const Doers& doers : doers_of(row)) {
       const std::vector<int> ranks = told_ranks(missed, row, doers);
       if (ranks.empty()) continue;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/columns.h"
+#include "reports/plain_text.h"
 #include "reports/table_cells.h"
 
 namespace lockstep {
@@ -70,13 +71,13 @@ std::string block_text(const Table& table, std::size_t group) {
     append_row(columns, {fmt::format("{:>{}}", step_text(table, row), step_digits(table)),
                          norms_text(spec, entry), "  " + synced_text(entry), drift_text(entry)});
   }
-  return fmt::format("{}\n{}", spec.groups[group].heading, side_by_side(columns));
+  return fmt::format("{}\n{}", plain(spec.groups[group].heading), side_by_side(columns));
 }
 
 }  // namespace
 
 std::string norm_table_text(const Table& table) {
-  std::string text = table.spec.title + ":\n";
+  std::string text = plain(table.spec.title) + ":\n";
   for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
     text += (group == 0 ? "" : "\n") + block_text(table, group);
   }
@@ -84,7 +85,7 @@ std::string norm_table_text(const Table& table) {
          fmt::format(
              "norm: of {} on a rank; synced: all ranks hold the same bits\n"
              "drift: max|W_i - W_j| over all parameters, before the step\n",
-             subject_of(table.spec)) +
+             plain(subject_of(table.spec))) +
          ranks_footnote(table);
 }
 

@@ -7,14 +7,15 @@
 #include "harness/cli/judge_run.h"
 #include "harness/cli/run_command.h"
 #include "harness/cli/run_folder.h"
+#include "reports/plain_text.h"
 
 namespace lockstep {
 
 namespace {
 
 std::string where(const PublishedValue& value) {
-  std::string text = fmt::format("{}/{}, {} ranks, step {}", value.scenario, value.variant,
-                                 value.world_size, value.step);
+  std::string text = fmt::format("{}/{}, {} ranks, step {}", plain(value.scenario),
+                                 plain(value.variant), value.world_size, value.step);
   if (value.rank >= 0) text += fmt::format(", rank {}", value.rank);
   return text;
 }
@@ -32,15 +33,15 @@ std::string closeness(const PublishedTable& table) {
 }
 
 std::string report(const PublishedTable& table, const Comparison& comparison) {
-  std::string text = fmt::format("{}: {} of {} published values are met {}.\n", table.id,
+  std::string text = fmt::format("{}: {} of {} published values are met {}.\n", plain(table.id),
                                  comparison.met, comparison.values, closeness(table));
   if (comparison.beside > 0) {
     text += fmt::format("{} more are of another program, and not compared.\n", comparison.beside);
   }
   for (const Unmet& unmet : comparison.unmet) {
     text +=
-        fmt::format("{}:{}: {}: published {}, {}\n", table.path.string(), unmet.published.line,
-                    where(unmet.published), unmet.published.printed,
+        fmt::format("{}:{}: {}: published {}, {}\n", plain(table.path.string()),
+                    unmet.published.line, where(unmet.published), plain(unmet.published.printed),
                     unmet.measured == kNotMeasured ? unmet.measured : "measured " + unmet.measured);
   }
   if (comparison.definitions_differ > 0) {

@@ -93,6 +93,18 @@ TEST_F(Seed002, DoesNotMeetATableWithOneAlteredDigit) {
   EXPECT_THAT(compared.out, HasSubstr("published 0.04044, measured 0.04043"));
 }
 
+TEST_F(Seed002, ComparesWithATableThatATerminalWouldObey) {
+  const TemporaryFolder folder;
+  std::string table = text_of(kPublished + "seed-002-gradients.csv");
+  const std::string scenario = "loss-on-unwrapped-module,";
+  table.replace(table.find(scenario), scenario.size(), "\x1b[2J\xe2\x80\xae##[error]x,");
+  write_text(folder.path() / "hostile.csv", table);
+  const Outcome compared = lockstep(
+      fmt::format("compare {}/hostile.csv {}", folder.path().string(), run_folder().string()));
+  EXPECT_EQ(compared.status, 1);
+  EXPECT_THAT(compared.out, HasSubstr(": \\x1b[2J\\u202e\\x23#[error]x/"));
+}
+
 TEST_F(Seed002, IsReportedAgainFromItsFiles) {
   const Outcome again = lockstep("report " + run_folder().string());
   EXPECT_EQ(again.status, 0);

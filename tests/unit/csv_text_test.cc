@@ -282,5 +282,12 @@ TEST_F(CsvText, GivesBackEveryTextThatWasEscaped) {
   }
 }
 
+TEST(CsvCell, EscapesWhatATerminalObeysAndGivesItBack) {
+  const std::string text = "a\xc2\x9b\xe2\x80\xae\xc3\xa4\xff\x1b";
+  const std::string cell = csv_cell(text);
+  EXPECT_EQ(cell, "a\\xc2\\x9b\\xe2\\x80\\xae\xc3\xa4\xff\\x1b");
+  EXPECT_EQ(unescape_cell(cell), text);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -27,6 +27,19 @@ TEST(PlainText, ReplacesBytesThatAreNoUtf8) {
   }
 }
 
+TEST(PlainText, WritesOutWhatTurnsTheDirectionOfWritingOrEndsALine) {
+  EXPECT_EQ(printable("a\xe2\x80\xae|\xe2\x81\xa6|\xe2\x80\x8f|\xd8\x9c|\xe2\x80\xa8"),
+            "a\\u202e|\\u2066|\\u200f|\\u061c|\\u2028");
+}
+
+TEST(PlainText, IsNoCommandOfACiService) {
+  EXPECT_EQ(printable("::error::x\n ::y"), "\\x3a:error::x\n \\x3a:y");
+  EXPECT_EQ(printable("std::bad_alloc"), "std::bad_alloc");
+  EXPECT_EQ(printable("a##[b ##vso[c ## d"), "a\\x23#[b \\x23#vso[c ## d");
+}
+
+TEST(PlainText, OfANameIsOneLine) { EXPECT_EQ(plain("a\n::b"), "a\\x0a\\x3a:b"); }
+
 TEST(PlainText, BreaksLinesBetweenWords) {
   const std::string word(40, 'a');
   EXPECT_EQ(wrapped(word + " " + word + " " + word, 2, 4),
