@@ -230,6 +230,16 @@ void add_properties(pugi::xml_node suite, const RunEnvironment& environment) {
   for (const auto& [variable, value] : environment.variables) add(variable, value);
 }
 
+/// The file of a scenario, without the line in which a variant parts.
+std::string source_file(const RunRecord& run, const std::string& scenario) {
+  const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& record) {
+    return record.cell.scenario == scenario;
+  });
+  const std::string& source = cell->source;
+  const std::size_t line = source.find_last_not_of("0123456789");
+  return line != std::string::npos && source[line] == ':' ? source.substr(0, line) : source;
+}
+
 /// The suite of a scenario, with what is the same for all.
 pugi::xml_node add_suite(pugi::xml_node root, const RunRecord& run, const Detection& scenario) {
   Totals totals;
@@ -245,6 +255,7 @@ pugi::xml_node add_suite(pugi::xml_node root, const RunRecord& run, const Detect
   if (started.ends_with('Z')) started.pop_back();
   set(suite, "timestamp", started);
   set(suite, "hostname", run.environment.host);
+  set(suite, "file", source_file(run, scenario.scenario));
   add_properties(suite, run.environment);
   return suite;
 }

@@ -102,7 +102,7 @@ TEST(Junit, CountsPerScenario) {
   EXPECT_THAT(render_junit(literal_run()),
               HasSubstr("<testsuite name=\"error-after-damage\" tests=\"2\" failures=\"1\" "
                         "errors=\"0\" time=\"0.250\" skipped=\"1\" "
-                        "timestamp=\"2026-11-20T18:52:46\" hostname=\"node-1\">"));
+                        "timestamp=\"2026-11-20T18:52:46\" hostname=\"node-1\" "));
   EXPECT_THAT(render_junit(literal_run()),
               HasSubstr("<testsuites name=\"lockstep\" tests=\"10\" failures=\"3\" errors=\"1\" "));
 }

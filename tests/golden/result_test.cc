@@ -254,6 +254,14 @@ TEST(Junit, MakesAnErrorOfACellThatAnInterruptedRunLeftOut) {
               HasSubstr("<skipped type=\"not applicable\" message=\"needs at least 3 ranks"));
 }
 
+TEST(Junit, NamesTheFileOfAScenarioWithoutALine) {
+  CellRecord cell = interrupted();
+  for (const char* source : {"scenarios/a.cc:41", "scenarios/a.cc"}) {
+    cell.source = source;
+    EXPECT_THAT(render_junit(run_of({cell})), HasSubstr(" file=\"scenarios/a.cc\">"));
+  }
+}
+
 TEST(Junit, HasNoSpacesInTheNamesOfItsCases) {
   CellRecord cell = literal_odd_one_out();
   cell.cell.backend = "mpi";
