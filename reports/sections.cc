@@ -229,6 +229,14 @@ namespace {
 
 bool is_undecided(const Check& check) { return check.outcome == Check::Outcome::undecided; }
 
+/// Whether the cause is that ranks were ended, be it that nobody is to blame for it.
+bool is_cut_short(const CellRecord& cell) {
+  const bool is_ended = std::any_of(cell.ends.begin(), cell.ends.end(), [](const RankEnd& end) {
+    return end.ending != Ending::finished;
+  });
+  return is_caused_by_an_ending(cell) || (is_ended && is_told_by_outcome(cell));
+}
+
 /// Of an ending: what else could not be decided.
 std::string consequences(const CellRecord& cell) {
   std::vector<std::string> open;
@@ -262,7 +270,7 @@ std::vector<std::string> told_undecided(const CellRecord& cell) {
   std::vector<std::string> told;
   if (std::none_of(cell.checks.begin(), cell.checks.end(), is_undecided)) return told;
   if (result_of(cell) == Result::not_run) return told;
-  if (is_caused_by_an_ending(cell)) return {consequences(cell)};
+  if (is_cut_short(cell)) return {consequences(cell)};
   for (const Check& check : cell.checks) {
     if (!is_undecided(check)) continue;
     const std::string line = check.claim ? undecided_for(check.text, cell) : in_words(check);

@@ -153,6 +153,18 @@ TEST(Cause, OfAKilledRankStandsFirstAndItsConsequencesBehindIt) {
                          "  source: "));
 }
 
+TEST(Cause, OfRanksThatWereStillAtWorkAtTheLimitIsToldOnce) {
+  CellRecord cell = killed();
+  cell.verdict = CellVerdict::undecided;
+  cell.results[1] = {
+      ranks_finish(), Verdict::undecided, "still making progress", 2, {}, {}, "", {}};
+  cell.checks[1] = check_of(cell.results[1], Check::Outcome::undecided);
+  cell.outcome = {.text = "undecided: still making progress at the limit of 2 s: step 209 of 3000"};
+  EXPECT_THAT(console_of(cell),
+              StartsWith("UNDECIDED: regressed (fixed): still making progress at the limit of 2 s: "
+                         "step 209 of 3000\n  Nothing else could be decided.\n"));
+}
+
 TEST(Cause, OfAMismatchIsNotToldTwice) {
   CellRecord cell = killed();
   const std::string sentence = "ranks call collective 3 of the group world with another size";
