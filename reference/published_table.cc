@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <system_error>
 
@@ -210,6 +211,41 @@ const PublishedValue* neighbour(const PublishedTable& table, const PublishedValu
 /// Where a value stands to its neighbour: -1, 0 or 1.
 int standing(double value, double neighbour) { return (value > neighbour) - (value < neighbour); }
 
+using NumberOf = std::function<double(const PublishedValue& value)>;
+
+/// The mean of an element over the `kWindow` steps that end with `last`; NaN where the table lacks
+/// one of them.
+constexpr std::int64_t kWindow = 5;
+double mean_until(const PublishedTable& table, const PublishedValue& published, std::int64_t last,
+                  const NumberOf& number_of) {
+  std::int64_t found = 0;
+  double sum = 0;
+  for (const PublishedValue& other : table.values) {
+    const bool is_in_window = other.step > last - kWindow && other.step <= last;
+    if (!is_in_window || other.rank != published.rank || !is_of_same_columns(other, published)) {
+      continue;
+    }
+    ++found;
+    sum += number_of(other);
+  }
+  return found == kWindow ? sum / kWindow : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// Whether an element goes where the published one goes: by the means of five steps and of the five
+/// before. Where the table has not so many, it goes nowhere.
+bool is_course_met(const PublishedTable& table, const PublishedValue& published,
+                   const NumberOf& measured) {
+  const auto course = [&](const NumberOf& number_of) -> std::optional<int> {
+    const double now = mean_until(table, published, published.step, number_of);
+    const double before = mean_until(table, published, published.step - kWindow, number_of);
+    if (!std::isfinite(now) || !std::isfinite(before)) return std::nullopt;
+    return standing(now, before);
+  };
+  const std::optional<int> wanted =
+      course([](const PublishedValue& value) { return to_number(value.printed).value(); });
+  return !wanted || wanted == course(measured);
+}
+
 /// Whether a number is met in shape. Numbers that are not finite have none.
 bool is_shape_met(const PublishedTable& table, const PublishedValue& published,
                   const MeasuredSource& measured) {
@@ -219,6 +255,8 @@ bool is_shape_met(const PublishedTable& table, const PublishedValue& published,
     return found && index < found->values.size() ? found->values[index]
                                                  : std::numeric_limits<double>::quiet_NaN();
   };
+  const bool is_element = published.quantity == PublishedQuantity::element;
+  if (is_element && !is_course_met(table, published, value_of)) return false;
   const double printed = to_number(published.printed).value();
   const double value = value_of(published);
   if (!std::isfinite(value) || (value == 0) != (printed == 0)) return false;

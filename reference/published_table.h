@@ -46,8 +46,9 @@ struct PublishedValue {
   /// Whether the definition begins with "in shape: ": another program than the published one is
   /// measured, and only what the value shows is to be met. Of `synced` its truth; of a drift
   /// whether it is 0 and whether it grows from the step before; of a norm whether it is the one of
-  /// rank 0; of an element, a loss say, whether it is 0 and whether it is above or below that of
-  /// the first step.
+  /// rank 0; of an element, a loss say, whether it is 0, whether it is above or below that of the
+  /// first step, and whether its mean over five steps is above or below that of the five before,
+  /// where the table has them.
   bool is_met_in_shape() const { return definition.starts_with("in shape: "); }
 
   /// Whether the definition begins with "beside: ": another program than the published one is

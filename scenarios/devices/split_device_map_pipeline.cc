@@ -214,9 +214,11 @@ Scenario split_device_map_pipeline() {
                      .left_out =
                          "the model of two billion parameters and its data: a small model "
                          "and sequences to learn take their place, so the table is met in "
-                         "shape and not in its digits; the pull request does not show "
+                         "shape and not in its digits: any training whose loss keeps falling "
+                         "meets it, and it shows that the repaired one trains, not that it trains "
+                         "as the original does; the pull request does not show "
                          "optimizer and schedule: here they are AdamW and a linear warm-up"},
-      .worlds = {1, 2, 3, 4},
+      .worlds = worlds_from(1),
       .devices = {"sim", "cuda"},
       .device_needs =
           [](const Cell& cell) {

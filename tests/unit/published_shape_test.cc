@@ -143,6 +143,30 @@ TEST(InShape, OfAnElementIsWhetherItIsBelowThatOfTheFirstStep) {
   EXPECT_FALSE(is_met("2.05", kNan, 2));
 }
 
+/// Whether the last of ten steps is met.
+bool is_tenth_met(const std::vector<double>& printed, const std::vector<double>& measured) {
+  std::vector<PublishedValue> rows;
+  std::vector<std::vector<double>> values;
+  for (std::size_t i = 0; i < printed.size(); ++i) {
+    rows.push_back(row(PublishedQuantity::element, static_cast<std::int64_t>(i) + 1, 0,
+                       std::to_string(printed[i])));
+    values.push_back({measured[i]});
+  }
+  return is_last_met(rows, values);
+}
+
+TEST(InShape, OfAnElementIsWhetherItGoesOnFalling) {
+  const std::vector<double> falls{46.8, 109.6, 40.1, 44.1, 32.5, 47.7, 60.6, 24.1, 64, 19.1};
+  EXPECT_TRUE(is_tenth_met(falls, {9, 8, 7, 6, 5, 4, 3, 2, 1, 0.5}));
+  EXPECT_FALSE(is_tenth_met(falls, {9, 1, 1, 1, 1, 8, 8, 8, 8, 2}))
+      << "below the first, and rising again";
+  EXPECT_FALSE(is_tenth_met(falls, {9, 1, 1, 1, 1, 4, 3, 2, kNan, 1}));
+}
+
+TEST(InShape, OfAnElementWithFewerStepsThanTenIsNotWhereItGoes) {
+  EXPECT_TRUE(is_tenth_met({9, 8, 7, 6, 5, 4, 3, 2, 1}, {9, 1, 1, 1, 1, 8, 8, 8, 8}));
+}
+
 TEST(InShape, OfTheFirstElementIsThatItIsThere) {
   const auto is_met = [](double measured) {
     return is_last_met({row(PublishedQuantity::element, 1, 0, "46.8")}, {{measured}});
