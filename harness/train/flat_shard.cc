@@ -81,6 +81,14 @@ struct FlatUnit {
   std::optional<InputHook> input_hook = {};
 };
 
+/// Whether `part` is `module` or lies in it.
+bool has_part(const Module& module, const Module& part) {
+  const std::vector<Module::Part> children = module.children();
+  return &module == &part || std::any_of(children.begin(), children.end(), [&](const auto& child) {
+    return has_part(*child.module, part);
+  });
+}
+
 }  // namespace
 
 struct FlatShard::State : std::enable_shared_from_this<State> {
@@ -295,6 +303,14 @@ Tensors FlatShard::forward(const Tensors& inputs, const Forward& forward) {
 Module& FlatShard::module() { return state_->root; }
 
 std::vector<NamedShard> FlatShard::shards() const { return state_->shards; }
+
+std::vector<at::Tensor> FlatShard::listed_parameters(const Module& module) const {
+  std::vector<at::Tensor> listed;
+  for (const auto& unit : state_->units) {
+    if (unit->flat && has_part(module, *unit->module)) listed.push_back(unit->flat->leaf());
+  }
+  return listed;
+}
 
 void FlatShard::zero_grad() {
   for (const auto& unit : state_->units) {

@@ -42,7 +42,10 @@ enum class FlatStrategy { full_shard, shard_grad_op, no_shard };
 ///
 /// Not here: `use_orig_params=True`, mixed precision, offload to the CPU, hybrid sharding, prefetch
 /// in forward, streams: every collective ends before what follows. The original has one parameter
-/// for an optimizer to step, the flat one, where here are its pieces by parameter.
+/// for an optimizer to step, the flat one, where here are its pieces by parameter. Between a
+/// `reshard` under `no_sync` and the next gathering the original's flat parameter has the size of
+/// its shard: whoever sets its whole gradient there is refused by torch's Python binding, and is
+/// not here.
 ///
 /// Source: Zhao et al., "PyTorch FSDP", 2023.
 class FlatShard : public ShardedModel {
@@ -64,6 +67,11 @@ class FlatShard : public ShardedModel {
   /// Of a global shape [elements of the parameter]: pieces cut parameters where it comes. With
   /// `no_shard`, whole parameters.
   std::vector<NamedShard> shards() const override;
+
+  /// What `module`, a part of the model, lists as its parameters in the original: the flat ones of
+  /// wrapped modules among it and its parts. What a module around it has flattened is no parameter
+  /// of it any more.
+  std::vector<at::Tensor> listed_parameters(const Module& module) const;
 
   /// Also those that are not reduced yet, but no others: gradients that were reduced before a
   /// backward that did not reduce come back, as in the original.

@@ -8,6 +8,15 @@
 
 namespace lockstep {
 
+namespace {
+
+std::vector<at::Tensor> trained(std::vector<at::Tensor> parameters) {
+  std::erase_if(parameters, [](const at::Tensor& parameter) { return !parameter.requires_grad(); });
+  return parameters;
+}
+
+}  // namespace
+
 GradientAccumulator::GradientAccumulator(std::vector<at::Tensor> parameters,
                                          const GradientAccumulatorOptions& options)
     : parameters_(std::move(parameters)), options_(options) {
@@ -51,11 +60,14 @@ void GradientAccumulator::remove_hooks() {
   hooks_.clear();
 }
 
-void accumulate_by_hooks(TilingOptions& tiling, const GradientAccumulatorOptions& options) {
+void accumulate_by_hooks(TilingOptions& tiling, const GradientAccumulatorOptions& options,
+                         HookedParameters parameters) {
   const auto accumulator = std::make_shared<std::unique_ptr<GradientAccumulator>>();
-  tiling.before_tile = [accumulator, options](const TileTurn& turn) {
+  tiling.before_tile = [accumulator, options,
+                        parameters = std::move(parameters)](const TileTurn& turn) {
     if (turn.tile == 0) {
-      *accumulator = std::make_unique<GradientAccumulator>(*turn.parameters, options);
+      *accumulator = std::make_unique<GradientAccumulator>(
+          parameters ? trained(parameters()) : *turn.parameters, options);
     }
     (*accumulator)->install_hooks(turn);
   };

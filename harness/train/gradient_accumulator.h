@@ -62,8 +62,14 @@ class GradientAccumulator {
   std::vector<Hook> hooks_;
 };
 
+/// The parameters that get hooks, asked for when a backward begins. Those that require no gradient
+/// are passed over.
+using HookedParameters = std::function<std::vector<at::Tensor>()>;
+
 /// Adds to `tiling` that an accumulator of its own lives through each backward, as it does in the
-/// original. Requires backward_per_tile, in place.
-void accumulate_by_hooks(TilingOptions& tiling, const GradientAccumulatorOptions& options);
+/// original. Requires backward_per_tile, in place. `parameters`: what the module lists as its own
+/// once an engine has wrapped it; empty: those that the tiles use.
+void accumulate_by_hooks(TilingOptions& tiling, const GradientAccumulatorOptions& options,
+                         HookedParameters parameters = {});
 
 }  // namespace lockstep

@@ -30,9 +30,9 @@ at::Tensor sum(const at::Tensor& a, const at::Tensor& more) {
 }
 
 /// As a trainer adds to a gradient by hand.
-void add_in_place(at::Tensor& gradient, const at::Tensor& more) {
+void add_in_place(at::Tensor& gradient, const at::Tensor& more, bool clones_first) {
   if (!gradient.defined()) {
-    gradient = more;
+    gradient = more.defined() && clones_first ? more.clone() : more;
   } else if (more.defined()) {
     gradient.add_(more);
   }
@@ -201,6 +201,7 @@ class TiledBackward {
     Tensors gradients = torch::autograd::grad(tile.outputs, inputs, tile.gradients,
                                               /*retain_graph=*/std::nullopt,
                                               /*create_graph=*/false, /*allow_unused=*/true);
+    if (!tiles_.options.guards_input_gradient) at::zeros_like(tile.input).copy_(gradients.front());
     finish(tile, gradients.front());
     gradients.erase(gradients.begin());
     return gradients;
@@ -248,7 +249,8 @@ class TiledBackward {
         if (sets_aside()) {
           sums_[i] = sum(sums_[i], gradients[i]);
         } else {
-          add_in_place(tiles_.parameters[i].mutable_grad(), gradients[i]);
+          add_in_place(tiles_.parameters[i].mutable_grad(), gradients[i],
+                       tiles_.options.clones_first_gradient);
         }
       }
       if (sets_aside() && tile + 1 == last) put_gradients_back();

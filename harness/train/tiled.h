@@ -73,6 +73,13 @@ struct TilingOptions {
   TileSlices slices = TileSlices::own;
   bool refuses_fewer_tiles =
       false;  ///< std::invalid_argument where a cut gives fewer than asked for
+  /// Of tiles whose gradients are computed without hooks: whether the input's is looked at before
+  /// it is copied. Else an input that a tile does not use is an error of torch's.
+  bool guards_input_gradient = true;
+  /// With grad_but_last, in place: whether the first gradient of a parameter is copied into
+  /// `.grad`. Else it becomes `.grad`, and parameters whose gradients are one tensor add to it in
+  /// turn.
+  bool clones_first_gradient = false;
   /// Called in backward, before a tile is recomputed and behind its own backward: what a trainer
   /// does around each. Empty: nothing.
   std::function<void(const TileTurn& turn)> before_tile = {};

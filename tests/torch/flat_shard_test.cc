@@ -188,6 +188,25 @@ class FlatShardRanks : public testing::Test {
   int launches_ = 0;
 };
 
+TEST_F(FlatShardRanks, ListFlatParametersOnModulesThatAreWrapped) {
+  const auto listed = [](ProcessGroup& group, Level level) {
+    Model model;
+    const FlatShard sharded(model, wrapped_of(model, level), group);
+    const auto count = [&](const Module& module) {
+      return std::to_string(sharded.listed_parameters(module).size());
+    };
+    return count(*model.first->mlp) + count(*model.first) + count(model);
+  };
+  EXPECT_EQ(run(2,
+                [&](ProcessGroup& group) {
+                  const std::string all =
+                      listed(group, Level::mlp) + " " + listed(group, Level::layer) + " " +
+                      listed(group, Level::both) + " " + listed(group, Level::root);
+                  return all == "113 013 125 001" ? "" : all;
+                }),
+            "");
+}
+
 TEST_F(FlatShardRanks, PiecesCoverEveryParameterOnce) {
   for (const int ranks : {1, 2, 3, 4}) {
     EXPECT_EQ(run_all(ranks,

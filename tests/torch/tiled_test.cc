@@ -9,6 +9,7 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/function.h>
@@ -411,6 +412,63 @@ TEST(ChunkedTiles, AreRefusedWhereThatIsAskedFor) {
     EXPECT_THAT(error.what(), HasSubstr("the input gives 3 tiles where 4 were asked for"));
   }
   EXPECT_NO_THROW(train(module, normal({1, 8, kWidth}, 1), tiling));
+}
+
+/// Rows that nothing depends on: the output is a parameter, once for each.
+struct IgnoresRows : Module {
+  IgnoresRows() : token(register_parameter("token", normal({1, kWidth}, 2))) {}
+  at::Tensor forward(const at::Tensor& rows) override { return token.expand_as(rows); }
+
+  at::Tensor token;
+};
+
+TEST(AnInputThatNoTileUses, HasAGradientOfZeros) {
+  IgnoresRows module;
+  const Trained trained = train(module, normal({4, kWidth}, 1),
+                                TilingOptions{.tiles = 2, .backward = TileBackward::grad_but_last});
+  EXPECT_TRUE(at::equal(trained.input_gradient, at::zeros_like(trained.output)));
+}
+
+TEST(AnInputThatNoTileUses, IsAnErrorOfTorchsWhereNobodyLooksBeforeItsGradientIsCopied) {
+  IgnoresRows module;
+  const TilingOptions unguarded{
+      .tiles = 2, .backward = TileBackward::grad_but_last, .guards_input_gradient = false};
+  try {
+    train(module, normal({4, kWidth}, 1), unguarded);
+    FAIL() << "a gradient that is not there was copied";
+  } catch (const c10::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("Expected a proper Tensor but got None"));
+  }
+}
+
+TEST(AnInputThatNoTileUses, IsNotLookedAtInTheLastTile) {
+  IgnoresRows module;
+  const TilingOptions unguarded{
+      .tiles = 1, .backward = TileBackward::grad_but_last, .guards_input_gradient = false};
+  EXPECT_NO_THROW(train(module, normal({4, kWidth}, 1), unguarded));
+}
+
+/// A sum of two parameters, of which autograd makes one gradient for both.
+struct Summed : Module {
+  Summed()
+      : one(register_parameter("one", normal({kWidth}, 2))),
+        other(register_parameter("other", normal({kWidth}, 3))) {}
+  at::Tensor forward(const at::Tensor& rows) override { return rows * (one + other); }
+
+  at::Tensor one, other;
+};
+
+TEST(GradientsThatAreOneTensor, AddToEachOtherUnlessTheFirstIsCloned) {
+  for (const bool clones : {false, true}) {
+    Summed whole, in_tiles;
+    const Trained expected = train(whole, small_numbers({8, kWidth}, 1), std::nullopt);
+    const Trained actual = train(
+        in_tiles, small_numbers({8, kWidth}, 1),
+        TilingOptions{
+            .tiles = 4, .backward = TileBackward::grad_but_last, .clones_first_gradient = clones});
+    EXPECT_EQ(at::allclose(actual.gradients.at("one"), expected.gradients.at("one")), clones);
+    EXPECT_EQ(at::allclose(actual.gradients.at("other"), expected.gradients.at("other")), clones);
+  }
 }
 
 }  // namespace
