@@ -53,9 +53,9 @@ bool is_on_cpu_only(const Scenario& scenario) {
   return scenario.devices == std::vector<std::string>{"cpu"};
 }
 
-/// "2, 4"; "2, 4 on cpu, sim or cuda" where there is more than the CPU.
-std::string worlds_in_words(const Scenario& scenario) {
-  std::string text = fmt::format("{}", fmt::join(scenario.worlds, ", "));
+/// "2 to 16"; "2 to 16 on cpu, sim or cuda" where there is more than the CPU.
+std::string worlds_and_devices(const Scenario& scenario) {
+  std::string text = worlds_in_words(scenario);
   if (is_on_cpu_only(scenario)) return text;
   const auto& devices = scenario.devices;
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -102,7 +102,7 @@ std::string list_as_text(const std::vector<Scenario>& scenarios) {
   std::string text;
   for (const Scenario& scenario : scenarios) {
     text += fmt::format("{}\n  {}\n  World sizes {}. Variants:\n{}", scenario.id, scenario.summary,
-                        worlds_in_words(scenario), variants_as_text(scenario));
+                        worlds_and_devices(scenario), variants_as_text(scenario));
   }
   return text;
 }
@@ -111,7 +111,7 @@ std::string list_as_markdown(const std::vector<Scenario>& scenarios) {
   std::string text = "| scenario | what goes wrong | variants | world sizes |\n|---|---|---|---|\n";
   for (const Scenario& scenario : scenarios) {
     text += fmt::format("| `{}` | {} | {} | {} |\n", scenario.id, scenario.summary,
-                        variants_by_role(scenario), worlds_in_words(scenario));
+                        variants_by_role(scenario), worlds_and_devices(scenario));
   }
   return text;
 }
@@ -122,7 +122,7 @@ std::string describe(const Scenario& scenario) {
       "{}\n  {}\n\n  From: {}, {}\n  Kept: {}\n  Left out: {}\n  Source: {}\n  World sizes: {}\n"
       "{}  Steps: {}\n",
       scenario.id, scenario.summary, from.project, from.link, from.kept, from.left_out,
-      scenario.source, fmt::join(scenario.worlds, ", "), devices_as_text(scenario), scenario.steps);
+      scenario.source, worlds_in_words(scenario), devices_as_text(scenario), scenario.steps);
   if (!scenario.axes.empty()) text += "\n  Axes\n" + axes_as_text(scenario);
   text += "\n  Claims of a correct program\n";
   for (const Claim& claim : scenario.claims) text += "    " + sentence(claim) + "\n";

@@ -177,7 +177,8 @@ std::string violated_precondition(const Scenario& scenario, const Cell& cell,
                                   const Selection& selection) {
   const auto& worlds = scenario.worlds;
   if (std::find(worlds.begin(), worlds.end(), cell.world_size) == worlds.end()) {
-    return fmt::format("supports world sizes {}, not {}", fmt::join(worlds, ", "), cell.world_size);
+    return fmt::format("supports world sizes {}, not {}", worlds_in_words(scenario),
+                       cell.world_size);
   }
   if (cell.backend == "nccl" && cell.device != "cuda") {
     return fmt::format("nccl connects GPUs, and this cell trains on {}", cell.device);

@@ -117,8 +117,12 @@ MicroBatchOptions micro_batch_options(const Cell& cell) {
   return options;
 }
 
+/// Ten owners take the hundred seeds of a step; the next ten begin far above all bases.
 std::uint64_t MicroBatch::seed(std::uint64_t base) const {
-  return base + static_cast<std::uint64_t>(step * 100 + owner * 10 + index);
+  constexpr std::int64_t kOwners = 10;
+  constexpr std::int64_t kApart = 1'000'000'000;
+  return base + static_cast<std::uint64_t>(owner / kOwners * kApart + step * 100 +
+                                           owner % kOwners * 10 + index);
 }
 
 at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,

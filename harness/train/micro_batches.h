@@ -44,7 +44,8 @@ struct MicroBatch {
   std::int64_t step = 1;
   std::int64_t index = 0;  ///< in the step, from 0
 
-  /// A seed of its own, as long as bases are further apart than 100 times the steps.
+  /// A seed of its own, as long as bases are further apart than 100 times the steps, and below 10^9
+  /// with the last step's.
   std::uint64_t seed(std::uint64_t base) const;
 };
 

@@ -1,8 +1,10 @@
 #include "harness/train/scenario.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "reports/error.h"
@@ -12,6 +14,19 @@ namespace lockstep {
 const std::vector<std::string>& known_devices() {
   static const std::vector<std::string> devices{"cpu", "sim", "cuda"};
   return devices;
+}
+
+std::vector<int> worlds_from(int least, int most) {
+  std::vector<int> worlds(static_cast<std::size_t>(most - least + 1));
+  std::iota(worlds.begin(), worlds.end(), least);
+  return worlds;
+}
+
+std::string worlds_in_words(const Scenario& scenario) {
+  const std::vector<int>& worlds = scenario.worlds;
+  const bool is_range = worlds.size() > 2 && worlds == worlds_from(worlds.front(), worlds.back());
+  return is_range ? fmt::format("{} to {}", worlds.front(), worlds.back())
+                  : fmt::format("{}", fmt::join(worlds, ", "));
 }
 
 const Variant* find_variant(const Scenario& scenario, const std::string& name) {

@@ -46,6 +46,10 @@ struct DeviceNeeds {
   bool cpu_stands_in = true;  ///< for the second of two, where there is one GPU
 };
 
+/// All world sizes from `least` to `most`; without one, as many as scenarios have been run with.
+inline constexpr int kMostTriedRanks = 16;
+std::vector<int> worlds_from(int least, int most = kMostTriedRanks);
+
 /// One bug class: one program in one file, run in its variants. The id names the fault and is never
 /// reused. Plain data and two functions; a scenario holds no state.
 struct Scenario {
@@ -68,6 +72,9 @@ struct Scenario {
 
 /// The kinds of devices: cpu, sim, cuda.
 const std::vector<std::string>& known_devices();
+
+/// "2 to 16", or "2, 4, 8" where sizes in between are not supported.
+std::string worlds_in_words(const Scenario& scenario);
 
 /// The variant called `name`; null when there is none.
 const Variant* find_variant(const Scenario& scenario, const std::string& name);

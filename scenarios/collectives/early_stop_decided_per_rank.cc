@@ -158,7 +158,7 @@ Scenario early_stop_decided_per_rank() {
                      .kept = "early stopping by the validation loss; a decision that rank 0 "
                              "broadcasts",
                      .left_out = "the trainer around it, patience"},
-      .worlds = {2, 3, 4},
+      .worlds = worlds_from(2, 8),  // among more, rank 0's loss does not make the mean rise
       .steps = 4,
       .axes = {{"wrapper", {"ddp", "by-hand"}, "ddp"}},
       .variants = variants(),

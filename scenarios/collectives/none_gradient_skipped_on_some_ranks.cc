@@ -162,7 +162,7 @@ Scenario none_gradient_skipped_on_some_ranks() {
                          "gradients that are None on some ranks and are left out there; zeros in "
                          "their place; the review's question what the sum is divided by",
                      .left_out = "buckets of many gradients, half precision"},
-      .worlds = {2, 3, 4},
+      .worlds = worlds_from(2),
       .steps = 3,
       .axes = {{"differs", {"same-shapes", "other-sizes", "other-counts"}, "same-shapes"},
                {"accumulation", {"1", "2"}, "1"}},

@@ -133,7 +133,7 @@ Scenario step_skipped_on_one_rank() {
                      .link = "Neuron_SP#154 and #197, llm-internal-medicine#45",
                      .kept = "a local condition in front of a collective",
                      .left_out = "the trainers around it, loss scaling"},
-      .worlds = {2, 3, 4},
+      .worlds = worlds_from(2),
       .steps = 4,
       .axes = {{"wrapper", {"ddp", "by-hand"}, "ddp"},
                {"loss", {"spike", "not-finite"}, "not-finite"}},

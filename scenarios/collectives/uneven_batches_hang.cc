@@ -212,7 +212,7 @@ Scenario uneven_batches_hang() {
                              "of its divisors: all ranks, as is its standard, and those that have "
                              "a batch",
                      .left_out = "the data loaders that deal out the batches"},
-      .worlds = {2, 3, 4},
+      .worlds = worlds_from(2),
       .steps = 3,
       .axes = {{"wrapper", {"ddp", "by-hand"}, "ddp"}, {"short-rank", {"first", "last"}, "last"}},
       .variants = variants(),

@@ -144,7 +144,7 @@ Scenario global_rank_as_device_index() {
                      .left_out =
                          "machines: each is an environment of a launcher and devices of its "
                          "own, on one"},
-      .worlds = {2, 3, 4},
+      .worlds = worlds_from(2),
       .devices = {"sim", "cuda"},
       .device_needs =
           [](const Cell& cell) {

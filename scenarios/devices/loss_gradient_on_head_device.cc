@@ -194,7 +194,7 @@ Scenario loss_gradient_on_head_device() {
                          "out of a trace with fake tensors; here functorch's gradient goes "
                          "from device to device in the real engine, which asks it for its "
                          "storage"},
-      .worlds = {1, 2, 3, 4},
+      .worlds = worlds_from(1),
       .devices = {"sim", "cuda"},
       .device_needs = device_needs,
       .steps = 3,

@@ -464,7 +464,7 @@ Scenario reentrant_checkpoint_under_ddp() {
                              "adapters in a vision-language model; the error text's advice",
                      .left_out = "Qwen3-VL and the GPUs: a small model of the same build, and host "
                                  "memory that is counted apart"},
-      .worlds = {2, 3, 4},
+      .worlds = worlds_from(2),
       .steps = 2,
       .axes = axes(),
       .variants = variants(),

@@ -376,7 +376,7 @@ Scenario tiled_backward_fires_hooks_per_tile() {
                          "the tiled MLP, its backward before and after, the gate, adapters in a "
                          "vision-language model; the error text's advice",
                      .left_out = "Qwen3-VL and the GPUs: a small model of the same build"},
-      .worlds = {1, 2, 3, 4},
+      .worlds = worlds_from(1),
       .steps = 3,
       .axes = axes(),
       .variants = variants(),

@@ -191,7 +191,7 @@ Scenario tiled_input_needs_no_gradient() {
                      .kept = "the tiled MLP above a frozen embedding, as adapters leave it",
                      .left_out = "the embedding's own hook that makes its output require a "
                                  "gradient, which trainers of adapters add: it is the fix"},
-      .worlds = {2, 3, 4},
+      .worlds = worlds_from(2),
       .steps = 3,
       .axes = axes(),
       .variants = variants(),

@@ -271,7 +271,7 @@ Scenario tiled_parameter_absent_from_last_tile() {
                      .kept = "the repair of the tiled backward, applied to experts, to a module "
                              "that two layers share, beside a layer that nobody uses",
                      .left_out = "a router: which token goes to which expert is part of the input"},
-      .worlds = {2, 3, 4},
+      .worlds = worlds_from(2),
       .steps = 3,
       .axes = axes(),
       .variants = variants(),

@@ -147,7 +147,7 @@ Scenario function_ignores_grad_output() {
                          "mixed precision's scaling, which the function took as an argument "
                          "and divided by again; torch.func and torch.compile, in the place "
                          "of which stands torch::autograd::grad"},
-      .worlds = {1, 2, 3, 4},
+      .worlds = worlds_from(1),
       .devices = {"cpu", "sim", "cuda"},
       .steps = 3,
       .axes = axes(),

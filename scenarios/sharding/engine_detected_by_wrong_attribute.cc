@@ -184,7 +184,7 @@ Scenario engine_detected_by_wrong_attribute() {
                          "DeepSpeed's assertions, of a parameter that stage 2 reduces twice "
                          "and of one that is twice in a bucket: the engine here shows what "
                          "they guard"},
-      .worlds = {1, 2, 3, 4},
+      .worlds = worlds_from(1),
       .steps = 3,
       .axes = axes(),
       .variants = variants(),

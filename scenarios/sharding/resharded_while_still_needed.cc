@@ -224,7 +224,7 @@ Scenario resharded_while_still_needed() {
                      .kept = "a tiled MLP whose reduction is put off to the last tile, as it is "
                              "for ZeRO, under both of torch's sharded engines",
                      .left_out = "attention, mixed precision, streams"},
-      .worlds = {1, 2, 3, 4},
+      .worlds = worlds_from(1),
       .steps = 3,
       .axes = {{"wrapped", {"mlp", "layer", "root"}, "layer"},
                {"tiles", {"1", "2", "4"}, "2"},

@@ -163,7 +163,7 @@ Scenario sharded_gradient_reduced_after_first_tile() {
                          "and of one that is twice in a bucket: the engine here shows what "
                          "they guard. What no_sync needs under FSDP1 is "
                          "resharded-while-still-needed's"},
-      .worlds = {1, 2, 3, 4},
+      .worlds = worlds_from(1),
       .steps = 3,
       .axes = axes(),
       .variants = variants(),

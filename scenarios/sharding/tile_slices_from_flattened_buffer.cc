@@ -138,7 +138,7 @@ Scenario tile_slices_from_flattened_buffer() {
                      .left_out = "the accumulator of gradients, which is a scenario of its own: "
                                  "parameters get theirs without hooks, or as inputs of the "
                                  "function"},
-      .worlds = {1, 2, 3, 4},
+      .worlds = worlds_from(1),
       .steps = 3,
       .axes = axes(),
       .variants = variants(),

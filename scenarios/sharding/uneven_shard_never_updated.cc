@@ -164,7 +164,7 @@ Scenario uneven_shard_never_updated() {
                              "passes the global shape",
                      .left_out = "tied weights in two groups, which made torch infer it, and "
                                  "DTensor: the optimizer infers the shape here"},
-      .worlds = {1, 2, 3, 4},
+      .worlds = worlds_from(1),
       .steps = 3,
       .axes = {{"rows", {"5", "7", "9", "12"}, "7"}, {"dtype", {"float32", "float64"}, "float32"}},
       .variants = variants(),

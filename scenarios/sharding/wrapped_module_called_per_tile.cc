@@ -119,7 +119,7 @@ Scenario wrapped_module_called_per_tile() {
                              "tests/python/fully_shard_parity.py (tiles-around)",
                      .kept = "a tiled function around a wrapped MLP",
                      .left_out = "attention, mixed precision, streams"},
-      .worlds = {1, 2, 3, 4},
+      .worlds = worlds_from(1),
       .steps = 3,
       .axes = {{"tiles", {"1", "2", "4"}, "2"}, {"dtype", {"float32", "float64"}, "float32"}},
       .variants = variants(),

@@ -180,7 +180,7 @@ Scenario zero_partition_boundary() {
                      .left_out = "the refusals of the issue and of #8279, which came before wrong "
                                  "values could; the padding between parameters that #8277 adds. "
                                  "The faults are ours: numbers of that bookkeeping, each wrong"},
-      .worlds = {1, 2, 3, 4},
+      .worlds = worlds_from(1),
       .devices = {"cpu", "sim", "cuda"},
       .steps = 3,
       .axes = axes(),

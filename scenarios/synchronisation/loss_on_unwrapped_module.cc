@@ -386,7 +386,7 @@ Scenario loss_on_unwrapped_module() {
                      .left_out = "NCCL and the GPUs: the random numbers are CUDA's, computed on "
                                  "the CPU; the real pipeline is "
                                  "loss-on-unwrapped-module-pipeline"},
-      .worlds = {2, 3, 4},
+      .worlds = worlds_from(2),
       .steps = 5,
       .axes =
           {

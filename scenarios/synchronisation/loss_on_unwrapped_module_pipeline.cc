@@ -198,7 +198,7 @@ Scenario loss_on_unwrapped_module_pipeline() {
                                  "and not in its digits; the pull request does not show optimizer, "
                                  "warm-up, clipping and how a stage begins: here they are AdamW, "
                                  "from learning rate 0, by norm, and from the checkpoint"},
-      .worlds = {2, 3, 4},
+      .worlds = worlds_from(2),
       .steps = 2 * kStageSteps,
       .axes = {},
       .variants =

@@ -97,7 +97,7 @@ Scenario test_never_ran_the_changed_path() {
                              "notebook without a launcher, its success",
                      .left_out = "the change itself, a device map for vision models: an all-reduce "
                                  "takes its place"},
-      .worlds = {2, 3, 4},
+      .worlds = worlds_from(2),
       .steps = 3,
       .axes = {},
       .variants =

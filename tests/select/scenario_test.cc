@@ -28,6 +28,23 @@ std::string objection_to(const std::function<void(Scenario&)>& change) {
   return "accepted";
 }
 
+TEST(Worlds, AreAllFromTheLeastToTheMost) {
+  EXPECT_THAT(worlds_from(2, 5), ElementsAre(2, 3, 4, 5));
+  EXPECT_EQ(worlds_from(1).back(), kMostTriedRanks);
+}
+
+TEST(Worlds, AreToldAsARangeWhereNoneIsLeftOut) {
+  Scenario scenario = literal_scenario();
+  const auto told = [&](std::vector<int> worlds) {
+    scenario.worlds = std::move(worlds);
+    return worlds_in_words(scenario);
+  };
+  EXPECT_EQ(told({2, 3, 4}), "2 to 4");
+  EXPECT_EQ(told({2, 4, 8}), "2, 4, 8");
+  EXPECT_EQ(told({2, 3}), "2, 3");
+  EXPECT_EQ(told({2}), "2");
+}
+
 struct Contradiction {
   const char* name;
   std::function<void(Scenario&)> change;
