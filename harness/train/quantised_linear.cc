@@ -30,7 +30,9 @@ void check_part(const Module& module, const std::string& name, at::Device traini
     if (device != training_device) {
       throw Refusal(fmt::format(
           "Lockstep's own check: the quantised weights of '{}' are on {}, and this rank "
-          "trains on {}. Load them there, with the device map {{\"\": \"{}\"}}.",
+          "trains on {}. Load them there, with the device map {{\"\": \"{}\"}}. accelerate: \"You "
+          "can't train a model that has been loaded in 8-bit or 4-bit precision on a different "
+          "device than the one you're training on.\"",
           name, device.str(), training_device.str(), training_device.str()));
     }
   }

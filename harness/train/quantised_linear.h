@@ -32,9 +32,9 @@ class QuantisedLinear : public Module {
   at::Tensor weight_, scale_, bias_;
 };
 
-/// Lockstep's own check, in its own words, for what accelerate refuses too: throws Refusal, naming
-/// the part, its device and `training_device`, when quantised weights of `model` are on another
-/// device than the one that trains.
+/// Lockstep's own check, in its own words, for what accelerate refuses too, whose sentence it
+/// quotes: throws Refusal, naming the part, its device and `training_device`, when quantised
+/// weights of `model` are on another device than the one that trains.
 void check_quantised_weights(const Module& model, at::Device training_device);
 
 }  // namespace lockstep

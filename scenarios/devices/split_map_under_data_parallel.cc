@@ -31,6 +31,8 @@ constexpr double kLearningRate = 2e-3;  // adapters that are drawn soon explode 
 constexpr std::int64_t kText = 2;
 constexpr const char* kRefused = "is not supported for FastVisionModel in multi-GPU training";
 constexpr const char* kOwnCheck = "Lockstep's own check: the quantised weights of";
+constexpr const char* kAcceleratesWords =
+    "has been loaded in 8-bit or 4-bit precision on a different device";
 
 /// Frozen weights, which fill the memory, and small adapters that are trained. The head's weight is
 /// the embedding's, on the first device; the last hidden states are on the last.
@@ -106,7 +108,8 @@ class Loading {
     if (rank_.is("overridden") || rank_.is("inference-split") || rank_.is("quantised-overridden")) {
       return carry_out(overridden(complete_guard()));
     }
-    if (rank_.is("first-device")) {
+    if (rank_.is("overridden-twice")) return carry_out(overridden_twice());
+    if (rank_.is("first-device") || rank_.is("quantised-first-device")) {
       return carry_out({DevicePolicy::explicit_map, {{"", devices_.front()}}});
     }
     if (rank_.is("refused")) refuse();
@@ -151,10 +154,16 @@ class Loading {
     take_turns(rank_, [&] { place(model_, map); });
   }
 
-  DeviceMapRequest overridden(const SplitGuard& guard) {
-    Overridden result = override_split(user_, guard, run_, {{"", own_device()}});
+  DeviceMapRequest overridden(const DeviceMapRequest& request, const SplitGuard& guard) const {
+    Overridden result = override_split(request, guard, run_, {{"", own_device()}});
     if (!result.warning.empty()) std::fprintf(stderr, "%s\n", result.warning.c_str());
     return result.request;
+  }
+  DeviceMapRequest overridden(const SplitGuard& guard) const { return overridden(user_, guard); }
+
+  /// One loader calls the other, and both check.
+  DeviceMapRequest overridden_twice() const {
+    return overridden(overridden(guard_of_the_pull_request()), guard_of_the_pull_request());
   }
 
   [[noreturn]] void refuse() const {
@@ -253,6 +262,8 @@ Expectation expect(const Cell& cell) {
       cell.variant == "refused-then-removed") {
     return expect_error(device_error::kWrongGradient);
   }
+  // The first rank's weights are where it trains: all others are refused, and it waits for them.
+  if (cell.variant == "quantised-first-device") return expect_error(kAcceleratesWords, 0);
   if (cell.variant == "quantised-split") return expect_error(kOwnCheck, 0);
   if (cell.variant == "refused") return expect_error(kRefused, 0);
   if (cell.variant != "first-device") return {};
@@ -285,6 +296,11 @@ std::vector<Variant> training_variants() {
        .role = Role::fixed,
        .summary = "the same for every map that can split: a full copy per rank, with a warning",
        .without = all_maps_but("map")},
+      {.name = "overridden-twice",
+       .role = Role::latent,
+       .summary = "the pull request's first version, which checks in both loaders: the second "
+                  "check finds a map that does not split",
+       .without = all_maps_but("named_map")},
       {.name = "refused",
        .role = Role::fixed,
        .summary = "the error that was proposed instead, which says what to do",
@@ -318,6 +334,12 @@ std::vector<Variant> quantised_variants() {
            "8-bit weights on other devices than the training one: refused, by a check of ours",
        .reference = "reference-quantised",
        .without = all_maps_but("map")},
+      {.name = "quantised-first-device",
+       .role = Role::buggy,
+       .summary = "8-bit weights, every rank's copy on the first device: refused by a check of "
+                  "ours on all ranks but the first, as in the pull request's second error",
+       .reference = "reference-quantised",
+       .without = all_maps_but("")},
       {.name = "quantised-overridden",
        .role = Role::fixed,
        .summary = "8-bit weights, a full copy per rank",
@@ -383,9 +405,10 @@ Scenario split_map_under_data_parallel() {
                      .kept = "accelerate's policies, unsloth's detection of a distributed run, the "
                              "override and its list of names, the proposed refusal word by word, "
                              "adapters on frozen and on 8-bit weights",
-                     .left_out = "bitsandbytes and accelerate's own check of quantised weights, in "
-                                 "the place of which stands one of ours; loading from files"},
-      .worlds = {2, 3, 4},
+                     .left_out = "bitsandbytes, 4-bit weights, and accelerate's own check of "
+                                 "quantised weights, in the place of which stands one of ours "
+                                 "that quotes its words; loading from files"},
+      .worlds = worlds_from(2),
       .devices = {"sim", "cuda"},
       .device_needs =
           [](const Cell& cell) {

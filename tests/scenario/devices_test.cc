@@ -187,5 +187,20 @@ TEST_F(Devices, ThatHoldQuantisedWeightsElsewhereAreRefusedByACheckOfOurs) {
   }
 }
 
+TEST_F(Devices, ThatHoldEveryRanksQuantisedWeightsAreRefusedToAllRanksButTheirOwn) {
+  run("split-map-under-data-parallel/quantised-first-device --ranks 3");
+  const auto refused = [this](int rank) {
+    const auto errors = errors_of("quantised-first-device");
+    const auto error = errors.find(rank);
+    return error != errors.end() &&
+           error->second.find(
+               "8-bit or 4-bit precision on a different device than the one you're "
+               "training on") != std::string::npos;
+  };
+  EXPECT_FALSE(refused(0));
+  EXPECT_TRUE(refused(1));
+  EXPECT_TRUE(refused(2));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -124,7 +124,9 @@ TEST(CheckQuantisedWeights, NamesThePartThatIsElsewhere) {
     EXPECT_STREQ(error.what(),
                  "Lockstep's own check: the quantised weights of "
                  "'language.blocks.0.attention.query.base' are on cpu, and this rank trains on "
-                 "cuda:1. Load them there, with the device map {\"\": \"cuda:1\"}.");
+                 "cuda:1. Load them there, with the device map {\"\": \"cuda:1\"}. accelerate: "
+                 "\"You can't train a model that has been loaded in 8-bit or 4-bit precision on a "
+                 "different device than the one you're training on.\"");
   }
 }
 
