@@ -140,6 +140,17 @@ ValueDifference difference(const KeptTensor& left, const KeptTensor& right) {
   return found;
 }
 
+std::vector<double> components_of(const KeptTensor& tensor) {
+  const DType component = component_type(tensor.dtype);
+  const std::size_t size = item_size(component);
+  std::vector<double> numbers;
+  numbers.reserve(tensor.bytes.size() / size);
+  for (std::size_t at = 0; at + size <= tensor.bytes.size(); at += size) {
+    numbers.push_back(component_value(component, tensor.bytes.data() + at));
+  }
+  return numbers;
+}
+
 std::string ratio_in_words(double ratio, int world_size, double precision) {
   if (!(std::abs(ratio - 1) > precision)) return "";
   std::vector<Explanation> fitting = explanations(world_size);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "harness/record/kept_values.h"
 #include "reports/finding.h"
@@ -26,6 +27,9 @@ struct ValueDifference {
 
 /// Requires equal dtype and shape.
 ValueDifference difference(const KeptTensor& left, const KeptTensor& right);
+
+/// The components of a tensor as numbers: two of a complex element.
+std::vector<double> components_of(const KeptTensor& tensor);
 
 /// What a ratio to the reference says, in words, with all that it may come from: "1/4: averaged
 /// twice over 4 ranks, or divided by 4", "5/8 of what it should be"; empty when nothing is within

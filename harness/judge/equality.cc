@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "harness/judge/compare_values.h"
 #include "harness/judge/expected_values.h"
@@ -21,25 +23,29 @@ struct Comparison {
   int rank = 0;
   const Observation* actual = nullptr;
   const Observation* expected = nullptr;
+  const ExpectedTensor* tensor = nullptr;
   Verdict verdict = Verdict::holds;
-  double relative = 0;  ///< NaN where a value is not finite or there is none
-  Tolerance tolerance;
+  double distance = 0;  ///< norm of the difference; NaN where a value is not finite or is none
+  std::vector<double> along;  ///< how far it goes along the tensor's fault directions
   ValueDifference values;
   std::string structural;  ///< how they differ where it is not a value
   std::string reason;      ///< why undecided, where it is not for the size of the difference
+
+  /// Largest of the distance and of the fault it is nearest to, in units of their tolerances.
+  double margin() const {
+    double largest = distance / tensor->tolerance.norm;
+    if (const auto fault = clearest_fault(*tensor, along)) {
+      largest = std::max(largest, std::abs(along[*fault]) / tensor->directions[*fault].tolerance);
+    }
+    return largest;
+  }
 };
 
-Verdict verdict_of(double relative, double tolerance) {
-  if (relative <= tolerance) return Verdict::holds;
-  if (relative <= kClearFactor * tolerance) return Verdict::undecided;
-  return Verdict::violated;  // NaN too
-}
-
-double relative_difference(const ValueDifference& values, double global_norm) {
+double distance_of(const ValueDifference& values) {
   if (std::isnan(values.worst)) return std::numeric_limits<double>::quiet_NaN();
   // Other bits of equal numbers, such as -0.0, are no difference and yet not the same bits.
   if (values.worst == 0) return std::numeric_limits<double>::denorm_min();
-  return global_norm > 0 ? values.norm / global_norm : std::numeric_limits<double>::infinity();
+  return values.norm;
 }
 
 /// How they differ where it is not a value; a shard has to lie in the reference's tensor.
@@ -58,19 +64,91 @@ std::optional<KeptTensor> expected_value(const Case& the_case, const Observation
   return is_shard(actual) ? cut(*whole, actual) : *whole;
 }
 
+/// What the claims about the reference are compared with, the one that is judged in front. What one
+/// of them is about depends on the others: gradients on the parameters of the step before.
+class Expected {
+ public:
+  explicit Expected(const Case& the_case, const Claim& claim) {
+    claims_.emplace_back(*the_case.reference, claim, the_case.world_size);
+    for (const Claim& other : the_case.claims) {
+      if (other.predicate != Predicate::equal_reference || other == claim) continue;
+      claims_.emplace_back(*the_case.reference, other, the_case.world_size);
+    }
+  }
+
+  const ExpectedValues& values() const { return claims_.front(); }
+
+  /// Why nothing can be said of `step`, in words; empty where the reference is stable up to there.
+  std::string instability(std::int64_t step) const {
+    for (const ExpectedValues& values : claims_) {
+      const std::int64_t unstable = values.first_unstable_step(step);
+      if (unstable == 0) continue;
+      const Stability& stability = values.stability(unstable);
+      return in_words(unstable, stability.worst, stability.moved);
+    }
+    return "";
+  }
+
+  /// The same of one tensor of a stable step that roundings move as far as its signal.
+  std::string instability(const Comparison& comparison) const {
+    const ExpectedTensor& tensor = *comparison.tensor;
+    const std::int64_t step = comparison.actual->step;
+    const double negligible = kNegligible * values().stability(step).signal;
+    if (tensor.is_resolved || comparison.distance > negligible) return "";
+    return in_words(step, comparison.actual->name, tensor.moved / tensor.signal);
+  }
+
+ private:
+  static std::string in_words(std::int64_t step, const std::string& tensor, double moved) {
+    return fmt::format(
+        "the reference is not stable here: in step {} inputs that are off by their last bit move "
+        "{} by {} of what training made of it",
+        step, tensor, number(moved));
+  }
+
+  std::vector<ExpectedValues> claims_;
+};
+
+/// Where roundings alone move the reference as far as a fault would, nobody is to blame.
+void allow_for_instability(const Expected& all, Comparison& comparison) {
+  if (comparison.verdict == Verdict::holds && comparison.tensor->is_resolved) return;
+  std::string reason = all.instability(comparison.actual->step);
+  if (reason.empty() && comparison.verdict == Verdict::violated) {
+    reason = all.instability(comparison);
+  }
+  if (reason.empty()) return;
+  comparison.verdict = Verdict::undecided;
+  comparison.reason = std::move(reason);
+}
+
+/// Requires two values that differ.
+void compare_values(const Expected& all, const KeptTensor& actual, const KeptTensor& expected,
+                    Comparison& comparison) {
+  if (!is_inexact(comparison.actual->dtype)) {
+    comparison.distance = std::numeric_limits<double>::infinity();
+    comparison.verdict = Verdict::violated;
+    return;
+  }
+  comparison.distance = distance_of(comparison.values);
+  if (!is_shard(*comparison.actual) && !comparison.tensor->directions.empty()) {
+    comparison.along = along(*comparison.tensor, components_of(actual), components_of(expected));
+  }
+  comparison.verdict = verdict_of(*comparison.tensor, comparison.distance, comparison.along);
+  allow_for_instability(all, comparison);
+}
+
 Comparison compare(const Case& the_case, int rank, const Observation& actual,
-                   const Observation& expected, const ExpectedValues& all) {
-  Comparison comparison{rank, &actual, &expected};
+                   const Observation& expected, const Expected& all) {
+  Comparison comparison{rank, &actual, &expected, &all.values().of(expected)};
   comparison.structural = structural_difference_of(rank, actual, expected);
   if (!comparison.structural.empty()) {
     comparison.verdict = Verdict::violated;
-    comparison.relative = std::numeric_limits<double>::quiet_NaN();
+    comparison.distance = std::numeric_limits<double>::quiet_NaN();
     return comparison;
   }
-  comparison.tolerance = all.tolerance(actual);
   if (expected.statistics.non_finite > 0) {
     comparison.verdict = Verdict::undecided;
-    comparison.relative = std::numeric_limits<double>::quiet_NaN();
+    comparison.distance = std::numeric_limits<double>::quiet_NaN();
     comparison.reason =
         fmt::format("{} in step {} is not finite in the reference", actual.name, actual.step);
     return comparison;
@@ -80,7 +158,7 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
   const std::optional<KeptTensor> right = expected_value(the_case, actual, expected);
   if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) {
     comparison.verdict = Verdict::undecided;
-    comparison.relative = std::numeric_limits<double>::quiet_NaN();
+    comparison.distance = std::numeric_limits<double>::quiet_NaN();
     comparison.reason = fmt::format(
         "{} in step {} on rank {} differs from the reference, and there are no two whole values to "
         "say by how much",
@@ -91,11 +169,21 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
   if (comparison.values.differing == 0) return comparison;
   ElementDifference& first = *comparison.values.first;
   first.index = index_in_whole(first.index, actual, expected);
-  comparison.relative = is_inexact(actual.dtype)
-                            ? relative_difference(comparison.values, all.norm(actual.step))
-                            : std::numeric_limits<double>::infinity();
-  comparison.verdict = verdict_of(comparison.relative, comparison.tolerance.value);
+  compare_values(all, *left, *right, comparison);
   return comparison;
+}
+
+/// A norm as a fraction of the reference's; itself where that is 0.
+double relative(const Comparison& comparison, double norm) {
+  return comparison.tensor->norm > 0 ? norm / comparison.tensor->norm : norm;
+}
+
+/// How exactly the ratio of a tensor to the reference's is known.
+double precision_of(const ExpectedTensor& expected) {
+  const bool knows_direction =
+      !expected.directions.empty() && expected.directions.front().name == kReference;
+  return knows_direction ? expected.directions.front().tolerance
+                         : kClearFactor * expected.tolerance.norm / expected.norm;
 }
 
 /// What the value is beside what it should be, as far as it can be told.
@@ -107,9 +195,26 @@ std::string diagnosis_of(const Case& the_case, const Comparison& comparison) {
   // Only a tensor of the same direction is a multiple; a zero tensor has none.
   const double residual = values.norm * values.norm - (*values.ratio - 1) * (*values.ratio - 1) *
                                                           values.right_norm * values.right_norm;
-  const double precision = 10 * comparison.tolerance.value;
-  if (std::abs(residual) > precision * values.right_norm * values.right_norm) return "";
-  return ratio_in_words(*values.ratio, the_case.world_size, precision);
+  const double tolerance = comparison.tensor->tolerance.norm;
+  if (std::abs(residual) > kClearFactor * tolerance * values.right_norm) return "";
+  return ratio_in_words(*values.ratio, the_case.world_size, precision_of(*comparison.tensor));
+}
+
+/// How large the difference is, by what shows that it is too large.
+std::string size_in_words(const Comparison& first) {
+  const double tolerance = first.tensor->tolerance.norm;
+  const auto fault = clearest_fault(*first.tensor, first.along);
+  if (fault && first.distance <= kClearFactor * tolerance) {
+    const FaultDirection& direction = first.tensor->directions[*fault];
+    return fmt::format(": it is off by {} of {}, tolerance {}", number(first.along[*fault]),
+                       direction.name, number(direction.tolerance));
+  }
+  if (first.tensor->norm == 0) {
+    return fmt::format(": the reference is 0, and the norm is {}, tolerance {}",
+                       number(first.distance), number(tolerance));
+  }
+  return fmt::format(": relative difference {}, tolerance {}",
+                     number(relative(first, first.distance)), number(relative(first, tolerance)));
 }
 
 std::string sentence_of(const Finding& finding, const Comparison& first, int ranks,
@@ -122,14 +227,13 @@ std::string sentence_of(const Finding& finding, const Comparison& first, int ran
   }
   if (!first.structural.empty()) {
     text += ": " + first.structural;
-  } else if (std::isnan(first.relative)) {
+  } else if (std::isnan(first.distance)) {
     text += ": a value is not finite";
   } else if (!is_inexact(first.actual->dtype)) {
     text += fmt::format(": {} of {} whole numbers differ", finding.differing_elements,
                         finding.elements);
   } else {
-    text += fmt::format(": relative difference {} where rounding explains {}",
-                        number(first.relative), number(first.tolerance.value));
+    text += size_in_words(first);
   }
   if (!finding.ratio_in_words.empty()) {
     text += "; " + finding.ratio_in_words;
@@ -153,8 +257,8 @@ Finding finding_of(const Case& the_case, const Claim& claim, const Comparison& f
   finding.differing_elements = first.values.differing;
   finding.elements = first.values.elements;
   finding.worst_difference = first.values.worst;
-  finding.relative_difference = first.relative;
-  finding.tolerance = first.tolerance.value;
+  finding.relative_difference = relative(first, first.distance);
+  finding.tolerance = relative(first, first.tensor->tolerance.norm);
   // What is finite of a value says nothing of the rest.
   if (!std::isfinite(first.values.worst)) return finding;
   finding.ratio = first.values.ratio;
@@ -191,8 +295,8 @@ class Tally {
   void write(const Case& the_case, ClaimResult& result) const {
     result.comparisons = comparisons_;
     result.margin = margin_;
-    if (margin_) result.tolerance = tolerance_.value;
-    result.tolerance_from = tolerance_.from;
+    if (margin_) result.tolerance = tolerance_;
+    result.tolerance_from = tolerance_from_;
     result.verdict = verdict_;
     if (result.reason.empty() && verdict_ == Verdict::undecided) result.reason = reason_;
     if (!first_) return;
@@ -208,11 +312,12 @@ class Tally {
 
  private:
   void note_margin(const Comparison& comparison) {
-    if (comparison.tolerance.value == 0 || !std::isfinite(comparison.relative)) return;
-    const double margin = comparison.relative / comparison.tolerance.value;
+    if (comparison.tensor->tolerance.norm == 0 || !std::isfinite(comparison.distance)) return;
+    const double margin = comparison.margin();
     if (margin_ && margin <= *margin_) return;
     margin_ = margin;
-    tolerance_ = comparison.tolerance;
+    tolerance_ = relative(comparison, comparison.tensor->tolerance.norm);
+    tolerance_from_ = comparison.tensor->tolerance.from;
   }
 
   std::int64_t comparisons_ = 0;
@@ -221,7 +326,8 @@ class Tally {
   double last_worst_ = 0;
   Verdict verdict_ = Verdict::holds;
   std::optional<double> margin_;
-  Tolerance tolerance_;  ///< where the margin is
+  double tolerance_ = 0;  ///< where the margin is, relative to the tensor
+  std::string tolerance_from_;
   std::optional<Comparison> first_;
   std::string reason_;
   std::set<int> ranks_;
@@ -272,11 +378,12 @@ std::string first_missing(const ExpectedValues& expected, const std::map<TensorK
 
 /// The shards of a tensor are one tensor: what is off in all of them together is told of the one
 /// that is furthest off. Of copies of a shard the worst counts.
-void add_up_shards(std::vector<Comparison>& comparisons) {
+void add_up_shards(const Expected& expected, std::vector<Comparison>& comparisons) {
   using Offsets = std::vector<std::int64_t>;
   std::map<TensorKey, std::vector<Comparison*>> by_tensor;
   for (Comparison& comparison : comparisons) {
-    const bool is_measured = comparison.tolerance.value > 0 && std::isfinite(comparison.relative);
+    const bool is_measured =
+        comparison.tensor->tolerance.norm > 0 && std::isfinite(comparison.distance);
     if (is_measured && is_shard(*comparison.actual)) {
       by_tensor[key_of(*comparison.actual)].push_back(&comparison);
     }
@@ -285,22 +392,24 @@ void add_up_shards(std::vector<Comparison>& comparisons) {
     std::map<Offsets, double> worst;
     for (const Comparison* shard : shards) {
       double& here = worst[shard->actual->offset];
-      here = std::max(here, shard->relative);
+      here = std::max(here, shard->distance);
     }
     double squares = 0;
-    for (const auto& [offset, relative] : worst) squares += relative * relative;
+    for (const auto& [offset, distance] : worst) squares += distance * distance;
     Comparison& furthest = **std::max_element(
         shards.begin(), shards.end(),
-        [](const Comparison* a, const Comparison* b) { return a->relative < b->relative; });
-    furthest.relative = std::max(furthest.relative, std::sqrt(squares));
-    furthest.verdict = verdict_of(furthest.relative, furthest.tolerance.value);
+        [](const Comparison* a, const Comparison* b) { return a->distance < b->distance; });
+    furthest.distance = std::max(furthest.distance, std::sqrt(squares));
+    furthest.verdict = verdict_of(*furthest.tensor, furthest.distance, {});
+    allow_for_instability(expected, furthest);
   }
 }
 
 /// Compares what the claim is about, tensor by tensor. Returns why not everything could be
 /// compared; empty when it could.
-std::string compare_all(const Case& the_case, const Claim& claim, const ExpectedValues& expected,
+std::string compare_all(const Case& the_case, const Claim& claim, const Expected& all,
                         Tally& tally) {
+  const ExpectedValues& expected = all.values();
   std::string reason;
   std::map<TensorKey, Seen> seen;
   std::vector<Comparison> comparisons;
@@ -314,13 +423,13 @@ std::string compare_all(const Case& the_case, const Claim& claim, const Expected
       }
       seen[key_of(actual)].add(rank, actual, *reference);
       if (!is_nothing_on_both(actual, *reference)) {
-        comparisons.push_back(compare(the_case, rank, actual, *reference, expected));
+        comparisons.push_back(compare(the_case, rank, actual, *reference, all));
       } else if (!is_undefined(actual)) {
         reason = incomparable_in_words(actual);
       }
     }
   }
-  add_up_shards(comparisons);
+  add_up_shards(all, comparisons);
   for (const Comparison& comparison : comparisons) tally.add(comparison);
   return reason.empty() ? first_missing(expected, seen, the_case.evidence->processes()) : reason;
 }
@@ -332,7 +441,7 @@ void judge_equality(const Case& the_case, ClaimResult& result) {
     result.reason = "not triggered: there is no reference";
     return;
   }
-  const ExpectedValues expected(*the_case.reference, result.claim, the_case.world_size);
+  const Expected expected(the_case, result.claim);
   Tally tally;
   result.reason = compare_all(the_case, result.claim, expected, tally);
   if (tally.is_empty()) {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
 
 #include "harness/judge/compare_values.h"
 #include "harness/judge/predicates.h"
@@ -12,8 +15,42 @@ namespace lockstep {
 
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 bool is_about_one_rank(const Observation& observation) {
   return !observation.replica_group.empty();
+}
+
+DType component_of(const Observation& observation) {
+  return component_type(*parse<DType>(observation.dtype));
+}
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+std::vector<double> minus(std::vector<double> a, const std::vector<double>& b) {
+  std::transform(a.begin(), a.end(), b.begin(), a.begin(), std::minus<>());
+  return a;
+}
+
+double largest(const std::vector<double>& numbers) {
+  double found = 0;
+  for (const double number : numbers) found = std::max(found, std::abs(number));
+  return found;
+}
+
+/// What one rounding of the largest contribution to a direction is, as a fraction of it.
+double largest_share(const std::vector<double>& value, const FaultDirection& direction) {
+  double found = 0;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    found = std::max(found, std::abs(value[i] * direction.numbers[i]));
+  }
+  return found / direction.squared_norm;
+}
+
+bool is_alike(const KeptTensor* a, const KeptTensor* b) {
+  return a && b && a->dtype == b->dtype && a->shape == b->shape;
 }
 
 }  // namespace
@@ -28,29 +65,28 @@ TensorKey key_of(const Observation& observation) {
 }
 
 ExpectedValues::ExpectedValues(const Evidence& reference, const Claim& claim, int world_size)
-    : perturbed_(reference.processes() - 1), world_size_(world_size) {
+    : reference_(reference), world_size_(world_size) {
   for (const Observation& observation : reference.observations(0)) {
-    if (!concerns(claim, observation) || is_about_one_rank(observation)) continue;
-    tensors_[key_of(observation)] = &observation;
+    const bool is_own = is_about_one_rank(observation) && observation.point == Point::backward;
+    if (is_own && observation.kind == Kind::gradient) {
+      own_gradients_[{observation.step, observation.name}]
+                    [static_cast<int>(observation.micro_batch)] = &observation;
+    } else if (is_own && observation.kind == Kind::parameter) {
+      initial_[observation.name] = &observation;
+    } else if (concerns(claim, observation) && !is_about_one_rank(observation)) {
+      tensors_[key_of(observation)] = &observation;
+    }
   }
-  for (const auto& [key, observation] : tensors_) {
-    const long double norm = is_inexact(observation->dtype) ? observation->statistics.norm : 0;
-    squared_norms_[observation->step] += norm * norm;
-  }
-  for (int rank = 1; rank < reference.processes(); ++rank) note_moves(reference, rank, claim);
+  for (int rank = 1; rank < reference.processes(); ++rank) note_copy(rank, claim);
 }
 
-void ExpectedValues::note_moves(const Evidence& reference, int rank, const Claim& claim) {
-  for (const Observation& observation : reference.observations(rank)) {
-    if (!concerns(claim, observation) || is_about_one_rank(observation)) continue;
-    const auto plain = tensors_.find(key_of(observation));
+void ExpectedValues::note_copy(int rank, const Claim& claim) {
+  for (const Observation& copy : reference_.observations(rank)) {
+    if (!concerns(claim, copy) || is_about_one_rank(copy)) continue;
+    const auto plain = tensors_.find(key_of(copy));
     if (plain == tensors_.end()) continue;
-    const KeptTensor* left = reference.kept(rank, observation);
-    const KeptTensor* right = reference.kept(0, *plain->second);
-    if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) continue;
-    double& moved = moved_[plain->first];
-    moved = std::max(moved, difference(*left, *right).norm);
-    has_moved_ = has_moved_ || moved > 0;
+    copies_[plain->first].emplace_back(rank, &copy);
+    has_moved_ = has_moved_ || copy.fingerprint != plain->second->fingerprint;
   }
 }
 
@@ -59,32 +95,224 @@ const Observation* ExpectedValues::find(const Observation& actual) const {
   return found == tensors_.end() ? nullptr : found->second;
 }
 
-double ExpectedValues::norm(std::int64_t step) const {
-  return static_cast<double>(std::sqrt(squared_norms_.at(step)));
+const ExpectedTensor& ExpectedValues::of(const Observation& expected) const {
+  const auto [tensor, is_new] = measured_.try_emplace(&expected);
+  if (is_new) tensor->second = measured(expected);
+  return tensor->second;
 }
 
-Tolerance ExpectedValues::tolerance(const Observation& actual) const {
-  if (!is_inexact(actual.dtype)) return {0, "none: whole numbers are exact"};
-  const double unit = unit_roundoff(component_type(*parse<DType>(actual.dtype)));
-  const auto found = moved_.find(key_of(actual));
-  const double all = norm(actual.step);
-  const double moved = found == moved_.end() || all == 0 ? 0 : found->second / all;
+ExpectedTensor ExpectedValues::measured(const Observation& expected) const {
+  ExpectedTensor tensor;
+  tensor.norm = tensor.signal = expected.statistics.norm;
+  if (!is_inexact(expected.dtype)) {
+    tensor.tolerance = {0, "none: whole numbers are exact"};
+    return tensor;
+  }
+  const KeptTensor* const value = reference_.kept(0, expected);
+  measure_norms(expected, value, tensor);
+  tensor.is_resolved = kPerturbationFactor * tensor.moved <= kSmallestFault * tensor.norm;
+  if (value && has_moved_) add_directions(expected, *value, tensor);
+  return tensor;
+}
+
+void ExpectedValues::measure_norms(const Observation& expected, const KeptTensor* value,
+                                   ExpectedTensor& tensor) const {
+  for (const KeptTensor* copy : copies_of(expected)) {
+    if (!is_alike(copy, value)) continue;
+    const ValueDifference moved = difference(*copy, *value);
+    tensor.moved = std::max(tensor.moved, std::isnan(moved.worst) ? kInfinity : moved.norm);
+  }
+  const double least = least_tolerance(expected, tensor);
+  const double noise = kPerturbationFactor * tensor.moved;
+  tensor.tolerance.norm = least + noise;
+  if (!has_moved_) {
+    tensor.tolerance.from = "roundings of a sum over the ranks, for want of perturbed inputs";
+  } else if (noise > least) {
+    tensor.tolerance.from = fmt::format("{} perturbed references", reference_.processes() - 1);
+  } else {
+    tensor.tolerance.from = "roundings of a sum over the ranks";
+  }
+}
+
+std::vector<const KeptTensor*> ExpectedValues::copies_of(const Observation& expected) const {
+  std::vector<const KeptTensor*> copies;
+  const auto found = copies_.find(key_of(expected));
+  if (found == copies_.end()) return copies;
+  for (const auto& [rank, observation] : found->second) {
+    copies.push_back(reference_.kept(rank, *observation));
+  }
+  return copies;
+}
+
+/// What every rank adds to a gradient, as a mean of norms; 0 where that is not on record.
+double ExpectedValues::summands_norm(const Observation& expected) const {
+  const auto own = own_gradients_.find({expected.step, expected.name});
+  if (expected.kind != Kind::gradient || own == own_gradients_.end()) return 0;
+  double sum = 0;
+  for (const auto& [rank, observation] : own->second) sum += observation->statistics.norm;
+  return sum / world_size_;
+}
+
+double ExpectedValues::least_tolerance(const Observation& expected,
+                                       const ExpectedTensor& tensor) const {
+  const DType component = component_of(expected);
+  const double unit = unit_roundoff(component);
+  const double elements = std::accumulate(expected.local_shape.begin(), expected.local_shape.end(),
+                                          1.0, std::multiplies<>());
+  const double subnormal = world_size_ * std::sqrt(elements) * smallest_subnormal(component);
   // Where no copy moved anything, nothing says how far differences of earlier steps are carried.
-  const double least =
-      rounding_tolerance(unit, world_size_) * (has_moved_ ? 1 : static_cast<double>(actual.step));
-  Tolerance tolerance{reference_tolerance(moved, least), "roundings of a sum over the ranks"};
-  if (!has_moved_) tolerance.from += ", for want of perturbed inputs";
-  if (tolerance.value > least) tolerance.from = fmt::format("{} perturbed references", perturbed_);
-  return tolerance;
+  if (!has_moved_) {
+    const auto steps = static_cast<double>(expected.step);
+    return rounding_tolerance(unit, world_size_) * tensor.norm * steps + subnormal;
+  }
+  if (expected.kind == Kind::parameter) {
+    const KeptTensor* const value = reference_.kept(0, expected);
+    return kRoundingsOfAParameter * unit * (value ? largest(components_of(*value)) : 0) + subnormal;
+  }
+  const double summands = summands_norm(expected);
+  if (summands == 0) return rounding_tolerance(unit, world_size_) * tensor.norm + subnormal;
+  return 2 * unit * std::max(summands, tensor.norm) + subnormal;
+}
+
+/// What a fault in training would take away. A parameter that was never trained is as far off as
+/// the reference's has moved, however small that is beside the parameter.
+std::optional<std::vector<double>> ExpectedValues::signal_of(const Observation& expected,
+                                                             const Numbers& value) const {
+  if (expected.kind != Kind::parameter) return value;
+  const auto before = initial_.find(expected.name);
+  if (before == initial_.end()) return std::nullopt;
+  const KeptTensor* const kept = reference_.kept(0, *before->second);
+  if (!kept || kept->bytes.size() == 0) return std::nullopt;
+  const Numbers numbers = components_of(*kept);
+  if (numbers.size() != value.size()) return std::nullopt;
+  return minus(value, numbers);
+}
+
+const KeptTensor* ExpectedValues::own_gradient(const Observation& expected, int rank) const {
+  const auto own = own_gradients_.find({expected.step, expected.name});
+  if (expected.kind != Kind::gradient || own == own_gradients_.end()) return nullptr;
+  const auto found = own->second.find(rank);
+  return found == own->second.end() ? nullptr : reference_.kept(0, *found->second);
+}
+
+void ExpectedValues::add_directions(const Observation& expected, const KeptTensor& value,
+                                    ExpectedTensor& tensor) const {
+  const Numbers numbers = components_of(value);
+  const auto add = [&](std::string name, Numbers along, double smallest_fault) {
+    const double squared = dot(along, along);
+    if (squared > 0 && std::isfinite(squared)) {
+      tensor.directions.push_back({std::move(name), std::move(along), squared, smallest_fault});
+    }
+  };
+  auto signal = signal_of(expected, numbers);
+  if (signal) {
+    tensor.signal = std::sqrt(dot(*signal, *signal));
+    add(kReference, std::move(*signal), kSmallestFault);
+  }
+  if (tensor.directions.empty()) return;
+  for (int rank = 0; rank < world_size_ && world_size_ > 1; ++rank) {
+    const KeptTensor* const own = own_gradient(expected, rank);
+    if (!is_alike(own, &value)) continue;
+    add(fmt::format("rank {}'s own gradient", rank), components_of(*own), 1.0 / world_size_);
+  }
+  const double least = least_tolerance(expected, tensor);
+  const double unit = unit_roundoff(component_of(expected));
+  for (FaultDirection& direction : tensor.directions) {
+    direction.tolerance = expected.kind == Kind::parameter
+                              ? 2 * unit * largest_share(numbers, direction)
+                              : least / std::sqrt(direction.squared_norm);
+  }
+  note_noise(expected, value, tensor);
+}
+
+/// Adds to the tolerance of each direction kPerturbationFactor times how far the worst copy moved
+/// along it.
+void ExpectedValues::note_noise(const Observation& expected, const KeptTensor& value,
+                                ExpectedTensor& tensor) const {
+  const Numbers numbers = components_of(value);
+  std::vector<double> worst(tensor.directions.size());
+  for (const KeptTensor* copy : copies_of(expected)) {
+    if (!is_alike(copy, &value)) continue;
+    const std::vector<double> moved = along(tensor, components_of(*copy), numbers);
+    tensor.moves.push_back(moved.front() * tensor.directions.front().squared_norm);
+    for (std::size_t i = 0; i < worst.size(); ++i) {
+      const double noise = kPerturbationFactor * std::abs(moved[i]);
+      worst[i] = std::max(worst[i], std::isfinite(noise) ? noise : kInfinity);
+    }
+  }
+  for (std::size_t i = 0; i < worst.size(); ++i) tensor.directions[i].tolerance += worst[i];
+  tensor.is_resolved = worst.front() <= kSmallestFault;
+}
+
+const Stability& ExpectedValues::stability(std::int64_t step) const {
+  const auto [found, is_new] = stability_.try_emplace(step);
+  if (!is_new) return found->second;
+  Stability& stability = found->second;
+  double square = 0, most = 0;
+  std::vector<double> moves(static_cast<std::size_t>(reference_.processes()));
+  for (auto each = tensors_.lower_bound({step, INT64_MIN, ""});
+       each != tensors_.end() && std::get<0>(each->first) == step; ++each) {
+    if (!is_inexact(each->second->dtype) || !each->second->not_comparable.empty()) continue;
+    const ExpectedTensor& tensor = of(*each->second);
+    square += tensor.signal * tensor.signal;
+    for (std::size_t i = 0; i < tensor.moves.size(); ++i) moves[i] += tensor.moves[i];
+    const double contribution = tensor.moved * tensor.signal;
+    if (contribution <= most) continue;
+    most = contribution;
+    stability.worst = each->second->name;
+    stability.moved = tensor.moved / tensor.signal;
+  }
+  stability.signal = std::sqrt(square);
+  for (const double move : moves) {
+    const double noise = square > 0 ? kPerturbationFactor * std::abs(move) / square : 0;
+    stability.noise = std::max(stability.noise, std::isfinite(noise) ? noise : kInfinity);
+  }
+  return stability;
+}
+
+std::int64_t ExpectedValues::first_unstable_step(std::int64_t last) const {
+  for (std::int64_t step = 1; step <= last; ++step) {
+    if (!stability(step).is_stable()) return step;
+  }
+  return 0;
+}
+
+std::vector<double> along(const ExpectedTensor& expected, const std::vector<double>& actual,
+                          const std::vector<double>& reference) {
+  const std::vector<double> difference = minus(actual, reference);
+  std::vector<double> parts;
+  for (const FaultDirection& direction : expected.directions) {
+    parts.push_back(dot(difference, direction.numbers) / direction.squared_norm);
+  }
+  return parts;
+}
+
+std::optional<std::size_t> clearest_fault(const ExpectedTensor& expected,
+                                          const std::vector<double>& along) {
+  std::optional<std::size_t> clearest;
+  double most = 0;
+  for (std::size_t i = 0; i < along.size(); ++i) {
+    const FaultDirection& direction = expected.directions[i];
+    if (std::abs(along[i]) < direction.smallest_fault / 2) continue;
+    const double tolerances = std::abs(along[i]) / direction.tolerance;
+    if (tolerances <= std::max(most, 1.0)) continue;
+    most = tolerances;
+    clearest = i;
+  }
+  return clearest;
+}
+
+Verdict verdict_of(const ExpectedTensor& expected, double norm, const std::vector<double>& along) {
+  if (!(norm <= kClearFactor * expected.tolerance.norm)) return Verdict::violated;  // NaN too
+  const auto fault = clearest_fault(expected, along);
+  if (fault && std::abs(along[*fault]) > kFaultFactor * expected.directions[*fault].tolerance) {
+    return Verdict::violated;
+  }
+  return fault || norm > expected.tolerance.norm ? Verdict::undecided : Verdict::holds;
 }
 
 double rounding_tolerance(double unit_roundoff, int world_size) {
   return 2 * unit_roundoff * world_size;
-}
-
-double reference_tolerance(double moved, double rounding_tolerance) {
-  constexpr double kMost = 0.04;
-  return std::min(std::max(kPerturbationFactor * moved, rounding_tolerance), kMost);
 }
 
 }  // namespace lockstep

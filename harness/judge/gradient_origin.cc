@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/judge/compare_values.h"
 #include "harness/judge/predicates.h"
 #include "harness/judge/shards.h"
 
@@ -60,17 +61,6 @@ bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual,
   });
 }
 
-/// The components of a tensor as numbers.
-std::vector<double> numbers_of(const KeptTensor& tensor) {
-  const DType component = component_type(tensor.dtype);
-  const std::size_t size = item_size(component);
-  std::vector<double> numbers;
-  for (std::size_t at = 0; at + size <= tensor.bytes.size(); at += size) {
-    numbers.push_back(component_value(component, tensor.bytes.data() + at));
-  }
-  return numbers;
-}
-
 /// Whether `actual` is the mean of one gradient per rank, up to the roundings of the sum.
 bool is_mean(const std::vector<double>& actual, const std::vector<const OwnGradient*>& chosen,
              double tolerance) {
@@ -121,10 +111,10 @@ std::string mixture_in_words(const KeptTensor& value, double tolerance,
   if (choices < 2 || choices > kMostChoices) return "";
   for (auto& own : gradients) {
     for (OwnGradient& gradient : own) {
-      if (gradient.value) gradient.numbers = numbers_of(*gradient.value);
+      if (gradient.value) gradient.numbers = components_of(*gradient.value);
     }
   }
-  const std::vector<double> actual = numbers_of(value);
+  const std::vector<double> actual = components_of(value);
   std::vector<std::size_t> choice(gradients.size());
   do {
     std::vector<const OwnGradient*> chosen;

@@ -31,15 +31,10 @@ bool is_triggered(const std::vector<RankEnd>& ends);
 /// `undecided` with the reason.
 std::vector<ClaimResult> judge(const Case& the_case);
 
-/// What rounding explains at least, as a Frobenius difference relative to the norm of all tensors
-/// of that kind together. A sum of W terms in another order differs by at most W - 1 roundings of
-/// its largest partial sum; twice that covers partial sums larger than their total.
+/// What rounding explains of a tensor of which nothing else is known, relative to its norm: a sum of
+/// W terms in another order differs by at most W - 1 roundings of its largest partial sum; twice
+/// that covers partial sums larger than their total.
 double rounding_tolerance(double unit_roundoff, int world_size);
-
-/// The tolerance of `equal_reference` where perturbed references moved a tensor by at most `moved`,
-/// relative as above: kPerturbationFactor times that, at least `rounding_tolerance`, at most 0.04,
-/// so that a gradient that is missing or halved is a violation in every dtype.
-double reference_tolerance(double moved, double rounding_tolerance);
 
 /// Other orders of summation and other kernels round more often than one perturbed input does.
 inline constexpr double kPerturbationFactor = 8;

@@ -89,6 +89,21 @@ DType component_type(DType dtype) {
   return dtype;
 }
 
+double smallest_subnormal(DType dtype) {
+  switch (component_type(dtype)) {
+    case DType::float64:
+      return 0x1p-1074;
+    case DType::float32:
+      return 0x1p-149;
+    case DType::float16:
+      return 0x1p-24;
+    case DType::bfloat16:
+      return 0x1p-133;
+    default:
+      return 0;
+  }
+}
+
 double unit_roundoff(DType dtype) {
   switch (component_type(dtype)) {
     case DType::float64:

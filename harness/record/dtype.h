@@ -46,6 +46,10 @@ DType component_type(DType dtype);
 /// Unit roundoff of a floating (component) type, 2^-24 for float32; 0 for integers and bool.
 double unit_roundoff(DType dtype);
 
+/// The smallest number above 0 of a floating (component) type, 2^-149 for float32; 0 for integers
+/// and bool. What is rounded is off by half of it at least, however small it is.
+double smallest_subnormal(DType dtype);
+
 /// The component at `bytes` as a double. Exact for all but int64 beyond 2^53, which is rounded.
 /// `component` is a component type.
 double component_value(DType component, const std::byte* bytes);

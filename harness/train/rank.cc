@@ -76,12 +76,37 @@ void Rank::leave_group() {
 
 at::Tensor Rank::input(const at::Tensor& tensor) {
   ++inputs_;
-  if (perturbation() == 0 || epsilon(tensor) == 0) return tensor;
+  if (perturbation() == 0) return tensor;
+  if (epsilon(tensor) > 0) return perturbed(tensor, inputs_);
+  perturb_weights();
+  return tensor;
+}
+
+/// Every element times 1 + eps or 1 - eps, the sign drawn from perturbation, step and `number`.
+at::Tensor Rank::perturbed(const at::Tensor& tensor, std::uint64_t number) const {
   // The generator takes no more than the low 32 bits of a seed.
   const auto seed = static_cast<std::uint64_t>(perturbation()) << 29 ^
-                    static_cast<std::uint64_t>(step()) << 12 ^ inputs_;
+                    static_cast<std::uint64_t>(step()) << 12 ^ number;
   const at::Tensor bits = at::randint(2, tensor.sizes(), cpu_generator(seed), tensor.options());
   return tensor * (1 + (2 * bits - 1) * epsilon(tensor));
+}
+
+void Rank::perturb_weights() {
+  constexpr std::uint64_t kFirstNumber = 1 << 11;  // behind those of inputs
+  for (WeightBefore& weight : weights_) {
+    if (weight.value.defined()) continue;  // as it is since another input of this step
+    weight.value = weight.parameter.detach().clone();
+    const auto number = kFirstNumber + static_cast<std::uint64_t>(&weight - weights_.data());
+    // Without a new version: a loss before this one may have saved the tensor.
+    weight.parameter.variable_data().copy_(perturbed(weight.value, number));
+  }
+}
+
+void Rank::restore_weights() {
+  for (const WeightBefore& weight : weights_) {
+    if (weight.value.defined()) weight.parameter.variable_data().copy_(weight.value);
+  }
+  weights_.clear();
 }
 
 void Rank::train(const std::function<void(std::int64_t step)>& body) {
@@ -149,8 +174,17 @@ void Rank::observe_parameters(Point point, ShardedModel& sharded) {
   }
 }
 
-/// What the diagnosis holds wrong gradients against. A perturbed reference only says how far values
+/// From what the first step's parameters have moved. A perturbed reference only says how far values
 /// move.
+void Rank::note_initial_parameters(const Module& module) {
+  if (perturbation() != 0 || step() != 1) return;
+  for (const auto& [name, tensor] : module.named_parameters()) {
+    observer_.observe(Point::backward, Kind::parameter, name, tensor, std::nullopt,
+                      group_of_one(0));
+  }
+}
+
+/// What the diagnosis holds wrong gradients against.
 void Rank::note_own_gradients(int rank, const Module& module) {
   if (perturbation() != 0) return;
   observer_.begin_micro_batch(rank);
@@ -164,6 +198,10 @@ void Rank::mean_of_rank_gradients(Module& module,
                                   const std::function<at::Tensor(int rank)>& loss_of) {
   const std::vector<at::Tensor> parameters = module.parameters();
   std::vector<at::Tensor> sums(parameters.size());
+  note_initial_parameters(module);
+  for (const at::Tensor& parameter : parameters) {
+    if (epsilon(parameter) > 0) weights_.push_back({parameter, at::Tensor()});
+  }
   for (int rank = 0; rank < world_size(); ++rank) {
     module.zero_grad();
     loss_of(rank).backward();
@@ -174,6 +212,7 @@ void Rank::mean_of_rank_gradients(Module& module,
       sums[i] = sums[i].defined() ? sums[i] + gradient : gradient.clone();
     }
   }
+  restore_weights();
   observer_.begin_micro_batch(0);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     parameters[i].mutable_grad() = sums[i].defined() ? sums[i] / world_size() : at::Tensor();

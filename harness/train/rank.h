@@ -58,8 +58,9 @@ class Rank {
 
   /// What the model is to be fed instead of `tensor`: `tensor` itself, but in a perturbed reference
   /// every element times 1 + eps or 1 - eps, the sign drawn from perturbation, step and call. To be
-  /// called on every input of floating or complex type, on each of its elements the same number of
-  /// times on every run.
+  /// called on every input, on each of its elements the same number of times on every run. Whole
+  /// numbers such as tokens have no neighbours: in their place the parameters of the module whose
+  /// `mean_of_rank_gradients` is being computed are perturbed, for this step's gradients.
   at::Tensor input(const at::Tensor& tensor);
 
   /// Runs `body(step)` for every step of the cell, from 1.
@@ -80,7 +81,8 @@ class Rank {
   /// For the reference: leaves the mean over the ranks' gradients in `.grad` of every parameter of
   /// `module`, summed in rank order and divided by the world size once, as DDP promises it.
   /// `loss_of(rank)` computes a rank's loss. Notes each rank's own gradient at `backward`, under
-  /// the rank as micro-batch and in its `group_of_one`.
+  /// the rank as micro-batch and in its `group_of_one`, and in step 1 the parameters, in that of
+  /// rank 0.
   void mean_of_rank_gradients(Module& module, const std::function<at::Tensor(int rank)>& loss_of);
 
   /// Writes everything out; the body has ended. Throws Error (usage) when that fails.
@@ -96,10 +98,20 @@ class Rank {
 
  private:
   void state_progress();
+  void note_initial_parameters(const Module& module);
   void note_own_gradients(int rank, const Module& module);
+  at::Tensor perturbed(const at::Tensor& tensor, std::uint64_t number) const;
+  void perturb_weights();
+  void restore_weights();
   bool is_reference() const { return cell_.role == Role::reference; }
   /// 0: no perturbation.
   int perturbation() const { return is_reference() ? seat_.rank : 0; }
+
+  /// A parameter of the module whose mean of gradients is being computed.
+  struct WeightBefore {
+    at::Tensor parameter;
+    at::Tensor value;  ///< before it was perturbed; undefined: it was not
+  };
 
   Cell cell_;
   Seat seat_;
@@ -110,6 +122,7 @@ class Rank {
   std::unique_ptr<ProcessGroup> group_;
   int variant_line_ = 0;
   std::uint64_t inputs_ = 0;  ///< calls of `input` in this step
+  std::vector<WeightBefore> weights_;
   std::vector<double> step_seconds_;
 };
 
