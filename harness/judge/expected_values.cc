@@ -225,7 +225,7 @@ void ExpectedValues::add_directions(const Observation& expected, const KeptTenso
   note_noise(expected, value, tensor);
 }
 
-/// Adds to the tolerance of each direction kPerturbationFactor times how far the worst copy moved
+/// Adds to the tolerance of each direction kDirectionFactor times how far the worst copy moved
 /// along it.
 void ExpectedValues::note_noise(const Observation& expected, const KeptTensor& value,
                                 ExpectedTensor& tensor) const {
@@ -236,7 +236,7 @@ void ExpectedValues::note_noise(const Observation& expected, const KeptTensor& v
     const std::vector<double> moved = along(tensor, components_of(*copy), numbers);
     tensor.moves.push_back(moved.front() * tensor.directions.front().squared_norm);
     for (std::size_t i = 0; i < worst.size(); ++i) {
-      const double noise = kPerturbationFactor * std::abs(moved[i]);
+      const double noise = kDirectionFactor * std::abs(moved[i]);
       worst[i] = std::max(worst[i], std::isfinite(noise) ? noise : kInfinity);
     }
   }
@@ -264,7 +264,7 @@ const Stability& ExpectedValues::stability(std::int64_t step) const {
   }
   stability.signal = std::sqrt(square);
   for (const double move : moves) {
-    const double noise = square > 0 ? kPerturbationFactor * std::abs(move) / square : 0;
+    const double noise = square > 0 ? kDirectionFactor * std::abs(move) / square : 0;
     stability.noise = std::max(stability.noise, std::isfinite(noise) ? noise : kInfinity);
   }
   return stability;

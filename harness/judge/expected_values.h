@@ -71,6 +71,10 @@ inline constexpr double kNegligible = 0.1;
 /// Roundings of its largest element that a healthy parameter may be off by where no copy is.
 inline constexpr double kRoundingsOfAParameter = 4;
 
+/// What is explained along a direction, in multiples of what the worst copy moved along it. Less
+/// than for norms: only differences as large as the smallest fault are asked about there.
+inline constexpr double kDirectionFactor = 5;
+
 /// A fault in a known direction must exceed its tolerance by this factor.
 inline constexpr double kFaultFactor = 5;
 
