@@ -47,7 +47,8 @@ Expectation expect_not_applicable(std::string reason);
 inline constexpr const char* kNoSyncWithStaticGraph =
     "a static graph does not allow no_sync around its first backward";
 inline constexpr const char* kHiddenByRounding =
-    "bfloat16's rounding explains as much as this fault changes";
+    "in bfloat16 such a fault is less than the 10 tolerances that show one, in some cells of each "
+    "scenario";
 
 /// An error in the step in which the fault is, or before any value was seen.
 Expectation expect_error(const char* fragment, std::int64_t step = 1);
