@@ -49,8 +49,8 @@ struct ExpectedTensor {
   double moved = 0;   ///< norm, by the worst perturbed copy; infinity where one is not finite
   Tolerance tolerance;
   std::vector<FaultDirection> directions;  ///< the signal first; empty where that is 0
-  std::vector<double> moves;       ///< of each copy along the signal, in units of its square
-  bool is_resolved = true;  ///< roundings are small enough for a halved signal to be seen
+  std::vector<double> moves;  ///< of each copy along the signal, in units of its square
+  bool is_resolved = true;    ///< roundings are small enough for a halved signal to be seen
 };
 
 /// Whether the reference's values of a step mean something: they do not where perturbed copies move

@@ -31,8 +31,8 @@ bool is_triggered(const std::vector<RankEnd>& ends);
 /// `undecided` with the reason.
 std::vector<ClaimResult> judge(const Case& the_case);
 
-/// What rounding explains of a tensor of which nothing else is known, relative to its norm: a sum of
-/// W terms in another order differs by at most W - 1 roundings of its largest partial sum; twice
+/// What rounding explains of a tensor of which nothing else is known, relative to its norm: a sum
+/// of W terms in another order differs by at most W - 1 roundings of its largest partial sum; twice
 /// that covers partial sums larger than their total.
 double rounding_tolerance(double unit_roundoff, int world_size);
 

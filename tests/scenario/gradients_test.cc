@@ -25,7 +25,8 @@ std::map<std::string, int> verdicts_of(const TestbedRun& run) {
   for (const json& cell : run.record().at("cells")) {
     for (const json& result : cell.at("results")) {
       const json& claim = result.at("claim");
-      const bool is_it = claim.at("predicate") == "equal_reference" && claim.at("kind") == "gradient";
+      const bool is_it =
+          claim.at("predicate") == "equal_reference" && claim.at("kind") == "gradient";
       if (is_it && cell.at("cell").at("role") == "buggy") ++verdicts[result.at("verdict")];
     }
   }
@@ -41,8 +42,8 @@ TEST(GradientFaults, OfEachTensorAreFoundInBfloat16) {
 
 TEST(GradientFaults, OfEveryKindAreFoundInEveryDType) {
   for (const char* dtype : {"float32", "float64", "float16", "bfloat16"}) {
-    const TestbedRun run(fmt::format(
-        "gradient-faults --ranks 3 --steps 1 --set dtype={} --set tensor=5", dtype));
+    const TestbedRun run(
+        fmt::format("gradient-faults --ranks 3 --steps 1 --set dtype={} --set tensor=5", dtype));
     EXPECT_EQ(verdicts_of(run), (std::map<std::string, int>{{"violated", 5}})) << dtype;
     EXPECT_EQ(run.cell("healthy").at("verdict"), "as expected") << dtype;
   }

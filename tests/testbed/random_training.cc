@@ -1,6 +1,6 @@
-// Healthy trainings, drawn from the seed: whatever the model, the optimizer and the dtype, the judge
-// has to be silent. `unstable` amplifies roundings until they are as large as the gradients: of that
-// nothing can be decided, and nobody may be blamed.
+// Healthy trainings, drawn from the seed: whatever the model, the optimizer and the dtype, the
+// judge has to be silent. `unstable` amplifies roundings until they are as large as the gradients:
+// of that nothing can be decided, and nobody may be blamed.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -73,8 +73,8 @@ Recipe drawn_recipe(std::uint64_t seed) {
   recipe.depth = 1 + draw.below(6);
   recipe.width = draw.of<std::int64_t>({2, 4, 8, 16, 32, 64});
   recipe.batch = draw.of<std::int64_t>({1, 2, 4, 8, 16});
-  recipe.activation = draw.of<Activation>({Activation::tanh, Activation::relu, Activation::gelu,
-                                           Activation::silu, Activation::none});
+  recipe.activation = draw.of<Activation>(
+      {Activation::tanh, Activation::relu, Activation::gelu, Activation::silu, Activation::none});
   recipe.reduction = draw.of<Reduction>({Reduction::each, Reduction::flat, Reduction::ddp});
   recipe.optimizer = draw.of<std::string>({"sgd", "adamw"});
   recipe.dtype = draw.of<at::ScalarType>({at::kFloat, at::kDouble, at::kHalf, at::kBFloat16});
@@ -190,8 +190,7 @@ void train(Rank& rank) {
   const Recipe recipe = recipe_of(rank.cell());
   Stack model(recipe, cpu_generator(rank.seed(0)));
   model.to(recipe.dtype);
-  const auto optimizer =
-      make_optimizer(recipe.optimizer, model.parameters(), recipe.learning_rate);
+  const auto optimizer = make_optimizer(recipe.optimizer, model.parameters(), recipe.learning_rate);
   const bool is_reference = rank.cell().role == Role::reference;
   std::optional<DistributedDataParallel> ddp;
   if (!is_reference && recipe.reduction == Reduction::ddp) ddp.emplace(model, rank.group());
@@ -227,7 +226,10 @@ Scenario random_training() {
       .variants = {{"reference", Role::reference, "one process computes every rank's gradient"},
                    {"unstable-reference", Role::reference, "the same of the unstable training"},
                    {"healthy", Role::fixed, "drawn by the seed"},
-                   {"unstable", Role::latent, "32 tanh layers with large weights", {},
+                   {"unstable",
+                    Role::latent,
+                    "32 tanh layers with large weights",
+                    {},
                     "unstable-reference"}},
       .claims = {agree_across_ranks(Kind::gradient, Point::reduced),
                  agree_across_ranks(Kind::parameter, Point::stepped),
