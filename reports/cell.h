@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/claim.h"
+#include "reports/pin.h"
 
 namespace lockstep {
 
@@ -128,6 +129,8 @@ struct Expectation {
   bool not_triggered = false;
   /// What the run comes to, where `breaks` and `raises` leave it open; absent: nothing is promised.
   std::optional<OutcomeKind> outcome = {};
+  /// What tells the fault from others that break the same claims, of which each is about one.
+  std::vector<Pin> pins = {};
 
   bool operator==(const Expectation&) const = default;
 };

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/claim.h"
+#include "reports/names.h"
 
 namespace lockstep {
 
@@ -34,6 +37,17 @@ struct RankFailure {
   bool operator==(const RankFailure&) const = default;
 };
 
+/// Whose gradient one is that is not the reference's, where that is known.
+///   own          the rank's own: never synchronised
+///   other_rank   another rank's own
+///   mixture      the mean of gradients of different tensors
+enum class GradientOrigin { own, other_rank, mixture };
+
+template <>
+struct Names<GradientOrigin> {
+  static constexpr std::array<std::string_view, 3> values{"own", "other rank", "mixture"};
+};
+
 /// A claim that does not hold, with its evidence: the first place where it breaks, in execution
 /// order, and how far it goes from there.
 struct Finding {
@@ -57,6 +71,8 @@ struct Finding {
   double last_worst_difference = 0;           ///< largest |difference| in that step
   std::optional<RankFailure> failure;         ///< for `ranks finish`
   std::string sentence;                       ///< what a maintainer would say
+  std::vector<std::string> tensors = {};      ///< that break the claim in `step`, in their order
+  std::optional<GradientOrigin> origin = {};  ///< of `tensor`
 
   bool operator==(const Finding&) const = default;
 };

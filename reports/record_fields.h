@@ -69,12 +69,29 @@ struct Fields<ExpectedError> {
 };
 
 template <>
+struct Fields<Range> {
+  static constexpr auto list =
+      std::tuple(field("least", &Range::least, 4), field("most", &Range::most, 4));
+};
+
+template <>
+struct Fields<Pin> {
+  static constexpr auto list =
+      std::tuple(field("claim", &Pin::claim, 4), field("steps", &Pin::steps, 4),
+                 field("last_step", &Pin::last_step, 4), field("tensors", &Pin::tensors, 4),
+                 field("origin", &Pin::origin, 4), field("ratio", &Pin::ratio, 4),
+                 field("cosine", &Pin::cosine, 4), field("groups", &Pin::groups, 4),
+                 field("fault", &Pin::fault, 4), field("culprits", &Pin::culprits, 4),
+                 field("why", &Pin::why, 4));
+};
+
+template <>
 struct Fields<Expectation> {
   static constexpr auto list = std::tuple(
       field("breaks", &Expectation::breaks), field("raises", &Expectation::raises),
       field("meets", &Expectation::meets), field("not_applicable", &Expectation::not_applicable),
       field("not_triggered", &Expectation::not_triggered, 1),
-      field("outcome", &Expectation::outcome, 2));
+      field("outcome", &Expectation::outcome, 2), field("pins", &Expectation::pins, 4));
 };
 
 template <>
@@ -110,7 +127,8 @@ struct Fields<Finding> {
       field("cosine", &Finding::cosine), field("ratio_in_words", &Finding::ratio_in_words),
       field("places", &Finding::places), field("last_step", &Finding::last_step),
       field("last_worst_difference", &Finding::last_worst_difference),
-      field("failure", &Finding::failure), field("sentence", &Finding::sentence));
+      field("failure", &Finding::failure), field("sentence", &Finding::sentence),
+      field("tensors", &Finding::tensors, 4), field("origin", &Finding::origin, 4));
 };
 
 template <>

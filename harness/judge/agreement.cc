@@ -187,6 +187,7 @@ class Divergence {
     const bool is_first = finding_.places++ == 0;
     const double worst = measure(the_case_, place, groups, is_first ? &finding_ : nullptr);
     if (is_first) begin(place, groups, worst);
+    if (place.step == finding_.step) note_tensor(place.holders.begin()->second->name);
     const double before = place.step == finding_.last_step ? finding_.last_worst_difference : 0;
     finding_.last_step = place.step;
     finding_.last_worst_difference = worse(before, worst);
@@ -209,6 +210,11 @@ class Divergence {
     const int right = groups[1].front();
     structural_ = structural_difference(*place.holders.at(left), fmt::format("rank {}", left),
                                         *place.holders.at(right), fmt::format("rank {}", right));
+  }
+
+  void note_tensor(const std::string& name) {
+    std::vector<std::string>& names = finding_.tensors;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
 
   const Case& the_case_;

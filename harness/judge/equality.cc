@@ -186,10 +186,8 @@ double precision_of(const ExpectedTensor& expected) {
                          : kClearFactor * expected.tolerance.norm / expected.norm;
 }
 
-/// What the value is beside what it should be, as far as it can be told.
-std::string diagnosis_of(const Case& the_case, const Comparison& comparison) {
-  std::string origin = origin_of_gradient(the_case, *comparison.actual, comparison.rank);
-  if (!origin.empty()) return origin;
+/// What multiple of what it should be the value is, in words; empty where it is none.
+std::string multiple_of(const Case& the_case, const Comparison& comparison) {
   const ValueDifference& values = comparison.values;
   if (!values.ratio) return "";
   // Only a tensor of the same direction is a multiple; a zero tensor has none.
@@ -263,7 +261,10 @@ Finding finding_of(const Case& the_case, const Claim& claim, const Comparison& f
   if (!std::isfinite(first.values.worst)) return finding;
   finding.ratio = first.values.ratio;
   finding.cosine = first.values.cosine;
-  if (first.structural.empty()) finding.ratio_in_words = diagnosis_of(the_case, first);
+  if (!first.structural.empty()) return finding;
+  const DiagnosedOrigin origin = origin_of_gradient(the_case, *first.actual, first.rank);
+  finding.origin = origin.kind;
+  finding.ratio_in_words = origin.kind ? origin.words : multiple_of(the_case, first);
   return finding;
 }
 
@@ -284,6 +285,7 @@ class Tally {
     ++places_;
     ranks_.insert(comparison.rank);
     if (!first_ || precedes(comparison, *first_)) first_ = comparison;
+    by_step_[comparison.actual->step].emplace(comparison.actual->seq, comparison.actual->name);
     const auto step = comparison.actual->step;
     if (step > last_step_) last_worst_ = 0;
     last_step_ = std::max(last_step_, step);
@@ -302,6 +304,7 @@ class Tally {
     if (!first_) return;
     Finding finding = finding_of(the_case, result.claim, *first_);
     finding.places = places_;
+    finding.tensors = tensors_of_first_step();
     finding.last_step = last_step_;
     finding.last_worst_difference = last_worst_;
     for (const int rank : ranks_) finding.groups.push_back({rank});
@@ -311,6 +314,15 @@ class Tally {
   }
 
  private:
+  /// In the order in which they were observed.
+  std::vector<std::string> tensors_of_first_step() const {
+    std::vector<std::string> names;
+    for (const auto& [seq, name] : by_step_.begin()->second) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+    return names;
+  }
+
   void note_margin(const Comparison& comparison) {
     if (comparison.tensor->tolerance.norm == 0 || !std::isfinite(comparison.distance)) return;
     const double margin = comparison.margin();
@@ -331,6 +343,8 @@ class Tally {
   std::optional<Comparison> first_;
   std::string reason_;
   std::set<int> ranks_;
+  /// What is violated in a step: where it was observed, and its name.
+  std::map<std::int64_t, std::set<std::pair<std::int64_t, std::string>>> by_step_;
 };
 
 bool is_nothing_on_both(const Observation& actual, const Observation& reference) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/judge/judge.h"
+#include "harness/judge/pins.h"
 #include "reports/names.h"
 
 namespace lockstep {
@@ -41,12 +42,43 @@ Check check_about(const Claim& claim, bool is_declared) {
   return check;
 }
 
+/// How the findings of a claim, each of them, depart from what is pinned of it; empty: one does
+/// not.
+std::string departure_from(const Pin& pin, const ClaimResult& result, const CellRecord& cell) {
+  std::string first;
+  for (const Finding& finding : result.findings) {
+    std::string text = departure(pin, finding, cell);
+    if (text.empty()) return "";
+    if (first.empty()) first = std::move(text);
+  }
+  return first.empty() ? "there is no finding" : first;
+}
+
+/// Why the declared violation of a claim is another one than was declared; empty: it is that one.
+std::string other_fault(const CellRecord& cell, const ClaimResult& result) {
+  for (const Pin& pin : cell.expectation.pins) {
+    if (pin.claim != result.claim) continue;
+    const std::string text = departure_from(pin, result, cell);
+    if (!text.empty()) return "it is violated by another fault: " + text;
+  }
+  return "";
+}
+
+void check_declared_violation(const CellRecord& cell, const ClaimResult& result, Check& check) {
+  check.text = other_fault(cell, result);
+  check.outcome = check.text.empty() ? Check::Outcome::found : Check::Outcome::missed;
+}
+
 Check check_claim(const CellRecord& cell, const ClaimResult& result) {
   const bool declared = declares(cell.expectation, result.claim);
   Check check = check_about(result.claim, declared);
   switch (result.verdict) {
     case Verdict::violated:
-      check.outcome = declared ? Check::Outcome::found : Check::Outcome::false_alarm;
+      if (declared) {
+        check_declared_violation(cell, result, check);
+      } else {
+        check.outcome = Check::Outcome::false_alarm;
+      }
       break;
     case Verdict::holds:
       check.outcome = declared ? Check::Outcome::missed : Check::Outcome::as_promised;

@@ -133,23 +133,25 @@ std::string mixture_in_words(const KeptTensor& value, double tolerance,
 
 }  // namespace
 
-std::string origin_of_gradient(const Case& the_case, const Observation& actual, int rank) {
-  if (actual.kind != Kind::gradient || !the_case.reference) return "";
+DiagnosedOrigin origin_of_gradient(const Case& the_case, const Observation& actual, int rank) {
+  if (actual.kind != Kind::gradient || !the_case.reference) return {};
   auto gradients = own_gradients(the_case, actual);
   const KeptTensor* value = the_case.evidence->kept(rank, actual);
   if (rank < the_case.world_size &&
       holds(gradients[static_cast<std::size_t>(rank)], actual, value)) {
-    return "it is the rank's own gradient: never synchronised";
+    return {GradientOrigin::own, "it is the rank's own gradient: never synchronised"};
   }
   for (std::size_t owner = 0; owner < gradients.size(); ++owner) {
     if (holds(gradients[owner], actual, value)) {
-      return fmt::format("it is rank {}'s own gradient", owner);
+      return {GradientOrigin::other_rank, fmt::format("it is rank {}'s own gradient", owner)};
     }
   }
-  if (!value || the_case.world_size < 2 || is_shard(actual)) return "";
+  if (!value || the_case.world_size < 2 || is_shard(actual)) return {};
   const double unit = unit_roundoff(component_type(value->dtype));
-  return mixture_in_words(*value, rounding_tolerance(unit, the_case.world_size),
-                          std::move(gradients));
+  std::string mixture =
+      mixture_in_words(*value, rounding_tolerance(unit, the_case.world_size), std::move(gradients));
+  if (mixture.empty()) return {};
+  return {GradientOrigin::mixture, std::move(mixture)};
 }
 
 }  // namespace lockstep

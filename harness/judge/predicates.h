@@ -81,11 +81,17 @@ std::vector<const RankEnd*> culprits(const Case& the_case);
 /// without where it was raised. An error for want of memory is told to the end of the line.
 std::string first_sentence(const std::string& text);
 
+/// Whose gradient one is. Both parts are empty where that is not known.
+struct DiagnosedOrigin {
+  std::optional<GradientOrigin> kind;
+  /// "it is the rank's own gradient: never synchronised", "it is the mean of a on rank 0 and b on
+  /// rank 1: different tensors were reduced with each other".
+  std::string words;
+};
+
 /// Where a gradient of `rank` that is not the reference's comes from, by the reference's notes of
-/// what each rank's shard alone gives: "it is the rank's own gradient: never synchronised", "it is
-/// the mean of a on rank 0 and b on rank 1: different tensors were reduced with each other". Empty
-/// when none of these.
-std::string origin_of_gradient(const Case& the_case, const Observation& actual, int rank);
+/// what each rank's shard alone gives.
+DiagnosedOrigin origin_of_gradient(const Case& the_case, const Observation& actual, int rank);
 
 /// "ranks 0,1,3 agree; 2 differs" for groups of equal ranks.
 std::string groups_in_words(const std::vector<std::vector<int>>& groups);

@@ -71,6 +71,8 @@ inline Finding literal_divergence() {
       "16 of 16 elements, by up to 0.2; element [0, 0] is 0.1 on rank 0 and 0.3 on rank 1 "
       "(0x3dcccccd, 0x3e99999a; 13421773 ULP apart). It goes on until step 5, by up to 1e-300 "
       "there.";
+  finding.tensors = {"weight", "bias"};
+  finding.origin = GradientOrigin::mixture;
   return finding;
 }
 
@@ -93,6 +95,15 @@ inline CellRecord literal_buggy() {
   cell.expectation.breaks = {cell.claims[0]};
   cell.expectation.meets = {"seed-002-gradients"};
   cell.expectation.outcome = OutcomeKind::ranks_differ;
+  cell.expectation.pins = {{.claim = cell.claims[0],
+                            .steps = {1, 2},
+                            .last_step = 5,
+                            .tensors = {"weight", "bias*"},
+                            .origin = GradientOrigin::mixture,
+                            .ratio = Range{0.4995, 0.5005},
+                            .groups = {{0, 2, 3}, {1}},
+                            .culprits = {1},
+                            .why = "the direction is the seed's"}};
   cell.outcome = literal_outcome(OutcomeKind::ranks_differ, "ranks differ from step 1 on: weight");
   cell.results[0].verdict = Verdict::violated;
   cell.results[0].margin = std::numeric_limits<double>::infinity();

@@ -47,7 +47,7 @@ class Origin {
     the_case.world_size = world_size_;
     the_case.evidence = &actual;
     the_case.reference = &reference;
-    return origin_of_gradient(the_case, actual.observations(rank).front(), rank);
+    return origin_of_gradient(the_case, actual.observations(rank).front(), rank).words;
   }
 
   int world_size_;
@@ -168,7 +168,7 @@ TEST(GradientOrigin, IsNotKnownOfWhatIsNoGradientOrHasNoReference) {
   Case the_case;
   the_case.world_size = 2;
   the_case.evidence = &evidence;
-  EXPECT_EQ(origin_of_gradient(the_case, evidence.observations(0).front(), 0), "");
+  EXPECT_EQ(origin_of_gradient(the_case, evidence.observations(0).front(), 0).words, "");
 }
 
 TEST(GradientOrigin, IsToldInTheFinding) {
