@@ -1,5 +1,6 @@
 #include "harness/train/expect.h"
 
+#include <cmath>
 #include <utility>
 
 #include "harness/comm/group_error.h"
@@ -27,6 +28,53 @@ bool is_faulty(const Cell& cell) {
   return cell.role == Role::buggy || cell.role == Role::wrong_fix;
 }
 
+Expectation pinned(Expectation expectation, std::vector<Pin> pins) {
+  for (Pin& pin : pins) expectation.pins.push_back(std::move(pin));
+  return expectation;
+}
+
+Range about(double value, double precision) {
+  const double open = std::abs(value) * precision;
+  return {value - open, value + open};
+}
+
+std::vector<std::vector<int>> each_alone(const Cell& cell) {
+  std::vector<std::vector<int>> groups;
+  for (int rank = 0; rank < cell.world_size; ++rank) groups.push_back({rank});
+  return groups;
+}
+
+Expectation expect_never_reduced(const Cell& cell, bool parameters_move) {
+  return pinned(expect_ranks_differ(parameters_move), {{.claim = kGradientsAgree,
+                                                        .steps = {1},
+                                                        .last_step = cell.steps,
+                                                        .groups = each_alone(cell)},
+                                                       {.claim = kGradientsEqual,
+                                                        .steps = {1},
+                                                        .last_step = cell.steps,
+                                                        .origin = GradientOrigin::own,
+                                                        .groups = each_alone(cell)}});
+}
+
+Expectation expect_multiple(const Cell& cell, double times, bool parameters_move) {
+  return pinned(expect_agree_but_wrong(parameters_move), {{.claim = kGradientsEqual,
+                                                           .steps = {1},
+                                                           .last_step = cell.steps,
+                                                           .ratio = about(times),
+                                                           .cosine = kSameDirection,
+                                                           .groups = each_alone(cell)}});
+}
+
+Pin wrong_gradients_of(const Cell& cell, std::vector<std::string> tensors, std::string why) {
+  return {.claim = kGradientsEqual,
+          .steps = {1},
+          .last_step = cell.steps,
+          .tensors = std::move(tensors),
+          .why = std::move(why)};
+}
+
+Expectation expect_hidden() { return {.outcome = OutcomeKind::right}; }
+
 Expectation expect_not_applicable(std::string reason) {
   return {.not_applicable = std::move(reason)};
 }
@@ -50,8 +98,37 @@ Expectation expect_agree_but_wrong(bool parameters_move) {
   return expectation;
 }
 
-Expectation expect_error_after_wrong_step(const char* fragment) {
-  Expectation expectation = expect_ranks_differ();
+Expectation expect_apart(const Cell& cell, std::vector<std::string> tensors, bool parameters_move,
+                         std::int64_t step) {
+  const std::string why = "what a rank adds of its own is drawn";
+  return pinned(expect_ranks_differ(parameters_move), {{.claim = kGradientsAgree,
+                                                        .steps = {step},
+                                                        .last_step = cell.steps,
+                                                        .tensors = tensors,
+                                                        .groups = each_alone(cell),
+                                                        .why = why},
+                                                       {.claim = kGradientsEqual,
+                                                        .steps = {step},
+                                                        .last_step = cell.steps,
+                                                        .tensors = tensors,
+                                                        .why = why}});
+}
+
+Expectation expect_alike_but_wrong(const Cell& cell, std::vector<std::string> tensors,
+                                   bool parameters_move, std::int64_t step) {
+  return pinned(expect_agree_but_wrong(parameters_move), {{.claim = kGradientsEqual,
+                                                           .steps = {step},
+                                                           .last_step = cell.steps,
+                                                           .tensors = std::move(tensors),
+                                                           .cosine = kOtherDirection,
+                                                           .groups = each_alone(cell),
+                                                           .why = "what is lost is drawn"}});
+}
+
+Expectation expect_error_after_wrong_step(const Cell& cell, const char* fragment,
+                                          std::vector<std::string> tensors) {
+  Expectation expectation = expect_apart(cell, std::move(tensors));
+  for (Pin& pin : expectation.pins) pin.last_step = 1;
   expectation.raises = {{.fragment = fragment, .step = 2, .lag = 1}};
   expectation.outcome = OutcomeKind::raised_late;
   return expectation;
@@ -61,27 +138,55 @@ Expectation expect_wrong_shards(OutcomeKind outcome) {
   return {.breaks = {kGradientsEqual, kParametersEqual}, .outcome = outcome};
 }
 
-Expectation expect_wrong_updates(const Cell& cell) {
-  if (cell.steps > 1) return expect_wrong_shards();
-  return {.breaks = {kParametersEqual}, .outcome = OutcomeKind::agree_but_wrong};
+Expectation expect_wrong_updates(const Cell& cell, std::vector<std::string> tensors) {
+  const Pin updates{.claim = kParametersEqual,
+                    .steps = {1},
+                    .last_step = cell.steps,
+                    .tensors = std::move(tensors),
+                    .why = "a part of the tensor is what it was"};
+  if (cell.steps == 1) {
+    return pinned({.breaks = {kParametersEqual}, .outcome = OutcomeKind::agree_but_wrong},
+                  {updates});
+  }
+  return pinned(expect_wrong_shards(), {{.claim = kGradientsEqual, .steps = {2}}, updates});
 }
 
-Expectation expect_tensors_swapped() {
+std::vector<int> odd_ranks(const Cell& cell, int rank) {
+  return cell.world_size == 2 ? std::vector{0, 1} : std::vector{rank};
+}
+
+Expectation expect_tensors_swapped(MeetingFault fault, std::vector<std::string> tensors) {
   Expectation expectation = expect_ranks_differ();
   expectation.breaks.push_back(collectives_match());
-  return expectation;
+  return pinned(std::move(expectation),
+                {{.claim = kGradientsAgree, .steps = {1}, .tensors = tensors},
+                 {.claim = kGradientsEqual,
+                  .steps = {1},
+                  .tensors = tensors,
+                  .origin = GradientOrigin::mixture},
+                 {.claim = collectives_match(), .steps = {1}, .fault = fault}});
 }
 
-Expectation expect_ranks_do_not_meet(std::vector<Claim> silent) {
-  Expectation expectation{.breaks = std::move(silent)};
-  expectation.breaks.insert(expectation.breaks.end(), {ranks_finish(), collectives_match()});
-  return expectation;
+Expectation expect_ranks_do_not_meet(MeetingFault fault, std::int64_t step,
+                                     std::vector<int> culprits) {
+  return {.breaks = {ranks_finish(), collectives_match()},
+          .outcome = OutcomeKind::mismatched,
+          .pins = {{.claim = collectives_match(),
+                    .steps = {step},
+                    .fault = fault,
+                    .culprits = std::move(culprits)}}};
 }
 
-Expectation expect_sizes_differ(const Cell& cell, std::int64_t step) {
-  const char* fragment =
-      cell.backend == "mpi" ? group_error::kCallsDiffer : group_error::kGlooSizes;
-  return {.breaks = {collectives_match()}, .raises = {{.fragment = fragment, .step = step}}};
+Expectation expect_sizes_differ(const Cell& cell, std::int64_t step, std::vector<int> culprits) {
+  const bool is_refused = cell.backend == "mpi";
+  return {.breaks = {collectives_match()},
+          .raises = {{.fragment = is_refused ? group_error::kCallsDiffer : group_error::kGlooSizes,
+                      .step = step}},
+          .outcome = OutcomeKind::mismatched,
+          .pins = {{.claim = collectives_match(),
+                    .steps = {step},
+                    .fault = MeetingFault::size,
+                    .culprits = std::move(culprits)}}};
 }
 
 }  // namespace lockstep

@@ -40,6 +40,35 @@ std::vector<Claim> claims_before(std::vector<Claim> more, const std::vector<Clai
 /// Whether the cell is to show something: its role is buggy or wrong-fix.
 bool is_faulty(const Cell& cell);
 
+// What pins a fault, so that no other one that breaks the same claims passes for it.
+
+/// `expectation` with `pins` behind those that it has.
+Expectation pinned(Expectation expectation, std::vector<Pin> pins);
+
+/// What is `value` but for a share of `precision`, and for what is exactly 0 nothing else.
+Range about(double value, double precision = 1e-3);
+
+/// The cosine of a multiple, and of what is none.
+inline constexpr Range kSameDirection{0.9999, 1.0001};
+inline constexpr Range kOtherDirection{-1.0001, 0.9999};
+
+/// Every rank holds other bits than all others.
+std::vector<std::vector<int>> each_alone(const Cell& cell);
+
+/// From step 1 to the last the gradient of a rank is its own and nobody else's. `parameters_move`
+/// as below.
+Expectation expect_never_reduced(const Cell& cell, bool parameters_move = true);
+
+/// From step 1 to the last all ranks have `times` the right gradients. `parameters_move` as below.
+Expectation expect_multiple(const Cell& cell, double times, bool parameters_move = true);
+
+/// The gradients that are wrong in step 1 are of `tensors`, and some are until the last step. How
+/// wrong is open, for the reason `why`.
+Pin wrong_gradients_of(const Cell& cell, std::vector<std::string> tensors, std::string why);
+
+/// The fault is there, and the conditions of the cell hide it: all is right.
+Expectation expect_hidden();
+
 /// The cell cannot be run: a precondition is violated.
 Expectation expect_not_applicable(std::string reason);
 
@@ -57,27 +86,41 @@ Expectation expect_error(const char* fragment, std::int64_t step = 1);
 
 /// Nobody complains, and ranks hold different values.
 Expectation expect_ranks_differ(bool parameters_move = true);
+/// The same of gradients of `tensors`, each rank's other than all others', from `step` on.
+Expectation expect_apart(const Cell& cell, std::vector<std::string> tensors,
+                         bool parameters_move = true, std::int64_t step = 1);
+/// All ranks hold the same wrong gradients of `tensors`, no multiples of the right ones, from
+/// `step` on.
+Expectation expect_alike_but_wrong(const Cell& cell, std::vector<std::string> tensors,
+                                   bool parameters_move = true, std::int64_t step = 1);
 /// Nobody complains, and all ranks hold the same wrong values.
 Expectation expect_agree_but_wrong(bool parameters_move = true);
 /// Step 1 is not synchronised, and the next one begins with an error.
-Expectation expect_error_after_wrong_step(const char* fragment);
+Expectation expect_error_after_wrong_step(const Cell& cell, const char* fragment,
+                                          std::vector<std::string> tensors);
 
 // Of shards.
 
 /// Ranks finish with wrong gradients, and parameters with them.
 Expectation expect_wrong_shards(OutcomeKind outcome = OutcomeKind::agree_but_wrong);
-/// Gradients are right and the optimizer's step is not: those of the next step are wrong.
-Expectation expect_wrong_updates(const Cell& cell);
+/// Gradients of step 1 are right and the optimizer's step is not, of `tensors`: the gradients of
+/// the next step are wrong.
+Expectation expect_wrong_updates(const Cell& cell, std::vector<std::string> tensors);
 
 // Of ranks that do not call the same collectives.
 
-/// Nobody complains: gradients were reduced with gradients of other tensors.
-Expectation expect_tensors_swapped();
-/// A rank waits in a collective, or is told by the backend, that the others do not come to.
-/// `silent`: claims that were violated before.
-Expectation expect_ranks_do_not_meet(std::vector<Claim> silent = {});
+/// The ranks that are to blame where `rank` calls something else than all others: of two that
+/// differ, both.
+std::vector<int> odd_ranks(const Cell& cell, int rank);
+
+/// Nobody complains: from step 1 on, gradients of `tensors` were reduced with those of others.
+Expectation expect_tensors_swapped(MeetingFault fault, std::vector<std::string> tensors);
+/// A rank waits in a collective that the others do not come to, or is told so by the backend:
+/// `fault` of `culprits` in `step`.
+Expectation expect_ranks_do_not_meet(MeetingFault fault, std::int64_t step,
+                                     std::vector<int> culprits);
 /// A rank calls a collective for less than the others, and the backend notices: Gloo ends the
 /// process, in which an I/O thread throws; Lockstep's MPI backend refuses the call.
-Expectation expect_sizes_differ(const Cell& cell, std::int64_t step);
+Expectation expect_sizes_differ(const Cell& cell, std::int64_t step, std::vector<int> culprits);
 
 }  // namespace lockstep

@@ -99,16 +99,17 @@ void train(Rank& rank) {
 
 Expectation expect(const Cell& cell) {
   if (!is_faulty(cell)) return {};
-  if (cell.variant == "reversed-on-one-rank") return expect_sizes_differ(cell, 1);
+  const std::vector<int> culprits = odd_ranks(cell, 0);
+  if (cell.variant == "reversed-on-one-rank") return expect_sizes_differ(cell, 1, culprits);
   if (cell.steps <= kOutlierStep) {
     return expect_not_applicable(
         "the outlier comes in step 2 and its damage may come a step later");
   }
   const bool meets_a_gradient = !has_axis(cell, "metrics") || is_set(cell, "metrics", "all-reduce");
   if (meets_a_gradient && cell.variant != "barrier-before-log") {
-    return expect_sizes_differ(cell, kOutlierStep);
+    return expect_sizes_differ(cell, kOutlierStep, culprits);
   }
-  return expect_ranks_do_not_meet();
+  return expect_ranks_do_not_meet(MeetingFault::operation, kOutlierStep, culprits);
 }
 
 std::vector<Variant> variants() {

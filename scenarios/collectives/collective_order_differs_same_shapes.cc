@@ -114,7 +114,8 @@ void train(Rank& rank) {
 }
 
 Expectation expect(const Cell& cell) {
-  return is_faulty(cell) ? expect_tensors_swapped() : Expectation{};
+  if (!is_faulty(cell)) return {};
+  return expect_tensors_swapped(MeetingFault::order, {"left.*", "right.*"});
 }
 
 std::vector<Variant> variants() {

@@ -115,16 +115,42 @@ void train(Rank& rank) {
   });
 }
 
+/// A gradient that k of W ranks have is divided by k: those of `left` are W times the right ones,
+/// those of `right` W / (W - 1) times.
+Expectation expect_divided_by_less(const Cell& cell) {
+  Expectation expectation = expect_multiple(cell, cell.world_size);
+  expectation.pins.front().tensors = {"left.*", "right.*"};
+  return expectation;
+}
+
+/// Without a branch of their own the others have nothing that rank 0 lacks.
+Expectation expect_own_branch(const Cell& cell) {
+  if (is_set(cell, "differs", "other-counts")) return expect_hidden();
+  const std::string why = "rank 0 has no gradient there, the others have their own";
+  return pinned(expect_ranks_differ(), {{.claim = kGradientsAgree,
+                                         .steps = {1},
+                                         .last_step = cell.steps,
+                                         .tensors = {"right.*"},
+                                         .groups = each_alone(cell),
+                                         .why = why},
+                                        {.claim = kGradientsEqual,
+                                         .steps = {1},
+                                         .last_step = cell.steps,
+                                         .tensors = {"right.*"},
+                                         .groups = each_alone(cell),
+                                         .why = why}});
+}
+
 Expectation expect(const Cell& cell) {
-  if (cell.variant == "divided-by-those-that-have") return expect_agree_but_wrong();
-  if (cell.variant == "had-by-rank-0") {
-    // Without a branch of their own the others have nothing that rank 0 lacks.
-    return is_set(cell, "differs", "other-counts") ? Expectation{} : expect_ranks_differ();
-  }
+  if (cell.variant == "divided-by-those-that-have") return expect_divided_by_less(cell);
+  if (cell.variant == "had-by-rank-0") return expect_own_branch(cell);
   if (cell.role != Role::buggy) return {};
-  if (is_set(cell, "differs", "same-shapes")) return expect_tensors_swapped();
-  if (is_set(cell, "differs", "other-sizes")) return expect_sizes_differ(cell, 1);
-  return expect_ranks_do_not_meet();
+  const std::vector<int> culprits = odd_ranks(cell, 0);
+  if (is_set(cell, "differs", "same-shapes")) {
+    return expect_tensors_swapped(MeetingFault::tensors, {"left.*", "right.*"});
+  }
+  if (is_set(cell, "differs", "other-sizes")) return expect_sizes_differ(cell, 1, culprits);
+  return expect_ranks_do_not_meet(MeetingFault::operation, 1, culprits);
 }
 
 std::vector<Variant> variants() {

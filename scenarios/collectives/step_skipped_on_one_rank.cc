@@ -85,20 +85,44 @@ void train(Rank& rank) {
   if (!is_reference) rank.group().barrier();  // rank 0 saves the checkpoint, the others wait for it
 }
 
+/// The reference leaves step 2 out: nobody has gradients there, and whoever has some is wrong.
+Expectation expect_trained_step(Expectation expectation, const Cell& cell) {
+  return pinned(std::move(expectation), {{.claim = kGradientsEqual,
+                                          .steps = {kBadStep},
+                                          .last_step = cell.steps,
+                                          .groups = each_alone(cell),
+                                          .why = "there is nothing that it is a multiple of"}});
+}
+
+/// Rank 0 is a step ahead of the others, until they wait for it behind its last one.
+Expectation expect_step_ahead(const Cell& cell) {
+  Expectation expectation =
+      expect_ranks_do_not_meet(MeetingFault::operation, 0, odd_ranks(cell, 0));
+  expectation.breaks.insert(expectation.breaks.end(),
+                            {kGradientsAgree, kParametersAgree, kGradientsEqual, kParametersEqual});
+  const std::string why = "gradients of two steps are in the mean";
+  expectation.pins.push_back({.claim = kGradientsAgree, .steps = {kBadStep}, .why = why});
+  expectation = expect_trained_step(std::move(expectation), cell);
+  expectation.pins.back().last_step = cell.steps - 1;  // the last that all ranks have
+  return expectation;
+}
+
+Expectation expect_fault(const Cell& cell) {
+  if (cell.role == Role::buggy) return expect_step_ahead(cell);
+  if (cell.variant == "zeros-from-that-rank") {
+    return expect_trained_step(expect_agree_but_wrong(), cell);
+  }
+  return expect_trained_step({.breaks = {kParametersAgree, kGradientsEqual, kParametersEqual},
+                              .outcome = OutcomeKind::ranks_differ},
+                             cell);
+}
+
 Expectation expect(const Cell& cell) {
   if (cell.steps <= kBadStep) {
     return expect_not_applicable(
         "the bad loss is that of step 2, and its damage is seen behind it");
   }
-  if (cell.role == Role::buggy) {
-    return expect_ranks_do_not_meet(
-        {kGradientsAgree, kParametersAgree, kGradientsEqual, kParametersEqual});
-  }
-  if (cell.variant == "zeros-from-that-rank") return expect_agree_but_wrong();
-  if (cell.variant == "optimizer-skipped-locally") {
-    return {.breaks = {kParametersAgree, kGradientsEqual, kParametersEqual}};
-  }
-  return {};
+  return is_faulty(cell) ? expect_fault(cell) : Expectation{};
 }
 
 std::vector<Variant> variants() {

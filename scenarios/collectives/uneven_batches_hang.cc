@@ -129,7 +129,10 @@ void train(Rank& rank) {
 
 Expectation expect(const Cell& cell) {
   if (cell.steps == 1) return expect_not_applicable("a rank without any batch has no first one");
-  return is_faulty(cell) ? expect_ranks_do_not_meet() : Expectation{};
+  if (!is_faulty(cell)) return {};
+  // The step is that of the lowest rank: it stands in the last one, or is behind it.
+  const std::int64_t step = short_rank(cell) == 0 ? 0 : cell.steps;
+  return expect_ranks_do_not_meet(MeetingFault::operation, step, odd_ranks(cell, short_rank(cell)));
 }
 
 std::vector<Variant> all_variants() {

@@ -120,7 +120,7 @@ Expectation expect(const Cell& cell) {
   }
   if (cell.variant != "gradient-left-on-head-device") return {};
   return crosses(cell, "hidden-states") ? expect_error(device_error::kWrongGradient)
-                                        : Expectation();
+                                        : expect_hidden();
 }
 
 /// A gradient in a wrapper goes from a GPU to the CPU without an error.

@@ -151,16 +151,21 @@ Expectation expect(const Cell& cell) {
   if (!has_autocast && is_set(cell, "lost", "autocast")) {
     return expect_not_applicable("autocast cannot be lost where it is off");
   }
-  if (cell.role == Role::fixed || cell.role == Role::reference) return {};
+  if (!is_faulty(cell)) return {};
   if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
   if (is_set(cell, "lost", "autocast") && is_set(cell, "prior")) {
     return expect_not_applicable("what rounding changes is small beside a gradient from before");
   }
-  if (cell.variant == "first-mask-for-all" && number_on(cell, "tiles") == 1) return {};
+  if (cell.variant == "first-mask-for-all" && number_on(cell, "tiles") == 1) return expect_hidden();
   if (has_autocast && is_lost(cell, "autocast") && !is_set(cell, "residual")) {
     return expect_error("to have the same dtype");  // what is kept is bfloat16, the weights are not
   }
-  return expect_agree_but_wrong(/*parameters_move=*/!has_autocast);
+  // What is above the tiles has the gradient of the forward that was.
+  Expectation expectation =
+      expect_alike_but_wrong(cell, {"below.*", "mlp.*"}, /*parameters_move=*/!has_autocast);
+  const bool loses_mask = !is_set(cell, "lost", "autocast");
+  if (!loses_mask) expectation.pins.front().cosine.reset();  // rounding hardly turns it
+  return expectation;
 }
 
 std::vector<Axis> axes() {

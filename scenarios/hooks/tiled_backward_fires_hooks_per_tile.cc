@@ -240,13 +240,19 @@ std::string precondition_of(const Cell& cell) {
   return "";
 }
 
+/// What is inside of the tiled function: all that its backward may leave wrong.
+std::vector<std::string> tiled_tensors(const Cell& cell) {
+  if (is_set(cell, "around", "vision-language-model")) return {"language.blocks.*.mlp.*"};
+  return {"mlp.*"};
+}
+
 Expectation expect_backward_per_tile(const Cell& cell) {
-  if (!has_hooks(cell)) return {};
+  if (!has_hooks(cell)) return expect_hidden();
   if (looks_for_unused(cell)) return expect_error(ddp_error::kReadyTwice);
-  if (number_on(cell, "tiles") == 1) return {};
+  if (number_on(cell, "tiles") == 1) return expect_hidden();
   if (waits_for_others(cell)) return expect_error(ddp_error::kReadyTwice);
   if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
-  return expect_ranks_differ(parameters_move(cell));
+  return expect_apart(cell, tiled_tensors(cell), parameters_move(cell));
 }
 
 /// The reduction is delayed to the end of the first backward, which makes that one right. From then
@@ -254,30 +260,33 @@ Expectation expect_backward_per_tile(const Cell& cell) {
 Expectation expect_static_graph_set_aside(const Cell& cell) {
   if (is_set(cell, "no_sync") && accumulates(cell)) return expect_error(ddp_error::kNotArmed);
   const std::int64_t first_wrong = accumulates(cell) ? 1 : 2;
-  if (!has_hooks(cell) || cell.steps < first_wrong) return {};
+  if (!has_hooks(cell) || cell.steps < first_wrong) return expect_hidden();
   const bool loses_tiles = number_on(cell, "tiles") > 1;
   if (!waits_for_others(cell)) {
     // The reduction ends inside of the last tile's backward, before the others come back.
-    return loses_tiles ? expect_ranks_differ(parameters_move(cell)) : Expectation{};
+    if (!loses_tiles) return expect_hidden();
+    return expect_apart(cell, tiled_tensors(cell), parameters_move(cell), first_wrong);
   }
   if (is_set(cell, "bucket_view")) return expect_error(ddp_error::kNotBucketView, first_wrong);
-  if (!loses_tiles && !accumulates(cell) && !is_set(cell, "prior")) return {};
-  return expect_agree_but_wrong(parameters_move(cell));
+  if (!loses_tiles && !accumulates(cell) && !is_set(cell, "prior")) return expect_hidden();
+  return expect_alike_but_wrong(cell, tiled_tensors(cell), parameters_move(cell), first_wrong);
 }
 
 Expectation expect(const Cell& cell) {
   if (std::string reason = precondition_of(cell); !reason.empty()) {
     return expect_not_applicable(std::move(reason));
   }
+  if (!is_faulty(cell)) return {};
   if (cell.variant == "backward-per-tile") return expect_backward_per_tile(cell);
   if (cell.variant == "static-graph-set-aside") return expect_static_graph_set_aside(cell);
-  if (cell.variant == "grad-but-last-find-unused" && has_hooks(cell)) {
-    return expect_error(ddp_error::kReadyTwice);
+  if (cell.variant == "grad-but-last-find-unused") {
+    return has_hooks(cell) ? expect_error(ddp_error::kReadyTwice) : expect_hidden();
   }
-  if (cell.variant == "one-tile-set-aside" || cell.variant == "router-loss-dropped") {
-    return expect_agree_but_wrong();
+  // The router's loss reaches the router and what is below it by no other way.
+  if (cell.variant == "router-loss-dropped") {
+    return expect_alike_but_wrong(cell, {"router.*", "below.*"});
   }
-  return {};
+  return expect_alike_but_wrong(cell, tiled_tensors(cell));  // one-tile-set-aside
 }
 
 std::vector<Variant> variants() {

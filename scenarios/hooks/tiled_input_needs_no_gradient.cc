@@ -115,9 +115,14 @@ Expectation expect_unrecorded(const Cell& cell) {
   }
   if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
   if (!allows_unused && cell.steps > 1) {
-    return expect_error_after_wrong_step(ddp_error::kPriorUnfinished);
+    return expect_error_after_wrong_step(cell, ddp_error::kPriorUnfinished, {"mlp.*", "head.*"});
   }
-  Expectation expectation = allows_unused ? expect_agree_but_wrong() : expect_ranks_differ();
+  // What is inside of the function gets nothing, and the head waits for it where it has to.
+  const std::string why = "there is no gradient, or the one from before";
+  Expectation expectation =
+      allows_unused
+          ? pinned(expect_agree_but_wrong(), {wrong_gradients_of(cell, {"mlp.*"}, why)})
+          : pinned(expect_ranks_differ(), {wrong_gradients_of(cell, {"mlp.*", "head.*"}, why)});
   if (!options.prior) expectation.outcome = OutcomeKind::never_trained;
   return expectation;
 }

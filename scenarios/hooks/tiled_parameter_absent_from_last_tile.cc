@@ -149,8 +149,9 @@ Expectation expect_unfinished_reduction(const Cell& cell) {
     return expect_error(ddp_error::kPriorUnfinished);
   }
   if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
-  if (cell.steps == 1) return expect_ranks_differ();
-  return expect_error_after_wrong_step(ddp_error::kPriorUnfinished);
+  const std::vector<std::string> all{"*"};
+  if (cell.steps == 1) return expect_apart(cell, all);
+  return expect_error_after_wrong_step(cell, ddp_error::kPriorUnfinished, all);
 }
 
 /// The expert counts as unused, and its `.grad` is left alone: every rank keeps its own. A gradient
@@ -159,13 +160,15 @@ Expectation expect_unfinished_reduction(const Cell& cell) {
 Expectation expect_left_out(const Cell& cell) {
   const MicroBatchOptions options = micro_batch_options(cell);
   const bool is_view = options.ddp.gradient_as_bucket_view;
+  const std::int64_t first_wrong = is_view && options.accumulation == 1 ? 2 : 1;
+  if (cell.steps < first_wrong) return expect_hidden();
   if (!is_view || (!options.prior && options.accumulation == 1)) {
-    return is_view && cell.steps == 1 ? Expectation{} : expect_ranks_differ();
+    return expect_apart(cell, {"rare.*"}, /*parameters_move=*/true, first_wrong);
   }
   if (is_set(cell, "bucket", "small")) {
     return expect_not_applicable("tiles add to a bucket that is being reduced: a race");
   }
-  return options.accumulation == 1 && cell.steps == 1 ? Expectation{} : expect_agree_but_wrong();
+  return expect_alike_but_wrong(cell, {"rare.*"}, /*parameters_move=*/true, first_wrong);
 }
 
 Expectation expect(const Cell& cell) {
@@ -176,9 +179,9 @@ Expectation expect(const Cell& cell) {
   if (cell.variant == "shared-grad-but-last" || cell.variant == "find-unused") {
     return expect_error(ddp_error::kReadyTwice);
   }
-  if (cell.role == Role::fixed || cell.role == Role::reference) return {};
+  if (!is_faulty(cell)) return {};
   if (cell.variant == "unused-by-nobody") return expect_unfinished_reduction(cell);
-  if (number_on(cell, "tiles") == 1) return {};
+  if (number_on(cell, "tiles") == 1) return expect_hidden();
   if (cell.variant == "grad-but-last") return expect_unfinished_reduction(cell);
   if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
   return expect_left_out(cell);

@@ -76,15 +76,28 @@ void train(Rank& rank) {
   });
 }
 
+/// All gradients are `times` the right ones. What was in them before backward is not.
+Expectation expect_times(const Cell& cell, double times) {
+  if (!is_set(cell, "prior")) return expect_multiple(cell, times);
+  return pinned(expect_agree_but_wrong(),
+                {{.claim = kGradientsEqual,
+                  .steps = {1},
+                  .last_step = cell.steps,
+                  .groups = each_alone(cell),
+                  .why = "a gradient from before, which nobody multiplies, is in it"}});
+}
+
 Expectation expect(const Cell& cell) {
   if (!is_faulty(cell)) return {};
-  if (cell.variant == "multiplied-in-place") {
-    if (is_set(cell, "backwards", "one")) return {};
+  const bool is_in_place = cell.variant == "multiplied-in-place";
+  if (is_in_place) {
+    if (is_set(cell, "backwards", "one")) return expect_hidden();
     if (is_set(cell, "kept", "saved-tensors")) return expect_error(kModifiedInPlace);
   }
   const double multiplier = factor_of(cell) / static_cast<double>(number_on(cell, "accumulation"));
-  if (multiplier == 1) return {};
-  return expect_agree_but_wrong();
+  if (multiplier == 1) return expect_hidden();
+  // What was multiplied in place is multiplied again; what is ignored was never multiplied.
+  return expect_times(cell, is_in_place ? multiplier : 1 / multiplier);
 }
 
 std::vector<Variant> variants() {

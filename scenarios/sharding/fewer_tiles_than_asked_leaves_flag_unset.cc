@@ -86,17 +86,31 @@ void train(Rank& rank) {
                 [&](const MicroBatch& batch) { return loss_of(rank, batch, model); });
 }
 
+/// Rank 0 has the most tiles, and the last rank the fewest, whose next gathering is of something
+/// else.
 Expectation expect_with_own_lengths(const Cell& cell) {
-  return cell.role == Role::fixed ? Expectation{} : expect_ranks_do_not_meet();
+  if (!is_faulty(cell)) return {};
+  return expect_ranks_do_not_meet(MeetingFault::size, 1, odd_ranks(cell, cell.world_size - 1));
+}
+
+/// Without a reduction ZeRO 3 has nothing to step with, ZeRO 1 and 2 the rank's own gradient.
+Expectation expect_never_whole(const Cell& cell) {
+  Pin pin = wrong_gradients_of(cell, {"*.mlp.*"}, "a rank's own gradient is drawn");
+  if (cell.variant == "zero-3-counting-asked") {
+    pin.ratio = about(0);
+    pin.why.clear();
+  } else {
+    pin.cosine = kOtherDirection;
+  }
+  return pinned(expect_wrong_shards(), {pin});
 }
 
 Expectation expect(const Cell& cell) {
-  if (cell.role == Role::reference) return {};
   if (has_own_lengths(cell)) return expect_with_own_lengths(cell);
+  if (!is_faulty(cell)) return {};
   const std::int64_t tiles = number_on(cell, "tiles");
   const bool comes_to_the_last = chunk_pieces(number_on(cell, "length"), tiles) == tiles;
-  if (cell.role != Role::buggy || comes_to_the_last) return {};
-  return expect_wrong_shards();
+  return comes_to_the_last ? expect_hidden() : expect_never_whole(cell);
 }
 
 std::vector<Variant> variants() {

@@ -80,12 +80,14 @@ Expectation expect(const Cell& cell) {
   if (!is_faulty(cell)) return {};
   const bool is_one_tile = number_on(cell, "tiles") == 1;
   if (!is_zero(cell)) {
-    if (cell.world_size == 1) return {};  // nothing is sharded
+    if (cell.world_size == 1) return expect_hidden();  // nothing is sharded
     // The next tile makes a view of a weight; the layer's norm reads its own.
     return expect_error(is_one_tile ? fully_shard_error::kReleased
                                     : fully_shard_error::kViewOfReleased);
   }
-  return does_zero_miscount_tiles(cell) ? expect_wrong_shards() : Expectation{};
+  if (!does_zero_miscount_tiles(cell)) return expect_hidden();
+  return pinned(expect_wrong_shards(),
+                {wrong_gradients_of(cell, {"*.mlp.*"}, "which tiles count how often is drawn")});
 }
 
 Variant zero(int stage, const std::string& name, Role role, const std::string& what) {

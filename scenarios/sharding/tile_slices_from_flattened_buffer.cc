@@ -83,10 +83,16 @@ void train(Rank& rank) {
 }
 
 Expectation expect(const Cell& cell) {
-  if (cell.role == Role::fixed || cell.role == Role::reference) return {};
-  if (number_on(cell, "batch") == 1 || number_on(cell, "tiles") == 1) return {};
+  if (!is_faulty(cell)) return {};
+  if (number_on(cell, "batch") == 1 || number_on(cell, "tiles") == 1) return expect_hidden();
   Expectation expectation = expect_agree_but_wrong();
-  if (cell.steps > 1) expectation.breaks.push_back(kLossesEqual);
+  Pin rows = wrong_gradients_of(cell, {"embedding.*", "layers.*"}, "the rows are drawn");
+  rows.cosine = kOtherDirection;
+  rows.groups = each_alone(cell);
+  expectation.pins = {rows};
+  if (cell.steps == 1) return expectation;
+  expectation.breaks.push_back(kLossesEqual);
+  expectation.pins.push_back({.claim = kLossesEqual, .steps = {2}, .tensors = {"loss"}});
   return expectation;
 }
 

@@ -126,8 +126,8 @@ bool is_passed_over(const Cell& cell) {
 }
 
 Expectation expect(const Cell& cell) {
-  if (cell.role == Role::fixed || cell.role == Role::reference || !is_passed_over(cell)) return {};
-  return expect_wrong_updates(cell);
+  if (!is_faulty(cell)) return {};
+  return is_passed_over(cell) ? expect_wrong_updates(cell, {"below.*"}) : expect_hidden();
 }
 
 std::vector<Variant> variants() {

@@ -75,9 +75,15 @@ void train(Rank& rank) {
 }
 
 Expectation expect(const Cell& cell) {
-  if (!is_faulty(cell) || number_on(cell, "tiles") == 1) return {};
-  return cell.variant == "reduces-in-last-tile" ? expect_wrong_shards(OutcomeKind::never_trained)
-                                                : expect_wrong_shards();
+  if (!is_faulty(cell)) return {};
+  if (number_on(cell, "tiles") == 1) return expect_hidden();
+  if (cell.variant == "reduces-in-last-tile") {
+    return pinned(expect_wrong_shards(OutcomeKind::never_trained),
+                  {wrong_gradients_of(cell, {"*.mlp.*"}, "there is no gradient")});
+  }
+  Pin first_tile = wrong_gradients_of(cell, {"*.mlp.*"}, "what the first tile gives is drawn");
+  first_tile.cosine = kOtherDirection;
+  return pinned(expect_wrong_shards(), {first_tile});
 }
 
 std::vector<Variant> variants() {

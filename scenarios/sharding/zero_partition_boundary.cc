@@ -102,33 +102,39 @@ void train(Rank& rank) {
                 [&](const MicroBatch& batch) { return loss_of(rank, batch, model, device); });
 }
 
-/// Whether a boundary lies inside of a parameter.
-bool is_cut(const std::vector<std::int64_t>& sizes, const PartitionLayout& layout, int partitions) {
+std::string name_of(std::size_t parameter) { return fmt::format("layers.{}.weight", parameter); }
+
+/// The parameters that a boundary lies inside of.
+std::vector<std::string> cut_ones(const std::vector<std::int64_t>& sizes, int partitions) {
+  const PartitionLayout layout(sizes, partitions, kAlignment);
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     for (int partition = 0; partition < partitions; ++partition) {
       const PartitionPiece piece = layout.piece(i, partition);
-      if (piece.first > 0 && piece.elements > 0) return true;
+      if (piece.first > 0 && piece.elements > 0) names.push_back(name_of(i));
     }
   }
-  return false;
+  return names;
 }
 
-/// Whether an empty parameter begins where another one does, and in front of it.
-bool is_hidden(const std::vector<std::int64_t>& sizes) {
+/// The parameters where an empty one begins too, in front of them.
+std::vector<std::string> hidden_ones(const std::vector<std::int64_t>& sizes) {
+  std::vector<std::string> names;
   for (std::size_t i = 1; i < sizes.size(); ++i) {
-    if (sizes[i - 1] == 0 && sizes[i] > 0) return true;
+    if (sizes[i - 1] == 0 && sizes[i] > 0) names.push_back(name_of(i));
   }
-  return false;
+  return names;
 }
 
 Expectation expect(const Cell& cell) {
-  if (cell.role != Role::buggy || cell.world_size == 1) return {};
+  if (!is_faulty(cell)) return {};
   const std::vector<std::int64_t> sizes = sizes_of(cell);
-  const PartitionLayout layout(sizes, cell.world_size, kAlignment);
-  const bool is_wrong = cell.variant == "found-by-where-it-begins"
-                            ? is_hidden(sizes)
-                            : is_cut(sizes, layout, cell.world_size);
-  return is_wrong ? expect_wrong_shards() : Expectation{};
+  const std::vector<std::string> wrong = cell.variant == "found-by-where-it-begins"
+                                             ? hidden_ones(sizes)
+                                             : cut_ones(sizes, cell.world_size);
+  if (cell.world_size == 1 || wrong.empty()) return expect_hidden();
+  return pinned(expect_wrong_shards(),
+                {wrong_gradients_of(cell, wrong, "what stands in the place of a piece is drawn")});
 }
 
 std::vector<Variant> variants() {

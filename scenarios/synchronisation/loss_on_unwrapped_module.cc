@@ -9,13 +9,14 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <string_view>
 
+#include "harness/comm/group_error.h"
 #include "harness/train/clip_grad_norm.h"
 #include "harness/train/cuda_random.h"
 #include "harness/train/ddp.h"
 #include "harness/train/expect.h"
+#include "harness/train/micro_batches.h"
 #include "harness/train/optimizer.h"
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
@@ -241,42 +242,95 @@ void train(Rank& rank) {
 
 Expectation expect_skip_missing(const Cell& cell) {
   // The smaller buffer of rank 0 receives more than it holds, and Gloo ends the process.
-  if (axis_value(cell, "differs") == "other-sizes") {
-    return {.raises = {{.fragment = "op.preamble.length <= op.nbytes", .step = 1}}};
+  if (is_set(cell, "differs", "other-sizes")) {
+    return {.raises = {{.fragment = group_error::kGlooSizes, .step = 1}},
+            .outcome = OutcomeKind::mismatched};
   }
-  Expectation expectation{
-      .breaks = {kGradientsAgree, kParametersAgree, kGradientsEqual, kParametersEqual}};
+  const std::string why = "another gradient, or one of the next step, is in the mean";
+  Expectation expectation = pinned(
+      expect_ranks_differ(),
+      {{.claim = kGradientsAgree, .steps = {1}, .tensors = {"left.*", "right.*"}, .why = why},
+       {.claim = kGradientsEqual, .steps = {1}, .tensors = {"left.*", "right.*"}, .why = why}});
+  if (is_set(cell, "differs", "same-shapes")) {
+    expectation.pins.back().origin = GradientOrigin::mixture;
+    return expectation;
+  }
   // Rank 0 calls more all-reduces than the others, who stand in the barrier when theirs are done.
-  if (axis_value(cell, "differs") == "other-counts") expectation.breaks.push_back(ranks_finish());
+  expectation.breaks.push_back(ranks_finish());
+  expectation.outcome = OutcomeKind::not_finished;
   return expectation;
 }
 
-Expectation expect(const Cell& cell) {
-  const auto is_any = [&](std::initializer_list<std::string_view> variants) {
-    return std::find(variants.begin(), variants.end(), cell.variant) != variants.end();
-  };
-  if (cell.steps == 1 && axis_value(cell, "optimizer") == "adamw") {
-    return {.not_applicable =
-                "AdamW's first step is the sign of the gradients, whose differences "
-                "need not reach the weights: give 2 steps or more"};
+/// In every k-th step the mean is taken, of the gradients of replicas that are apart by then.
+Expectation expect_reduced_every_kth_step(const Cell& cell) {
+  const std::int64_t k = std::stoll(axis_value(cell, "k"));
+  Expectation expectation = expect_never_reduced(cell);
+  expectation.pins.front().last_step = cell.steps % k == 0 ? cell.steps - 1 : cell.steps;
+  return expectation;
+}
+
+/// The bias is each rank's own, and makes the replicas differ.
+Expectation expect_bias_never_reduced(const Cell& cell) {
+  Expectation expectation = expect_never_reduced(cell);
+  for (Pin& pin : expectation.pins) pin.tensors = {"bias"};
+  return expectation;
+}
+
+/// All ranks begin with the same buffers.
+Expectation expect_buffers_left_behind(const Cell& cell) {
+  if (cell.steps == 1) return expect_hidden();
+  return pinned({.breaks = {kBuffersAgree}, .outcome = OutcomeKind::ranks_differ},
+                {{.claim = kBuffersAgree,
+                  .steps = {2},
+                  .last_step = cell.steps,
+                  .tensors = {"norm.running_mean", "norm.running_var"},
+                  .groups = each_alone(cell)}});
+}
+
+/// All ranks agree, and take other parts of the ranks' gradients than they should.
+Expectation expect_weighted_otherwise(const Cell& cell, const std::string& why) {
+  return pinned(expect_agree_but_wrong(), {{.claim = kGradientsEqual,
+                                            .steps = {1},
+                                            .last_step = cell.steps,
+                                            .cosine = kOtherDirection,
+                                            .groups = each_alone(cell),
+                                            .why = why}});
+}
+
+Expectation expect_fault(const Cell& cell) {
+  const std::string& variant = cell.variant;
+  if (variant == "bypass-armed-every-kth-step") return expect_reduced_every_kth_step(cell);
+  if (cell.role == Role::buggy || variant == "reduced-after-step") {
+    return expect_never_reduced(cell);
   }
-  if (is_any({"skip-missing"})) return expect_skip_missing(cell);
-  Expectation expectation;
-  if (cell.role == Role::buggy || is_any({"reduced-after-step", "only-matrices-reduced"})) {
-    expectation.breaks = {kGradientsAgree, kParametersAgree, kGradientsEqual, kParametersEqual};
+  if (variant == "only-matrices-reduced") return expect_bias_never_reduced(cell);
+  if (variant == "buffers-left-behind") return expect_buffers_left_behind(cell);
+  if (variant == "skip-missing") return expect_skip_missing(cell);
+  if (variant == "clipped-before") {
+    return expect_weighted_otherwise(cell, "each rank's gradients shrink by their own norm");
   }
-  if (is_any({"sum-not-averaged", "divided-twice", "clipped-before", "uneven-shards-batch-mean"})) {
-    expectation.breaks = {kGradientsEqual, kParametersEqual};
+  if (variant == "uneven-shards-batch-mean") {
+    return expect_weighted_otherwise(
+        cell,
+        "a rank counts as much as any: uneven-shards-rank-means shows that nothing else is "
+        "wrong");
   }
   // AdamW divides by the size of the gradients: a factor in them does not reach the weights.
-  if (is_any({"sum-not-averaged", "divided-twice"}) && axis_value(cell, "optimizer") == "adamw") {
-    expectation.breaks = {kGradientsEqual};
+  const bool parameters_move = !is_set(cell, "optimizer", "adamw");
+  const double ranks = cell.world_size;
+  return expect_multiple(cell, variant == "sum-not-averaged" ? ranks : 1 / ranks, parameters_move);
+}
+
+Expectation expect(const Cell& cell) {
+  const bool is_adamw = is_set(cell, "optimizer", "adamw");
+  if (cell.steps == 1 && is_adamw) {
+    return expect_not_applicable(
+        "AdamW's first step is the sign of the gradients, whose differences need not reach the "
+        "weights: give 2 steps or more");
   }
-  // All ranks begin with the same buffers.
-  if (is_any({"buffers-left-behind"}) && cell.steps > 1) expectation.breaks = {kBuffersAgree};
-  const bool is_published = is_any({"bypass", "all-reduce-each"}) && cell.world_size == 2 &&
-                            axis_value(cell, "optimizer") == "sgd";
-  if (is_published && cell.steps >= 5 && cell.seed == 0) {
+  Expectation expectation = is_faulty(cell) ? expect_fault(cell) : Expectation{};
+  const bool is_published = cell.variant == "bypass" || cell.variant == "all-reduce-each";
+  if (is_published && cell.world_size == 2 && !is_adamw && cell.steps >= 5 && cell.seed == 0) {
     expectation.meets = {"seed-002-gradients", "seed-002-drift"};
   }
   return expectation;

@@ -78,7 +78,7 @@ void train(Rank& rank) {
 }
 
 Expectation expect(const Cell& cell) {
-  if (cell.role == Role::buggy) return expect_ranks_differ();
+  if (cell.role == Role::buggy) return expect_never_reduced(cell);
   return {.not_triggered = cell.role == Role::latent};
 }
 
