@@ -14,8 +14,8 @@ bool matches(std::string_view pattern, std::string_view name);
 /// 2.002), found 1.7". Empty: it does not.
 std::string departure(const Pin& pin, const Finding& finding, const CellRecord& cell);
 
-/// What the expectation of a cell that is to show a fault leaves open and has to say, in words: what
-/// the cell comes to, or by what the fault is known. Empty: nothing.
+/// What the expectation of a cell that is to show a fault leaves open and has to say, in words:
+/// what the cell comes to, or by what the fault is known. Empty: nothing.
 std::string open_part(const Expectation& expectation);
 
 }  // namespace lockstep

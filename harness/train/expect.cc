@@ -116,13 +116,15 @@ Expectation expect_apart(const Cell& cell, std::vector<std::string> tensors, boo
 
 Expectation expect_alike_but_wrong(const Cell& cell, std::vector<std::string> tensors,
                                    bool parameters_move, std::int64_t step) {
-  return pinned(expect_agree_but_wrong(parameters_move), {{.claim = kGradientsEqual,
-                                                           .steps = {step},
-                                                           .last_step = cell.steps,
-                                                           .tensors = std::move(tensors),
-                                                           .cosine = kOtherDirection,
-                                                           .groups = each_alone(cell),
-                                                           .why = "what is lost is drawn"}});
+  Pin pin{.claim = kGradientsEqual,
+          .steps = {step},
+          .last_step = cell.steps,
+          .tensors = std::move(tensors),
+          .groups = each_alone(cell),
+          .why = "what is lost is drawn"};
+  const bool has_prior = has_axis(cell, "prior") && axis_value(cell, "prior") == "on";
+  if (!has_prior) pin.cosine = kOtherDirection;
+  return pinned(expect_agree_but_wrong(parameters_move), {pin});
 }
 
 Expectation expect_error_after_wrong_step(const Cell& cell, const char* fragment,
@@ -158,12 +160,15 @@ std::vector<int> odd_ranks(const Cell& cell, int rank) {
 Expectation expect_tensors_swapped(MeetingFault fault, std::vector<std::string> tensors) {
   Expectation expectation = expect_ranks_differ();
   expectation.breaks.push_back(collectives_match());
+  Pin mixed{.claim = kGradientsEqual, .steps = {1}, .tensors = tensors};
+  if (fault == MeetingFault::order) {
+    mixed.origin = GradientOrigin::mixture;
+  } else {
+    mixed.why = "whose gradients are in the mean the collectives tell";
+  }
   return pinned(std::move(expectation),
-                {{.claim = kGradientsAgree, .steps = {1}, .tensors = tensors},
-                 {.claim = kGradientsEqual,
-                  .steps = {1},
-                  .tensors = tensors,
-                  .origin = GradientOrigin::mixture},
+                {{.claim = kGradientsAgree, .steps = {1}, .tensors = std::move(tensors)},
+                 std::move(mixed),
                  {.claim = collectives_match(), .steps = {1}, .fault = fault}});
 }
 

@@ -49,8 +49,8 @@ Expectation pinned(Expectation expectation, std::vector<Pin> pins);
 Range about(double value, double precision = 1e-3);
 
 /// The cosine of a multiple, and of what is none.
-inline constexpr Range kSameDirection{0.9999, 1.0001};
-inline constexpr Range kOtherDirection{-1.0001, 0.9999};
+inline constexpr Range kSameDirection{0.99999, 1.00001};
+inline constexpr Range kOtherDirection{-1.00001, 0.99999};
 
 /// Every rank holds other bits than all others.
 std::vector<std::vector<int>> each_alone(const Cell& cell);
@@ -89,8 +89,8 @@ Expectation expect_ranks_differ(bool parameters_move = true);
 /// The same of gradients of `tensors`, each rank's other than all others', from `step` on.
 Expectation expect_apart(const Cell& cell, std::vector<std::string> tensors,
                          bool parameters_move = true, std::int64_t step = 1);
-/// All ranks hold the same wrong gradients of `tensors`, no multiples of the right ones, from
-/// `step` on.
+/// All ranks hold the same wrong gradients of `tensors` from `step` on, no multiples of the right
+/// ones. Beside gradients from before it is open whether they look like one.
 Expectation expect_alike_but_wrong(const Cell& cell, std::vector<std::string> tensors,
                                    bool parameters_move = true, std::int64_t step = 1);
 /// Nobody complains, and all ranks hold the same wrong values.

@@ -83,6 +83,26 @@ TEST(SwappedRoles, TurnTheDetectionTableRed) {
   EXPECT_EQ(run.cell("clean").at("verdict"), "missed");
 }
 
+/// A cell passes for its fault by what is pinned of it, and not by the claims alone that break.
+TEST(ReplacedBodies, AreNotTheDeclaredFault) {
+  const TestbedRun run("replaced-bodies --ranks 2,3 --matrix");
+  EXPECT_EQ(run.outcome().status, 1);
+  int cells = 0;
+  for (const json& cell : run.record().at("cells")) {
+    const json& what = cell.at("cell");
+    if (what.at("role") == "reference") continue;
+    const bool is_declared = what.at("variant") == "as-declared";
+    EXPECT_EQ(cell.at("verdict"), is_declared ? "as expected" : "missed") << what;
+    ++cells;
+  }
+  EXPECT_EQ(cells, 2 * 3 * 6);
+}
+
+TEST(ReplacedBodies, AreToldByWhatDiffers) {
+  const TestbedRun run("replaced-bodies/times-1.7 --ranks 2");
+  EXPECT_THAT(run.outcome().out, HasSubstr("expected ratio from 1.998 to 2.002, found 1.7"));
+}
+
 TEST(ObservesNothing, IsUndecidedNotInLockstep) {
   const TestbedRun run("observes-nothing");
   EXPECT_EQ(run.outcome().status, 2);

@@ -1,0 +1,84 @@
+// Faults of the catalogue's classes, declared as its scenarios declare them, and in the place of
+// each five others that break the same claims. Only the declared one is the declared one.
+
+#include <ATen/TensorOperators.h>
+
+#include "harness/train/gradient_reduction.h"
+#include "harness/train/micro_batches.h"
+#include "harness/train/trainer.h"
+
+namespace lockstep {
+
+namespace {
+
+/// What the cell declares, and what its variant `as-declared` does.
+void leave_declared_fault(Rank& rank, const std::vector<at::Tensor>& parameters) {
+  if (is_set(rank.cell(), "declared", "never-reduced")) return;
+  average_each(rank.group(), parameters);
+  at::Tensor& first = parameters.front().mutable_grad();
+  if (is_set(rank.cell(), "declared", "other-rows")) first = first.flip({0});
+  if (!is_set(rank.cell(), "declared", "summed")) return;
+  for (const at::Tensor& parameter : parameters) parameter.mutable_grad() *= rank.world_size();
+}
+
+/// The right gradient of a parameter becomes that of another fault.
+void leave_other_fault(Rank& rank, at::Tensor& gradient) {
+  if (rank.is("constant")) gradient.fill_(0.123);
+  if (rank.is("absent")) gradient = at::Tensor();
+  if (rank.is("times-1.7")) gradient *= 1.7;
+  if (rank.is("zero")) gradient.zero_();
+  if (rank.is("times-0.9")) gradient *= 0.9;
+}
+
+void train(Rank& rank) {
+  TwoLayers model(3, 5, 2, cpu_generator(rank.seed(0)));
+  rank.is("reference");
+  MicroBatchOptions options;
+  options.wraps = false;
+  options.after_backward = [&](const MicroBatch&) {
+    const std::vector<at::Tensor> parameters = model.parameters();
+    if (rank.is("as-declared")) return leave_declared_fault(rank, parameters);
+    average_each(rank.group(), parameters);
+    for (const at::Tensor& parameter : parameters)
+      leave_other_fault(rank, parameter.mutable_grad());
+  };
+  train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto*) {
+    return squared_error(rank, batch, model, {4}, 3, 2);
+  });
+}
+
+Expectation expect(const Cell& cell) {
+  if (!is_faulty(cell)) return {};
+  if (is_set(cell, "declared", "summed")) return expect_multiple(cell, cell.world_size);
+  if (is_set(cell, "declared", "never-reduced")) return expect_never_reduced(cell);
+  return expect_alike_but_wrong(cell, {"up.weight"});
+}
+
+}  // namespace
+
+Scenario replaced_bodies() {
+  return {
+      .id = "replaced-bodies",
+      .summary = "A declared fault, and others in its place.",
+      .provenance = {"tests", "none", "nothing", "nothing"},
+      .worlds = {2, 3},
+      .steps = 2,
+      .axes = {{"declared",
+                {"summed", "never-reduced", "other-rows"},
+                "summed",
+                {"as-declared", "constant", "absent", "times-1.7", "zero", "times-0.9"}}},
+      .variants = {{"as-declared", Role::buggy, "the fault that is declared"},
+                   {"constant", Role::buggy, "gradients are 0.123 everywhere"},
+                   {"absent", Role::buggy, "there are no gradients"},
+                   {"times-1.7", Role::buggy, "gradients are 1.7 times the right ones"},
+                   {"zero", Role::buggy, "gradients are zeros"},
+                   {"times-0.9", Role::buggy, "gradients are 0.9 times the right ones"},
+                   {"reference", Role::reference, "the mean of all shards' gradients"}},
+      .claims = replica_claims(),
+      .tables = {},
+      .expect = expect,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
