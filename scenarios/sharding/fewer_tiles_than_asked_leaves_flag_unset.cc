@@ -86,11 +86,21 @@ void train(Rank& rank) {
                 [&](const MicroBatch& batch) { return loss_of(rank, batch, model); });
 }
 
-/// Rank 0 has the most tiles, and the last rank the fewest, whose next gathering is of something
-/// else.
+/// The tiles that a rank has, of as many as it needs itself or as rank 0 does, whose sequence is
+/// the longest.
+std::int64_t pieces_of(const Cell& cell, int rank) {
+  const std::int64_t length = length_of(cell, rank);
+  return chunk_pieces(length, tiles_for(is_about(cell, "maximum") ? length_of(cell, 0) : length));
+}
+
+/// The rank with the fewest tiles is the first whose next gathering is of something else.
 Expectation expect_with_own_lengths(const Cell& cell) {
   if (!is_faulty(cell)) return {};
-  return expect_ranks_do_not_meet(MeetingFault::size, 1, odd_ranks(cell, cell.world_size - 1));
+  int fewest = 0;
+  for (int rank = 1; rank < cell.world_size; ++rank) {
+    if (pieces_of(cell, rank) < pieces_of(cell, fewest)) fewest = rank;
+  }
+  return expect_ranks_do_not_meet(MeetingFault::size, 1, odd_ranks(cell, fewest));
 }
 
 /// Without a reduction ZeRO 3 has nothing to step with, ZeRO 1 and 2 the rank's own gradient.
