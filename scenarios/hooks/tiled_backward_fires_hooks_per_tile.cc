@@ -6,8 +6,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/randint.h>
+#include <ATen/ops/zeros_like.h>
 
+#include <memory>
 #include <utility>
 
 #include "harness/train/micro_batches.h"
@@ -22,6 +25,23 @@ namespace {
 constexpr std::int64_t kWidth = 8;
 constexpr std::int64_t kHidden = 16;
 
+/// A linear layer and what is trained beside its weight: autograd gives both the same tensor for
+/// their gradient.
+class SummedLinear : public Module {
+ public:
+  explicit SummedLinear(std::shared_ptr<Module> base)
+      : base_(register_module("base", std::move(base))),
+        delta_(register_parameter("delta", at::zeros_like(base_->parameters().front()))) {}
+
+  at::Tensor forward(const at::Tensor& input) override {
+    return at::linear(input, base_->parameters().front() + delta_);
+  }
+
+ private:
+  std::shared_ptr<Module> base_;
+  at::Tensor delta_;
+};
+
 /// A tiled MLP and what stands around it, which decides what the reducer still waits for when the
 /// first tile is done.
 class Layers : public Module {
@@ -35,6 +55,11 @@ class Layers : public Module {
     mlp_ = register_module("mlp", std::make_shared<SwiGlu>(
                                       kWidth, kHidden, generator,
                                       is_dyadic ? GateActivation::identity : GateActivation::silu));
+    if (is_about(cell, "summed-weights")) {
+      mlp_->wrap_projections([](std::shared_ptr<Module> layer) {
+        return std::make_shared<SummedLinear>(std::move(layer));
+      });
+    }
     if (is_about(cell, "router")) {
       router_ = register_module("router", std::make_shared<Linear>(kWidth, 2, generator));
     }
@@ -86,8 +111,11 @@ TilingOptions tiling_of(Rank& rank) {
   if (rank.is("static-graph-set-aside")) {
     tiling.accumulation = TileAccumulation::set_aside;
   } else if (rank.is("grad-but-last") || rank.is("grad-but-last-find-unused") ||
-             rank.is("one-tile-in-place")) {
+             rank.is("one-tile-in-place") || rank.is("summed-weights-aliased")) {
     tiling.backward = TileBackward::grad_but_last;
+  } else if (rank.is("summed-weights-cloned")) {
+    tiling.backward = TileBackward::grad_but_last;
+    tiling.clones_first_gradient = true;
   } else if (rank.is("gated")) {
     if (rank.world_size() > 1) tiling.backward = TileBackward::grad_but_last;
   } else if (rank.is("one-tile-set-aside")) {
@@ -286,10 +314,17 @@ Expectation expect(const Cell& cell) {
   if (cell.variant == "router-loss-dropped") {
     return expect_alike_but_wrong(cell, {"router.*", "below.*"});
   }
-  return expect_alike_but_wrong(cell, tiled_tensors(cell));  // one-tile-set-aside
+  // What is there before backward is a tensor of each parameter's own.
+  if (cell.variant == "summed-weights-aliased" &&
+      (number_on(cell, "tiles") == 1 || is_set(cell, "prior"))) {
+    return expect_hidden();
+  }
+  return expect_alike_but_wrong(cell, tiled_tensors(cell));  // of one tile, or of aliases
 }
 
 std::vector<Variant> variants() {
+  const std::vector<std::string> without_summed{"around",      "frozen",       "values",
+                                                "find_unused", "static_graph", "dtype"};
   return {
       {.name = "backward-per-tile",
        .role = Role::buggy,
@@ -333,6 +368,17 @@ std::vector<Variant> variants() {
        .reference = "reference-two-micro-batches",
        .without = {"tiles", "accumulation", "around", "frozen", "values", "prior", "find_unused",
                    "static_graph", "bucket"}},
+      {.name = "summed-weights-aliased",
+       .role = Role::wrong_fix,
+       .summary = "the pull request where a weight is a sum of two: the first tile's gradient, one "
+                  "tensor, becomes the .grad of both, and each adds its later ones to it",
+       .reference = "reference-summed-weights",
+       .without = without_summed},
+      {.name = "summed-weights-cloned",
+       .role = Role::fixed,
+       .summary = "the same with a copy of it for each",
+       .reference = "reference-summed-weights",
+       .without = without_summed},
       {.name = "router-loss-carried",
        .role = Role::fixed,
        .summary = "a second output, the router's probabilities, takes its gradient into the tiles",
@@ -352,6 +398,11 @@ std::vector<Variant> variants() {
        .summary = "the same with two micro-batches",
        .without = {"tiles", "accumulation", "around", "frozen", "values", "prior", "no_sync",
                    "bucket_view", "find_unused", "static_graph", "bucket"}},
+      {.name = "reference-summed-weights",
+       .role = Role::reference,
+       .summary = "the same with weights that are sums of two",
+       .without = {"tiles", "around", "frozen", "values", "no_sync", "bucket_view", "find_unused",
+                   "static_graph", "bucket", "dtype"}},
       {.name = "reference-with-router",
        .role = Role::reference,
        .summary = "the same with a router and its loss",

@@ -2,6 +2,7 @@
 // are computed without hooks, and the last tile's backward() runs them. A parameter that the last
 // tile does not use, an expert without a token there, never tells the reducer that it is ready. The
 // same count goes wrong for a module that two layers share, and for a parameter that nobody uses.
+// The other way round, a tile that uses all parameters and not its input has no gradient to copy.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -20,6 +21,8 @@ namespace {
 
 constexpr std::int64_t kWidth = 8;
 constexpr std::int64_t kHidden = 16;
+/// What torch says of a tensor that is not there, as None is in Python.
+constexpr const char* kNoTensor = "Expected a proper Tensor but got None";
 
 /// What is tiled, once or twice, between two layers.
 class Model : public Module {
@@ -29,18 +32,19 @@ class Model : public Module {
         usual_(register_module("usual", std::make_shared<SwiGlu>(kWidth, kHidden, generator))),
         rare_(register_module("rare", std::make_shared<SwiGlu>(kWidth, kHidden, generator))),
         above_(register_module("above", std::make_shared<Linear>(kWidth, kWidth, generator))) {
-    if (is_about(cell, "shared")) is_shared_ = true;
+    is_shared_ = is_about(cell, "shared");
+    has_padding_ = is_about(cell, "tokenless");
     if (is_about(cell, "unused")) {
       register_module("unused", std::make_shared<Linear>(kWidth, kWidth, generator));
     }
   }
 
   /// [batch, length, width]; untiled without `tiling`. The first token of all is for the rare
-  /// expert, and so for the first tile.
+  /// expert, and so for the first tile. Where there is padding, it is the first half of all tokens
+  /// and for no expert, and the last token of all is the rare one's.
   at::Tensor run(const at::Tensor& input, const TilingOptions* tiling, bool touches_all) {
     at::Tensor hidden = below_->forward(input);
-    at::Tensor route = at::zeros({input.size(0), input.size(1), 1}, input.options());
-    route[0][0] = 1;
+    const at::Tensor route = routes_of(input);
     std::vector<at::Tensor> parameters = usual_->parameters();
     for (const at::Tensor& parameter : rare_->parameters()) parameters.push_back(parameter);
     const TileFunction experts = [this, touches_all, parameters](const at::Tensor& rows) {
@@ -61,14 +65,23 @@ class Model : public Module {
   at::Tensor forward(const at::Tensor& input) override { return run(input, nullptr, false); }
 
  private:
-  /// [rows, width + 1], the last column 1 for rows of the rare expert. An expert without rows is no
+  /// [batch, length, 1]: 1 for the rare expert, -1 for none.
+  at::Tensor routes_of(const at::Tensor& input) const {
+    const at::Tensor route = at::zeros({input.size(0), input.size(1), 1}, input.options());
+    const at::Tensor rows = route.view({-1});
+    if (has_padding_) rows.narrow(0, 0, (rows.numel() + 1) / 2).fill_(-1);
+    rows[has_padding_ ? -1 : 0] = 1;
+    return route;
+  }
+
+  /// [rows, width + 1], the last column says of which expert a row is. An expert without rows is no
   /// part of the graph.
   at::Tensor run_experts(const at::Tensor& rows) {
     const at::Tensor values = rows.narrow(-1, 0, kWidth);
-    const at::Tensor is_rare = rows.select(-1, kWidth).detach() > 0;
+    const at::Tensor route = rows.select(-1, kWidth).detach();
     at::Tensor output = at::zeros_like(values);
     for (const auto& [expert, is_mine] :
-         {std::pair(usual_, is_rare.logical_not()), std::pair(rare_, is_rare)}) {
+         {std::pair(usual_, route == 0), std::pair(rare_, route > 0)}) {
       const at::Tensor mine = is_mine.nonzero().squeeze(-1);
       if (mine.numel() == 0) continue;
       output = output.index_add(0, mine, expert->forward(values.index_select(0, mine)));
@@ -77,6 +90,7 @@ class Model : public Module {
   }
 
   bool is_shared_ = false;
+  bool has_padding_ = false;
   std::shared_ptr<Linear> below_;
   std::shared_ptr<SwiGlu> usual_, rare_;
   std::shared_ptr<Linear> above_;
@@ -94,8 +108,12 @@ Way way_of(Rank& rank) {
   if (has_axis(rank.cell(), "tiles")) way.tiling.tiles = number_on(rank.cell(), "tiles");
   way.tiling.backward = TileBackward::grad_but_last;
   if (rank.is("grad-but-last")) return way;
-  if (rank.is("touching-all") || rank.is("shared-grad-but-last")) {
+  if (rank.is("touching-all") || rank.is("shared-grad-but-last") ||
+      rank.is("tokenless-tile-guarded")) {
     way.touches_all = true;
+  } else if (rank.is("tokenless-tile")) {
+    way.touches_all = true;
+    way.tiling.guards_input_gradient = false;
   } else if (rank.is("find-unused")) {
     way.options.ddp.find_unused_parameters = true;
   } else if (rank.is("static-graph")) {
@@ -182,6 +200,7 @@ Expectation expect(const Cell& cell) {
   if (!is_faulty(cell)) return {};
   if (cell.variant == "unused-by-nobody") return expect_unfinished_reduction(cell);
   if (number_on(cell, "tiles") == 1) return expect_hidden();
+  if (cell.variant == "tokenless-tile") return expect_error(kNoTensor);
   if (cell.variant == "grad-but-last") return expect_unfinished_reduction(cell);
   if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
   return expect_left_out(cell);
@@ -238,6 +257,17 @@ std::vector<Variant> variants() {
        .summary = "the same with a static graph",
        .reference = "reference-unused",
        .without = {"static_graph"}},
+      {.name = "tokenless-tile",
+       .role = Role::buggy,
+       .summary = "a tile of padding alone, touching all parameters: the line as it was first "
+                  "written copies an input's gradient that is not there",
+       .reference = "reference-tokenless",
+       .without = {"find_unused", "static_graph"}},
+      {.name = "tokenless-tile-guarded",
+       .role = Role::fixed,
+       .summary = "the review: it is copied where it is there",
+       .reference = "reference-tokenless",
+       .without = {"find_unused"}},
       {.name = "reference",
        .role = Role::reference,
        .summary = "one process, no tiles: the mean of all shards' gradients",
@@ -249,6 +279,10 @@ std::vector<Variant> variants() {
       {.name = "reference-unused",
        .role = Role::reference,
        .summary = "the same with a layer that nobody uses",
+       .without = {"tiles", "no_sync", "bucket_view", "find_unused", "static_graph", "bucket"}},
+      {.name = "reference-tokenless",
+       .role = Role::reference,
+       .summary = "the same where the first half of all tokens is padding",
        .without = {"tiles", "no_sync", "bucket_view", "find_unused", "static_graph", "bucket"}},
   };
 }
@@ -272,7 +306,8 @@ Scenario tiled_parameter_absent_from_last_tile() {
       .provenance = {.project = "unsloth",
                      .link = "pull request #4240 (2026-03-12)",
                      .kept = "the repair of the tiled backward, applied to experts, to a module "
-                             "that two layers share, beside a layer that nobody uses",
+                             "that two layers share, beside a layer that nobody uses; the copy of "
+                             "an input's gradient before and after its review",
                      .left_out = "a router: which token goes to which expert is part of the input"},
       .worlds = worlds_from(2),
       .steps = 3,
