@@ -31,6 +31,7 @@ std::vector<std::string> markers_of(Rank& rank) {
     return {zero_attribute::kIndexInGroup};
   }
   if (rank.is("zero-3-looked-for-ds-param")) return {"ds_param"};  // which parameters may not have
+  if (rank.is("zero-3-looked-for-ds-zero")) return {"ds_zero"};    // nor this one
   rank.is(rank.cell().variant);
   return {zero_attribute::kIndexInGroup, zero_attribute::kId};
 }
@@ -118,6 +119,10 @@ std::vector<Variant> variants() {
       {.name = "zero-3-looked-for-ds-param",
        .role = Role::buggy,
        .summary = "ZeRO 3, looked for by the marker of the first version, which it may not set"},
+      {.name = "zero-3-looked-for-ds-zero",
+       .role = Role::wrong_fix,
+       .summary = "ZeRO 3, looked for by the flag that was proposed for all stages: it needs a "
+                  "release of DeepSpeed that sets it"},
       {.name = "zero-1-looked-for-ds-id",
        .role = Role::latent,
        .summary = "ZeRO 1, looked for by stage 3's marker: it reduces behind all tiles"},
@@ -164,7 +169,8 @@ std::vector<Axis> axes() {
        {"untreated", "accumulated"},
        "untreated",
        {"zero-2-looked-for-ds-id", "zero-3-looked-for-index", "zero-3-looked-for-ds-param",
-        "zero-1-looked-for-both", "zero-2-looked-for-both", "zero-3-looked-for-both"}},
+        "zero-3-looked-for-ds-zero", "zero-1-looked-for-both", "zero-2-looked-for-both",
+        "zero-3-looked-for-both"}},
   };
 }
 
@@ -179,7 +185,8 @@ Scenario engine_detected_by_wrong_attribute() {
       .provenance = {.project = "axolotl",
                      .link = "pull request #2950 (merged 2025-07-25)",
                      .kept = "the markers param_idx_in_group (stages 1 and 2) and ds_id (stage 3), "
-                             "which were found one after the other in review; the flag on each "
+                             "which were found one after the other in review; the proposed "
+                             "ds_zero, which no engine sets; the flag on each "
                              "parameter that ZeRO's hooks read; the tiles of other engines, that "
                              "are taken where no marker is found",
                      .left_out =
