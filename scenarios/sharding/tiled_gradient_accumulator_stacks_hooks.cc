@@ -1,16 +1,20 @@
 // A tiled MLP under FSDP2 adds up its tiles' gradients by hooks on the parameters. The hooks of a
 // tile are not removed when the next tile's are registered, what they add is divided by the number
 // of tiles, and the last one both sets `.grad` and returns it: with N tiles, of gradients g_i, and
-// `prior` in `.grad` before, 2*prior + (2/N) * sum of (i+1)*g_i.
+// `prior` in `.grad` before, 2*prior + (2/N) * sum of (i+1)*g_i. DDP and FSDP1 act behind the
+// gradient of each tile, whatever hooks make of it: the accumulator puts nothing off for them.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "harness/train/activation_checkpoint.h"
 #include "harness/train/activation_offload.h"
+#include "harness/train/flat_shard.h"
 #include "harness/train/fully_shard.h"
 #include "harness/train/gradient_accumulator.h"
 #include "harness/train/mixed_precision.h"
@@ -64,8 +68,12 @@ GradientAccumulatorOptions mended(at::ScalarType dtype) {
           .dtype = dtype};
 }
 
-/// How the MLPs are tiled in the cell's variant; where variants part.
-TilingOptions tiling_of(Rank& rank) {
+bool is_under_ddp(const Cell& cell) { return cell.variant.starts_with("ddp-"); }
+bool is_flat(const Cell& cell) { return cell.variant.starts_with("flat-"); }
+
+/// How the MLPs are tiled in the cell's variant; where variants part. `listed`: the parameters of
+/// the MLP that hooks find, once an engine has wrapped it; empty: its own.
+TilingOptions tiling_of(Rank& rank, const HookedParameters& listed = {}) {
   TilingOptions tiling{.tiles = number_on(rank.cell(), "tiles"),
                        .cut = TileCut::chunked_sequence,
                        .slices = TileSlices::fixed_step};
@@ -79,12 +87,14 @@ TilingOptions tiling_of(Rank& rank) {
     tiling.slices = TileSlices::cumulative_step;
   } else if (rank.is("accumulates-in-bfloat16")) {
     accumulator = mended(at::kBFloat16);
-  } else if (rank.is("mended-hooks")) {
+  } else if (rank.is("mended-hooks") || rank.is("ddp-mended-hooks") ||
+             rank.is("ddp-mended-hooks-static-graph") || rank.is("flat-mended-hooks") ||
+             rank.is("flat-whole-mended-hooks")) {
     accumulator = mended(wide_dtype_of(rank.cell()));
   } else {
     rank.is(rank.cell().variant);  // `published`, held against one reference or the other
   }
-  accumulate_by_hooks(tiling, accumulator);
+  accumulate_by_hooks(tiling, accumulator, listed);
   return tiling;
 }
 
@@ -110,10 +120,13 @@ at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Module& model) {
   return (model(input) - rows_of(rank, batch, 2'000'000, 1)).pow(2).mean();
 }
 
-/// Gradients that are there when the backward of a micro-batch begins are its prior ones. Those to
-/// be reduced in another dtype FSDP2 takes away, and keeps in that.
+/// Gradients that are there when the backward of a micro-batch begins are its prior ones. FSDP2
+/// takes away those that it has reduced, and those to be reduced in another dtype; where gradients
+/// are whole on every rank they stay.
 bool has_prior(const Cell& cell) {
-  return !is_mixed(cell) && is_set(cell, "no_sync") && number_on(cell, "accumulation") > 1;
+  const bool stays = is_set(cell, "no_sync") || is_under_ddp(cell) || is_flat(cell) ||
+                     cell.variant == "reference-law-whole";
+  return !is_mixed(cell) && stays && number_on(cell, "accumulation") > 1;
 }
 
 /// The law: what the gradient of tile `tile` in micro-batch `batch` counts for.
@@ -146,7 +159,7 @@ void train_reference(Rank& rank, MlpLayers& master) {
     compute_with(low, master);
   }
   std::int64_t batch_index = 0;
-  if (rank.is("reference-law")) {
+  if (rank.is("reference-law") || rank.is("reference-law-whole")) {
     for (Module* mlp : model.mlps()) {
       weigh_tiles(*mlp, number_on(cell, "tiles"),
                   [&](std::int64_t tile) { return weight_of(cell, batch_index, tile); });
@@ -159,6 +172,11 @@ void train_reference(Rank& rank, MlpLayers& master) {
                            batch_index = batch.index;
                            return loss_of(rank, batch, model);
                          });
+}
+
+/// The level at which modules are wrapped: the MLP's where the variant is about that one.
+std::string level_of(const Cell& cell) {
+  return has_axis(cell, "wrapped") ? axis_value(cell, "wrapped") : "mlp";
 }
 
 /// What a trainer of long sequences does about the activations of a layer beside tiling its MLP.
@@ -174,17 +192,46 @@ void keep_activations_as_asked(const Cell& cell, MlpLayers& model) {
   }
 }
 
+void train_under_ddp(Rank& rank, MlpLayers& model) {
+  const TilingOptions tiling = tiling_of(rank);
+  for (Module* mlp : model.mlps()) tile_calls(*mlp, tiling);
+  MicroBatchOptions options = options_of(rank.cell());
+  options.ddp.static_graph = is_about(rank.cell(), "static-graph");
+  train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* ddp) {
+    const at::Tensor input = rows_of(rank, batch, 1'000'000, kModel.inputs);
+    return (ddp->forward(input) - rows_of(rank, batch, 2'000'000, 1)).pow(2).mean();
+  });
+}
+
+/// FSDP1 puts one flat parameter in the place of all that a wrapped module has: that is what hooks
+/// find on the module itself, and nothing on its parts.
+void train_flat(Rank& rank, MlpLayers& model) {
+  const Cell& cell = rank.cell();
+  std::unique_ptr<FlatShard> sharded;
+  for (Module* mlp : model.mlps()) {
+    tile_calls(*mlp, tiling_of(rank, [&sharded, mlp] { return sharded->listed_parameters(*mlp); }));
+  }
+  const FlatStrategy strategy =
+      is_about(cell, "flat-whole") ? FlatStrategy::no_shard : FlatStrategy::full_shard;
+  sharded =
+      std::make_unique<FlatShard>(model, model.at_level(level_of(cell)), rank.group(), strategy);
+  train_sharded(rank, *sharded, options_of(cell),
+                [&](const MicroBatch& batch) { return loss_of(rank, batch, model); });
+}
+
 void train(Rank& rank) {
   const Cell& cell = rank.cell();
   MlpLayers model(kModel, cpu_generator(rank.seed(0)));
   model.to(wide_dtype_of(cell));
   if (cell.role == Role::reference) return train_reference(rank, model);
+  if (is_under_ddp(cell)) return train_under_ddp(rank, model);
+  if (is_flat(cell)) return train_flat(rank, model);
   const TilingOptions tiling = tiling_of(rank);
   for (Module* mlp : model.mlps()) tile_calls(*mlp, tiling);
   keep_activations_as_asked(cell, model);
   FullyShardOptions options;
   if (is_mixed(cell)) options = {.param_dtype = dtype_of(cell), .reduce_dtype = at::kFloat};
-  FullyShard sharded(model, model.at_level(axis_value(cell, "wrapped")), rank.group(), options);
+  FullyShard sharded(model, model.at_level(level_of(cell)), rank.group(), options);
   train_sharded(rank, sharded, options_of(cell),
                 [&](const MicroBatch& batch) { return loss_of(rank, batch, model); });
 }
@@ -194,8 +241,15 @@ std::string precondition_of(const Cell& cell) {
   if (is_set(cell, "tile_values", "alike") && number_on(cell, "length") % pieces != 0) {
     return "tiles of different lengths are not alike";
   }
-  if (cell.variant == "published-by-its-law" && pieces != number_on(cell, "tiles")) {
+  if (is_about(cell, "by-its-law") && pieces != number_on(cell, "tiles")) {
     return "the law is of as many tiles as were asked for";
+  }
+  if (is_mixed(cell) && (is_under_ddp(cell) || is_flat(cell))) {
+    return "mixed precision is FSDP2's here";
+  }
+  if (is_about(cell, "static-graph") && is_set(cell, "no_sync") &&
+      number_on(cell, "accumulation") > 1) {
+    return kNoSyncWithStaticGraph;
   }
   return "";
 }
@@ -232,7 +286,7 @@ double mean_weight(const Cell& cell) {
 /// Whether the accumulator is the published one, in whatever variant, and what it makes of a
 /// gradient a multiple of it.
 bool is_multiple(const Cell& cell) {
-  const bool is_published = cell.variant == "published" || cell.variant == "refuses-fewer-tiles" ||
+  const bool is_published = is_about(cell, "published") || cell.variant == "refuses-fewer-tiles" ||
                             cell.variant == "cumulative-offsets";
   return is_published && !has_prior(cell) && is_set(cell, "tile_values", "alike") &&
          pieces_of(cell) == number_on(cell, "tiles");
@@ -253,11 +307,37 @@ Pin pin_of(const Cell& cell) {
   return pin;
 }
 
+/// Of hooks that nothing stops.
+Expectation expect_values(const Cell& cell) {
+  const bool is_hidden =
+      is_about(cell, "mended-hooks") || is_right(cell, /*counts_last_twice=*/false);
+  return is_hidden ? expect_hidden() : pinned(expect_wrong_shards(), {pin_of(cell)});
+}
+
+/// The reducer waits for other parameters when the hook of the first one runs again.
+Expectation expect_under_ddp(const Cell& cell) {
+  if (is_about(cell, "static-graph") || pieces_of(cell) == 1) return expect_values(cell);
+  return expect_error(ddp_error::kReadyTwice);
+}
+
+/// The first tile's gradient is reduced and the parameters are released, unless all is whole. The
+/// next tile makes a view of a weight; the layer's norm reads its own.
+Expectation expect_flat(const Cell& cell) {
+  const bool is_own_unit = level_of(cell) == "mlp";
+  if (!is_about(cell, "flat-whole") && cell.world_size > 1) {
+    if (pieces_of(cell) > 1) return expect_error(fully_shard_error::kViewOfReleased);
+    if (!is_own_unit) return expect_error(fully_shard_error::kReleased);
+  }
+  return is_own_unit ? expect_values(cell) : expect_hidden();
+}
+
 Expectation expect(const Cell& cell) {
   if (std::string reason = precondition_of(cell); !reason.empty()) {
     return expect_not_applicable(std::move(reason));
   }
   if (!is_faulty(cell)) return {};
+  if (is_under_ddp(cell)) return expect_under_ddp(cell);
+  if (is_flat(cell)) return expect_flat(cell);
   if (cell.variant == "refuses-fewer-tiles" && pieces_of(cell) != number_on(cell, "tiles")) {
     return expect_error("tiles where");
   }
@@ -316,7 +396,83 @@ std::vector<Variant> variants() {
        .role = Role::reference,
        .summary = "one process that weighs tiles by the law",
        .without = {"wrapped", "activations"}},
+      {.name = "reference-law-whole",
+       .role = Role::reference,
+       .summary = "the same where gradients of earlier micro-batches stay on every rank",
+       .without = {"wrapped", "activations", "no_sync"}},
   };
+}
+
+std::vector<Variant> ddp_variants() {
+  const std::vector<std::string> mended{"causes", "wrapped", "activations"};
+  return {
+      {.name = "ddp-published",
+       .role = Role::buggy,
+       .summary = "DDP and the accumulator as it was merged, which its review expected to work: "
+                  "hooks of the parameters still run once per tile",
+       .without = {"wrapped", "activations"}},
+      {.name = "ddp-published-static-graph",
+       .role = Role::wrong_fix,
+       .summary = "DDP, the same with the error text's advice, a static graph: no error, and what "
+                  "is wrong under FSDP2",
+       .without = {"wrapped", "activations"}},
+      {.name = "ddp-published-static-graph-by-its-law",
+       .role = Role::latent,
+       .summary = "DDP, the same beside its law: nothing else is wrong",
+       .reference = "reference-law-whole",
+       .without = {"wrapped", "activations"}},
+      {.name = "ddp-mended-hooks",
+       .role = Role::wrong_fix,
+       .summary = "DDP and hooks that are right under FSDP2: they run once per tile, too",
+       .without = mended},
+      {.name = "ddp-mended-hooks-static-graph",
+       .role = Role::fixed,
+       .summary = "DDP and hooks that are right, with a static graph, which counts their runs",
+       .without = mended},
+  };
+}
+
+std::vector<Variant> flat_variants() {
+  return {
+      {.name = "flat-published",
+       .role = Role::buggy,
+       .summary = "FSDP1, FULL_SHARD, and the accumulator as it was merged: the first tile is "
+                  "reduced, and the parameters are released",
+       .without = {"activations"}},
+      {.name = "flat-mended-hooks",
+       .role = Role::wrong_fix,
+       .summary = "FSDP1, FULL_SHARD, and hooks that are right under FSDP2: the same",
+       .without = {"causes", "activations"}},
+      {.name = "flat-whole-published",
+       .role = Role::buggy,
+       .summary = "FSDP1, NO_SHARD: no error, and what is wrong under FSDP2 where the MLP is "
+                  "wrapped itself; else hooks find no parameter on it, and it is right",
+       .without = {"activations"}},
+      {.name = "flat-whole-published-by-its-law",
+       .role = Role::latent,
+       .summary = "FSDP1, NO_SHARD, the MLP wrapped, beside its law: nothing else is wrong",
+       .reference = "reference-law-whole",
+       .without = {"wrapped", "activations"}},
+      {.name = "flat-whole-mended-hooks",
+       .role = Role::fixed,
+       .summary = "FSDP1, NO_SHARD, and hooks that are right",
+       .without = {"causes", "activations"}},
+  };
+}
+
+/// Where gradients are whole, ranks agree in them.
+std::vector<Variant> all_variants() {
+  std::vector<Variant> all = variants();
+  for (const auto& more : {ddp_variants(), flat_variants()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  for (Variant& variant : all) {
+    const bool is_whole =
+        variant.name.starts_with("ddp-") || variant.name.starts_with("flat-whole-");
+    if (!is_whole) continue;
+    variant.claims = {kGradientsAgree, kParametersAgree};
+  }
+  return all;
 }
 
 std::vector<Axis> axes() {
@@ -349,15 +505,25 @@ Scenario tiled_gradient_accumulator_stacks_hooks() {
                      .kept = "the accumulator, its hooks and slices, and the versions that "
                              "reviewers asked for; of the example configurations the number of "
                              "tiles, checkpoints and offloaded activations; FSDP2 as the "
-                             "engine",
-                     .left_out = "sequence parallelism, which decides what tokens a rank has and "
-                                 "not what tiles do with them; the choice between a model's own "
-                                 "MLP and a fused one, which compute the same; batches of more "
-                                 "than one sequence, which tile-slices-from-flattened-buffer has"},
+                             "engine, and the review's question about DDP and FSDP1",
+                     .left_out =
+                         "sequence parallelism and sample packing, which decide what tokens "
+                         "a rank has and not what tiles do with them; the choice between a "
+                         "model's own MLP and a fused one, and tiled or fused losses, "
+                         "which compute the same; the validators, one that refuses a fused "
+                         "MLP beside a tiled one and the removed one that demanded "
+                         "DeepSpeed: they refuse configurations, and what they let through "
+                         "is here; when the patch is applied: calls are wrapped before any "
+                         "engine; garbage collection at step 0, which frees memory and "
+                         "changes no value; the accumulator's lock: the hooks of one "
+                         "backward run in one thread; a copy of the gradient that is there "
+                         "before (`.to()` of the same dtype is an alias): `.grad` is "
+                         "dropped at once, and nobody else reads it; batches of more than "
+                         "one sequence, which tile-slices-from-flattened-buffer has"},
       .worlds = worlds_from(1, 8),  // the mean over more hides sums in bfloat16
       .steps = 3,
       .axes = axes(),
-      .variants = variants(),
+      .variants = all_variants(),
       .claims = sharded_claims(),
       .tables = {},
       .expect = expect,

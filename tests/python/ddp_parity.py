@@ -156,13 +156,15 @@ def variants_of(testbed, scenario):
     return sorted(line.split()[0] for line in own if line.startswith("    "))
 
 
-def check(testbed, folder, scenario, training):
-    """Runs both sides in `folder` and compares them; the exit status."""
+def check(testbed, folder, scenario, training, prefixes=("",)):
+    """Runs both sides in `folder` and compares them; the exit status. Of the variants, those that
+    begin with one of `prefixes`."""
+    variants = [name for name in variants_of(testbed, scenario) if name.startswith(prefixes)]
     ranks = ",".join(map(str, WORLDS))
-    run = [testbed, "run", scenario, "--ranks", ranks, "--out", str(folder / "ours")]
+    chosen = [f"{scenario}/{variant}" for variant in variants]
+    run = [testbed, "run", *chosen, "--ranks", ranks, "--out", str(folder / "ours")]
     status = subprocess.run(run, stdout=subprocess.DEVNULL, check=False).returncode
     ours, theirs = folder / "ours" / scenario, folder / "python"
-    variants = variants_of(testbed, scenario)
     for world in WORLDS:
         run_python(training, world, variants, theirs)
     differences, cells = compare(ours, theirs, variants)

@@ -130,37 +130,42 @@ def collectives():
     return called
 
 
-def run(variant, file):
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+def join_group(variant):
     limit = datetime.timedelta(seconds=60)
     agent = dist.TCPStore(
         os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False, timeout=limit
     )
-    dist.init_process_group(
-        "gloo", store=dist.PrefixStore(variant, agent), rank=rank, world_size=world, timeout=limit
-    )
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = dist.PrefixStore(variant, agent)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=limit)
+
+
+def run(variant):
     error, tensors = "", {}
     try:
-        train(variant.split("+"), rank, world, tensors)
+        train(variant.split("+"), dist.get_rank(), dist.get_world_size(), tensors)
     except RuntimeError as raised:
         error = str(raised)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"error": error, "collectives": collectives(), "tensors": tensors}))
+    return {"error": error, "collectives": collectives(), "tensors": tensors}
 
 
-def main():
-    folder, variants = pathlib.Path(sys.argv[1]), sys.argv[2:]
+def run_each(run_variant, folder, variants):
+    """Calls `run_variant` in a process of its own for each, and keeps what it returns."""
     torch.set_num_threads(1)
     for variant in variants:
         child = os.fork()
         if child == 0:
             status = 1
             with contextlib.suppress(Exception):
-                file = f"rank-{os.environ['RANK']}.json"
-                run(variant, folder / variant / f"w{os.environ['WORLD_SIZE']}" / file)
+                file = pathlib.Path(folder) / variant / f"w{os.environ['WORLD_SIZE']}"
+                file.mkdir(parents=True, exist_ok=True)
+                join_group(variant)
+                outcome = json.dumps(run_variant(variant))
+                (file / f"rank-{os.environ['RANK']}.json").write_text(outcome)
                 status = 0
             os._exit(status)
         os.waitpid(child, 0)
 
 
-main()
+if __name__ == "__main__":
+    run_each(run, sys.argv[1], sys.argv[2:])

@@ -122,4 +122,5 @@ def main():
     run_variants(run)
 
 
-main()
+if __name__ == "__main__":
+    main()

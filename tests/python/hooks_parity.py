@@ -42,6 +42,14 @@ ABSENT = "tiled-parameter-absent-from-last-tile"
 MASK = "recomputed-tile-draws-another-dropout-mask"
 CHECKPOINT = "reentrant-checkpoint-under-ddp"
 INPUT = "tiled-input-needs-no-gradient"
+ACCUMULATOR = "tiled-gradient-accumulator-stacks-hooks"
+ACCUMULATED = (
+    "ddp-published",
+    "ddp-published-static-graph",
+    "ddp-mended-hooks",
+    "ddp-mended-hooks-static-graph",
+)
+SUMMED = ("summed-weights-aliased", "summed-weights-cloned")
 
 # What is run: scenario, variants (none: all), ranks, and the axes that are not as usual.
 SELECTIONS = (
@@ -72,6 +80,11 @@ SELECTIONS = (
     (INPUT, (), 2, "above=nothing"),
     (CHECKPOINT, (), 2, ""),
     (CHECKPOINT, ("shared-adapters-reentrant", "non-reentrant-offload"), 2, "dropout=on"),
+    (TILED, SUMMED, 3, "accumulation=2 bucket_view=on"),
+    (TILED, SUMMED, 2, "prior=on tiles=2 no_sync=on accumulation=2"),
+    (ACCUMULATOR, ACCUMULATED, 2, ""),
+    (ACCUMULATOR, ACCUMULATED, 3, "accumulation=2 tile_values=random tiles=3"),
+    (ACCUMULATOR, ACCUMULATED, 2, "tiles=1 dtype=float64"),
     (MASK, (), 2, ""),
     (MASK, (), 3, "accumulation=2 no_sync=on residual=off dtype=float64"),
     (MASK, (), 2, "autocast=on lost=autocast"),
@@ -87,7 +100,10 @@ def arguments_of(selection):
 
 
 def matrices():
-    return [[scenario, "--ranks", "2", "--matrix"] for scenario in SCENARIOS]
+    matrix = ("--ranks", "2", "--matrix")
+    accumulated = [f"{ACCUMULATOR}/{variant}" for variant in ACCUMULATED]
+    others = [scenario for scenario in SCENARIOS if scenario != ACCUMULATOR]
+    return [*([scenario, *matrix] for scenario in others), [*accumulated, *matrix]]
 
 
 def run_lockstep(program, arguments, out):

@@ -84,6 +84,15 @@ class Scenario:
         return "find-unused" in variant
 
 
+class SummedLinear(nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base, self.delta = base, nn.Parameter(torch.zeros_like(base.weight))
+
+    def forward(self, rows):
+        return functional.linear(rows, self.base.weight + self.delta)
+
+
 class Layers(nn.Module):
     """A tiled MLP and what stands around it."""
 
@@ -93,6 +102,8 @@ class Layers(nn.Module):
         self.tiling = tiling
         self.below = nn.Linear(WIDTH, WIDTH) if around == "layers" else None
         self.mlp = SwiGlu(WIDTH, HIDDEN, nn.Identity() if is_dyadic else functional.silu)
+        for name in ("gate", "up", "down") if "summed-weights" in cell.variant else ():
+            setattr(self.mlp, name, SummedLinear(getattr(self.mlp, name)))
         self.router = nn.Linear(WIDTH, 2) if "router" in cell.variant else None
         self.above = nn.Linear(WIDTH, WIDTH) if around != "nothing" else None
         if cell.axis("frozen") == "all":
@@ -145,7 +156,7 @@ class HooksPerTile(Scenario):
     def tiling(self):
         variant = self.cell.variant
         backward = "per-tile"
-        if variant.startswith("grad-but-last") or variant.startswith("one-tile"):
+        if variant.startswith(("grad-but-last", "one-tile", "summed-weights")):
             backward = "grad-but-last"
         if variant == "gated" and self.cell.world > 1:
             backward = "grad-but-last"
@@ -156,6 +167,7 @@ class HooksPerTile(Scenario):
             backward,
             sets_aside=variant.endswith("set-aside"),
             carries_all_outputs=variant != "router-loss-dropped",
+            clones_first=variant == "summed-weights-cloned",
         )
 
     def accumulation(self):
@@ -189,7 +201,12 @@ class HooksPerTile(Scenario):
         return sum(losses[1:], losses[0])
 
 
-TOUCHING_ALL = ("touching-all", "shared-grad-but-last", "shared-static-graph")
+TOUCHING_ALL = (
+    "touching-all",
+    "shared-grad-but-last",
+    "shared-static-graph",
+    "tokenless-tile-guarded",
+)
 
 
 class ExpertLayers(nn.Module):
@@ -206,11 +223,12 @@ class ExpertLayers(nn.Module):
         self.layers = 2 if "shared" in variant else 1
         self.tiling = tiling
         self.touches_all = variant in TOUCHING_ALL
+        self.has_padding = "tokenless" in variant
 
     def experts(self, rows):
-        values, is_rare = rows[:, :WIDTH], rows[:, WIDTH].detach() > 0
+        values, route = rows[:, :WIDTH], rows[:, WIDTH].detach()
         output = torch.zeros_like(values)
-        for expert, is_mine in ((self.usual, ~is_rare), (self.rare, is_rare)):
+        for expert, is_mine in ((self.usual, route == 0), (self.rare, route > 0)):
             mine = is_mine.nonzero().squeeze(-1)
             if len(mine):
                 output = output.index_add(0, mine, expert(values.index_select(0, mine)))
@@ -228,7 +246,10 @@ class ExpertLayers(nn.Module):
     def forward(self, rows):
         hidden = self.below(rows)
         route = torch.zeros_like(rows[..., :1])
-        route[0, 0] = 1
+        by_row = route.view(-1)
+        if self.has_padding:
+            by_row[: (len(by_row) + 1) // 2] = -1
+        by_row[-1 if self.has_padding else 0] = 1
         for _ in range(self.layers):
             routed = torch.cat([hidden, route], -1)
             if self.tiling:
@@ -240,6 +261,10 @@ class ExpertLayers(nn.Module):
 
 
 class AbsentFromLastTile(Scenario):
+    def is_covered(self):
+        """What copies None is refused by Python's binding, in other words than torch's own."""
+        return self.cell.variant != "tokenless-tile"
+
     @staticmethod
     def is_explicit(variant):
         return "explicit-inputs" in variant or variant.startswith("unused-")
@@ -437,10 +462,71 @@ class ReentrantCheckpoint(Scenario):
         return functional.cross_entropy(logits.reshape(-1, 16), text.reshape(-1))
 
 
+class MlpLayer(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.norm, self.mlp = nn.LayerNorm(width), SwiGlu(width, hidden)
+
+    def forward(self, rows):
+        return rows + self.mlp(self.norm(rows))
+
+
+class MlpLayers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        inputs, width, hidden = 4, 5, 7
+        self.embedding = nn.Linear(inputs, width)
+        self.layers = nn.ModuleList(MlpLayer(width, hidden) for _ in range(2))
+        self.head = nn.Linear(width, 1)
+
+    def forward(self, rows):
+        hidden = self.embedding(rows)
+        for layer in self.layers:
+            hidden = layer(hidden)
+        return self.head(hidden)
+
+
+class AccumulatorUnderDdp(Scenario):
+    """Of a scenario about sharded models, what it trains under DDP."""
+
+    def __init__(self, cell):
+        self.cell = cell
+        self.length, self.tiles = int(cell.axis("length")), int(cell.axis("tiles"))
+
+    def is_covered(self):
+        """Laws have references of their own, and causes are taken out one by one elsewhere."""
+        is_whole = self.cell.axis("causes", "all") == "all"
+        is_own = not self.cell.variant.endswith("by-its-law")
+        return self.cell.variant.startswith("ddp-") and is_own and is_whole
+
+    def learning_rate(self):
+        return 0.2
+
+    def tiling(self):
+        is_mended = "mended" in self.cell.variant
+        return Tiling(self.tiles, accumulator="mended" if is_mended else "published")
+
+    def model(self, tiling):
+        model = MlpLayers()
+        for layer in model.layers if tiling else ():
+            TiledVisionLanguage.tile(layer.mlp, tiling)
+        return model
+
+    def rows(self, base, place, features):
+        if self.cell.axis("tile_values") == "random":
+            return self.normal(base, place, (1, self.length, features))
+        tile = self.normal(base, place, (1, self.length // self.tiles, features))
+        return tile.repeat(1, self.tiles, 1)
+
+    def loss(self, model, *place):
+        return (model(self.rows(1_000_000, place, 4)) - self.rows(2_000_000, place, 1)).pow(2).mean()
+
+
 SCENARIOS = {
     "reentrant-checkpoint-under-ddp": ReentrantCheckpoint,
     "recomputed-tile-draws-another-dropout-mask": AnotherMask,
     "tiled-backward-fires-hooks-per-tile": HooksPerTile,
     "tiled-parameter-absent-from-last-tile": AbsentFromLastTile,
     "tiled-input-needs-no-gradient": InputNeedsNoGradient,
+    "tiled-gradient-accumulator-stacks-hooks": AccumulatorUnderDdp,
 }

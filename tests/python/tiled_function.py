@@ -4,6 +4,7 @@ What harness/train/tiled does, written against torch.autograd alone.
 """
 
 import contextlib
+import threading
 import typing
 
 import torch
@@ -16,6 +17,47 @@ class Tiling(typing.NamedTuple):
     carries_all_outputs: bool = True
     random: str = "restored"  # or "drawn-anew", "first-for-all": when tiles are recomputed
     restores_autocast: bool = True
+    clones_first: bool = False  # the first gradient of a parameter, where none is set aside
+    accumulator: str = ""  # or "published", "mended": hooks that add up, where each tile goes backward
+
+
+class GradientAccumulator:
+    """The class of that name in axolotl's tiled MLP, as it was merged; or mended: hooks are removed
+    before those of the next tile, nothing is divided, and what is returned is not set as well."""
+
+    def __init__(self, parameters, tiles, is_mended):
+        self.tiles, self.is_mended = tiles, is_mended
+        self.parameters, self.hooks, self.lock = parameters, [], threading.Lock()
+        self.sums = {}
+        for parameter in parameters:
+            self.sums[parameter] = torch.zeros_like(parameter)
+            if parameter.grad is not None:
+                self.sums[parameter] = parameter.grad.to(parameter.dtype)
+                parameter.grad = None
+
+    def install_hooks(self, is_last):
+        if self.is_mended:
+            self.remove_hooks()
+
+        def hook_of(parameter):
+            def hook(gradient):
+                with self.lock:
+                    scale = 1 if self.is_mended else 1 / self.tiles
+                    self.sums[parameter] += gradient.to(parameter.dtype) * scale
+                    if not is_last:
+                        return None
+                    whole = self.sums[parameter].to(parameter.dtype)
+                    parameter.grad = None if self.is_mended else whole
+                    return whole
+
+            return hook
+
+        self.hooks += [parameter.register_hook(hook_of(parameter)) for parameter in self.parameters]
+
+    def remove_hooks(self):
+        for hook in self.hooks:
+            hook.remove()
+        self.hooks.clear()
 
 
 def added(total, more):
@@ -99,7 +141,7 @@ class Tiled(torch.autograd.Function):
         rows, outputs, gradients = tile()
         inputs = [rows, *context.parameters]
         of_rows, *more = torch.autograd.grad(outputs, inputs, gradients, allow_unused=True)
-        return of_rows, more
+        return torch.zeros_like(rows) if of_rows is None else of_rows, more
 
     @staticmethod
     def run_backward(tile):
@@ -115,7 +157,20 @@ class Tiled(torch.autograd.Function):
         return taken
 
     @staticmethod
+    def accumulated(context, tiles):
+        is_mended = context.tiling.accumulator == "mended"
+        accumulator = GradientAccumulator(context.parameters, len(tiles), is_mended)
+        of_rows = []
+        for index, tile in enumerate(tiles):
+            accumulator.install_hooks(index + 1 == len(tiles))
+            of_rows.append(Tiled.run_backward(tile))
+        accumulator.remove_hooks()
+        return of_rows, ()
+
+    @staticmethod
     def backward_per_tile(context, tiles):
+        if context.tiling.accumulator:
+            return Tiled.accumulated(context, tiles)
         if not context.tiling.sets_aside:
             return [Tiled.run_backward(tile) for tile in tiles], ()
         aside, of_rows = Tiled.taken_out(context), []
@@ -138,7 +193,8 @@ class Tiled(torch.autograd.Function):
                 continue
             for parameter, gradient in zip(context.parameters, gradients):
                 if parameter.grad is None:
-                    parameter.grad = gradient
+                    is_cloned = context.tiling.clones_first and gradient is not None
+                    parameter.grad = gradient.clone() if is_cloned else gradient
                 elif gradient is not None:
                     parameter.grad.add_(gradient)
         if aside is not None and len(tiles) > 1:  # a single tile has nobody to put it back
