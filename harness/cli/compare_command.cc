@@ -55,11 +55,12 @@ std::string report(const PublishedTable& table, const Comparison& comparison) {
 
 }  // namespace
 
-int compare_command(const std::string& table_file, const std::string& folder) {
+ExitStatus compare_command(const std::string& table_file, const std::string& folder) {
   const PublishedTable table = read_published_table(table_file);
   const Comparison comparison = compare_with_run(table, load_record(folder), folder);
   show(report(table, comparison));
-  return comparison.unmet.empty() && comparison.values > 0 ? 0 : 1;
+  if (comparison.values == 0) return ExitStatus::not_applicable;
+  return comparison.unmet.empty() ? ExitStatus::as_expected : ExitStatus::failed;
 }
 
 }  // namespace lockstep

@@ -2,10 +2,13 @@
 
 #include <string>
 
+#include "reports/exit_status.h"
+
 namespace lockstep {
 
 /// `lockstep compare TABLE.csv DIR`: holds a published table against the run in `folder`, to the
-/// printed digit. Returns 0 when every value is met, 1 otherwise.
-int compare_command(const std::string& table_file, const std::string& folder);
+/// printed digit. Returns `as_expected` when every value is met, `not_applicable` when there is
+/// none.
+ExitStatus compare_command(const std::string& table_file, const std::string& folder);
 
 }  // namespace lockstep

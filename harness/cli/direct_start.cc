@@ -19,8 +19,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kNothingRan = 3;
-
 bool is_reference(const PlannedCell& planned) { return planned.cell.role == Role::reference; }
 
 /// Why the request is not for exactly one cell: what to give instead; empty when it is.
@@ -94,20 +92,20 @@ void run_and_record(const RunRequest& request, const Plan& plan, OneRank& rank,
 }
 
 /// Rank 0 alone records that the cell was not run.
-int decline(const RunRequest& request, const Plan& plan, const ForeignSeat& seat) {
-  if (seat.rank != 0) return kNothingRan;
+ExitStatus decline(const RunRequest& request, const Plan& plan, const ForeignSeat& seat) {
+  if (seat.rank != 0) return ExitStatus::not_applicable;
   make_folders(request.out);
   RunRecord run = begin_record(request, utc_now());
   for (const PlannedCell& planned : plan.cells) run.cells.push_back(describe(planned));
   save_record(request.out, run);
   show(fmt::format("Not applicable: {}\n", plan.cells.front().expectation.not_applicable));
-  return kNothingRan;
+  return ExitStatus::not_applicable;
 }
 
 }  // namespace
 
-int direct_start(const RunRequest& request, const std::vector<Scenario>& scenarios,
-                 const ForeignSeat& seat) {
+ExitStatus direct_start(const RunRequest& request, const std::vector<Scenario>& scenarios,
+                        const ForeignSeat& seat) {
   const Plan plan = plan_of_one(request, scenarios, seat);
   const PlannedCell& planned = plan.cells.front();
   if (planned.cell.world_size != seat.world_size) {
@@ -126,11 +124,11 @@ int direct_start(const RunRequest& request, const std::vector<Scenario>& scenari
     rank.run();
     rank.see_off();
   }
-  return 0;
+  return ExitStatus::as_expected;
 }
 
-int be_rank_of_cell(const RunRequest& request, const std::vector<Scenario>& scenarios,
-                    const ForeignSeat& seat) {
+ExitStatus be_rank_of_cell(const RunRequest& request, const std::vector<Scenario>& scenarios,
+                           const ForeignSeat& seat) {
   const Plan plan = plan_of_one(request, scenarios, seat);
   const PlannedCell& planned = plan.cells.front();
   OneRank rank(planned, request.cell_folder, limit_of(planned, request.limit), seat);
@@ -145,7 +143,7 @@ int be_rank_of_cell(const RunRequest& request, const std::vector<Scenario>& scen
   } else {
     rank.see_off();
   }
-  return 0;
+  return ExitStatus::as_expected;
 }
 
 }  // namespace lockstep

@@ -10,12 +10,12 @@ namespace lockstep {
 /// for `lockstep report DIR`. Returns 0 when the end of the rank is on record, whatever it was, so
 /// that the launcher lets the others come to theirs; 3 where the cell is not applicable. Throws
 /// Error (usage) for anything that is not exactly one cell of the launcher's world.
-int direct_start(const RunRequest& request, const std::vector<Scenario>& scenarios,
-                 const ForeignSeat& seat);
+ExitStatus direct_start(const RunRequest& request, const std::vector<Scenario>& scenarios,
+                        const ForeignSeat& seat);
 
 /// The same for a launcher that another `lockstep run` started, which has made `cell_folder` and
 /// goes on when all ranks are on record: no reference and no record of the run.
-int be_rank_of_cell(const RunRequest& request, const std::vector<Scenario>& scenarios,
-                    const ForeignSeat& seat);
+ExitStatus be_rank_of_cell(const RunRequest& request, const std::vector<Scenario>& scenarios,
+                           const ForeignSeat& seat);
 
 }  // namespace lockstep

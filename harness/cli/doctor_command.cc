@@ -160,7 +160,7 @@ std::string say_limits(Sheet& sheet) {
 
 }  // namespace
 
-int doctor_command(std::chrono::milliseconds limit) {
+ExitStatus doctor_command(std::chrono::milliseconds limit) {
   Sheet sheet;
   std::string problem = say_torch(sheet);
   say_capabilities(sheet, limit);
@@ -173,7 +173,7 @@ int doctor_command(std::chrono::milliseconds limit) {
                        "over gloo and left their files in this folder."
                      : "'lockstep run' cannot work here: " + problem);
   show(sheet.text());
-  return problem.empty() ? 0 : 1;
+  return problem.empty() ? ExitStatus::as_expected : ExitStatus::failed;
 }
 
 }  // namespace lockstep

@@ -12,6 +12,7 @@
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,18 +22,12 @@
 #include "harness/cli/run_command.h"
 #include "harness/launch/launch.h"
 #include "reports/error.h"
+#include "reports/exit_status.h"
 #include "reports/renderer.h"
 
 namespace lockstep {
 
 namespace {
-
-constexpr const char* kExitStatuses =
-    "Exit status: 0 all as expected; 1 an expectation missed or a false alarm; 2 undecided;\n"
-    "3 nothing ran (not applicable); 64 wrong arguments, missing or malformed input; 70 a defect "
-    "of\n"
-    "lockstep. compare: 0 every value met, 1 not. run --require: 1 something is not there, or\n"
-    "nothing ran. doctor: 0 'run' can work here, 1 it cannot.";
 
 /// Says what is wrong, if anybody can hear it: the exit status says it too.
 void complain(const std::string& sentence) {
@@ -312,7 +307,8 @@ void check_command(int argc, char** argv) {
   }
 }
 
-int dispatch(const CLI::App& app, const Words& words, const std::vector<std::string>& command) {
+ExitStatus dispatch(const CLI::App& app, const Words& words,
+                    const std::vector<std::string>& command) {
   if (app.got_subcommand("run")) return run_command(request_of(words, command), registry());
   if (app.got_subcommand("report")) return report_command(words.folders, words.format);
   if (app.got_subcommand("compare")) return compare_command(words.table, words.folder);
@@ -322,10 +318,18 @@ int dispatch(const CLI::App& app, const Words& words, const std::vector<std::str
   } else {
     show(words.markdown ? list_as_markdown(registry()) : list_as_text(registry()));
   }
-  return 0;
+  return ExitStatus::as_expected;
 }
 
-int parse_and_dispatch(int argc, char** argv) {
+/// What --help or --version prints.
+ExitStatus show_answer(const CLI::App& app, const CLI::ParseError& question) {
+  std::ostringstream text;
+  app.exit(question, text, text);
+  show(text.str());
+  return ExitStatus::as_expected;
+}
+
+ExitStatus parse_and_dispatch(int argc, char** argv) {
   check_command(argc, argv);
   Words words;
   CLI::App app(
@@ -334,43 +338,52 @@ int parse_and_dispatch(int argc, char** argv) {
       "lockstep");
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION ", torch " LOCKSTEP_TORCH_VERSION);
   app.require_subcommand(1);
-  app.footer(kExitStatuses);
+  const std::string exit_statuses = exit_statuses_as_text();
+  app.footer(exit_statuses);
   CLI::App* list = app.add_subcommand("list", "List the scenarios");
   list->add_flag("--markdown", words.markdown, "as the table of the README");
   CLI::App* show_one = app.add_subcommand("show", "Say everything about one scenario");
   show_one->add_option("scenario", words.scenario, "its id")->required()->type_name("");
-  add_run(app, words)->footer(kExitStatuses);
-  add_report(app, words)->footer(kExitStatuses);
-  add_compare(app, words)->footer(kExitStatuses);
-  add_doctor(app, words)->footer(kExitStatuses);
+  add_run(app, words)->footer(exit_statuses);
+  add_report(app, words)->footer(exit_statuses);
+  add_compare(app, words)->footer(exit_statuses);
+  add_doctor(app, words)->footer(exit_statuses);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0) return show_answer(app, error);
     complain(std::string(error.what()) + "\nSee 'lockstep --help' or 'lockstep COMMAND --help'.");
-    return static_cast<int>(Error::Kind::usage);
+    return ExitStatus::usage;
   }
   return dispatch(app, words, std::vector<std::string>(argv, argv + argc));
 }
 
 }  // namespace
 
-int run_program(int argc, char** argv) {
-  open_standard_streams();
-  std::signal(SIGXFSZ,
-              SIG_IGN);  // a file that may not grow is an error of the write, with a sentence
+namespace {
+
+ExitStatus answer(int argc, char** argv) {
   try {
     return parse_and_dispatch(argc, argv);
   } catch (const Error& error) {
     complain(error.what());
-    return static_cast<int>(error.kind());
+    return exit_status(error.kind());
   } catch (const std::filesystem::filesystem_error& error) {
     complain(unreadable(error.path1().string(), error.code().message()).what());
-    return static_cast<int>(Error::Kind::usage);
+    return ExitStatus::usage;
   } catch (const std::exception& error) {
     complain(std::string("a defect: ") + error.what());
-    return static_cast<int>(Error::Kind::internal);
+    return ExitStatus::defect;
   }
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  open_standard_streams();
+  // A file that may not grow is an error of the write, with a sentence.
+  std::signal(SIGXFSZ, SIG_IGN);
+  return static_cast<int>(answer(argc, argv));
 }
 
 }  // namespace lockstep

@@ -4,8 +4,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +29,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kNothingRan = 3;
 constexpr const char* kNoLauncher = "none";
 /// What starts ranks that MPI connects, when nobody says otherwise.
 constexpr const char* kMpiLauncher = "mpirun -n {ranks}";
@@ -159,8 +156,8 @@ RunRecord begin_record(const RunRequest& request, const std::string& utc) {
 namespace {
 
 /// As the one rank that somebody's launcher wants this process to be.
-int run_as_rank(const RunRequest& request, const std::vector<Scenario>& scenarios,
-                const ForeignSeat& seat) {
+ExitStatus run_as_rank(const RunRequest& request, const std::vector<Scenario>& scenarios,
+                       const ForeignSeat& seat) {
   require_current_folder();
   return request.cell_folder.empty() ? direct_start(request, scenarios, seat)
                                      : be_rank_of_cell(request, scenarios, seat);
@@ -179,7 +176,7 @@ std::optional<LauncherCommand> launcher_of(const RunRequest& request) {
 
 }  // namespace
 
-int run_command(const RunRequest& request, const std::vector<Scenario>& scenarios) {
+ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& scenarios) {
   if (request.launcher.empty()) {
     const auto seat = foreign_seat(::getenv);
     if (seat) return run_as_rank(request, scenarios, *seat);
@@ -210,38 +207,25 @@ int run_command(const RunRequest& request, const std::vector<Scenario>& scenario
     write_whole_file(folder / ("report." + renderer->extension), renderer->render(run));
   }
   show(render_console(run) + fmt::format("Files: {}\n", folder.string()));
-  const int status = exit_status(run);
-  if (status == kNothingRan && !request.requirements.empty()) throw nothing_ran();
+  const auto status = static_cast<ExitStatus>(exit_status(run));
+  if (status == ExitStatus::not_applicable && !request.requirements.empty()) throw nothing_ran();
   return status;
 }
 
-namespace {
-
-/// A violation outranks what is undecided, and anything that ran outranks what did not.
-int worse(int a, int b) {
-  constexpr std::array<int, 4> kFromBest{kNothingRan, 0, 2, 1};
-  const auto rank = [&](int status) {
-    return std::find(kFromBest.begin(), kFromBest.end(), status) - kFromBest.begin();
-  };
-  return rank(a) < rank(b) ? b : a;
-}
-
-}  // namespace
-
-int report_command(const std::vector<std::string>& folders, const std::string& format) {
+ExitStatus report_command(const std::vector<std::string>& folders, const std::string& format) {
   const Renderer& renderer = find_renderer(format);
   const bool is_text = format == "console" || format == "markdown";
   if (folders.size() > 1 && !is_text) {
     throw bad_value("--format", format, "console or markdown for several folders");
   }
-  int status = kNothingRan;
+  ExitStatus status = ExitStatus::as_expected;
   for (const std::string& folder : folders) {
     RunRecord run = load_record(folder);
     judge_run(run, folder);
     if (folders.size() > 1)
       show(fmt::format("{}{}\n\n", &folder == &folders[0] ? "" : "\n", folder));
     show(renderer.render(run));
-    status = worse(status, exit_status(run));
+    status = worse(status, static_cast<ExitStatus>(exit_status(run)));
   }
   return status;
 }

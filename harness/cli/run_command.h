@@ -6,6 +6,7 @@
 
 #include "harness/cli/capabilities.h"
 #include "harness/cli/select_cells.h"
+#include "reports/exit_status.h"
 #include "reports/run_record.h"
 
 namespace lockstep {
@@ -25,7 +26,7 @@ struct RunRequest {
 /// `lockstep run`: runs the cells, saves the record, judges it, writes the reports and shows the
 /// console one. Returns the exit status. Throws Error (usage) before anything runs when the request
 /// is wrong, Error (unmet) when what it requires is not there; that also where nothing ran.
-int run_command(const RunRequest& request, const std::vector<Scenario>& scenarios);
+ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& scenarios);
 
 /// A record without cells.
 RunRecord begin_record(const RunRequest& request, const std::string& utc);
@@ -33,7 +34,7 @@ RunRecord begin_record(const RunRequest& request, const std::string& utc);
 /// `lockstep report DIR...`: judges what the run in each folder left and shows it in `format`.
 /// Returns the exit status of the worst of them. Throws Error (usage) for several folders in a
 /// format that is one document.
-int report_command(const std::vector<std::string>& folders, const std::string& format);
+ExitStatus report_command(const std::vector<std::string>& folders, const std::string& format);
 
 /// Writes to standard output. Throws Error (usage) when that fails, on a full disk.
 void show(const std::string& text);

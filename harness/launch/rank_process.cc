@@ -11,10 +11,12 @@
 #include <iostream>
 #include <utility>
 
-#include "reports/error.h"
+#include "reports/exit_status.h"
 
 namespace lockstep {
 namespace {
+
+constexpr int kDefect = static_cast<int>(ExitStatus::defect);
 
 /// What is left in a buffer at a fork would be written by both processes.
 void flush_output() {
@@ -26,7 +28,7 @@ void flush_output() {
 void die_with(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have gone before the line above: then nobody will send the signal.
-  if (::getppid() != parent) ::_exit(static_cast<int>(Error::Kind::internal));
+  if (::getppid() != parent) ::_exit(kDefect);
 }
 
 void use_default_signals() {
@@ -51,7 +53,7 @@ int run_guarded(const std::function<int(const Seat&)>& rank_main, const Seat& se
   } catch (...) {
     std::cerr << "uncaught exception that is no std::exception\n";
   }
-  return static_cast<int>(Error::Kind::internal);
+  return kDefect;
 }
 
 [[noreturn]] void be_rank(Seat seat, std::size_t log, RankFiles& files, pid_t parent,

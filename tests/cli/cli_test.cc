@@ -356,7 +356,15 @@ TEST(Help, SaysTheExitStatuses) {
   for (const char* arguments : {"--help", "run --help"}) {
     const Outcome help = lockstep(arguments);
     EXPECT_EQ(help.status, 0);
-    EXPECT_THAT(help.out, HasSubstr("Exit status: 0 all as expected"));
+    EXPECT_THAT(help.out, HasSubstr("Exit status:\n    0  everything as expected;"));
+  }
+}
+
+TEST(Help, IntoAFullDeviceSaysSo) {
+  for (const char* arguments : {"--help", "--version", "run --help"}) {
+    const Outcome outcome = lockstep(std::string(arguments) + " >/dev/full");
+    EXPECT_EQ(outcome.status, 64) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr("standard output"));
   }
 }
 
