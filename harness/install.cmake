@@ -13,6 +13,7 @@ install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${package})
 
 if(LOCKSTEP_TORCH)
   install(TARGETS lockstep RUNTIME DESTINATION bin)
+  install(TARGETS lockstep_catalogue RUNTIME DESTINATION libexec)
   install(FILES harness/torch.cmake harness/find_torch.py harness/cli/add_scenarios.cmake
                 harness/cli/registry.cc.in harness/cli/main.cc
           DESTINATION ${package})

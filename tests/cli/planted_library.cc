@@ -1,0 +1,12 @@
+// Says that it was loaded.
+
+#include <cstdio>
+
+namespace {
+
+[[gnu::constructor]] void tell() {
+  std::puts("the planted library was loaded");
+  std::fflush(stdout);
+}
+
+}  // namespace
