@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include <string>
 
@@ -33,6 +34,12 @@ std::vector<std::string> command_for(const LauncherCommand& launcher, const Plan
   return words;
 }
 
+/// A launcher that is killed with this process could not clean up.
+void become_launcher() {
+  forget_foreign_seat();
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+}
+
 }  // namespace
 
 std::vector<RankEnd> launch_by(const LauncherCommand& launcher, const PlannedCell& planned,
@@ -40,9 +47,12 @@ std::vector<RankEnd> launch_by(const LauncherCommand& launcher, const PlannedCel
   const fs::path log = folder / "launcher.log";
   LaunchOptions options;
   options.limit = limit + options.grace + kStarting;
-  const LaunchedOne launched = launch_program(
-      options, command_for(launcher, planned, folder, limit), log, forget_foreign_seat);
-  if (launched.interruption != 0) ::raise(launched.interruption);
+  const LaunchedOne launched =
+      launch_program(options, command_for(launcher, planned, folder, limit), log, become_launcher);
+  if (launched.interruption != 0) {
+    ::raise(launched.interruption);
+    return {};  // where the signal is only noted
+  }
   WorldExits exits(folder, planned.cell.world_size);
   exits.look();
   if (exits.is_empty()) {

@@ -8,6 +8,7 @@
 #include "harness/cli/launch_by.h"
 #include "harness/cli/run_folder.h"
 #include "harness/comm/store_service.h"
+#include "harness/launch/interruption.h"
 #include "harness/record/rank_end.h"
 #include "harness/train/rank.h"
 #include "reports/error.h"
@@ -103,6 +104,7 @@ CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
   } else {
     record.ends = fork_ranks(planned, folder, processes, own_limit);
   }
+  if (Interruption::noted() != 0) return describe(planned, launcher ? launcher->text() : "");
   record.duration_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   record.processes = processes;

@@ -15,10 +15,10 @@ namespace lockstep {
 CellRecord describe(const PlannedCell& planned, const std::string& launcher = {});
 
 /// Runs one cell: starts its ranks, waits for them, and records how they ended. Its files go to the
-/// cell's folder inside `run_folder`. A cell that is not applicable is recorded and not run. Does
-/// not judge. `limit`: for the whole cell, where its variant does not declare a shorter one.
-/// `launcher` starts the ranks, but never a reference; null: they are forked. Throws Error (usage)
-/// where it does not start the ranks that the cell has.
+/// cell's folder inside `run_folder`. A cell that is not applicable is recorded and not run, nor
+/// is one in which an Interruption was noted. Does not judge. `limit`: for the whole cell, where
+/// its variant does not declare a shorter one. `launcher` starts the ranks, but never a reference;
+/// null: they are forked. Throws Error (usage) where it does not start the ranks that the cell has.
 CellRecord run_cell(const PlannedCell& planned, const std::filesystem::path& run_folder,
                     std::chrono::milliseconds limit, const LauncherCommand* launcher = nullptr);
 

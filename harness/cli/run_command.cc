@@ -1,9 +1,11 @@
 #include "harness/cli/run_command.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +18,8 @@
 #include "harness/cli/judge_run.h"
 #include "harness/cli/run_cell.h"
 #include "harness/cli/run_folder.h"
+#include "harness/launch/interruption.h"
+#include "harness/launch/launch.h"
 #include "harness/launch/launcher.h"
 #include "harness/launch/launcher_command.h"
 #include "harness/record/whole_file.h"
@@ -87,20 +91,11 @@ void require_current_folder() {
   if (failure) throw unreadable("the current folder", failure.message());
 }
 
-/// A file that cannot be written is told before hours of ranks, not after.
-void open_reports(const fs::path& folder, const std::vector<const Renderer*>& chosen) {
-  for (const Renderer* renderer : chosen) {
-    write_whole_file(folder / ("report." + renderer->extension), "");
-  }
-}
-
 /// Saves the record of a run as it grows, often, but so that saving takes a tenth of the time at
 /// most: a record of a thousand cells is not written a thousand times.
 class GrowingRecord {
  public:
-  GrowingRecord(const fs::path& folder, const RunRecord& run) : folder_(folder), run_(run) {
-    save();
-  }
+  GrowingRecord(const fs::path& folder, const RunRecord& run) : folder_(folder), run_(run) {}
 
   void save_when_due() {
     if (Clock::now() >= due_) save();
@@ -121,19 +116,30 @@ class GrowingRecord {
   Clock::time_point due_;
 };
 
+bool has_run(const CellRecord& cell) { return cell.processes > 0; }
+
+std::size_t cells_that_ran(const RunRecord& run) {
+  return static_cast<std::size_t>(std::count_if(run.cells.begin(), run.cells.end(), has_run));
+}
+
+void note_interruption(RunRecord& run) {
+  if (Interruption::noted() == 0) return;
+  run.notes.push_back(fmt::format("interrupted by {}: {} of {} cells were run",
+                                  signal_name(Interruption::noted()), cells_that_ran(run),
+                                  run.cells.size()));
+}
+
 void run_cells(const std::vector<PlannedCell>& cells, std::chrono::milliseconds limit,
                const LauncherCommand* launcher, const fs::path& folder, RunRecord& run) {
   Progress progress(cells.size());
-  // All of them first: a run that is interrupted must not pass for a smaller one.
-  for (const PlannedCell& planned : cells) {
-    run.cells.push_back(describe(planned, launcher ? launcher->text() : ""));
-  }
   GrowingRecord record(folder, run);
   for (std::size_t i = 0; i < cells.size(); ++i) {
     progress.begin(cells[i].cell);
     run.cells[i] = run_cell(cells[i], folder, limit, launcher);
+    if (Interruption::noted() != 0) break;
     record.save_when_due();
   }
+  note_interruption(run);
   save_record(folder, run);  // before it is judged: the judge may fail
 }
 
@@ -146,10 +152,14 @@ void show(const std::string& text) {
   }
 }
 
-RunRecord begin_record(const RunRequest& request, const std::string& utc) {
+RunRecord plan_record(const RunRequest& request, const Plan& plan, const std::string& launcher) {
   RunRecord run;
   for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
-  run.environment = describe_environment(utc);
+  run.environment = describe_environment(utc_now());
+  run.tables = tables_of(plan.cells);
+  run.notes = plan.notes;
+  // All of them: a run that is interrupted must not pass for a smaller one.
+  for (const PlannedCell& planned : plan.cells) run.cells.push_back(describe(planned, launcher));
   return run;
 }
 
@@ -174,6 +184,26 @@ std::optional<LauncherCommand> launcher_of(const RunRequest& request) {
   return std::nullopt;
 }
 
+/// "Interrupted: 31 of 261 cells done, 31 as expected."
+std::string interrupted_in_words(const RunRecord& run) {
+  std::string text =
+      fmt::format("Interrupted: {} of {} cells done", cells_that_ran(run), run.cells.size());
+  for (std::size_t i = 0; i < Names<CellVerdict>::values.size(); ++i) {
+    const auto count = std::count_if(run.cells.begin(), run.cells.end(), [&](const auto& cell) {
+      return has_run(cell) && cell.verdict == static_cast<CellVerdict>(i);
+    });
+    if (count > 0) text += fmt::format(", {} {}", count, Names<CellVerdict>::values.at(i));
+  }
+  return text + ".";
+}
+
+ExitStatus say_interrupted(const RunRecord& run, const std::string& folder) {
+  std::fputs(
+      fmt::format("{} Report: lockstep report {}\n", interrupted_in_words(run), folder).c_str(),
+      stderr);
+  return Interruption::noted() == SIGTERM ? ExitStatus::terminated : ExitStatus::interrupted;
+}
+
 }  // namespace
 
 ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& scenarios) {
@@ -192,13 +222,12 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   check_promised_tables(cells);
   require_current_folder();
   check_requirements(request.requirements, selection.gpus);
-  const std::string utc = utc_now();
-  const fs::path folder = make_run_folder(request.out, utc);
-  open_reports(folder, chosen);
+  RunRecord run = plan_record(request, plan, launcher ? launcher->text() : "");
+  const fs::path shown_folder = make_run_folder(request.out, run);
+  // A rank may change its directory.
+  const fs::path folder = fs::absolute(shown_folder);
 
-  RunRecord run = begin_record(request, utc);
-  run.tables = tables_of(cells);
-  run.notes = plan.notes;
+  const Interruption interruption;
   run_cells(cells, request.limit, launcher ? &*launcher : nullptr, folder, run);
 
   judge_run(run, folder);
@@ -206,7 +235,8 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   for (const Renderer* renderer : chosen) {
     write_whole_file(folder / ("report." + renderer->extension), renderer->render(run));
   }
-  show(render_console(run) + fmt::format("Files: {}\n", folder.string()));
+  if (interruption.noted() != 0) return say_interrupted(run, shown_folder);
+  show(render_console(run) + fmt::format("Files: {}\n", shown_folder.string()));
   const auto status = static_cast<ExitStatus>(exit_status(run));
   if (status == ExitStatus::not_applicable && !request.requirements.empty()) throw nothing_ran();
   return status;

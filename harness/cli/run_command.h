@@ -28,8 +28,9 @@ struct RunRequest {
 /// is wrong, Error (unmet) when what it requires is not there; that also where nothing ran.
 ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& scenarios);
 
-/// A record without cells.
-RunRecord begin_record(const RunRequest& request, const std::string& utc);
+/// The record of a run that begins now: all cells of `plan`, none of which has been run.
+/// `launcher`: that starts the ranks, as `--launcher` names it; empty: none.
+RunRecord plan_record(const RunRequest& request, const Plan& plan, const std::string& launcher);
 
 /// `lockstep report DIR...`: judges what the run in each folder left and shows it in `format`.
 /// Returns the exit status of the worst of them. Throws Error (usage) for several folders in a

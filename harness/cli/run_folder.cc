@@ -11,6 +11,7 @@
 #include <ctime>
 #include <system_error>
 
+#include "harness/launch/unique_fd.h"
 #include "harness/record/whole_file.h"
 #include "reports/csv_text.h"
 #include "reports/error.h"
@@ -28,6 +29,8 @@ void make_folders(const fs::path& folder) {
 }
 
 namespace {
+
+fs::path record_file(const fs::path& folder) { return folder / "record.json"; }
 
 void require_usable(const fs::path& folder) {
   std::error_code failure;
@@ -56,9 +59,23 @@ fs::path make_new_folder(const fs::path& runs, std::string name) {
   }
 }
 
+fs::path latest_of(const fs::path& runs) { return runs / "latest"; }
+
+/// What somebody else made there is not replaced.
+void require_replaceable(const fs::path& latest) {
+  std::error_code failure;
+  const fs::file_status status = fs::symlink_status(latest, failure);
+  if (!fs::exists(status) || fs::is_symlink(status)) return;
+  throw unwritable(
+      latest.string(),
+      fmt::format("it is a {} where runs have a link to the last one; move it away, or "
+                  "name a folder with --out",
+                  fs::is_directory(status) ? "folder" : "file"));
+}
+
 /// `latest` is a convenience: two runs at the same moment may both try, and the later one wins.
 void point_latest_to(const fs::path& folder) {
-  const fs::path link = folder.parent_path() / "latest";
+  const fs::path link = latest_of(folder.parent_path());
   const fs::path fresh = folder.parent_path() / fmt::format(".latest-{}", ::getpid());
   std::error_code failure;
   fs::create_symlink(folder.filename(), fresh, failure);
@@ -84,18 +101,31 @@ std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
-fs::path make_run_folder(const std::string& asked, const std::string& utc) {
+fs::path make_run_folder(const std::string& asked, const RunRecord& run) {
   if (!asked.empty()) {
     require_usable(asked);
+    save_new_record(asked, run);
     return asked;
   }
-  const fs::path folder = make_new_folder("runs", utc);
+  const fs::path runs = "runs";
+  require_replaceable(latest_of(runs));
+  const fs::path folder = make_new_folder(runs, run.environment.started_utc);
+  save_new_record(folder, run);
   point_latest_to(folder);
   return folder;
 }
 
+void save_new_record(const fs::path& folder, const RunRecord& run) {
+  const fs::path file = record_file(folder);
+  const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!fd.valid() && errno == EEXIST) throw not_empty(folder.string());
+  if (!fd.valid() || !write_all(fd.get(), render_json(run))) {
+    throw unwritable(file.string(), std::strerror(errno));
+  }
+}
+
 void save_record(const fs::path& folder, const RunRecord& run) {
-  write_whole_file(folder / "record.json", render_json(run));
+  write_whole_file(record_file(folder), render_json(run));
 }
 
 RunRecord load_record(const fs::path& folder) {
@@ -104,7 +134,7 @@ RunRecord load_record(const fs::path& folder) {
   if (!fs::is_directory(folder, failure)) {
     throw unreadable(folder.string(), "it is a file; name the folder of a run");
   }
-  const fs::path file = folder / "record.json";
+  const fs::path file = record_file(folder);
   if (!fs::exists(file, failure)) {
     throw unreadable(folder.string(), "it holds no record.json, so it is no folder of a run");
   }

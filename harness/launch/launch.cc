@@ -122,7 +122,11 @@ std::vector<RankEnd> launch_ranks(const LaunchOptions& options,
 
 namespace {
 
+/// For a launcher, which has ranks to end and folders of its own to remove.
+constexpr std::chrono::milliseconds kCleanUp{5000};
+
 LaunchedOne launch_one(LaunchOptions options, const Seat& seat, const std::filesystem::path& log,
+                       std::chrono::milliseconds clean_up,
                        const std::function<int(const Seat&)>& body) {
   options.ranks = 1;
   require_launchable(options);
@@ -130,7 +134,7 @@ LaunchedOne launch_one(LaunchOptions options, const Seat& seat, const std::files
   files.logs.push_back(create_log(log));
   LaunchedOne launched;
   {
-    Supervisor supervisor(options);
+    Supervisor supervisor(options, clean_up);
     const pid_t pid = start_rank(seat, 0, files, body);
     if (pid < 0) throw no_process(why());
     supervisor.add(pid);
@@ -146,12 +150,12 @@ LaunchedOne launch_one(LaunchOptions options, const Seat& seat, const std::files
 
 LaunchedOne launch_rank(const LaunchOptions& options, const Seat& seat,
                         const std::function<int(const Seat&)>& rank_main) {
-  return launch_one(options, seat, rank_log(options.folder, seat.rank), rank_main);
+  return launch_one(options, seat, rank_log(options.folder, seat.rank), /*clean_up=*/{}, rank_main);
 }
 
 LaunchedOne launch_program(const LaunchOptions& options, const std::vector<std::string>& words,
                            const std::filesystem::path& log, const std::function<void()>& prepare) {
-  return launch_one(options, Seat{}, log, [&](const Seat&) {
+  return launch_one(options, Seat{}, log, kCleanUp, [&](const Seat&) {
     prepare();
     return become(words);
   });

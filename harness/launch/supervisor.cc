@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "harness/launch/interruption.h"
+
 namespace lockstep {
 namespace {
 
@@ -27,9 +29,10 @@ bool has_ended(pid_t pid) { return look_at(pid, WEXITED).si_pid == pid; }
 
 }  // namespace
 
-Supervisor::Supervisor(const LaunchOptions& options)
+Supervisor::Supervisor(const LaunchOptions& options, std::chrono::milliseconds clean_up)
     : limit_(options.limit),
       grace_(options.grace),
+      clean_up_(clean_up),
       deadline_(Clock::now() + options.limit),
       look_elsewhere_(options.look_elsewhere),
       ends_(static_cast<std::size_t>(options.ranks)) {
@@ -54,7 +57,6 @@ void Supervisor::give_up_starting(const std::string& why) {
 }
 
 int Supervisor::wait() {
-  int interruption = 0;
   while (ended_ < static_cast<int>(ends_.size())) {
     const auto signal = signals_.next(next_look());
     if (!signal && Clock::now() < deadline_) {
@@ -65,11 +67,11 @@ int Supervisor::wait() {
     } else if (signal->si_signo == SIGCHLD) {
       collect(signal->si_pid);
     } else {
-      interruption = signal->si_signo;
-      end_rest("interrupted by " + signal_name(interruption));
+      interruption_ = signal->si_signo;
+      end_rest("interrupted by " + signal_name(interruption_));
     }
   }
-  return interruption;
+  return interruption_;
 }
 
 Supervisor::Clock::time_point Supervisor::next_look() const {
@@ -139,7 +141,27 @@ std::string Supervisor::lateness() const {
   return fmt::format("ended {} after rank {} failed", seconds(grace_), *hurried_by_);
 }
 
+bool Supervisor::is_any_left() const {
+  return std::any_of(pids_.begin(), pids_.end(),
+                     [](pid_t pid) { return pid != 0 && !has_ended(pid); });
+}
+
+void Supervisor::ask_rest_to_end() {
+  const auto begin = Clock::now();
+  for (const pid_t pid : pids_) {
+    if (pid != 0) ::kill(pid, SIGTERM);
+  }
+  while (is_any_left() && Clock::now() < begin + clean_up_) {
+    const auto signal = signals_.next(begin + clean_up_);
+    if (!signal || signal->si_signo == SIGCHLD) continue;
+    const bool is_urged = interruption_ != 0 && Clock::now() >= begin + kSameInterruption;
+    interruption_ = signal->si_signo;
+    if (is_urged) return;
+  }
+}
+
 void Supervisor::end_rest(const std::string& reason) {
+  if (clean_up_ > clean_up_.zero()) ask_rest_to_end();
   std::vector<std::pair<std::size_t, std::string>> rest;
   for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
     if (pids_[rank] == 0) continue;

@@ -21,7 +21,9 @@ namespace lockstep {
 /// is left.
 class Supervisor {
  public:
-  explicit Supervisor(const LaunchOptions& options);
+  /// `clean_up`: how long what has to end may take to do so itself, once SIGTERM has asked it;
+  /// 0: it is killed.
+  explicit Supervisor(const LaunchOptions& options, std::chrono::milliseconds clean_up = {});
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -50,6 +52,8 @@ class Supervisor {
   void hurry(int failed_rank);
   void look_elsewhere();
   Clock::time_point next_look() const;
+  void ask_rest_to_end();
+  bool is_any_left() const;
   void end_rest(const std::string& reason);
   int reap(std::size_t rank);
   std::string lateness() const;
@@ -58,12 +62,14 @@ class Supervisor {
   Descendants descendants_;
   const std::chrono::milliseconds limit_;
   const std::chrono::milliseconds grace_;
+  const std::chrono::milliseconds clean_up_;
   Clock::time_point deadline_;
   const std::function<Elsewhere()> look_elsewhere_;
   std::optional<int> hurried_by_;  ///< rank whose failure brought the deadline forward
   std::vector<pid_t> pids_;        ///< by rank; 0 once reaped
   std::vector<RankEnd> ends_;
   int ended_ = 0;
+  int interruption_ = 0;  ///< the signal that asked this process to end; 0: none
 };
 
 }  // namespace lockstep

@@ -270,6 +270,28 @@ TEST(Run, WithoutAFolderGoesToRunsAndLatestPointsToIt) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path() / "runs"), {}), 3);
 }
 
+TEST(Run, WhereRunsLatestIsNoLinkMakesNothing) {
+  for (const auto& [make, called] : {std::pair("mkdir", "folder"), std::pair("touch", "file")}) {
+    const TemporaryFolder folder;
+    const Outcome outcome =
+        run_shell(fmt::format("cd {} && mkdir runs && {} runs/latest && {} run --ranks 5",
+                              folder.path().string(), make, kLockstep));
+    EXPECT_EQ(outcome.status, 64);
+    EXPECT_THAT(outcome.err, HasSubstr(fmt::format("runs/latest: it is a {} where runs", called)));
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path() / "runs"), {}), 1);
+    EXPECT_FALSE(fs::is_symlink(folder.path() / "runs/latest"));
+  }
+}
+
+TEST(Run, OfARankThatChangesItsDirectoryKeepsItsFiles) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      run_shell(fmt::format("cd {} && {} run endings/changes-directory --out run",
+                            folder.path().string(), LOCKSTEP_TESTBED));
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_TRUE(fs::exists(folder.path() / "run/endings/changes-directory/w2/rank-1.csv"));
+}
+
 TEST(Run, KeepsOnlyAllowedVariablesAndMasksSecrets) {
   const TemporaryFolder folder;
   const std::string run = (folder.path() / "run").string();

@@ -1,4 +1,4 @@
-// One rank ends badly in step 2 while the others wait for it in a collective.
+// One rank ends badly in step 2 while the others wait for it in a collective; or only goes elsewhere.
 
 #include <ATen/ops/ones.h>
 #include <signal.h>
@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 
 #include "harness/train/expect.h"
@@ -20,6 +21,7 @@ constexpr int kCulprit = 1;
 
 void end_badly(Rank& rank) {
   if (rank.is("finishes")) return;
+  if (rank.is("changes-directory")) return std::filesystem::current_path("/");
   if (rank.is("raises")) throw std::runtime_error("planted: rank 1 gives up");
   if (rank.is("raises-without-text")) throw std::runtime_error("");
   if (rank.is("exits")) std::_Exit(3);
@@ -52,6 +54,7 @@ Scenario endings() {
       .steps = 3,
       .axes = {},
       .variants = {{"finishes", Role::fixed, "nothing happens"},
+                   {"changes-directory", Role::fixed, "changes its working folder, as Hydra does"},
                    {"raises", Role::buggy, "throws"},
                    {"raises-without-text", Role::buggy, "throws nothing to read"},
                    {"exits", Role::buggy, "exits with 3"},
