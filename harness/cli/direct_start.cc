@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "harness/cli/run_folder.h"
 #include "harness/record/rank_exit.h"
 #include "reports/error.h"
+#include "reports/renderer.h"
 
 namespace lockstep {
 
@@ -65,16 +67,12 @@ void require_unused(const fs::path& folder, const fs::path& cell_folder) {
   if (fs::exists(world_file(folder / cell_folder), failure)) throw not_empty(folder.string());
 }
 
-void run_and_record(const RunRequest& request, const Plan& plan, OneRank& rank,
-                    const ForeignSeat& seat) {
-  const std::string utc = utc_now();
-  RunRecord run = begin_record(request, utc);
-  run.tables = tables_of(plan.cells);
-  run.notes = plan.notes;
-  for (const PlannedCell& planned : plan.cells) {
-    run.cells.push_back(describe(planned, seat.variables->command));
-  }
-  save_record(request.out, run);
+/// In the process of rank 0.
+ExitStatus run_and_judge(const RunRequest& request, const Plan& plan, OneRank& rank,
+                         const ForeignSeat& seat) {
+  const fs::path folder = fs::absolute(request.out);
+  RunRecord run = plan_record(request, plan, seat.variables->command);
+  save_new_record(folder, run);
   const auto start = std::chrono::steady_clock::now();
   rank.run();
   CellRecord& cell = run.cells.front();
@@ -82,22 +80,41 @@ void run_and_record(const RunRequest& request, const Plan& plan, OneRank& rank,
   cell.launcher = seat.variables->launcher;
   cell.processes = cell.cell.world_size;
   cell.duration_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  save_record(request.out, run);
-  add_statements(cell, fs::path(request.out) / cell.folder);
+  save_record(folder, run);
+  add_statements(cell, folder / cell.folder);
   for (std::size_t i = 1; i < plan.cells.size(); ++i) {
-    run.cells[i] = run_cell(plan.cells[i], request.out, request.limit);
+    run.cells[i] = run_cell(plan.cells[i], folder, request.limit);
   }
-  save_record(request.out, run);
-  show(fmt::format("Files: {0}\nThey are judged by: lockstep report {0}\n", request.out));
+  save_record(folder, run);  // before it is judged: the judge may fail
+  judge_run(run, folder);
+  save_record(folder, run);
+  show(render_console(run) + fmt::format("Files: {}\n", request.out));
+  return static_cast<ExitStatus>(exit_status(run));
+}
+
+/// What the process of rank 0 found, where it has judged by now and in a folder that is seen here.
+std::optional<ExitStatus> verdict_in(const fs::path& folder, const fs::path& cell_folder) {
+  std::error_code failure;
+  const bool is_judged = !fs::exists(world_file(folder / cell_folder), failure) &&
+                         fs::exists(folder / "record.json", failure);
+  if (!is_judged) return std::nullopt;
+  return static_cast<ExitStatus>(exit_status(load_record(folder)));
+}
+
+/// In the process of another rank.
+ExitStatus run_and_see_off(OneRank& rank, const fs::path& folder, const fs::path& cell_folder) {
+  const RankEnd end = rank.run();
+  rank.see_off();
+  const bool has_finished = end.ending == Ending::finished;
+  return verdict_in(folder, cell_folder)
+      .value_or(has_finished ? ExitStatus::as_expected : ExitStatus::failed);
 }
 
 /// Rank 0 alone records that the cell was not run.
 ExitStatus decline(const RunRequest& request, const Plan& plan, const ForeignSeat& seat) {
   if (seat.rank != 0) return ExitStatus::not_applicable;
   make_folders(request.out);
-  RunRecord run = begin_record(request, utc_now());
-  for (const PlannedCell& planned : plan.cells) run.cells.push_back(describe(planned));
-  save_record(request.out, run);
+  save_new_record(request.out, plan_record(request, plan, ""));
   show(fmt::format("Not applicable: {}\n", plan.cells.front().expectation.not_applicable));
   return ExitStatus::not_applicable;
 }
@@ -116,15 +133,10 @@ ExitStatus direct_start(const RunRequest& request, const std::vector<Scenario>& 
   const fs::path cell_folder = folder_of(*planned.scenario, planned.cell);
   if (seat.rank == 0) require_unused(request.out, cell_folder);
   if (!planned.expectation.not_applicable.empty()) return decline(request, plan, seat);
-  OneRank rank(planned, fs::path(request.out) / cell_folder, limit_of(planned, request.limit),
-               seat);
-  if (seat.rank == 0) {
-    run_and_record(request, plan, rank, seat);
-  } else {
-    rank.run();
-    rank.see_off();
-  }
-  return ExitStatus::as_expected;
+  const fs::path folder = fs::absolute(request.out);  // a rank may change its directory
+  OneRank rank(planned, folder / cell_folder, limit_of(planned, request.limit), seat);
+  return seat.rank == 0 ? run_and_judge(request, plan, rank, seat)
+                        : run_and_see_off(rank, folder, cell_folder);
 }
 
 ExitStatus be_rank_of_cell(const RunRequest& request, const std::vector<Scenario>& scenarios,

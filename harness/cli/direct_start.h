@@ -6,15 +6,17 @@
 namespace lockstep {
 
 /// `lockstep run SCENARIO/VARIANT --out DIR` in a process that a foreign launcher started: is one
-/// rank of that cell. Rank 0 also runs the reference, by processes of its own, and leaves a record
-/// for `lockstep report DIR`. Returns 0 when the end of the rank is on record, whatever it was, so
-/// that the launcher lets the others come to theirs; 3 where the cell is not applicable. Throws
-/// Error (usage) for anything that is not exactly one cell of the launcher's world.
+/// rank of that cell. Rank 0 also runs the reference, by processes of its own, judges the cell and
+/// shows the report. Returns the status of the run; in a process that does not see the folder of
+/// rank 0, `as_expected` where its own rank finished, else `failed`. Nobody returns before all
+/// files are written: some launchers then end the others. Throws Error (usage) for anything that is
+/// not exactly one cell of the launcher's world.
 ExitStatus direct_start(const RunRequest& request, const std::vector<Scenario>& scenarios,
                         const ForeignSeat& seat);
 
 /// The same for a launcher that another `lockstep run` started, which has made `cell_folder` and
-/// goes on when all ranks are on record: no reference and no record of the run.
+/// goes on when all ranks are on record: no reference and no record of the run. Returns
+/// `as_expected` whatever the end of the rank: that run judges.
 ExitStatus be_rank_of_cell(const RunRequest& request, const std::vector<Scenario>& scenarios,
                            const ForeignSeat& seat);
 

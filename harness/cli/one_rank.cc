@@ -157,7 +157,7 @@ void OneRank::refuse() const {
   leave_word(end);
 }
 
-void OneRank::run() {
+RankEnd OneRank::run() {
   LaunchedOne launched;
   {
     // A second signal must not come between the end of the rank and the word of it.
@@ -181,6 +181,7 @@ void OneRank::run() {
     ::raise(launched.interruption);
   }
   if (is_orphan()) throw launcher_is_gone(seat_.variables->launcher);
+  return launched.end;
 }
 
 std::vector<RankEnd> OneRank::gather() {

@@ -30,9 +30,9 @@ class OneRank {
   OneRank(const OneRank&) = delete;
   OneRank& operator=(const OneRank&) = delete;
 
-  /// Runs the rank and leaves its end on record. Where a signal asked this process to end
-  /// meanwhile, or the launcher is gone, it does not return.
-  void run();
+  /// Runs the rank, leaves its end on record and returns it. Where a signal asked this process to
+  /// end meanwhile, or the launcher is gone, it does not return.
+  RankEnd run();
 
   /// Leaves on record, instead of running the rank, that the launcher's world is not the cell's.
   void refuse() const;

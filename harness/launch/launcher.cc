@@ -197,6 +197,8 @@ std::optional<ForeignSeat> foreign_seat(const Environment& environment) {
     if (!environment(variables.rank) || !environment(variables.required)) continue;
     if (!is_step_with_pmi(environment, variables)) return seat_of(variables, environment);
   }
+  // Slurm's rank means something else without a step; torchrun's means nothing without a world.
+  if (environment("RANK")) throw unset_variable("WORLD_SIZE", "RANK");
   return std::nullopt;
 }
 

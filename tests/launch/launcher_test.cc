@@ -186,7 +186,6 @@ TEST(ForeignSeat, CountsTheTasksOfItsNode) {
 
 TEST(ForeignSeat, IsNoneWithoutALauncher) {
   EXPECT_EQ(seat_in({}), "");
-  EXPECT_EQ(seat_in({{"RANK", "1"}}), "");
   EXPECT_EQ(seat_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}), "")
       << "a batch script has them too";
 }
@@ -199,6 +198,10 @@ TEST(ForeignSeat, IsThatOfTheInnermostLauncher) {
       << "a step of Slurm may speak PMI";
 }
 
+TEST(ForeignSeat, OfACompleteLauncherCountsWhateverElseIsSet) {
+  EXPECT_EQ(seat_in(joined(kOpenMpi, {{"RANK", "0"}})), "Open MPI's mpirun 0/4, 0/2");
+}
+
 TEST(ForeignSeat, OfNonsenseIsRefusedByTheNameOfTheVariable) {
   const std::map<std::string, Variables> nonsense{
       {"RANK cannot be '2': give a whole number from 0 to 1", {{"RANK", "2"}, {"WORLD_SIZE", "2"}}},
@@ -209,6 +212,7 @@ TEST(ForeignSeat, OfNonsenseIsRefusedByTheNameOfTheVariable) {
        {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "0"}}},
       {"MASTER_ADDR is set and LOCAL_WORLD_SIZE is not",
        {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}}},
+      {"RANK is set and WORLD_SIZE is not", {{"RANK", "0"}}},
       {"PMI_RANK is set and PMI_SIZE is not", {{"PMI_RANK", "0"}}}};
   for (const auto& [sentence, variables] : nonsense) {
     try {

@@ -131,10 +131,11 @@ TEST_P(StartedBy, FromARunTheVerdictsAreThoseOfOurOwnRanks) {
               HasSubstr("--launcher '" + GetParam().command + "'"));
 }
 
-TEST_P(StartedBy, DirectlyItLeavesARecordForTheReport) {
+TEST_P(StartedBy, DirectlyItJudgesAndLeavesARecordForTheReport) {
   const Outcome started = direct(kLockstep, 2, "loss-on-unwrapped-module/bypass --out run");
   EXPECT_EQ(started.status, 0) << started.out << started.err;
-  EXPECT_THAT(started.out, HasSubstr("lockstep report run"));
+  EXPECT_THAT(started.out, HasSubstr("never synchronised"));
+  EXPECT_THAT(started.out, HasSubstr("Files: run\n"));
   const Outcome report = run(kLockstep + " report run");
   EXPECT_EQ(report.status, 0) << report.out;
   EXPECT_THAT(report.out, HasSubstr("never synchronised"));
@@ -155,6 +156,17 @@ TEST_P(StartedBy, DirectlyARankThatIsKilledIsNamedAndTheLauncherSatisfied) {
   EXPECT_EQ(started.status, 0) << started.out << started.err;
   EXPECT_THAT(run(kTestbed + " report run").out,
               HasSubstr("rank 1 was killed by signal 9 (SIGKILL) in step 2"));
+  expect_nothing_left();
+}
+
+TEST_P(StartedBy, DirectlyItExitsByTheVerdictWhateverBecameOfItsRanks) {
+  const Outcome undecided = direct(kTestbed, 2, "observes-nothing/blind --out run");
+  EXPECT_NE(undecided.status, 0) << undecided.out << undecided.err;
+  EXPECT_EQ(run(kTestbed + " report run").status, 2);
+  const Outcome missed = direct(kTestbed, 2, "swapped-roles/clean --out missed");
+  EXPECT_NE(missed.status, 0) << missed.out << missed.err;
+  EXPECT_EQ(run(kTestbed + " report missed").status, 1);
+  EXPECT_TRUE(fs::exists(folder() / "missed/record.json"));
   expect_nothing_left();
 }
 
@@ -232,8 +244,7 @@ class TwoNodes : public testing::Test {
 };
 
 TEST_F(TwoNodes, BringTheirFilesTogetherThroughTheStore) {
-  const Outcome outcome = run(2, "endings/is-killed");
-  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  run(2, "endings/is-killed");
   EXPECT_FALSE(fs::exists(path() / "1/run/record.json"));
   EXPECT_FALSE(fs::exists(path() / "1/run/endings/is-killed/w4/rank-0.csv"));
   const Outcome shown = report();
