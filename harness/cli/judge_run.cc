@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "harness/judge/cost.h"
@@ -28,10 +29,8 @@ class EvidenceOfRun {
 
   /// Of the cell in `cell_folder`; null when there is no such cell or it was not run.
   const Evidence* of(const std::string& cell_folder) {
-    const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const CellRecord& c) {
-      return c.folder == cell_folder && c.processes > 0;
-    });
-    if (cell == run_.cells.end()) return nullptr;
+    const CellRecord* const cell = cell_in(cell_folder);
+    if (!cell) return nullptr;
     auto& evidence = read_[cell_folder];
     if (!evidence) {
       require_journals(*cell);
@@ -40,7 +39,20 @@ class EvidenceOfRun {
     return evidence.get();
   }
 
+  /// How rank 0 of that cell ended.
+  std::optional<RankEnd> first_end_of(const std::string& cell_folder) const {
+    const CellRecord* const cell = cell_in(cell_folder);
+    return cell ? std::optional(cell->ends.front()) : std::nullopt;
+  }
+
  private:
+  const CellRecord* cell_in(const std::string& folder) const {
+    const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const CellRecord& c) {
+      return c.folder == folder && c.processes > 0;
+    });
+    return cell == run_.cells.end() ? nullptr : &*cell;
+  }
+
   /// A rank that came to its end had a journal; where it is gone, nothing can be judged.
   void require_journals(const CellRecord& cell) const {
     for (const RankEnd& end : cell.ends) {
@@ -172,6 +184,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   the_case.claims = cell.claims;
   the_case.evidence = evidence.of(cell.folder);
   the_case.reference = evidence.of(cell.reference_folder);
+  the_case.reference_end = evidence.first_end_of(cell.reference_folder);
   the_case.ends = cell.ends;
   cell.missed_meeting = meetings_of(the_case).missed;
   cell.results = judge(the_case);

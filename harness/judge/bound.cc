@@ -110,7 +110,7 @@ std::string hold(const Case& the_case, int rank, const Needs& needs, Tally& tall
     const auto expected = needs.find({actual.step, actual.name});
     const auto bytes = bytes_of(the_case.evidence->kept(rank, actual));
     if (expected == needs.end()) {
-      reason = fmt::format("the reference has no {} in step {}", actual.name, actual.step);
+      reason = missing_in_reference(the_case, actual);
     } else if (!bytes) {
       reason = place_in_words(actual, fmt::format("is no number of bytes on rank {}", rank));
     } else if (expected->second > 0) {

@@ -432,7 +432,7 @@ std::string compare_all(const Case& the_case, const Claim& claim, const Expected
       if (!concerns(claim, actual)) continue;
       const Observation* const reference = expected.find(actual);
       if (!reference) {
-        reason = fmt::format("the reference has no {} in step {}", actual.name, actual.step);
+        reason = missing_in_reference(the_case, actual);
         continue;
       }
       seen[key_of(actual)].add(rank, actual, *reference);

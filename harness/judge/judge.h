@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct Case {
   /// Rank 0 is the reference, the others are the same with perturbed inputs; null when the scenario
   /// has none.
   const Evidence* reference = nullptr;
+  std::optional<RankEnd> reference_end = {};  ///< of the reference's rank 0; absent: not known
   std::vector<RankEnd> ends;
 };
 

@@ -55,6 +55,10 @@ std::optional<std::int64_t> bytes_of(const KeptTensor* tensor);
 /// "w in step 2 cannot be compared: sparse layout".
 std::string incomparable_in_words(const Observation& observation);
 
+/// Why the reference has nothing to compare `actual` with: "the reference has no w in step 2: it
+/// did not finish within its limit of 60 s".
+std::string missing_in_reference(const Case& the_case, const Observation& actual);
+
 bool is_among(const std::vector<int>& ranks, int rank);
 
 /// Whether somebody stopped the rank's process: the others wait for it.

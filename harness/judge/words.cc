@@ -91,6 +91,13 @@ std::string groups_in_words(const std::vector<std::vector<int>>& groups) {
   return fmt::format("ranks {}", fmt::join(parts, "; "));
 }
 
+std::string missing_in_reference(const Case& the_case, const Observation& actual) {
+  const std::optional<RankEnd>& end = the_case.reference_end;
+  const bool is_known = end && end->ending != Ending::finished;
+  return fmt::format("the reference has no {} in step {}{}", actual.name, actual.step,
+                     is_known ? ": it " + how(*end) : "");
+}
+
 std::string element_in_words(const ElementDifference& difference) {
   const std::string distance =
       difference.ulp_distance ? fmt::format("; {} ULP apart", *difference.ulp_distance) : "";

@@ -192,6 +192,26 @@ TEST(Equality, OfATensorThatTheReferenceDoesNotHaveIsUndecided) {
   EXPECT_THAT(result.reason, HasSubstr("the reference has no v"));
 }
 
+TEST(Equality, OfAReferenceThatDidNotFinishSaysThat) {
+  LiteralEvidence files(1);
+  LiteralEvidence expected(1);
+  expected.add(0, 1, "w", {1});
+  for (const int step : {1, 2}) files.add(0, step, "w", {1});
+  const Evidence evidence = files.write();
+  const Evidence reference = expected.write();
+  Case the_case;
+  the_case.claims = {kEqual};
+  the_case.world_size = 1;
+  the_case.evidence = &evidence;
+  the_case.reference = &reference;
+  the_case.reference_end = end_of(0, Ending::unfinished, 0);
+  the_case.reference_end->detail = "limit of 60 s";
+  EXPECT_EQ(judge(the_case).front().reason,
+            "the reference has no w in step 2: it did not finish within its limit of 60 s");
+  the_case.reference_end = end_of(0, Ending::finished, 0);
+  EXPECT_EQ(judge(the_case).front().reason, "the reference has no w in step 2");
+}
+
 /// Every rank holds `factor` times the reference.
 ClaimResult judge_scaled(float factor, int ranks) {
   LiteralEvidence files(ranks);
