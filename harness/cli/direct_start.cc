@@ -88,8 +88,10 @@ ExitStatus run_and_judge(const RunRequest& request, const Plan& plan, OneRank& r
   save_record(folder, run);  // before it is judged: the judge may fail
   judge_run(run, folder);
   save_record(folder, run);
+  const auto status = static_cast<ExitStatus>(exit_status(run));
+  rank.conclude(status);
   show(render_console(run) + fmt::format("Files: {}\n", request.out));
-  return static_cast<ExitStatus>(exit_status(run));
+  return status;
 }
 
 /// What the process of rank 0 found, where it has judged by now and in a folder that is seen here.
@@ -104,10 +106,9 @@ std::optional<ExitStatus> verdict_in(const fs::path& folder, const fs::path& cel
 /// In the process of another rank.
 ExitStatus run_and_see_off(OneRank& rank, const fs::path& folder, const fs::path& cell_folder) {
   const RankEnd end = rank.run();
-  rank.see_off();
-  const bool has_finished = end.ending == Ending::finished;
-  return verdict_in(folder, cell_folder)
-      .value_or(has_finished ? ExitStatus::as_expected : ExitStatus::failed);
+  if (const auto heard = rank.see_off()) return *heard;
+  if (const auto judged = verdict_in(folder, cell_folder)) return *judged;
+  return end.ending == Ending::finished ? ExitStatus::as_expected : ExitStatus::failed;
 }
 
 /// Rank 0 alone records that the cell was not run.
@@ -152,6 +153,7 @@ ExitStatus be_rank_of_cell(const RunRequest& request, const std::vector<Scenario
   rank.run();
   if (seat.rank == 0) {
     rank.gather();
+    rank.conclude(ExitStatus::as_expected);
   } else {
     rank.see_off();
   }

@@ -7,8 +7,8 @@ namespace lockstep {
 
 /// `lockstep run SCENARIO/VARIANT --out DIR` in a process that a foreign launcher started: is one
 /// rank of that cell. Rank 0 also runs the reference, by processes of its own, judges the cell and
-/// shows the report. Returns the status of the run; in a process that does not see the folder of
-/// rank 0, `as_expected` where its own rank finished, else `failed`. Nobody returns before all
+/// shows the report. Returns the status of the run; where the process of rank 0 did not come so
+/// far, `as_expected` where its own rank finished, else `failed`. Nobody returns before all
 /// files are written: some launchers then end the others. Throws Error (usage) for anything that is
 /// not exactly one cell of the launcher's world.
 ExitStatus direct_start(const RunRequest& request, const std::vector<Scenario>& scenarios,

@@ -34,6 +34,8 @@ constexpr std::chrono::milliseconds kSlack = 10s;
 constexpr std::chrono::milliseconds kBetweenLooks = 50ms;
 /// How far apart a launcher's processes may come.
 constexpr std::chrono::milliseconds kStarting = 30s;
+/// Added to the exit status that a process heard: others say that it heard none.
+constexpr int kHeard = 100;
 
 std::string new_token() {
   std::random_device random;
@@ -63,6 +65,7 @@ OneRank::~OneRank() { close_world(); }
 /// Tells the others that they are no longer needed.
 void OneRank::close_world() {
   if (!std::exchange(is_open_, false)) return;
+  if (!seat_.is_one_machine()) tell();
   std::error_code ignored;
   for (int rank = 0; rank < seat_.world_size; ++rank) {
     fs::remove(rank_here_file(folder_, rank), ignored);
@@ -194,15 +197,35 @@ std::vector<RankEnd> OneRank::gather() {
   return exits_.ends(fmt::format("no word of it within {:.0f} s", waited.count()));
 }
 
-void OneRank::see_off() {
-  if (!seat_.is_one_machine()) {
-    const auto world = read_world(folder_);
-    probe(
-        [&] {
-          send_files(rendezvous_, seat_.rank, world ? world->token : "", folder_, limit_ + kSlack);
+/// In a process of its own, as all that uses the store: nothing where this folder is that of rank
+/// 0.
+std::optional<ExitStatus> OneRank::send_and_hear() const {
+  const auto world = read_world(folder_);
+  // Rank 0 may compute a reference, and judges, before it tells.
+  const std::chrono::milliseconds limit = kStarting + 2 * (limit_ + kSlack);
+  const Probe asked = probe(
+      [&] {
+        if (!send_files(rendezvous_, seat_.rank, world ? world->token : "", folder_, limit))
           return 0;
-        },
-        limit_ + kSlack);
+        return kHeard + hear_status(rendezvous_, seat_.rank, limit);
+      },
+      limit);
+  if (asked.end.ending != Ending::exited || asked.end.code < kHeard) return std::nullopt;
+  return static_cast<ExitStatus>(asked.end.code - kHeard);
+}
+
+void OneRank::tell() const {
+  probe(
+      [&] {
+        tell_status(rendezvous_, seat_.world_size, static_cast<int>(status_), kSlack);
+        return 0;
+      },
+      kSlack);
+}
+
+std::optional<ExitStatus> OneRank::see_off() {
+  if (!seat_.is_one_machine()) {
+    if (const auto heard = send_and_hear()) return heard;
   }
   // Rank 0 may compute a reference meanwhile, which has the same limit.
   const Clock::time_point deadline =
@@ -211,6 +234,7 @@ void OneRank::see_off() {
   while (fs::exists(world_file(folder_), ignored) && Clock::now() < deadline && !is_orphan()) {
     std::this_thread::sleep_for(kBetweenLooks);
   }
+  return std::nullopt;
 }
 
 }  // namespace lockstep

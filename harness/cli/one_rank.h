@@ -12,6 +12,7 @@
 #include "harness/launch/companion.h"
 #include "harness/launch/launch.h"
 #include "harness/launch/launcher.h"
+#include "reports/exit_status.h"
 #include "reports/run_record.h"
 
 namespace lockstep {
@@ -40,10 +41,14 @@ class OneRank {
   /// For rank 0: waits, not for ever, until all ranks are on record, and returns their ends.
   std::vector<RankEnd> gather();
 
+  /// For rank 0: what `see_off` returns in processes that do not see its folder.
+  void conclude(ExitStatus status) { status_ = status; }
+
   /// For the others: brings the files of the rank to rank 0, where it does not see them, and waits,
   /// not for ever, until the process of rank 0 needs this one no longer: some launchers end all
-  /// when one leaves whose rank failed.
-  void see_off();
+  /// when one leaves whose rank failed. Returns the status that rank 0 concluded with where this
+  /// process does not see its folder.
+  std::optional<ExitStatus> see_off();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -56,6 +61,8 @@ class OneRank {
   LaunchedOne launch();
   void leave_word(const RankEnd& end) const;
   Elsewhere look_elsewhere();
+  std::optional<ExitStatus> send_and_hear() const;
+  void tell() const;
   bool is_orphan() const;
 
   const PlannedCell& planned_;
@@ -66,7 +73,8 @@ class OneRank {
   pid_t launcher_;  ///< the process that started this one
   Rendezvous rendezvous_;
   WorldExits exits_;
-  bool is_open_ = false;  ///< this is rank 0, and its world can be entered
+  bool is_open_ = false;                       ///< this is rank 0, and its world can be entered
+  ExitStatus status_ = ExitStatus::undecided;  ///< that rank 0 concludes with
   std::optional<Companion> store_;
   std::optional<Companion> receiver_;
   std::optional<Companion> overdue_;

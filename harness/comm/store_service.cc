@@ -24,6 +24,7 @@ namespace {
 using Store = c10::intrusive_ptr<c10d::Store>;
 
 constexpr const char* kToken = "token";
+constexpr const char* kStatus = "status";
 /// Of one value in the store, whose protocol does not take more than 8 MiB.
 constexpr std::size_t kPart = 4UL * 1024 * 1024;
 
@@ -32,6 +33,8 @@ Store open_files(const Rendezvous& rendezvous, std::chrono::milliseconds limit) 
 }
 
 std::string complete_key(int rank) { return fmt::format("{}/files", rank); }
+std::string received_key(int rank) { return fmt::format("{}/received", rank); }
+std::string heard_key(int rank) { return fmt::format("{}/heard", rank); }
 
 /// The files of `rank`: nothing that is being written, and its end last.
 std::vector<fs::path> files_of(int rank, const fs::path& folder) {
@@ -83,7 +86,7 @@ void receive_rank(c10d::Store& store, int rank, const fs::path& folder) {
   for (std::size_t number = 0; number < files; ++number) {
     receive_file(store, rank, number, folder);
   }
-  store.set(fmt::format("{}/received", rank), std::string("yes"));
+  store.set(received_key(rank), std::string("yes"));
 }
 
 }  // namespace
@@ -118,16 +121,33 @@ void receive_files(const Rendezvous& rendezvous, int world_size, const std::stri
   }
 }
 
-void send_files(const Rendezvous& rendezvous, int rank, const std::string& token,
+bool send_files(const Rendezvous& rendezvous, int rank, const std::string& token,
                 const fs::path& folder, std::chrono::milliseconds limit) {
   const Store store = open_files(rendezvous, limit);
-  if (store->get_to_str(kToken) == token) return;
+  if (store->get_to_str(kToken) == token) return false;
   const std::vector<fs::path> files = files_of(rank, folder);
   for (std::size_t number = 0; number < files.size(); ++number) {
     send_file(*store, rank, number, files[number]);
   }
   store->set(complete_key(rank), std::to_string(files.size()));
-  store->wait({fmt::format("{}/received", rank)});
+  store->wait({received_key(rank)});
+  return true;
+}
+
+void tell_status(const Rendezvous& rendezvous, int world_size, int status,
+                 std::chrono::milliseconds limit) {
+  const Store store = open_files(rendezvous, limit);
+  store->set(kStatus, std::to_string(status));
+  for (int rank = 1; rank < world_size; ++rank) {
+    if (store->check({received_key(rank)})) store->wait({heard_key(rank)});
+  }
+}
+
+int hear_status(const Rendezvous& rendezvous, int rank, std::chrono::milliseconds limit) {
+  const Store store = open_files(rendezvous, limit);
+  const int status = std::stoi(store->get_to_str(kStatus));
+  store->set(heard_key(rank), std::string("yes"));
+  return status;
 }
 
 }  // namespace lockstep

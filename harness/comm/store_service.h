@@ -21,9 +21,18 @@ namespace lockstep {
                                 const std::string& token, const std::filesystem::path& folder);
 
 /// For the process of another rank: sends the files of `rank` in `folder` to that of rank 0, where
-/// `token` is not that of rank 0's folder, because this is another folder. Throws c10::Error when
-/// nobody takes them within `limit`.
-void send_files(const Rendezvous& rendezvous, int rank, const std::string& token,
+/// `token` is not that of rank 0's folder, because this is another folder; returns whether it is.
+/// Throws c10::Error when nobody takes them within `limit`.
+bool send_files(const Rendezvous& rendezvous, int rank, const std::string& token,
                 const std::filesystem::path& folder, std::chrono::milliseconds limit);
+
+/// For the process of rank 0: tells the exit status of the run to all that sent files, and returns
+/// when they know it. Throws c10::Error when they do not within `limit`.
+void tell_status(const Rendezvous& rendezvous, int world_size, int status,
+                 std::chrono::milliseconds limit);
+
+/// For the process of `rank`, which sent files: what the one of rank 0 tells. Throws c10::Error
+/// when it does not within `limit`.
+int hear_status(const Rendezvous& rendezvous, int rank, std::chrono::milliseconds limit);
 
 }  // namespace lockstep

@@ -216,8 +216,9 @@ class TwoNodes : public testing::Test {
 
   Outcome run(int ranks_each, const std::string& arguments) const {
     const int port = free_port();
-    return run_shell(node(1, ranks_each, port, arguments) + " & " +
-                     node(0, ranks_each, port, arguments) + " && wait $!");
+    return run_shell(fmt::format("{} & {}; status=$?; wait $!; echo node 1: $?; exit $status",
+                                 node(1, ranks_each, port, arguments),
+                                 node(0, ranks_each, port, arguments)));
   }
   Outcome report() const { return run_shell(kTestbed + " report " + (path() / "0/run").string()); }
   fs::path path() const { return folder_.path(); }
@@ -244,12 +245,22 @@ class TwoNodes : public testing::Test {
 };
 
 TEST_F(TwoNodes, BringTheirFilesTogetherThroughTheStore) {
-  run(2, "endings/is-killed");
+  const Outcome outcome = run(2, "endings/is-killed");
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("node 1: 0\n"));
   EXPECT_FALSE(fs::exists(path() / "1/run/record.json"));
   EXPECT_FALSE(fs::exists(path() / "1/run/endings/is-killed/w4/rank-0.csv"));
   const Outcome shown = report();
   EXPECT_EQ(shown.status, 0) << shown.out << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("rank 1 was killed by signal 9 (SIGKILL) in step 2"));
+}
+
+TEST_F(TwoNodes, ExitByTheVerdictOfRankZero) {
+  const Outcome outcome = run(1, "swapped-roles/clean");
+  EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("node 1: 1\n"));
+  EXPECT_EQ(report().status, 1);
+  EXPECT_FALSE(fs::exists(path() / "1/run/record.json"));
 }
 
 // Neither sees the other's collective log. Without the store they would wait for five minutes.
