@@ -21,15 +21,10 @@ std::string order() {
 }  // namespace
 
 ExitStatus exit_status(Error::Kind kind) {
-  switch (kind) {
-    case Error::Kind::unmet:
-      return ExitStatus::failed;
-    case Error::Kind::usage:
-      return ExitStatus::usage;
-    case Error::Kind::internal:
-      break;
-  }
-  return ExitStatus::defect;
+  static_assert(static_cast<int>(Error::Kind::unmet) == static_cast<int>(ExitStatus::failed));
+  static_assert(static_cast<int>(Error::Kind::usage) == static_cast<int>(ExitStatus::usage));
+  static_assert(static_cast<int>(Error::Kind::internal) == static_cast<int>(ExitStatus::defect));
+  return static_cast<ExitStatus>(kind);
 }
 
 ExitStatus worse(ExitStatus a, ExitStatus b) {

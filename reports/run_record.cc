@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reports/exit_status.h"
+
 namespace lockstep {
 
 namespace {
@@ -42,14 +44,34 @@ bool is_as_promised(const Check& check) {
   return check.outcome == Check::Outcome::found || check.outcome == Check::Outcome::as_promised;
 }
 
+namespace {
+
+ExitStatus status_of(CellVerdict verdict) {
+  switch (verdict) {
+    case CellVerdict::as_expected:
+      return ExitStatus::as_expected;
+    case CellVerdict::not_applicable:
+      return ExitStatus::not_applicable;
+    case CellVerdict::undecided:
+      return ExitStatus::undecided;
+    case CellVerdict::missed:
+    case CellVerdict::false_alarm:
+      break;
+  }
+  return ExitStatus::failed;
+}
+
+}  // namespace
+
 int exit_status(const RunRecord& run) {
-  const auto any = [&](auto... verdicts) {
-    return std::any_of(run.cells.begin(), run.cells.end(),
-                       [&](const CellRecord& cell) { return ((cell.verdict == verdicts) || ...); });
-  };
-  if (any(CellVerdict::missed, CellVerdict::false_alarm)) return 1;
-  if (any(CellVerdict::undecided)) return 2;
-  return any(CellVerdict::as_expected) ? 0 : 3;
+  ExitStatus status = ExitStatus::as_expected;
+  bool applies = false;
+  for (const CellRecord& cell : run.cells) {
+    if (cell.verdict == CellVerdict::not_applicable) continue;
+    applies = true;
+    status = worse(status, status_of(cell.verdict));
+  }
+  return static_cast<int>(applies ? status : ExitStatus::not_applicable);
 }
 
 }  // namespace lockstep

@@ -26,6 +26,7 @@
 #include "reference/published_table.h"
 #include "reports/error.h"
 #include "reports/renderer.h"
+#include "reports/result.h"
 
 namespace lockstep {
 
@@ -188,11 +189,11 @@ std::optional<LauncherCommand> launcher_of(const RunRequest& request) {
 std::string interrupted_in_words(const RunRecord& run) {
   std::string text =
       fmt::format("Interrupted: {} of {} cells done", cells_that_ran(run), run.cells.size());
-  for (std::size_t i = 0; i < Names<CellVerdict>::values.size(); ++i) {
+  for (std::size_t i = 0; i < Names<Result>::values.size(); ++i) {
     const auto count = std::count_if(run.cells.begin(), run.cells.end(), [&](const auto& cell) {
-      return has_run(cell) && cell.verdict == static_cast<CellVerdict>(i);
+      return has_run(cell) && result_of(cell) == static_cast<Result>(i);
     });
-    if (count > 0) text += fmt::format(", {} {}", count, Names<CellVerdict>::values.at(i));
+    if (count > 0) text += fmt::format(", {} {}", count, Names<Result>::values.at(i));
   }
   return text + ".";
 }
@@ -235,7 +236,7 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   for (const Renderer* renderer : chosen) {
     write_whole_file(folder / ("report." + renderer->extension), renderer->render(run));
   }
-  if (interruption.noted() != 0) return say_interrupted(run, shown_folder);
+  if (Interruption::noted() != 0) return say_interrupted(run, shown_folder);
   show(render_console(run) + fmt::format("Files: {}\n", shown_folder.string()));
   const auto status = static_cast<ExitStatus>(exit_status(run));
   if (status == ExitStatus::not_applicable && !request.requirements.empty()) throw nothing_ran();

@@ -78,8 +78,8 @@ struct LaunchedOne {
 LaunchedOne launch_rank(const LaunchOptions& options, const Seat& seat,
                         const std::function<int(const Seat&)>& rank_main);
 
-/// The same for a program, as `execv` takes it, whose output goes to `log`. `prepare` runs in the
-/// new process before. Where the program cannot be started, it exits with 127 and the log says why.
+/// The same for a program, as `execv` takes it, with its output in `log`; `prepare` runs before it.
+/// To end it, SIGTERM gives it 5 s to clean up. One that cannot be started exits with 127.
 LaunchedOne launch_program(const LaunchOptions& options, const std::vector<std::string>& words,
                            const std::filesystem::path& log, const std::function<void()>& prepare);
 

@@ -1,4 +1,5 @@
-// One rank ends badly in step 2 while the others wait for it in a collective; or only goes elsewhere.
+// One rank ends badly in step 2, or only goes to another folder, while the others wait for it in a
+// collective.
 
 #include <ATen/ops/ones.h>
 #include <signal.h>
