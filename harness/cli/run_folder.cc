@@ -119,9 +119,11 @@ void save_new_record(const fs::path& folder, const RunRecord& run) {
   const fs::path file = record_file(folder);
   const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!fd.valid() && errno == EEXIST) throw not_empty(folder.string());
-  if (!fd.valid() || !write_all(fd.get(), render_json(run))) {
-    throw unwritable(file.string(), std::strerror(errno));
-  }
+  if (!fd.valid()) throw unwritable(file.string(), std::strerror(errno));
+  if (write_all(fd.get(), render_json(run))) return;
+  const int error = errno;
+  ::unlink(file.c_str());
+  throw unwritable(file.string(), std::strerror(error));
 }
 
 void save_record(const fs::path& folder, const RunRecord& run) {

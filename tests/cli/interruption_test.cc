@@ -117,9 +117,9 @@ TEST_F(InterruptedRun, LeavesWholeReportsOfWhatWasDone) {
 }
 
 TEST_F(InterruptedRun, HasNoReportFileBeforeItHasAReport) {
-  start("--format console");
+  start();
   end_by(SIGKILL);
-  EXPECT_FALSE(fs::exists(run() / "report.txt"));
+  EXPECT_FALSE(fs::exists(run() / "report.md"));
   EXPECT_FALSE(fs::exists(run() / "report.xml"));
 }
 
