@@ -10,6 +10,7 @@
 
 #include "harness/judge/cost.h"
 #include "harness/judge/expectation.h"
+#include "harness/judge/expected_values.h"
 #include "harness/judge/judge.h"
 #include "harness/judge/meetings.h"
 #include "harness/judge/outcome.h"
@@ -160,6 +161,11 @@ std::vector<std::string> notes_of(const Case& the_case) {
     for (const std::string& note : the_case.reference->notes()) {
       notes.push_back("reference: " + note);
     }
+  }
+  if (has_still_copies(the_case)) {
+    notes.push_back(
+        "the perturbed references have the reference's very bits: no input was perturbed, and "
+        "tolerances allow for the roundings of a sum alone");
   }
   if (!is_triggered(the_case.ends)) return notes;
   for (const RankEnd& end : the_case.ends) {

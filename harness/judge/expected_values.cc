@@ -277,6 +277,19 @@ std::int64_t ExpectedValues::first_unstable_step(std::int64_t last) const {
   return 0;
 }
 
+bool has_still_copies(const Case& the_case) {
+  const Evidence* const reference = the_case.reference;
+  if (!reference || reference->processes() < 2) return false;
+  bool is_compared = false;
+  for (const Claim& claim : the_case.claims) {
+    if (claim.predicate != Predicate::equal_reference) continue;
+    const ExpectedValues expected(*reference, claim, the_case.world_size);
+    if (expected.has_moved()) return false;
+    is_compared = is_compared || !expected.tensors().empty();
+  }
+  return is_compared && !reference->observations(1).empty();
+}
+
 std::vector<double> along(const ExpectedTensor& expected, const std::vector<double>& actual,
                           const std::vector<double>& reference) {
   const std::vector<double> difference = minus(actual, reference);

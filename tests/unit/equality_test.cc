@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "harness/judge/expected_values.h"
 #include "reports/error.h"
 #include "tests/unit/literal_evidence.h"
 
@@ -201,6 +202,20 @@ TEST(Equality, IsNotSoftenedByAReferenceThatStaysWhereItWas) {
   EXPECT_EQ(result.verdict, Verdict::violated);
   EXPECT_EQ(result.tolerance_from,
             "roundings of a sum over the ranks, for want of perturbed inputs");
+}
+
+TEST(StillCopies, AreThoseOfAReferenceWhoseInputsNobodyPerturbed) {
+  for (const float copy : {1.0F, 1.5F}) {
+    LiteralEvidence files(2);
+    files.add(0, 1, "w", {1});
+    files.add(1, 1, "w", {copy});
+    const Evidence reference = files.write();
+    Case the_case;
+    the_case.world_size = 1;
+    the_case.claims = {kEqual};
+    the_case.reference = &reference;
+    EXPECT_EQ(has_still_copies(the_case), copy == 1);
+  }
 }
 
 TEST(Equality, FindsAFaultTenTimesWhatPerturbedInputsMove) {
