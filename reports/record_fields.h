@@ -138,7 +138,9 @@ struct Fields<RankEnd> {
       field("code", &RankEnd::code), field("order", &RankEnd::order), field("step", &RankEnd::step),
       field("error", &RankEnd::error), field("detail", &RankEnd::detail),
       field("last_output", &RankEnd::last_output), field("line", &RankEnd::line, 1),
-      field("step_s", &RankEnd::step_s, 1), field("ended_ns", &RankEnd::ended_ns, 3));
+      field("step_s", &RankEnd::step_s, 1), field("ended_ns", &RankEnd::ended_ns, 3),
+      field("limit_s", &RankEnd::limit_s, 4), field("step_began_ns", &RankEnd::step_began_ns, 4),
+      field("rendezvous", &RankEnd::rendezvous, 4));
 };
 
 template <>
@@ -198,19 +200,25 @@ struct Fields<MissedMeeting> {
 };
 
 template <>
+struct Fields<NotRun> {
+  static constexpr auto list = std::tuple(field("cause", &NotRun::cause, 4),  //
+                                          field("reason", &NotRun::reason, 4));
+};
+
+template <>
 struct Fields<CellRecord> {
-  static constexpr auto list =
-      std::tuple(field("cell", &CellRecord::cell), field("folder", &CellRecord::folder),
-                 field("reference_folder", &CellRecord::reference_folder),
-                 field("processes", &CellRecord::processes),
-                 field("duration_s", &CellRecord::duration_s), field("source", &CellRecord::source),
-                 field("reproduce", &CellRecord::reproduce), field("claims", &CellRecord::claims),
-                 field("expectation", &CellRecord::expectation), field("ends", &CellRecord::ends),
-                 field("results", &CellRecord::results), field("checks", &CellRecord::checks),
-                 field("verdict", &CellRecord::verdict), field("notes", &CellRecord::notes),
-                 field("cost", &CellRecord::cost, 1), field("outcome", &CellRecord::outcome, 2),
-                 field("missed_meeting", &CellRecord::missed_meeting, 3),
-                 field("launcher", &CellRecord::launcher, 3));
+  static constexpr auto list = std::tuple(
+      field("cell", &CellRecord::cell), field("folder", &CellRecord::folder),
+      field("reference_folder", &CellRecord::reference_folder),
+      field("processes", &CellRecord::processes), field("duration_s", &CellRecord::duration_s),
+      field("source", &CellRecord::source), field("reproduce", &CellRecord::reproduce),
+      field("claims", &CellRecord::claims), field("expectation", &CellRecord::expectation),
+      field("ends", &CellRecord::ends), field("results", &CellRecord::results),
+      field("checks", &CellRecord::checks), field("verdict", &CellRecord::verdict),
+      field("notes", &CellRecord::notes), field("cost", &CellRecord::cost, 1),
+      field("outcome", &CellRecord::outcome, 2),
+      field("missed_meeting", &CellRecord::missed_meeting, 3),
+      field("launcher", &CellRecord::launcher, 3), field("not_run", &CellRecord::not_run, 4));
 };
 
 template <>

@@ -36,6 +36,18 @@ struct Names<Ending> {
                                                           "signalled", "unfinished", "unstarted"};
 };
 
+/// How far a rank got in meeting the others of its world, before their first collective.
+///   not_begun   its body never asked for the group
+///   begun       it was in there when it ended
+///   met         it met all others
+///   failed      the rendezvous raised an error
+enum class RendezvousState { not_begun, begun, met, failed };
+
+template <>
+struct Names<RendezvousState> {
+  static constexpr std::array<std::string_view, 4> values{"not begun", "begun", "met", "failed"};
+};
+
 /// The end of one rank of one cell.
 struct RankEnd {
   int rank = 0;
@@ -52,6 +64,11 @@ struct RankEnd {
   std::optional<double> step_s;
   /// When it was seen to end, by its host's monotonic clock; absent: not known. A clock field.
   std::optional<std::int64_t> ended_ns = {};
+  /// The time limit at which Lockstep ended it; absent: it was not ended for that.
+  std::optional<double> limit_s = {};
+  /// When `step` was begun, by the same clock as `ended_ns`; absent: not known. A clock field.
+  std::optional<std::int64_t> step_began_ns = {};
+  std::optional<RendezvousState> rendezvous = {};  ///< absent: not known
 
   bool operator==(const RankEnd&) const = default;
 };
@@ -128,6 +145,25 @@ struct CellOutcome {
   bool operator==(const CellOutcome&) const = default;
 };
 
+/// Why the ranks of a cell never began to train although they were launched: the machine's fault,
+/// which says nothing about the scenario.
+///   no_process      a rank's process could not be made
+///   no_rendezvous   all ranks came to the rendezvous and none met the others
+enum class NotRunCause { no_process, no_rendezvous };
+
+template <>
+struct Names<NotRunCause> {
+  static constexpr std::array<std::string_view, 2> values{"no process", "no rendezvous"};
+};
+
+/// A cell that was launched and not run.
+struct NotRun {
+  NotRunCause cause = NotRunCause::no_rendezvous;
+  std::string reason;  ///< "the ranks could not meet: rank 0: Too many open files"
+
+  bool operator==(const NotRun&) const = default;
+};
+
 /// Everything that one cell left behind and everything that was made of it.
 struct CellRecord {
   Cell cell;
@@ -149,6 +185,7 @@ struct CellRecord {
   std::optional<MissedMeeting> missed_meeting = {};  ///< absent: ranks met in every collective
   /// Of a foreign launcher that started the ranks: "mpirun -n 2"; empty: Lockstep started them.
   std::string launcher = {};
+  std::optional<NotRun> not_run = {};  ///< absent: it was run, or never launched
 
   bool operator==(const CellRecord&) const = default;
 };

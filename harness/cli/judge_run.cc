@@ -13,6 +13,7 @@
 #include "harness/judge/expected_values.h"
 #include "harness/judge/judge.h"
 #include "harness/judge/meetings.h"
+#include "harness/judge/not_run.h"
 #include "harness/judge/outcome.h"
 #include "harness/judge/repetition.h"
 #include "reports/error.h"
@@ -22,6 +23,8 @@ namespace lockstep {
 namespace fs = std::filesystem;
 
 namespace {
+
+bool was_run(const CellRecord& cell) { return cell.processes > 0 && !why_not_run(cell.ends); }
 
 /// The evidence of a run's cells, each read once.
 class EvidenceOfRun {
@@ -176,11 +179,19 @@ std::vector<std::string> notes_of(const Case& the_case) {
   return notes;
 }
 
-void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidence) {
+/// Clears what an earlier judgement left.
+void begin_judging(CellRecord& cell) {
+  cell.not_run = why_not_run(cell.ends);
   cell.results.clear();
   cell.notes.clear();
-  if (cell.processes == 0) {
-    cell.outcome = outcome_of_unrun(cell.expectation.not_applicable);
+  cell.missed_meeting.reset();
+  cell.cost.reset();
+}
+
+void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidence) {
+  begin_judging(cell);
+  if (!was_run(cell)) {
+    cell.outcome = outcome_of_unrun(cell.expectation.not_applicable, cell.not_run);
     check_expectation(cell);
     return;
   }
@@ -195,7 +206,6 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   cell.missed_meeting = meetings_of(the_case).missed;
   cell.results = judge(the_case);
   cell.outcome = outcome_of(the_case, cell.results);
-  cell.cost.reset();
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.ends, cell.cell.steps);
     if (cell.cost) cell.cost->memory = memory_of(*the_case.evidence);
@@ -247,7 +257,7 @@ Comparison compare_with_run(const PublishedTable& table, const RunRecord& run,
   EvidenceOfRun evidence(run, folder);
   return compare(table, [&](const PublishedValue& value) -> std::optional<Measured> {
     const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& c) {
-      return is_about(value, c.cell) && c.processes > 0;
+      return is_about(value, c.cell) && was_run(c);
     });
     if (cell == run.cells.end()) return std::nullopt;
     return measure(value, *cell, evidence);

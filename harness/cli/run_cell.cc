@@ -25,6 +25,8 @@ void add_statement(const fs::path& folder, RankEnd& end) {
   end.step = statement.step;
   end.line = statement.line;
   end.step_s = statement.step_s;
+  end.step_began_ns = statement.step_began_ns;
+  end.rendezvous = statement.rendezvous;
   if (statement.is_own) {
     throw Error(Error::Kind::usage, fmt::format("rank {}: {}", end.rank, statement.error));
   }

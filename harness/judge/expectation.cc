@@ -183,9 +183,9 @@ void check_expectation(CellRecord& cell) {
     cell.verdict = CellVerdict::not_applicable;
     return;
   }
-  if (cell.processes == 0) {
-    cell.checks.push_back(
-        {"is run", Check::Outcome::undecided, "the run was interrupted before this cell"});
+  if (cell.processes == 0 || cell.not_run) {
+    cell.checks.push_back({"is run", Check::Outcome::undecided,
+                           cell.not_run ? cell.not_run->reason : "the run was interrupted before this cell"});
     settle(cell);
     return;
   }

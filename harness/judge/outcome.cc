@@ -380,9 +380,11 @@ CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& res
   return undecided(results);
 }
 
-CellOutcome outcome_of_unrun(const std::string& precondition) {
+CellOutcome outcome_of_unrun(const std::string& precondition,
+                             const std::optional<NotRun>& not_run) {
   CellOutcome outcome;
-  outcome.text = "undecided: the run was interrupted before this cell";
+  outcome.text =
+      not_run ? "not run: " + not_run->reason : "undecided: the run was interrupted before this cell";
   if (precondition.empty()) return outcome;
   outcome.kind = OutcomeKind::not_applicable;
   outcome.text = "not applicable: " + precondition;

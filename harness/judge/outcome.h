@@ -14,6 +14,7 @@ CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& res
 
 /// Of a cell that was not run. `precondition` is the one that is violated; empty: the run ended
 /// before the cell.
-CellOutcome outcome_of_unrun(const std::string& precondition);
+CellOutcome outcome_of_unrun(const std::string& precondition,
+                             const std::optional<NotRun>& not_run = {});
 
 }  // namespace lockstep

@@ -63,7 +63,7 @@ int Supervisor::wait() {
       look_elsewhere();
     } else if (!signal) {
       collect(0);
-      end_rest(lateness());
+      end_late();
     } else if (signal->si_signo == SIGCHLD) {
       collect(signal->si_pid);
     } else {
@@ -136,9 +136,11 @@ void Supervisor::hurry(int failed_rank) {
   deadline_ = earlier;
 }
 
-std::string Supervisor::lateness() const {
-  if (!hurried_by_) return "limit of " + seconds(limit_);
-  return fmt::format("ended {} after rank {} failed", seconds(grace_), *hurried_by_);
+void Supervisor::end_late() {
+  if (hurried_by_) {
+    return end_rest(fmt::format("ended {} after rank {} failed", seconds(grace_), *hurried_by_));
+  }
+  end_rest("limit of " + seconds(limit_), std::chrono::duration<double>(limit_).count());
 }
 
 bool Supervisor::is_any_left() const {
@@ -160,13 +162,14 @@ void Supervisor::ask_rest_to_end() {
   }
 }
 
-void Supervisor::end_rest(const std::string& reason) {
+void Supervisor::end_rest(const std::string& reason, std::optional<double> limit_s) {
   if (clean_up_ > clean_up_.zero()) ask_rest_to_end();
   std::vector<std::pair<std::size_t, std::string>> rest;
   for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
     if (pids_[rank] == 0) continue;
     const siginfo_t stop = look_at(pids_[rank], WSTOPPED);
     rest.emplace_back(rank, stop.si_pid ? "stopped by " + signal_name(stop.si_status) : reason);
+    if (!stop.si_pid) ends_[rank].limit_s = limit_s;
   }
   // All die before the first is reaped, so that none sees its peers go and writes about it.
   for (const auto& [rank, detail] : rest) ::kill(-pids_[rank], SIGKILL);

@@ -54,9 +54,10 @@ class Supervisor {
   Clock::time_point next_look() const;
   void ask_rest_to_end();
   bool is_any_left() const;
-  void end_rest(const std::string& reason);
+  /// `limit_s`: the time limit that they reached; nothing: they are ended for something else.
+  void end_rest(const std::string& reason, std::optional<double> limit_s = {});
+  void end_late();
   int reap(std::size_t rank);
-  std::string lateness() const;
 
   SignalWatch signals_;
   Descendants descendants_;

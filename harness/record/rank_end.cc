@@ -20,9 +20,18 @@ void write_rank_statement(const std::filesystem::path& file, const RankStatement
                {"ended", statement.ended},   {"raised", statement.raised},
                {"is_own", statement.is_own}, {"error", statement.error}};
   if (statement.step_s) json["step_s"] = *statement.step_s;
+  if (statement.step_began_ns) json["step_began_ns"] = *statement.step_began_ns;
+  if (statement.rendezvous) json["rendezvous"] = name(*statement.rendezvous);
   // A framework's error may hold any bytes; a statement is written whatever they are.
   write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
+
+namespace {
+
+constexpr const char* kStatementFields =
+    "a rank's statement (step, line, ended, raised, is_own, error) in JSON";
+
+}  // namespace
 
 RankStatement read_rank_statement(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return {};
@@ -34,10 +43,16 @@ RankStatement read_rank_statement(const std::filesystem::path& file) {
         json.at("ended").get<bool>(),        json.at("raised").get<bool>(),
         json.at("is_own").get<bool>(),       json.at("error").get<std::string>()};
     if (json.contains("step_s")) statement.step_s = json.at("step_s").get<double>();
+    if (json.contains("step_began_ns")) {
+      statement.step_began_ns = json.at("step_began_ns").get<std::int64_t>();
+    }
+    if (json.contains("rendezvous")) {
+      statement.rendezvous = parse<RendezvousState>(json.at("rendezvous").get<std::string>());
+      if (!statement.rendezvous) throw malformed(file.string(), 0, 0, kStatementFields, text);
+    }
     return statement;
   } catch (const nlohmann::json::exception&) {
-    throw malformed(file.string(), 0, 0,
-                    "a rank's statement (step, line, ended, raised, is_own, error) in JSON", text);
+    throw malformed(file.string(), 0, 0, kStatementFields, text);
   }
 }
 

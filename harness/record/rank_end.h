@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "reports/run_record.h"
+
 namespace lockstep {
 
 /// What a rank says of itself in `rank-N.end.json`, when it begins a step and at its end: a rank
@@ -17,6 +19,8 @@ struct RankStatement {
   bool is_own = false;    ///< the error is Lockstep's own or the machine's: it is no evidence
   std::string error;      ///< its text
   std::optional<double> step_s = {};  ///< median time of a step without observing; a clock field
+  std::optional<std::int64_t> step_began_ns = {};  ///< when `step` was begun; a clock field
+  std::optional<RendezvousState> rendezvous = {};  ///< absent: an older statement, or none
 };
 
 /// File of `rank` in a cell's folder.

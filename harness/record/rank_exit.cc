@@ -47,15 +47,17 @@ fs::path rank_here_file(const fs::path& folder, int rank) {
 }
 
 void write_rank_exit(const fs::path& folder, const RankExit& exit) {
-  write_json(rank_exit_file(folder, exit.end.rank), {{"rank", exit.end.rank},
-                                                     {"world_size", exit.world_size},
-                                                     {"launcher", exit.launcher},
-                                                     {"host", exit.host},
-                                                     {"ending", name(exit.end.ending)},
-                                                     {"code", exit.end.code},
-                                                     {"detail", exit.end.detail},
-                                                     {"ended_s", exit.ended_s},
-                                                     {"ended_ns", exit.end.ended_ns.value_or(0)}});
+  Json json = {{"rank", exit.end.rank},
+               {"world_size", exit.world_size},
+               {"launcher", exit.launcher},
+               {"host", exit.host},
+               {"ending", name(exit.end.ending)},
+               {"code", exit.end.code},
+               {"detail", exit.end.detail},
+               {"ended_s", exit.ended_s},
+               {"ended_ns", exit.end.ended_ns.value_or(0)}};
+  if (exit.end.limit_s) json["limit_s"] = *exit.end.limit_s;
+  write_json(rank_exit_file(folder, exit.end.rank), json);
 }
 
 std::optional<RankExit> read_rank_exit(const fs::path& folder, int rank) {
@@ -73,6 +75,7 @@ std::optional<RankExit> read_rank_exit(const fs::path& folder, int rank) {
     exit.host = json.at("host").get<std::string>();
     exit.ended_s = json.at("ended_s").get<double>();
     exit.end.ended_ns = json.at("ended_ns").get<std::int64_t>();
+    if (json.contains("limit_s")) exit.end.limit_s = json.at("limit_s").get<double>();
     return exit;
   });
 }

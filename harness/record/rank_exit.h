@@ -10,8 +10,8 @@ namespace lockstep {
 
 /// How a rank ended that a foreign launcher started, as its supervisor saw it: `rank-N.exit.json`.
 struct RankExit {
-  RankEnd end;           ///< rank, ending, code, detail, ended_ns; the rest stands elsewhere
-  int world_size = 0;    ///< as the launcher told it
+  RankEnd end;         ///< rank, ending, code, detail, ended_ns, limit_s; the rest stands elsewhere
+  int world_size = 0;  ///< as the launcher told it
   std::string launcher;  ///< "torchrun", "Open MPI's mpirun"
   std::string host;      ///< a host field
   double ended_s = 0;    ///< seconds since 1970 (UTC); a clock field

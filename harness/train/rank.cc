@@ -50,18 +50,32 @@ bool Rank::is(std::string_view variant, int line) {
 }
 
 ProcessGroup& Rank::group() {
-  if (!group_) {
-    log_ = std::make_unique<CollectiveLog>(collective_log_file(folder_, seat_.rank), seat_.rank);
-    group_ = std::make_unique<ProcessGroup>(seat_, group_options_, *log_);
-    group_->begin_step(step());
-  }
+  if (!group_) meet();
   return *group_;
+}
+
+/// A rank that is ended in the rendezvous has said that it was there.
+void Rank::meet() {
+  log_ = std::make_unique<CollectiveLog>(collective_log_file(folder_, seat_.rank), seat_.rank);
+  rendezvous_ = RendezvousState::begun;
+  state_progress();
+  try {
+    group_ = std::make_unique<ProcessGroup>(seat_, group_options_, *log_);
+  } catch (...) {
+    rendezvous_ = RendezvousState::failed;
+    throw;
+  }
+  rendezvous_ = RendezvousState::met;
+  state_progress();
+  group_->begin_step(step());
 }
 
 /// A rank that is killed can no longer say where it was.
 void Rank::state_progress() {
-  write_rank_statement(rank_statement_file(folder_, seat_.rank),
-                       {.step = step(), .line = variant_line_});
+  write_rank_statement(rank_statement_file(folder_, seat_.rank), {.step = step(),
+                                                                  .line = variant_line_,
+                                                                  .step_began_ns = step_began_ns_,
+                                                                  .rendezvous = rendezvous_});
 }
 
 void Rank::finish() {
@@ -113,6 +127,7 @@ void Rank::train(const std::function<void(std::int64_t step)>& body) {
   using Clock = std::chrono::steady_clock;
   for (std::int64_t step = 1; step <= cell_.steps; ++step) {
     observer_.begin_step(step);
+    step_began_ns_ = Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
     if (group_) group_->begin_step(step);
     state_progress();
     inputs_ = 0;
@@ -259,6 +274,8 @@ int run_rank(const std::function<void(Rank&)>& body, const Cell& cell, const Sea
   if (written.raised && !statement.is_own) statement = written;
   statement.step = rank.step();
   statement.line = rank.variant_line();
+  statement.step_began_ns = rank.step_began_ns();
+  statement.rendezvous = rank.rendezvous();
   if (!statement.raised) statement.step_s = rank.step_seconds();
   if (statement.raised) {
     const std::string words =

@@ -16,6 +16,7 @@
 #include "harness/observe/observer.h"
 #include "harness/train/module.h"
 #include "reports/cell.h"
+#include "reports/run_record.h"
 
 namespace lockstep {
 
@@ -95,8 +96,12 @@ class Rank {
   /// Median time of a step without observing; absent before the first has ended.
   std::optional<double> step_seconds() const;
   int variant_line() const { return variant_line_; }  ///< of the last `is` that was true; 0: none
+  /// When the last step was begun, by the monotonic clock; absent: none was.
+  std::optional<std::int64_t> step_began_ns() const { return step_began_ns_; }
+  RendezvousState rendezvous() const { return rendezvous_; }
 
  private:
+  void meet();
   void state_progress();
   void note_initial_parameters(const Module& module);
   void note_own_gradients(int rank, const Module& module);
@@ -121,6 +126,8 @@ class Rank {
   std::unique_ptr<CollectiveLog> log_;
   std::unique_ptr<ProcessGroup> group_;
   int variant_line_ = 0;
+  std::optional<std::int64_t> step_began_ns_;
+  RendezvousState rendezvous_ = RendezvousState::not_begun;
   std::uint64_t inputs_ = 0;  ///< calls of `input` in this step
   std::vector<WeightBefore> weights_;
   std::vector<double> step_seconds_;

@@ -73,6 +73,7 @@ nlohmann::json without_declared_fields(const fs::path& folder) {
       end.erase("order");
       end.erase("step_s");
       end.erase("ended_ns");
+      end.erase("step_began_ns");
       // A rank that lost a peer says by which of its ports, and in what words is the kernel's.
       if (end.at("error").get<std::string>().find("gloo/transport") == std::string::npos) continue;
       end.erase("error");

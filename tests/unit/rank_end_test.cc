@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "reports/error.h"
+#include "tests/command.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -61,10 +62,27 @@ TEST_F(RankStatementFile, HasNoTimeOfAStepWhereThereIsNone) {
   EXPECT_EQ(back({.step = 3}).step_s, std::nullopt);
 }
 
+TEST_F(RankStatementFile, KeepsWhenItsStepBeganAndHowFarTheRendezvousWas) {
+  EXPECT_EQ(back({.step = 3}).rendezvous, std::nullopt);
+  EXPECT_EQ(back({.step = 3}).step_began_ns, std::nullopt);
+  EXPECT_EQ(back({.step = 3, .step_began_ns = 40122776473251}).step_began_ns, 40122776473251);
+  for (const auto state : {RendezvousState::not_begun, RendezvousState::begun, RendezvousState::met,
+                           RendezvousState::failed}) {
+    EXPECT_EQ(back({.rendezvous = state}).rendezvous, state);
+  }
+}
+
+TEST_F(RankStatementFile, RefusesARendezvousThatNobodyKnows) {
+  back({.rendezvous = RendezvousState::met});
+  std::string text = text_of(file_);
+  text.replace(text.find("met"), 3, "dreamt");
+  std::ofstream(file_) << text;
+  EXPECT_THROW(read_rank_statement(file_), Error);
+}
+
 TEST_F(RankStatementFile, RefusesATimeThatIsNoNumber) {
   back({.step = 3, .step_s = 0.5});
-  std::ifstream stream(file_);
-  std::string text((std::istreambuf_iterator<char>(stream)), {});
+  std::string text = text_of(file_);
   text.replace(text.find("0.5"), 3, "\"fast\"");
   std::ofstream(file_) << text;
   EXPECT_THROW(read_rank_statement(file_), Error);

@@ -39,6 +39,14 @@ TEST(RankExitFile, ReadsBack) {
   EXPECT_EQ(read->ended_s, literal_exit().ended_s);
 }
 
+TEST(RankExitFile, KeepsTheLimitThatTheRankWasEndedAt) {
+  const TemporaryFolder folder;
+  RankExit exit = literal_exit();
+  exit.end.limit_s = 2.5;
+  write_rank_exit(folder.path(), exit);
+  EXPECT_EQ(read_rank_exit(folder.path(), 3)->end.limit_s, 2.5);
+}
+
 TEST(RankExitFile, OfAnythingElseIsMalformed) {
   const TemporaryFolder folder;
   for (const char* text : {"", "{}", "[3]", "{\"rank\": 3, \"ending\": \"vanished\"}"}) {
