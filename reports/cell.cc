@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "reports/error.h"
+#include <stdexcept>
 
 namespace lockstep {
 
@@ -47,7 +46,8 @@ const std::string& axis_value(const Cell& cell, std::string_view axis) {
   const auto found = std::find_if(cell.axes.begin(), cell.axes.end(),
                                   [&](const AxisValue& value) { return value.axis == axis; });
   if (found == cell.axes.end()) {
-    throw internal_error(fmt::format("{} has no axis '{}'", cell.scenario, axis));
+    throw std::out_of_range(
+        fmt::format("{}/{} has no axis '{}'", cell.scenario, cell.variant, axis));
   }
   return found->value;
 }

@@ -71,7 +71,7 @@ std::string on_device(std::string_view device);
 /// Whether the cell has a value on `axis`: not every variant depends on every axis.
 bool has_axis(const Cell& cell, std::string_view axis);
 
-/// The value chosen on `axis`. Requires: the scenario has that axis.
+/// The value chosen on `axis`. Throws std::out_of_range where the cell has no such axis.
 const std::string& axis_value(const Cell& cell, std::string_view axis);
 
 /// An error that a cell is expected to raise, matched on a stable fragment of the genuine text.

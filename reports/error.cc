@@ -225,6 +225,11 @@ Error no_process(std::string_view why) {
   return usage(fmt::format("No process can be started: {}. See 'ulimit -u'.", why));
 }
 
+Error machine_fault(std::string_view problem, std::string_view remedy) {
+  return {Error::Kind::machine,
+          fmt::format("No rank was started: {}. What helps: {}.", problem, remedy)};
+}
+
 Error nowhere_to_meet(std::string_view address, int port, std::string_view why) {
   const std::string place = port == 0 ? std::string(address) : fmt::format("{}:{}", address, port);
   return usage(

@@ -12,7 +12,7 @@ namespace lockstep {
 /// status. A claim that does not hold is no error, it is a `Finding`.
 class Error : public std::runtime_error {
  public:
-  enum class Kind { unmet = 1, usage = 64, internal = 70 };
+  enum class Kind { unmet = 1, machine = 2, usage = 64, internal = 70 };
 
   Error(Kind kind, const std::string& text) : std::runtime_error(text), kind_(kind) {}
   Kind kind() const { return kind_; }
@@ -96,6 +96,9 @@ Error not_empty(std::string_view folder);
 
 /// No process can be made; `why` in the system's words.
 Error no_process(std::string_view why);
+
+/// The machine does not give ranks what they need: its fault, not that of what was to be run.
+Error machine_fault(std::string_view problem, std::string_view remedy);
 
 /// The address and port (0: any) at which ranks are to meet cannot be had.
 Error nowhere_to_meet(std::string_view address, int port, std::string_view why);

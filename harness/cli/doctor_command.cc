@@ -13,6 +13,7 @@
 #include <string>
 
 #include "harness/cli/capabilities.h"
+#include "harness/cli/machine.h"
 #include "harness/cli/paragraph.h"
 #include "harness/cli/rehearsal.h"
 #include "harness/cli/run_command.h"
@@ -101,12 +102,7 @@ void say_surroundings(Sheet& sheet) {
   }
 }
 
-/// Of the process with the most: the store has one connection for each rank, a rank one or two of
-/// Gloo for each other, beside what every process has. Enough for 2 to 64 ranks.
-rlim_t files_needed(int ranks) { return static_cast<rlim_t>(20 + 2 * ranks); }
-
-/// Returns why two ranks cannot be run; empty when they can.
-std::string say_open_files(Sheet& sheet) {
+void say_open_files(Sheet& sheet) {
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   int ranks = kMostRanks;
@@ -114,11 +110,8 @@ std::string say_open_files(Sheet& sheet) {
   const std::string limit =
       files.rlim_cur == RLIM_INFINITY ? "no limit" : fmt::format("{}", files.rlim_cur);
   sheet.say(fmt::format("open files: {}, enough for {} ranks", limit, ranks));
-  if (ranks == kMostRanks) return {};
+  if (ranks == kMostRanks) return;
   sheet.advise(fmt::format("ulimit -n {}, for {} ranks", files_needed(kMostRanks), kMostRanks));
-  if (ranks >= 2) return {};
-  return fmt::format("{} open files are too few for two ranks; they need {}.", limit,
-                     files_needed(2));
 }
 
 std::string in_bytes(double count) {
@@ -147,15 +140,19 @@ void say_cores(Sheet& sheet) {
   sheet.say(fmt::format("cores: {}; more ranks than that take turns", CPU_COUNT(&cores)));
 }
 
-/// Returns why two ranks cannot be run; empty when they can.
-std::string say_limits(Sheet& sheet) {
+void say_limits(Sheet& sheet) {
   sheet.begin("limits");
-  std::string problem = say_open_files(sheet);
+  say_open_files(sheet);
   say_free_space(sheet, ".", "this folder", "free some space, or give run --out elsewhere");
   say_free_space(sheet, "/dev/shm", "/dev/shm",
                  "gloo does not need it; for NCCL in a container, docker run --shm-size 1g");
   say_cores(sheet);
-  return problem;
+}
+
+/// Why two ranks cannot be run, by what `run` checks as well; empty when they can.
+std::string fault_of_machine() {
+  const auto fault = find_machine_fault(2);
+  return fault ? fmt::format("{}. What helps: {}.", fault->problem, fault->remedy) : "";
 }
 
 }  // namespace
@@ -165,8 +162,8 @@ ExitStatus doctor_command(std::chrono::milliseconds limit) {
   std::string problem = say_torch(sheet);
   say_capabilities(sheet, limit);
   say_surroundings(sheet);
-  const std::string narrowness = say_limits(sheet);
-  if (problem.empty()) problem = narrowness;
+  say_limits(sheet);
+  if (problem.empty()) problem = fault_of_machine();
   if (problem.empty()) problem = rehearse(limit);
   sheet.conclude(problem.empty()
                      ? "'lockstep run' can work here: two ranks met on 127.0.0.1, reduced a tensor "

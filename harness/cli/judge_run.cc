@@ -52,7 +52,7 @@ class EvidenceOfRun {
  private:
   const CellRecord* cell_in(const std::string& folder) const {
     const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const CellRecord& c) {
-      return c.folder == folder && c.processes > 0;
+      return c.folder == folder && was_run(c);
     });
     return cell == run_.cells.end() ? nullptr : &*cell;
   }
@@ -156,12 +156,29 @@ Comparison compare_with_cell(PublishedTable table, const CellRecord& cell,
                  [&](const PublishedValue& value) { return measure(value, cell, evidence); });
 }
 
+/// Whether a rank could not write what it had kept: one that raised still does.
+bool was_ended(const std::vector<RankEnd>& ends, int rank) {
+  return std::any_of(ends.begin(), ends.end(), [&](const RankEnd& end) {
+    return end.rank == rank && end.ending != Ending::finished && end.ending != Ending::raised;
+  });
+}
+
+/// What is missing of a cell's files.
+std::vector<std::string> notes_of(const Evidence& evidence, const std::vector<RankEnd>& ends) {
+  std::vector<std::string> notes = evidence.notes();
+  for (int rank = 0; rank < evidence.processes(); ++rank) {
+    const std::string missing = evidence.missing_snapshots(rank, was_ended(ends, rank));
+    if (!missing.empty()) notes.push_back(missing);
+  }
+  return notes;
+}
+
 /// What is missing of the cell's files and its reference's, and which ranks never came to where the
 /// variant parts although others did.
 std::vector<std::string> notes_of(const Case& the_case) {
-  std::vector<std::string> notes = the_case.evidence->notes();
+  std::vector<std::string> notes = notes_of(*the_case.evidence, the_case.ends);
   if (the_case.reference) {
-    for (const std::string& note : the_case.reference->notes()) {
+    for (const std::string& note : notes_of(*the_case.reference, {})) {
       notes.push_back("reference: " + note);
     }
   }

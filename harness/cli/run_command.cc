@@ -16,6 +16,7 @@
 #include "harness/cli/direct_start.h"
 #include "harness/cli/environment.h"
 #include "harness/cli/judge_run.h"
+#include "harness/cli/machine.h"
 #include "harness/cli/run_cell.h"
 #include "harness/cli/run_folder.h"
 #include "harness/launch/interruption.h"
@@ -174,6 +175,16 @@ ExitStatus run_as_rank(const RunRequest& request, const std::vector<Scenario>& s
                                      : be_rank_of_cell(request, scenarios, seat);
 }
 
+/// The size of the largest world that is to run.
+int most_ranks(const std::vector<PlannedCell>& cells) {
+  int most = 0;
+  for (const PlannedCell& planned : cells) {
+    const bool is_run = planned.expectation.not_applicable.empty();
+    if (is_run) most = std::max(most, planned.cell.world_size);
+  }
+  return most;
+}
+
 /// The launcher that was asked for, or that the backend needs; nothing where ranks are forked.
 std::optional<LauncherCommand> launcher_of(const RunRequest& request) {
   const bool needs_mpirun = request.selection.backend == "mpi";
@@ -223,6 +234,7 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   check_promised_tables(cells);
   require_current_folder();
   check_requirements(request.requirements, selection.gpus);
+  if (!launcher) check_machine(most_ranks(cells));
   RunRecord run = plan_record(request, plan, launcher ? launcher->text() : "");
   const fs::path shown_folder = make_run_folder(request.out, run);
   // A rank may change its directory.

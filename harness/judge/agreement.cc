@@ -160,6 +160,21 @@ class Holders {
   int processes_;
 };
 
+/// A tensor that nobody looked at any more after some step agrees for the lack of anybody who would
+/// see it differ. `places` in the order of steps. Empty where there is none.
+std::string first_abandoned(const std::vector<Place>& places) {
+  std::map<std::string, std::int64_t> last_seen;
+  for (const Place& place : places) {
+    last_seen[place.holders.begin()->second->name] = place.step;
+  }
+  for (const auto& [name, step] : last_seen) {
+    if (step == places.back().step) continue;
+    return fmt::format("{} was observed on no rank after step {} of {}", name, step,
+                       places.back().step);
+  }
+  return "";
+}
+
 bool is_comparable(const Place& place) {
   return std::any_of(place.holders.begin(), place.holders.end(),
                      [](const auto& holder) { return holder.second->not_comparable.empty(); });
@@ -237,6 +252,7 @@ void judge_agreement(const Case& the_case, ClaimResult& result) {
     const auto groups = groups_of(place);
     if (groups.size() > 1) divergence.add(place, groups);
   }
+  if (result.reason.empty()) result.reason = first_abandoned(places);
   if (!divergence.is_empty()) {
     result.verdict = Verdict::violated;
     result.reason.clear();

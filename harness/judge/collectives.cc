@@ -47,7 +47,7 @@ void judge_collectives(const Case& the_case, ClaimResult& result) {
   const Meetings meetings = meetings_of(the_case);
   result.comparisons = meetings.compared;
   if (!meetings.missed) {
-    result.reason = meetings.doubt;
+    result.reason = meetings.progress.empty() ? meetings.doubt : meetings.progress;
     if (meetings.compared == 0 && result.reason.empty()) {
       result.reason = "not triggered: no collective is on record";
     }

@@ -8,6 +8,7 @@
 
 #include "harness/judge/meetings.h"
 #include "harness/judge/predicates.h"
+#include "harness/judge/progress.h"
 
 namespace lockstep {
 
@@ -152,12 +153,14 @@ bool has_lost_peer(const Case& the_case, const RankEnd& end) {
   if (end.ending != Ending::raised || !is_loss_of_peer(end.error)) return false;
   const std::vector<Collective>* log =
       the_case.evidence ? the_case.evidence->collectives(end.rank) : nullptr;
-  return !log || std::any_of(log->begin(), log->end(), [](const Collective& call) {
+  const bool is_recorded = log && !log->empty();
+  return !is_recorded || std::any_of(log->begin(), log->end(), [](const Collective& call) {
     return call.state == CollectiveState::failed;
   });
 }
 
 std::vector<const RankEnd*> culprits(const Case& the_case) {
+  if (was_training(the_case)) return {};
   std::vector<const RankEnd*> failed;
   for (const RankEnd& end : the_case.ends) {
     if (end.ending != Ending::finished) failed.push_back(&end);
@@ -206,7 +209,13 @@ void judge_endings(const Case& the_case, ClaimResult& result) {
     if (!meeting.empty()) finding.sentence += " " + meeting;
     result.findings.push_back(std::move(finding));
   }
-  result.verdict = result.findings.empty() ? Verdict::holds : Verdict::violated;
+  if (!result.findings.empty()) {
+    result.verdict = Verdict::violated;
+  } else if (meetings.progress.empty()) {
+    result.verdict = Verdict::holds;
+  } else {
+    result.reason = meetings.progress;
+  }
 }
 
 }  // namespace lockstep

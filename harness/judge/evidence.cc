@@ -72,9 +72,8 @@ void Evidence::read_kept_values_of(int rank) {
     const auto [step, is_new] = kept_.try_emplace({rank, observation.step});
     if (is_new && fs::exists(file)) {
       step->second = read_safetensors(file);
-    } else if (is_new) {  // a rank that was killed did not come to write its last step
-      notes_.push_back(fmt::format("rank {}: the values that it kept in step {} are missing", rank,
-                                   observation.step));
+    } else if (is_new) {
+      missing_[rank].push_back(observation.step);
     }
     const auto tensor = step->second.find(kept_key(observation));
     if (tensor != step->second.end()) require_fingerprint(observation, tensor->second, file);
@@ -89,6 +88,17 @@ bool has_header(const fs::path& file) {
   return log && log.get() > 0;
 }
 
+/// "step 3", "steps 1, 6 to 316911" for ascending steps.
+std::string steps_in_words(const std::vector<std::int64_t>& steps) {
+  std::string text;
+  for (std::size_t begin = 0, end = 0; begin < steps.size(); begin = end) {
+    for (end = begin + 1; end < steps.size() && steps[end] == steps[end - 1] + 1;) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", steps[begin]);
+    if (end > begin + 1) text += fmt::format(" to {}", steps[end - 1]);
+  }
+  return fmt::format("{} {}", steps.size() == 1 ? "step" : "steps", text);
+}
+
 }  // namespace
 
 void Evidence::read_collectives_of(int rank) {
@@ -101,6 +111,16 @@ void Evidence::read_collectives_of(int rank) {
 const std::vector<Collective>* Evidence::collectives(int rank) const {
   const auto& log = collectives_.at(static_cast<std::size_t>(rank));
   return log ? &*log : nullptr;
+}
+
+std::string Evidence::missing_snapshots(int rank, bool was_ended) const {
+  const auto missing = missing_.find(rank);
+  if (missing == missing_.end()) return "";
+  std::vector<std::int64_t> steps = missing->second;
+  // Who was ended in a step did not come to write its values.
+  if (was_ended && steps.back() == observations(rank).back().step) steps.pop_back();
+  if (steps.empty()) return "";
+  return fmt::format("rank {}: snapshots of {} are missing", rank, steps_in_words(steps));
 }
 
 const std::vector<Observation>& Evidence::observations(int rank) const {

@@ -33,8 +33,11 @@ class Evidence {
   /// The value kept for an observation of `rank`; null when none was kept. Valid as long as this.
   const KeptTensor* kept(int rank, const Observation& observation) const;
 
-  /// "rank 1: the last row of its journal was torn and left out", "rank 1: the values that it kept
-  /// in step 3 are missing".
+  /// "rank 1: snapshots of steps 3, 6 to 316911 are missing"; empty where none is. `was_ended`: the
+  /// rank's process was ended, so that none is expected of its last step.
+  std::string missing_snapshots(int rank, bool was_ended) const;
+
+  /// "rank 1: the last row of its journal was torn and left out".
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -49,6 +52,7 @@ class Evidence {
   std::vector<std::optional<std::vector<Collective>>> collectives_;
   std::vector<std::string> notes_;
   std::map<std::pair<int, std::int64_t>, Tensors> kept_;  ///< by rank and step
+  std::map<int, std::vector<std::int64_t>> missing_;      ///< steps without values, by rank
 };
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/judge/compare_values.h"
+#include "harness/judge/expected_values.h"
 #include "harness/judge/predicates.h"
 #include "harness/judge/shards.h"
 
@@ -59,6 +60,34 @@ bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual,
                         own.value->shape == own.observation->local_shape;
     return is_cut && cut(*own.value, actual).bytes == value->bytes;
   });
+}
+
+/// Whether another rank is seen to hold the same bits of the same tensor.
+bool is_shared(const Case& the_case, const Observation& actual, int rank) {
+  for (int other = 0; other < the_case.evidence->processes(); ++other) {
+    if (other == rank) continue;
+    const std::vector<Observation>& seen = the_case.evidence->observations(other);
+    const bool is_there = std::any_of(seen.begin(), seen.end(), [&](const Observation& there) {
+      return there.point == actual.point && key_of(there) == key_of(actual) &&
+             is_same_value(there, actual);
+    });
+    if (is_there) return true;
+  }
+  return false;
+}
+
+/// Whether no rank but `owner` has a gradient of that name: then its own one is the sum of all.
+bool is_alone(const std::vector<std::vector<OwnGradient>>& gradients, const std::string& name,
+              std::size_t owner) {
+  for (std::size_t rank = 0; rank < gradients.size(); ++rank) {
+    if (rank == owner) continue;
+    const bool has_one =
+        std::any_of(gradients[rank].begin(), gradients[rank].end(), [&](const OwnGradient& own) {
+          return own.name == name && !(own.value && is_zero(*own.value));
+        });
+    if (has_one) return false;
+  }
+  return true;
 }
 
 /// Whether `actual` is the mean of one gradient per rank, up to the roundings of the sum.
@@ -137,12 +166,14 @@ DiagnosedOrigin origin_of_gradient(const Case& the_case, const Observation& actu
   if (actual.kind != Kind::gradient || !the_case.reference) return {};
   auto gradients = own_gradients(the_case, actual);
   const KeptTensor* value = the_case.evidence->kept(rank, actual);
-  if (rank < the_case.world_size &&
+  const bool is_known_to_agree = is_shared(the_case, actual, rank);
+  if (rank < the_case.world_size && !is_known_to_agree &&
       holds(gradients[static_cast<std::size_t>(rank)], actual, value)) {
     return {GradientOrigin::own, "it is the rank's own gradient: never synchronised"};
   }
   for (std::size_t owner = 0; owner < gradients.size(); ++owner) {
-    if (holds(gradients[owner], actual, value)) {
+    const bool is_the_sum = is_known_to_agree && is_alone(gradients, actual.name, owner);
+    if (!is_the_sum && holds(gradients[owner], actual, value)) {
       return {GradientOrigin::other_rank, fmt::format("it is rank {}'s own gradient", owner)};
     }
   }

@@ -9,6 +9,7 @@
 
 #include "harness/judge/group_meetings.h"
 #include "harness/judge/predicates.h"
+#include "harness/judge/progress.h"
 #include "reports/meeting_table.h"
 
 namespace lockstep {
@@ -204,6 +205,55 @@ std::optional<MissedMeeting> first_of(std::vector<Miss> missed,
   return root == blocking.rend() ? first->meeting : *root;
 }
 
+const RankEnd* end_of(const Case& the_case, int rank) {
+  const auto end = std::find_if(the_case.ends.begin(), the_case.ends.end(),
+                                [&](const RankEnd& other) { return other.rank == rank; });
+  return end == the_case.ends.end() ? nullptr : &*end;
+}
+
+/// Whether ranks that did not come are known to stay away, rather than to be slow: of ranks that
+/// were ended at their limit one has waited for long, and those that did not come did nothing else
+/// meanwhile. What is a fault whoever waits how long needs no time.
+bool is_for_good(const Miss& miss, const Case& the_case) {
+  const MissedMeeting& missed = miss.meeting;
+  const bool is_about_time =
+      missed.fault == MeetingFault::missing || missed.fault == MeetingFault::not_started;
+  if (!is_about_time) return true;
+  const auto has_waited = [&](int rank) {
+    const RankEnd* const end = end_of(the_case, rank);
+    return !end || !is_late(*end) || is_long_ago(the_case, *end, miss.came_ns.at(rank));
+  };
+  const auto is_idle = [&](int rank) {
+    const RankEnd* const end = end_of(the_case, rank);
+    return !end || !is_late(*end) || is_stuck(the_case, *end);
+  };
+  const std::vector<int>& waiting = missed.waiting;
+  return (waiting.empty() || std::any_of(waiting.begin(), waiting.end(), has_waited)) &&
+         std::all_of(missed.culprits.begin(), missed.culprits.end(), is_idle);
+}
+
+/// "; rank 1 had waited 0.41 s for rank 0 in collective 214 of the group world".
+std::string wait_in_words(const Miss& miss, const Case& the_case) {
+  const MissedMeeting& missed = miss.meeting;
+  if (missed.waiting.empty()) return "";
+  const int rank = missed.waiting.front();
+  const RankEnd* const end = end_of(the_case, rank);
+  if (!end || !is_late(*end)) return "";
+  const double waited = static_cast<double>(*end->ended_ns - miss.came_ns.at(rank)) * 1e-9;
+  const std::string whom = missed.culprits.empty() ? "" : " for " + ranks_in_words(missed.culprits);
+  const std::string where =
+      missed.number > 0 ? fmt::format("in collective {} of", missed.number) : "to join";
+  return fmt::format("; {} had waited {:.2g} s{} {} the group {}", ranks_in_words(missed.waiting),
+                     waited, whom, where, missed.group);
+}
+
+/// Drops what was not yet a hang when ranks were ended at their limit, and says so.
+void drop_unproven(std::optional<Miss>& miss, const Case& the_case, std::string& progress) {
+  if (!miss || is_for_good(*miss, the_case)) return;
+  if (!progress.empty()) progress += wait_in_words(*miss, the_case);
+  miss.reset();
+}
+
 }  // namespace
 
 bool is_program_fault(const MissedMeeting& missed) {
@@ -213,12 +263,15 @@ bool is_program_fault(const MissedMeeting& missed) {
 
 Meetings meetings_of(const Case& the_case) {
   Meetings all;
+  all.progress = progress_in_words(the_case);
   if (!the_case.evidence) return all;
   std::vector<Miss> missed, open;
   for (const Group& group : groups_of(*the_case.evidence)) {
     MeetingsOfGroup found = meetings_of_group(the_case, group);
     all.compared += found.compared;
     if (all.doubt.empty()) all.doubt = found.doubt;
+    drop_unproven(found.first, the_case, all.progress);
+    drop_unproven(found.hang, the_case, all.progress);
     if (found.first && found.first->is_open) open.push_back(*found.first);
     if (found.first) missed.push_back(std::move(*found.first));
     if (found.hang) open.push_back(std::move(*found.hang));

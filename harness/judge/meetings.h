@@ -21,6 +21,9 @@ struct Meetings {
   std::vector<MissedMeeting> blocking;
   /// Why it is not known whether they met although none was missed; empty: it is known.
   std::string doubt;
+  /// Where ranks trained until they were ended at their limit, how far they were; empty: they did
+  /// not. Nobody is at fault then for what was not yet a hang.
+  std::string progress;
 };
 
 /// Holds the collectives of all ranks against each other, group by group, in the order of their

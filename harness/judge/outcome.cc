@@ -352,12 +352,18 @@ CellOutcome right() {
 }
 
 /// Of a cell in which nothing was found, and which does not keep every claim.
-CellOutcome undecided(const std::vector<ClaimResult>& results) {
+/// `progress`: how far ranks were that did not come to their end; empty: they did.
+CellOutcome undecided(const std::vector<ClaimResult>& results, const std::string& progress) {
   const auto open = std::find_if(results.begin(), results.end(), [](const auto& result) {
     return result.verdict != Verdict::holds;
   });
   CellOutcome outcome;
-  outcome.text = "undecided: " + (open == results.end() ? "nothing was claimed" : open->reason);
+  outcome.text = "undecided: ";
+  if (!progress.empty()) {
+    outcome.text += progress;
+  } else {
+    outcome.text += open == results.end() ? "nothing was claimed" : open->reason;
+  }
   return outcome;
 }
 
@@ -373,11 +379,13 @@ CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& res
   if (!meetings.blocking.empty() && has_ended_ranks(the_case)) {
     return unmet(meetings.blocking.front(), wrong_step);
   }
-  if (keeps_every_claim(results)) return right();
+  const bool is_mismatched = meetings.missed && is_mismatch(meetings.missed->fault);
+  if (keeps_every_claim(results)) return is_mismatched ? unmet(*meetings.missed, 0) : right();
   if (auto wrong = wrong_values(the_case, results)) return *wrong;
   if (auto exceeded = exceeded_memory(results)) return *exceeded;
+  if (is_mismatched) return unmet(*meetings.missed, 0);
   if (first_finding(results, Predicate::collectives_match)) return unmet(*meetings.missed, 0);
-  return undecided(results);
+  return undecided(results, meetings.progress);
 }
 
 CellOutcome outcome_of_unrun(const std::string& precondition,

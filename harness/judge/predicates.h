@@ -74,11 +74,12 @@ bool is_ended_for_another(const RankEnd& end);
 bool is_lost(const RankEnd& end);
 
 /// Whether a rank raised because a peer was gone: its words say so, and by its collective log,
-/// where there is one, it was in a call. A loader of data loses connections in the same words.
+/// where it has any entry, it was in a call. A loader of data loses connections in the same words.
 bool has_lost_peer(const Case& the_case, const RankEnd& end);
 
-/// The ranks that ended badly, by rank, without those whose end is a consequence of another's. Not
-/// empty where any ended badly. Points into the case.
+/// The ranks that ended badly, by rank, without those whose end is a consequence of another's.
+/// Empty only where none ended badly, or all were ended at their limit while they trained. Points
+/// into the case.
 std::vector<const RankEnd*> culprits(const Case& the_case);
 
 /// What a framework says before it explains at length: up to the end of the first line or sentence,
@@ -94,7 +95,7 @@ struct DiagnosedOrigin {
 };
 
 /// Where a gradient of `rank` that is not the reference's comes from, by the reference's notes of
-/// what each rank's shard alone gives.
+/// what each rank's shard alone gives. Never synchronised is only what no other rank holds.
 DiagnosedOrigin origin_of_gradient(const Case& the_case, const Observation& actual, int rank);
 
 /// "ranks 0,1,3 agree; 2 differs" for groups of equal ranks.

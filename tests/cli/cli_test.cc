@@ -197,7 +197,7 @@ TEST_F(DamagedRun, WithAMalformedRecordIsRefused) {
 TEST_F(DamagedRun, WithoutKeptValuesSaysSo) {
   fs::remove(copy() / "loss-on-unwrapped-module/through-wrapper/w2/rank-1.step-3.safetensors");
   const Outcome reported = report();
-  EXPECT_THAT(reported.out, HasSubstr("rank 1: the values that it kept in step 3 are missing"));
+  EXPECT_THAT(reported.out, HasSubstr("rank 1: snapshots of step 3 are missing"));
 }
 
 TEST_F(DamagedRun, WithAFlippedBitInAKeptValueIsRefused) {

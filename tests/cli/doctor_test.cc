@@ -68,6 +68,7 @@ class Machine : public testing::Test {
 
 using Doctor = Machine;
 using Require = Machine;
+using Run = Machine;
 
 TEST_F(Doctor, SaysWhatThisMachineHas) {
   const Outcome said = doctor("");
@@ -175,6 +176,48 @@ TEST_F(Doctor, WithTooFewOpenFilesSaysThatRunCannotWork) {
     EXPECT_EQ(said.status, 1) << said.out;
     EXPECT_THAT(said.out, HasSubstr(fmt::format("{} {} open files are too few", kWorksNot, files)));
   }
+}
+
+/// Empty where this process may make a network without a loopback interface.
+std::string why_no_network_of_its_own() {
+  const Outcome outcome = run_shell("/usr/bin/unshare -n true");
+  return outcome.status == 0 ? "" : "unshare -n: " + outcome.err;
+}
+
+TEST_F(Doctor, WithoutALoopbackInterfaceNamesIt) {
+  const std::string why_not = why_no_network_of_its_own();
+  if (!why_not.empty()) GTEST_SKIP() << why_not;
+  const Outcome said = doctor("/usr/bin/unshare -n /usr/bin/env");
+  EXPECT_EQ(said.status, 1) << said.out;
+  EXPECT_THAT(said.out, HasSubstr(kWorksNot + " ranks meet on 127.0.0.1"));
+  EXPECT_THAT(said.out, HasSubstr("ip link set lo up"));
+}
+
+TEST_F(Run, WithoutALoopbackInterfaceIsRefused) {
+  const std::string why_not = why_no_network_of_its_own();
+  if (!why_not.empty()) GTEST_SKIP() << why_not;
+  const Outcome outcome = run("/usr/bin/unshare -n /usr/bin/env", "");
+  EXPECT_EQ(outcome.status, 2) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("No rank was started: ranks meet on 127.0.0.1"));
+  EXPECT_FALSE(has_run());
+}
+
+TEST_F(Run, WithTooFewOpenFilesIsRefused) {
+  const Outcome outcome = run("ulimit -n 16;", "");
+  EXPECT_EQ(outcome.status, 2) << outcome.out;
+  EXPECT_THAT(unwrapped(outcome.err),
+              HasSubstr("No rank was started: 16 open files are too few for 2 ranks; "
+                        "they need 24. What helps: ulimit -n 24."));
+  EXPECT_FALSE(has_run());
+}
+
+TEST_F(Run, WithoutThreadsIsRefused) {
+  const Outcome outcome = run("LD_PRELOAD=" LOCKSTEP_NO_THREADS, "");
+  EXPECT_EQ(outcome.status, 2) << outcome.out;
+  EXPECT_THAT(unwrapped(outcome.err),
+              HasSubstr("processes and threads for 2 ranks cannot be made (Resource temporarily "
+                        "unavailable)"));
+  EXPECT_FALSE(has_run());
 }
 
 TEST_F(Doctor, CountsTheGpusOfTheDriver) {

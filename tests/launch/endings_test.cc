@@ -155,6 +155,20 @@ TEST_F(Launch, LastOutputIsAtMostFourKibibytesAndBeginsWithALine) {
   for (const RankEnd& end : ends) EXPECT_THAT(end.last_output, StartsWith("line x"));
 }
 
+TEST_F(Launch, LastOutputKeepsAnErrorAndNotItsStackFrames) {
+  const auto ends = launch(1, [](const Seat&) {
+    std::cout << "Too many open files\nException raised from listen (most recent call first):\n";
+    for (int i = 0; i < 200; ++i) {
+      std::cout << "frame #" << i << ": c10d::TCPStore" << std::string(300, 'x') << "\n";
+    }
+    std::cout << "frame #x is a word\n";
+    return 1;
+  });
+  EXPECT_EQ(ends[0].last_output,
+            "Too many open files\nException raised from listen (most recent call first):\n"
+            "frame #x is a word\n");
+}
+
 TEST_F(Launch, LastOutputOfOneEndlessLineIsItsEnd) {
   const auto ends = launch(1, [](const Seat&) {
     std::cout << std::string(10'000, 'x') << "end\n";

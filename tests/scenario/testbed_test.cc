@@ -15,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 struct Plant {
   int world_size;
@@ -162,6 +163,58 @@ INSTANTIATE_TEST_SUITE_P(Testbed, Endings,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// Where nothing is recorded nobody was seen in a call, and a lost peer is still a consequence.
+TEST(Endings, AreOneRanksAloneWithoutCollectiveLogsToo) {
+  for (const char* variant : {"raises", "exits", "is-killed"}) {
+    const TestbedRun run(fmt::format("endings/{} --ranks 3 --collectives off", variant));
+    EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
+    EXPECT_EQ(run.findings(variant, "ranks_finish").size(), 1U) << variant;
+  }
+}
+
+TEST(Endings, AtALimitThatCameTooSoonAreNobodysFault) {
+  const TestbedRun run("endings/finishes --ranks 2 --steps 100000000 --timeout 1");
+  EXPECT_EQ(run.outcome().status, 2) << run.outcome().out << run.outcome().err;
+  const json cell = run.cell("finishes");
+  EXPECT_TRUE(cell.at("missed_meeting").is_null());
+  for (const json& result : cell.at("results")) {
+    EXPECT_EQ(result.at("verdict"), "undecided") << result;
+  }
+  EXPECT_THAT(cell.at("outcome").at("text").get<std::string>(),
+              testing::MatchesRegex("undecided: still making progress at the limit of 1 s, step "
+                                    "[0-9]+ of 100000000: raise --timeout.*"));
+}
+
+TEST(Rendezvous, ThatABodyWrecksIsAFinding) {
+  const TestbedRun run("rendezvous/raises rendezvous/exits rendezvous/stays-away rendezvous/meets");
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
+  for (const char* variant : {"raises", "exits", "stays-away"}) {
+    EXPECT_EQ(run.findings(variant, "ranks_finish").size(), 1U) << variant;
+    EXPECT_TRUE(run.cell(variant).at("not_run").is_null()) << variant;
+  }
+}
+
+TEST(Rendezvous, ThatTheMachineDeniesIsNoRun) {
+  const TestbedRun run("rendezvous/has-no-files --ranks 2 --timeout 3");
+  EXPECT_EQ(run.outcome().status, 2) << run.outcome().out << run.outcome().err;
+  const json cell = run.cell("has-no-files");
+  ASSERT_FALSE(cell.at("not_run").is_null()) << cell.at("ends");
+  EXPECT_EQ(cell.at("not_run").at("cause"), "no rendezvous");
+  EXPECT_THAT(cell.at("not_run").at("reason").get<std::string>(),
+              HasSubstr("the ranks could not meet"));
+  EXPECT_TRUE(cell.at("results").empty()) << "no claim is made";
+  EXPECT_TRUE(cell.at("missed_meeting").is_null());
+  EXPECT_THAT(run.outcome().out, Not(HasSubstr("false alarm:")));
+}
+
+TEST(Axis, ThatABodyMakesUpIsItsOwnErrorAndEndsNoOtherCell) {
+  const TestbedRun run("rendezvous/asks-for-an-axis rendezvous/meets --ranks 2");
+  EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
+  EXPECT_THAT(run.findings("asks-for-an-axis", "ranks_finish").at(0).at("sentence"),
+              HasSubstr("rendezvous/asks-for-an-axis has no axis 'nope'"));
+  EXPECT_EQ(run.cell("meets").at("verdict"), "as expected");
+}
 
 TEST(Endings, OfAStoppedRankSayThatItWasStopped) {
   const TestbedRun run("endings/stops --ranks 3");

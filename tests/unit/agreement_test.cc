@@ -42,6 +42,30 @@ TEST(Agreement, OfTwoReplicasIsUndecidedWhereOneStopsLooking) {
   EXPECT_EQ(judge_one(kAgree, files.write()).verdict, Verdict::undecided);
 }
 
+TEST(Agreement, OfATensorThatAllRanksStopLookingAtIsUndecided) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (std::int64_t step = 1; step <= 5; ++step) {
+      files.add(rank, step, "w", {1});
+      if (step <= 3) files.add(rank, step, "bias", {1});
+    }
+  }
+  const ClaimResult result = judge_one(kAgree, files.write());
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_EQ(result.reason, "bias was observed on no rank after step 3 of 5");
+}
+
+TEST(Agreement, HoldsOfATensorThatComesInSomeStepsOnly) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (std::int64_t step = 1; step <= 5; ++step) {
+      files.add(rank, step, "w", {1});
+      if (step == 3 || step == 5) files.add(rank, step, "bias", {1});
+    }
+  }
+  EXPECT_EQ(judge_one(kAgree, files.write()).verdict, Verdict::holds);
+}
+
 TEST(Agreement, IsAskedWithinAReplicaGroupOnly) {
   LiteralEvidence files(4);
   for (int rank = 0; rank < 4; ++rank) {

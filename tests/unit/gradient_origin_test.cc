@@ -171,6 +171,35 @@ TEST(GradientOrigin, IsNotKnownOfWhatIsNoGradientOrHasNoReference) {
   EXPECT_EQ(origin_of_gradient(the_case, evidence.observations(0).front(), 0).words, "");
 }
 
+/// The outcome of two ranks that hold `actual` as the gradient "a", each of its own; `own`: what
+/// the shard of each gives, `mean` what is right.
+std::string told(const std::vector<Values>& actual, const std::vector<Values>& own,
+                 const Values& mean) {
+  LiteralEvidence reference(1);
+  reference.add(0, 1, "a", mean);
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto place = static_cast<std::size_t>(rank);
+    files.add(rank, 1, "a", actual[place]);
+    if (own[place].empty()) continue;
+    const LiteralEvidence::Tensor what{Kind::gradient, Point::backward, rank};
+    reference.add(0, 1, "a", own[place], what).replica_group = group_of_one(rank);
+  }
+  const Evidence expected = reference.write();
+  const Evidence evidence = files.write();
+  return judge_one(kEqual, evidence, &expected).findings.at(0).ratio_in_words;
+}
+
+TEST(GradientOrigin, OfRanksThatAgreeIsNotThatTheyNeverSynchronised) {
+  EXPECT_THAT(told({{2, 4}, {2, 4}}, {{2, 4}, {}}, {1, 2}),
+              testing::HasSubstr("summed over 2 ranks, never averaged"))
+      << "one rank alone has a gradient, and the sum is divided by the ranks that have";
+  EXPECT_EQ(told({{2, 4}, {2, 4}}, {{2, 4}, {8, 2}}, {5, 3}), "it is rank 0's own gradient")
+      << "as where rank 0 broadcasts";
+  EXPECT_EQ(told({{2, 4}, {8, 2}}, {{2, 4}, {8, 2}}, {5, 3}),
+            "it is the rank's own gradient: never synchronised");
+}
+
 TEST(GradientOrigin, IsToldInTheFinding) {
   LiteralEvidence reference(1);
   reference.add(0, 1, "a", {2, 3});

@@ -396,8 +396,27 @@ TEST(Evidence, SaysWhichKeptValuesAreMissing) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "w", {1});
   files.lose_values(1, 1);
-  EXPECT_THAT(files.write().notes(),
-              ElementsAre("rank 1: the values that it kept in step 1 are missing"));
+  const Evidence evidence = files.write();
+  EXPECT_EQ(evidence.missing_snapshots(0, false), "");
+  EXPECT_EQ(evidence.missing_snapshots(1, false), "rank 1: snapshots of step 1 are missing");
+}
+
+TEST(Evidence, NamesMissingSnapshotsInOneNote) {
+  LiteralEvidence files(1);
+  for (std::int64_t step = 1; step <= 9; ++step) files.add(0, step, "w", {1});
+  for (const std::int64_t step : {1, 4, 5, 6, 8, 9}) files.lose_values(0, step);
+  const Evidence evidence = files.write();
+  EXPECT_EQ(evidence.missing_snapshots(0, /*was_ended=*/false),
+            "rank 0: snapshots of steps 1, 4 to 6, 8 to 9 are missing");
+  EXPECT_EQ(evidence.missing_snapshots(0, /*was_ended=*/true),
+            "rank 0: snapshots of steps 1, 4 to 6, 8 are missing");
+}
+
+TEST(Evidence, MissesNoSnapshotOfTheStepInWhichARankWasEnded) {
+  LiteralEvidence files(1);
+  for (const std::int64_t step : {1, 2}) files.add(0, step, "w", {1});
+  files.lose_values(0, 2);
+  EXPECT_EQ(files.write().missing_snapshots(0, /*was_ended=*/true), "");
 }
 
 TEST(Table, HoldsElementsDriftAndWhetherTheBitsAgree) {

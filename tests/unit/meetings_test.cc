@@ -590,6 +590,17 @@ TEST(Meetings, DoNotTakeARanksOwnLostConnectionForThatOfAPeer) {
               HasSubstr("rank 1 raised an error in step 2: shard 7: "));
 }
 
+TEST(Meetings, ThatAreNotRecordedLeaveALostPeerAConsequence) {
+  Logs logs(2);
+  logs.forget(0);
+  logs.forget(1);
+  CollectiveLog(collective_log_file(logs.files().folder(), 1), 1);  // as with --collectives off
+  const ClaimResult finish =
+      logs.judged(ranks_finish(), {killed(0), raised(1, "Connection closed by peer")});
+  ASSERT_EQ(finish.findings.size(), 1U);
+  EXPECT_EQ(finish.findings[0].failure.value().rank, 0);
+}
+
 TEST(Meetings, DoNotExplainWhatComesAfterAllCameOutOfThem) {
   Logs logs(3);
   Collective other = reduce("a");

@@ -557,6 +557,24 @@ TEST_F(Outcomes, OfNoClaimAreUndecided) {
   EXPECT_EQ(outcome().kind, OutcomeKind::undecided);
 }
 
+TEST_F(Outcomes, OfAMismatchAreNeverRightWhateverIsClaimed) {
+  right_steps(1, 1);
+  for (const int rank : {0, 1}) {
+    CollectiveLog log(collective_log_file(files_.folder(), rank), rank);
+    Collective call;
+    call.operation = "allreduce";
+    call.reduction = rank == 0 ? "sum" : "max";
+    call.group = "world";
+    call.group_size = 2;
+    call.number = 1;
+    call.step = 1;
+    log.leave(log.enter(call), CollectiveState::completed);
+  }
+  const CellOutcome found = outcome();
+  EXPECT_EQ(found.kind, OutcomeKind::mismatched);
+  EXPECT_THAT(found.text, HasSubstr("mismatched: ranks call collective 1 of the group world"));
+}
+
 TEST(OutcomeOfUnrun, IsThePreconditionOrUndecided) {
   const CellOutcome precondition = outcome_of_unrun("needs 3 ranks");
   EXPECT_EQ(precondition.kind, OutcomeKind::not_applicable);

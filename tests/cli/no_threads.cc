@@ -1,0 +1,9 @@
+// A library that, loaded first, stands for a machine on which no thread can be made.
+
+#include <pthread.h>
+
+#include <cerrno>
+
+extern "C" int pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) {
+  return EAGAIN;
+}

@@ -1,0 +1,81 @@
+// What happens before ranks have met: some of it is the body's fault, some the machine's.
+
+#include <ATen/ops/ones.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "harness/train/rank.h"
+#include "harness/train/scenario.h"
+
+namespace lockstep {
+
+namespace {
+
+/// As on a machine whose limit of open files is too low: enough for the rank's own log and for one
+/// more at a time, and not for the connections of the store and of Gloo.
+void leave_no_files() {
+  const int next = ::dup(STDOUT_FILENO);
+  ::close(next);
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = static_cast<rlim_t>(next) + 2;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
+void fail_alone(Rank& rank) {
+  if (rank.is("raises")) throw std::runtime_error("planted: rank 1 has no data");
+  if (rank.is("exits")) std::_Exit(3);
+  if (rank.is("asks-for-an-axis")) static_cast<void>(rank.axis("nope"));
+  while (rank.is("stays-away")) ::pause();
+}
+
+void train(Rank& rank) {
+  at::Tensor tensor = at::ones({4});
+  rank.is("meets");
+  if (rank.is("has-no-files")) leave_no_files();
+  if (rank.rank() == 1) fail_alone(rank);
+  rank.group();
+  rank.train([&](std::int64_t) {
+    rank.group().all_reduce(tensor, ReduceOp::average);
+    rank.observer().observe(Point::reduced, Kind::gradient, "g", tensor);
+  });
+}
+
+Expectation expect(const Cell& cell) {
+  Expectation expectation;
+  if (cell.variant == "raises") expectation.raises = {{"rank 1 has no data", 0, 0}};
+  if (cell.variant == "asks-for-an-axis") expectation.raises = {{"has no axis 'nope'", 0, 0}};
+  const bool ends_badly = cell.variant == "exits" || cell.variant == "stays-away";
+  if (ends_badly) expectation.breaks = {ranks_finish()};
+  return expectation;
+}
+
+}  // namespace
+
+Scenario rendezvous() {
+  using namespace std::chrono_literals;
+  return {
+      .id = "rendezvous",
+      .summary = "Ranks fail before they have met.",
+      .provenance = {"tests", "none", "nothing", "nothing"},
+      .worlds = {2, 3},
+      .steps = 2,
+      .axes = {},
+      .variants = {{"meets", Role::fixed, "nothing happens"},
+                   {"raises", Role::buggy, "rank 1 throws before it comes"},
+                   {"exits", Role::buggy, "rank 1 exits before it comes"},
+                   {"asks-for-an-axis", Role::buggy, "rank 1 asks for an axis that is none"},
+                   {"stays-away", Role::buggy, "rank 1 never comes", 1000ms},
+                   {"has-no-files", Role::fixed, "all come, and no rank can open a connection"}},
+      .claims = {agree_across_ranks(Kind::gradient, Point::reduced), ranks_finish()},
+      .tables = {},
+      .expect = expect,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
