@@ -73,17 +73,18 @@ enum class CaseType {
   not_reproduced,
   undecided,
   not_applicable,
-  interrupted
+  interrupted,
+  machine_failed
 };
 
 }  // namespace
 
 template <>
 struct Names<CaseType> {
-  static constexpr std::array<std::string_view, 13> values{
+  static constexpr std::array<std::string_view, 14> values{
       "unexpected finding", "error raised",   "rank died",     "hang",           "mismatch",
       "ranks differ",       "wrong values",   "never trained", "exceeds memory", "not reproduced",
-      "undecided",          "not applicable", "interrupted"};
+      "undecided",          "not applicable", "interrupted",   "machine failed"};
 };
 
 namespace {
@@ -124,6 +125,7 @@ CaseType type_of(const CellRecord& cell) {
     case Result::undecided:
       return CaseType::undecided;
     case Result::not_run:
+      if (cell.not_run) return CaseType::machine_failed;
       return cell.verdict == CellVerdict::not_applicable ? CaseType::not_applicable
                                                          : CaseType::interrupted;
     default:

@@ -187,6 +187,7 @@ bool is_failure(Result result) { return result == Result::failed || result == Re
 
 std::string reason_not_run(const CellRecord& cell) {
   if (!cell.expectation.not_applicable.empty()) return cell.expectation.not_applicable;
+  if (cell.not_run) return cell.not_run->reason;
   return cell.processes == 0 ? "the run was interrupted before this cell" : "";
 }
 

@@ -14,7 +14,7 @@ namespace lockstep {
 ///   failed        an unexpected finding, or something else that was expected did not come
 ///   not_found     the declared bug did not show
 ///   undecided     it was run, and could not be decided
-///   not_run       it was not started
+///   not_run       it was not started, or its ranks never met
 enum class Result { as_expected, failed, not_found, undecided, not_run };
 
 template <>
@@ -29,8 +29,8 @@ Result result_of(const CellRecord& cell);
 /// Whether the result says that the program does something else than declared.
 bool is_failure(Result result);
 
-/// Why a cell was not run: the violated precondition, or that the run was interrupted. Empty: it
-/// was run.
+/// Why a cell was not run: the violated precondition, the machine's fault, or that the run was
+/// interrupted. Empty: it was run.
 std::string reason_not_run(const CellRecord& cell);
 
 /// What made a result other than `as_expected`, in a line without a full stop: "rank 0 was killed

@@ -184,8 +184,9 @@ void check_expectation(CellRecord& cell) {
     return;
   }
   if (cell.processes == 0 || cell.not_run) {
-    cell.checks.push_back({"is run", Check::Outcome::undecided,
-                           cell.not_run ? cell.not_run->reason : "the run was interrupted before this cell"});
+    cell.checks.push_back(
+        {"is run", Check::Outcome::undecided,
+         cell.not_run ? cell.not_run->reason : "the run was interrupted before this cell"});
     settle(cell);
     return;
   }

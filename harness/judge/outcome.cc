@@ -391,8 +391,8 @@ CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& res
 CellOutcome outcome_of_unrun(const std::string& precondition,
                              const std::optional<NotRun>& not_run) {
   CellOutcome outcome;
-  outcome.text =
-      not_run ? "not run: " + not_run->reason : "undecided: the run was interrupted before this cell";
+  outcome.text = not_run ? "not run: " + not_run->reason
+                         : "undecided: the run was interrupted before this cell";
   if (precondition.empty()) return outcome;
   outcome.kind = OutcomeKind::not_applicable;
   outcome.text = "not applicable: " + precondition;

@@ -65,6 +65,16 @@ CellRecord interrupted() {
   return cell;
 }
 
+/// A cell whose ranks the machine kept from meeting.
+CellRecord unmet() {
+  CellRecord cell = interrupted();
+  cell.processes = 2;
+  cell.not_run = NotRun{NotRunCause::no_rendezvous,
+                        "the ranks could not meet: rank 1 raised: Too many open files"};
+  cell.checks = {{"is run", Check::Outcome::undecided, cell.not_run->reason}};
+  return cell;
+}
+
 RunRecord run_of(std::vector<CellRecord> cells) {
   RunRecord run;
   run.cells = std::move(cells);
@@ -272,6 +282,14 @@ TEST(Junit, NamesTheFileOfAScenarioWithoutALine) {
     cell.source = source;
     EXPECT_THAT(render_junit(run_of({cell})), HasSubstr(" file=\"scenarios/a.cc\">"));
   }
+}
+
+TEST(CellThatTheMachineFailed, IsNotRunAndAnErrorOfJUnit) {
+  EXPECT_EQ(result_of(unmet()), Result::not_run);
+  EXPECT_EQ(cause_of(unmet()), "the ranks could not meet: rank 1 raised: Too many open files");
+  EXPECT_THAT(
+      junit_of(unmet()),
+      HasSubstr("<error type=\"machine failed\" message=\"the ranks could not meet: rank 1"));
 }
 
 TEST(Junit, HasNoSpacesInTheNamesOfItsCases) {
