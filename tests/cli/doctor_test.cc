@@ -68,7 +68,7 @@ class Machine : public testing::Test {
 
 using Doctor = Machine;
 using Require = Machine;
-using Run = Machine;
+using RunHere = Machine;
 
 TEST_F(Doctor, SaysWhatThisMachineHas) {
   const Outcome said = doctor("");
@@ -193,7 +193,7 @@ TEST_F(Doctor, WithoutALoopbackInterfaceNamesIt) {
   EXPECT_THAT(said.out, HasSubstr("ip link set lo up"));
 }
 
-TEST_F(Run, WithoutALoopbackInterfaceIsRefused) {
+TEST_F(RunHere, WithoutALoopbackInterfaceIsRefused) {
   const std::string why_not = why_no_network_of_its_own();
   if (!why_not.empty()) GTEST_SKIP() << why_not;
   const Outcome outcome = run("/usr/bin/unshare -n /usr/bin/env", "");
@@ -202,7 +202,7 @@ TEST_F(Run, WithoutALoopbackInterfaceIsRefused) {
   EXPECT_FALSE(has_run());
 }
 
-TEST_F(Run, WithTooFewOpenFilesIsRefused) {
+TEST_F(RunHere, WithTooFewOpenFilesIsRefused) {
   const Outcome outcome = run("ulimit -n 16;", "");
   EXPECT_EQ(outcome.status, 2) << outcome.out;
   EXPECT_THAT(unwrapped(outcome.err),
@@ -211,7 +211,7 @@ TEST_F(Run, WithTooFewOpenFilesIsRefused) {
   EXPECT_FALSE(has_run());
 }
 
-TEST_F(Run, WithoutThreadsIsRefused) {
+TEST_F(RunHere, WithoutThreadsIsRefused) {
   const Outcome outcome = run("LD_PRELOAD=" LOCKSTEP_NO_THREADS, "");
   EXPECT_EQ(outcome.status, 2) << outcome.out;
   EXPECT_THAT(unwrapped(outcome.err),
