@@ -22,6 +22,7 @@ std::string order() {
 
 ExitStatus exit_status(Error::Kind kind) {
   static_assert(static_cast<int>(Error::Kind::unmet) == static_cast<int>(ExitStatus::failed));
+  static_assert(static_cast<int>(Error::Kind::machine) == static_cast<int>(ExitStatus::undecided));
   static_assert(static_cast<int>(Error::Kind::usage) == static_cast<int>(ExitStatus::usage));
   static_assert(static_cast<int>(Error::Kind::internal) == static_cast<int>(ExitStatus::defect));
   return static_cast<ExitStatus>(kind);
