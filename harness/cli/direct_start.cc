@@ -116,7 +116,7 @@ ExitStatus decline(const RunRequest& request, const Plan& plan, const ForeignSea
   if (seat.rank != 0) return ExitStatus::not_applicable;
   make_folders(request.out);
   save_new_record(request.out, plan_record(request, plan, ""));
-  show(fmt::format("Not applicable: {}\n", plan.cells.front().expectation.not_applicable));
+  show(fmt::format("NOT RUN: {}\n", plan.cells.front().expectation.not_applicable));
   return ExitStatus::not_applicable;
 }
 

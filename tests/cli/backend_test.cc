@@ -113,7 +113,7 @@ TEST_F(Backend, ModulesThatAreBuiltCanBeLoaded) {
 
 /// Nothing of MPI or CUDA is in a process that was not asked for it.
 TEST_F(Backend, GlooAloneIsLinked) {
-  const Outcome outcome = call("ldd", kLockstep);
+  const Outcome outcome = call("ldd", LOCKSTEP_CATALOGUE);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("libtorch_cpu"), Not(HasSubstr("libmpi")),
                                  Not(HasSubstr("libmpich")), Not(HasSubstr("libtorch_cuda"))));
 }

@@ -146,7 +146,7 @@ TEST_F(Seed002, IsTheReportOfTheReadme) {
 }
 
 TEST_F(Seed002, SaysThatTheGradientsWereNeverSynchronisedAndWhere) {
-  EXPECT_THAT(outcome().out, HasSubstr("never synchronised"));
+  EXPECT_THAT(outcome().out, HasSubstr("it is the rank's own gradient: never\n  synchronised"));
   EXPECT_THAT(outcome().out, HasSubstr("scenarios/synchronisation/loss_on_unwrapped_module.cc:"));
 }
 

@@ -330,7 +330,7 @@ TEST(DirectStart, ThatDoesNotApplyIsRecordedByRankZero) {
   EXPECT_EQ(run_shell(run + "endings/finishes --out run").status, 3);
   const Outcome report = run_shell(kTestbed + " report " + (folder.path() / "run").string());
   EXPECT_EQ(report.status, 3);
-  EXPECT_THAT(unwrapped(report.out), HasSubstr("supports world sizes 2, 3, 4, not 1"));
+  EXPECT_THAT(unwrapped(report.out), HasSubstr("supports world sizes 2 to 4, not 1"));
 }
 
 class LauncherThatIsNone : public testing::TestWithParam<Wrong> {};
