@@ -43,6 +43,12 @@ class EvidenceOfRun {
     return evidence.get();
   }
 
+  /// How the ranks of that cell ended; empty where there is no such cell or it was not run.
+  std::vector<RankEnd> ends_of(const std::string& cell_folder) const {
+    const CellRecord* const cell = cell_in(cell_folder);
+    return cell ? cell->ends : std::vector<RankEnd>();
+  }
+
   /// How rank 0 of that cell ended.
   std::optional<RankEnd> first_end_of(const std::string& cell_folder) const {
     const CellRecord* const cell = cell_in(cell_folder);
@@ -175,10 +181,11 @@ std::vector<std::string> notes_of(const Evidence& evidence, const std::vector<Ra
 
 /// What is missing of the cell's files and its reference's, and which ranks never came to where the
 /// variant parts although others did.
-std::vector<std::string> notes_of(const Case& the_case) {
+std::vector<std::string> notes_of(const Case& the_case,
+                                  const std::vector<RankEnd>& reference_ends) {
   std::vector<std::string> notes = notes_of(*the_case.evidence, the_case.ends);
   if (the_case.reference) {
-    for (const std::string& note : notes_of(*the_case.reference, {})) {
+    for (const std::string& note : notes_of(*the_case.reference, reference_ends)) {
       notes.push_back("reference: " + note);
     }
   }
@@ -227,7 +234,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
     cell.cost = cost_of(folder / cell.folder, cell.ends, cell.cell.steps);
     if (cell.cost) cell.cost->memory = memory_of(*the_case.evidence);
   }
-  cell.notes = notes_of(the_case);
+  cell.notes = notes_of(the_case, evidence.ends_of(cell.reference_folder));
   check_expectation(cell);
   for (const std::string& id : cell.expectation.meets) {
     const PublishedTable table = read_published_table(published_table_file(id));

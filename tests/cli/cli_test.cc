@@ -194,6 +194,16 @@ TEST_F(DamagedRun, WithAMalformedRecordIsRefused) {
   EXPECT_EQ(report().status, 64);
 }
 
+TEST(EndedRun, MissesNoSnapshotOfTheStepInWhichRanksWereEnded) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      run_shell(std::string(LOCKSTEP_PROGRAM) +
+                " run loss-on-unwrapped-module/through-wrapper --steps 1000000 --timeout 1 --out " +
+                (folder.path() / "run").string());
+  EXPECT_EQ(outcome.status, 2) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, Not(HasSubstr("snapshots of")));
+}
+
 TEST_F(DamagedRun, WithoutKeptValuesSaysSo) {
   fs::remove(copy() / "loss-on-unwrapped-module/through-wrapper/w2/rank-1.step-3.safetensors");
   const Outcome reported = report();
