@@ -134,11 +134,11 @@ TEST_P(StartedBy, FromARunTheVerdictsAreThoseOfOurOwnRanks) {
 TEST_P(StartedBy, DirectlyItJudgesAndLeavesARecordForTheReport) {
   const Outcome started = direct(kLockstep, 2, "loss-on-unwrapped-module/bypass --out run");
   EXPECT_EQ(started.status, 0) << started.out << started.err;
-  EXPECT_THAT(started.out, HasSubstr("never synchronised"));
+  EXPECT_THAT(started.out, HasSubstr("it is the rank's own gradient: never\n  synchronised"));
   EXPECT_THAT(started.out, HasSubstr("Files: run\n"));
   const Outcome report = run(kLockstep + " report run");
   EXPECT_EQ(report.status, 0) << report.out;
-  EXPECT_THAT(report.out, HasSubstr("never synchronised"));
+  EXPECT_THAT(report.out, HasSubstr("it is the rank's own gradient: never\n  synchronised"));
   EXPECT_EQ(record().at("cells").at(0).at("launcher"), GetParam().launcher);
   EXPECT_FALSE(fs::exists(folder() / "run/loss-on-unwrapped-module/bypass/w2/world.json"));
 }

@@ -91,8 +91,8 @@ Recipe unstable_recipe() {
   Recipe recipe;
   recipe.depth = 32;
   recipe.width = 16;
-  recipe.learning_rate = 0.5;
-  recipe.gain = 3;
+  recipe.learning_rate = 5;
+  recipe.gain = 6;
   return recipe;
 }
 

@@ -62,6 +62,20 @@ TEST(Expectation, StaysUndecidedWithAClaim) {
   EXPECT_EQ(verdict_of(declared), CellVerdict::undecided);
 }
 
+TEST(Expectation, OfAMismatchIsUndecidedWhereNoCollectiveIsOnRecord) {
+  for (const std::int64_t compared : {0, 3}) {
+    CellRecord cell = cell_with(Verdict::holds, Verdict::violated);
+    cell.expectation.breaks = {ranks_finish()};
+    cell.expectation.outcome = OutcomeKind::mismatched;
+    cell.outcome.kind = OutcomeKind::not_finished;
+    cell.results.push_back(result_of(collectives_match(), Verdict::undecided));
+    cell.results.back().comparisons = compared;
+    check_expectation(cell);
+    EXPECT_EQ(cell.checks.back().outcome,
+              compared == 0 ? Check::Outcome::undecided : Check::Outcome::missed);
+  }
+}
+
 TEST(Expectation, OfAClaimThatNobodyJudgesIsMissed) {
   CellRecord cell = cell_with(Verdict::holds);
   cell.expectation.breaks = {agree_across_ranks(Kind::buffer, Point::forward)};
