@@ -399,36 +399,36 @@ std::vector<Variant> variants() {
       {.name = "reference-law-whole",
        .role = Role::reference,
        .summary = "the same where gradients of earlier micro-batches stay on every rank",
-       .without = {"wrapped", "activations", "no_sync"}},
+       .without = {"causes", "wrapped", "activations", "no_sync"}},
   };
 }
 
 std::vector<Variant> ddp_variants() {
-  const std::vector<std::string> mended{"causes", "wrapped", "activations"};
+  const std::vector<std::string> without{"causes", "wrapped", "activations"};
   return {
       {.name = "ddp-published",
        .role = Role::buggy,
        .summary = "DDP and the accumulator as it was merged, which its review expected to work: "
                   "hooks of the parameters still run once per tile",
-       .without = {"wrapped", "activations"}},
+       .without = without},
       {.name = "ddp-published-static-graph",
        .role = Role::wrong_fix,
        .summary = "DDP, the same with the error text's advice, a static graph: no error, and what "
                   "is wrong under FSDP2",
-       .without = {"wrapped", "activations"}},
+       .without = without},
       {.name = "ddp-published-static-graph-by-its-law",
        .role = Role::latent,
        .summary = "DDP, the same beside its law: nothing else is wrong",
        .reference = "reference-law-whole",
-       .without = {"wrapped", "activations"}},
+       .without = without},
       {.name = "ddp-mended-hooks",
        .role = Role::wrong_fix,
        .summary = "DDP and hooks that are right under FSDP2: they run once per tile, too",
-       .without = mended},
+       .without = without},
       {.name = "ddp-mended-hooks-static-graph",
        .role = Role::fixed,
        .summary = "DDP and hooks that are right, with a static graph, which counts their runs",
-       .without = mended},
+       .without = without},
   };
 }
 
@@ -438,7 +438,7 @@ std::vector<Variant> flat_variants() {
        .role = Role::buggy,
        .summary = "FSDP1, FULL_SHARD, and the accumulator as it was merged: the first tile is "
                   "reduced, and the parameters are released",
-       .without = {"activations"}},
+       .without = {"causes", "activations"}},
       {.name = "flat-mended-hooks",
        .role = Role::wrong_fix,
        .summary = "FSDP1, FULL_SHARD, and hooks that are right under FSDP2: the same",
@@ -447,12 +447,12 @@ std::vector<Variant> flat_variants() {
        .role = Role::buggy,
        .summary = "FSDP1, NO_SHARD: no error, and what is wrong under FSDP2 where the MLP is "
                   "wrapped itself; else hooks find no parameter on it, and it is right",
-       .without = {"activations"}},
+       .without = {"causes", "activations"}},
       {.name = "flat-whole-published-by-its-law",
        .role = Role::latent,
        .summary = "FSDP1, NO_SHARD, the MLP wrapped, beside its law: nothing else is wrong",
        .reference = "reference-law-whole",
-       .without = {"wrapped", "activations"}},
+       .without = {"causes", "wrapped", "activations"}},
       {.name = "flat-whole-mended-hooks",
        .role = Role::fixed,
        .summary = "FSDP1, NO_SHARD, and hooks that are right",

@@ -27,15 +27,26 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kInputs = 4;
-constexpr std::int64_t kOutputs = 12;  // every world divides it
+constexpr std::int64_t kLeastOutputs = 12;
 constexpr std::int64_t kRows = 5;
 constexpr double kLearningRate = 0.05;
 
+std::int64_t rounded_up(std::int64_t rows, std::int64_t ranks) {
+  return (rows + ranks - 1) / ranks;
+}
+
+/// So many that all ranks have as many of them.
+std::int64_t outputs_of(const Cell& cell) {
+  return rounded_up(kLeastOutputs, cell.world_size) * cell.world_size;
+}
+
 /// A layer of any number of rows below one that is cut evenly.
 struct Model : Module {
-  Model(std::int64_t rows, const at::Generator& generator)
-      : below(register_module("below", std::make_shared<Linear>(kInputs, rows, generator))),
-        above(register_module("above", std::make_shared<Linear>(rows, kOutputs, generator))) {}
+  Model(const Cell& cell, const at::Generator& generator)
+      : below(register_module(
+            "below", std::make_shared<Linear>(kInputs, number_on(cell, "rows"), generator))),
+        above(register_module("above", std::make_shared<Linear>(number_on(cell, "rows"),
+                                                                outputs_of(cell), generator))) {}
 
   at::Tensor forward(const at::Tensor& input) override {
     return (*above)(at::tanh((*below)(input)));
@@ -75,10 +86,6 @@ class OffloadedSgd {
   std::vector<at::Tensor> kept_;
 };
 
-std::int64_t rounded_up(std::int64_t rows, std::int64_t ranks) {
-  return (rows + ranks - 1) / ranks;
-}
-
 /// Where variants part.
 RowsOf rows_of(Rank& rank) {
   const std::int64_t ranks = rank.world_size();
@@ -98,12 +105,12 @@ RowsOf rows_of(Rank& rank) {
 }
 
 at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Model& model) {
-  return squared_error(rank, batch, model, {kRows}, kInputs, kOutputs);
+  return squared_error(rank, batch, model, {kRows}, kInputs, outputs_of(rank.cell()));
 }
 
 void train(Rank& rank) {
   const MicroBatchOptions options{.learning_rate = kLearningRate};
-  Model model(number_on(rank.cell(), "rows"), cpu_generator(rank.seed(0)));
+  Model model(rank.cell(), cpu_generator(rank.seed(0)));
   model.to(dtype_of(rank.cell()));
   if (rank.is("reference")) {
     return train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto*) {
