@@ -169,7 +169,7 @@ TEST_P(EveryScenario, IsAsExpectedWithAnotherSeedAndMoreSteps) {
 
 /// Where there are many cells, with every pair of values; with all of them under the label soak.
 TEST_P(EveryScenario, IsAsExpectedWithEveryValueOfItsAxes) {
-  const Outcome outcome = run("run", "--matrix --max-cells 460", "2");
+  const Outcome outcome = run("run", "--matrix --max-cells 550", "2");
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   expect_that_faults_are_known(path("run"));
   EXPECT_THAT(outcome.out, testing::HasSubstr("matrix:"));
