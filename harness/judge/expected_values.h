@@ -69,7 +69,7 @@ struct Stability {
 inline constexpr double kNegligible = 0.1;
 
 /// Roundings of its largest element that a healthy parameter may be off by where no copy is.
-inline constexpr double kRoundingsOfAParameter = 4;
+inline constexpr double kRoundingsOfAParameter = 8;
 
 /// What is explained along a direction, in multiples of what the worst copy moved along it. Less
 /// than for norms: only differences as large as the smallest fault are asked about there.
@@ -132,8 +132,8 @@ class ExpectedValues {
   mutable std::map<std::int64_t, Stability> stability_;
 };
 
-/// Whether the reference has copies, and all of them hold its very bits of all that is compared with
-/// it: no input was perturbed, and nothing measures how far roundings go.
+/// Whether the reference has copies, and all of them hold its very bits of all that is compared
+/// with it: no input was perturbed, and nothing measures how far roundings go.
 bool has_still_copies(const Case& the_case);
 
 /// How far the difference of two values (one number per component) goes along each direction, as a

@@ -128,7 +128,9 @@ std::string departure(const Pin& pin, const Finding& finding, const CellRecord& 
   compare_tensors(pin, finding, departures);
   compare_origin(pin, finding, departures);
   compare_number("ratio", pin.ratio, finding.ratio, departures);
-  compare_number("cosine", pin.cosine, finding.cosine, departures);
+  // A gradient of zeros has no direction: it is not that of the reference.
+  const bool is_zero = finding.ratio && *finding.ratio == 0;
+  compare_number("cosine", pin.cosine, is_zero ? 0 : finding.cosine, departures);
   compare_groups(pin, finding, departures);
   compare_meeting(pin, cell.missed_meeting, departures);
   return departures.take();

@@ -131,7 +131,8 @@ Expectation expect(const Cell& cell) {
   if (cell.steps == 1) return expect_not_applicable("a rank without any batch has no first one");
   if (!is_faulty(cell)) return {};
   // The step is that of the lowest rank: it stands in the last one, or is behind it.
-  const std::int64_t step = short_rank(cell) == 0 ? 0 : cell.steps;
+  const bool has_left = short_rank(cell) == 0 && cell.variant != "barrier-before-leaving";
+  const std::int64_t step = has_left ? 0 : cell.steps;
   return expect_ranks_do_not_meet(MeetingFault::operation, step, odd_ranks(cell, short_rank(cell)));
 }
 
