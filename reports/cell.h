@@ -12,6 +12,9 @@
 
 namespace lockstep {
 
+/// Ranks of the largest world.
+inline constexpr int kLargestWorld = 64;
+
 /// What a variant is said to be. The judge never sees it: its findings are compared with the
 /// expectation afterwards.
 ///   buggy      the bug, as it was

@@ -44,6 +44,15 @@ bool is_as_promised(const Check& check) {
   return check.outcome == Check::Outcome::found || check.outcome == Check::Outcome::as_promised;
 }
 
+PlannedCounts counts_of(const std::vector<CellRecord>& cells) {
+  PlannedCounts counts;
+  for (const CellRecord& cell : cells) {
+    ++counts.cells;
+    counts.claims += static_cast<std::int64_t>(cell.claims.size());
+  }
+  return counts;
+}
+
 namespace {
 
 ExitStatus status_of(CellVerdict verdict) {

@@ -62,6 +62,8 @@ struct RankEnd {
   std::optional<int> line;
   /// Median time of a step without observing; absent: the body did not end. A clock field.
   std::optional<double> step_s;
+  /// Rows of its journal, as it said when it had ended; absent: it did not say.
+  std::optional<std::int64_t> rows = {};
   /// When it was seen to end, by its host's monotonic clock; absent: not known. A clock field.
   std::optional<std::int64_t> ended_ns = {};
   /// The time limit at which Lockstep ended it; absent: it was not ended for that.
@@ -266,6 +268,17 @@ struct RunEnvironment {
   bool operator==(const RunEnvironment&) const = default;
 };
 
+/// What was planned when the run began: by it a record shows that something was taken out of it.
+struct PlannedCounts {
+  std::int64_t cells = 0;
+  std::int64_t claims = 0;  ///< of all cells
+
+  bool operator==(const PlannedCounts&) const = default;
+};
+
+/// Counts the cells of a run and their claims.
+PlannedCounts counts_of(const std::vector<CellRecord>& cells);
+
 /// One run: what a renderer renders, what record.json holds.
 struct RunRecord {
   std::vector<std::string> command;
@@ -273,6 +286,7 @@ struct RunRecord {
   std::vector<CellRecord> cells;
   std::vector<Table> tables;
   std::vector<std::string> notes;  ///< what to know of the run as a whole: "134 of 512 choices"
+  std::optional<PlannedCounts> planned = {};  ///< absent in records before 1.4
 
   bool operator==(const RunRecord&) const = default;
 };

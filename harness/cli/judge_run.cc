@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "harness/judge/cell_evidence.h"
 #include "harness/judge/cost.h"
 #include "harness/judge/expectation.h"
 #include "harness/judge/expected_values.h"
@@ -36,10 +37,8 @@ class EvidenceOfRun {
     const CellRecord* const cell = cell_in(cell_folder);
     if (!cell) return nullptr;
     auto& evidence = read_[cell_folder];
-    if (!evidence) {
-      require_journals(*cell);
-      evidence = std::make_unique<Evidence>(folder_ / cell_folder, cell->processes);
-    }
+    // What is counted says that the record is of a version whose files say who wrote them.
+    if (!evidence) evidence = evidence_of_cell(folder_, *cell, run_.planned.has_value());
     return evidence.get();
   }
 
@@ -55,24 +54,18 @@ class EvidenceOfRun {
     return cell ? std::optional(cell->ends.front()) : std::nullopt;
   }
 
+  /// Whether a file that was read does not say who wrote it.
+  bool has_unsigned() const {
+    return std::any_of(read_.begin(), read_.end(),
+                       [](const auto& entry) { return !entry.second->is_signed(); });
+  }
+
  private:
   const CellRecord* cell_in(const std::string& folder) const {
     const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const CellRecord& c) {
       return c.folder == folder && was_run(c);
     });
     return cell == run_.cells.end() ? nullptr : &*cell;
-  }
-
-  /// A rank that came to its end had a journal; where it is gone, nothing can be judged.
-  void require_journals(const CellRecord& cell) const {
-    for (const RankEnd& end : cell.ends) {
-      const fs::path file = folder_ / cell.folder / fmt::format("rank-{}.csv", end.rank);
-      const bool had_one = end.ending == Ending::finished || end.ending == Ending::raised;
-      if (had_one && (!fs::exists(file) || fs::is_empty(file))) {
-        throw unreadable(file.string(),
-                         "the journal of a rank that ended by itself is missing or empty");
-      }
-    }
   }
 
   const RunRecord& run_;
@@ -242,6 +235,16 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   }
 }
 
+/// Says once what cannot be seen in the files of an older version.
+void note_unsigned(RunRecord& run, bool is_unsigned) {
+  const std::string note =
+      "files of ranks do not say who wrote them, as those before record version 1.4: an exchange "
+      "of "
+      "ranks or of cells would not be seen";
+  std::erase(run.notes, note);
+  if (is_unsigned) run.notes.push_back(note);
+}
+
 /// Holds each cell that was run again against its first run.
 void check_repetitions(RunRecord& run, EvidenceOfRun& evidence) {
   for (CellRecord& cell : run.cells) {
@@ -274,6 +277,7 @@ void judge_run(RunRecord& run, const fs::path& folder) {
   for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence);
   check_repetitions(run, evidence);
   for (Table& table : run.tables) table = fill(table, run, evidence);
+  note_unsigned(run, evidence.has_unsigned());
 }
 
 Comparison compare_with_run(const PublishedTable& table, const RunRecord& run,

@@ -371,6 +371,12 @@ ExitStatus answer(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     complain(unreadable(error.path1().string(), error.code().message()).what());
     return ExitStatus::usage;
+  } catch (const std::bad_alloc&) {
+    complain(
+        "There is not enough memory to go on, so nothing was decided. Raise 'ulimit -v', or judge "
+        "a "
+        "run with fewer steps.");
+    return ExitStatus::undecided;
   } catch (const std::exception& error) {
     complain(std::string("a defect: ") + error.what());
     return ExitStatus::defect;

@@ -160,8 +160,7 @@ RunRecord plan_record(const RunRequest& request, const Plan& plan, const std::st
   run.environment = describe_environment(utc_now());
   run.tables = tables_of(plan.cells);
   run.notes = plan.notes;
-  // All of them: a run that is interrupted must not pass for a smaller one.
-  for (const PlannedCell& planned : plan.cells) run.cells.push_back(describe(planned, launcher));
+  plan_cells(run, plan.cells, launcher);
   return run;
 }
 

@@ -132,8 +132,8 @@ class ExpectedValues {
   mutable std::map<std::int64_t, Stability> stability_;
 };
 
-/// Whether the reference has copies, and all of them hold its very bits of all that is compared with
-/// it: no input was perturbed, and nothing measures how far roundings go.
+/// Whether the reference has copies, and all of them hold its very bits of all that is compared
+/// with it: no input was perturbed, and nothing measures how far roundings go.
 bool has_still_copies(const Case& the_case);
 
 /// How far the difference of two values (one number per component) goes along each direction, as a

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <set>
 
 #include "harness/judge/predicates.h"
@@ -42,6 +43,24 @@ void require_all_steps(const Case& the_case, ClaimResult& result) {
   result.reason = fmt::format("nothing was observed in step {} of {}", missing, the_case.steps);
 }
 
+/// Without the values of a perturbed reference the tolerance is too narrow to blame anybody by it.
+void require_tolerance(const Case& the_case, ClaimResult& result) {
+  const bool needs_one = result.claim.predicate == Predicate::equal_reference &&
+                         result.verdict == Verdict::violated && the_case.reference;
+  if (!needs_one) return;
+  const std::int64_t step = result.findings.front().step;
+  for (int rank = 1; rank < the_case.reference->processes(); ++rank) {
+    if (!the_case.reference->lacks_values(rank, step)) continue;
+    result.verdict = Verdict::undecided;
+    result.findings.clear();
+    result.reason = fmt::format(
+        "the values that perturbed reference {} kept in step {} are missing, so that the tolerance "
+        "is not known",
+        rank, step);
+    return;
+  }
+}
+
 /// Bytes are held against the reference's and against nothing else: that they differ from it, or
 /// between ranks, is no fault.
 bool is_meaningless(const Claim& claim) {
@@ -76,8 +95,11 @@ ClaimResult judge_claim(const Case& the_case, const Claim& claim) {
         judge_collectives(the_case, result);
         break;
     }
+    require_tolerance(the_case, result);
     require_all_steps(the_case, result);
     require_trigger(the_case, result);
+  } catch (const std::bad_alloc&) {
+    throw;  // says nothing of the claim, and the next one needs memory, too
   } catch (const std::exception& error) {
     result =
         ClaimResult{claim, Verdict::undecided, fmt::format("the judge failed: {}", error.what())};

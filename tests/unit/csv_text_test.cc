@@ -163,7 +163,7 @@ TEST_F(CsvText, RefusesWhatIsNoFile) {
     }
     return "accepted";
   };
-  EXPECT_NE(why(folder_).find("Is a directory"), std::string::npos) << why(folder_);
+  EXPECT_NE(why(folder_).find("it is a folder"), std::string::npos) << why(folder_);
   EXPECT_NE(why(folder_ / "none").find("No such file"), std::string::npos);
   EXPECT_NE(why(path_ / "x").find("No such file"), std::string::npos);
 }

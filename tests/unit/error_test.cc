@@ -173,5 +173,14 @@ TEST(Mpi, SaysWhichModulesThereAre) {
             "The backend nccl is not in this build. What helps: use gloo.");
 }
 
+TEST(Unreadable, QuotesWhatEndsOrMovesALine) {
+  const std::string path("run/a\0b\n::error::\x1b", 18);
+  EXPECT_EQ(
+      text_of(unreadable(path, "it is a pipe")),
+      "Cannot read run/a\\x00b\\x0a::error::\\x1b: it is a pipe. Give a path that can be read.");
+  EXPECT_EQ(text_of(malformed(path, 2, 0, "JSON", "")),
+            "run/a\\x00b\\x0a::error::\\x1b:2: expected JSON, found nothing.");
+}
+
 }  // namespace
 }  // namespace lockstep

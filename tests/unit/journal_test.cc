@@ -11,6 +11,8 @@
 
 #include "reports/csv_text.h"
 #include "reports/error.h"
+#include "reports/file_limits.h"
+#include "reports/regular_file.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -139,21 +141,55 @@ TEST_F(JournalFile, IsWrittenAsDocumented) {
   o.offset = {0, 0};
   o.fingerprint = {0x7560b4bc70400000, 0x0834f0f77b400000};
   o.statistics = {3.774917217635375, "-3", "2", 0};
-  write({o});
-  const std::string written = read_text(path_);
+  {
+    JournalWriter journal(path_,
+                          "rank 1 of loss-on-unwrapped-module/bypass/w2 with seed 0 and 5 steps");
+    journal.append(o);
+  }
+  const std::string written = read_text(path_, kLargestFile);
   std::string documented;
   std::ifstream docs(LOCKSTEP_SOURCE_DIR "/docs/formats.md");
   for (std::string line; std::getline(docs, line);) {
-    if (line.starts_with("    seq,") || line.starts_with("    0,1,0,")) {
+    if (line.starts_with("    # rank") || line.starts_with("    seq,") ||
+        line.starts_with("    0,1,0,")) {
       documented += line.substr(4) + "\n";
     }
   }
   EXPECT_EQ(written, documented);
 }
 
+TEST_F(JournalFile, SaysWhoWroteIt) {
+  {
+    JournalWriter journal(path_, "rank 1 of a cell, \"quoted\"");
+    journal.append(observation(0));
+  }
+  const Journal journal = read_journal(path_);
+  EXPECT_EQ(journal.identity, "rank 1 of a cell, \"quoted\"");
+  EXPECT_EQ(journal.observations.size(), 1U);
+  write({observation(0)});
+  EXPECT_EQ(read_journal(path_).identity, "");
+}
+
+TEST_F(JournalFile, CountsTheLineThatSaysWhoWroteIt) {
+  { const JournalWriter journal(path_, "rank 1 of a cell"); }
+  std::ofstream(path_, std::ios::app) << "x\n";
+  EXPECT_EQ(refusal(), ":3:2: expected the cell 'step', found nothing.");
+}
+
+TEST_F(JournalFile, IsBegunWhenItIsNotEmpty) {
+  EXPECT_FALSE(has_journal(path_));
+  write({});
+  EXPECT_TRUE(has_journal(path_));
+  fs::resize_file(path_, 0);
+  EXPECT_FALSE(has_journal(path_));
+  fs::remove(path_);
+  fs::create_symlink("/dev/zero", path_);
+  EXPECT_THROW(has_journal(path_), Error);
+}
+
 TEST_F(JournalFile, LeavesATornRowOut) {
   write({observation(0), observation(1)});
-  const std::string text = read_text(path_);
+  const std::string text = read_text(path_, kLargestFile);
   const std::size_t header = text.find('\n') + 1;
   const std::size_t first = text.find('\n', header) + 1;
   for (std::size_t size = header; size < text.size(); ++size) {

@@ -419,6 +419,29 @@ TEST(Evidence, MissesNoSnapshotOfTheStepInWhichARankWasEnded) {
   EXPECT_EQ(files.write().missing_snapshots(0, /*was_ended=*/true), "");
 }
 
+/// A rank that is off, and a reference whose perturbed process may have lost its values.
+ClaimResult judge_with_perturbed_values(bool has_them) {
+  LiteralEvidence files(1);
+  files.add(0, 1, "w", {2});
+  LiteralEvidence reference(2);
+  reference.add(0, 1, "w", {1});
+  reference.add(1, 1, "w", {1.0000001F});
+  if (!has_them) reference.lose_values(1, 1);
+  const Evidence read = reference.write();
+  return judge_one(kEqual, files.write(), &read);
+}
+
+TEST(Equality, BlamesNobodyWithoutTheValuesThatTheToleranceIsMadeOf) {
+  EXPECT_EQ(judge_with_perturbed_values(true).verdict, Verdict::violated);
+  const ClaimResult result = judge_with_perturbed_values(false);
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_TRUE(result.findings.empty());
+  EXPECT_EQ(
+      result.reason,
+      "the values that perturbed reference 1 kept in step 1 are missing, so that the tolerance "
+      "is not known");
+}
+
 TEST(Table, HoldsElementsDriftAndWhetherTheBitsAgree) {
   LiteralEvidence buggy(2);
   LiteralEvidence fixed(2);
