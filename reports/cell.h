@@ -12,6 +12,13 @@
 
 namespace lockstep {
 
+/// Ranks of the largest world.
+inline constexpr int kLargestWorld = 64;
+
+/// Processes that compute the reference once more, each on inputs that are off by one ulp here and
+/// there: how far they get apart measures how far rounding differences are carried.
+inline constexpr int kPerturbedReferences = 4;
+
 /// What a variant is said to be. The judge never sees it: its findings are compared with the
 /// expectation afterwards.
 ///   buggy      the bug, as it was

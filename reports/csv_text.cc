@@ -1,19 +1,18 @@
 #include "reports/csv_text.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <system_error>
 
 #include "reports/error.h"
+#include "reports/file_limits.h"
 #include "reports/plain_text.h"
+#include "reports/regular_file.h"
 
 // Its reader thread would outlive a fork in an undefined state.
 #define CSV_IO_NO_THREAD
@@ -26,6 +25,9 @@ namespace lockstep {
 namespace {
 
 using Quotes = io::double_quote_escape<',', '"'>;
+
+constexpr std::string_view kRemark = "# ";
+constexpr std::string_view kMark = "\xef\xbb\xbf";  // of the order of bytes; the parser skips it
 
 std::string in_quotes(std::string_view text) {
   std::string result = "\"";
@@ -53,6 +55,9 @@ class Reader {
  public:
   Reader(std::string path, const std::string& text)
       : path_(std::move(path)), lines_(path_, text.data(), text.data() + text.size()) {}
+
+  /// Of a first line that begins with `kRemark`.
+  std::string remark() { return next_line() + kRemark.size(); }
 
   std::optional<CsvRow> next() {
     char* line = next_line();
@@ -165,36 +170,30 @@ Number to_number(const CsvRow& row, std::size_t column, const std::filesystem::p
 
 }  // namespace
 
-std::string read_text(const std::filesystem::path& path) {
-  const auto failed = [&] { return unreadable(path.string(), std::strerror(errno)); };
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw failed();
-  std::string text;
-  std::vector<char> block(1 << 16);
-  ssize_t count = 0;
-  while ((count = ::read(fd, block.data(), block.size())) > 0) {
-    text.append(block.data(), static_cast<std::size_t>(count));
+CsvFrame read_csv(const std::filesystem::path& path, const CsvKind& kind,
+                  const std::function<void(const CsvRow&)>& visit) {
+  const std::string name = path.string();
+  std::string text = read_text(path, kind.most_bytes);
+  require_text(name, text);
+  CsvFrame frame;
+  frame.torn_tail = drop_torn_tail(name, text, kind.torn_tail);
+  Reader reader(name, text);
+  const std::string_view begin = std::string_view(text).substr(text.starts_with(kMark) ? 3 : 0);
+  if (kind.has_remark && begin.starts_with(kRemark)) frame.remark = reader.remark();
+  require_header(name, reader.next(), kind.columns);
+  while (const std::optional<CsvRow> row = reader.next()) {
+    require_width(name, *row, kind.columns);
+    visit(*row);
   }
-  const int error = errno;
-  ::close(fd);
-  errno = error;
-  if (count < 0) throw failed();
-  return text;
+  return frame;
 }
 
 CsvFile read_csv(const std::filesystem::path& path, const std::vector<std::string_view>& columns,
                  TornTail torn_tail) {
-  const std::string name = path.string();
-  std::string text = read_text(path);
-  require_text(name, text);
   CsvFile file;
-  file.torn_tail = drop_torn_tail(name, text, torn_tail);
-  Reader reader(name, text);
-  require_header(name, reader.next(), columns);
-  while (std::optional<CsvRow> row = reader.next()) {
-    require_width(name, *row, columns);
-    file.rows.push_back(std::move(*row));
-  }
+  const CsvKind kind{columns, torn_tail, kLargestPublishedTable};
+  file.torn_tail =
+      read_csv(path, kind, [&](const CsvRow& row) { file.rows.push_back(row); }).torn_tail;
   return file;
 }
 

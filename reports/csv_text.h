@@ -2,14 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace lockstep {
-
-/// The bytes of the file at `path`. Throws Error (usage) when it cannot be read.
-std::string read_text(const std::filesystem::path& path);
 
 /// One line of a CSV file.
 struct CsvRow {
@@ -26,11 +24,29 @@ struct CsvFile {
 /// What to do with a last line that does not end in a newline.
 enum class TornTail { is_an_error, is_left_out };
 
-/// Reads the CSV file at `path`, whose header must be exactly `columns`. A cell in double quotes
-/// may hold commas and doubled quotes; none holds a newline. Lines may end in CR LF, and a byte
-/// order mark is skipped. Throws Error (usage) with file, line, column and what was expected, the
-/// column being the number of the cell, from 1; an empty file is malformed, and so is a line of 16
-/// MiB.
+/// What a kind of CSV file is.
+struct CsvKind {
+  const std::vector<std::string_view>& columns;
+  TornTail torn_tail = TornTail::is_an_error;
+  std::uint64_t most_bytes = 0;  ///< a larger file is refused
+  bool has_remark = false;       ///< the line `# ...` may stand before the header
+};
+
+/// What of a CSV file is no row.
+struct CsvFrame {
+  std::string remark;      ///< behind `# `; empty: there is none
+  bool torn_tail = false;  ///< the last line had no newline and was left out
+};
+
+/// Reads the CSV file at `path` and hands each row to `visit`, in order. The header must be exactly
+/// the columns. A cell in double quotes may hold commas and doubled quotes; none holds a newline.
+/// Lines may end in CR LF, and a byte order mark is skipped. Throws Error (usage) with file, line,
+/// column and what was expected, the column being the number of the cell, from 1; an empty file is
+/// malformed, and so is a line of 16 MiB.
+CsvFrame read_csv(const std::filesystem::path& path, const CsvKind& kind,
+                  const std::function<void(const CsvRow&)>& visit);
+
+/// As above, of a published table or the like: all rows at once.
 CsvFile read_csv(const std::filesystem::path& path, const std::vector<std::string_view>& columns,
                  TornTail torn_tail);
 

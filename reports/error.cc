@@ -10,19 +10,24 @@
 namespace lockstep {
 namespace {
 
-// A sentence stays a sentence whatever stood in the file or on the command line.
-std::string shown(std::string_view text) {
-  std::size_t length = std::min<std::size_t>(text.size(), 80);
-  const auto inside_character = [&](std::size_t at) { return (text[at] & 0xc0) == 0x80; };
-  while (length > 0 && length < text.size() && inside_character(length)) --length;
+std::string without_controls(std::string_view text) {
   std::string result;
-  for (const char c : text.substr(0, length)) {
+  for (const char c : text) {
     if (std::iscntrl(static_cast<unsigned char>(c))) {
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     } else {
       result += c;
     }
   }
+  return result;
+}
+
+// A sentence stays a sentence whatever stood in the file or on the command line.
+std::string shown(std::string_view text) {
+  std::size_t length = std::min<std::size_t>(text.size(), 80);
+  const auto inside_character = [&](std::size_t at) { return (text[at] & 0xc0) == 0x80; };
+  while (length > 0 && length < text.size() && inside_character(length)) --length;
+  const std::string result = without_controls(text.substr(0, length));
   return length < text.size() ? result + "..." : result;
 }
 
@@ -101,7 +106,7 @@ Error bad_value(std::string_view option, std::string_view given, std::string_vie
 
 Error malformed(std::string_view path, std::int64_t line, std::int64_t column,
                 std::string_view expected, std::string_view found) {
-  std::string place(path);
+  std::string place = without_controls(path);
   if (line > 0) place += fmt::format(":{}", line);
   if (line > 0 && column > 0) place += fmt::format(":{}", column);
   const std::string seen = found.empty() ? "nothing" : fmt::format("'{}'", shown(found));
@@ -109,11 +114,13 @@ Error malformed(std::string_view path, std::int64_t line, std::int64_t column,
 }
 
 Error unreadable(std::string_view path, std::string_view why) {
-  return usage(fmt::format("Cannot read {}: {}. Give a path that can be read.", path, why));
+  return usage(fmt::format("Cannot read {}: {}. Give a path that can be read.",
+                           without_controls(path), why));
 }
 
 Error unwritable(std::string_view path, std::string_view why) {
-  return usage(fmt::format("Cannot write {}: {}. Give a place that can be written.", path, why));
+  return usage(fmt::format("Cannot write {}: {}. Give a place that can be written.",
+                           without_controls(path), why));
 }
 
 std::string unmet_requirement(std::string_view what, std::string_view why,

@@ -33,7 +33,7 @@ inline constexpr std::array<ExitMeaning, 8> kExitMeanings{
      "not met, or a requirement that is not there"},
     {ExitStatus::undecided,
      "could not be decided: nothing was observed, a difference is too small to call, or the "
-     "machine failed"},
+     "machine failed (its memory ran out, say)"},
     {ExitStatus::not_applicable, "nothing applicable: no cell was run, no value compared"},
     {ExitStatus::usage,
      "wrong arguments, missing or malformed input, a place that cannot be "

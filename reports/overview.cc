@@ -49,12 +49,16 @@ bool has_memory(const Section& section) {
   });
 }
 
+std::string_view sentence_of(ExitStatus status) {
+  if (status == ExitStatus::as_expected) return "Everything is as expected";
+  if (status == ExitStatus::undecided) return "Not everything could be decided";
+  if (status == ExitStatus::not_applicable) return "Nothing ran";
+  return "Not everything is as expected";
+}
+
 }  // namespace
 
 std::string verdict_sentence(const RunRecord& run) {
-  constexpr std::array<std::string_view, 4> kSentences{
-      "Everything is as expected", "Not everything is as expected",
-      "Not everything could be decided", "Nothing ran"};
   std::array<int, Names<Result>::values.size()> cells{};
   for (const CellRecord& cell : run.cells) ++cells.at(static_cast<std::size_t>(result_of(cell)));
   std::vector<std::string> counts{
@@ -63,8 +67,7 @@ std::string verdict_sentence(const RunRecord& run) {
     if (cells.at(i) == 0) continue;
     counts.push_back(fmt::format("{} {}", cells.at(i), Names<Result>::values.at(i)));
   }
-  const std::string_view sentence = kSentences.at(static_cast<std::size_t>(exit_status(run)));
-  return fmt::format("{}: {}.", sentence, fmt::join(counts, ", "));
+  return fmt::format("{}: {}.", sentence_of(exit_status(run)), fmt::join(counts, ", "));
 }
 
 std::vector<Column> detection_columns(const RunRecord& run) {

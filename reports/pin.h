@@ -23,7 +23,7 @@ struct Range {
 /// parts are open, for the reason `why`.
 struct Pin {
   Claim claim;
-  std::vector<std::int64_t> steps;             ///< one of them is the first that breaks it
+  std::vector<std::int64_t> steps;  ///< one of them is the first that breaks it; 0 is before all
   std::optional<std::int64_t> last_step = {};  ///< the last that breaks it
   /// Names of tensors, in which a `*` stands for any text. Every tensor that breaks the claim in
   /// its first step is one of them.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "reports/error.h"
+#include "reports/exit_cause.h"
 #include "reports/json.h"
 #include "reports/names.h"
 #include "reports/record_fields.h"
@@ -158,6 +159,40 @@ std::string reason(const Json::parse_error& error) {
   return mark == std::string::npos ? text : text.substr(mark + 3);
 }
 
+/// Finds the end of the first number that no double holds, of which the parser does not say where
+/// it is.
+class OverflowFinder : public nlohmann::json_sax<Json> {
+ public:
+  std::size_t byte() const { return byte_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(Json::number_integer_t) override { return true; }
+  bool number_unsigned(Json::number_unsigned_t) override { return true; }
+  bool number_float(Json::number_float_t, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(Json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return true; }
+  bool key(std::string&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t byte, const std::string&, const Json::exception&) override {
+    byte_ = byte;
+    return false;
+  }
+
+ private:
+  std::size_t byte_ = 0;
+};
+
+/// The number of which the parser says "number overflow parsing '1e999'".
+std::string number_of(const Json::out_of_range& error) {
+  const std::string text = error.what();
+  const std::size_t begin = text.find('\'');
+  return begin == std::string::npos ? text : text.substr(begin + 1, text.rfind('\'') - begin - 1);
+}
+
 Json parse_document(const std::string& text, const std::string& path) {
   try {
     return Json::parse(text);
@@ -165,6 +200,13 @@ Json parse_document(const std::string& text, const std::string& path) {
     const std::size_t byte = error.byte > 0 ? error.byte - 1 : 0;
     const auto [line, column] = line_and_column(text, byte);
     throw malformed(path, line, column, "JSON", reason(error));
+  } catch (const Json::out_of_range& error) {
+    OverflowFinder finder;
+    Json::sax_parse(text, &finder);
+    const std::string number = number_of(error);
+    const std::size_t end = std::max(finder.byte(), number.size());
+    const auto [line, column] = line_and_column(text, end - number.size());
+    throw malformed(path, line, column, "a number that a float64 holds", number);
   }
 }
 
@@ -189,6 +231,15 @@ int minor_version(const Node& root) {
   return minor;
 }
 
+/// The minor version from which on a record says why ranks ended.
+constexpr int kSinceCauses = 5;
+
+void derive_causes(RunRecord& run) {
+  for (CellRecord& cell : run.cells) {
+    for (RankEnd& end : cell.ends) end.cause = cause_by_sentences(end);
+  }
+}
+
 }  // namespace
 
 RunRecord read_json(const std::string& text, const std::string& path) {
@@ -196,6 +247,7 @@ RunRecord read_json(const std::string& text, const std::string& path) {
   const int minor = minor_version(Node(document, path, kSchemaMinor));
   RunRecord run;
   read(Node(document, path, minor), run);
+  if (minor < kSinceCauses) derive_causes(run);
   return run;
 }
 

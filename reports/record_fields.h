@@ -140,7 +140,8 @@ struct Fields<RankEnd> {
       field("last_output", &RankEnd::last_output), field("line", &RankEnd::line, 1),
       field("step_s", &RankEnd::step_s, 1), field("ended_ns", &RankEnd::ended_ns, 3),
       field("limit_s", &RankEnd::limit_s, 4), field("step_began_ns", &RankEnd::step_began_ns, 4),
-      field("rendezvous", &RankEnd::rendezvous, 4));
+      field("rendezvous", &RankEnd::rendezvous, 4), field("rows", &RankEnd::rows, 4),
+      field("cause", &RankEnd::cause, 5));
 };
 
 template <>
@@ -270,11 +271,17 @@ struct Fields<RunEnvironment> {
 };
 
 template <>
+struct Fields<PlannedCounts> {
+  static constexpr auto list = std::tuple(field("cells", &PlannedCounts::cells, 4),
+                                          field("claims", &PlannedCounts::claims, 4));
+};
+
+template <>
 struct Fields<RunRecord> {
-  static constexpr auto list =
-      std::tuple(field("command", &RunRecord::command),
-                 field("environment", &RunRecord::environment), field("cells", &RunRecord::cells),
-                 field("tables", &RunRecord::tables), field("notes", &RunRecord::notes, 1));
+  static constexpr auto list = std::tuple(
+      field("command", &RunRecord::command), field("environment", &RunRecord::environment),
+      field("cells", &RunRecord::cells), field("tables", &RunRecord::tables),
+      field("notes", &RunRecord::notes, 1), field("planned", &RunRecord::planned, 4));
 };
 
 }  // namespace lockstep

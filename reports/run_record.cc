@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/exit_status.h"
-
 namespace lockstep {
 
 namespace {
@@ -28,7 +26,7 @@ std::string how(const RankEnd& end) {
     case Ending::signalled:
       return with_detail(fmt::format("was killed by signal {}", end.code), end);
     case Ending::unfinished:
-      if (end.detail.starts_with("limit of ")) return "did not finish within its " + end.detail;
+      if (end.cause == ExitCause::time_limit) return "did not finish within its " + end.detail;
       return with_detail("did not finish", end);
     case Ending::unstarted:
       return with_detail("could not be started", end);
@@ -42,6 +40,15 @@ bool Table::Entry::is_measured() const {
 
 bool is_as_promised(const Check& check) {
   return check.outcome == Check::Outcome::found || check.outcome == Check::Outcome::as_promised;
+}
+
+PlannedCounts counts_of(const std::vector<CellRecord>& cells) {
+  PlannedCounts counts;
+  for (const CellRecord& cell : cells) {
+    ++counts.cells;
+    counts.claims += static_cast<std::int64_t>(cell.claims.size());
+  }
+  return counts;
 }
 
 namespace {
@@ -63,7 +70,7 @@ ExitStatus status_of(CellVerdict verdict) {
 
 }  // namespace
 
-int exit_status(const RunRecord& run) {
+ExitStatus exit_status(const RunRecord& run) {
   ExitStatus status = ExitStatus::as_expected;
   bool applies = false;
   for (const CellRecord& cell : run.cells) {
@@ -71,7 +78,7 @@ int exit_status(const RunRecord& run) {
     applies = true;
     status = worse(status, status_of(cell.verdict));
   }
-  return static_cast<int>(applies ? status : ExitStatus::not_applicable);
+  return applies ? status : ExitStatus::not_applicable;
 }
 
 }  // namespace lockstep

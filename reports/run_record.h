@@ -10,6 +10,7 @@
 
 #include "reports/cell.h"
 #include "reports/claim.h"
+#include "reports/exit_status.h"
 #include "reports/finding.h"
 #include "reports/meeting.h"
 
@@ -19,7 +20,7 @@ namespace lockstep {
 /// within a major version; a removal raises it. A record of another major version is refused.
 inline constexpr std::string_view kSchemaName = "lockstep.record";
 inline constexpr int kSchemaMajor = 1;
-inline constexpr int kSchemaMinor = 4;
+inline constexpr int kSchemaMinor = 5;
 
 /// How a rank ended.
 ///   finished     its body returned
@@ -34,6 +35,22 @@ template <>
 struct Names<Ending> {
   static constexpr std::array<std::string_view, 6> values{"finished",  "raised",     "exited",
                                                           "signalled", "unfinished", "unstarted"};
+};
+
+/// Why a rank ended, where its `Ending` does not say it all.
+///   none         nothing more is known
+///   stopped      unfinished: a signal had stopped its process
+///   time_limit   unfinished: it was still there at the limit
+///   peer_failed  unfinished: it was ended because another rank had failed
+///   interrupted  unfinished: Lockstep was interrupted
+///   unseen       unfinished: nobody saw how it ended
+///   lost_peer    raised: by the words of its transport, a peer was gone or did not come
+enum class ExitCause { none, stopped, time_limit, peer_failed, interrupted, unseen, lost_peer };
+
+template <>
+struct Names<ExitCause> {
+  static constexpr std::array<std::string_view, 7> values{
+      "none", "stopped", "time limit", "peer failed", "interrupted", "unseen", "lost peer"};
 };
 
 /// How far a rank got in meeting the others of its world, before their first collective.
@@ -62,6 +79,8 @@ struct RankEnd {
   std::optional<int> line;
   /// Median time of a step without observing; absent: the body did not end. A clock field.
   std::optional<double> step_s;
+  /// Rows of its journal, as it said when it had ended; absent: it did not say.
+  std::optional<std::int64_t> rows = {};
   /// When it was seen to end, by its host's monotonic clock; absent: not known. A clock field.
   std::optional<std::int64_t> ended_ns = {};
   /// The time limit at which Lockstep ended it; absent: it was not ended for that.
@@ -69,6 +88,7 @@ struct RankEnd {
   /// When `step` was begun, by the same clock as `ended_ns`; absent: not known. A clock field.
   std::optional<std::int64_t> step_began_ns = {};
   std::optional<RendezvousState> rendezvous = {};  ///< absent: not known
+  ExitCause cause = ExitCause::none;
 
   bool operator==(const RankEnd&) const = default;
 };
@@ -84,7 +104,7 @@ struct ClaimResult {
   std::string reason;            ///< why undecided: "not triggered", "within 10 times ..."
   std::int64_t comparisons = 0;  ///< tensors compared; 0 is never `holds`
   std::optional<double> margin;  ///< largest difference in units of its tolerance
-  /// The tolerance there, relative to all tensors of the kind in that step.
+  /// The tolerance there, relative to the tensor.
   std::optional<double> tolerance;
   std::string tolerance_from;     ///< "4 perturbed references", "2 roundings of a sum"; empty: none
   std::vector<Finding> findings;  ///< not empty exactly when violated
@@ -266,6 +286,17 @@ struct RunEnvironment {
   bool operator==(const RunEnvironment&) const = default;
 };
 
+/// What was planned when the run began: by it a record shows that something was taken out of it.
+struct PlannedCounts {
+  std::int64_t cells = 0;
+  std::int64_t claims = 0;  ///< of all cells
+
+  bool operator==(const PlannedCounts&) const = default;
+};
+
+/// Counts the cells of a run and their claims.
+PlannedCounts counts_of(const std::vector<CellRecord>& cells);
+
 /// One run: what a renderer renders, what record.json holds.
 struct RunRecord {
   std::vector<std::string> command;
@@ -273,12 +304,12 @@ struct RunRecord {
   std::vector<CellRecord> cells;
   std::vector<Table> tables;
   std::vector<std::string> notes;  ///< what to know of the run as a whole: "134 of 512 choices"
+  std::optional<PlannedCounts> planned = {};  ///< absent in records before 1.4
 
   bool operator==(const RunRecord&) const = default;
 };
 
-/// Exit status of a judged run: 0 all as expected, 1 an expectation missed or a false alarm,
-/// 2 undecided, 3 nothing ran.
-int exit_status(const RunRecord& run);
+/// Of a judged run: that of its worst cell; `not_applicable` when no cell applies.
+ExitStatus exit_status(const RunRecord& run);
 
 }  // namespace lockstep

@@ -35,6 +35,7 @@ function(lockstep_add_scenarios program)
   add_executable(${program} ${listed} ${registry} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/main.cc)
   target_link_libraries(${program} PRIVATE lockstep::cli)
   # CMake would pad the rpath of a program that is installed with ':', which is the working folder.
+  # Scenarios call what they are made of by the same names, so they are compiled one by one.
   set_target_properties(${program} PROPERTIES BUILD_WITH_INSTALL_RPATH ON
-                        INSTALL_RPATH_USE_LINK_PATH ON)
+                        INSTALL_RPATH_USE_LINK_PATH ON UNITY_BUILD OFF)
 endfunction()

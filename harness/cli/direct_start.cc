@@ -88,7 +88,7 @@ ExitStatus run_and_judge(const RunRequest& request, const Plan& plan, OneRank& r
   save_record(folder, run);  // before it is judged: the judge may fail
   judge_run(run, folder);
   save_record(folder, run);
-  const auto status = static_cast<ExitStatus>(exit_status(run));
+  const ExitStatus status = exit_status(run);
   rank.conclude(status);
   show(render_console(run) + fmt::format("Files: {}\n", request.out));
   return status;
@@ -100,7 +100,7 @@ std::optional<ExitStatus> verdict_in(const fs::path& folder, const fs::path& cel
   const bool is_judged = !fs::exists(world_file(folder / cell_folder), failure) &&
                          fs::exists(folder / "record.json", failure);
   if (!is_judged) return std::nullopt;
-  return static_cast<ExitStatus>(exit_status(load_record(folder)));
+  return exit_status(load_record(folder));
 }
 
 /// In the process of another rank.
@@ -113,10 +113,12 @@ ExitStatus run_and_see_off(OneRank& rank, const fs::path& folder, const fs::path
 
 /// Rank 0 alone records that the cell was not run.
 ExitStatus decline(const RunRequest& request, const Plan& plan, const ForeignSeat& seat) {
-  if (seat.rank != 0) return ExitStatus::not_applicable;
+  const bool is_required = !request.requirements.empty();
+  if (seat.rank != 0) return is_required ? ExitStatus::failed : ExitStatus::not_applicable;
   make_folders(request.out);
   save_new_record(request.out, plan_record(request, plan, ""));
   show(fmt::format("NOT RUN: {}\n", plan.cells.front().expectation.not_applicable));
+  if (is_required) throw nothing_ran();
   return ExitStatus::not_applicable;
 }
 
@@ -142,8 +144,9 @@ ExitStatus direct_start(const RunRequest& request, const std::vector<Scenario>& 
 
 ExitStatus be_rank_of_cell(const RunRequest& request, const std::vector<Scenario>& scenarios,
                            const ForeignSeat& seat) {
-  const Plan plan = plan_of_one(request, scenarios, seat);
-  const PlannedCell& planned = plan.cells.front();
+  Plan plan = plan_of_one(request, scenarios, seat);
+  PlannedCell& planned = plan.cells.front();
+  planned.cell.repetition = request.cell_repetition;
   OneRank rank(planned, request.cell_folder, limit_of(planned, request.limit), seat);
   if (planned.cell.world_size != seat.world_size) {
     rank.refuse();

@@ -8,11 +8,12 @@
 #include <optional>
 #include <utility>
 
+#include "harness/judge/cell_evidence.h"
+#include "harness/judge/cell_facts.h"
 #include "harness/judge/cost.h"
 #include "harness/judge/expectation.h"
 #include "harness/judge/expected_values.h"
 #include "harness/judge/judge.h"
-#include "harness/judge/meetings.h"
 #include "harness/judge/not_run.h"
 #include "harness/judge/outcome.h"
 #include "harness/judge/repetition.h"
@@ -36,10 +37,8 @@ class EvidenceOfRun {
     const CellRecord* const cell = cell_in(cell_folder);
     if (!cell) return nullptr;
     auto& evidence = read_[cell_folder];
-    if (!evidence) {
-      require_journals(*cell);
-      evidence = std::make_unique<Evidence>(folder_ / cell_folder, cell->processes);
-    }
+    // What is counted says that the record is of a version whose files say who wrote them.
+    if (!evidence) evidence = evidence_of_cell(folder_, *cell, run_.planned.has_value());
     return evidence.get();
   }
 
@@ -55,24 +54,18 @@ class EvidenceOfRun {
     return cell ? std::optional(cell->ends.front()) : std::nullopt;
   }
 
+  /// Whether a file that was read does not say who wrote it.
+  bool has_unsigned() const {
+    return std::any_of(read_.begin(), read_.end(),
+                       [](const auto& entry) { return !entry.second->is_signed(); });
+  }
+
  private:
   const CellRecord* cell_in(const std::string& folder) const {
     const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const CellRecord& c) {
       return c.folder == folder && was_run(c);
     });
     return cell == run_.cells.end() ? nullptr : &*cell;
-  }
-
-  /// A rank that came to its end had a journal; where it is gone, nothing can be judged.
-  void require_journals(const CellRecord& cell) const {
-    for (const RankEnd& end : cell.ends) {
-      const fs::path file = folder_ / cell.folder / fmt::format("rank-{}.csv", end.rank);
-      const bool had_one = end.ending == Ending::finished || end.ending == Ending::raised;
-      if (had_one && (!fs::exists(file) || fs::is_empty(file))) {
-        throw unreadable(file.string(),
-                         "the journal of a rank that ended by itself is missing or empty");
-      }
-    }
   }
 
   const RunRecord& run_;
@@ -227,9 +220,10 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   the_case.reference = evidence.of(cell.reference_folder);
   the_case.reference_end = evidence.first_end_of(cell.reference_folder);
   the_case.ends = cell.ends;
-  cell.missed_meeting = meetings_of(the_case).missed;
-  cell.results = judge(the_case);
-  cell.outcome = outcome_of(the_case, cell.results);
+  const CellFacts facts = facts_of(the_case);
+  cell.missed_meeting = facts.meetings.missed;
+  cell.results = judge(the_case, facts);
+  cell.outcome = outcome_of(the_case, facts, cell.results);
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.ends, cell.cell.steps);
     if (cell.cost) cell.cost->memory = memory_of(*the_case.evidence);
@@ -240,6 +234,15 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
     const PublishedTable table = read_published_table(published_table_file(id));
     add_check(cell, "meets " + id, unmet_in_words(compare_with_cell(table, cell, evidence)));
   }
+}
+
+/// Says once what cannot be seen in the files of an older version.
+void note_unsigned(RunRecord& run, bool is_unsigned) {
+  const std::string note =
+      "files of ranks do not say who wrote them, as those before record version 1.4: an exchange "
+      "of ranks or of cells would not be seen";
+  std::erase(run.notes, note);
+  if (is_unsigned) run.notes.push_back(note);
 }
 
 /// Holds each cell that was run again against its first run.
@@ -274,6 +277,7 @@ void judge_run(RunRecord& run, const fs::path& folder) {
   for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence);
   check_repetitions(run, evidence);
   for (Table& table : run.tables) table = fill(table, run, evidence);
+  note_unsigned(run, evidence.has_unsigned());
 }
 
 Comparison compare_with_run(const PublishedTable& table, const RunRecord& run,

@@ -30,7 +30,8 @@ std::vector<std::string> command_for(const LauncherCommand& launcher, const Plan
   const std::vector<std::string> arguments = arguments_of(planned);
   words.insert(words.end(), arguments.begin(), arguments.end());
   const std::string seconds = fmt::format("{}", std::chrono::duration<double>(limit).count());
-  words.insert(words.end(), {"--timeout", seconds, "--cell-folder", fs::absolute(folder)});
+  words.insert(words.end(), {"--timeout", seconds, "--cell-folder", fs::absolute(folder),
+                             "--cell-repetition", std::to_string(planned.cell.repetition)});
   return words;
 }
 

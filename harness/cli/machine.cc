@@ -25,7 +25,6 @@ namespace {
 /// A rank's own, torch's, Gloo's and the store's.
 constexpr int kThreadsOfRank = 4;
 constexpr std::size_t kSmallStack = 256 * 1024;
-constexpr const char* kLoopback = "127.0.0.1";
 
 std::optional<MachineFault> fault_of_files(int ranks) {
   rlimit files{};

@@ -33,7 +33,7 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds kSlack = 10s;
 constexpr std::chrono::milliseconds kBetweenLooks = 50ms;
 /// How far apart a launcher's processes may come.
-constexpr std::chrono::milliseconds kStarting = 30s;
+constexpr std::chrono::milliseconds kStartSpread = 30s;
 /// Added to the exit status that a process heard: others say that it heard none.
 constexpr int kHeard = 100;
 
@@ -100,7 +100,7 @@ void OneRank::enter_world() {
   while (rendezvous_.port == 0) {
     if (const auto world = read_world(folder_)) {
       rendezvous_ = {world->host, world->port, -1};
-    } else if (Clock::now() > begin_ + std::max(limit_, kStarting) || is_orphan()) {
+    } else if (Clock::now() > begin_ + std::max(limit_, kStartSpread) || is_orphan()) {
       throw no_place_to_meet(folder_.string());
     } else {
       std::this_thread::sleep_for(kBetweenLooks);
@@ -113,7 +113,7 @@ void OneRank::enter_world() {
 void OneRank::await_peers() {
   if (!seat_.is_one_machine() && seat_.port != 0) return;
   write_whole_file(rank_here_file(folder_, seat_.rank), "");
-  const Clock::time_point deadline = begin_ + kStarting;
+  const Clock::time_point deadline = begin_ + kStartSpread;
   for (int rank = 0; rank < seat_.world_size; ++rank) {
     while (!fs::exists(rank_here_file(folder_, rank)) && Clock::now() < deadline && !is_orphan()) {
       std::this_thread::sleep_for(kBetweenLooks);
@@ -188,7 +188,8 @@ RankEnd OneRank::run() {
 }
 
 std::vector<RankEnd> OneRank::gather() {
-  const Clock::time_point deadline = begin_ + kStarting + limit_ + LaunchOptions().grace + kSlack;
+  const Clock::time_point deadline =
+      begin_ + kStartSpread + limit_ + LaunchOptions().grace + kSlack;
   for (exits_.look(); !exits_.is_complete() && Clock::now() < deadline; exits_.look()) {
     if (is_orphan()) throw launcher_is_gone(seat_.variables->launcher);
     std::this_thread::sleep_for(kBetweenLooks);
@@ -202,7 +203,7 @@ std::vector<RankEnd> OneRank::gather() {
 std::optional<ExitStatus> OneRank::send_and_hear() const {
   const auto world = read_world(folder_);
   // Rank 0 may compute a reference, and judges, before it tells.
-  const std::chrono::milliseconds limit = kStarting + 2 * (limit_ + kSlack);
+  const std::chrono::milliseconds limit = kStartSpread + 2 * (limit_ + kSlack);
   const Probe asked = probe(
       [&] {
         if (!send_files(rendezvous_, seat_.rank, world ? world->token : "", folder_, limit))
@@ -229,7 +230,7 @@ std::optional<ExitStatus> OneRank::see_off() {
   }
   // Rank 0 may compute a reference meanwhile, which has the same limit.
   const Clock::time_point deadline =
-      begin_ + kStarting + 2 * (limit_ + kSlack) + LaunchOptions().grace;
+      begin_ + kStartSpread + 2 * (limit_ + kSlack) + LaunchOptions().grace;
   std::error_code ignored;
   while (fs::exists(world_file(folder_), ignored) && Clock::now() < deadline && !is_orphan()) {
     std::this_thread::sleep_for(kBetweenLooks);

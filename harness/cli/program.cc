@@ -110,6 +110,7 @@ struct Words {
   std::string timeout = "60";
   std::string launcher;
   std::string cell_folder;
+  std::string cell_repetition = "1";
   std::string out;
   std::string formats;
   std::string require;
@@ -124,6 +125,8 @@ struct Words {
 
 /// torch's CPU generator looks at the low 32 bits of a seed.
 constexpr std::uint64_t kMostSeed = 0xffffffff;
+
+constexpr int kMostRepetitions = 10'000;
 
 std::string device_called(const std::string& name) {
   const std::vector<std::string>& known = known_devices();
@@ -171,10 +174,12 @@ RunRequest request_of(const Words& words, const std::vector<std::string>& comman
     request.selection.max_cells =
         whole_number<std::size_t>("--max-cells", words.max_cells, 1, 1'000'000);
   }
-  request.selection.repetitions = whole_number("--repeat", words.repeat, 1, 10'000);
+  request.selection.repetitions = whole_number("--repeat", words.repeat, 1, kMostRepetitions);
   request.limit = duration(words.timeout);
   request.launcher = words.launcher;
   request.cell_folder = words.cell_folder;
+  request.cell_repetition =
+      whole_number("--cell-repetition", words.cell_repetition, 1, kMostRepetitions);
   request.out = words.out;
   if (!words.formats.empty()) request.formats = split(words.formats, ',');
   if (!words.require.empty()) request.requirements = parse_requirements(words.require);
@@ -249,6 +254,7 @@ CLI::App* add_run(CLI::App& app, Words& words) {
       ->check(not_empty)
       ->type_name("COMMAND");
   run->add_option("--cell-folder", words.cell_folder)->group("");
+  run->add_option("--cell-repetition", words.cell_repetition)->group("");
   run->add_option("--out", words.out,
                   "folder for the files, new or empty (default: runs/<utc>, also runs/latest)")
       ->check(not_empty)
@@ -371,6 +377,11 @@ ExitStatus answer(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     complain(unreadable(error.path1().string(), error.code().message()).what());
     return ExitStatus::usage;
+  } catch (const std::bad_alloc&) {
+    complain(
+        "There is not enough memory to go on, so nothing was decided. Raise 'ulimit -v', or judge "
+        "a run with fewer steps.");
+    return ExitStatus::undecided;
   } catch (const std::exception& error) {
     complain(std::string("a defect: ") + error.what());
     return ExitStatus::defect;

@@ -27,16 +27,33 @@ void add_statement(const fs::path& folder, RankEnd& end) {
   end.step_s = statement.step_s;
   end.step_began_ns = statement.step_began_ns;
   end.rendezvous = statement.rendezvous;
+  end.rows = statement.rows;
   if (statement.is_own) {
     throw Error(Error::Kind::usage, fmt::format("rank {}: {}", end.rank, statement.error));
   }
   const bool may_have_raised = end.ending == Ending::exited || end.ending == Ending::unfinished;
   if (may_have_raised && statement.raised) {
     end.ending = Ending::raised;
+    end.cause = statement.cause;
     end.error = statement.error;
   }
   // A rank that leaves its body by the back door has not finished, whatever its status says.
   if (end.ending == Ending::finished && !statement.ended) end.ending = Ending::exited;
+}
+
+/// The record of a cell that has not been run.
+CellRecord describe(const PlannedCell& planned, const std::string& launcher) {
+  CellRecord record;
+  record.cell = planned.cell;
+  record.folder = folder_of(*planned.scenario, planned.cell);
+  record.source = planned.scenario->source;
+  const bool is_forked = launcher.empty() || planned.cell.role == Role::reference;
+  record.reproduce = reproducing_command(planned, is_forked ? std::string() : launcher);
+  record.claims = planned.claims;
+  record.expectation = planned.expectation;
+  const auto reference = reference_cell(*planned.scenario, *planned.variant, planned.cell);
+  if (reference) record.reference_folder = folder_of(*planned.scenario, *reference);
+  return record;
 }
 
 std::vector<RankEnd> fork_ranks(const PlannedCell& planned, const fs::path& folder, int ranks,
@@ -75,18 +92,10 @@ void add_statements(CellRecord& record, const fs::path& folder) {
   if (parted != record.ends.end()) record.source += fmt::format(":{}", *parted->line);
 }
 
-CellRecord describe(const PlannedCell& planned, const std::string& launcher) {
-  CellRecord record;
-  record.cell = planned.cell;
-  record.folder = folder_of(*planned.scenario, planned.cell);
-  record.source = planned.scenario->source;
-  const bool is_forked = launcher.empty() || planned.cell.role == Role::reference;
-  record.reproduce = reproducing_command(planned, is_forked ? std::string() : launcher);
-  record.claims = planned.claims;
-  record.expectation = planned.expectation;
-  const auto reference = reference_cell(*planned.scenario, *planned.variant, planned.cell);
-  if (reference) record.reference_folder = folder_of(*planned.scenario, *reference);
-  return record;
+void plan_cells(RunRecord& run, const std::vector<PlannedCell>& cells,
+                const std::string& launcher) {
+  for (const PlannedCell& planned : cells) run.cells.push_back(describe(planned, launcher));
+  run.planned = counts_of(run.cells);
 }
 
 CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,

@@ -11,8 +11,10 @@
 
 namespace lockstep {
 
-/// The record of a cell that has not been run. `launcher`: as `--launcher` names it; empty: none.
-CellRecord describe(const PlannedCell& planned, const std::string& launcher = {});
+/// Puts all cells of a run on record before the first is run, and counts them: a run that is
+/// interrupted must not pass for a smaller one. `launcher`: as `--launcher` names it; empty: none.
+void plan_cells(RunRecord& run, const std::vector<PlannedCell>& cells,
+                const std::string& launcher = {});
 
 /// Runs one cell: starts its ranks, waits for them, and records how they ended. Its files go to the
 /// cell's folder inside `run_folder`. A cell that is not applicable is recorded and not run, nor

@@ -160,8 +160,7 @@ RunRecord plan_record(const RunRequest& request, const Plan& plan, const std::st
   run.environment = describe_environment(utc_now());
   run.tables = tables_of(plan.cells);
   run.notes = plan.notes;
-  // All of them: a run that is interrupted must not pass for a smaller one.
-  for (const PlannedCell& planned : plan.cells) run.cells.push_back(describe(planned, launcher));
+  plan_cells(run, plan.cells, launcher);
   return run;
 }
 
@@ -250,7 +249,7 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   }
   if (Interruption::noted() != 0) return say_interrupted(run, shown_folder);
   show(render_console(run) + fmt::format("Files: {}\n", shown_folder.string()));
-  const auto status = static_cast<ExitStatus>(exit_status(run));
+  const ExitStatus status = exit_status(run);
   if (status == ExitStatus::not_applicable && !request.requirements.empty()) throw nothing_ran();
   return status;
 }
@@ -268,7 +267,7 @@ ExitStatus report_command(const std::vector<std::string>& folders, const std::st
     if (folders.size() > 1)
       show(fmt::format("{}{}\n\n", &folder == &folders[0] ? "" : "\n", folder));
     show(renderer.render(run));
-    status = worse(status, static_cast<ExitStatus>(exit_status(run)));
+    status = worse(status, exit_status(run));
   }
   return status;
 }

@@ -21,6 +21,7 @@ struct RunRequest {
   bool has_ranks = false;                   ///< world sizes were asked for
   std::string launcher;     ///< that starts the ranks; empty: whoever started this process, else it
   std::string cell_folder;  ///< not empty: this is a rank that another run had a launcher start
+  int cell_repetition = 1;  ///< of that rank's cell
 };
 
 /// `lockstep run`: runs the cells, saves the record, judges it, writes the reports and shows the

@@ -12,10 +12,12 @@
 #include <system_error>
 
 #include "harness/launch/unique_fd.h"
+#include "harness/record/sound_record.h"
 #include "harness/record/whole_file.h"
-#include "reports/csv_text.h"
 #include "reports/error.h"
+#include "reports/file_limits.h"
 #include "reports/json.h"
+#include "reports/regular_file.h"
 #include "reports/renderer.h"
 
 namespace lockstep {
@@ -83,18 +85,6 @@ void point_latest_to(const fs::path& folder) {
   if (failure) throw unwritable(link.string(), failure.message());
 }
 
-/// Numbers that would send the judge looking for what cannot be there.
-void require_sound(const CellRecord& cell, const fs::path& file) {
-  const auto require = [&](bool condition, const char* expected, std::int64_t found) {
-    if (condition) return;
-    throw malformed(file.string(), 0, 0, cell.folder + " with " + expected, std::to_string(found));
-  };
-  require(cell.cell.world_size >= 1, "a world size of at least 1", cell.cell.world_size);
-  require(cell.cell.steps >= 1, "at least 1 step", cell.cell.steps);
-  require(static_cast<std::size_t>(cell.processes) == cell.ends.size(), "one end for each process",
-          cell.processes);
-}
-
 }  // namespace
 
 std::string utc_now() {
@@ -140,8 +130,8 @@ RunRecord load_record(const fs::path& folder) {
   if (!fs::exists(file, failure)) {
     throw unreadable(folder.string(), "it holds no record.json, so it is no folder of a run");
   }
-  RunRecord run = read_json(read_text(file), file.string());
-  for (const CellRecord& cell : run.cells) require_sound(cell, file);
+  RunRecord run = read_json(read_text(file, kLargestRecord), file.string());
+  require_sound(run, folder);
   return run;
 }
 

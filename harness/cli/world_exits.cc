@@ -8,7 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "harness/judge/predicates.h"
 #include "harness/launch/launch.h"
 #include "harness/launch/log_tail.h"
 #include "harness/record/collective_log.h"
@@ -42,7 +41,9 @@ enum class Sign { word, statement, none };
 bool has_failed_by_itself(const RankEnd* word, const RankStatement& statement) {
   if (word && (word->ending == Ending::exited || word->ending == Ending::signalled)) return true;
   const bool has_raised = word ? word->ending == Ending::raised : statement.raised;
-  return has_raised && !is_loss_of_peer(statement.error) && !(word && is_loss_of_peer(word->error));
+  const bool has_lost_peer =
+      statement.cause == ExitCause::lost_peer || (word && word->cause == ExitCause::lost_peer);
+  return has_raised && !has_lost_peer;
 }
 
 }  // namespace
@@ -111,6 +112,7 @@ std::vector<RankEnd> WorldExits::ends(const std::string& why) const {
     } else {
       end.rank = rank;
       end.ending = was_started(rank) ? Ending::unfinished : Ending::unstarted;
+      if (end.ending == Ending::unfinished) end.cause = ExitCause::unseen;
       end.detail = why;
       const bool has_ended = read_rank_statement(rank_statement_file(folder_, rank)).ended;
       in_time.emplace_back(has_ended ? Sign::statement : Sign::none, 0, rank);
@@ -151,6 +153,7 @@ void WorldExits::tell_whom_the_launcher_ended(std::vector<RankEnd>& ends) const 
     std::error_code none;
     const auto seen = fs::last_write_time(rank_here_file(folder_, end.rank), none);
     if (none || seen + kLatestLook < failure->recorded) continue;
+    end.cause = ExitCause::peer_failed;
     end.detail = fmt::format("ended by its launcher after rank {} failed", failure->rank);
   }
 }

@@ -16,7 +16,8 @@
 #include "harness/comm/peer_logs.h"
 #include "harness/record/collective_log.h"
 #include "harness/record/whole_file.h"
-#include "reports/csv_text.h"
+#include "reports/file_limits.h"
+#include "reports/regular_file.h"
 
 namespace lockstep {
 
@@ -116,7 +117,7 @@ std::optional<std::string> overdue_mismatch(const fs::path& folder, int rank) {
   const fs::path file = mismatch_file(folder, rank);
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return std::nullopt;
-  return read_text(file.string());
+  return read_text(file, kLargestStatement);
 }
 
 }  // namespace lockstep

@@ -13,7 +13,8 @@
 
 #include "harness/comm/open_store.h"
 #include "harness/record/whole_file.h"
-#include "reports/csv_text.h"
+#include "reports/file_limits.h"
+#include "reports/regular_file.h"
 
 namespace lockstep {
 
@@ -55,7 +56,7 @@ std::vector<fs::path> files_of(int rank, const fs::path& folder) {
 }
 
 void send_file(c10d::Store& store, int rank, std::size_t number, const fs::path& file) {
-  const std::string bytes = read_text(file);
+  const std::string bytes = read_text(file, kLargestFile);
   std::size_t parts = 0;
   for (std::size_t at = 0; at < bytes.size(); at += kPart) {
     store.set(fmt::format("{}/{}/{}", rank, number, parts++), bytes.substr(at, kPart));

@@ -49,10 +49,10 @@ struct StartHash {
 
 /// Storages of gradients come and go with every step, and nobody tells: where a tensor was last
 /// found is held against what is there now, and looked for anew when it is not there.
-class Names {
+class TensorNames {
  public:
-  static Names& of_process() {
-    static Names& names = *new Names;  // works may end after static objects are gone
+  static TensorNames& of_process() {
+    static TensorNames& names = *new TensorNames;  // works may end after static objects are gone
     return names;
   }
 
@@ -143,13 +143,13 @@ class Names {
 }  // namespace
 
 void name_parameter(const at::Tensor& parameter, const std::string& name) {
-  Names::of_process().add(parameter, name);
+  TensorNames::of_process().add(parameter, name);
 }
 
-TensorName name_of(const at::Tensor& tensor) { return Names::of_process().find(tensor); }
+TensorName name_of(const at::Tensor& tensor) { return TensorNames::of_process().find(tensor); }
 
 TensorName tag_name(const std::string& text) { return named(text); }
 
-std::int64_t parameters_named() { return Names::of_process().count(); }
+std::int64_t parameters_named() { return TensorNames::of_process().count(); }
 
 }  // namespace lockstep

@@ -163,13 +163,16 @@ class Holders {
 /// A tensor that nobody looked at any more after some step agrees for the lack of anybody who would
 /// see it differ. `places` in the order of steps. Empty where there is none.
 std::string first_abandoned(const std::vector<Place>& places) {
-  std::map<std::string, std::int64_t> last_seen;
+  std::map<PlaceKey, std::int64_t> last_seen;
   for (const Place& place : places) {
-    last_seen[place.holders.begin()->second->name] = place.step;
+    PlaceKey key = comparable_key(*place.holders.begin()->second);
+    std::get<0>(key) = 0;
+    std::get<1>(key) = 0;  // the last step may well have fewer micro-batches
+    last_seen[key] = place.step;
   }
-  for (const auto& [name, step] : last_seen) {
+  for (const auto& [key, step] : last_seen) {
     if (step == places.back().step) continue;
-    return fmt::format("{} was observed on no rank after step {} of {}", name, step,
+    return fmt::format("{} was observed on no rank after step {} of {}", std::get<2>(key), step,
                        places.back().step);
   }
   return "";

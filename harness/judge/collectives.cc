@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "harness/judge/meetings.h"
+#include "harness/judge/cell_facts.h"
 #include "harness/judge/predicates.h"
 
 namespace lockstep {
@@ -43,8 +43,8 @@ Finding finding_of_meeting(const Claim& claim, const MissedMeeting& missed) {
   return finding;
 }
 
-void judge_collectives(const Case& the_case, ClaimResult& result) {
-  const Meetings meetings = meetings_of(the_case);
+void judge_collectives(const CellFacts& facts, ClaimResult& result) {
+  const Meetings& meetings = facts.meetings;
   result.comparisons = meetings.compared;
   if (!meetings.missed) {
     result.reason = meetings.progress.empty() ? meetings.doubt : meetings.progress;

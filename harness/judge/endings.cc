@@ -1,12 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <optional>
 #include <string_view>
 
-#include "harness/judge/meetings.h"
+#include "harness/judge/cell_facts.h"
 #include "harness/judge/predicates.h"
 #include "harness/judge/progress.h"
 
@@ -14,24 +13,14 @@ namespace lockstep {
 
 namespace {
 
-/// The words of Gloo, the store and MPI's backend when a peer is gone or does not come.
-constexpr std::array<std::string_view, 9> kLossOfPeer{"Connection closed by peer",
-                                                      "Connection reset by peer",
-                                                      "Broken pipe",
-                                                      "Read error [",
-                                                      "Timed out waiting",
-                                                      "wait timeout after",
-                                                      "Connection was likely closed",
-                                                      "Application timeout caused pair closure",
-                                                      "not called a collective"};
-
 /// What matters of such an error comes behind the first sentence: how much was wanted, what was
 /// free, and for which part of the model.
 constexpr std::string_view kOutOfMemory = "out of memory. ";
 
 /// Whether a rank may have ended badly because another one did before.
 bool may_be_consequence(const Case& the_case, const RankEnd& end) {
-  const bool was_ended = end.ending == Ending::unfinished && !is_stopped(end) && !is_lost(end);
+  const bool was_ended = end.ending == Ending::unfinished && end.cause != ExitCause::stopped &&
+                         end.cause != ExitCause::unseen;
   return was_ended || has_lost_peer(the_case, end);
 }
 
@@ -44,9 +33,9 @@ bool is_consequence(const Case& the_case, const RankEnd& end,
   return may_be_consequence(the_case, end) &&
          std::any_of(failed.begin(), failed.end(), [&](const RankEnd* other) {
            if (lost_peer && other->ending == Ending::unfinished) return true;
-           if (is_stopped(*other)) return true;
+           if (other->cause == ExitCause::stopped) return true;
            // When a rank without a word ended is not known.
-           const bool is_before = is_lost(*other) || other->order < end.order;
+           const bool is_before = other->cause == ExitCause::unseen || other->order < end.order;
            return !may_be_consequence(the_case, *other) && (lost_peer || is_before);
          });
 }
@@ -81,7 +70,7 @@ std::string capitalised(std::string sentence) {
 /// lost a peer.
 const RankEnd* telling(const std::vector<const RankEnd*>& victims) {
   const auto has_words = [](const RankEnd* end) {
-    return end->ending != Ending::unfinished && !is_loss_of_peer(end->error);
+    return end->ending != Ending::unfinished && end->cause != ExitCause::lost_peer;
   };
   const auto found = std::find_if(victims.begin(), victims.end(), has_words);
   if (found != victims.end()) return *found;
@@ -130,27 +119,8 @@ bool is_among(const std::vector<int>& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-bool is_stopped(const RankEnd& end) {
-  return end.ending == Ending::unfinished && end.detail.starts_with("stopped ");
-}
-
-bool is_loss_of_peer(const std::string& error) {
-  return std::any_of(kLossOfPeer.begin(), kLossOfPeer.end(), [&](std::string_view fragment) {
-    return error.find(fragment) != std::string::npos;
-  });
-}
-
-bool is_ended_for_another(const RankEnd& end) {
-  return end.ending == Ending::unfinished && end.detail.starts_with("ended ") &&
-         end.detail.find(" after rank ") != std::string::npos;
-}
-
-bool is_lost(const RankEnd& end) {
-  return end.ending == Ending::unfinished && end.detail.find("no word of it") != std::string::npos;
-}
-
 bool has_lost_peer(const Case& the_case, const RankEnd& end) {
-  if (end.ending != Ending::raised || !is_loss_of_peer(end.error)) return false;
+  if (end.cause != ExitCause::lost_peer) return false;
   const std::vector<Collective>* log =
       the_case.evidence ? the_case.evidence->collectives(end.rank) : nullptr;
   const bool is_recorded = log && !log->empty();
@@ -185,7 +155,7 @@ std::string first_sentence(const std::string& text) {
   return line;
 }
 
-void judge_endings(const Case& the_case, ClaimResult& result) {
+void judge_endings(const Case& the_case, const CellFacts& facts, ClaimResult& result) {
   if (the_case.ends.empty()) {
     result.reason = "not triggered: how the ranks ended is not known";
     return;
@@ -198,12 +168,11 @@ void judge_endings(const Case& the_case, ClaimResult& result) {
     return;
   }
   result.comparisons = static_cast<std::int64_t>(the_case.ends.size());
-  const Meetings meetings = meetings_of(the_case);
+  const Meetings& meetings = facts.meetings;
   for (const MissedMeeting& missed : meetings.blocking) {
     if (is_program_fault(missed)) add_meeting(the_case, meetings, missed, result);
   }
-  for (const RankEnd* end : culprits(the_case)) {
-    if (is_explained(meetings, *end, the_case)) continue;
+  for (const RankEnd* end : facts.unexplained) {
     Finding finding = finding_of(result.claim, *end);
     const std::string meeting = meeting_without(meetings, end->rank);
     if (!meeting.empty()) finding.sentence += " " + meeting;

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "harness/judge/compare_values.h"
-#include "harness/judge/expected_values.h"
 #include "harness/judge/predicates.h"
+#include "harness/judge/reference_values.h"
 #include "harness/judge/shards.h"
 
 namespace lockstep {
@@ -23,7 +23,7 @@ struct Comparison {
   int rank = 0;
   const Observation* actual = nullptr;
   const Observation* expected = nullptr;
-  const ExpectedTensor* tensor = nullptr;
+  const ExpectedValues* values_of_claim = nullptr;
   Verdict verdict = Verdict::holds;
   double distance = 0;  ///< norm of the difference; NaN where a value is not finite or is none
   std::vector<double> along;  ///< how far it goes along the tensor's fault directions
@@ -31,11 +31,14 @@ struct Comparison {
   std::string structural;  ///< how they differ where it is not a value
   std::string reason;      ///< why undecided, where it is not for the size of the difference
 
+  /// Measured when it is first asked for: what equals the reference bit by bit needs no tolerance.
+  const ExpectedTensor& tensor() const { return values_of_claim->of(*expected); }
+
   /// Largest of the distance and of the fault it is nearest to, in units of their tolerances.
   double margin() const {
-    double largest = distance / tensor->tolerance.norm;
-    if (const auto fault = clearest_fault(*tensor, along)) {
-      largest = std::max(largest, std::abs(along[*fault]) / tensor->directions[*fault].tolerance);
+    double largest = distance / tensor().tolerance.norm;
+    if (const auto fault = clearest_fault(tensor(), along)) {
+      largest = std::max(largest, std::abs(along[*fault]) / tensor().directions[*fault].tolerance);
     }
     return largest;
   }
@@ -60,86 +63,67 @@ std::string structural_difference_of(int rank, const Observation& actual,
 std::optional<KeptTensor> expected_value(const Case& the_case, const Observation& actual,
                                          const Observation& expected) {
   const KeptTensor* whole = the_case.reference->kept(0, expected);
-  if (!whole || whole->shape != expected.local_shape) return std::nullopt;
+  const bool is_whole = whole && whole->shape == expected.global_shape;
+  if (!is_whole) return std::nullopt;
   return is_shard(actual) ? cut(*whole, actual) : *whole;
 }
 
-/// What the claims about the reference are compared with, the one that is judged in front. What one
-/// of them is about depends on the others: gradients on the parameters of the step before.
-class Expected {
- public:
-  explicit Expected(const Case& the_case, const Claim& claim) {
-    claims_.emplace_back(*the_case.reference, claim, the_case.world_size);
-    for (const Claim& other : the_case.claims) {
-      if (other.predicate != Predicate::equal_reference || other == claim) continue;
-      claims_.emplace_back(*the_case.reference, other, the_case.world_size);
-    }
-  }
-
-  const ExpectedValues& values() const { return claims_.front(); }
-
-  /// Why nothing can be said of `step`, in words; empty where the reference is stable up to there.
-  std::string instability(std::int64_t step) const {
-    for (const ExpectedValues& values : claims_) {
-      const std::int64_t unstable = values.first_unstable_step(step);
-      if (unstable == 0) continue;
-      const Stability& stability = values.stability(unstable);
-      return in_words(unstable, stability.worst, stability.moved);
-    }
-    return "";
-  }
-
-  /// The same of one tensor of a stable step that roundings move as far as its signal.
-  std::string instability(const Comparison& comparison) const {
-    const ExpectedTensor& tensor = *comparison.tensor;
-    const std::int64_t step = comparison.actual->step;
-    const double negligible = kNegligible * values().stability(step).signal;
-    if (tensor.is_resolved || comparison.distance > negligible) return "";
-    return in_words(step, comparison.actual->name, tensor.moved / tensor.signal);
-  }
-
- private:
-  static std::string in_words(std::int64_t step, const std::string& tensor, double moved) {
-    return fmt::format(
-        "the reference is not stable here: in step {} inputs that are off by their last bit move "
-        "{} by {} of what training made of it",
-        step, tensor, number(moved));
-  }
-
-  std::vector<ExpectedValues> claims_;
-};
-
 /// Where roundings alone move the reference as far as a fault would, nobody is to blame.
-void allow_for_instability(const Expected& all, Comparison& comparison) {
-  if (comparison.verdict == Verdict::holds && comparison.tensor->is_resolved) return;
-  std::string reason = all.instability(comparison.actual->step);
+void allow_for_instability(const ReferenceValues& reference, Comparison& comparison) {
+  if (comparison.verdict == Verdict::holds && comparison.tensor().is_resolved) return;
+  std::string reason = reference.instability(comparison.actual->step);
   if (reason.empty() && comparison.verdict == Verdict::violated) {
-    reason = all.instability(comparison);
+    reason = reference.instability(*comparison.expected, comparison.distance);
   }
   if (reason.empty()) return;
   comparison.verdict = Verdict::undecided;
   comparison.reason = std::move(reason);
 }
 
+/// Where the components of a shard are in the whole tensor; empty for a whole tensor.
+std::vector<std::size_t> places_of(const Observation& actual) {
+  std::vector<std::size_t> places;
+  if (!is_shard(actual)) return places;
+  const std::size_t per_element = components(*parse<DType>(actual.dtype));
+  for (const Run& run : runs_of(actual)) {
+    const auto begin = static_cast<std::size_t>(run.begin) * per_element;
+    const auto length = static_cast<std::size_t>(run.length) * per_element;
+    for (std::size_t i = 0; i < length; ++i) places.push_back(begin + i);
+  }
+  return places;
+}
+
 /// Requires two values that differ.
-void compare_values(const Expected& all, const KeptTensor& actual, const KeptTensor& expected,
-                    Comparison& comparison) {
+void compare_values(const ReferenceValues& reference, const KeptTensor& actual,
+                    const KeptTensor& expected, Comparison& comparison) {
   if (!is_inexact(comparison.actual->dtype)) {
     comparison.distance = std::numeric_limits<double>::infinity();
     comparison.verdict = Verdict::violated;
+    if (comparison.tensor().is_moved_exactly) {
+      comparison.verdict = Verdict::undecided;
+      comparison.reason = fmt::format(
+          "the reference is not stable here: inputs that are off by their last bit make other "
+          "whole "
+          "numbers of {} in step {}",
+          comparison.actual->name, comparison.actual->step);
+    }
     return;
   }
   comparison.distance = distance_of(comparison.values);
-  if (!is_shard(*comparison.actual) && !comparison.tensor->directions.empty()) {
-    comparison.along = along(*comparison.tensor, components_of(actual), components_of(expected));
+  if (!comparison.tensor().directions.empty()) {
+    comparison.along = along(comparison.tensor(), components_of(actual), components_of(expected),
+                             places_of(*comparison.actual));
   }
-  comparison.verdict = verdict_of(*comparison.tensor, comparison.distance, comparison.along);
-  allow_for_instability(all, comparison);
+  // What one shard goes along a direction says nothing before the others are added.
+  const bool is_part = is_shard(*comparison.actual);
+  comparison.verdict = verdict_of(comparison.tensor(), comparison.distance,
+                                  is_part ? std::vector<double>() : comparison.along);
+  allow_for_instability(reference, comparison);
 }
 
 Comparison compare(const Case& the_case, int rank, const Observation& actual,
-                   const Observation& expected, const Expected& all) {
-  Comparison comparison{rank, &actual, &expected, &all.values().of(expected)};
+                   const Observation& expected, const ReferenceValues& reference) {
+  Comparison comparison{rank, &actual, &expected, &reference.values()};
   comparison.structural = structural_difference_of(rank, actual, expected);
   if (!comparison.structural.empty()) {
     comparison.verdict = Verdict::violated;
@@ -169,13 +153,13 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
   if (comparison.values.differing == 0) return comparison;
   ElementDifference& first = *comparison.values.first;
   first.index = index_in_whole(first.index, actual, expected);
-  compare_values(all, *left, *right, comparison);
+  compare_values(reference, *left, *right, comparison);
   return comparison;
 }
 
 /// A norm as a fraction of the reference's; itself where that is 0.
 double relative(const Comparison& comparison, double norm) {
-  return comparison.tensor->norm > 0 ? norm / comparison.tensor->norm : norm;
+  return comparison.tensor().norm > 0 ? norm / comparison.tensor().norm : norm;
 }
 
 /// How exactly the ratio of a tensor to the reference's is known.
@@ -193,21 +177,21 @@ std::string multiple_of(const Case& the_case, const Comparison& comparison) {
   // Only a tensor of the same direction is a multiple; a zero tensor has none.
   const double residual = values.norm * values.norm - (*values.ratio - 1) * (*values.ratio - 1) *
                                                           values.right_norm * values.right_norm;
-  const double tolerance = comparison.tensor->tolerance.norm;
+  const double tolerance = comparison.tensor().tolerance.norm;
   if (std::abs(residual) > kClearFactor * tolerance * values.right_norm) return "";
-  return ratio_in_words(*values.ratio, the_case.world_size, precision_of(*comparison.tensor));
+  return ratio_in_words(*values.ratio, the_case.world_size, precision_of(comparison.tensor()));
 }
 
 /// How large the difference is, by what shows that it is too large.
 std::string size_in_words(const Comparison& first) {
-  const double tolerance = first.tensor->tolerance.norm;
-  const auto fault = clearest_fault(*first.tensor, first.along);
+  const double tolerance = first.tensor().tolerance.norm;
+  const auto fault = clearest_fault(first.tensor(), first.along);
   if (fault && first.distance <= kClearFactor * tolerance) {
-    const FaultDirection& direction = first.tensor->directions[*fault];
+    const FaultDirection& direction = first.tensor().directions[*fault];
     return fmt::format(": it is off by {} of {}, tolerance {}", number(first.along[*fault]),
                        direction.name, number(direction.tolerance));
   }
-  if (first.tensor->norm == 0) {
+  if (first.tensor().norm == 0) {
     return fmt::format(": the reference is 0, and the norm is {}, tolerance {}",
                        number(first.distance), number(tolerance));
   }
@@ -256,7 +240,7 @@ Finding finding_of(const Case& the_case, const Claim& claim, const Comparison& f
   finding.elements = first.values.elements;
   finding.worst_difference = first.values.worst;
   finding.relative_difference = relative(first, first.distance);
-  finding.tolerance = relative(first, first.tensor->tolerance.norm);
+  finding.tolerance = relative(first, first.tensor().tolerance.norm);
   // What is finite of a value says nothing of the rest.
   if (!std::isfinite(first.values.worst)) return finding;
   finding.ratio = first.values.ratio;
@@ -324,12 +308,13 @@ class Tally {
   }
 
   void note_margin(const Comparison& comparison) {
-    if (comparison.tensor->tolerance.norm == 0 || !std::isfinite(comparison.distance)) return;
+    if (!std::isfinite(comparison.distance) || (margin_ && comparison.distance == 0)) return;
+    if (comparison.tensor().tolerance.norm == 0) return;
     const double margin = comparison.margin();
     if (margin_ && margin <= *margin_) return;
     margin_ = margin;
-    tolerance_ = relative(comparison, comparison.tensor->tolerance.norm);
-    tolerance_from_ = comparison.tensor->tolerance.from;
+    tolerance_ = relative(comparison, comparison.tensor().tolerance.norm);
+    tolerance_from_ = comparison.tensor().tolerance.from;
   }
 
   std::int64_t comparisons_ = 0;
@@ -392,58 +377,63 @@ std::string first_missing(const ExpectedValues& expected, const std::map<TensorK
 
 /// The shards of a tensor are one tensor: what is off in all of them together is told of the one
 /// that is furthest off. Of copies of a shard the worst counts.
-void add_up_shards(const Expected& expected, std::vector<Comparison>& comparisons) {
+void add_up_shards(const ReferenceValues& reference, std::vector<Comparison>& comparisons) {
   using Offsets = std::vector<std::int64_t>;
   std::map<TensorKey, std::vector<Comparison*>> by_tensor;
   for (Comparison& comparison : comparisons) {
-    const bool is_measured =
-        comparison.tensor->tolerance.norm > 0 && std::isfinite(comparison.distance);
-    if (is_measured && is_shard(*comparison.actual)) {
+    const bool is_off = comparison.distance > 0 && std::isfinite(comparison.distance);
+    if (is_off && is_shard(*comparison.actual)) {
       by_tensor[key_of(*comparison.actual)].push_back(&comparison);
     }
   }
   for (const auto& [key, shards] : by_tensor) {
-    std::map<Offsets, double> worst;
+    std::map<Offsets, const Comparison*> worst;
     for (const Comparison* shard : shards) {
-      double& here = worst[shard->actual->offset];
-      here = std::max(here, shard->distance);
+      const Comparison*& here = worst[shard->actual->offset];
+      if (!here || shard->distance > here->distance) here = shard;
     }
     double squares = 0;
-    for (const auto& [offset, distance] : worst) squares += distance * distance;
+    std::vector<double> along(shards.front()->along.size());
+    for (const auto& [offset, shard] : worst) {
+      squares += shard->distance * shard->distance;
+      std::transform(along.begin(), along.end(), shard->along.begin(), along.begin(),
+                     std::plus<>());
+    }
     Comparison& furthest = **std::max_element(
         shards.begin(), shards.end(),
         [](const Comparison* a, const Comparison* b) { return a->distance < b->distance; });
     furthest.distance = std::max(furthest.distance, std::sqrt(squares));
-    furthest.verdict = verdict_of(*furthest.tensor, furthest.distance, {});
-    allow_for_instability(expected, furthest);
+    furthest.along = std::move(along);
+    furthest.verdict = verdict_of(furthest.tensor(), furthest.distance, furthest.along);
+    allow_for_instability(reference, furthest);
   }
 }
 
 /// Compares what the claim is about, tensor by tensor. Returns why not everything could be
 /// compared; empty when it could.
-std::string compare_all(const Case& the_case, const Claim& claim, const Expected& all,
+std::string compare_all(const Case& the_case, const Claim& claim, const ReferenceValues& reference,
                         Tally& tally) {
-  const ExpectedValues& expected = all.values();
+  const ExpectedValues& expected = reference.values();
   std::string reason;
   std::map<TensorKey, Seen> seen;
   std::vector<Comparison> comparisons;
   for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
     for (const Observation& actual : the_case.evidence->observations(rank)) {
       if (!concerns(claim, actual)) continue;
-      const Observation* const reference = expected.find(actual);
-      if (!reference) {
+      const Observation* const whole = expected.find(actual);
+      if (!whole) {
         reason = missing_in_reference(the_case, actual);
         continue;
       }
-      seen[key_of(actual)].add(rank, actual, *reference);
-      if (!is_nothing_on_both(actual, *reference)) {
-        comparisons.push_back(compare(the_case, rank, actual, *reference, all));
+      seen[key_of(actual)].add(rank, actual, *whole);
+      if (!is_nothing_on_both(actual, *whole)) {
+        comparisons.push_back(compare(the_case, rank, actual, *whole, reference));
       } else if (!is_undefined(actual)) {
         reason = incomparable_in_words(actual);
       }
     }
   }
-  add_up_shards(all, comparisons);
+  add_up_shards(reference, comparisons);
   for (const Comparison& comparison : comparisons) tally.add(comparison);
   return reason.empty() ? first_missing(expected, seen, the_case.evidence->processes()) : reason;
 }
@@ -455,9 +445,9 @@ void judge_equality(const Case& the_case, ClaimResult& result) {
     result.reason = "not triggered: there is no reference";
     return;
   }
-  const Expected expected(the_case, result.claim);
+  const ReferenceValues reference(the_case, result.claim);
   Tally tally;
-  result.reason = compare_all(the_case, result.claim, expected, tally);
+  result.reason = compare_all(the_case, result.claim, reference, tally);
   if (tally.is_empty()) {
     if (result.reason.empty()) result.reason = "not triggered: nothing was compared";
     return;

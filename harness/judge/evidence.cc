@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <fstream>
+#include <set>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "harness/record/shard_runs.h"
@@ -46,46 +49,101 @@ void require_fingerprint(const Observation& observation, const KeptTensor& tenso
 
 }  // namespace
 
-Evidence::Evidence(fs::path folder, int processes) : folder_(std::move(folder)) {
+Evidence::Evidence(fs::path folder, int processes, std::vector<std::string> identities)
+    : folder_(std::move(folder)), identities_(std::move(identities)) {
   for (int rank = 0; rank < processes; ++rank) {
     read_journal_of(rank);
     read_kept_values_of(rank);
     read_collectives_of(rank);
   }
+  require_rows_of_all_values();
+}
+
+/// Evidence of another process is none of this one.
+void Evidence::require_written_by(int rank, const std::string& found, const fs::path& file) {
+  if (identities_.empty()) return;
+  if (found.empty()) is_signed_ = false;
+  const std::string& expected = identities_.at(static_cast<std::size_t>(rank));
+  if (found.empty() || found == expected) return;
+  throw malformed(file.string(), 0, 0, "a file of " + expected, found);
 }
 
 void Evidence::read_journal_of(int rank) {
   const fs::path file = folder_ / fmt::format("rank-{}.csv", rank);
-  // A rank that was killed at once has written nothing.
-  const bool is_written = fs::exists(file) && !fs::is_empty(file);
+  const bool is_written = has_journal(file);
   journals_.push_back(is_written ? read_journal(file) : Journal{});
+  if (is_written) require_written_by(rank, journals_.back().identity, file);
   if (journals_.back().torn_tail) {
     notes_.push_back(
         fmt::format("rank {}: the last row of its journal was torn and left out", rank));
   }
 }
 
+namespace {
+
+/// Refuses a value that no row of the journal is about. The row that was torn was of the last step.
+void require_rows(const std::map<std::int64_t, std::set<std::string>>& without_row,
+                  const Journal& journal, const fs::path& folder, int rank) {
+  const std::int64_t last = journal.observations.empty() ? 0 : journal.observations.back().step;
+  for (const auto& [step, keys] : without_row) {
+    if (keys.empty() || (journal.torn_tail && step >= last)) continue;
+    throw malformed(kept_file(folder, rank, step).string(), 0, 0,
+                    "values that the journal has a row of", *keys.begin());
+  }
+}
+
+}  // namespace
+
+/// The values of a step.
+const Evidence::Tensors& Evidence::read_step(int rank, std::int64_t step, const fs::path& file) {
+  Tensors& tensors = kept_[{rank, step}];
+  KeptValues values = read_kept_values(file);
+  require_written_by(rank, values.identity, file);
+  tensors = std::move(values.tensors);
+  return tensors;
+}
+
 void Evidence::read_kept_values_of(int rank) {
+  std::map<std::int64_t, std::set<std::string>> without_row;
   for (const Observation& observation : observations(rank)) {
     if (!observation.not_comparable.empty()) continue;
     const fs::path file = kept_file(folder_, rank, observation.step);
     const auto [step, is_new] = kept_.try_emplace({rank, observation.step});
     if (is_new && fs::exists(file)) {
-      step->second = read_safetensors(file);
+      for (const auto& [key, tensor] : read_step(rank, observation.step, file)) {
+        without_row[observation.step].insert(key);
+      }
     } else if (is_new) {
       missing_[rank].push_back(observation.step);
     }
-    const auto tensor = step->second.find(kept_key(observation));
-    if (tensor != step->second.end()) require_fingerprint(observation, tensor->second, file);
+    const std::string key = kept_key(observation);
+    const auto tensor = step->second.find(key);
+    if (tensor == step->second.end()) continue;
+    require_fingerprint(observation, tensor->second, file);
+    without_row[observation.step].erase(key);
   }
+  require_rows(without_row, journals_.back(), folder_, rank);
 }
 
 namespace {
 
-/// Whether a log was begun: before, it is a file of zeros, or none.
-bool has_header(const fs::path& file) {
-  std::ifstream log(file, std::ios::binary);
-  return log && log.get() > 0;
+/// Takes `text` and the whole number behind it off the front of `name`.
+std::optional<std::int64_t> take_number(std::string_view text, std::string_view& name) {
+  if (!name.starts_with(text)) return std::nullopt;
+  name.remove_prefix(text.size());
+  std::int64_t number = 0;
+  const auto [stop, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  name.remove_prefix(static_cast<std::size_t>(stop - name.data()));
+  return number;
+}
+
+/// The rank and the step of kept values by the name of their file; nothing for other files.
+std::optional<std::pair<std::int64_t, std::int64_t>> place_of(std::string_view name) {
+  const auto rank = take_number("rank-", name);
+  const auto step = take_number(".step-", name);
+  if (!rank || !step || name != ".safetensors") return std::nullopt;
+  return std::pair{*rank, *step};
 }
 
 /// "step 3", "steps 1, 6 to 316911" for ascending steps.
@@ -101,11 +159,35 @@ std::string steps_in_words(const std::vector<std::int64_t>& steps) {
 
 }  // namespace
 
+/// Refuses values of a step that the journal does not have at all.
+void Evidence::require_rows_of_all_values() const {
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const auto place = place_of(entry.path().filename().string());
+    if (!place || place->first < 0 || place->first >= processes()) continue;
+    const int rank = static_cast<int>(place->first);
+    const bool may_be_torn = journals_[static_cast<std::size_t>(rank)].torn_tail;
+    if (may_be_torn || kept_.contains({rank, place->second})) continue;
+    throw malformed(entry.path().string(), 0, 0, "values that the journal has a row of",
+                    "a step without rows");
+  }
+}
+
 void Evidence::read_collectives_of(int rank) {
   const fs::path file = collective_log_file(folder_, rank);
-  auto& log = collectives_.emplace_back();
-  // A rank that was killed while it made its log left a file without a header.
-  if (has_header(file)) log = read_collective_log(file);
+  auto& calls = collectives_.emplace_back();
+  if (!has_collective_log(file)) return;
+  RankCollectives log = read_log_of_rank(file);
+  if (log.rank != rank) {
+    throw malformed(file.string(), 0, 0, fmt::format("a log of rank {}", rank),
+                    fmt::format("rank {}", log.rank));
+  }
+  require_written_by(rank, log.identity, file);
+  calls = std::move(log.calls);
+}
+
+std::int64_t Evidence::rows_written(int rank) const {
+  const Journal& journal = journals_.at(static_cast<std::size_t>(rank));
+  return static_cast<std::int64_t>(journal.observations.size()) + (journal.torn_tail ? 1 : 0);
 }
 
 const std::vector<Collective>* Evidence::collectives(int rank) const {

@@ -18,10 +18,12 @@ namespace lockstep {
 /// expectation.
 class Evidence {
  public:
-  /// Reads the journals and kept values of `processes` ranks in `folder`, and holds the kept values
-  /// against the fingerprints in the journals. A rank without a journal has an empty one. Throws
-  /// Error (usage) for a malformed file, and where journal and kept values contradict each other.
-  Evidence(std::filesystem::path folder, int processes);
+  /// Reads the journals, kept values and collective logs of `processes` ranks in `folder`, and
+  /// compares the kept values with the fingerprints in the journals. A rank without a journal has
+  /// an empty one. `identities` are the `process_identity` of each rank; without them it is not
+  /// asked who wrote a file. Throws Error (usage) for a malformed file, for one that another
+  /// process wrote, and where journal and kept values contradict each other.
+  Evidence(std::filesystem::path folder, int processes, std::vector<std::string> identities = {});
 
   int processes() const { return static_cast<int>(journals_.size()); }
   const std::vector<Observation>& observations(int rank) const;
@@ -32,6 +34,13 @@ class Evidence {
 
   /// The value kept for an observation of `rank`; null when none was kept. Valid as long as this.
   const KeptTensor* kept(int rank, const Observation& observation) const;
+
+  /// Rows that `rank` wrote: one more than were observed where the last was torn.
+  std::int64_t rows_written(int rank) const;
+
+  /// Whether every file says who wrote it. Those of records before 1.4 do not, and an exchange of
+  /// two ranks' files would not be seen.
+  bool is_signed() const { return is_signed_; }
 
   /// "rank 1: snapshots of steps 3, 6 to 316911 are missing"; empty where none is. `was_ended`: the
   /// rank's process was ended, so that none is expected of its last step.
@@ -45,13 +54,18 @@ class Evidence {
 
   void read_journal_of(int rank);
   void read_kept_values_of(int rank);
+  const Tensors& read_step(int rank, std::int64_t step, const std::filesystem::path& file);
   void read_collectives_of(int rank);
+  void require_rows_of_all_values() const;
+  void require_written_by(int rank, const std::string& found, const std::filesystem::path& file);
 
   std::filesystem::path folder_;
+  std::vector<std::string> identities_;
+  bool is_signed_ = true;
   std::vector<Journal> journals_;
   std::vector<std::optional<std::vector<Collective>>> collectives_;
   std::vector<std::string> notes_;
-  std::map<std::pair<int, std::int64_t>, Tensors> kept_;  ///< by rank and step
+  std::map<std::pair<int, std::int64_t>, Tensors> kept_;  ///< by rank and step; empty: missing
   std::map<int, std::vector<std::int64_t>> missing_;      ///< steps without values, by rank
 };
 

@@ -106,23 +106,29 @@ ExpectedTensor ExpectedValues::measured(const Observation& expected) const {
   tensor.norm = tensor.signal = expected.statistics.norm;
   if (!is_inexact(expected.dtype)) {
     tensor.tolerance = {0, "none: whole numbers are exact"};
+    tensor.is_moved_exactly = is_moved(expected);
     return tensor;
   }
   const KeptTensor* const value = reference_.kept(0, expected);
-  measure_norms(expected, value, tensor);
+  const Numbers numbers = value ? components_of(*value) : Numbers();
+  const Numbers magnitudes = magnitudes_of(expected, numbers);
+  const double scale = scale_of_own_gradients(expected);
+  const double least = least_tolerance(expected, magnitudes, tensor.norm, scale);
+  measure_norms(expected, value, least, tensor);
   tensor.is_resolved = kPerturbationFactor * tensor.moved <= kSmallestFault * tensor.norm;
-  if (value && has_moved_) add_directions(expected, *value, tensor);
+  if (!value || !has_moved_) return tensor;
+  add_directions(expected, *value, numbers, scale, tensor);
+  set_tolerances(expected, *value, numbers, magnitudes, least, tensor);
   return tensor;
 }
 
 void ExpectedValues::measure_norms(const Observation& expected, const KeptTensor* value,
-                                   ExpectedTensor& tensor) const {
-  for (const KeptTensor* copy : copies_of(expected)) {
+                                   double least, ExpectedTensor& tensor) const {
+  for (const auto& [rank, copy] : copies_of(expected)) {
     if (!is_alike(copy, value)) continue;
     const ValueDifference moved = difference(*copy, *value);
     tensor.moved = std::max(tensor.moved, std::isnan(moved.worst) ? kInfinity : moved.norm);
   }
-  const double least = least_tolerance(expected, tensor);
   const double noise = kPerturbationFactor * tensor.moved;
   tensor.tolerance.norm = least + noise;
   if (!has_moved_) {
@@ -134,14 +140,30 @@ void ExpectedValues::measure_norms(const Observation& expected, const KeptTensor
   }
 }
 
-std::vector<const KeptTensor*> ExpectedValues::copies_of(const Observation& expected) const {
-  std::vector<const KeptTensor*> copies;
+std::map<int, const KeptTensor*> ExpectedValues::copies_of(const Observation& expected) const {
+  std::map<int, const KeptTensor*> copies;
   const auto found = copies_.find(key_of(expected));
   if (found == copies_.end()) return copies;
   for (const auto& [rank, observation] : found->second) {
-    copies.push_back(reference_.kept(rank, *observation));
+    copies[rank] = reference_.kept(rank, *observation);
   }
   return copies;
+}
+
+/// Whether a perturbed copy holds other bits.
+bool ExpectedValues::is_moved(const Observation& expected) const {
+  const auto found = copies_.find(key_of(expected));
+  return found != copies_.end() &&
+         std::any_of(found->second.begin(), found->second.end(), [&](const auto& copy) {
+           return copy.second->fingerprint != expected.fingerprint;
+         });
+}
+
+/// Whether training leaves a parameter as it was, in the reference and in every copy.
+bool ExpectedValues::is_frozen(const Observation& expected) const {
+  const auto before = initial_.find(expected.name);
+  return expected.kind == Kind::parameter && before != initial_.end() &&
+         before->second->fingerprint == expected.fingerprint && !is_moved(expected);
 }
 
 /// What every rank adds to a gradient, as a mean of norms; 0 where that is not on record.
@@ -153,8 +175,28 @@ double ExpectedValues::summands_norm(const Observation& expected) const {
   return sum / world_size_;
 }
 
-double ExpectedValues::least_tolerance(const Observation& expected,
-                                       const ExpectedTensor& tensor) const {
+/// What clipping, or an unscaled loss, makes of the ranks' own gradients behind the place where
+/// they are noted: the norm of the gradient in units of that of their mean. 1 where it is no less
+/// than half, or where the ranks' gradients cancel so far that roundings are what is left.
+double ExpectedValues::scale_of_own_gradients(const Observation& expected) const {
+  const double summands = summands_norm(expected);
+  Numbers sum;
+  for (int rank = 0; rank < world_size_ && summands > 0; ++rank) {
+    const KeptTensor* const own = own_gradient(expected, rank);
+    if (!own) continue;  // as zeros
+    const Numbers numbers = components_of(*own);
+    if (sum.empty()) sum.resize(numbers.size());
+    if (sum.size() != numbers.size()) return 1;
+    std::transform(sum.begin(), sum.end(), numbers.begin(), sum.begin(), std::plus<>());
+  }
+  const double mean = std::sqrt(dot(sum, sum)) / world_size_;
+  const double roundings = 2 * unit_roundoff(component_of(expected)) * summands;
+  const double scale = mean > kClearFactor * roundings ? expected.statistics.norm / mean : 1;
+  return scale < 0.5 ? scale : 1;
+}
+
+double ExpectedValues::least_tolerance(const Observation& expected, const Numbers& magnitudes,
+                                       double norm, double scale) const {
   const DType component = component_of(expected);
   const double unit = unit_roundoff(component);
   const double elements = std::accumulate(expected.local_shape.begin(), expected.local_shape.end(),
@@ -163,15 +205,27 @@ double ExpectedValues::least_tolerance(const Observation& expected,
   // Where no copy moved anything, nothing says how far differences of earlier steps are carried.
   if (!has_moved_) {
     const auto steps = static_cast<double>(expected.step);
-    return rounding_tolerance(unit, world_size_) * tensor.norm * steps + subnormal;
+    return rounding_tolerance(unit, world_size_) * norm * steps + subnormal;
   }
+  if (is_frozen(expected)) return subnormal;
   if (expected.kind == Kind::parameter) {
-    const KeptTensor* const value = reference_.kept(0, expected);
-    return kRoundingsOfAParameter * unit * (value ? largest(components_of(*value)) : 0) + subnormal;
+    return kRoundingsOfAParameter * unit * largest(magnitudes) + subnormal;
   }
-  const double summands = summands_norm(expected);
-  if (summands == 0) return rounding_tolerance(unit, world_size_) * tensor.norm + subnormal;
-  return 2 * unit * std::max(summands, tensor.norm) + subnormal;
+  const double summands = scale * summands_norm(expected);
+  if (summands == 0) return rounding_tolerance(unit, world_size_) * norm + subnormal;
+  return 2 * unit * std::max(summands, norm) + subnormal;
+}
+
+/// The parameter before the first step; nothing where that was not kept.
+std::optional<std::vector<double>> ExpectedValues::initial_value(const Observation& expected,
+                                                                 std::size_t elements) const {
+  const auto before = initial_.find(expected.name);
+  if (before == initial_.end()) return std::nullopt;
+  const KeptTensor* const kept = reference_.kept(0, *before->second);
+  if (!kept || kept->bytes.size() == 0) return std::nullopt;
+  Numbers numbers = components_of(*kept);
+  if (numbers.size() != elements) return std::nullopt;
+  return numbers;
 }
 
 /// What a fault in training would take away. A parameter that was never trained is as far off as
@@ -179,13 +233,21 @@ double ExpectedValues::least_tolerance(const Observation& expected,
 std::optional<std::vector<double>> ExpectedValues::signal_of(const Observation& expected,
                                                              const Numbers& value) const {
   if (expected.kind != Kind::parameter) return value;
-  const auto before = initial_.find(expected.name);
-  if (before == initial_.end()) return std::nullopt;
-  const KeptTensor* const kept = reference_.kept(0, *before->second);
-  if (!kept || kept->bytes.size() == 0) return std::nullopt;
-  const Numbers numbers = components_of(*kept);
-  if (numbers.size() != value.size()) return std::nullopt;
-  return minus(value, numbers);
+  const auto before = initial_value(expected, value.size());
+  if (!before) return std::nullopt;
+  return minus(value, *before);
+}
+
+/// The value, and of a parameter how large the numbers are that it was rounded from: training may
+/// have taken most of its first value away, and the roundings of that stay.
+std::vector<double> ExpectedValues::magnitudes_of(const Observation& expected,
+                                                  Numbers value) const {
+  if (expected.kind != Kind::parameter) return value;
+  const auto before = initial_value(expected, value.size());
+  for (std::size_t i = 0; before && i < value.size(); ++i) {
+    value[i] = std::max(std::abs(value[i]), std::abs((*before)[i]));
+  }
+  return value;
 }
 
 const KeptTensor* ExpectedValues::own_gradient(const Observation& expected, int rank) const {
@@ -196,8 +258,8 @@ const KeptTensor* ExpectedValues::own_gradient(const Observation& expected, int 
 }
 
 void ExpectedValues::add_directions(const Observation& expected, const KeptTensor& value,
+                                    const Numbers& numbers, double scale,
                                     ExpectedTensor& tensor) const {
-  const Numbers numbers = components_of(value);
   const auto add = [&](std::string name, Numbers along, double smallest_fault) {
     const double squared = dot(along, along);
     if (squared > 0 && std::isfinite(squared)) {
@@ -213,28 +275,27 @@ void ExpectedValues::add_directions(const Observation& expected, const KeptTenso
   for (int rank = 0; rank < world_size_ && world_size_ > 1; ++rank) {
     const KeptTensor* const own = own_gradient(expected, rank);
     if (!is_alike(own, &value)) continue;
-    add(fmt::format("rank {}'s own gradient", rank), components_of(*own), 1.0 / world_size_);
+    add(fmt::format("rank {}'s own gradient", rank), components_of(*own), scale / world_size_);
   }
-  const double least = least_tolerance(expected, tensor);
+}
+
+/// Of each direction: what rounding explains, and kDirectionFactor times how far the worst copy
+/// moved along it.
+void ExpectedValues::set_tolerances(const Observation& expected, const KeptTensor& value,
+                                    const Numbers& numbers, const Numbers& magnitudes, double least,
+                                    ExpectedTensor& tensor) const {
+  if (tensor.directions.empty()) return;
   const double unit = unit_roundoff(component_of(expected));
   for (FaultDirection& direction : tensor.directions) {
     direction.tolerance = expected.kind == Kind::parameter
-                              ? 2 * unit * largest_share(numbers, direction)
+                              ? 2 * unit * largest_share(magnitudes, direction)
                               : least / std::sqrt(direction.squared_norm);
   }
-  note_noise(expected, value, tensor);
-}
-
-/// Adds to the tolerance of each direction kDirectionFactor times how far the worst copy moved
-/// along it.
-void ExpectedValues::note_noise(const Observation& expected, const KeptTensor& value,
-                                ExpectedTensor& tensor) const {
-  const Numbers numbers = components_of(value);
   std::vector<double> worst(tensor.directions.size());
-  for (const KeptTensor* copy : copies_of(expected)) {
+  for (const auto& [rank, copy] : copies_of(expected)) {
     if (!is_alike(copy, &value)) continue;
     const std::vector<double> moved = along(tensor, components_of(*copy), numbers);
-    tensor.moves.push_back(moved.front() * tensor.directions.front().squared_norm);
+    tensor.moves[rank] = moved.front() * tensor.directions.front().squared_norm;
     for (std::size_t i = 0; i < worst.size(); ++i) {
       const double noise = kDirectionFactor * std::abs(moved[i]);
       worst[i] = std::max(worst[i], std::isfinite(noise) ? noise : kInfinity);
@@ -255,7 +316,7 @@ const Stability& ExpectedValues::stability(std::int64_t step) const {
     if (!is_inexact(each->second->dtype) || !each->second->not_comparable.empty()) continue;
     const ExpectedTensor& tensor = of(*each->second);
     square += tensor.signal * tensor.signal;
-    for (std::size_t i = 0; i < tensor.moves.size(); ++i) moves[i] += tensor.moves[i];
+    for (const auto& [rank, move] : tensor.moves) moves[static_cast<std::size_t>(rank)] += move;
     const double contribution = tensor.moved * tensor.signal;
     if (contribution <= most) continue;
     most = contribution;
@@ -271,8 +332,12 @@ const Stability& ExpectedValues::stability(std::int64_t step) const {
 }
 
 std::int64_t ExpectedValues::first_unstable_step(std::int64_t last) const {
-  for (std::int64_t step = 1; step <= last; ++step) {
+  // Steps that were observed, not those up to a number that a file holds.
+  for (auto each = tensors_.begin(); each != tensors_.end();) {
+    const std::int64_t step = std::get<0>(each->first);
+    if (step > last) break;
     if (!stability(step).is_stable()) return step;
+    each = tensors_.lower_bound({step + 1, INT64_MIN, ""});
   }
   return 0;
 }
@@ -291,11 +356,16 @@ bool has_still_copies(const Case& the_case) {
 }
 
 std::vector<double> along(const ExpectedTensor& expected, const std::vector<double>& actual,
-                          const std::vector<double>& reference) {
+                          const std::vector<double>& reference,
+                          const std::vector<std::size_t>& places) {
   const std::vector<double> difference = minus(actual, reference);
   std::vector<double> parts;
   for (const FaultDirection& direction : expected.directions) {
-    parts.push_back(dot(difference, direction.numbers) / direction.squared_norm);
+    double product = 0;
+    for (std::size_t i = 0; i < difference.size(); ++i) {
+      product += difference[i] * direction.numbers[places.empty() ? i : places[i]];
+    }
+    parts.push_back(product / direction.squared_norm);
   }
   return parts;
 }

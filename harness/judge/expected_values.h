@@ -43,14 +43,15 @@ struct FaultDirection {
 
 /// The reference's value of one tensor in one step, and how far roundings move it.
 struct ExpectedTensor {
-  double norm = 0;    ///< L2, of the reference's value
+  double norm = 0;                ///< L2, of the reference's value
+  bool is_moved_exactly = false;  ///< of whole numbers: a copy holds others
   double signal = 0;  ///< norm of what training made: of a parameter how far it moved so far, of
                       ///< anything else the value itself
   double moved = 0;   ///< norm, by the worst perturbed copy; infinity where one is not finite
   Tolerance tolerance;
   std::vector<FaultDirection> directions;  ///< the signal first; empty where that is 0
-  std::vector<double> moves;  ///< of each copy along the signal, in units of its square
-  bool is_resolved = true;    ///< roundings are small enough for a halved signal to be seen
+  std::map<int, double> moves;             ///< by copy, along the signal, in units of its square
+  bool is_resolved = true;  ///< roundings are small enough for a halved signal to be seen
 };
 
 /// Whether the reference's values of a step mean something: they do not where perturbed copies move
@@ -107,18 +108,24 @@ class ExpectedValues {
   using Numbers = std::vector<double>;
 
   void note_copy(int rank, const Claim& claim);
-  void note_noise(const Observation& expected, const KeptTensor& value,
-                  ExpectedTensor& tensor) const;
-  std::vector<const KeptTensor*> copies_of(const Observation& expected) const;
+  std::map<int, const KeptTensor*> copies_of(const Observation& expected) const;
+  bool is_moved(const Observation& expected) const;
+  bool is_frozen(const Observation& expected) const;
   ExpectedTensor measured(const Observation& expected) const;
-  void measure_norms(const Observation& expected, const KeptTensor* value,
+  void measure_norms(const Observation& expected, const KeptTensor* value, double least,
                      ExpectedTensor& tensor) const;
-  void add_directions(const Observation& expected, const KeptTensor& value,
-                      ExpectedTensor& tensor) const;
+  void add_directions(const Observation& expected, const KeptTensor& value, const Numbers& numbers,
+                      double scale, ExpectedTensor& tensor) const;
+  void set_tolerances(const Observation& expected, const KeptTensor& value, const Numbers& numbers,
+                      const Numbers& magnitudes, double least, ExpectedTensor& tensor) const;
+  std::optional<Numbers> initial_value(const Observation& expected, std::size_t elements) const;
+  Numbers magnitudes_of(const Observation& expected, Numbers value) const;
   std::optional<Numbers> signal_of(const Observation& expected, const Numbers& value) const;
   const KeptTensor* own_gradient(const Observation& expected, int rank) const;
   double summands_norm(const Observation& expected) const;
-  double least_tolerance(const Observation& expected, const ExpectedTensor& tensor) const;
+  double scale_of_own_gradients(const Observation& expected) const;
+  double least_tolerance(const Observation& expected, const Numbers& magnitudes, double norm,
+                         double scale) const;
 
   const Evidence& reference_;
   int world_size_ = 0;
@@ -137,9 +144,11 @@ class ExpectedValues {
 bool has_still_copies(const Case& the_case);
 
 /// How far the difference of two values (one number per component) goes along each direction, as a
-/// fraction of it.
+/// fraction of it. `places`: of these components in the whole tensor; empty: they are all of it.
+/// What shards go along a direction adds up to what the tensor does.
 std::vector<double> along(const ExpectedTensor& expected, const std::vector<double>& actual,
-                          const std::vector<double>& reference);
+                          const std::vector<double>& reference,
+                          const std::vector<std::size_t>& places = {});
 
 /// The direction in which a difference goes as far as the smallest fault would, at least half of
 /// it, and farther than rounding explains, by the most tolerances; nothing where there is none.

@@ -37,8 +37,11 @@ std::vector<std::vector<OwnGradient>> own_gradients(const Case& the_case,
           own.dtype == actual.dtype &&
           (is_shard(actual) ? lies_in(actual, own) : own.global_shape == actual.global_shape);
       if (!is_alike) continue;
+      const KeptTensor* const value = the_case.reference->kept(0, own);
+      const bool is_its_value =
+          value && value->shape == own.global_shape && name(value->dtype) == own.dtype;
       all[static_cast<std::size_t>(owner)].push_back(
-          {own.name, &own, the_case.reference->kept(0, own)});
+          {own.name, &own, is_its_value ? value : nullptr});
     }
   }
   return all;
@@ -54,10 +57,9 @@ bool is_zero(const KeptTensor& value) {
 bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual,
            const KeptTensor* value) {
   return std::any_of(gradients.begin(), gradients.end(), [&](const OwnGradient& own) {
-    if (own.name != actual.name) return false;
+    if (own.name != actual.name || (value && is_zero(*value))) return false;
     if (own.observation->fingerprint == actual.fingerprint) return true;
-    const bool is_cut = is_shard(actual) && value && !is_zero(*value) && own.value &&
-                        own.value->shape == own.observation->local_shape;
+    const bool is_cut = is_shard(actual) && value && own.value;
     return is_cut && cut(*own.value, actual).bytes == value->bytes;
   });
 }
@@ -137,7 +139,7 @@ std::string mixture_in_words(const KeptTensor& value, double tolerance,
   constexpr double kMostChoices = 4096;  // a guess that is worth no more
   double choices = 1;
   for (const auto& own : gradients) choices *= static_cast<double>(own.size());
-  if (choices < 2 || choices > kMostChoices) return "";
+  if (choices < 1 || choices > kMostChoices) return "";
   for (auto& own : gradients) {
     for (OwnGradient& gradient : own) {
       if (gradient.value) gradient.numbers = components_of(*gradient.value);

@@ -8,10 +8,11 @@ namespace lockstep {
 
 namespace {
 
-Group& group_called(const Collective& call, std::vector<Group>& groups) {
-  const auto found = std::find_if(groups.begin(), groups.end(),
-                                  [&](const Group& group) { return group.name == call.group; });
-  if (found != groups.end()) return *found;
+/// `places` of the groups in `groups`, by name.
+Group& group_called(const Collective& call, std::vector<Group>& groups,
+                    std::map<std::string, std::size_t>& places) {
+  const auto [place, is_new] = places.emplace(call.group, groups.size());
+  if (!is_new) return groups[place->second];
   Group& group = groups.emplace_back();
   group.name = call.group;
   group.size = call.group_size;
@@ -35,13 +36,23 @@ std::uint64_t Group::last() const {
   return number;
 }
 
+std::optional<std::uint64_t> Group::next(std::uint64_t number) const {
+  std::optional<std::uint64_t> first;
+  for (const auto& [rank, calls] : members) {
+    const auto call = calls.upper_bound(number);
+    if (call != calls.end() && (!first || call->first < *first)) first = call->first;
+  }
+  return first;
+}
+
 std::vector<Group> groups_of(const Evidence& evidence) {
   std::vector<Group> groups;
+  std::map<std::string, std::size_t> places;
   for (int rank = 0; rank < evidence.processes(); ++rank) {
     const std::vector<Collective>* log = evidence.collectives(rank);
     if (!log) continue;
     for (const Collective& call : *log) {
-      Group& group = group_called(call, groups);
+      Group& group = group_called(call, groups, places);
       Calls& calls = group.members[rank];
       if (call.number > 0) calls[call.number] = &call;
       group.begun_ns.emplace(rank, call.entered_ns);

@@ -26,6 +26,9 @@ struct Group {
 
   /// The number of the last call of any rank; 0: there is none.
   std::uint64_t last() const;
+
+  /// The number of the first call behind `number` that any rank has on record; nothing: none.
+  std::optional<std::uint64_t> next(std::uint64_t number) const;
 };
 
 /// The groups of a cell in the order in which logs name them, those of rank 0 first. Points into

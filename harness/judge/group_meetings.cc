@@ -42,8 +42,8 @@ MeetingFault absence_of(const RankEnd* end) {
     case Ending::unstarted:
       return MeetingFault::dead;
     case Ending::unfinished:
-      if (is_stopped(*end)) return MeetingFault::stopped;
-      return is_lost(*end) ? MeetingFault::dead : MeetingFault::missing;
+      if (end->cause == ExitCause::stopped) return MeetingFault::stopped;
+      return end->cause == ExitCause::unseen ? MeetingFault::dead : MeetingFault::missing;
   }
   return MeetingFault::missing;
 }
@@ -95,11 +95,8 @@ class Search {
 
   MeetingsOfGroup run() {
     if (!all_joined()) return std::move(found_);
-    const std::uint64_t last = group_.last();
-    for (std::uint64_t number = 1; number <= last && !found_.first && !is_over_; ++number) {
-      look_at(number);
-    }
-    if (found_.first && !found_.first->is_open) find_hang(last);
+    while (!found_.first && !is_over_ && next_row()) look_at_row();
+    if (found_.first && !found_.first->is_open) find_hang();
     return std::move(found_);
   }
 
@@ -177,25 +174,30 @@ class Search {
     });
   }
 
-  void look_at(std::uint64_t number) {
-    row_ = row_of(group_, number);
-    number_ = number;
-    if (row_.empty()) {
-      found_.doubt =
-          fmt::format("no rank has collective {} of the group {} on record", number, group_.name);
-      return;
+  /// Goes on to the next collective that a rank has on record; false where there is none.
+  bool next_row() {
+    const std::optional<std::uint64_t> next = group_.next(number_);
+    if (!next) return false;
+    if (*next > number_ + 1 && found_.doubt.empty()) {
+      found_.doubt = fmt::format("no rank has collective {} of the group {} on record", number_ + 1,
+                                 group_.name);
     }
+    number_ = *next;
+    row_ = row_of(group_, number_);
+    return true;
+  }
+
+  void look_at_row() {
     if (find_mismatch() || find_absence() || find_end_inside() || find_other_tensors()) return;
     find_doubt();
     ++found_.compared;
   }
 
   /// Ranks that called different things and went on may be ended by a later meeting.
-  void find_hang(std::uint64_t last) {
+  void find_hang() {
     std::optional<Miss> first = std::exchange(found_.first, std::nullopt);
-    while (number_ < last && !(found_.first && found_.first->is_open) && !is_over_) {
-      row_ = row_of(group_, ++number_);
-      if (row_.empty() || (!not_out().empty() && find_mismatch())) continue;
+    while (!(found_.first && found_.first->is_open) && !is_over_ && next_row()) {
+      if (!not_out().empty() && find_mismatch()) continue;
       if (!find_absence() && !not_out().empty()) find_end_inside();
     }
     if (found_.first && found_.first->is_open) found_.hang = std::move(found_.first);
@@ -216,8 +218,8 @@ class Search {
   /// Whether a rank that was busy was ended soon after another had failed: it might have come.
   bool was_cut_off(int rank) const {
     const RankEnd* end = end_of(case_, rank);
-    return end && end->ending == Ending::unfinished && is_ended_for_another(*end) &&
-           !elsewhere(rank) && any_failed_by_itself(case_);
+    return end && end->cause == ExitCause::peer_failed && !elsewhere(rank) &&
+           any_failed_by_itself(case_);
   }
 
   bool is_alive(int rank) const { return absence_of(end_of(case_, rank)) == MeetingFault::missing; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <set>
 
 #include "harness/judge/predicates.h"
@@ -42,13 +43,40 @@ void require_all_steps(const Case& the_case, ClaimResult& result) {
   result.reason = fmt::format("nothing was observed in step {} of {}", missing, the_case.steps);
 }
 
+/// Whether `rank` has no value of what the finding is about: it did not come there, or what it kept
+/// is missing.
+bool lacks_value(const Evidence& evidence, int rank, const Finding& finding) {
+  const std::vector<Observation>& seen = evidence.observations(rank);
+  return std::none_of(seen.begin(), seen.end(), [&](const Observation& one) {
+    return one.step == finding.step && one.name == finding.tensor && concerns(finding.claim, one) &&
+           (!one.not_comparable.empty() || evidence.kept(rank, one));
+  });
+}
+
+/// Without the values of a perturbed reference the tolerance is too narrow to blame anybody by it.
+void require_tolerance(const Case& the_case, ClaimResult& result) {
+  const bool needs_one = result.claim.predicate == Predicate::equal_reference &&
+                         result.verdict == Verdict::violated && the_case.reference;
+  if (!needs_one) return;
+  const Finding finding = result.findings.front();
+  for (int rank = 1; rank < the_case.reference->processes(); ++rank) {
+    if (!lacks_value(*the_case.reference, rank, finding)) continue;
+    result.verdict = Verdict::undecided;
+    result.findings.clear();
+    result.reason = fmt::format(
+        "perturbed reference {} has no value of {} in step {}, so that the tolerance is not known",
+        rank, finding.tensor, finding.step);
+    return;
+  }
+}
+
 /// Bytes are held against the reference's and against nothing else: that they differ from it, or
 /// between ranks, is no fault.
 bool is_meaningless(const Claim& claim) {
   return (claim.kind == Kind::memory) != (claim.predicate == Predicate::at_most_reference);
 }
 
-ClaimResult judge_claim(const Case& the_case, const Claim& claim) {
+ClaimResult judge_claim(const Case& the_case, const CellFacts& facts, const Claim& claim) {
   ClaimResult result;
   result.claim = claim;
   if (is_meaningless(claim)) {
@@ -67,17 +95,20 @@ ClaimResult judge_claim(const Case& the_case, const Claim& claim) {
         judge_equality(the_case, result);
         break;
       case Predicate::ranks_finish:
-        judge_endings(the_case, result);
+        judge_endings(the_case, facts, result);
         break;
       case Predicate::at_most_reference:
         judge_bound(the_case, result);
         break;
       case Predicate::collectives_match:
-        judge_collectives(the_case, result);
+        judge_collectives(facts, result);
         break;
     }
+    require_tolerance(the_case, result);
     require_all_steps(the_case, result);
     require_trigger(the_case, result);
+  } catch (const std::bad_alloc&) {
+    throw;  // says nothing of the claim, and the next one needs memory, too
   } catch (const std::exception& error) {
     result =
         ClaimResult{claim, Verdict::undecided, fmt::format("the judge failed: {}", error.what())};
@@ -128,9 +159,9 @@ std::int64_t first_damage(const std::vector<ClaimResult>& results) {
   return first;
 }
 
-std::vector<ClaimResult> judge(const Case& the_case) {
+std::vector<ClaimResult> judge(const Case& the_case, const CellFacts& facts) {
   std::vector<ClaimResult> results;
-  for (const Claim& claim : the_case.claims) results.push_back(judge_claim(the_case, claim));
+  for (const Claim& claim : the_case.claims) results.push_back(judge_claim(the_case, facts, claim));
   tell_lag(results);
   return results;
 }

@@ -29,9 +29,11 @@ struct Case {
 /// tried, and no claim holds. A record that does not know counts as reached.
 bool is_triggered(const std::vector<RankEnd>& ends);
 
-/// Judges every claim of a case. One result per claim, in order. A judge that throws gives
-/// `undecided` with the reason.
-std::vector<ClaimResult> judge(const Case& the_case);
+struct CellFacts;
+
+/// Judges every claim of a case, of which `facts` are known. One result per claim, in order. A
+/// judge that throws gives `undecided` with the reason.
+std::vector<ClaimResult> judge(const Case& the_case, const CellFacts& facts);
 
 /// What rounding explains of a tensor of which nothing else is known, relative to its norm: a sum
 /// of W terms in another order differs by at most W - 1 roundings of its largest partial sum; twice

@@ -289,7 +289,7 @@ bool is_explained(const Meetings& meetings, const RankEnd& end, const Case& the_
         [&](const MissedMeeting& missed) { return is_program_fault(missed) && is_it(missed); });
   };
   if (!any([](const MissedMeeting&) { return true; })) return false;
-  if (is_stopped(end) || is_lost(end)) return false;
+  if (end.cause == ExitCause::stopped || end.cause == ExitCause::unseen) return false;
   if (end.ending == Ending::unfinished) {
     std::vector<int> known;
     for (const MissedMeeting& missed : meetings.open) {

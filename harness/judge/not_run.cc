@@ -30,7 +30,7 @@ bool is_of_the_body(const RankEnd& end) {
 const RankEnd& telling(const std::vector<RankEnd>& ends) {
   const auto weight = [](const RankEnd& end) {
     if (end.ending == Ending::unfinished) return 2;
-    return is_loss_of_peer(end.error) ? 1 : 0;
+    return end.cause == ExitCause::lost_peer ? 1 : 0;
   };
   return *std::min_element(ends.begin(), ends.end(), [&](const RankEnd& a, const RankEnd& b) {
     return std::pair(weight(a), a.order) < std::pair(weight(b), b.order);

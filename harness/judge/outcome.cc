@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "harness/judge/expected_values.h"
-#include "harness/judge/meetings.h"
 #include "harness/judge/predicates.h"
 #include "harness/judge/shards.h"
 #include "reports/names.h"
@@ -29,9 +28,8 @@ std::string in_step(std::int64_t step) {
 
 /// The culprit that tells most: a rank that raised, in the earliest step, the lowest. The order in
 /// which ranks ended is a matter of luck.
-const RankEnd* telling_end(const Case& the_case, const Meetings& meetings) {
-  std::vector<const RankEnd*> found = culprits(the_case);
-  std::erase_if(found, [&](const RankEnd* end) { return is_explained(meetings, *end, the_case); });
+const RankEnd* telling_end(const CellFacts& facts) {
+  const std::vector<const RankEnd*>& found = facts.unexplained;
   const auto order = [](const RankEnd* end) {
     return std::tuple(end->ending != Ending::raised, end->step, end->rank);
   };
@@ -59,14 +57,14 @@ CellOutcome error_of(const RankEnd& end, std::int64_t wrong_step) {
   return outcome;
 }
 
-CellOutcome not_finished(const Case& the_case, const RankEnd& end, std::int64_t wrong_step) {
+CellOutcome not_finished(const CellFacts& facts, const RankEnd& end, std::int64_t wrong_step) {
   CellOutcome outcome;
   outcome.kind = OutcomeKind::not_finished;
   outcome.step = end.step;
   outcome.wrong_step = wrong_step;
   outcome.text = fmt::format("not finished: rank {} {} {}{}", end.rank, how(end), in_step(end.step),
                              after_wrong_step(wrong_step, end.step));
-  if (const std::size_t more = culprits(the_case).size() - 1; more > 0) {
+  if (const std::size_t more = facts.culprits.size() - 1; more > 0) {
     outcome.text += fmt::format(", and {} more {}", more, more == 1 ? "rank" : "ranks");
   }
   return outcome;
@@ -369,12 +367,13 @@ CellOutcome undecided(const std::vector<ClaimResult>& results, const std::string
 
 }  // namespace
 
-CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& results) {
-  const Meetings meetings = meetings_of(the_case);
+CellOutcome outcome_of(const Case& the_case, const CellFacts& facts,
+                       const std::vector<ClaimResult>& results) {
+  const Meetings& meetings = facts.meetings;
   const std::int64_t wrong_step = first_damage(results);
-  if (const RankEnd* end = telling_end(the_case, meetings)) {
+  if (const RankEnd* end = telling_end(facts)) {
     return end->ending == Ending::raised ? error_of(*end, wrong_step)
-                                         : not_finished(the_case, *end, wrong_step);
+                                         : not_finished(facts, *end, wrong_step);
   }
   if (!meetings.blocking.empty() && has_ended_ranks(the_case)) {
     return unmet(meetings.blocking.front(), wrong_step);

@@ -3,14 +3,15 @@
 #include <string>
 #include <vector>
 
-#include "harness/judge/judge.h"
+#include "harness/judge/cell_facts.h"
 
 namespace lockstep {
 
-/// What a judged cell came to: `results` are those that `judge` made of `the_case`. What ended a
-/// rank counts before what is wrong with values, values before memory, and what is violated before
-/// what is undecided.
-CellOutcome outcome_of(const Case& the_case, const std::vector<ClaimResult>& results);
+/// What a judged cell came to: `facts` are those of `the_case`, `results` those that `judge` made.
+/// What ended a rank counts before what is wrong with values, values before memory, and what is
+/// violated before what is undecided.
+CellOutcome outcome_of(const Case& the_case, const CellFacts& facts,
+                       const std::vector<ClaimResult>& results);
 
 /// Of a cell that was not run. `precondition` is the one that is violated; empty: the run ended
 /// before the cell.

@@ -112,14 +112,18 @@ bool has_to_pin(const Expectation& expectation) {
 }  // namespace
 
 bool matches(std::string_view pattern, std::string_view name) {
-  const std::size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == name;
+  std::size_t star = pattern.find('*');
+  if (star == pattern.npos) return pattern == name;
   if (!name.starts_with(pattern.substr(0, star))) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (std::size_t from = star; from <= name.size(); ++from) {
-    if (matches(rest, name.substr(from))) return true;
+  name.remove_prefix(star);
+  // Each part between stars is taken where it comes first: that leaves most for the others.
+  for (pattern.remove_prefix(star + 1); (star = pattern.find('*')) != pattern.npos;
+       pattern.remove_prefix(star + 1)) {
+    const std::size_t place = name.find(pattern.substr(0, star));
+    if (place == name.npos) return false;
+    name.remove_prefix(place + star);
   }
-  return false;
+  return name.ends_with(pattern);
 }
 
 std::string departure(const Pin& pin, const Finding& finding, const CellRecord& cell) {

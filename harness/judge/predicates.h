@@ -15,7 +15,7 @@ namespace lockstep {
 /// Bitwise, whole tensors and equal shards, between the ranks of a replica group.
 void judge_agreement(const Case& the_case, ClaimResult& result);
 
-/// Against the reference, within `reference_tolerance`.
+/// Against the reference, within what roundings explain (see expected_values.h).
 void judge_equality(const Case& the_case, ClaimResult& result);
 
 /// Bytes against the reference's of the same step and name, on every rank: at most a tenth above it
@@ -23,11 +23,11 @@ void judge_equality(const Case& the_case, ClaimResult& result);
 void judge_bound(const Case& the_case, ClaimResult& result);
 
 /// How the ranks ended. The error of a rank that lost a dead peer is a consequence, no finding.
-void judge_endings(const Case& the_case, ClaimResult& result);
+void judge_endings(const Case& the_case, const CellFacts& facts, ClaimResult& result);
 
 /// What the ranks called, by their collective logs. Ranks that died or were stopped leave it
 /// undecided: up to there they matched.
-void judge_collectives(const Case& the_case, ClaimResult& result);
+void judge_collectives(const CellFacts& facts, ClaimResult& result);
 
 /// A missed meeting as a finding about `claim`.
 Finding finding_of_meeting(const Claim& claim, const MissedMeeting& missed);
@@ -61,19 +61,7 @@ std::string missing_in_reference(const Case& the_case, const Observation& actual
 
 bool is_among(const std::vector<int>& ranks, int rank);
 
-/// Whether somebody stopped the rank's process: the others wait for it.
-bool is_stopped(const RankEnd& end);
-
-/// Whether `error` is how a rank says that a peer is gone.
-bool is_loss_of_peer(const std::string& error);
-
-/// Whether Lockstep, or the launcher, ended a rank because another one had failed before.
-bool is_ended_for_another(const RankEnd& end);
-
-/// Whether nobody saw how a rank ended, nor why.
-bool is_lost(const RankEnd& end);
-
-/// Whether a rank raised because a peer was gone: its words say so, and by its collective log,
+/// Whether a rank raised because a peer was gone: its cause says so, and by its collective log,
 /// where it has any entry, it was in a call. A loader of data loses connections in the same words.
 bool has_lost_peer(const Case& the_case, const RankEnd& end);
 

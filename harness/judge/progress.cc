@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "harness/judge/predicates.h"
+
 namespace lockstep {
 
 namespace {
@@ -33,9 +35,12 @@ double time_of(const Case& the_case, const RankEnd& end) {
   return static_cast<double>(*end.ended_ns - calls->front().entered_ns) / kNanosecondsPerSecond;
 }
 
+/// The ranks that did not finish, without those that only saw a peer go.
 std::vector<RankEnd> failed_in(const Case& the_case) {
   std::vector<RankEnd> failed = the_case.ends;
-  std::erase_if(failed, [](const RankEnd& end) { return end.ending == Ending::finished; });
+  std::erase_if(failed, [&](const RankEnd& end) {
+    return end.ending == Ending::finished || has_lost_peer(the_case, end);
+  });
   return failed;
 }
 

@@ -18,6 +18,10 @@ bool all_finished(const CellRecord& cell) {
 
 /// Where two runs first observe something else; empty when they do not.
 std::string first_other_observation(const Evidence& again, const Evidence& first) {
+  if (again.processes() != first.processes()) {
+    return fmt::format("it has {} processes, the first run {}", again.processes(),
+                       first.processes());
+  }
   for (int rank = 0; rank < first.processes(); ++rank) {
     const auto& before = first.observations(rank);
     const auto& after = again.observations(rank);

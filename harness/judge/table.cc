@@ -84,9 +84,10 @@ bool is_synced(const Step& step) {
 double element_value(std::int64_t element, const KeptTensor* tensor) {
   if (!tensor) return kNotMeasured;
   const DType component = component_type(tensor->dtype);
-  const auto place = static_cast<std::size_t>(element) * item_size(tensor->dtype);
-  if (place + item_size(component) > tensor->bytes.size()) return kNotMeasured;
-  return component_value(component, tensor->bytes.data() + place);
+  const std::size_t size = item_size(tensor->dtype);
+  const auto place = static_cast<std::size_t>(element);
+  if (place >= tensor->bytes.size() / size) return kNotMeasured;
+  return component_value(component, tensor->bytes.data() + place * size);
 }
 
 /// The largest difference between two ranks in any tensor; NaN where one cannot be told.

@@ -49,10 +49,11 @@ void Supervisor::add(pid_t pid) { pids_.push_back(pid); }
 
 void Supervisor::give_up_starting(const std::string& why) {
   const std::size_t started = pids_.size();
-  end_rest(fmt::format("ended because rank {} could not be started", started));
+  end_rest(
+      {ExitCause::peer_failed, fmt::format("ended because rank {} could not be started", started)});
   pids_.resize(ends_.size());
   for (std::size_t rank = started; rank < ends_.size(); ++rank) {
-    note_end(rank, Ending::unstarted, 0, why);
+    note_end(rank, Ending::unstarted, 0, {ExitCause::none, why});
   }
 }
 
@@ -68,7 +69,7 @@ int Supervisor::wait() {
       collect(signal->si_pid);
     } else {
       interruption_ = signal->si_signo;
-      end_rest("interrupted by " + signal_name(interruption_));
+      end_rest({ExitCause::interrupted, "interrupted by " + signal_name(interruption_)});
     }
   }
   return interruption_;
@@ -82,7 +83,7 @@ Supervisor::Clock::time_point Supervisor::next_look() const {
 void Supervisor::look_elsewhere() {
   if (!look_elsewhere_) return;
   const Elsewhere seen = look_elsewhere_();
-  if (!seen.end_now.empty()) return end_rest(seen.end_now);
+  if (!seen.end_now.empty()) return end_rest({ExitCause::none, seen.end_now});
   if (seen.failed_rank && !hurried_by_) hurry(*seen.failed_rank);
 }
 
@@ -110,18 +111,20 @@ int Supervisor::reap(std::size_t rank) {
   return status;
 }
 
-void Supervisor::note_end(std::size_t rank, Ending ending, int code, std::string detail) {
+void Supervisor::note_end(std::size_t rank, Ending ending, int code, Reason reason) {
   RankEnd& end = ends_[rank];
   end.ending = ending;
+  end.cause = reason.cause;
   end.code = code;
-  end.detail = std::move(detail);
+  end.detail = std::move(reason.detail);
   end.order = ended_++;
   end.ended_ns = Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
 void Supervisor::note_status(std::size_t rank, int status) {
   if (WIFSIGNALED(status)) {
-    note_end(rank, Ending::signalled, WTERMSIG(status), signal_name(WTERMSIG(status)));
+    note_end(rank, Ending::signalled, WTERMSIG(status),
+             {ExitCause::none, signal_name(WTERMSIG(status))});
   } else {
     const int code = WEXITSTATUS(status);
     note_end(rank, code == 0 ? Ending::finished : Ending::exited, code, {});
@@ -138,9 +141,10 @@ void Supervisor::hurry(int failed_rank) {
 
 void Supervisor::end_late() {
   if (hurried_by_) {
-    return end_rest(fmt::format("ended {} after rank {} failed", seconds(grace_), *hurried_by_));
+    return end_rest({ExitCause::peer_failed,
+                     fmt::format("ended {} after rank {} failed", seconds(grace_), *hurried_by_)});
   }
-  end_rest("limit of " + seconds(limit_), std::chrono::duration<double>(limit_).count());
+  end_rest({ExitCause::time_limit, "limit of " + seconds(limit_)});
 }
 
 bool Supervisor::is_any_left() const {
@@ -162,20 +166,24 @@ void Supervisor::ask_rest_to_end() {
   }
 }
 
-void Supervisor::end_rest(const std::string& reason, std::optional<double> limit_s) {
+void Supervisor::end_rest(const Reason& reason) {
   if (clean_up_ > clean_up_.zero()) ask_rest_to_end();
-  std::vector<std::pair<std::size_t, std::string>> rest;
+  std::vector<std::pair<std::size_t, Reason>> rest;
   for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
     if (pids_[rank] == 0) continue;
     const siginfo_t stop = look_at(pids_[rank], WSTOPPED);
-    rest.emplace_back(rank, stop.si_pid ? "stopped by " + signal_name(stop.si_status) : reason);
-    if (!stop.si_pid) ends_[rank].limit_s = limit_s;
+    const bool is_stopped = stop.si_pid != 0;
+    rest.emplace_back(
+        rank, is_stopped ? Reason{ExitCause::stopped, "stopped by " + signal_name(stop.si_status)}
+                         : reason);
   }
   // All die before the first is reaped, so that none sees its peers go and writes about it.
-  for (const auto& [rank, detail] : rest) ::kill(-pids_[rank], SIGKILL);
-  for (const auto& [rank, detail] : rest) {
+  for (const auto& [rank, why] : rest) ::kill(-pids_[rank], SIGKILL);
+  for (const auto& [rank, why] : rest) {
     reap(rank);
-    note_end(rank, Ending::unfinished, 0, detail);
+    note_end(rank, Ending::unfinished, 0, why);
+    if (why.cause != ExitCause::time_limit) continue;
+    ends_[rank].limit_s = std::chrono::duration<double>(limit_).count();
   }
 }
 

@@ -45,17 +45,22 @@ class Supervisor {
  private:
   using Clock = std::chrono::steady_clock;
 
+  /// Why a rank ended: for the judge, and in words.
+  struct Reason {
+    ExitCause cause = ExitCause::none;
+    std::string detail;
+  };
+
   void collect(pid_t first);
   void collect_rank(std::size_t rank);
-  void note_end(std::size_t rank, Ending ending, int code, std::string detail);
+  void note_end(std::size_t rank, Ending ending, int code, Reason reason);
   void note_status(std::size_t rank, int status);
   void hurry(int failed_rank);
   void look_elsewhere();
   Clock::time_point next_look() const;
   void ask_rest_to_end();
   bool is_any_left() const;
-  /// `limit_s`: the time limit that they reached; nothing: they are ended for something else.
-  void end_rest(const std::string& reason, std::optional<double> limit_s = {});
+  void end_rest(const Reason& reason);
   void end_late();
   int reap(std::size_t rank);
 

@@ -114,10 +114,11 @@ Observation look_at(const at::Tensor& tensor, const std::optional<Shard>& shard,
   return observation;
 }
 
-Observer::Observer(fs::path folder, int rank)
+Observer::Observer(fs::path folder, int rank, std::string identity)
     : folder_(std::move(folder)),
       rank_(rank),
-      journal_(folder_ / fmt::format("rank-{}.csv", rank)) {}
+      identity_(std::move(identity)),
+      journal_(folder_ / fmt::format("rank-{}.csv", rank), identity_) {}
 
 Observer::~Observer() {
   try {
@@ -173,7 +174,7 @@ void Observer::observe(Point point, Kind kind, std::string_view name, const at::
 
 void Observer::finish() {
   if (all_written_) return;
-  write_safetensors(kept_file(folder_, rank_, step_), kept_);
+  write_safetensors(kept_file(folder_, rank_, step_), kept_, identity_);
   all_written_ = true;
 }
 

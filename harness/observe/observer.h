@@ -31,8 +31,9 @@ struct Shard {
 /// these: a second value would overwrite the first.
 class Observer {
  public:
-  /// Files go to `folder`, named after `rank`. Throws Error (usage) when they cannot be made.
-  Observer(std::filesystem::path folder, int rank);
+  /// Files go to `folder`, named after `rank`, and say in `identity` who writes them (empty: they
+  /// do not). Throws Error (usage) when they cannot be made.
+  Observer(std::filesystem::path folder, int rank, std::string identity = "");
   ~Observer();  ///< writes what `finish` did not; drops errors
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
@@ -58,6 +59,9 @@ class Observer {
 
   std::int64_t step() const { return step_; }
 
+  /// Rows of the journal.
+  std::int64_t rows() const { return seq_; }
+
   /// Time spent in this object so far: what is measured of a step is told without it.
   std::chrono::nanoseconds time_spent() const { return time_spent_; }
 
@@ -66,6 +70,7 @@ class Observer {
 
   std::filesystem::path folder_;
   int rank_;
+  std::string identity_;
   JournalWriter journal_;
   std::int64_t seq_ = 0;
   std::int64_t step_ = 0;

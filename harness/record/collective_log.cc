@@ -17,8 +17,9 @@
 #include <string_view>
 #include <utility>
 
-#include "reports/csv_text.h"
 #include "reports/error.h"
+#include "reports/file_limits.h"
+#include "reports/regular_file.h"
 
 namespace lockstep {
 namespace {
@@ -34,7 +35,7 @@ struct Header {
   std::uint32_t unused;
   std::uint64_t count;
   char machine[40];
-  char reserved[312];
+  char identity[kLongestProcessIdentity];
 };
 
 struct Entry {
@@ -236,14 +237,17 @@ class CollectiveLog::File {
   std::array<std::atomic<std::byte*>, kMostChunks> chunks_{};
 };
 
-CollectiveLog::CollectiveLog(const std::filesystem::path& path, int rank)
+CollectiveLog::CollectiveLog(const std::filesystem::path& path, int rank, std::string_view identity)
     : file_(std::make_unique<File>(path)) {
   auto* header = new (file_->reserve(0)) Header{};
-  put(header->magic, kMagic);
   header->version = kVersion;
   header->entry_size = kSlot;
   header->rank = rank;
   put(header->machine, this_machine());
+  put(header->identity, identity);
+  // Last: a process that is killed before has not begun its log.
+  std::atomic_signal_fence(std::memory_order_release);
+  put(header->magic, kMagic);
 }
 
 CollectiveLog::~CollectiveLog() { file_->truncate(1 + count_); }
@@ -332,37 +336,83 @@ Collective LiveCollectiveLog::at(std::uint64_t seq) const {
   return collective_of(entry);
 }
 
-std::vector<Collective> read_collective_log(const std::filesystem::path& path) {
-  const std::string file = read_text(path);
-  const auto refusal = [&](std::string_view expected, std::string_view found) {
-    return malformed(path.string(), 0, 0, expected, found);
-  };
-  Header header{};
-  if (file.size() < kSlot) {
-    throw refusal("a collective log", fmt::format("{} bytes", file.size()));
-  }
-  std::memcpy(&header, file.data(), kSlot);
-  if (get(header.magic) != kMagic) throw refusal("a collective log", get(header.magic));
-  if (header.version != kVersion || header.entry_size != kSlot) {
-    throw refusal(
-        fmt::format("a collective log of version {}", kVersion),
-        fmt::format("version {}, entries of {} bytes", header.version, header.entry_size));
-  }
-  if (header.count > file.size() / kSlot - 1) {
-    throw refusal(fmt::format("at most {} entries", file.size() / kSlot - 1),
-                  fmt::format("{}", header.count));
-  }
-  std::vector<Collective> collectives;
-  for (std::uint64_t seq = 0; seq < header.count; ++seq) {
-    Entry entry{};
-    std::memcpy(&entry, file.data() + (1 + seq) * kSlot, kSlot);
-    if (entry.seq != seq || entry.state >= Names<CollectiveState>::values.size()) {
-      throw refusal(fmt::format("entry {} with a state of 0 to 2", seq),
-                    fmt::format("entry {}, state {}", entry.seq, entry.state));
+namespace {
+
+/// Reads a log entry by entry; every refusal names the file.
+class LogReader {
+ public:
+  explicit LogReader(const std::filesystem::path& path)
+      : path_(path.string()), file_(path, kLargestCollectiveLog) {
+    if (file_.size() < kSlot) refuse("a collective log", fmt::format("{} bytes", file_.size()));
+    std::memcpy(&header_, file_.read(0, kSlot).data(), kSlot);
+    if (get(header_.magic) != kMagic) refuse("a collective log", get(header_.magic));
+    if (header_.version != kVersion || header_.entry_size != kSlot) {
+      refuse(fmt::format("a collective log of version {}", kVersion),
+             fmt::format("version {}, entries of {} bytes", header_.version, header_.entry_size));
     }
-    collectives.push_back(collective_of(entry));
+    const std::uint64_t most = file_.size() / kSlot - 1;
+    if (header_.count > most) {
+      refuse(fmt::format("at most {} entries", most), fmt::format("{}", header_.count));
+    }
   }
-  return collectives;
+
+  RankCollectives read_all() const {
+    RankCollectives log{header_.rank, get(header_.identity), {}};
+    for (std::uint64_t seq = 0; seq < header_.count; seq += kBlock) {
+      const std::uint64_t count = std::min(kBlock, header_.count - seq);
+      const std::string bytes = file_.read((1 + seq) * kSlot, count * kSlot);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        log.calls.push_back(call(seq + i, bytes.data() + i * kSlot));
+      }
+    }
+    return log;
+  }
+
+ private:
+  static constexpr std::uint64_t kBlock = 4096;  // entries that are read at once
+  // Calls that other threads of the rank had begun, and not entered when it was killed.
+  static constexpr std::uint64_t kMostInFlight = 1024;
+
+  [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
+    throw malformed(path_, 0, 0, expected, found);
+  }
+
+  Collective call(std::uint64_t seq, const char* bytes) const {
+    Entry entry{};
+    std::memcpy(&entry, bytes, kSlot);
+    if (entry.seq != seq || entry.state >= Names<CollectiveState>::values.size()) {
+      refuse(fmt::format("entry {} with a state of 0 to 2", seq),
+             fmt::format("entry {}, state {}", entry.seq, entry.state));
+    }
+    // Numbers count the calls of a group, and the judge counts up to the largest.
+    const std::uint64_t most = header_.count + kMostInFlight;
+    if (entry.number > most) {
+      refuse(fmt::format("a number of at most {} in entry {} of {}", most, seq, header_.count),
+             fmt::format("{}", entry.number));
+    }
+    return collective_of(entry);
+  }
+
+  std::string path_;
+  RegularFile file_;
+  Header header_{};
+};
+
+}  // namespace
+
+RankCollectives read_log_of_rank(const std::filesystem::path& path) {
+  return LogReader(path).read_all();
+}
+
+std::vector<Collective> read_collective_log(const std::filesystem::path& path) {
+  return read_log_of_rank(path).calls;
+}
+
+bool has_collective_log(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return false;
+  const RegularFile file(path, kLargestCollectiveLog);
+  return file.size() > 0 && file.read(0, 1)[0] != 0;
 }
 
 }  // namespace lockstep

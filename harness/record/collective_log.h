@@ -30,6 +30,9 @@ inline constexpr std::string_view kJoin = "join";
 /// Longer names of groups are cut in a log, and would be those of other groups.
 inline constexpr std::size_t kLongestGroupName = 64;
 
+/// A longer `process_identity` has no room in the header of a log.
+inline constexpr std::size_t kLongestProcessIdentity = 312;
+
 /// One collective as one rank called it.
 struct Collective {
   std::uint64_t seq = 0;  ///< from 0 in the order of the calls of this rank
@@ -72,8 +75,10 @@ Collective collective_of_bytes(const std::string& bytes, const std::string& sour
 /// of `enter` that make the file longer.
 class CollectiveLog {
  public:
-  /// Creates the file. Throws Error (usage) when it exists or cannot be made.
-  explicit CollectiveLog(const std::filesystem::path& path, int rank);
+  /// Creates the file. `identity` says who writes it, as far as the header has room for it; empty:
+  /// not known. Throws Error (usage) when the file exists or cannot be made.
+  explicit CollectiveLog(const std::filesystem::path& path, int rank,
+                         std::string_view identity = "");
   ~CollectiveLog();
   CollectiveLog(const CollectiveLog&) = delete;
   CollectiveLog& operator=(const CollectiveLog&) = delete;
@@ -113,7 +118,21 @@ class LiveCollectiveLog {
   std::unique_ptr<Mapping> mapping_;
 };
 
-/// Reads a log, in the order of the calls. Throws Error (usage) when it is missing or malformed.
+/// What the log of a rank held.
+struct RankCollectives {
+  int rank = 0;                   ///< that wrote it
+  std::string identity;           ///< `process_identity` of it; empty: not known
+  std::vector<Collective> calls;  ///< in their order
+};
+
+/// Reads a log. Throws Error (usage) when it is missing or malformed.
+RankCollectives read_log_of_rank(const std::filesystem::path& path);
+
+/// The collectives of such a log, whoever wrote it.
 std::vector<Collective> read_collective_log(const std::filesystem::path& path);
+
+/// Whether a log was begun: a rank that is killed while it makes its log leaves zeros, or no file.
+/// Throws Error (usage) for what is no log at all.
+bool has_collective_log(const std::filesystem::path& path);
 
 }  // namespace lockstep

@@ -35,6 +35,27 @@ double bfloat_value(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
+struct Rounding {
+  double unit_roundoff = 0;
+  double smallest_subnormal = 0;
+};
+
+/// Zeros for whole numbers.
+Rounding rounding_of(DType dtype) {
+  switch (component_type(dtype)) {
+    case DType::float64:
+      return {0x1p-53, 0x1p-1074};
+    case DType::float32:
+      return {0x1p-24, 0x1p-149};
+    case DType::float16:
+      return {0x1p-11, 0x1p-24};
+    case DType::bfloat16:
+      return {0x1p-8, 0x1p-133};
+    default:
+      return {};
+  }
+}
+
 std::uint64_t little_endian(const std::byte* bytes, std::size_t size) {
   std::uint64_t value = 0;
   std::memcpy(&value, bytes, size);
@@ -89,35 +110,9 @@ DType component_type(DType dtype) {
   return dtype;
 }
 
-double smallest_subnormal(DType dtype) {
-  switch (component_type(dtype)) {
-    case DType::float64:
-      return 0x1p-1074;
-    case DType::float32:
-      return 0x1p-149;
-    case DType::float16:
-      return 0x1p-24;
-    case DType::bfloat16:
-      return 0x1p-133;
-    default:
-      return 0;
-  }
-}
+double smallest_subnormal(DType dtype) { return rounding_of(dtype).smallest_subnormal; }
 
-double unit_roundoff(DType dtype) {
-  switch (component_type(dtype)) {
-    case DType::float64:
-      return 0x1p-53;
-    case DType::float32:
-      return 0x1p-24;
-    case DType::float16:
-      return 0x1p-11;
-    case DType::bfloat16:
-      return 0x1p-8;
-    default:
-      return 0;
-  }
-}
+double unit_roundoff(DType dtype) { return rounding_of(dtype).unit_roundoff; }
 
 double component_value(DType component, const std::byte* bytes) {
   switch (component) {

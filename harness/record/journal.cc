@@ -11,9 +11,12 @@
 #include <cstring>
 #include <optional>
 
+#include "harness/record/shard_runs.h"
 #include "harness/record/whole_file.h"
 #include "reports/csv_text.h"
 #include "reports/error.h"
+#include "reports/file_limits.h"
+#include "reports/regular_file.h"
 
 namespace lockstep {
 
@@ -126,6 +129,21 @@ class RowReader {
   const std::filesystem::path& path_;
 };
 
+/// No tensor has more, and what a shape counts stays far from the largest whole number.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
+
+/// The judge lists the pieces of a shard.
+constexpr std::int64_t kMostRuns = std::int64_t{1} << 24;
+
+bool has_countable_elements(const std::vector<std::int64_t>& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) {
+    if (size > 0 && elements > kMostElements / size) return false;
+    elements *= size;
+  }
+  return true;
+}
+
 Observation observation_in(const RowReader& row) {
   Observation o;
   o.seq = row.whole(kSeq, 0);
@@ -142,6 +160,12 @@ Observation observation_in(const RowReader& row) {
     const bool is_inside = o.local_shape[d] <= o.global_shape[d] &&
                            o.offset[d] <= o.global_shape[d] - o.local_shape[d];
     if (!is_inside) throw row.refusal(kLocalShape, "a part that lies in the global shape");
+  }
+  if (!has_countable_elements(o.global_shape)) {
+    throw row.refusal(kGlobalShape, fmt::format("at most {} elements", kMostElements));
+  }
+  if (number_of_runs(o) > kMostRuns) {
+    throw row.refusal(kLocalShape, fmt::format("a part in at most {} pieces", kMostRuns));
   }
   o.replica_group = row.text(kReplicaGroup);
   o.not_comparable = row.text(kNotComparable);
@@ -164,11 +188,12 @@ const std::vector<std::string_view>& journal_columns() {
   return columns;
 }
 
-JournalWriter::JournalWriter(const std::filesystem::path& path)
+JournalWriter::JournalWriter(const std::filesystem::path& path, std::string_view identity)
     : path_(path),
       fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666)) {
   if (fd_ < 0) throw unwritable(path_.string(), std::strerror(errno));
-  if (write_all(fd_, fmt::format("{}\n", fmt::join(journal_columns(), ",")))) return;
+  const std::string remark = identity.empty() ? "" : fmt::format("# {}\n", identity);
+  if (write_all(fd_, fmt::format("{}{}\n", remark, fmt::join(journal_columns(), ",")))) return;
   const int error = errno;
   ::close(fd_);
   throw unwritable(path_.string(), std::strerror(error));
@@ -180,18 +205,24 @@ void JournalWriter::append(const Observation& observation) {
   if (!write_all(fd_, row_of(observation))) throw unwritable(path_.string(), std::strerror(errno));
 }
 
+bool has_journal(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) && RegularFile(path, kLargestJournal).size() > 0;
+}
+
 Journal read_journal(const std::filesystem::path& path) {
-  const CsvFile file = read_csv(path, journal_columns(), TornTail::is_left_out);
+  const CsvKind kind{journal_columns(), TornTail::is_left_out, kLargestJournal, true};
   Journal journal;
-  journal.torn_tail = file.torn_tail;
-  for (const CsvRow& row : file.rows) {
+  const CsvFrame frame = read_csv(path, kind, [&](const CsvRow& row) {
     const RowReader reader(row, path);
     journal.observations.push_back(observation_in(reader));
     const auto seq = static_cast<std::int64_t>(journal.observations.size()) - 1;
     if (journal.observations.back().seq != seq) {
       throw reader.refusal(kSeq, fmt::format("{} as 'seq'", seq));
     }
-  }
+  });
+  journal.identity = frame.remark;
+  journal.torn_tail = frame.torn_tail;
   return journal;
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/record/observation.h"
@@ -12,8 +13,9 @@ namespace lockstep {
 /// that a rank that is killed leaves whole rows and at most one torn one. One thread at a time.
 class JournalWriter {
  public:
-  /// Creates the file with its header. Throws Error (usage) when it exists or cannot be made.
-  explicit JournalWriter(const std::filesystem::path& path);
+  /// Creates the file with its header, and `identity`, which says who writes it, in front where it
+  /// is not empty. Throws Error (usage) when the file exists or cannot be made.
+  explicit JournalWriter(const std::filesystem::path& path, std::string_view identity = "");
   ~JournalWriter();
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
@@ -28,9 +30,14 @@ class JournalWriter {
 
 /// What a journal held.
 struct Journal {
+  std::string identity;  ///< `process_identity` of who wrote it; empty: not known
   std::vector<Observation> observations;
   bool torn_tail = false;  ///< the last row was torn and left out
 };
+
+/// Whether a journal was begun: a rank that was killed at once leaves an empty file, or none.
+/// Throws Error (usage) for what is no file that is read.
+bool has_journal(const std::filesystem::path& path);
 
 /// Reads a journal. Throws Error (usage) with file, line, column and what was expected; rows whose
 /// seq does not count on are malformed.

@@ -12,8 +12,9 @@
 #include <utility>
 
 #include "harness/record/whole_file.h"
-#include "reports/csv_text.h"
 #include "reports/error.h"
+#include "reports/file_limits.h"
+#include "reports/regular_file.h"
 
 namespace lockstep {
 namespace {
@@ -21,7 +22,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kMetadata = "__metadata__";
+constexpr std::string_view kIdentity = "process";
 constexpr std::size_t kLengthSize = 8;
+constexpr int kDeepestHeader = 4;  // lists of numbers in entries by name are less
 
 // safetensors' names of the types that are stored as they are, in the order of DType.
 constexpr std::array<std::string_view, 10> kStoredNames{"F32", "F64", "F16", "BF16", "I8",
@@ -48,8 +51,9 @@ std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64
   return size;
 }
 
-Json header_of(const std::map<std::string, KeptTensor>& tensors) {
+Json header_of(const std::map<std::string, KeptTensor>& tensors, std::string_view identity) {
   Json header = Json::object();
+  if (!identity.empty()) header[std::string(kMetadata)][std::string(kIdentity)] = identity;
   std::uint64_t begin = 0;
   for (const auto& [key, tensor] : tensors) {
     if (byte_size(tensor.dtype, tensor.shape) != tensor.bytes.size()) {
@@ -73,23 +77,24 @@ Json header_of(const std::map<std::string, KeptTensor>& tensors) {
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path)
-      : path_(path.string()), file_(read_text(path)) {}
+      : path_(path.string()), file_(path, kLargestKeptValues) {}
 
-  std::map<std::string, KeptTensor> read() {
-    split();
-    const Json header = parse_header();
+  KeptValues read() {
+    const Json header = parse_header(read_header());
     const std::map<std::string, std::string> metadata = read_metadata(header);
-    std::map<std::string, KeptTensor> tensors;
-    std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> places;
+    std::map<std::string, Place> places;
     for (const auto& [key, entry] : header.items()) {
-      if (key == kMetadata) continue;
-      const auto [begin, end] = place(key, entry);
-      tensors[key] = tensor(key, entry, data_.substr(begin, end - begin));
-      if (begin < end) places[{begin, end}] += key;
+      if (key != kMetadata) places[key] = place(key, entry);
     }
     require_tiling(places);
-    for (const auto& [key, dtype] : metadata) restore_complex(key, dtype, tensors);
-    return tensors;
+    KeptValues values;
+    for (const auto& [key, where] : places) {
+      values.tensors[key] = tensor(key, header.at(key), where);
+    }
+    for (const auto& [key, dtype] : metadata) restore_complex(key, dtype, values.tensors);
+    const auto identity = metadata.find(std::string(kIdentity));
+    if (identity != metadata.end()) values.identity = identity->second;
+    return values;
   }
 
  private:
@@ -97,24 +102,36 @@ class Reader {
     return malformed(path_, 0, 0, expected, found);
   }
 
-  void split() {
-    const std::string_view file = file_;
-    if (file.size() < kLengthSize) {
-      throw refusal("a safetensors file of at least 8 bytes", fmt::format("{} bytes", file.size()));
+  /// Where a tensor lies within the bytes of all.
+  struct Place {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+
+    auto operator<=>(const Place&) const = default;
+  };
+
+  std::string read_header() {
+    const std::uint64_t size = file_.size();
+    if (size < kLengthSize) {
+      throw refusal("a safetensors file of at least 8 bytes", fmt::format("{} bytes", size));
     }
     std::uint64_t length = 0;
-    std::memcpy(&length, file.data(), kLengthSize);
-    if (length > file.size() - kLengthSize) {
-      throw refusal(fmt::format("a header within the {} bytes of the file", file.size()),
+    std::memcpy(&length, file_.read(0, kLengthSize).data(), kLengthSize);
+    if (length > std::min(size - kLengthSize, kLargestKeptHeader)) {
+      throw refusal(fmt::format("a header within the {} bytes of the file, of {} at most", size,
+                                kLargestKeptHeader),
                     fmt::format("a header length of {}", length));
     }
-    header_ = file.substr(kLengthSize, length);
-    data_ = file.substr(kLengthSize + length);
+    data_begin_ = kLengthSize + length;
+    data_size_ = size - data_begin_;
+    return file_.read(kLengthSize, length);
   }
 
-  Json parse_header() const {
+  Json parse_header(const std::string& text) const {
     std::vector<std::set<std::string>> keys;
-    const auto unique_keys = [&](int, Json::parse_event_t event, Json& parsed) {
+    const auto unique_keys = [&](int depth, Json::parse_event_t event, Json& parsed) {
+      // What is nested is copied and printed level by level, on the stack.
+      if (depth > kDeepestHeader) throw refusal("a header of tensors", text);
       if (event == Json::parse_event_t::object_start) keys.emplace_back();
       if (event == Json::parse_event_t::object_end) keys.pop_back();
       if (event == Json::parse_event_t::key && !keys.back().insert(parsed).second) {
@@ -124,11 +141,11 @@ class Reader {
     };
     Json header;
     try {
-      header = Json::parse(header_, unique_keys);
+      header = Json::parse(text, unique_keys);
     } catch (const Json::exception&) {
-      throw refusal("a header in JSON", header_);
+      throw refusal("a header in JSON", text);
     }
-    if (!header.is_object()) throw refusal("a JSON object as header", header_);
+    if (!header.is_object()) throw refusal("a JSON object as header", text);
     return header;
   }
 
@@ -163,17 +180,17 @@ class Reader {
     return list.get<std::vector<std::uint64_t>>();
   }
 
-  std::pair<std::uint64_t, std::uint64_t> place(const std::string& key, const Json& entry) const {
+  Place place(const std::string& key, const Json& entry) const {
     const std::vector<std::uint64_t> offsets = wholes(key, entry, "data_offsets");
-    const bool fit = offsets.size() == 2 && offsets[0] <= offsets[1] && offsets[1] <= data_.size();
+    const bool fit = offsets.size() == 2 && offsets[0] <= offsets[1] && offsets[1] <= data_size_;
     if (!fit) {
-      throw refusal(fmt::format("begin and end of '{}' within {} bytes", key, data_.size()),
+      throw refusal(fmt::format("begin and end of '{}' within {} bytes", key, data_size_),
                     fmt::format("{}", fmt::join(offsets, ", ")));
     }
     return {offsets[0], offsets[1]};
   }
 
-  KeptTensor tensor(const std::string& key, const Json& entry, std::string_view bytes) const {
+  KeptTensor tensor(const std::string& key, const Json& entry, const Place& where) const {
     const auto dtype_name = field<std::string>(key, entry, "dtype", "a string");
     const std::optional<DType> dtype = stored_type(dtype_name);
     if (!dtype) {
@@ -182,28 +199,34 @@ class Reader {
     }
     const std::vector<std::uint64_t> shape = wholes(key, entry, "shape");
     KeptTensor result{*dtype, {shape.begin(), shape.end()}, {}};
-    if (byte_size(*dtype, result.shape) != bytes.size()) {
+    const std::uint64_t size = where.end - where.begin;
+    if (byte_size(*dtype, result.shape) != size) {
       throw refusal(fmt::format("as many bytes of '{}' as {} of shape [{}] take", key, dtype_name,
                                 fmt::join(shape, ", ")),
-                    fmt::format("{} bytes", bytes.size()));
+                    fmt::format("{} bytes", size));
     }
+    const std::string bytes = file_.read(data_begin_ + where.begin, size);
     const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
-    result.bytes.assign(data, data + bytes.size());
+    result.bytes.assign(data, data + size);
     return result;
   }
 
-  void require_tiling(
-      const std::map<std::pair<std::uint64_t, std::uint64_t>, std::string>& places) const {
-    std::uint64_t covered = 0;
-    for (const auto& [place, key] : places) {
-      if (place.first != covered) {
-        throw refusal(fmt::format("'{}' to begin at byte {}", key, covered),
-                      fmt::format("{}", place.first));
-      }
-      covered = place.second;
+  void require_tiling(const std::map<std::string, Place>& places) const {
+    std::vector<std::pair<Place, std::string>> sorted;
+    for (const auto& [key, where] : places) {
+      if (where.begin < where.end) sorted.emplace_back(where, key);
     }
-    if (covered != data_.size()) {
-      throw refusal(fmt::format("{} bytes of tensors, as many as the file holds", data_.size()),
+    std::sort(sorted.begin(), sorted.end());
+    std::uint64_t covered = 0;
+    for (const auto& [where, key] : sorted) {
+      if (where.begin != covered) {
+        throw refusal(fmt::format("'{}' to begin at byte {}", key, covered),
+                      fmt::format("{}", where.begin));
+      }
+      covered = where.end;
+    }
+    if (covered != data_size_) {
+      throw refusal(fmt::format("{} bytes of tensors, as many as the file holds", data_size_),
                     fmt::format("{} bytes", covered));
     }
   }
@@ -226,9 +249,9 @@ class Reader {
   }
 
   std::string path_;
-  std::string file_;
-  std::string_view header_;
-  std::string_view data_;
+  RegularFile file_;
+  std::uint64_t data_begin_ = 0;
+  std::uint64_t data_size_ = 0;
 };
 
 }  // namespace
@@ -243,8 +266,9 @@ std::filesystem::path kept_file(const std::filesystem::path& folder, int rank, s
 }
 
 void write_safetensors(const std::filesystem::path& path,
-                       const std::map<std::string, KeptTensor>& tensors) {
-  std::string header = header_of(tensors).dump();
+                       const std::map<std::string, KeptTensor>& tensors,
+                       std::string_view identity) {
+  std::string header = header_of(tensors, identity).dump();
   header.append((kLengthSize - header.size() % kLengthSize) % kLengthSize, ' ');
   const std::uint64_t length = header.size();
   std::string file(reinterpret_cast<const char*>(&length), kLengthSize);
@@ -255,8 +279,10 @@ void write_safetensors(const std::filesystem::path& path,
   write_whole_file(path, file);
 }
 
+KeptValues read_kept_values(const std::filesystem::path& path) { return Reader(path).read(); }
+
 std::map<std::string, KeptTensor> read_safetensors(const std::filesystem::path& path) {
-  return Reader(path).read();
+  return read_kept_values(path).tensors;
 }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/record/dtype.h"
@@ -27,15 +28,25 @@ std::string kept_key(const Observation& observation);
 /// `rank-N.step-S.safetensors`.
 std::filesystem::path kept_file(const std::filesystem::path& folder, int rank, std::int64_t step);
 
+/// What a safetensors file held.
+struct KeptValues {
+  std::string identity;  ///< `process_identity` of who wrote it; empty: not known
+  std::map<std::string, KeptTensor> tensors;
+};
+
 /// Writes `tensors` as a safetensors file, sorted by key, under a temporary name that is then
 /// renamed: a file that is there is whole. A complex tensor is stored as its components with a last
-/// dimension of 2 and its dtype under `__metadata__`. Throws Error (usage) when it cannot be
-/// written.
+/// dimension of 2 and its dtype under `__metadata__`, where `identity` stands too if it is not
+/// empty. Throws Error (usage) when it cannot be written.
 void write_safetensors(const std::filesystem::path& path,
-                       const std::map<std::string, KeptTensor>& tensors);
+                       const std::map<std::string, KeptTensor>& tensors,
+                       std::string_view identity = "");
 
 /// Reads a safetensors file. Throws Error (usage) when it is missing or malformed: header length,
 /// offsets and shapes are checked against the file's size.
+KeptValues read_kept_values(const std::filesystem::path& path);
+
+/// The tensors of such a file, whoever wrote it.
 std::map<std::string, KeptTensor> read_safetensors(const std::filesystem::path& path);
 
 }  // namespace lockstep

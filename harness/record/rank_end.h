@@ -18,7 +18,9 @@ struct RankStatement {
   bool raised = false;    ///< an error left the body
   bool is_own = false;    ///< the error is Lockstep's own or the machine's: it is no evidence
   std::string error;      ///< its text
+  ExitCause cause = ExitCause::none;  ///< `lost_peer` where the error says so
   std::optional<double> step_s = {};  ///< median time of a step without observing; a clock field
+  std::optional<std::int64_t> rows = {};           ///< of its journal, when it had ended
   std::optional<std::int64_t> step_began_ns = {};  ///< when `step` was begun; a clock field
   std::optional<RendezvousState> rendezvous = {};  ///< absent: an older statement, or none
 };

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <nlohmann/json.hpp>
 
 #include "harness/record/whole_file.h"
-#include "reports/csv_text.h"
+#include "harness/record/whole_number.h"
 #include "reports/error.h"
+#include "reports/file_limits.h"
+#include "reports/regular_file.h"
 
 namespace lockstep {
 namespace {
@@ -24,16 +27,18 @@ auto read_file(const fs::path& file, const char* expected, const Parse& parse)
     -> std::optional<decltype(parse(Json()))> {
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return std::nullopt;
-  const std::string text = read_text(file);
+  const std::string text = read_text(file, kLargestStatement);
   try {
     return parse(Json::parse(text));
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception&) {
     throw malformed(file.string(), 0, 0, expected, text);
   }
 }
 
 constexpr const char* kExitFields =
-    "the end of a rank (rank, world_size, launcher, host, ending, code, detail, ended_s, "
+    "the end of a rank (rank, world_size, launcher, host, ending, cause, code, detail, ended_s, "
     "ended_ns) in JSON";
 
 }  // namespace
@@ -47,15 +52,11 @@ fs::path rank_here_file(const fs::path& folder, int rank) {
 }
 
 void write_rank_exit(const fs::path& folder, const RankExit& exit) {
-  Json json = {{"rank", exit.end.rank},
-               {"world_size", exit.world_size},
-               {"launcher", exit.launcher},
-               {"host", exit.host},
-               {"ending", name(exit.end.ending)},
-               {"code", exit.end.code},
-               {"detail", exit.end.detail},
-               {"ended_s", exit.ended_s},
-               {"ended_ns", exit.end.ended_ns.value_or(0)}};
+  Json json = {{"rank", exit.end.rank},           {"world_size", exit.world_size},
+               {"launcher", exit.launcher},       {"host", exit.host},
+               {"ending", name(exit.end.ending)}, {"cause", name(exit.end.cause)},
+               {"code", exit.end.code},           {"detail", exit.end.detail},
+               {"ended_s", exit.ended_s},         {"ended_ns", exit.end.ended_ns.value_or(0)}};
   if (exit.end.limit_s) json["limit_s"] = *exit.end.limit_s;
   write_json(rank_exit_file(folder, exit.end.rank), json);
 }
@@ -65,16 +66,19 @@ std::optional<RankExit> read_rank_exit(const fs::path& folder, int rank) {
   return read_file(file, kExitFields, [&](const Json& json) {
     RankExit exit;
     const auto ending = parse<Ending>(json.at("ending").get<std::string>());
+    const auto cause = parse<ExitCause>(json.at("cause").get<std::string>());
     if (!ending) throw malformed(file.string(), 0, 0, kExitFields, json.at("ending").dump());
-    exit.end.rank = json.at("rank").get<int>();
+    if (!cause) throw malformed(file.string(), 0, 0, kExitFields, json.at("cause").dump());
+    exit.end.rank = whole_number<int>(json, "rank");
     exit.end.ending = *ending;
-    exit.end.code = json.at("code").get<int>();
+    exit.end.cause = *cause;
+    exit.end.code = whole_number<int>(json, "code");
     exit.end.detail = json.at("detail").get<std::string>();
-    exit.world_size = json.at("world_size").get<int>();
+    exit.world_size = whole_number<int>(json, "world_size");
     exit.launcher = json.at("launcher").get<std::string>();
     exit.host = json.at("host").get<std::string>();
     exit.ended_s = json.at("ended_s").get<double>();
-    exit.end.ended_ns = json.at("ended_ns").get<std::int64_t>();
+    exit.end.ended_ns = whole_number<std::int64_t>(json, "ended_ns");
     if (json.contains("limit_s")) exit.end.limit_s = json.at("limit_s").get<double>();
     return exit;
   });
@@ -88,11 +92,11 @@ void write_world(const fs::path& folder, const World& world) {
 }
 
 std::optional<World> read_world(const fs::path& folder) {
-  return read_file(world_file(folder), "where ranks meet (host, port, token) in JSON",
-                   [](const Json& json) {
-                     return World{json.at("host").get<std::string>(), json.at("port").get<int>(),
-                                  json.at("token").get<std::string>()};
-                   });
+  return read_file(
+      world_file(folder), "where ranks meet (host, port, token) in JSON", [](const Json& json) {
+        return World{json.at("host").get<std::string>(), whole_number<int>(json, "port"),
+                     json.at("token").get<std::string>()};
+      });
 }
 
 }  // namespace lockstep

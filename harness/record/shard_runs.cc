@@ -34,22 +34,41 @@ std::vector<std::int64_t> index_of(std::int64_t number, const std::vector<std::i
   return index;
 }
 
-std::vector<Run> runs_of(const Observation& observation) {
+namespace {
+
+/// How the elements of a part lie: the dimensions that number its runs, and the length of each.
+struct RunShape {
+  std::size_t outer = 0;
+  std::int64_t length = 1;
+};
+
+RunShape run_shape_of(const Observation& observation) {
+  const std::vector<std::int64_t>& shape = observation.local_shape;
+  RunShape run{shape.size(), 1};
+  bool is_whole = true;  // all dimensions behind `outer`
+  while (run.outer > 0 && is_whole) {
+    --run.outer;
+    run.length *= shape[run.outer];
+    is_whole = shape[run.outer] == observation.global_shape[run.outer];
+  }
+  return run;
+}
+
+}  // namespace
+
+std::int64_t number_of_runs(const Observation& observation) {
   const std::vector<std::int64_t>& shape = observation.local_shape;
   const std::int64_t elements =
       std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-  if (elements == 0) return {};
-  std::size_t outer = shape.size();
-  std::int64_t length = 1;
-  bool is_whole = true;  // all dimensions behind `outer`
-  while (outer > 0 && is_whole) {
-    --outer;
-    length *= shape[outer];
-    is_whole = shape[outer] == observation.global_shape[outer];
-  }
+  return elements == 0 ? 0 : elements / run_shape_of(observation).length;
+}
+
+std::vector<Run> runs_of(const Observation& observation) {
+  const RunShape run = run_shape_of(observation);
   std::vector<Run> runs;
-  for (std::int64_t number = 0; number < elements / length; ++number) {
-    runs.push_back({global_start(observation, outer, number), length});
+  const std::int64_t count = number_of_runs(observation);
+  for (std::int64_t number = 0; number < count; ++number) {
+    runs.push_back({global_start(observation, run.outer, number), run.length});
   }
   return runs;
 }

@@ -18,6 +18,9 @@ struct Run {
   std::int64_t length = 0;
 };
 
+/// The number of those runs. Requires that the elements of the global tensor can be counted.
+std::int64_t number_of_runs(const Observation& observation);
+
 /// How the part that was observed lies in its global tensor: runs of equal length, in the order of
 /// its own elements; one for a whole tensor, none for an empty part.
 std::vector<Run> runs_of(const Observation& observation);

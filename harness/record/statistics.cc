@@ -11,14 +11,14 @@ namespace lockstep {
 namespace {
 
 template <class T>
-struct Range {
+struct Bounds {
   T minimum;
   T maximum;
 };
 
 template <class T>
-void include(std::optional<Range<T>>& range, T value) {
-  if (!range) range = Range<T>{value, value};
+void include(std::optional<Bounds<T>>& range, T value) {
+  if (!range) range = Bounds<T>{value, value};
   range->minimum = std::min(range->minimum, value);
   range->maximum = std::max(range->maximum, value);
 }
@@ -46,8 +46,8 @@ double norm_of(DType component, std::span<const std::byte> bytes, double largest
   return std::sqrt(sum) / scale;
 }
 
-std::optional<Range<std::int64_t>> int64_range(std::span<const std::byte> bytes) {
-  std::optional<Range<std::int64_t>> range;
+std::optional<Bounds<std::int64_t>> int64_range(std::span<const std::byte> bytes) {
+  std::optional<Bounds<std::int64_t>> range;
   for_each_component(DType::int64, bytes, [&](const std::byte* at) {
     std::int64_t value = 0;
     std::memcpy(&value, at, sizeof value);
@@ -66,7 +66,7 @@ std::string text_of(DType component, double value) {
 Statistics statistics(DType dtype, std::span<const std::byte> bytes) {
   const DType component = component_type(dtype);
   Statistics result;
-  std::optional<Range<double>> range;
+  std::optional<Bounds<double>> range;
   for_each_component(component, bytes, [&](const std::byte* at) {
     const double value = component_value(component, at);
     if (std::isfinite(value)) {

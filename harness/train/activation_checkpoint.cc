@@ -82,8 +82,8 @@ PassId current_pass() {
 }
 
 /// What autograd keeps of a tensor that the segment saved.
-struct Place {
-  explicit Place(const at::Tensor& saved) : likeness(saved) {}
+struct SavedPlace {
+  explicit SavedPlace(const at::Tensor& saved) : likeness(saved) {}
   Likeness likeness;
   std::unordered_map<PassId, at::Tensor> recomputed;
 };
@@ -105,7 +105,7 @@ class Frame : public std::enable_shared_from_this<Frame> {
   };
 
   Unpack keep_place(const at::Tensor& saved);
-  at::Tensor unpack(Place& place);
+  at::Tensor unpack(SavedPlace& place);
   void recompute(PassId pass);
   void run_again(Refill& refill, const Tensors& inputs);
   void put(Refill& refill, const at::Tensor& tensor);
@@ -116,7 +116,7 @@ class Frame : public std::enable_shared_from_this<Frame> {
   SegmentRerun rerun_;
   bool early_stop_;
   bool is_forward_over_ = false;
-  std::vector<std::weak_ptr<Place>> places_;  ///< in the order in which they were saved
+  std::vector<std::weak_ptr<SavedPlace>> places_;  ///< in the order in which they were saved
   std::set<PassId> recomputed_;
 };
 
@@ -128,12 +128,12 @@ Tensors Frame::forward(const Tensors& inputs) {
 }
 
 Unpack Frame::keep_place(const at::Tensor& saved) {
-  auto place = std::make_shared<Place>(saved);
+  auto place = std::make_shared<SavedPlace>(saved);
   places_.push_back(place);
   return [frame = shared_from_this(), place = std::move(place)] { return frame->unpack(*place); };
 }
 
-at::Tensor Frame::unpack(Place& place) {
+at::Tensor Frame::unpack(SavedPlace& place) {
   const PassId pass = current_pass();
   if (recomputed_.count(pass) == 0) recompute(pass);
   auto node = place.recomputed.extract(pass);

@@ -14,22 +14,22 @@ namespace lockstep {
 namespace {
 
 /// Bytes of each tensor; 0 where it has an earlier place in the model.
-using Tensors = std::map<const c10::TensorImpl*, std::int64_t>;
+using TensorBytes = std::map<const c10::TensorImpl*, std::int64_t>;
 
-void merge(const Tensors& from, Tensors& into) {
+void merge(const TensorBytes& from, TensorBytes& into) {
   for (const auto& [tensor, bytes] : from) {
     std::int64_t& known = into[tensor];
     known = std::max(known, bytes);
   }
 }
 
-std::int64_t bytes_of(const Tensors& tensors) {
+std::int64_t bytes_of(const TensorBytes& tensors) {
   std::int64_t bytes = 0;
   for (const auto& [tensor, own] : tensors) bytes += own;
   return bytes;
 }
 
-bool share_a_tensor(const Tensors& one, const Tensors& other) {
+bool share_a_tensor(const TensorBytes& one, const TensorBytes& other) {
   return std::any_of(one.begin(), one.end(),
                      [&](const auto& entry) { return other.count(entry.first) > 0; });
 }
@@ -38,7 +38,7 @@ bool share_a_tensor(const Tensors& one, const Tensors& other) {
 struct Piece {
   std::string name;
   const Module* module = nullptr;
-  Tensors tensors;
+  TensorBytes tensors;
 };
 
 /// A model as accelerate cuts it.
@@ -93,13 +93,13 @@ class Pieces {
     }
   }
 
-  void add(const at::Tensor& tensor, const std::string& name, Tensors& tensors) const {
+  void add(const at::Tensor& tensor, const std::string& name, TensorBytes& tensors) const {
     const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
     const bool is_first = first_places_.at(impl) == name;
     merge({{impl, is_first ? static_cast<std::int64_t>(tensor.nbytes()) : 0}}, tensors);
   }
 
-  void add(const Module& module, const std::string& name, Tensors& tensors) const {
+  void add(const Module& module, const std::string& name, TensorBytes& tensors) const {
     for (const NamedTensor& own : module.own_tensors()) {
       add(own.tensor, joined(name, own.name), tensors);
     }
@@ -186,7 +186,7 @@ class Filling {
 
   /// `piece` and whatever waiting piece shares a tensor with it, or with one that does.
   bool put_with_partners(const Piece& piece) {
-    Tensors together = piece.tensors;
+    TensorBytes together = piece.tensors;
     std::vector<bool> is_partner(waiting_.size());
     for (bool grows = true; std::exchange(grows, false);) {
       for (std::size_t i = 0; i < waiting_.size(); ++i) {

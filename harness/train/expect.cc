@@ -1,5 +1,7 @@
 #include "harness/train/expect.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <utility>
 
@@ -87,6 +89,11 @@ Expectation expect_hidden() { return {.outcome = OutcomeKind::right}; }
 
 Expectation expect_not_applicable(std::string reason) {
   return {.not_applicable = std::move(reason)};
+}
+
+std::string hidden_by_rounding(double least) {
+  return fmt::format(
+      "in bfloat16 such a fault is as little as {} of the 10 tolerances that show one", least);
 }
 
 Expectation expect_error(const char* fragment, std::int64_t step) {

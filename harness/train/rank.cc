@@ -15,9 +15,11 @@
 #include <utility>
 
 #include "harness/record/dtype.h"
+#include "harness/record/process_identity.h"
 #include "harness/record/rank_end.h"
 #include "harness/train/sharded_model.h"
 #include "reports/error.h"
+#include "reports/exit_cause.h"
 
 namespace lockstep {
 
@@ -28,7 +30,7 @@ Rank::Rank(Cell cell, Seat seat, fs::path folder, GroupOptions group)
       seat_(std::move(seat)),
       folder_(std::move(folder)),
       group_options_(std::move(group)),
-      observer_(folder_, seat_.rank) {}
+      observer_(folder_, seat_.rank, process_identity(cell_, seat_.rank)) {}
 
 Rank::~Rank() = default;
 
@@ -56,7 +58,8 @@ ProcessGroup& Rank::group() {
 
 /// A rank that is ended in the rendezvous has said that it was there.
 void Rank::meet() {
-  log_ = std::make_unique<CollectiveLog>(collective_log_file(folder_, seat_.rank), seat_.rank);
+  log_ = std::make_unique<CollectiveLog>(collective_log_file(folder_, seat_.rank), seat_.rank,
+                                         process_identity(cell_, seat_.rank));
   rendezvous_ = RendezvousState::begun;
   state_progress();
   try {
@@ -256,6 +259,7 @@ RankStatement ending_of(const std::function<void()>& body) {
     statement.error = "an exception that is no std::exception";
   }
   if (statement.raised && statement.error.empty()) statement.error = "an exception without a text";
+  if (statement.raised && is_loss_of_peer(statement.error)) statement.cause = ExitCause::lost_peer;
   return statement;
 }
 
@@ -276,6 +280,7 @@ int run_rank(const std::function<void(Rank&)>& body, const Cell& cell, const Sea
   statement.line = rank.variant_line();
   statement.step_began_ns = rank.step_began_ns();
   statement.rendezvous = rank.rendezvous();
+  statement.rows = rank.observer().rows();
   if (!statement.raised) statement.step_s = rank.step_seconds();
   if (statement.raised) {
     const std::string words =

@@ -22,10 +22,6 @@ namespace lockstep {
 
 class ShardedModel;
 
-/// The reference is run this many times more, each with inputs that are off by the least that their
-/// dtype can hold: how far its values move is the tolerance of what is compared with it.
-inline constexpr int kPerturbedReferences = 4;
-
 /// What a scenario's body gets: its place in the cell, the process group, and the observer. One per
 /// process, used by one thread.
 class Rank {

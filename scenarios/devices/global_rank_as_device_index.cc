@@ -134,8 +134,7 @@ Scenario global_rank_as_device_index() {
       .id = "global-rank-as-device-index",
       .summary =
           "The rank among all machines is taken for the index of a device on one: the second "
-          "machine "
-          "has no such device, and the failure is swallowed.",
+          "machine has no such device, and the failure is swallowed.",
       .provenance = {.project = "unsloth",
                      .link = "unsloth/models/loader_utils.py, prepare_device_map (2026)",
                      .kept = "rank and size from the process group where there is one, else from "

@@ -205,8 +205,8 @@ Scenario split_device_map_pipeline() {
       .id = "split-device-map-pipeline",
       .summary =
           "The same in a whole training of twenty steps: split over two devices it ends in the "
-          "first "
-          "backward; repaired, or with a full copy per rank, its losses are those of one process.",
+          "first backward; repaired, or with a full copy per rank, its losses are those of one "
+          "process.",
       .provenance = {.project = "unsloth",
                      .link = "pull request of 2025-12-31",
                      .kept = "adapters of a vision-language model, batch 2, four micro-batches, "

@@ -152,7 +152,7 @@ Expectation expect(const Cell& cell) {
     return expect_not_applicable("autocast cannot be lost where it is off");
   }
   if (!is_faulty(cell)) return {};
-  if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
+  if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(hidden_by_rounding(0.08));
   if (is_set(cell, "lost", "autocast") && is_set(cell, "prior")) {
     return expect_not_applicable("what rounding changes is small beside a gradient from before");
   }

@@ -255,7 +255,7 @@ std::string precondition_of(const Cell& cell) {
   }
   const bool is_wrong_in_value = is_about(cell, "set-aside") || is_about(cell, "dropped");
   if (is_wrong_in_value && is_set(cell, "dtype", "bfloat16")) {
-    return kHiddenByRounding;
+    return hidden_by_rounding(0.48);
   }
   const bool is_broken_elsewhere = is_static(cell) && is_set(cell, "no_sync") && accumulates(cell);
   if (is_broken_elsewhere && !is_about(cell, "set-aside")) {
@@ -279,7 +279,7 @@ Expectation expect_backward_per_tile(const Cell& cell) {
   if (looks_for_unused(cell)) return expect_error(ddp_error::kReadyTwice);
   if (number_on(cell, "tiles") == 1) return expect_hidden();
   if (waits_for_others(cell)) return expect_error(ddp_error::kReadyTwice);
-  if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(kHiddenByRounding);
+  if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(hidden_by_rounding(0.47));
   return expect_apart(cell, tiled_tensors(cell), parameters_move(cell));
 }
 

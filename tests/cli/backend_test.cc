@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/command.h"
+#include "tests/programs.h"
 
 namespace lockstep {
 namespace {
@@ -18,8 +19,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::string kLockstep = LOCKSTEP_PROGRAM;
-const std::string kTestbed = LOCKSTEP_TESTBED;
 const fs::path kModules = LOCKSTEP_MODULES;
 
 bool is_built(const std::string& module) { return fs::exists(kModules / (module + ".so")); }

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "tests/command.h"
+#include "tests/programs.h"
 
 namespace lockstep {
 namespace {
@@ -16,7 +18,6 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::string kLockstep = LOCKSTEP_PROGRAM;
 const std::string kPublished = LOCKSTEP_SOURCE_DIR "/reference/published/";
 
 Outcome lockstep(const std::string& arguments) { return run_shell(kLockstep + " " + arguments); }
@@ -125,7 +126,10 @@ TEST_F(Seed002, LeavesTheFilesOfTheFormatDocument) {
   }
 }
 
-TEST_F(Seed002, RecordMeetsItsSchema) {
+/// A suite of its own, as it may skip itself.
+class SchemaOfSeed002 : public Seed002 {};
+
+TEST_F(SchemaOfSeed002, IsMetByTheRecord) {
   const Outcome validated = run_shell("/usr/bin/python3 " LOCKSTEP_SOURCE_DIR
                                       "/tests/golden/validate_schema.py " LOCKSTEP_SOURCE_DIR
                                       "/reports/record.schema.json " +
@@ -219,6 +223,136 @@ TEST_F(DamagedRun, WithAFlippedBitInAKeptValueIsRefused) {
   const Outcome reported = report();
   EXPECT_EQ(reported.status, 64);
   EXPECT_THAT(reported.err, HasSubstr("rank-0.step-3.safetensors"));
+}
+
+TEST_F(DamagedRun, WithTheFilesOfAnotherRankIsRefused) {
+  fs::copy_file(copy() / "loss-on-unwrapped-module/bypass/w2/rank-0.csv", journal(),
+                fs::copy_options::overwrite_existing);
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(
+      reported.err,
+      HasSubstr("rank-1.csv: expected a file of rank 1 of loss-on-unwrapped-module/bypass/w2-"
+                "optimizer=sgd with seed 0 and 5 steps, found 'rank 0 of "));
+}
+
+TEST_F(DamagedRun, WithTheFilesOfAnotherCellIsRefused) {
+  const fs::path cells = copy() / "loss-on-unwrapped-module";
+  fs::remove_all(cells / "bypass");
+  fs::copy(cells / "through-wrapper", cells / "bypass", fs::copy_options::recursive);
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err,
+              HasSubstr("found 'rank 0 of loss-on-unwrapped-module/through-wrapper/"));
+}
+
+TEST_F(DamagedRun, WithAPerturbedReferenceAsReferenceIsRefused) {
+  const fs::path reference = copy() / "loss-on-unwrapped-module/reference/w2";
+  for (const auto& entry : fs::directory_iterator(reference)) {
+    std::string name = entry.path().filename().string();
+    if (!name.starts_with("rank-1.")) continue;
+    name[5] = '0';
+    fs::copy_file(entry, reference / name, fs::copy_options::overwrite_existing);
+  }
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("found 'perturbed reference 1 of "));
+}
+
+/// The record of a run that a test may bend.
+class BentRecord : public DamagedRun {
+ protected:
+  /// What a report says when `bend` was done to the record.
+  template <class Bend>
+  Outcome report_after(const Bend& bend) const {
+    auto record = nlohmann::json::parse(text_of(copy() / "record.json"));
+    bend(record);
+    write_text(copy() / "record.json", record.dump());
+    return report();
+  }
+};
+
+TEST_F(BentRecord, WithoutACellIsRefused) {
+  const Outcome reported = report_after([](auto& record) { record["cells"].erase(0); });
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("that were planned, found"));
+}
+
+TEST_F(BentRecord, WithoutAClaimIsRefused) {
+  const Outcome reported =
+      report_after([](auto& record) { record["cells"][0]["claims"].erase(0); });
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("that were planned, found"));
+}
+
+TEST_F(BentRecord, ThatIsItsOwnReferenceIsRefused) {
+  const Outcome reported = report_after([](auto& record) {
+    auto& cell = record["cells"][0];
+    cell["reference_folder"] = cell["folder"];
+  });
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("expected the folder of a reference of "));
+}
+
+TEST_F(BentRecord, OfAWorldOfAThousandMillionRanksIsRefused) {
+  const Outcome reported =
+      report_after([](auto& record) { record["cells"][0]["cell"]["world_size"] = 1000000000; });
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("with a world size from 1 to 64, found '1000000000'"));
+}
+
+TEST_F(BentRecord, WithAFolderOutsideOfTheRunIsRefused) {
+  const Outcome reported =
+      report_after([](auto& record) { record["cells"][0]["folder"] = "/etc"; });
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("expected a folder that lies inside that of the run"));
+}
+
+TEST_F(DamagedRun, WithANumberThatNoDoubleHoldsIsRefusedWithItsLine) {
+  std::string text = text_of(copy() / "record.json");
+  const auto at = text.find("\"duration_s\": ");
+  text.replace(at, text.find(',', at) - at, "\"duration_s\": 1e999");
+  write_text(copy() / "record.json", text);
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("expected a number that a float64 holds, found '1e999'"));
+  EXPECT_THAT(reported.err, HasSubstr("record.json:"));
+}
+
+TEST_F(DamagedRun, WithAFileThatNeverEndsIsRefused) {
+  const fs::path cell = copy() / "loss-on-unwrapped-module/bypass/w2";
+  for (const fs::path& file : {cell / "collectives-1.bin", cell / "rank-1.step-3.safetensors",
+                               journal(), copy() / "record.json"}) {
+    fs::remove(file);
+    ASSERT_EQ(::mkfifo(file.c_str(), 0666), 0);
+    EXPECT_EQ(report().status, 64) << file;
+    fs::remove(file);
+    fs::create_symlink("/dev/zero", file);
+    EXPECT_EQ(report().status, 64) << file;
+    fs::remove(file);
+    write_text(file, "x");
+    fs::resize_file(file, std::uintmax_t{20} << 30);
+    EXPECT_EQ(report().status, 64) << file;
+  }
+}
+
+TEST_F(DamagedRun, ThatNumbersACallBeyondItsLogIsRefused) {
+  const fs::path log = copy() / "loss-on-unwrapped-module/bypass/w2/collectives-1.bin";
+  std::string bytes = text_of(log);
+  bytes.replace(384 * 2 + 8, 8, std::string(8, '\xff'));
+  write_text(log, bytes);
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("found '18446744073709551615'"));
+}
+
+TEST_F(DamagedRun, WithoutAnyValuesIsNotAsExpected) {
+  for (const auto& entry : fs::recursive_directory_iterator(copy())) {
+    if (entry.path().extension() == ".safetensors") fs::remove(entry);
+  }
+  const Outcome reported = report();
+  EXPECT_THAT(reported.out, HasSubstr("rank 1: snapshots of steps 1 to 5 are missing"));
+  EXPECT_NE(reported.status, 0) << reported.out;
 }
 
 TEST_F(DamagedRun, ThatWasInterruptedIsUndecided) {

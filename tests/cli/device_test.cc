@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/command.h"
+#include "tests/programs.h"
 
 namespace lockstep {
 namespace {
@@ -16,9 +17,6 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-const std::string kLockstep = LOCKSTEP_PROGRAM;
-const std::string kTestbed = LOCKSTEP_TESTBED;
 
 /// A run on a machine whose driver does what FAKE_CUDA says.
 class DeviceOption : public testing::Test {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tests/command.h"
+#include "tests/programs.h"
 
 namespace lockstep {
 namespace {
@@ -18,7 +19,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::string kLockstep = LOCKSTEP_PROGRAM;
 const std::string kFakeCuda = "LD_LIBRARY_PATH=" LOCKSTEP_FAKE_CUDA " FAKE_CUDA=";
 const std::string kWorks = "'lockstep run' can work here:";
 const std::string kWorksNot = "'lockstep run' cannot work here:";

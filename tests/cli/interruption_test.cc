@@ -18,6 +18,7 @@
 
 #include "tests/command.h"
 #include "tests/foreign_launchers.h"
+#include "tests/programs.h"
 
 namespace lockstep {
 namespace {
@@ -25,8 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-const std::string kTestbed = LOCKSTEP_TESTBED;
 
 /// Three cells of the testbed in a folder of the test's own: one that ends soon, one that would
 /// take hours, and one that is never begun.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/command.h"
+#include "tests/programs.h"
 
 namespace lockstep {
 namespace {
@@ -22,7 +23,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-const std::string kLockstep = LOCKSTEP_PROGRAM;
 const fs::path kBuild = LOCKSTEP_BUILD;
 
 bool is_program_or_library(const fs::path& file) {

@@ -40,12 +40,6 @@ TEST(Console, ClosesWithTheVerdictInWords) {
             "Not everything is as expected: 3 cells, 1 as expected, 1 NOT FOUND, 1 UNDECIDED.\n");
 }
 
-RunRecord run_of(std::vector<CellRecord> cells) {
-  RunRecord run;
-  run.cells = std::move(cells);
-  return run;
-}
-
 TEST(Console, SaysOnceWhyCellsWereNotRun) {
   CellRecord another = literal_not_applicable();
   another.cell.variant = "summed";
@@ -53,7 +47,7 @@ TEST(Console, SaysOnceWhyCellsWereNotRun) {
   for_another_reason.cell.variant = "flat";
   for_another_reason.expectation.not_applicable = "no GPU is there";
   const std::string text =
-      render_console(run_of({literal_not_applicable(), another, for_another_reason}));
+      render_console(literal_run_of({literal_not_applicable(), another, for_another_reason}));
   EXPECT_THAT(text, HasSubstr("NOT RUN: averaged (wrong-fix), summed (wrong-fix): needs at least 3 "
                               "ranks"));
   EXPECT_EQ(text.find("needs at least"), text.rfind("needs at least"));
@@ -61,7 +55,7 @@ TEST(Console, SaysOnceWhyCellsWereNotRun) {
 }
 
 TEST(Console, FoldsRepetitionsThatAreAsExpected) {
-  RunRecord run = run_of({});
+  RunRecord run = literal_run_of({});
   for (int repetition = 1; repetition <= 10; ++repetition) {
     run.cells.push_back(literal_fixed(repetition));
   }
@@ -74,7 +68,7 @@ TEST(Console, FoldsRepetitionsThatAreAsExpected) {
 
 TEST(Console, ShowsRepetitionsThatAreNotAsExpectedBesideTheFirst) {
   const std::string text = render_console(
-      run_of({literal_fixed(1), literal_buggy(), literal_fixed(2), literal_odd_one_out()}));
+      literal_run_of({literal_fixed(1), literal_buggy(), literal_fixed(2), literal_odd_one_out()}));
   EXPECT_THAT(text,
               HasSubstr("; 2 of 3 repetitions as expected\n"
                         "FAILED: all-reduce-each (fixed, must be right), repetition 3: ranks"));
@@ -84,18 +78,19 @@ TEST(Console, ShowsRepetitionsThatAreNotAsExpectedBesideTheFirst) {
 TEST(Console, SaysTheLargestMarginOfAllRepetitions) {
   CellRecord far = literal_fixed(2);
   far.results.back().margin = 0.75;
-  EXPECT_THAT(render_console(run_of({literal_fixed(1), far})), HasSubstr("at most 75 % of"));
+  EXPECT_THAT(render_console(literal_run_of({literal_fixed(1), far})),
+              HasSubstr("at most 75 % of"));
 }
 
 TEST(Console, DoesNotTakeAnotherSeedForARepetition) {
   CellRecord other = literal_fixed(2);
   other.cell.seed = 7;
-  EXPECT_THAT(render_console(run_of({literal_fixed(1), other})),
+  EXPECT_THAT(render_console(literal_run_of({literal_fixed(1), other})),
               Not(HasSubstr("repetitions as expected")));
 }
 
 TEST(Console, SaysWhyACellWasNotTriggered) {
-  EXPECT_THAT(render_console(run_of({literal_not_triggered()})),
+  EXPECT_THAT(render_console(literal_run_of({literal_not_triggered()})),
               HasSubstr("\none-micro-batch (latent): as expected: not triggered\n"
                         "  as expected: it is not triggered: no rank reached the place where the "
                         "variant parts\n"));
@@ -105,7 +100,7 @@ TEST(Console, SaysWhyACellWasNotTriggered) {
 std::string margin_of(const std::vector<ClaimResult>& results) {
   CellRecord cell = literal_cell("s", "v", Role::fixed, CellVerdict::as_expected);
   cell.results = results;
-  const std::string text = render_console(run_of({cell}));
+  const std::string text = render_console(literal_run_of({cell}));
   const auto begin = text.find("as expected") + 11;
   return text.substr(begin, text.find("\n\n", begin) - begin);
 }
@@ -145,7 +140,7 @@ std::vector<std::string> cost_lines(const RunRecord& run) {
 }
 
 TEST(Console, SaysWhatAStepCosts) {
-  RunRecord run = run_of({literal_buggy(), literal_fixed(1), literal_fixed(2)});
+  RunRecord run = literal_run_of({literal_buggy(), literal_fixed(1), literal_fixed(2)});
   run.cells[0].cost = Cost{0, 0, std::nullopt};
   run.cells[1].cost = Cost{2.5, 123456789012, 0.01234};
   EXPECT_THAT(
@@ -159,7 +154,7 @@ TEST(Console, SaysWhatAStepCosts) {
 }
 
 TEST(Console, SaysTheMemoryOfAWrongFixBesideThatOfAFix) {
-  RunRecord run = run_of({literal_fixed(1), literal_buggy()});
+  RunRecord run = literal_run_of({literal_fixed(1), literal_buggy()});
   run.cells[0].cost = Cost{2, 64, 0.01, 1'000};
   run.cells[1].cell.role = Role::wrong_fix;
   run.cells[1].cost = Cost{2, 64, 0.01, 3'100};
@@ -172,7 +167,7 @@ TEST(Console, SaysTheMemoryOfAWrongFixBesideThatOfAFix) {
 }
 
 TEST(Console, PrintsTimesWithThreeDigits) {
-  RunRecord run = run_of({literal_fixed(1)});
+  RunRecord run = literal_run_of({literal_fixed(1)});
   const auto time = [&](double seconds) {
     run.cells[0].cost->step_s = seconds;
     const std::string line = cost_lines(run).at(1);
@@ -188,7 +183,7 @@ TEST(Console, PrintsTimesWithThreeDigits) {
 }
 
 TEST(Console, TellsTheNotesOfTheRunBeforeTheDetectionTable) {
-  RunRecord run = run_of({literal_buggy()});
+  RunRecord run = literal_run_of({literal_buggy()});
   run.notes = {"13 of 512 choices were run"};
   EXPECT_THAT(render_console(run), HasSubstr("\n\nnote: 13 of 512 choices were run\n\nscenario "));
 }

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reports/run_record.h"
@@ -115,6 +116,12 @@ inline CellRecord literal_buggy() {
   return cell;
 }
 
+inline RunRecord literal_run_of(std::vector<CellRecord> cells) {
+  RunRecord run;
+  run.cells = std::move(cells);
+  return run;
+}
+
 /// Rank 1 of three never came to the second collective.
 inline MissedMeeting literal_missed_meeting() {
   const MeetingCall reduce{"allreduce avg float32 [4], gradient of w", "sync.cc:36", false, 0};
@@ -143,6 +150,7 @@ inline CellRecord literal_missed() {
       {1, Ending::signalled, 6, 0, 2, "", "SIGABRT",
        "terminate called after throwing\n\tan instance of 'gloo::EnforceNotMet'\n\x1b[31mred"},
       {2, Ending::unfinished, 0, 1, 2, "", "limit of 2 s", "waiting"}};
+  cell.ends[2].cause = ExitCause::time_limit;
   cell.ends[2].ended_ns = 40122776473251;
   cell.launcher = "mpirun -n 3";
   cell.missed_meeting = literal_missed_meeting();
@@ -282,6 +290,8 @@ inline RunRecord literal_run() {
   run.tables = {published_gradients(), published_drift(), published_norms(), literal_distances()};
   run.tables[1].rows[4].entries[0].values[0] = kNaN;
   run.notes = {"13 of 512 choices were run: every pair of values is in one of them"};
+  run.cells[1].ends[0].rows = 120;
+  run.planned = counts_of(run.cells);
   return run;
 }
 

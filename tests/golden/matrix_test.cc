@@ -7,6 +7,7 @@
 
 #include "reports/renderer.h"
 #include "tests/golden/literal_matrix.h"
+#include "tests/golden/literal_run.h"
 
 namespace lockstep {
 namespace {
@@ -18,12 +19,6 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-RunRecord run_of(std::vector<CellRecord> cells) {
-  RunRecord run;
-  run.cells = std::move(cells);
-  return run;
-}
-
 CellRecord right(const std::string& variant, Role role, const std::vector<AxisValue>& axes) {
   return matrix_cell(variant, role, axes, literal_outcome(OutcomeKind::right, "right"));
 }
@@ -31,7 +26,7 @@ CellRecord right(const std::string& variant, Role role, const std::vector<AxisVa
 TEST(Matrix, IsWhereAVariantWasRunWithMoreThanOneChoice) {
   const auto sections_with = [](const std::vector<AxisValue>& second) {
     RunRecord run =
-        run_of({right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, second)});
+        literal_run_of({right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, second)});
     std::vector<bool> matrices;
     for (const Section& section : sections_of(run)) matrices.push_back(section.is_matrix);
     return matrices;
@@ -41,13 +36,13 @@ TEST(Matrix, IsWhereAVariantWasRunWithMoreThanOneChoice) {
 }
 
 TEST(Matrix, IsNotWhereVariantsDependOnDifferentAxes) {
-  const RunRecord run = run_of(
+  const RunRecord run = literal_run_of(
       {right("a", Role::buggy, {{"k", "1"}}), right("b", Role::fixed, {{"k", "1"}, {"m", "1"}})});
   for (const Section& section : sections_of(run)) EXPECT_FALSE(section.is_matrix);
 }
 
 TEST(Section, NamesTheDeviceOfItsCellsUnlessItIsTheCpu) {
-  RunRecord run = run_of({right("a", Role::buggy, {{"m", "1"}})});
+  RunRecord run = literal_run_of({right("a", Role::buggy, {{"m", "1"}})});
   EXPECT_EQ(sections_of(run).at(0).title, "frozen-tower, 2 ranks, m=1");
   run.cells[0].cell.device = "cuda";
   EXPECT_EQ(sections_of(run).at(0).title, "frozen-tower, 2 ranks on cuda, m=1");
@@ -56,9 +51,9 @@ TEST(Section, NamesTheDeviceOfItsCellsUnlessItIsTheCpu) {
 /// Whatever axes they depend on; the title says what is not standard (k=2 and view=off are).
 TEST(Section, HoldsAllVariantsOfAScenarioInAWorld) {
   const RunRecord run =
-      run_of({right("a", Role::buggy, {{"k", "2"}, {"view", "off"}}),
-              right("b", Role::fixed, {{"k", "2"}, {"m", "1"}}), right("c", Role::fixed, {}),
-              right("d", Role::fixed, {{"m", "1"}})});
+      literal_run_of({right("a", Role::buggy, {{"k", "2"}, {"view", "off"}}),
+                      right("b", Role::fixed, {{"k", "2"}, {"m", "1"}}),
+                      right("c", Role::fixed, {}), right("d", Role::fixed, {{"m", "1"}})});
   const std::vector<Section> sections = sections_of(run);
   ASSERT_THAT(sections, SizeIs(1));
   EXPECT_THAT(sections[0].cells, SizeIs(4));
@@ -67,8 +62,8 @@ TEST(Section, HoldsAllVariantsOfAScenarioInAWorld) {
 
 TEST(Matrix, IsToldWorldByWorld) {
   RunRecord run =
-      run_of({right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "2"}}),
-              right("a", Role::buggy, {{"k", "1"}})});
+      literal_run_of({right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "2"}}),
+                      right("a", Role::buggy, {{"k", "1"}})});
   run.cells[2].cell.world_size = 4;
   const std::vector<Section> sections = sections_of(run);
   ASSERT_THAT(sections, SizeIs(2));
@@ -80,8 +75,8 @@ TEST(Matrix, IsToldWorldByWorld) {
 
 TEST(Matrix, NamesOnlyWhatIsNotStandardAndNotShared) {
   const RunRecord run =
-      run_of({right("a", Role::buggy, {{"k", "2"}, {"m", "x"}, {"view", "off"}}),
-              right("a", Role::buggy, {{"k", "3"}, {"m", "x"}, {"view", "off"}})});
+      literal_run_of({right("a", Role::buggy, {{"k", "2"}, {"m", "x"}, {"view", "off"}}),
+                      right("a", Role::buggy, {{"k", "3"}, {"m", "x"}, {"view", "off"}})});
   const Section section = sections_of(run).at(0);
   const auto variants = matrix_lines(section);
   ASSERT_THAT(variants, SizeIs(1));
@@ -95,8 +90,8 @@ TEST(Matrix, NamesOnlyWhatIsNotStandardAndNotShared) {
 
 /// k=3 is no part of k=33, nor of another axis whose name ends in k.
 TEST(Matrix, TakesAValueForStandardWhereTheFolderDoesNotNameIt) {
-  RunRecord run = run_of({right("a", Role::buggy, {{"k", "3"}, {"j", "1"}}),
-                          right("a", Role::buggy, {{"k", "33"}, {"j", "1"}})});
+  RunRecord run = literal_run_of({right("a", Role::buggy, {{"k", "3"}, {"j", "1"}}),
+                                  right("a", Role::buggy, {{"k", "33"}, {"j", "1"}})});
   run.cells[0].folder = "frozen-tower/a/w2-task=3";
   run.cells[1].folder = "frozen-tower/a/w2-k=33";
   const auto variants = matrix_lines(sections_of(run).at(0));
@@ -105,7 +100,7 @@ TEST(Matrix, TakesAValueForStandardWhereTheFolderDoesNotNameIt) {
 }
 
 TEST(Matrix, HasALineForEveryCellButThoseOfAReferenceThatIsRight) {
-  RunRecord run = run_of(
+  RunRecord run = literal_run_of(
       {right("a", Role::reference, {{"k", "1"}}), right("a", Role::reference, {{"k", "2"}})});
   const auto lines = [&] {
     const Section section = sections_of(run).at(0);
@@ -119,9 +114,9 @@ TEST(Matrix, HasALineForEveryCellButThoseOfAReferenceThatIsRight) {
 }
 
 TEST(Matrix, CountsRepetitionsAndTellsTheOneThatIsAnother) {
-  RunRecord run =
-      run_of({right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "3"}}),
-              right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "3"}})});
+  RunRecord run = literal_run_of(
+      {right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "3"}}),
+       right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "3"}})});
   run.cells[2].cell.repetition = run.cells[3].cell.repetition = 2;
   run.cells[3].verdict = CellVerdict::missed;
   const std::string text = render_console(run);
@@ -192,8 +187,8 @@ TEST(Matrix, LetsNoControlCharacterThrough) {
 }
 
 TEST(Matrix, OfARecordThatWasNeverJudgedSaysItsVerdicts) {
-  RunRecord run =
-      run_of({right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "2"}})});
+  RunRecord run = literal_run_of(
+      {right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "2"}})});
   for (CellRecord& cell : run.cells) cell.outcome = {};
   EXPECT_THAT(render_console(run), HasSubstr("    k=1: as expected\n"));
 }

@@ -75,14 +75,8 @@ CellRecord unmet() {
   return cell;
 }
 
-RunRecord run_of(std::vector<CellRecord> cells) {
-  RunRecord run;
-  run.cells = std::move(cells);
-  return run;
-}
-
 std::string console_of(const CellRecord& cell) {
-  const std::string text = render_console(run_of({cell}));
+  const std::string text = render_console(literal_run_of({cell}));
   const std::size_t begin = text.find("\n\n", text.find("===")) + 2;
   const std::size_t cost = text.find("cores\n\n", begin);
   return text.substr(cost == std::string::npos ? begin : cost + 7);
@@ -95,7 +89,7 @@ TEST(Result, OfAFixThatRegressedIsAFailureAndNoFalseAlarm) {
                          "reference from step 1 on: weight\n"));
   for (const Renderer& renderer : renderers()) {
     if (renderer.format == "json") continue;
-    EXPECT_THAT(renderer.render(run_of({summed(), killed()})),
+    EXPECT_THAT(renderer.render(literal_run_of({summed(), killed()})),
                 AllOf(HasSubstr("FAILED"), Not(HasSubstr("false alarm"))))
         << renderer.format;
   }
@@ -139,7 +133,8 @@ TEST(Result, OfABugThatShowsSomethingElseIsAFailure) {
 TEST(Result, OfACellThatWasNotRunIsSaidWithItsReason) {
   EXPECT_EQ(result_of(literal_not_applicable()), Result::not_run);
   EXPECT_EQ(result_of(interrupted()), Result::not_run);
-  const std::string text = render_console(run_of({literal_not_applicable(), interrupted()}));
+  const std::string text =
+      render_console(literal_run_of({literal_not_applicable(), interrupted()}));
   EXPECT_THAT(text, HasSubstr("NOT RUN: averaged (wrong-fix): needs at least 3 ranks"));
   EXPECT_THAT(text, HasSubstr("NOT RUN: late (fixed): the run was interrupted before this cell\n"));
 }
@@ -147,7 +142,7 @@ TEST(Result, OfACellThatWasNotRunIsSaidWithItsReason) {
 TEST(Result, OfCellsThatAnInterruptedRunLeftOutIsSaidOnce) {
   CellRecord another = interrupted();
   another.cell.variant = "later";
-  EXPECT_THAT(render_console(run_of({interrupted(), another})),
+  EXPECT_THAT(render_console(literal_run_of({interrupted(), another})),
               HasSubstr("NOT RUN: late (fixed), later (fixed): the run was interrupted"));
 }
 
@@ -239,7 +234,7 @@ TEST(Cause, OfTheSameErrorOnSeveralRanksIsToldOnce) {
 
 /// The element of the only case of a run.
 std::string junit_of(const CellRecord& cell) {
-  const std::string text = render_junit(run_of({cell}));
+  const std::string text = render_junit(literal_run_of({cell}));
   const std::size_t begin = text.find("<testcase");
   return text.substr(begin, text.find("<system-out>") - begin);
 }
@@ -280,7 +275,7 @@ TEST(Junit, NamesTheFileOfAScenarioWithoutALine) {
   CellRecord cell = interrupted();
   for (const char* source : {"scenarios/a.cc:41", "scenarios/a.cc"}) {
     cell.source = source;
-    EXPECT_THAT(render_junit(run_of({cell})), HasSubstr(" file=\"scenarios/a.cc\">"));
+    EXPECT_THAT(render_junit(literal_run_of({cell})), HasSubstr(" file=\"scenarios/a.cc\">"));
   }
 }
 
@@ -342,7 +337,8 @@ TEST(Detections, AgreeWithTheSentenceBelowThem) {
   CellRecord many = summed();
   many.checks.push_back(many.checks[0]);
   many.checks.push_back(check_of(many.results[0], Check::Outcome::undecided));
-  const std::string text = render_console(run_of({many, literal_undecided(), interrupted()}));
+  const std::string text =
+      render_console(literal_run_of({many, literal_undecided(), interrupted()}));
   EXPECT_THAT(text,
               HasSubstr("\nnasty                    |     2 |   0 of 0 |           0 |      1 "
                         "|         0 |         0 |       1\n"));
@@ -351,7 +347,7 @@ TEST(Detections, AgreeWithTheSentenceBelowThem) {
 }
 
 TEST(Detections, DeclareNothingForACellThatWasNotRun) {
-  RunRecord run = run_of({literal_not_applicable()});
+  RunRecord run = literal_run_of({literal_not_applicable()});
   run.cells[0].expectation.breaks = {ranks_finish()};
   EXPECT_EQ(detections(run)[0].declared, 0);
 }
@@ -359,11 +355,11 @@ TEST(Detections, DeclareNothingForACellThatWasNotRun) {
 /// A declared error breaks `ranks finish` without saying so, and both have to be found.
 TEST(Detections, FindACellWhereAllThatItDeclaresWasFound) {
   CellRecord cell = literal_missed();
-  EXPECT_EQ(detections(run_of({cell}))[0].found, 0);
+  EXPECT_EQ(detections(literal_run_of({cell}))[0].found, 0);
   cell.checks.back().outcome = Check::Outcome::found;
-  EXPECT_EQ(detections(run_of({cell}))[0].found, 1);
+  EXPECT_EQ(detections(literal_run_of({cell}))[0].found, 1);
   cell.checks[1].outcome = Check::Outcome::undecided;
-  EXPECT_EQ(detections(run_of({cell}))[0].found, 0);
+  EXPECT_EQ(detections(literal_run_of({cell}))[0].found, 0);
 }
 
 }  // namespace

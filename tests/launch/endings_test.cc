@@ -75,6 +75,7 @@ TEST_F(Launch, RankThatWaitsForEverIsEndedAtTheLimit) {
   EXPECT_EQ(ends[0].last_output, "") << "it has nothing to explain";
   EXPECT_EQ(ends[1].ending, Ending::unfinished);
   EXPECT_EQ(ends[1].detail, "limit of 0.5 s");
+  EXPECT_EQ(ends[1].cause, ExitCause::time_limit);
   EXPECT_EQ(ends[1].limit_s, 0.5);
   EXPECT_EQ(ends[1].last_output, "waiting\n");
 }
@@ -93,6 +94,7 @@ TEST_F(Launch, StoppedRankIsToldFromASlowOne) {
   EXPECT_EQ(ends[0].detail, "limit of 0.5 s");
   EXPECT_EQ(ends[1].ending, Ending::unfinished);
   EXPECT_EQ(ends[1].detail, "stopped by SIGSTOP");
+  EXPECT_EQ(ends[1].cause, ExitCause::stopped);
   EXPECT_EQ(ends[1].limit_s, std::nullopt) << "that is why it did not finish";
 }
 
@@ -104,6 +106,7 @@ TEST_F(Launch, OthersGetTheGraceOnceARankFailed) {
   });
   EXPECT_EQ(ends[0].ending, Ending::unfinished);
   EXPECT_EQ(ends[0].detail, "ended 0.2 s after rank 1 failed");
+  EXPECT_EQ(ends[0].cause, ExitCause::peer_failed);
   EXPECT_EQ(ends[0].limit_s, std::nullopt);
   EXPECT_EQ(ends[0].order, 2);
   EXPECT_EQ(ends[1].code, 9);

@@ -56,6 +56,7 @@ TEST_F(Launch, OneRankIsInterruptedAndTheSignalReturned) {
   });
   EXPECT_EQ(launched.interruption, SIGTERM);
   EXPECT_EQ(launched.end.detail, "interrupted by SIGTERM");
+  EXPECT_EQ(launched.end.cause, ExitCause::interrupted);
 }
 
 TEST_F(Launch, ProgramRunsAfterItsPreparation) {

@@ -18,6 +18,7 @@
 #include "harness/launch/launcher.h"
 #include "tests/command.h"
 #include "tests/foreign_launchers.h"
+#include "tests/programs.h"
 
 namespace lockstep {
 namespace {
@@ -26,8 +27,6 @@ namespace fs = std::filesystem;
 using testing::Contains;
 using testing::HasSubstr;
 
-const std::string kLockstep = LOCKSTEP_PROGRAM;
-const std::string kTestbed = LOCKSTEP_TESTBED;
 const std::string kTorchrun = LOCKSTEP_TORCHRUN;
 
 struct Case {
@@ -45,7 +44,7 @@ struct Case {
 };
 
 const std::vector<Case> kCases{
-    {"torchrun", kTorchrun + " --no-python --nproc-per-node {ranks}", "torchrun"},
+    {"torchrun", kTorchrun + " --standalone --no-python --nproc-per-node {ranks}", "torchrun"},
     {"openmpi", "mpirun.openmpi -n {ranks}", "Open MPI's mpirun"},
     {"mpich", "mpirun.mpich -n {ranks}", "MPICH's mpirun"}};
 
@@ -129,6 +128,12 @@ TEST_P(StartedBy, FromARunTheVerdictsAreThoseOfOurOwnRanks) {
   EXPECT_THAT(cell.at("launcher").get<std::string>(), HasSubstr(GetParam().with(2)));
   EXPECT_THAT(cell.at("reproduce").get<std::string>(),
               HasSubstr("--launcher '" + GetParam().command + "'"));
+}
+
+TEST_P(StartedBy, ACellThatIsRunAgainIsJudgedAgain) {
+  const Outcome outcome =
+      indirect(kLockstep, "loss-on-unwrapped-module/through-wrapper --repeat 2");
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
 }
 
 TEST_P(StartedBy, DirectlyItJudgesAndLeavesARecordForTheReport) {
@@ -331,6 +336,16 @@ TEST(DirectStart, ThatDoesNotApplyIsRecordedByRankZero) {
   const Outcome report = run_shell(kTestbed + " report " + (folder.path() / "run").string());
   EXPECT_EQ(report.status, 3);
   EXPECT_THAT(unwrapped(report.out), HasSubstr("supports world sizes 2 to 4, not 1"));
+}
+
+TEST(DirectStart, ThatDoesNotApplyIsAFailureWhereSomethingIsRequired) {
+  for (const int rank : {0, 1}) {
+    const TemporaryFolder folder;
+    const Outcome outcome = run_shell(fmt::format(
+        "cd {} && WORLD_SIZE=64 RANK={} {} run endings/finishes --out run --require gloo",
+        folder.path().string(), rank, kTestbed));
+    EXPECT_EQ(outcome.status, 1) << rank << outcome.err;
+  }
 }
 
 class LauncherThatIsNone : public testing::TestWithParam<Wrong> {};

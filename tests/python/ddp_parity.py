@@ -6,6 +6,7 @@ scenario ddp-parity and every rank.
 ddp_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the files.
 """
 
+import csv
 import itertools
 import json
 import os
@@ -49,6 +50,12 @@ def read_safetensors(file):
         name: data[8 + size + entry["data_offsets"][0] : 8 + size + entry["data_offsets"][1]].hex()
         for name, entry in header.items()
     }
+
+
+def rows_of(journal):
+    """The rows of a journal, by column. A first line `# ...` says who wrote it."""
+    lines = journal.read_text().split("\n")
+    return csv.DictReader(lines[1:] if lines and lines[0].startswith("# ") else lines)
 
 
 def fragment(error):

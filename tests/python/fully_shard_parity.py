@@ -9,7 +9,6 @@ files.
 """
 
 import collections
-import csv
 import pathlib
 import sys
 
@@ -28,7 +27,7 @@ def sum_difference(cell, world):
     """Where the fingerprints of the shards with which training began do not add up."""
     wholes, sums = {}, collections.defaultdict(lambda: (0, 0))
     for rank in range(world):
-        for row in csv.DictReader((cell / f"rank-{rank}.csv").open()):
+        for row in ddp_parity.rows_of(cell / f"rank-{rank}.csv"):
             if row["point"] != "forward":
                 continue
             name, fingerprint = row["name"], lanes(row["fingerprint"])

@@ -10,7 +10,6 @@ pair of values of every two axes instead; FOLDER keeps the files.
 
 import argparse
 import collections
-import csv
 import json
 import os
 import pathlib
@@ -25,7 +24,7 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # DDP has advice for most
 import torch
 
 import hooks_training
-from ddp_parity import GONE, fragment, read_safetensors
+from ddp_parity import GONE, fragment, read_safetensors, rows_of
 from hooks_outcome import bits, outcome
 from hooks_scenarios import SCENARIOS, Cell
 
@@ -174,13 +173,12 @@ def our_outcome(record):
 def read_ours(folder, rank):
     """As hooks_training.run saves it, with the bits in hexadecimal."""
     tensors = {}
-    with (folder / f"rank-{rank}.csv").open() as journal:
-        for row in csv.DictReader(journal):
-            if row["point"] in ("reduced", "stepped"):
-                fields = ("step", "micro_batch", "point", "kind", "name")
-                is_undefined = row["not_comparable"].startswith("undefined")
-                key = "/".join(row[field] for field in fields)
-                tensors[key] = UNDEFINED if is_undefined else "not kept"
+    for row in rows_of(folder / f"rank-{rank}.csv"):
+        if row["point"] in ("reduced", "stepped"):
+            fields = ("step", "micro_batch", "point", "kind", "name")
+            is_undefined = row["not_comparable"].startswith("undefined")
+            key = "/".join(row[field] for field in fields)
+            tensors[key] = UNDEFINED if is_undefined else "not kept"
     for file in folder.glob(f"rank-{rank}.step-*.safetensors"):
         step = file.name.split(".")[1].removeprefix("step-")
         for key, data in read_safetensors(file).items():

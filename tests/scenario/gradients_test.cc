@@ -68,21 +68,21 @@ Judged judged(const std::string& arguments, const std::string& variant) {
 }
 
 /// How many are run: LOCKSTEP_RANDOM_TRAININGS, or 12.
-int runs() {
+int training_count() {
   const char* asked = std::getenv("LOCKSTEP_RANDOM_TRAININGS");
   return asked ? std::atoi(asked) : 12;
 }
 
 TEST(RandomTrainings, ThatAreHealthyAreNeverViolatedAndSeldomUndecided) {
   int undecided = 0;
-  for (int seed = 0; seed < runs(); ++seed) {
+  for (int seed = 0; seed < training_count(); ++seed) {
     const Judged training =
         judged(fmt::format("--seed {} --ranks {} --steps {}", seed, 2 + seed % 3, 1 + seed % 12),
                "healthy");
     EXPECT_FALSE(training.is_violated) << training.text;
     undecided += training.is_undecided ? 1 : 0;
   }
-  EXPECT_LE(undecided * 20, runs());
+  EXPECT_LE(undecided * 20, training_count());
 }
 
 TEST(RandomTrainings, ThatAmplifyRoundingsAreUndecidedAndBlameNobody) {

@@ -20,7 +20,7 @@ constexpr double kLimitSeconds = 2;  // of the testbed's faulty cells
 constexpr double kGraceSeconds = 5;
 
 /// How many are run: LOCKSTEP_RANDOM_FAULTS, or 10.
-int runs() {
+int fault_count() {
   const char* asked = std::getenv("LOCKSTEP_RANDOM_FAULTS");
   return asked ? std::atoi(asked) : 10;
 }
@@ -119,7 +119,7 @@ class RandomFaults : public testing::Test {
 TEST_F(RandomFaults, AreNamedInTimeAndNothingStaysBehind) {
   const std::set<std::string> before = shared_memory();
   const std::vector<std::string> faults{"kill", "stop", "abort"};
-  for (int i = 0; i < runs() && !HasFatalFailure(); ++i) {
+  for (int i = 0; i < fault_count() && !HasFatalFailure(); ++i) {
     const std::string& fault = faults[static_cast<std::size_t>(i) % faults.size()];
     const int ranks = 2 + i / 3 % 3;
     SCOPED_TRACE(fmt::format("collective-faults/faulty --ranks {} --seed {} --set fault={}", ranks,

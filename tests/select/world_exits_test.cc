@@ -12,6 +12,7 @@
 #include "harness/launch/launch.h"
 #include "harness/record/collective_log.h"
 #include "harness/record/rank_end.h"
+#include "reports/exit_cause.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -41,6 +42,7 @@ class LeftByThreeRanks : public testing::Test {
     RankStatement statement;
     statement.ended = statement.raised = true;
     statement.error = error;
+    if (is_loss_of_peer(error)) statement.cause = ExitCause::lost_peer;
     write_rank_statement(rank_statement_file(folder_.path(), rank), statement);
   }
 
@@ -124,8 +126,9 @@ TEST_F(LeftByThreeRanks, TheLauncherEndedWhoWasAtWorkWhenAnotherFailed) {
   leave_sign(1, 30s);
   leave_word(2, Ending::exited);
   const std::vector<RankEnd> left = ends();
+  EXPECT_EQ(left[0].cause, ExitCause::peer_failed);
   EXPECT_EQ(left[0].detail, "ended by its launcher after rank 2 failed");
-  EXPECT_EQ(left[1].detail, "no word of it");
+  EXPECT_EQ(left[1].cause, ExitCause::unseen);
 }
 
 TEST_F(LeftByThreeRanks, TheLauncherEndedWhoWasAtWorkWhenAnotherSaidThatItFailed) {
@@ -134,15 +137,17 @@ TEST_F(LeftByThreeRanks, TheLauncherEndedWhoWasAtWorkWhenAnotherSaidThatItFailed
   state_error(1, "the genuine reason");
   leave_word(2, Ending::finished);
   const std::vector<RankEnd> left = ends();
+  EXPECT_EQ(left[0].cause, ExitCause::peer_failed);
   EXPECT_EQ(left[0].detail, "ended by its launcher after rank 1 failed");
   EXPECT_EQ(left[1].ending, Ending::raised);
+  EXPECT_EQ(left[1].cause, ExitCause::none);
 }
 
 TEST_F(LeftByThreeRanks, NobodyIsKnownToHaveBeenEndedWhereNobodyFailed) {
   leave_sign(0, 1s);
   leave_word(1, Ending::finished);
   leave_word(2, Ending::finished);
-  EXPECT_EQ(ends()[0].detail, "no word of it");
+  EXPECT_EQ(ends()[0].cause, ExitCause::unseen);
 }
 
 TEST_F(LeftByThreeRanks, NothingIsASignThatNoneWasStarted) {

@@ -55,6 +55,28 @@ TEST(Agreement, OfATensorThatAllRanksStopLookingAtIsUndecided) {
   EXPECT_EQ(result.reason, "bias was observed on no rank after step 3 of 5");
 }
 
+TEST(Agreement, OfAShardThatAllItsHoldersStopLookingAtIsUndecided) {
+  LiteralEvidence files(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string group = rank < 2 ? "0,1" : "2,3";
+    const std::int64_t last = rank < 2 ? 5 : 3;
+    for (std::int64_t step = 1; step <= last; ++step) {
+      files.add_shard(rank, step, "w", {1}, {2}, {rank / 2}, {1}).replica_group = group;
+    }
+  }
+  EXPECT_EQ(judge_one(kAgree, files.write()).verdict, Verdict::undecided);
+}
+
+TEST(Agreement, OfFewerMicroBatchesInTheLastStepHolds) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const auto& [step, batch] : {std::pair(1, 0), {1, 1}, {2, 0}}) {
+      files.add(rank, step, "w", {1}, {Kind::gradient, Point::reduced, batch});
+    }
+  }
+  EXPECT_EQ(judge_one(kAgree, files.write()).verdict, Verdict::holds);
+}
+
 TEST(Agreement, HoldsOfATensorThatComesInSomeStepsOnly) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) {

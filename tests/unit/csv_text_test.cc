@@ -10,6 +10,7 @@
 #include <random>
 
 #include "reports/error.h"
+#include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -29,15 +30,7 @@ class CsvText : public ::testing::Test {
 
   /// The error without the path in front of `:line`.
   std::string refusal(const std::string& text) {
-    try {
-      read(text);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), Error::Kind::usage);
-      const std::string what = error.what();
-      EXPECT_EQ(what.find(path_.string()), 0u) << what;
-      return what.substr(path_.string().size());
-    }
-    return "accepted";
+    return refusal_of(path_, [&] { read(text); });
   }
 
   TemporaryFolder temporary_;
@@ -163,7 +156,7 @@ TEST_F(CsvText, RefusesWhatIsNoFile) {
     }
     return "accepted";
   };
-  EXPECT_NE(why(folder_).find("Is a directory"), std::string::npos) << why(folder_);
+  EXPECT_NE(why(folder_).find("it is a folder"), std::string::npos) << why(folder_);
   EXPECT_NE(why(folder_ / "none").find("No such file"), std::string::npos);
   EXPECT_NE(why(path_ / "x").find("No such file"), std::string::npos);
 }

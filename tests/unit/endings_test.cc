@@ -41,13 +41,20 @@ TEST(Endings, OfPeersOfARankThatDidNotFinishAreNoFindings) {
 
 TEST(Endings, ThatNobodySawAreFindingsUnlessTheLauncherIsKnownToHaveMadeThem) {
   RankEnd lost = end_of(0, Ending::unfinished, 1);
-  lost.detail = "its launcher left no word of it";
+  lost.cause = ExitCause::unseen;
   const RankEnd raised = end_of(1, Ending::raised, 0, "the genuine reason");
   EXPECT_EQ(judge_ends({lost, raised}).findings.size(), 2U);
-  lost.detail = "ended by its launcher after rank 1 failed";
+  lost.cause = ExitCause::peer_failed;
   const ClaimResult result = judge_ends({lost, raised});
   ASSERT_EQ(result.findings.size(), 1U);
   EXPECT_EQ(result.findings[0].failure->rank, 1);
+}
+
+TEST(Endings, OfAStoppedRankAreFindingsWhateverEndedBefore) {
+  RankEnd stopped = end_of(0, Ending::unfinished, 1);
+  stopped.cause = ExitCause::stopped;
+  const RankEnd raised = end_of(1, Ending::raised, 0, "the genuine reason");
+  EXPECT_EQ(judge_ends({stopped, raised}).findings.size(), 2U);
 }
 
 TEST(Endings, ByASignalAreFindingsWhateverWasSaid) {
@@ -77,16 +84,6 @@ TEST(Endings, BeforeTheFirstStepNameNone) {
   EXPECT_EQ(sentence_of(end), "rank 0 raised an error in step 1.");
   end.step = 0;
   EXPECT_EQ(sentence_of(end), "rank 0 raised an error.");
-}
-
-TEST(LossOfPeer, IsKnownByTheWordsOfTheTransport) {
-  for (const char* error :
-       {"Connection closed by peer [::1]:9", "read: Connection reset by peer",
-        "writev: Broken pipe", "Timed out waiting 100ms for recv", "wait timeout after 100ms",
-        "Application timeout caused pair closure"}) {
-    EXPECT_TRUE(is_loss_of_peer(error)) << error;
-  }
-  EXPECT_FALSE(is_loss_of_peer("marked as ready twice"));
 }
 
 /// Gradients differ in these steps, each at a point and for a claim of its own; rank 1 raises in

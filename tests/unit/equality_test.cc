@@ -318,17 +318,143 @@ TEST(Equality, HoldsForTheVeryBitsOfAReferenceThatIsNotStable) {
   EXPECT_EQ(judged_beside_perturbed(1, 1, 9).verdict, Verdict::holds);
 }
 
-TEST(Equality, OfATensorOfRoundingsAloneHolds) {
+/// A rank that holds `actual` of a tensor that consists of roundings, such as the gradient of a
+/// bias that softmax ignores.
+Verdict judged_roundings(float actual) {
   LiteralEvidence files(1);
   LiteralEvidence expected(5);
   files.add(0, 1, "w", {100});
-  files.add(0, 1, "roundings", {-2e-7F});  // such as the gradient of a bias that softmax ignores
+  files.add(0, 1, "roundings", {actual});
   for (int copy = 0; copy < 5; ++copy) {
     expected.add(copy, 1, "w", {copy == 0 ? 100 : 100.0001F});
     expected.add(copy, 1, "roundings", {1e-7F * static_cast<float>(copy - 2)});
   }
   const Evidence evidence = expected.write();
+  return judge_one(kEqual, files.write(), &evidence).verdict;
+}
+
+TEST(Equality, OfATensorOfRoundingsAloneHolds) {
+  EXPECT_EQ(judged_roundings(-2e-7F), Verdict::holds);
+}
+
+TEST(Equality, OfATensorOfRoundingsAloneDoesNotExcuseWhatIsNotFinite) {
+  EXPECT_EQ(judged_roundings(std::numeric_limits<float>::quiet_NaN()), Verdict::violated);
+}
+
+TEST(Equality, IsUndecidedWhereAPerturbedReferenceEndedBefore) {
+  LiteralEvidence files(1);
+  LiteralEvidence expected(2);
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    files.add(0, step, "w", {step == 3 ? 1.005F : 1});
+    expected.add(0, step, "w", {1});
+    if (step < 3) expected.add(1, step, "w", {1.001F});
+  }
+  const Evidence evidence = expected.write();
+  const ClaimResult result = judge_one(kEqual, files.write(), &evidence);
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_EQ(
+      result.reason,
+      "perturbed reference 1 has no value of w in step 3, so that the tolerance is not known");
+}
+
+/// Whole numbers of one rank beside those of the reference, 4, and of a perturbed copy.
+Verdict judged_counts(std::int64_t copy, std::int64_t actual) {
+  const LiteralEvidence::Tensor counts{Kind::buffer, Point::stepped};
+  LiteralEvidence files(1);
+  LiteralEvidence expected(2);
+  files.add_whole(0, 1, "counts", actual, counts);
+  expected.add_whole(0, 1, "counts", 4, counts);
+  expected.add_whole(1, 1, "counts", copy, counts);
+  const Evidence evidence = expected.write();
+  return judge_one(equal_reference(Kind::buffer, Point::stepped), files.write(), &evidence).verdict;
+}
+
+TEST(Equality, OfWholeNumbersIsUndecidedWhereACopyHasOthers) {
+  EXPECT_EQ(judged_counts(4, 4), Verdict::holds);
+  EXPECT_EQ(judged_counts(4, 5), Verdict::violated);
+  EXPECT_EQ(judged_counts(5, 4), Verdict::holds);
+  EXPECT_EQ(judged_counts(5, 5), Verdict::undecided);
+}
+
+TEST(Equality, CountsACopyOnceHoweverOftenItNotesATensor) {
+  LiteralEvidence files(1);
+  LiteralEvidence expected(2);
+  files.add(0, 1, "w", {1.5F});
+  expected.add(0, 1, "w", {1});
+  for (int again = 0; again < 3; ++again) expected.add(1, 1, "w", {1.001F});
+  const Evidence evidence = expected.write();
+  EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::violated);
+}
+
+TEST(Equality, OfAParameterAllowsTheRoundingsOfItsFirstValue) {
+  LiteralEvidence files(1);
+  LiteralEvidence expected(2);
+  const LiteralEvidence::Tensor parameter{Kind::parameter, Point::stepped};
+  files.add(0, 1, "w", {0.001F + 1e-8F}, parameter);
+  expected.add(0, 1, "w", {0.1F}, {Kind::parameter, Point::backward, 0}).replica_group =
+      group_of_one(0);
+  for (int copy = 0; copy < 2; ++copy) {
+    expected.add(copy, 1, "w", {0.001F + 2e-10F * copy}, parameter);
+  }
+  const Evidence reference = expected.write();
+  const Evidence evidence = files.write();
+  const Claim claim = equal_reference(Kind::parameter, Point::stepped);
+  EXPECT_EQ(judge_one(claim, evidence, &reference).verdict, Verdict::holds);
+}
+
+TEST(Equality, AllowsTheRoundingsOfSummandsThatCancel) {
+  LiteralEvidence files(2);
+  LiteralEvidence expected(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 1, "w", {0.005F + 6e-6F});
+    expected.add(0, 1, "w", {rank == 0 ? 100 : -99.99F}, {Kind::gradient, Point::backward, rank})
+        .replica_group = group_of_one(rank);
+  }
+  for (int copy = 0; copy < 2; ++copy) expected.add(copy, 1, "w", {0.005F + 1e-9F * copy});
+  const Evidence evidence = expected.write();
   EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::holds);
+}
+
+TEST(Equality, IsUndecidedWhereTheReferenceOfAnotherClaimIsNotStable) {
+  const LiteralEvidence::Tensor parameter{Kind::parameter, Point::stepped};
+  LiteralEvidence files(1);
+  LiteralEvidence expected(2);
+  files.add(0, 1, "w", {1});
+  files.add(0, 1, "w", {2}, parameter);
+  for (int copy = 0; copy < 2; ++copy) {
+    expected.add(copy, 1, "w", {copy == 0 ? 1.0F : -1.0F});
+    expected.add(copy, 1, "w", {1}, parameter);
+  }
+  const Evidence evidence = files.write();
+  const Evidence reference = expected.write();
+  Case the_case;
+  the_case.world_size = 1;
+  the_case.claims = {equal_reference(Kind::parameter, Point::stepped), kEqual};
+  the_case.evidence = &evidence;
+  the_case.reference = &reference;
+  const ClaimResult result = judge(the_case).front();
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_THAT(result.reason, HasSubstr("the reference is not stable here: in step 1"));
+}
+
+/// Gradients that are clipped to a norm of 1.4 from their own of 1.4e8, beside `actual`.
+Verdict judged_behind_clipping(const std::vector<float>& actual) {
+  LiteralEvidence files(2);
+  LiteralEvidence expected(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 1, "w", actual);
+    expected.add(0, 1, "w", {1e8F, 1e8F}, {Kind::gradient, Point::backward, rank}).replica_group =
+        group_of_one(rank);
+  }
+  for (int copy = 0; copy < 2; ++copy) expected.add(copy, 1, "w", {1, copy == 0 ? 1 : 1.0001F});
+  const Evidence evidence = expected.write();
+  return judge_one(kEqual, files.write(), &evidence).verdict;
+}
+
+TEST(Equality, OfClippedGradientsIsRelativeToWhatClippingLeaves) {
+  EXPECT_EQ(judged_behind_clipping({1, 1}), Verdict::holds);
+  EXPECT_EQ(judged_behind_clipping({0, 0}), Verdict::violated);
+  EXPECT_EQ(judged_behind_clipping({0.5F, 0.5F}), Verdict::violated) << "one rank is missing";
 }
 
 /// A gradient of 256 elements, the mean of what `kOwners` ranks contribute, beside copies whose
@@ -337,7 +463,7 @@ class NoisyGradient {
  public:
   static constexpr int kOwners = 8;
 
-  NoisyGradient() : files_(kOwners), expected_(5) {
+  explicit NoisyGradient(float noise = 0.02F) : noise_(noise), files_(kOwners), expected_(5) {
     for (int owner = 0; owner < kOwners; ++owner) {
       own_.push_back(drawn(1));
       for (std::size_t i = 0; i < mean_.size(); ++i) mean_[i] += own_.back()[i] / kOwners;
@@ -351,18 +477,32 @@ class NoisyGradient {
   const std::vector<float>& mean() const { return mean_; }
 
   std::vector<float> noisy() {
-    std::vector<float> values = drawn(0.02F / std::sqrt(static_cast<float>(kOwners)));
+    std::vector<float> values = drawn(noise_ / std::sqrt(static_cast<float>(kOwners)));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] += mean_[i];
     return values;
   }
 
   ClaimResult judged(const std::vector<float>& actual) {
     for (int rank = 0; rank < kOwners; ++rank) files_.add(rank, 1, "w", actual);
+    return result();
+  }
+
+  /// The same where each rank holds its shard alone.
+  ClaimResult judged_in_shards(const std::vector<float>& actual) {
+    constexpr std::int64_t kShard = 256 / kOwners;
+    for (int rank = 0; rank < kOwners; ++rank) {
+      const auto begin = actual.begin() + rank * kShard;
+      files_.add_shard(rank, 1, "w", {begin, begin + kShard}, {256}, {rank * kShard}, {kShard});
+    }
+    return result();
+  }
+
+ private:
+  ClaimResult result() {
     const Evidence reference = expected_.write();
     return judge_one(kEqual, files_.write(), &reference);
   }
 
- private:
   std::vector<float> drawn(float scale) {
     std::vector<float> values(256);
     for (float& value : values) {
@@ -372,6 +512,7 @@ class NoisyGradient {
     return values;
   }
 
+  float noise_;  ///< as a fraction of a typical element
   LiteralEvidence files_, expected_;
   std::uint64_t state_ = 1;
   std::vector<std::vector<float>> own_;
@@ -399,6 +540,17 @@ TEST(Equality, FindsAFaultOfAKnownKindBelowTenTimesTheNoise) {
   EXPECT_THAT(finding.sentence, HasSubstr("it is off by -0.5"));
   EXPECT_THAT(finding.sentence, HasSubstr("of the reference, tolerance 0.0"));
   EXPECT_THAT(finding.sentence, HasSubstr("1/2: divided by 2"));
+}
+
+TEST(Equality, FindsAFaultOfAKnownKindInShards) {
+  constexpr float kNoise = 0.08F;  // 8 times this hides a halved gradient
+  NoisyGradient healthy(kNoise);
+  EXPECT_EQ(healthy.judged_in_shards(healthy.noisy()).verdict, Verdict::holds);
+  for (const float factor : {0.0F, 0.5F, 2.0F}) {
+    NoisyGradient gradient(kNoise);
+    const ClaimResult result = gradient.judged_in_shards(times(factor, gradient.noisy()));
+    EXPECT_EQ(result.verdict, Verdict::violated) << factor << result.reason;
+  }
 }
 
 TEST(Equality, FindsTheRankThatIsMissingFromAMean) {
@@ -501,6 +653,30 @@ TEST(Equality, OfParametersIsRelativeToHowFarTheyMoved) {
 }
 
 /// Two ranks beside a reference of [3, 2]: 1 2 / 3 4 / 5 6.
+/// A parameter of ones that training leaves as it is, beside ranks that hold `actual`; another one
+/// is trained, and copies move that.
+Verdict judged_frozen(float actual) {
+  const LiteralEvidence::Tensor stepped{Kind::parameter, Point::stepped};
+  LiteralEvidence files(1);
+  LiteralEvidence expected(2);
+  files.add(0, 1, "frozen", {actual, 1, 1, 1}, stepped);
+  files.add(0, 1, "w", {2}, stepped);
+  expected.add(0, 1, "frozen", {1, 1, 1, 1}, {Kind::parameter, Point::backward}).replica_group =
+      group_of_one(0);
+  for (int copy = 0; copy < 2; ++copy) {
+    expected.add(copy, 1, "frozen", {1, 1, 1, 1}, stepped);
+    expected.add(copy, 1, "w", {copy == 0 ? 2 : 2.0001F}, stepped);
+  }
+  const Evidence evidence = expected.write();
+  return judge_one(equal_reference(Kind::parameter, Point::stepped), files.write(), &evidence)
+      .verdict;
+}
+
+TEST(Equality, OfParametersThatNobodyTrainsIsExact) {
+  EXPECT_EQ(judged_frozen(1), Verdict::holds);
+  EXPECT_EQ(judged_frozen(1 + 3 * 0x1p-23F), Verdict::violated);
+}
+
 struct Sharded : Pair {
   Sharded() : Pair(2) {
     Observation& whole = expected.add(0, 1, "w", {1, 2, 3, 4, 5, 6});
@@ -589,6 +765,18 @@ TEST(Equality, OfShardsAddsUpWhatIsOffInEach) {
   EXPECT_EQ(pair.judged().verdict, Verdict::violated);
 }
 
+/// A shard alone may go along a direction; what counts is the sum.
+TEST(Equality, OfShardsTakesBackWhatAnotherShardIsOffTheOtherWay) {
+  LiteralEvidence files(2);
+  LiteralEvidence expected(2);
+  files.add_shard(0, 1, "w", {1.9F}, {2}, {0}, {1});
+  files.add_shard(1, 1, "w", {0.1F}, {2}, {1}, {1});
+  expected.add(0, 1, "w", {1, 1});
+  expected.add(1, 1, "w", {1.9F, 0.1F});
+  const Evidence evidence = expected.write();
+  EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::holds);
+}
+
 TEST(Equality, OfCopiesOfAShardCountsOne) {
   const auto tolerance = static_cast<float>(rounding_tolerance(std::ldexp(1, -24), 4));
   Pair pair(4);
@@ -636,6 +824,13 @@ TEST(Equality, OfAShardOutsideOfTheTensorIsRefused) {
       EXPECT_THAT(error.what(), HasSubstr("a part that lies in the global shape"));
     }
   }
+}
+
+TEST(Equality, OfAShardBesideAPartOfTheTensorIsUndecided) {
+  Pair pair(1);
+  pair.expected.add_shard(0, 1, "w", {1, 2}, {4}, {0}, {2}).replica_group = "";
+  pair.files.add_shard(0, 1, "w", {9, 9}, {4}, {2}, {2});
+  EXPECT_EQ(pair.judged().verdict, Verdict::undecided);
 }
 
 TEST(Equality, OfAShardOfAnotherTensorIsViolated) {

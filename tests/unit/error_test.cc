@@ -9,34 +9,35 @@
 namespace lockstep {
 namespace {
 
-std::string text_of(const Error& error) { return error.what(); }
+std::string sentence_of(const Error& error) { return error.what(); }
 
-auto lines_of(const std::string& text) { return 1 + std::count(text.begin(), text.end(), '\n'); }
+auto count_lines(const std::string& text) { return 1 + std::count(text.begin(), text.end(), '\n'); }
 
 TEST(UnknownName, OffersTheNearest) {
   const Error error =
       unknown_name("scenario", "loss-on-unwraped-module",
                    {"tiled-mlp-hooks", "loss-on-unwrapped-module", "device-map-from-global-rank"});
-  EXPECT_EQ(text_of(error),
+  EXPECT_EQ(sentence_of(error),
             "There is no scenario 'loss-on-unwraped-module'. Did you mean "
             "'loss-on-unwrapped-module'?");
   EXPECT_EQ(error.kind(), Error::Kind::usage);
 }
 
 TEST(UnknownName, ListsTheKnownWhenNoneIsNear) {
-  EXPECT_EQ(text_of(unknown_name("format", "yaml", {"console", "csv", "json"})),
+  EXPECT_EQ(sentence_of(unknown_name("format", "yaml", {"console", "csv", "json"})),
             "There is no format 'yaml'. Known are:\n  console, csv, json.");
 }
 
 TEST(UnknownName, SaysThatNoneIsKnown) {
-  EXPECT_EQ(text_of(unknown_name("axis", "tiles", {})), "There is no axis 'tiles': none is known.");
+  EXPECT_EQ(sentence_of(unknown_name("axis", "tiles", {})),
+            "There is no axis 'tiles': none is known.");
 }
 
 TEST(UnknownName, StaysShortHoweverManyAreKnown) {
   std::vector<std::string> known;
   for (int i = 0; i < 500; ++i) known.push_back("a-scenario-of-the-catalogue-" + std::to_string(i));
-  const std::string text = text_of(unknown_name("scenario", "zzz", known));
-  EXPECT_EQ(lines_of(text), 4);
+  const std::string text = sentence_of(unknown_name("scenario", "zzz", known));
+  EXPECT_EQ(count_lines(text), 4);
   EXPECT_LT(text.size(), 400u);
   EXPECT_NE(text.find("a-scenario-of-the-catalogue-0,"), std::string::npos);
   const std::size_t listed = std::count(text.begin(), text.end(), ',');
@@ -45,7 +46,7 @@ TEST(UnknownName, StaysShortHoweverManyAreKnown) {
 
 TEST(UnknownName, ListsTheLastNameThatFits) {
   const std::vector<std::string> known(6, std::string(44, 'k'));
-  const std::string text = text_of(unknown_name("axis", "zzz", known));
+  const std::string text = sentence_of(unknown_name("axis", "zzz", known));
   EXPECT_EQ(std::count(text.begin(), text.end(), 'k'), 6 * 44) << text;
   EXPECT_EQ(text.find("more"), std::string::npos);
 }
@@ -80,28 +81,30 @@ TEST(UnmetRequirement, SaysWhyAndWhatHelps) {
 
 TEST(NothingRan, IsAnUnmetRequirement) {
   EXPECT_EQ(nothing_ran().kind(), Error::Kind::unmet);
-  EXPECT_NE(text_of(nothing_ran()).find("--require turns skips into failures"), std::string::npos);
+  EXPECT_NE(sentence_of(nothing_ran()).find("--require turns skips into failures"),
+            std::string::npos);
 }
 
 TEST(BadValue, SaysWhatToGive) {
   const Error error = bad_value("--ranks", "65", "a whole number from 1 to 64");
-  EXPECT_EQ(text_of(error), "--ranks cannot be '65': give a whole number from 1 to 64.");
+  EXPECT_EQ(sentence_of(error), "--ranks cannot be '65': give a whole number from 1 to 64.");
   EXPECT_EQ(error.kind(), Error::Kind::usage);
 }
 
 TEST(Malformed, NamesThePlaceAsFarAsItIsKnown) {
-  EXPECT_EQ(text_of(malformed("a.csv", 3, 7, "a number", "x")),
+  EXPECT_EQ(sentence_of(malformed("a.csv", 3, 7, "a number", "x")),
             "a.csv:3:7: expected a number, found 'x'.");
-  EXPECT_EQ(text_of(malformed("a.csv", 3, 0, "a number", "x")),
+  EXPECT_EQ(sentence_of(malformed("a.csv", 3, 0, "a number", "x")),
             "a.csv:3: expected a number, found 'x'.");
-  EXPECT_EQ(text_of(malformed("a.csv", 0, 0, "a number", "")),
+  EXPECT_EQ(sentence_of(malformed("a.csv", 0, 0, "a number", "")),
             "a.csv: expected a number, found nothing.");
 }
 
 TEST(Malformed, StaysOneLineWhateverWasFound) {
-  const std::string text = text_of(malformed("a.csv", 1, 1, "a word", "tab\tnewline\n\x1b[31m"));
+  const std::string text =
+      sentence_of(malformed("a.csv", 1, 1, "a word", "tab\tnewline\n\x1b[31m"));
   EXPECT_EQ(text, "a.csv:1:1: expected a word, found 'tab\\x09newline\\x0a\\x1b[31m'.");
-  const std::string cut = text_of(malformed("a.csv", 1, 1, "a word", std::string(9999, 'y')));
+  const std::string cut = sentence_of(malformed("a.csv", 1, 1, "a word", std::string(9999, 'y')));
   EXPECT_LT(cut.size(), 150u);
   EXPECT_NE(cut.find("yyy...'"), std::string::npos);
 }
@@ -110,44 +113,44 @@ TEST(Malformed, DoesNotCutACharacterInHalf) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "\xc3\xa9";
   for (const std::string& start : {std::string(), std::string("a")}) {
-    const std::string shown = text_of(malformed("f", 0, 0, "x", start + text));
+    const std::string shown = sentence_of(malformed("f", 0, 0, "x", start + text));
     EXPECT_NE(shown.find("\xc3\xa9...'"), std::string::npos) << shown;
   }
 }
 
 TEST(UnreadableAndUnwritable, SayWhyAndWhatToDo) {
   const Error unread = unreadable("runs/x", "No such file or directory");
-  EXPECT_EQ(text_of(unread),
+  EXPECT_EQ(sentence_of(unread),
             "Cannot read runs/x: No such file or directory. Give a path that can be read.");
   EXPECT_EQ(unread.kind(), Error::Kind::usage);
   const Error unwritten = unwritable("out", "No space left on device");
-  EXPECT_EQ(text_of(unwritten),
+  EXPECT_EQ(sentence_of(unwritten),
             "Cannot write out: No space left on device. Give a place that can be written.");
   EXPECT_EQ(unwritten.kind(), Error::Kind::usage);
 }
 
 TEST(LauncherErrors, NameTheLauncherAndTheNumbers) {
-  EXPECT_EQ(text_of(launcher_world_differs("mpirun -n {ranks}", 1, 4)),
+  EXPECT_EQ(sentence_of(launcher_world_differs("mpirun -n {ranks}", 1, 4)),
             "The launcher 'mpirun -n {ranks}' started worlds of 1 rank instead of one of 4. Is it "
             "the launcher of another MPI, or does it lack {ranks} in its place?");
-  EXPECT_EQ(text_of(launcher_started_nothing("srun -n {ranks}", "exited with status 1",
-                                             "-----\nno node\n\n  ask less\n-----\n")),
+  EXPECT_EQ(sentence_of(launcher_started_nothing("srun -n {ranks}", "exited with status 1",
+                                                 "-----\nno node\n\n  ask less\n-----\n")),
             "The launcher 'srun -n {ranks}' exited with status 1, and no rank left word of itself. "
             "Its last words:\n  no node\n    ask less");
-  EXPECT_EQ(text_of(launcher_started_nothing("true", "finished", "")),
+  EXPECT_EQ(sentence_of(launcher_started_nothing("true", "finished", "")),
             "The launcher 'true' finished, and no rank left word of itself. It said nothing.");
-  EXPECT_EQ(text_of(not_for_one_rank("srun", 1, 2, "--out DIR")),
+  EXPECT_EQ(sentence_of(not_for_one_rank("srun", 1, 2, "--out DIR")),
             "srun started this process as rank 1 of 2: it can only be a rank of one cell. Give "
             "--out DIR; or start lockstep by itself, or with --launcher none to have it start its "
             "own ranks here.");
-  EXPECT_EQ(text_of(nowhere_to_meet("0.0.0.0", 80, "Permission denied")),
+  EXPECT_EQ(sentence_of(nowhere_to_meet("0.0.0.0", 80, "Permission denied")),
             "The ranks have nowhere to meet: 0.0.0.0:80: Permission denied. Set MASTER_PORT to a "
             "port that is free.");
 }
 
 TEST(InternalError, SaysThatItIsOurs) {
   const Error error = internal_error("no judge for a predicate");
-  EXPECT_EQ(text_of(error),
+  EXPECT_EQ(sentence_of(error),
             "Internal error: no judge for a predicate. This is a defect of Lockstep; please "
             "report it.");
   EXPECT_EQ(error.kind(), Error::Kind::internal);
@@ -155,22 +158,31 @@ TEST(InternalError, SaysThatItIsOurs) {
 }
 
 TEST(Mpi, SaysWhoHasToStartItsRanks) {
-  EXPECT_EQ(text_of(no_mpi_launcher()),
+  EXPECT_EQ(sentence_of(no_mpi_launcher()),
             "The ranks of --backend mpi have to be started by MPI's own launcher, and these were "
             "not; start them with mpirun of Open MPI or of MPICH, or use --backend gloo.");
-  EXPECT_EQ(text_of(other_mpi("MPICH", "mpirun.mpich", 1, 3)),
+  EXPECT_EQ(sentence_of(other_mpi("MPICH", "mpirun.mpich", 1, 3)),
             "The launcher started 3 ranks, but for MPICH, whose module was loaded, the world has "
             "1: ranks of another MPI's launcher do not find each other. Start them with "
             "mpirun.mpich, or unset LOCKSTEP_MPI where it names the wrong one.");
 }
 
 TEST(Mpi, SaysWhichModulesThereAre) {
-  EXPECT_EQ(text_of(no_module_for("MPICH", {"Open MPI"})),
+  EXPECT_EQ(sentence_of(no_module_for("MPICH", {"Open MPI"})),
             "MPICH started these ranks, and this Lockstep was built with Open MPI only; use a "
             "launcher that belongs to it, or install the development package of MPICH and build "
             "Lockstep again.");
   EXPECT_EQ(backend_not_built("nccl", "use gloo"),
             "The backend nccl is not in this build. What helps: use gloo.");
+}
+
+TEST(Unreadable, QuotesWhatEndsOrMovesALine) {
+  const std::string path("run/a\0b\n::error::\x1b", 18);
+  EXPECT_EQ(
+      sentence_of(unreadable(path, "it is a pipe")),
+      "Cannot read run/a\\x00b\\x0a::error::\\x1b: it is a pipe. Give a path that can be read.");
+  EXPECT_EQ(sentence_of(malformed(path, 2, 0, "JSON", "")),
+            "run/a\\x00b\\x0a::error::\\x1b:2: expected JSON, found nothing.");
 }
 
 }  // namespace

@@ -81,6 +81,13 @@ TEST(GradientOrigin, OfAShardOfZerosIsUnknown) {
   EXPECT_EQ(origin.of_shard(1, "a", {0}, 2, 1), "");
 }
 
+TEST(GradientOrigin, OfZerosIsUnknownWhateverRankHasNone) {
+  Origin origin(2);
+  origin.note(0, "a", {0, 0});
+  origin.note(1, "a", {8, 2});
+  EXPECT_EQ(origin.of(0, "a", {0, 0}), "") << "nothing arrived";
+}
+
 TEST(GradientOrigin, OfTheRanksOwnGradientIsThatItWasNeverSynchronised) {
   EXPECT_EQ(TwoRanks().of(1, "a", {3, 4}), "it is the rank's own gradient: never synchronised");
 }
@@ -94,6 +101,21 @@ TEST(GradientOrigin, OfTheMeanOfTwoNamesNamesBothWithTheirRanks) {
             std::string("it is the mean of a on rank 0 and b on rank 1") + kDifferent);
   EXPECT_EQ(TwoRanks().of(1, "a", {6.5, -8}),
             std::string("it is the mean of a on rank 1 and b on rank 0") + kDifferent);
+}
+
+TEST(GradientOrigin, NamesAMixtureWhereEachRankHasOneTensorOfTheShape) {
+  Origin origin(2);
+  origin.note(0, "a", {1, 2});
+  origin.note(1, "b", {-30, 50});
+  EXPECT_EQ(origin.of(0, "a", {-14.5, 26}),
+            std::string("it is the mean of a on rank 0 and b on rank 1") + kDifferent);
+}
+
+TEST(GradientOrigin, HasNoMixtureWhereARankHasNoTensorOfTheShape) {
+  Origin origin(2);
+  origin.note(0, "a", {1, 2});
+  origin.note(0, "b", {-30, 50});
+  EXPECT_EQ(origin.of(0, "a", {-14.5, 26}), "");
 }
 
 TEST(GradientOrigin, OfTheMeanOfOneNameIsNotAMixture) {

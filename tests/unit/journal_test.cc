@@ -1,5 +1,6 @@
 #include "harness/record/journal.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -11,6 +12,9 @@
 
 #include "reports/csv_text.h"
 #include "reports/error.h"
+#include "reports/file_limits.h"
+#include "reports/regular_file.h"
+#include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -49,13 +53,7 @@ class JournalFile : public ::testing::Test {
   }
 
   std::string refusal() {
-    try {
-      read_journal(path_);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), Error::Kind::usage);
-      return std::string(error.what()).substr(path_.string().size());
-    }
-    return "accepted";
+    return refusal_of(path_, [&] { read_journal(path_); });
   }
 
   /// What a journal of one row says when the cell of `column` is `cell`.
@@ -139,21 +137,55 @@ TEST_F(JournalFile, IsWrittenAsDocumented) {
   o.offset = {0, 0};
   o.fingerprint = {0x7560b4bc70400000, 0x0834f0f77b400000};
   o.statistics = {3.774917217635375, "-3", "2", 0};
-  write({o});
-  const std::string written = read_text(path_);
+  {
+    JournalWriter journal(path_,
+                          "rank 1 of loss-on-unwrapped-module/bypass/w2 with seed 0 and 5 steps");
+    journal.append(o);
+  }
+  const std::string written = read_text(path_, kLargestFile);
   std::string documented;
   std::ifstream docs(LOCKSTEP_SOURCE_DIR "/docs/formats.md");
   for (std::string line; std::getline(docs, line);) {
-    if (line.starts_with("    seq,") || line.starts_with("    0,1,0,")) {
+    if (line.starts_with("    # rank") || line.starts_with("    seq,") ||
+        line.starts_with("    0,1,0,")) {
       documented += line.substr(4) + "\n";
     }
   }
   EXPECT_EQ(written, documented);
 }
 
+TEST_F(JournalFile, SaysWhoWroteIt) {
+  {
+    JournalWriter journal(path_, "rank 1 of a cell, \"quoted\"");
+    journal.append(observation(0));
+  }
+  const Journal journal = read_journal(path_);
+  EXPECT_EQ(journal.identity, "rank 1 of a cell, \"quoted\"");
+  EXPECT_EQ(journal.observations.size(), 1U);
+  write({observation(0)});
+  EXPECT_EQ(read_journal(path_).identity, "");
+}
+
+TEST_F(JournalFile, CountsTheLineThatSaysWhoWroteIt) {
+  { const JournalWriter journal(path_, "rank 1 of a cell"); }
+  std::ofstream(path_, std::ios::app) << "x\n";
+  EXPECT_EQ(refusal(), ":3:2: expected the cell 'step', found nothing.");
+}
+
+TEST_F(JournalFile, IsBegunWhenItIsNotEmpty) {
+  EXPECT_FALSE(has_journal(path_));
+  write({});
+  EXPECT_TRUE(has_journal(path_));
+  fs::resize_file(path_, 0);
+  EXPECT_FALSE(has_journal(path_));
+  fs::remove(path_);
+  fs::create_symlink("/dev/zero", path_);
+  EXPECT_THROW(has_journal(path_), Error);
+}
+
 TEST_F(JournalFile, LeavesATornRowOut) {
   write({observation(0), observation(1)});
-  const std::string text = read_text(path_);
+  const std::string text = read_text(path_, kLargestFile);
   const std::size_t header = text.find('\n') + 1;
   const std::size_t first = text.find('\n', header) + 1;
   for (std::size_t size = header; size < text.size(); ++size) {
@@ -251,6 +283,22 @@ TEST_F(JournalFile, RefusesShapesThatMeanNothing) {
             ":2:9: expected as many sizes as the global shape, 2, found '0'.");
   EXPECT_EQ(refusal_of("local_shape", "scalar"),
             ":2:10: expected as many sizes as the global shape, 2, found 'scalar'.");
+}
+
+TEST_F(JournalFile, RefusesShapesThatAreTooLargeToGoThrough) {
+  Observation huge = observation(0);
+  huge.offset = {0, 0};
+  huge.global_shape = huge.local_shape = {std::int64_t{1} << 40, std::int64_t{1} << 40};
+  write({huge});
+  EXPECT_THAT(refusal(),
+              testing::HasSubstr(":2:8: expected at most 281474976710656 elements, found "));
+  Observation columns = observation(0);
+  columns.offset = {0, 0};
+  columns.global_shape = {std::int64_t{1} << 40, 2};
+  columns.local_shape = {std::int64_t{1} << 40, 1};
+  write({columns});
+  EXPECT_THAT(refusal(),
+              testing::HasSubstr(":2:10: expected a part in at most 16777216 pieces, found "));
 }
 
 }  // namespace

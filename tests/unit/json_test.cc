@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "reports/csv_text.h"
 #include "reports/error.h"
+#include "reports/file_limits.h"
+#include "reports/regular_file.h"
 #include "reports/renderer.h"
 #include "tests/golden/literal_run.h"
 
@@ -16,6 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 /// `literal_run` without NaN, which is equal to nothing.
 RunRecord comparable_run() {
@@ -106,6 +109,23 @@ TEST(Json, NamesThePlaceOfAWrongValue) {
               HasSubstr("record.json: expected an object"));
 }
 
+TEST(Json, RefusesANumberThatNoDoubleHoldsWithItsLine) {
+  std::string text = render_json(literal_run());
+  const std::size_t at = text.find("\"code\": 0");
+  ASSERT_NE(at, std::string::npos);
+  const auto line =
+      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+  text.replace(at, 9, "\"code\": 1e999");
+  try {
+    read_json(text, "record.json");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), Error::Kind::usage);
+    EXPECT_THAT(error.what(), StartsWith("record.json:" + std::to_string(line) + ":"));
+    EXPECT_THAT(error.what(), HasSubstr("expected a number that a float64 holds, found '1e999'."));
+  }
+}
+
 TEST(Json, RequiresEveryField) {
   EXPECT_THAT(refusal([](Json& json) { json["cells"][0]["cell"].erase("backend"); }),
               HasSubstr("record.json: cells[0].cell.backend: expected a value, found nothing"));
@@ -121,7 +141,8 @@ TEST(Json, ReadsANewerMinorVersionAndIgnoresItsFields) {
 }
 
 TEST(Json, ReadsARecordOfAnOlderMinorVersion) {
-  const std::string text = read_text(LOCKSTEP_SOURCE_DIR "/tests/golden/record-1.0.json");
+  const std::string text =
+      read_text(LOCKSTEP_SOURCE_DIR "/tests/golden/record-1.0.json", kLargestRecord);
   const RunRecord run = read_json(text, "record-1.0.json");
   EXPECT_EQ(run.cells.size(), 7U);
   EXPECT_EQ(run.cells[0].cell.repetition, 1);
@@ -130,12 +151,34 @@ TEST(Json, ReadsARecordOfAnOlderMinorVersion) {
 }
 
 TEST(Json, ReadsARecordFromBeforeThereWereOutcomes) {
-  const std::string text = read_text(LOCKSTEP_SOURCE_DIR "/tests/golden/record-1.1.json");
+  const std::string text =
+      read_text(LOCKSTEP_SOURCE_DIR "/tests/golden/record-1.1.json", kLargestRecord);
   const RunRecord run = read_json(text, "record-1.1.json");
   EXPECT_EQ(run.cells.size(), 10U);
   EXPECT_EQ(run.cells[0].outcome, CellOutcome{});
   EXPECT_FALSE(run.cells[0].expectation.outcome.has_value());
   EXPECT_FALSE(run.cells[0].cost->memory.has_value());
+}
+
+TEST(Json, ReadsARecordFromBeforeFilesSaidWhoWroteThem) {
+  const std::string text =
+      read_text(LOCKSTEP_SOURCE_DIR "/tests/golden/record-1.3.json", kLargestRecord);
+  const RunRecord run = read_json(text, "record-1.3.json");
+  EXPECT_EQ(run.cells.size(), 10U);
+  EXPECT_FALSE(run.planned.has_value());
+  EXPECT_FALSE(run.cells[0].ends[0].rows.has_value());
+}
+
+TEST(Json, DerivesWhyRanksEndedWhereAnOlderRecordDoesNotSaySo) {
+  const std::string text =
+      read_text(LOCKSTEP_SOURCE_DIR "/tests/golden/record-1.4.json", kLargestRecord);
+  const RunRecord run = read_json(text, "record-1.4.json");
+  std::vector<ExitCause> causes;
+  for (const CellRecord& cell : run.cells) {
+    for (const RankEnd& end : cell.ends) causes.push_back(end.cause);
+  }
+  EXPECT_EQ(std::count(causes.begin(), causes.end(), ExitCause::time_limit), 1);
+  EXPECT_TRUE(run.planned.has_value());
 }
 
 TEST(Json, RefusesAnotherMajorVersionWithASentence) {

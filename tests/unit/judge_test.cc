@@ -206,6 +206,7 @@ TEST(Equality, OfAReferenceThatDidNotFinishSaysThat) {
   the_case.reference = &reference;
   the_case.reference_end = end_of(0, Ending::unfinished, 0);
   the_case.reference_end->detail = "limit of 60 s";
+  the_case.reference_end->cause = ExitCause::time_limit;
   EXPECT_EQ(judge(the_case).front().reason,
             "the reference has no w in step 2: it did not finish within its limit of 60 s");
   the_case.reference_end = end_of(0, Ending::finished, 0);
@@ -316,6 +317,7 @@ TEST(Endings, OfPeersOfADeadRankAreNoFindings) {
   LiteralEvidence files(3);
   RankEnd ended_by_us = end_of(2, Ending::unfinished, 2);
   ended_by_us.detail = "ended 5 s after rank 1 failed";
+  ended_by_us.cause = ExitCause::peer_failed;
   const ClaimResult result = judge_one(
       ranks_finish(), files.write(), nullptr,
       {end_of(0, Ending::raised, 1, "[pair.cc:1] Connection closed by peer [127.0.0.1]:1"),
@@ -417,6 +419,28 @@ TEST(Evidence, MissesNoSnapshotOfTheStepInWhichARankWasEnded) {
   for (const std::int64_t step : {1, 2}) files.add(0, step, "w", {1});
   files.lose_values(0, 2);
   EXPECT_EQ(files.write().missing_snapshots(0, /*was_ended=*/true), "");
+}
+
+/// A rank that is off, and a reference whose perturbed process may have lost its values.
+ClaimResult judge_with_perturbed_values(bool has_them) {
+  LiteralEvidence files(1);
+  files.add(0, 1, "w", {2});
+  LiteralEvidence reference(2);
+  reference.add(0, 1, "w", {1});
+  reference.add(1, 1, "w", {1.0000001F});
+  if (!has_them) reference.lose_values(1, 1);
+  const Evidence read = reference.write();
+  return judge_one(kEqual, files.write(), &read);
+}
+
+TEST(Equality, BlamesNobodyWithoutTheValuesThatTheToleranceIsMadeOf) {
+  EXPECT_EQ(judge_with_perturbed_values(true).verdict, Verdict::violated);
+  const ClaimResult result = judge_with_perturbed_values(false);
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_TRUE(result.findings.empty());
+  EXPECT_EQ(
+      result.reason,
+      "perturbed reference 1 has no value of w in step 1, so that the tolerance is not known");
 }
 
 TEST(Table, HoldsElementsDriftAndWhetherTheBitsAgree) {

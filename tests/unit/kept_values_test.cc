@@ -1,13 +1,16 @@
 #include "harness/record/kept_values.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <fstream>
 
-#include "reports/csv_text.h"
 #include "reports/error.h"
+#include "reports/file_limits.h"
+#include "reports/regular_file.h"
+#include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -47,13 +50,7 @@ class SafetensorsFile : public ::testing::Test {
  protected:
   std::string refusal(const std::string& file) {
     std::ofstream(path_, std::ios::binary) << file;
-    try {
-      read_safetensors(path_);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), Error::Kind::usage);
-      return std::string(error.what()).substr(path_.string().size());
-    }
-    return "accepted";
+    return refusal_of(path_, [&] { read_safetensors(path_); });
   }
 
   TemporaryFolder temporary_;
@@ -119,9 +116,10 @@ TEST_F(SafetensorsFile, IsWrittenAsDocumented) {
   KeptTensor kept{DType::float32, {2}, std::vector<std::byte>(8)};
   const float values[] = {1, 2};
   std::memcpy(kept.bytes.data(), values, sizeof values);
-  write_safetensors(path_, {{"0/stepped/parameter/w", kept}});
+  write_safetensors(path_, {{"0/stepped/parameter/w", kept}},
+                    "rank 1 of loss-on-unwrapped-module/bypass/w2 with seed 0 and 5 steps");
   std::string hex;
-  for (const char c : read_text(path_)) {
+  for (const char c : read_text(path_, kLargestFile)) {
     constexpr char kDigits[] = "0123456789abcdef";
     hex += kDigits[static_cast<unsigned char>(c) >> 4];
     hex += kDigits[c & 15];
@@ -158,6 +156,38 @@ TEST_F(SafetensorsFile, ReadsForeignMetadata) {
   EXPECT_EQ(refusal(with_header(R"({"__metadata__":{"format":"pt"}})", "")), "accepted");
 }
 
+TEST_F(SafetensorsFile, SaysWhoWroteIt) {
+  const std::map<std::string, KeptTensor> tensors{{"a", tensor(DType::complex64, {2})}};
+  write_safetensors(path_, tensors, "rank 1 of a cell");
+  EXPECT_EQ(read_kept_values(path_).identity, "rank 1 of a cell");
+  expect_equal(read_kept_values(path_).tensors, tensors);
+  write_safetensors(path_, tensors);
+  EXPECT_EQ(read_kept_values(path_).identity, "");
+}
+
+TEST_F(SafetensorsFile, RefusesALongHeaderBeforeItIsRead) {
+  std::uint64_t length = 200 * kMebibyte;
+  std::string file(sizeof length, '\0');
+  std::memcpy(file.data(), &length, sizeof length);
+  std::ofstream(path_, std::ios::binary) << file;
+  fs::resize_file(path_, 1024 * kMebibyte);  // sparse
+  try {
+    read_safetensors(path_);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("of 104857600 at most, found 'a header length of "),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_F(SafetensorsFile, RefusesTensorsInTheSamePlace) {
+  EXPECT_NE(refusal(with_header(R"({"a":{"dtype":"I8","shape":[2],"data_offsets":[0,2]},)"
+                                R"("b":{"dtype":"I8","shape":[2],"data_offsets":[0,2]}})",
+                                "xy")),
+            "accepted");
+}
+
 TEST_F(SafetensorsFile, RefusesAMissingFile) {
   EXPECT_THROW(read_safetensors(path_), Error);
   EXPECT_THROW(read_safetensors(folder_), Error);
@@ -165,7 +195,7 @@ TEST_F(SafetensorsFile, RefusesAMissingFile) {
 
 TEST_F(SafetensorsFile, RefusesAFileCutAnywhere) {
   write_safetensors(path_, {{"a", tensor(DType::float32, {2})}, {"b", tensor(DType::int8, {3})}});
-  const std::string file = read_text(path_);
+  const std::string file = read_text(path_, kLargestFile);
   for (std::size_t size = 0; size < file.size(); ++size) {
     EXPECT_NE(refusal(file.substr(0, size)), "accepted") << size << " of " << file.size();
   }
@@ -177,11 +207,23 @@ TEST_F(SafetensorsFile, RefusesAHeaderThatIsNone) {
   EXPECT_EQ(refusal("1234567"),
             ": expected a safetensors file of at least 8 bytes, found '7 bytes'.");
   EXPECT_EQ(refusal(std::string(8, '\xff')),
-            ": expected a header within the 8 bytes of the file, found 'a header length of "
+            ": expected a header within the 8 bytes of the file, of 104857600 at most, found 'a "
+            "header length of "
             "18446744073709551615'.");
   EXPECT_EQ(refusal(with_header("{", "")), ": expected a header in JSON, found '{'.");
   EXPECT_EQ(refusal(with_header("[]", "")), ": expected a JSON object as header, found '[]'.");
   EXPECT_EQ(refusal(with_header("", "")), ": expected a header in JSON, found nothing.");
+}
+
+TEST_F(SafetensorsFile, RefusesAHeaderThatIsNestedWithoutEnd) {
+  const std::string deep(200'000, '[');
+  const std::string end(200'000, ']');
+  const auto header = [&](const std::string& entry) { return with_header(entry, ""); };
+  for (const std::string& entry :
+       {R"({"w":{"dtype":"U8","shape":)" + deep + end + R"(,"data_offsets":[0,0]}})",
+        R"({"__metadata__":)" + deep + end + "}"}) {
+    EXPECT_THAT(refusal(header(entry)), testing::StartsWith(": expected a header of tensors"));
+  }
 }
 
 TEST_F(SafetensorsFile, RefusesKeysThatStandTwice) {

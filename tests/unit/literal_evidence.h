@@ -3,12 +3,14 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "harness/judge/judge.h"
+#include "harness/judge/cell_facts.h"
 #include "harness/record/shard_runs.h"
+#include "reports/exit_cause.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -107,16 +109,26 @@ class LiteralEvidence {
 
   /// Writes everything; once.
   Evidence write() const {
+    write_as([](int) { return std::string(); });
+    return Evidence(folder_.path(), processes_);
+  }
+
+  /// The same in the name of `identity(rank)`, as files of a real cell are; does not read it.
+  template <class Identity>
+  void write_as(const Identity& identity) const {
     for (int rank = 0; rank < processes_; ++rank) {
-      JournalWriter journal(folder_.path() / ("rank-" + std::to_string(rank) + ".csv"));
+      JournalWriter journal(folder_.path() / ("rank-" + std::to_string(rank) + ".csv"),
+                            identity(rank));
       const auto rows = rows_.find(rank);
       if (rows == rows_.end()) continue;
       for (const Observation& observation : rows->second) journal.append(observation);
     }
     for (const auto& [place, tensors] : kept_) {
-      write_safetensors(kept_file(folder_.path(), place.first, place.second), tensors);
+      const auto kept = with_rows(place, tensors);
+      if (kept.empty()) continue;
+      write_safetensors(kept_file(folder_.path(), place.first, place.second), kept,
+                        identity(place.first));
     }
-    return Evidence(folder_.path(), processes_);
   }
 
  private:
@@ -132,11 +144,27 @@ class LiteralEvidence {
     return observation;
   }
 
+  using Tensors = std::map<std::string, KeptTensor>;
+
+  /// Those that still have a row: a row that was bent may be about something else.
+  Tensors with_rows(std::pair<int, std::int64_t> place, Tensors tensors) const {
+    std::set<std::string> keys;
+    for (const Observation& row : rows_.at(place.first)) {
+      if (row.step == place.second && row.not_comparable.empty()) keys.insert(kept_key(row));
+    }
+    std::erase_if(tensors, [&](const auto& entry) { return !keys.contains(entry.first); });
+    return tensors;
+  }
+
   int processes_;
   TemporaryFolder folder_;
   std::map<int, std::vector<Observation>> rows_;
   std::map<std::pair<int, std::int64_t>, std::map<std::string, KeptTensor>> kept_;
 };
+
+inline std::vector<ClaimResult> judge(const Case& the_case) {
+  return judge(the_case, facts_of(the_case));
+}
 
 inline const Claim kAgree = agree_across_ranks(Kind::gradient, Point::reduced);
 inline const Claim kEqual = equal_reference(Kind::gradient, Point::reduced);
@@ -159,6 +187,8 @@ inline RankEnd end_of(int rank, Ending ending, int order, std::string error = ""
   end.order = order;
   end.step = 2;
   end.error = std::move(error);
+  // As a rank does that raised.
+  if (ending == Ending::raised && is_loss_of_peer(end.error)) end.cause = ExitCause::lost_peer;
   return end;
 }
 

@@ -156,6 +156,7 @@ Collective at(Collective call, const std::string& site) {
 RankEnd late(int rank, int order = 0) {
   RankEnd end = end_of(rank, Ending::unfinished, order);
   end.detail = "limit of 2 s";
+  end.cause = ExitCause::time_limit;
   return end;
 }
 
@@ -385,6 +386,7 @@ TEST(Meetings, NameTheStopped) {
   logs.add(0, reduce("a"), kOpen);
   RankEnd stopped = end_of(1, Ending::unfinished, 1);
   stopped.detail = "stopped by SIGSTOP";
+  stopped.cause = ExitCause::stopped;
   const MissedMeeting missed = logs.meetings({late(0), stopped}).missed.value();
   EXPECT_EQ(missed.fault, MeetingFault::stopped);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
@@ -666,6 +668,7 @@ TEST(Meetings, NameTheCoarsestOfSeveralFaults) {
 RankEnd cut_off(int rank, int failed) {
   RankEnd end = late(rank, 2);
   end.detail = "ended 5 s after rank " + std::to_string(failed) + " failed";
+  end.cause = ExitCause::peer_failed;
   return end;
 }
 
@@ -686,6 +689,7 @@ TEST(Meetings, BlameNobodyWhoWasBusyWhenAnotherFailed) {
 RankEnd lost(int rank) {
   RankEnd end = late(rank, 3);
   end.detail = "its launcher left no word of it";
+  end.cause = ExitCause::unseen;
   return end;
 }
 
@@ -950,6 +954,7 @@ TEST(Meetings, BlameNobodyWhoWaitedForALostRankUntilTheLimit) {
   logs.add(2, reduce("b"), kOpen);
   RankEnd gone = late(0, 2);
   gone.detail = "its launcher left no word of it";
+  gone.cause = ExitCause::unseen;
   const ClaimResult result = logs.judged(ranks_finish(), {gone, late(1, 0), late(2, 1)});
   ASSERT_EQ(result.findings.size(), 1);
   EXPECT_THAT(result.findings.front().sentence, HasSubstr("rank 0 did not finish"));

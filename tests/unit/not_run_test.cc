@@ -17,9 +17,10 @@ RankEnd unmet(int rank, Ending ending, RendezvousState state, const std::string&
   return end;
 }
 
-RankEnd late(int rank, RendezvousState state = RendezvousState::begun) {
+RankEnd came_late(int rank, RendezvousState state = RendezvousState::begun) {
   RankEnd end = unmet(rank, Ending::unfinished, state);
   end.detail = "limit of 60 s";
+  end.cause = ExitCause::time_limit;
   end.limit_s = 60;
   return end;
 }
@@ -28,7 +29,7 @@ const RankEnd kNoFiles = unmet(1, Ending::raised, RendezvousState::failed,
                                "Too many open files. No descriptor is left.\nframe #0: c10d");
 
 TEST(CellThatWasNotRun, IsOneWhoseRanksAllWaitedInTheRendezvousUntilTheLimit) {
-  const auto why = why_not_run({late(0), late(1)});
+  const auto why = why_not_run({came_late(0), came_late(1)});
   ASSERT_TRUE(why);
   EXPECT_EQ(why->cause, NotRunCause::no_rendezvous);
   EXPECT_EQ(why->reason, "the ranks could not meet within their limit of 60 s");
@@ -60,22 +61,22 @@ TEST(CellThatWasNotRun, IsOneOfWhichAProcessCouldNotBeMade) {
 TEST(CellThatWasNotRun, IsNoneWhereABodyFailedBeforeTheRendezvous) {
   for (const Ending ending : {Ending::raised, Ending::exited, Ending::signalled}) {
     const RankEnd own = unmet(1, ending, RendezvousState::not_begun, "no such file");
-    EXPECT_FALSE(why_not_run({late(0), own}));
+    EXPECT_FALSE(why_not_run({came_late(0), own}));
     EXPECT_FALSE(why_not_run({own, own}));
   }
 }
 
 TEST(CellThatWasNotRun, IsNoneWhereARankNeverCameToTheRendezvous) {
-  EXPECT_FALSE(why_not_run({late(0), late(1, RendezvousState::not_begun)}));
+  EXPECT_FALSE(why_not_run({came_late(0), came_late(1, RendezvousState::not_begun)}));
 }
 
 TEST(CellThatWasNotRun, IsNoneWhereARankMetTheOthers) {
-  EXPECT_FALSE(why_not_run({late(0), late(1, RendezvousState::met)}));
-  EXPECT_FALSE(why_not_run({kNoFiles, late(0, RendezvousState::met)}));
+  EXPECT_FALSE(why_not_run({came_late(0), came_late(1, RendezvousState::met)}));
+  EXPECT_FALSE(why_not_run({kNoFiles, came_late(0, RendezvousState::met)}));
 }
 
 TEST(CellThatWasNotRun, IsNoneWhereARecordDoesNotSayHowFarRanksGot) {
-  RankEnd unknown = late(0);
+  RankEnd unknown = came_late(0);
   unknown.rendezvous.reset();
   EXPECT_FALSE(why_not_run({unknown, unknown}));
   EXPECT_FALSE(why_not_run({}));

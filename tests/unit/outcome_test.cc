@@ -70,7 +70,7 @@ class Outcomes : public testing::Test {
     the_case.evidence = &evidence;
     the_case.reference = has_reference_ ? &reference : nullptr;
     the_case.ends = ends_;
-    return outcome_of(the_case, judge(the_case));
+    return outcome_of(the_case, facts_of(the_case), judge(the_case));
   }
 
   LiteralEvidence files_{2};
@@ -525,6 +525,7 @@ TEST_F(Outcomes, OfRanksThatWaitForEachOtherAreNotFinished) {
   for (RankEnd& end : ends_) {
     end = end_of(end.rank, Ending::unfinished, end.rank);
     end.detail = "limit of 2 s";
+    end.cause = ExitCause::time_limit;
   }
   EXPECT_EQ(outcome().text,
             "not finished: rank 0 did not finish within its limit of 2 s in step 2, and 1 more "

@@ -132,6 +132,12 @@ TEST(Pattern, MatchesWholeNamesAndAnyTextForAStar) {
   }
 }
 
+TEST(Pattern, IsLookedForOnceHoweverManyStarsItHas) {
+  EXPECT_FALSE(matches(std::string(2000, '*') + "x", std::string(200, 'a')));
+  EXPECT_TRUE(matches("*a*a*b", "caaab"));
+  EXPECT_FALSE(matches("a*a", "a")) << "no letter stands for two";
+}
+
 /// A cell that declares doubled gradients, and whose run found `finding`.
 CellRecord cell_that_found(const Finding& finding) {
   CellRecord cell;

@@ -79,7 +79,7 @@ class LateRanks {
   CellOutcome outcome() {
     Case judged = the_case();
     judged.claims = {ranks_finish(), kAgree};
-    return outcome_of(judged, judge(judged));
+    return outcome_of(judged, facts_of(judged), judge(judged));
   }
 
  private:
@@ -90,6 +90,7 @@ class LateRanks {
   static RankEnd late(int rank) {
     RankEnd end = end_of(rank, Ending::unfinished, rank);
     end.detail = "limit of 2 s";
+    end.cause = ExitCause::time_limit;
     end.limit_s = kLimit;
     end.ended_ns = ns(kLimit);
     end.rendezvous = RendezvousState::met;
@@ -161,6 +162,13 @@ TEST(Progress, UntilTheLimitBlamesNobodyWhoIsBetweenTwoSteps) {
   EXPECT_FALSE(ranks.meetings().missed) << "no mismatch on record";
   EXPECT_EQ(ranks.outcome().kind, OutcomeKind::undecided);
   EXPECT_THAT(ranks.outcome().text, HasSubstr("undecided: still making progress at the limit"));
+}
+
+TEST(Progress, UntilTheLimitOfOneRankIsNoFaultOfTheOneThatSawItGo) {
+  LateRanks ranks(2, std::nullopt);
+  ranks.begin_step(0, 700, 1.999);
+  ranks.end(1) = end_of(1, Ending::raised, 1, "Connection closed by peer");
+  EXPECT_EQ(ranks.judged(ranks_finish()).verdict, Verdict::undecided);
 }
 
 TEST(Progress, UntilTheLimitIsNoMatchOfAllSteps) {

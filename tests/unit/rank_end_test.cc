@@ -88,6 +88,20 @@ TEST_F(RankStatementFile, RefusesATimeThatIsNoNumber) {
   EXPECT_THROW(read_rank_statement(file_), Error);
 }
 
+TEST_F(RankStatementFile, CountsTheRowsOfItsJournal) {
+  EXPECT_EQ(back({.step = 3, .ended = true, .rows = 120}).rows, 120);
+  EXPECT_EQ(back({.step = 3}).rows, std::nullopt);
+}
+
+TEST_F(RankStatementFile, RefusesNumbersThatAreNotWhole) {
+  for (const char* step : {"1.5", "1e300", "18446744073709551615", "1e999"}) {
+    std::ofstream(file_) << "{\"step\": " << step
+                         << ", \"line\": 0, \"ended\": true, \"raised\": false, \"is_own\": false, "
+                            "\"error\": \"\"}";
+    EXPECT_THROW(read_rank_statement(file_), Error) << step;
+  }
+}
+
 TEST_F(RankStatementFile, IsEmptyWhenMissing) {
   const RankStatement read = read_rank_statement(file_);
   EXPECT_EQ(read.step, 0);

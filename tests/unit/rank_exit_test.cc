@@ -43,8 +43,9 @@ TEST(RankExitFile, KeepsTheLimitThatTheRankWasEndedAt) {
   const TemporaryFolder folder;
   RankExit exit = literal_exit();
   exit.end.limit_s = 2.5;
+  exit.end.cause = ExitCause::time_limit;
   write_rank_exit(folder.path(), exit);
-  EXPECT_EQ(read_rank_exit(folder.path(), 3)->end.limit_s, 2.5);
+  EXPECT_EQ(read_rank_exit(folder.path(), 3)->end, exit.end);
 }
 
 TEST(RankExitFile, OfAnythingElseIsMalformed) {

@@ -13,15 +13,16 @@ TEST(RankEnd, SaysHowARankEnded) {
   EXPECT_EQ(how({.ending = Ending::exited, .code = 3}), "exited with status 3");
   EXPECT_EQ(how({.ending = Ending::signalled, .code = 6, .detail = "SIGABRT"}),
             "was killed by signal 6 (SIGABRT)");
-  EXPECT_EQ(how({.ending = Ending::unfinished, .detail = "limit of 2 s"}),
-            "did not finish within its limit of 2 s");
+  EXPECT_EQ(
+      how({.ending = Ending::unfinished, .detail = "limit of 2 s", .cause = ExitCause::time_limit}),
+      "did not finish within its limit of 2 s");
   EXPECT_EQ(how({.ending = Ending::unfinished, .detail = "stopped by SIGSTOP"}),
             "did not finish (stopped by SIGSTOP)");
   EXPECT_EQ(how({.ending = Ending::unstarted, .detail = "out of memory"}),
             "could not be started (out of memory)");
 }
 
-int status_of(const std::vector<CellVerdict>& verdicts) {
+ExitStatus status_of(const std::vector<CellVerdict>& verdicts) {
   RunRecord run;
   for (const CellVerdict verdict : verdicts) run.cells.emplace_back().verdict = verdict;
   return exit_status(run);
@@ -29,15 +30,15 @@ int status_of(const std::vector<CellVerdict>& verdicts) {
 
 TEST(ExitStatus, IsThatOfTheWorstCell) {
   using enum CellVerdict;
-  EXPECT_EQ(status_of({as_expected, not_applicable}), 0);
-  EXPECT_EQ(status_of({as_expected, undecided, missed}), 1);
-  EXPECT_EQ(status_of({undecided, false_alarm}), 1);
-  EXPECT_EQ(status_of({as_expected, undecided, not_applicable}), 2);
+  EXPECT_EQ(status_of({as_expected, not_applicable}), ExitStatus::as_expected);
+  EXPECT_EQ(status_of({as_expected, undecided, missed}), ExitStatus::failed);
+  EXPECT_EQ(status_of({undecided, false_alarm}), ExitStatus::failed);
+  EXPECT_EQ(status_of({as_expected, undecided, not_applicable}), ExitStatus::undecided);
 }
 
 TEST(ExitStatus, IsThreeWhenNothingRan) {
-  EXPECT_EQ(status_of({}), 3);
-  EXPECT_EQ(status_of({CellVerdict::not_applicable}), 3);
+  EXPECT_EQ(status_of({}), ExitStatus::not_applicable);
+  EXPECT_EQ(status_of({CellVerdict::not_applicable}), ExitStatus::not_applicable);
 }
 
 }  // namespace

@@ -121,13 +121,13 @@ std::string mismatch_of(const std::vector<MpiCall>& calls) {
   if (groups.size() == 1) return uneven_exchange(calls);
   std::string text;
   for (const auto& [call, ranks] : groups) {
-    text += fmt::format("{}{} called {}", text.empty() ? "" : "; ", ranks_in_words(ranks),
+    text += fmt::format("{}{} called {}", text.empty() ? "" : "; ", ranks_in_a_sentence(ranks),
                         describe(call));
   }
   return text;
 }
 
-std::string ranks_in_words(const std::vector<int>& ranks) {
+std::string ranks_in_a_sentence(const std::vector<int>& ranks) {
   if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
   const std::vector<int> but_last(ranks.begin(), ranks.end() - 1);
   return fmt::format("ranks {} and {}", fmt::join(but_last, ", "), ranks.back());

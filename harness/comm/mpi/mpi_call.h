@@ -41,6 +41,6 @@ std::string describe(const MpiCall& call);
 std::string mismatch_of(const std::vector<MpiCall>& calls);
 
 /// "rank 1", "ranks 0 and 2"
-std::string ranks_in_words(const std::vector<int>& ranks);
+std::string ranks_in_a_sentence(const std::vector<int>& ranks);
 
 }  // namespace lockstep

@@ -248,7 +248,7 @@ void MpiGroup::advance_exchange() {
     return check_time(current_->task, current_->start,
                       absent.empty()
                           ? "what this rank called did not reach its peers"
-                          : ranks_in_words(absent) + (absent.size() == 1 ? " has" : " have") +
+                          : ranks_in_a_sentence(absent) + (absent.size() == 1 ? " has" : " have") +
                                 " not called a collective");
   }
   const std::string mismatch = mismatch_of(exchange->calls());

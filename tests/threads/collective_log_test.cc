@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,8 +11,10 @@
 #include <fstream>
 #include <thread>
 
-#include "reports/csv_text.h"
 #include "reports/error.h"
+#include "reports/file_limits.h"
+#include "reports/regular_file.h"
+#include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -55,20 +58,14 @@ class CollectiveLogFile : public ::testing::Test {
       log.enter(all_reduce(1));
       log.enter(all_reduce(2));
     }
-    std::string text = read_text(path_);
+    std::string text = read_text(path_, kLargestFile);
     text.replace(offset, bytes.size(), bytes);
     std::ofstream(path_, std::ios::binary) << text;
     return refusal();
   }
 
   std::string refusal() {
-    try {
-      read_collective_log(path_);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), Error::Kind::usage);
-      return std::string(error.what()).substr(path_.string().size());
-    }
-    return "accepted";
+    return refusal_of(path_, [&] { read_collective_log(path_); });
   }
 
   TemporaryFolder temporary_;
@@ -121,7 +118,7 @@ TEST_F(CollectiveLogFile, IsNotReadWhileAnotherMachineMayBeWritingIt) {
     log.enter(all_reduce(1));
   }
   EXPECT_EQ(LiveCollectiveLog(path_).count(), 1U);
-  std::string text = read_text(path_);
+  std::string text = read_text(path_, kLargestFile);
   text[32] = text[32] == 'x' ? 'y' : 'x';  // the first letter of the machine
   std::ofstream(path_, std::ios::binary) << text;
   EXPECT_EQ(LiveCollectiveLog(path_).count(), 0U);
@@ -153,7 +150,7 @@ TEST_F(CollectiveLogFile, StandsAsDocumented) {
     c.root = 5;
     log.leave(log.enter(c), CollectiveState::completed);
   }
-  const std::string file = read_text(path_);
+  const std::string file = read_text(path_, kLargestFile);
   ASSERT_EQ(file.size(), 768u);
   const auto number = [&]<class T>(std::size_t at, T) {
     T value;
@@ -184,6 +181,35 @@ TEST_F(CollectiveLogFile, StandsAsDocumented) {
   EXPECT_STREQ(file.data() + 384 + 168, "default_pg");
   EXPECT_STREQ(file.data() + 384 + 232, "file.cc:12");
   EXPECT_STREQ(file.data() + 384 + 296, "gradient of w");
+}
+
+TEST_F(CollectiveLogFile, SaysWhoWroteIt) {
+  { CollectiveLog log(path_, 7, "rank 7 of a cell"); }
+  const RankCollectives read = read_log_of_rank(path_);
+  EXPECT_EQ(read.rank, 7);
+  EXPECT_EQ(read.identity, "rank 7 of a cell");
+  EXPECT_EQ(read_text(path_, kLargestFile).substr(72, 17), std::string("rank 7 of a cell") + '\0');
+}
+
+TEST_F(CollectiveLogFile, RefusesANumberThatItHasNoEntriesFor) {
+  for (const std::uint64_t number : {std::uint64_t{5000}, std::uint64_t{1} << 40, UINT64_MAX}) {
+    const std::string_view bytes(reinterpret_cast<const char*>(&number), sizeof number);
+    EXPECT_EQ(refusal(384 * 2 + 8, bytes),
+              ": expected a number of at most 1026 in entry 1 of 2, found '" +
+                  std::to_string(number) + "'.");
+  }
+}
+
+TEST_F(CollectiveLogFile, IsBegunWhenItHasAHeader) {
+  EXPECT_FALSE(has_collective_log(path_));
+  std::ofstream(path_) << std::string(384, '\0');
+  EXPECT_FALSE(has_collective_log(path_));
+  fs::remove(path_);
+  { CollectiveLog log(path_, 0); }
+  EXPECT_TRUE(has_collective_log(path_));
+  fs::remove(path_);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0666), 0);
+  EXPECT_THROW(has_collective_log(path_), Error);
 }
 
 TEST_F(CollectiveLogFile, GrowsWithoutEnd) {

@@ -1,0 +1,167 @@
+#include "harness/record/sound_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+
+#include "reports/error.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Whether `path` names something below the folder that it is relative to, by its text alone.
+bool goes_down(const std::string& text) {
+  const bool is_plain = std::none_of(text.begin(), text.end(), [](char c) {
+    return std::iscntrl(static_cast<unsigned char>(c)) != 0;
+  });
+  const fs::path path(text);
+  return is_plain && !text.empty() && path.is_relative() &&
+         std::none_of(path.begin(), path.end(), [](const fs::path& part) {
+           return part.empty() || part == "." || part == "..";
+         });
+}
+
+/// Whether all links of `path` lead to what lies below `folder`. What is not there leads nowhere.
+bool stays_below(const fs::path& path, const fs::path& folder) {
+  std::error_code failure;
+  const fs::path root = fs::canonical(folder, failure);
+  if (failure) return false;
+  const fs::path place = fs::weakly_canonical(path, failure);
+  if (failure) return false;
+  return std::mismatch(root.begin(), root.end(), place.begin(), place.end()).first == root.end();
+}
+
+/// A reference has no axes but those of what is compared with it.
+bool is_reference_of(const Cell& reference, const Cell& cell) {
+  const auto conditions = [](const Cell& c) {
+    return std::tie(c.scenario, c.world_size, c.device, c.steps, c.seed, c.repetition);
+  };
+  return reference.role == Role::reference && conditions(reference) == conditions(cell) &&
+         std::all_of(reference.axes.begin(), reference.axes.end(), [&](const AxisValue& axis) {
+           return std::find(cell.axes.begin(), cell.axes.end(), axis) != cell.axes.end();
+         });
+}
+
+/// Holds the cells of one record against each other.
+class Soundness {
+ public:
+  Soundness(const RunRecord& run, const fs::path& folder)
+      : run_(run), folder_(folder), file_((folder / "record.json").string()) {}
+
+  void require() const {
+    require_all_planned();
+    require_own_folders();
+    for (const CellRecord& cell : run_.cells) require(cell);
+    for (const Table& table : run_.tables) require(table.spec);
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
+    throw malformed(file_, 0, 0, expected, found);
+  }
+
+  void require_all_planned() const {
+    const PlannedCounts found = counts_of(run_.cells);
+    if (!run_.planned || *run_.planned == found) return;
+    const auto in_words = [](const PlannedCounts& counts) {
+      return fmt::format("{} cell{} with {} claim{}", counts.cells, counts.cells == 1 ? "" : "s",
+                         counts.claims, counts.claims == 1 ? "" : "s");
+    };
+    refuse(fmt::format("the {} that were planned", in_words(*run_.planned)), in_words(found));
+  }
+
+  void require_own_folders() const {
+    std::set<std::string> folders;
+    for (const CellRecord& cell : run_.cells) {
+      if (!folders.insert(cell.folder).second) refuse("a folder for each cell", cell.folder);
+    }
+  }
+
+  void require(const CellRecord& cell) const {
+    require_inside(cell.folder);
+    const int size = cell.cell.world_size;
+    // A launcher may have started more ranks than can be run; then none was.
+    const int most = cell.processes > 0 ? kLargestWorld : std::numeric_limits<int>::max();
+    if (size < 1 || size > most) {
+      refuse(fmt::format("{} with a world size from 1 to {}", cell.folder, most),
+             std::to_string(size));
+    }
+    if (cell.cell.steps < 1) {
+      refuse(cell.folder + " with at least 1 step", std::to_string(cell.cell.steps));
+    }
+    require_processes(cell);
+    // A cell that cannot be run brings no reference along.
+    if (cell.processes > 0 && !cell.reference_folder.empty()) require_reference(cell);
+  }
+
+  void require_inside(const std::string& folder) const {
+    if (!goes_down(folder)) refuse("a folder that lies inside that of the run", folder);
+    if (!stays_below(folder_ / folder, folder_)) {
+      refuse(folder + " inside the folder of the run", "a link that leads out of it");
+    }
+  }
+
+  /// A cell that was not run has none. Records that count their cells know that a reference is run
+  /// with all its perturbed copies; before, there may be fewer.
+  void require_processes(const CellRecord& cell) const {
+    const bool is_reference = cell.cell.role == Role::reference;
+    const int all = is_reference ? 1 + kPerturbedReferences : cell.cell.world_size;
+    const bool may_be_fewer = is_reference && !run_.planned;
+    const bool fits = cell.processes == 0 || cell.processes == all ||
+                      (may_be_fewer && cell.processes >= 1 && cell.processes < all);
+    if (!fits) {
+      refuse(
+          fmt::format("{} with {}{} processes", cell.folder, may_be_fewer ? "at most " : "", all),
+          std::to_string(cell.processes));
+    }
+    std::set<int> ranks;
+    for (const RankEnd& end : cell.ends) ranks.insert(end.rank);
+    const bool is_each_once =
+        static_cast<int>(cell.ends.size()) == cell.processes &&
+        static_cast<int>(ranks.size()) == cell.processes &&
+        (ranks.empty() || (*ranks.begin() == 0 && *ranks.rbegin() == cell.processes - 1));
+    if (is_each_once) return;
+    refuse(fmt::format("{} with one end for each of its {} processes", cell.folder, cell.processes),
+           fmt::format("{} ends of {} ranks", cell.ends.size(), ranks.size()));
+  }
+
+  void require(const TableSpec& table) const {
+    constexpr int kMostDigits = 17;
+    if (table.element < 0) refuse("a table of an element from 0 on", std::to_string(table.element));
+    if (table.digits < 0 || table.digits > kMostDigits) {
+      refuse(fmt::format("a table with 0 to {} digits", kMostDigits), std::to_string(table.digits));
+    }
+  }
+
+  void require_reference(const CellRecord& cell) const {
+    const auto reference = std::find_if(
+        run_.cells.begin(), run_.cells.end(),
+        [&](const CellRecord& other) { return other.folder == cell.reference_folder; });
+    const bool fits = reference != run_.cells.end() && is_reference_of(reference->cell, cell.cell);
+    if (fits) return;
+    refuse(
+        fmt::format("the folder of a reference of {}, run under the same conditions", cell.folder),
+        cell.reference_folder);
+  }
+
+  const RunRecord& run_;
+  const fs::path& folder_;
+  std::string file_;
+};
+
+}  // namespace
+
+void require_sound(const RunRecord& run, const fs::path& folder) {
+  Soundness(run, folder).require();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+
+namespace lockstep {
+
+/// The programs that tests start as a user would.
+inline const std::string kLockstep = LOCKSTEP_PROGRAM;
+inline const std::string kTestbed = LOCKSTEP_TESTBED;
+
+}  // namespace lockstep

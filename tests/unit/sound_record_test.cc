@@ -1,0 +1,163 @@
+#include "harness/record/sound_record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reports/error.h"
+#include "tests/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+CellRecord cell_of(const std::string& variant, Role role, int processes) {
+  CellRecord record;
+  record.cell.scenario = "scenario";
+  record.cell.variant = variant;
+  record.cell.role = role;
+  record.cell.world_size = 2;
+  record.cell.steps = 3;
+  record.folder = "scenario/" + variant + "/w2";
+  record.processes = processes;
+  record.claims = {ranks_finish()};
+  for (int rank = 0; rank < processes; ++rank) record.ends.emplace_back().rank = rank;
+  return record;
+}
+
+/// A record of two cells, which a test bends.
+class SoundRecord : public testing::Test {
+ protected:
+  SoundRecord() {
+    run_.cells = {cell_of("bypass", Role::buggy, 2), cell_of("reference", Role::reference, 5)};
+    run_.cells[0].reference_folder = run_.cells[1].folder;
+    run_.planned = counts_of(run_.cells);
+  }
+
+  std::string refusal() const {
+    try {
+      require_sound(run_, folder_.path());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::usage);
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  TemporaryFolder folder_;
+  RunRecord run_;
+};
+
+TEST_F(SoundRecord, IsAccepted) { EXPECT_EQ(refusal(), "accepted"); }
+
+TEST_F(SoundRecord, OfAnOlderVersionDoesNotSayWhatWasPlanned) {
+  run_.planned.reset();
+  run_.cells[0].claims.clear();
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+TEST_F(SoundRecord, HasAllCellsThatWerePlanned) {
+  run_.cells.pop_back();
+  EXPECT_THAT(refusal(), HasSubstr("record.json: expected the 2 cells with 2 claims that were "
+                                   "planned, found '1 cell with 1 claim'"));
+}
+
+TEST_F(SoundRecord, HasAllClaimsThatWerePlanned) {
+  run_.cells[0].claims.clear();
+  EXPECT_THAT(refusal(), HasSubstr("found '2 cells with 1 claim'"));
+}
+
+TEST_F(SoundRecord, HasAWorldThatCanBeRun) {
+  for (const int size : {0, -1, 65, 1000000000}) {
+    run_.cells[0].cell.world_size = size;
+    EXPECT_THAT(refusal(),
+                HasSubstr("with a world size from 1 to 64, found '" + std::to_string(size) + "'"));
+  }
+}
+
+TEST_F(SoundRecord, MayBeOfALauncherThatStartedMoreRanksThanCanBeRun) {
+  run_.cells[0] = cell_of("bypass", Role::buggy, 0);
+  run_.cells[0].cell.world_size = 128;
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+TEST_F(SoundRecord, HasAllPerturbedCopiesOfAReference) {
+  run_.cells[1] = cell_of("reference", Role::reference, 1);
+  EXPECT_THAT(refusal(), HasSubstr("scenario/reference/w2 with 5 processes, found '1'"));
+  run_.planned.reset();
+  EXPECT_EQ(refusal(), "accepted");
+  run_.cells[1] = cell_of("reference", Role::reference, 6);
+  EXPECT_THAT(refusal(), HasSubstr("with at most 5 processes, found '6'"));
+}
+
+TEST_F(SoundRecord, HasTablesThatCanBeShown) {
+  run_.tables.emplace_back().spec.element = -1;
+  EXPECT_THAT(refusal(), HasSubstr("a table of an element from 0 on, found '-1'"));
+  run_.tables[0].spec.element = 0;
+  for (const int digits : {-1, 2'000'000'000}) {
+    run_.tables[0].spec.digits = digits;
+    EXPECT_THAT(refusal(), HasSubstr("a table with 0 to 17 digits, found"));
+  }
+}
+
+TEST_F(SoundRecord, HasAProcessForEachRank) {
+  run_.cells[0] = cell_of("bypass", Role::buggy, 1);
+  EXPECT_THAT(refusal(), HasSubstr("scenario/bypass/w2 with 2 processes, found '1'"));
+  run_.cells[0] = cell_of("bypass", Role::buggy, 0);
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+TEST_F(SoundRecord, HasOneEndForEachProcess) {
+  run_.cells[0].ends[1].rank = 0;
+  EXPECT_THAT(refusal(), HasSubstr("with one end for each of its 2 processes"));
+  run_.cells[0].ends[1].rank = -1;
+  EXPECT_THAT(refusal(), HasSubstr("with one end for each of its 2 processes"));
+  run_.cells[0].ends.pop_back();
+  EXPECT_THAT(refusal(), HasSubstr("found '1 ends of 1 ranks'"));
+}
+
+TEST_F(SoundRecord, HasFoldersInsideThatOfTheRun) {
+  for (const char* folder : {"/etc", "..", "../../..", "a/../../b", ".", "", "a//../b"}) {
+    run_.cells[0].folder = folder;
+    EXPECT_THAT(refusal(), HasSubstr("expected a folder that lies inside that of the run"))
+        << folder;
+  }
+}
+
+TEST_F(SoundRecord, QuotesWhatAFolderMustNotHold) {
+  run_.cells[0].folder = std::string("scenario\0/bypass", 16);
+  EXPECT_THAT(refusal(), HasSubstr("found 'scenario\\x00/bypass'."));
+}
+
+TEST_F(SoundRecord, FollowsNoLinkOutOfTheFolderOfTheRun) {
+  const TemporaryFolder elsewhere;
+  fs::create_directory_symlink(elsewhere.path(), folder_.path() / "scenario");
+  EXPECT_THAT(refusal(), HasSubstr("scenario/bypass/w2 inside the folder of the run, found 'a link "
+                                   "that leads out of it'"));
+}
+
+TEST_F(SoundRecord, HasAFolderForEachCell) {
+  run_.cells[1].folder = run_.cells[0].folder;
+  EXPECT_THAT(refusal(), HasSubstr("expected a folder for each cell"));
+}
+
+TEST_F(SoundRecord, NamesAReferenceThatIsOne) {
+  const std::string expected = "expected the folder of a reference of scenario/bypass/w2";
+  run_.cells[0].reference_folder = run_.cells[0].folder;
+  EXPECT_THAT(refusal(), HasSubstr(expected));
+  run_.cells[0].reference_folder = "/etc";
+  EXPECT_THAT(refusal(), HasSubstr(expected));
+  run_.cells[0].reference_folder = run_.cells[1].folder;
+  run_.cells[1].cell.seed = 1;
+  EXPECT_THAT(refusal(), HasSubstr(expected));
+}
+
+TEST_F(SoundRecord, NeedsNoReferenceOfACellThatWasNotRun) {
+  run_.cells[0] = cell_of("bypass", Role::buggy, 0);
+  run_.cells[0].reference_folder = "scenario/none/w2";
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+}  // namespace
+}  // namespace lockstep
