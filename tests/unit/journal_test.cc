@@ -53,7 +53,7 @@ class JournalFile : public ::testing::Test {
   }
 
   std::string refusal() {
-    return refusal_of(path_, [&] { read_journal(path_); });
+    return lockstep::refusal_of(path_, [&] { read_journal(path_); });
   }
 
   /// What a journal of one row says when the cell of `column` is `cell`.
