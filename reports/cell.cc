@@ -11,9 +11,17 @@ std::string folder_of(const Cell& cell, std::string_view standard_device) {
   std::string folder = fmt::format("{}/{}/w{}", cell.scenario, cell.variant, cell.world_size);
   if (cell.backend != Cell().backend) folder += fmt::format("-backend={}", cell.backend);
   if (cell.device != standard_device) folder += fmt::format("-device={}", cell.device);
-  for (const AxisValue& axis : cell.axes) folder += fmt::format("-{}={}", axis.axis, axis.value);
+  for (const AxisValue& axis : unusual_choices(cell)) {
+    folder += fmt::format("-{}={}", axis.axis, axis.value);
+  }
   if (cell.repetition > 1) folder += fmt::format("-repetition={}", cell.repetition);
   return folder;
+}
+
+std::vector<AxisValue> unusual_choices(const Cell& cell) {
+  std::vector<AxisValue> choices = cell.axes;
+  std::erase_if(choices, [](const AxisValue& chosen) { return chosen.is_default; });
+  return choices;
 }
 
 std::string title_of(const Cell& cell) {

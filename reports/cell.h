@@ -38,8 +38,12 @@ struct Names<Role> {
 struct AxisValue {
   std::string axis;
   std::string value;
+  bool is_default = false;  ///< whether it is the value of its axis where none is set
 
-  bool operator==(const AxisValue&) const = default;
+  /// The same choice, whichever value is its axis' default.
+  bool operator==(const AxisValue& other) const {
+    return axis == other.axis && value == other.value;
+  }
 };
 
 /// What one launch runs: scenario x variant x world size x axis values x backend x device.
@@ -60,9 +64,12 @@ struct Cell {
 
 /// Folder of a cell inside a run's:
 /// `<scenario>/<variant>/w<world>[-backend=...][-device=...][-axis=value...]` with the backend
-/// where it is not gloo, the device where it is not `standard_device` and every axis that `cell`
-/// names, from the second repetition on with `-repetition=N` behind.
+/// where it is not gloo, the device where it is not `standard_device` and every axis that is not at
+/// its default, from the second repetition on with `-repetition=N` behind.
 std::string folder_of(const Cell& cell, std::string_view standard_device = "cpu");
+
+/// The choices that are not their axis' default.
+std::vector<AxisValue> unusual_choices(const Cell& cell);
 
 /// How a sentence names a cell: "loss-on-unwrapped-module/bypass, 2 ranks over mpi on sim,
 /// tiles=4". Gloo and the CPU are not named.

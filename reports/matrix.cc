@@ -44,7 +44,7 @@ std::string in_words(const AxisValue& chosen) {
 
 /// The unusual choices that all cells of a variant have in common.
 std::vector<AxisValue> shared_choices(const Cells& cells) {
-  std::vector<AxisValue> shared = unusual_choices(*cells.front()->record);
+  std::vector<AxisValue> shared = unusual_choices(cells.front()->record->cell);
   for (const ToldCell* told : cells) {
     const std::vector<AxisValue>& axes = told->record->cell.axes;
     std::erase_if(shared, [&](const AxisValue& chosen) {
@@ -61,7 +61,7 @@ std::vector<std::string> standard_values(const Section& section) {
     for (const AxisValue& chosen : told.record->cell.axes) {
       const std::string words = in_words(chosen);
       const bool is_listed = std::find(values.begin(), values.end(), words) != values.end();
-      if (!is_listed && is_standard(*told.record, chosen)) values.push_back(words);
+      if (!is_listed && chosen.is_default) values.push_back(words);
     }
   }
   return values;
@@ -90,7 +90,7 @@ std::string outcome_text(const ToldCell& told) {
 MatrixLine line_of(const ToldCell& told, const std::vector<AxisValue>& shared) {
   const Cell& cell = told.record->cell;
   std::vector<std::string> words;
-  for (const AxisValue& chosen : unusual_choices(*told.record)) {
+  for (const AxisValue& chosen : unusual_choices(told.record->cell)) {
     if (std::find(shared.begin(), shared.end(), chosen) == shared.end()) {
       words.push_back(in_words(chosen));
     }

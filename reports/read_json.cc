@@ -231,12 +231,23 @@ int minor_version(const Node& root) {
   return minor;
 }
 
-/// The minor version from which on a record says why ranks ended.
+/// The minor version from which on a record says why ranks ended, and which choices are defaults.
 constexpr int kSinceCauses = 5;
 
-void derive_causes(RunRecord& run) {
+/// A folder names the choices that are no defaults: "...-tiles=4-view=on".
+bool names(const std::string& folder, const AxisValue& chosen) {
+  const std::string name = fmt::format("-{}={}", chosen.axis, chosen.value);
+  for (auto at = folder.find(name); at != folder.npos; at = folder.find(name, at + 1)) {
+    const std::size_t end = at + name.size();
+    if (end == folder.size() || folder[end] == '-') return true;
+  }
+  return false;
+}
+
+void derive_what_older_records_lack(RunRecord& run) {
   for (CellRecord& cell : run.cells) {
     for (RankEnd& end : cell.ends) end.cause = cause_by_sentences(end);
+    for (AxisValue& chosen : cell.cell.axes) chosen.is_default = !names(cell.folder, chosen);
   }
 }
 
@@ -247,7 +258,7 @@ RunRecord read_json(const std::string& text, const std::string& path) {
   const int minor = minor_version(Node(document, path, kSchemaMinor));
   RunRecord run;
   read(Node(document, path, minor), run);
-  if (minor < kSinceCauses) derive_causes(run);
+  if (minor < kSinceCauses) derive_what_older_records_lack(run);
   return run;
 }
 

@@ -40,8 +40,9 @@ void for_each_field(Visit&& visit) {
 
 template <>
 struct Fields<AxisValue> {
-  static constexpr auto list = std::tuple(field("axis", &AxisValue::axis),  //
-                                          field("value", &AxisValue::value));
+  static constexpr auto list =
+      std::tuple(field("axis", &AxisValue::axis),  //
+                 field("value", &AxisValue::value), field("is_default", &AxisValue::is_default, 5));
 };
 
 template <>

@@ -76,7 +76,7 @@ class Sections {
     std::vector<AxisValue> all;
     for (const ToldCell& told : section.cells) {
       if (section.is_matrix) break;
-      for (const AxisValue& chosen : unusual_choices(*told.record)) {
+      for (const AxisValue& chosen : unusual_choices(told.record->cell)) {
         if (std::find(all.begin(), all.end(), chosen) == all.end()) all.push_back(chosen);
       }
     }
@@ -165,22 +165,6 @@ std::string names_of(const ToldCell& told, bool with_axes) {
 }
 
 }  // namespace
-
-bool is_standard(const CellRecord& record, const AxisValue& chosen) {
-  const std::string name = fmt::format("-{}={}", chosen.axis, chosen.value);
-  for (std::size_t at = record.folder.find(name); at != std::string::npos;
-       at = record.folder.find(name, at + 1)) {
-    const std::size_t end = at + name.size();
-    if (end == record.folder.size() || record.folder[end] == '-') return false;
-  }
-  return true;
-}
-
-std::vector<AxisValue> unusual_choices(const CellRecord& record) {
-  std::vector<AxisValue> choices = record.cell.axes;
-  std::erase_if(choices, [&](const AxisValue& chosen) { return is_standard(record, chosen); });
-  return choices;
-}
 
 std::vector<Section> sections_of(const RunRecord& run) {
   Sections sections(run);

@@ -28,12 +28,6 @@ struct Section {
   bool is_matrix = false;
 };
 
-/// Whether a cell has the axis at its standard value: its folder does not name it.
-bool is_standard(const CellRecord& cell, const AxisValue& chosen);
-
-/// The choices of a cell that are not standard, in the order of its axes.
-std::vector<AxisValue> unusual_choices(const CellRecord& cell);
-
 /// The sections of a report, in the order of the record, which they point into.
 std::vector<Section> sections_of(const RunRecord& run);
 

@@ -98,7 +98,8 @@ class Pairs {
 Choice choice_of(const std::vector<AxisRange>& axes, const Row& row) {
   Choice choice;
   for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-    choice.push_back({axes[axis].axis, axes[axis].values[row[axis]]});
+    const std::string& value = axes[axis].values[row[axis]];
+    choice.push_back({axes[axis].axis, value, value == axes[axis].default_value});
   }
   return choice;
 }

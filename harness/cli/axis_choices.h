@@ -13,6 +13,7 @@ namespace lockstep {
 struct AxisRange {
   std::string axis;
   std::vector<std::string> values;  ///< not empty
+  std::string default_value;        ///< need not be among `values`
 };
 
 /// One value on every axis, in the order of the axes.

@@ -80,7 +80,7 @@ Cell standard_cell(const Scenario& scenario, const Variant& variant) {
   cell.device = scenario.devices.front();
   cell.steps = scenario.steps;
   for (const Axis* axis : axes_of(scenario, variant)) {
-    cell.axes.push_back({axis->name, axis->standard});
+    cell.axes.push_back({axis->name, axis->standard, true});
   }
   return cell;
 }

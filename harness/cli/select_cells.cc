@@ -82,19 +82,19 @@ std::vector<const Axis*> axes_of(const Wanted& wanted) {
 
 /// Every `--set` must mean something to a variant that was asked for.
 void check_axes(const std::vector<Wanted>& all, const std::vector<AxisValue>& set) {
-  for (const auto& [name, value] : set) {
+  for (const AxisValue& chosen : set) {
     std::vector<std::string> axes;
     std::vector<std::string> values;
     for (const Wanted& wanted : all) {
       for (const Axis* axis : axes_of(wanted)) {
         axes.push_back(axis->name);
-        if (axis->name != name) continue;
+        if (axis->name != chosen.axis) continue;
         values.insert(values.end(), axis->values.begin(), axis->values.end());
       }
     }
-    if (values.empty()) throw unknown_name("axis", name, axes);
-    if (std::find(values.begin(), values.end(), value) == values.end()) {
-      throw unknown_name("value of axis " + name, value, values);
+    if (values.empty()) throw unknown_name("axis", chosen.axis, axes);
+    if (std::find(values.begin(), values.end(), chosen.value) == values.end()) {
+      throw unknown_name("value of axis " + chosen.axis, chosen.value, values);
     }
   }
 }
@@ -105,10 +105,10 @@ std::vector<AxisRange> ranges_of(const Scenario& scenario, const Variant& varian
                                  const Selection& selection) {
   std::vector<AxisRange> ranges;
   for (const Axis* axis : axes_of(scenario, variant)) {
-    ranges.push_back({axis->name, {axis->standard}});
+    ranges.push_back({axis->name, {axis->standard}, axis->standard});
     if (selection.matrix) ranges.back().values = axis->values;
-    for (const auto& [name, value] : selection.axes) {
-      if (name == axis->name) ranges.back().values = {value};
+    for (const AxisValue& chosen : selection.axes) {
+      if (chosen.axis == axis->name) ranges.back().values = {chosen.value};
     }
   }
   return ranges;
@@ -142,11 +142,11 @@ std::string device_of(const Scenario& scenario, const Selection& selection) {
 /// Which of the cell's axis values its scenario does not have; empty when it has them all.
 std::string missing_value(const Scenario& scenario, const Cell& cell) {
   for (const Axis& axis : scenario.axes) {
-    for (const auto& [name, value] : cell.axes) {
+    for (const AxisValue& chosen : cell.axes) {
       const bool has_value =
-          std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end();
-      if (name == axis.name && !has_value) {
-        return fmt::format("axis {} has no value {}", name, value);
+          std::find(axis.values.begin(), axis.values.end(), chosen.value) != axis.values.end();
+      if (chosen.axis == axis.name && !has_value) {
+        return fmt::format("axis {} has no value {}", chosen.axis, chosen.value);
       }
     }
   }
@@ -384,17 +384,6 @@ Plan plan_all(const std::vector<Wanted>& all, const Selection& selection) {
   return plan;
 }
 
-/// The choices of a cell that are not the standard ones.
-std::vector<AxisValue> unusual_axes(const Scenario& scenario, const Cell& cell) {
-  std::vector<AxisValue> unusual = cell.axes;
-  std::erase_if(unusual, [&](const AxisValue& chosen) {
-    return std::any_of(scenario.axes.begin(), scenario.axes.end(), [&](const Axis& axis) {
-      return axis.name == chosen.axis && axis.standard == chosen.value;
-    });
-  });
-  return unusual;
-}
-
 }  // namespace
 
 const Scenario& find_scenario(const std::vector<Scenario>& scenarios, const std::string& id) {
@@ -414,7 +403,8 @@ std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& vari
   found.backend = Cell().backend;
   found.axes.clear();
   for (const Axis* axis : axes_of(scenario, *reference)) {
-    found.axes.push_back({axis->name, axis_value(cell, axis->name)});
+    const std::string& value = axis_value(cell, axis->name);
+    found.axes.push_back({axis->name, value, value == axis->standard});
   }
   return found;
 }
@@ -441,9 +431,7 @@ Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selec
 }
 
 std::string folder_of(const Scenario& scenario, const Cell& cell) {
-  Cell named = cell;
-  named.axes = unusual_axes(scenario, cell);
-  return folder_of(named, scenario.devices.front());
+  return folder_of(cell, scenario.devices.front());
 }
 
 std::vector<std::string> arguments_of(const PlannedCell& planned) {
@@ -460,8 +448,8 @@ std::vector<std::string> arguments_of(const PlannedCell& planned) {
   if (planned.collectives != Collectives::log) {
     add("--collectives", std::string(name(planned.collectives)));
   }
-  for (const auto& [axis, value] : unusual_axes(*planned.scenario, cell)) {
-    add("--set", axis + "=" + value);
+  for (const AxisValue& chosen : unusual_choices(cell)) {
+    add("--set", chosen.axis + "=" + chosen.value);
   }
   return words;
 }

@@ -16,9 +16,11 @@ std::string part_of(Role role, int process) {
 }  // namespace
 
 std::string process_identity(const Cell& cell, int process) {
+  Cell named = cell;
+  for (AxisValue& chosen : named.axes) chosen.is_default = false;  // which names all of them
   // What an axis holds is somebody else's text, and a line must stay one.
   return fmt::format("{} of {} with seed {} and {} steps", part_of(cell.role, process),
-                     csv_cell(folder_of(cell)), cell.seed, cell.steps)
+                     csv_cell(folder_of(named)), cell.seed, cell.steps)
       .substr(0, kLongestProcessIdentity);
 }
 

@@ -11,12 +11,11 @@ inline CellRecord matrix_cell(const std::string& variant, Role role,
                               const std::vector<AxisValue>& axes, CellOutcome outcome) {
   CellRecord record = literal_cell("frozen-tower", variant, role, CellVerdict::as_expected);
   record.cell.axes = axes;
-  Cell named = record.cell;  // what a folder names: what is not standard
-  std::erase_if(named.axes, [](const AxisValue& chosen) {
-    return chosen == AxisValue{"optimizer", "sgd"} || chosen == AxisValue{"view", "off"} ||
-           chosen == AxisValue{"k", "2"};
-  });
-  record.folder = folder_of(named);
+  for (AxisValue& chosen : record.cell.axes) {
+    chosen.is_default = chosen == AxisValue{"optimizer", "sgd"} ||
+                        chosen == AxisValue{"view", "off"} || chosen == AxisValue{"k", "2"};
+  }
+  record.folder = folder_of(record.cell);
   record.outcome = std::move(outcome);
   if (role == Role::reference) record.cost.reset();
   return record;
@@ -71,7 +70,7 @@ inline RunRecord literal_matrix() {
   unrun = literal_not_applicable();
   unrun.folder = folder;
   unrun.cell = run.cells[6].cell;
-  unrun.cell.axes = {{"optimizer", "sgd"}, {"k", "9"}};
+  unrun.cell.axes = {{"optimizer", "sgd", true}, {"k", "9"}};
   // A scenario beside it that was run with one choice is told as ever.
   run.cells.push_back(literal_buggy());
   run.tables = {published_drift(), literal_distances()};

@@ -47,7 +47,7 @@ std::set<std::string> words_of(const std::vector<Choice>& choices) {
   std::set<std::string> words;
   for (const Choice& choice : choices) {
     std::string text;
-    for (const auto& [axis, value] : choice) text += axis + value;
+    for (const AxisValue& chosen : choice) text += chosen.axis + chosen.value;
     words.insert(text);
   }
   return words;

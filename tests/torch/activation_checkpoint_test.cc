@@ -27,16 +27,12 @@
 #include "harness/train/transformer.h"
 #include "reports/error.h"
 #include "tests/temporary_folder.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
 
 using ::testing::HasSubstr;
-using Tensors = std::vector<at::Tensor>;
-
-at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed) {
-  return at::randn(shape, cpu_generator(seed), at::TensorOptions());
-}
 
 /// How a segment is run.
 struct Way {
@@ -76,11 +72,10 @@ const Way kWhole{"whole",
 class EveryCheckpoint : public testing::TestWithParam<Way> {};
 class EveryRecordingCheckpoint : public testing::TestWithParam<Way> {};
 
-std::string name_of(const testing::TestParamInfo<Way>& info) { return info.param.name; }
-
 INSTANTIATE_TEST_SUITE_P(Way, EveryCheckpoint, testing::Values(kReentrant, kEarly, kWhole),
-                         name_of);
-INSTANTIATE_TEST_SUITE_P(Way, EveryRecordingCheckpoint, testing::Values(kEarly, kWhole), name_of);
+                         [](const auto& way) { return way.param.name; });
+INSTANTIATE_TEST_SUITE_P(Way, EveryRecordingCheckpoint, testing::Values(kEarly, kWhole),
+                         [](const auto& way) { return way.param.name; });
 
 /// A residual MLP with dropout that counts how often it runs.
 class Block : public Module {
@@ -153,14 +148,6 @@ Tensors outcome_of(const std::function<at::Tensor(const at::Tensor&)>& forward,
 Tensors outcome_of(Module& model, at::ScalarType dtype = at::kFloat) {
   return outcome_of([&](const at::Tensor& x) { return model.forward(x); }, batch(dtype),
                     model.parameters());
-}
-
-void expect_equal(const Tensors& some, const Tensors& others) {
-  ASSERT_EQ(some.size(), others.size());
-  for (std::size_t i = 0; i < some.size(); ++i) {
-    ASSERT_EQ(some[i].defined(), others[i].defined()) << i;
-    EXPECT_TRUE(!some[i].defined() || at::equal(some[i], others[i])) << i;
-  }
 }
 
 bool are_equal(const Tensors& some, const Tensors& others) {

@@ -22,16 +22,12 @@
 #include "harness/train/activation_memory.h"
 #include "harness/train/autocast.h"
 #include "harness/train/transformer.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
 
 using ::testing::ElementsAre;
-using Tensors = std::vector<at::Tensor>;
-
-at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed) {
-  return at::randn(shape, cpu_generator(seed), at::TensorOptions());
-}
 
 /// What a training step takes, in bytes, and the gradients that it gives.
 struct Step {
@@ -45,21 +41,21 @@ struct Step {
 using RunSegment = std::function<at::Tensor(const SegmentOfOne&, const at::Tensor&)>;
 
 constexpr std::int64_t kBlocks = 4;
-constexpr std::int64_t kWidth = 16;
-constexpr std::int64_t kActivation = 8 * 24 * kWidth * sizeof(float);  ///< of one block's input
+constexpr std::int64_t kHidden = 16;
+constexpr std::int64_t kActivation = 8 * 24 * kHidden * sizeof(float);  ///< of one block's input
 
 /// A step of a stack of transformer blocks, each of which `run` runs, in a `Scope`.
 template <class Scope>
 Step step(const RunSegment& run) {
   std::vector<std::unique_ptr<TransformerBlock>> blocks;
   for (std::int64_t i = 0; i < kBlocks; ++i) {
-    blocks.push_back(std::make_unique<TransformerBlock>(kWidth, 2, 64, cpu_generator(i)));
+    blocks.push_back(std::make_unique<TransformerBlock>(kHidden, 2, 64, cpu_generator(i)));
     // Gradients are there before: they are no activations.
     for (at::Tensor& parameter : blocks.back()->parameters()) {
       parameter.mutable_grad() = at::zeros(parameter.sizes());
     }
   }
-  const at::Tensor input = normal({8, 24, kWidth}, 3).requires_grad_();
+  const at::Tensor input = normal({8, 24, kHidden}, 3).requires_grad_();
   Step result;
   {
     const ActivationMemory memory;
@@ -99,11 +95,6 @@ at::Tensor not_reentrant(const SegmentOfOne& segment, const at::Tensor& input) {
   return checkpoint(segment, input);
 }
 
-void expect_equal(const Tensors& some, const Tensors& others) {
-  ASSERT_EQ(some.size(), others.size());
-  for (std::size_t i = 0; i < some.size(); ++i) EXPECT_TRUE(at::equal(some[i], others[i])) << i;
-}
-
 TEST(OffloadScope, MovesActivationsToHostMemory) {
   const Step kept = step<Nothing>(plain);
   const Step offloaded = step<OffloadScope>(plain);
@@ -133,11 +124,10 @@ TEST_P(OffloadedInputs, OfCheckpointsAreAllThatIsMoved) {
   EXPECT_LT(offloaded.peak, kept.peak);
 }
 
-std::string name_of(const testing::TestParamInfo<RunSegment>& info) {
-  return info.index == 0 ? "reentrant" : "not_reentrant";
-}
-
-INSTANTIATE_TEST_SUITE_P(Way, OffloadedInputs, testing::Values(reentrant, not_reentrant), name_of);
+INSTANTIATE_TEST_SUITE_P(Way, OffloadedInputs, testing::Values(reentrant, not_reentrant),
+                         [](const auto& way) {
+                           return way.index == 0 ? "reentrant" : "not_reentrant";
+                         });
 
 TEST(OffloadScope, BegunInsideOfASegmentTakesItsTensorsFromTheCheckpoint) {
   const ActivationMemory memory;

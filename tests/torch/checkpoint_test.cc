@@ -16,6 +16,7 @@
 #include "harness/train/transformer.h"
 #include "reports/error.h"
 #include "tests/temporary_folder.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
@@ -49,12 +50,6 @@ struct Small : Module {
   Small(const std::string& name, const at::Tensor& value) { register_buffer(name, value); }
   at::Tensor forward(const at::Tensor& input) override { return input; }
 };
-
-std::vector<std::byte> bytes_of(const at::Tensor& tensor) {
-  std::vector<std::byte> bytes;
-  look_at(tensor, std::nullopt, &bytes);
-  return bytes;
-}
 
 void expect_same_bits(const std::vector<NamedTensor>& left, const std::vector<NamedTensor>& right) {
   ASSERT_EQ(left.size(), right.size());

@@ -236,7 +236,7 @@ TEST(CudaGenerator, TakesAllBitsOfTheSeed) {
 }
 
 template <class Call>
-std::string error_of(const Call& call) {
+std::string internal_error_of(const Call& call) {
   try {
     call();
   } catch (const Error& error) {
@@ -247,15 +247,19 @@ std::string error_of(const Call& call) {
 }
 
 TEST(CudaGenerator, RefusesALayoutThatItDoesNotKnow) {
-  EXPECT_THAT(error_of([] { CudaGenerator(0).randn({kElementsOnAnyGpu + 1}); }),
+  EXPECT_THAT(internal_error_of([] { CudaGenerator(0).randn({kElementsOnAnyGpu + 1}); }),
               HasSubstr("1025 elements depend on the GPU"));
-  EXPECT_THAT(error_of([] { CudaGenerator(0, CudaGrid{132}).randn({(1 << 29) + 1}); }),
+  EXPECT_THAT(internal_error_of([] { CudaGenerator(0, CudaGrid{132}).randn({(1 << 29) + 1}); }),
               HasSubstr("536870913 elements are drawn in pieces"));
 }
 
 TEST(CudaGenerator, RefusesAGridThatNoGpuHas) {
-  EXPECT_THAT(error_of([] { CudaGenerator(0, CudaGrid{0}); }), HasSubstr("0 multiprocessors"));
-  EXPECT_THAT(error_of([] { CudaGenerator(0, CudaGrid{1, 255}); }), HasSubstr("255 threads"));
+  EXPECT_THAT(internal_error_of([] { CudaGenerator(0, CudaGrid{0}); }),
+              HasSubstr("0 multiprocessors"));
+  EXPECT_THAT(internal_error_of([] {
+                CudaGenerator(0, CudaGrid{1, 255});
+              }),
+              HasSubstr("255 threads"));
 }
 
 // The script of pull request 49: two ranks with a replica each of Linear(4, 4), drawn with seed 0

@@ -19,6 +19,7 @@
 #include "harness/train/transformer.h"
 #include "harness/train/vision_language_model.h"
 #include "reports/error.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
@@ -85,7 +86,7 @@ std::vector<std::int64_t> left_by(const Module& model, DevicePolicy policy,
 }
 
 template <class Function>
-std::string error_of(Function function) {
+std::string refusal_in_words(Function function) {
   try {
     function();
   } catch (const Error& error) {
@@ -126,7 +127,9 @@ TEST(DeviceMapRequest, IsReadAsItIsWritten) {
 }
 
 TEST(DeviceMapRequest, RefusesOtherWordsInASentence) {
-  const auto refused = [](const char* text) { return error_of([&] { parse_device_map(text); }); };
+  const auto refused = [](const char* text) {
+    return refusal_in_words([&] { parse_device_map(text); });
+  };
   EXPECT_THAT(refused("balancd"), HasSubstr("There is no device map 'balancd'. Did you mean "
                                             "'balanced'?"));
   EXPECT_THAT(refused(""), AllOf(HasSubstr("auto"), HasSubstr("NAME=DEVICE")));
@@ -284,14 +287,14 @@ TEST(BalancedLow0, LeavesTheFirstDeviceWhatTheOthersCannotTake) {
 }
 
 TEST(InferDeviceMap, SaysWhatFitsNowhere) {
-  const std::string text = error_of([] {
+  const std::string text = refusal_in_words([] {
     inferred(row({3, 8, 3}), DevicePolicy::sequential, {12, 5});
   });
   EXPECT_EQ(text,
             "The part 'b' of 8 bytes fits on no device: cuda:0 has 9 left of 12, cuda:1 has 5 left "
             "of 5. Give more or larger devices: Lockstep does not offload to the host or to a "
             "disk.");
-  EXPECT_THAT(error_of([] {
+  EXPECT_THAT(refusal_in_words([] {
                 inferred(row({3, 8}), DevicePolicy::balanced, {0, 0});
               }),
               HasSubstr("The device map 'balanced' has no device with capacity to place 11 bytes"));
@@ -325,7 +328,7 @@ TEST(ResolveDeviceMap, TakesAWrittenMapAsItIs) {
   EXPECT_EQ(resolve_device_map({DevicePolicy::sequential}, model, {.devices = devices({6})}),
             (DeviceMap{{"", kFirst}}));
   EXPECT_THAT(
-      error_of([&] { resolve_device_map(parse_device_map("c=cpu"), model, {}); }),
+      refusal_in_words([&] { resolve_device_map(parse_device_map("c=cpu"), model, {}); }),
       HasSubstr("There is no part of the model 'c'. Known are:\n  a, b, a.weight, b.weight"));
 }
 
@@ -342,7 +345,7 @@ TEST(Place, RefusesAMapThatLeavesATensorOutOrOpen) {
   model.part("block", 4);
   model.part("head")->own("tied", weight);
   const auto refused = [&](const char* map) {
-    return error_of([&] { place(model, parse_device_map(map).map); });
+    return refusal_in_words([&] { place(model, parse_device_map(map).map); });
   };
   EXPECT_EQ(refused("embedding=cpu,head=cpu"),
             R"(The device map {"embedding": "cpu", "head": "cpu"} says nothing of 'block.weight'. )"
@@ -350,16 +353,11 @@ TEST(Place, RefusesAMapThatLeavesATensorOutOrOpen) {
   EXPECT_THAT(refused("embedding=cpu,head=meta,block=cpu"),
               HasSubstr("divides one tensor: 'embedding.weight' and 'head.tied' are the same"));
   EXPECT_THAT(refused("=cpu,tail=cpu"), HasSubstr("There is no part of the model 'tail'"));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(refusal_in_words([&] {
                 place(model, {{"", at::kCPU}, {"", at::kMeta}});
               }),
               HasSubstr("has the whole model twice"));
   EXPECT_EQ(refused("block.weight=cpu,embedding=cpu,=cpu"), "no error");
-}
-
-/// Every test is a process of its own under ctest; in one process the first one opens them.
-void open_two(const VirtualDeviceOptions& options = {}) {
-  if (!has_virtual_devices()) open_virtual_devices(options);
 }
 
 /// Output, then gradients of what is trained, on the CPU.
@@ -373,14 +371,6 @@ std::vector<at::Tensor> results_of(const Module& model, const at::Tensor& output
     results.push_back(parameter.tensor.grad().to(at::kCPU));
   }
   return results;
-}
-
-void expect_same_bits(const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& wanted,
-                      const std::string& map) {
-  ASSERT_EQ(found.size(), wanted.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_TRUE(at::equal(found[i], wanted[i])) << i << " with " << map;
-  }
 }
 
 TEST(Place, DividesATransformerThatGivesTheBitsOfTheCpu) {
@@ -398,7 +388,8 @@ TEST(Place, DividesATransformerThatGivesTheBitsOfTheCpu) {
   for (const char* const text :
        {"=sim:1", "=sim:0,blocks.1=sim:1", "=sim:1,position=sim:0",
         "=sim:1,blocks.0=sim:0,head=cpu", "=sim:0,head=sim:1,embedding=sim:1"}) {
-    expect_same_bits(results(parse_device_map(text).map), on_the_cpu, text);
+    SCOPED_TRACE(text);
+    expect_equal(results(parse_device_map(text).map), on_the_cpu);
   }
 }
 
@@ -436,12 +427,13 @@ TEST(Place, DividesAModelOfImagesAndTextThatGivesTheBitsOfTheCpu) {
     for (const char* const text :
          {"auto", "balanced_low_0", "vision=sim:0,projector=sim:0,language=sim:1",
           "=sim:1,language.embedding=sim:0", "=sim:0,language.blocks.0=sim:1", "=sim:1"}) {
-      expect_same_bits(results(parse_device_map(text)), on_the_cpu, text);
+      SCOPED_TRACE(text);
+      expect_equal(results(parse_device_map(text)), on_the_cpu);
     }
   }
 }
 
-constexpr std::int64_t kCapacity = 4 << 20;
+constexpr std::int64_t kDeviceBytes = 4 << 20;
 
 std::string out_of_memory(const std::function<void()>& call) {
   try {
@@ -453,8 +445,8 @@ std::string out_of_memory(const std::function<void()>& call) {
 }
 
 TEST(Place, SaysWhichPartFoundNoRoom) {
-  open_two({.capacity = kCapacity});
-  if (virtual_memory(1).capacity != kCapacity) GTEST_SKIP() << "another test opened the devices";
+  open_two({.capacity = kDeviceBytes});
+  if (virtual_memory(1).capacity != kDeviceBytes) GTEST_SKIP() << "another test opened the devices";
   {
     Tree model;
     model.part("first", 3 << 20);
@@ -465,7 +457,7 @@ TEST(Place, SaysWhichPartFoundNoRoom) {
     EXPECT_THAT(text, HasSubstr("1048576 wanted, 0 free, 4194304 capacity"));
     EXPECT_THAT(text, HasSubstr("while the whole model of 5242880 bytes was placed on sim:1, at "
                                 "its tensor 'second.more'"));
-    EXPECT_EQ(virtual_memory(1).live, kCapacity);
+    EXPECT_EQ(virtual_memory(1).live, kDeviceBytes);
   }
   EXPECT_EQ(virtual_memory(1).live, 0);
   {
@@ -481,8 +473,8 @@ TEST(Place, SaysWhichPartFoundNoRoom) {
 }
 
 TEST(Place, LetsAPartSayThatItHadNoRoomToRun) {
-  open_two({.capacity = kCapacity});
-  if (virtual_memory(1).capacity != kCapacity) GTEST_SKIP() << "another test opened the devices";
+  open_two({.capacity = kDeviceBytes});
+  if (virtual_memory(1).capacity != kDeviceBytes) GTEST_SKIP() << "another test opened the devices";
   {
     Mlp model(256, 256, cpu_generator(5));
     place(model, parse_device_map("up=sim:0,down=sim:1").map);
@@ -542,7 +534,8 @@ TEST(OverrideSplit, WarnsInTheWordsOfThePullRequest) {
 
 TEST(RefuseSplit, SaysWhatWasProposedInTheReview) {
   EXPECT_EQ(
-      error_of([] { refuse_split(request("auto"), guard_of_the_pull_request(), kTraining); }),
+      refusal_in_words(
+          [] { refuse_split(request("auto"), guard_of_the_pull_request(), kTraining); }),
       "Unsloth: device_map='auto' is not supported for FastVisionModel in multi-GPU training. "
       "Model splitting across GPUs causes gradient device mismatch errors. For multi-GPU "
       "training, remove device_map or set device_map=None to use data-parallel mode where each "

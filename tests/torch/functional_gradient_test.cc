@@ -21,19 +21,19 @@
 
 #include "harness/sim/virtual_devices.h"
 #include "harness/train/module.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-using Tensors = std::vector<at::Tensor>;
 
 constexpr const char* kNoStorage = "Cannot access storage of TensorWrapper";
 
 /// A hidden layer and a head, on devices of their own.
-struct Model {
-  Model(at::Device hidden_device, at::Device head_device)
+struct LinearModel {
+  LinearModel(at::Device hidden_device, at::Device head_device)
       : hidden(drawn({8, 4}, 1).to(hidden_device)),
         head(drawn({3, 8}, 2).to(head_device)),
         input(drawn({5, 4}, 3).to(hidden_device)),
@@ -57,16 +57,7 @@ struct Model {
   at::Tensor hidden, head, input, labels;
 };
 
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  }
-  return "nothing was thrown";
-}
-
-void expect_equal(const GradAndValue& left, const GradAndValue& right) {
+void expect_same(const GradAndValue& left, const GradAndValue& right) {
   EXPECT_TRUE(at::equal(left.value.cpu(), right.value.cpu()));
   ASSERT_EQ(left.gradients.size(), right.gradients.size());
   for (std::size_t i = 0; i < left.gradients.size(); ++i) {
@@ -85,7 +76,7 @@ struct OpenDevices {
 class FunctionalGradient : public testing::Test {
  protected:
   const OpenDevices open_;
-  const Model on_cpu_{at::kCPU, at::kCPU};
+  const LinearModel on_cpu_{at::kCPU, at::kCPU};
   const GradAndValue expected_ = grad_and_value(on_cpu_.loss(true), on_cpu_.weights());
 };
 
@@ -93,31 +84,31 @@ TEST_F(FunctionalGradient, IsThatOfAutogradWhereNoneGoesFromDeviceToDevice) {
   const at::Device cpu(at::kCPU), zero = virtual_device(0), one = virtual_device(1);
   for (const auto& [hidden, head] :
        {std::pair(cpu, cpu), {zero, zero}, {one, one}, {cpu, one}, {one, cpu}}) {
-    const Model model(hidden, head);
+    const LinearModel model(hidden, head);
     const GradAndValue result = functional_grad_and_value(model.loss(true), model.weights());
-    expect_equal(result, expected_);
+    expect_same(result, expected_);
     EXPECT_EQ(result.gradients[0].device(), hidden);
     EXPECT_EQ(result.gradients[1].device(), head);
   }
 }
 
 TEST_F(FunctionalGradient, CannotGoFromOneDeviceToAnother) {
-  const Model model(virtual_device(0), virtual_device(1));
-  EXPECT_THAT(error_of([&] { functional_grad_and_value(model.loss(true), model.weights()); }),
+  const LinearModel model(virtual_device(0), virtual_device(1));
+  EXPECT_THAT(torch_error_of([&] { functional_grad_and_value(model.loss(true), model.weights()); }),
               HasSubstr(kNoStorage));
-  expect_equal(grad_and_value(model.loss(true), model.weights()), expected_);
+  expect_same(grad_and_value(model.loss(true), model.weights()), expected_);
 }
 
 TEST_F(FunctionalGradient, WorksAgainAfterItCouldNot) {
-  const Model model(virtual_device(0), virtual_device(1));
-  error_of([&] { functional_grad_and_value(model.loss(true), model.weights()); });
-  expect_equal(functional_grad_and_value(on_cpu_.loss(true), on_cpu_.weights()), expected_);
+  const LinearModel model(virtual_device(0), virtual_device(1));
+  torch_error_of([&] { functional_grad_and_value(model.loss(true), model.weights()); });
+  expect_same(functional_grad_and_value(on_cpu_.loss(true), on_cpu_.weights()), expected_);
 }
 
 TEST_F(FunctionalGradient, RefusesToMixDevicesInTheWordsOfAutograd) {
-  const Model model(virtual_device(0), virtual_device(1));
+  const LinearModel model(virtual_device(0), virtual_device(1));
   const std::string error =
-      error_of([&] { functional_grad_and_value(model.loss(false), model.weights()); });
+      torch_error_of([&] { functional_grad_and_value(model.loss(false), model.weights()); });
   EXPECT_THAT(error, HasSubstr("Expected all tensors to be on the same device"));
   EXPECT_THAT(error, Not(HasSubstr("TensorWrapper")));
 }
@@ -129,9 +120,10 @@ TEST_F(FunctionalGradient, IsTakenOfTensorsThatHaveNoStorage) {
       static_cast<void>(arguments[0].storage());
       return arguments[0].sum();
     };
-    EXPECT_THAT(error_of([&] { functional_grad_and_value(asks, {at::ones({2}).to(device)}); }),
-                HasSubstr(kNoStorage));
-    EXPECT_EQ(error_of([&] {
+    EXPECT_THAT(
+        torch_error_of([&] { functional_grad_and_value(asks, {at::ones({2}).to(device)}); }),
+        HasSubstr(kNoStorage));
+    EXPECT_EQ(torch_error_of([&] {
                 grad_and_value([](const Tensors& a) { return a[0].sum(); },
                                {at::ones({2}).to(device)});
               }),

@@ -8,21 +8,16 @@
 #include <vector>
 
 #include "harness/train/swiglu.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
-
-constexpr std::int64_t kWidth = 5;
+constexpr std::int64_t kRowWidth = 5;
 constexpr std::int64_t kRows = 24;
 
-at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed) {
-  return at::randn(shape, cpu_generator(seed), at::kDouble);
-}
-
 SwiGlu mlp() {
-  SwiGlu made(kWidth, 7, cpu_generator(3));
+  SwiGlu made(kRowWidth, 7, cpu_generator(3));
   made.to(at::kDouble);
   return made;
 }
@@ -30,8 +25,8 @@ SwiGlu mlp() {
 /// Each parameter's gradient from the rows of one tile.
 Tensors gradients_of_tile(std::int64_t tile, std::int64_t rows) {
   SwiGlu module = mlp();
-  const at::Tensor input = normal({kRows, kWidth}, 1).narrow(0, tile * rows, rows);
-  module(input).backward(normal({kRows, kWidth}, 2).narrow(0, tile * rows, rows));
+  const at::Tensor input = normal({kRows, kRowWidth}, 1, at::kDouble).narrow(0, tile * rows, rows);
+  module(input).backward(normal({kRows, kRowWidth}, 2, at::kDouble).narrow(0, tile * rows, rows));
   Tensors gradients;
   for (const at::Tensor& parameter : module.parameters()) gradients.push_back(parameter.grad());
   return gradients;
@@ -41,7 +36,7 @@ Tensors priors() {
   Tensors priors;
   std::uint64_t seed = 50;
   for (const at::Tensor& parameter : mlp().parameters()) {
-    priors.push_back(normal(parameter.sizes(), seed++));
+    priors.push_back(normal(parameter.sizes(), seed++, at::kDouble));
   }
   return priors;
 }
@@ -57,8 +52,8 @@ Tensors accumulated(std::int64_t tiles, GradientAccumulatorOptions options) {
   }
   TilingOptions tiling{.tiles = tiles, .cut = TileCut::chunked_rows};
   accumulate_by_hooks(tiling, options);
-  const at::Tensor input = normal({kRows, kWidth}, 1).requires_grad_(true);
-  tiled(module, input, tiling).backward(normal({kRows, kWidth}, 2));
+  const at::Tensor input = normal({kRows, kRowWidth}, 1, at::kDouble).requires_grad_(true);
+  tiled(module, input, tiling).backward(normal({kRows, kRowWidth}, 2, at::kDouble));
   Tensors gradients;
   for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
   return gradients;
@@ -136,9 +131,9 @@ TEST(GradientAccumulator, LeavesNoHookBehind) {
   SwiGlu module = mlp();
   const Tensors parameters = module.parameters();
   { GradientAccumulator(parameters, {}).install_hooks({0, 2, 2, &parameters}); }
-  module(normal({2, kWidth}, 1)).backward(normal({2, kWidth}, 2));
+  module(normal({2, kRowWidth}, 1, at::kDouble)).backward(normal({2, kRowWidth}, 2, at::kDouble));
   SwiGlu plain = mlp();
-  plain(normal({2, kWidth}, 1)).backward(normal({2, kWidth}, 2));
+  plain(normal({2, kRowWidth}, 1, at::kDouble)).backward(normal({2, kRowWidth}, 2, at::kDouble));
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     EXPECT_TRUE(parameters[i].grad().equal(plain.parameters()[i].grad()));
   }

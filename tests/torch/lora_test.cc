@@ -13,15 +13,12 @@
 
 #include "harness/train/transformer.h"
 #include "reports/error.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
 
 using ::testing::ElementsAre;
-
-at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed) {
-  return at::randn(shape, cpu_generator(seed), at::TensorOptions());
-}
 
 std::shared_ptr<Linear> linear(bool has_bias = false) {
   return std::make_shared<Linear>(6, 10, cpu_generator(5), has_bias);

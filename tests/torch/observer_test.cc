@@ -23,6 +23,7 @@
 #include "harness/train/module.h"
 #include "reports/error.h"
 #include "tests/temporary_folder.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
@@ -47,12 +48,6 @@ at::Tensor random_bits(const std::vector<std::int64_t>& shape, at::ScalarType dt
 
 Observation look(const at::Tensor& tensor, const std::optional<Shard>& shard = std::nullopt) {
   return look_at(tensor, shard, nullptr);
-}
-
-std::vector<std::byte> bytes_of(const at::Tensor& tensor) {
-  std::vector<std::byte> bytes;
-  look_at(tensor, std::nullopt, &bytes);
-  return bytes;
 }
 
 void flip(at::Tensor& tensor, std::size_t bit) {

@@ -15,6 +15,7 @@
 
 #include "harness/train/module.h"
 #include "reports/error.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
@@ -31,11 +32,6 @@ std::vector<at::Tensor> parameters(at::ScalarType dtype) {
     result.push_back(parameter);
   }
   return result;
-}
-
-void expect_equal(const std::vector<at::Tensor>& left, const std::vector<at::Tensor>& right) {
-  ASSERT_EQ(left.size(), right.size());
-  for (std::size_t i = 0; i < left.size(); ++i) EXPECT_TRUE(at::equal(left[i], right[i])) << i;
 }
 
 TEST(Sgd, EqualsTorchsBitForBit) {

@@ -18,21 +18,12 @@
 #include "harness/train/transformer.h"
 #include "harness/train/vision_language_model.h"
 #include "reports/error.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
 
 using ::testing::ElementsAre;
-
-at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed) {
-  return at::randn(shape, cpu_generator(seed), at::TensorOptions());
-}
-
-std::vector<std::string> names_of(const std::vector<NamedTensor>& named) {
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : named) names.push_back(name);
-  return names;
-}
 
 /// A layer with this weight.
 Linear layer_of(const at::Tensor& weight) {

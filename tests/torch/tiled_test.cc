@@ -22,6 +22,7 @@
 
 #include "harness/train/module.h"
 #include "reports/error.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
@@ -44,10 +45,6 @@ struct Product : Module {
 
   std::shared_ptr<Linear> gate, up;
 };
-
-at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed) {
-  return at::randn(shape, cpu_generator(seed), at::kDouble);
-}
 
 at::Tensor small_numbers(at::IntArrayRef shape, std::uint64_t seed) {
   return at::randint(-2, 3, shape, cpu_generator(seed), at::kDouble) / 4;
@@ -87,9 +84,9 @@ Trained train(Module& module, const at::Tensor& values,
   return trained;
 }
 
-using Way = std::tuple<TileBackward, TileAccumulation, std::int64_t>;  // the last: tiles
+using TileWay = std::tuple<TileBackward, TileAccumulation, std::int64_t>;  // the last: tiles
 
-class EveryWay : public testing::TestWithParam<Way> {
+class EveryWay : public testing::TestWithParam<TileWay> {
  protected:
   TilingOptions tiling() const {
     const auto& [backward, accumulation, tiles] = GetParam();
@@ -101,8 +98,8 @@ TEST_P(EveryWay, IsTheWholeFunction) {
   for (const auto& shape :
        {std::vector<std::int64_t>{2, 8, kWidth}, {1, 11, kWidth}, {9, kWidth}}) {
     Product whole, in_tiles;
-    const Trained expected = train(whole, normal(shape, 1), std::nullopt);
-    const Trained actual = train(in_tiles, normal(shape, 1), tiling());
+    const Trained expected = train(whole, normal(shape, 1, at::kDouble), std::nullopt);
+    const Trained actual = train(in_tiles, normal(shape, 1, at::kDouble), tiling());
     EXPECT_TRUE(at::allclose(actual.output, expected.output, 1e-12, 1e-14));
     EXPECT_TRUE(at::allclose(actual.input_gradient, expected.input_gradient, 1e-12, 1e-14));
     for (const auto& [name, gradient] : expected.gradients) {
@@ -136,8 +133,8 @@ TEST_P(EveryWay, AddsToTheGradientThatIsThere) {
       parameter.mutable_grad() = at::ones_like(parameter);
     }
   }
-  const Trained expected = train(whole, normal({9, kWidth}, 1), std::nullopt);
-  const Trained actual = train(in_tiles, normal({9, kWidth}, 1), tiling());
+  const Trained expected = train(whole, normal({9, kWidth}, 1, at::kDouble), std::nullopt);
+  const Trained actual = train(in_tiles, normal({9, kWidth}, 1, at::kDouble), tiling());
   for (const auto& [name, gradient] : expected.gradients) {
     const at::Tensor difference = gradient - actual.gradients.at(name);
     const at::Tensor lost = at::ones_like(difference) * (loses ? 1.0 : 0.0);
@@ -148,8 +145,8 @@ TEST_P(EveryWay, AddsToTheGradientThatIsThere) {
 TEST_P(EveryWay, PassesOverFrozenParameters) {
   Product whole, in_tiles;
   for (Product* product : {&whole, &in_tiles}) product->gate->freeze();
-  const Trained expected = train(whole, normal({9, kWidth}, 1), std::nullopt);
-  const Trained actual = train(in_tiles, normal({9, kWidth}, 1), tiling());
+  const Trained expected = train(whole, normal({9, kWidth}, 1, at::kDouble), std::nullopt);
+  const Trained actual = train(in_tiles, normal({9, kWidth}, 1, at::kDouble), tiling());
   EXPECT_TRUE(at::allclose(actual.input_gradient, expected.input_gradient, 1e-12, 1e-14));
   EXPECT_FALSE(actual.gradients.at("gate.weight").defined());
   EXPECT_TRUE(at::allclose(actual.gradients.at("up.weight"), expected.gradients.at("up.weight"),
@@ -170,7 +167,7 @@ TEST_P(EveryWay, RunsHooksAsOftenAsItSays) {
           return outputs;
         }));
   }
-  train(product, normal({9, kWidth}, 1), tiling());
+  train(product, normal({9, kWidth}, 1, at::kDouble), tiling());
   for (const auto& [name, tensor] : product.named_parameters()) {
     EXPECT_EQ(calls[name], backward == TileBackward::backward_per_tile ? tiles : 1) << name;
   }
@@ -186,7 +183,7 @@ TEST_P(EveryWay, TellsWhereATileBeginsAndEnds) {
     ended.push_back(turn.tile);
     EXPECT_EQ(ended, begun);
   };
-  const at::Tensor input = normal({9, kWidth}, 1).requires_grad_(true);
+  const at::Tensor input = normal({9, kWidth}, 1, at::kDouble).requires_grad_(true);
   const at::Tensor output =
       tiled(forward_of(product), product.parameters(), input, told_of).front();
   EXPECT_TRUE(begun.empty());
@@ -195,7 +192,7 @@ TEST_P(EveryWay, TellsWhereATileBeginsAndEnds) {
   for (std::int64_t tile = 0; tile < told_of.tiles; ++tile) EXPECT_EQ(ended[tile], tile);
 }
 
-std::string name_of(const testing::TestParamInfo<Way>& way) {
+std::string name_of(const testing::TestParamInfo<TileWay>& way) {
   const auto& [backward, accumulation, tiles] = way.param;
   const std::vector<std::string> backwards{"BackwardPerTile", "GradButLast", "ExplicitInputs"};
   return backwards[static_cast<std::size_t>(backward)] +
@@ -215,8 +212,9 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Tiled, GradButLastIsBackwardPerTileBitForBit) {
   for (const std::int64_t tiles : {1, 2, 3, 4, 8}) {
     Product one, other;
-    const Trained a = train(one, normal({11, kWidth}, 1), TilingOptions{.tiles = tiles});
-    const Trained b = train(other, normal({11, kWidth}, 1),
+    const Trained a =
+        train(one, normal({11, kWidth}, 1, at::kDouble), TilingOptions{.tiles = tiles});
+    const Trained b = train(other, normal({11, kWidth}, 1, at::kDouble),
                             TilingOptions{.tiles = tiles, .backward = TileBackward::grad_but_last});
     EXPECT_TRUE(at::equal(a.input_gradient, b.input_gradient));
     for (const auto& [name, gradient] : a.gradients) {
@@ -229,9 +227,10 @@ TEST(Tiled, SeesAnInputWithoutGradientOnlyByItsParameters) {
   Product product;
   for (const TileBackward backward : {TileBackward::backward_per_tile, TileBackward::grad_but_last,
                                       TileBackward::explicit_inputs}) {
-    const at::Tensor output = tiled(forward_of(product), product.parameters(),
-                                    normal({8, kWidth}, 1), {.tiles = 2, .backward = backward})
-                                  .front();
+    const at::Tensor output =
+        tiled(forward_of(product), product.parameters(), normal({8, kWidth}, 1, at::kDouble),
+              {.tiles = 2, .backward = backward})
+            .front();
     EXPECT_EQ(output.requires_grad(), backward == TileBackward::explicit_inputs);
   }
 }
@@ -246,7 +245,7 @@ TEST(Tiled, DrawsItsOwnRandomNumbersAgain) {
       drawn.push_back(at::rand(rows.sizes(), masks, rows.options()));
       return std::vector<at::Tensor>{rows * drawn.back()};
     };
-    const at::Tensor input = normal({6, kWidth}, 1).requires_grad_(true);
+    const at::Tensor input = normal({6, kWidth}, 1, at::kDouble).requires_grad_(true);
     const TilingOptions tiling{.tiles = 3, .generators = {masks}, .random = random};
     const auto outputs = tiled(function, {}, input, tiling);
     masks.set_current_seed(77);
@@ -270,7 +269,7 @@ TEST(Tiled, DrawsItsOwnRandomNumbersAgain) {
 
 TEST(Tiled, GivesZerosToAnInputThatATileDoesNotUse) {
   Product product;
-  const at::Tensor input = normal({4, kWidth}, 1).requires_grad_(true);
+  const at::Tensor input = normal({4, kWidth}, 1, at::kDouble).requires_grad_(true);
   int calls = 0;
   const auto function = [&](const at::Tensor& rows) {
     const bool uses_rows = ++calls % 2 == 1;
@@ -289,7 +288,7 @@ std::vector<at::Tensor> with_router(Product& product, const at::Tensor& rows) {
 TEST(Tiled, DropsTheGradientOfFurtherOutputsOnlyWhenAsked) {
   for (const bool carries : {true, false}) {
     Product product;
-    const at::Tensor input = normal({2, 4, kWidth}, 1).requires_grad_(true);
+    const at::Tensor input = normal({2, 4, kWidth}, 1, at::kDouble).requires_grad_(true);
     const auto outputs = tiled(
         [&](const at::Tensor& rows) { return with_router(product, rows); }, product.parameters(),
         input,
@@ -312,7 +311,7 @@ TEST(Tiled, DropsTheGradientOfFurtherOutputsOnlyWhenAsked) {
 
 TEST(Tiled, HasNothingToDoWhereOnlyADroppedOutputIsUsed) {
   Product product;
-  const at::Tensor input = normal({4, kWidth}, 1).requires_grad_(true);
+  const at::Tensor input = normal({4, kWidth}, 1, at::kDouble).requires_grad_(true);
   const auto outputs =
       tiled([&](const at::Tensor& rows) { return with_router(product, rows); },
             product.parameters(), input, {.tiles = 2, .carries_all_outputs = false});
@@ -324,7 +323,8 @@ TEST(Tiled, RefusesLessThanOneTileAndMoreThanRows) {
   Product product;
   const auto refusal = [&](std::int64_t tiles, at::IntArrayRef shape) -> std::string {
     try {
-      tiled(forward_of(product), product.parameters(), normal(shape, 1), {.tiles = tiles});
+      tiled(forward_of(product), product.parameters(), normal(shape, 1, at::kDouble),
+            {.tiles = tiles});
     } catch (const Error& error) {
       return error.what();
     }
@@ -340,13 +340,13 @@ TEST(Tiled, RefusesLessThanOneTileAndMoreThanRows) {
 /// In `tiles` pieces along the sequence, with `slices` of the gradients.
 Trained train_chunked(at::IntArrayRef shape, std::int64_t tiles, TileSlices slices, TileCut cut) {
   Product module;
-  return train(module, normal(shape, 1),
+  return train(module, normal(shape, 1, at::kDouble),
                TilingOptions{.tiles = tiles, .cut = cut, .slices = slices});
 }
 
 bool is_as_untiled(at::IntArrayRef shape, const Trained& actual) {
   Product whole;
-  const Trained expected = train(whole, normal(shape, 1), std::nullopt);
+  const Trained expected = train(whole, normal(shape, 1, at::kDouble), std::nullopt);
   bool is_right = at::allclose(actual.input_gradient, expected.input_gradient, 1e-12, 1e-14);
   for (const auto& [name, gradient] : expected.gradients) {
     is_right = is_right && at::allclose(actual.gradients.at(name), gradient, 1e-12, 1e-14);
@@ -392,7 +392,7 @@ std::vector<std::int64_t> turns_of(TilingOptions tiling, at::IntArrayRef shape) 
     turns.push_back(turn.pieces);
   };
   Product module;
-  train(module, normal(shape, 1), tiling);
+  train(module, normal(shape, 1, at::kDouble), tiling);
   return turns;
 }
 
@@ -406,17 +406,17 @@ TEST(ChunkedTiles, AreRefusedWhereThatIsAskedFor) {
   const TilingOptions tiling{.tiles = 4, .cut = TileCut::chunked_rows, .refuses_fewer_tiles = true};
   Product module;
   try {
-    train(module, normal({1, 9, kWidth}, 1), tiling);
+    train(module, normal({1, 9, kWidth}, 1, at::kDouble), tiling);
     FAIL() << "nothing was refused";
   } catch (const std::invalid_argument& error) {
     EXPECT_THAT(error.what(), HasSubstr("the input gives 3 tiles where 4 were asked for"));
   }
-  EXPECT_NO_THROW(train(module, normal({1, 8, kWidth}, 1), tiling));
+  EXPECT_NO_THROW(train(module, normal({1, 8, kWidth}, 1, at::kDouble), tiling));
 }
 
 /// Rows that nothing depends on: the output is a parameter, once for each.
 struct IgnoresRows : Module {
-  IgnoresRows() : token(register_parameter("token", normal({1, kWidth}, 2))) {}
+  IgnoresRows() : token(register_parameter("token", normal({1, kWidth}, 2, at::kDouble))) {}
   at::Tensor forward(const at::Tensor& rows) override { return token.expand_as(rows); }
 
   at::Tensor token;
@@ -424,7 +424,7 @@ struct IgnoresRows : Module {
 
 TEST(AnInputThatNoTileUses, HasAGradientOfZeros) {
   IgnoresRows module;
-  const Trained trained = train(module, normal({4, kWidth}, 1),
+  const Trained trained = train(module, normal({4, kWidth}, 1, at::kDouble),
                                 TilingOptions{.tiles = 2, .backward = TileBackward::grad_but_last});
   EXPECT_TRUE(at::equal(trained.input_gradient, at::zeros_like(trained.output)));
 }
@@ -434,7 +434,7 @@ TEST(AnInputThatNoTileUses, IsAnErrorOfTorchsWhereNobodyLooksBeforeItsGradientIs
   const TilingOptions unguarded{
       .tiles = 2, .backward = TileBackward::grad_but_last, .guards_input_gradient = false};
   try {
-    train(module, normal({4, kWidth}, 1), unguarded);
+    train(module, normal({4, kWidth}, 1, at::kDouble), unguarded);
     FAIL() << "a gradient that is not there was copied";
   } catch (const c10::Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("Expected a proper Tensor but got None"));
@@ -445,14 +445,14 @@ TEST(AnInputThatNoTileUses, IsNotLookedAtInTheLastTile) {
   IgnoresRows module;
   const TilingOptions unguarded{
       .tiles = 1, .backward = TileBackward::grad_but_last, .guards_input_gradient = false};
-  EXPECT_NO_THROW(train(module, normal({4, kWidth}, 1), unguarded));
+  EXPECT_NO_THROW(train(module, normal({4, kWidth}, 1, at::kDouble), unguarded));
 }
 
 /// A sum of two parameters, of which autograd makes one gradient for both.
 struct Summed : Module {
   Summed()
-      : one(register_parameter("one", normal({kWidth}, 2))),
-        other(register_parameter("other", normal({kWidth}, 3))) {}
+      : one(register_parameter("one", normal({kWidth}, 2, at::kDouble))),
+        other(register_parameter("other", normal({kWidth}, 3, at::kDouble))) {}
   at::Tensor forward(const at::Tensor& rows) override { return rows * (one + other); }
 
   at::Tensor one, other;

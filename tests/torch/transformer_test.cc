@@ -16,15 +16,12 @@
 
 #include "harness/train/optimizer.h"
 #include "reports/error.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
 
 using ::testing::ElementsAre;
-
-at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed) {
-  return at::randn(shape, cpu_generator(seed), at::TensorOptions());
-}
 
 at::Tensor loss_of(Module& model, std::uint64_t seed = 1) {
   const at::Tensor targets = at::randint(4, {16}, cpu_generator(seed), at::kLong);

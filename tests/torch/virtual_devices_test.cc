@@ -18,6 +18,7 @@
 
 #include "harness/train/module.h"
 #include "reports/error.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
@@ -26,20 +27,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 /// Every test is a process of its own under ctest; in one process the first one opens them.
-void open_two(VirtualDeviceOptions options = {}) {
-  if (!has_virtual_devices()) open_virtual_devices(options);
-}
-
-template <class E = c10::Error, class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what_without_backtrace();
-  }
-  return "nothing was thrown";
-}
-
 /// A custom function whose backward leaves the gradient on `device`.
 class MovesGradient : public torch::autograd::Function<MovesGradient> {
  public:
@@ -58,7 +45,7 @@ TEST(VirtualDevices, TakeAGradientOnAnotherDeviceForAnErrorInTheEnginesWords) {
   open_two();
   const at::Tensor leaf = at::ones({2}).to(virtual_device(0)).requires_grad_();
   EXPECT_THAT(
-      error_of([&] { MovesGradient::apply(leaf, virtual_device(1)).sum().backward(); }),
+      torch_error_of([&] { MovesGradient::apply(leaf, virtual_device(1)).sum().backward(); }),
       HasSubstr("returned an invalid gradient at index 0 - expected device sim:0 but got sim:1"));
 }
 
@@ -134,13 +121,13 @@ TEST(VirtualDevices, RefuseToMixDevicesInTorchsWords) {
   open_two();
   const at::Tensor zero = at::ones({2, 2}).to(virtual_device(0));
   const at::Tensor one = at::ones({2, 2}).to(virtual_device(1));
-  EXPECT_THAT(error_of([&] { zero + one; }),
+  EXPECT_THAT(torch_error_of([&] { zero + one; }),
               HasSubstr("Expected all tensors to be on the same device, but found at least two "
                         "devices, sim:0 and sim:1!"));
-  EXPECT_THAT(error_of([&] { zero.mm(one); }),
+  EXPECT_THAT(torch_error_of([&] { zero.mm(one); }),
               AllOf(HasSubstr("Expected all tensors to be on the same device"), HasSubstr("sim:1"),
                     HasSubstr("mat2")));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(torch_error_of([&] {
                 zero.mm(at::ones({2, 2}));
               }),
               AllOf(HasSubstr("Expected all tensors to be on the same device"), HasSubstr("cpu")));
@@ -152,10 +139,10 @@ TEST(VirtualDevices, RefuseToConvolveWithAnotherDevices) {
   const at::Tensor weight = at::ones({3, 2, 2, 2});
   const at::Tensor here = weight.to(virtual_device(0)), there = weight.to(virtual_device(1));
   const std::string words = "Expected all tensors to be on the same device";
-  EXPECT_THAT(error_of([&] { at::conv2d(input, there); }),
+  EXPECT_THAT(torch_error_of([&] { at::conv2d(input, there); }),
               AllOf(HasSubstr(words), HasSubstr("weight")));
-  EXPECT_THAT(error_of([&] { at::conv2d(input, weight); }), HasSubstr(words));
-  EXPECT_THAT(error_of([&] { at::conv2d(input, here, at::ones({3}).to(virtual_device(1))); }),
+  EXPECT_THAT(torch_error_of([&] { at::conv2d(input, weight); }), HasSubstr(words));
+  EXPECT_THAT(torch_error_of([&] { at::conv2d(input, here, at::ones({3}).to(virtual_device(1))); }),
               AllOf(HasSubstr(words), HasSubstr("bias")));
   EXPECT_TRUE(at::equal(at::conv2d(input, here).cpu(), at::conv2d(input.cpu(), weight)));
 }
@@ -165,16 +152,16 @@ TEST(VirtualDevices, TakeIndicesOfTheCpuOnlyWhereTheyAreOnePerDimension) {
   const at::Tensor table = at::ones({4, 2}).to(virtual_device(0));
   const at::Tensor rows = at::arange(2);
   EXPECT_EQ(table.index({rows}).size(0), 2);
-  EXPECT_THAT(error_of([&] { at::embedding(table, rows); }),
+  EXPECT_THAT(torch_error_of([&] { at::embedding(table, rows); }),
               HasSubstr("Expected all tensors to be on the same device"));
 }
 
 TEST(VirtualDevices, RefuseAnOrdinalThatIsNotThere) {
   open_two();
-  EXPECT_THAT(error_of([] { at::empty({1}, virtual_device(2)); }),
+  EXPECT_THAT(torch_error_of([] { at::empty({1}, virtual_device(2)); }),
               AllOf(HasSubstr("sim error: invalid device ordinal"), HasSubstr("sim:2"),
                     HasSubstr("there are 2")));
-  EXPECT_THAT(error_of([] { at::ones({1}).to(virtual_device(7)); }),
+  EXPECT_THAT(torch_error_of([] { at::ones({1}).to(virtual_device(7)); }),
               HasSubstr("sim error: invalid device ordinal"));
 }
 

@@ -30,7 +30,7 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-at::Tensor bytes(std::int64_t count, int device = 0) {
+at::Tensor device_bytes(std::int64_t count, int device = 0) {
   return at::empty({count}, at::device(virtual_device(device)).dtype(at::kByte));
 }
 
@@ -62,18 +62,18 @@ class VirtualMemoryTest : public testing::Test {
 };
 
 TEST_F(VirtualMemoryTest, RefusesWhatDoesNotFitInTheMannerOfCuda) {
-  const at::Tensor three = bytes(3 * kMiB);
-  const std::string text = refusal_of([] { bytes(2 * kMiB); });
+  const at::Tensor three = device_bytes(3 * kMiB);
+  const std::string text = refusal_of([] { device_bytes(2 * kMiB); });
   EXPECT_THAT(text, HasSubstr("sim:0 out of memory. Tried to allocate 2.00 MiB. sim:0 has a total "
                               "capacity of 4.00 MiB of which 1.00 MiB is free."));
   EXPECT_THAT(text, HasSubstr("2097152 wanted, 1048576 free, 4194304 capacity"));
   EXPECT_EQ(live(), 3 * kMiB);
-  EXPECT_EQ(refusal_of([] { bytes(kMiB); }), "") << "exactly what is left";
-  EXPECT_EQ(refusal_of([] { bytes(2 * kMiB, 1); }), "") << "another device";
+  EXPECT_EQ(refusal_of([] { device_bytes(kMiB); }), "") << "exactly what is left";
+  EXPECT_EQ(refusal_of([] { device_bytes(2 * kMiB, 1); }), "") << "another device";
 }
 
 TEST_F(VirtualMemoryTest, ChargesTheResultsOfKernels) {
-  const at::Tensor three = bytes(3 * kMiB);
+  const at::Tensor three = device_bytes(3 * kMiB);
   EXPECT_THAT(refusal_of([&] { three + 1; }), HasSubstr("3145728 wanted, 1048576 free"));
   EXPECT_EQ(live(), 3 * kMiB);
   const at::Tensor sum = three.narrow(0, 0, 1000) + 1;
@@ -82,7 +82,7 @@ TEST_F(VirtualMemoryTest, ChargesTheResultsOfKernels) {
 }
 
 TEST_F(VirtualMemoryTest, ChargesNoViewAndNoAlias) {
-  const at::Tensor tensor = bytes(1000);
+  const at::Tensor tensor = device_bytes(1000);
   const at::Tensor view = tensor.view({10, 100}).t().narrow(0, 5, 10);
   const at::Tensor alias = cpu_alias(tensor);
   const at::Tensor same = tensor.detach();
@@ -91,7 +91,7 @@ TEST_F(VirtualMemoryTest, ChargesNoViewAndNoAlias) {
 }
 
 TEST_F(VirtualMemoryTest, KeepsChargedWhatAnAliasKeepsAlive) {
-  at::Tensor tensor = bytes(1000);
+  at::Tensor tensor = device_bytes(1000);
   at::Tensor alias = cpu_alias(tensor);
   tensor.reset();
   EXPECT_EQ(live(), 1000);
@@ -100,7 +100,7 @@ TEST_F(VirtualMemoryTest, KeepsChargedWhatAnAliasKeepsAlive) {
 }
 
 TEST_F(VirtualMemoryTest, FollowsStoragesThatGrow) {
-  at::Tensor tensor = bytes(100);
+  at::Tensor tensor = device_bytes(100);
   tensor.fill_(7);
   tensor.resize_({kMiB});
   EXPECT_EQ(live(), kMiB);
@@ -110,7 +110,7 @@ TEST_F(VirtualMemoryTest, FollowsStoragesThatGrow) {
   EXPECT_EQ(live(), kMiB);
   tensor.resize_({10});
   EXPECT_EQ(live(), kMiB) << "as everywhere in torch, a storage does not shrink";
-  at::Tensor result = bytes(0);
+  at::Tensor result = device_bytes(0);
   at::cat_out(result, {tensor, tensor});
   EXPECT_EQ(live(), kMiB + 20) << "grown by a kernel";
   tensor.set_(result);
@@ -120,7 +120,7 @@ TEST_F(VirtualMemoryTest, FollowsStoragesThatGrow) {
 }
 
 TEST_F(VirtualMemoryTest, HoldsStoragesOfNoBytes) {
-  const at::Tensor nothing = bytes(0);
+  const at::Tensor nothing = device_bytes(0);
   const at::Tensor more = at::cat({nothing, nothing});
   EXPECT_EQ((more + 1).numel(), 0);
   EXPECT_EQ(more.cpu().numel(), 0);
@@ -128,7 +128,7 @@ TEST_F(VirtualMemoryTest, HoldsStoragesOfNoBytes) {
 }
 
 TEST_F(VirtualMemoryTest, CountsWhatAnotherThreadFrees) {
-  at::Tensor tensor = bytes(1000);
+  at::Tensor tensor = device_bytes(1000);
   at::Tensor sum = tensor + 1;
   std::thread([moved = std::vector<at::Tensor>{std::move(tensor), std::move(sum)}]() mutable {
     moved.clear();
@@ -142,7 +142,7 @@ TEST_F(VirtualMemoryTest, IsWholeAgainAfterARefusalInABackward) {
         at::ones({256, 256}, at::device(virtual_device(0))).requires_grad_();  // 256 KiB
     at::Tensor product = leaf;
     while (live() < 3 * kMiB) product = product.mm(leaf);
-    const at::Tensor rest = bytes(4 * kMiB - live() - 100 * 1024);
+    const at::Tensor rest = device_bytes(4 * kMiB - live() - 100 * 1024);
     EXPECT_THAT(refusal_of([&] { product.backward(at::ones_like(product)); }),
                 HasSubstr("sim:0 out of memory"));
   }
@@ -207,7 +207,7 @@ TEST_F(VirtualLedger, IsSharedByProcesses) {
   const Signal allocated, refused;
   const Child first([&] {
     open_virtual_devices(options());
-    const at::Tensor three = bytes(3 * kMiB);
+    const at::Tensor three = device_bytes(3 * kMiB);
     allocated.give();
     refused.await();
     return 0;
@@ -216,8 +216,8 @@ TEST_F(VirtualLedger, IsSharedByProcesses) {
     open_virtual_devices(options());
     allocated.await();
     const VirtualMemory before = virtual_memory(0);
-    const std::string text = refusal_of([] { bytes(2 * kMiB); });
-    const bool has_room = refusal_of([] { bytes(kMiB); }).empty();
+    const std::string text = refusal_of([] { device_bytes(2 * kMiB); });
+    const bool has_room = refusal_of([] { device_bytes(kMiB); }).empty();
     refused.give();
     if (before.live != 0 || before.used != 3 * kMiB) return 1;
     if (text.find("of which 1.00 MiB is free. This process has 0 bytes memory in use, other "
@@ -237,11 +237,11 @@ TEST_F(VirtualLedger, GivesBackWhatAnEndedProcessHeld) {
     opened.give();
     ended.await();
     if (virtual_memory(0).used != 3 * kMiB) return 1;
-    return refusal_of([] { bytes(4 * kMiB); }).empty() ? 0 : 2;
+    return refusal_of([] { device_bytes(4 * kMiB); }).empty() ? 0 : 2;
   });
   const auto hold = [&] {
     open_virtual_devices(options());
-    new at::Tensor(bytes(3 * kMiB));
+    new at::Tensor(device_bytes(3 * kMiB));
     return 0;
   };
   opened.await();
@@ -257,7 +257,7 @@ TEST_F(VirtualLedger, StaysBalancedUnderManyProcesses) {
     children.emplace_back([&] {
       open_virtual_devices(options());
       for (int i = 0; i < 2000; ++i) {
-        if (!refusal_of([&] { bytes(1 + i % 1000, i % 2); }).empty()) return 1;
+        if (!refusal_of([&] { device_bytes(1 + i % 1000, i % 2); }).empty()) return 1;
       }
       return virtual_memory(0).live == 0 ? 0 : 2;
     });

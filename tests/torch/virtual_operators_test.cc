@@ -13,11 +13,10 @@
 #include "harness/train/optimizer.h"
 #include "harness/train/transformer.h"
 #include "harness/train/vision_language_model.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
-
-using Tensors = std::vector<at::Tensor>;
 
 at::Tensor drawn(at::IntArrayRef shape, std::uint64_t seed) {
   return at::randn(shape, cpu_generator(seed), at::TensorOptions());

@@ -25,6 +25,7 @@
 #include "harness/train/module.h"
 #include "reports/error.h"
 #include "tests/temporary_folder.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
@@ -166,8 +167,6 @@ TEST_F(VirtualRanks, HaveTheParametersOfRankZeroUnlessTheyAreNotToBeSynchronised
   ASSERT_THAT(ends, SizeIs(2));
   EXPECT_EQ(complaints(ends), "");
 }
-
-using Tensors = std::vector<at::Tensor>;
 
 /// A collective on tensors of `device`; returns what it left in them.
 using Exchange = std::function<Tensors(c10d::ProcessGroup& group, at::Device device)>;

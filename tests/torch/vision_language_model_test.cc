@@ -21,6 +21,7 @@
 
 #include "harness/train/optimizer.h"
 #include "reports/error.h"
+#include "tests/torch/helpers.h"
 
 namespace lockstep {
 namespace {
@@ -29,10 +30,6 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 
 constexpr std::int64_t kPatches = 4;
-
-at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed) {
-  return at::randn(shape, cpu_generator(seed), at::TensorOptions());
-}
 
 at::Tensor text(std::int64_t tokens, std::uint64_t seed = 2) {
   return at::randint(32, {3, tokens}, cpu_generator(seed), at::kLong);
@@ -55,12 +52,6 @@ std::map<std::string, at::Tensor> gradients_of(VisionLanguageModel& model) {
     if (tensor.requires_grad()) gradients[name] = tensor.grad();
   }
   return gradients;
-}
-
-std::vector<std::string> names_of(const std::vector<NamedTensor>& named) {
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : named) names.push_back(name);
-  return names;
 }
 
 std::vector<std::string> trained(const Module& module) {

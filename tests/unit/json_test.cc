@@ -11,6 +11,7 @@
 #include "reports/file_limits.h"
 #include "reports/regular_file.h"
 #include "reports/renderer.h"
+#include "tests/golden/literal_matrix.h"
 #include "tests/golden/literal_run.h"
 
 namespace lockstep {
@@ -179,6 +180,33 @@ TEST(Json, DerivesWhyRanksEndedWhereAnOlderRecordDoesNotSaySo) {
   }
   EXPECT_EQ(std::count(causes.begin(), causes.end(), ExitCause::time_limit), 1);
   EXPECT_TRUE(run.planned.has_value());
+}
+
+TEST(Json, TellsDefaultsByTheFolderWhereAnOlderRecordDoesNotSaySo) {
+  const RunRecord written = literal_matrix();
+  Json document = Json::parse(render_json(written));
+  document["version"] = "1.4";
+  for (Json& cell : document["cells"]) {
+    for (Json& chosen : cell["cell"]["axes"]) chosen.erase("is_default");
+  }
+  const RunRecord read = read_json(document.dump(), "record.json");
+  int defaults = 0;
+  for (std::size_t i = 0; i < written.cells.size(); ++i) {
+    const std::vector<AxisValue>& axes = written.cells[i].cell.axes;
+    for (std::size_t j = 0; j < axes.size(); ++j) {
+      EXPECT_EQ(read.cells[i].cell.axes[j].is_default, axes[j].is_default)
+          << written.cells[i].folder << axes[j].axis;
+      defaults += axes[j].is_default ? 1 : 0;
+    }
+  }
+  EXPECT_GT(defaults, 10);
+}
+
+TEST(Json, KeepsDefaults) {
+  const RunRecord written = literal_matrix();
+  const RunRecord read = read_json(render_json(written), "record.json");
+  EXPECT_TRUE(read.cells[0].cell.axes[0].is_default);   // optimizer=sgd
+  EXPECT_FALSE(read.cells[0].cell.axes[1].is_default);  // view=on
 }
 
 TEST(Json, RefusesAnotherMajorVersionWithASentence) {
