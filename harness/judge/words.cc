@@ -30,7 +30,7 @@ bool is_same_value(const Observation& a, const Observation& b) {
 }
 
 bool is_undefined(const Observation& observation) {
-  return observation.not_comparable.starts_with("undefined");
+  return observation.dtype.empty() && !observation.not_comparable.empty();
 }
 
 std::string incomparable_in_words(const Observation& observation) {

@@ -21,7 +21,7 @@ struct Observation {
   Point point = Point::forward;
   Kind kind = Kind::parameter;
   std::string name;
-  std::string dtype;  ///< torch's name: "float32"
+  std::string dtype;  ///< torch's name: "float32"; empty: the tensor is undefined
   std::vector<std::int64_t> global_shape;
   std::vector<std::int64_t> offset;
   std::vector<std::int64_t> local_shape;

@@ -98,6 +98,7 @@ class LiteralEvidence {
   Observation& add_undefined(int rank, std::int64_t step, const std::string& name,
                              const Tensor& what) {
     Observation observation = bare(rank, step, name, what);
+    observation.dtype.clear();
     observation.not_comparable = "undefined";
     return rows_[rank].emplace_back(observation);
   }

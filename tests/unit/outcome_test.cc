@@ -422,6 +422,22 @@ TEST_F(Outcomes, AreNeverTrainedWhereNoShardEverHadAGradient) {
   EXPECT_EQ(outcome().kind, OutcomeKind::never_trained);
 }
 
+TEST_F(Outcomes, AreNeverTrainedWhateverWordsSayThatThereIsNoTensor) {
+  for (int rank = 0; rank < 2; ++rank) {
+    files_.add_undefined(rank, 1, "w").not_comparable = "there is none";
+  }
+  reference_.add(0, 1, "w", {1, 2});
+  EXPECT_EQ(outcome().kind, OutcomeKind::never_trained);
+}
+
+TEST_F(Outcomes, AreNotNeverTrainedWhereATensorCannotBeCompared) {
+  for (int rank = 0; rank < 2; ++rank) {
+    files_.add(rank, 1, "w", {1, 2}).not_comparable = "undefined behaviour";
+  }
+  reference_.add(0, 1, "w", {1, 2});
+  EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
+}
+
 TEST_F(Outcomes, AreNotNeverTrainedWhereAShardHasAGradient) {
   files_.add_undefined(0, 1, "w").replica_group = "rank 0";
   files_.add_shard(1, 1, "w", {2}, {2}, {1}, {1});
