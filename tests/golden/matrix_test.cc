@@ -88,17 +88,6 @@ TEST(Matrix, NamesOnlyWhatIsNotStandardAndNotShared) {
               HasSubstr("Standard values, which are not named: k=2, view=off."));
 }
 
-/// k=3 is no part of k=33, nor of another axis whose name ends in k.
-TEST(Matrix, TakesAValueForStandardWhereTheFolderDoesNotNameIt) {
-  RunRecord run = literal_run_of({right("a", Role::buggy, {{"k", "3"}, {"j", "1"}}),
-                                  right("a", Role::buggy, {{"k", "33"}, {"j", "1"}})});
-  run.cells[0].folder = "frozen-tower/a/w2-task=3";
-  run.cells[1].folder = "frozen-tower/a/w2-k=33";
-  const auto variants = matrix_lines(sections_of(run).at(0));
-  EXPECT_EQ(variants[0].lines[0].choice, "standard values");
-  EXPECT_EQ(variants[0].lines[1].choice, "k=33");
-}
-
 TEST(Matrix, HasALineForEveryCellButThoseOfAReferenceThatIsRight) {
   RunRecord run = literal_run_of(
       {right("a", Role::reference, {{"k", "1"}}), right("a", Role::reference, {{"k", "2"}})});

@@ -202,6 +202,28 @@ TEST(Json, TellsDefaultsByTheFolderWhereAnOlderRecordDoesNotSaySo) {
   EXPECT_GT(defaults, 10);
 }
 
+/// k=3 is no part of k=33, nor of another axis whose name ends in k.
+TEST(Json, TellsDefaultsByWholeNamesAndValues) {
+  const auto are_default = [](const std::string& value, const std::string& folder) {
+    RunRecord written = literal_run();
+    written.cells.front().cell.axes = {{"k", value}, {"j", "1"}};
+    written.cells.front().folder = folder;
+    Json document = Json::parse(render_json(written));
+    document["version"] = "1.4";
+    const RunRecord read = read_json(document.dump(), "record.json");
+    std::vector<bool> defaults;
+    for (const AxisValue& chosen : read.cells.front().cell.axes) {
+      defaults.push_back(chosen.is_default);
+    }
+    return defaults;
+  };
+  using Defaults = std::vector<bool>;
+  EXPECT_EQ(are_default("3", "frozen-tower/a/w2-task=3"), (Defaults{true, true}));
+  EXPECT_EQ(are_default("3", "frozen-tower/a/w2-k=33"), (Defaults{true, true}));
+  EXPECT_EQ(are_default("33", "frozen-tower/a/w2-k=33"), (Defaults{false, true}));
+  EXPECT_EQ(are_default("3", "frozen-tower/a/w2-k=3-j=1"), (Defaults{false, false}));
+}
+
 TEST(Json, KeepsDefaults) {
   const RunRecord written = literal_matrix();
   const RunRecord read = read_json(render_json(written), "record.json");
