@@ -35,8 +35,8 @@ void return_to_removed_folder() {
 int main(int argc, char** argv) {
   return_to_removed_folder();
   const int status = lockstep::run_program(argc, argv);
-  // Without destructors of libraries, as forked ranks end: torch's take its operators off its tables
-  // one by one, a quarter of the time that a short command takes.
+  // Without destructors of libraries, as forked ranks end: torch's take its operators off its
+  // tables one by one, a quarter of the time that a short command takes.
   std::fflush(nullptr);
   ::_exit(status);
 }
