@@ -95,11 +95,14 @@ class Pairs {
   std::size_t first_ = 0;
 };
 
+AxisValue chosen_on(const AxisRange& axis, const std::string& value) {
+  return {axis.axis, value, value == axis.default_value};
+}
+
 Choice choice_of(const std::vector<AxisRange>& axes, const Row& row) {
   Choice choice;
   for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-    const std::string& value = axes[axis].values[row[axis]];
-    choice.push_back({axes[axis].axis, value, value == axes[axis].default_value});
+    choice.push_back(chosen_on(axes[axis], axes[axis].values[row[axis]]));
   }
   return choice;
 }
@@ -284,7 +287,7 @@ std::vector<Choice> all_choices(const std::vector<AxisRange>& axes) {
     for (const Choice& choice : choices) {
       for (const std::string& value : axis.values) {
         longer.push_back(choice);
-        longer.back().push_back({axis.axis, value});
+        longer.back().push_back(chosen_on(axis, value));
       }
     }
     choices = std::move(longer);

@@ -34,7 +34,11 @@ Selection of(const std::vector<std::string>& names) {
 /// The folders of the cells, each with every axis that its variant depends on.
 std::vector<std::string> folders_of(const Plan& plan) {
   std::vector<std::string> folders;
-  for (const PlannedCell& planned : plan.cells) folders.push_back(folder_of(planned.cell));
+  for (const PlannedCell& planned : plan.cells) {
+    Cell named = planned.cell;
+    for (AxisValue& chosen : named.axes) chosen.is_default = false;
+    folders.push_back(folder_of(named));
+  }
   return folders;
 }
 
@@ -293,12 +297,12 @@ TEST(SelectCells, RefuseNamesThatDoNotExist) {
 TEST(SelectCells, OfSeveralRepetitionsAreAllCellsAgain) {
   Selection selection = of({"bug-class/fix"});
   selection.repetitions = 3;
-  EXPECT_THAT(folders_of(selection),
-              ElementsAre("bug-class/fix/w2-rate=slow", "bug-class/plain/w2-rate=slow",
-                          "bug-class/fix/w2-rate=slow-repetition=2",
-                          "bug-class/plain/w2-rate=slow-repetition=2",
-                          "bug-class/fix/w2-rate=slow-repetition=3",
-                          "bug-class/plain/w2-rate=slow-repetition=3"));
+  EXPECT_THAT(
+      folders_of(selection),
+      ElementsAre("bug-class/fix/w2-rate=slow", "bug-class/plain/w2-rate=slow",
+                  "bug-class/fix/w2-rate=slow-repetition=2", "bug-class/plain/w2-rate=slow-repetition=2",
+                  "bug-class/fix/w2-rate=slow-repetition=3",
+                  "bug-class/plain/w2-rate=slow-repetition=3"));
 }
 
 TEST(ReferenceCell, IsThatOfTheSameRepetition) {
@@ -307,7 +311,7 @@ TEST(ReferenceCell, IsThatOfTheSameRepetition) {
   const PlannedCell again = select_cells(kScenarios, selection).cells.at(2);
   const auto reference = reference_cell(*again.scenario, *again.variant, again.cell);
   ASSERT_TRUE(reference);
-  EXPECT_EQ(folder_of(*reference), "bug-class/plain/w2-rate=slow-repetition=2");
+  EXPECT_EQ(folder_of(*reference), "bug-class/plain/w2-repetition=2");
   EXPECT_EQ(reference->role, Role::reference);
 }
 
@@ -329,6 +333,26 @@ TEST(FolderOf, LeavesOutAxesAtTheirStandardValue) {
   EXPECT_EQ(folder(), "bug-class/bug/w2-tiles=4");
   selection.axes = {{"rate", "fast"}, {"tiles", "1"}};
   EXPECT_EQ(folder(), "bug-class/bug/w2-rate=fast-tiles=1");
+}
+
+TEST(SelectCells, KnowWhichChoicesAreDefaults) {
+  for (const bool is_matrix : {false, true}) {
+    Selection selection = of({});
+    selection.matrix = is_matrix;
+    selection.axes = {{"rate", "slow"}};  // which is the default
+    std::set<bool> found;
+    for (const PlannedCell& planned : select_cells(kScenarios, selection).cells) {
+      for (const AxisValue& chosen : planned.cell.axes) {
+        const std::vector<Axis>& axes = planned.scenario->axes;
+        const auto axis = std::find_if(axes.begin(), axes.end(),
+                                       [&](const Axis& one) { return one.name == chosen.axis; });
+        EXPECT_EQ(chosen.is_default, chosen.value == axis->standard)
+            << title_of(planned.cell) << " " << chosen.axis;
+        found.insert(chosen.is_default);
+      }
+    }
+    EXPECT_THAT(found, SizeIs(is_matrix ? 2 : 1));
+  }
 }
 
 TEST(FolderOf, KeepsAValueThatIsTheStandardOfAnotherAxis) {
