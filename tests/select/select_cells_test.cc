@@ -297,12 +297,12 @@ TEST(SelectCells, RefuseNamesThatDoNotExist) {
 TEST(SelectCells, OfSeveralRepetitionsAreAllCellsAgain) {
   Selection selection = of({"bug-class/fix"});
   selection.repetitions = 3;
-  EXPECT_THAT(
-      folders_of(selection),
-      ElementsAre("bug-class/fix/w2-rate=slow", "bug-class/plain/w2-rate=slow",
-                  "bug-class/fix/w2-rate=slow-repetition=2", "bug-class/plain/w2-rate=slow-repetition=2",
-                  "bug-class/fix/w2-rate=slow-repetition=3",
-                  "bug-class/plain/w2-rate=slow-repetition=3"));
+  EXPECT_THAT(folders_of(selection),
+              ElementsAre("bug-class/fix/w2-rate=slow", "bug-class/plain/w2-rate=slow",
+                          "bug-class/fix/w2-rate=slow-repetition=2",
+                          "bug-class/plain/w2-rate=slow-repetition=2",
+                          "bug-class/fix/w2-rate=slow-repetition=3",
+                          "bug-class/plain/w2-rate=slow-repetition=3"));
 }
 
 TEST(ReferenceCell, IsThatOfTheSameRepetition) {
