@@ -10,9 +10,9 @@
 #include <limits>
 #include <system_error>
 
-#include "reports/claim.h"
-#include "reports/csv_text.h"
-#include "reports/error.h"
+#include "reports/base/csv_text.h"
+#include "reports/base/error.h"
+#include "reports/record/claim.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/cell.h"
+#include "reports/record/cell.h"
 
 namespace lockstep {
 

@@ -12,7 +12,7 @@
 #include "harness/comm/process_group.h"
 #include "harness/launch/gpus.h"
 #include "harness/launch/launcher.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 #include "harness/cli/judge_run.h"
 #include "harness/cli/run_command.h"
 #include "harness/cli/run_folder.h"
-#include "reports/plain_text.h"
+#include "reports/base/plain_text.h"
 
 namespace lockstep {
 

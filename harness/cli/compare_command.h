@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "reports/exit_status.h"
+#include "reports/base/exit_status.h"
 
 namespace lockstep {
 

@@ -12,8 +12,8 @@
 #include "harness/cli/run_cell.h"
 #include "harness/cli/run_folder.h"
 #include "harness/record/rank_exit.h"
-#include "reports/error.h"
-#include "reports/renderer.h"
+#include "reports/base/error.h"
+#include "reports/formats/renderer.h"
 
 namespace lockstep {
 

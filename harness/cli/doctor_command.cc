@@ -20,7 +20,7 @@
 #include "harness/launch/launch.h"
 #include "harness/launch/launcher.h"
 #include "harness/train/loaded_torch.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

@@ -17,7 +17,7 @@
 #include "harness/judge/not_run.h"
 #include "harness/judge/outcome.h"
 #include "harness/judge/repetition.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

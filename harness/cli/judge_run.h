@@ -4,7 +4,7 @@
 
 #include "harness/cli/select_cells.h"
 #include "reference/published_table.h"
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

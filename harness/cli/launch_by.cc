@@ -10,7 +10,7 @@
 #include "harness/launch/launch.h"
 #include "harness/launch/launcher.h"
 #include "harness/launch/log_tail.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

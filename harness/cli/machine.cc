@@ -16,7 +16,7 @@
 #include "harness/cli/capabilities.h"
 #include "harness/launch/listen.h"
 #include "harness/launch/probe.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -19,7 +19,7 @@
 #include "harness/launch/probe.h"
 #include "harness/launch/signal_watch.h"
 #include "harness/record/whole_file.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -12,8 +12,8 @@
 #include "harness/launch/companion.h"
 #include "harness/launch/launch.h"
 #include "harness/launch/launcher.h"
-#include "reports/exit_status.h"
-#include "reports/run_record.h"
+#include "reports/base/exit_status.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

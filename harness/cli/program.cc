@@ -21,9 +21,9 @@
 #include "harness/cli/doctor_command.h"
 #include "harness/cli/run_command.h"
 #include "harness/launch/launch.h"
-#include "reports/error.h"
-#include "reports/exit_status.h"
-#include "reports/renderer.h"
+#include "reports/base/error.h"
+#include "reports/base/exit_status.h"
+#include "reports/formats/renderer.h"
 
 namespace lockstep {
 

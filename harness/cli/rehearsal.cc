@@ -13,7 +13,7 @@
 #include "harness/cli/run_cell.h"
 #include "harness/launch/probe.h"
 #include "harness/train/rank.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -11,7 +11,7 @@
 #include "harness/launch/interruption.h"
 #include "harness/record/rank_end.h"
 #include "harness/train/rank.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

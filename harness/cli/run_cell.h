@@ -7,7 +7,7 @@
 #include "harness/cli/select_cells.h"
 #include "harness/launch/launch.h"
 #include "harness/launch/launcher_command.h"
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

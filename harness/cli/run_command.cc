@@ -25,9 +25,9 @@
 #include "harness/launch/launcher_command.h"
 #include "harness/record/whole_file.h"
 #include "reference/published_table.h"
-#include "reports/error.h"
-#include "reports/renderer.h"
-#include "reports/result.h"
+#include "reports/base/error.h"
+#include "reports/formats/renderer.h"
+#include "reports/record/result.h"
 
 namespace lockstep {
 

@@ -6,8 +6,8 @@
 
 #include "harness/cli/capabilities.h"
 #include "harness/cli/select_cells.h"
-#include "reports/exit_status.h"
-#include "reports/run_record.h"
+#include "reports/base/exit_status.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

@@ -14,11 +14,11 @@
 #include "harness/launch/unique_fd.h"
 #include "harness/record/sound_record.h"
 #include "harness/record/whole_file.h"
-#include "reports/error.h"
-#include "reports/file_limits.h"
-#include "reports/json.h"
-#include "reports/regular_file.h"
-#include "reports/renderer.h"
+#include "reports/base/error.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
+#include "reports/formats/renderer.h"
+#include "reports/record/json.h"
 
 namespace lockstep {
 

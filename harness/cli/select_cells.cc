@@ -14,7 +14,7 @@
 #include "harness/comm/group_error.h"
 #include "harness/comm/modules.h"
 #include "harness/launch/launcher_command.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 
 #include "harness/cli/capabilities.h"
 #include "harness/train/scenario.h"
-#include "reports/cell.h"
+#include "reports/record/cell.h"
 
 namespace lockstep {
 

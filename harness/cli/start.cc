@@ -10,7 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "reports/exit_status.h"
+#include "reports/base/exit_status.h"
 
 namespace {
 

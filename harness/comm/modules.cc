@@ -9,7 +9,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "harness/comm/backend.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

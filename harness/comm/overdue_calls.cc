@@ -16,8 +16,8 @@
 #include "harness/comm/peer_logs.h"
 #include "harness/record/collective_log.h"
 #include "harness/record/whole_file.h"
-#include "reports/file_limits.h"
-#include "reports/regular_file.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
 
 namespace lockstep {
 

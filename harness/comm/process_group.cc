@@ -15,7 +15,7 @@
 #include "harness/comm/modules.h"
 #include "harness/comm/open_store.h"
 #include "harness/comm/recording_backend.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

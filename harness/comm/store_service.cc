@@ -13,8 +13,8 @@
 
 #include "harness/comm/open_store.h"
 #include "harness/record/whole_file.h"
-#include "reports/file_limits.h"
-#include "reports/regular_file.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
 
 namespace lockstep {
 

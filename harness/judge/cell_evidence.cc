@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "harness/record/process_identity.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 namespace {

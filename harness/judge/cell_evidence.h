@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "harness/judge/evidence.h"
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

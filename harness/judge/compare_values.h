@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "harness/record/kept_values.h"
-#include "reports/finding.h"
+#include "reports/record/finding.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "harness/judge/evidence.h"
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "harness/record/shard_runs.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

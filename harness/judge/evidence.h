@@ -10,7 +10,7 @@
 #include "harness/record/collective_log.h"
 #include "harness/record/journal.h"
 #include "harness/record/kept_values.h"
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

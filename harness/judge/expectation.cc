@@ -6,7 +6,7 @@
 
 #include "harness/judge/judge.h"
 #include "harness/judge/pins.h"
-#include "reports/names.h"
+#include "reports/base/names.h"
 
 namespace lockstep {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

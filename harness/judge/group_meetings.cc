@@ -12,7 +12,7 @@
 #include "harness/judge/meeting_words.h"
 #include "harness/judge/predicates.h"
 #include "harness/record/collective_words.h"
-#include "reports/meeting_table.h"
+#include "reports/record/meeting_table.h"
 
 namespace lockstep {
 

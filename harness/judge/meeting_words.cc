@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "harness/record/collective_words.h"
-#include "reports/meeting_table.h"
+#include "reports/record/meeting_table.h"
 
 namespace lockstep {
 

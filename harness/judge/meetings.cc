@@ -10,7 +10,7 @@
 #include "harness/judge/group_meetings.h"
 #include "harness/judge/predicates.h"
 #include "harness/judge/progress.h"
-#include "reports/meeting_table.h"
+#include "reports/record/meeting_table.h"
 
 namespace lockstep {
 

@@ -12,8 +12,8 @@
 #include "harness/judge/expected_values.h"
 #include "harness/judge/predicates.h"
 #include "harness/judge/shards.h"
-#include "reports/names.h"
-#include "reports/plain_text.h"
+#include "reports/base/names.h"
+#include "reports/base/plain_text.h"
 
 namespace lockstep {
 

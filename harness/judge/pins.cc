@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "harness/judge/predicates.h"
-#include "reports/names.h"
+#include "reports/base/names.h"
 
 namespace lockstep {
 

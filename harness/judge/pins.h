@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

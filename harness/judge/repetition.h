@@ -1,7 +1,7 @@
 #pragma once
 
 #include "harness/judge/evidence.h"
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "harness/launch/rank_process.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

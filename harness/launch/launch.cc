@@ -16,7 +16,7 @@
 #include "harness/launch/probe.h"
 #include "harness/launch/rank_process.h"
 #include "harness/launch/supervisor.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 namespace {

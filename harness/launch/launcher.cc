@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "harness/launch/probe.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "harness/launch/launcher.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 namespace {

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -11,7 +11,7 @@
 #include <iostream>
 #include <utility>
 
-#include "reports/exit_status.h"
+#include "reports/base/exit_status.h"
 
 namespace lockstep {
 namespace {

@@ -17,9 +17,9 @@
 #include <string_view>
 #include <utility>
 
-#include "reports/error.h"
-#include "reports/file_limits.h"
-#include "reports/regular_file.h"
+#include "reports/base/error.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
 
 namespace lockstep {
 namespace {

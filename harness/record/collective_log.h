@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/names.h"
+#include "reports/base/names.h"
 
 namespace lockstep {
 

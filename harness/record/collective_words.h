@@ -4,7 +4,7 @@
 #include <string>
 
 #include "harness/record/collective_log.h"
-#include "reports/meeting.h"
+#include "reports/record/meeting.h"
 
 namespace lockstep {
 

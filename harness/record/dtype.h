@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "reports/names.h"
+#include "reports/base/names.h"
 
 namespace lockstep {
 

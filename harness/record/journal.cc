@@ -13,10 +13,10 @@
 
 #include "harness/record/shard_runs.h"
 #include "harness/record/whole_file.h"
-#include "reports/csv_text.h"
-#include "reports/error.h"
-#include "reports/file_limits.h"
-#include "reports/regular_file.h"
+#include "reports/base/csv_text.h"
+#include "reports/base/error.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 
 #include "harness/record/fingerprint.h"
 #include "harness/record/statistics.h"
-#include "reports/claim.h"
+#include "reports/record/claim.h"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "harness/record/collective_log.h"
-#include "reports/csv_text.h"
+#include "reports/base/csv_text.h"
 
 namespace lockstep {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "reports/cell.h"
+#include "reports/record/cell.h"
 
 namespace lockstep {
 

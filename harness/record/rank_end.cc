@@ -8,8 +8,8 @@
 
 #include "harness/record/whole_file.h"
 #include "harness/record/whole_number.h"
-#include "reports/file_limits.h"
-#include "reports/regular_file.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
 
 namespace lockstep {
 

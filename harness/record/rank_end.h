@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

@@ -7,9 +7,9 @@
 
 #include "harness/record/whole_file.h"
 #include "harness/record/whole_number.h"
-#include "reports/error.h"
-#include "reports/file_limits.h"
-#include "reports/regular_file.h"
+#include "reports/base/error.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
 
 namespace lockstep {
 namespace {

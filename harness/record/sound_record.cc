@@ -11,7 +11,7 @@
 #include <system_error>
 #include <tuple>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 namespace {

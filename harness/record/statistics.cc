@@ -5,7 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "reports/csv_text.h"
+#include "reports/base/csv_text.h"
 
 namespace lockstep {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <new>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep::sim {
 namespace {

@@ -8,7 +8,7 @@
 #include "harness/sim/ledger.h"
 #include "harness/sim/memory.h"
 #include "harness/sim/operators.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

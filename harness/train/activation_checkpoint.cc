@@ -18,7 +18,7 @@
 
 #include "harness/train/saved_tensor_hooks.h"
 #include "harness/train/segment_rerun.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

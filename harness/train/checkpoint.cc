@@ -15,7 +15,7 @@
 
 #include "harness/observe/observer.h"
 #include "harness/record/kept_values.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

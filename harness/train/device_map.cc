@@ -13,7 +13,7 @@
 
 #include "harness/train/transformer.h"
 #include "harness/train/vision_language_model.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

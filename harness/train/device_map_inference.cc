@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "harness/train/device_map.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -15,7 +15,7 @@
 #include "harness/sim/virtual_devices.h"
 #include "harness/train/loaded_torch.h"
 #include "harness/train/rank.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

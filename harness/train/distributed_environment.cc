@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "harness/comm/process_group.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

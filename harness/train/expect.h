@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "harness/train/scenario.h"
-#include "reports/claim.h"
+#include "reports/record/claim.h"
 
 namespace lockstep {
 

@@ -14,7 +14,7 @@
 #include "harness/comm/tensor_names.h"
 #include "harness/train/gradient_divisors.h"
 #include "harness/train/storage_memory.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

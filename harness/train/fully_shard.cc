@@ -8,7 +8,7 @@
 #include "harness/train/backward_watch.h"
 #include "harness/train/parameter_group.h"
 #include "harness/train/sharded_units.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

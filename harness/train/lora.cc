@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "harness/train/quantised_linear.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

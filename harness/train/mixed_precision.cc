@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

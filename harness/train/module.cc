@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "harness/comm/tensor_names.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

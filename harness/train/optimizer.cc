@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

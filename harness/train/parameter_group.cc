@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "harness/train/gradient_divisors.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "harness/train/device_map.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

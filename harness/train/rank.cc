@@ -18,8 +18,8 @@
 #include "harness/record/process_identity.h"
 #include "harness/record/rank_end.h"
 #include "harness/train/sharded_model.h"
-#include "reports/error.h"
-#include "reports/exit_cause.h"
+#include "reports/base/error.h"
+#include "reports/record/exit_cause.h"
 
 namespace lockstep {
 

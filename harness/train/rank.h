@@ -15,8 +15,8 @@
 #include "harness/launch/launch.h"
 #include "harness/observe/observer.h"
 #include "harness/train/module.h"
-#include "reports/cell.h"
-#include "reports/run_record.h"
+#include "reports/record/cell.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 
 #include "harness/train/activation_checkpoint.h"
 #include "harness/train/segment_rerun.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

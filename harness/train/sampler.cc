@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "harness/train/module.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

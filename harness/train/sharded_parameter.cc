@@ -10,7 +10,7 @@
 
 #include "harness/comm/tensor_names.h"
 #include "harness/train/storage_memory.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

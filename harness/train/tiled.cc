@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "harness/train/segment_rerun.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "harness/train/transformer.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -9,7 +9,7 @@
 #include "harness/train/zero_engine.h"
 #include "harness/train/zero_flat_group.h"
 #include "harness/train/zero_partitioned_model.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "harness/train/zero.h"
-#include "reports/cell.h"
+#include "reports/record/cell.h"
 
 namespace lockstep {
 

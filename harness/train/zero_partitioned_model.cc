@@ -12,7 +12,7 @@
 
 #include "harness/train/gradient_hook.h"
 #include "harness/train/parameter_attributes.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -18,7 +18,7 @@
 #include "harness/train/rank.h"
 #include "harness/train/scenario.h"
 #include "harness/train/vision_language_model.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

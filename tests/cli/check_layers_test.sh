@@ -11,15 +11,15 @@ status=0
 # Everything that is allowed at the edge of what is not.
 write_healthy() {
   rm -rf "${tree:?}"/*
-  mkdir -p "$tree"/{reports,reference,scenarios/scale,tests/unit}
+  mkdir -p "$tree"/{reports/base,reports/record,reference,scenarios/scale,tests/unit}
   mkdir -p "$tree"/harness/{record,launch,judge,observe,comm,train,cli}
   printf '#pragma once\n#include <ATen/core/Tensor.h>\n' >"$tree/harness/train/a.h"
-  printf '#pragma once\n#include <string>\n' >"$tree/reports/a.h"
+  printf '#pragma once\n#include <string>\n' >"$tree/reports/base/a.h"
   printf '#pragma once\n#include <ATen/ATen.h>\n' >"$tree/harness/train/private.h"
   printf '#include "harness/train/private.h"\n' >"$tree/harness/train/b.cc"
   printf '#include <torch/csrc/distributed/c10d/reducer.hpp>\n' >"$tree/harness/train/a.cc"
   printf '#include "harness/train/a.h"\n#include <ATen/ops/ones.h>\n' >"$tree/scenarios/scale/a.cc"
-  printf '#include "reference/a.h"\n#include "reports/a.h"\n' >"$tree/harness/cli/a.cc"
+  printf '#include "reference/a.h"\n#include "reports/base/a.h"\n' >"$tree/harness/cli/a.cc"
 }
 
 expect() {  # WANTED STATUS, WANTED OUTPUT
@@ -42,8 +42,12 @@ write_healthy
 expect 0 ''
 
 once='#pragma once\n'
-planted reports/b.cc '// why\n#include "harness/judge/judge.h"\n' \
-  '2: reports may not include harness/judge'
+planted reports/base/b.cc '#include "reports/record/cell.h"\n' \
+  '1: reports/base may not include reports/record'
+planted reports/record/b.cc '// why\n#include "harness/judge/judge.h"\n' \
+  '2: reports/record may not include harness/judge'
+planted harness/judge/a.cc '#include "reports/base/error.h"\n#include "reports/formats/matrix.h"\n' \
+  '2: harness/judge may not include reports/formats'
 planted reference/b.cc '#include "harness/record/journal.h"\n' \
   '1: reference may not include harness/record'
 planted harness/record/b.h "$once"'#include "harness/judge/judge.h"\n' \
@@ -60,7 +64,7 @@ planted harness/train/b.cc '#include "ddp.h"\n' \
   '1: "ddp.h" is not the path of a file from the root of the project'
 planted harness/new/b.cc '#include <string>\n' \
   '1: ci/check-layers does not know the folder harness/new; say there what it may include'
-planted reports/b.h '#include <string>\n' '1: a header without #pragma once'
+planted reports/base/b.h '#include <string>\n' '1: a header without #pragma once'
 planted harness/judge/c.cc '#include <ATen/core/Tensor.h>\n' \
   "1: harness/judge builds without torch, but <ATen/core/Tensor.h> is torch's"
 planted reference/c.h "$once"'#include <c10/util/Exception.h>\n' \
@@ -71,6 +75,18 @@ planted scenarios/scale/c.cc '#include <torch/torch.h>\n' \
   '1: a scenario does not include <torch/torch.h>: it takes 20 s to compile'
 planted harness/observe/c.cc '#include <torch/csrc/distributed/c10d/reducer.hpp>\n' \
   '1: <torch/csrc/distributed/c10d/reducer.hpp> belongs into harness/comm and harness/train'
+
+# The table of the document is that of the program, and nobody writes another one there.
+document=$(dirname "$check")/../docs/architecture.md
+stale='docs/architecture.md:1: the table of folders is not that of ci/check-layers: call it with --write'
+write_healthy
+mkdir "$tree/docs"
+cp "$document" "$tree/docs"
+expect 0 ''
+sed -i 's/| `reference` |/| `reference` | the moon and/' "$tree/docs/architecture.md"
+expect 1 "$stale"
+echo '# Architecture' >"$tree/docs/architecture.md"
+expect 1 "$stale"
 
 rm -rf "${tree:?}"/*
 expect 1 "ci/check-layers: there are no sources below $tree"

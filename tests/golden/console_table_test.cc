@@ -1,9 +1,9 @@
-#include "reports/console_table.h"
+#include "reports/formats/console_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "reports/renderer.h"
+#include "reports/formats/renderer.h"
 #include "tests/command.h"
 #include "tests/golden/literal_tables.h"
 

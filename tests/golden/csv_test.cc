@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "reports/renderer.h"
+#include "reports/formats/renderer.h"
 #include "tests/command.h"
 #include "tests/golden/literal_run.h"
 

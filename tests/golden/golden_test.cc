@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "reports/renderer.h"
+#include "reports/formats/renderer.h"
 #include "tests/command.h"
 #include "tests/golden/literal_matrix.h"
 #include "tests/golden/literal_run.h"

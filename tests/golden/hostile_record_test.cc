@@ -4,9 +4,9 @@
 #include <cctype>
 #include <type_traits>
 
-#include "reports/json.h"
-#include "reports/record_fields.h"
-#include "reports/renderer.h"
+#include "reports/formats/renderer.h"
+#include "reports/record/json.h"
+#include "reports/record/record_fields.h"
 #include "tests/command.h"
 #include "tests/golden/literal_matrix.h"
 #include "tests/golden/literal_run.h"

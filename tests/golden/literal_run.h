@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 #include "tests/golden/literal_tables.h"
 
 namespace lockstep {

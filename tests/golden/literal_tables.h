@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "reports/renderer.h"
+#include "reports/formats/renderer.h"
 #include "tests/command.h"
 #include "tests/golden/literal_run.h"
 #include "tests/golden/nasty_run.h"

@@ -1,4 +1,4 @@
-#include "reports/markdown_text.h"
+#include "reports/formats/markdown_text.h"
 
 #include <gtest/gtest.h>
 

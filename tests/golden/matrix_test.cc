@@ -1,11 +1,11 @@
-#include "reports/matrix.h"
+#include "reports/formats/matrix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "reports/renderer.h"
+#include "reports/formats/renderer.h"
 #include "tests/golden/literal_matrix.h"
 #include "tests/golden/literal_run.h"
 

@@ -1,9 +1,9 @@
-#include "reports/result.h"
+#include "reports/record/result.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "reports/renderer.h"
+#include "reports/formats/renderer.h"
 #include "tests/golden/literal_run.h"
 
 namespace lockstep {

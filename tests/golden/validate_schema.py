@@ -1,4 +1,4 @@
-"""Holds reports/record.schema.json against a rendered record.
+"""Holds reports/record/record.schema.json against a rendered record.
 
 usage: validate_schema.py SCHEMA RECORD
 

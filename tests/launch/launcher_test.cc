@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/launch/launch_fixture.h"
 
 namespace lockstep {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <thread>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/launch/launch_fixture.h"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/mpi/mpi_checks.h"
 
 namespace lockstep::mpi_test {

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "harness/judge/pins.h"
-#include "reports/json.h"
+#include "reports/record/json.h"
 #include "tests/command.h"
 #include "tests/programs.h"
 

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "harness/cli/select_cells.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/select/literal_scenario.h"
 
 namespace lockstep {

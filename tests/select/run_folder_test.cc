@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/command.h"
 #include "tests/temporary_folder.h"
 

@@ -5,7 +5,7 @@
 
 #include <ostream>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/select/literal_scenario.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include <cerrno>  // program_invocation_short_name
 #include <set>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/select/literal_scenario.h"
 
 namespace lockstep {

@@ -12,7 +12,7 @@
 #include "harness/launch/launch.h"
 #include "harness/record/collective_log.h"
 #include "harness/record/rank_end.h"
-#include "reports/exit_cause.h"
+#include "reports/record/exit_cause.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {

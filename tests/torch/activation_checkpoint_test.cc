@@ -25,7 +25,7 @@
 #include "harness/train/ddp.h"
 #include "harness/train/saved_tensor_hooks.h"
 #include "harness/train/transformer.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 #include "tests/torch/helpers.h"
 

@@ -14,7 +14,7 @@
 #include "harness/observe/observer.h"
 #include "harness/record/kept_values.h"
 #include "harness/train/transformer.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 #include "tests/torch/helpers.h"
 

@@ -15,7 +15,7 @@
 
 #include "harness/train/module.h"
 #include "harness/train/optimizer.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 namespace {

@@ -18,7 +18,7 @@
 #include "harness/sim/virtual_devices.h"
 #include "harness/train/transformer.h"
 #include "harness/train/vision_language_model.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 
 namespace lockstep {

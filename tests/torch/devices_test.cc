@@ -12,7 +12,7 @@
 #include "harness/launch/gpus.h"
 #include "harness/sim/virtual_devices.h"
 #include "harness/train/rank.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {

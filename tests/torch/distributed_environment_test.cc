@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 namespace {

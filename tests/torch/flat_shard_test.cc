@@ -28,7 +28,7 @@
 #include "harness/train/optimizer.h"
 #include "harness/train/swiglu.h"
 #include "harness/train/tiled.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {

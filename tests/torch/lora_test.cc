@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "harness/train/transformer.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 
 namespace lockstep {

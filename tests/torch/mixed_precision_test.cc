@@ -4,7 +4,7 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 namespace {

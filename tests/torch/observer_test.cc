@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "harness/train/module.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 #include "tests/torch/helpers.h"
 

@@ -17,7 +17,7 @@
 #include "harness/train/lora.h"
 #include "harness/train/transformer.h"
 #include "harness/train/vision_language_model.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 
 namespace lockstep {

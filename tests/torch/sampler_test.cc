@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "harness/train/fully_shard.h"
 #include "harness/train/module.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 namespace {

@@ -21,7 +21,7 @@
 #include <string>
 
 #include "harness/train/module.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 
 namespace lockstep {

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "harness/train/optimizer.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 
 namespace lockstep {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "harness/train/module.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 
 namespace lockstep {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "harness/sim/virtual_devices.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {

@@ -23,7 +23,7 @@
 #include "harness/sim/virtual_devices.h"
 #include "harness/train/ddp.h"
 #include "harness/train/module.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 #include "tests/torch/helpers.h"
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "harness/train/optimizer.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 
 namespace lockstep {

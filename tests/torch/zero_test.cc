@@ -29,7 +29,7 @@
 #include "harness/train/swiglu.h"
 #include "harness/train/tile_readiness.h"
 #include "harness/train/tiled.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "harness/record/process_identity.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {

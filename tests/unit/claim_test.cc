@@ -1,10 +1,10 @@
-#include "reports/claim.h"
+#include "reports/record/claim.h"
 
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 
-#include "reports/cell.h"
+#include "reports/record/cell.h"
 
 namespace lockstep {
 namespace {

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "harness/record/collective_log.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {

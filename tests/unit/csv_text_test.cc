@@ -1,4 +1,4 @@
-#include "reports/csv_text.h"
+#include "reports/base/csv_text.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <limits>
 #include <random>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 

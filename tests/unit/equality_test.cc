@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "harness/judge/expected_values.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 #include <gtest/gtest.h>
 

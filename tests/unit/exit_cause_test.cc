@@ -1,4 +1,4 @@
-#include "reports/exit_cause.h"
+#include "reports/record/exit_cause.h"
 
 #include <gtest/gtest.h>
 

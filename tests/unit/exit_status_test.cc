@@ -1,11 +1,11 @@
-#include "reports/exit_status.h"
+#include "reports/base/exit_status.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/command.h"
 
 namespace lockstep {

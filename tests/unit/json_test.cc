@@ -1,4 +1,4 @@
-#include "reports/json.h"
+#include "reports/record/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,10 +7,10 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "reports/error.h"
-#include "reports/file_limits.h"
-#include "reports/regular_file.h"
-#include "reports/renderer.h"
+#include "reports/base/error.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
+#include "reports/formats/renderer.h"
 #include "tests/golden/literal_matrix.h"
 #include "tests/golden/literal_run.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {

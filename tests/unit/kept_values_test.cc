@@ -7,9 +7,9 @@
 #include <cstring>
 #include <fstream>
 
-#include "reports/error.h"
-#include "reports/file_limits.h"
-#include "reports/regular_file.h"
+#include "reports/base/error.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 

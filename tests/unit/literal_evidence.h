@@ -10,7 +10,7 @@
 
 #include "harness/judge/cell_facts.h"
 #include "harness/record/shard_runs.h"
-#include "reports/exit_cause.h"
+#include "reports/record/exit_cause.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "reports/plain_text.h"
+#include "reports/base/plain_text.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <tuple>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/command.h"
 #include "tests/temporary_folder.h"
 

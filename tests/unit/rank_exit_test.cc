@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "reports/regular_file.h"
+#include "reports/base/regular_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 
 #include <fstream>
 
-#include "reports/error.h"
-#include "reports/file_limits.h"
+#include "reports/base/error.h"
+#include "reports/base/file_limits.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "reports/run_record.h"
+#include "reports/record/run_record.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "harness/comm/backend.h"
 #include "harness/comm/mpi/mpi_backend.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -8,7 +8,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "harness/comm/backend.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 

@@ -1,0 +1,252 @@
+#include "reports/base/error.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+namespace lockstep {
+namespace {
+
+std::string without_controls(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (std::iscntrl(static_cast<unsigned char>(c))) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+// A sentence stays a sentence whatever stood in the file or on the command line.
+std::string shown(std::string_view text) {
+  std::size_t length = std::min<std::size_t>(text.size(), 80);
+  const auto inside_character = [&](std::size_t at) { return (text[at] & 0xc0) == 0x80; };
+  while (length > 0 && length < text.size() && inside_character(length)) --length;
+  const std::string result = without_controls(text.substr(0, length));
+  return length < text.size() ? result + "..." : result;
+}
+
+// At most three lines of names; what is left out is counted.
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kWidth = 96;
+  constexpr int kMostLines = 3;
+  std::string result;
+  std::size_t width = 0;
+  int lines = 1;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string item = shown(names[i]) + (i + 1 < names.size() ? "," : "");
+    if (i > 0 && width + 1 + item.size() > kWidth) {
+      if (lines == kMostLines) return fmt::format("{} and {} more", result, names.size() - i);
+      ++lines;
+      width = 0;
+      result += "\n ";
+    }
+    result += (i > 0 ? " " : "") + item;
+    width += 1 + item.size();
+  }
+  return result;
+}
+
+// Insertions, deletions, replacements and swaps of neighbours count one each.
+std::size_t edits(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] =
+          std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+Error usage(const std::string& text) { return {Error::Kind::usage, text}; }
+
+}  // namespace
+
+std::string nearest_name(std::string_view given, const std::vector<std::string>& known) {
+  constexpr std::size_t kLongest = 200;
+  if (given.size() > kLongest) return {};
+  std::string nearest;
+  std::size_t fewest = std::numeric_limits<std::size_t>::max();
+  for (const std::string& name : known) {
+    const std::size_t count = edits(given, name);
+    const std::size_t allowed = std::max<std::size_t>(1, name.size() / 3);
+    if (count <= allowed && count < given.size() && count < fewest) {
+      fewest = count;
+      nearest = name;
+    }
+  }
+  return nearest;
+}
+
+Error unknown_name(std::string_view what, std::string_view given,
+                   const std::vector<std::string>& known) {
+  const std::string start = fmt::format("There is no {} '{}'", what, shown(given));
+  if (known.empty()) return usage(fmt::format("{}: none is known.", start));
+  const std::string nearest = nearest_name(given, known);
+  if (!nearest.empty()) return usage(fmt::format("{}. Did you mean '{}'?", start, nearest));
+  return usage(fmt::format("{}. Known are:\n  {}.", start, listed(known)));
+}
+
+Error bad_value(std::string_view option, std::string_view given, std::string_view wanted) {
+  return usage(fmt::format("{} cannot be '{}': give {}.", option, shown(given), wanted));
+}
+
+Error malformed(std::string_view path, std::int64_t line, std::int64_t column,
+                std::string_view expected, std::string_view found) {
+  std::string place = without_controls(path);
+  if (line > 0) place += fmt::format(":{}", line);
+  if (line > 0 && column > 0) place += fmt::format(":{}", column);
+  const std::string seen = found.empty() ? "nothing" : fmt::format("'{}'", shown(found));
+  return usage(fmt::format("{}: expected {}, found {}.", place, expected, seen));
+}
+
+Error unreadable(std::string_view path, std::string_view why) {
+  return usage(fmt::format("Cannot read {}: {}. Give a path that can be read.",
+                           without_controls(path), why));
+}
+
+Error unwritable(std::string_view path, std::string_view why) {
+  return usage(fmt::format("Cannot write {}: {}. Give a place that can be written.",
+                           without_controls(path), why));
+}
+
+std::string unmet_requirement(std::string_view what, std::string_view why,
+                              std::string_view remedy) {
+  return fmt::format("--require {} is not met: {}. What helps: {}.", what, why, remedy);
+}
+
+Error nothing_ran() {
+  return {Error::Kind::unmet,
+          "Nothing ran, and --require turns skips into failures. Choose scenarios and --ranks that "
+          "apply."};
+}
+
+std::string backend_not_built(std::string_view backend, std::string_view remedy) {
+  return fmt::format("The backend {} is not in this build. What helps: {}.", backend, remedy);
+}
+
+Error no_mpi_launcher() {
+  return usage(
+      "The ranks of --backend mpi have to be started by MPI's own launcher, and these were not; "
+      "start them with mpirun of Open MPI or of MPICH, or use --backend gloo.");
+}
+
+Error no_module_for(std::string_view name, const std::vector<std::string>& built) {
+  const std::string has =
+      built.empty() ? std::string("no MPI") : fmt::format("{} only", fmt::join(built, ", "));
+  return usage(fmt::format(
+      "{} started these ranks, and this Lockstep was built with {}; use a launcher that belongs to "
+      "it, or install the development package of {} and build Lockstep again.",
+      name, has, name));
+}
+
+Error other_mpi(std::string_view name, std::string_view launcher, int found, int wanted) {
+  return usage(fmt::format(
+      "The launcher started {} ranks, but for {}, whose module was loaded, the world has {}: ranks "
+      "of another MPI's launcher do not find each other. Start them with {}, or unset LOCKSTEP_MPI "
+      "where it names the wrong one.",
+      wanted, name, found, launcher));
+}
+
+Error unset_variable(std::string_view missing, std::string_view given) {
+  return usage(fmt::format(
+      "{0} is set and {1} is not: a launcher sets both. Set {1}, or unset {0}.", given, missing));
+}
+
+Error no_such_launcher(std::string_view program) {
+  return usage(
+      fmt::format("--launcher: there is no program '{}' on PATH. See what 'lockstep doctor' finds.",
+                  shown(program)));
+}
+
+Error launcher_started_nothing(std::string_view launcher, std::string_view how,
+                               std::string_view last_words) {
+  std::string words;
+  for (std::size_t at = 0; at < last_words.size();) {
+    const std::size_t end = std::min(last_words.find('\n', at), last_words.size());
+    const std::string_view line = last_words.substr(at, end - at);
+    // Frames of dashes and empty lines say nothing.
+    if (line.find_first_not_of(" \r\t-") != line.npos) words += "\n  " + shown(line);
+    at = end + 1;
+  }
+  return usage(fmt::format("The launcher '{}' {}, and no rank left word of itself. {}",
+                           shown(launcher), how,
+                           words.empty() ? "It said nothing." : "Its last words:" + words));
+}
+
+Error launcher_world_differs(std::string_view launcher, int started, int wanted) {
+  return usage(
+      fmt::format("The launcher '{}' started worlds of {} rank{} instead of one of {}. Is it the "
+                  "launcher of another MPI, or does it lack {{ranks}} in its place?",
+                  shown(launcher), started, started == 1 ? "" : "s", wanted));
+}
+
+Error not_for_one_rank(std::string_view launcher, int rank, int world_size,
+                       std::string_view wanted) {
+  return usage(
+      fmt::format("{} started this process as rank {} of {}: it can only be a rank of one cell. "
+                  "Give {}; or start lockstep by itself, or with --launcher none to have it start "
+                  "its own ranks here.",
+                  launcher, rank, world_size, wanted));
+}
+
+Error no_place_to_meet(std::string_view folder) {
+  return usage(
+      fmt::format("Rank 0 did not say in {} where ranks meet. Give a folder that all machines see, "
+                  "or set MASTER_ADDR and MASTER_PORT to a free port on the machine of rank 0.",
+                  folder));
+}
+
+Error launcher_is_gone(std::string_view launcher) {
+  return usage(
+      fmt::format("{} ended before its rank did; the rank was ended too. See what the "
+                  "launcher said.",
+                  launcher));
+}
+
+Error launcher_gave_no_rank() {
+  return usage(
+      "The launcher did not tell this process its rank. Known are the variables of torchrun, Open "
+      "MPI, MPICH and Slurm.");
+}
+
+Error not_empty(std::string_view folder) {
+  return unwritable(folder,
+                    "it is not empty, and results are never overwritten; name a new folder");
+}
+
+Error no_process(std::string_view why) {
+  return usage(fmt::format("No process can be started: {}. See 'ulimit -u'.", why));
+}
+
+Error machine_fault(std::string_view problem, std::string_view remedy) {
+  return {Error::Kind::machine,
+          fmt::format("No rank was started: {}. What helps: {}.", problem, remedy)};
+}
+
+Error nowhere_to_meet(std::string_view address, int port, std::string_view why) {
+  const std::string place = port == 0 ? std::string(address) : fmt::format("{}:{}", address, port);
+  return usage(
+      fmt::format("The ranks have nowhere to meet: {}: {}. Set MASTER_PORT to a port that is free.",
+                  place, why));
+}
+
+Error internal_error(std::string_view what) {
+  return {Error::Kind::internal,
+          fmt::format("Internal error: {}. This is a defect of Lockstep; please report it.", what)};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,55 @@
+#include "reports/base/exit_status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/base/plain_text.h"
+
+namespace lockstep {
+
+namespace {
+
+std::string order() {
+  std::string text;
+  for (const ExitStatus status : kFromWorst) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", static_cast<int>(status));
+  }
+  return fmt::format("Of several, the first of {} counts.", text);
+}
+
+}  // namespace
+
+ExitStatus exit_status(Error::Kind kind) {
+  static_assert(static_cast<int>(Error::Kind::unmet) == static_cast<int>(ExitStatus::failed));
+  static_assert(static_cast<int>(Error::Kind::machine) == static_cast<int>(ExitStatus::undecided));
+  static_assert(static_cast<int>(Error::Kind::usage) == static_cast<int>(ExitStatus::usage));
+  static_assert(static_cast<int>(Error::Kind::internal) == static_cast<int>(ExitStatus::defect));
+  return static_cast<ExitStatus>(kind);
+}
+
+ExitStatus worse(ExitStatus a, ExitStatus b) {
+  return *std::find_if(kFromWorst.begin(), kFromWorst.end(),
+                       [&](ExitStatus status) { return status == a || status == b; });
+}
+
+std::string exit_statuses_as_text() {
+  constexpr std::size_t kIndent = 7;
+  std::string text = "Exit status:\n";
+  for (const auto& [status, meaning] : kExitMeanings) {
+    const std::string number = fmt::format("{:>{}}  ", static_cast<int>(status), kIndent - 2);
+    text += wrapped(std::string(meaning), kIndent).replace(0, kIndent, number);
+  }
+  return text + wrapped(order(), 2);
+}
+
+std::string exit_statuses_as_markdown() {
+  std::string text = "| exit status | meaning |\n|---|---|\n";
+  for (const auto& [status, meaning] : kExitMeanings) {
+    text += fmt::format("| {} | {} |\n", static_cast<int>(status), meaning);
+  }
+  std::replace(text.begin(), text.end(), '\'', '`');
+  return text + "\n" + order() + "\n";
+}
+
+}  // namespace lockstep

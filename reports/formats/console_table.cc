@@ -1,0 +1,142 @@
+#include "reports/formats/console_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "reports/base/plain_text.h"
+#include "reports/formats/columns.h"
+#include "reports/formats/norm_table.h"
+#include "reports/formats/table_cells.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kStepWidth = 4;
+constexpr std::size_t kValueWidth = 11;
+constexpr std::size_t kSyncedWidth = 7;
+constexpr std::size_t kDriftWidth = 12;
+
+using Columns = std::vector<Column>;
+
+/// A column with one cell per row of the table.
+template <class CellText>
+Column column(const Table& table, std::size_t width, const std::string& heading,
+              CellText cell_text) {
+  Column result(heading, width);
+  for (const Table::Row& row : table.rows) result.add(cell_text(row));
+  return result;
+}
+
+/// One column per rank that is shown.
+Columns rank_columns(const Table& table, std::size_t group) {
+  const TableSpec& spec = table.spec;
+  Columns columns;
+  const std::size_t ranks = ranks_of(table, group);
+  for (std::size_t rank = 0; rank < std::min(ranks, kMostShownRanks); ++rank) {
+    std::string heading = fmt::format("{}_r{}", spec.symbol, rank);
+    if (rank == 0) heading = fmt::format("{} {}", spec.groups[group].heading, heading);
+    columns.push_back(column(table, kValueWidth, heading, [&](const Table::Row& row) {
+      return value_text(spec, entry_of(row, group), rank);
+    }));
+  }
+  if (ranks > kMostShownRanks) {
+    columns.push_back(column(table, 0, "...", [](const Table::Row&) { return "..."; }));
+  }
+  return columns;
+}
+
+Columns element_columns(const Table& table, std::size_t group) {
+  Columns columns = rank_columns(table, group);
+  columns.push_back(column(table, kSyncedWidth, "synced", [&](const Table::Row& row) {
+    return synced_text(entry_of(row, group));
+  }));
+  return columns;
+}
+
+Columns drift_columns(const Table& table, std::size_t group) {
+  return {column(table, kDriftWidth, table.spec.groups[group].heading, [&](const Table::Row& row) {
+    return value_text(table.spec, entry_of(row, group), 0);
+  })};
+}
+
+Columns columns_of(const Table& table, std::size_t group) {
+  switch (table.spec.quantity) {
+    case Quantity::element:
+      return element_columns(table, group);
+    case Quantity::distance:
+      return rank_columns(table, group);
+    default:
+      return drift_columns(table, group);
+  }
+}
+
+std::size_t width_of(const Columns& columns) {
+  std::size_t width = columns.size() - 1;
+  for (const Column& column : columns) width += column.width;
+  return width;
+}
+
+/// Groups side by side, as many as fit; at least one.
+std::vector<std::vector<Columns>> stacked(const Column& step, const std::vector<Columns>& groups) {
+  std::vector<std::vector<Columns>> tables;
+  std::size_t width = kConsoleWidth;
+  for (const Columns& group : groups) {
+    const std::size_t added = 3 + width_of(group);
+    if (width + added > kConsoleWidth) {
+      tables.emplace_back();
+      width = step.width;
+    }
+    tables.back().push_back(group);
+    width += added;
+  }
+  return tables;
+}
+
+std::string rows_text(const Column& step, const std::vector<Columns>& groups) {
+  std::string text;
+  for (std::size_t row = 0; row < step.cells.size(); ++row) {
+    text += step.padded(row);
+    for (const Columns& group : groups) {
+      text += " |";
+      for (const Column& column : group) text += " " + column.padded(row);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string footnotes(const Table& table) {
+  const TableSpec& spec = table.spec;
+  switch (spec.quantity) {
+    case Quantity::element:
+      return fmt::format("synced: all ranks hold the same bits of {}\n", plain(subject_of(spec))) +
+             ranks_footnote(table);
+    case Quantity::distance:
+      return fmt::format("{0}_rN: max |value on rank N - value on rank 0| over {1}\n",
+                         plain(spec.symbol), plain(subject_of(spec))) +
+             ranks_footnote(table);
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::string table_text(const Table& table) {
+  if (table.spec.quantity == Quantity::norm) return norm_table_text(table);
+  const Column step = column(table, kStepWidth, "step",
+                             [&](const Table::Row& row) { return step_text(table, row); });
+  std::vector<Columns> groups;
+  for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
+    groups.push_back(columns_of(table, group));
+  }
+  std::string text = plain(table.spec.title) + ":\n";
+  for (const auto& fitting : stacked(step, groups)) text += rows_text(step, fitting);
+  return text + footnotes(table);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,231 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "reports/base/csv_text.h"
+#include "reports/base/names.h"
+#include "reports/base/plain_text.h"
+#include "reports/formats/renderer.h"
+#include "reports/formats/sections.h"
+#include "reports/record/result.h"
+
+namespace lockstep {
+
+namespace {
+
+/// One line of the report; a cell that does not apply stays empty.
+struct Line {
+  std::string_view row;
+  std::string scenario, variant;
+  std::string_view role;
+  int world_size = 0;
+  std::string axes;
+  std::string_view quantity, kind, point;
+  std::string tensor, element, step, rank, value;
+  std::string_view verdict;
+  std::string text, margin, tolerance, tolerance_from, repetition;
+};
+
+constexpr std::string_view kHeader =
+    "row,scenario,variant,role,world_size,axes,quantity,kind,point,tensor,element,step,rank,value,"
+    "verdict,text,margin,tolerance,tolerance_from,repetition\n";
+
+/// A text as a cell that a spreadsheet takes for a text, and a CI service for no command: behind an
+/// apostrophe where it begins like a formula.
+std::string text_cell(std::string_view text) {
+  constexpr std::string_view kFormula = "=+-@";
+  const bool is_formula = !text.empty() && kFormula.find(text.front()) != std::string_view::npos;
+  std::string cell = csv_cell(fmt::format("{}{}", is_formula ? "'" : "", text));
+  for (std::size_t at = 0; at < cell.size(); ++at) {
+    if (begins_command(cell, at)) cell.replace(at, 1, "\\x23");
+  }
+  return cell;
+}
+
+void append(std::string& csv, const Line& line) {
+  const std::string world_size = std::to_string(line.world_size);
+  std::vector<std::string> cells;
+  const auto append_texts = [&](std::initializer_list<std::string_view> texts) {
+    for (const std::string_view text : texts) cells.push_back(text_cell(text));
+  };
+  append_texts({line.row, line.scenario, line.variant, line.role, world_size, line.axes,
+                line.quantity, line.kind, line.point, line.tensor, line.element, line.step,
+                line.rank});
+  cells.push_back(line.value);  // a number, which may begin with a minus
+  append_texts(
+      {line.verdict, line.text, line.margin, line.tolerance, line.tolerance_from, line.repetition});
+  csv += fmt::format("{}\n", fmt::join(cells, ","));
+}
+
+/// The device stands beside the axes, unless it is the CPU.
+std::string choices_in_words(std::string_view device, const std::vector<AxisValue>& axes) {
+  std::vector<std::string> words;
+  if (device != "cpu") words.push_back(fmt::format("device={}", device));
+  for (const AxisValue& axis : axes) words.push_back(fmt::format("{}={}", axis.axis, axis.value));
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+std::string optional_text(const std::optional<double>& value) {
+  return value ? exact_decimal(*value) : "";
+}
+
+Line line_about(const Cell& cell) {
+  Line line;
+  line.scenario = cell.scenario;
+  line.variant = cell.variant;
+  line.role = name(cell.role);
+  line.world_size = cell.world_size;
+  line.axes = choices_in_words(cell.device, cell.axes);
+  line.repetition = std::to_string(cell.repetition);
+  return line;
+}
+
+Line cell_line(const CellRecord& cell) {
+  Line line = line_about(cell.cell);
+  line.row = "cell";
+  line.verdict = name(result_of(cell));
+  if (result_of(cell) == Result::as_expected) return line;
+  std::vector<std::string> words{cause_of(cell)};
+  for (const auto& told : {told_checks(cell), told_undecided(cell)}) {
+    words.insert(words.end(), told.begin(), told.end());
+  }
+  line.text = fmt::format("{}", fmt::join(words, "; "));
+  return line;
+}
+
+Line outcome_line(const CellRecord& cell) {
+  const CellOutcome& outcome = cell.outcome;
+  Line line = line_about(cell.cell);
+  line.row = "outcome";
+  line.quantity = name(outcome.kind);
+  line.tensor = outcome.tensor;
+  if (outcome.step > 0) line.step = std::to_string(outcome.step);
+  line.value = optional_text(outcome.ratio);
+  line.verdict = name(result_of(cell));
+  line.text = outcome.text;
+  return line;
+}
+
+void add_first_place(const Finding& finding, Line& line) {
+  line.tensor = finding.tensor;
+  line.step = std::to_string(finding.step);
+  if (finding.failure) {
+    line.rank = std::to_string(finding.failure->rank);
+  } else {
+    line.value = exact_decimal(finding.worst_difference);
+  }
+}
+
+Line claim_line(const Cell& cell, const ClaimResult& result) {
+  Line line = line_about(cell);
+  line.row = "claim";
+  line.quantity = name(result.claim.predicate);
+  if (result.claim.kind) line.kind = name(*result.claim.kind);
+  if (result.claim.point) line.point = name(*result.claim.point);
+  line.verdict = name(result.verdict);
+  line.text = result.reason;
+  line.margin = optional_text(result.margin);
+  line.tolerance = optional_text(result.tolerance);
+  line.tolerance_from = result.tolerance_from;
+  if (!result.findings.empty()) add_first_place(result.findings.front(), line);
+  for (const Finding& finding : result.findings) {
+    line.text += (line.text.empty() ? "" : " ") + finding.sentence;
+  }
+  return line;
+}
+
+void append_cost(std::string& csv, const CellRecord& cell) {
+  if (!cell.cost) return;
+  Line line = line_about(cell.cell);
+  line.row = "cost";
+  const auto append_value = [&](std::string_view quantity, double value) {
+    line.quantity = quantity;
+    line.value = exact_decimal(value);
+    append(csv, line);
+  };
+  append_value("collectives", cell.cost->collectives);
+  append_value("bytes", cell.cost->bytes);
+  if (cell.cost->step_s) append_value("step_s", *cell.cost->step_s);
+  if (cell.cost->memory) append_value("memory", static_cast<double>(*cell.cost->memory));
+}
+
+/// A table knows only the variant; role and device are the cell's. Null when there is none.
+const Cell* cell_of(const RunRecord& run, const Table& table, const std::string& variant) {
+  const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& record) {
+    return record.cell.scenario == table.scenario && record.cell.variant == variant;
+  });
+  return cell == run.cells.end() ? nullptr : &cell->cell;
+}
+
+Line value_line(const RunRecord& run, const Table& table, const std::string& variant) {
+  Line line;
+  line.row = "value";
+  line.scenario = table.scenario;
+  line.variant = variant;
+  const Cell* const cell = cell_of(run, table, variant);
+  if (cell) line.role = name(cell->role);
+  line.world_size = table.world_size;
+  line.axes = choices_in_words(cell ? cell->device : "cpu", table.axes);
+  line.quantity = name(table.spec.quantity);
+  line.kind = name(table.spec.kind);
+  line.point = name(table.spec.point);
+  line.tensor = table.spec.tensor;
+  return line;
+}
+
+void append_values(std::string& csv, Line line, const Table& table, const Table::Entry& entry) {
+  const Quantity quantity = table.spec.quantity;
+  if (quantity == Quantity::element) line.element = std::to_string(table.spec.element);
+  for (std::size_t i = 0; i < entry.values.size(); ++i) {
+    if (quantity != Quantity::drift) line.rank = std::to_string(i);
+    line.value = exact_decimal(entry.values[i]);
+    append(csv, line);
+  }
+}
+
+void append_entry(std::string& csv, Line line, const Table& table, const Table::Entry& entry) {
+  const Quantity quantity = table.spec.quantity;
+  append_values(csv, line, table, entry);
+  if (quantity == Quantity::element || quantity == Quantity::norm) {
+    line.quantity = "synced";
+    line.value = !entry.is_measured() ? "nan" : entry.synced ? "1" : "0";
+    append(csv, line);
+  }
+  if (!entry.drift) return;
+  // A norm stands beside the drift of other tensors at another point.
+  line.quantity = name(Quantity::drift);
+  line.kind = name(Kind::parameter);
+  line.point = name(Point::forward);
+  line.tensor.clear();
+  line.value = exact_decimal(*entry.drift);
+  append(csv, line);
+}
+
+void append_table(std::string& csv, const RunRecord& run, const Table& table) {
+  for (const Table::Row& row : table.rows) {
+    const std::size_t groups = std::min(row.entries.size(), table.spec.groups.size());
+    for (std::size_t i = 0; i < groups; ++i) {
+      Line line = value_line(run, table, table.spec.groups[i].variant);
+      line.step = std::to_string(row.step);
+      append_entry(csv, std::move(line), table, row.entries[i]);
+    }
+  }
+}
+
+}  // namespace
+
+std::string render_csv(const RunRecord& run) {
+  std::string csv(kHeader);
+  for (const CellRecord& cell : run.cells) {
+    append(csv, cell_line(cell));
+    if (!cell.outcome.text.empty()) append(csv, outcome_line(cell));
+    for (const ClaimResult& result : cell.results) append(csv, claim_line(cell.cell, result));
+    append_cost(csv, cell);
+  }
+  for (const Table& table : run.tables) append_table(csv, run, table);
+  return csv;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,294 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <pugixml.hpp>
+#include <string_view>
+
+#include "reports/base/names.h"
+#include "reports/base/plain_text.h"
+#include "reports/formats/renderer.h"
+#include "reports/formats/sections.h"
+#include "reports/formats/told_findings.h"
+#include "reports/record/meeting_table.h"
+#include "reports/record/result.h"
+
+namespace lockstep {
+
+namespace {
+
+/// XML 1.0 has no place for most control characters, nor for U+FFFE and U+FFFF, escaped or not.
+std::string xml_text(const std::string& text) {
+  std::string safe = printable(text);
+  for (std::size_t at = safe.find("\xef\xbf"); at != std::string::npos;
+       at = safe.find("\xef\xbf", at + 3)) {
+    if (safe[at + 2] == '\xbe' || safe[at + 2] == '\xbf') safe[at + 2] = '\xbd';
+  }
+  return safe;
+}
+
+void set(pugi::xml_node node, const char* attribute, const std::string& value) {
+  node.append_attribute(attribute).set_value(xml_text(value).c_str());
+}
+
+void set_text(pugi::xml_node node, const std::string& text) {
+  node.text().set(xml_text(text).c_str());
+}
+
+std::string seconds_text(double seconds) {
+  return fmt::format("{:.3f}", std::isfinite(seconds) ? std::max(seconds, 0.0) : 0.0);
+}
+
+constexpr std::string_view kFailure = "failure";
+constexpr std::string_view kError = "error";
+constexpr std::string_view kSkipped = "skipped";
+
+/// The element of a case that is not as expected; empty when it is.
+std::string_view element_of(const CellRecord& cell) {
+  switch (result_of(cell)) {
+    case Result::as_expected:
+      return "";
+    case Result::failed:
+    case Result::not_found:
+      return kFailure;
+    case Result::undecided:
+      return kError;
+    case Result::not_run:
+      break;
+  }
+  return cell.verdict == CellVerdict::not_applicable ? kSkipped : kError;
+}
+
+/// What kind of thing made a case other than expected: the stable words of the attribute `type`.
+enum class CaseType {
+  unexpected_finding,
+  error_raised,
+  rank_died,
+  hang,
+  mismatch,
+  ranks_differ,
+  wrong_values,
+  never_trained,
+  exceeds_memory,
+  not_reproduced,
+  undecided,
+  not_applicable,
+  interrupted,
+  machine_failed
+};
+
+}  // namespace
+
+template <>
+struct Names<CaseType> {
+  static constexpr std::array<std::string_view, 14> values{
+      "unexpected finding", "error raised",   "rank died",     "hang",           "mismatch",
+      "ranks differ",       "wrong values",   "never trained", "exceeds memory", "not reproduced",
+      "undecided",          "not applicable", "interrupted",   "machine failed"};
+};
+
+namespace {
+
+bool is_death(const RankEnd& end) {
+  return end.ending == Ending::signalled || end.ending == Ending::exited ||
+         end.ending == Ending::unstarted;
+}
+
+CaseType type_of_failure(const CellRecord& cell) {
+  if (!is_told_by_outcome(cell)) return CaseType::unexpected_finding;
+  switch (cell.outcome.kind) {
+    case OutcomeKind::raised:
+    case OutcomeKind::raised_late:
+      return CaseType::error_raised;
+    case OutcomeKind::not_finished:
+      return std::any_of(cell.ends.begin(), cell.ends.end(), is_death) ? CaseType::rank_died
+                                                                       : CaseType::hang;
+    case OutcomeKind::mismatched:
+      return CaseType::mismatch;
+    case OutcomeKind::ranks_differ:
+      return CaseType::ranks_differ;
+    case OutcomeKind::agree_but_wrong:
+      return CaseType::wrong_values;
+    case OutcomeKind::never_trained:
+      return CaseType::never_trained;
+    case OutcomeKind::exceeds_memory:
+      return CaseType::exceeds_memory;
+    default:
+      return CaseType::unexpected_finding;
+  }
+}
+
+CaseType type_of(const CellRecord& cell) {
+  switch (result_of(cell)) {
+    case Result::not_found:
+      return CaseType::not_reproduced;
+    case Result::undecided:
+      return CaseType::undecided;
+    case Result::not_run:
+      if (cell.not_run) return CaseType::machine_failed;
+      return cell.verdict == CellVerdict::not_applicable ? CaseType::not_applicable
+                                                         : CaseType::interrupted;
+    default:
+      return type_of_failure(cell);
+  }
+}
+
+/// Without spaces, which some readers cut at: "bypass[w2,over=mpi,on=sim,tiles=4,repetition=2]".
+std::string case_name(const Cell& cell) {
+  std::string text = fmt::format("{}[w{}", cell.variant, cell.world_size);
+  if (cell.backend != Cell().backend) text += ",over=" + cell.backend;
+  if (cell.device != Cell().device) text += ",on=" + cell.device;
+  for (const AxisValue& axis : cell.axes) text += fmt::format(",{}={}", axis.axis, axis.value);
+  if (cell.repetition > 1) text += fmt::format(",repetition={}", cell.repetition);
+  text += "]";
+  std::replace(text.begin(), text.end(), ' ', '_');
+  return text;
+}
+
+/// What a suite or all of them come to.
+struct Totals {
+  int tests = 0;
+  int failures = 0;
+  int errors = 0;
+  int skipped = 0;
+  double seconds = 0;
+
+  void add(const CellRecord& cell) {
+    ++tests;
+    const std::string_view element = element_of(cell);
+    if (element == kFailure) ++failures;
+    if (element == kError) ++errors;
+    if (element == kSkipped) ++skipped;
+    if (std::isfinite(cell.duration_s)) seconds += cell.duration_s;
+  }
+
+  void write_to(pugi::xml_node node) const {
+    set(node, "tests", std::to_string(tests));
+    set(node, "failures", std::to_string(failures));
+    set(node, "errors", std::to_string(errors));
+    set(node, "time", seconds_text(seconds));
+  }
+};
+
+/// The cause, what follows from it, and what became of the expectations, line by line.
+std::string evidence_of(const CellRecord& cell) {
+  std::string text = cause_of(cell) + "\n";
+  for (const ToldFinding& told : told_findings(cell)) {
+    if (!told.sentence.empty()) text += told.sentence + "\n";
+    const auto& failure = told.finding->failure;
+    if (!failure || failure->last_output.empty()) continue;
+    text += fmt::format("last output of rank {}:\n{}", failure->rank,
+                        prefixed(failure->last_output, "| "));
+  }
+  if (cell.missed_meeting) {
+    for (const std::string& line : meeting_lines(*cell.missed_meeting)) text += line + "\n";
+  }
+  for (const std::string& line : told_undecided(cell)) text += line + "\n";
+  for (const Check& check : cell.checks) {
+    const bool is_told =
+        check.outcome == Check::Outcome::undecided || is_told_by_cause(cell, check);
+    if (!is_told) text += in_words(check) + "\n";
+  }
+  return text;
+}
+
+/// What is worth knowing of a cell that passed as well.
+std::string context_of(const CellRecord& cell) {
+  std::string text = heading_of({.record = &cell}) + "\n";
+  if (result_of(cell) == Result::as_expected) {
+    for (const std::string& line : told_checks(cell)) text += line + "\n";
+  }
+  if (!cell.outcome.text.empty()) text += fmt::format("outcome: {}\n", cell.outcome.text);
+  for (const std::string& note : cell.notes) text += fmt::format("note: {}\n", note);
+  if (!cell.source.empty()) text += fmt::format("source: {}\n", cell.source);
+  if (!cell.reproduce.empty()) text += fmt::format("again: {}\n", cell.reproduce);
+  return text;
+}
+
+void add_case(pugi::xml_node suite, const CellRecord& record) {
+  pugi::xml_node node = suite.append_child("testcase");
+  set(node, "classname", record.cell.scenario);
+  set(node, "name", case_name(record.cell));
+  set(node, "time", seconds_text(record.duration_s));
+  if (const std::string_view element = element_of(record); !element.empty()) {
+    pugi::xml_node child = node.append_child(element.data());
+    set(child, "type", std::string(name(type_of(record))));
+    set(child, "message", cause_of(record));
+    if (element != kSkipped) set_text(child, evidence_of(record));
+  }
+  set_text(node.append_child("system-out"), context_of(record));
+}
+
+void add_properties(pugi::xml_node suite, const RunEnvironment& environment) {
+  pugi::xml_node properties = suite.append_child("properties");
+  const auto add = [&](const std::string& property, const std::string& value) {
+    pugi::xml_node node = properties.append_child("property");
+    set(node, "name", property);
+    set(node, "value", value);
+  };
+  add("lockstep", environment.lockstep_version);
+  add("torch", environment.torch_version);
+  add("compiler", environment.compiler);
+  for (const auto& [variable, value] : environment.variables) add(variable, value);
+}
+
+/// The file of a scenario, without the line in which a variant parts.
+std::string source_file(const RunRecord& run, const std::string& scenario) {
+  const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& record) {
+    return record.cell.scenario == scenario;
+  });
+  const std::string& source = cell->source;
+  const std::size_t line = source.find_last_not_of("0123456789");
+  return line != std::string::npos && source[line] == ':' ? source.substr(0, line) : source;
+}
+
+/// The suite of a scenario, with what is the same for all.
+pugi::xml_node add_suite(pugi::xml_node root, const RunRecord& run, const Detection& scenario) {
+  Totals totals;
+  for (const CellRecord& cell : run.cells) {
+    if (cell.cell.scenario == scenario.scenario) totals.add(cell);
+  }
+  pugi::xml_node suite = root.append_child("testsuite");
+  set(suite, "name", scenario.scenario);
+  totals.write_to(suite);
+  set(suite, "skipped", std::to_string(totals.skipped));
+  // JUnit's times have no zone.
+  std::string started = run.environment.started_utc;
+  if (started.ends_with('Z')) started.pop_back();
+  set(suite, "timestamp", started);
+  set(suite, "hostname", run.environment.host);
+  set(suite, "file", source_file(run, scenario.scenario));
+  add_properties(suite, run.environment);
+  return suite;
+}
+
+struct Text : pugi::xml_writer {
+  std::string text;
+  void write(const void* data, std::size_t size) override {
+    text.append(static_cast<const char*>(data), size);
+  }
+};
+
+}  // namespace
+
+std::string render_junit(const RunRecord& run) {
+  pugi::xml_document document;
+  set(document.append_child(pugi::node_declaration), "version", "1.0");
+  set(document.first_child(), "encoding", "UTF-8");
+  pugi::xml_node root = document.append_child("testsuites");
+  set(root, "name", "lockstep");
+  Totals totals;
+  for (const CellRecord& cell : run.cells) totals.add(cell);
+  totals.write_to(root);
+  for (const Detection& scenario : detections(run)) {
+    pugi::xml_node suite = add_suite(root, run, scenario);
+    for (const CellRecord& cell : run.cells) {
+      if (cell.cell.scenario == scenario.scenario) add_case(suite, cell);
+    }
+  }
+  Text out;
+  document.save(out, "  ", pugi::format_indent, pugi::encoding_utf8);
+  return out.text;
+}
+
+}  // namespace lockstep

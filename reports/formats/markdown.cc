@@ -1,0 +1,260 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "reports/base/plain_text.h"
+#include "reports/formats/console_table.h"
+#include "reports/formats/markdown_parts.h"
+#include "reports/formats/markdown_text.h"
+#include "reports/formats/matrix.h"
+#include "reports/formats/overview.h"
+#include "reports/formats/renderer.h"
+#include "reports/formats/sections.h"
+#include "reports/formats/told_findings.h"
+#include "reports/record/meeting_table.h"
+#include "reports/record/result.h"
+
+namespace lockstep {
+
+namespace {
+
+/// GitHub takes comments of 65536 characters; what is left is for the sentence about what is left
+/// out and for a line that a workflow may add.
+constexpr std::size_t kMostBytes = 64000;
+constexpr std::size_t kMostOfACell = 10000;
+constexpr std::size_t kMostOfAText = 2000;
+constexpr std::size_t kMostOfATitle = 400;
+
+std::string sentence_text(const std::string& text) {
+  return in_prose(beginning(text, kMostOfAText));
+}
+
+std::string title_text(const std::string& text) { return in_prose(beginning(text, kMostOfATitle)); }
+
+std::string folded(const std::string& summary, const std::string& body, bool is_open = false) {
+  return fmt::format("<details{}><summary>{}</summary>\n\n{}\n</details>\n\n",
+                     is_open ? " open" : "", summary, body);
+}
+
+std::string table_row(const std::vector<Column>& columns, std::size_t row) {
+  std::string text = "|";
+  for (const Column& column : columns) text += fmt::format(" {} |", title_text(column.cells[row]));
+  return text + "\n";
+}
+
+std::string detection_table(const RunRecord& run) {
+  const std::vector<Column> columns = detection_columns(run);
+  std::string text = table_row(columns, 0) + "|";
+  for (const Column& column : columns) text += column.align == Align::left ? "---|" : "---:|";
+  text += "\n";
+  for (std::size_t row = 1; row < columns.front().cells.size(); ++row) {
+    text += table_row(columns, row);
+  }
+  return text + "\n";
+}
+
+std::string finding_point(const ToldFinding& told) {
+  const Finding& finding = *told.finding;
+  const std::string text =
+      told.sentence.empty() ? "" : fmt::format("- {}\n", sentence_text(told.sentence));
+  if (!finding.failure || finding.failure->last_output.empty()) return text;
+  const std::string output = ending(printable(finding.failure->last_output), kMostOfAText);
+  return fmt::format("{}last output of rank {}:\n{}", text.empty() ? "- " : text + "\n  ",
+                     finding.failure->rank, prefixed(fenced(output), "  "));
+}
+
+bool is_wrong(const CellRecord& cell) { return is_failure(result_of(cell)); }
+
+bool has_details(const ToldCell& told) {
+  const CellRecord& cell = *told.record;
+  return !cell.notes.empty() || !told_checks(cell).empty() || !told_findings(cell).empty() ||
+         !told_undecided(cell).empty();
+}
+
+/// The points of a list that have room, and how many there are beside them.
+std::string list_text(const std::vector<std::string>& points) {
+  std::string text;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (i > 0 && text.size() + points[i].size() > kMostOfACell) {
+      return text + fmt::format("- {} more in record.json\n", points.size() - i);
+    }
+    text += points[i];
+  }
+  return text;
+}
+
+std::string meeting_details(const CellRecord& cell) {
+  if (!cell.missed_meeting || cell.missed_meeting->rows.empty()) return "";
+  std::string table;
+  for (const std::string& line : meeting_lines(*cell.missed_meeting)) table += line + "\n";
+  return fenced(ending(table, kMostOfAText)) + "\n";
+}
+
+std::string detail_text(const ToldCell& told, bool with_axes) {
+  const CellRecord& cell = *told.record;
+  std::vector<std::string> points;
+  const auto add_lines = [&](const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) {
+      points.push_back(fmt::format("- {}\n", sentence_text(line)));
+    }
+  };
+  add_lines(told_checks(cell));
+  for (const ToldFinding& finding : told_findings(cell)) points.push_back(finding_point(finding));
+  add_lines(told_undecided(cell));
+  for (const std::string& note : cell.notes) {
+    points.push_back(fmt::format("- note: {}\n", sentence_text(note)));
+  }
+  std::string text = list_text(points) + "\n" + meeting_details(cell);
+  if (!cell.source.empty()) {
+    text += fmt::format("source: {}<br>\n", in_code(beginning(cell.source, kMostOfAText)));
+  }
+  if (!cell.reproduce.empty()) {
+    text += fmt::format("again: {}\n", in_code(beginning(cell.reproduce, kMostOfAText)));
+  }
+  return folded(title_text(heading_of(told, with_axes)), text, is_wrong(cell));
+}
+
+/// Failures first, then what is undecided, then the others.
+std::vector<const ToldCell*> by_importance(const Section& section) {
+  std::vector<const ToldCell*> cells;
+  if (section.is_matrix) {
+    cells = conspicuous_cells(section);
+  } else {
+    for (const ToldCell& cell : section.cells) cells.push_back(&cell);
+  }
+  const auto rank = [](const ToldCell* cell) {
+    if (is_wrong(*cell->record)) return 0;
+    return result_of(*cell->record) == Result::undecided ? 1 : 2;
+  };
+  std::stable_sort(cells.begin(), cells.end(), [&](const ToldCell* left, const ToldCell* right) {
+    return rank(left) < rank(right);
+  });
+  return cells;
+}
+
+std::string matrix_line(const MatrixVariant& variant, const MatrixLine& line) {
+  const std::string mark = line.mark == ' ' ? "" : fmt::format("**{}** ", line.mark);
+  return mark + sentence_text(line_text(variant, line)) + "\n";
+}
+
+/// What is not as expected stands first, where there is no room for all.
+std::string matrix_list(const MatrixVariant& variant) {
+  std::vector<std::string> points;
+  std::vector<std::string> others;
+  for (const MatrixLine& line : variant.lines) {
+    (line.mark == ' ' ? others : points).push_back("- " + matrix_line(variant, line));
+  }
+  std::move(others.begin(), others.end(), std::back_inserter(points));
+  return fmt::format("{}:\n\n{}", title_text(variant.title), list_text(points));
+}
+
+void append_matrix(Pieces& pieces, const Section& section) {
+  for (const MatrixVariant& variant : matrix_lines(section)) {
+    const bool is_one_line = variant.lines.size() == 1;
+    pieces.push_back({Part::matrix, (is_one_line ? matrix_line(variant, variant.lines.front())
+                                                 : matrix_list(variant)) +
+                                        "\n"});
+  }
+  const std::string footnote = matrix_footnote(section);
+  if (!footnote.empty()) pieces.push_back({Part::matrix, sentence_text(footnote) + "\n\n"});
+}
+
+void append_tables(Pieces& pieces, const Section& section) {
+  for (const Table* table : section.tables) {
+    pieces.push_back({Part::table, fenced(table_text(*table)) + "\n"});
+  }
+  const std::string cost = cost_text(section);
+  if (!cost.empty()) pieces.push_back({Part::table, fenced(cost) + "\n"});
+}
+
+void append_section(Pieces& pieces, const Section& section) {
+  pieces.push_back({Part::heading, fmt::format("### {}\n\n", title_text(section.title))});
+  if (section.is_matrix) {
+    append_matrix(pieces, section);
+  } else {
+    append_tables(pieces, section);
+  }
+  std::vector<std::string> others;
+  for (const ToldCell* cell : by_importance(section)) {
+    if (has_details(*cell)) {
+      pieces.push_back({is_wrong(*cell->record) ? Part::wrong : Part::detail,
+                        detail_text(*cell, section.is_matrix)});
+    } else {
+      others.push_back(fmt::format("- {}\n", title_text(heading_of(*cell, section.is_matrix))));
+    }
+  }
+  if (!others.empty()) pieces.push_back({Part::list, list_text(others) + "\n"});
+}
+
+/// "gradients equal the reference: bitwise the reference", claim by claim.
+std::vector<std::string> margins_of(const ToldCell& cell) {
+  std::vector<std::string> margins;
+  for (const ClaimResult* result : nearest_results(cell)) {
+    if (!result->margin || result->verdict == Verdict::violated) continue;
+    margins.push_back(fmt::format("{}: {}", sentence(result->claim), margin_in_words(*result)));
+  }
+  return margins;
+}
+
+/// How near the claims about the reference came to their tolerances, cell by cell.
+std::string margins_text(const std::vector<Section>& sections) {
+  std::vector<std::string> points;
+  for (const Section& section : sections) {
+    for (const ToldCell& cell : section.cells) {
+      const std::vector<std::string> margins = margins_of(cell);
+      if (margins.empty()) continue;
+      points.push_back(
+          fmt::format("- {}\n", sentence_text(fmt::format("{}: {}", title_of(cell.record->cell),
+                                                          fmt::join(margins, "; ")))));
+    }
+  }
+  return list_text(points);
+}
+
+std::string environment_text(const RunRecord& run) {
+  const RunEnvironment& environment = run.environment;
+  std::string text =
+      fmt::format("- Lockstep {}, torch {}, {}, fingerprint {}\n- started {} on {}\n",
+                  title_text(environment.lockstep_version), title_text(environment.torch_version),
+                  title_text(environment.compiler), title_text(environment.fingerprint),
+                  title_text(environment.started_utc), title_text(environment.host));
+  const std::string command = fmt::format("{}", fmt::join(run.command, " "));
+  if (!command.empty()) text += fmt::format("- {}\n", in_code(beginning(command, kMostOfAText)));
+  for (const auto& [variable, value] : environment.variables) {
+    text += fmt::format("- {}\n",
+                        in_code(beginning(fmt::format("{}={}", variable, value), kMostOfAText)));
+  }
+  return text;
+}
+
+/// What is true of the run as a whole.
+void append_context(Pieces& pieces, const RunRecord& run, const std::vector<Section>& sections) {
+  std::string notes;
+  for (const std::string& note : run.notes) {
+    notes += fmt::format("note: {}\n\n", sentence_text(note));
+  }
+  if (!notes.empty()) pieces.push_back({Part::overview, notes});
+  const std::string margins = margins_text(sections);
+  if (!margins.empty()) pieces.push_back({Part::list, folded("Margins", margins)});
+  pieces.push_back({Part::list, folded("Environment", environment_text(run))});
+}
+
+}  // namespace
+
+std::string render_markdown(const RunRecord& run) {
+  const std::string verdict = fmt::format("**{}**\n\n", verdict_sentence(run));
+  Pieces pieces{{Part::overview, detection_table(run)}};
+  const std::vector<Section> sections = sections_of(run);
+  for (const Section& section : sections) append_section(pieces, section);
+  append_context(pieces, run, sections);
+  const Pieces left_out = leave_out(pieces, kMostBytes - verdict.size());
+  std::string text = verdict + sentence_about(left_out);
+  for (const Piece& piece : pieces) text += piece.text;
+  text.erase(text.find_last_not_of('\n') + 1);
+  return text + "\n";
+}
+
+}  // namespace lockstep

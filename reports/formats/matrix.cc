@@ -1,0 +1,162 @@
+#include "reports/formats/matrix.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "reports/base/names.h"
+#include "reports/record/result.h"
+
+namespace lockstep {
+
+namespace {
+
+bool is_conspicuous(const CellRecord& cell) {
+  return is_failure(result_of(cell)) || result_of(cell) == Result::undecided;
+}
+
+char mark_of(const CellRecord& cell) {
+  if (!is_conspicuous(cell)) return ' ';
+  return result_of(cell) == Result::undecided ? '?' : '!';
+}
+
+using Cells = std::vector<const ToldCell*>;
+
+std::vector<Cells> by_variant(const Section& section) {
+  std::vector<Cells> variants;
+  for (const ToldCell& told : section.cells) {
+    const auto home = std::find_if(variants.begin(), variants.end(), [&](const Cells& cells) {
+      return cells.front()->record->cell.variant == told.record->cell.variant;
+    });
+    if (home == variants.end()) {
+      variants.push_back({&told});
+    } else {
+      home->push_back(&told);
+    }
+  }
+  return variants;
+}
+
+std::string in_words(const AxisValue& chosen) {
+  return fmt::format("{}={}", chosen.axis, chosen.value);
+}
+
+/// The unusual choices that all cells of a variant have in common.
+std::vector<AxisValue> shared_choices(const Cells& cells) {
+  std::vector<AxisValue> shared = unusual_choices(cells.front()->record->cell);
+  for (const ToldCell* told : cells) {
+    const std::vector<AxisValue>& axes = told->record->cell.axes;
+    std::erase_if(shared, [&](const AxisValue& chosen) {
+      return std::find(axes.begin(), axes.end(), chosen) == axes.end();
+    });
+  }
+  return shared;
+}
+
+/// The standard values of the axes of a section, as far as any cell has them.
+std::vector<std::string> standard_values(const Section& section) {
+  std::vector<std::string> values;
+  for (const ToldCell& told : section.cells) {
+    for (const AxisValue& chosen : told.record->cell.axes) {
+      const std::string words = in_words(chosen);
+      const bool is_listed = std::find(values.begin(), values.end(), words) != values.end();
+      if (!is_listed && chosen.is_default) values.push_back(words);
+    }
+  }
+  return values;
+}
+
+std::string title_of(const Cells& cells, const std::vector<AxisValue>& shared) {
+  const Cell& cell = cells.front()->record->cell;
+  std::vector<std::string> words{fmt::format("{} ({})", cell.variant, name(cell.role))};
+  for (const AxisValue& chosen : shared) words.push_back(in_words(chosen));
+  if (cells.size() > 1) words.push_back(fmt::format("{} cells", cells.size()));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string outcome_text(const ToldCell& told) {
+  const CellRecord& record = *told.record;
+  const Result result = result_of(record);
+  std::string text = record.outcome.text;
+  if (result != Result::as_expected) text = fmt::format("{}: {}", name(result), cause_of(record));
+  if (text.empty()) text = name(result);
+  if (told.repetitions > 1) {
+    text += fmt::format("; {} of {} repetitions as expected", told.as_expected, told.repetitions);
+  }
+  return text;
+}
+
+MatrixLine line_of(const ToldCell& told, const std::vector<AxisValue>& shared) {
+  const Cell& cell = told.record->cell;
+  std::vector<std::string> words;
+  for (const AxisValue& chosen : unusual_choices(told.record->cell)) {
+    if (std::find(shared.begin(), shared.end(), chosen) == shared.end()) {
+      words.push_back(in_words(chosen));
+    }
+  }
+  if (words.empty()) words.emplace_back("standard values");
+  if (cell.repetition > 1) words.push_back(fmt::format("repetition {}", cell.repetition));
+  return {&told, mark_of(*told.record), fmt::format("{}", fmt::join(words, ", ")),
+          outcome_text(told)};
+}
+
+bool is_right_reference(const ToldCell* told) {
+  return told->record->cell.role == Role::reference && told->repetitions == 1 &&
+         told->record->verdict == CellVerdict::as_expected &&
+         told->record->outcome.kind == OutcomeKind::right;
+}
+
+}  // namespace
+
+std::vector<MatrixVariant> matrix_lines(const Section& section) {
+  std::vector<MatrixVariant> variants;
+  for (const Cells& cells : by_variant(section)) {
+    MatrixVariant& variant = variants.emplace_back();
+    const std::vector<AxisValue> shared = shared_choices(cells);
+    variant.title = title_of(cells, shared);
+    if (std::all_of(cells.begin(), cells.end(), is_right_reference)) {
+      variant.lines = {{cells.front(), ' ', "", outcome_text(*cells.front())}};
+      continue;
+    }
+    for (const ToldCell* told : cells) variant.lines.push_back(line_of(*told, shared));
+  }
+  return variants;
+}
+
+std::string line_text(const MatrixVariant& variant, const MatrixLine& line) {
+  const std::string& before = variant.lines.size() == 1 ? variant.title : line.choice;
+  return before.empty() ? line.text : fmt::format("{}: {}", before, line.text);
+}
+
+std::vector<const ToldCell*> conspicuous_cells(const Section& section) {
+  Cells cells;
+  for (const ToldCell& told : section.cells) {
+    if (is_conspicuous(*told.record)) cells.push_back(&told);
+  }
+  return cells;
+}
+
+std::string matrix_footnote(const Section& section) {
+  std::string text;
+  const Cells cells = conspicuous_cells(section);
+  const auto has = [&](char mark) {
+    return std::any_of(cells.begin(), cells.end(),
+                       [&](const ToldCell* told) { return mark_of(*told->record) == mark; });
+  };
+  if (has('!')) text += "!: not as expected. ";
+  if (has('?')) text += "?: could not be decided. ";
+  if (const auto values = standard_values(section); !values.empty()) {
+    text += fmt::format("Standard values, which are not named: {}. ", fmt::join(values, ", "));
+  }
+  const bool has_cost = std::any_of(section.cells.begin(), section.cells.end(),
+                                    [](const ToldCell& told) { return told.record->cost; });
+  if (has_cost || !section.tables.empty()) {
+    text +=
+        "What a step costs and the tables of values, choice by choice, stand in the csv and json "
+        "reports.";
+  }
+  return text;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,92 @@
+#include "reports/formats/norm_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "reports/base/plain_text.h"
+#include "reports/formats/columns.h"
+#include "reports/formats/table_cells.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kStepWidth = 4;
+constexpr std::size_t kStepDigits = 3;
+constexpr std::size_t kNormsWidth = 22;
+
+/// What the published headings call a kind.
+std::string_view short_name(Kind kind) {
+  switch (kind) {
+    case Kind::parameter:
+      return "weight";
+    case Kind::gradient:
+      return "grad";
+    case Kind::buffer:
+      return "buffer";
+    case Kind::loss:
+      return "loss";
+    case Kind::memory:
+      return "memory";
+  }
+  return "";
+}
+
+std::string norms_text(const TableSpec& spec, const Table::Entry& entry) {
+  if (!entry.is_measured()) return "-";
+  std::vector<std::string> norms;
+  for (std::size_t rank = 0; rank < std::min(entry.values.size(), kMostShownRanks); ++rank) {
+    norms.push_back(value_text(spec, entry, rank));
+  }
+  if (entry.values.size() > kMostShownRanks) norms.emplace_back("...");
+  return fmt::format("[{}]", fmt::join(norms, ", "));
+}
+
+std::string drift_text(const Table::Entry& entry) {
+  if (!entry.drift || std::isnan(*entry.drift)) return " -";
+  return fmt::format(" {:.3e}", *entry.drift);
+}
+
+/// The steps end one column before the heading does, as long as they fit.
+std::size_t step_digits(const Table& table) {
+  std::size_t digits = kStepDigits;
+  for (const Table::Row& row : table.rows) digits = std::max(digits, step_text(table, row).size());
+  return digits;
+}
+
+std::string block_text(const Table& table, std::size_t group) {
+  const TableSpec& spec = table.spec;
+  const std::string_view kind = short_name(spec.kind);
+  std::vector<Column> columns{
+      Column("step", kStepWidth, Align::left),
+      Column(fmt::format("per-rank {} norm", kind), kNormsWidth, Align::left),
+      Column(fmt::format("{}_synced", kind), 0, Align::left),
+      Column("weight drift across ranks", 0, Align::left)};
+  for (const Table::Row& row : table.rows) {
+    const Table::Entry entry = entry_of(row, group);
+    append_row(columns, {fmt::format("{:>{}}", step_text(table, row), step_digits(table)),
+                         norms_text(spec, entry), "  " + synced_text(entry), drift_text(entry)});
+  }
+  return fmt::format("{}\n{}", plain(spec.groups[group].heading), side_by_side(columns));
+}
+
+}  // namespace
+
+std::string norm_table_text(const Table& table) {
+  std::string text = plain(table.spec.title) + ":\n";
+  for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
+    text += (group == 0 ? "" : "\n") + block_text(table, group);
+  }
+  return text +
+         fmt::format(
+             "norm: of {} on a rank; synced: all ranks hold the same bits\n"
+             "drift: max|W_i - W_j| over all parameters, before the step\n",
+             plain(subject_of(table.spec))) +
+         ranks_footnote(table);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,112 @@
+#include "reports/formats/overview.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "reports/base/names.h"
+#include "reports/record/result.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Whole numbers as they are, averages that are none with one digit.
+std::string count_text(double count) {
+  return fmt::format("{:.{}f}", count, count == std::floor(count) ? 0 : 1);
+}
+
+/// Three digits, in the unit that suits a step.
+std::string time_text(const std::optional<double>& seconds) {
+  if (!seconds || !std::isfinite(*seconds)) return "-";
+  const bool is_short = *seconds < 0.0009995;
+  const double value = *seconds * (is_short ? 1e6 : 1e3);
+  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, decimals, is_short ? "us" : "ms");
+}
+
+/// A step of a variant that repairs nothing has no price; but it may be memory that is wrong.
+bool is_compared(const ToldCell& cell) {
+  const Role role = cell.record->cell.role;
+  const std::optional<Cost>& cost = cell.record->cost;
+  if (cell.record->cell.repetition > 1 || !cost) return false;
+  return role == Role::wrong_fix ? cost->memory.has_value() : role != Role::reference;
+}
+
+std::string bytes_text(const std::optional<std::int64_t>& bytes) {
+  return bytes ? std::to_string(*bytes) : "-";
+}
+
+bool has_memory(const Section& section) {
+  return std::any_of(section.cells.begin(), section.cells.end(), [](const ToldCell& told) {
+    return is_compared(told) && told.record->cost->memory;
+  });
+}
+
+std::string_view sentence_of(ExitStatus status) {
+  if (status == ExitStatus::as_expected) return "Everything is as expected";
+  if (status == ExitStatus::undecided) return "Not everything could be decided";
+  if (status == ExitStatus::not_applicable) return "Nothing ran";
+  return "Not everything is as expected";
+}
+
+}  // namespace
+
+std::string verdict_sentence(const RunRecord& run) {
+  std::array<int, Names<Result>::values.size()> cells{};
+  for (const CellRecord& cell : run.cells) ++cells.at(static_cast<std::size_t>(result_of(cell)));
+  std::vector<std::string> counts{
+      fmt::format("{} {}", run.cells.size(), run.cells.size() == 1 ? "cell" : "cells")};
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (cells.at(i) == 0) continue;
+    counts.push_back(fmt::format("{} {}", cells.at(i), Names<Result>::values.at(i)));
+  }
+  return fmt::format("{}: {}.", sentence_of(exit_status(run)), fmt::join(counts, ", "));
+}
+
+std::vector<Column> detection_columns(const RunRecord& run) {
+  std::vector<Column> columns{Column("scenario", 0, Align::left), Column("cells"),
+                              Column("found", 8)};
+  for (const std::string_view result : Names<Result>::values) {
+    columns.emplace_back(std::string(result));
+  }
+  for (const Detection& line : detections(run)) {
+    std::vector<std::string> row{line.scenario + on_device(line.device), std::to_string(line.cells),
+                                 fmt::format("{} of {}", line.found, line.declared)};
+    for (const int cells : line.results) row.push_back(std::to_string(cells));
+    append_row(columns, std::move(row));
+  }
+  return columns;
+}
+
+std::string cost_text(const Section& section) {
+  std::vector<Column> columns{Column("variant", 0, Align::left), Column("role", 0, Align::left),
+                              Column("collectives"), Column("bytes"), Column("time")};
+  const bool shows_memory = has_memory(section);
+  if (shows_memory) columns.emplace_back("memory");
+  bool has_fixed = false;
+  for (const ToldCell& told : section.cells) {
+    if (!is_compared(told)) continue;
+    const Cell& cell = told.record->cell;
+    const Cost& cost = *told.record->cost;
+    has_fixed = has_fixed || cell.role == Role::fixed;
+    std::vector<std::string> cells{cell.variant, std::string(name(cell.role)),
+                                   count_text(cost.collectives), count_text(cost.bytes),
+                                   time_text(cost.step_s)};
+    if (shows_memory) cells.push_back(bytes_text(cost.memory));
+    append_row(columns, std::move(cells));
+  }
+  if (!has_fixed) return "";
+  return "What a step costs a rank:\n" + side_by_side(columns) +
+         "per step on average, on the rank with the most; time: median step, rough on busy "
+         "cores\n" +
+         (shows_memory ? "memory: bytes, the most that any step needed on any rank\n" : "");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+#include "reports/formats/renderer.h"
+
+#include <algorithm>
+
+#include "reports/base/error.h"
+#include "reports/record/json.h"
+
+namespace lockstep {
+
+const std::vector<Renderer>& renderers() {
+  static const std::vector<Renderer> kRenderers{
+      {"console", "txt", "tables, findings in sentences and the detection table", render_console},
+      {"csv", "csv", "one line per cell, outcome, claim and value", render_csv},
+      {"json", "json", "the whole record, by record.schema.json", render_json},
+      {"junit", "xml", "a test case per cell, for the test pages of CI systems", render_junit},
+      {"markdown", "md", "a comment on a pull request, the summary of a job", render_markdown},
+  };
+  return kRenderers;
+}
+
+const Renderer& find_renderer(const std::string& format) {
+  const std::vector<Renderer>& all = renderers();
+  const auto found = std::find_if(
+      all.begin(), all.end(), [&](const Renderer& renderer) { return renderer.format == format; });
+  if (found != all.end()) return *found;
+  std::vector<std::string> known;
+  for (const Renderer& renderer : all) known.push_back(renderer.format);
+  throw unknown_name("format", format, known);
+}
+
+}  // namespace lockstep

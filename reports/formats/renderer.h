@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reports/record/run_record.h"
+
+namespace lockstep {
+
+/// One format of the report. A renderer is a pure function of the record: no clock, no environment,
+/// no terminal.
+struct Renderer {
+  std::string format;     ///< name on the command line
+  std::string extension;  ///< of `report.<extension>` in the run's folder
+  std::string summary;    ///< one line for `--help`
+  std::function<std::string(const RunRecord&)> render;
+};
+
+/// All formats, by name. The table of renderers stands in renderer.cc; one file each.
+const std::vector<Renderer>& renderers();
+
+/// The renderer called `format`. Throws Error (usage) with the nearest name.
+const Renderer& find_renderer(const std::string& format);
+
+/// Tables in the seed's layout, findings in sentences, the detection table. At most 100 columns
+/// where the data allow it.
+std::string render_console(const RunRecord& run);
+
+/// One header, one line per cell, outcome, claim of a cell and value of a table.
+std::string render_csv(const RunRecord& run);
+
+/// A suite per scenario, a case per cell, for the test pages of CI systems; valid by the schema
+/// junit-10.xsd. FAILED and NOT FOUND are failures, UNDECIDED is an error; `message` is the cause.
+std::string render_junit(const RunRecord& run);
+
+/// A comment on a pull request or the summary of a job on GitHub: the verdict, the detection table,
+/// tables and findings. Below the limit of a comment whatever the record holds: what there is no
+/// room for is counted. Text from outside calls, links and formats nothing.
+std::string render_markdown(const RunRecord& run);
+
+}  // namespace lockstep

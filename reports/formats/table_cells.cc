@@ -1,0 +1,55 @@
+#include "reports/formats/table_cells.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "reports/base/names.h"
+
+namespace lockstep {
+
+Table::Entry entry_of(const Table::Row& row, std::size_t group) {
+  return group < row.entries.size() ? row.entries[group] : Table::Entry{};
+}
+
+std::size_t ranks_of(const Table& table, std::size_t group) {
+  std::size_t ranks = 1;
+  for (const Table::Row& row : table.rows) {
+    ranks = std::max(ranks, entry_of(row, group).values.size());
+  }
+  return ranks;
+}
+
+std::string step_text(const Table& table, const Table::Row& row) {
+  return std::to_string(row.step - 1 + table.spec.first_step);
+}
+
+std::string value_text(const TableSpec& spec, const Table::Entry& entry, std::size_t i) {
+  if (i >= entry.values.size() || std::isnan(entry.values[i])) return "-";
+  if (spec.quantity == Quantity::distance) return fmt::format("{:.3e}", entry.values[i]);
+  return fmt::format("{:.{}f}", entry.values[i], spec.digits);
+}
+
+std::string synced_text(const Table::Entry& entry) {
+  if (!entry.is_measured()) return "-";
+  return entry.synced ? "True" : "False";
+}
+
+std::string subject_of(const TableSpec& spec) {
+  if (spec.tensor == name(spec.kind)) return "the " + spec.tensor;
+  return spec.tensor.empty() ? fmt::format("all {}", plural(spec.kind))
+                             : fmt::format("{}'s {}", spec.tensor, name(spec.kind));
+}
+
+std::string ranks_footnote(const Table& table) {
+  std::size_t ranks = 0;
+  for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
+    ranks = std::max(ranks, ranks_of(table, group));
+  }
+  if (ranks <= kMostShownRanks) return "";
+  return fmt::format("...: of {} ranks the first {} are shown; the csv and json reports hold all\n",
+                     ranks, kMostShownRanks);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+#include "reports/formats/told_findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/record/alike_failures.h"
+#include "reports/record/meeting_table.h"
+#include "reports/record/result.h"
+
+namespace lockstep {
+
+namespace {
+
+/// The first letter may be a capital in another sentence.
+std::string without_first_letter(const std::string& text) {
+  return text.substr(std::min<std::size_t>(1, text.size()));
+}
+
+/// Whether an earlier finding says the same and more: of a hang, two claims tell one mismatch.
+bool is_told(const Finding& finding, const std::vector<ToldFinding>& earlier) {
+  const std::string words = without_first_letter(finding.sentence);
+  return finding.claim.predicate == Predicate::collectives_match &&
+         std::any_of(earlier.begin(), earlier.end(), [&](const ToldFinding& other) {
+           return other.finding->sentence.find(words) != std::string::npos;
+         });
+}
+
+/// The sentence about one rank, said of all that failed alike; empty where a lower rank's has it.
+std::string about_all_alike(const CellRecord& cell, const Finding& finding) {
+  if (!finding.failure) return finding.sentence;
+  const std::vector<int> ranks = ranks_failing_alike(cell, finding);
+  const std::string one = ranks_in_words({finding.failure->rank});
+  if (ranks.size() < 2 || !finding.sentence.starts_with(one)) return finding.sentence;
+  if (finding.failure->rank != ranks.front()) return "";
+  return ranks_in_words(ranks) + finding.sentence.substr(one.size());
+}
+
+/// `sentence` without the cause that it begins with.
+std::string without(const std::string& cause, const std::string& sentence) {
+  const std::string begin = without_first_letter(cause) + ".";
+  if (cause.empty() || !without_first_letter(sentence).starts_with(begin)) return sentence;
+  const std::size_t rest = sentence.find_first_not_of(' ', 1 + begin.size());
+  return rest == std::string::npos ? "" : sentence.substr(rest);
+}
+
+}  // namespace
+
+std::vector<ToldFinding> told_findings(const CellRecord& cell) {
+  std::vector<ToldFinding> told;
+  const std::string cause = cause_of(cell);
+  for (const ClaimResult& result : cell.results) {
+    for (const Finding& finding : result.findings) {
+      const std::string sentence = about_all_alike(cell, finding);
+      if (sentence.empty() || is_told(finding, told)) continue;
+      told.push_back({&finding, without(cause, sentence)});
+    }
+  }
+  return told;
+}
+
+}  // namespace lockstep

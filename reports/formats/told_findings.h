@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reports/record/run_record.h"
+
+namespace lockstep {
+
+/// A finding as a report tells it below the cause.
+struct ToldFinding {
+  const Finding* finding = nullptr;
+  std::string sentence;  ///< without the cause that stands above; empty: there is no more to say
+};
+
+/// The findings about all claims of a cell, in their order. A mismatch of collectives that the
+/// finding about a hang tells is not told again, and ranks that raised the same error in the same
+/// step are told once.
+std::vector<ToldFinding> told_findings(const CellRecord& cell);
+
+}  // namespace lockstep

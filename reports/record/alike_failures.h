@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "reports/record/run_record.h"
+
+namespace lockstep {
+
+/// The ranks that failed in the same step with the same error as `finding` says of one, ascending;
+/// that one alone where it had no error. Requires: a finding of `cell` with a failure.
+std::vector<int> ranks_failing_alike(const CellRecord& cell, const Finding& finding);
+
+}  // namespace lockstep

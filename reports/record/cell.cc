@@ -1,0 +1,63 @@
+#include "reports/record/cell.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace lockstep {
+
+std::string folder_of(const Cell& cell, std::string_view standard_device) {
+  std::string folder = fmt::format("{}/{}/w{}", cell.scenario, cell.variant, cell.world_size);
+  if (cell.backend != Cell().backend) folder += fmt::format("-backend={}", cell.backend);
+  if (cell.device != standard_device) folder += fmt::format("-device={}", cell.device);
+  for (const AxisValue& axis : unusual_choices(cell)) {
+    folder += fmt::format("-{}={}", axis.axis, axis.value);
+  }
+  if (cell.repetition > 1) folder += fmt::format("-repetition={}", cell.repetition);
+  return folder;
+}
+
+std::vector<AxisValue> unusual_choices(const Cell& cell) {
+  std::vector<AxisValue> choices = cell.axes;
+  std::erase_if(choices, [](const AxisValue& chosen) { return chosen.is_default; });
+  return choices;
+}
+
+std::string title_of(const Cell& cell) {
+  std::string title =
+      fmt::format("{}/{}, {}", cell.scenario, cell.variant,
+                  conditions(cell.world_size, cell.backend, cell.device, cell.axes));
+  if (cell.repetition > 1) title += fmt::format(", repetition {}", cell.repetition);
+  return title;
+}
+
+std::string conditions(int world_size, std::string_view backend, std::string_view device,
+                       const std::vector<AxisValue>& axes) {
+  std::string words = fmt::format("{} {}", world_size, world_size == 1 ? "rank" : "ranks");
+  if (backend != Cell().backend) words += fmt::format(" over {}", backend);
+  words += on_device(device);
+  for (const AxisValue& axis : axes) words += fmt::format(", {}={}", axis.axis, axis.value);
+  return words;
+}
+
+std::string on_device(std::string_view device) {
+  return device == "cpu" ? "" : fmt::format(" on {}", device);
+}
+
+bool has_axis(const Cell& cell, std::string_view axis) {
+  return std::any_of(cell.axes.begin(), cell.axes.end(),
+                     [&](const AxisValue& value) { return value.axis == axis; });
+}
+
+const std::string& axis_value(const Cell& cell, std::string_view axis) {
+  const auto found = std::find_if(cell.axes.begin(), cell.axes.end(),
+                                  [&](const AxisValue& value) { return value.axis == axis; });
+  if (found == cell.axes.end()) {
+    throw std::out_of_range(
+        fmt::format("{}/{} has no axis '{}'", cell.scenario, cell.variant, axis));
+  }
+  return found->value;
+}
+
+}  // namespace lockstep

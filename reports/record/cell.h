@@ -1,0 +1,152 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/record/claim.h"
+#include "reports/record/pin.h"
+
+namespace lockstep {
+
+/// Ranks of the largest world.
+inline constexpr int kLargestWorld = 64;
+
+/// Processes that compute the reference once more, each on inputs that are off by one ulp here and
+/// there: how far they get apart measures how far rounding differences are carried.
+inline constexpr int kPerturbedReferences = 4;
+
+/// What a variant is said to be. The judge never sees it: its findings are compared with the
+/// expectation afterwards.
+///   buggy      the bug, as it was
+///   fixed      a repair that is right
+///   wrong_fix  a repair that was tried and is not right
+///   latent     the bug is in the code and these conditions hide it
+///   reference  one process that computes what is right, from the shards of all ranks
+enum class Role { buggy, fixed, wrong_fix, latent, reference };
+
+template <>
+struct Names<Role> {
+  static constexpr std::array<std::string_view, 5> values{"buggy", "fixed", "wrong-fix", "latent",
+                                                          "reference"};
+};
+
+/// One choice on one axis: `tiles=4`.
+struct AxisValue {
+  std::string axis;
+  std::string value;
+  bool is_default = false;  ///< whether it is the value of its axis where none is set
+
+  /// The same choice, whichever value is its axis' default.
+  bool operator==(const AxisValue& other) const {
+    return axis == other.axis && value == other.value;
+  }
+};
+
+/// What one launch runs: scenario x variant x world size x axis values x backend x device.
+struct Cell {
+  std::string scenario;
+  std::string variant;
+  Role role = Role::buggy;
+  int world_size = 0;
+  std::vector<AxisValue> axes;  ///< one per axis that the variant depends on, in their order
+  std::string backend = "gloo";
+  std::string device = "cpu";  ///< kind of the devices that it trains on: cpu, sim, cuda
+  std::int64_t steps = 0;
+  std::uint64_t seed = 0;  ///< added to every seed of the scenario; 0 is the published run
+  int repetition = 1;      ///< from 1; the same cell run again has the next number
+
+  bool operator==(const Cell&) const = default;
+};
+
+/// Folder of a cell inside a run's:
+/// `<scenario>/<variant>/w<world>[-backend=...][-device=...][-axis=value...]` with the backend
+/// where it is not gloo, the device where it is not `standard_device` and every axis that is not at
+/// its default, from the second repetition on with `-repetition=N` behind.
+std::string folder_of(const Cell& cell, std::string_view standard_device = "cpu");
+
+/// The choices that are not their axis' default.
+std::vector<AxisValue> unusual_choices(const Cell& cell);
+
+/// How a sentence names a cell: "loss-on-unwrapped-module/bypass, 2 ranks over mpi on sim,
+/// tiles=4". Gloo and the CPU are not named.
+std::string title_of(const Cell& cell);
+
+/// What the cells of a scenario differ in beside the variant: "2 ranks over mpi on sim, tiles=4".
+std::string conditions(int world_size, std::string_view backend, std::string_view device,
+                       const std::vector<AxisValue>& axes);
+
+/// " on sim"; empty for the CPU.
+std::string on_device(std::string_view device);
+
+/// Whether the cell has a value on `axis`: not every variant depends on every axis.
+bool has_axis(const Cell& cell, std::string_view axis);
+
+/// The value chosen on `axis`. Throws std::out_of_range where the cell has no such axis.
+const std::string& axis_value(const Cell& cell, std::string_view axis);
+
+/// An error that a cell is expected to raise, matched on a stable fragment of the genuine text.
+struct ExpectedError {
+  std::string fragment;
+  std::int64_t step = 0;  ///< the step in which it comes; 0: any
+  std::int64_t lag = 0;   ///< steps between the damage and the error
+
+  bool operator==(const ExpectedError&) const = default;
+};
+
+/// What a run of a cell came to, in a word. Made of findings, endings and observations.
+///   right             every claim holds
+///   raised            an error, before any value was seen to be wrong or in the first wrong step
+///   raised_late       an error, in a later step than the first wrong one
+///   ranks_differ      no error; ranks hold different values
+///   agree_but_wrong   no error; all ranks hold the same values, and these are wrong
+///   never_trained     no error; a parameter that is to have a gradient never had one on any rank
+///   exceeds_memory    values are right; the memory they took is not
+///   not_finished      a rank hung, was killed or left without an error
+///   undecided         nothing is violated, and not every claim holds
+///   not_applicable    not run: a precondition is violated
+///   mismatched        ranks called collectives that do not fit: it ended them, or no value is
+///                     known to be wrong
+enum class OutcomeKind {
+  right,
+  raised,
+  raised_late,
+  ranks_differ,
+  agree_but_wrong,
+  never_trained,
+  exceeds_memory,
+  not_finished,
+  undecided,
+  not_applicable,
+  mismatched
+};
+
+template <>
+struct Names<OutcomeKind> {
+  static constexpr std::array<std::string_view, 11> values{
+      "right",           "raised",         "raised late",    "ranks differ",
+      "agree but wrong", "never trained",  "exceeds memory", "not finished",
+      "undecided",       "not applicable", "mismatched"};
+};
+
+/// What a cell declares about itself. A fixed or latent cell breaks nothing, and raises nothing but
+/// where the repair is to refuse.
+struct Expectation {
+  std::vector<Claim> breaks;          ///< exactly these claims are violated
+  std::vector<ExpectedError> raises;  ///< a raised error breaks `ranks finish` without saying so
+  std::vector<std::string> meets;     ///< published tables met to the printed digit, by their id
+  std::string not_applicable;         ///< the violated precondition; empty: the cell can be run
+  /// The place where the variant parts is not reached in this cell, so that no claim is decided.
+  bool not_triggered = false;
+  /// What the run comes to, where `breaks` and `raises` leave it open; absent: nothing is promised.
+  std::optional<OutcomeKind> outcome = {};
+  /// What tells the fault from others that break the same claims, of which each is about one.
+  std::vector<Pin> pins = {};
+
+  bool operator==(const Expectation&) const = default;
+};
+
+}  // namespace lockstep

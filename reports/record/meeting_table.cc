@@ -1,0 +1,112 @@
+#include "reports/record/meeting_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "reports/base/plain_text.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Ranks that did the same in a row.
+struct Doers {
+  std::vector<int> ranks;
+  const MeetingCall* call = nullptr;
+};
+
+bool is_same(const MeetingCall& a, const MeetingCall& b) {
+  return a.text == b.text && a.site == b.site && a.is_open == b.is_open;
+}
+
+std::vector<Doers> doers_of(const MeetingRow& row) {
+  std::vector<Doers> all;
+  for (std::size_t rank = 0; rank < row.calls.size(); ++rank) {
+    const MeetingCall& call = row.calls[rank];
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const Doers& doers) { return is_same(*doers.call, call); });
+    if (found == all.end()) {
+      all.push_back({{static_cast<int>(rank)}, &call});
+    } else {
+      found->ranks.push_back(static_cast<int>(rank));
+    }
+  }
+  return all;
+}
+
+std::string deed(const MeetingCall& call) {
+  if (call.text.empty()) return "did not come";
+  std::string text = plain(call.text);
+  if (!call.site.empty()) text += " at " + plain(call.site);
+  if (call.is_open) text += fmt::format(", open for {:.1f} s", call.open_s);
+  return text;
+}
+
+/// Whether anybody in any row did something there.
+bool is_member(const MissedMeeting& missed, int rank) {
+  return std::any_of(missed.rows.begin(), missed.rows.end(), [&](const MeetingRow& row) {
+    return !row.calls[static_cast<std::size_t>(rank)].text.empty();
+  });
+}
+
+/// The ranks of `doers` of whom a line tells: that one did not come is worth it where it was
+/// expected.
+std::vector<int> told_ranks(const MissedMeeting& missed, const MeetingRow& row,
+                            const Doers& doers) {
+  if (!doers.call->text.empty()) return doers.ranks;
+  if (row.number > missed.number) return {};  // behind the missed one nobody was expected yet
+  std::vector<int> told = doers.ranks;
+  std::erase_if(told, [&](int rank) {
+    const bool is_culprit =
+        std::find(missed.culprits.begin(), missed.culprits.end(), rank) != missed.culprits.end();
+    return !is_culprit && !is_member(missed, rank);
+  });
+  return told;
+}
+
+/// When a collective was called, whose rows before were called up to `last_step`.
+std::string moment_of(const MeetingRow& row, std::int64_t last_step) {
+  if (row.step > 0) return fmt::format("step {}", row.step);
+  return last_step > 0 ? fmt::format("after step {}", last_step) : "before step 1";
+}
+
+}  // namespace
+
+std::string ranks_in_words(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  const std::size_t head = text.size();
+  for (std::size_t begin = 0; begin < ranks.size();) {
+    std::size_t end = begin + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    const bool is_range = end - begin > 3;
+    if (!is_range) end = begin + 1;
+    text += fmt::format("{}{}", text.size() == head ? "" : ",", ranks[begin]);
+    if (is_range) text += fmt::format("-{}", ranks[end - 1]);
+    begin = end;
+  }
+  return text;
+}
+
+std::vector<std::string> meeting_lines(const MissedMeeting& missed) {
+  if (missed.rows.empty()) return {};
+  std::vector<std::string> lines{
+      fmt::format("collectives of the group {}, side by side:", plain(missed.group))};
+  const std::size_t width = fmt::format("{}", missed.rows.back().number).size();
+  std::int64_t last_step = 0;
+  for (const MeetingRow& row : missed.rows) {
+    std::string head = fmt::format("{} {:>{}}  {}  ", row.number == missed.number ? '!' : ' ',
+                                   row.number, width, moment_of(row, last_step));
+    last_step = std::max(last_step, row.step);
+    for (const Doers& doers : doers_of(row)) {
+      const std::vector<int> ranks = told_ranks(missed, row, doers);
+      if (ranks.empty()) continue;
+      lines.push_back(fmt::format("{}{}: {}", head, ranks_in_words(ranks), deed(*doers.call)));
+      head = std::string(head.size(), ' ');
+    }
+  }
+  return lines;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,265 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+#include <utility>
+
+#include "reports/base/error.h"
+#include "reports/base/names.h"
+#include "reports/record/exit_cause.h"
+#include "reports/record/json.h"
+#include "reports/record/record_fields.h"
+
+namespace lockstep {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string in_words(const Json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "an array";
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// A value with its place in the file, for errors: "record.json: cells[0].ends[1].code".
+class Node {
+ public:
+  Node(const Json& json, const std::string& file, int minor, std::string where = "")
+      : value(json), minor_(minor), path_(file), place_(std::move(where)) {}
+
+  const Json& value;
+
+  Error error(std::string_view expected) const { return wrong(place_, expected, in_words(value)); }
+
+  /// Whether a record as old as this one may lack a field that came with minor version `since`.
+  bool may_lack(std::string_view field, int since) const {
+    return minor_ < since && value.is_object() && !value.contains(std::string(field));
+  }
+
+  Node at(std::string_view field) const {
+    if (!value.is_object()) throw error("an object");
+    const auto found = value.find(std::string(field));
+    const std::string inside = fmt::format("{}{}{}", place_, place_.empty() ? "" : ".", field);
+    if (found == value.end()) throw wrong(inside, "a value", "");
+    return {*found, path_, minor_, inside};
+  }
+
+  Node at(std::size_t index) const {
+    return {value[index], path_, minor_, fmt::format("{}[{}]", place_, index)};
+  }
+
+ private:
+  Error wrong(const std::string& where, std::string_view expected, std::string_view found) const {
+    return malformed(where.empty() ? path_ : path_ + ": " + where, 0, 0, expected, found);
+  }
+
+  int minor_;  ///< version of the document
+  const std::string& path_;
+  std::string place_;  ///< empty for the whole document
+};
+
+template <class Integer>
+requires std::is_integral_v<Integer>
+void read(const Node& node, Integer& integer) {
+  using Limits = std::numeric_limits<Integer>;
+  if (!node.value.is_number_integer()) throw node.error("an integer");
+  const bool fits = node.value.is_number_unsigned()
+                        ? std::in_range<Integer>(node.value.get<std::uint64_t>())
+                        : std::in_range<Integer>(node.value.get<std::int64_t>());
+  if (!fits) {
+    throw node.error(fmt::format("an integer from {} to {}", Limits::min(), Limits::max()));
+  }
+  integer = node.value.get<Integer>();
+}
+
+void read(const Node& node, bool& truth) {
+  if (!node.value.is_boolean()) throw node.error("true or false");
+  truth = node.value.get<bool>();
+}
+
+void read(const Node& node, double& number) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (node.value.is_number()) {
+    number = node.value.get<double>();
+  } else if (node.value == "NaN") {
+    number = std::numeric_limits<double>::quiet_NaN();
+  } else if (node.value == "Infinity" || node.value == "-Infinity") {
+    number = node.value == "Infinity" ? kInfinity : -kInfinity;
+  } else {
+    throw node.error("a number, \"NaN\", \"Infinity\" or \"-Infinity\"");
+  }
+}
+
+void read(const Node& node, std::string& text) {
+  if (!node.value.is_string()) throw node.error("a string");
+  text = node.value.get<std::string>();
+}
+
+template <class Enum>
+requires std::is_enum_v<Enum>
+void read(const Node& node, Enum& value) {
+  const auto found =
+      node.value.is_string() ? parse<Enum>(node.value.get<std::string>()) : std::nullopt;
+  if (!found) {
+    throw node.error(fmt::format("one of \"{}\"", fmt::join(Names<Enum>::values, "\", \"")));
+  }
+  value = *found;
+}
+
+template <HasFields T>
+void read(const Node& node, T& value);
+template <class T>
+void read(const Node& node, std::optional<T>& value);
+
+void read(const Node& node, std::vector<std::pair<std::string, std::string>>& variables) {
+  if (!node.value.is_object()) throw node.error("an object");
+  for (const auto& item : node.value.items()) {
+    read(node.at(item.key()), variables.emplace_back(item.key(), "").second);
+  }
+}
+
+template <class T>
+void read(const Node& node, std::vector<T>& values) {
+  if (!node.value.is_array()) throw node.error("an array");
+  for (std::size_t i = 0; i < node.value.size(); ++i) read(node.at(i), values.emplace_back());
+}
+
+template <class T>
+void read(const Node& node, std::optional<T>& value) {
+  if (!node.value.is_null()) read(node, value.emplace());
+}
+
+template <HasFields T>
+void read(const Node& node, T& value) {
+  for_each_field<T>([&](const auto& field) {
+    if (node.may_lack(field.name, field.since)) return;
+    read(node.at(field.name), value.*field.member);
+  });
+}
+
+/// The position of a byte in a text, both counted from 1.
+std::pair<std::int64_t, std::int64_t> line_and_column(const std::string& text, std::size_t byte) {
+  const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(byte, text.size()));
+  const auto line = std::count(text.begin(), end, '\n') + 1;
+  const std::size_t before = std::string(text.begin(), end).rfind('\n');
+  const std::size_t start = before == std::string::npos ? 0 : before + 1;
+  return {line, static_cast<std::int64_t>(std::min(byte, text.size()) - start + 1)};
+}
+
+/// What the parser says behind its own position: "unexpected end of input; ...".
+std::string reason(const Json::parse_error& error) {
+  const std::string text = error.what();
+  const std::size_t mark = text.rfind(" - ");
+  return mark == std::string::npos ? text : text.substr(mark + 3);
+}
+
+/// Finds the end of the first number that no double holds, of which the parser does not say where
+/// it is.
+class OverflowFinder : public nlohmann::json_sax<Json> {
+ public:
+  std::size_t byte() const { return byte_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(Json::number_integer_t) override { return true; }
+  bool number_unsigned(Json::number_unsigned_t) override { return true; }
+  bool number_float(Json::number_float_t, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(Json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return true; }
+  bool key(std::string&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t byte, const std::string&, const Json::exception&) override {
+    byte_ = byte;
+    return false;
+  }
+
+ private:
+  std::size_t byte_ = 0;
+};
+
+/// The number of which the parser says "number overflow parsing '1e999'".
+std::string number_of(const Json::out_of_range& error) {
+  const std::string text = error.what();
+  const std::size_t begin = text.find('\'');
+  return begin == std::string::npos ? text : text.substr(begin + 1, text.rfind('\'') - begin - 1);
+}
+
+Json parse_document(const std::string& text, const std::string& path) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    const std::size_t byte = error.byte > 0 ? error.byte - 1 : 0;
+    const auto [line, column] = line_and_column(text, byte);
+    throw malformed(path, line, column, "JSON", reason(error));
+  } catch (const Json::out_of_range& error) {
+    OverflowFinder finder;
+    Json::sax_parse(text, &finder);
+    const std::string number = number_of(error);
+    const std::size_t end = std::max(finder.byte(), number.size());
+    const auto [line, column] = line_and_column(text, end - number.size());
+    throw malformed(path, line, column, "a number that a float64 holds", number);
+  }
+}
+
+/// The minor version of a document. "1.7" is read by a program that knows 1.0, and the other way
+/// round: fields are only added within a major version.
+int minor_version(const Node& root) {
+  const Node schema = root.at("schema");
+  if (schema.value != kSchemaName) throw schema.error(fmt::format("\"{}\"", kSchemaName));
+  const Node node = root.at("version");
+  std::string version;
+  read(node, version);
+  const std::string major = fmt::format("{}.", kSchemaMajor);
+  int minor = 0;
+  const char* const end = version.data() + version.size();
+  const bool is_ours = version.starts_with(major) && version.size() > major.size();
+  if (!is_ours || std::from_chars(version.data() + major.size(), end, minor).ptr != end) {
+    throw node.error(
+        fmt::format("version {}.x of the schema, the only one read here; write the "
+                    "record again with this program",
+                    kSchemaMajor));
+  }
+  return minor;
+}
+
+/// The minor version from which on a record says why ranks ended, and which choices are defaults.
+constexpr int kSinceCauses = 5;
+
+/// A folder names the choices that are no defaults: "...-tiles=4-view=on".
+bool names(const std::string& folder, const AxisValue& chosen) {
+  const std::string name = fmt::format("-{}={}", chosen.axis, chosen.value);
+  for (auto at = folder.find(name); at != folder.npos; at = folder.find(name, at + 1)) {
+    const std::size_t end = at + name.size();
+    if (end == folder.size() || folder[end] == '-') return true;
+  }
+  return false;
+}
+
+void derive_what_older_records_lack(RunRecord& run) {
+  for (CellRecord& cell : run.cells) {
+    for (RankEnd& end : cell.ends) end.cause = cause_by_sentences(end);
+    for (AxisValue& chosen : cell.cell.axes) chosen.is_default = !names(cell.folder, chosen);
+  }
+}
+
+}  // namespace
+
+RunRecord read_json(const std::string& text, const std::string& path) {
+  const Json document = parse_document(text, path);
+  const int minor = minor_version(Node(document, path, kSchemaMinor));
+  RunRecord run;
+  read(Node(document, path, minor), run);
+  if (minor < kSinceCauses) derive_what_older_records_lack(run);
+  return run;
+}
+
+}  // namespace lockstep

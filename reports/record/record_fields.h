@@ -1,0 +1,288 @@
+#pragma once
+
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "reports/record/run_record.h"
+
+namespace lockstep {
+
+/// A field of a record type, as it stands in record.json.
+template <class Owner, class Value>
+struct Field {
+  std::string_view name;
+  Value Owner::*member;
+  int since = 0;  ///< minor version of the schema that added it; older records lack it
+};
+
+template <class Owner, class Value>
+constexpr Field<Owner, Value> field(std::string_view name, Value Owner::*member, int since = 0) {
+  return {name, member, since};
+}
+
+/// The fields of a record type, in the order in which they are written. Writer and reader both go
+/// by this list; reports/record/record.schema.json describes it.
+template <class Type>
+struct Fields;  // static constexpr std::tuple<Field<...>...> list
+
+/// Whether a type has fields.
+template <class Type>
+concept HasFields = requires {
+  Fields<Type>::list;
+};
+
+/// Calls `visit` with every field of `Type`, in order.
+template <HasFields Type, class Visit>
+void for_each_field(Visit&& visit) {
+  std::apply([&](const auto&... fields) { (visit(fields), ...); }, Fields<Type>::list);
+}
+
+template <>
+struct Fields<AxisValue> {
+  static constexpr auto list =
+      std::tuple(field("axis", &AxisValue::axis),  //
+                 field("value", &AxisValue::value), field("is_default", &AxisValue::is_default, 5));
+};
+
+template <>
+struct Fields<Cell> {
+  static constexpr auto list =
+      std::tuple(field("scenario", &Cell::scenario), field("variant", &Cell::variant),
+                 field("role", &Cell::role), field("world_size", &Cell::world_size),
+                 field("axes", &Cell::axes), field("backend", &Cell::backend),
+                 field("device", &Cell::device), field("steps", &Cell::steps),
+                 field("seed", &Cell::seed), field("repetition", &Cell::repetition, 1));
+};
+
+template <>
+struct Fields<Claim> {
+  static constexpr auto list =
+      std::tuple(field("predicate", &Claim::predicate), field("kind", &Claim::kind),
+                 field("point", &Claim::point));
+};
+
+template <>
+struct Fields<ExpectedError> {
+  static constexpr auto list =
+      std::tuple(field("fragment", &ExpectedError::fragment), field("step", &ExpectedError::step),
+                 field("lag", &ExpectedError::lag));
+};
+
+template <>
+struct Fields<Range> {
+  static constexpr auto list =
+      std::tuple(field("least", &Range::least, 4), field("most", &Range::most, 4));
+};
+
+template <>
+struct Fields<Pin> {
+  static constexpr auto list =
+      std::tuple(field("claim", &Pin::claim, 4), field("steps", &Pin::steps, 4),
+                 field("last_step", &Pin::last_step, 4), field("tensors", &Pin::tensors, 4),
+                 field("origin", &Pin::origin, 4), field("ratio", &Pin::ratio, 4),
+                 field("cosine", &Pin::cosine, 4), field("groups", &Pin::groups, 4),
+                 field("fault", &Pin::fault, 4), field("culprits", &Pin::culprits, 4),
+                 field("why", &Pin::why, 4));
+};
+
+template <>
+struct Fields<Expectation> {
+  static constexpr auto list = std::tuple(
+      field("breaks", &Expectation::breaks), field("raises", &Expectation::raises),
+      field("meets", &Expectation::meets), field("not_applicable", &Expectation::not_applicable),
+      field("not_triggered", &Expectation::not_triggered, 1),
+      field("outcome", &Expectation::outcome, 2), field("pins", &Expectation::pins, 4));
+};
+
+template <>
+struct Fields<ElementDifference> {
+  static constexpr auto list =
+      std::tuple(field("index", &ElementDifference::index), field("left", &ElementDifference::left),
+                 field("right", &ElementDifference::right),
+                 field("left_value", &ElementDifference::left_value),
+                 field("right_value", &ElementDifference::right_value),
+                 field("left_bits", &ElementDifference::left_bits),
+                 field("right_bits", &ElementDifference::right_bits),
+                 field("ulp_distance", &ElementDifference::ulp_distance));
+};
+
+template <>
+struct Fields<RankFailure> {
+  static constexpr auto list =
+      std::tuple(field("rank", &RankFailure::rank), field("how", &RankFailure::how),
+                 field("error", &RankFailure::error),
+                 field("last_output", &RankFailure::last_output), field("lag", &RankFailure::lag));
+};
+
+template <>
+struct Fields<Finding> {
+  static constexpr auto list = std::tuple(
+      field("claim", &Finding::claim), field("step", &Finding::step),
+      field("tensor", &Finding::tensor), field("groups", &Finding::groups),
+      field("first_difference", &Finding::first_difference),
+      field("differing_elements", &Finding::differing_elements),
+      field("elements", &Finding::elements), field("worst_difference", &Finding::worst_difference),
+      field("relative_difference", &Finding::relative_difference),
+      field("tolerance", &Finding::tolerance), field("ratio", &Finding::ratio),
+      field("cosine", &Finding::cosine), field("ratio_in_words", &Finding::ratio_in_words),
+      field("places", &Finding::places), field("last_step", &Finding::last_step),
+      field("last_worst_difference", &Finding::last_worst_difference),
+      field("failure", &Finding::failure), field("sentence", &Finding::sentence),
+      field("tensors", &Finding::tensors, 4), field("origin", &Finding::origin, 4));
+};
+
+template <>
+struct Fields<RankEnd> {
+  static constexpr auto list = std::tuple(
+      field("rank", &RankEnd::rank), field("ending", &RankEnd::ending),
+      field("code", &RankEnd::code), field("order", &RankEnd::order), field("step", &RankEnd::step),
+      field("error", &RankEnd::error), field("detail", &RankEnd::detail),
+      field("last_output", &RankEnd::last_output), field("line", &RankEnd::line, 1),
+      field("step_s", &RankEnd::step_s, 1), field("ended_ns", &RankEnd::ended_ns, 3),
+      field("limit_s", &RankEnd::limit_s, 4), field("step_began_ns", &RankEnd::step_began_ns, 4),
+      field("rendezvous", &RankEnd::rendezvous, 4), field("rows", &RankEnd::rows, 4),
+      field("cause", &RankEnd::cause, 5));
+};
+
+template <>
+struct Fields<ClaimResult> {
+  static constexpr auto list = std::tuple(
+      field("claim", &ClaimResult::claim), field("verdict", &ClaimResult::verdict),
+      field("reason", &ClaimResult::reason), field("comparisons", &ClaimResult::comparisons),
+      field("margin", &ClaimResult::margin), field("findings", &ClaimResult::findings),
+      field("tolerance", &ClaimResult::tolerance, 1),
+      field("tolerance_from", &ClaimResult::tolerance_from, 1));
+};
+
+template <>
+struct Fields<Check> {
+  static constexpr auto list =
+      std::tuple(field("promise", &Check::promise), field("outcome", &Check::outcome),  //
+                 field("text", &Check::text), field("claim", &Check::claim, 4));
+};
+
+template <>
+struct Fields<Cost> {
+  static constexpr auto list =
+      std::tuple(field("collectives", &Cost::collectives, 1), field("bytes", &Cost::bytes, 1),
+                 field("step_s", &Cost::step_s, 1), field("memory", &Cost::memory, 2));
+};
+
+template <>
+struct Fields<CellOutcome> {
+  static constexpr auto list = std::tuple(
+      field("kind", &CellOutcome::kind, 2), field("step", &CellOutcome::step, 2),
+      field("wrong_step", &CellOutcome::wrong_step, 2), field("tensor", &CellOutcome::tensor, 2),
+      field("ratio", &CellOutcome::ratio, 2), field("cosine", &CellOutcome::cosine, 2),
+      field("error", &CellOutcome::error, 2), field("text", &CellOutcome::text, 2));
+};
+
+template <>
+struct Fields<MeetingCall> {
+  static constexpr auto list = std::tuple(
+      field("text", &MeetingCall::text, 3), field("site", &MeetingCall::site, 3),
+      field("is_open", &MeetingCall::is_open, 3), field("open_s", &MeetingCall::open_s, 3));
+};
+
+template <>
+struct Fields<MeetingRow> {
+  static constexpr auto list =
+      std::tuple(field("number", &MeetingRow::number, 3), field("step", &MeetingRow::step, 3),
+                 field("calls", &MeetingRow::calls, 3), field("differs", &MeetingRow::differs, 3));
+};
+
+template <>
+struct Fields<MissedMeeting> {
+  static constexpr auto list = std::tuple(
+      field("fault", &MissedMeeting::fault, 3), field("group", &MissedMeeting::group, 3),
+      field("number", &MissedMeeting::number, 3), field("step", &MissedMeeting::step, 3),
+      field("culprits", &MissedMeeting::culprits, 3), field("waiting", &MissedMeeting::waiting, 3),
+      field("sentence", &MissedMeeting::sentence, 3), field("rows", &MissedMeeting::rows, 3));
+};
+
+template <>
+struct Fields<NotRun> {
+  static constexpr auto list = std::tuple(field("cause", &NotRun::cause, 4),  //
+                                          field("reason", &NotRun::reason, 4));
+};
+
+template <>
+struct Fields<CellRecord> {
+  static constexpr auto list = std::tuple(
+      field("cell", &CellRecord::cell), field("folder", &CellRecord::folder),
+      field("reference_folder", &CellRecord::reference_folder),
+      field("processes", &CellRecord::processes), field("duration_s", &CellRecord::duration_s),
+      field("source", &CellRecord::source), field("reproduce", &CellRecord::reproduce),
+      field("claims", &CellRecord::claims), field("expectation", &CellRecord::expectation),
+      field("ends", &CellRecord::ends), field("results", &CellRecord::results),
+      field("checks", &CellRecord::checks), field("verdict", &CellRecord::verdict),
+      field("notes", &CellRecord::notes), field("cost", &CellRecord::cost, 1),
+      field("outcome", &CellRecord::outcome, 2),
+      field("missed_meeting", &CellRecord::missed_meeting, 3),
+      field("launcher", &CellRecord::launcher, 3), field("not_run", &CellRecord::not_run, 4));
+};
+
+template <>
+struct Fields<TableSpec::Group> {
+  static constexpr auto list = std::tuple(field("heading", &TableSpec::Group::heading),
+                                          field("variant", &TableSpec::Group::variant));
+};
+
+template <>
+struct Fields<TableSpec> {
+  static constexpr auto list = std::tuple(
+      field("title", &TableSpec::title), field("quantity", &TableSpec::quantity),
+      field("kind", &TableSpec::kind), field("point", &TableSpec::point),
+      field("tensor", &TableSpec::tensor), field("element", &TableSpec::element),
+      field("symbol", &TableSpec::symbol), field("digits", &TableSpec::digits),
+      field("groups", &TableSpec::groups), field("first_step", &TableSpec::first_step, 1),
+      field("steps", &TableSpec::steps, 1));
+};
+
+template <>
+struct Fields<Table::Entry> {
+  static constexpr auto list =
+      std::tuple(field("values", &Table::Entry::values),  //
+                 field("synced", &Table::Entry::synced), field("drift", &Table::Entry::drift, 1));
+};
+
+template <>
+struct Fields<Table::Row> {
+  static constexpr auto list = std::tuple(field("step", &Table::Row::step),  //
+                                          field("entries", &Table::Row::entries));
+};
+
+template <>
+struct Fields<Table> {
+  static constexpr auto list = std::tuple(
+      field("scenario", &Table::scenario), field("world_size", &Table::world_size),
+      field("axes", &Table::axes), field("spec", &Table::spec), field("rows", &Table::rows));
+};
+
+template <>
+struct Fields<RunEnvironment> {
+  static constexpr auto list = std::tuple(
+      field("started_utc", &RunEnvironment::started_utc), field("host", &RunEnvironment::host),
+      field("lockstep_version", &RunEnvironment::lockstep_version),
+      field("torch_version", &RunEnvironment::torch_version),
+      field("compiler", &RunEnvironment::compiler),
+      field("fingerprint", &RunEnvironment::fingerprint),
+      field("variables", &RunEnvironment::variables));
+};
+
+template <>
+struct Fields<PlannedCounts> {
+  static constexpr auto list = std::tuple(field("cells", &PlannedCounts::cells, 4),
+                                          field("claims", &PlannedCounts::claims, 4));
+};
+
+template <>
+struct Fields<RunRecord> {
+  static constexpr auto list = std::tuple(
+      field("command", &RunRecord::command), field("environment", &RunRecord::environment),
+      field("cells", &RunRecord::cells), field("tables", &RunRecord::tables),
+      field("notes", &RunRecord::notes, 1), field("planned", &RunRecord::planned, 4));
+};
+
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+#include "reports/record/run_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep {
+
+namespace {
+
+std::string with_detail(std::string_view text, const RankEnd& end) {
+  return end.detail.empty() ? std::string(text) : fmt::format("{} ({})", text, end.detail);
+}
+
+}  // namespace
+
+std::string how(const RankEnd& end) {
+  switch (end.ending) {
+    case Ending::finished:
+      return "finished";
+    case Ending::raised:
+      return "raised an error";
+    case Ending::exited:
+      return with_detail(fmt::format("exited with status {}", end.code), end);
+    case Ending::signalled:
+      return with_detail(fmt::format("was killed by signal {}", end.code), end);
+    case Ending::unfinished:
+      if (end.cause == ExitCause::time_limit) return "did not finish within its " + end.detail;
+      return with_detail("did not finish", end);
+    case Ending::unstarted:
+      return with_detail("could not be started", end);
+  }
+  return "";
+}
+
+bool Table::Entry::is_measured() const {
+  return std::any_of(values.begin(), values.end(), [](double value) { return !std::isnan(value); });
+}
+
+bool is_as_promised(const Check& check) {
+  return check.outcome == Check::Outcome::found || check.outcome == Check::Outcome::as_promised;
+}
+
+PlannedCounts counts_of(const std::vector<CellRecord>& cells) {
+  PlannedCounts counts;
+  for (const CellRecord& cell : cells) {
+    ++counts.cells;
+    counts.claims += static_cast<std::int64_t>(cell.claims.size());
+  }
+  return counts;
+}
+
+namespace {
+
+ExitStatus status_of(CellVerdict verdict) {
+  switch (verdict) {
+    case CellVerdict::as_expected:
+      return ExitStatus::as_expected;
+    case CellVerdict::not_applicable:
+      return ExitStatus::not_applicable;
+    case CellVerdict::undecided:
+      return ExitStatus::undecided;
+    case CellVerdict::missed:
+    case CellVerdict::false_alarm:
+      break;
+  }
+  return ExitStatus::failed;
+}
+
+}  // namespace
+
+ExitStatus exit_status(const RunRecord& run) {
+  ExitStatus status = ExitStatus::as_expected;
+  bool applies = false;
+  for (const CellRecord& cell : run.cells) {
+    if (cell.verdict == CellVerdict::not_applicable) continue;
+    applies = true;
+    status = worse(status, status_of(cell.verdict));
+  }
+  return applies ? status : ExitStatus::not_applicable;
+}
+
+}  // namespace lockstep
