@@ -213,7 +213,7 @@ double ExpectedValues::least_tolerance(const Observation& expected, const Number
   }
   const double summands = scale * summands_norm(expected);
   if (summands == 0) return rounding_tolerance(unit, world_size_) * norm + subnormal;
-  return 2 * unit * std::max(summands, norm) + subnormal;
+  return summation_tolerance(unit, world_size_) * std::max(summands, norm) + subnormal;
 }
 
 /// The parameter before the first step; nothing where that was not kept.
@@ -396,6 +396,10 @@ Verdict verdict_of(const ExpectedTensor& expected, double norm, const std::vecto
 
 double rounding_tolerance(double unit_roundoff, int world_size) {
   return 2 * unit_roundoff * world_size;
+}
+
+double summation_tolerance(double unit_roundoff, int world_size) {
+  return 2 * unit_roundoff * std::sqrt(world_size);
 }
 
 }  // namespace lockstep

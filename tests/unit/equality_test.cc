@@ -415,6 +415,31 @@ TEST(Equality, AllowsTheRoundingsOfSummandsThatCancel) {
   EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::holds);
 }
 
+/// Ranks whose mean of ones is off by four roundings, beside copies that hold its very bits.
+Verdict judged_mean_of_ones(int ranks) {
+  LiteralEvidence files(ranks);
+  LiteralEvidence expected(2);
+  for (int rank = 0; rank < ranks; ++rank) {
+    files.add(rank, 1, "w", {1 + 0x1p-22F});
+    files.add(rank, 1, "moved", {1});
+    for (const char* name : {"w", "moved"}) {
+      expected.add(0, 1, name, {1}, {Kind::gradient, Point::backward, rank}).replica_group =
+          group_of_one(rank);
+    }
+  }
+  for (int copy = 0; copy < 2; ++copy) {
+    expected.add(copy, 1, "w", {1});
+    expected.add(copy, 1, "moved", {1 + 0x1p-23F * static_cast<float>(copy)});
+  }
+  const Evidence evidence = expected.write();
+  return judge_one(kEqual, files.write(), &evidence).verdict;
+}
+
+TEST(Equality, AllowsTheRoundingsOfManySummandsThatNoCopyMakes) {
+  EXPECT_EQ(judged_mean_of_ones(2), Verdict::undecided);
+  EXPECT_EQ(judged_mean_of_ones(8), Verdict::holds);
+}
+
 TEST(Equality, IsUndecidedWhereTheReferenceOfAnotherClaimIsNotStable) {
   const LiteralEvidence::Tensor parameter{Kind::parameter, Point::stepped};
   LiteralEvidence files(1);
