@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/record/journal.h"
 #include "harness/record/process_identity.h"
 #include "reports/base/error.h"
 
@@ -10,14 +11,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path journal_of(const fs::path& folder, const RankEnd& end) {
-  return folder / fmt::format("rank-{}.csv", end.rank);
-}
-
 /// A rank that came to its end had a journal; where it is gone, nothing can be judged.
 void require_journals(const fs::path& folder, const CellRecord& cell) {
   for (const RankEnd& end : cell.ends) {
-    const fs::path file = journal_of(folder, end);
+    const fs::path file = journal_file(folder, end.rank);
     const bool had_one = end.ending == Ending::finished || end.ending == Ending::raised;
     if (had_one && !has_journal(file)) {
       throw unreadable(file.string(),
@@ -31,7 +28,7 @@ void require_rows(const fs::path& folder, const CellRecord& cell, const Evidence
   for (const RankEnd& end : cell.ends) {
     const auto found = static_cast<std::int64_t>(evidence.observations(end.rank).size());
     if (!end.rows || *end.rows == found || *end.rows == evidence.rows_written(end.rank)) continue;
-    throw malformed(journal_of(folder, end).string(), 0, 0,
+    throw malformed(journal_file(folder, end.rank).string(), 0, 0,
                     fmt::format("the {} rows that the rank said it wrote", *end.rows),
                     fmt::format("{}", found));
   }

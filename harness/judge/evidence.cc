@@ -69,7 +69,7 @@ void Evidence::require_written_by(int rank, const std::string& found, const fs::
 }
 
 void Evidence::read_journal_of(int rank) {
-  const fs::path file = folder_ / fmt::format("rank-{}.csv", rank);
+  const fs::path file = journal_file(folder_, rank);
   const bool is_written = has_journal(file);
   journals_.push_back(is_written ? read_journal(file) : Journal{});
   if (is_written) require_written_by(rank, journals_.back().identity, file);

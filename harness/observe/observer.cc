@@ -118,7 +118,7 @@ Observer::Observer(fs::path folder, int rank, std::string identity)
     : folder_(std::move(folder)),
       rank_(rank),
       identity_(std::move(identity)),
-      journal_(folder_ / fmt::format("rank-{}.csv", rank), identity_) {}
+      journal_(journal_file(folder_, rank), identity_) {}
 
 Observer::~Observer() {
   try {

@@ -21,6 +21,11 @@
 namespace lockstep {
 
 std::string group_of_one(int rank) { return "rank " + std::to_string(rank); }
+
+std::filesystem::path journal_file(const std::filesystem::path& folder, int rank) {
+  return folder / fmt::format("rank-{}.csv", rank);
+}
+
 namespace {
 
 enum Column : std::size_t {

@@ -9,6 +9,9 @@
 
 namespace lockstep {
 
+/// The journal of a rank in the folder of its cell.
+std::filesystem::path journal_file(const std::filesystem::path& folder, int rank);
+
 /// Append-only CSV file of observations of one rank. Every row is written in full by one write, so
 /// that a rank that is killed leaves whole rows and at most one torn one. One thread at a time.
 class JournalWriter {

@@ -1,7 +1,6 @@
 #include "harness/record/collective_log.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
 #include "tests/refusal.h"
+#include "tests/small_files.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -295,20 +295,10 @@ TEST_F(CollectiveLogFile, RefusesToReplaceAnother) {
 }
 
 TEST_F(CollectiveLogFile, SaysThatTheDiskIsFull) {
-  ::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  ::getrlimit(RLIMIT_FSIZE, &before);
-  rlimit small = before;
-  small.rlim_cur = 100'000;
   CollectiveLog log(path_, 0);
-  ::setrlimit(RLIMIT_FSIZE, &small);
-  std::string said = "nothing";
-  try {
+  const std::string said = said_where_files_are_small(100'000, [&] {
     for (std::int64_t i = 0; i < 1000; ++i) log.enter(all_reduce(i));
-  } catch (const Error& error) {
-    said = error.what();
-  }
-  ::setrlimit(RLIMIT_FSIZE, &before);
+  });
   EXPECT_NE(said.find("collectives-0.bin: File too large"), std::string::npos) << said;
   EXPECT_EQ(read_collective_log(path_).size(), 255u) << "what fitted is on record";
 }

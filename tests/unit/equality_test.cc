@@ -174,6 +174,8 @@ TEST(Equality, ForgetsWhatEarlierStepsHadInTheLast) {
 TEST(RoundingTolerance, GrowsWithTheRanks) {
   EXPECT_EQ(rounding_tolerance(0x1p-24, 1), 0x1p-23);
   EXPECT_EQ(rounding_tolerance(0x1p-24, 4), 0x1p-21);
+  EXPECT_EQ(summation_tolerance(0x1p-24, 1), 0x1p-23);
+  EXPECT_EQ(summation_tolerance(0x1p-24, 4), 0x1p-22);
 }
 
 /// A rank beside a reference whose second, perturbed process holds something else.

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
 #include "tests/refusal.h"
+#include "tests/small_files.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -228,20 +228,10 @@ TEST_F(JournalFile, SaysThatItCannotBeMade) {
 }
 
 TEST_F(JournalFile, SaysThatTheDiskIsFull) {
-  ::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  ::getrlimit(RLIMIT_FSIZE, &before);
-  rlimit small = before;
-  small.rlim_cur = 1000;
   JournalWriter journal(path_);
-  ::setrlimit(RLIMIT_FSIZE, &small);
-  std::string said = "nothing";
-  try {
+  const std::string said = said_where_files_are_small(1000, [&] {
     for (std::int64_t seq = 0; seq < 100; ++seq) journal.append(observation(seq));
-  } catch (const Error& error) {
-    said = error.what();
-  }
-  ::setrlimit(RLIMIT_FSIZE, &before);
+  });
   EXPECT_NE(said.find("rank-0.csv: File too large"), std::string::npos) << said;
   EXPECT_TRUE(read_journal(path_).torn_tail);
 }
