@@ -8,15 +8,17 @@
 #include <optional>
 #include <utility>
 
-#include "harness/judge/cell_evidence.h"
-#include "harness/judge/cell_facts.h"
-#include "harness/judge/cost.h"
-#include "harness/judge/expectation.h"
-#include "harness/judge/expected_values.h"
+#include "harness/judge/collectives/cell_facts.h"
+#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/judge.h"
-#include "harness/judge/not_run.h"
-#include "harness/judge/outcome.h"
-#include "harness/judge/repetition.h"
+#include "harness/judge/values/expected_values.h"
+#include "harness/verdict/cost.h"
+#include "harness/verdict/expectation.h"
+#include "harness/verdict/not_run.h"
+#include "harness/verdict/outcome.h"
+#include "harness/verdict/repetition.h"
+#include "harness/verdict/table.h"
 #include "reports/base/error.h"
 
 namespace lockstep {

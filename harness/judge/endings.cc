@@ -1,3 +1,5 @@
+#include "harness/judge/endings.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,47 +7,15 @@
 #include <optional>
 #include <string_view>
 
-#include "harness/judge/cell_facts.h"
-#include "harness/judge/predicates.h"
-#include "harness/judge/progress.h"
+#include "harness/judge/collectives/cell_facts.h"
+#include "harness/judge/collectives/collectives.h"
+#include "harness/judge/evidence/case.h"
+#include "harness/judge/ranks/exits.h"
+#include "harness/judge/ranks/progress.h"
 
 namespace lockstep {
 
 namespace {
-
-/// What matters of such an error comes behind the first sentence: how much was wanted, what was
-/// free, and for which part of the model.
-constexpr std::string_view kOutOfMemory = "out of memory. ";
-
-/// Whether a rank may have ended badly because another one did before.
-bool may_be_consequence(const Case& the_case, const RankEnd& end) {
-  const bool was_ended = end.ending == Ending::unfinished && end.cause != ExitCause::stopped &&
-                         end.cause != ExitCause::unseen;
-  return was_ended || has_lost_peer(the_case, end);
-}
-
-/// A rank that lost a peer, or waited for one that had ended badly, is no culprit of its own. Ranks
-/// that only wait for each other all are. The order of endings does not count for a lost peer: its
-/// connections are closed before its end can be seen.
-bool is_consequence(const Case& the_case, const RankEnd& end,
-                    const std::vector<const RankEnd*>& failed) {
-  const bool lost_peer = end.ending == Ending::raised;
-  return may_be_consequence(the_case, end) &&
-         std::any_of(failed.begin(), failed.end(), [&](const RankEnd* other) {
-           if (lost_peer && other->ending == Ending::unfinished) return true;
-           if (other->cause == ExitCause::stopped) return true;
-           // When a rank without a word ended is not known.
-           const bool is_before = other->cause == ExitCause::unseen || other->order < end.order;
-           return !may_be_consequence(the_case, *other) && (lost_peer || is_before);
-         });
-}
-
-/// Whether a sentence ends at this full stop: "e.g. this" goes on.
-bool ends_sentence(const std::string& line, std::size_t stop) {
-  const auto next = line.find_first_not_of(' ', stop + 1);
-  return next == std::string::npos ||
-         (next > stop + 1 && !std::islower(static_cast<unsigned char>(line[next])));
-}
 
 Finding finding_of(const Claim& claim, const RankEnd& end) {
   Finding finding;
@@ -114,46 +84,6 @@ std::string meeting_without(const Meetings& meetings, int rank) {
 }
 
 }  // namespace
-
-bool is_among(const std::vector<int>& ranks, int rank) {
-  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-}
-
-bool has_lost_peer(const Case& the_case, const RankEnd& end) {
-  if (end.cause != ExitCause::lost_peer) return false;
-  const std::vector<Collective>* log =
-      the_case.evidence ? the_case.evidence->collectives(end.rank) : nullptr;
-  const bool is_recorded = log && !log->empty();
-  return !is_recorded || std::any_of(log->begin(), log->end(), [](const Collective& call) {
-    return call.state == CollectiveState::failed;
-  });
-}
-
-std::vector<const RankEnd*> culprits(const Case& the_case) {
-  if (was_training(the_case)) return {};
-  std::vector<const RankEnd*> failed;
-  for (const RankEnd& end : the_case.ends) {
-    if (end.ending != Ending::finished) failed.push_back(&end);
-  }
-  std::vector<const RankEnd*> found;
-  for (const RankEnd* end : failed) {
-    if (!is_consequence(the_case, *end, failed)) found.push_back(end);
-  }
-  return found;
-}
-
-std::string first_sentence(const std::string& text) {
-  const auto begin = text.find_first_not_of(" \n");
-  if (begin == std::string::npos) return "";
-  std::string line = text.substr(begin, text.find('\n', begin) - begin);
-  line = line.substr(0, line.find("Exception raised from"));
-  if (line.find(kOutOfMemory) != std::string::npos) return line;
-  for (auto stop = line.find('.'); stop != std::string::npos; stop = line.find('.', stop + 1)) {
-    if (ends_sentence(line, stop)) line.resize(stop + 1);
-  }
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line;
-}
 
 void judge_endings(const Case& the_case, const CellFacts& facts, ClaimResult& result) {
   if (the_case.ends.empty()) {

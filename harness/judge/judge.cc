@@ -7,7 +7,13 @@
 #include <new>
 #include <set>
 
-#include "harness/judge/predicates.h"
+#include "harness/judge/collectives/collectives.h"
+#include "harness/judge/endings.h"
+#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/observations.h"
+#include "harness/judge/values/agreement.h"
+#include "harness/judge/values/bound.h"
+#include "harness/judge/values/equality.h"
 
 namespace lockstep {
 
@@ -134,10 +140,6 @@ void tell_lag(std::vector<ClaimResult>& results) {
 }
 
 }  // namespace
-
-bool concerns(const Claim& claim, const Observation& observation) {
-  return observation.kind == claim.kind && observation.point == claim.point;
-}
 
 bool is_triggered(const std::vector<RankEnd>& ends) {
   return ends.empty() || std::any_of(ends.begin(), ends.end(),

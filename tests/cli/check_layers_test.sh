@@ -12,7 +12,7 @@ status=0
 write_healthy() {
   rm -rf "${tree:?}"/*
   mkdir -p "$tree"/{reports/base,reports/record,reference,scenarios/scale,tests/unit}
-  mkdir -p "$tree"/harness/{record,launch,judge,observe,comm,train,cli}
+  mkdir -p "$tree"/harness/{record,launch,judge/values,observe,comm,train,cli}
   printf '#pragma once\n#include <ATen/core/Tensor.h>\n' >"$tree/harness/train/a.h"
   printf '#pragma once\n#include <string>\n' >"$tree/reports/base/a.h"
   printf '#pragma once\n#include <ATen/ATen.h>\n' >"$tree/harness/train/private.h"
@@ -62,6 +62,10 @@ planted scenarios/scale/b.cc '#include "reference/published_table.h"\n' \
   '1: scenarios may not include reference'
 planted harness/train/b.cc '#include "ddp.h"\n' \
   '1: "ddp.h" is not the path of a file from the root of the project'
+planted harness/judge/values/b.cc '#include "harness/judge/collectives/meetings.h"\n' \
+  '1: harness/judge/values may not include harness/judge/collectives'
+planted harness/judge/new/b.cc '#include <string>\n' \
+  '1: ci/check-layers does not know the folder harness/judge/new; say there what it may include'
 planted harness/new/b.cc '#include <string>\n' \
   '1: ci/check-layers does not know the folder harness/new; say there what it may include'
 planted reports/base/b.h '#include <string>\n' '1: a header without #pragma once'

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "harness/judge/pins.h"
+#include "harness/verdict/pins.h"
 #include "reports/record/json.h"
 #include "tests/command.h"
 #include "tests/programs.h"

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/judge/cost.h"
+#include "harness/verdict/cost.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {

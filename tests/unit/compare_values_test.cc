@@ -1,4 +1,4 @@
-#include "harness/judge/compare_values.h"
+#include "harness/judge/values/compare_values.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "harness/judge/predicates.h"
+#include "harness/judge/evidence/words.h"
 
 namespace lockstep {
 namespace {

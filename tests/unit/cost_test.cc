@@ -1,4 +1,4 @@
-#include "harness/judge/cost.h"
+#include "harness/verdict/cost.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/judge/predicates.h"
+#include "harness/judge/evidence/case.h"
+#include "harness/judge/judge.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {

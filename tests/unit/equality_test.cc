@@ -7,7 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "harness/judge/expected_values.h"
+#include "harness/judge/values/expected_values.h"
+#include "harness/judge/values/tolerance.h"
 #include "reports/base/error.h"
 #include "tests/unit/literal_evidence.h"
 

@@ -1,4 +1,4 @@
-#include "harness/judge/expectation.h"
+#include "harness/verdict/expectation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,9 @@
+#include "harness/judge/values/gradient_origin.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/judge/predicates.h"
+#include "harness/judge/evidence/case.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {

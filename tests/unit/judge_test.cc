@@ -1,3 +1,4 @@
+
 #include "harness/judge/judge.h"
 
 #include <gmock/gmock.h>
@@ -6,6 +7,9 @@
 #include <cmath>
 #include <limits>
 
+#include "harness/judge/evidence/case.h"
+#include "harness/judge/values/tolerance.h"
+#include "harness/verdict/table.h"
 #include "reports/base/error.h"
 #include "tests/unit/literal_evidence.h"
 

@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "harness/judge/cell_facts.h"
+#include "harness/judge/collectives/cell_facts.h"
+#include "harness/judge/judge.h"
 #include "harness/record/shard_runs.h"
 #include "reports/record/exit_cause.h"
 #include "tests/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "harness/judge/meetings.h"
+#include "harness/judge/collectives/meetings.h"
 
 #include <gmock/gmock.h>
 
@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 
+#include "harness/judge/evidence/case.h"
 #include "harness/judge/judge.h"
 #include "tests/unit/literal_evidence.h"
 

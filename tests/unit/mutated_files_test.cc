@@ -6,7 +6,7 @@
 #include <fstream>
 #include <random>
 
-#include "harness/judge/cell_evidence.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/record/process_identity.h"
 #include "harness/record/sound_record.h"
 #include "reports/base/error.h"

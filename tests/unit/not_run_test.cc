@@ -1,9 +1,9 @@
-#include "harness/judge/not_run.h"
+#include "harness/verdict/not_run.h"
 
 #include <gtest/gtest.h>
 
-#include "harness/judge/expectation.h"
-#include "harness/judge/outcome.h"
+#include "harness/verdict/expectation.h"
+#include "harness/verdict/outcome.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {

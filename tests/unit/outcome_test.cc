@@ -1,4 +1,4 @@
-#include "harness/judge/outcome.h"
+#include "harness/verdict/outcome.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "harness/judge/pins.h"
+#include "harness/verdict/pins.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "harness/judge/expectation.h"
+#include "harness/verdict/expectation.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "harness/judge/progress.h"
+#include "harness/judge/ranks/progress.h"
 
 #include <gmock/gmock.h>
 
@@ -6,8 +6,8 @@
 #include <map>
 #include <memory>
 
-#include "harness/judge/meetings.h"
-#include "harness/judge/outcome.h"
+#include "harness/judge/collectives/meetings.h"
+#include "harness/verdict/outcome.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {

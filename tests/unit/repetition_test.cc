@@ -1,4 +1,4 @@
-#include "harness/judge/repetition.h"
+#include "harness/verdict/repetition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

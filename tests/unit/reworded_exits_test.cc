@@ -6,9 +6,9 @@
 #include <tuple>
 #include <vector>
 
-#include "harness/judge/meetings.h"
-#include "harness/judge/not_run.h"
-#include "harness/judge/outcome.h"
+#include "harness/judge/collectives/meetings.h"
+#include "harness/verdict/not_run.h"
+#include "harness/verdict/outcome.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {

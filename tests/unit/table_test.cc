@@ -1,3 +1,5 @@
+#include "harness/verdict/table.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

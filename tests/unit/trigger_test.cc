@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/judge/expectation.h"
+#include "harness/judge/judge.h"
+#include "harness/verdict/expectation.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {

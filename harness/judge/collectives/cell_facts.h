@@ -1,0 +1,20 @@
+#pragma once
+
+#include <vector>
+
+#include "harness/judge/collectives/meetings.h"
+#include "harness/judge/evidence/case.h"
+
+namespace lockstep {
+
+/// What is found of a cell once, before any claim is judged. Points into the case.
+struct CellFacts {
+  Meetings meetings;
+  /// The ranks that ended badly, by rank, without those whose end is a consequence of another's.
+  std::vector<const RankEnd*> culprits;
+  std::vector<const RankEnd*> unexplained;  ///< culprits that no missed meeting ended
+};
+
+CellFacts facts_of(const Case& the_case);
+
+}  // namespace lockstep

@@ -1,0 +1,67 @@
+#include "harness/judge/collectives/collectives.h"
+
+#include <algorithm>
+
+#include "harness/judge/collectives/cell_facts.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Ranks that did the same in the missed collective, by lowest rank.
+std::vector<std::vector<int>> groups_of(const MissedMeeting& missed) {
+  const auto row = std::find_if(missed.rows.begin(), missed.rows.end(),
+                                [&](const MeetingRow& r) { return r.number == missed.number; });
+  if (row == missed.rows.end()) return {missed.culprits};
+  std::vector<std::vector<int>> groups;
+  std::vector<std::string> deeds;
+  for (std::size_t rank = 0; rank < row->calls.size(); ++rank) {
+    const std::string& text = row->calls[rank].text;
+    const auto known = std::find(deeds.begin(), deeds.end(), text);
+    const bool is_outside =
+        text.empty() && std::find(missed.culprits.begin(), missed.culprits.end(),
+                                  static_cast<int>(rank)) == missed.culprits.end();
+    if (is_outside) continue;
+    if (known == deeds.end()) {
+      deeds.push_back(text);
+      groups.push_back({static_cast<int>(rank)});
+    } else {
+      groups[static_cast<std::size_t>(known - deeds.begin())].push_back(static_cast<int>(rank));
+    }
+  }
+  return groups;
+}
+
+}  // namespace
+
+Finding finding_of_meeting(const Claim& claim, const MissedMeeting& missed) {
+  Finding finding;
+  finding.claim = claim;
+  finding.step = finding.last_step = missed.step;
+  finding.groups = groups_of(missed);
+  finding.places = 1;
+  finding.sentence = missed.sentence;
+  return finding;
+}
+
+void judge_collectives(const CellFacts& facts, ClaimResult& result) {
+  const Meetings& meetings = facts.meetings;
+  result.comparisons = meetings.compared;
+  if (!meetings.missed) {
+    result.reason = meetings.progress.empty() ? meetings.doubt : meetings.progress;
+    if (meetings.compared == 0 && result.reason.empty()) {
+      result.reason = "not triggered: no collective is on record";
+    }
+    result.verdict = result.reason.empty() ? Verdict::holds : Verdict::undecided;
+    return;
+  }
+  const MissedMeeting& missed = *meetings.missed;
+  if (!is_mismatch(missed.fault) && missed.fault != MeetingFault::missing) {
+    result.reason = "they matched up to where " + missed.sentence;
+    return;
+  }
+  result.verdict = Verdict::violated;
+  result.findings.push_back(finding_of_meeting(result.claim, missed));
+}
+
+}  // namespace lockstep

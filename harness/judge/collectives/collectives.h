@@ -1,0 +1,14 @@
+#pragma once
+
+#include "harness/judge/collectives/cell_facts.h"
+
+namespace lockstep {
+
+/// What the ranks called, by their collective logs. Ranks that died or were stopped leave it
+/// undecided: up to there they matched.
+void judge_collectives(const CellFacts& facts, ClaimResult& result);
+
+/// A missed meeting as a finding about `claim`.
+Finding finding_of_meeting(const Claim& claim, const MissedMeeting& missed);
+
+}  // namespace lockstep

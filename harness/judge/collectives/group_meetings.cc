@@ -1,0 +1,489 @@
+#include "harness/judge/collectives/group_meetings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "harness/judge/collectives/meeting_words.h"
+#include "harness/judge/evidence/case.h"
+#include "harness/judge/ranks/exits.h"
+#include "harness/record/collective_words.h"
+#include "reports/record/meeting_table.h"
+
+namespace lockstep {
+
+namespace {
+
+/// How many collectives before the missed one are shown, and behind it.
+constexpr std::uint64_t kShownBefore = 5;
+constexpr std::uint64_t kShownBehind = 2;
+
+/// Why a rank did not come: as its ending tells.
+MeetingFault absence_of(const RankEnd* end) {
+  if (!end) return MeetingFault::missing;
+  switch (end->ending) {
+    case Ending::finished:
+      return MeetingFault::count;
+    case Ending::raised:
+    case Ending::exited:
+    case Ending::signalled:
+    case Ending::unstarted:
+      return MeetingFault::dead;
+    case Ending::unfinished:
+      if (end->cause == ExitCause::stopped) return MeetingFault::stopped;
+      return end->cause == ExitCause::unseen ? MeetingFault::dead : MeetingFault::missing;
+  }
+  return MeetingFault::missing;
+}
+
+/// A rank that raised because its peer was gone is not the one that everybody waited for.
+bool is_victim(const Case& the_case, const RankEnd* end) {
+  return end && has_lost_peer(the_case, *end);
+}
+
+/// Whether a rank failed by itself, rather than by what became of its peers.
+bool any_failed_by_itself(const Case& the_case) {
+  return std::any_of(the_case.ends.begin(), the_case.ends.end(), [&](const RankEnd& end) {
+    return end.ending != Ending::finished && end.ending != Ending::unfinished &&
+           !has_lost_peer(the_case, end);
+  });
+}
+
+/// Of the ranks that did not come, those that tell why: the dead before the stopped, these before
+/// those that finished, these before those that are elsewhere.
+std::pair<MeetingFault, std::vector<int>> absent(const Case& the_case,
+                                                 const std::vector<int>& ranks) {
+  for (const MeetingFault fault :
+       {MeetingFault::dead, MeetingFault::stopped, MeetingFault::count, MeetingFault::missing}) {
+    std::vector<int> found;
+    for (const int rank : ranks) {
+      const RankEnd* end = end_of(the_case, rank);
+      if (absence_of(end) == fault && !is_victim(the_case, end)) found.push_back(rank);
+    }
+    if (!found.empty()) return {fault, found};
+  }
+  return {MeetingFault::dead, ranks};
+}
+
+MeetingCall shown_call(const Collective& call, const RankEnd* end) {
+  MeetingCall shown;
+  shown.text = call_in_words(call);
+  shown.site = call.site;
+  shown.is_open = call.state == CollectiveState::entered;
+  if (shown.is_open && end && end->ended_ns) {
+    shown.open_s = static_cast<double>(*end->ended_ns - call.entered_ns) * 1e-9;
+  }
+  return shown;
+}
+
+/// Looks for the first missed meeting of one group.
+class Search {
+ public:
+  Search(const Case& the_case, const Group& group) : case_(the_case), group_(group) {}
+
+  MeetingsOfGroup run() {
+    if (!all_joined()) return std::move(found_);
+    while (!found_.first && !is_over_ && next_row()) look_at_row();
+    if (found_.first && !found_.first->is_open) find_hang();
+    return std::move(found_);
+  }
+
+ private:
+  /// Whether the group came to be: all members are on record, or some met the others.
+  bool all_joined() {
+    const auto came = static_cast<int>(group_.members.size());
+    if (came >= group_.size) {
+      if (group_.joined.empty() && group_.last() == 0) note_nobody_met();
+      return true;
+    }
+    if (!group_.joined.empty()) {
+      found_.doubt = fmt::format("the collective logs of {} ranks of the group {} are missing",
+                                 group_.size - came, group_.name);
+      return false;
+    }
+    std::vector<int> waiting;
+    for (const auto& [rank, calls] : group_.members) waiting.push_back(rank);
+    note_unjoined(absentees(), waiting);
+    return false;
+  }
+
+  /// All came, and were ended before they had met: as one where nobody else is at fault.
+  void note_nobody_met() {
+    found_.doubt = fmt::format(
+        "all {} ranks came to the group {}, and none had met the others when it was ended",
+        group_.size, group_.name);
+    std::vector<int> waiting;
+    for (const auto& [rank, calls] : group_.members) {
+      const RankEnd* end = end_of(case_, rank);
+      if (!end || absence_of(end) != MeetingFault::missing) return;
+      waiting.push_back(rank);
+    }
+    MissedMeeting missed;
+    missed.sentence = found_.doubt + ".";
+    note(std::move(missed), MeetingFault::not_started, 0, {}, waiting);
+  }
+
+  /// Ranks that never came to the group; of a part of the world it is not known whom it was to
+  /// have.
+  std::vector<int> absentees() const {
+    std::vector<int> ranks;
+    if (group_.size != case_.evidence->processes()) return ranks;
+    for (int rank = 0; rank < group_.size; ++rank) {
+      if (!group_.members.contains(rank)) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  void note_unjoined(const std::vector<int>& missing, const std::vector<int>& waiting) {
+    MissedMeeting missed;
+    if (missing.empty()) {
+      found_.doubt = fmt::format("not all ranks of the group {} came to join it", group_.name);
+      if (has_dead_stranger()) return;
+      missed.sentence =
+          fmt::format("{} of the {} ranks of the group {} came to join it: {}.", waiting.size(),
+                      group_.size, group_.name, ranks_in_words(waiting));
+      return note(std::move(missed), MeetingFault::not_started, 0, {}, waiting);
+    }
+    auto [fault, culprits] = absent(case_, missing);
+    if (fault == MeetingFault::missing || fault == MeetingFault::count) {
+      fault = MeetingFault::not_started;
+    }
+    missed.sentence = fmt::format("{} never came to the group {}, where {} waited to begin.",
+                                  ranks_in_words(culprits), group_.name, ranks_in_words(waiting));
+    note(std::move(missed), fault, 0, culprits, waiting);
+  }
+
+  /// Whether a rank that did not come to the group died or was stopped: it may be who was to come.
+  bool has_dead_stranger() const {
+    return std::any_of(case_.ends.begin(), case_.ends.end(), [&](const RankEnd& end) {
+      const MeetingFault why = absence_of(&end);
+      return !group_.members.contains(end.rank) &&
+             (why == MeetingFault::dead || why == MeetingFault::stopped);
+    });
+  }
+
+  /// Goes on to the next collective that a rank has on record; false where there is none.
+  bool next_row() {
+    const std::optional<std::uint64_t> next = group_.next(number_);
+    if (!next) return false;
+    if (*next > number_ + 1 && found_.doubt.empty()) {
+      found_.doubt = fmt::format("no rank has collective {} of the group {} on record", number_ + 1,
+                                 group_.name);
+    }
+    number_ = *next;
+    row_ = row_of(group_, number_);
+    return true;
+  }
+
+  void look_at_row() {
+    if (find_mismatch() || find_absence() || find_end_inside() || find_other_tensors()) return;
+    find_doubt();
+    ++found_.compared;
+  }
+
+  /// Ranks that called different things and went on may be ended by a later meeting.
+  void find_hang() {
+    std::optional<Miss> first = std::exchange(found_.first, std::nullopt);
+    while (!(found_.first && found_.first->is_open) && !is_over_ && next_row()) {
+      if (!not_out().empty() && find_mismatch()) continue;
+      if (!find_absence() && !not_out().empty()) find_end_inside();
+    }
+    if (found_.first && found_.first->is_open) found_.hang = std::move(found_.first);
+    found_.first = std::move(first);
+  }
+
+  std::int64_t step() const { return row_.begin()->second->step; }
+
+  /// Ranks of the row that did not come out of it.
+  std::vector<int> not_out() const {
+    std::vector<int> ranks;
+    for (const auto& [rank, call] : row_) {
+      if (call->state != CollectiveState::completed) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  /// Whether a rank that was busy was ended soon after another had failed: it might have come.
+  bool was_cut_off(int rank) const {
+    const RankEnd* end = end_of(case_, rank);
+    return end && end->cause == ExitCause::peer_failed && !elsewhere(rank) &&
+           any_failed_by_itself(case_);
+  }
+
+  bool is_alive(int rank) const { return absence_of(end_of(case_, rank)) == MeetingFault::missing; }
+
+  const Collective* elsewhere(int rank) const { return open_elsewhere(case_, rank, group_.name); }
+
+  std::vector<int> waiting_but(const std::vector<int>& culprits) const {
+    std::vector<int> ranks = not_out();
+    std::erase_if(ranks, [&](int rank) { return is_among(culprits, rank); });
+    return ranks;
+  }
+
+  template <class Same>
+  bool any_swapped(const std::vector<std::vector<int>>& classes, const Same& is_same) const {
+    for (std::size_t i = 1; i < classes.size(); ++i) {
+      if (is_swapped(group_, number_, classes[0].front(), classes[i].front(), is_same)) return true;
+    }
+    return false;
+  }
+
+  /// Calls that cannot meet.
+  bool find_mismatch() {
+    const auto classes = classes_of(row_, fits);
+    if (classes.size() < 2) return false;
+    note_mismatch(any_swapped(classes, may_meet) ? MeetingFault::order : coarsest(classes),
+                  classes);
+    return true;
+  }
+
+  /// In what the largest class differs from another one, of all the first in this order.
+  MeetingFault coarsest(const std::vector<std::vector<int>>& classes) const {
+    const auto largest =
+        std::max_element(classes.begin(), classes.end(),
+                         [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    std::set<MeetingFault> faults;
+    for (const std::vector<int>& ranks : classes) {
+      const auto fault = difference(*row_.at(largest->front()), *row_.at(ranks.front()));
+      if (fault) faults.insert(*fault);
+    }
+    for (const MeetingFault fault : {MeetingFault::operation, MeetingFault::reduction,
+                                     MeetingFault::dtype, MeetingFault::size}) {
+      if (faults.contains(fault)) return fault;
+    }
+    return MeetingFault::root;
+  }
+
+  /// Calls that meet, on tensors that all ranks have and that are not the same.
+  bool find_other_tensors() {
+    const auto is_same_name = [](const Collective& a, const Collective& b) {
+      return a.tensor_id == b.tensor_id;
+    };
+    Row named = row_;
+    std::erase_if(named, [](const auto& entry) {
+      return !is_named(*entry.second) || !combines_one_tensor(*entry.second);
+    });
+    const auto classes = classes_of(named, is_same_name);
+    if (classes.size() < 2) return false;
+    const auto is_same = [](const Collective& a, const Collective& b) {
+      return is_named(a) && fits(a, b) && a.tensor_id == b.tensor_id;
+    };
+    if (any_swapped(classes, is_same)) {
+      note_mismatch(MeetingFault::order, classes);
+      return true;
+    }
+    // What one rank sends out of one tensor, others may well take into another.
+    const bool is_combined = row_.begin()->second->operation != "broadcast";
+    if (!is_combined || !all_have(classes)) return false;
+    note_mismatch(MeetingFault::tensors, classes);
+    return true;
+  }
+
+  /// Whether every rank of the row has, by its log or its journal, all tensors that are called.
+  bool all_have(const std::vector<std::vector<int>>& classes) const {
+    for (const auto& [rank, call] : row_) {
+      for (const std::vector<int>& ranks : classes) {
+        if (!has_tensor(rank, row_.at(ranks.front())->tensor)) return false;
+      }
+    }
+    return true;
+  }
+
+  bool has_tensor(int rank, const std::string& text) const {
+    const std::vector<Collective>& log = *case_.evidence->collectives(rank);
+    const auto is_it = [&](const Collective& call) { return call.tensor == text; };
+    if (std::any_of(log.begin(), log.end(), is_it)) return true;
+    const auto& observations = case_.evidence->observations(rank);
+    return std::any_of(observations.begin(), observations.end(), [&](const Observation& seen) {
+      if (seen.kind == Kind::gradient) return text == "gradient of " + seen.name;
+      return seen.kind == Kind::parameter && text == seen.name;
+    });
+  }
+
+  void note_mismatch(MeetingFault fault, const std::vector<std::vector<int>>& classes) {
+    const char* const what = fault == MeetingFault::order     ? "in another order"
+                             : fault == MeetingFault::tensors ? "for different tensors"
+                                                              : "with another ";
+    const std::string how =
+        is_other(fault) ? fmt::format("{}{}", what, name(fault)) : std::string(what);
+    const std::vector<int> culprits = minority(classes);
+    MissedMeeting missed;
+    const bool is_known = culprits.size() < row_.size();
+    missed.sentence =
+        fmt::format("{} {} {} {}: {}.", is_known ? ranks_in_words(culprits) : "ranks",
+                    is_known && culprits.size() == 1 ? "calls" : "call",
+                    place_in_words(group_, number_, step()), how, calls_in_words(row_, classes));
+    note(std::move(missed), fault, number_, culprits, waiting_but(culprits));
+  }
+
+  static bool is_other(MeetingFault fault) {
+    return fault != MeetingFault::order && fault != MeetingFault::tensors;
+  }
+
+  /// Members that did not come although others did.
+  bool find_absence() {
+    std::vector<int> ranks;
+    for (const auto& [rank, calls] : group_.members) {
+      if (!row_.contains(rank)) ranks.push_back(rank);
+    }
+    if (ranks.empty()) return false;
+    std::erase_if(ranks, [&](int rank) { return was_cut_off(rank); });
+    if (ranks.empty()) {
+      found_.doubt = fmt::format("a rank was ended before it came to {}, for another one's failure",
+                                 place_in_words(group_, number_, step()));
+      is_over_ = true;
+      return true;
+    }
+    std::vector<int> idle = ranks;
+    std::erase_if(idle, [&](int rank) { return is_alive(rank) && elsewhere(rank); });
+    if (!idle.empty()) ranks = idle;
+    const auto [fault, culprits] = absent(case_, ranks);
+    const std::vector<int> waiting = waiting_but(culprits);
+    const std::string where = fmt::format("{}, {}", place_in_words(group_, number_, step()),
+                                          call_with_site(*row_.begin()->second));
+    const std::string last = last_act(group_, culprits.front(), elsewhere(culprits.front()));
+    MissedMeeting missed;
+    if (is_elsewhere(fault) || waiting.empty()) {
+      missed.sentence =
+          fmt::format("{} {} {}{}; {}.", ranks_in_words(culprits),
+                      fault == MeetingFault::count ? "finished without" : "never entered", where,
+                      waiting_in_words(waiting), last);
+    } else {
+      missed.sentence = fmt::format("{} {} for {} in {}; {}.", ranks_in_words(waiting),
+                                    waiting.size() == 1 ? "waits" : "wait",
+                                    ranks_in_words(culprits), where, last);
+    }
+    note(std::move(missed), fault, number_, culprits, waiting);
+    return true;
+  }
+
+  std::string waiting_in_words(const std::vector<int>& waiting) const {
+    if (waiting.empty()) return "";
+    return fmt::format(", in which {} {}", ranks_in_words(waiting),
+                       waiting.size() == 1 ? "waits" : "wait");
+  }
+
+  static bool is_elsewhere(MeetingFault fault) {
+    return fault == MeetingFault::count || fault == MeetingFault::missing;
+  }
+
+  /// Whether a rank that did not wait for the result went on to the next, as all others did.
+  bool has_left_behind(int rank) const {
+    return not_out().size() == 1 && group_.members.at(rank).rbegin()->first > number_;
+  }
+
+  /// A rank that ended or was stopped in a collective that all had entered.
+  bool find_end_inside() {
+    std::vector<int> inside;
+    for (const int rank : not_out()) {
+      const RankEnd* end = end_of(case_, rank);
+      const bool is_open = row_.at(rank)->state == CollectiveState::entered;
+      if (!end || !is_open || is_victim(case_, end) || has_left_behind(rank)) continue;
+      const MeetingFault why = absence_of(end);
+      if (why == MeetingFault::dead || why == MeetingFault::stopped) inside.push_back(rank);
+    }
+    if (inside.empty()) return false;
+    const auto [fault, culprits] = absent(case_, inside);
+    const std::vector<int> waiting = waiting_but(culprits);
+    MissedMeeting missed;
+    missed.sentence =
+        fmt::format("{} {} in {}, {}{}.", ranks_in_words(culprits),
+                    culprits.size() == 1 ? "was" : "were", place_in_words(group_, number_, step()),
+                    call_with_site(*row_.begin()->second), waiting_in_words(waiting));
+    note(std::move(missed), fault, number_, culprits, waiting);
+    return true;
+  }
+
+  /// Equal calls of tensors without a name, from places that are swapped.
+  void find_doubt() {
+    if (!found_.doubt.empty()) return;
+    Row unnamed = row_;
+    std::erase_if(unnamed, [](const auto& entry) {
+      return is_named(*entry.second) || entry.second->site.empty();
+    });
+    const auto classes = classes_of(
+        unnamed, [](const Collective& a, const Collective& b) { return a.site == b.site; });
+    const auto is_same = [](const Collective& a, const Collective& b) {
+      return !is_named(a) && fits(a, b) && a.site == b.site;
+    };
+    if (classes.size() < 2 || !any_swapped(classes, is_same)) return;
+    found_.doubt = fmt::format(
+        "ranks call {} from places that are swapped between them, for tensors without a name, so "
+        "that it may be in another order: {}",
+        place_in_words(group_, number_, step()), calls_in_words(row_, classes));
+  }
+
+  void note(MissedMeeting missed, MeetingFault fault, std::uint64_t number,
+            const std::vector<int>& culprits, const std::vector<int>& waiting) {
+    missed.fault = fault;
+    missed.group = group_.name;
+    missed.number = static_cast<std::int64_t>(number);
+    missed.step = number > 0 ? step() : group_.step;
+    missed.culprits = culprits;
+    missed.waiting = waiting;
+    if (number > 0) missed.rows = rows_around(number);
+    found_.first = Miss{std::move(missed), number > 0 ? moments() : group_.begun_ns,
+                        number == 0 || !not_out().empty()};
+  }
+
+  /// When ranks came to the row.
+  std::map<int, std::int64_t> moments() const {
+    std::map<int, std::int64_t> moments;
+    for (const auto& [rank, call] : row_) moments[rank] = call->entered_ns;
+    return moments;
+  }
+
+  std::vector<MeetingRow> rows_around(std::uint64_t number) const {
+    std::vector<MeetingRow> rows;
+    const std::uint64_t first = number > kShownBefore ? number - kShownBefore : 1;
+    const std::uint64_t last = std::min(group_.last(), number + kShownBehind);
+    for (std::uint64_t shown = first; shown <= last; ++shown) rows.push_back(shown_row(shown));
+    return rows;
+  }
+
+  MeetingRow shown_row(std::uint64_t number) const {
+    const Row row = row_of(group_, number);
+    MeetingRow shown;
+    shown.number = static_cast<std::int64_t>(number);
+    shown.step = row.empty() ? 0 : row.begin()->second->step;
+    shown.calls.resize(static_cast<std::size_t>(case_.evidence->processes()));
+    for (const auto& [rank, call] : row) {
+      shown.calls[static_cast<std::size_t>(rank)] = shown_call(*call, end_of(case_, rank));
+    }
+    shown.differs = row.size() < group_.members.size() || classes_of(row, may_meet).size() > 1;
+    return shown;
+  }
+
+  const Case& case_;
+  const Group& group_;
+  Row row_;
+  std::uint64_t number_ = 0;
+  bool is_over_ = false;  ///< what comes later says nothing
+  MeetingsOfGroup found_;
+};
+
+}  // namespace
+
+const Collective* open_elsewhere(const Case& the_case, int rank, const std::string& group) {
+  const std::vector<Collective>* log = the_case.evidence->collectives(rank);
+  if (!log) return nullptr;
+  bool is_last_open = true;
+  const auto found = std::find_if(log->rbegin(), log->rend(), [&](const Collective& call) {
+    if (call.state == CollectiveState::completed) return false;
+    const bool is_elsewhere = call.group != group || (call.number == 0 && call.operation != kJoin);
+    const bool was_last_open = std::exchange(is_last_open, false);
+    return is_elsewhere && (call.state == CollectiveState::entered || was_last_open);
+  });
+  return found == log->rend() ? nullptr : &*found;
+}
+
+MeetingsOfGroup meetings_of_group(const Case& the_case, const Group& group) {
+  return Search(the_case, group).run();
+}
+
+}  // namespace lockstep

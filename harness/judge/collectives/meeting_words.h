@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/judge/collectives/group_calls.h"
+
+namespace lockstep {
+
+/// "collective 3 of the group world in step 2".
+std::string place_in_words(const Group& group, std::uint64_t number, std::int64_t step);
+
+/// "allreduce sum float32 [4], gradient of w at file.cc:12".
+std::string call_with_site(const Collective& call);
+
+/// What a rank did last in a group: "the last it did there was collective 6, a broadcast ..., which
+/// ended". `elsewhere`: what it is in instead; null: nothing.
+std::string last_act(const Group& group, int rank, const Collective* elsewhere);
+
+/// What the ranks of a row call, class by class.
+std::string calls_in_words(const Row& row, const std::vector<std::vector<int>>& classes);
+
+}  // namespace lockstep

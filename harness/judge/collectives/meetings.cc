@@ -1,0 +1,306 @@
+#include "harness/judge/collectives/meetings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+#include <vector>
+
+#include "harness/judge/collectives/group_meetings.h"
+#include "harness/judge/evidence/case.h"
+#include "harness/judge/ranks/exits.h"
+#include "harness/judge/ranks/progress.h"
+#include "reports/record/meeting_table.h"
+
+namespace lockstep {
+
+namespace {
+
+bool is_in(const MissedMeeting& missed, int rank) {
+  return is_among(missed.waiting, rank) || is_among(missed.culprits, rank);
+}
+
+/// Misses that ranks did not come out of, and which of them wait for which.
+class OpenMisses {
+ public:
+  OpenMisses(std::vector<Miss> misses, const Case& the_case)
+      : misses_(std::move(misses)), case_(the_case), causes_(misses_.size()) {
+    for (std::size_t i = 0; i < misses_.size(); ++i) causes_[i] = causes_of(misses_[i]);
+  }
+
+  /// Those that follow from no other, and of those that follow from each other one that names them
+  /// all; the first in front.
+  std::vector<MissedMeeting> roots() const {
+    std::vector<Miss> roots;
+    std::vector<bool> is_told(misses_.size());
+    for (std::size_t i = 0; i < misses_.size(); ++i) {
+      if (causes_[i].empty()) roots.push_back(misses_[i]);
+    }
+    for (std::size_t i = 0; i < misses_.size(); ++i) {
+      if (is_told[i] || reaches_root(i)) continue;
+      const std::vector<std::size_t> circle = reached_from(i);
+      for (const std::size_t each : circle) is_told[each] = true;
+      is_told[i] = true;
+      roots.push_back(merged(circle));
+    }
+    return told_once(std::move(roots));
+  }
+
+ private:
+  /// The misses in which the ranks are that one waits for; none where one of these is in no other.
+  std::vector<std::size_t> causes_of(const Miss& miss) const {
+    std::vector<std::size_t> causes;
+    if (is_mismatch(miss.meeting.fault)) return causes;
+    for (const int culprit : miss.meeting.culprits) {
+      const auto cause = place_of(culprit, miss.meeting.group);
+      if (!cause) return {};
+      causes.push_back(*cause);
+    }
+    return causes;
+  }
+
+  /// The miss of another group that a rank is in.
+  std::optional<std::size_t> place_of(int rank, const std::string& group) const {
+    const Collective* const call = open_elsewhere(case_, rank, group);
+    if (!call || call->group == group) return std::nullopt;
+    for (std::size_t i = 0; i < misses_.size(); ++i) {
+      const MissedMeeting& missed = misses_[i].meeting;
+      const bool is_there = missed.group == call->group && is_in(missed, rank) &&
+                            static_cast<std::int64_t>(call->number) >= missed.number;
+      if (is_there) return i;
+    }
+    return std::nullopt;
+  }
+
+  /// All that one follows from, itself only where it is in a circle.
+  std::vector<std::size_t> reached_from(std::size_t start) const {
+    std::vector<std::size_t> reached, ahead = causes_[start];
+    while (!ahead.empty()) {
+      const std::size_t next = ahead.back();
+      ahead.pop_back();
+      if (std::find(reached.begin(), reached.end(), next) != reached.end()) continue;
+      reached.push_back(next);
+      ahead.insert(ahead.end(), causes_[next].begin(), causes_[next].end());
+    }
+    std::sort(reached.begin(), reached.end());
+    return reached;
+  }
+
+  bool reaches_root(std::size_t start) const {
+    const std::vector<std::size_t> reached = reached_from(start);
+    return causes_[start].empty() ||
+           std::any_of(reached.begin(), reached.end(),
+                       [&](std::size_t each) { return causes_[each].empty(); });
+  }
+
+  /// One of which all ranks of a circle are the culprits.
+  Miss merged(const std::vector<std::size_t>& circle) const;
+
+  /// The first in front, each cause once.
+  std::vector<MissedMeeting> told_once(std::vector<Miss> roots) const;
+
+  std::vector<Miss> misses_;
+  const Case& case_;
+  std::vector<std::vector<std::size_t>> causes_;  ///< by miss
+};
+
+/// By the clock of a rank that came to both, where there is one, else by the step.
+bool is_earlier(const Miss& a, const Miss& b) {
+  for (const auto& [rank, moment] : a.came_ns) {
+    const auto other = b.came_ns.find(rank);
+    if (other != b.came_ns.end()) return moment < other->second;
+  }
+  return a.meeting.step < b.meeting.step;
+}
+
+/// That ranks called different things is told before anything else, since others may have waited
+/// first for those that were ended by it; then that a rank which lives did not come.
+bool comes_before(const Miss& a, const Miss& b) {
+  const auto weight = [](const Miss& miss) {
+    if (is_mismatch(miss.meeting.fault)) return 0;
+    return miss.meeting.fault == MeetingFault::missing ? 1 : 2;
+  };
+  return weight(a) == weight(b) ? is_earlier(a, b) : weight(a) < weight(b);
+}
+
+Miss OpenMisses::merged(const std::vector<std::size_t>& circle) const {
+  std::vector<Miss> misses;
+  for (const std::size_t each : circle) misses.push_back(misses_[each]);
+  Miss first = *std::min_element(misses.begin(), misses.end(), comes_before);
+  std::vector<int> ranks;
+  for (const Miss& miss : misses) {
+    ranks.insert(ranks.end(), miss.meeting.culprits.begin(), miss.meeting.culprits.end());
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  MissedMeeting& meeting = first.meeting;
+  meeting.culprits = ranks;
+  std::erase_if(meeting.waiting, [&](int rank) { return is_among(ranks, rank); });
+  meeting.sentence = fmt::format("{} wait for each other in several groups: {}",
+                                 ranks_in_words(ranks), meeting.sentence);
+  return first;
+}
+
+std::vector<MissedMeeting> OpenMisses::told_once(std::vector<Miss> roots) const {
+  std::vector<MissedMeeting> told;
+  if (roots.empty()) return told;
+  const auto first = std::min_element(roots.begin(), roots.end(), comes_before);
+  std::rotate(roots.begin(), first, first + 1);
+  const auto about = [](const MissedMeeting& missed) {
+    return missed.culprits.empty() ? missed.waiting : missed.culprits;
+  };
+  for (Miss& miss : roots) {
+    const std::vector<int> ranks = about(miss.meeting);
+    const bool is_known = std::any_of(told.begin(), told.end(), [&](const MissedMeeting& other) {
+      const std::vector<int> known = about(other);
+      return std::includes(known.begin(), known.end(), ranks.begin(), ranks.end());
+    });
+    if (!is_known) told.push_back(std::move(miss.meeting));
+  }
+  return told;
+}
+
+/// Whether a rank did not come out of the very call in which `missed` came to be.
+bool is_in_call(const MissedMeeting& missed, const Case& the_case, int rank) {
+  const std::vector<Collective>* log = the_case.evidence->collectives(rank);
+  return log && std::any_of(log->begin(), log->end(), [&](const Collective& call) {
+           return call.group == missed.group && call.state != CollectiveState::completed &&
+                  static_cast<std::int64_t>(call.number) == missed.number;
+         });
+}
+
+/// The ranks that wait, by their logs, for ranks of `known`: in point-to-point calls, and in later
+/// collectives of the groups of `missed`.
+bool waits_behind(const Case& the_case, int rank, const std::vector<int>& known,
+                  const std::vector<MissedMeeting>& missed) {
+  const std::vector<Collective>* log = the_case.evidence->collectives(rank);
+  return log && std::any_of(log->begin(), log->end(), [&](const Collective& call) {
+           if (call.state == CollectiveState::completed) return false;
+           if (call.number == 0 && call.operation != kJoin) return is_among(known, call.root);
+           return std::any_of(missed.begin(), missed.end(), [&](const MissedMeeting& m) {
+             return m.group == call.group && static_cast<std::int64_t>(call.number) >= m.number;
+           });
+         });
+}
+
+bool is_same_call(const MissedMeeting& a, const MissedMeeting& b) {
+  return a.group == b.group && a.number == b.number;
+}
+
+/// The first of `missed` that does not follow from others, whenever those came.
+std::optional<MissedMeeting> first_of(std::vector<Miss> missed,
+                                      const std::vector<MissedMeeting>& blocking) {
+  const auto root_of = [&](const MissedMeeting& meeting) {
+    // From behind: of two of the same call the wider one.
+    return std::find_if(blocking.rbegin(), blocking.rend(),
+                        [&](const MissedMeeting& root) { return is_same_call(root, meeting); });
+  };
+  std::erase_if(missed, [&](const Miss& miss) {
+    return miss.is_open && !is_mismatch(miss.meeting.fault) &&
+           root_of(miss.meeting) == blocking.rend();
+  });
+  const auto first = std::min_element(missed.begin(), missed.end(), comes_before);
+  if (first == missed.end()) return std::nullopt;
+  const auto root = root_of(first->meeting);
+  return root == blocking.rend() ? first->meeting : *root;
+}
+
+/// Whether ranks that did not come are known to stay away, rather than to be slow: of ranks that
+/// were ended at their limit one has waited for long, and those that did not come did nothing else
+/// meanwhile. What is a fault whoever waits how long needs no time.
+bool is_for_good(const Miss& miss, const Case& the_case) {
+  const MissedMeeting& missed = miss.meeting;
+  const bool is_about_time =
+      missed.fault == MeetingFault::missing || missed.fault == MeetingFault::not_started;
+  if (!is_about_time) return true;
+  const auto has_waited = [&](int rank) {
+    const RankEnd* const end = end_of(the_case, rank);
+    return !end || !is_late(*end) || is_long_ago(the_case, *end, miss.came_ns.at(rank));
+  };
+  const auto is_idle = [&](int rank) {
+    const RankEnd* const end = end_of(the_case, rank);
+    return !end || !is_late(*end) || is_stuck(the_case, *end);
+  };
+  const std::vector<int>& waiting = missed.waiting;
+  return (waiting.empty() || std::any_of(waiting.begin(), waiting.end(), has_waited)) &&
+         std::all_of(missed.culprits.begin(), missed.culprits.end(), is_idle);
+}
+
+/// "; rank 1 had waited 0.41 s for rank 0 in collective 214 of the group world".
+std::string wait_in_words(const Miss& miss, const Case& the_case) {
+  const MissedMeeting& missed = miss.meeting;
+  if (missed.waiting.empty()) return "";
+  const int rank = missed.waiting.front();
+  const RankEnd* const end = end_of(the_case, rank);
+  if (!end || !is_late(*end)) return "";
+  const double waited = static_cast<double>(*end->ended_ns - miss.came_ns.at(rank)) * 1e-9;
+  const std::string whom = missed.culprits.empty() ? "" : " for " + ranks_in_words(missed.culprits);
+  const std::string where =
+      missed.number > 0 ? fmt::format("in collective {} of", missed.number) : "to join";
+  return fmt::format("; {} had waited {:.2g} s{} {} the group {}", ranks_in_words(missed.waiting),
+                     waited, whom, where, missed.group);
+}
+
+/// Drops what was not yet a hang when ranks were ended at their limit, and says so.
+void drop_unproven(std::optional<Miss>& miss, const Case& the_case, std::string& progress) {
+  if (!miss || is_for_good(*miss, the_case)) return;
+  if (!progress.empty()) progress += wait_in_words(*miss, the_case);
+  miss.reset();
+}
+
+}  // namespace
+
+bool is_program_fault(const MissedMeeting& missed) {
+  return is_mismatch(missed.fault) || missed.fault == MeetingFault::missing ||
+         missed.fault == MeetingFault::not_started;
+}
+
+Meetings meetings_of(const Case& the_case) {
+  Meetings all;
+  all.progress = progress_in_words(the_case);
+  if (!the_case.evidence) return all;
+  std::vector<Miss> missed, open;
+  for (const Group& group : groups_of(*the_case.evidence)) {
+    MeetingsOfGroup found = meetings_of_group(the_case, group);
+    all.compared += found.compared;
+    if (all.doubt.empty()) all.doubt = found.doubt;
+    drop_unproven(found.first, the_case, all.progress);
+    drop_unproven(found.hang, the_case, all.progress);
+    if (found.first && found.first->is_open) open.push_back(*found.first);
+    if (found.first) missed.push_back(std::move(*found.first));
+    if (found.hang) open.push_back(std::move(*found.hang));
+  }
+  for (const Miss& miss : open) all.open.push_back(miss.meeting);
+  all.blocking = OpenMisses(std::move(open), the_case).roots();
+  all.missed = first_of(std::move(missed), all.blocking);
+  return all;
+}
+
+bool is_explained(const Meetings& meetings, const RankEnd& end, const Case& the_case) {
+  const auto any = [&](const auto& is_it) {
+    return std::any_of(
+        meetings.blocking.begin(), meetings.blocking.end(),
+        [&](const MissedMeeting& missed) { return is_program_fault(missed) && is_it(missed); });
+  };
+  if (!any([](const MissedMeeting&) { return true; })) return false;
+  if (end.cause == ExitCause::stopped || end.cause == ExitCause::unseen) return false;
+  if (end.ending == Ending::unfinished) {
+    std::vector<int> known;
+    for (const MissedMeeting& missed : meetings.open) {
+      if (is_in(missed, end.rank)) return true;
+      known.insert(known.end(), missed.waiting.begin(), missed.waiting.end());
+      known.insert(known.end(), missed.culprits.begin(), missed.culprits.end());
+    }
+    return waits_behind(the_case, end.rank, known, meetings.open);
+  }
+  if (has_lost_peer(the_case, end)) return true;
+  // Gloo ends the process, and MPI's backend raises, in the call that did not fit.
+  const bool has_aborted = end.ending == Ending::signalled && end.code == SIGABRT;
+  return (has_aborted || end.ending == Ending::raised) && any([&](const MissedMeeting& missed) {
+           return is_mismatch(missed.fault) && missed.fault != MeetingFault::count &&
+                  is_in_call(missed, the_case, end.rank);
+         });
+}
+
+}  // namespace lockstep

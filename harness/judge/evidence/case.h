@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "harness/judge/evidence/evidence.h"
+#include "reports/record/run_record.h"
+
+namespace lockstep {
+
+/// What the judge is given of a cell. It knows neither role nor expectation: what it finds is
+/// compared with them afterwards.
+struct Case {
+  int world_size = 0;
+  std::int64_t steps = 0;  ///< that were to be run: a claim that was not observed to the last one
+                           ///< is undecided
+  std::vector<Claim> claims;
+  const Evidence* evidence = nullptr;  ///< null where only the endings are judged
+  /// Rank 0 is the reference, the others are the same with perturbed inputs; null when the scenario
+  /// has none.
+  const Evidence* reference = nullptr;
+  std::optional<RankEnd> reference_end = {};  ///< of the reference's rank 0; absent: not known
+  std::vector<RankEnd> ends;
+};
+
+}  // namespace lockstep

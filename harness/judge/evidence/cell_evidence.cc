@@ -1,0 +1,60 @@
+#include "harness/judge/evidence/cell_evidence.h"
+
+#include <fmt/format.h>
+
+#include "harness/record/journal.h"
+#include "harness/record/process_identity.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A rank that came to its end had a journal; where it is gone, nothing can be judged.
+void require_journals(const fs::path& folder, const CellRecord& cell) {
+  for (const RankEnd& end : cell.ends) {
+    const fs::path file = journal_file(folder, end.rank);
+    const bool had_one = end.ending == Ending::finished || end.ending == Ending::raised;
+    if (had_one && !has_journal(file)) {
+      throw unreadable(file.string(),
+                       "the journal of a rank that ended by itself is missing or empty");
+    }
+  }
+}
+
+/// The last row of a full disk is torn, and was not counted.
+void require_rows(const fs::path& folder, const CellRecord& cell, const Evidence& evidence) {
+  for (const RankEnd& end : cell.ends) {
+    const auto found = static_cast<std::int64_t>(evidence.observations(end.rank).size());
+    if (!end.rows || *end.rows == found || *end.rows == evidence.rows_written(end.rank)) continue;
+    throw malformed(journal_file(folder, end.rank).string(), 0, 0,
+                    fmt::format("the {} rows that the rank said it wrote", *end.rows),
+                    fmt::format("{}", found));
+  }
+}
+
+std::vector<std::string> identities_of(const CellRecord& cell) {
+  std::vector<std::string> identities;
+  for (int process = 0; process < cell.processes; ++process) {
+    identities.push_back(process_identity(cell.cell, process));
+  }
+  return identities;
+}
+
+}  // namespace
+
+std::unique_ptr<Evidence> evidence_of_cell(const fs::path& run_folder, const CellRecord& cell,
+                                           bool is_signed) {
+  const fs::path folder = run_folder / cell.folder;
+  require_journals(folder, cell);
+  auto evidence = std::make_unique<Evidence>(folder, cell.processes, identities_of(cell));
+  if (is_signed && !evidence->is_signed()) {
+    throw malformed(folder.string(), 0, 0, "journals, values and logs that say who wrote them",
+                    "files that do not");
+  }
+  require_rows(folder, cell, *evidence);
+  return evidence;
+}
+
+}  // namespace lockstep

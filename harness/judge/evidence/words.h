@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/judge/evidence/case.h"
+
+namespace lockstep {
+
+/// How sentences and differences call the holder of the reference's values.
+inline constexpr const char* kReference = "the reference";
+
+/// "w in step 2 cannot be compared: sparse layout".
+std::string incomparable_in_words(const Observation& observation);
+
+/// Why the reference has nothing to compare `actual` with: "the reference has no w in step 2: it
+/// did not finish within its limit of 60 s".
+std::string missing_in_reference(const Case& the_case, const Observation& actual);
+
+/// "ranks 0,1,3 agree; 2 differs" for groups of equal ranks.
+std::string groups_in_words(const std::vector<std::vector<int>>& groups);
+
+/// "element [0, 3] is 0.25 on rank 0 and 0.5 on rank 1 (0x3e800000, 0x3f000000; 8388608 ULP
+/// apart)".
+std::string element_in_words(const ElementDifference& difference);
+
+/// Why two observations differ where it is not a value: one has none, or their dtypes or shapes
+/// differ. Empty when they can be compared. `left` and `right` name the holders.
+std::string structural_difference(const Observation& a, const std::string& left,
+                                  const Observation& b, const std::string& right);
+
+/// "[2, 3]".
+std::string shape_in_words(const std::vector<std::int64_t>& shape);
+
+/// A number for a sentence: six significant digits.
+std::string number(double value);
+
+}  // namespace lockstep

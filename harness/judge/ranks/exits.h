@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/judge/evidence/case.h"
+
+namespace lockstep {
+
+bool is_among(const std::vector<int>& ranks, int rank);
+
+/// How a rank ended; null where that is not known.
+const RankEnd* end_of(const Case& the_case, int rank);
+
+/// Whether a rank raised because a peer was gone: its cause says so, and by its collective log,
+/// where it has any entry, it was in a call. A loader of data loses connections in the same words.
+bool has_lost_peer(const Case& the_case, const RankEnd& end);
+
+/// The ranks that ended badly, by rank, without those whose end is a consequence of another's.
+/// Empty only where none ended badly, or all were ended at their limit while they trained. Points
+/// into the case.
+std::vector<const RankEnd*> culprits(const Case& the_case);
+
+/// What a framework says before it explains at length: up to the end of the first line or sentence,
+/// without where it was raised. An error for want of memory is told to the end of the line.
+std::string first_sentence(const std::string& text);
+
+}  // namespace lockstep

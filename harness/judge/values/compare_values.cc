@@ -1,0 +1,175 @@
+#include "harness/judge/values/compare_values.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "harness/record/shard_runs.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Sums over the components of two tensors. No double overflows in them when squared.
+struct Sums {
+  double worst = 0;
+  long double squared_difference = 0;
+  long double left_left = 0;
+  long double right_right = 0;
+  long double left_right = 0;
+
+  void add(double left, double right) {
+    if (std::isnan(left) && std::isnan(right)) return;
+    if (!std::isfinite(left) || !std::isfinite(right)) {
+      if (left != right) worst = std::numeric_limits<double>::quiet_NaN();
+      return;
+    }
+    const long double a = left;
+    const long double b = right;
+    const long double apart = std::abs(a - b);
+    if (apart > worst) worst = static_cast<double>(apart);  // stays NaN once it is
+    squared_difference += apart * apart;
+    left_left += a * a;
+    right_right += b * b;
+    left_right += a * b;
+  }
+};
+
+ElementDifference element_difference(const KeptTensor& left, const KeptTensor& right,
+                                     std::int64_t element) {
+  const DType component = component_type(left.dtype);
+  const std::size_t size = item_size(component);
+  const std::byte* a =
+      left.bytes.data() + static_cast<std::size_t>(element) * item_size(left.dtype);
+  const std::byte* b =
+      right.bytes.data() + static_cast<std::size_t>(element) * item_size(left.dtype);
+  ElementDifference found;
+  found.index = index_of(element, left.shape);
+  found.left_bits = bits(left.dtype, a);
+  found.right_bits = bits(left.dtype, b);
+  if (std::memcmp(a, b, size) == 0) {  // a complex element that differs in its imaginary part
+    a += size;
+    b += size;
+  }
+  found.left_value = component_value(component, a);
+  found.right_value = component_value(component, b);
+  found.ulp_distance = ulp_distance(component, a, b);
+  return found;
+}
+
+/// What a ratio may come from.
+struct Explanation {
+  double ratio = 0;
+  std::string text;  ///< the ratio
+  std::string cause;
+  double scale = 1;  ///< to which a precision is relative
+};
+
+/// The more likely ones first.
+std::vector<Explanation> explanations(int world_size) {
+  constexpr double kNothing = 1e-3;
+  const double w = world_size;
+  std::vector<Explanation> known{
+      {1 / w, fmt::format("1/{}", world_size),
+       fmt::format("averaged twice over {} ranks", world_size), 1 / w},
+      {w, fmt::format("{}", world_size),
+       fmt::format("summed over {} ranks, never averaged", world_size), w},
+      {1 / (w * w), fmt::format("1/{}", world_size * world_size), "averaged three times",
+       1 / (w * w)},
+      {-1, "-1", "the sign is turned round", 1},
+      {0, "0", "nothing arrived", kNothing},
+  };
+  for (int n = 2; n <= 16; ++n) {
+    known.push_back({(n + 1.0) / n, fmt::format("({0}+1)/{0}", n),
+                     fmt::format("{} parts, each counted once more than the one before", n), 1});
+    known.push_back({1.0 / n, fmt::format("1/{}", n), fmt::format("divided by {}", n), 1.0 / n});
+    known.push_back({static_cast<double>(n), fmt::format("{}", n),
+                     fmt::format("counted {} times", n), static_cast<double>(n)});
+  }
+  return known;
+}
+
+/// A fraction of small numbers that nothing is known of: "5/8 of what it should be".
+std::string fraction_in_words(double ratio, double precision) {
+  constexpr double kChance = 1e-3;  // fractions are that close to any number
+  if (precision > kChance) return "";
+  for (int below = 2; below <= 16; ++below) {
+    const double above = std::round(ratio * below);
+    const bool is_small = above >= 1 && above <= 16 && above != below;
+    if (!is_small || std::abs(ratio - above / below) > precision * ratio) continue;
+    return fmt::format("{}/{} of what it should be", above, below);
+  }
+  return "";
+}
+
+}  // namespace
+
+ValueDifference difference(const KeptTensor& left, const KeptTensor& right) {
+  const DType component = component_type(left.dtype);
+  const std::size_t component_size = item_size(component);
+  const std::size_t size = item_size(left.dtype);
+  ValueDifference found;
+  found.elements = static_cast<std::int64_t>(left.bytes.size() / size);
+  Sums sums;
+  for (std::int64_t element = 0; element < found.elements; ++element) {
+    const std::byte* a = left.bytes.data() + static_cast<std::size_t>(element) * size;
+    const std::byte* b = right.bytes.data() + static_cast<std::size_t>(element) * size;
+    if (std::memcmp(a, b, size) != 0) {
+      if (found.differing++ == 0) found.first = element_difference(left, right, element);
+    }
+    for (std::size_t c = 0; c < size; c += component_size) {
+      sums.add(component_value(component, a + c), component_value(component, b + c));
+    }
+  }
+  found.worst = sums.worst;
+  const long double left_norm = std::sqrt(sums.left_left);
+  const long double right_norm = std::sqrt(sums.right_right);
+  found.norm = static_cast<double>(std::sqrt(sums.squared_difference));
+  found.left_norm = static_cast<double>(left_norm);
+  found.right_norm = static_cast<double>(right_norm);
+  if (right_norm > 0) found.ratio = static_cast<double>(sums.left_right / sums.right_right);
+  if (right_norm > 0 && left_norm > 0) {
+    found.cosine = static_cast<double>(sums.left_right / (left_norm * right_norm));
+  }
+  return found;
+}
+
+std::vector<double> components_of(const KeptTensor& tensor) {
+  const DType component = component_type(tensor.dtype);
+  const std::size_t size = item_size(component);
+  std::vector<double> numbers;
+  numbers.reserve(tensor.bytes.size() / size);
+  for (std::size_t at = 0; at + size <= tensor.bytes.size(); at += size) {
+    numbers.push_back(component_value(component, tensor.bytes.data() + at));
+  }
+  return numbers;
+}
+
+std::string ratio_in_words(double ratio, int world_size, double precision) {
+  if (!(std::abs(ratio - 1) > precision)) return "";
+  std::vector<Explanation> fitting = explanations(world_size);
+  std::erase_if(fitting, [&](const Explanation& known) {
+    return !(std::abs(ratio - known.ratio) <= precision * known.scale);
+  });
+  if (fitting.empty()) return fraction_in_words(ratio, precision);
+  const Explanation& first = fitting.front();
+  std::vector<std::string> causes;
+  for (const Explanation& known : fitting) {
+    if (known.text != first.text) return "";  // as far as can be told, it may be either
+    causes.push_back(known.cause);
+  }
+  return fmt::format("{}: {}", first.text, fmt::join(causes, ", or "));
+}
+
+double worse(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
+  return std::max(a, b);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/record/kept_values.h"
+#include "reports/record/finding.h"
+
+namespace lockstep {
+
+/// How two tensors of one dtype and shape differ, bit by bit and in numbers. Components that are
+/// not finite on either side count as bitwise differences only.
+struct ValueDifference {
+  std::int64_t elements = 0;
+  std::int64_t differing = 0;  ///< elements whose bits differ
+  double worst = 0;            ///< largest |left - right| over finite components; NaN when a
+                               ///< differing component is not finite
+  double norm = 0;             ///< L2 of the difference
+  double left_norm = 0;
+  double right_norm = 0;
+  std::optional<double> ratio;             ///< <left, right> / <right, right>
+  std::optional<double> cosine;            ///< absent when a norm is 0
+  std::optional<ElementDifference> first;  ///< `left` and `right` hold no names yet
+};
+
+/// Requires equal dtype and shape.
+ValueDifference difference(const KeptTensor& left, const KeptTensor& right);
+
+/// The components of a tensor as numbers: two of a complex element.
+std::vector<double> components_of(const KeptTensor& tensor);
+
+/// What a ratio to the reference says, in words, with all that it may come from: "1/4: averaged
+/// twice over 4 ranks, or divided by 4", "5/8 of what it should be"; empty when nothing is within
+/// `precision` (relative), or so imprecise that several ratios are.
+std::string ratio_in_words(double ratio, int world_size, double precision);
+
+/// The larger of two differences; NaN (not finite) is larger than any.
+double worse(double a, double b);
+
+}  // namespace lockstep

@@ -1,0 +1,467 @@
+#include "harness/judge/values/equality.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/observations.h"
+#include "harness/judge/evidence/settle.h"
+#include "harness/judge/evidence/words.h"
+#include "harness/judge/values/compare_values.h"
+#include "harness/judge/values/gradient_origin.h"
+#include "harness/judge/values/reference_values.h"
+#include "harness/judge/values/shards.h"
+
+namespace lockstep {
+
+namespace {
+
+/// One tensor of one rank beside the reference's.
+struct Comparison {
+  int rank = 0;
+  const Observation* actual = nullptr;
+  const Observation* expected = nullptr;
+  const ExpectedValues* values_of_claim = nullptr;
+  Verdict verdict = Verdict::holds;
+  double distance = 0;  ///< norm of the difference; NaN where a value is not finite or is none
+  std::vector<double> along;  ///< how far it goes along the tensor's fault directions
+  ValueDifference values;
+  std::string structural;  ///< how they differ where it is not a value
+  std::string reason;      ///< why undecided, where it is not for the size of the difference
+
+  /// Measured when it is first asked for: what equals the reference bit by bit needs no tolerance.
+  const ExpectedTensor& tensor() const { return values_of_claim->of(*expected); }
+
+  /// Largest of the distance and of the fault it is nearest to, in units of their tolerances.
+  double margin() const {
+    double largest = distance / tensor().tolerance.norm;
+    if (const auto fault = clearest_fault(tensor(), along)) {
+      largest = std::max(largest, std::abs(along[*fault]) / tensor().directions[*fault].tolerance);
+    }
+    return largest;
+  }
+};
+
+double distance_of(const ValueDifference& values) {
+  if (std::isnan(values.worst)) return std::numeric_limits<double>::quiet_NaN();
+  // Other bits of equal numbers, such as -0.0, are no difference and yet not the same bits.
+  if (values.worst == 0) return std::numeric_limits<double>::denorm_min();
+  return values.norm;
+}
+
+/// How they differ where it is not a value; a shard has to lie in the reference's tensor.
+std::string structural_difference_of(int rank, const Observation& actual,
+                                     const Observation& expected) {
+  Observation whole = actual;
+  if (is_shard(actual) && lies_in(actual, expected)) whole.global_shape = expected.global_shape;
+  return structural_difference(whole, fmt::format("rank {}", rank), expected, kReference);
+}
+
+/// The reference's value of what `actual` is of; nothing where none was kept.
+std::optional<KeptTensor> expected_value(const Case& the_case, const Observation& actual,
+                                         const Observation& expected) {
+  const KeptTensor* whole = the_case.reference->kept(0, expected);
+  const bool is_whole = whole && whole->shape == expected.global_shape;
+  if (!is_whole) return std::nullopt;
+  return is_shard(actual) ? cut(*whole, actual) : *whole;
+}
+
+/// Where roundings alone move the reference as far as a fault would, nobody is to blame.
+void allow_for_instability(const ReferenceValues& reference, Comparison& comparison) {
+  if (comparison.verdict == Verdict::holds && comparison.tensor().is_resolved) return;
+  std::string reason = reference.instability(comparison.actual->step);
+  if (reason.empty() && comparison.verdict == Verdict::violated) {
+    reason = reference.instability(*comparison.expected, comparison.distance);
+  }
+  if (reason.empty()) return;
+  comparison.verdict = Verdict::undecided;
+  comparison.reason = std::move(reason);
+}
+
+/// Where the components of a shard are in the whole tensor; empty for a whole tensor.
+std::vector<std::size_t> places_of(const Observation& actual) {
+  std::vector<std::size_t> places;
+  if (!is_shard(actual)) return places;
+  const std::size_t per_element = components(*parse<DType>(actual.dtype));
+  for (const Run& run : runs_of(actual)) {
+    const auto begin = static_cast<std::size_t>(run.begin) * per_element;
+    const auto length = static_cast<std::size_t>(run.length) * per_element;
+    for (std::size_t i = 0; i < length; ++i) places.push_back(begin + i);
+  }
+  return places;
+}
+
+/// Requires two values that differ.
+void compare_values(const ReferenceValues& reference, const KeptTensor& actual,
+                    const KeptTensor& expected, Comparison& comparison) {
+  if (!is_inexact(comparison.actual->dtype)) {
+    comparison.distance = std::numeric_limits<double>::infinity();
+    comparison.verdict = Verdict::violated;
+    if (comparison.tensor().is_moved_exactly) {
+      comparison.verdict = Verdict::undecided;
+      comparison.reason = fmt::format(
+          "the reference is not stable here: inputs that are off by their last bit make other "
+          "whole "
+          "numbers of {} in step {}",
+          comparison.actual->name, comparison.actual->step);
+    }
+    return;
+  }
+  comparison.distance = distance_of(comparison.values);
+  if (!comparison.tensor().directions.empty()) {
+    comparison.along = along(comparison.tensor(), components_of(actual), components_of(expected),
+                             places_of(*comparison.actual));
+  }
+  // What one shard goes along a direction says nothing before the others are added.
+  const bool is_part = is_shard(*comparison.actual);
+  comparison.verdict = verdict_of(comparison.tensor(), comparison.distance,
+                                  is_part ? std::vector<double>() : comparison.along);
+  allow_for_instability(reference, comparison);
+}
+
+Comparison compare(const Case& the_case, int rank, const Observation& actual,
+                   const Observation& expected, const ReferenceValues& reference) {
+  Comparison comparison{rank, &actual, &expected, &reference.values()};
+  comparison.structural = structural_difference_of(rank, actual, expected);
+  if (!comparison.structural.empty()) {
+    comparison.verdict = Verdict::violated;
+    comparison.distance = std::numeric_limits<double>::quiet_NaN();
+    return comparison;
+  }
+  if (expected.statistics.non_finite > 0) {
+    comparison.verdict = Verdict::undecided;
+    comparison.distance = std::numeric_limits<double>::quiet_NaN();
+    comparison.reason =
+        fmt::format("{} in step {} is not finite in the reference", actual.name, actual.step);
+    return comparison;
+  }
+  if (actual.fingerprint == expected.fingerprint) return comparison;
+  const KeptTensor* left = the_case.evidence->kept(rank, actual);
+  const std::optional<KeptTensor> right = expected_value(the_case, actual, expected);
+  if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) {
+    comparison.verdict = Verdict::undecided;
+    comparison.distance = std::numeric_limits<double>::quiet_NaN();
+    comparison.reason = fmt::format(
+        "{} in step {} on rank {} differs from the reference, and there are no two whole values to "
+        "say by how much",
+        actual.name, actual.step, rank);
+    return comparison;
+  }
+  comparison.values = difference(*left, *right);
+  if (comparison.values.differing == 0) return comparison;
+  ElementDifference& first = *comparison.values.first;
+  first.index = index_in_whole(first.index, actual, expected);
+  compare_values(reference, *left, *right, comparison);
+  return comparison;
+}
+
+/// A norm as a fraction of the reference's; itself where that is 0.
+double relative(const Comparison& comparison, double norm) {
+  return comparison.tensor().norm > 0 ? norm / comparison.tensor().norm : norm;
+}
+
+/// How exactly the ratio of a tensor to the reference's is known.
+double precision_of(const ExpectedTensor& expected) {
+  const bool knows_direction =
+      !expected.directions.empty() && expected.directions.front().name == kReference;
+  return knows_direction ? expected.directions.front().tolerance
+                         : kClearFactor * expected.tolerance.norm / expected.norm;
+}
+
+/// What multiple of what it should be the value is, in words; empty where it is none.
+std::string multiple_of(const Case& the_case, const Comparison& comparison) {
+  const ValueDifference& values = comparison.values;
+  if (!values.ratio) return "";
+  // Only a tensor of the same direction is a multiple; a zero tensor has none.
+  const double residual = values.norm * values.norm - (*values.ratio - 1) * (*values.ratio - 1) *
+                                                          values.right_norm * values.right_norm;
+  const double tolerance = comparison.tensor().tolerance.norm;
+  if (std::abs(residual) > kClearFactor * tolerance * values.right_norm) return "";
+  return ratio_in_words(*values.ratio, the_case.world_size, precision_of(comparison.tensor()));
+}
+
+/// How large the difference is, by what shows that it is too large.
+std::string size_in_words(const Comparison& first) {
+  const double tolerance = first.tensor().tolerance.norm;
+  const auto fault = clearest_fault(first.tensor(), first.along);
+  if (fault && first.distance <= kClearFactor * tolerance) {
+    const FaultDirection& direction = first.tensor().directions[*fault];
+    return fmt::format(": it is off by {} of {}, tolerance {}", number(first.along[*fault]),
+                       direction.name, number(direction.tolerance));
+  }
+  if (first.tensor().norm == 0) {
+    return fmt::format(": the reference is 0, and the norm is {}, tolerance {}",
+                       number(first.distance), number(tolerance));
+  }
+  return fmt::format(": relative difference {}, tolerance {}",
+                     number(relative(first, first.distance)), number(relative(first, tolerance)));
+}
+
+std::string sentence_of(const Finding& finding, const Comparison& first, int ranks,
+                        int violating_ranks) {
+  std::string text =
+      fmt::format("{} do not equal the reference: first in step {}, {} on rank {}",
+                  plural(*finding.claim.kind), finding.step, finding.tensor, first.rank);
+  if (violating_ranks > 1) {
+    text += fmt::format(" ({} of {} ranks are off)", violating_ranks, ranks);
+  }
+  if (!first.structural.empty()) {
+    text += ": " + first.structural;
+  } else if (std::isnan(first.distance)) {
+    text += ": a value is not finite";
+  } else if (!is_inexact(first.actual->dtype)) {
+    text += fmt::format(": {} of {} whole numbers differ", finding.differing_elements,
+                        finding.elements);
+  } else {
+    text += size_in_words(first);
+  }
+  if (!finding.ratio_in_words.empty()) {
+    text += "; " + finding.ratio_in_words;
+  } else if (finding.ratio && finding.cosine) {
+    text += fmt::format("; ratio {}, cosine {}", number(*finding.ratio), number(*finding.cosine));
+  }
+  if (finding.first_difference) text += "; " + element_in_words(*finding.first_difference);
+  return text + ".";
+}
+
+Finding finding_of(const Case& the_case, const Claim& claim, const Comparison& first) {
+  Finding finding;
+  finding.claim = claim;
+  finding.step = first.actual->step;
+  finding.tensor = first.actual->name;
+  finding.first_difference = first.values.first;
+  if (finding.first_difference) {
+    finding.first_difference->left = fmt::format("rank {}", first.rank);
+    finding.first_difference->right = kReference;
+  }
+  finding.differing_elements = first.values.differing;
+  finding.elements = first.values.elements;
+  finding.worst_difference = first.values.worst;
+  finding.relative_difference = relative(first, first.distance);
+  finding.tolerance = relative(first, first.tensor().tolerance.norm);
+  // What is finite of a value says nothing of the rest.
+  if (!std::isfinite(first.values.worst)) return finding;
+  finding.ratio = first.values.ratio;
+  finding.cosine = first.values.cosine;
+  if (!first.structural.empty()) return finding;
+  const DiagnosedOrigin origin = origin_of_gradient(the_case, *first.actual, first.rank);
+  finding.origin = origin.kind;
+  finding.ratio_in_words = origin.kind ? origin.words : multiple_of(the_case, first);
+  return finding;
+}
+
+bool precedes(const Comparison& a, const Comparison& b) {
+  return std::tuple(a.actual->step, a.actual->seq, a.rank) <
+         std::tuple(b.actual->step, b.actual->seq, b.rank);
+}
+
+/// Everything that was compared, boiled down.
+class Tally {
+ public:
+  void add(const Comparison& comparison) {
+    ++comparisons_;
+    verdict_ = merge(verdict_, comparison.verdict);
+    if (reason_.empty()) reason_ = comparison.reason;
+    note_margin(comparison);
+    if (comparison.verdict != Verdict::violated) return;
+    ++places_;
+    ranks_.insert(comparison.rank);
+    if (!first_ || precedes(comparison, *first_)) first_ = comparison;
+    by_step_[comparison.actual->step].emplace(comparison.actual->seq, comparison.actual->name);
+    const auto step = comparison.actual->step;
+    if (step > last_step_) last_worst_ = 0;
+    last_step_ = std::max(last_step_, step);
+    if (step == last_step_) last_worst_ = worse(last_worst_, comparison.values.worst);
+  }
+
+  bool is_empty() const { return comparisons_ == 0; }
+
+  void write(const Case& the_case, ClaimResult& result) const {
+    result.comparisons = comparisons_;
+    result.margin = margin_;
+    if (margin_) result.tolerance = tolerance_;
+    result.tolerance_from = tolerance_from_;
+    result.verdict = verdict_;
+    if (result.reason.empty() && verdict_ == Verdict::undecided) result.reason = reason_;
+    if (!first_) return;
+    Finding finding = finding_of(the_case, result.claim, *first_);
+    finding.places = places_;
+    finding.tensors = tensors_of_first_step();
+    finding.last_step = last_step_;
+    finding.last_worst_difference = last_worst_;
+    for (const int rank : ranks_) finding.groups.push_back({rank});
+    finding.sentence = sentence_of(finding, *first_, the_case.evidence->processes(),
+                                   static_cast<int>(ranks_.size()));
+    result.findings.push_back(std::move(finding));
+  }
+
+ private:
+  /// In the order in which they were observed.
+  std::vector<std::string> tensors_of_first_step() const {
+    std::vector<std::string> names;
+    for (const auto& [seq, name] : by_step_.begin()->second) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+    return names;
+  }
+
+  void note_margin(const Comparison& comparison) {
+    if (!std::isfinite(comparison.distance) || (margin_ && comparison.distance == 0)) return;
+    if (comparison.tensor().tolerance.norm == 0) return;
+    const double margin = comparison.margin();
+    if (margin_ && margin <= *margin_) return;
+    margin_ = margin;
+    tolerance_ = relative(comparison, comparison.tensor().tolerance.norm);
+    tolerance_from_ = comparison.tensor().tolerance.from;
+  }
+
+  std::int64_t comparisons_ = 0;
+  std::int64_t places_ = 0;
+  std::int64_t last_step_ = 0;
+  double last_worst_ = 0;
+  Verdict verdict_ = Verdict::holds;
+  std::optional<double> margin_;
+  double tolerance_ = 0;  ///< where the margin is, relative to the tensor
+  std::string tolerance_from_;
+  std::optional<Comparison> first_;
+  std::string reason_;
+  std::set<int> ranks_;
+  /// What is violated in a step: where it was observed, and its name.
+  std::map<std::int64_t, std::set<std::pair<std::int64_t, std::string>>> by_step_;
+};
+
+bool is_nothing_on_both(const Observation& actual, const Observation& reference) {
+  return !actual.not_comparable.empty() && actual.not_comparable == reference.not_comparable;
+}
+
+/// Who looked at a tensor of the reference.
+struct Seen {
+  std::set<int> ranks;
+  bool has_copies = false;  ///< somebody holds what is no shard of one rank alone
+  std::vector<const Observation*> parts;
+
+  void add(int rank, const Observation& actual, const Observation& whole) {
+    ranks.insert(rank);
+    if (actual.replica_group != group_of_one(rank)) has_copies = true;
+    if (lies_in(actual, whole)) parts.push_back(&actual);
+  }
+};
+
+/// What of a tensor nobody looked at, in words; empty when all was. What ranks alone hold has to be
+/// the whole together; where there are copies every rank has to have looked.
+std::string missing_of(const Observation& whole, const Seen& seen, int processes) {
+  const bool is_for_all = seen.ranks.empty() || seen.has_copies;
+  if (is_for_all && static_cast<int>(seen.ranks.size()) != processes) {
+    return fmt::format("{} in step {} was not observed on every rank", whole.name, whole.step);
+  }
+  const auto gap = first_gap(whole, seen.parts);
+  if (!gap || seen.parts.empty()) return "";
+  return fmt::format("{} in step {} has {} elements from {} on that are in no rank's shard",
+                     whole.name, whole.step, gap->length,
+                     shape_in_words(index_of(gap->begin, whole.global_shape)));
+}
+
+/// The first tensor of the reference that was not wholly looked at, in words; empty when all were.
+std::string first_missing(const ExpectedValues& expected, const std::map<TensorKey, Seen>& seen,
+                          int processes) {
+  for (const auto& [key, observation] : expected.tensors()) {
+    const auto found = seen.find(key);
+    std::string missing =
+        missing_of(*observation, found == seen.end() ? Seen() : found->second, processes);
+    if (!missing.empty()) return missing;
+  }
+  return "";
+}
+
+/// The shards of a tensor are one tensor: what is off in all of them together is told of the one
+/// that is furthest off. Of copies of a shard the worst counts.
+void add_up_shards(const ReferenceValues& reference, std::vector<Comparison>& comparisons) {
+  using Offsets = std::vector<std::int64_t>;
+  std::map<TensorKey, std::vector<Comparison*>> by_tensor;
+  for (Comparison& comparison : comparisons) {
+    const bool is_off = comparison.distance > 0 && std::isfinite(comparison.distance);
+    if (is_off && is_shard(*comparison.actual)) {
+      by_tensor[key_of(*comparison.actual)].push_back(&comparison);
+    }
+  }
+  for (const auto& [key, shards] : by_tensor) {
+    std::map<Offsets, const Comparison*> worst;
+    for (const Comparison* shard : shards) {
+      const Comparison*& here = worst[shard->actual->offset];
+      if (!here || shard->distance > here->distance) here = shard;
+    }
+    double squares = 0;
+    std::vector<double> along(shards.front()->along.size());
+    for (const auto& [offset, shard] : worst) {
+      squares += shard->distance * shard->distance;
+      std::transform(along.begin(), along.end(), shard->along.begin(), along.begin(),
+                     std::plus<>());
+    }
+    Comparison& furthest = **std::max_element(
+        shards.begin(), shards.end(),
+        [](const Comparison* a, const Comparison* b) { return a->distance < b->distance; });
+    furthest.distance = std::max(furthest.distance, std::sqrt(squares));
+    furthest.along = std::move(along);
+    furthest.verdict = verdict_of(furthest.tensor(), furthest.distance, furthest.along);
+    allow_for_instability(reference, furthest);
+  }
+}
+
+/// Compares what the claim is about, tensor by tensor. Returns why not everything could be
+/// compared; empty when it could.
+std::string compare_all(const Case& the_case, const Claim& claim, const ReferenceValues& reference,
+                        Tally& tally) {
+  const ExpectedValues& expected = reference.values();
+  std::string reason;
+  std::map<TensorKey, Seen> seen;
+  std::vector<Comparison> comparisons;
+  for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
+    for (const Observation& actual : the_case.evidence->observations(rank)) {
+      if (!concerns(claim, actual)) continue;
+      const Observation* const whole = expected.find(actual);
+      if (!whole) {
+        reason = missing_in_reference(the_case, actual);
+        continue;
+      }
+      seen[key_of(actual)].add(rank, actual, *whole);
+      if (!is_nothing_on_both(actual, *whole)) {
+        comparisons.push_back(compare(the_case, rank, actual, *whole, reference));
+      } else if (!is_undefined(actual)) {
+        reason = incomparable_in_words(actual);
+      }
+    }
+  }
+  add_up_shards(reference, comparisons);
+  for (const Comparison& comparison : comparisons) tally.add(comparison);
+  return reason.empty() ? first_missing(expected, seen, the_case.evidence->processes()) : reason;
+}
+
+}  // namespace
+
+void judge_equality(const Case& the_case, ClaimResult& result) {
+  if (!the_case.reference) {
+    result.reason = "not triggered: there is no reference";
+    return;
+  }
+  const ReferenceValues reference(the_case, result.claim);
+  Tally tally;
+  result.reason = compare_all(the_case, result.claim, reference, tally);
+  if (tally.is_empty()) {
+    if (result.reason.empty()) result.reason = "not triggered: nothing was compared";
+    return;
+  }
+  tally.write(the_case, result);
+  settle(result, fmt::format("the largest difference is {} tolerances, more than rounding explains "
+                             "and less than the {} that show a fault",
+                             number(result.margin.value_or(0)), number(kClearFactor)));
+}
+
+}  // namespace lockstep

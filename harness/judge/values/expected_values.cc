@@ -1,0 +1,407 @@
+#include "harness/judge/values/expected_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/observations.h"
+#include "harness/judge/evidence/settle.h"
+#include "harness/judge/evidence/words.h"
+#include "harness/judge/values/compare_values.h"
+#include "harness/judge/values/tolerance.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool is_about_one_rank(const Observation& observation) {
+  return !observation.replica_group.empty();
+}
+
+DType component_of(const Observation& observation) {
+  return component_type(*parse<DType>(observation.dtype));
+}
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+std::vector<double> minus(std::vector<double> a, const std::vector<double>& b) {
+  std::transform(a.begin(), a.end(), b.begin(), a.begin(), std::minus<>());
+  return a;
+}
+
+double largest(const std::vector<double>& numbers) {
+  double found = 0;
+  for (const double number : numbers) found = std::max(found, std::abs(number));
+  return found;
+}
+
+/// What one rounding of the largest contribution to a direction is, as a fraction of it.
+double largest_share(const std::vector<double>& value, const FaultDirection& direction) {
+  double found = 0;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    found = std::max(found, std::abs(value[i] * direction.numbers[i]));
+  }
+  return found / direction.squared_norm;
+}
+
+bool is_alike(const KeptTensor* a, const KeptTensor* b) {
+  return a && b && a->dtype == b->dtype && a->shape == b->shape;
+}
+
+}  // namespace
+
+bool is_inexact(const std::string& name) {
+  const auto dtype = parse<DType>(name);
+  return dtype && unit_roundoff(component_type(*dtype)) > 0;
+}
+
+TensorKey key_of(const Observation& observation) {
+  return {observation.step, observation.micro_batch, observation.name};
+}
+
+ExpectedValues::ExpectedValues(const Evidence& reference, const Claim& claim, int world_size)
+    : reference_(reference), world_size_(world_size) {
+  for (const Observation& observation : reference.observations(0)) {
+    const bool is_own = is_about_one_rank(observation) && observation.point == Point::backward;
+    if (is_own && observation.kind == Kind::gradient) {
+      own_gradients_[{observation.step, observation.name}]
+                    [static_cast<int>(observation.micro_batch)] = &observation;
+    } else if (is_own && observation.kind == Kind::parameter) {
+      initial_[observation.name] = &observation;
+    } else if (concerns(claim, observation) && !is_about_one_rank(observation)) {
+      tensors_[key_of(observation)] = &observation;
+    }
+  }
+  for (int rank = 1; rank < reference.processes(); ++rank) note_copy(rank, claim);
+}
+
+void ExpectedValues::note_copy(int rank, const Claim& claim) {
+  for (const Observation& copy : reference_.observations(rank)) {
+    if (!concerns(claim, copy) || is_about_one_rank(copy)) continue;
+    const auto plain = tensors_.find(key_of(copy));
+    if (plain == tensors_.end()) continue;
+    copies_[plain->first].emplace_back(rank, &copy);
+    has_moved_ = has_moved_ || copy.fingerprint != plain->second->fingerprint;
+  }
+}
+
+const Observation* ExpectedValues::find(const Observation& actual) const {
+  const auto found = tensors_.find(key_of(actual));
+  return found == tensors_.end() ? nullptr : found->second;
+}
+
+const ExpectedTensor& ExpectedValues::of(const Observation& expected) const {
+  const auto [tensor, is_new] = measured_.try_emplace(&expected);
+  if (is_new) tensor->second = measured(expected);
+  return tensor->second;
+}
+
+ExpectedTensor ExpectedValues::measured(const Observation& expected) const {
+  ExpectedTensor tensor;
+  tensor.norm = tensor.signal = expected.statistics.norm;
+  if (!is_inexact(expected.dtype)) {
+    tensor.tolerance = {0, "none: whole numbers are exact"};
+    tensor.is_moved_exactly = is_moved(expected);
+    return tensor;
+  }
+  const KeptTensor* const value = reference_.kept(0, expected);
+  const Numbers numbers = value ? components_of(*value) : Numbers();
+  const Numbers magnitudes = magnitudes_of(expected, numbers);
+  const double scale = scale_of_own_gradients(expected);
+  const double unit = unit_roundoff(component_of(expected));
+  const double least = least_tolerance(expected, magnitudes, tensor.norm, scale,
+                                       summation_tolerance(unit, world_size_));
+  measure_norms(expected, value, least, tensor);
+  tensor.is_resolved = kPerturbationFactor * tensor.moved <= kSmallestFault * tensor.norm;
+  if (!value || !has_moved_) return tensor;
+  add_directions(expected, *value, numbers, scale, tensor);
+  // Along a direction, the roundings of many elements hardly add up.
+  const double least_along =
+      least_tolerance(expected, magnitudes, tensor.norm, scale, summation_tolerance(unit, 1));
+  set_tolerances(expected, *value, numbers, magnitudes, least_along, tensor);
+  return tensor;
+}
+
+void ExpectedValues::measure_norms(const Observation& expected, const KeptTensor* value,
+                                   double least, ExpectedTensor& tensor) const {
+  for (const auto& [rank, copy] : copies_of(expected)) {
+    if (!is_alike(copy, value)) continue;
+    const ValueDifference moved = difference(*copy, *value);
+    tensor.moved = std::max(tensor.moved, std::isnan(moved.worst) ? kInfinity : moved.norm);
+  }
+  const double noise = kPerturbationFactor * tensor.moved;
+  tensor.tolerance.norm = least + noise;
+  if (!has_moved_) {
+    tensor.tolerance.from = "roundings of a sum over the ranks, for want of perturbed inputs";
+  } else if (noise > least) {
+    tensor.tolerance.from = fmt::format("{} perturbed references", reference_.processes() - 1);
+  } else {
+    tensor.tolerance.from = "roundings of a sum over the ranks";
+  }
+}
+
+std::map<int, const KeptTensor*> ExpectedValues::copies_of(const Observation& expected) const {
+  std::map<int, const KeptTensor*> copies;
+  const auto found = copies_.find(key_of(expected));
+  if (found == copies_.end()) return copies;
+  for (const auto& [rank, observation] : found->second) {
+    copies[rank] = reference_.kept(rank, *observation);
+  }
+  return copies;
+}
+
+/// Whether a perturbed copy holds other bits.
+bool ExpectedValues::is_moved(const Observation& expected) const {
+  const auto found = copies_.find(key_of(expected));
+  return found != copies_.end() &&
+         std::any_of(found->second.begin(), found->second.end(), [&](const auto& copy) {
+           return copy.second->fingerprint != expected.fingerprint;
+         });
+}
+
+/// Whether training leaves a parameter as it was, in the reference and in every copy.
+bool ExpectedValues::is_frozen(const Observation& expected) const {
+  const auto before = initial_.find(expected.name);
+  return expected.kind == Kind::parameter && before != initial_.end() &&
+         before->second->fingerprint == expected.fingerprint && !is_moved(expected);
+}
+
+/// What every rank adds to a gradient, as a mean of norms; 0 where that is not on record.
+double ExpectedValues::summands_norm(const Observation& expected) const {
+  const auto own = own_gradients_.find({expected.step, expected.name});
+  if (expected.kind != Kind::gradient || own == own_gradients_.end()) return 0;
+  double sum = 0;
+  for (const auto& [rank, observation] : own->second) sum += observation->statistics.norm;
+  return sum / world_size_;
+}
+
+/// What clipping, or an unscaled loss, makes of the ranks' own gradients behind the place where
+/// they are noted: the norm of the gradient in units of that of their mean. 1 where it is no less
+/// than half, or where the ranks' gradients cancel so far that roundings are what is left.
+double ExpectedValues::scale_of_own_gradients(const Observation& expected) const {
+  const double summands = summands_norm(expected);
+  Numbers sum;
+  for (int rank = 0; rank < world_size_ && summands > 0; ++rank) {
+    const KeptTensor* const own = own_gradient(expected, rank);
+    if (!own) continue;  // as zeros
+    const Numbers numbers = components_of(*own);
+    if (sum.empty()) sum.resize(numbers.size());
+    if (sum.size() != numbers.size()) return 1;
+    std::transform(sum.begin(), sum.end(), numbers.begin(), sum.begin(), std::plus<>());
+  }
+  const double mean = std::sqrt(dot(sum, sum)) / world_size_;
+  const double roundings = 2 * unit_roundoff(component_of(expected)) * summands;
+  const double scale = mean > kClearFactor * roundings ? expected.statistics.norm / mean : 1;
+  return scale < 0.5 ? scale : 1;
+}
+
+/// `summation`: of a gradient, as a fraction of what the ranks contribute to it.
+double ExpectedValues::least_tolerance(const Observation& expected, const Numbers& magnitudes,
+                                       double norm, double scale, double summation) const {
+  const DType component = component_of(expected);
+  const double unit = unit_roundoff(component);
+  const double elements = std::accumulate(expected.local_shape.begin(), expected.local_shape.end(),
+                                          1.0, std::multiplies<>());
+  const double subnormal = world_size_ * std::sqrt(elements) * smallest_subnormal(component);
+  // Where no copy moved anything, nothing says how far differences of earlier steps are carried.
+  if (!has_moved_) {
+    const auto steps = static_cast<double>(expected.step);
+    return rounding_tolerance(unit, world_size_) * norm * steps + subnormal;
+  }
+  if (is_frozen(expected)) return subnormal;
+  if (expected.kind == Kind::parameter) {
+    return kRoundingsOfAParameter * unit * largest(magnitudes) + subnormal;
+  }
+  const double summands = scale * summands_norm(expected);
+  if (summands == 0) return rounding_tolerance(unit, world_size_) * norm + subnormal;
+  return summation * std::max(summands, norm) + subnormal;
+}
+
+/// The parameter before the first step; nothing where that was not kept.
+std::optional<std::vector<double>> ExpectedValues::initial_value(const Observation& expected,
+                                                                 std::size_t elements) const {
+  const auto before = initial_.find(expected.name);
+  if (before == initial_.end()) return std::nullopt;
+  const KeptTensor* const kept = reference_.kept(0, *before->second);
+  if (!kept || kept->bytes.size() == 0) return std::nullopt;
+  Numbers numbers = components_of(*kept);
+  if (numbers.size() != elements) return std::nullopt;
+  return numbers;
+}
+
+/// What a fault in training would take away. A parameter that was never trained is as far off as
+/// the reference's has moved, however small that is beside the parameter.
+std::optional<std::vector<double>> ExpectedValues::signal_of(const Observation& expected,
+                                                             const Numbers& value) const {
+  if (expected.kind != Kind::parameter) return value;
+  const auto before = initial_value(expected, value.size());
+  if (!before) return std::nullopt;
+  return minus(value, *before);
+}
+
+/// The value, and of a parameter how large the numbers are that it was rounded from: training may
+/// have taken most of its first value away, and the roundings of that stay.
+std::vector<double> ExpectedValues::magnitudes_of(const Observation& expected,
+                                                  Numbers value) const {
+  if (expected.kind != Kind::parameter) return value;
+  const auto before = initial_value(expected, value.size());
+  for (std::size_t i = 0; before && i < value.size(); ++i) {
+    value[i] = std::max(std::abs(value[i]), std::abs((*before)[i]));
+  }
+  return value;
+}
+
+const KeptTensor* ExpectedValues::own_gradient(const Observation& expected, int rank) const {
+  const auto own = own_gradients_.find({expected.step, expected.name});
+  if (expected.kind != Kind::gradient || own == own_gradients_.end()) return nullptr;
+  const auto found = own->second.find(rank);
+  return found == own->second.end() ? nullptr : reference_.kept(0, *found->second);
+}
+
+void ExpectedValues::add_directions(const Observation& expected, const KeptTensor& value,
+                                    const Numbers& numbers, double scale,
+                                    ExpectedTensor& tensor) const {
+  const auto add = [&](std::string name, Numbers along, double smallest_fault) {
+    const double squared = dot(along, along);
+    if (squared > 0 && std::isfinite(squared)) {
+      tensor.directions.push_back({std::move(name), std::move(along), squared, smallest_fault});
+    }
+  };
+  auto signal = signal_of(expected, numbers);
+  if (signal) {
+    tensor.signal = std::sqrt(dot(*signal, *signal));
+    add(kReference, std::move(*signal), kSmallestFault);
+  }
+  if (tensor.directions.empty()) return;
+  for (int rank = 0; rank < world_size_ && world_size_ > 1; ++rank) {
+    const KeptTensor* const own = own_gradient(expected, rank);
+    if (!is_alike(own, &value)) continue;
+    add(fmt::format("rank {}'s own gradient", rank), components_of(*own), scale / world_size_);
+  }
+}
+
+/// Of each direction: what rounding explains, and kDirectionFactor times how far the worst copy
+/// moved along it.
+void ExpectedValues::set_tolerances(const Observation& expected, const KeptTensor& value,
+                                    const Numbers& numbers, const Numbers& magnitudes,
+                                    double least_along, ExpectedTensor& tensor) const {
+  if (tensor.directions.empty()) return;
+  const double unit = unit_roundoff(component_of(expected));
+  for (FaultDirection& direction : tensor.directions) {
+    direction.tolerance = expected.kind == Kind::parameter
+                              ? 2 * unit * largest_share(magnitudes, direction)
+                              : least_along / std::sqrt(direction.squared_norm);
+  }
+  std::vector<double> worst(tensor.directions.size());
+  for (const auto& [rank, copy] : copies_of(expected)) {
+    if (!is_alike(copy, &value)) continue;
+    const std::vector<double> moved = along(tensor, components_of(*copy), numbers);
+    tensor.moves[rank] = moved.front() * tensor.directions.front().squared_norm;
+    for (std::size_t i = 0; i < worst.size(); ++i) {
+      const double noise = kDirectionFactor * std::abs(moved[i]);
+      worst[i] = std::max(worst[i], std::isfinite(noise) ? noise : kInfinity);
+    }
+  }
+  for (std::size_t i = 0; i < worst.size(); ++i) tensor.directions[i].tolerance += worst[i];
+  tensor.is_resolved = worst.front() <= kSmallestFault;
+}
+
+const Stability& ExpectedValues::stability(std::int64_t step) const {
+  const auto [found, is_new] = stability_.try_emplace(step);
+  if (!is_new) return found->second;
+  Stability& stability = found->second;
+  double square = 0, most = 0;
+  std::vector<double> moves(static_cast<std::size_t>(reference_.processes()));
+  for (auto each = tensors_.lower_bound({step, INT64_MIN, ""});
+       each != tensors_.end() && std::get<0>(each->first) == step; ++each) {
+    if (!is_inexact(each->second->dtype) || !each->second->not_comparable.empty()) continue;
+    const ExpectedTensor& tensor = of(*each->second);
+    square += tensor.signal * tensor.signal;
+    for (const auto& [rank, move] : tensor.moves) moves[static_cast<std::size_t>(rank)] += move;
+    const double contribution = tensor.moved * tensor.signal;
+    if (contribution <= most) continue;
+    most = contribution;
+    stability.worst = each->second->name;
+    stability.moved = tensor.moved / tensor.signal;
+  }
+  stability.signal = std::sqrt(square);
+  for (const double move : moves) {
+    const double noise = square > 0 ? kDirectionFactor * std::abs(move) / square : 0;
+    stability.noise = std::max(stability.noise, std::isfinite(noise) ? noise : kInfinity);
+  }
+  return stability;
+}
+
+std::int64_t ExpectedValues::first_unstable_step(std::int64_t last) const {
+  // Steps that were observed, not those up to a number that a file holds.
+  for (auto each = tensors_.begin(); each != tensors_.end();) {
+    const std::int64_t step = std::get<0>(each->first);
+    if (step > last) break;
+    if (!stability(step).is_stable()) return step;
+    each = tensors_.lower_bound({step + 1, INT64_MIN, ""});
+  }
+  return 0;
+}
+
+bool has_still_copies(const Case& the_case) {
+  const Evidence* const reference = the_case.reference;
+  if (!reference || reference->processes() < 2) return false;
+  bool is_compared = false;
+  for (const Claim& claim : the_case.claims) {
+    if (claim.predicate != Predicate::equal_reference) continue;
+    const ExpectedValues expected(*reference, claim, the_case.world_size);
+    if (expected.has_moved()) return false;
+    is_compared = is_compared || !expected.tensors().empty();
+  }
+  return is_compared && !reference->observations(1).empty();
+}
+
+std::vector<double> along(const ExpectedTensor& expected, const std::vector<double>& actual,
+                          const std::vector<double>& reference,
+                          const std::vector<std::size_t>& places) {
+  const std::vector<double> difference = minus(actual, reference);
+  std::vector<double> parts;
+  for (const FaultDirection& direction : expected.directions) {
+    double product = 0;
+    for (std::size_t i = 0; i < difference.size(); ++i) {
+      product += difference[i] * direction.numbers[places.empty() ? i : places[i]];
+    }
+    parts.push_back(product / direction.squared_norm);
+  }
+  return parts;
+}
+
+std::optional<std::size_t> clearest_fault(const ExpectedTensor& expected,
+                                          const std::vector<double>& along) {
+  std::optional<std::size_t> clearest;
+  double most = 0;
+  for (std::size_t i = 0; i < along.size(); ++i) {
+    const FaultDirection& direction = expected.directions[i];
+    if (std::abs(along[i]) < direction.smallest_fault / 2) continue;
+    const double tolerances = std::abs(along[i]) / direction.tolerance;
+    if (tolerances <= std::max(most, 1.0)) continue;
+    most = tolerances;
+    clearest = i;
+  }
+  return clearest;
+}
+
+Verdict verdict_of(const ExpectedTensor& expected, double norm, const std::vector<double>& along) {
+  if (!(norm <= kClearFactor * expected.tolerance.norm)) return Verdict::violated;  // NaN too
+  const auto fault = clearest_fault(expected, along);
+  if (fault && std::abs(along[*fault]) > kFaultFactor * expected.directions[*fault].tolerance) {
+    return Verdict::violated;
+  }
+  return fault || norm > expected.tolerance.norm ? Verdict::undecided : Verdict::holds;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,194 @@
+#include "harness/judge/values/gradient_origin.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/observations.h"
+#include "harness/judge/values/compare_values.h"
+#include "harness/judge/values/expected_values.h"
+#include "harness/judge/values/shards.h"
+#include "harness/judge/values/tolerance.h"
+
+namespace lockstep {
+
+namespace {
+
+/// What the data of one rank give for a tensor of the actual one's dtype and shape.
+struct OwnGradient {
+  std::string name;
+  const Observation* observation = nullptr;
+  const KeptTensor* value = nullptr;
+  std::vector<double> numbers = {};  ///< of the value, once a mixture is looked for
+};
+
+/// By the reference's notes of the ranks' own gradients; one list per rank.
+std::vector<std::vector<OwnGradient>> own_gradients(const Case& the_case,
+                                                    const Observation& actual) {
+  std::vector<std::vector<OwnGradient>> all(static_cast<std::size_t>(the_case.world_size));
+  for (int owner = 0; owner < the_case.world_size; ++owner) {
+    for (const Observation& own : the_case.reference->observations(0)) {
+      const bool is_alike =
+          own.kind == Kind::gradient && own.step == actual.step &&
+          own.replica_group == group_of_one(owner) && own.not_comparable.empty() &&
+          own.dtype == actual.dtype &&
+          (is_shard(actual) ? lies_in(actual, own) : own.global_shape == actual.global_shape);
+      if (!is_alike) continue;
+      const KeptTensor* const value = the_case.reference->kept(0, own);
+      const bool is_its_value =
+          value && value->shape == own.global_shape && name(value->dtype) == own.dtype;
+      all[static_cast<std::size_t>(owner)].push_back(
+          {own.name, &own, is_its_value ? value : nullptr});
+    }
+  }
+  return all;
+}
+
+/// Whether nothing arrived, which says nothing of where it comes from. So is what is empty.
+bool is_zero(const KeptTensor& value) {
+  return std::all_of(value.bytes.begin(), value.bytes.end(),
+                     [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+/// Whether `actual` is, or is a shard of, the gradient of that name. `value`: what was kept of it.
+bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual,
+           const KeptTensor* value) {
+  return std::any_of(gradients.begin(), gradients.end(), [&](const OwnGradient& own) {
+    if (own.name != actual.name || (value && is_zero(*value))) return false;
+    if (own.observation->fingerprint == actual.fingerprint) return true;
+    const bool is_cut = is_shard(actual) && value && own.value;
+    return is_cut && cut(*own.value, actual).bytes == value->bytes;
+  });
+}
+
+/// Whether another rank is seen to hold the same bits of the same tensor.
+bool is_shared(const Case& the_case, const Observation& actual, int rank) {
+  for (int other = 0; other < the_case.evidence->processes(); ++other) {
+    if (other == rank) continue;
+    const std::vector<Observation>& seen = the_case.evidence->observations(other);
+    const bool is_there = std::any_of(seen.begin(), seen.end(), [&](const Observation& there) {
+      return there.point == actual.point && key_of(there) == key_of(actual) &&
+             is_same_value(there, actual);
+    });
+    if (is_there) return true;
+  }
+  return false;
+}
+
+/// Whether no rank but `owner` has a gradient of that name: then its own one is the sum of all.
+bool is_alone(const std::vector<std::vector<OwnGradient>>& gradients, const std::string& name,
+              std::size_t owner) {
+  for (std::size_t rank = 0; rank < gradients.size(); ++rank) {
+    if (rank == owner) continue;
+    const bool has_one =
+        std::any_of(gradients[rank].begin(), gradients[rank].end(), [&](const OwnGradient& own) {
+          return own.name == name && !(own.value && is_zero(*own.value));
+        });
+    if (has_one) return false;
+  }
+  return true;
+}
+
+/// Whether `actual` is the mean of one gradient per rank, up to the roundings of the sum.
+bool is_mean(const std::vector<double>& actual, const std::vector<const OwnGradient*>& chosen,
+             double tolerance) {
+  std::vector<double> mean(actual.size());
+  for (const OwnGradient* own : chosen) {
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      mean[i] += own->numbers[i] / static_cast<double>(chosen.size());
+    }
+  }
+  double apart = 0, norm = 0;
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    apart += (actual[i] - mean[i]) * (actual[i] - mean[i]);
+    norm += mean[i] * mean[i];
+  }
+  return norm > 0 && std::sqrt(apart / norm) <= tolerance;
+}
+
+std::string in_words(const std::vector<const OwnGradient*>& chosen) {
+  std::map<std::string, std::vector<std::size_t>> ranks;
+  for (std::size_t rank = 0; rank < chosen.size(); ++rank) {
+    ranks[chosen[rank]->name].push_back(rank);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [name, holders] : ranks) {
+    parts.push_back(fmt::format("{} on rank{} {}", name, holders.size() == 1 ? "" : "s",
+                                fmt::join(holders, ",")));
+  }
+  return fmt::format("it is the mean of {}: different tensors were reduced with each other",
+                     fmt::join(parts, " and "));
+}
+
+/// Advances a choice of one gradient per rank; false after the last one.
+bool advance(std::vector<std::size_t>& choice,
+             const std::vector<std::vector<OwnGradient>>& gradients) {
+  for (std::size_t rank = 0; rank < choice.size(); ++rank) {
+    if (++choice[rank] < gradients[rank].size()) return true;
+    choice[rank] = 0;
+  }
+  return false;
+}
+
+/// The mean of gradients of different names that `value` is; empty when it is none.
+std::string mixture_in_words(const KeptTensor& value, double tolerance,
+                             std::vector<std::vector<OwnGradient>> gradients) {
+  constexpr double kMostChoices = 4096;  // a guess that is worth no more
+  double choices = 1;
+  for (const auto& own : gradients) choices *= static_cast<double>(own.size());
+  if (choices < 1 || choices > kMostChoices) return "";
+  for (auto& own : gradients) {
+    for (OwnGradient& gradient : own) {
+      if (gradient.value) gradient.numbers = components_of(*gradient.value);
+    }
+  }
+  const std::vector<double> actual = components_of(value);
+  std::vector<std::size_t> choice(gradients.size());
+  do {
+    std::vector<const OwnGradient*> chosen;
+    for (std::size_t rank = 0; rank < choice.size(); ++rank) {
+      chosen.push_back(&gradients[rank][choice[rank]]);
+    }
+    const bool is_mixed = std::any_of(chosen.begin(), chosen.end(), [&](const OwnGradient* own) {
+      return own->name != chosen.front()->name;
+    });
+    const bool is_kept = std::all_of(chosen.begin(), chosen.end(),
+                                     [](const OwnGradient* own) { return own->value; });
+    if (is_mixed && is_kept && is_mean(actual, chosen, tolerance)) return in_words(chosen);
+  } while (advance(choice, gradients));
+  return "";
+}
+
+}  // namespace
+
+DiagnosedOrigin origin_of_gradient(const Case& the_case, const Observation& actual, int rank) {
+  if (actual.kind != Kind::gradient || !the_case.reference) return {};
+  auto gradients = own_gradients(the_case, actual);
+  const KeptTensor* value = the_case.evidence->kept(rank, actual);
+  const bool is_known_to_agree = is_shared(the_case, actual, rank);
+  if (rank < the_case.world_size && !is_known_to_agree &&
+      holds(gradients[static_cast<std::size_t>(rank)], actual, value)) {
+    return {GradientOrigin::own, "it is the rank's own gradient: never synchronised"};
+  }
+  for (std::size_t owner = 0; owner < gradients.size(); ++owner) {
+    const bool is_the_sum = is_known_to_agree && is_alone(gradients, actual.name, owner);
+    if (!is_the_sum && holds(gradients[owner], actual, value)) {
+      return {GradientOrigin::other_rank, fmt::format("it is rank {}'s own gradient", owner)};
+    }
+  }
+  if (!value || the_case.world_size < 2 || is_shard(actual)) return {};
+  const double unit = unit_roundoff(component_type(value->dtype));
+  std::string mixture =
+      mixture_in_words(*value, rounding_tolerance(unit, the_case.world_size), std::move(gradients));
+  if (mixture.empty()) return {};
+  return {GradientOrigin::mixture, std::move(mixture)};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,57 @@
+#include "harness/judge/values/reference_values.h"
+
+#include <fmt/format.h>
+
+#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/words.h"
+
+namespace lockstep {
+
+namespace {
+
+std::string in_words(std::int64_t step, const std::string& tensor, double moved) {
+  return fmt::format(
+      "the reference is not stable here: in step {} inputs that are off by their last bit move {} "
+      "by {} of what training made of it",
+      step, tensor, number(moved));
+}
+
+std::string instability_of(const ExpectedValues& values, std::int64_t step) {
+  const std::int64_t unstable = values.first_unstable_step(step);
+  if (unstable == 0) return "";
+  const Stability& stability = values.stability(unstable);
+  return in_words(unstable, stability.worst, stability.moved);
+}
+
+}  // namespace
+
+ReferenceValues::ReferenceValues(const Case& the_case, const Claim& claim)
+    : case_(the_case), claim_(claim), values_(*the_case.reference, claim, the_case.world_size) {}
+
+std::string ReferenceValues::instability(std::int64_t step) const {
+  std::string text = instability_of(values_, step);
+  for (const ExpectedValues& other : others()) {
+    if (text.empty()) text = instability_of(other, step);
+  }
+  return text;
+}
+
+std::string ReferenceValues::instability(const Observation& expected, double distance) const {
+  const ExpectedTensor& tensor = values_.of(expected);
+  const double negligible = kNegligible * values_.stability(expected.step).signal;
+  const bool is_excused = !tensor.is_resolved && distance <= negligible;  // NaN is not
+  if (!is_excused) return "";
+  return in_words(expected.step, expected.name, tensor.moved / tensor.signal);
+}
+
+const std::vector<ExpectedValues>& ReferenceValues::others() const {
+  if (others_) return *others_;
+  others_.emplace();
+  for (const Claim& other : case_.claims) {
+    if (other.predicate != Predicate::equal_reference || other == claim_) continue;
+    others_->emplace_back(*case_.reference, other, case_.world_size);
+  }
+  return *others_;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+#include "harness/verdict/cost.h"
+
+#include <algorithm>
+
+#include "harness/judge/values/bound.h"
+#include "harness/record/collective_log.h"
+
+namespace lockstep {
+
+std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vector<RankEnd>& ends,
+                            std::int64_t steps) {
+  Cost most;
+  std::size_t logs = 0;
+  for (const RankEnd& end : ends) {
+    if (end.ending != Ending::finished) return std::nullopt;
+    if (end.step_s) most.step_s = std::max(most.step_s.value_or(0), *end.step_s);
+    const auto log = collective_log_file(folder, end.rank);
+    if (!std::filesystem::exists(log)) continue;
+    ++logs;
+    double collectives = 0;
+    double bytes = 0;
+    for (const Collective& collective : read_collective_log(log)) {
+      if (collective.step == 0 || collective.operation == kJoin) continue;
+      ++collectives;
+      bytes += static_cast<double>(collective.bytes);
+    }
+    most.collectives = std::max(most.collectives, collectives / static_cast<double>(steps));
+    most.bytes = std::max(most.bytes, bytes / static_cast<double>(steps));
+  }
+  if (logs != 0 && logs != ends.size()) return std::nullopt;
+  return most;
+}
+
+std::optional<std::int64_t> memory_of(const Evidence& evidence) {
+  std::optional<std::int64_t> most;
+  for (int rank = 0; rank < evidence.processes(); ++rank) {
+    for (const Observation& observation : evidence.observations(rank)) {
+      if (observation.kind != Kind::memory) continue;
+      const auto bytes = bytes_of(evidence.kept(rank, observation));
+      if (bytes) most = std::max(most.value_or(0), *bytes);
+    }
+  }
+  return most;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,235 @@
+#include "harness/verdict/expectation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/judge/evidence/settle.h"
+#include "harness/judge/judge.h"
+#include "harness/verdict/pins.h"
+#include "reports/base/names.h"
+
+namespace lockstep {
+
+namespace {
+
+bool contains(const std::vector<Claim>& claims, const Claim& claim) {
+  return std::find(claims.begin(), claims.end(), claim) != claims.end();
+}
+
+bool declares(const Expectation& expectation, const Claim& claim) {
+  return contains(expectation.breaks, claim) ||
+         (claim.predicate == Predicate::ranks_finish && !expectation.raises.empty());
+}
+
+/// A cell that is meant to lose ranks cannot be observed to its end: what stays open there is no
+/// reproach.
+bool ends_early_as_declared(const CellRecord& cell) {
+  return std::any_of(cell.results.begin(), cell.results.end(), [&](const ClaimResult& result) {
+    return result.claim.predicate == Predicate::ranks_finish &&
+           result.verdict == Verdict::violated && declares(cell.expectation, result.claim);
+  });
+}
+
+/// What stays open is no reproach where nothing was to be tried.
+bool may_stay_open(const CellRecord& cell) {
+  return cell.expectation.not_triggered || ends_early_as_declared(cell);
+}
+
+Check check_about(const Claim& claim, bool is_declared) {
+  Check check;
+  check.promise = fmt::format("{} {}", is_declared ? "breaks" : "keeps", sentence(claim));
+  check.claim = claim;
+  return check;
+}
+
+/// How the findings of a claim, each of them, depart from what is pinned of it; empty: one does
+/// not.
+std::string departure_from(const Pin& pin, const ClaimResult& result, const CellRecord& cell) {
+  std::string first;
+  for (const Finding& finding : result.findings) {
+    std::string text = departure(pin, finding, cell);
+    if (text.empty()) return "";
+    if (first.empty()) first = std::move(text);
+  }
+  return first.empty() ? "there is no finding" : first;
+}
+
+/// Why the declared violation of a claim is another one than was declared; empty: it is that one.
+std::string other_fault(const CellRecord& cell, const ClaimResult& result) {
+  for (const Pin& pin : cell.expectation.pins) {
+    if (pin.claim != result.claim) continue;
+    const std::string text = departure_from(pin, result, cell);
+    if (!text.empty()) return "it is violated by another fault: " + text;
+  }
+  return "";
+}
+
+void check_declared_violation(const CellRecord& cell, const ClaimResult& result, Check& check) {
+  check.text = other_fault(cell, result);
+  check.outcome = check.text.empty() ? Check::Outcome::found : Check::Outcome::missed;
+}
+
+Check check_claim(const CellRecord& cell, const ClaimResult& result) {
+  const bool declared = declares(cell.expectation, result.claim);
+  Check check = check_about(result.claim, declared);
+  switch (result.verdict) {
+    case Verdict::violated:
+      if (declared) {
+        check_declared_violation(cell, result, check);
+      } else {
+        check.outcome = Check::Outcome::false_alarm;
+      }
+      break;
+    case Verdict::holds:
+      check.outcome = declared ? Check::Outcome::missed : Check::Outcome::as_promised;
+      break;
+    case Verdict::undecided:
+      check.outcome = !declared && may_stay_open(cell) ? Check::Outcome::as_promised
+                                                       : Check::Outcome::undecided;
+      check.text = result.reason;
+      break;
+  }
+  return check;
+}
+
+/// A path that was meant to be missed is to be missed by every rank.
+Check check_trigger(const CellRecord& cell) {
+  if (is_triggered(cell.ends)) {
+    return {"is not triggered", Check::Outcome::missed,
+            "a rank reached the place where the variant parts"};
+  }
+  return {"is not triggered", Check::Outcome::found,
+          "no rank reached the place where the variant parts, so this run says nothing about it"};
+}
+
+/// What a rank said when it failed: its exception, or what a library printed before it aborted.
+std::string words_of(const RankFailure& failure) {
+  return failure.error.empty() ? failure.last_output : failure.error;
+}
+
+bool matches_error(const ExpectedError& expected, const Finding& finding) {
+  return finding.failure && words_of(*finding.failure).find(expected.fragment) != std::string::npos;
+}
+
+Check check_error(const ExpectedError& expected, const std::vector<Finding>& failures) {
+  Check check;
+  check.promise = fmt::format("raises \"{}\"", expected.fragment);
+  const auto finding = std::find_if(failures.begin(), failures.end(),
+                                    [&](const Finding& f) { return matches_error(expected, f); });
+  check.outcome = Check::Outcome::missed;
+  if (finding == failures.end()) {
+    check.text = "no rank raised it";
+  } else if (expected.step != 0 && finding->step != expected.step) {
+    check.text = fmt::format("it came in step {}, not in step {}", finding->step, expected.step);
+  } else if (finding->failure->lag.value_or(0) != expected.lag) {
+    check.text = fmt::format("it came {} steps after the damage, not {}",
+                             finding->failure->lag.value_or(0), expected.lag);
+  } else {
+    check.outcome = Check::Outcome::found;
+  }
+  return check;
+}
+
+/// An error that no declared one explains hides behind a declared failure otherwise.
+void check_other_errors(CellRecord& cell, const std::vector<Finding>& failures) {
+  if (cell.expectation.raises.empty()) return;
+  for (const Finding& finding : failures) {
+    const bool is_declared = std::any_of(
+        cell.expectation.raises.begin(), cell.expectation.raises.end(),
+        [&](const ExpectedError& expected) { return matches_error(expected, finding); });
+    if (is_declared) continue;
+    cell.checks.push_back({"raises nothing else", Check::Outcome::false_alarm, finding.sentence});
+  }
+}
+
+/// Whether the cell claims something of its collectives and none is on record: `--collectives off`.
+bool lacks_collectives(const CellRecord& cell) {
+  return std::any_of(cell.results.begin(), cell.results.end(), [](const ClaimResult& result) {
+    return result.claim.predicate == Predicate::collectives_match && result.comparisons == 0 &&
+           result.verdict == Verdict::undecided;
+  });
+}
+
+/// A run that shows nothing breaks no promise.
+Check check_outcome(const CellRecord& cell) {
+  const OutcomeKind promised = *cell.expectation.outcome;
+  Check check{fmt::format("results in '{}'", name(promised)), Check::Outcome::as_promised, ""};
+  if (cell.outcome.kind == promised) return check;
+  if (promised == OutcomeKind::mismatched && lacks_collectives(cell)) {
+    check.outcome = Check::Outcome::undecided;
+    check.text = "no collective is on record, so that a mismatch cannot be seen";
+    return check;
+  }
+  check.outcome = cell.outcome.kind == OutcomeKind::undecided ? Check::Outcome::undecided
+                                                              : Check::Outcome::missed;
+  check.text = "it resulted in: " + cell.outcome.text;
+  return check;
+}
+
+CellVerdict verdict_of(Check::Outcome outcome) {
+  switch (outcome) {
+    case Check::Outcome::found:
+    case Check::Outcome::as_promised:
+      return CellVerdict::as_expected;
+    case Check::Outcome::missed:
+      return CellVerdict::missed;
+    case Check::Outcome::false_alarm:
+      return CellVerdict::false_alarm;
+    case Check::Outcome::undecided:
+      return CellVerdict::undecided;
+  }
+  return CellVerdict::undecided;
+}
+
+void settle(CellRecord& cell) {
+  cell.verdict = CellVerdict::as_expected;
+  for (const Check& check : cell.checks) {
+    cell.verdict = std::max(cell.verdict, verdict_of(check.outcome));
+  }
+}
+
+}  // namespace
+
+void check_expectation(CellRecord& cell) {
+  cell.checks.clear();
+  if (!cell.expectation.not_applicable.empty()) {
+    cell.verdict = CellVerdict::not_applicable;
+    return;
+  }
+  if (cell.processes == 0 || cell.not_run) {
+    cell.checks.push_back(
+        {"is run", Check::Outcome::undecided,
+         cell.not_run ? cell.not_run->reason : "the run was interrupted before this cell"});
+    settle(cell);
+    return;
+  }
+  std::vector<Finding> failures;
+  for (const ClaimResult& result : cell.results) {
+    cell.checks.push_back(check_claim(cell, result));
+    for (const Finding& finding : result.findings) {
+      if (finding.failure) failures.push_back(finding);
+    }
+  }
+  for (const Claim& claim : cell.expectation.breaks) {
+    if (contains(cell.claims, claim)) continue;
+    cell.checks.push_back(check_about(claim, /*is_declared=*/true));
+    cell.checks.back().outcome = Check::Outcome::missed;
+    cell.checks.back().text = "the scenario does not make this claim, so it was not judged";
+  }
+  for (const ExpectedError& expected : cell.expectation.raises) {
+    cell.checks.push_back(check_error(expected, failures));
+  }
+  check_other_errors(cell, failures);
+  if (cell.expectation.outcome) cell.checks.push_back(check_outcome(cell));
+  if (cell.expectation.not_triggered) cell.checks.push_back(check_trigger(cell));
+  settle(cell);
+}
+
+void add_check(CellRecord& cell, const std::string& promise, const std::string& text) {
+  cell.checks.push_back(
+      {promise, text.empty() ? Check::Outcome::as_promised : Check::Outcome::missed, text});
+  settle(cell);
+}
+
+}  // namespace lockstep

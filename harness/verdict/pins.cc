@@ -1,0 +1,156 @@
+#include "harness/verdict/pins.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "harness/judge/evidence/words.h"
+#include "reports/base/names.h"
+
+namespace lockstep {
+
+namespace {
+
+/// What was expected and was not found, part by part.
+class Departures {
+ public:
+  template <class Expected, class Found>
+  void add(std::string_view part, const Expected& expected, const Found& found) {
+    if (!text_.empty()) text_ += "; ";
+    text_ += fmt::format("expected {} {}, found {}", part, expected, found);
+  }
+
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+template <class T>
+bool contains(const std::vector<T>& values, const T& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+void compare_steps(const Pin& pin, const Finding& finding, Departures& departures) {
+  if (!pin.steps.empty() && !contains(pin.steps, finding.step)) {
+    departures.add("first step", fmt::to_string(fmt::join(pin.steps, " or ")), finding.step);
+  }
+  if (pin.last_step && *pin.last_step != finding.last_step) {
+    departures.add("last step", *pin.last_step, finding.last_step);
+  }
+}
+
+bool is_named(const std::vector<std::string>& patterns, const std::string& tensor) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return matches(pattern, tensor); });
+}
+
+/// Records of before 1.4 know the first tensor alone.
+std::vector<std::string> tensors_of(const Finding& finding) {
+  return finding.tensors.empty() ? std::vector{finding.tensor} : finding.tensors;
+}
+
+void compare_tensors(const Pin& pin, const Finding& finding, Departures& departures) {
+  if (pin.tensors.empty()) return;
+  const std::vector<std::string> tensors = tensors_of(finding);
+  const auto other = std::find_if(tensors.begin(), tensors.end(), [&](const std::string& tensor) {
+    return !is_named(pin.tensors, tensor);
+  });
+  if (other == tensors.end()) return;
+  departures.add("none but", fmt::to_string(fmt::join(pin.tensors, ", ")), *other);
+}
+
+std::string in_words(const std::optional<double>& value) { return value ? number(*value) : "none"; }
+
+void compare_number(std::string_view what, const std::optional<Range>& range,
+                    const std::optional<double>& value, Departures& departures) {
+  if (!range || (value && range->least <= *value && *value <= range->most)) return;
+  departures.add(what, fmt::format("from {} to {}", number(range->least), number(range->most)),
+                 in_words(value));
+}
+
+void compare_origin(const Pin& pin, const Finding& finding, Departures& departures) {
+  if (!pin.origin || pin.origin == finding.origin) return;
+  departures.add("gradients whose origin is", name(*pin.origin),
+                 finding.origin ? name(*finding.origin) : "none that is known");
+}
+
+void compare_groups(const Pin& pin, const Finding& finding, Departures& departures) {
+  if (pin.groups.empty() || pin.groups == finding.groups) return;
+  departures.add("ranks", fmt::format("{}", pin.groups), fmt::format("{}", finding.groups));
+}
+
+void compare_meeting(const Pin& pin, const std::optional<MissedMeeting>& missed,
+                     Departures& departures) {
+  if (pin.fault && (!missed || missed->fault != *pin.fault)) {
+    departures.add("collectives to fail by", name(*pin.fault),
+                   missed ? name(missed->fault) : "none that failed");
+  }
+  if (!pin.culprits.empty() && (!missed || missed->culprits != pin.culprits)) {
+    departures.add("culprits", fmt::format("{}", pin.culprits),
+                   missed ? fmt::format("{}", missed->culprits) : "none");
+  }
+}
+
+bool tells_faults_apart(const Pin& pin) {
+  return !pin.steps.empty() && (pin.origin || pin.ratio || pin.cosine || pin.fault ||
+                                !pin.tensors.empty() || !pin.groups.empty());
+}
+
+bool is_declared(const Claim& claim, const Expectation& expectation) {
+  return contains(expectation.breaks, claim) ||
+         (claim.predicate == Predicate::ranks_finish && !expectation.raises.empty());
+}
+
+/// An error is known by its text; values that are wrong before it are not.
+bool has_to_pin(const Expectation& expectation) {
+  return std::any_of(expectation.breaks.begin(), expectation.breaks.end(),
+                     [&](const Claim& claim) { return claim.kind || expectation.raises.empty(); });
+}
+
+}  // namespace
+
+bool matches(std::string_view pattern, std::string_view name) {
+  std::size_t star = pattern.find('*');
+  if (star == pattern.npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  name.remove_prefix(star);
+  // Each part between stars is taken where it comes first: that leaves most for the others.
+  for (pattern.remove_prefix(star + 1); (star = pattern.find('*')) != pattern.npos;
+       pattern.remove_prefix(star + 1)) {
+    const std::size_t place = name.find(pattern.substr(0, star));
+    if (place == name.npos) return false;
+    name.remove_prefix(place + star);
+  }
+  return name.ends_with(pattern);
+}
+
+std::string departure(const Pin& pin, const Finding& finding, const CellRecord& cell) {
+  Departures departures;
+  compare_steps(pin, finding, departures);
+  compare_tensors(pin, finding, departures);
+  compare_origin(pin, finding, departures);
+  compare_number("ratio", pin.ratio, finding.ratio, departures);
+  // A gradient of zeros has no direction: it is not that of the reference.
+  const bool is_zero = finding.ratio && *finding.ratio == 0;
+  compare_number("cosine", pin.cosine, is_zero ? 0 : finding.cosine, departures);
+  compare_groups(pin, finding, departures);
+  compare_meeting(pin, cell.missed_meeting, departures);
+  return departures.take();
+}
+
+std::string open_part(const Expectation& expectation) {
+  if (!expectation.not_applicable.empty()) return "";
+  if (!expectation.outcome) return "it does not say what the cell comes to";
+  for (const Pin& pin : expectation.pins) {
+    if (is_declared(pin.claim, expectation)) continue;
+    return fmt::format("it pins '{}' and does not declare it broken", sentence(pin.claim));
+  }
+  const bool is_known = std::any_of(expectation.pins.begin(), expectation.pins.end(),
+                                    [](const Pin& pin) { return tells_faults_apart(pin); });
+  if (is_known || !has_to_pin(expectation)) return "";
+  return "it declares broken claims and not by what the fault is known";
+}
+
+}  // namespace lockstep
