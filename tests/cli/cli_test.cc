@@ -132,7 +132,7 @@ class SchemaOfSeed002 : public Seed002 {};
 TEST_F(SchemaOfSeed002, IsMetByTheRecord) {
   const Outcome validated = run_shell("/usr/bin/python3 " LOCKSTEP_SOURCE_DIR
                                       "/tests/golden/validate_schema.py " LOCKSTEP_SOURCE_DIR
-                                      "/reports/record.schema.json " +
+                                      "/reports/record/record.schema.json " +
                                       (run_folder() / "record.json").string());
   if (validated.status == 77) GTEST_SKIP() << validated.out << validated.err;
   EXPECT_EQ(validated.status, 0) << validated.out << validated.err;

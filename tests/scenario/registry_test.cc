@@ -50,6 +50,23 @@ class EveryScenario : public testing::TestWithParam<std::string> {
   TemporaryFolder folder_;
 };
 
+/// Removes from all that ranks printed what torch warns of with the time of day: that the resolver
+/// had no name for a peer's address, which is the machine's luck.
+void remove_warnings(nlohmann::json& value) {
+  if (!value.is_structured()) return;
+  for (auto& [key, part] : value.items()) {
+    if (key != "last_output" || !part.is_string()) {
+      remove_warnings(part);
+      continue;
+    }
+    std::string kept;
+    for (const std::string& line : lines_of(part.get<std::string>())) {
+      if (line.find("socket.cpp") == std::string::npos) kept += line + "\n";
+    }
+    part = kept;
+  }
+}
+
 /// Clock and host fields, and the folder that was asked for, are declared to differ.
 nlohmann::json without_declared_fields(const fs::path& folder) {
   auto record = nlohmann::json::parse(text_of(folder / "record.json"));
@@ -86,6 +103,7 @@ nlohmann::json without_declared_fields(const fs::path& folder) {
       end.erase("last_output");
     }
   }
+  remove_warnings(record);
   return record;
 }
 
