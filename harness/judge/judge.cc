@@ -82,6 +82,8 @@ bool is_meaningless(const Claim& claim) {
   return (claim.kind == Kind::memory) != (claim.predicate == Predicate::at_most_reference);
 }
 
+/// Each judge fills verdict, reason, comparisons and findings of a result whose claim is set. One
+/// that throws leaves the claim undecided.
 ClaimResult judge_claim(const Case& the_case, const CellFacts& facts, const Claim& claim) {
   ClaimResult result;
   result.claim = claim;

@@ -61,14 +61,24 @@ void remove_warnings(nlohmann::json& value) {
     }
     std::string kept;
     for (const std::string& line : lines_of(part.get<std::string>())) {
-      if (line.find("socket.cpp") == std::string::npos) kept += line + "\n";
+      const bool is_warning = line.starts_with("[W") && line.find("socket.cpp") < line.npos;
+      if (!is_warning) kept += line + "\n";
     }
     part = kept;
   }
 }
 
-bool is_ended_by_peer(const std::string& cause) {
-  return cause == "lost peer" || cause == "time limit" || cause == "peer failed";
+bool is_ended_by_peer(const nlohmann::json& end) {
+  return end.at("cause") == "lost peer" || end.at("cause") == "time limit" ||
+         end.at("cause") == "peer failed";
+}
+
+/// Whether a rank died or raised by itself: its peers lose it, or wait until their limit.
+bool has_failed(const nlohmann::json& cell) {
+  const auto& ends = cell.at("ends");
+  return std::any_of(ends.begin(), ends.end(), [](const nlohmann::json& end) {
+    return end.at("cause") == "none" && end.at("ending") != "finished";
+  });
 }
 
 /// Clock and host fields, and the folder that was asked for, are declared to differ.
@@ -96,10 +106,14 @@ nlohmann::json without_declared_fields(const fs::path& folder) {
         }
       }
     }
+    const bool may_lose_peer = has_failed(cell);
     for (auto& end : cell.at("ends")) {
       // Nor is it known which comes first on a busy machine: a peer's end, or one's own time limit.
-      if (!missed.is_null() && is_ended_by_peer(end.at("cause"))) {
-        end = {{"rank", end.at("rank")}};
+      if (!missed.is_null() && may_lose_peer && is_ended_by_peer(end)) {
+        end = {{"rank", end.at("rank")},
+               {"step", end.at("step")},
+               {"line", end.at("line")},
+               {"rendezvous", end.at("rendezvous")}};
         continue;
       }
       end.erase("order");

@@ -13,8 +13,8 @@
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
+#include "tests/full_disk.h"
 #include "tests/refusal.h"
-#include "tests/small_files.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -296,7 +296,8 @@ TEST_F(CollectiveLogFile, RefusesToReplaceAnother) {
 
 TEST_F(CollectiveLogFile, SaysThatTheDiskIsFull) {
   CollectiveLog log(path_, 0);
-  const std::string said = said_where_files_are_small(100'000, [&] {
+  const std::string said = refusal_of(path_.parent_path(), [&] {
+    const FullDisk full(100'000);
     for (std::int64_t i = 0; i < 1000; ++i) log.enter(all_reduce(i));
   });
   EXPECT_NE(said.find("collectives-0.bin: File too large"), std::string::npos) << said;

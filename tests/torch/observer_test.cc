@@ -10,8 +10,6 @@
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <cstring>
 #include <limits>
@@ -22,6 +20,7 @@
 
 #include "harness/train/module.h"
 #include "reports/base/error.h"
+#include "tests/full_disk.h"
 #include "tests/temporary_folder.h"
 #include "tests/torch/helpers.h"
 
@@ -481,24 +480,6 @@ TEST_F(ObserverTest, SaysThatItsFolderVanished) {
   EXPECT_THAT(error_of(Error::Kind::usage, [&] { observer.finish(); }),
               HasSubstr("rank-0.step-1.safetensors"));
 }
-
-/// While it lives, no file of this process grows beyond `bytes`: what a full disk looks like.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) : previous_action_(::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &previous_);
-    const rlimit limit{bytes, previous_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &previous_);
-    ::signal(SIGXFSZ, previous_action_);
-  }
-
- private:
-  rlimit previous_{};
-  void (*previous_action_)(int);
-};
 
 TEST_F(ObserverTest, SaysThatTheDiskIsFull) {
   Observer observer(folder_.path(), 0);

@@ -7,11 +7,9 @@
 #include <ATen/ops/ones_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -21,6 +19,7 @@
 
 #include "harness/sim/virtual_devices.h"
 #include "reports/base/error.h"
+#include "tests/full_disk.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -283,9 +282,7 @@ TEST_F(VirtualLedger, ThatCannotBeWrittenIsAnErrorOfTheUser) {
   const auto other = folder_.path() / "other";
   std::ofstream(other) << "a text";
   EXPECT_THAT(error_with(other), HasSubstr("it is no ledger of virtual devices"));
-  std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit quota{4096, RLIM_INFINITY};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &quota), 0);
+  const FullDisk full(4096);
   EXPECT_THAT(error_with(folder_.path() / "ledger"), HasSubstr("ledger: File too large"));
   EXPECT_FALSE(has_virtual_devices());
 }

@@ -13,8 +13,8 @@
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
+#include "tests/full_disk.h"
 #include "tests/refusal.h"
-#include "tests/small_files.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -229,7 +229,8 @@ TEST_F(JournalFile, SaysThatItCannotBeMade) {
 
 TEST_F(JournalFile, SaysThatTheDiskIsFull) {
   JournalWriter journal(path_);
-  const std::string said = said_where_files_are_small(1000, [&] {
+  const std::string said = lockstep::refusal_of(path_.parent_path(), [&] {
+    const FullDisk full(1000);
     for (std::int64_t seq = 0; seq < 100; ++seq) journal.append(observation(seq));
   });
   EXPECT_NE(said.find("rank-0.csv: File too large"), std::string::npos) << said;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/judge/collectives/cell_facts.h"
+#include "harness/judge/ranks/exits.h"
 
 namespace lockstep {
 
@@ -18,9 +19,7 @@ std::vector<std::vector<int>> groups_of(const MissedMeeting& missed) {
   for (std::size_t rank = 0; rank < row->calls.size(); ++rank) {
     const std::string& text = row->calls[rank].text;
     const auto known = std::find(deeds.begin(), deeds.end(), text);
-    const bool is_outside =
-        text.empty() && std::find(missed.culprits.begin(), missed.culprits.end(),
-                                  static_cast<int>(rank)) == missed.culprits.end();
+    const bool is_outside = text.empty() && !is_among(missed.culprits, static_cast<int>(rank));
     if (is_outside) continue;
     if (known == deeds.end()) {
       deeds.push_back(text);
