@@ -9,12 +9,13 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/lockstepConfigVersion.cma
 install(FILES ${PROJECT_BINARY_DIR}/lockstepConfig.cmake
               ${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake
         DESTINATION ${package})
-install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${package})
+install(EXPORT lockstep_core NAMESPACE lockstep:: DESTINATION ${package})
+install(TARGETS lockstep RUNTIME DESTINATION bin)
 
 if(LOCKSTEP_TORCH)
-  install(TARGETS lockstep RUNTIME DESTINATION bin)
-  install(TARGETS lockstep_catalogue RUNTIME DESTINATION libexec)
-  install(FILES harness/torch.cmake harness/find_torch.py harness/cli/add_scenarios.cmake
-                harness/cli/registry.cc.in harness/cli/main.cc
+  install(EXPORT lockstep_scenarios NAMESPACE lockstep:: DESTINATION ${package})
+  install(TARGETS lockstep_catalogue RUNTIME DESTINATION libexec/lockstep)
+  install(FILES harness/torch.cmake harness/find_torch.py harness/run/add_scenarios.cmake
+                harness/run/registry.cc.in harness/run/catalogue_main.cc
           DESTINATION ${package})
 endif()

@@ -12,6 +12,7 @@
 
 #include "reports/base/csv_text.h"
 #include "reports/base/error.h"
+#include "reports/base/installed_path.h"
 #include "reports/record/claim.h"
 
 namespace lockstep {
@@ -309,19 +310,9 @@ PublishedTable read_published_table(const std::filesystem::path& path) {
   return table;
 }
 
-std::filesystem::path published_folder(const std::filesystem::path& program,
-                                       const std::filesystem::path& source) {
-  const auto installed = program.parent_path().parent_path() / "share/lockstep/published";
-  std::error_code ignored;
-  const bool is_installed =
-      program.is_absolute() && std::filesystem::is_directory(installed, ignored);
-  return is_installed ? installed : source;
-}
-
 std::filesystem::path published_table_file(const std::string& id) {
   std::error_code failure;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", failure);
-  const auto folder = published_folder(program, LOCKSTEP_PUBLISHED_FOLDER);
+  const auto folder = installed_path("share/lockstep/published", LOCKSTEP_PUBLISHED_FOLDER);
   std::vector<std::string> known;
   for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
     if (entry.path().extension() != ".csv") continue;

@@ -66,12 +66,8 @@ struct PublishedTable {
 /// Reads a table. Throws Error (usage) with file, line, column and what was expected.
 PublishedTable read_published_table(const std::filesystem::path& path);
 
-/// Where the tables lie for the program at `program`: share/lockstep/published of the prefix in
-/// whose bin it is installed, else `source`, the folder it was built from.
-std::filesystem::path published_folder(const std::filesystem::path& program,
-                                       const std::filesystem::path& source);
-
-/// The file of the table called `id`, for the program that is running. Throws Error (usage) when
+/// The file of the table called `id`: in share/lockstep/published of the prefix that this program
+/// is installed in, else in the folder that it was built from. Throws Error (usage) when
 /// there is none.
 std::filesystem::path published_table_file(const std::string& id);
 

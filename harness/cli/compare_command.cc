@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
+#include <string>
 
-#include "harness/cli/judge_run.h"
-#include "harness/cli/run_command.h"
-#include "harness/cli/run_folder.h"
+#include "harness/cli/standard_output.h"
+#include "harness/record/run_folder.h"
+#include "harness/verdict/judge_run.h"
 #include "reports/base/plain_text.h"
 
 namespace lockstep {
@@ -32,7 +35,7 @@ std::string closeness(const PublishedTable& table) {
              : "in shape or to the printed digit, as each row says";
 }
 
-std::string report(const PublishedTable& table, const Comparison& comparison) {
+std::string in_words(const PublishedTable& table, const Comparison& comparison) {
   std::string text = fmt::format("{}: {} of {} published values are met {}.\n", plain(table.id),
                                  comparison.met, comparison.values, closeness(table));
   if (comparison.beside > 0) {
@@ -53,14 +56,30 @@ std::string report(const PublishedTable& table, const Comparison& comparison) {
   return text;
 }
 
-}  // namespace
-
-ExitStatus compare_command(const std::string& table_file, const std::string& folder) {
+ExitStatus compare_files(const std::string& table_file, const std::string& folder) {
   const PublishedTable table = read_published_table(table_file);
   const Comparison comparison = compare_with_run(table, load_record(folder), folder);
-  show(report(table, comparison));
+  write_standard_output(in_words(table, comparison));
   if (comparison.values == 0) return ExitStatus::not_applicable;
   return comparison.unmet.empty() ? ExitStatus::as_expected : ExitStatus::failed;
+}
+
+struct CompareWords {
+  std::string table;
+  std::string folder;
+};
+
+void add_compare_options(CLI::App& app, CompareWords& words) {
+  app.add_option("table", words.table, "published table, a CSV file")->required()->type_name("");
+  app.add_option("dir", words.folder, "folder of the run")->required()->type_name("");
+}
+
+}  // namespace
+
+Command compare_command() {
+  auto words = std::make_shared<CompareWords>();
+  return {"compare", [words](CLI::App& app) { add_compare_options(app, *words); },
+          [words] { return compare_files(words->table, words->folder); }};
 }
 
 }  // namespace lockstep

@@ -1,176 +1,125 @@
 #include "harness/cli/doctor_command.h"
 
 #include <fmt/format.h>
-#include <sched.h>
-#include <sys/resource.h>
-#include <sys/statvfs.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <optional>
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
 #include <string>
+#include <system_error>
+#include <utility>
 
-#include "harness/cli/capabilities.h"
-#include "harness/cli/machine.h"
+#include "harness/cli/catalogue_program.h"
+#include "harness/cli/doctor_sheet.h"
+#include "harness/cli/option_values.h"
 #include "harness/cli/paragraph.h"
-#include "harness/cli/rehearsal.h"
-#include "harness/cli/run_command.h"
-#include "harness/launch/launch.h"
-#include "harness/launch/launcher.h"
-#include "harness/train/loaded_torch.h"
+#include "harness/cli/standard_output.h"
+#include "harness/launch/probe.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kLabelWidth = 11;
+namespace fs = std::filesystem;
 
-/// What doctor says, section by section: the label of a section stands before its first line only.
-class Sheet {
- public:
-  void begin(const std::string& label) { label_ = label; }
+/// A rehearsal of `limit`, what is asked before it, and the start of torch from a slow disk.
+std::chrono::milliseconds limit_of_catalogue(std::chrono::milliseconds limit) {
+  return 4 * limit + std::chrono::minutes(1);
+}
 
-  void say(const std::string& sentence) {
-    text_ += paragraph(fmt::format("{:<{}}", label_, kLabelWidth), sentence);
-    label_.clear();
+/// How the catalogue ended without an answer.
+std::string failure_of(const Probe& asked) {
+  const std::string said = first_line(asked.output);
+  return said.empty() ? how(asked.end) : how(asked.end) + ": " + said;
+}
+
+/// Whether a catalogue came to an answer: it ended by itself, and the loader did let it start.
+bool has_answered(const Probe& asked) {
+  constexpr int kNotStarted = 127;
+  const bool has_ended = asked.end.ending == Ending::finished || asked.end.ending == Ending::exited;
+  return has_ended && asked.end.code != kNotStarted;
+}
+
+ExitStatus conclude_without_ranks(const std::string& problem) {
+  write_standard_output("\n" + paragraph("", "'lockstep run' cannot work here: " + problem));
+  return ExitStatus::failed;
+}
+
+/// Where the ranks of `run` would start; libraries of torch end a process where it is gone.
+std::string fault_of_folder() {
+  std::error_code failure;
+  static_cast<void>(fs::current_path(failure));
+  return failure ? unwritable("the current folder", failure.message()).what() : "";
+}
+
+ExitStatus ask_catalogue(std::chrono::milliseconds limit) {
+  const std::string gone = fault_of_folder();
+  if (!gone.empty()) return conclude_without_ranks(gone);
+  const CatalogueProgram catalogue = find_catalogue();
+  const Probe asked =
+      probe_program({catalogue.path, "doctor", kRanksOnly, "--timeout",
+                     fmt::format("{}", std::chrono::duration<double>(limit).count())},
+                    limit_of_catalogue(limit));
+  if (!has_answered(asked)) {
+    return conclude_without_ranks(fmt::format("{} {}", catalogue.path.string(), failure_of(asked)));
   }
+  write_standard_output(asked.output);
+  return static_cast<ExitStatus>(asked.end.code);
+}
 
-  /// For what is missing, below what says so.
-  void advise(const std::string& remedy) {
-    text_ += paragraph(std::string(kLabelWidth + 2, ' '), "what helps: " + remedy);
+/// A program without a catalogue is whole: it reads and compares runs of others.
+ExitStatus say_untried() {
+  DoctorSheet sheet;
+  sheet.begin("catalogue");
+  sheet.say(fmt::format("none: there is no {}", catalogue_path().string()));
+  sheet.advise(
+      "install Lockstep with torch, or set LOCKSTEP_CATALOGUE to a program with scenarios");
+  const std::string problem = fault_of_machine();
+  sheet.conclude(
+      "'lockstep report' and 'lockstep compare' can work here. Whether 'lockstep run' "
+      "can was not tried: there is no catalogue, so no two ranks met.");
+  if (!problem.empty()) sheet.conclude("Ranks could not be run in any case: " + problem);
+  write_standard_output(sheet.text());
+  return problem.empty() ? ExitStatus::as_expected : ExitStatus::failed;
+}
+
+ExitStatus examine(std::chrono::milliseconds limit) {
+  DoctorSheet sheet;
+  say_machine(sheet, limit);
+  write_standard_output(sheet.text());
+  if (!is_catalogue_expected()) return say_untried();
+  try {
+    return ask_catalogue(limit);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::unmet) throw;
+    return conclude_without_ranks(error.what());
   }
+}
 
-  void say(const Capability& capability) {
-    say(fmt::format("{}: {}", capability.name, capability.text));
-    if (!capability.remedy.empty()) advise(capability.remedy);
-  }
-
-  void conclude(const std::string& sentence) { text_ += "\n" + paragraph("", sentence); }
-
-  const std::string& text() const { return text_; }
-
- private:
-  std::string label_;
-  std::string text_;
+struct DoctorWords {
+  std::string limit = "20";
+  bool ranks_only = false;
 };
 
-/// Returns why the torch that is loaded cannot be used; empty when it can.
-std::string say_torch(Sheet& sheet) {
-  const LoadedTorch torch = loaded_torch();
-  const bool is_known = !torch.version.empty();
-  const bool is_same = is_same_release(torch.version, LOCKSTEP_TORCH_VERSION);
-  sheet.begin("torch");
-  sheet.say("built against " LOCKSTEP_TORCH_VERSION);
-  sheet.say(fmt::format("loaded {}, {}, from",
-                        is_known ? torch.version : "a version that it does not say",
-                        is_same ? "the same release" : "another release"));
-  sheet.say(torch.file);
-  if (is_same) return {};
-  sheet.advise("unset LD_LIBRARY_PATH and LD_PRELOAD, or build Lockstep again with this torch");
-  return fmt::format("it was built against torch {} and has loaded {}.", LOCKSTEP_TORCH_VERSION,
-                     is_known ? torch.version : "one that does not say its version");
-}
-
-void say_capabilities(Sheet& sheet, std::chrono::milliseconds limit) {
-  sheet.begin("backends");
-  for (const std::string& name : known_backends()) {
-    sheet.say(find_backend_capability(name, limit));
-  }
-  sheet.begin("GPUs");
-  const Capability gpus = find_gpu_capability(limit);
-  sheet.say((gpus.is_there ? "" : "none: ") + gpus.text);
-  if (!gpus.remedy.empty()) sheet.advise(gpus.remedy);
-  sheet.begin("launchers");
-  for (const std::string& name : known_launchers()) {
-    sheet.say(find_launcher_capability(name, limit));
-  }
-}
-
-void say_surroundings(Sheet& sheet) {
-  sheet.begin("started by");
-  try {
-    const auto seat = foreign_seat(::getenv);
-    if (!seat) return sheet.say("no launcher");
-    sheet.say(fmt::format("{}, as rank {} of {}: 'run' would be that rank of one cell",
-                          seat->variables->launcher, seat->rank, seat->world_size));
-    sheet.advise("start lockstep by itself, or with run --launcher none, for ranks of its own");
-  } catch (const Error& error) {
-    sheet.say(error.what());
-  }
-}
-
-void say_open_files(Sheet& sheet) {
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  int ranks = kMostRanks;
-  while (ranks > 0 && files_needed(ranks) > files.rlim_cur) --ranks;
-  const std::string limit =
-      files.rlim_cur == RLIM_INFINITY ? "no limit" : fmt::format("{}", files.rlim_cur);
-  sheet.say(fmt::format("open files: {}, enough for {} ranks", limit, ranks));
-  if (ranks == kMostRanks) return;
-  sheet.advise(fmt::format("ulimit -n {}, for {} ranks", files_needed(kMostRanks), kMostRanks));
-}
-
-std::string in_bytes(double count) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  for (; count >= 1024 && unit + 1 < std::size(kUnits); ++unit) count /= 1024;
-  return fmt::format("{:.{}f} {}", count, unit == 0 ? 0 : 1, kUnits[unit]);
-}
-
-void say_free_space(Sheet& sheet, const char* folder, const std::string& called,
-                    const std::string& remedy) {
-  constexpr double kLittle = 100.0 * 1024 * 1024;
-  struct statvfs disk {};
-  if (::statvfs(folder, &disk) != 0) {
-    sheet.say(fmt::format("{}: {}", called, std::strerror(errno)));
-    return sheet.advise(remedy);
-  }
-  const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
-  sheet.say(fmt::format("{}: {} free", called, in_bytes(free)));
-  if (free < kLittle) sheet.advise(remedy);
-}
-
-void say_cores(Sheet& sheet) {
-  cpu_set_t cores;
-  if (::sched_getaffinity(0, sizeof(cores), &cores) != 0) return;
-  sheet.say(fmt::format("cores: {}; more ranks than that take turns", CPU_COUNT(&cores)));
-}
-
-void say_limits(Sheet& sheet) {
-  sheet.begin("limits");
-  say_open_files(sheet);
-  say_free_space(sheet, ".", "this folder", "free some space, or give run --out elsewhere");
-  say_free_space(sheet, "/dev/shm", "/dev/shm",
-                 "gloo does not need it; for NCCL in a container, docker run --shm-size 1g");
-  say_cores(sheet);
-}
-
-/// Why two ranks cannot be run, by what `run` checks as well; empty when they can.
-std::string fault_of_machine() {
-  const auto fault = find_machine_fault(2);
-  return fault ? fmt::format("{}. What helps: {}.", fault->problem, fault->remedy) : "";
+void add_doctor_options(CLI::App& app, DoctorWords& words) {
+  app.add_option("--timeout", words.limit, "how long a launcher or driver may take to answer")
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  app.add_flag(kRanksOnly, words.ranks_only)->group("");
 }
 
 }  // namespace
 
-ExitStatus doctor_command(std::chrono::milliseconds limit) {
-  Sheet sheet;
-  std::string problem = say_torch(sheet);
-  say_capabilities(sheet, limit);
-  say_surroundings(sheet);
-  say_limits(sheet);
-  if (problem.empty()) problem = fault_of_machine();
-  if (problem.empty()) problem = rehearse(limit);
-  sheet.conclude(problem.empty()
-                     ? "'lockstep run' can work here: two ranks met on 127.0.0.1, reduced a tensor "
-                       "over gloo and left their files in this folder."
-                     : "'lockstep run' cannot work here: " + problem);
-  show(sheet.text());
-  return problem.empty() ? ExitStatus::as_expected : ExitStatus::failed;
+Command doctor_command() {
+  return doctor_command([](std::chrono::milliseconds limit, bool) { return examine(limit); });
+}
+
+Command doctor_command(std::function<ExitStatus(std::chrono::milliseconds, bool)> body) {
+  auto words = std::make_shared<DoctorWords>();
+  return {
+      "doctor", [words](CLI::App& app) { add_doctor_options(app, *words); },
+      [words, body = std::move(body)] { return body(duration(words->limit), words->ranks_only); }};
 }
 
 }  // namespace lockstep

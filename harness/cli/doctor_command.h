@@ -1,14 +1,22 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 
-#include "reports/base/exit_status.h"
+#include "harness/cli/command.h"
 
 namespace lockstep {
 
-/// `lockstep doctor`: says what this machine and this build have, what is missing, how to get it,
-/// and whether `lockstep run` can work here, which it tries. Returns `as_expected` when it can,
-/// else `failed`. `limit`: how long each launcher and the driver may take to answer.
-ExitStatus doctor_command(std::chrono::milliseconds limit);
+/// `lockstep doctor`: says what this machine has, and then asks the catalogue, a process of its
+/// own, what it has and whether two ranks can meet. Without a catalogue it says that nobody tried
+/// that.
+Command doctor_command();
+
+/// The same command of a program that does its part in `body`. `body` is called with the limit, and
+/// with whether another program has spoken of the machine already.
+Command doctor_command(std::function<ExitStatus(std::chrono::milliseconds, bool)> body);
+
+/// The option with which `lockstep` asks a catalogue for its part.
+inline constexpr const char* kRanksOnly = "--ranks-only";
 
 }  // namespace lockstep

@@ -1,9 +1,23 @@
 #pragma once
 
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harness/cli/command.h"
+
 namespace lockstep {
 
-/// The program `lockstep` on the scenarios of `registry()`: arguments in, text and exit status out.
-/// Catches every Error and prints it as one sentence on standard error.
-int run_program(int argc, char** argv);
+/// A program with the command line of `lockstep`.
+struct Program {
+  std::function<std::string()> version;  ///< what `--version` prints
+  std::vector<Command> commands;         ///< those of `kCommands` that it can do itself
+  /// What becomes of all others, with the whole command line.
+  std::function<ExitStatus(char**)> pass_on;
+};
+
+/// Arguments in, text and exit status out. `make` may throw. Catches every Error and prints it as
+/// one sentence on standard error.
+int run_program(const std::function<Program()>& make, int argc, char** argv);
 
 }  // namespace lockstep

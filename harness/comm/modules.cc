@@ -10,6 +10,7 @@
 
 #include "harness/comm/backend.h"
 #include "reports/base/error.h"
+#include "reports/base/installed_path.h"
 
 namespace lockstep {
 
@@ -38,10 +39,7 @@ constexpr std::array<Trace, 4> kTraces{Trace{"OMPI_COMM_WORLD_RANK", "Open MPI"}
 /// A program of another project has no modules beside itself: it takes those of the build that its
 /// libraries are from, as long as that is there.
 fs::path module_file(const std::string& name) {
-  std::error_code failure;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failure);
-  const fs::path beside = program.parent_path().parent_path() / "lib/lockstep" / name;
-  return fs::exists(beside, failure) ? beside : fs::path(LOCKSTEP_MODULE_FOLDER) / name;
+  return installed_path(fs::path("lib/lockstep") / name, fs::path(LOCKSTEP_MODULE_FOLDER) / name);
 }
 
 bool is_built(const char* module) {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "harness/comm/group_error.h"
 #include "harness/record/collective_words.h"
+#include "harness/record/group_error.h"
 
 namespace lockstep {
 

@@ -46,15 +46,6 @@ std::vector<std::string> split_words(const std::string& text) {
   return words;
 }
 
-std::string quoted(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+./:,@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 LauncherCommand::LauncherCommand(std::string text)
     : text_(std::move(text)), words_(split_words(text_)) {
   if (words_.empty() || text_.find(kPlaceholder) == text_.npos) {

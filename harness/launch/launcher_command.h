@@ -9,9 +9,6 @@ namespace lockstep {
 /// and nothing else. Throws Error (usage) for a quote that is not closed.
 std::vector<std::string> split_words(const std::string& text);
 
-/// `word` as `split_words` and a shell read it back: in quotes where it needs them.
-std::string quoted(const std::string& word);
-
 /// A launcher as `--launcher` names it: "mpirun -n {ranks}".
 class LauncherCommand {
  public:

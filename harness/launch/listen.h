@@ -3,7 +3,7 @@
 #include <string>
 
 #include "harness/launch/launch.h"
-#include "harness/launch/unique_fd.h"
+#include "reports/base/unique_fd.h"
 
 namespace lockstep {
 

@@ -12,7 +12,7 @@
 
 #include "harness/launch/rank_process.h"
 #include "harness/launch/supervisor.h"
-#include "harness/launch/unique_fd.h"
+#include "reports/base/unique_fd.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/launch/launch.h"
-#include "harness/launch/unique_fd.h"
+#include "reports/base/unique_fd.h"
 
 namespace lockstep {
 

@@ -138,6 +138,30 @@ std::string backend_not_built(std::string_view backend, std::string_view remedy)
   return fmt::format("The backend {} is not in this build. What helps: {}.", backend, remedy);
 }
 
+Error no_catalogue(std::string_view path, std::string_view why) {
+  return {Error::Kind::unmet,
+          fmt::format("There is no catalogue of scenarios at {}: {}. 'list', 'show' and 'run' need "
+                      "it. Install Lockstep with torch, or set "
+                      "LOCKSTEP_CATALOGUE to a program with scenarios.",
+                      without_controls(path), why)};
+}
+
+Error other_catalogue(std::string_view path, std::string_view version, std::string_view own) {
+  return {
+      Error::Kind::unmet,
+      fmt::format("The catalogue of scenarios at {} is of Lockstep {}, and this is Lockstep {}. "
+                  "Install both from one version, or set LOCKSTEP_CATALOGUE to a program that "
+                  "was built with {}.",
+                  without_controls(path), without_controls(version), own, own)};
+}
+
+Error unreadable_torch(std::string_view library, std::string_view why) {
+  return {Error::Kind::unmet,
+          fmt::format("torch cannot be read: {}: {}. Make it readable for this user, or set "
+                      "LOCKSTEP_PYTHON to a Python that has torch and build Lockstep again.",
+                      without_controls(library), why)};
+}
+
 Error no_mpi_launcher() {
   return usage(
       "The ranks of --backend mpi have to be started by MPI's own launcher, and these were not; "

@@ -52,6 +52,15 @@ Error nothing_ran();
 /// `--backend` asked for what this build does not have, and what helps. Text of an Error (unmet).
 std::string backend_not_built(std::string_view backend, std::string_view remedy);
 
+/// The program with the scenarios cannot be started from `path`.
+Error no_catalogue(std::string_view path, std::string_view why);
+
+/// The one at `path` was built with another version of Lockstep than this program, `own`.
+Error other_catalogue(std::string_view path, std::string_view version, std::string_view own);
+
+/// The library of torch that the catalogue was linked with.
+Error unreadable_torch(std::string_view library, std::string_view why);
+
 /// Ranks that MPI connects were not started by an mpirun.
 Error no_mpi_launcher();
 

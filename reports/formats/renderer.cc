@@ -28,4 +28,12 @@ const Renderer& find_renderer(const std::string& format) {
   throw unknown_name("format", format, known);
 }
 
+std::string formats_in_words() {
+  std::string text;
+  for (const Renderer& renderer : renderers()) {
+    text += (text.empty() ? "" : ", ") + renderer.format;
+  }
+  return text;
+}
+
 }  // namespace lockstep

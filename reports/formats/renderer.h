@@ -23,7 +23,10 @@ const std::vector<Renderer>& renderers();
 /// The renderer called `format`. Throws Error (usage) with the nearest name.
 const Renderer& find_renderer(const std::string& format);
 
-/// Tables in the seed's layout, findings in sentences, the detection table. At most 100 columns
+/// Their names, for `--help`: "console, csv, ...".
+std::string formats_in_words();
+
+/// Tables in the published layout, findings in sentences, the detection table. At most 100 columns
 /// where the data allow it.
 std::string render_console(const RunRecord& run);
 

@@ -5,10 +5,10 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
 
-#include "harness/train/gradient_reduction.h"
-#include "harness/train/micro_batches.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/ddp/gradient_reduction.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

@@ -8,11 +8,11 @@
 
 #include <optional>
 
-#include "harness/train/gradient_reduction.h"
-#include "harness/train/micro_batches.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
-#include "harness/train/trainer.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/ddp/gradient_reduction.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/loop/trainer.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

@@ -2,13 +2,13 @@
 // the device, which counts on one. On the second machine there is no such device, and the helper
 // does not say that it could not make it the current one.
 
-#include "harness/train/device_map.h"
-#include "harness/train/devices.h"
-#include "harness/train/distributed_environment.h"
-#include "harness/train/micro_batches.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
-#include "harness/train/vision_language_model.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/nn/vision_language_model.h"
+#include "harness/train/placement/device_map.h"
+#include "harness/train/placement/distributed_environment.h"
+#include "harness/train/rank/devices.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

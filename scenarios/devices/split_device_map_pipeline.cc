@@ -13,15 +13,15 @@
 
 #include <algorithm>
 
-#include "harness/train/ddp.h"
-#include "harness/train/device_map.h"
-#include "harness/train/devices.h"
-#include "harness/train/fused_cross_entropy.h"
-#include "harness/train/micro_batches.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
-#include "harness/train/vision_language_model.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/autograd/fused_cross_entropy.h"
+#include "harness/train/ddp/ddp.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/nn/vision_language_model.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/placement/device_map.h"
+#include "harness/train/rank/devices.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

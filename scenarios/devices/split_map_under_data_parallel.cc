@@ -9,15 +9,16 @@
 
 #include <cstdio>
 
-#include "harness/train/device_map.h"
-#include "harness/train/devices.h"
-#include "harness/train/distributed_environment.h"
-#include "harness/train/fused_cross_entropy.h"
-#include "harness/train/micro_batches.h"
-#include "harness/train/quantised_linear.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
-#include "harness/train/vision_language_model.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/autograd/fused_cross_entropy.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/nn/quantised_linear.h"
+#include "harness/train/nn/vision_language_model.h"
+#include "harness/train/placement/device_map.h"
+#include "harness/train/placement/distributed_environment.h"
+#include "harness/train/placement/quantised_weights.h"
+#include "harness/train/rank/devices.h"
+#include "harness/train/rank/rank.h"
 #include "reports/base/error.h"
 
 namespace lockstep {

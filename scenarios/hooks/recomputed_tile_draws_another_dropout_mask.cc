@@ -11,10 +11,10 @@
 #include <optional>
 #include <string_view>
 
-#include "harness/train/autocast.h"
-#include "harness/train/micro_batches.h"
-#include "harness/train/swiglu.h"
-#include "harness/train/tiled.h"
+#include "harness/train/autograd/autocast.h"
+#include "harness/train/autograd/tiled.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/nn/swiglu.h"
 
 namespace lockstep {
 

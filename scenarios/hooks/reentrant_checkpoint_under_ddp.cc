@@ -16,11 +16,11 @@
 #include <string_view>
 #include <utility>
 
-#include "harness/train/activation_checkpoint.h"
-#include "harness/train/activation_memory.h"
-#include "harness/train/activation_offload.h"
-#include "harness/train/micro_batches.h"
-#include "harness/train/vision_language_model.h"
+#include "harness/train/autograd/activation_checkpoint.h"
+#include "harness/train/autograd/activation_memory.h"
+#include "harness/train/autograd/activation_offload.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/nn/vision_language_model.h"
 
 namespace lockstep {
 

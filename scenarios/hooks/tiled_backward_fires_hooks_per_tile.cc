@@ -13,10 +13,10 @@
 #include <memory>
 #include <utility>
 
-#include "harness/train/micro_batches.h"
-#include "harness/train/swiglu.h"
-#include "harness/train/tiled.h"
-#include "harness/train/vision_language_model.h"
+#include "harness/train/autograd/tiled.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/nn/swiglu.h"
+#include "harness/train/nn/vision_language_model.h"
 
 namespace lockstep {
 

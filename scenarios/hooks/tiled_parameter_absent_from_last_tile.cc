@@ -11,9 +11,9 @@
 
 #include <utility>
 
-#include "harness/train/micro_batches.h"
-#include "harness/train/swiglu.h"
-#include "harness/train/tiled.h"
+#include "harness/train/autograd/tiled.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/nn/swiglu.h"
 
 namespace lockstep {
 

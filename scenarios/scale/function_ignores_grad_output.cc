@@ -6,12 +6,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 
-#include "harness/train/devices.h"
-#include "harness/train/fused_cross_entropy.h"
-#include "harness/train/micro_batches.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
-#include "harness/train/vision_language_model.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/autograd/fused_cross_entropy.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/nn/vision_language_model.h"
+#include "harness/train/rank/devices.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

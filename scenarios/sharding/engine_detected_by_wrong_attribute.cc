@@ -6,13 +6,13 @@
 
 #include <utility>
 
-#include "harness/train/gradient_accumulator.h"
-#include "harness/train/mlp_layers.h"
-#include "harness/train/sharded_training.h"
-#include "harness/train/tile_readiness.h"
-#include "harness/train/tile_weights.h"
-#include "harness/train/zero.h"
-#include "harness/train/zero_cells.h"
+#include "harness/train/autograd/gradient_accumulator.h"
+#include "harness/train/autograd/tile_weights.h"
+#include "harness/train/loop/sharded_training.h"
+#include "harness/train/loop/zero_cells.h"
+#include "harness/train/nn/mlp_layers.h"
+#include "harness/train/sharded/tile_readiness.h"
+#include "harness/train/sharded/zero.h"
 
 namespace lockstep {
 

@@ -8,13 +8,13 @@
 #include <memory>
 #include <utility>
 
-#include "harness/train/flat_shard.h"
-#include "harness/train/fully_shard.h"
-#include "harness/train/mlp_layers.h"
-#include "harness/train/sharded_training.h"
-#include "harness/train/tile_readiness.h"
-#include "harness/train/zero.h"
-#include "harness/train/zero_cells.h"
+#include "harness/train/loop/sharded_training.h"
+#include "harness/train/loop/zero_cells.h"
+#include "harness/train/nn/mlp_layers.h"
+#include "harness/train/sharded/flat_shard.h"
+#include "harness/train/sharded/fully_shard.h"
+#include "harness/train/sharded/tile_readiness.h"
+#include "harness/train/sharded/zero.h"
 
 namespace lockstep {
 

@@ -6,9 +6,9 @@
 
 #include <utility>
 
-#include "harness/train/micro_batches.h"
-#include "harness/train/mlp_layers.h"
-#include "harness/train/tiled.h"
+#include "harness/train/autograd/tiled.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/nn/mlp_layers.h"
 
 namespace lockstep {
 

@@ -12,16 +12,16 @@
 #include <string>
 #include <utility>
 
-#include "harness/train/activation_checkpoint.h"
-#include "harness/train/activation_offload.h"
-#include "harness/train/flat_shard.h"
-#include "harness/train/fully_shard.h"
-#include "harness/train/gradient_accumulator.h"
-#include "harness/train/mixed_precision.h"
-#include "harness/train/mlp_layers.h"
-#include "harness/train/sharded_training.h"
-#include "harness/train/tile_weights.h"
-#include "harness/train/tiled.h"
+#include "harness/train/autograd/activation_checkpoint.h"
+#include "harness/train/autograd/activation_offload.h"
+#include "harness/train/autograd/gradient_accumulator.h"
+#include "harness/train/autograd/tile_weights.h"
+#include "harness/train/autograd/tiled.h"
+#include "harness/train/loop/sharded_training.h"
+#include "harness/train/nn/mlp_layers.h"
+#include "harness/train/optim/mixed_precision.h"
+#include "harness/train/sharded/flat_shard.h"
+#include "harness/train/sharded/fully_shard.h"
 
 namespace lockstep {
 

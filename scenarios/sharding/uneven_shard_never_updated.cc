@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include "harness/train/fully_shard.h"
-#include "harness/train/micro_batches.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
-#include "harness/train/sharded_training.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/loop/sharded_training.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/rank/rank.h"
+#include "harness/train/sharded/fully_shard.h"
 
 namespace lockstep {
 

@@ -10,13 +10,13 @@
 #include <memory>
 #include <vector>
 
-#include "harness/train/flat_shard.h"
-#include "harness/train/fully_shard.h"
-#include "harness/train/mlp_layers.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
-#include "harness/train/sharded_training.h"
-#include "harness/train/tiled.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/autograd/tiled.h"
+#include "harness/train/loop/sharded_training.h"
+#include "harness/train/nn/mlp_layers.h"
+#include "harness/train/rank/rank.h"
+#include "harness/train/sharded/flat_shard.h"
+#include "harness/train/sharded/fully_shard.h"
 
 namespace lockstep {
 

@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "harness/train/devices.h"
-#include "harness/train/micro_batches.h"
-#include "harness/train/partition_layout.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
-#include "harness/train/sharded_training.h"
-#include "harness/train/zero.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/loop/sharded_training.h"
+#include "harness/train/rank/devices.h"
+#include "harness/train/rank/rank.h"
+#include "harness/train/sharded/partition_layout.h"
+#include "harness/train/sharded/zero.h"
 
 namespace lockstep {
 

@@ -11,14 +11,14 @@
 #include <algorithm>
 #include <string_view>
 
-#include "harness/train/clip_grad_norm.h"
-#include "harness/train/cuda_random.h"
-#include "harness/train/ddp.h"
-#include "harness/train/expect.h"
-#include "harness/train/micro_batches.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
+#include "harness/scenario/expect.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/ddp/ddp.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/optim/clip_grad_norm.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/rank/cuda_random.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

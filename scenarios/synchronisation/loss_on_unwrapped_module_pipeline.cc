@@ -14,15 +14,15 @@
 
 #include <numbers>
 
-#include "harness/train/checkpoint.h"
-#include "harness/train/clip_grad_norm.h"
-#include "harness/train/ddp.h"
-#include "harness/train/expect.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/rank.h"
-#include "harness/train/sampler.h"
-#include "harness/train/scenario.h"
-#include "harness/train/transformer.h"
+#include "harness/scenario/expect.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/ddp/ddp.h"
+#include "harness/train/loop/checkpoint.h"
+#include "harness/train/loop/sampler.h"
+#include "harness/train/nn/transformer.h"
+#include "harness/train/optim/clip_grad_norm.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

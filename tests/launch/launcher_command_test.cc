@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "reports/base/error.h"
+#include "reports/base/shell_word.h"
 
 namespace lockstep {
 namespace {
@@ -22,9 +23,9 @@ TEST(SplitWords, SplitsAtBlanksAndHonoursQuotes) {
 TEST(SplitWords, ReadsBackWhatWasQuoted) {
   for (const std::string word :
        {"plain", "", "two words", "it's", "\"{ranks}\"", "$HOME", "a\\b"}) {
-    EXPECT_THAT(split_words(quoted(word)), ElementsAre(word));
+    EXPECT_THAT(split_words(shell_word(word)), ElementsAre(word));
   }
-  EXPECT_EQ(quoted("--set=a/b"), "--set=a/b");
+  EXPECT_EQ(shell_word("--set=a/b"), "--set=a/b");
 }
 
 std::string refusal_of(const std::string& text) {

@@ -20,8 +20,8 @@
 #include <limits>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "harness/train/activation_memory.h"
-#include "harness/train/module.h"
+#include "harness/train/autograd/activation_memory.h"
+#include "harness/train/nn/module.h"
 #include "tests/mpi/mpi_checks.h"
 
 namespace lockstep::mpi_test {

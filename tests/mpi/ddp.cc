@@ -1,4 +1,4 @@
-#include "harness/train/ddp.h"
+#include "harness/train/ddp/ddp.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "harness/comm/process_group.h"
-#include "harness/train/module.h"
+#include "harness/train/nn/module.h"
 #include "tests/mpi/mpi_checks.h"
 
 namespace lockstep::mpi_test {

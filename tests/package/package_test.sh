@@ -4,38 +4,16 @@
 #
 #   package_test.sh CMAKE BUILD PYTHON
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/package_checks.sh"
 cmake=$1
 build=$2
 python=$3
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
 prefix=$folder/prefix
 project=$folder/project
-
-fail() { printf 'package_test: %s\n' "$*" >&2; exit 1; }
-
-run() {  # WANTED STATUS, COMMAND...
-  local wanted=$1 status=0
-  shift
-  "$@" >"$folder/output" 2>&1 || status=$?
-  [[ $status -eq $wanted ]] && return
-  cat "$folder/output" >&2
-  fail "wanted status $wanted, got $status, of: $*"
-}
-
-says() {  # TEXT, which CMake may have broken into lines
-  [[ $(tr -s '\n ' ' ' <"$folder/output") == *"$1"* ]] && return
-  cat "$folder/output" >&2
-  fail "wanted: $1"
-}
-
-configure() { "$cmake" -S "$project" -B "$1" -DCMAKE_PREFIX_PATH="$prefix" "${@:2}"; }
 
 run 0 "$cmake" --install "$build" --prefix "$folder/first"
 mv "$folder/first" "$prefix"
 cp -r "$here" "$project"
-cd "$folder"
 
 # The installed program meets its installed tables; with a digit changed there it does not.
 lockstep_run=("$prefix/bin/lockstep" run loss-on-unwrapped-module --ranks 2 --steps 5 --format json)
@@ -44,8 +22,7 @@ grep -q '"seed-002-drift"' met/report.json || fail "no table was promised"
 sed -i 's/0\.050678/0.050679/' "$prefix/share/lockstep/published/seed-002-drift.csv"
 run 1 "${lockstep_run[@]}" --out not-met
 
-export CMAKE_GENERATOR=Ninja CMAKE_BUILD_TYPE=Release
-unset LOCKSTEP_PYTHON
+unset LOCKSTEP_PYTHON LOCKSTEP_CATALOGUE
 run 0 configure built -DLOCKSTEP_PYTHON="$python"
 run 0 "$cmake" --build built
 run 0 built/scenarios/outside list
@@ -55,6 +32,14 @@ says "Source: scenarios/scale/summed_gradient.cc"
 run 0 built/scenarios/outside run --ranks 2 --out outside-run
 says "scenarios/scale/summed_gradient.cc:"
 says "2: summed over 2 ranks, never averaged"
+
+# `lockstep` runs them, too; the core of the package judges them without torch.
+LOCKSTEP_CATALOGUE=built/scenarios/outside run 0 "$prefix/bin/lockstep" list
+[[ $(grep -c '^[^ ]' output) -eq 1 ]] || fail "lockstep has more scenarios than its catalogue"
+project=$here/core run 0 configure core -DLOCKSTEP_PYTHON=/nowhere/python
+run 0 "$cmake" --build core
+run 0 core/reader outside-run
+says "cells are as expected"
 
 touch "$project/scenarios/stray.cc"
 run 1 "$cmake" --build built

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "harness/train/activation_checkpoint.h"
-#include "harness/train/tile_readiness.h"
+#include "harness/train/autograd/activation_checkpoint.h"
+#include "harness/train/sharded/tile_readiness.h"
 #include "tests/parity/parity_scenario.h"
 
 namespace lockstep {

@@ -6,11 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "harness/train/module.h"
-#include "harness/train/rank.h"
-#include "harness/train/swiglu.h"
-#include "harness/train/tiled.h"
-#include "harness/train/transformer.h"
+#include "harness/train/autograd/tiled.h"
+#include "harness/train/nn/module.h"
+#include "harness/train/nn/swiglu.h"
+#include "harness/train/nn/transformer.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

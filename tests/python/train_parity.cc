@@ -22,14 +22,14 @@
 
 #include "harness/observe/observer.h"
 #include "harness/record/kept_values.h"
-#include "harness/train/clip_grad_norm.h"
-#include "harness/train/lora.h"
-#include "harness/train/module.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/sampler.h"
-#include "harness/train/swiglu.h"
-#include "harness/train/transformer.h"
-#include "harness/train/vision_language_model.h"
+#include "harness/train/loop/sampler.h"
+#include "harness/train/nn/lora.h"
+#include "harness/train/nn/module.h"
+#include "harness/train/nn/swiglu.h"
+#include "harness/train/nn/transformer.h"
+#include "harness/train/nn/vision_language_model.h"
+#include "harness/train/optim/clip_grad_norm.h"
+#include "harness/train/optim/optimizer.h"
 
 namespace lockstep {
 namespace {

@@ -10,10 +10,10 @@
 #include <optional>
 #include <string_view>
 
-#include "harness/train/ddp.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/ddp/ddp.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/rank/rank.h"
 #include "tests/parity/parity_scenario.h"
 
 namespace lockstep {

@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "harness/train/expect.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
+#include "harness/scenario/expect.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

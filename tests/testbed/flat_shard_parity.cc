@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/train/flat_shard.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/rank/rank.h"
+#include "harness/train/sharded/flat_shard.h"
 #include "tests/parity/parity_scenario.h"
 #include "tests/testbed/fully_shard_parity.h"
 

@@ -14,10 +14,10 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/train/fully_shard.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/rank/rank.h"
+#include "harness/train/sharded/fully_shard.h"
 #include "tests/parity/parity_model.h"
 #include "tests/parity/parity_scenario.h"
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "harness/train/module.h"
-#include "harness/train/rank.h"
-#include "harness/train/sharded_model.h"
+#include "harness/train/nn/module.h"
+#include "harness/train/rank/rank.h"
+#include "harness/train/sharded/sharded_model.h"
 
 namespace lockstep {
 

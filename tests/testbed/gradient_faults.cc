@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "harness/train/optimizer.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
-#include "harness/train/transformer.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/nn/transformer.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

@@ -4,11 +4,11 @@
 
 #include <ATen/ops/randn.h>
 
-#include "harness/train/ddp.h"
-#include "harness/train/expect.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
+#include "harness/scenario/expect.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/ddp/ddp.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

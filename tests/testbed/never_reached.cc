@@ -2,9 +2,9 @@
 
 #include <ATen/ops/ones.h>
 
-#include "harness/train/expect.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
+#include "harness/scenario/expect.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

@@ -1,8 +1,8 @@
 // A program that looks at nothing must not be called in lockstep.
 
-#include "harness/train/expect.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
+#include "harness/scenario/expect.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "harness/train/expect.h"
-#include "harness/train/scenario.h"
+#include "harness/scenario/expect.h"
+#include "harness/scenario/scenario.h"
 
 namespace lockstep {
 

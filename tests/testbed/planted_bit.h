@@ -1,6 +1,6 @@
 #pragma once
 
-#include "harness/train/rank.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

@@ -20,13 +20,13 @@
 #include <string>
 #include <vector>
 
-#include "harness/train/ddp.h"
-#include "harness/train/gradient_reduction.h"
-#include "harness/train/lora.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
-#include "harness/train/transformer.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/ddp/ddp.h"
+#include "harness/train/ddp/gradient_reduction.h"
+#include "harness/train/nn/lora.h"
+#include "harness/train/nn/transformer.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 

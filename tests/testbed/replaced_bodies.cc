@@ -3,9 +3,9 @@
 
 #include <ATen/TensorOperators.h>
 
-#include "harness/train/gradient_reduction.h"
-#include "harness/train/micro_batches.h"
-#include "harness/train/trainer.h"
+#include "harness/train/ddp/gradient_reduction.h"
+#include "harness/train/loop/micro_batches.h"
+#include "harness/train/loop/trainer.h"
 
 namespace lockstep {
 

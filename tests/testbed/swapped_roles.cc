@@ -1,6 +1,6 @@
 // The planted bit with its roles swapped: the detection table must turn red on both lines.
 
-#include "harness/train/scenario.h"
+#include "harness/scenario/scenario.h"
 #include "tests/testbed/planted_bit.h"
 
 namespace lockstep {

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/train/optimizer.h"
-#include "harness/train/rank.h"
-#include "harness/train/scenario.h"
-#include "harness/train/zero.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/rank/rank.h"
+#include "harness/train/sharded/zero.h"
 #include "tests/parity/parity_model.h"
 #include "tests/parity/parity_scenario.h"
 

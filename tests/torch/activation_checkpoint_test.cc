@@ -1,4 +1,4 @@
-#include "harness/train/activation_checkpoint.h"
+#include "harness/train/autograd/activation_checkpoint.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "harness/record/collective_log.h"
-#include "harness/train/activation_memory.h"
-#include "harness/train/autocast.h"
-#include "harness/train/ddp.h"
-#include "harness/train/saved_tensor_hooks.h"
-#include "harness/train/transformer.h"
+#include "harness/train/autograd/activation_memory.h"
+#include "harness/train/autograd/autocast.h"
+#include "harness/train/autograd/saved_tensor_hooks.h"
+#include "harness/train/ddp/ddp.h"
+#include "harness/train/nn/transformer.h"
 #include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 #include "tests/torch/helpers.h"

@@ -1,4 +1,4 @@
-#include "harness/train/activation_memory.h"
+#include "harness/train/autograd/activation_memory.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>

@@ -1,4 +1,4 @@
-#include "harness/train/activation_offload.h"
+#include "harness/train/autograd/activation_offload.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "harness/train/activation_checkpoint.h"
-#include "harness/train/activation_memory.h"
-#include "harness/train/autocast.h"
-#include "harness/train/transformer.h"
+#include "harness/train/autograd/activation_checkpoint.h"
+#include "harness/train/autograd/activation_memory.h"
+#include "harness/train/autograd/autocast.h"
+#include "harness/train/nn/transformer.h"
 #include "tests/torch/helpers.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "harness/train/autocast.h"
+#include "harness/train/autograd/autocast.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>

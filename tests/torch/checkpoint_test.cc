@@ -1,4 +1,4 @@
-#include "harness/train/checkpoint.h"
+#include "harness/train/loop/checkpoint.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -13,7 +13,7 @@
 
 #include "harness/observe/observer.h"
 #include "harness/record/kept_values.h"
-#include "harness/train/transformer.h"
+#include "harness/train/nn/transformer.h"
 #include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 #include "tests/torch/helpers.h"

@@ -1,4 +1,4 @@
-#include "harness/train/clip_grad_norm.h"
+#include "harness/train/optim/clip_grad_norm.h"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>

@@ -1,4 +1,4 @@
-#include "harness/train/cuda_random.h"
+#include "harness/train/rank/cuda_random.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/PhiloxRNGEngine.h>
@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/train/module.h"
-#include "harness/train/optimizer.h"
+#include "harness/train/nn/module.h"
+#include "harness/train/optim/optimizer.h"
 #include "reports/base/error.h"
 
 namespace lockstep {

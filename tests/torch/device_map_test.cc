@@ -1,4 +1,4 @@
-#include "harness/train/device_map.h"
+#include "harness/train/placement/device_map.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "harness/sim/virtual_devices.h"
-#include "harness/train/transformer.h"
-#include "harness/train/vision_language_model.h"
+#include "harness/train/nn/transformer.h"
+#include "harness/train/nn/vision_language_model.h"
 #include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 

@@ -1,4 +1,4 @@
-#include "harness/train/devices.h"
+#include "harness/train/rank/devices.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
@@ -11,7 +11,7 @@
 
 #include "harness/launch/gpus.h"
 #include "harness/sim/virtual_devices.h"
-#include "harness/train/rank.h"
+#include "harness/train/rank/rank.h"
 #include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 

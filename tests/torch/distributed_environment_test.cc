@@ -1,4 +1,4 @@
-#include "harness/train/distributed_environment.h"
+#include "harness/train/placement/distributed_environment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "harness/train/flat_shard.h"
+#include "harness/train/sharded/flat_shard.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -21,13 +21,13 @@
 
 #include "harness/comm/store_service.h"
 #include "harness/launch/launch.h"
-#include "harness/train/activation_checkpoint.h"
-#include "harness/train/flat_parameter.h"
-#include "harness/train/fully_shard.h"
-#include "harness/train/module.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/swiglu.h"
-#include "harness/train/tiled.h"
+#include "harness/train/autograd/activation_checkpoint.h"
+#include "harness/train/autograd/tiled.h"
+#include "harness/train/nn/module.h"
+#include "harness/train/nn/swiglu.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/sharded/flat_parameter.h"
+#include "harness/train/sharded/fully_shard.h"
 #include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 

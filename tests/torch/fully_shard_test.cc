@@ -1,4 +1,4 @@
-#include "harness/train/fully_shard.h"
+#include "harness/train/sharded/fully_shard.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
@@ -12,11 +12,11 @@
 #include <string>
 
 #include "harness/sim/virtual_devices.h"
-#include "harness/train/activation_checkpoint.h"
-#include "harness/train/module.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/swiglu.h"
-#include "harness/train/tiled.h"
+#include "harness/train/autograd/activation_checkpoint.h"
+#include "harness/train/autograd/tiled.h"
+#include "harness/train/nn/module.h"
+#include "harness/train/nn/swiglu.h"
+#include "harness/train/optim/optimizer.h"
 #include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 

@@ -1,7 +1,7 @@
 // What functorch's gradients do with tensors on two devices: the engine asks for the storage of a
 // gradient that it hands to another device, and a wrapper has none.
 
-#include "harness/train/functional_gradient.h"
+#include "harness/train/autograd/functional_gradient.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "harness/sim/virtual_devices.h"
-#include "harness/train/module.h"
+#include "harness/train/nn/module.h"
 #include "tests/torch/helpers.h"
 
 namespace lockstep {

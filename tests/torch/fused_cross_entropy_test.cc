@@ -1,4 +1,4 @@
-#include "harness/train/fused_cross_entropy.h"
+#include "harness/train/autograd/fused_cross_entropy.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/sim/virtual_devices.h"
-#include "harness/train/module.h"
+#include "harness/train/nn/module.h"
 
 namespace lockstep {
 namespace {

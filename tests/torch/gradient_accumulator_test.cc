@@ -1,4 +1,4 @@
-#include "harness/train/gradient_accumulator.h"
+#include "harness/train/autograd/gradient_accumulator.h"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>
@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "harness/train/swiglu.h"
+#include "harness/train/nn/swiglu.h"
 #include "tests/torch/helpers.h"
 
 namespace lockstep {

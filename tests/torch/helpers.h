@@ -13,7 +13,7 @@
 
 #include "harness/observe/observer.h"
 #include "harness/sim/virtual_devices.h"
-#include "harness/train/module.h"
+#include "harness/train/nn/module.h"
 
 namespace lockstep {
 

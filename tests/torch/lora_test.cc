@@ -1,4 +1,4 @@
-#include "harness/train/lora.h"
+#include "harness/train/nn/lora.h"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/train/transformer.h"
+#include "harness/train/nn/transformer.h"
 #include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 

@@ -1,4 +1,4 @@
-#include "harness/train/mixed_precision.h"
+#include "harness/train/optim/mixed_precision.h"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>

@@ -1,4 +1,4 @@
-#include "harness/train/module.h"
+#include "harness/train/nn/module.h"
 
 #include <ATen/core/Generator.h>
 #include <ATen/ops/cat.h>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "harness/sim/virtual_devices.h"
-#include "harness/train/transformer.h"
+#include "harness/train/nn/transformer.h"
 #include "reports/base/error.h"
 
 namespace lockstep {

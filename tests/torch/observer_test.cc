@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/train/module.h"
+#include "harness/train/nn/module.h"
 #include "reports/base/error.h"
 #include "tests/full_disk.h"
 #include "tests/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "harness/train/optimizer.h"
+#include "harness/train/optim/optimizer.h"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "harness/train/module.h"
+#include "harness/train/nn/module.h"
 #include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 

@@ -1,10 +1,10 @@
-#include "harness/train/parameter_attributes.h"
+#include "harness/train/sharded/parameter_attributes.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
-#include "harness/train/module.h"
+#include "harness/train/nn/module.h"
 
 namespace lockstep {
 namespace {

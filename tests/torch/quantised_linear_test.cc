@@ -1,4 +1,4 @@
-#include "harness/train/quantised_linear.h"
+#include "harness/train/nn/quantised_linear.h"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
@@ -13,10 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "harness/train/device_map.h"
-#include "harness/train/lora.h"
-#include "harness/train/transformer.h"
-#include "harness/train/vision_language_model.h"
+#include "harness/train/nn/lora.h"
+#include "harness/train/nn/transformer.h"
+#include "harness/train/nn/vision_language_model.h"
+#include "harness/train/placement/device_map.h"
+#include "harness/train/placement/quantised_weights.h"
 #include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 

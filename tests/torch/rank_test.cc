@@ -1,4 +1,4 @@
-#include "harness/train/rank.h"
+#include "harness/train/rank/rank.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

@@ -1,4 +1,4 @@
-#include "harness/train/sampler.h"
+#include "harness/train/loop/sampler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

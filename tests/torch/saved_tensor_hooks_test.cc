@@ -1,4 +1,4 @@
-#include "harness/train/saved_tensor_hooks.h"
+#include "harness/train/autograd/saved_tensor_hooks.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>

@@ -1,4 +1,4 @@
-#include "harness/train/sharded_parameter.h"
+#include "harness/train/sharded/sharded_parameter.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
@@ -9,8 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/train/fully_shard.h"
-#include "harness/train/module.h"
+#include "harness/train/nn/module.h"
+#include "harness/train/sharded/fully_shard.h"
 #include "reports/base/error.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "harness/train/swiglu.h"
+#include "harness/train/nn/swiglu.h"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>

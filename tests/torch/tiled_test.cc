@@ -1,4 +1,4 @@
-#include "harness/train/tiled.h"
+#include "harness/train/autograd/tiled.h"
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
@@ -20,7 +20,7 @@
 #include <map>
 #include <string>
 
-#include "harness/train/module.h"
+#include "harness/train/nn/module.h"
 #include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 

@@ -1,4 +1,4 @@
-#include "harness/train/transformer.h"
+#include "harness/train/nn/transformer.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/allclose.h>
@@ -14,7 +14,7 @@
 
 #include <string>
 
-#include "harness/train/optimizer.h"
+#include "harness/train/optim/optimizer.h"
 #include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 

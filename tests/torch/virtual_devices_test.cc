@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/train/module.h"
+#include "harness/train/nn/module.h"
 #include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "harness/sim/virtual_devices.h"
-#include "harness/train/module.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/transformer.h"
-#include "harness/train/vision_language_model.h"
+#include "harness/train/nn/module.h"
+#include "harness/train/nn/transformer.h"
+#include "harness/train/nn/vision_language_model.h"
+#include "harness/train/optim/optimizer.h"
 #include "tests/torch/helpers.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "harness/train/vision_language_model.h"
+#include "harness/train/nn/vision_language_model.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/allclose.h>
@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/train/optimizer.h"
+#include "harness/train/optim/optimizer.h"
 #include "reports/base/error.h"
 #include "tests/torch/helpers.h"
 

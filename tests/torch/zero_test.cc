@@ -1,4 +1,4 @@
-#include "harness/train/zero.h"
+#include "harness/train/sharded/zero.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
@@ -21,14 +21,14 @@
 #include "harness/comm/store_service.h"
 #include "harness/launch/launch.h"
 #include "harness/sim/virtual_devices.h"
-#include "harness/train/activation_checkpoint.h"
-#include "harness/train/fully_shard.h"
-#include "harness/train/optimizer.h"
-#include "harness/train/parameter_attributes.h"
-#include "harness/train/partition_layout.h"
-#include "harness/train/swiglu.h"
-#include "harness/train/tile_readiness.h"
-#include "harness/train/tiled.h"
+#include "harness/train/autograd/activation_checkpoint.h"
+#include "harness/train/autograd/tiled.h"
+#include "harness/train/nn/swiglu.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/sharded/fully_shard.h"
+#include "harness/train/sharded/parameter_attributes.h"
+#include "harness/train/sharded/partition_layout.h"
+#include "harness/train/sharded/tile_readiness.h"
 #include "reports/base/error.h"
 #include "tests/temporary_folder.h"
 

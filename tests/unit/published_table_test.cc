@@ -197,16 +197,6 @@ TEST(Comparison, CountsWhereTheBitwiseAnswerIsAnother) {
   EXPECT_EQ(compare_one(element, {0.5}, false).definitions_differ, 0);
 }
 
-TEST(PublishedFolder, IsThePrefixOfAnInstalledProgramElseTheSource) {
-  const TemporaryFolder prefix;
-  const auto program = prefix.path() / "bin" / "lockstep";
-  EXPECT_EQ(published_folder(program, "source/published"), "source/published");
-  const auto installed = prefix.path() / "share" / "lockstep" / "published";
-  std::filesystem::create_directories(installed);
-  EXPECT_EQ(published_folder(program, "source/published"), installed);
-  EXPECT_EQ(published_folder("", "source/published"), "source/published") << "no /proc";
-}
-
 using Key = std::tuple<std::string, PublishedQuantity, std::int64_t, int>;
 
 std::map<Key, std::string> printed_values(const std::string& id) {

@@ -1,0 +1,150 @@
+#include "harness/cli/catalogue_program.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "harness/cli/catalogue_mark.h"
+#include "reports/base/error.h"
+#include "reports/base/unique_fd.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMark = LOCKSTEP_CATALOGUE_MARK;
+/// Three short lines and a path.
+constexpr std::size_t kLongestMark = 8 * 1024;
+
+/// Empty where it is not set.
+std::string asked_for() {
+  const char* const path = std::getenv("LOCKSTEP_CATALOGUE");
+  return path ? path : "";
+}
+
+/// A file's bytes, as long as it lives.
+class MappedFile {
+ public:
+  /// Throws Error (unmet).
+  explicit MappedFile(const fs::path& path) {
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat status {};
+    if (!fd.valid() || ::fstat(fd.get(), &status) != 0) fail(path, std::strerror(errno));
+    if (!S_ISREG(status.st_mode)) fail(path, "it is no file");
+    size_ = static_cast<std::size_t>(status.st_size);
+    if (size_ == 0) fail(path, "it is empty");
+    bytes_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+    if (bytes_ == MAP_FAILED) fail(path, std::strerror(errno));
+  }
+  ~MappedFile() { ::munmap(bytes_, size_); }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::string_view text() const { return {static_cast<const char*>(bytes_), size_}; }
+
+ private:
+  [[noreturn]] static void fail(const fs::path& path, const char* why) {
+    throw no_catalogue(path.string(), why);
+  }
+
+  void* bytes_ = MAP_FAILED;
+  std::size_t size_ = 0;
+};
+
+/// The value of a line "name=value"; nothing where there is none.
+std::optional<std::string> field(std::string_view lines, std::string_view name) {
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == '=') {
+      return std::string(line.substr(name.size() + 1));
+    }
+  }
+  return std::nullopt;
+}
+
+/// What the mark that begins `text` says; nothing where it is none: any program that looks for
+/// marks has the word alone.
+std::optional<CatalogueProgram> read_mark(std::string_view text) {
+  const std::string_view lines = text.substr(kMark.size(), kLongestMark);
+  const auto end = lines.find('\0');
+  if (end == lines.npos) return std::nullopt;
+  const auto version = field(lines.substr(0, end), "lockstep");
+  const auto torch = field(lines.substr(0, end), "torch");
+  const auto library = field(lines.substr(0, end), "library");
+  if (!version || !torch || !library) return std::nullopt;
+  return CatalogueProgram{{}, *version, *torch, *library};
+}
+
+CatalogueProgram read_catalogue(const fs::path& path) {
+  const MappedFile file(path);
+  for (std::string_view text = file.text();; text.remove_prefix(kMark.size())) {
+    const void* const found = ::memmem(text.data(), text.size(), kMark.data(), kMark.size());
+    if (!found) throw no_catalogue(path.string(), "it is no program with scenarios");
+    text.remove_prefix(static_cast<std::size_t>(static_cast<const char*>(found) - text.data()));
+    if (auto catalogue = read_mark(text)) {
+      catalogue->path = path;
+      return *catalogue;
+    }
+  }
+}
+
+/// The loader looks in LD_LIBRARY_PATH first: torch may be there instead.
+bool is_torch_elsewhere() { return ::dlopen("libtorch_cpu.so", RTLD_LAZY) != nullptr; }
+
+void require_torch(const fs::path& library) {
+  if (::access(library.c_str(), R_OK) == 0) return;
+  const int error = errno;
+  if (!is_torch_elsewhere()) throw unreadable_torch(library.string(), std::strerror(error));
+}
+
+/// In libexec of the prefix, as this program is in its bin.
+fs::path path_beside() {
+  const fs::path prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
+  return prefix / "libexec/lockstep/lockstep-catalogue";
+}
+
+}  // namespace
+
+fs::path catalogue_path() {
+  const std::string asked = asked_for();
+  return asked.empty() ? path_beside() : fs::path(asked);
+}
+
+bool is_catalogue_expected() {
+  std::error_code failure;
+  return !asked_for().empty() || fs::exists(path_beside(), failure);
+}
+
+CatalogueProgram find_catalogue() {
+  const fs::path path = catalogue_path();
+  if (::access(path.c_str(), X_OK) != 0) throw no_catalogue(path.string(), std::strerror(errno));
+  const CatalogueProgram catalogue = read_catalogue(path);
+  if (catalogue.lockstep_version != LOCKSTEP_VERSION) {
+    throw other_catalogue(path.string(), catalogue.lockstep_version, LOCKSTEP_VERSION);
+  }
+  require_torch(catalogue.torch_library);
+  return catalogue;
+}
+
+void become_catalogue(char** arguments) {
+  const CatalogueProgram catalogue = find_catalogue();
+  std::error_code failure;
+  static_cast<void>(fs::current_path(failure));
+  if (failure) throw unreadable("the current folder", failure.message());
+  ::execv(catalogue.path.c_str(), arguments);
+  throw no_catalogue(catalogue.path.string(), std::strerror(errno));
+}
+
+}  // namespace lockstep

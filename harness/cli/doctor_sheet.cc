@@ -1,0 +1,146 @@
+#include "harness/cli/doctor_sheet.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "harness/cli/paragraph.h"
+#include "harness/launch/launch.h"
+#include "harness/launch/launcher.h"
+#include "harness/launch/machine.h"
+#include "harness/launch/python_on_path.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kLabelWidth = 11;
+
+void say_gpus(DoctorSheet& sheet, std::chrono::milliseconds limit) {
+  sheet.begin("GPUs");
+  const Capability gpus = find_gpu_capability(limit);
+  sheet.say((gpus.is_there ? "" : "none: ") + gpus.text);
+  if (!gpus.remedy.empty()) sheet.advise(gpus.remedy);
+}
+
+void say_launchers(DoctorSheet& sheet, std::chrono::milliseconds limit) {
+  sheet.begin("launchers");
+  for (const std::string& name : known_launchers()) {
+    sheet.say(find_launcher_capability(name, limit));
+  }
+}
+
+void say_python(DoctorSheet& sheet, std::chrono::milliseconds limit) {
+  sheet.begin("python");
+  const PythonOnPath python = find_python(limit);
+  if (python.path.empty()) {
+    sheet.say("not on PATH");
+    return sheet.advise("install python3, where jobs in Python are to be looked at");
+  }
+  sheet.say(python.version.empty() ? python.path
+                                   : fmt::format("{}, {}", python.version, python.path));
+  if (python.problem.empty()) {
+    return sheet.say(fmt::format("torch {}, {}", python.torch_version, python.torch_folder));
+  }
+  sheet.say("torch: " + python.problem);
+  sheet.advise("put the Python of your jobs first on PATH; activate its environment, say");
+}
+
+void say_surroundings(DoctorSheet& sheet) {
+  sheet.begin("started by");
+  try {
+    const auto seat = foreign_seat(::getenv);
+    if (!seat) return sheet.say("no launcher");
+    sheet.say(fmt::format("{}, as rank {} of {}: 'run' would be that rank of one cell",
+                          seat->variables->launcher, seat->rank, seat->world_size));
+    sheet.advise("start lockstep by itself, or with run --launcher none, for ranks of its own");
+  } catch (const Error& error) {
+    sheet.say(error.what());
+  }
+}
+
+void say_open_files(DoctorSheet& sheet) {
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  int ranks = kMostRanks;
+  while (ranks > 0 && files_needed(ranks) > files.rlim_cur) --ranks;
+  const std::string limit =
+      files.rlim_cur == RLIM_INFINITY ? "no limit" : fmt::format("{}", files.rlim_cur);
+  sheet.say(fmt::format("open files: {}, enough for {} ranks", limit, ranks));
+  if (ranks == kMostRanks) return;
+  sheet.advise(fmt::format("ulimit -n {}, for {} ranks", files_needed(kMostRanks), kMostRanks));
+}
+
+std::string in_bytes(double count) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  for (; count >= 1024 && unit + 1 < std::size(kUnits); ++unit) count /= 1024;
+  return fmt::format("{:.{}f} {}", count, unit == 0 ? 0 : 1, kUnits[unit]);
+}
+
+void say_free_space(DoctorSheet& sheet, const char* folder, const std::string& called,
+                    const std::string& remedy) {
+  constexpr double kLittle = 100.0 * 1024 * 1024;
+  struct statvfs disk {};
+  if (::statvfs(folder, &disk) != 0) {
+    sheet.say(fmt::format("{}: {}", called, std::strerror(errno)));
+    return sheet.advise(remedy);
+  }
+  const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  sheet.say(fmt::format("{}: {} free", called, in_bytes(free)));
+  if (free < kLittle) sheet.advise(remedy);
+}
+
+void say_cores(DoctorSheet& sheet) {
+  cpu_set_t cores;
+  if (::sched_getaffinity(0, sizeof(cores), &cores) != 0) return;
+  sheet.say(fmt::format("cores: {}; more ranks than that take turns", CPU_COUNT(&cores)));
+}
+
+void say_limits(DoctorSheet& sheet) {
+  sheet.begin("limits");
+  say_open_files(sheet);
+  say_free_space(sheet, ".", "this folder", "free some space, or give run --out elsewhere");
+  say_free_space(sheet, "/dev/shm", "/dev/shm",
+                 "gloo does not need it; for NCCL in a container, docker run --shm-size 1g");
+  say_cores(sheet);
+}
+
+}  // namespace
+
+void DoctorSheet::say(const std::string& sentence) {
+  text_ += paragraph(fmt::format("{:<{}}", label_, kLabelWidth), sentence);
+  label_.clear();
+}
+
+void DoctorSheet::say(const Capability& capability) {
+  say(fmt::format("{}: {}", capability.name, capability.text));
+  if (!capability.remedy.empty()) advise(capability.remedy);
+}
+
+void DoctorSheet::advise(const std::string& remedy) {
+  text_ += paragraph(std::string(kLabelWidth + 2, ' '), "what helps: " + remedy);
+}
+
+void DoctorSheet::conclude(const std::string& sentence) { text_ += "\n" + paragraph("", sentence); }
+
+void say_machine(DoctorSheet& sheet, std::chrono::milliseconds limit) {
+  say_gpus(sheet, limit);
+  say_launchers(sheet, limit);
+  say_python(sheet, limit);
+  say_surroundings(sheet);
+  say_limits(sheet);
+}
+
+std::string fault_of_machine() {
+  const auto fault = find_machine_fault(2);
+  return fault ? fmt::format("{}. What helps: {}.", fault->problem, fault->remedy) : "";
+}
+
+}  // namespace lockstep

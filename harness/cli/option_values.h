@@ -1,0 +1,36 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+/// For CLI11: an empty word is a mistake in a script, not a wish for the default.
+std::string complaint_if_empty(const std::string& word);
+
+/// "a,b" in its parts; of an empty text one, which is empty.
+std::vector<std::string> split(const std::string& text, char separator);
+
+/// Reads "0.5" (seconds). Throws Error (usage) for what is not from 0.001 to a week.
+std::chrono::milliseconds duration(const std::string& text);
+
+/// Throws Error (usage) for what is no whole number from `lowest` to `highest`.
+template <class Number>
+Number whole_number(const char* option, const std::string& text, Number lowest, Number highest) {
+  Number value{};
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size() || value < lowest ||
+      value > highest) {
+    throw bad_value(option, text, fmt::format("a whole number from {} to {}", lowest, highest));
+  }
+  return value;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,61 @@
+#include "harness/cli/report_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/cli/standard_output.h"
+#include "harness/record/run_folder.h"
+#include "harness/verdict/judge_run.h"
+#include "reports/base/error.h"
+#include "reports/formats/renderer.h"
+
+namespace lockstep {
+
+namespace {
+
+ExitStatus report(const std::vector<std::string>& folders, const std::string& format) {
+  const Renderer& renderer = find_renderer(format);
+  const bool is_text = format == "console" || format == "markdown";
+  if (folders.size() > 1 && !is_text) {
+    throw bad_value("--format", format, "console or markdown for several folders");
+  }
+  ExitStatus status = ExitStatus::as_expected;
+  for (const std::string& folder : folders) {
+    RunRecord run = load_record(folder);
+    judge_run(run, folder);
+    if (folders.size() > 1) {
+      write_standard_output(fmt::format("{}{}\n\n", &folder == &folders[0] ? "" : "\n", folder));
+    }
+    write_standard_output(renderer.render(run));
+    status = worse(status, exit_status(run));
+  }
+  return status;
+}
+
+struct ReportWords {
+  std::vector<std::string> folders;
+  std::string format = "console";
+};
+
+void add_report_options(CLI::App& app, ReportWords& words) {
+  app.add_option("dir", words.folders, "folder of the run; several: one after the other")
+      ->required()
+      ->type_name("");
+  app.add_option("--format", words.format, "one of " + formats_in_words())
+      ->type_name("FORMAT")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+Command report_command() {
+  auto words = std::make_shared<ReportWords>();
+  return {"report", [words](CLI::App& app) { add_report_options(app, *words); },
+          [words] { return report(words->folders, words->format); }};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace lockstep {
+
+/// Writes to standard output. Throws Error (usage) when that fails, on a full disk.
+void write_standard_output(const std::string& text);
+
+}  // namespace lockstep

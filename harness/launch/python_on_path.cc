@@ -1,0 +1,54 @@
+#include "harness/launch/python_on_path.h"
+
+#include <sstream>
+#include <vector>
+
+#include "harness/launch/launcher.h"
+#include "harness/launch/probe.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Its lines begin with words of ours: torch may print others.
+constexpr const char* kQuestion = R"(
+import os, platform
+print("lockstep-python", platform.python_version(), flush=True)
+try:
+    import torch
+    print("lockstep-torch", torch.__version__, os.path.dirname(torch.__file__))
+except BaseException as error:
+    print("lockstep-error", type(error).__name__ + ":", str(error).partition("\n")[0])
+)";
+
+/// What follows `word` at the beginning of a line; empty where no line has it.
+std::string told(const std::string& output, const std::string& word) {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(word + " ")) return line.substr(word.size() + 1);
+  }
+  return {};
+}
+
+}  // namespace
+
+PythonOnPath find_python(std::chrono::milliseconds limit) {
+  PythonOnPath python;
+  python.path = find_program("python3");
+  if (python.path.empty()) python.path = find_program("python");
+  if (python.path.empty()) return python;
+  const Probe asked = probe_program({python.path, "-c", kQuestion}, limit);
+  const std::string version = told(asked.output, "lockstep-python");
+  if (!version.empty()) python.version = "Python " + version;
+  const std::string torch = told(asked.output, "lockstep-torch");
+  if (!torch.empty()) {
+    python.torch_version = torch.substr(0, torch.find(' '));
+    python.torch_folder = torch.substr(python.torch_version.size() + 1);
+    return python;
+  }
+  python.problem = told(asked.output, "lockstep-error");
+  if (python.problem.empty()) python.problem = "asked for it, it " + how(asked.end);
+  return python;
+}
+
+}  // namespace lockstep

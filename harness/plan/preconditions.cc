@@ -1,0 +1,77 @@
+#include "harness/plan/preconditions.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Which of the cell's axis values its scenario does not have; empty when it has them all.
+std::string missing_value(const Scenario& scenario, const Cell& cell) {
+  for (const Axis& axis : scenario.axes) {
+    for (const AxisValue& chosen : cell.axes) {
+      const bool has_value =
+          std::find(axis.values.begin(), axis.values.end(), chosen.value) != axis.values.end();
+      if (chosen.axis == axis.name && !has_value) {
+        return fmt::format("axis {} has no value {}", chosen.axis, chosen.value);
+      }
+    }
+  }
+  return {};
+}
+
+/// Why the GPUs of this machine are too few for a cell; empty when they are not.
+std::string missing_gpus(const Scenario& scenario, const Cell& cell,
+                         const std::optional<GpusHere>& gpus) {
+  if (cell.device != "cuda") return {};
+  if (!gpus) throw internal_error("a cell on cuda, and nobody looked for GPUs");
+  if (!gpus->why_none.empty()) return "no GPU is there: " + gpus->why_none;
+  const DeviceNeeds needs = scenario.device_needs ? scenario.device_needs(cell) : DeviceNeeds();
+  const bool is_paired_with_cpu = needs.cpu_stands_in && needs.count == 2 && gpus->count == 1;
+  if (cell.backend == "nccl" && cell.world_size > gpus->count && !gpus->are_shared) {
+    return fmt::format("nccl needs a GPU for each of {} ranks, there {} {}", cell.world_size,
+                       gpus->count == 1 ? "is" : "are", gpus->count);
+  }
+  if (needs.count <= gpus->count || is_paired_with_cpu) return {};
+  return fmt::format("needs {} GPUs, there {} {}", needs.count, gpus->count == 1 ? "is" : "are",
+                     gpus->count);
+}
+
+/// Why a cell cannot be run, whatever its scenario expects of it; empty when it can.
+std::string violated_precondition(const Scenario& scenario, const Cell& cell,
+                                  const std::optional<GpusHere>& gpus) {
+  const auto& worlds = scenario.worlds;
+  if (std::find(worlds.begin(), worlds.end(), cell.world_size) == worlds.end()) {
+    return fmt::format("supports world sizes {}, not {}", worlds_in_words(scenario),
+                       cell.world_size);
+  }
+  if (cell.backend == "nccl" && cell.device != "cuda") {
+    return fmt::format("nccl connects GPUs, and this cell trains on {}", cell.device);
+  }
+  if (!runs_on(scenario, cell.device)) {
+    return fmt::format("runs on {}, not on {}", fmt::join(scenario.devices, " or "), cell.device);
+  }
+  const std::string missing = missing_value(scenario, cell);
+  return missing.empty() ? missing_gpus(scenario, cell, gpus) : missing;
+}
+
+}  // namespace
+
+bool runs_on(const Scenario& scenario, const std::string& device) {
+  return std::find(scenario.devices.begin(), scenario.devices.end(), device) !=
+         scenario.devices.end();
+}
+
+Expectation expectation_of(const Scenario& scenario, const Cell& cell,
+                           const std::optional<GpusHere>& gpus) {
+  Expectation expectation;
+  expectation.not_applicable = violated_precondition(scenario, cell, gpus);
+  return expectation.not_applicable.empty() ? scenario.expect(cell) : expectation;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,289 @@
+#include "harness/plan/select_cells.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "harness/plan/axis_choices.h"
+#include "harness/plan/preconditions.h"
+#include "harness/plan/wanted.h"
+#include "harness/record/group_error.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace {
+
+/// What each axis of a variant may be: what was set, else every value in a matrix, else the
+/// standard one.
+std::vector<AxisRange> ranges_of(const Scenario& scenario, const Variant& variant,
+                                 const Selection& selection) {
+  std::vector<AxisRange> ranges;
+  for (const Axis* axis : axes_of(scenario, variant)) {
+    ranges.push_back({axis->name, {axis->standard}, axis->standard});
+    if (selection.matrix) ranges.back().values = axis->values;
+    for (const AxisValue& chosen : selection.axes) {
+      if (chosen.axis == axis->name) ranges.back().values = {chosen.value};
+    }
+  }
+  return ranges;
+}
+
+/// What is claimed of a cell: of the reference only that it runs, for it is what the others are
+/// compared with; of a rank that is alone not that it agrees with others.
+std::vector<Claim> claims_of(const Scenario& scenario, const Cell& cell) {
+  if (cell.role == Role::reference) return {ranks_finish()};
+  std::vector<Claim> claims = scenario.claims;
+  const std::vector<Claim>& more = find_variant(scenario, cell.variant)->claims;
+  claims.insert(claims.end(), more.begin(), more.end());
+  if (cell.world_size == 1) {
+    std::erase_if(claims, [](const Claim& claim) {
+      return claim.predicate == Predicate::agree_across_ranks;
+    });
+  }
+  return claims;
+}
+
+std::string device_of(const Scenario& scenario, const Selection& selection) {
+  if (selection.device) return *selection.device;
+  return selection.backend == "nccl" ? "cuda" : scenario.devices.front();
+}
+
+/// What would be Gloo's end of a process is an error of the call where calls are checked.
+void expect_checked(Expectation& expectation) {
+  for (ExpectedError& error : expectation.raises) {
+    if (error.fragment == group_error::kGlooSizes) error.fragment = group_error::kCallsDiffer;
+  }
+}
+
+PlannedCell plan(const Scenario& scenario, Cell cell, const Selection& selection) {
+  PlannedCell planned;
+  planned.scenario = &scenario;
+  planned.variant = find_variant(scenario, cell.variant);
+  planned.claims = claims_of(scenario, cell);
+  planned.expectation = expectation_of(scenario, cell, selection.gpus);
+  planned.cell = std::move(cell);
+  planned.collectives = selection.collectives;
+  if (planned.collectives == Collectives::check) expect_checked(planned.expectation);
+  return planned;
+}
+
+/// How the values of a variant's axes are combined.
+enum class Combination { all, pairs };
+
+/// The cells of one scenario in one world, each reference once, behind what is compared with it.
+class CellsOfWorld {
+ public:
+  CellsOfWorld(const Wanted& wanted, int world_size, const Selection& selection,
+               Combination combination)
+      : wanted_(wanted), selection_(selection) {
+    blank_.scenario = wanted.scenario->id;
+    blank_.world_size = world_size;
+    blank_.device = device_of(*wanted.scenario, selection);
+    blank_.steps = selection.steps.value_or(wanted.scenario->steps);
+    blank_.seed = selection.seed;
+    for (const Variant& variant : wanted.scenario->variants) {
+      if (wanted.variants.contains(variant.name)) add_all(variant, combination);
+    }
+    add_references();
+  }
+
+  std::vector<PlannedCell> take() { return std::move(cells_); }
+
+  /// Pairs of values of which no cell was found that can be run.
+  std::size_t uncovered() const { return uncovered_; }
+
+ private:
+  /// Whether a variant that was asked for brings `reference` along, with every pair of its values:
+  /// it depends on no more axes than the variant.
+  bool is_brought_along(const Variant& reference) const {
+    return std::any_of(wanted_.variants.begin(), wanted_.variants.end(),
+                       [&](const std::string& name) {
+                         const Variant* const variant = find_variant(*wanted_.scenario, name);
+                         return reference_of(*wanted_.scenario, *variant) == &reference;
+                       });
+  }
+
+  void add_all(const Variant& variant, Combination combination) {
+    if (combination == Combination::pairs && is_brought_along(variant)) return;
+    for (Choice& choice : choices_of(variant, combination)) {
+      (variant.role == Role::reference ? references_ : cells_)
+          .push_back(plan(*wanted_.scenario, cell_of(variant, std::move(choice)), selection_));
+    }
+  }
+
+  std::vector<Choice> choices_of(const Variant& variant, Combination combination) {
+    const std::vector<AxisRange> ranges = ranges_of(*wanted_.scenario, variant, selection_);
+    if (combination == Combination::all) return all_choices(ranges);
+    PairwiseChoices pairs = pairwise_choices(ranges, [&](const Choice& choice) {
+      return expectation_of(*wanted_.scenario, cell_of(variant, choice), selection_.gpus)
+          .not_applicable;
+    });
+    uncovered_ += pairs.uncovered;
+    return std::move(pairs.choices);
+  }
+
+  Cell cell_of(const Variant& variant, Choice choice) const {
+    Cell cell = blank_;
+    cell.variant = variant.name;
+    cell.role = variant.role;
+    cell.axes = std::move(choice);
+    if (cell.role != Role::reference) cell.backend = selection_.backend;
+    return cell;
+  }
+
+  void add_references() {
+    for (const PlannedCell& planned : cells_) {
+      if (!planned.expectation.not_applicable.empty()) continue;
+      auto reference = reference_cell(*wanted_.scenario, *planned.variant, planned.cell);
+      const bool is_new =
+          reference && std::none_of(references_.begin(), references_.end(),
+                                    [&](const PlannedCell& r) { return r.cell == *reference; });
+      if (is_new) references_.push_back(plan(*wanted_.scenario, std::move(*reference), selection_));
+    }
+    std::move(references_.begin(), references_.end(), std::back_inserter(cells_));
+  }
+
+  const Wanted& wanted_;
+  const Selection& selection_;
+  Cell blank_;
+  std::vector<PlannedCell> cells_;
+  std::vector<PlannedCell> references_;
+  std::size_t uncovered_ = 0;
+};
+
+/// The variants that were asked for and their references, each once.
+std::set<const Variant*> variants_with_references(const Wanted& wanted) {
+  std::set<const Variant*> variants;
+  for (const std::string& name : wanted.variants) {
+    const Variant* const variant = find_variant(*wanted.scenario, name);
+    variants.insert(variant);
+    if (const Variant* reference = reference_of(*wanted.scenario, *variant)) {
+      variants.insert(reference);
+    }
+  }
+  return variants;
+}
+
+/// How many cells every combination of axis values takes, as if all of them could be run. Counts
+/// them without making them.
+std::size_t count_all(const Wanted& wanted, const Selection& selection) {
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+  std::size_t count = 0;
+  for (const Variant* variant : variants_with_references(wanted)) {
+    const std::size_t choices = count_choices(ranges_of(*wanted.scenario, *variant, selection));
+    count = choices > kMost - count ? kMost : count + choices;
+  }
+  return count;
+}
+
+/// The cells of one scenario in one world, out of all that there are.
+struct MatrixOfWorld {
+  std::vector<PlannedCell> cells;
+  std::size_t whole = 0;      ///< cells of every combination of axis values
+  std::size_t uncovered = 0;  ///< pairs of values of which no cell was found that can be run
+};
+
+/// Every combination of axis values where that fits, else every pair of values.
+MatrixOfWorld matrix_of(const Wanted& wanted, int world_size, const Selection& selection) {
+  const std::size_t whole = count_all(wanted, selection);
+  // What cannot be run brings no reference: up to half of what was counted may not be there.
+  if (whole / 2 <= selection.max_cells) {
+    auto cells = CellsOfWorld(wanted, world_size, selection, Combination::all).take();
+    const std::size_t count = cells.size();
+    if (count <= selection.max_cells) return {std::move(cells), count, 0};
+  }
+  CellsOfWorld world(wanted, world_size, selection, Combination::pairs);
+  const std::size_t uncovered = world.uncovered();
+  auto cells = world.take();
+  if (cells.size() > selection.max_cells) {
+    throw bad_value("--max-cells", std::to_string(selection.max_cells),
+                    fmt::format("at least {}, which every pair of axis values of {} takes, or name "
+                                "fewer variants",
+                                cells.size(), wanted.scenario->id));
+  }
+  return {std::move(cells), whole, uncovered};
+}
+
+std::string matrix_note(std::size_t cells, std::size_t whole, std::size_t uncovered) {
+  if (cells == whole) {
+    return fmt::format("matrix: {} cells, every combination of axis values", cells);
+  }
+  std::string note = fmt::format(
+      "matrix: {} of {} cells, so that every pair of values of two axes occurs", cells, whole);
+  if (uncovered == 0) return note;
+  return note + fmt::format(", but for {} pair{} of which no cell was found that can be run",
+                            uncovered, uncovered == 1 ? "" : "s");
+}
+
+/// All cells of one repetition.
+Plan plan_all(const std::vector<Wanted>& all, const Selection& selection) {
+  Plan plan;
+  std::size_t whole = 0;
+  std::size_t uncovered = 0;
+  for (const Wanted& wanted : all) {
+    for (const int world_size : selection.world_sizes) {
+      MatrixOfWorld matrix;
+      if (selection.matrix) {
+        matrix = matrix_of(wanted, world_size, selection);
+      } else {
+        matrix.cells = CellsOfWorld(wanted, world_size, selection, Combination::all).take();
+      }
+      whole += matrix.whole;
+      uncovered += matrix.uncovered;
+      std::move(matrix.cells.begin(), matrix.cells.end(), std::back_inserter(plan.cells));
+    }
+  }
+  if (selection.matrix) plan.notes = {matrix_note(plan.cells.size(), whole, uncovered)};
+  return plan;
+}
+
+}  // namespace
+
+std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& variant,
+                                   const Cell& cell) {
+  const Variant* reference = reference_of(scenario, variant);
+  if (!reference) return std::nullopt;
+  Cell found = cell;
+  found.variant = reference->name;
+  found.role = reference->role;
+  found.backend = Cell().backend;
+  found.axes.clear();
+  for (const Axis* axis : axes_of(scenario, *reference)) {
+    const std::string& value = axis_value(cell, axis->name);
+    found.axes.push_back({axis->name, value, value == axis->standard});
+  }
+  return found;
+}
+
+bool needs_gpus(const std::vector<Scenario>& scenarios, const Selection& selection) {
+  const std::vector<Wanted> all = wanted_of(scenarios, selection.names);
+  return std::any_of(all.begin(), all.end(), [&](const Wanted& wanted) {
+    return device_of(*wanted.scenario, selection) == "cuda" && runs_on(*wanted.scenario, "cuda");
+  });
+}
+
+Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selection) {
+  const std::vector<Wanted> all = wanted_of(scenarios, selection.names);
+  check_axes(all, selection.axes);
+  Plan plan = plan_all(all, selection);
+  const std::size_t cells = plan.cells.size();
+  for (int repetition = 2; repetition <= selection.repetitions; ++repetition) {
+    for (std::size_t i = 0; i < cells; ++i) {
+      plan.cells.push_back(plan.cells[i]);
+      plan.cells.back().cell.repetition = repetition;
+    }
+  }
+  return plan;
+}
+
+std::string folder_of(const Scenario& scenario, const Cell& cell) {
+  return folder_of(cell, scenario.devices.front());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/record/cell.h"
+
+namespace lockstep {
+
+/// What becomes of the collectives that ranks call.
+///   off     nothing: the backend is called as it is
+///   log     each is noted in the rank's log
+///   check   and held against what the other ranks of the machine called, before it is made
+enum class Collectives { off, log, check };
+
+template <>
+struct Names<Collectives> {
+  static constexpr std::array<std::string_view, 3> values{"off", "log", "check"};
+};
+
+/// The GPUs of this machine.
+struct GpusHere {
+  int count = 0;
+  std::string why_none;     ///< and what helps; empty where there are some
+  bool are_shared = false;  ///< by ranks over nccl, where there are fewer than ranks
+};
+
+/// What `run` was asked for.
+struct Selection {
+  std::vector<std::string> names;  ///< "scenario" or "scenario/variant"; empty: all
+  std::vector<int> world_sizes{2};
+  std::optional<std::int64_t> steps;  ///< absent: the scenario's
+  std::uint64_t seed = 0;
+  std::vector<AxisValue> axes;
+  std::string backend = "gloo";
+  std::optional<std::string> device;  ///< absent: the standard one of each scenario; nccl: cuda
+  std::optional<GpusHere> gpus;       ///< absent: nobody looked, since no cell is on cuda
+  bool matrix = false;                ///< every value of the axes that `axes` does not set
+  /// Of one scenario in one world: beyond it, a matrix takes pairs of values only.
+  std::size_t max_cells = 1'000;
+  int repetitions = 1;
+  Collectives collectives = Collectives::log;
+};
+
+}  // namespace lockstep

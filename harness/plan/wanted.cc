@@ -1,0 +1,93 @@
+#include "harness/plan/wanted.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace {
+
+std::vector<std::string> ids_of(const std::vector<Scenario>& scenarios) {
+  std::vector<std::string> ids;
+  for (const Scenario& scenario : scenarios) ids.push_back(scenario.id);
+  return ids;
+}
+
+void want_all(const Scenario& scenario, Wanted& wanted) {
+  for (const Variant& variant : scenario.variants) wanted.variants.insert(variant.name);
+}
+
+void want_one(const Scenario& scenario, const std::string& name, Wanted& wanted) {
+  if (!find_variant(scenario, name)) {
+    std::vector<std::string> names;
+    for (const Variant& variant : scenario.variants) names.push_back(variant.name);
+    throw unknown_name("variant of " + scenario.id, name, names);
+  }
+  wanted.variants.insert(name);
+}
+
+/// The axes that a variant that was asked for depends on.
+std::vector<const Axis*> axes_of(const Wanted& wanted) {
+  std::vector<const Axis*> axes;
+  for (const Axis& axis : wanted.scenario->axes) {
+    const bool is_used =
+        std::any_of(wanted.variants.begin(), wanted.variants.end(), [&](const std::string& name) {
+          const auto of_variant = axes_of(*wanted.scenario, *find_variant(*wanted.scenario, name));
+          return std::find(of_variant.begin(), of_variant.end(), &axis) != of_variant.end();
+        });
+    if (is_used) axes.push_back(&axis);
+  }
+  return axes;
+}
+
+}  // namespace
+
+std::vector<Wanted> wanted_of(const std::vector<Scenario>& scenarios,
+                              const std::vector<std::string>& names) {
+  std::vector<Wanted> all;
+  for (const Scenario& scenario : scenarios) {
+    all.push_back({&scenario, {}});
+    if (names.empty()) want_all(scenario, all.back());
+  }
+  for (const std::string& name : names) {
+    const auto slash = name.find('/');
+    const Scenario& scenario = find_scenario(scenarios, slash == 0 ? name : name.substr(0, slash));
+    Wanted& wanted = all[static_cast<std::size_t>(&scenario - scenarios.data())];
+    if (slash == std::string::npos) {
+      want_all(scenario, wanted);
+    } else {
+      want_one(scenario, name.substr(slash + 1), wanted);
+    }
+  }
+  std::erase_if(all, [](const Wanted& wanted) { return wanted.variants.empty(); });
+  return all;
+}
+
+void check_axes(const std::vector<Wanted>& all, const std::vector<AxisValue>& set) {
+  for (const AxisValue& chosen : set) {
+    std::vector<std::string> axes;
+    std::vector<std::string> values;
+    for (const Wanted& wanted : all) {
+      for (const Axis* axis : axes_of(wanted)) {
+        axes.push_back(axis->name);
+        if (axis->name != chosen.axis) continue;
+        values.insert(values.end(), axis->values.begin(), axis->values.end());
+      }
+    }
+    if (values.empty()) throw unknown_name("axis", chosen.axis, axes);
+    if (std::find(values.begin(), values.end(), chosen.value) == values.end()) {
+      throw unknown_name("value of axis " + chosen.axis, chosen.value, values);
+    }
+  }
+}
+
+const Scenario& find_scenario(const std::vector<Scenario>& scenarios, const std::string& id) {
+  for (const Scenario& scenario : scenarios) {
+    if (scenario.id == id) return scenario;
+  }
+  throw unknown_name("scenario", id, ids_of(scenarios));
+}
+
+}  // namespace lockstep

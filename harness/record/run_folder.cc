@@ -1,0 +1,137 @@
+#include "harness/record/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <system_error>
+
+#include "harness/record/sound_record.h"
+#include "harness/record/whole_file.h"
+#include "reports/base/error.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
+#include "reports/base/unique_fd.h"
+#include "reports/record/json.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+void make_folders(const fs::path& folder) {
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) throw unwritable(folder.string(), failure.message());
+}
+
+namespace {
+
+fs::path record_file(const fs::path& folder) { return folder / "record.json"; }
+
+void require_usable(const fs::path& folder) {
+  std::error_code failure;
+  const fs::file_status status = fs::status(folder, failure);
+  if (fs::exists(status) && !fs::is_directory(status)) {
+    throw unwritable(folder.string(), "it is a file; name a folder that does not exist yet");
+  }
+  if (fs::exists(status) && !fs::is_empty(folder, failure)) {
+    throw not_empty(folder.string());
+  }
+  make_folders(folder);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    throw unwritable(folder.string(), std::strerror(errno));
+  }
+}
+
+/// runs/20261120T185246Z, or the same with -2, -3 ... when another run took the name.
+fs::path make_new_folder(const fs::path& runs, std::string name) {
+  std::erase_if(name, [](char c) { return c == '-' || c == ':'; });
+  make_folders(runs);
+  for (int attempt = 1;; ++attempt) {
+    const fs::path folder = runs / (attempt == 1 ? name : fmt::format("{}-{}", name, attempt));
+    std::error_code failure;
+    if (fs::create_directory(folder, failure)) return folder;
+    if (failure) throw unwritable(folder.string(), failure.message());
+  }
+}
+
+fs::path latest_of(const fs::path& runs) { return runs / "latest"; }
+
+/// What somebody else made there is not replaced.
+void require_replaceable(const fs::path& latest) {
+  std::error_code failure;
+  const fs::file_status status = fs::symlink_status(latest, failure);
+  if (!fs::exists(status) || fs::is_symlink(status)) return;
+  throw unwritable(
+      latest.string(),
+      fmt::format("it is a {} where runs have a link to the last one; move it away, or "
+                  "name a folder with --out",
+                  fs::is_directory(status) ? "folder" : "file"));
+}
+
+/// `latest` is a convenience: two runs at the same moment may both try, and the later one wins.
+void point_latest_to(const fs::path& folder) {
+  const fs::path link = latest_of(folder.parent_path());
+  const fs::path fresh = folder.parent_path() / fmt::format(".latest-{}", ::getpid());
+  std::error_code failure;
+  fs::create_symlink(folder.filename(), fresh, failure);
+  if (!failure) fs::rename(fresh, link, failure);
+  if (failure) throw unwritable(link.string(), failure.message());
+}
+
+}  // namespace
+
+std::string utc_now() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+}
+
+fs::path make_run_folder(const std::string& asked, const RunRecord& run) {
+  if (!asked.empty()) {
+    require_usable(asked);
+    save_new_record(asked, run);
+    return asked;
+  }
+  const fs::path runs = "runs";
+  require_replaceable(latest_of(runs));
+  const fs::path folder = make_new_folder(runs, run.environment.started_utc);
+  save_new_record(folder, run);
+  point_latest_to(folder);
+  return folder;
+}
+
+void save_new_record(const fs::path& folder, const RunRecord& run) {
+  const fs::path file = record_file(folder);
+  const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!fd.valid() && errno == EEXIST) throw not_empty(folder.string());
+  if (!fd.valid()) throw unwritable(file.string(), std::strerror(errno));
+  if (write_all(fd.get(), render_json(run))) return;
+  const int error = errno;
+  ::unlink(file.c_str());
+  throw unwritable(file.string(), std::strerror(error));
+}
+
+void save_record(const fs::path& folder, const RunRecord& run) {
+  write_whole_file(record_file(folder), render_json(run));
+}
+
+RunRecord load_record(const fs::path& folder) {
+  std::error_code failure;
+  if (!fs::exists(folder, failure)) throw unreadable(folder.string(), "there is no such folder");
+  if (!fs::is_directory(folder, failure)) {
+    throw unreadable(folder.string(), "it is a file; name the folder of a run");
+  }
+  const fs::path file = record_file(folder);
+  if (!fs::exists(file, failure)) {
+    throw unreadable(folder.string(), "it holds no record.json, so it is no folder of a run");
+  }
+  RunRecord run = read_json(read_text(file, kLargestRecord), file.string());
+  require_sound(run, folder);
+  return run;
+}
+
+}  // namespace lockstep

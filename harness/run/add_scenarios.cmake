@@ -1,0 +1,44 @@
+# lockstep_add_scenarios(NAME FILE...): a program with the command line of lockstep and the scenarios
+# of the files named: without .cc, below the current folder. Each defines the function
+# `lockstep::Scenario <file name>()`. The registry is generated from this list; a file that is on
+# disk and not on the list, or the other way round, is an error. Build folders do not count.
+function(lockstep_add_scenarios program)
+  file(GLOB_RECURSE on_disk RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS
+       ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  file(RELATIVE_PATH build_folder ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+  list(FILTER on_disk EXCLUDE REGEX "^${build_folder}/")
+  set(listed ${ARGN})
+  list(TRANSFORM listed APPEND .cc)
+  list(SORT on_disk)
+  set(sorted ${listed})
+  list(SORT sorted)
+  if(NOT on_disk STREQUAL sorted)
+    message(FATAL_ERROR "${CMAKE_CURRENT_SOURCE_DIR}: CMakeLists.txt lists '${sorted}', the folder "
+            "holds '${on_disk}'. Make them the same.")
+  endif()
+
+  set(LOCKSTEP_DECLARATIONS "")
+  set(LOCKSTEP_ENTRIES "")
+  foreach(source ${listed})
+    get_filename_component(name ${source} NAME_WE)
+    if(NOT name MATCHES "^[a-z][a-z0-9_]*$")
+      message(FATAL_ERROR "${CMAKE_CURRENT_SOURCE_DIR}/${source}: the name of a scenario's file is "
+              "the name of its function: lower-case letters, digits and _.")
+    endif()
+    file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+    string(APPEND LOCKSTEP_DECLARATIONS "Scenario ${name}();\n")
+    string(APPEND LOCKSTEP_ENTRIES "    add(${name}(), \"${path}\");\n")
+  endforeach()
+  set(registry ${CMAKE_CURRENT_BINARY_DIR}/${program}_registry.cc)
+  configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/registry.cc.in ${registry} @ONLY)
+
+  add_executable(${program} ${listed} ${registry} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/catalogue_main.cc)
+  target_link_libraries(${program} PRIVATE lockstep::run)
+  get_target_property(torch lockstep::torch INTERFACE_LINK_LIBRARIES)
+  list(GET torch 0 torch)
+  target_compile_definitions(${program} PRIVATE LOCKSTEP_TORCH_LIBRARY="${torch}")
+  # CMake would pad the rpath of a program that is installed with ':', which is the working folder.
+  # Scenarios call what they are made of by the same names, so they are compiled one by one.
+  set_target_properties(${program} PROPERTIES BUILD_WITH_INSTALL_RPATH ON
+                        INSTALL_RPATH_USE_LINK_PATH ON UNITY_BUILD OFF)
+endfunction()

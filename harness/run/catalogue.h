@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/scenario/scenario.h"
+
+namespace lockstep {
+
+/// The scenarios as text: one paragraph each.
+std::string list_as_text(const std::vector<Scenario>& scenarios);
+
+/// The table of scenarios of the README.
+std::string list_as_markdown(const std::vector<Scenario>& scenarios);
+
+/// Everything there is to know about one scenario.
+std::string describe(const Scenario& scenario);
+
+}  // namespace lockstep

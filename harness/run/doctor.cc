@@ -1,0 +1,61 @@
+#include "harness/run/doctor.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "harness/cli/doctor_command.h"
+#include "harness/cli/doctor_sheet.h"
+#include "harness/cli/standard_output.h"
+#include "harness/run/capabilities.h"
+#include "harness/run/rehearsal.h"
+#include "harness/train/rank/loaded_torch.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Returns why the torch that is loaded cannot be used; empty when it can.
+std::string say_torch(DoctorSheet& sheet) {
+  const LoadedTorch torch = loaded_torch();
+  const bool is_known = !torch.version.empty();
+  const bool is_same = is_same_release(torch.version, LOCKSTEP_TORCH_VERSION);
+  sheet.begin("torch");
+  sheet.say("built against " LOCKSTEP_TORCH_VERSION);
+  sheet.say(fmt::format("loaded {}, {}, from",
+                        is_known ? torch.version : "a version that it does not say",
+                        is_same ? "the same release" : "another release"));
+  sheet.say(torch.file);
+  if (is_same) return {};
+  sheet.advise("unset LD_LIBRARY_PATH and LD_PRELOAD, or build Lockstep again with this torch");
+  return fmt::format("it was built against torch {} and has loaded {}.", LOCKSTEP_TORCH_VERSION,
+                     is_known ? torch.version : "one that does not say its version");
+}
+
+void say_backends(DoctorSheet& sheet, std::chrono::milliseconds limit) {
+  sheet.begin("backends");
+  for (const std::string& name : known_backends()) {
+    sheet.say(find_backend_capability(name, limit));
+  }
+}
+
+ExitStatus examine(std::chrono::milliseconds limit, bool is_machine_told) {
+  DoctorSheet sheet;
+  if (!is_machine_told) say_machine(sheet, limit);
+  std::string problem = say_torch(sheet);
+  say_backends(sheet, limit);
+  if (problem.empty()) problem = fault_of_machine();
+  if (problem.empty()) problem = rehearse(limit);
+  sheet.conclude(problem.empty()
+                     ? "'lockstep run' can work here: two ranks met on 127.0.0.1, reduced a tensor "
+                       "over gloo and left their files in this folder."
+                     : "'lockstep run' cannot work here: " + problem);
+  write_standard_output(sheet.text());
+  return problem.empty() ? ExitStatus::as_expected : ExitStatus::failed;
+}
+
+}  // namespace
+
+Command doctor_with_ranks() { return doctor_command(examine); }
+
+}  // namespace lockstep

@@ -1,0 +1,99 @@
+#include "harness/run/environment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <regex>
+#include <string_view>
+
+#include "harness/record/fingerprint.h"
+
+namespace lockstep {
+
+namespace {
+
+/// What changes how ranks start, meet, compute or communicate.
+constexpr std::array<std::string_view, 36> kAllowed{"CUBLAS_WORKSPACE_CONFIG",
+                                                    "CUDA_LAUNCH_BLOCKING",
+                                                    "CUDA_VISIBLE_DEVICES",
+                                                    "GLOO_SOCKET_IFNAME",
+                                                    "GROUP_RANK",
+                                                    "LOCAL_RANK",
+                                                    "LOCAL_WORLD_SIZE",
+                                                    "LOCKSTEP_MPI",
+                                                    "LOCKSTEP_MPI_ORDER",
+                                                    "LOCKSTEP_SHARE_GPU",
+                                                    "MASTER_ADDR",
+                                                    "MASTER_PORT",
+                                                    "MKL_NUM_THREADS",
+                                                    "NCCL_ALGO",
+                                                    "NCCL_DEBUG",
+                                                    "NCCL_IB_DISABLE",
+                                                    "NCCL_P2P_DISABLE",
+                                                    "NCCL_PROTO",
+                                                    "NCCL_SHM_DISABLE",
+                                                    "NCCL_SOCKET_IFNAME",
+                                                    "NVIDIA_TF32_OVERRIDE",
+                                                    "OMPI_COMM_WORLD_RANK",
+                                                    "OMPI_COMM_WORLD_SIZE",
+                                                    "OMP_NUM_THREADS",
+                                                    "PMI_RANK",
+                                                    "PMI_SIZE",
+                                                    "RANK",
+                                                    "SLURM_JOB_NUM_NODES",
+                                                    "SLURM_NTASKS",
+                                                    "SLURM_PROCID",
+                                                    "TORCH_CPP_LOG_LEVEL",
+                                                    "TORCH_DISTRIBUTED_DEBUG",
+                                                    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+                                                    "TORCH_NCCL_BLOCKING_WAIT",
+                                                    "TORCH_SHOW_CPP_STACKTRACES",
+                                                    "WORLD_SIZE"};
+
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+std::string mask_secrets(const std::string& text) {
+  static const std::regex url_credentials("://[^/@\\s]+@");
+  static const std::regex secret_option(
+      "((?:token|secret|password|passwd|api[_-]?key)[^=\\s]*=)\\S+", std::regex::icase);
+  return std::regex_replace(std::regex_replace(text, url_credentials, "://***@"), secret_option,
+                            "$1***");
+}
+
+std::vector<std::pair<std::string, std::string>> allowed_variables(
+    const std::vector<std::string>& variables) {
+  std::vector<std::pair<std::string, std::string>> allowed;
+  for (const std::string& variable : variables) {
+    const auto equals = variable.find('=');
+    const std::string name = variable.substr(0, equals);
+    if (equals == std::string::npos ||
+        !std::binary_search(kAllowed.begin(), kAllowed.end(), name)) {
+      continue;
+    }
+    allowed.emplace_back(name, mask_secrets(variable.substr(equals + 1)));
+  }
+  std::sort(allowed.begin(), allowed.end());
+  return allowed;
+}
+
+RunEnvironment describe_environment(const std::string& started_utc) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable; ++variable) variables.emplace_back(*variable);
+  RunEnvironment environment;
+  environment.started_utc = started_utc;
+  environment.host = host_name();
+  environment.lockstep_version = LOCKSTEP_VERSION;
+  environment.torch_version = LOCKSTEP_TORCH_VERSION;
+  environment.compiler = LOCKSTEP_COMPILER;
+  environment.fingerprint = kFingerprintName;
+  environment.variables = allowed_variables(variables);
+  return environment;
+}
+
+}  // namespace lockstep

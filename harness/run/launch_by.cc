@@ -1,0 +1,71 @@
+#include "harness/run/launch_by.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <string>
+
+#include "harness/launch/launch.h"
+#include "harness/launch/launcher.h"
+#include "harness/launch/log_tail.h"
+#include "harness/plan/reproduce.h"
+#include "harness/run/world_exits.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What a launcher may take beside its ranks: torchrun loads torch, srun waits for nodes.
+constexpr std::chrono::milliseconds kStarting = 90s;
+
+std::vector<std::string> command_for(const LauncherCommand& launcher, const PlannedCell& planned,
+                                     const fs::path& folder, std::chrono::milliseconds limit) {
+  std::vector<std::string> words = launcher.words_for(planned.cell.world_size);
+  words.push_back(fs::read_symlink("/proc/self/exe"));
+  const std::vector<std::string> arguments = arguments_of(planned);
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const std::string seconds = fmt::format("{}", std::chrono::duration<double>(limit).count());
+  words.insert(words.end(), {"--timeout", seconds, "--cell-folder", fs::absolute(folder),
+                             "--cell-repetition", std::to_string(planned.cell.repetition)});
+  return words;
+}
+
+/// A launcher that is killed with this process could not clean up.
+void become_launcher() {
+  forget_foreign_seat();
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+}
+
+}  // namespace
+
+std::vector<RankEnd> launch_by(const LauncherCommand& launcher, const PlannedCell& planned,
+                               const fs::path& folder, std::chrono::milliseconds limit) {
+  const fs::path log = folder / "launcher.log";
+  LaunchOptions options;
+  options.limit = limit + options.grace + kStarting;
+  const LaunchedOne launched =
+      launch_program(options, command_for(launcher, planned, folder, limit), log, become_launcher);
+  if (launched.interruption != 0) {
+    ::raise(launched.interruption);
+    return {};  // where the signal is only noted
+  }
+  WorldExits exits(folder, planned.cell.world_size);
+  exits.look();
+  if (exits.is_empty()) {
+    throw launcher_started_nothing(launcher.text(), how(launched.end), log_tail(log));
+  }
+  if (const auto size = exits.other_world_size()) {
+    throw launcher_world_differs(launcher.text(), *size, planned.cell.world_size);
+  }
+  std::vector<RankEnd> ends = exits.ends("its launcher left no word of it");
+  exits.tell_whom_the_launcher_ended(ends);
+  return ends;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,241 @@
+#include "harness/run/one_rank.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+#include <utime.h>
+
+#include <algorithm>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "harness/comm/overdue_calls.h"
+#include "harness/comm/store_service.h"
+#include "harness/launch/listen.h"
+#include "harness/launch/probe.h"
+#include "harness/launch/signal_watch.h"
+#include "harness/record/run_folder.h"
+#include "harness/record/whole_file.h"
+#include "harness/run/environment.h"
+#include "harness/run/run_cell.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What starting, dying and writing may take beside the limit of a rank.
+constexpr std::chrono::milliseconds kSlack = 10s;
+constexpr std::chrono::milliseconds kBetweenLooks = 50ms;
+/// How far apart a launcher's processes may come.
+constexpr std::chrono::milliseconds kStartSpread = 30s;
+/// Added to the exit status that a process heard: others say that it heard none.
+constexpr int kHeard = 100;
+
+std::string new_token() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+OneRank::OneRank(const PlannedCell& planned, fs::path folder, std::chrono::milliseconds limit,
+                 const ForeignSeat& seat)
+    : planned_(planned),
+      folder_(std::move(folder)),
+      limit_(limit),
+      seat_(seat),
+      begin_(Clock::now()),
+      launcher_(::getppid()),
+      exits_(folder_, seat.world_size) {
+  make_folders(folder_);
+}
+
+OneRank::~OneRank() { close_world(); }
+
+/// Tells the others that they are no longer needed.
+void OneRank::close_world() {
+  if (!std::exchange(is_open_, false)) return;
+  if (!seat_.is_one_machine()) tell();
+  std::error_code ignored;
+  for (int rank = 0; rank < seat_.world_size; ++rank) {
+    fs::remove(rank_here_file(folder_, rank), ignored);
+  }
+  fs::remove(world_file(folder_), ignored);
+}
+
+bool OneRank::is_orphan() const { return ::getppid() != launcher_; }
+
+/// For rank 0.
+void OneRank::open_world() {
+  World world{seat_.host, seat_.port, new_token()};
+  if (world.host.empty()) world.host = seat_.is_one_machine() ? kLoopback : host_name();
+  if (!seat_.is_served) {
+    const bool stays_here = seat_.is_one_machine() && seat_.host.empty();
+    const UniqueFd listener =
+        listen_on(stays_here ? kLoopback : kEveryAddress, seat_.port, world.port);
+    const Rendezvous served{world.host, world.port, listener.get()};
+    store_.emplace([&] { serve_store(served); });
+  }
+  rendezvous_ = {world.host, world.port, -1};
+  if (!seat_.is_one_machine()) {
+    receiver_.emplace([&] { receive_files(rendezvous_, seat_.world_size, world.token, folder_); });
+  }
+  write_world(folder_, world);
+  is_open_ = true;
+}
+
+/// For the others.
+void OneRank::enter_world() {
+  rendezvous_ = {seat_.host, seat_.port, -1};
+  while (rendezvous_.port == 0) {
+    if (const auto world = read_world(folder_)) {
+      rendezvous_ = {world->host, world->port, -1};
+    } else if (Clock::now() > begin_ + std::max(limit_, kStartSpread) || is_orphan()) {
+      throw no_place_to_meet(folder_.string());
+    } else {
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
+  }
+}
+
+/// Processes of one launcher may come seconds apart, more than a cell that is expected to hang is
+/// given: its time begins when all are there. Without a folder that all see, nobody waits.
+void OneRank::await_peers() {
+  if (!seat_.is_one_machine() && seat_.port != 0) return;
+  write_whole_file(rank_here_file(folder_, seat_.rank), "");
+  const Clock::time_point deadline = begin_ + kStartSpread;
+  for (int rank = 0; rank < seat_.world_size; ++rank) {
+    while (!fs::exists(rank_here_file(folder_, rank)) && Clock::now() < deadline && !is_orphan()) {
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
+  }
+}
+
+Seat OneRank::seat() const {
+  return {seat_.rank, seat_.world_size, seat_.local_rank, seat_.local_world_size, rendezvous_};
+}
+
+Elsewhere OneRank::look_elsewhere() {
+  // By the clock of the folder, which may be on another machine.
+  ::utime(rank_here_file(folder_, seat_.rank).c_str(), nullptr);
+  exits_.look();
+  const auto mismatch = overdue_mismatch(folder_, seat_.rank);
+  const std::string why = is_orphan() ? "its launcher is gone"
+                          : mismatch  ? "ended because " + *mismatch
+                                      : "";
+  return {exits_.failed_rank(), why};
+}
+
+LaunchedOne OneRank::launch() {
+  LaunchOptions options;
+  options.limit = limit_;
+  options.folder = folder_;
+  options.look_elsewhere = [this] { return look_elsewhere(); };
+  // Of its own machine a rank reads the logs itself, before it calls.
+  if (planned_.collectives == Collectives::check && !seat_.is_one_machine()) {
+    overdue_.emplace([this] { watch_overdue_calls(rendezvous_, seat_.rank, folder_); });
+  }
+  return launch_rank(options, seat(), body_of(planned_, folder_, limit_));
+}
+
+void OneRank::leave_word(const RankEnd& end) const {
+  write_rank_exit(folder_, {end, seat_.world_size, seat_.variables->launcher, host_name(),
+                            seconds_since_1970()});
+}
+
+void OneRank::refuse() const {
+  RankEnd end;
+  end.rank = seat_.rank;
+  end.ending = Ending::unstarted;
+  leave_word(end);
+}
+
+RankEnd OneRank::run() {
+  LaunchedOne launched;
+  {
+    // A second signal must not come between the end of the rank and the word of it.
+    const SignalWatch postponed;
+    try {
+      seat_.rank == 0 ? open_world() : enter_world();
+      await_peers();
+      launched = launch();
+    } catch (const Error& error) {
+      launched.end.rank = seat_.rank;
+      launched.end.ending = Ending::unstarted;
+      launched.end.detail = error.what();
+      // Never over the word of an earlier run, which may be why.
+      if (!fs::exists(rank_exit_file(folder_, seat_.rank))) leave_word(launched.end);
+      throw;
+    }
+    leave_word(launched.end);
+  }
+  if (launched.interruption != 0) {
+    close_world();
+    ::raise(launched.interruption);
+  }
+  if (is_orphan()) throw launcher_is_gone(seat_.variables->launcher);
+  return launched.end;
+}
+
+std::vector<RankEnd> OneRank::gather() {
+  const Clock::time_point deadline =
+      begin_ + kStartSpread + limit_ + LaunchOptions().grace + kSlack;
+  for (exits_.look(); !exits_.is_complete() && Clock::now() < deadline; exits_.look()) {
+    if (is_orphan()) throw launcher_is_gone(seat_.variables->launcher);
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+  const std::chrono::duration<double> waited = Clock::now() - begin_;
+  return exits_.ends(fmt::format("no word of it within {:.0f} s", waited.count()));
+}
+
+/// In a process of its own, as all that uses the store: nothing where this folder is that of rank
+/// 0.
+std::optional<ExitStatus> OneRank::send_and_hear() const {
+  const auto world = read_world(folder_);
+  // Rank 0 may compute a reference, and judges, before it tells.
+  const std::chrono::milliseconds limit = kStartSpread + 2 * (limit_ + kSlack);
+  const Probe asked = probe(
+      [&] {
+        if (!send_files(rendezvous_, seat_.rank, world ? world->token : "", folder_, limit))
+          return 0;
+        return kHeard + hear_status(rendezvous_, seat_.rank, limit);
+      },
+      limit);
+  if (asked.end.ending != Ending::exited || asked.end.code < kHeard) return std::nullopt;
+  return static_cast<ExitStatus>(asked.end.code - kHeard);
+}
+
+void OneRank::tell() const {
+  probe(
+      [&] {
+        tell_status(rendezvous_, seat_.world_size, static_cast<int>(status_), kSlack);
+        return 0;
+      },
+      kSlack);
+}
+
+std::optional<ExitStatus> OneRank::see_off() {
+  if (!seat_.is_one_machine()) {
+    if (const auto heard = send_and_hear()) return heard;
+  }
+  // Rank 0 may compute a reference meanwhile, which has the same limit.
+  const Clock::time_point deadline =
+      begin_ + kStartSpread + 2 * (limit_ + kSlack) + LaunchOptions().grace;
+  std::error_code ignored;
+  while (fs::exists(world_file(folder_), ignored) && Clock::now() < deadline && !is_orphan()) {
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep

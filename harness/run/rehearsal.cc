@@ -1,0 +1,95 @@
+#include "harness/run/rehearsal.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "harness/launch/probe.h"
+#include "harness/run/run_cell.h"
+#include "harness/train/rank/rank.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of its own below the current one, removed with all that is in it.
+class HiddenFolder {
+ public:
+  HiddenFolder() {
+    std::string name = ".lockstep-doctor-XXXXXX";
+    if (!::mkdtemp(name.data())) throw unwritable("the current folder", std::strerror(errno));
+    path_ = fs::absolute(name);
+  }
+  ~HiddenFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  HiddenFolder(const HiddenFolder&) = delete;
+  HiddenFolder& operator=(const HiddenFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+void reduce_one_tensor(Rank& rank) {
+  at::Tensor tensor = at::ones({1});
+  rank.group().all_reduce(tensor, ReduceOp::sum);
+  if (tensor.item<float>() != 2) throw std::runtime_error("1 + 1 over gloo is not 2");
+}
+
+CellRecord run_two_ranks(const fs::path& folder, std::chrono::milliseconds limit) {
+  Scenario scenario;
+  scenario.id = "rehearsal";
+  scenario.variants = {{"rehearsal", Role::fixed, ""}};
+  scenario.body = reduce_one_tensor;
+  PlannedCell planned;
+  planned.scenario = &scenario;
+  planned.variant = &scenario.variants.front();
+  planned.cell.scenario = scenario.id;
+  planned.cell.variant = scenario.variants.front().name;
+  planned.cell.role = Role::fixed;
+  planned.cell.world_size = 2;
+  planned.cell.steps = 1;
+  return run_cell(planned, folder, limit);
+}
+
+/// Of the rank that ended first: the other one may only have lost its peer.
+std::string problem_of(const std::vector<RankEnd>& ends) {
+  const RankEnd* first = nullptr;
+  for (const RankEnd& end : ends) {
+    if (end.ending != Ending::finished && (!first || end.order < first->order)) first = &end;
+  }
+  if (!first) return {};
+  // What a library printed before it ended the process says why; of a rank that hangs it does not.
+  const bool has_crashed = first->ending == Ending::signalled || first->ending == Ending::exited;
+  std::string words = first_line(first->error);
+  if (words.empty() && has_crashed) words = first_line(first->last_output);
+  return fmt::format("of two ranks, rank {} {}{}.", first->rank, how(*first),
+                     words.empty() ? "" : ": " + words);
+}
+
+}  // namespace
+
+std::string rehearse(std::chrono::milliseconds limit) {
+  try {
+    const HiddenFolder folder;
+    return problem_of(run_two_ranks(folder.path(), limit).ends);
+  } catch (const fs::filesystem_error& error) {
+    return unreadable(error.path1().string(), error.code().message()).what();
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,128 @@
+#include "harness/run/run_cell.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "harness/comm/store_service.h"
+#include "harness/launch/interruption.h"
+#include "harness/plan/reproduce.h"
+#include "harness/plan/select_cells.h"
+#include "harness/record/rank_end.h"
+#include "harness/record/run_folder.h"
+#include "harness/run/launch_by.h"
+#include "harness/train/rank/rank.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Adds to what the launcher saw what the rank said itself.
+void add_statement(const fs::path& folder, RankEnd& end) {
+  const RankStatement statement = read_rank_statement(rank_statement_file(folder, end.rank));
+  end.step = statement.step;
+  end.line = statement.line;
+  end.step_s = statement.step_s;
+  end.step_began_ns = statement.step_began_ns;
+  end.rendezvous = statement.rendezvous;
+  end.rows = statement.rows;
+  if (statement.is_own) {
+    throw Error(Error::Kind::usage, fmt::format("rank {}: {}", end.rank, statement.error));
+  }
+  const bool may_have_raised = end.ending == Ending::exited || end.ending == Ending::unfinished;
+  if (may_have_raised && statement.raised) {
+    end.ending = Ending::raised;
+    end.cause = statement.cause;
+    end.error = statement.error;
+  }
+  // A rank that leaves its body by the back door has not finished, whatever its status says.
+  if (end.ending == Ending::finished && !statement.ended) end.ending = Ending::exited;
+}
+
+/// The record of a cell that has not been run.
+CellRecord describe(const PlannedCell& planned, const std::string& launcher) {
+  CellRecord record;
+  record.cell = planned.cell;
+  record.folder = folder_of(*planned.scenario, planned.cell);
+  record.source = planned.scenario->source;
+  const bool is_forked = launcher.empty() || planned.cell.role == Role::reference;
+  record.reproduce = reproducing_command(planned, is_forked ? std::string() : launcher);
+  record.claims = planned.claims;
+  record.expectation = planned.expectation;
+  const auto reference = reference_cell(*planned.scenario, *planned.variant, planned.cell);
+  if (reference) record.reference_folder = folder_of(*planned.scenario, *reference);
+  return record;
+}
+
+std::vector<RankEnd> fork_ranks(const PlannedCell& planned, const fs::path& folder, int ranks,
+                                std::chrono::milliseconds limit) {
+  LaunchOptions options;
+  options.ranks = ranks;
+  options.limit = limit;
+  options.folder = folder;
+  options.host = serve_store;
+  return launch_ranks(options, body_of(planned, folder, limit));
+}
+
+}  // namespace
+
+std::chrono::milliseconds limit_of(const PlannedCell& planned, std::chrono::milliseconds limit) {
+  const std::vector<Claim>& breaks = planned.expectation.breaks;
+  const bool may_hang = std::find(breaks.begin(), breaks.end(), ranks_finish()) != breaks.end();
+  return may_hang ? std::min(limit, planned.variant->limit.value_or(limit)) : limit;
+}
+
+std::function<int(const Seat&)> body_of(const PlannedCell& planned, const fs::path& folder,
+                                        std::chrono::milliseconds limit) {
+  // Longer than the cell may take: a hang is told by the supervisor, who knows which rank it is.
+  GroupOptions group{planned.cell.backend, 2 * limit, planned.cell.device};
+  group.records = planned.collectives != Collectives::off;
+  if (planned.collectives == Collectives::check) group.peer_logs = folder;
+  return [&planned, folder, group](const Seat& seat) {
+    return run_rank(planned.scenario->body, planned.cell, seat, folder, group);
+  };
+}
+
+void add_statements(CellRecord& record, const fs::path& folder) {
+  for (RankEnd& end : record.ends) add_statement(folder, end);
+  const auto parted = std::find_if(record.ends.begin(), record.ends.end(),
+                                   [](const RankEnd& end) { return end.line.value_or(0) > 0; });
+  if (parted != record.ends.end()) record.source += fmt::format(":{}", *parted->line);
+}
+
+void plan_cells(RunRecord& run, const std::vector<PlannedCell>& cells,
+                const std::string& launcher) {
+  for (const PlannedCell& planned : cells) run.cells.push_back(describe(planned, launcher));
+  run.planned = counts_of(run.cells);
+}
+
+CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
+                    std::chrono::milliseconds limit, const LauncherCommand* launcher) {
+  CellRecord record = describe(planned, launcher ? launcher->text() : "");
+  if (!record.expectation.not_applicable.empty()) return record;
+  const fs::path folder = run_folder / record.folder;
+  make_folders(folder);
+
+  const bool is_reference = record.cell.role == Role::reference;
+  const int processes = is_reference ? 1 + kPerturbedReferences : record.cell.world_size;
+  const std::chrono::milliseconds own_limit = limit_of(planned, limit);
+  const auto start = std::chrono::steady_clock::now();
+  if (launcher && !is_reference) {
+    record.ends = launch_by(*launcher, planned, folder, own_limit);
+    record.launcher = fmt::format("{}", fmt::join(launcher->words_for(processes), " "));
+  } else {
+    record.ends = fork_ranks(planned, folder, processes, own_limit);
+  }
+  if (Interruption::noted() != 0) return describe(planned, launcher ? launcher->text() : "");
+  record.duration_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  record.processes = processes;
+  add_statements(record, folder);
+  return record;
+}
+
+}  // namespace lockstep

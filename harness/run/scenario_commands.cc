@@ -1,0 +1,242 @@
+#include "harness/run/scenario_commands.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "harness/cli/option_values.h"
+#include "harness/cli/standard_output.h"
+#include "harness/launch/launch.h"
+#include "harness/plan/wanted.h"
+#include "harness/run/capabilities.h"
+#include "harness/run/catalogue.h"
+#include "harness/run/doctor.h"
+#include "harness/run/run_command.h"
+#include "reports/base/error.h"
+#include "reports/formats/renderer.h"
+
+namespace lockstep {
+
+namespace {
+
+std::vector<int> world_sizes(const std::string& text) {
+  std::vector<int> sizes;
+  for (const std::string& part : split(text, ',')) {
+    const int size = whole_number("--ranks", part, 1, kMostRanks);
+    if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+AxisValue axis_choice(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    throw bad_value("--set", text, "axis=value, for example tiles=4");
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+/// What was typed behind `run`, before it is understood.
+struct RunWords {
+  std::vector<std::string> scenarios;
+  std::optional<std::string> ranks;
+  std::string steps;
+  std::string seed = "0";
+  std::vector<std::string> set;
+  std::string backend = "gloo";
+  std::string device;
+  std::string collectives = "log";
+  bool matrix = false;
+  std::string max_cells;
+  std::string repeat = "1";
+  std::string timeout = "60";
+  std::string launcher;
+  std::string cell_folder;
+  std::string cell_repetition = "1";
+  std::string out;
+  std::string formats;
+  std::string require;
+};
+
+/// torch's CPU generator looks at the low 32 bits of a seed.
+constexpr std::uint64_t kMostSeed = 0xffffffff;
+
+constexpr int kMostRepetitions = 10'000;
+
+std::string device_called(const std::string& name) {
+  const std::vector<std::string>& known = known_devices();
+  if (std::find(known.begin(), known.end(), name) != known.end()) return name;
+  throw unknown_name("device", name, known);
+}
+
+std::string backend_called(const std::string& name) {
+  const std::vector<std::string> known = known_backends();
+  if (std::find(known.begin(), known.end(), name) != known.end()) return name;
+  throw unknown_name("backend", name, known);
+}
+
+Collectives collectives_called(const std::string& word) {
+  const auto found = parse<Collectives>(word);
+  if (found) return *found;
+  throw unknown_name("value of --collectives", word, {"off", "log", "check"});
+}
+
+RunRequest request_of(const RunWords& words, const std::vector<std::string>& command) {
+  RunRequest request;
+  request.command = command;
+  request.selection.names = words.scenarios;
+  request.has_ranks = words.ranks.has_value();
+  if (words.ranks) request.selection.world_sizes = world_sizes(*words.ranks);
+  if (!words.steps.empty()) {
+    request.selection.steps = whole_number<std::int64_t>("--steps", words.steps, 1, 1'000'000);
+  }
+  request.selection.seed = whole_number<std::uint64_t>("--seed", words.seed, 0, kMostSeed);
+  for (const std::string& choice : words.set) {
+    const AxisValue chosen = axis_choice(choice);
+    for (const AxisValue& earlier : request.selection.axes) {
+      if (earlier.axis == chosen.axis) {
+        throw bad_value("--set", choice, "one value for each axis; this one has two");
+      }
+    }
+    request.selection.axes.push_back(chosen);
+  }
+  request.selection.backend = backend_called(words.backend);
+  if (!words.device.empty()) request.selection.device = device_called(words.device);
+  request.selection.collectives = collectives_called(words.collectives);
+  request.selection.matrix = words.matrix;
+  if (!words.max_cells.empty()) {
+    if (!words.matrix) throw bad_value("--max-cells", words.max_cells, "it beside --matrix only");
+    request.selection.max_cells =
+        whole_number<std::size_t>("--max-cells", words.max_cells, 1, 1'000'000);
+  }
+  request.selection.repetitions = whole_number("--repeat", words.repeat, 1, kMostRepetitions);
+  request.limit = duration(words.timeout);
+  request.launcher = words.launcher;
+  request.cell_folder = words.cell_folder;
+  request.cell_repetition =
+      whole_number("--cell-repetition", words.cell_repetition, 1, kMostRepetitions);
+  request.out = words.out;
+  if (!words.formats.empty()) request.formats = split(words.formats, ',');
+  if (!words.require.empty()) request.requirements = parse_requirements(words.require);
+  return request;
+}
+
+void add_options(CLI::App& run, RunWords& words) {
+  run.add_option("scenario", words.scenarios, "scenario or scenario/variant; none: all")
+      ->type_name("");
+  run.add_option("--ranks", words.ranks, "world sizes, 1 to 64, comma-separated")
+      ->type_name("N[,N...]")
+      ->default_str("2");
+  run.add_option("--steps", words.steps, "training steps (default: the scenario's)")
+      ->check(complaint_if_empty)
+      ->type_name("N");
+  run.add_option("--seed", words.seed, "added to every seed of the scenario; 0: as published")
+      ->type_name("N")
+      ->capture_default_str();
+  run.add_option("--set", words.set, "value of an axis; can be repeated")
+      ->type_name("AXIS=VALUE")
+      ->allow_extra_args(false);
+  run.add_option(
+         "--backend", words.backend,
+         "what connects the ranks: gloo, mpi (ranks that mpirun starts, unless --launcher says\n"
+         "otherwise) or nccl (GPUs, one a rank)")
+      ->check(complaint_if_empty)
+      ->type_name("NAME")
+      ->capture_default_str();
+  run.add_option("--device", words.device,
+                 "cpu, sim (virtual devices, in the host's memory) or cuda (default: the\n"
+                 "scenario's); where a scenario or this machine lacks it, a cell is not run")
+      ->check(complaint_if_empty)
+      ->type_name("KIND");
+  run.add_option(
+         "--collectives", words.collectives,
+         "log them; or check: hold each, before it is made, against what the other ranks of\n"
+         "the machine called, so that what does not fit is an error of the call; or off:\n"
+         "neither")
+      ->check(complaint_if_empty)
+      ->type_name("off|log|check")
+      ->capture_default_str();
+  run.add_flag("--matrix", words.matrix,
+               "every value of every axis that --set does not choose; the report has a line a\n"
+               "cell: what it came to");
+  run.add_option("--max-cells", words.max_cells,
+                 "with --matrix: a scenario with more cells in one world (1000) takes every pair\n"
+                 "of values only, in cells that can be run; one that cannot is listed for each\n"
+                 "reason")
+      ->check(complaint_if_empty)
+      ->type_name("N");
+  run.add_option("--repeat", words.repeat, "run every cell N times and compare the runs")
+      ->type_name("N")
+      ->capture_default_str();
+  run.add_option("--timeout", words.timeout,
+                 "limit of a cell; cells that are meant to hang have a shorter one")
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  run.add_option("--launcher", words.launcher,
+                 "start the ranks of a cell by 'mpirun -n {ranks}',\n"
+                 "'torchrun --no-python --nproc-per-node {ranks}', 'srun -n {ranks}' or the like;\n"
+                 "none: by itself, also where a launcher started this process to be one rank")
+      ->check(complaint_if_empty)
+      ->type_name("COMMAND");
+  run.add_option("--cell-folder", words.cell_folder)->group("");
+  run.add_option("--cell-repetition", words.cell_repetition)->group("");
+  run.add_option("--out", words.out,
+                 "folder for the files, new or empty (default: runs/<utc>, also runs/latest)")
+      ->check(complaint_if_empty)
+      ->type_name("DIR");
+  run.add_option("--format", words.formats,
+                 "also write report files, comma-separated: " + formats_in_words())
+      ->check(complaint_if_empty)
+      ->type_name("A[,B...]");
+  run.add_option("--require", words.require,
+                 "run nothing unless all of these are there: gloo, mpi, nccl, torchrun, mpirun,\n"
+                 "srun, gpus=N; and fail where nothing ran")
+      ->check(complaint_if_empty)
+      ->type_name("A[,B...]");
+}
+
+Command run_scenarios(const std::vector<Scenario>& scenarios, std::vector<std::string> typed) {
+  auto words = std::make_shared<RunWords>();
+  return {"run", [words](CLI::App& app) { add_options(app, *words); },
+          [words, &scenarios, typed = std::move(typed)] {
+            return run_command(request_of(*words, typed), scenarios);
+          }};
+}
+
+Command list_scenarios(const std::vector<Scenario>& scenarios) {
+  auto is_markdown = std::make_shared<bool>(false);
+  return {
+      "list",
+      [is_markdown](CLI::App& app) {
+        app.add_flag("--markdown", *is_markdown, "as the table of the README");
+      },
+      [is_markdown, &scenarios] {
+        write_standard_output(*is_markdown ? list_as_markdown(scenarios) : list_as_text(scenarios));
+        return ExitStatus::as_expected;
+      },
+      /*has_status_table=*/false};
+}
+
+Command show_scenario(const std::vector<Scenario>& scenarios) {
+  auto id = std::make_shared<std::string>();
+  return {
+      "show",
+      [id](CLI::App& app) { app.add_option("scenario", *id, "its id")->required()->type_name(""); },
+      [id, &scenarios] {
+        write_standard_output(describe(find_scenario(scenarios, *id)));
+        return ExitStatus::as_expected;
+      },
+      /*has_status_table=*/false};
+}
+
+}  // namespace
+
+std::vector<Command> scenario_commands(const std::vector<Scenario>& scenarios,
+                                       const std::vector<std::string>& typed) {
+  return {list_scenarios(scenarios), show_scenario(scenarios), run_scenarios(scenarios, typed),
+          doctor_with_ranks()};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/cli/command.h"
+#include "harness/scenario/scenario.h"
+
+namespace lockstep {
+
+/// `list`, `show`, `run`, and `doctor` with two ranks of its own. `typed`: the command line, for
+/// the record. Requires: `scenarios` outlive them.
+std::vector<Command> scenario_commands(const std::vector<Scenario>& scenarios,
+                                       const std::vector<std::string>& typed);
+
+}  // namespace lockstep

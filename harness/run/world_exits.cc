@@ -1,0 +1,161 @@
+#include "harness/run/world_exits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <tuple>
+#include <utility>
+
+#include "harness/launch/launch.h"
+#include "harness/launch/log_tail.h"
+#include "harness/record/collective_log.h"
+#include "harness/record/rank_end.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The rank whose end a file of this name holds.
+std::optional<int> rank_of(const std::string& name) {
+  constexpr std::string_view kPrefix = "rank-";
+  int rank = 0;
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const char* const end = name.data() + name.size();
+  const auto [parsed, failure] = std::from_chars(name.data() + kPrefix.size(), end, rank);
+  const bool is_exit = failure == std::errc() && std::string_view(parsed) == ".exit.json";
+  return is_exit ? std::optional(rank) : std::nullopt;
+}
+
+/// How long before its end a rank at work may have shown that last: looks are late on busy cores.
+constexpr std::chrono::seconds kLatestLook{2};
+
+/// What tells of a rank's end: its supervisor, the rank itself before the supervisor could, nobody.
+enum class Sign { word, statement, none };
+
+/// Whether a rank failed for another reason than that a peer was gone or that somebody ended it.
+/// `word`: its supervisor's; null where there is none.
+bool has_failed_by_itself(const RankEnd* word, const RankStatement& statement) {
+  if (word && (word->ending == Ending::exited || word->ending == Ending::signalled)) return true;
+  const bool has_raised = word ? word->ending == Ending::raised : statement.raised;
+  const bool has_lost_peer =
+      statement.cause == ExitCause::lost_peer || (word && word->cause == ExitCause::lost_peer);
+  return has_raised && !has_lost_peer;
+}
+
+}  // namespace
+
+WorldExits::WorldExits(fs::path folder, int world_size)
+    : folder_(std::move(folder)), world_size_(world_size) {}
+
+void WorldExits::look() {
+  // One listing, not a question for each rank: the folder may be on another machine.
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(folder_, failure)) {
+    const auto rank = rank_of(entry.path().filename().string());
+    if (!rank || exits_.contains(*rank)) continue;
+    if (auto exit = read_rank_exit(folder_, *rank)) exits_.emplace(*rank, std::move(*exit));
+  }
+}
+
+std::optional<int> WorldExits::failed_rank() const {
+  const RankExit* first = nullptr;
+  for (const auto& [rank, exit] : exits_) {
+    if (exit.end.ending == Ending::finished) continue;
+    if (!first || exit.ended_s < first->ended_s) first = &exit;
+  }
+  return first ? std::optional(first->end.rank) : std::nullopt;
+}
+
+std::optional<int> WorldExits::other_world_size() const {
+  for (const auto& [rank, exit] : exits_) {
+    if (exit.world_size != world_size_) return exit.world_size;
+  }
+  return std::nullopt;
+}
+
+bool WorldExits::is_empty() const {
+  if (!exits_.empty()) return false;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    if (was_started(rank)) return false;
+  }
+  return true;
+}
+
+/// Whether the world came together, by the log of a rank: then all had been started.
+bool WorldExits::have_met() const {
+  for (int rank = 0; rank < world_size_; ++rank) {
+    LiveCollectiveLog log(collective_log_file(folder_, rank));
+    if (log.count() == 0) continue;
+    const Collective first = log.at(0);
+    if (first.operation == kJoin && first.state == CollectiveState::completed) return true;
+  }
+  return false;
+}
+
+bool WorldExits::was_started(int rank) const {
+  return fs::exists(rank_log(folder_, rank)) || have_met();
+}
+
+std::vector<RankEnd> WorldExits::ends(const std::string& why) const {
+  std::vector<RankEnd> ends(static_cast<std::size_t>(world_size_));
+  std::vector<std::tuple<Sign, double, int>> in_time;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    RankEnd& end = ends[static_cast<std::size_t>(rank)];
+    const auto exit = exits_.find(rank);
+    if (exit != exits_.end()) {
+      end = exit->second.end;
+      in_time.emplace_back(Sign::word, exit->second.ended_s, rank);
+    } else {
+      end.rank = rank;
+      end.ending = was_started(rank) ? Ending::unfinished : Ending::unstarted;
+      if (end.ending == Ending::unfinished) end.cause = ExitCause::unseen;
+      end.detail = why;
+      const bool has_ended = read_rank_statement(rank_statement_file(folder_, rank)).ended;
+      in_time.emplace_back(has_ended ? Sign::statement : Sign::none, 0, rank);
+    }
+    if (end.ending != Ending::finished) end.last_output = log_tail(rank_log(folder_, rank));
+  }
+  std::sort(in_time.begin(), in_time.end());
+  for (std::size_t i = 0; i < in_time.size(); ++i) {
+    ends[static_cast<std::size_t>(std::get<int>(in_time[i]))].order = static_cast<int>(i);
+  }
+  return ends;
+}
+
+/// The first by the clock of the folder, by a supervisor's word or where there is none by the
+/// rank's.
+std::optional<WorldExits::Failure> WorldExits::first_failure() const {
+  std::optional<Failure> first;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    const auto exit = exits_.find(rank);
+    const bool has_word = exit != exits_.end();
+    const fs::path statement = rank_statement_file(folder_, rank);
+    if (!has_failed_by_itself(has_word ? &exit->second.end : nullptr,
+                              read_rank_statement(statement))) {
+      continue;
+    }
+    const auto recorded = fs::last_write_time(has_word ? rank_exit_file(folder_, rank) : statement);
+    if (!first || recorded < first->recorded) first = Failure{rank, recorded};
+  }
+  return first;
+}
+
+void WorldExits::tell_whom_the_launcher_ended(std::vector<RankEnd>& ends) const {
+  const std::optional<Failure> failure = first_failure();
+  if (!failure) return;
+  for (RankEnd& end : ends) {
+    const bool is_lost = end.ending == Ending::unfinished && !exits_.contains(end.rank);
+    if (!is_lost || end.rank == failure->rank) continue;
+    std::error_code none;
+    const auto seen = fs::last_write_time(rank_here_file(folder_, end.rank), none);
+    if (none || seen + kLatestLook < failure->recorded) continue;
+    end.cause = ExitCause::peer_failed;
+    end.detail = fmt::format("ended by its launcher after rank {} failed", failure->rank);
+  }
+}
+
+}  // namespace lockstep

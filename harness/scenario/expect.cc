@@ -1,0 +1,213 @@
+#include "harness/scenario/expect.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "harness/record/group_error.h"
+
+namespace lockstep {
+
+std::vector<Claim> replica_claims() {
+  return {kGradientsAgree, kParametersAgree, kGradientsEqual, kParametersEqual, ranks_finish()};
+}
+
+std::vector<Claim> sharded_claims() { return {kGradientsEqual, kParametersEqual, ranks_finish()}; }
+
+std::vector<Claim> collective_claims() {
+  std::vector<Claim> claims = replica_claims();
+  claims.push_back(collectives_match());
+  return claims;
+}
+
+std::vector<Claim> claims_before(std::vector<Claim> more, const std::vector<Claim>& claims) {
+  more.insert(more.end(), claims.begin(), claims.end());
+  return more;
+}
+
+bool is_faulty(const Cell& cell) {
+  return cell.role == Role::buggy || cell.role == Role::wrong_fix;
+}
+
+Expectation pinned(Expectation expectation, std::vector<Pin> pins) {
+  for (Pin& pin : pins) expectation.pins.push_back(std::move(pin));
+  return expectation;
+}
+
+Range about(double value, double precision) {
+  const double open = std::abs(value) * precision;
+  return {value - open, value + open};
+}
+
+std::vector<std::vector<int>> each_alone(const Cell& cell) {
+  std::vector<std::vector<int>> groups;
+  for (int rank = 0; rank < cell.world_size; ++rank) groups.push_back({rank});
+  return groups;
+}
+
+Expectation expect_never_reduced(const Cell& cell, bool parameters_move) {
+  return pinned(expect_ranks_differ(parameters_move), {{.claim = kGradientsAgree,
+                                                        .steps = {1},
+                                                        .last_step = cell.steps,
+                                                        .groups = each_alone(cell)},
+                                                       {.claim = kGradientsEqual,
+                                                        .steps = {1},
+                                                        .last_step = cell.steps,
+                                                        .origin = GradientOrigin::own,
+                                                        .groups = each_alone(cell)}});
+}
+
+namespace {
+
+bool has_value(const Cell& cell, std::string_view axis, std::string_view value) {
+  return has_axis(cell, axis) && axis_value(cell, axis) == value;
+}
+
+}  // namespace
+
+Expectation expect_multiple(const Cell& cell, double times, bool parameters_move) {
+  const bool is_coarse = has_value(cell, "dtype", "bfloat16");  // 8 bits of a number
+  return pinned(expect_agree_but_wrong(parameters_move),
+                {{.claim = kGradientsEqual,
+                  .steps = {1},
+                  .last_step = cell.steps,
+                  .ratio = about(times, is_coarse ? 0.03 : 1e-3),
+                  .cosine = is_coarse ? Range{0.999, 1.001} : kSameDirection,
+                  .groups = each_alone(cell)}});
+}
+
+Pin wrong_gradients_of(const Cell& cell, std::vector<std::string> tensors, std::string why) {
+  return {.claim = kGradientsEqual,
+          .steps = {1},
+          .last_step = cell.steps,
+          .tensors = std::move(tensors),
+          .why = std::move(why)};
+}
+
+Expectation expect_hidden() { return {.outcome = OutcomeKind::right}; }
+
+Expectation expect_not_applicable(std::string reason) {
+  return {.not_applicable = std::move(reason)};
+}
+
+std::string hidden_by_rounding(double least) {
+  return fmt::format(
+      "in bfloat16 such a fault is as little as {} of the 10 tolerances that show one", least);
+}
+
+Expectation expect_error(const char* fragment, std::int64_t step) {
+  return {.raises = {{.fragment = fragment, .step = step}}, .outcome = OutcomeKind::raised};
+}
+
+Expectation expect_ranks_differ(bool parameters_move) {
+  Expectation expectation{.breaks = {kGradientsAgree, kGradientsEqual},
+                          .outcome = OutcomeKind::ranks_differ};
+  if (parameters_move) {
+    expectation.breaks.insert(expectation.breaks.end(), {kParametersAgree, kParametersEqual});
+  }
+  return expectation;
+}
+
+Expectation expect_agree_but_wrong(bool parameters_move) {
+  Expectation expectation{.breaks = {kGradientsEqual}, .outcome = OutcomeKind::agree_but_wrong};
+  if (parameters_move) expectation.breaks.push_back(kParametersEqual);
+  return expectation;
+}
+
+Expectation expect_apart(const Cell& cell, std::vector<std::string> tensors, bool parameters_move,
+                         std::int64_t step) {
+  const std::string why = "what a rank adds of its own is drawn";
+  return pinned(expect_ranks_differ(parameters_move), {{.claim = kGradientsAgree,
+                                                        .steps = {step},
+                                                        .last_step = cell.steps,
+                                                        .tensors = tensors,
+                                                        .groups = each_alone(cell),
+                                                        .why = why},
+                                                       {.claim = kGradientsEqual,
+                                                        .steps = {step},
+                                                        .last_step = cell.steps,
+                                                        .tensors = tensors,
+                                                        .why = why}});
+}
+
+Expectation expect_alike_but_wrong(const Cell& cell, std::vector<std::string> tensors,
+                                   bool parameters_move, std::int64_t step) {
+  Pin pin{.claim = kGradientsEqual,
+          .steps = {step},
+          .last_step = cell.steps,
+          .tensors = std::move(tensors),
+          .groups = each_alone(cell),
+          .why = "what is lost is drawn"};
+  if (!has_value(cell, "prior", "on")) pin.cosine = kOtherDirection;
+  return pinned(expect_agree_but_wrong(parameters_move), {pin});
+}
+
+Expectation expect_error_after_wrong_step(const Cell& cell, const char* fragment,
+                                          std::vector<std::string> tensors) {
+  Expectation expectation = expect_apart(cell, std::move(tensors));
+  for (Pin& pin : expectation.pins) pin.last_step = 1;
+  expectation.raises = {{.fragment = fragment, .step = 2, .lag = 1}};
+  expectation.outcome = OutcomeKind::raised_late;
+  return expectation;
+}
+
+Expectation expect_wrong_shards(OutcomeKind outcome) {
+  return {.breaks = {kGradientsEqual, kParametersEqual}, .outcome = outcome};
+}
+
+Expectation expect_wrong_updates(const Cell& cell, std::vector<std::string> tensors) {
+  const Pin updates{.claim = kParametersEqual,
+                    .steps = {1},
+                    .last_step = cell.steps,
+                    .tensors = std::move(tensors),
+                    .why = "a part of the tensor is what it was"};
+  if (cell.steps == 1) {
+    return pinned({.breaks = {kParametersEqual}, .outcome = OutcomeKind::agree_but_wrong},
+                  {updates});
+  }
+  return pinned(expect_wrong_shards(), {{.claim = kGradientsEqual, .steps = {2}}, updates});
+}
+
+std::vector<int> odd_ranks(const Cell& cell, int rank) {
+  return cell.world_size == 2 ? std::vector{0, 1} : std::vector{rank};
+}
+
+Expectation expect_tensors_swapped(MeetingFault fault, std::vector<std::string> tensors) {
+  Expectation expectation = expect_ranks_differ();
+  expectation.breaks.push_back(collectives_match());
+  Pin mixed{.claim = kGradientsEqual, .steps = {1}, .tensors = tensors};
+  if (fault == MeetingFault::order) {
+    mixed.origin = GradientOrigin::mixture;
+  } else {
+    mixed.why = "whose gradients are in the mean the collectives tell";
+  }
+  return pinned(std::move(expectation),
+                {{.claim = kGradientsAgree, .steps = {1}, .tensors = std::move(tensors)},
+                 std::move(mixed),
+                 {.claim = collectives_match(), .steps = {1}, .fault = fault}});
+}
+
+Expectation expect_ranks_do_not_meet(MeetingFault fault, std::int64_t step,
+                                     std::vector<int> culprits) {
+  return {.breaks = {ranks_finish(), collectives_match()},
+          .outcome = OutcomeKind::mismatched,
+          .pins = {{.claim = collectives_match(),
+                    .steps = {step},
+                    .fault = fault,
+                    .culprits = std::move(culprits)}}};
+}
+
+Expectation expect_sizes_differ(const Cell& cell, std::int64_t step, std::vector<int> culprits) {
+  const bool is_refused = cell.backend == "mpi";
+  return {.breaks = {collectives_match()},
+          .raises = {{.fragment = is_refused ? group_error::kCallsDiffer : group_error::kGlooSizes,
+                      .step = step}},
+          .outcome = OutcomeKind::mismatched,
+          .pins = {{.claim = collectives_match(),
+                    .steps = {step},
+                    .fault = MeetingFault::size,
+                    .culprits = std::move(culprits)}}};
+}
+
+}  // namespace lockstep

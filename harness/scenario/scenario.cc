@@ -1,0 +1,148 @@
+#include "harness/scenario/scenario.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+const std::vector<std::string>& known_devices() {
+  static const std::vector<std::string> devices{"cpu", "sim", "cuda"};
+  return devices;
+}
+
+std::vector<int> worlds_from(int least, int most) {
+  std::vector<int> worlds(static_cast<std::size_t>(most - least + 1));
+  std::iota(worlds.begin(), worlds.end(), least);
+  return worlds;
+}
+
+std::string worlds_in_words(const Scenario& scenario) {
+  const std::vector<int>& worlds = scenario.worlds;
+  const bool is_range = worlds.size() > 2 && worlds == worlds_from(worlds.front(), worlds.back());
+  return is_range ? fmt::format("{} to {}", worlds.front(), worlds.back())
+                  : fmt::format("{}", fmt::join(worlds, ", "));
+}
+
+const Variant* find_variant(const Scenario& scenario, const std::string& name) {
+  const auto found = std::find_if(scenario.variants.begin(), scenario.variants.end(),
+                                  [&](const Variant& variant) { return variant.name == name; });
+  return found == scenario.variants.end() ? nullptr : &*found;
+}
+
+const Variant* reference_of(const Scenario& scenario, const Variant& variant) {
+  if (variant.role == Role::reference) return nullptr;
+  if (!variant.reference.empty()) return find_variant(scenario, variant.reference);
+  const auto found = std::find_if(scenario.variants.begin(), scenario.variants.end(),
+                                  [](const Variant& v) { return v.role == Role::reference; });
+  return found == scenario.variants.end() ? nullptr : &*found;
+}
+
+std::vector<const Axis*> axes_of(const Scenario& scenario, const Variant& variant) {
+  std::vector<const Axis*> axes;
+  for (const Axis& axis : scenario.axes) {
+    const auto& names = axis.variants;
+    const bool is_listed = std::find(names.begin(), names.end(), variant.name) != names.end();
+    const bool is_left_out = std::find(variant.without.begin(), variant.without.end(), axis.name) !=
+                             variant.without.end();
+    if (names.empty() ? !is_left_out : is_listed) axes.push_back(&axis);
+  }
+  return axes;
+}
+
+namespace {
+
+void require(bool condition, const Scenario& scenario, const std::string& what) {
+  if (!condition) throw internal_error(fmt::format("scenario '{}': {}", scenario.id, what));
+}
+
+void validate_variants(const Scenario& scenario) {
+  std::set<std::string> names;
+  for (const Variant& variant : scenario.variants) {
+    require(names.insert(variant.name).second, scenario, "two variants '" + variant.name + "'");
+    for (const std::string& name : variant.without) {
+      const bool is_open =
+          std::any_of(scenario.axes.begin(), scenario.axes.end(),
+                      [&](const Axis& axis) { return axis.name == name && axis.variants.empty(); });
+      require(is_open, scenario,
+              "'" + variant.name + "' is without '" + name + "', no axis that is open to all");
+    }
+  }
+  require(!scenario.variants.empty(), scenario, "no variant");
+}
+
+/// A cell finds its reference by the axes that they share.
+void validate_reference(const Scenario& scenario, const Variant& variant) {
+  const Variant* reference = reference_of(scenario, variant);
+  if (!reference) {
+    require(variant.reference.empty(), scenario, "no variant '" + variant.reference + "'");
+    return;
+  }
+  require(
+      reference->role == Role::reference, scenario,
+      "'" + variant.name + "' is compared with '" + reference->name + "', which is no reference");
+  const std::vector<const Axis*> axes = axes_of(scenario, variant);
+  for (const Axis* axis : axes_of(scenario, *reference)) {
+    require(std::find(axes.begin(), axes.end(), axis) != axes.end(), scenario,
+            "the reference of '" + variant.name + "' depends on the axis '" + axis->name +
+                "', and it does not");
+  }
+}
+
+void validate_devices(const Scenario& scenario) {
+  std::set<std::string> kinds;
+  for (const std::string& device : scenario.devices) {
+    const auto& known = known_devices();
+    require(std::find(known.begin(), known.end(), device) != known.end(), scenario,
+            "no device is called '" + device + "'");
+    require(kinds.insert(device).second, scenario, "the device '" + device + "' twice");
+  }
+  require(!kinds.empty(), scenario, "no device");
+}
+
+void validate_axes(const Scenario& scenario) {
+  std::set<std::string> names;
+  for (const Axis& axis : scenario.axes) {
+    require(axis.name != "device", scenario, "an axis 'device', which --device chooses");
+    require(axis.name != "backend", scenario, "an axis 'backend', which --backend chooses");
+    require(names.insert(axis.name).second, scenario, "two axes '" + axis.name + "'");
+    const bool has_standard =
+        std::find(axis.values.begin(), axis.values.end(), axis.standard) != axis.values.end();
+    const std::set<std::string> values(axis.values.begin(), axis.values.end());
+    require(values.size() == axis.values.size(), scenario,
+            "axis '" + axis.name + "' has a value twice");
+    require(has_standard, scenario, "the standard value of axis '" + axis.name + "' is no value");
+    for (const std::string& variant : axis.variants) {
+      require(find_variant(scenario, variant), scenario,
+              "axis '" + axis.name + "' of the unknown variant '" + variant + "'");
+    }
+  }
+}
+
+}  // namespace
+
+void validate(const Scenario& scenario) {
+  require(!scenario.id.empty(), scenario, "no id");
+  require(!scenario.worlds.empty(), scenario, "no world size");
+  require(!scenario.claims.empty(), scenario, "no claim");
+  require(scenario.body && scenario.expect, scenario, "no body or no expectation");
+  validate_devices(scenario);
+  validate_variants(scenario);
+  validate_axes(scenario);
+  for (const Variant& variant : scenario.variants) validate_reference(scenario, variant);
+  std::set<std::string> titles;
+  for (const TableSpec& table : scenario.tables) {
+    require(titles.insert(table.title).second, scenario, "two tables '" + table.title + "'");
+    for (const TableSpec::Group& group : table.groups) {
+      require(find_variant(scenario, group.variant), scenario,
+              "table '" + table.title + "' shows the unknown variant '" + group.variant + "'");
+    }
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,61 @@
+#include "harness/train/ddp/gradient_reduction.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
+
+namespace lockstep {
+
+void average_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters, CallSite site) {
+  for (const at::Tensor& parameter : parameters) {
+    group.all_reduce(parameter.mutable_grad(), ReduceOp::average, site);
+  }
+}
+
+void average_flat(ProcessGroup& group, const std::vector<at::Tensor>& parameters, CallSite site) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& parameter : parameters) parts.push_back(parameter.grad().flatten());
+  at::Tensor flat = at::cat(parts);
+  group.all_reduce(flat, ReduceOp::average, site);
+  std::int64_t begin = 0;
+  for (const at::Tensor& parameter : parameters) {
+    parameter.mutable_grad().copy_(flat.narrow(0, begin, parameter.numel()).view_as(parameter));
+    begin += parameter.numel();
+  }
+}
+
+void fill_gradients(const std::vector<at::Tensor>& parameters) {
+  for (const at::Tensor& parameter : parameters) {
+    if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
+  }
+}
+
+at::Tensor loss_of_nothing(const Module& module) {
+  at::Tensor loss;
+  for (const at::Tensor& parameter : module.parameters()) {
+    const at::Tensor nothing = parameter.sum() * 0;
+    loss = loss.defined() ? loss + nothing : nothing;
+  }
+  return loss;
+}
+
+namespace {
+
+double of_ranks(ProcessGroup& group, double mine, ReduceOp op, CallSite site) {
+  at::Tensor tensor = at::full({1}, mine, at::kDouble);
+  group.all_reduce(tensor, op, site);
+  return tensor.item<double>();
+}
+
+}  // namespace
+
+double least_of_ranks(ProcessGroup& group, double mine, CallSite site) {
+  return of_ranks(group, mine, ReduceOp::minimum, site);
+}
+
+double largest_of_ranks(ProcessGroup& group, double mine, CallSite site) {
+  return of_ranks(group, mine, ReduceOp::maximum, site);
+}
+
+}  // namespace lockstep

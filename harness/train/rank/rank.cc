@@ -1,0 +1,296 @@
+#include "harness/train/rank/rank.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/randint.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include "harness/record/dtype.h"
+#include "harness/record/process_identity.h"
+#include "harness/record/rank_end.h"
+#include "harness/train/sharded/sharded_model.h"
+#include "reports/base/error.h"
+#include "reports/record/exit_cause.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+Rank::Rank(Cell cell, Seat seat, fs::path folder, GroupOptions group)
+    : cell_(std::move(cell)),
+      seat_(std::move(seat)),
+      folder_(std::move(folder)),
+      group_options_(std::move(group)),
+      observer_(folder_, seat_.rank, process_identity(cell_, seat_.rank)) {}
+
+Rank::~Rank() = default;
+
+namespace {
+
+/// The distance from 1 to the next number of the tensor's type; 0 where values have no roundings.
+double epsilon(const at::Tensor& tensor) {
+  const auto dtype = parse<DType>(c10::getDtypeNames(tensor.scalar_type()).first);
+  return dtype ? 2 * unit_roundoff(component_type(*dtype)) : 0;
+}
+
+}  // namespace
+
+bool Rank::is(std::string_view variant, int line) {
+  if (cell_.variant != variant) return false;
+  const bool is_new = std::exchange(variant_line_, line) != line;
+  if (is_new && step() > 0) state_progress();
+  return true;
+}
+
+ProcessGroup& Rank::group() {
+  if (!group_) meet();
+  return *group_;
+}
+
+/// A rank that is ended in the rendezvous has said that it was there.
+void Rank::meet() {
+  log_ = std::make_unique<CollectiveLog>(collective_log_file(folder_, seat_.rank), seat_.rank,
+                                         process_identity(cell_, seat_.rank));
+  rendezvous_ = RendezvousState::begun;
+  state_progress();
+  try {
+    group_ = std::make_unique<ProcessGroup>(seat_, group_options_, *log_);
+  } catch (...) {
+    rendezvous_ = RendezvousState::failed;
+    throw;
+  }
+  rendezvous_ = RendezvousState::met;
+  state_progress();
+  group_->begin_step(step());
+}
+
+/// A rank that is killed can no longer say where it was.
+void Rank::state_progress() {
+  write_rank_statement(rank_statement_file(folder_, seat_.rank), {.step = step(),
+                                                                  .line = variant_line_,
+                                                                  .step_began_ns = step_began_ns_,
+                                                                  .rendezvous = rendezvous_});
+}
+
+void Rank::finish() {
+  if (group_) group_->stop_recording();
+  log_.reset();
+  observer_.finish();
+}
+
+void Rank::leave_group() {
+  if (group_) group_->shut_down();
+}
+
+at::Tensor Rank::input(const at::Tensor& tensor) {
+  ++inputs_;
+  if (perturbation() == 0) return tensor;
+  if (epsilon(tensor) > 0) return perturbed(tensor, inputs_);
+  perturb_weights();
+  return tensor;
+}
+
+/// Every element times 1 + eps or 1 - eps, the sign drawn from perturbation, step and `number`.
+at::Tensor Rank::perturbed(const at::Tensor& tensor, std::uint64_t number) const {
+  // The generator takes no more than the low 32 bits of a seed.
+  const auto seed = static_cast<std::uint64_t>(perturbation()) << 29 ^
+                    static_cast<std::uint64_t>(step()) << 12 ^ number;
+  const at::Tensor bits = at::randint(2, tensor.sizes(), cpu_generator(seed), tensor.options());
+  return tensor * (1 + (2 * bits - 1) * epsilon(tensor));
+}
+
+void Rank::perturb_weights() {
+  constexpr std::uint64_t kFirstNumber = 1 << 11;  // behind those of inputs
+  for (WeightBefore& weight : weights_) {
+    if (weight.value.defined()) continue;  // as it is since another input of this step
+    weight.value = weight.parameter.detach().clone();
+    const auto number = kFirstNumber + static_cast<std::uint64_t>(&weight - weights_.data());
+    // Without a new version: a loss before this one may have saved the tensor.
+    weight.parameter.variable_data().copy_(perturbed(weight.value, number));
+  }
+}
+
+void Rank::restore_weights() {
+  for (const WeightBefore& weight : weights_) {
+    if (weight.value.defined()) weight.parameter.variable_data().copy_(weight.value);
+  }
+  weights_.clear();
+}
+
+void Rank::train(const std::function<void(std::int64_t step)>& body) {
+  using Clock = std::chrono::steady_clock;
+  for (std::int64_t step = 1; step <= cell_.steps; ++step) {
+    observer_.begin_step(step);
+    step_began_ns_ = Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+    if (group_) group_->begin_step(step);
+    state_progress();
+    inputs_ = 0;
+    const auto observing = observer_.time_spent();
+    const auto start = Clock::now();
+    body(step);
+    const std::chrono::duration<double> spent =
+        Clock::now() - start - (observer_.time_spent() - observing);
+    step_seconds_.push_back(spent.count());
+  }
+  if (group_) group_->begin_step(0);
+}
+
+std::optional<double> Rank::step_seconds() const {
+  if (step_seconds_.empty()) return std::nullopt;
+  std::vector<double> sorted = step_seconds_;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+void Rank::observe_gradients(Point point, const Module& module) {
+  name_parameters(module);
+  for (const auto& [name, tensor] : module.named_parameters()) {
+    observer_.observe(point, Kind::gradient, name, tensor.grad());
+  }
+}
+
+void Rank::observe_parameters(Point point, const Module& module) {
+  name_parameters(module);
+  for (const auto& [name, tensor] : module.named_parameters()) {
+    observer_.observe(point, Kind::parameter, name, tensor);
+  }
+}
+
+void Rank::observe_buffers(Point point, const Module& module) {
+  for (const auto& [name, tensor] : module.named_buffers()) {
+    observer_.observe(point, Kind::buffer, name, tensor);
+  }
+}
+
+// The replica group: a shard may be as large as the whole, and is still on no other rank.
+void Rank::observe_gradients(Point point, ShardedModel& sharded) {
+  for (const auto& [name, tensor, place] : sharded.shards()) {
+    if (sharded.keeps_gradients_whole()) {
+      observer_.observe(point, Kind::gradient, name, tensor.grad());
+      continue;
+    }
+    const bool is_empty = tensor.numel() == 0 && tensor.requires_grad();
+    if (is_empty && !tensor.grad().defined()) continue;  // which is no lack of a gradient
+    observer_.observe(point, Kind::gradient, name, tensor.grad(), place, group_of_one(rank()));
+  }
+}
+
+void Rank::observe_parameters(Point point, ShardedModel& sharded) {
+  if (sharded.keeps_parameters_whole()) return observe_parameters(point, sharded.module());
+  for (const auto& [name, tensor, place] : sharded.shards()) {
+    observer_.observe(point, Kind::parameter, name, tensor, place, group_of_one(rank()));
+  }
+}
+
+/// From what the first step's parameters have moved. A perturbed reference only says how far values
+/// move.
+void Rank::note_initial_parameters(const Module& module) {
+  if (perturbation() != 0 || step() != 1) return;
+  for (const auto& [name, tensor] : module.named_parameters()) {
+    observer_.observe(Point::backward, Kind::parameter, name, tensor, std::nullopt,
+                      group_of_one(0));
+  }
+}
+
+/// What the diagnosis holds wrong gradients against.
+void Rank::note_own_gradients(int rank, const Module& module) {
+  if (perturbation() != 0) return;
+  observer_.begin_micro_batch(rank);
+  for (const auto& [name, tensor] : module.named_parameters()) {
+    observer_.observe(Point::backward, Kind::gradient, name, tensor.grad(), std::nullopt,
+                      group_of_one(rank));
+  }
+}
+
+void Rank::mean_of_rank_gradients(Module& module,
+                                  const std::function<at::Tensor(int rank)>& loss_of) {
+  const std::vector<at::Tensor> parameters = module.parameters();
+  std::vector<at::Tensor> sums(parameters.size());
+  note_initial_parameters(module);
+  for (const at::Tensor& parameter : parameters) {
+    if (epsilon(parameter) > 0) weights_.push_back({parameter, at::Tensor()});
+  }
+  for (int rank = 0; rank < world_size(); ++rank) {
+    module.zero_grad();
+    loss_of(rank).backward();
+    note_own_gradients(rank, module);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const at::Tensor& gradient = parameters[i].grad();
+      if (!gradient.defined()) continue;  // as zeros, unless it is undefined on every rank
+      sums[i] = sums[i].defined() ? sums[i] + gradient : gradient.clone();
+    }
+  }
+  restore_weights();
+  observer_.begin_micro_batch(0);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i].mutable_grad() = sums[i].defined() ? sums[i] / world_size() : at::Tensor();
+  }
+}
+
+namespace {
+
+/// Runs `body` and says how it ended. An error of the harness is told from one of the framework: a
+/// full disk is no bug of the scenario.
+RankStatement ending_of(const std::function<void()>& body) {
+  RankStatement statement;
+  statement.ended = true;
+  statement.raised = true;
+  try {
+    body();
+    statement.raised = false;
+  } catch (const Error& error) {
+    statement.is_own = true;
+    statement.error = error.what();
+  } catch (const c10::Error& error) {
+    statement.error = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    statement.error = error.what();
+  } catch (...) {
+    statement.error = "an exception that is no std::exception";
+  }
+  if (statement.raised && statement.error.empty()) statement.error = "an exception without a text";
+  if (statement.raised && is_loss_of_peer(statement.error)) statement.cause = ExitCause::lost_peer;
+  return statement;
+}
+
+}  // namespace
+
+int run_rank(const std::function<void(Rank&)>& body, const Cell& cell, const Seat& seat,
+             const fs::path& folder, const GroupOptions& group) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a full quota is an error of the write, with a sentence
+  at::set_num_threads(1);
+  at::set_num_interop_threads(1);
+  // Never destroyed: the process is about to end, and leaving a group can wait for a dead peer.
+  Rank& rank = *new Rank(cell, seat, folder, group);
+  RankStatement statement = ending_of([&] { body(rank); });
+  // What was observed before an error is evidence too.
+  const RankStatement written = ending_of([&] { rank.finish(); });
+  if (written.raised && !statement.is_own) statement = written;
+  statement.step = rank.step();
+  statement.line = rank.variant_line();
+  statement.step_began_ns = rank.step_began_ns();
+  statement.rendezvous = rank.rendezvous();
+  statement.rows = rank.observer().rows();
+  if (!statement.raised) statement.step_s = rank.step_seconds();
+  if (statement.raised) {
+    const std::string words =
+        fmt::format("rank {} raised in step {}: {}\n", seat.rank, statement.step, statement.error);
+    std::fputs(words.c_str(), stderr);
+  }
+  write_rank_statement(rank_statement_file(folder, seat.rank), statement);
+  // Behind the statement: a launcher may end those whose peers left without.
+  if (!statement.raised) ending_of([&] { rank.leave_group(); });
+  return statement.raised ? 1 : 0;
+}
+
+}  // namespace lockstep

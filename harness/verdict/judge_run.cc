@@ -1,0 +1,285 @@
+#include "harness/verdict/judge_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "harness/judge/collectives/cell_facts.h"
+#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/judge.h"
+#include "harness/judge/values/expected_values.h"
+#include "harness/verdict/cost.h"
+#include "harness/verdict/expectation.h"
+#include "harness/verdict/not_run.h"
+#include "harness/verdict/outcome.h"
+#include "harness/verdict/repetition.h"
+#include "harness/verdict/table.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool was_run(const CellRecord& cell) { return cell.processes > 0 && !why_not_run(cell.ends); }
+
+/// The evidence of a run's cells, each read once.
+class EvidenceOfRun {
+ public:
+  EvidenceOfRun(const RunRecord& run, fs::path folder) : run_(run), folder_(std::move(folder)) {}
+
+  /// Of the cell in `cell_folder`; null when there is no such cell or it was not run.
+  const Evidence* of(const std::string& cell_folder) {
+    const CellRecord* const cell = cell_in(cell_folder);
+    if (!cell) return nullptr;
+    auto& evidence = read_[cell_folder];
+    // What is counted says that the record is of a version whose files say who wrote them.
+    if (!evidence) evidence = evidence_of_cell(folder_, *cell, run_.planned.has_value());
+    return evidence.get();
+  }
+
+  /// How the ranks of that cell ended; empty where there is no such cell or it was not run.
+  std::vector<RankEnd> ends_of(const std::string& cell_folder) const {
+    const CellRecord* const cell = cell_in(cell_folder);
+    return cell ? cell->ends : std::vector<RankEnd>();
+  }
+
+  /// How rank 0 of that cell ended.
+  std::optional<RankEnd> first_end_of(const std::string& cell_folder) const {
+    const CellRecord* const cell = cell_in(cell_folder);
+    return cell ? std::optional(cell->ends.front()) : std::nullopt;
+  }
+
+  /// Whether a file that was read does not say who wrote it.
+  bool has_unsigned() const {
+    return std::any_of(read_.begin(), read_.end(),
+                       [](const auto& entry) { return !entry.second->is_signed(); });
+  }
+
+ private:
+  const CellRecord* cell_in(const std::string& folder) const {
+    const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const CellRecord& c) {
+      return c.folder == folder && was_run(c);
+    });
+    return cell == run_.cells.end() ? nullptr : &*cell;
+  }
+
+  const RunRecord& run_;
+  fs::path folder_;
+  std::map<std::string, std::unique_ptr<Evidence>> read_;
+};
+
+/// The first run of a variant under the conditions of a table.
+const Evidence* evidence_of(const Table& table, const std::string& variant, const RunRecord& run,
+                            EvidenceOfRun& evidence) {
+  for (const CellRecord& record : run.cells) {
+    const Cell& cell = record.cell;
+    if (cell.scenario == table.scenario && cell.variant == variant &&
+        cell.world_size == table.world_size && cell.axes == table.axes && cell.repetition == 1) {
+      return evidence.of(record.folder);
+    }
+  }
+  return nullptr;
+}
+
+Table fill(const Table& empty, const RunRecord& run, EvidenceOfRun& evidence) {
+  std::vector<const Evidence*> groups;
+  for (const TableSpec::Group& group : empty.spec.groups) {
+    groups.push_back(evidence_of(empty, group.variant, run, evidence));
+  }
+  Table table = fill_table(empty.spec, groups);
+  table.scenario = empty.scenario;
+  table.world_size = empty.world_size;
+  table.axes = empty.axes;
+  return table;
+}
+
+bool is_about(const PublishedValue& value, const Cell& cell) {
+  return cell.scenario == value.scenario && cell.variant == value.variant &&
+         cell.world_size == value.world_size;
+}
+
+/// What has to be measured for a published quantity; `synced` comes with an element, or, of all
+/// tensors together, with a norm.
+Quantity quantity_of(const PublishedValue& value) {
+  switch (value.quantity) {
+    case PublishedQuantity::drift:
+      return Quantity::drift;
+    case PublishedQuantity::norm:
+      return Quantity::norm;
+    case PublishedQuantity::synced:
+    case PublishedQuantity::element:
+      break;
+  }
+  return value.tensor == "*" ? Quantity::norm : Quantity::element;
+}
+
+std::optional<Measured> measure(const PublishedValue& value, const CellRecord& cell,
+                                EvidenceOfRun& evidence) {
+  const auto kind = parse<Kind>(value.kind);
+  const auto point = parse<Point>(value.point);
+  if (!kind || !point) return std::nullopt;
+  TableSpec spec;
+  spec.quantity = quantity_of(value);
+  spec.kind = *kind;
+  spec.point = *point;
+  if (value.tensor != "*") spec.tensor = value.tensor;
+  spec.element = value.element;
+  const std::int64_t step = value.step - value.step_base + 1;
+  for (const Table::Row& row : fill_table(spec, {evidence.of(cell.folder)}).rows) {
+    const Table::Entry& entry = row.entries[0];
+    if (row.step == step && entry.is_measured()) return Measured{entry.values, entry.synced};
+  }
+  return std::nullopt;
+}
+
+std::string unmet_in_words(const Comparison& comparison) {
+  if (comparison.values == 0) return "the table says nothing about this cell";
+  if (comparison.unmet.empty()) return "";
+  const Unmet& first = comparison.unmet.front();
+  return fmt::format("{} of {} values are not met; first, in step {}: published {}, measured: {}",
+                     comparison.unmet.size(), comparison.values, first.published.step,
+                     first.published.printed, first.measured);
+}
+
+/// Holds the rows of a table that are about a cell against it.
+Comparison compare_with_cell(PublishedTable table, const CellRecord& cell,
+                             EvidenceOfRun& evidence) {
+  std::erase_if(table.values,
+                [&](const PublishedValue& value) { return !is_about(value, cell.cell); });
+  return compare(table,
+                 [&](const PublishedValue& value) { return measure(value, cell, evidence); });
+}
+
+/// Whether a rank could not write what it had kept: one that raised still does.
+bool was_ended(const std::vector<RankEnd>& ends, int rank) {
+  return std::any_of(ends.begin(), ends.end(), [&](const RankEnd& end) {
+    return end.rank == rank && end.ending != Ending::finished && end.ending != Ending::raised;
+  });
+}
+
+/// What is missing of a cell's files.
+std::vector<std::string> notes_of(const Evidence& evidence, const std::vector<RankEnd>& ends) {
+  std::vector<std::string> notes = evidence.notes();
+  for (int rank = 0; rank < evidence.processes(); ++rank) {
+    const std::string missing = evidence.missing_snapshots(rank, was_ended(ends, rank));
+    if (!missing.empty()) notes.push_back(missing);
+  }
+  return notes;
+}
+
+/// What is missing of the cell's files and its reference's, and which ranks never came to where the
+/// variant parts although others did.
+std::vector<std::string> notes_of(const Case& the_case,
+                                  const std::vector<RankEnd>& reference_ends) {
+  std::vector<std::string> notes = notes_of(*the_case.evidence, the_case.ends);
+  if (the_case.reference) {
+    for (const std::string& note : notes_of(*the_case.reference, reference_ends)) {
+      notes.push_back("reference: " + note);
+    }
+  }
+  if (has_still_copies(the_case)) {
+    notes.push_back(
+        "the perturbed references have the reference's very bits: no input was perturbed, and "
+        "tolerances allow for the roundings of a sum alone");
+  }
+  if (!is_triggered(the_case.ends)) return notes;
+  for (const RankEnd& end : the_case.ends) {
+    if (end.ending != Ending::finished || end.line.value_or(1) != 0) continue;
+    notes.push_back(
+        fmt::format("rank {} never reached the place where the variant parts", end.rank));
+  }
+  return notes;
+}
+
+/// Clears what an earlier judgement left.
+void begin_judging(CellRecord& cell) {
+  cell.not_run = why_not_run(cell.ends);
+  cell.results.clear();
+  cell.notes.clear();
+  cell.missed_meeting.reset();
+  cell.cost.reset();
+}
+
+void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidence) {
+  begin_judging(cell);
+  if (!was_run(cell)) {
+    cell.outcome = outcome_of_unrun(cell.expectation.not_applicable, cell.not_run);
+    check_expectation(cell);
+    return;
+  }
+  Case the_case;
+  the_case.world_size = cell.cell.world_size;
+  the_case.steps = cell.cell.steps;
+  the_case.claims = cell.claims;
+  the_case.evidence = evidence.of(cell.folder);
+  the_case.reference = evidence.of(cell.reference_folder);
+  the_case.reference_end = evidence.first_end_of(cell.reference_folder);
+  the_case.ends = cell.ends;
+  const CellFacts facts = facts_of(the_case);
+  cell.missed_meeting = facts.meetings.missed;
+  cell.results = judge(the_case, facts);
+  cell.outcome = outcome_of(the_case, facts, cell.results);
+  if (cell.cell.role != Role::reference) {
+    cell.cost = cost_of(folder / cell.folder, cell.ends, cell.cell.steps);
+    if (cell.cost) cell.cost->memory = memory_of(*the_case.evidence);
+  }
+  cell.notes = notes_of(the_case, evidence.ends_of(cell.reference_folder));
+  check_expectation(cell);
+  for (const std::string& id : cell.expectation.meets) {
+    const PublishedTable table = read_published_table(published_table_file(id));
+    add_check(cell, "meets " + id, unmet_in_words(compare_with_cell(table, cell, evidence)));
+  }
+}
+
+/// Says once what cannot be seen in the files of an older version.
+void note_unsigned(RunRecord& run, bool is_unsigned) {
+  const std::string note =
+      "files of ranks do not say who wrote them, as those before record version 1.4: an exchange "
+      "of ranks or of cells would not be seen";
+  std::erase(run.notes, note);
+  if (is_unsigned) run.notes.push_back(note);
+}
+
+/// Holds each cell that was run again against its first run.
+void check_repetitions(RunRecord& run, EvidenceOfRun& evidence) {
+  for (CellRecord& cell : run.cells) {
+    if (cell.cell.repetition == 1) continue;
+    Cell once = cell.cell;
+    once.repetition = 1;
+    const auto first = std::find_if(run.cells.begin(), run.cells.end(),
+                                    [&](const CellRecord& other) { return other.cell == once; });
+    if (first == run.cells.end()) continue;
+    check_repetition(cell, evidence.of(cell.folder), *first, evidence.of(first->folder));
+  }
+}
+
+}  // namespace
+
+void judge_run(RunRecord& run, const fs::path& folder) {
+  EvidenceOfRun evidence(run, folder);
+  for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence);
+  check_repetitions(run, evidence);
+  for (Table& table : run.tables) table = fill(table, run, evidence);
+  note_unsigned(run, evidence.has_unsigned());
+}
+
+Comparison compare_with_run(const PublishedTable& table, const RunRecord& run,
+                            const fs::path& folder) {
+  EvidenceOfRun evidence(run, folder);
+  return compare(table, [&](const PublishedValue& value) -> std::optional<Measured> {
+    const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& c) {
+      return is_about(value, c.cell) && was_run(c);
+    });
+    if (cell == run.cells.end()) return std::nullopt;
+    return measure(value, *cell, evidence);
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,201 @@
+// How `lockstep` finds the program with the scenarios, and becomes it.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/cli/fake_catalogue.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(CatalogueProgram, GetsTheCommandLineAsItWasTyped) {
+  const FakeCatalogue catalogue("for word; do echo \"<$word>\"; done");
+  const Outcome outcome = catalogue.lockstep("run 'a b' --ranks 2 ''");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "<run>\n<a b>\n<--ranks>\n<2>\n<>\n");
+  for (const char* command : {"list", "show", "run"}) {
+    EXPECT_EQ(catalogue.lockstep(std::string(command) + " --help").out,
+              fmt::format("<{}>\n<--help>\n", command));
+  }
+}
+
+TEST(CatalogueProgram, PassesStatusVariablesAndSignalsThrough) {
+  EXPECT_EQ(FakeCatalogue("exit 3").lockstep("run").status, 3);
+  const FakeCatalogue says_rank("echo rank $RANK; cat");
+  EXPECT_EQ(says_rank.lockstep("run", "echo input | RANK=5").out, "rank 5\ninput\n");
+  const FakeCatalogue kills_itself("kill -TERM $$");
+  EXPECT_EQ(kills_itself.lockstep("run").status, 128 + 15);
+}
+
+TEST(CatalogueProgram, IsTheSameProcess) {
+  const FakeCatalogue catalogue("echo $$");
+  const Outcome outcome = run_shell("LOCKSTEP_CATALOGUE=" + catalogue.path().string() +
+                                    " sh -c 'echo $$; exec " + kLockstep + " list'");
+  const auto lines = lines_of(outcome.out);
+  ASSERT_EQ(lines.size(), 2U) << outcome.err;
+  EXPECT_EQ(lines[0], lines[1]) << "a launcher watches and signals the process that it started";
+}
+
+TEST(CatalogueProgram, OfAnotherVersionIsRefused) {
+  const Outcome outcome = FakeCatalogue("echo ran", "9.8.7").lockstep("list");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err,
+              HasSubstr("is of Lockstep 9.8.7, and this is Lockstep " LOCKSTEP_VERSION));
+}
+
+TEST(CatalogueProgram, MustBeOne) {
+  const FakeCatalogue catalogue("echo ran");
+  const std::string version = LOCKSTEP_VERSION;
+  const std::string word = "lockstep catalogue mark\n";
+  for (const std::string& mark :
+       {std::string("no mark"), word, word + "lockstep=" + version + "\n",
+        word + "lockstep=" + version + "\ntorch=2\nlibrary=/x\n" + std::string(10'000, 'x'),
+        "lockstep=" + version + "\ntorch=2\nlibrary=/x\n" + std::string(1, '\0')}) {
+    catalogue.write("echo ran", mark);
+    const Outcome outcome = catalogue.lockstep("list");
+    EXPECT_EQ(outcome.status, 1) << mark;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr("it is no program with scenarios"));
+  }
+  // `lockstep` has the word, too: it would start itself for ever.
+  const Outcome outcome = run_shell("LOCKSTEP_CATALOGUE=" + kLockstep + " " + kLockstep + " list");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("it is no program with scenarios"));
+}
+
+TEST(CatalogueProgram, ThatCannotBeStartedIsNamed) {
+  for (const auto& [path, why] :
+       {std::pair("/nowhere/at-all", "No such file or directory"), std::pair("/", "it is no file"),
+        std::pair("/etc/passwd", "Permission denied")}) {
+    const Outcome outcome =
+        run_shell(fmt::format("LOCKSTEP_CATALOGUE={} {} run x", path, kLockstep));
+    EXPECT_EQ(outcome.status, 1) << path;
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr(fmt::format("no catalogue of scenarios at {}: {}.", path, why)),
+                      HasSubstr("LOCKSTEP_CATALOGUE")));
+  }
+}
+
+TEST(CatalogueProgram, InAFolderThatWasRemovedIsNotStarted) {
+  const FakeCatalogue catalogue("echo ran");
+  const Outcome outcome = catalogue.lockstep("list", "cd $(mktemp -d) && rmdir $PWD &&");
+  EXPECT_EQ(outcome.status, 64);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("Cannot read the current folder"));
+}
+
+// Torch that cannot be read: the loader would end the catalogue before it could say anything.
+
+TEST(TorchOfTheCatalogue, ThatIsMissingIsNamed) {
+  const FakeCatalogue catalogue("echo ran");
+  fs::remove(catalogue.torch());
+  for (const char* arguments : {"list", "show x", "run --out x"}) {
+    const Outcome outcome = catalogue.lockstep(arguments);
+    EXPECT_EQ(outcome.status, 1) << arguments;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("torch cannot be read: " + catalogue.torch().string() +
+                                             ": No such file"),
+                                   HasSubstr("LOCKSTEP_PYTHON")));
+  }
+  EXPECT_EQ(catalogue.lockstep("--help").status, 0) << "which needs no torch";
+}
+
+TEST(TorchOfTheCatalogue, ThatThisUserMayNotReadIsNamed) {
+  const FakeCatalogue catalogue("echo ran");
+  fs::permissions(catalogue.torch(), fs::perms::none);
+  fs::permissions(catalogue.path().parent_path(), fs::perms(0755));
+  const std::string other = "setpriv --reuid 65534 --regid 65534 --clear-groups ";
+  const Outcome outcome =
+      run_shell(fmt::format("cd / && {}env LOCKSTEP_CATALOGUE={} {} list",
+                            ::geteuid() == 0 ? other : "", catalogue.path().string(), kLockstep));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr(": Permission denied."));
+  EXPECT_THAT(outcome.err, HasSubstr("torch cannot be read: "));
+}
+
+// doctor ------------------------------------------------------------------------------------------
+
+TEST(DoctorOfTheProgram, AsksTheCatalogueForItsPart) {
+  const FakeCatalogue catalogue("echo; echo the catalogue said: $1 $2");
+  const Outcome outcome = catalogue.lockstep("doctor --timeout 5");
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("launchers"), HasSubstr("python"), HasSubstr("cores: "),
+                                 HasSubstr("the catalogue said: doctor --ranks-only")));
+  EXPECT_EQ(FakeCatalogue("exit 1").lockstep("doctor --timeout 5").status, 1);
+}
+
+TEST(DoctorOfTheProgram, OutlivesACatalogueThatCannotStart) {
+  const FakeCatalogue catalogue("echo libtorch.so: undefined symbol >&2; exit 127");
+  const Outcome outcome = catalogue.lockstep("doctor --timeout 5");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(unwrapped(outcome.out),
+              AllOf(HasSubstr("cores: "), HasSubstr("'lockstep run' cannot work here: "),
+                    HasSubstr("exited with status 127: libtorch.so: undefined symbol")));
+  const Outcome killed = FakeCatalogue("kill -SEGV $$").lockstep("doctor --timeout 5");
+  EXPECT_EQ(killed.status, 1);
+  EXPECT_THAT(unwrapped(killed.out), HasSubstr("was killed by signal 11 (SIGSEGV)"));
+}
+
+TEST(DoctorOfTheProgram, SaysWhichTorchCannotBeRead) {
+  const FakeCatalogue catalogue("echo ran");
+  fs::remove(catalogue.torch());
+  const Outcome outcome = catalogue.lockstep("doctor --timeout 5");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(unwrapped(outcome.out),
+              HasSubstr("'lockstep run' cannot work here: torch cannot be read: "));
+}
+
+/// A copy of `lockstep` beside which there is nothing.
+TEST(DoctorOfTheProgram, WithoutACatalogueSaysWhatWasNotTried) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder.path() / "bin");
+  const fs::path alone = folder.path() / "bin/lockstep";
+  fs::copy_file(kLockstep, alone);
+  const Outcome outcome =
+      run_shell("unset LOCKSTEP_CATALOGUE; " + alone.string() + " doctor --timeout 5");
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_THAT(unwrapped(outcome.out), AllOf(HasSubstr("catalogue none: there is no "),
+                                            HasSubstr("'lockstep run' can was not tried")));
+  EXPECT_EQ(run_shell("unset LOCKSTEP_CATALOGUE; " + alone.string() + " --version").out,
+            "lockstep " LOCKSTEP_VERSION ", no catalogue\n");
+}
+
+/// A folder with one program in it, called `python3`.
+Outcome doctor_with_python(const std::string& script) {
+  const TemporaryFolder folder;
+  write_text(folder.path() / "python3", "#!/bin/sh\n" + script + "\n");
+  fs::permissions(folder.path() / "python3", fs::perms(0755));
+  const FakeCatalogue catalogue("exit 0");
+  Outcome outcome = catalogue.lockstep("doctor --timeout 1", "PATH=" + folder.path().string());
+  outcome.out = unwrapped(outcome.out);
+  return outcome;
+}
+
+TEST(DoctorOfTheProgram, AsksThePythonOnPathForItsTorch) {
+  EXPECT_THAT(doctor_with_python("echo a warning; echo lockstep-python 3.12.1; "
+                                 "echo lockstep-torch 2.5.1+cu124 /opt/env/torch")
+                  .out,
+              HasSubstr("torch 2.5.1+cu124, /opt/env/torch"));
+  EXPECT_THAT(doctor_with_python("echo lockstep-python 3.12.1; "
+                                 "echo \"lockstep-error ModuleNotFoundError: No module named "
+                                 "'torch'\"")
+                  .out,
+              AllOf(HasSubstr("python Python 3.12.1, "),
+                    HasSubstr("torch: ModuleNotFoundError: No module named 'torch' what helps")));
+  EXPECT_THAT(doctor_with_python("exec /bin/sleep 60").out,
+              HasSubstr("did not finish within its limit of 1 s"));
+  EXPECT_THAT(doctor_with_python("kill -ABRT $$").out, HasSubstr("was killed by signal 6"));
+  EXPECT_THAT(
+      unwrapped(FakeCatalogue("exit 0").lockstep("doctor --timeout 1", "PATH=/nowhere").out),
+      HasSubstr("python not on PATH"));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "tests/command.h"
+
+namespace lockstep {
+
+inline const std::string kLockstep = LOCKSTEP_PROGRAM;
+
+/// What a program with scenarios says of itself.
+inline std::string mark_of(const std::string& version, const std::filesystem::path& library) {
+  return "# lockstep catalogue mark\nlockstep=" + version +
+         "\ntorch=2.11.0+fake\nlibrary=" + library.string() + "\n" + std::string(1, '\0');
+}
+
+/// A shell script that passes for such a program, with a file for its torch.
+class FakeCatalogue {
+ public:
+  explicit FakeCatalogue(const std::string& script, const std::string& version = LOCKSTEP_VERSION) {
+    write_text(torch(), "");
+    write(script, mark_of(version, torch()));
+  }
+
+  /// A whole script that need not have a mark.
+  void write(const std::string& script, const std::string& mark) const {
+    write_text(path(), "#!/bin/sh\n" + script + "\nexit\n" + mark);
+    std::filesystem::permissions(path(), std::filesystem::perms(0755));
+  }
+
+  std::filesystem::path path() const { return folder_.path() / "catalogue"; }
+  std::filesystem::path torch() const { return folder_.path() / "libtorch_cpu.so"; }
+
+  /// Of `lockstep`, which has it for its catalogue. `before`: what the shell does first.
+  Outcome lockstep(const std::string& arguments, const std::string& before = "") const {
+    return run_shell(before + " LOCKSTEP_CATALOGUE=" + path().string() + " " + kLockstep + " " +
+                     arguments);
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs a build, and builds and runs a project that finds the component core of it and has no torch;
+# of a build without torch also what the program and the package then say.
+#
+#   core_test.sh CMAKE BUILD HAS_TORCH [FLAGS of the compiler]
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/package_checks.sh"
+cmake=$1
+build=$2
+has_torch=$3
+flags=${4-}
+
+export LOCKSTEP_PYTHON=/nowhere/python
+unset LOCKSTEP_CATALOGUE
+run 0 "$cmake" --install "$build" --prefix "$folder/prefix"
+lockstep=$folder/prefix/bin/lockstep
+run 0 "$lockstep" --help
+run 64 "$lockstep" report "$folder/none"
+says "there is no such folder"
+
+project=$here/core
+run 0 configure built -DCMAKE_CXX_FLAGS="$flags"
+run 0 "$cmake" --build built
+run 1 built/reader "$folder/none"
+says "there is no such folder"
+
+[[ $has_torch == ON ]] && exit
+run 1 "$lockstep" list
+says "There is no catalogue of scenarios at $folder/prefix/libexec/lockstep/lockstep-catalogue"
+run 0 "$lockstep" doctor --timeout 5
+says "Whether 'lockstep run' can was not tried"
+project=$here
+run 1 configure scenarios -DCOMPONENT=scenarios
+says "built without torch (LOCKSTEP_TORCH=OFF), so it has no component 'scenarios'"
+run 1 configure other -DCOMPONENT=nosuch
+says "There is no component 'nosuch': there are core and scenarios."

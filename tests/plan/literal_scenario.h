@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/scenario/scenario.h"
+
+namespace lockstep {
+
+/// A scenario whose body is never run: "bug" and "fix" beside "plain", "other" beside "special",
+/// which depends on the axis that "other" depends on.
+inline Scenario literal_scenario(std::string id = "bug-class") {
+  const Claim agree = agree_across_ranks(Kind::gradient, Point::reduced);
+  return {
+      .id = std::move(id),
+      .summary = "A literal one.",
+      .provenance = {"tests", "none", "nothing", "nothing"},
+      .worlds = {2, 4},
+      .steps = 3,
+      .axes = {{"rate", {"slow", "fast"}, "slow"},
+               {"tiles", {"1", "2", "4"}, "2", {"bug"}},
+               {"shapes", {"same", "mixed"}, "same", {"other", "special"}}},
+      .variants = {{"bug", Role::buggy, "the bug"},
+                   {"fix", Role::fixed, "the fix"},
+                   {.name = "other",
+                    .role = Role::wrong_fix,
+                    .summary = "beside another reference",
+                    .reference = "special",
+                    .claims = {agree_across_ranks(Kind::buffer, Point::forward)}},
+                   {"plain", Role::reference, "what the others are compared with"},
+                   {"special", Role::reference, "what 'other' is compared with"}},
+      .claims = {agree, ranks_finish()},
+      .tables = {},
+      .expect =
+          [agree](const Cell& cell) {
+            Expectation expectation;
+            if (cell.role == Role::buggy) expectation.breaks = {agree};
+            return expectation;
+          },
+      .body = [](Rank&) {},
+  };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,171 @@
+#include "harness/run/world_exits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "harness/launch/launch.h"
+#include "harness/record/collective_log.h"
+#include "harness/record/rank_end.h"
+#include "harness/run/run_cell.h"
+#include "reports/record/exit_cause.h"
+#include "tests/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// What three ranks of a launcher left in the folder of their cell.
+class LeftByThreeRanks : public testing::Test {
+ protected:
+  void leave_log(int rank) const { std::ofstream(rank_log(folder_.path(), rank)) << "a line\n"; }
+
+  void leave_word(int rank, Ending ending) const {
+    RankExit exit;
+    exit.end.rank = rank;
+    exit.end.ending = ending;
+    exit.end.code = 1;
+    exit.world_size = 3;
+    exit.launcher = "Slurm's srun";
+    exit.ended_s = 1'795'293'672;
+    write_rank_exit(folder_.path(), exit);
+  }
+
+  void state_error(int rank, const std::string& error) const {
+    RankStatement statement;
+    statement.ended = statement.raised = true;
+    statement.error = error;
+    if (is_loss_of_peer(error)) statement.cause = ExitCause::lost_peer;
+    write_rank_statement(rank_statement_file(folder_.path(), rank), statement);
+  }
+
+  /// A rank without a word, which was at work until so long before now.
+  void leave_sign(int rank, std::chrono::seconds before) const {
+    leave_log(rank);
+    const auto file = rank_here_file(folder_.path(), rank);
+    std::ofstream(file) << "";
+    std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - before);
+  }
+
+  void meet(int rank) const {
+    CollectiveLog log(collective_log_file(folder_.path(), rank), rank);
+    Collective join;
+    join.operation = kJoin;
+    join.group = "world";
+    log.leave(log.enter(join), CollectiveState::completed);
+  }
+
+  bool is_empty() const {
+    WorldExits exits(folder_.path(), 3);
+    exits.look();
+    return exits.is_empty();
+  }
+
+  std::vector<RankEnd> ends() const {
+    WorldExits exits(folder_.path(), 3);
+    exits.look();
+    CellRecord record;
+    record.ends = exits.ends("no word of it");
+    exits.tell_whom_the_launcher_ended(record.ends);
+    add_statements(record, folder_.path());
+    return record.ends;
+  }
+
+  std::vector<Ending> endings() const {
+    std::vector<Ending> endings;
+    for (const RankEnd& end : ends()) endings.push_back(end.ending);
+    return endings;
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(LeftByThreeRanks, ALogWithoutAWordIsOfARankThatDidNotFinish) {
+  leave_log(0);
+  leave_word(1, Ending::exited);
+  EXPECT_THAT(endings(),
+              testing::ElementsAre(Ending::unfinished, Ending::exited, Ending::unstarted));
+}
+
+TEST_F(LeftByThreeRanks, AMeetingOfOneSaysThatAllWereStarted) {
+  meet(2);
+  EXPECT_THAT(endings(), testing::Each(Ending::unfinished));
+}
+
+TEST_F(LeftByThreeRanks, AnErrorThatARankStatedItselfIsItsEnd) {
+  for (int rank = 0; rank < 3; ++rank) leave_log(rank);
+  state_error(1, "the genuine reason");
+  const std::vector<RankEnd> left = ends();
+  EXPECT_EQ(left[1].ending, Ending::raised);
+  EXPECT_EQ(left[1].error, "the genuine reason");
+  EXPECT_LT(left[1].order, left[0].order);
+  EXPECT_LT(left[1].order, left[2].order);
+}
+
+TEST_F(LeftByThreeRanks, AWordComesBeforeWhatIsLost) {
+  leave_log(0);
+  leave_log(1);
+  state_error(1, "the genuine reason");
+  leave_word(2, Ending::exited);
+  const std::vector<RankEnd> left = ends();
+  EXPECT_EQ(left[2].order, 0);
+  EXPECT_EQ(left[1].order, 1);
+  EXPECT_EQ(left[0].order, 2);
+}
+
+TEST_F(LeftByThreeRanks, TheLauncherEndedWhoWasAtWorkWhenAnotherFailed) {
+  leave_sign(0, 1s);
+  leave_sign(1, 30s);
+  leave_word(2, Ending::exited);
+  const std::vector<RankEnd> left = ends();
+  EXPECT_EQ(left[0].cause, ExitCause::peer_failed);
+  EXPECT_EQ(left[0].detail, "ended by its launcher after rank 2 failed");
+  EXPECT_EQ(left[1].cause, ExitCause::unseen);
+}
+
+TEST_F(LeftByThreeRanks, TheLauncherEndedWhoWasAtWorkWhenAnotherSaidThatItFailed) {
+  leave_sign(0, 1s);
+  leave_sign(1, 1s);
+  state_error(1, "the genuine reason");
+  leave_word(2, Ending::finished);
+  const std::vector<RankEnd> left = ends();
+  EXPECT_EQ(left[0].cause, ExitCause::peer_failed);
+  EXPECT_EQ(left[0].detail, "ended by its launcher after rank 1 failed");
+  EXPECT_EQ(left[1].ending, Ending::raised);
+  EXPECT_EQ(left[1].cause, ExitCause::none);
+}
+
+TEST_F(LeftByThreeRanks, NobodyIsKnownToHaveBeenEndedWhereNobodyFailed) {
+  leave_sign(0, 1s);
+  leave_word(1, Ending::finished);
+  leave_word(2, Ending::finished);
+  EXPECT_EQ(ends()[0].cause, ExitCause::unseen);
+}
+
+TEST_F(LeftByThreeRanks, NothingIsASignThatNoneWasStarted) {
+  EXPECT_TRUE(is_empty());
+  leave_log(2);
+  EXPECT_FALSE(is_empty());
+}
+
+/// That a peer was gone is no failure of its own: who died before is not known.
+TEST_F(LeftByThreeRanks, NobodyIsEndedForARankThatLostAPeer) {
+  leave_sign(0, 1s);
+  leave_sign(1, 0s);
+  leave_sign(2, 0s);
+  state_error(1, "Connection closed by peer [127.0.0.1]:1234");
+  for (const RankEnd& end : ends()) {
+    EXPECT_THAT(end.detail, Not(HasSubstr("after rank"))) << end.rank;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,91 @@
+#include "harness/record/run_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "reports/base/error.h"
+#include "tests/command.h"
+#include "tests/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kProcesses = 8;
+
+/// Processes that ask for one folder, all at once.
+class Rivals {
+ public:
+  explicit Rivals(const fs::path& folder) {
+    EXPECT_EQ(::pipe(start_.data()), 0);
+    for (pid_t& pid : pids_) {
+      pid = ::fork();
+      if (pid == 0) ::_exit(ask_for(folder));
+    }
+    ::close(start_[0]);
+    ::close(start_[1]);  // whoever waits for it goes on
+  }
+
+  /// How many have got it, and how many were told that it is not empty.
+  std::pair<int, int> won_and_refused() {
+    std::pair<int, int> counts{0, 0};
+    for (const pid_t pid : pids_) {
+      int status = 0;
+      ::waitpid(pid, &status, 0);
+      counts.first += WEXITSTATUS(status) == 0;
+      counts.second += WEXITSTATUS(status) == 1;
+    }
+    return counts;
+  }
+
+ private:
+  int ask_for(const fs::path& folder) const {
+    char nothing = 0;
+    ::close(start_[1]);
+    if (::read(start_[0], &nothing, 1) != 0) return 3;
+    try {
+      make_run_folder(folder, RunRecord{});
+      return 0;
+    } catch (const Error& error) {
+      return std::string(error.what()).find("not empty") != std::string::npos ? 1 : 2;
+    }
+  }
+
+  std::array<int, 2> start_{};
+  std::array<pid_t, kProcesses> pids_{};
+};
+
+TEST(RunFolder, GoesToOneOfManyThatAskForItAtOnce) {
+  const TemporaryFolder folder;
+  for (int round = 0; round < 50; ++round) {
+    Rivals rivals(folder.path() / std::to_string(round));
+    EXPECT_EQ(rivals.won_and_refused(), std::pair(1, kProcesses - 1)) << "round " << round;
+  }
+}
+
+TEST(RunFolder, ThatWasMadeBeforeGoesToOneOfManyToo) {
+  const TemporaryFolder folder;
+  for (int round = 0; round < 50; ++round) {
+    const fs::path made = folder.path() / std::to_string(round);
+    fs::create_directory(made);
+    Rivals rivals(made);
+    EXPECT_EQ(rivals.won_and_refused(), std::pair(1, kProcesses - 1)) << "round " << round;
+  }
+}
+
+TEST(RunFolder, HoldsARecordFromTheBeginning) {
+  const TemporaryFolder folder;
+  const fs::path run = make_run_folder(folder.path() / "run", RunRecord{});
+  EXPECT_EQ(load_record(run), RunRecord{});
+}
+
+}  // namespace
+}  // namespace lockstep
