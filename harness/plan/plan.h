@@ -15,7 +15,6 @@ struct PlannedCell {
   Cell cell;
   std::vector<Claim> claims;
   Expectation expectation;
-  Collectives collectives = Collectives::log;
 };
 
 struct Plan {

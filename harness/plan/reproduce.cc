@@ -17,8 +17,8 @@ std::vector<std::string> arguments_of(const PlannedCell& planned) {
   if (cell.seed != 0) add("--seed", std::to_string(cell.seed));
   if (cell.backend != Cell().backend) add("--backend", cell.backend);
   if (cell.device != planned.scenario->devices.front()) add("--device", cell.device);
-  if (planned.collectives != Collectives::log) {
-    add("--collectives", std::string(name(planned.collectives)));
+  if (cell.collectives != Collectives::log) {
+    add("--collectives", std::string(name(cell.collectives)));
   }
   for (const AxisValue& chosen : unusual_choices(cell)) {
     add("--set", chosen.axis + "=" + chosen.value);

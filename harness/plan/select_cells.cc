@@ -68,8 +68,7 @@ PlannedCell plan(const Scenario& scenario, Cell cell, const Selection& selection
   planned.claims = claims_of(scenario, cell);
   planned.expectation = expectation_of(scenario, cell, selection.gpus);
   planned.cell = std::move(cell);
-  planned.collectives = selection.collectives;
-  if (planned.collectives == Collectives::check) expect_checked(planned.expectation);
+  if (selection.collectives == Collectives::check) expect_checked(planned.expectation);
   return planned;
 }
 
@@ -133,7 +132,9 @@ class CellsOfWorld {
     cell.variant = variant.name;
     cell.role = variant.role;
     cell.axes = std::move(choice);
-    if (cell.role != Role::reference) cell.backend = selection_.backend;
+    if (cell.role == Role::reference) return cell;
+    cell.backend = selection_.backend;
+    cell.collectives = selection_.collectives;
     return cell;
   }
 
@@ -253,6 +254,7 @@ std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& vari
   found.variant = reference->name;
   found.role = reference->role;
   found.backend = Cell().backend;
+  found.collectives = Cell().collectives;
   found.axes.clear();
   for (const Axis* axis : axes_of(scenario, *reference)) {
     const std::string& value = axis_value(cell, axis->name);

@@ -9,17 +9,6 @@
 
 namespace lockstep {
 
-/// What becomes of the collectives that ranks call.
-///   off     nothing: the backend is called as it is
-///   log     each is noted in the rank's log
-///   check   and held against what the other ranks of the machine called, before it is made
-enum class Collectives { off, log, check };
-
-template <>
-struct Names<Collectives> {
-  static constexpr std::array<std::string_view, 3> values{"off", "log", "check"};
-};
-
 /// The GPUs of this machine.
 struct GpusHere {
   int count = 0;

@@ -142,7 +142,7 @@ LaunchedOne OneRank::launch() {
   options.folder = folder_;
   options.look_elsewhere = [this] { return look_elsewhere(); };
   // Of its own machine a rank reads the logs itself, before it calls.
-  if (planned_.collectives == Collectives::check && !seat_.is_one_machine()) {
+  if (planned_.cell.collectives == Collectives::check && !seat_.is_one_machine()) {
     overdue_.emplace([this] { watch_overdue_calls(rendezvous_, seat_.rank, folder_); });
   }
   return launch_rank(options, seat(), body_of(planned_, folder_, limit_));

@@ -80,8 +80,8 @@ std::function<int(const Seat&)> body_of(const PlannedCell& planned, const fs::pa
                                         std::chrono::milliseconds limit) {
   // Longer than the cell may take: a hang is told by the supervisor, who knows which rank it is.
   GroupOptions group{planned.cell.backend, 2 * limit, planned.cell.device};
-  group.records = planned.collectives != Collectives::off;
-  if (planned.collectives == Collectives::check) group.peer_logs = folder;
+  group.records = planned.cell.collectives != Collectives::off;
+  if (planned.cell.collectives == Collectives::check) group.peer_logs = folder;
   return [&planned, folder, group](const Seat& seat) {
     return run_rank(planned.scenario->body, planned.cell, seat, folder, group);
   };

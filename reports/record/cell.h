@@ -46,6 +46,17 @@ struct AxisValue {
   }
 };
 
+/// What becomes of the collectives that ranks call.
+///   off     nothing: the backend is called as it is
+///   log     each is noted in the rank's log
+///   check   and held against what the other ranks of the machine called, before it is made
+enum class Collectives { off, log, check };
+
+template <>
+struct Names<Collectives> {
+  static constexpr std::array<std::string_view, 3> values{"off", "log", "check"};
+};
+
 /// What one launch runs: scenario x variant x world size x axis values x backend x device.
 struct Cell {
   std::string scenario;
@@ -58,6 +69,7 @@ struct Cell {
   std::int64_t steps = 0;
   std::uint64_t seed = 0;  ///< added to every seed of the scenario; 0 is the published run
   int repetition = 1;      ///< from 1; the same cell run again has the next number
+  Collectives collectives = Collectives::log;
 
   bool operator==(const Cell&) const = default;
 };

@@ -244,7 +244,30 @@ bool names(const std::string& folder, const AxisValue& chosen) {
   return false;
 }
 
-void derive_what_older_records_lack(RunRecord& run) {
+/// The minor version from which on a cell says what became of its collectives.
+constexpr int kSinceCollectives = 6;
+
+/// As `--collectives` said in the command that made the record.
+Collectives collectives_of(const std::vector<std::string>& command) {
+  const std::string option = "--collectives";
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    const std::string& word = command[i];
+    std::optional<Collectives> found;
+    if (word == option && i + 1 < command.size()) found = parse<Collectives>(command[i + 1]);
+    if (word.starts_with(option + "=")) found = parse<Collectives>(word.substr(option.size() + 1));
+    if (found) return *found;
+  }
+  return Collectives::log;
+}
+
+void derive_collectives(RunRecord& run) {
+  const Collectives collectives = collectives_of(run.command);
+  for (CellRecord& cell : run.cells) {
+    if (cell.cell.role != Role::reference) cell.cell.collectives = collectives;
+  }
+}
+
+void derive_causes_and_defaults(RunRecord& run) {
   for (CellRecord& cell : run.cells) {
     for (RankEnd& end : cell.ends) end.cause = cause_by_sentences(end);
     for (AxisValue& chosen : cell.cell.axes) chosen.is_default = !names(cell.folder, chosen);
@@ -258,7 +281,8 @@ RunRecord read_json(const std::string& text, const std::string& path) {
   const int minor = minor_version(Node(document, path, kSchemaMinor));
   RunRecord run;
   read(Node(document, path, minor), run);
-  if (minor < kSinceCauses) derive_what_older_records_lack(run);
+  if (minor < kSinceCauses) derive_causes_and_defaults(run);
+  if (minor < kSinceCollectives) derive_collectives(run);
   return run;
 }
 

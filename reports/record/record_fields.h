@@ -52,7 +52,8 @@ struct Fields<Cell> {
                  field("role", &Cell::role), field("world_size", &Cell::world_size),
                  field("axes", &Cell::axes), field("backend", &Cell::backend),
                  field("device", &Cell::device), field("steps", &Cell::steps),
-                 field("seed", &Cell::seed), field("repetition", &Cell::repetition, 1));
+                 field("seed", &Cell::seed), field("repetition", &Cell::repetition, 1),
+                 field("collectives", &Cell::collectives, 6));
 };
 
 template <>

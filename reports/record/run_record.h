@@ -20,7 +20,7 @@ namespace lockstep {
 /// added within a major version; a removal raises it. A record of another major version is refused.
 inline constexpr std::string_view kSchemaName = "lockstep.record";
 inline constexpr int kSchemaMajor = 1;
-inline constexpr int kSchemaMinor = 5;
+inline constexpr int kSchemaMinor = 6;
 
 /// How a rank ended.
 ///   finished     its body returned

@@ -401,6 +401,20 @@ TEST(ReproducingCommand, NamesOnlyWhatIsNotStandard) {
       kProgram + " run bug-class/bug --ranks 4 --steps 9 --seed 3 --set rate=fast --set tiles=4");
 }
 
+TEST(ReproducingCommand, SaysWhatBecomesOfCollectivesButOfNoReference) {
+  Selection selection = of({"bug-class/bug"});
+  for (const Collectives collectives : {Collectives::off, Collectives::check}) {
+    selection.collectives = collectives;
+    const Plan plan = select_cells(kScenarios, selection);
+    for (const PlannedCell& planned : plan.cells) {
+      const bool is_reference = planned.cell.role == Role::reference;
+      EXPECT_EQ(planned.cell.collectives, is_reference ? Collectives::log : collectives);
+      EXPECT_EQ(reproducing_command(planned).find("--collectives") == std::string::npos,
+                is_reference);
+    }
+  }
+}
+
 TEST(ReproducingCommand, KeepsTheLauncher) {
   const Plan plan = select_cells(kScenarios, of({"bug-class/bug"}));
   EXPECT_EQ(reproducing_command(plan.cells.at(0), "mpirun -n {ranks}"),

@@ -135,7 +135,7 @@ TEST(Json, RequiresEveryField) {
 
 TEST(Json, ReadsANewerMinorVersionAndIgnoresItsFields) {
   EXPECT_EQ(refusal([](Json& json) {
-              json["version"] = "1.7";
+              json["version"] = "1.8";
               json["cells"][0]["weather"] = {{"sunny", true}};
             }),
             "accepted");
@@ -200,6 +200,23 @@ TEST(Json, TellsDefaultsByTheFolderWhereAnOlderRecordDoesNotSaySo) {
     }
   }
   EXPECT_GT(defaults, 10);
+}
+
+TEST(Json, DerivesWhatBecameOfCollectivesFromTheCommandOfAnOlderRecord) {
+  const auto derived = [](const std::vector<std::string>& options) {
+    RunRecord written = literal_run();
+    written.command = {"lockstep", "run"};
+    written.command.insert(written.command.end(), options.begin(), options.end());
+    Json document = Json::parse(render_json(written));
+    document["version"] = "1.5";
+    for (Json& cell : document["cells"]) cell["cell"].erase("collectives");
+    return read_json(document.dump(), "record.json").cells.front().cell.collectives;
+  };
+  EXPECT_EQ(derived({}), Collectives::log);
+  EXPECT_EQ(derived({"--collectives", "off"}), Collectives::off);
+  EXPECT_EQ(derived({"--collectives=check"}), Collectives::check);
+  EXPECT_EQ(derived({"--seed", "3", "--collectives"}), Collectives::log);
+  EXPECT_EQ(derived({"--collectives", "nosuch"}), Collectives::log);
 }
 
 /// k=3 is no part of k=33, nor of another axis whose name ends in k.
