@@ -25,7 +25,7 @@ std::vector<AxisRange> ranges_of(const Scenario& scenario, const Variant& varian
                                  const Selection& selection) {
   std::vector<AxisRange> ranges;
   for (const Axis* axis : axes_of(scenario, variant)) {
-    ranges.push_back({axis->name, {axis->standard}, axis->standard});
+    ranges.push_back({axis->name, {axis->default_value}, axis->default_value});
     if (selection.matrix) ranges.back().values = axis->values;
     for (const AxisValue& chosen : selection.axes) {
       if (chosen.axis == axis->name) ranges.back().values = {chosen.value};
@@ -258,7 +258,7 @@ std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& vari
   found.axes.clear();
   for (const Axis* axis : axes_of(scenario, *reference)) {
     const std::string& value = axis_value(cell, axis->name);
-    found.axes.push_back({axis->name, value, value == axis->standard});
+    found.axes.push_back({axis->name, value, value == axis->default_value});
   }
   return found;
 }

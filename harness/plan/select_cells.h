@@ -26,8 +26,8 @@ bool needs_gpus(const std::vector<Scenario>& scenarios, const Selection& selecti
 std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& variant,
                                    const Cell& cell);
 
-/// Folder of a cell of `scenario` inside a run's. The scenario's standard device and axes at their
-/// standard value are left out, so that it stays the same when the scenario gets another axis.
+/// Folder of a cell of `scenario` inside a run's. The scenario's default device and axes at their
+/// default value are left out, so that it stays the same when the scenario gets another axis.
 std::string folder_of(const Scenario& scenario, const Cell& cell);
 
 }  // namespace lockstep

@@ -24,7 +24,7 @@ struct Selection {
   std::uint64_t seed = 0;
   std::vector<AxisValue> axes;
   std::string backend = "gloo";
-  std::optional<std::string> device;  ///< absent: the standard one of each scenario; nccl: cuda
+  std::optional<std::string> device;  ///< absent: the default of each scenario; nccl: cuda
   std::optional<GpusHere> gpus;       ///< absent: nobody looked, since no cell is on cuda
   bool matrix = false;                ///< every value of the axes that `axes` does not set
   /// Of one scenario in one world: beyond it, a matrix takes pairs of values only.

@@ -27,8 +27,8 @@ std::string variants_as_text(const Scenario& scenario) {
 std::string axes_as_text(const Scenario& scenario) {
   std::string text;
   for (const Axis& axis : scenario.axes) {
-    text += fmt::format("    {}: {} (standard: {})", axis.name, fmt::join(axis.values, ", "),
-                        axis.standard);
+    text += fmt::format("    {}: {} (default: {})", axis.name, fmt::join(axis.values, ", "),
+                        axis.default_value);
     if (!axis.variants.empty()) text += fmt::format("; of {}", fmt::join(axis.variants, ", "));
     text += "\n";
   }
@@ -67,11 +67,11 @@ std::string worlds_and_devices(const Scenario& scenario) {
 /// A line; empty where there is only the CPU.
 std::string devices_as_text(const Scenario& scenario) {
   if (is_on_cpu_only(scenario)) return "";
-  return fmt::format("  Devices: {} (standard: {})\n", fmt::join(scenario.devices, ", "),
+  return fmt::format("  Devices: {} (default: {})\n", fmt::join(scenario.devices, ", "),
                      scenario.devices.front());
 }
 
-Cell standard_cell(const Scenario& scenario, const Variant& variant) {
+Cell default_cell(const Scenario& scenario, const Variant& variant) {
   Cell cell;
   cell.scenario = scenario.id;
   cell.variant = variant.name;
@@ -80,7 +80,7 @@ Cell standard_cell(const Scenario& scenario, const Variant& variant) {
   cell.device = scenario.devices.front();
   cell.steps = scenario.steps;
   for (const Axis* axis : axes_of(scenario, variant)) {
-    cell.axes.push_back({axis->name, axis->standard, true});
+    cell.axes.push_back({axis->name, axis->default_value, true});
   }
   return cell;
 }
@@ -130,7 +130,7 @@ std::string describe(const Scenario& scenario) {
                       scenario.worlds.front());
   for (const Variant& variant : scenario.variants) {
     text += fmt::format("    {} ({}): {}\n{}", variant.name, name(variant.role), variant.summary,
-                        promises_as_text(scenario.expect(standard_cell(scenario, variant))));
+                        promises_as_text(scenario.expect(default_cell(scenario, variant))));
     if (!variant.reference.empty()) {
       text += fmt::format("        compared with: {}\n", variant.reference);
     }

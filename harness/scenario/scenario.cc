@@ -111,12 +111,12 @@ void validate_axes(const Scenario& scenario) {
     require(axis.name != "device", scenario, "an axis 'device', which --device chooses");
     require(axis.name != "backend", scenario, "an axis 'backend', which --backend chooses");
     require(names.insert(axis.name).second, scenario, "two axes '" + axis.name + "'");
-    const bool has_standard =
-        std::find(axis.values.begin(), axis.values.end(), axis.standard) != axis.values.end();
+    const bool has_default =
+        std::find(axis.values.begin(), axis.values.end(), axis.default_value) != axis.values.end();
     const std::set<std::string> values(axis.values.begin(), axis.values.end());
     require(values.size() == axis.values.size(), scenario,
             "axis '" + axis.name + "' has a value twice");
-    require(has_standard, scenario, "the standard value of axis '" + axis.name + "' is no value");
+    require(has_default, scenario, "the default value of axis '" + axis.name + "' is no value");
     for (const std::string& variant : axis.variants) {
       require(find_variant(scenario, variant), scenario,
               "axis '" + axis.name + "' of the unknown variant '" + variant + "'");

@@ -16,7 +16,7 @@ class Rank;
 struct Axis {
   std::string name;
   std::vector<std::string> values;
-  std::string standard;                    ///< the value when none is set; one of `values`
+  std::string default_value;               ///< the value when none is set; one of `values`
   std::vector<std::string> variants = {};  ///< that depend on it; empty: all
 };
 
@@ -58,7 +58,7 @@ struct Scenario {
   Provenance provenance;
   std::string source = {};  ///< path of its file in the project; set by the registry
   std::vector<int> worlds;  ///< world sizes it supports
-  /// Kinds of devices it can train on: cpu, sim (virtual devices), cuda. The first is the standard.
+  /// Kinds of devices it can train on: cpu, sim (virtual devices), cuda. The first is the default.
   std::vector<std::string> devices{"cpu"};
   std::function<DeviceNeeds(const Cell&)> device_needs = {};  ///< empty: one device
   std::int64_t steps = 5;  ///< when --steps does not say otherwise
@@ -87,7 +87,7 @@ const Variant* reference_of(const Scenario& scenario, const Variant& variant);
 std::vector<const Axis*> axes_of(const Scenario& scenario, const Variant& variant);
 
 /// Throws Error (internal) when the scenario contradicts itself: doubled names, an axis without its
-/// standard value, no device or an unknown one, no claim, a reference that is none or depends on
+/// default value, no device or an unknown one, no claim, a reference that is none or depends on
 /// more than its variant, a table or an axis of an unknown variant.
 void validate(const Scenario& scenario);
 

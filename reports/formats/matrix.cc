@@ -54,8 +54,8 @@ std::vector<AxisValue> shared_choices(const Cells& cells) {
   return shared;
 }
 
-/// The standard values of the axes of a section, as far as any cell has them.
-std::vector<std::string> standard_values(const Section& section) {
+/// The default values of the axes of a section, as far as any cell has them.
+std::vector<std::string> default_values(const Section& section) {
   std::vector<std::string> values;
   for (const ToldCell& told : section.cells) {
     for (const AxisValue& chosen : told.record->cell.axes) {
@@ -95,7 +95,7 @@ MatrixLine line_of(const ToldCell& told, const std::vector<AxisValue>& shared) {
       words.push_back(in_words(chosen));
     }
   }
-  if (words.empty()) words.emplace_back("standard values");
+  if (words.empty()) words.emplace_back("default values");
   if (cell.repetition > 1) words.push_back(fmt::format("repetition {}", cell.repetition));
   return {&told, mark_of(*told.record), fmt::format("{}", fmt::join(words, ", ")),
           outcome_text(told)};
@@ -146,7 +146,7 @@ std::string matrix_footnote(const Section& section) {
   };
   if (has('!')) text += "!: not as expected. ";
   if (has('?')) text += "?: could not be decided. ";
-  if (const auto values = standard_values(section); !values.empty()) {
+  if (const auto values = default_values(section); !values.empty()) {
     text += fmt::format("Standard values, which are not named: {}. ", fmt::join(values, ", "));
   }
   const bool has_cost = std::any_of(section.cells.begin(), section.cells.end(),

@@ -11,7 +11,7 @@ namespace lockstep {
 struct MatrixLine {
   const ToldCell* cell = nullptr;
   char mark = ' ';     ///< '!': not as expected; '?': could not be decided
-  std::string choice;  ///< "k=3, view=on": what is not standard and not shared with its variant
+  std::string choice;  ///< "k=3, view=on": what is no default and not shared with its variant
   std::string text;    ///< the outcome
 };
 

@@ -21,7 +21,7 @@ struct ToldCell {
 /// was run with more than one choice of axis values, it is a matrix.
 struct Section {
   /// "frozen-tower, 2 ranks on sim, k=3": the device unless it is the CPU, and the choices that are
-  /// not standard, but for a matrix.
+  /// no default, but for a matrix.
   std::string title;
   std::vector<const Table*> tables;
   std::vector<ToldCell> cells;

@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-std::string folder_of(const Cell& cell, std::string_view standard_device) {
+std::string folder_of(const Cell& cell, std::string_view default_device) {
   std::string folder = fmt::format("{}/{}/w{}", cell.scenario, cell.variant, cell.world_size);
   if (cell.backend != Cell().backend) folder += fmt::format("-backend={}", cell.backend);
-  if (cell.device != standard_device) folder += fmt::format("-device={}", cell.device);
+  if (cell.device != default_device) folder += fmt::format("-device={}", cell.device);
   for (const AxisValue& axis : unusual_choices(cell)) {
     folder += fmt::format("-{}={}", axis.axis, axis.value);
   }

@@ -76,9 +76,9 @@ struct Cell {
 
 /// Folder of a cell inside a run's:
 /// `<scenario>/<variant>/w<world>[-backend=...][-device=...][-axis=value...]` with the backend
-/// where it is not gloo, the device where it is not `standard_device` and every axis that is not at
+/// where it is not gloo, the device where it is not `default_device` and every axis that is not at
 /// its default, from the second repetition on with `-repetition=N` behind.
-std::string folder_of(const Cell& cell, std::string_view standard_device = "cpu");
+std::string folder_of(const Cell& cell, std::string_view default_device = "cpu");
 
 /// The choices that are not their axis' default.
 std::vector<AxisValue> unusual_choices(const Cell& cell);

@@ -213,7 +213,7 @@ Scenario uneven_batches_hang() {
                      .link = "PyMarlin#80 (2022-01-10), pytorch-lightning#20404, pytorch#38174, "
                              "snowfall#152",
                      .kept = "2 batches on one rank where the others have 3; DDP's join with both "
-                             "of its divisors: all ranks, as is its standard, and those that have "
+                             "of its divisors: all ranks, as is its default, and those that have "
                              "a batch",
                      .left_out = "the data loaders that deal out the batches"},
       .worlds = worlds_from(2),

@@ -48,7 +48,7 @@ TEST(Section, NamesTheDeviceOfItsCellsUnlessItIsTheCpu) {
   EXPECT_EQ(sections_of(run).at(0).title, "frozen-tower, 2 ranks on cuda, m=1");
 }
 
-/// Whatever axes they depend on; the title says what is not standard (k=2 and view=off are).
+/// Whatever axes they depend on; the title says what is no default (k=2 and view=off are).
 TEST(Section, HoldsAllVariantsOfAScenarioInAWorld) {
   const RunRecord run =
       literal_run_of({right("a", Role::buggy, {{"k", "2"}, {"view", "off"}}),
@@ -73,7 +73,7 @@ TEST(Matrix, IsToldWorldByWorld) {
   EXPECT_EQ(sections[1].title, "frozen-tower, 4 ranks, k=1");
 }
 
-TEST(Matrix, NamesOnlyWhatIsNotStandardAndNotShared) {
+TEST(Matrix, NamesOnlyWhatIsNoDefaultAndNotShared) {
   const RunRecord run =
       literal_run_of({right("a", Role::buggy, {{"k", "2"}, {"m", "x"}, {"view", "off"}}),
                       right("a", Role::buggy, {{"k", "3"}, {"m", "x"}, {"view", "off"}})});
@@ -82,7 +82,7 @@ TEST(Matrix, NamesOnlyWhatIsNotStandardAndNotShared) {
   ASSERT_THAT(variants, SizeIs(1));
   EXPECT_EQ(variants[0].title, "a (buggy), m=x, 2 cells");
   ASSERT_THAT(variants[0].lines, SizeIs(2));
-  EXPECT_EQ(line_text(variants[0], variants[0].lines[0]), "standard values: right");
+  EXPECT_EQ(line_text(variants[0], variants[0].lines[0]), "default values: right");
   EXPECT_EQ(line_text(variants[0], variants[0].lines[1]), "k=3: right");
   EXPECT_THAT(matrix_footnote(section),
               HasSubstr("Standard values, which are not named: k=2, view=off."));

@@ -261,11 +261,11 @@ TEST(SelectCells, NeedGpusOnlyWhereAScenarioTrainsOnThem) {
   EXPECT_FALSE(needs_gpus(kScenarios, selection));
   selection.device.reset();
   EXPECT_FALSE(needs_gpus({scenario_on_devices()}, selection));
-  Scenario standard = scenario_on_devices();
-  standard.devices = {"cuda", "cpu"};
-  EXPECT_TRUE(needs_gpus({standard}, selection));
+  Scenario on_gpus_first = scenario_on_devices();
+  on_gpus_first.devices = {"cuda", "cpu"};
+  EXPECT_TRUE(needs_gpus({on_gpus_first}, selection));
   selection.names = {"second-class"};
-  EXPECT_FALSE(needs_gpus({standard, kScenarios[1]}, selection));
+  EXPECT_FALSE(needs_gpus({on_gpus_first, kScenarios[1]}, selection));
 }
 
 TEST(SelectCells, OfAValueThatOneScenarioOnlyHasDoNotApplyElsewhere) {
@@ -348,7 +348,7 @@ TEST(SelectCells, KnowWhichChoicesAreDefaults) {
         const std::vector<Axis>& axes = planned.scenario->axes;
         const auto axis = std::find_if(axes.begin(), axes.end(),
                                        [&](const Axis& one) { return one.name == chosen.axis; });
-        EXPECT_EQ(chosen.is_default, chosen.value == axis->standard)
+        EXPECT_EQ(chosen.is_default, chosen.value == axis->default_value)
             << title_of(planned.cell) << " " << chosen.axis;
         found.insert(chosen.is_default);
       }
@@ -386,7 +386,7 @@ TEST(FolderOf, TellsAllCellsOfAMatrixApart) {
   EXPECT_THAT(folders, SizeIs(plan.cells.size()));
 }
 
-TEST(ReproducingCommand, NamesOnlyWhatIsNotStandard) {
+TEST(ReproducingCommand, NamesOnlyWhatIsNoDefault) {
   Selection selection = of({"bug-class/bug"});
   const auto command = [&] {
     return reproducing_command(select_cells(kScenarios, selection).cells.at(0));
@@ -422,7 +422,7 @@ TEST(ReproducingCommand, KeepsTheLauncher) {
   EXPECT_THAT(arguments_of(plan.cells.at(0)), ElementsAre("run", "bug-class/bug", "--ranks", "2"));
 }
 
-TEST(ReproducingCommand, NamesADeviceThatIsNotStandard) {
+TEST(ReproducingCommand, NamesADeviceThatIsNoDefault) {
   const auto command = [](const Selection& selection) {
     return reproducing_command(select_cells({scenario_on_devices()}, selection).cells.at(0));
   };

@@ -81,7 +81,7 @@ TEST_F(DeviceOption, ThatIsNotGivenMeansTheStandardDevice) {
 
 TEST(Catalogue, TellsDevicesWhereTheyAreNotJustTheCpu) {
   EXPECT_THAT(run_shell(kTestbed + " show trains-on-devices").out,
-              HasSubstr("  Devices: cpu, sim, cuda (standard: cpu)\n"));
+              HasSubstr("  Devices: cpu, sim, cuda (default: cpu)\n"));
   EXPECT_THAT(run_shell(kTestbed + " list").out,
               HasSubstr("World sizes 2, 3 on cpu, sim or cuda. Variants:"));
   EXPECT_THAT(run_shell(kTestbed + " list --markdown").out,

@@ -28,7 +28,7 @@ namespace {
 /// Which modules are wrapped beside the root.
 constexpr std::array<std::string_view, 4> kLevels{"mlp", "layer", "mlp-and-layer", "root"};
 
-/// What is asked for, beside the level. Empty: the standards.
+/// What is asked for, beside the level. Empty: the defaults.
 constexpr std::array<std::string_view, 23> kFlags{
     "",
     "even",

@@ -18,7 +18,7 @@ namespace lockstep {
 
 namespace {
 
-/// What is asked for, beside the stage. Empty: the standards.
+/// What is asked for, beside the stage. Empty: the defaults.
 constexpr std::array<std::string_view, 18> kFlags{
     "",
     "even",

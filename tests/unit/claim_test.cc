@@ -51,7 +51,7 @@ TEST(Cell, HasAFolderThatNamesItsChoices) {
   EXPECT_EQ(folder_of(plain), "loss-on-unwrapped-module/bypass/w2");
 }
 
-TEST(Cell, HasAFolderThatNamesADeviceThatIsNotStandard) {
+TEST(Cell, HasAFolderThatNamesADeviceThatIsNoDefault) {
   Cell virtual_one = tiled();
   virtual_one.device = "sim";
   EXPECT_EQ(folder_of(virtual_one),

@@ -18,7 +18,7 @@ namespace lockstep {
 ///   returned           `.grad` is emptied, and it is returned
 enum class HandOver { set_and_returned, set, returned };
 
-/// The standards are those of the published fix.
+/// The defaults are those of the published fix.
 struct GradientAccumulatorOptions {
   bool removes_hooks = false;  ///< before those of the next tile are registered; else they stack
   bool scales = true;          ///< by 1 / number of tiles

@@ -88,7 +88,7 @@ class DistributedDataParallel {
   class Join {
    public:
     /// What a gradient is divided by while some ranks have no batch any more: the number of all
-    /// ranks, as is torch's standard, or of those that have one.
+    /// ranks, as is torch's default, or of those that have one.
     enum class Divisor { all_ranks, ranks_with_batches };
 
     explicit Join(DistributedDataParallel& ddp, Divisor divisor = Divisor::all_ranks);

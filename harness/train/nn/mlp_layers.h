@@ -26,7 +26,7 @@ class MlpLayer : public Module {
   std::shared_ptr<SwiGlu> mlp_;
 };
 
-/// Sizes of MlpLayers. None of the standards is even in its first dimension for 2 ranks.
+/// Sizes of MlpLayers. None of the defaults is even in its first dimension for 2 ranks.
 struct MlpLayersOptions {
   std::int64_t inputs = 4;
   std::int64_t width = 5;

@@ -18,7 +18,7 @@ namespace lockstep {
 enum class FlatStrategy { full_shard, shard_grad_op, no_shard };
 
 /// torch.distributed.fsdp.FullyShardedDataParallel (FSDP1) with `use_orig_params=False` and
-/// otherwise its standards, in C++: the same collectives of the same sizes in the same order, from
+/// otherwise its defaults, in C++: the same collectives of the same sizes in the same order, from
 /// the same places in autograd's engine. A test holds it against Python's.
 ///
 /// The root and each module of `wrapped` has one flat parameter (FlatParameter), of what it has

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// What fully_shard is asked for; the standards are FSDP2's.
+/// What fully_shard is asked for; the defaults are FSDP2's.
 struct FullyShardOptions {
   /// Whether a group releases its parameters when its forward ends, and gathers them again for
   /// backward. Absent: all do but the root's, which backward would need at once.
@@ -52,7 +52,7 @@ inline constexpr const char* kViewOfReleased = "are out of bounds for storage of
 /// parameters; there, code that reads one too late is refused in words about DTensors instead.
 ///
 /// Not here: other dimensions than the first, groups of several dtypes, groups of ranks in which
-/// shards are replicated, offload to the CPU, prefetches other than the standard one, streams:
+/// shards are replicated, offload to the CPU, prefetches other than the default, streams:
 /// every collective ends before what follows.
 ///
 /// Source: Zhao et al., "PyTorch FSDP", 2023, and torch's documentation of fully_shard for the

@@ -26,7 +26,7 @@ enum class PartitionBookkeeping {
   first_at_each_place
 };
 
-/// The standards are DeepSpeed's.
+/// The defaults are DeepSpeed's.
 struct ZeroOptions {
   /// What is partitioned: 1, the optimizer's state; 2, gradients as well; 3, and parameters.
   int stage = 1;
