@@ -9,7 +9,7 @@
 
 #include "harness/judge/collectives/cell_facts.h"
 #include "harness/judge/collectives/collectives.h"
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/ranks/exits.h"
 #include "harness/judge/ranks/progress.h"
 
@@ -49,11 +49,11 @@ const RankEnd* telling(const std::vector<const RankEnd*>& victims) {
 
 /// The ranks that a missed meeting ended; of the first one, where it has none of its own, any that
 /// is explained.
-const RankEnd* telling_victim(const Case& the_case, const Meetings& meetings,
+const RankEnd* telling_victim(const CellEvidence& cell, const Meetings& meetings,
                               const MissedMeeting& missed) {
   std::vector<const RankEnd*> own, any;
-  for (const RankEnd& end : the_case.ends) {
-    if (end.ending == Ending::finished || !is_explained(meetings, end, the_case)) continue;
+  for (const RankEnd& end : cell.ends) {
+    if (end.ending == Ending::finished || !is_explained(meetings, end, cell)) continue;
     const bool is_own = is_among(missed.waiting, end.rank) || is_among(missed.culprits, end.rank);
     (is_own ? own : any).push_back(&end);
   }
@@ -62,9 +62,9 @@ const RankEnd* telling_victim(const Case& the_case, const Meetings& meetings,
 }
 
 /// A meeting that ranks missed ended them: one finding, about those that did not come to it.
-void add_meeting(const Case& the_case, const Meetings& meetings, const MissedMeeting& missed,
+void add_meeting(const CellEvidence& cell, const Meetings& meetings, const MissedMeeting& missed,
                  ClaimResult& result) {
-  const RankEnd* victim = telling_victim(the_case, meetings, missed);
+  const RankEnd* victim = telling_victim(cell, meetings, missed);
   if (!victim) return;
   Finding finding = finding_of_meeting(result.claim, missed);
   finding.failure =
@@ -85,22 +85,22 @@ std::string meeting_without(const Meetings& meetings, int rank) {
 
 }  // namespace
 
-void judge_endings(const Case& the_case, const CellFacts& facts, ClaimResult& result) {
-  if (the_case.ends.empty()) {
+void judge_endings(const CellEvidence& cell, const CellFacts& facts, ClaimResult& result) {
+  if (cell.ends.empty()) {
     result.reason = "not triggered: how the ranks ended is not known";
     return;
   }
   const std::size_t processes =
-      the_case.evidence ? static_cast<std::size_t>(the_case.evidence->processes()) : 0;
-  if (the_case.ends.size() < processes) {
+      cell.evidence ? static_cast<std::size_t>(cell.evidence->processes()) : 0;
+  if (cell.ends.size() < processes) {
     result.reason = fmt::format("how {} of {} ranks ended is not known",
-                                processes - the_case.ends.size(), processes);
+                                processes - cell.ends.size(), processes);
     return;
   }
-  result.comparisons = static_cast<std::int64_t>(the_case.ends.size());
+  result.comparisons = static_cast<std::int64_t>(cell.ends.size());
   const Meetings& meetings = facts.meetings;
   for (const MissedMeeting& missed : meetings.blocking) {
-    if (is_program_fault(missed)) add_meeting(the_case, meetings, missed, result);
+    if (is_program_fault(missed)) add_meeting(cell, meetings, missed, result);
   }
   for (const RankEnd* end : facts.unexplained) {
     Finding finding = finding_of(result.claim, *end);

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "harness/judge/collectives/cell_facts.h"
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 
 namespace lockstep {
 
 /// How the ranks ended. The error of a rank that lost a dead peer is a consequence, no finding.
-void judge_endings(const Case& the_case, const CellFacts& facts, ClaimResult& result);
+void judge_endings(const CellEvidence& cell, const CellFacts& facts, ClaimResult& result);
 
 }  // namespace lockstep

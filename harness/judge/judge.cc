@@ -9,7 +9,7 @@
 
 #include "harness/judge/collectives/collectives.h"
 #include "harness/judge/endings.h"
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/values/agreement.h"
 #include "harness/judge/values/bound.h"
@@ -20,33 +20,33 @@ namespace lockstep {
 namespace {
 
 /// The first step in which nobody looked at what the claim is about; 0 when there is none.
-std::int64_t first_unobserved_step(const Case& the_case, const Claim& claim) {
+std::int64_t first_unobserved_step(const CellEvidence& cell, const Claim& claim) {
   std::set<std::int64_t> observed;
-  for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
-    for (const Observation& observation : the_case.evidence->observations(rank)) {
+  for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
+    for (const Observation& observation : cell.evidence->observations(rank)) {
       if (concerns(claim, observation)) observed.insert(observation.step);
     }
   }
-  for (std::int64_t step = 1; step <= the_case.steps; ++step) {
+  for (std::int64_t step = 1; step <= cell.steps; ++step) {
     if (!observed.contains(step)) return step;
   }
   return 0;
 }
 
 /// A healthy run of something else says nothing about the variant.
-void require_trigger(const Case& the_case, ClaimResult& result) {
-  if (result.verdict != Verdict::holds || is_triggered(the_case.ends)) return;
+void require_trigger(const CellEvidence& cell, ClaimResult& result) {
+  if (result.verdict != Verdict::holds || is_triggered(cell.ends)) return;
   result.verdict = Verdict::undecided;
   result.reason = "not triggered: no rank reached the place where the variant parts";
 }
 
 /// Journals that all lack a step agree with each other.
-void require_all_steps(const Case& the_case, ClaimResult& result) {
+void require_all_steps(const CellEvidence& cell, ClaimResult& result) {
   if (result.verdict != Verdict::holds || !result.claim.kind) return;
-  const std::int64_t missing = first_unobserved_step(the_case, result.claim);
+  const std::int64_t missing = first_unobserved_step(cell, result.claim);
   if (missing == 0) return;
   result.verdict = Verdict::undecided;
-  result.reason = fmt::format("nothing was observed in step {} of {}", missing, the_case.steps);
+  result.reason = fmt::format("nothing was observed in step {} of {}", missing, cell.steps);
 }
 
 /// Whether `rank` has no value of what the finding is about: it did not come there, or what it kept
@@ -60,13 +60,13 @@ bool lacks_value(const Evidence& evidence, int rank, const Finding& finding) {
 }
 
 /// Without the values of a perturbed reference the tolerance is too narrow to blame anybody by it.
-void require_tolerance(const Case& the_case, ClaimResult& result) {
+void require_tolerance(const CellEvidence& cell, ClaimResult& result) {
   const bool needs_one = result.claim.predicate == Predicate::equal_reference &&
-                         result.verdict == Verdict::violated && the_case.reference;
+                         result.verdict == Verdict::violated && cell.reference;
   if (!needs_one) return;
   const Finding finding = result.findings.front();
-  for (int rank = 1; rank < the_case.reference->processes(); ++rank) {
-    if (!lacks_value(*the_case.reference, rank, finding)) continue;
+  for (int rank = 1; rank < cell.reference->processes(); ++rank) {
+    if (!lacks_value(*cell.reference, rank, finding)) continue;
     result.verdict = Verdict::undecided;
     result.findings.clear();
     result.reason = fmt::format(
@@ -84,7 +84,7 @@ bool is_meaningless(const Claim& claim) {
 
 /// Each judge fills verdict, reason, comparisons and findings of a result whose claim is set. One
 /// that throws leaves the claim undecided.
-ClaimResult judge_claim(const Case& the_case, const CellFacts& facts, const Claim& claim) {
+ClaimResult judge_claim(const CellEvidence& cell, const CellFacts& facts, const Claim& claim) {
   ClaimResult result;
   result.claim = claim;
   if (is_meaningless(claim)) {
@@ -97,24 +97,24 @@ ClaimResult judge_claim(const Case& the_case, const CellFacts& facts, const Clai
   try {
     switch (claim.predicate) {
       case Predicate::agree_across_ranks:
-        judge_agreement(the_case, result);
+        judge_agreement(cell, result);
         break;
       case Predicate::equal_reference:
-        judge_equality(the_case, result);
+        judge_equality(cell, result);
         break;
       case Predicate::ranks_finish:
-        judge_endings(the_case, facts, result);
+        judge_endings(cell, facts, result);
         break;
       case Predicate::at_most_reference:
-        judge_bound(the_case, result);
+        judge_bound(cell, result);
         break;
       case Predicate::collectives_match:
         judge_collectives(facts, result);
         break;
     }
-    require_tolerance(the_case, result);
-    require_all_steps(the_case, result);
-    require_trigger(the_case, result);
+    require_tolerance(cell, result);
+    require_all_steps(cell, result);
+    require_trigger(cell, result);
   } catch (const std::bad_alloc&) {
     throw;  // says nothing of the claim, and the next one needs memory, too
   } catch (const std::exception& error) {
@@ -163,9 +163,9 @@ std::int64_t first_damage(const std::vector<ClaimResult>& results) {
   return first;
 }
 
-std::vector<ClaimResult> judge(const Case& the_case, const CellFacts& facts) {
+std::vector<ClaimResult> judge(const CellEvidence& cell, const CellFacts& facts) {
   std::vector<ClaimResult> results;
-  for (const Claim& claim : the_case.claims) results.push_back(judge_claim(the_case, facts, claim));
+  for (const Claim& claim : cell.claims) results.push_back(judge_claim(cell, facts, claim));
   tell_lag(results);
   return results;
 }

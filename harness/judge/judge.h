@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "harness/judge/collectives/cell_facts.h"
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 
 namespace lockstep {
 
@@ -18,6 +18,6 @@ std::int64_t first_damage(const std::vector<ClaimResult>& results);
 
 /// Judges every claim of a case, of which `facts` are known. One result per claim, in order. A
 /// judge that throws gives `undecided` with the reason.
-std::vector<ClaimResult> judge(const Case& the_case, const CellFacts& facts);
+std::vector<ClaimResult> judge(const CellEvidence& cell, const CellFacts& facts);
 
 }  // namespace lockstep

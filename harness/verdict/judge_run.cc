@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "harness/judge/collectives/cell_facts.h"
-#include "harness/judge/evidence/case.h"
 #include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/evidence/read_cell.h"
 #include "harness/judge/judge.h"
 #include "harness/judge/values/expected_values.h"
 #include "harness/verdict/cost.h"
@@ -176,21 +176,21 @@ std::vector<std::string> notes_of(const Evidence& evidence, const std::vector<Ra
 
 /// What is missing of the cell's files and its reference's, and which ranks never came to where the
 /// variant parts although others did.
-std::vector<std::string> notes_of(const Case& the_case,
+std::vector<std::string> notes_of(const CellEvidence& judged,
                                   const std::vector<RankEnd>& reference_ends) {
-  std::vector<std::string> notes = notes_of(*the_case.evidence, the_case.ends);
-  if (the_case.reference) {
-    for (const std::string& note : notes_of(*the_case.reference, reference_ends)) {
+  std::vector<std::string> notes = notes_of(*judged.evidence, judged.ends);
+  if (judged.reference) {
+    for (const std::string& note : notes_of(*judged.reference, reference_ends)) {
       notes.push_back("reference: " + note);
     }
   }
-  if (has_still_copies(the_case)) {
+  if (has_still_copies(judged)) {
     notes.push_back(
         "the perturbed references have the reference's very bits: no input was perturbed, and "
         "tolerances allow for the roundings of a sum alone");
   }
-  if (!is_triggered(the_case.ends)) return notes;
-  for (const RankEnd& end : the_case.ends) {
+  if (!is_triggered(judged.ends)) return notes;
+  for (const RankEnd& end : judged.ends) {
     if (end.ending != Ending::finished || end.line.value_or(1) != 0) continue;
     notes.push_back(
         fmt::format("rank {} never reached the place where the variant parts", end.rank));
@@ -214,23 +214,23 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
     check_expectation(cell);
     return;
   }
-  Case the_case;
-  the_case.world_size = cell.cell.world_size;
-  the_case.steps = cell.cell.steps;
-  the_case.claims = cell.claims;
-  the_case.evidence = evidence.of(cell.folder);
-  the_case.reference = evidence.of(cell.reference_folder);
-  the_case.reference_end = evidence.first_end_of(cell.reference_folder);
-  the_case.ends = cell.ends;
-  const CellFacts facts = facts_of(the_case);
+  CellEvidence judged;
+  judged.world_size = cell.cell.world_size;
+  judged.steps = cell.cell.steps;
+  judged.claims = cell.claims;
+  judged.evidence = evidence.of(cell.folder);
+  judged.reference = evidence.of(cell.reference_folder);
+  judged.reference_end = evidence.first_end_of(cell.reference_folder);
+  judged.ends = cell.ends;
+  const CellFacts facts = facts_of(judged);
   cell.missed_meeting = facts.meetings.missed;
-  cell.results = judge(the_case, facts);
-  cell.outcome = outcome_of(the_case, facts, cell.results);
+  cell.results = judge(judged, facts);
+  cell.outcome = outcome_of(judged, facts, cell.results);
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.ends, cell.cell.steps);
-    if (cell.cost) cell.cost->memory = memory_of(*the_case.evidence);
+    if (cell.cost) cell.cost->memory = memory_of(*judged.evidence);
   }
-  cell.notes = notes_of(the_case, evidence.ends_of(cell.reference_folder));
+  cell.notes = notes_of(judged, evidence.ends_of(cell.reference_folder));
   check_expectation(cell);
   for (const std::string& id : cell.expectation.meets) {
     const PublishedTable table = read_published_table(published_table_file(id));

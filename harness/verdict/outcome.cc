@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/judge.h"
 #include "harness/judge/ranks/exits.h"
@@ -136,13 +136,13 @@ bool is_spread(const std::vector<Gradients>& ranks, const std::string& name) {
 }
 
 /// Gradients that the reference has and no rank ever had, in the reference's order.
-std::vector<std::string> never_trained(const Case& the_case) {
+std::vector<std::string> never_trained(const CellEvidence& cell) {
   std::vector<std::string> names;
-  if (!the_case.reference || !the_case.evidence || the_case.evidence->processes() == 0) return {};
-  const Gradients expected(*the_case.reference, 0, /*takes_all=*/false);
+  if (!cell.reference || !cell.evidence || cell.evidence->processes() == 0) return {};
+  const Gradients expected(*cell.reference, 0, /*takes_all=*/false);
   std::vector<Gradients> seen;
-  for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
-    seen.emplace_back(*the_case.evidence, rank, /*takes_all=*/true);
+  for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
+    seen.emplace_back(*cell.evidence, rank, /*takes_all=*/true);
   }
   for (const std::string& name : expected.names) {
     const bool is_never = std::all_of(seen.begin(), seen.end(), [&](const Gradients& rank) {
@@ -193,10 +193,10 @@ Place place_of(const Observation& observation) {
 }
 
 /// The place of a finding on the lowest rank that looked there.
-Place place_of(const Case& the_case, const Finding& finding) {
-  const int ranks = the_case.evidence ? the_case.evidence->processes() : 0;
+Place place_of(const CellEvidence& cell, const Finding& finding) {
+  const int ranks = cell.evidence ? cell.evidence->processes() : 0;
   for (int rank = 0; rank < ranks; ++rank) {
-    for (const Observation& observation : the_case.evidence->observations(rank)) {
+    for (const Observation& observation : cell.evidence->observations(rank)) {
       const bool is_here = concerns(finding.claim, observation) &&
                            observation.step == finding.step && observation.name == finding.tensor;
       if (is_here) return place_of(observation);
@@ -225,18 +225,18 @@ struct Standing {
   }
 };
 
-Standing standing_of(const Case& the_case, const std::vector<ClaimResult>& results) {
+Standing standing_of(const CellEvidence& cell, const std::vector<ClaimResult>& results) {
   Standing standing;
-  standing.is_known = the_case.evidence != nullptr;
+  standing.is_known = cell.evidence != nullptr;
   if (const Finding* apart = first_finding(results, Predicate::agree_across_ranks)) {
-    standing.note_parting(place_of(the_case, *apart));
+    standing.note_parting(place_of(cell, *apart));
   }
   for (const ClaimResult& result : results) {
     const bool is_wrong =
         result.claim.predicate == Predicate::equal_reference && result.verdict == Verdict::violated;
-    if (!is_wrong || !the_case.evidence) continue;
-    for (const auto& [key, holders] : holders_of(*the_case.evidence, result.claim)) {
-      standing.add(holders, the_case.evidence->processes());
+    if (!is_wrong || !cell.evidence) continue;
+    for (const auto& [key, holders] : holders_of(*cell.evidence, result.claim)) {
+      standing.add(holders, cell.evidence->processes());
     }
   }
   return standing;
@@ -300,15 +300,15 @@ CellOutcome agree_but_wrong(const Finding& finding, bool is_known_to_agree) {
 }
 
 /// Of a cell whose ranks finished and whose values are wrong; nothing when none was seen to be.
-std::optional<CellOutcome> wrong_values(const Case& the_case,
+std::optional<CellOutcome> wrong_values(const CellEvidence& cell,
                                         const std::vector<ClaimResult>& results) {
   const std::int64_t wrong_step = first_damage(results);
-  const Standing standing = standing_of(the_case, results);
-  const std::vector<std::string> names = never_trained(the_case);
+  const Standing standing = standing_of(cell, results);
+  const std::vector<std::string> names = never_trained(cell);
   if (!names.empty()) return never_trained_outcome(names, standing.parting, wrong_step);
   const Finding* wrong = first_finding(results, Predicate::equal_reference);
   if (standing.parting) {
-    const auto place = wrong ? std::optional(place_of(the_case, *wrong)) : std::nullopt;
+    const auto place = wrong ? std::optional(place_of(cell, *wrong)) : std::nullopt;
     return ranks_differ(*standing.parting, place, wrong_step);
   }
   if (!wrong) return std::nullopt;
@@ -340,8 +340,8 @@ bool keeps_every_claim(const std::vector<ClaimResult>& results) {
 }
 
 /// Whether a rank did not come to its end.
-bool has_ended_ranks(const Case& the_case) {
-  return std::any_of(the_case.ends.begin(), the_case.ends.end(),
+bool has_ended_ranks(const CellEvidence& cell) {
+  return std::any_of(cell.ends.begin(), cell.ends.end(),
                      [](const RankEnd& end) { return end.ending != Ending::finished; });
 }
 
@@ -370,7 +370,7 @@ CellOutcome undecided(const std::vector<ClaimResult>& results, const std::string
 
 }  // namespace
 
-CellOutcome outcome_of(const Case& the_case, const CellFacts& facts,
+CellOutcome outcome_of(const CellEvidence& cell, const CellFacts& facts,
                        const std::vector<ClaimResult>& results) {
   const Meetings& meetings = facts.meetings;
   const std::int64_t wrong_step = first_damage(results);
@@ -378,12 +378,12 @@ CellOutcome outcome_of(const Case& the_case, const CellFacts& facts,
     return end->ending == Ending::raised ? error_of(*end, wrong_step)
                                          : not_finished(facts, *end, wrong_step);
   }
-  if (!meetings.blocking.empty() && has_ended_ranks(the_case)) {
+  if (!meetings.blocking.empty() && has_ended_ranks(cell)) {
     return unmet(meetings.blocking.front(), wrong_step);
   }
   const bool is_mismatched = meetings.missed && is_mismatch(meetings.missed->fault);
   if (keeps_every_claim(results)) return is_mismatched ? unmet(*meetings.missed, 0) : right();
-  if (auto wrong = wrong_values(the_case, results)) return *wrong;
+  if (auto wrong = wrong_values(cell, results)) return *wrong;
   if (auto exceeded = exceeded_memory(results)) return *exceeded;
   if (is_mismatched) return unmet(*meetings.missed, 0);
   if (first_finding(results, Predicate::collectives_match)) return unmet(*meetings.missed, 0);

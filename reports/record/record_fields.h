@@ -47,13 +47,12 @@ struct Fields<AxisValue> {
 
 template <>
 struct Fields<Cell> {
-  static constexpr auto list =
-      std::tuple(field("scenario", &Cell::scenario), field("variant", &Cell::variant),
-                 field("role", &Cell::role), field("world_size", &Cell::world_size),
-                 field("axes", &Cell::axes), field("backend", &Cell::backend),
-                 field("device", &Cell::device), field("steps", &Cell::steps),
-                 field("seed", &Cell::seed), field("repetition", &Cell::repetition, 1),
-                 field("collectives", &Cell::collectives, 6));
+  static constexpr auto list = std::tuple(
+      field("scenario", &Cell::scenario), field("variant", &Cell::variant),
+      field("role", &Cell::role), field("world_size", &Cell::world_size),
+      field("axes", &Cell::axes), field("backend", &Cell::backend), field("device", &Cell::device),
+      field("steps", &Cell::steps), field("seed", &Cell::seed),
+      field("repetition", &Cell::repetition, 1), field("collectives", &Cell::collectives, 6));
 };
 
 template <>

@@ -182,13 +182,13 @@ TEST(Memory, IsNoDamageThatAnErrorComesAfter) {
   expected.add_whole(0, 1, "activations", 1000, kMemory);
   const Evidence evidence = files.write();
   const Evidence reference = expected.write();
-  Case the_case;
-  the_case.world_size = 1;
-  the_case.claims = {kBound, ranks_finish()};
-  the_case.evidence = &evidence;
-  the_case.reference = &reference;
-  the_case.ends = {end_of(0, Ending::raised, 0, "the genuine reason")};
-  const std::vector<ClaimResult> results = judge(the_case);
+  CellEvidence cell;
+  cell.world_size = 1;
+  cell.claims = {kBound, ranks_finish()};
+  cell.evidence = &evidence;
+  cell.reference = &reference;
+  cell.ends = {end_of(0, Ending::raised, 0, "the genuine reason")};
+  const std::vector<ClaimResult> results = judge(cell);
   EXPECT_EQ(results[0].verdict, Verdict::violated);
   EXPECT_EQ(results[1].findings.at(0).failure->lag, std::nullopt);
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/judge.h"
 #include "tests/unit/literal_evidence.h"
 
@@ -15,10 +15,10 @@ using testing::HasSubstr;
 using testing::Not;
 
 ClaimResult judge_ends(const std::vector<RankEnd>& ends) {
-  Case the_case;
-  the_case.claims = {ranks_finish()};
-  the_case.ends = ends;
-  return judge(the_case).front();
+  CellEvidence cell;
+  cell.claims = {ranks_finish()};
+  cell.ends = ends;
+  return judge(cell).front();
 }
 
 std::string sentence_of(const RankEnd& end) { return judge_ends({end}).findings.at(0).sentence; }
@@ -91,20 +91,20 @@ TEST(Endings, BeforeTheFirstStepNameNone) {
 /// step 2.
 Finding error_with_damage_in(const std::vector<std::int64_t>& damaged_steps) {
   LiteralEvidence files(2);
-  Case the_case;
-  the_case.world_size = 2;
-  the_case.claims = {ranks_finish()};
+  CellEvidence cell;
+  cell.world_size = 2;
+  cell.claims = {ranks_finish()};
   for (const std::int64_t step : damaged_steps) {
     const Point point = step % 2 == 0 ? Point::reduced : Point::backward;
     for (int rank = 0; rank < 2; ++rank) {
       files.add(rank, step, "w", {static_cast<float>(rank)}, {Kind::gradient, point, 0});
     }
-    the_case.claims.push_back(agree_across_ranks(Kind::gradient, point));
+    cell.claims.push_back(agree_across_ranks(Kind::gradient, point));
   }
   const Evidence evidence = files.write();
-  the_case.evidence = &evidence;
-  the_case.ends = {end_of(0, Ending::finished, 1), end_of(1, Ending::raised, 0, "too late")};
-  return judge(the_case).front().findings.at(0);
+  cell.evidence = &evidence;
+  cell.ends = {end_of(0, Ending::finished, 1), end_of(1, Ending::raised, 0, "too late")};
+  return judge(cell).front().findings.at(0);
 }
 
 TEST(Endings, LagBehindTheFirstDamage) { EXPECT_EQ(error_with_damage_in({2, 1}).failure->lag, 1); }

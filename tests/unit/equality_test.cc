@@ -213,11 +213,11 @@ TEST(StillCopies, AreThoseOfAReferenceWhoseInputsNobodyPerturbed) {
     files.add(0, 1, "w", {1});
     files.add(1, 1, "w", {copy});
     const Evidence reference = files.write();
-    Case the_case;
-    the_case.world_size = 1;
-    the_case.claims = {kEqual};
-    the_case.reference = &reference;
-    EXPECT_EQ(has_still_copies(the_case), copy == 1);
+    CellEvidence cell;
+    cell.world_size = 1;
+    cell.claims = {kEqual};
+    cell.reference = &reference;
+    EXPECT_EQ(has_still_copies(cell), copy == 1);
   }
 }
 
@@ -455,12 +455,12 @@ TEST(Equality, IsUndecidedWhereTheReferenceOfAnotherClaimIsNotStable) {
   }
   const Evidence evidence = files.write();
   const Evidence reference = expected.write();
-  Case the_case;
-  the_case.world_size = 1;
-  the_case.claims = {equal_reference(Kind::parameter, Point::stepped), kEqual};
-  the_case.evidence = &evidence;
-  the_case.reference = &reference;
-  const ClaimResult result = judge(the_case).front();
+  CellEvidence cell;
+  cell.world_size = 1;
+  cell.claims = {equal_reference(Kind::parameter, Point::stepped), kEqual};
+  cell.evidence = &evidence;
+  cell.reference = &reference;
+  const ClaimResult result = judge(cell).front();
   EXPECT_EQ(result.verdict, Verdict::undecided);
   EXPECT_THAT(result.reason, HasSubstr("the reference is not stable here: in step 1"));
 }

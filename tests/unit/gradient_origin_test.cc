@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "tests/unit/literal_evidence.h"
 
 namespace lockstep {
@@ -45,11 +45,11 @@ class Origin {
   std::string origin(int rank) {
     const Evidence actual = actual_.write();
     const Evidence reference = reference_.write();
-    Case the_case;
-    the_case.world_size = world_size_;
-    the_case.evidence = &actual;
-    the_case.reference = &reference;
-    return origin_of_gradient(the_case, actual.observations(rank).front(), rank).words;
+    CellEvidence cell;
+    cell.world_size = world_size_;
+    cell.evidence = &actual;
+    cell.reference = &reference;
+    return origin_of_gradient(cell, actual.observations(rank).front(), rank).words;
   }
 
   int world_size_;
@@ -189,10 +189,10 @@ TEST(GradientOrigin, IsNotKnownOfWhatIsNoGradientOrHasNoReference) {
   LiteralEvidence files(2);
   files.add(0, 1, "a", {1});
   const Evidence evidence = files.write();
-  Case the_case;
-  the_case.world_size = 2;
-  the_case.evidence = &evidence;
-  EXPECT_EQ(origin_of_gradient(the_case, evidence.observations(0).front(), 0).words, "");
+  CellEvidence cell;
+  cell.world_size = 2;
+  cell.evidence = &evidence;
+  EXPECT_EQ(origin_of_gradient(cell, evidence.observations(0).front(), 0).words, "");
 }
 
 /// The outcome of two ranks that hold `actual` as the gradient "a", each of its own; `own`: what

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/values/tolerance.h"
 #include "harness/verdict/table.h"
 #include "reports/base/error.h"
@@ -203,18 +203,18 @@ TEST(Equality, OfAReferenceThatDidNotFinishSaysThat) {
   for (const int step : {1, 2}) files.add(0, step, "w", {1});
   const Evidence evidence = files.write();
   const Evidence reference = expected.write();
-  Case the_case;
-  the_case.claims = {kEqual};
-  the_case.world_size = 1;
-  the_case.evidence = &evidence;
-  the_case.reference = &reference;
-  the_case.reference_end = end_of(0, Ending::unfinished, 0);
-  the_case.reference_end->detail = "limit of 60 s";
-  the_case.reference_end->cause = ExitCause::time_limit;
-  EXPECT_EQ(judge(the_case).front().reason,
+  CellEvidence cell;
+  cell.claims = {kEqual};
+  cell.world_size = 1;
+  cell.evidence = &evidence;
+  cell.reference = &reference;
+  cell.reference_end = end_of(0, Ending::unfinished, 0);
+  cell.reference_end->detail = "limit of 60 s";
+  cell.reference_end->cause = ExitCause::time_limit;
+  EXPECT_EQ(judge(cell).front().reason,
             "the reference has no w in step 2: it did not finish within its limit of 60 s");
-  the_case.reference_end = end_of(0, Ending::finished, 0);
-  EXPECT_EQ(judge(the_case).front().reason, "the reference has no w in step 2");
+  cell.reference_end = end_of(0, Ending::finished, 0);
+  EXPECT_EQ(judge(cell).front().reason, "the reference has no w in step 2");
 }
 
 /// Every rank holds `factor` times the reference.
@@ -345,12 +345,12 @@ TEST(Endings, TellHowLongAfterTheDamageTheErrorCame) {
   files.add(0, 1, "w", {1});
   files.add(1, 1, "w", {2});
   const Evidence evidence = files.write();
-  Case the_case;
-  the_case.world_size = 2;
-  the_case.claims = {ranks_finish(), kAgree};
-  the_case.evidence = &evidence;
-  the_case.ends = {end_of(0, Ending::finished, 1), end_of(1, Ending::raised, 0, "too late")};
-  const auto results = judge(the_case);
+  CellEvidence cell;
+  cell.world_size = 2;
+  cell.claims = {ranks_finish(), kAgree};
+  cell.evidence = &evidence;
+  cell.ends = {end_of(0, Ending::finished, 1), end_of(1, Ending::raised, 0, "too late")};
+  const auto results = judge(cell);
   EXPECT_EQ(results[0].findings.at(0).failure->lag, 1);
   EXPECT_THAT(results[0].findings[0].sentence, HasSubstr("1 step earlier, in step 1"));
 }
@@ -361,14 +361,14 @@ TEST(Agreement, ThatWasNotObservedToTheLastStepIsUndecided) {
     for (int step = 1; step <= 3; ++step) files.add(rank, step, "w", {1});
   }
   const Evidence evidence = files.write();
-  Case the_case;
-  the_case.world_size = 2;
-  the_case.steps = 3;
-  the_case.claims = {kAgree};
-  the_case.evidence = &evidence;
-  EXPECT_EQ(judge(the_case).front().verdict, Verdict::holds);
-  the_case.steps = 4;
-  const ClaimResult result = judge(the_case).front();
+  CellEvidence cell;
+  cell.world_size = 2;
+  cell.steps = 3;
+  cell.claims = {kAgree};
+  cell.evidence = &evidence;
+  EXPECT_EQ(judge(cell).front().verdict, Verdict::holds);
+  cell.steps = 4;
+  const ClaimResult result = judge(cell).front();
   EXPECT_EQ(result.verdict, Verdict::undecided);
   EXPECT_THAT(result.reason, HasSubstr("in step 4 of 4"));
 }
@@ -379,12 +379,12 @@ TEST(Agreement, ThatLeavesOutAStepIsUndecided) {
     for (const int step : {1, 3}) files.add(rank, step, "w", {1});
   }
   const Evidence evidence = files.write();
-  Case the_case;
-  the_case.world_size = 2;
-  the_case.steps = 3;
-  the_case.claims = {kAgree};
-  the_case.evidence = &evidence;
-  EXPECT_EQ(judge(the_case).front().verdict, Verdict::undecided);
+  CellEvidence cell;
+  cell.world_size = 2;
+  cell.steps = 3;
+  cell.claims = {kAgree};
+  cell.evidence = &evidence;
+  EXPECT_EQ(judge(cell).front().verdict, Verdict::undecided);
 }
 
 TEST(Evidence, WhoseValuesAreNotTheFingerprintedOnesIsRefused) {

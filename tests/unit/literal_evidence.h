@@ -164,8 +164,8 @@ class LiteralEvidence {
   std::map<std::pair<int, std::int64_t>, std::map<std::string, KeptTensor>> kept_;
 };
 
-inline std::vector<ClaimResult> judge(const Case& the_case) {
-  return judge(the_case, facts_of(the_case));
+inline std::vector<ClaimResult> judge(const CellEvidence& cell) {
+  return judge(cell, facts_of(cell));
 }
 
 inline const Claim kAgree = agree_across_ranks(Kind::gradient, Point::reduced);
@@ -173,13 +173,13 @@ inline const Claim kEqual = equal_reference(Kind::gradient, Point::reduced);
 
 inline ClaimResult judge_one(const Claim& claim, const Evidence& evidence,
                              const Evidence* reference = nullptr, std::vector<RankEnd> ends = {}) {
-  Case the_case;
-  the_case.world_size = evidence.processes();
-  the_case.claims = {claim};
-  the_case.evidence = &evidence;
-  the_case.reference = reference;
-  the_case.ends = std::move(ends);
-  return judge(the_case).front();
+  CellEvidence cell;
+  cell.world_size = evidence.processes();
+  cell.claims = {claim};
+  cell.evidence = &evidence;
+  cell.reference = reference;
+  cell.ends = std::move(ends);
+  return judge(cell).front();
 }
 
 inline RankEnd end_of(int rank, Ending ending, int order, std::string error = "") {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <memory>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/judge.h"
 #include "tests/unit/literal_evidence.h"
 
@@ -74,14 +74,12 @@ class Logs {
   LiteralEvidence& files() { return files_; }
 
   /// Judges; `ends` may be left out.
-  Meetings meetings(std::vector<RankEnd> ends = {}) {
-    return meetings_of(the_case(std::move(ends)));
-  }
+  Meetings meetings(std::vector<RankEnd> ends = {}) { return meetings_of(judged_cell(std::move(ends))); }
 
   ClaimResult judged(const Claim& claim, std::vector<RankEnd> ends = {}) {
-    Case judged = the_case(std::move(ends));
-    judged.claims = {claim};
-    return judge(judged).front();
+    CellEvidence cell = judged_cell(std::move(ends));
+    cell.claims = {claim};
+    return judge(cell).front();
   }
 
  private:
@@ -89,13 +87,13 @@ class Logs {
     logs_[static_cast<std::size_t>(rank)].emplace_back(std::move(call), state);
   }
 
-  Case the_case(std::vector<RankEnd> ends) {
+  CellEvidence judged_cell(std::vector<RankEnd> ends) {
     if (!evidence_) write();
-    Case the_case;
-    the_case.world_size = static_cast<int>(logs_.size());
-    the_case.evidence = evidence_.get();
-    the_case.ends = std::move(ends);
-    return the_case;
+    CellEvidence cell;
+    cell.world_size = static_cast<int>(logs_.size());
+    cell.evidence = evidence_.get();
+    cell.ends = std::move(ends);
+    return cell;
   }
 
   void write() {

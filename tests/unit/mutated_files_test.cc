@@ -6,7 +6,7 @@
 #include <fstream>
 #include <random>
 
-#include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/evidence/read_cell.h"
 #include "harness/record/process_identity.h"
 #include "harness/record/sound_record.h"
 #include "reports/base/error.h"
@@ -118,13 +118,13 @@ class MutatedFiles : public testing::TestWithParam<const char*> {
 
   void read_and_judge() const {
     const auto evidence = evidence_of_cell(literal_.folder().parent_path(), record_, true);
-    Case the_case;
-    the_case.world_size = 2;
-    the_case.steps = 1;
-    the_case.claims = {kAgree, collectives_match(), ranks_finish()};
-    the_case.evidence = evidence.get();
-    the_case.ends = record_.ends;
-    for (const ClaimResult& result : judge(the_case)) {
+    CellEvidence cell;
+    cell.world_size = 2;
+    cell.steps = 1;
+    cell.claims = {kAgree, collectives_match(), ranks_finish()};
+    cell.evidence = evidence.get();
+    cell.ends = record_.ends;
+    for (const ClaimResult& result : judge(cell)) {
       EXPECT_EQ(result.reason.find("the judge failed"), std::string::npos) << result.reason;
     }
   }

@@ -64,13 +64,13 @@ class Outcomes : public testing::Test {
   CellOutcome outcome() {
     const Evidence evidence = files_.write();
     const Evidence reference = reference_.write();
-    Case the_case;
-    the_case.world_size = 2;
-    the_case.claims = claims_;
-    the_case.evidence = &evidence;
-    the_case.reference = has_reference_ ? &reference : nullptr;
-    the_case.ends = ends_;
-    return outcome_of(the_case, facts_of(the_case), judge(the_case));
+    CellEvidence cell;
+    cell.world_size = 2;
+    cell.claims = claims_;
+    cell.evidence = &evidence;
+    cell.reference = has_reference_ ? &reference : nullptr;
+    cell.ends = ends_;
+    return outcome_of(cell, facts_of(cell), judge(cell));
   }
 
   LiteralEvidence files_{2};

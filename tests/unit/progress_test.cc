@@ -69,17 +69,17 @@ class LateRanks {
   RankEnd& end(int rank) { return ends_.at(static_cast<std::size_t>(rank)); }
 
   ClaimResult judged(const Claim& claim) {
-    Case judged = the_case();
-    judged.claims = {claim};
-    return judge(judged).front();
+    CellEvidence cell = judged_cell();
+    cell.claims = {claim};
+    return judge(cell).front();
   }
 
-  Meetings meetings() { return meetings_of(the_case()); }
+  Meetings meetings() { return meetings_of(judged_cell()); }
 
   CellOutcome outcome() {
-    Case judged = the_case();
-    judged.claims = {ranks_finish(), kAgree};
-    return outcome_of(judged, facts_of(judged), judge(judged));
+    CellEvidence cell = judged_cell();
+    cell.claims = {ranks_finish(), kAgree};
+    return outcome_of(cell, facts_of(cell), judge(cell));
   }
 
  private:
@@ -119,17 +119,17 @@ class LateRanks {
     for (const Collective& call : calls) stream << to_bytes(call);
   }
 
-  Case the_case() {
+  CellEvidence judged_cell() {
     if (!evidence_) {
       for (std::size_t rank = 0; rank < calls_.size(); ++rank) write(static_cast<int>(rank));
       evidence_ = std::make_unique<Evidence>(files_.write());
     }
-    Case the_case;
-    the_case.world_size = static_cast<int>(calls_.size());
-    the_case.steps = 200'000;
-    the_case.evidence = evidence_.get();
-    the_case.ends = ends_;
-    return the_case;
+    CellEvidence cell;
+    cell.world_size = static_cast<int>(calls_.size());
+    cell.steps = 200'000;
+    cell.evidence = evidence_.get();
+    cell.ends = ends_;
+    return cell;
   }
 
   LiteralEvidence files_;

@@ -61,14 +61,14 @@ class ThreeRanks {
 
 /// What is decided of a cell, without a word of how it is told.
 auto decided(const Evidence& evidence, const std::vector<RankEnd>& ends) {
-  Case the_case;
-  the_case.world_size = 3;
-  the_case.steps = 3;
-  the_case.claims = {ranks_finish(), collectives_match()};
-  the_case.evidence = &evidence;
-  the_case.ends = ends;
+  CellEvidence cell;
+  cell.world_size = 3;
+  cell.steps = 3;
+  cell.claims = {ranks_finish(), collectives_match()};
+  cell.evidence = &evidence;
+  cell.ends = ends;
   std::vector<std::tuple<Verdict, std::int64_t, std::vector<int>>> verdicts;
-  const std::vector<ClaimResult> results = judge(the_case);
+  const std::vector<ClaimResult> results = judge(cell);
   for (const ClaimResult& result : results) {
     verdicts.emplace_back(result.verdict, 0, std::vector<int>{});
     for (const Finding& finding : result.findings) {
@@ -76,13 +76,13 @@ auto decided(const Evidence& evidence, const std::vector<RankEnd>& ends) {
       verdicts.emplace_back(result.verdict, finding.step, std::vector<int>{rank});
     }
   }
-  const Meetings meetings = meetings_of(the_case);
+  const Meetings meetings = meetings_of(cell);
   for (const MissedMeeting& missed : meetings.blocking) {
     verdicts.emplace_back(Verdict::violated, static_cast<std::int64_t>(missed.fault),
                           missed.culprits);
   }
   const auto not_run = why_not_run(ends);
-  return std::tuple(verdicts, outcome_of(the_case, facts_of(the_case), results).kind,
+  return std::tuple(verdicts, outcome_of(cell, facts_of(cell), results).kind,
                     not_run ? static_cast<int>(not_run->cause) : -1);
 }
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "harness/judge/collectives/meetings.h"
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 
 namespace lockstep {
 
@@ -15,6 +15,6 @@ struct CellFacts {
   std::vector<const RankEnd*> unexplained;  ///< culprits that no missed meeting ended
 };
 
-CellFacts facts_of(const Case& the_case);
+CellFacts facts_of(const CellEvidence& cell);
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "harness/judge/collectives/meeting_words.h"
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/ranks/exits.h"
 #include "harness/record/collective_words.h"
 #include "reports/record/meeting_table.h"
@@ -42,28 +42,28 @@ MeetingFault absence_of(const RankEnd* end) {
 }
 
 /// A rank that raised because its peer was gone is not the one that everybody waited for.
-bool is_victim(const Case& the_case, const RankEnd* end) {
-  return end && has_lost_peer(the_case, *end);
+bool is_victim(const CellEvidence& cell, const RankEnd* end) {
+  return end && has_lost_peer(cell, *end);
 }
 
 /// Whether a rank failed by itself, rather than by what became of its peers.
-bool any_failed_by_itself(const Case& the_case) {
-  return std::any_of(the_case.ends.begin(), the_case.ends.end(), [&](const RankEnd& end) {
+bool any_failed_by_itself(const CellEvidence& cell) {
+  return std::any_of(cell.ends.begin(), cell.ends.end(), [&](const RankEnd& end) {
     return end.ending != Ending::finished && end.ending != Ending::unfinished &&
-           !has_lost_peer(the_case, end);
+           !has_lost_peer(cell, end);
   });
 }
 
 /// Of the ranks that did not come, those that tell why: the dead before the stopped, these before
 /// those that finished, these before those that are elsewhere.
-std::pair<MeetingFault, std::vector<int>> absent(const Case& the_case,
+std::pair<MeetingFault, std::vector<int>> absent(const CellEvidence& cell,
                                                  const std::vector<int>& ranks) {
   for (const MeetingFault fault :
        {MeetingFault::dead, MeetingFault::stopped, MeetingFault::count, MeetingFault::missing}) {
     std::vector<int> found;
     for (const int rank : ranks) {
-      const RankEnd* end = end_of(the_case, rank);
-      if (absence_of(end) == fault && !is_victim(the_case, end)) found.push_back(rank);
+      const RankEnd* end = end_of(cell, rank);
+      if (absence_of(end) == fault && !is_victim(cell, end)) found.push_back(rank);
     }
     if (!found.empty()) return {fault, found};
   }
@@ -84,7 +84,7 @@ MeetingCall shown_call(const Collective& call, const RankEnd* end) {
 /// Looks for the first missed meeting of one group.
 class Search {
  public:
-  Search(const Case& the_case, const Group& group) : case_(the_case), group_(group) {}
+  Search(const CellEvidence& cell, const Group& group) : cell_(cell), group_(group) {}
 
   MeetingsOfGroup run() {
     if (!all_joined()) return std::move(found_);
@@ -119,7 +119,7 @@ class Search {
         group_.size, group_.name);
     std::vector<int> waiting;
     for (const auto& [rank, calls] : group_.members) {
-      const RankEnd* end = end_of(case_, rank);
+      const RankEnd* end = end_of(cell_, rank);
       if (!end || absence_of(end) != MeetingFault::missing) return;
       waiting.push_back(rank);
     }
@@ -132,7 +132,7 @@ class Search {
   /// have.
   std::vector<int> absentees() const {
     std::vector<int> ranks;
-    if (group_.size != case_.evidence->processes()) return ranks;
+    if (group_.size != cell_.evidence->processes()) return ranks;
     for (int rank = 0; rank < group_.size; ++rank) {
       if (!group_.members.contains(rank)) ranks.push_back(rank);
     }
@@ -149,7 +149,7 @@ class Search {
                       group_.size, group_.name, ranks_in_words(waiting));
       return note(std::move(missed), MeetingFault::not_started, 0, {}, waiting);
     }
-    auto [fault, culprits] = absent(case_, missing);
+    auto [fault, culprits] = absent(cell_, missing);
     if (fault == MeetingFault::missing || fault == MeetingFault::count) {
       fault = MeetingFault::not_started;
     }
@@ -160,7 +160,7 @@ class Search {
 
   /// Whether a rank that did not come to the group died or was stopped: it may be who was to come.
   bool has_dead_stranger() const {
-    return std::any_of(case_.ends.begin(), case_.ends.end(), [&](const RankEnd& end) {
+    return std::any_of(cell_.ends.begin(), cell_.ends.end(), [&](const RankEnd& end) {
       const MeetingFault why = absence_of(&end);
       return !group_.members.contains(end.rank) &&
              (why == MeetingFault::dead || why == MeetingFault::stopped);
@@ -210,14 +210,14 @@ class Search {
 
   /// Whether a rank that was busy was ended soon after another had failed: it might have come.
   bool was_cut_off(int rank) const {
-    const RankEnd* end = end_of(case_, rank);
+    const RankEnd* end = end_of(cell_, rank);
     return end && end->cause == ExitCause::peer_failed && !elsewhere(rank) &&
-           any_failed_by_itself(case_);
+           any_failed_by_itself(cell_);
   }
 
-  bool is_alive(int rank) const { return absence_of(end_of(case_, rank)) == MeetingFault::missing; }
+  bool is_alive(int rank) const { return absence_of(end_of(cell_, rank)) == MeetingFault::missing; }
 
-  const Collective* elsewhere(int rank) const { return open_elsewhere(case_, rank, group_.name); }
+  const Collective* elsewhere(int rank) const { return open_elsewhere(cell_, rank, group_.name); }
 
   std::vector<int> waiting_but(const std::vector<int>& culprits) const {
     std::vector<int> ranks = not_out();
@@ -295,10 +295,10 @@ class Search {
   }
 
   bool has_tensor(int rank, const std::string& text) const {
-    const std::vector<Collective>& log = *case_.evidence->collectives(rank);
+    const std::vector<Collective>& log = *cell_.evidence->collectives(rank);
     const auto is_it = [&](const Collective& call) { return call.tensor == text; };
     if (std::any_of(log.begin(), log.end(), is_it)) return true;
-    const auto& observations = case_.evidence->observations(rank);
+    const auto& observations = cell_.evidence->observations(rank);
     return std::any_of(observations.begin(), observations.end(), [&](const Observation& seen) {
       if (seen.kind == Kind::gradient) return text == "gradient of " + seen.name;
       return seen.kind == Kind::parameter && text == seen.name;
@@ -342,7 +342,7 @@ class Search {
     std::vector<int> idle = ranks;
     std::erase_if(idle, [&](int rank) { return is_alive(rank) && elsewhere(rank); });
     if (!idle.empty()) ranks = idle;
-    const auto [fault, culprits] = absent(case_, ranks);
+    const auto [fault, culprits] = absent(cell_, ranks);
     const std::vector<int> waiting = waiting_but(culprits);
     const std::string where = fmt::format("{}, {}", place_in_words(group_, number_, step()),
                                           call_with_site(*row_.begin()->second));
@@ -381,14 +381,14 @@ class Search {
   bool find_end_inside() {
     std::vector<int> inside;
     for (const int rank : not_out()) {
-      const RankEnd* end = end_of(case_, rank);
+      const RankEnd* end = end_of(cell_, rank);
       const bool is_open = row_.at(rank)->state == CollectiveState::entered;
-      if (!end || !is_open || is_victim(case_, end) || has_left_behind(rank)) continue;
+      if (!end || !is_open || is_victim(cell_, end) || has_left_behind(rank)) continue;
       const MeetingFault why = absence_of(end);
       if (why == MeetingFault::dead || why == MeetingFault::stopped) inside.push_back(rank);
     }
     if (inside.empty()) return false;
-    const auto [fault, culprits] = absent(case_, inside);
+    const auto [fault, culprits] = absent(cell_, inside);
     const std::vector<int> waiting = waiting_but(culprits);
     MissedMeeting missed;
     missed.sentence =
@@ -451,15 +451,15 @@ class Search {
     MeetingRow shown;
     shown.number = static_cast<std::int64_t>(number);
     shown.step = row.empty() ? 0 : row.begin()->second->step;
-    shown.calls.resize(static_cast<std::size_t>(case_.evidence->processes()));
+    shown.calls.resize(static_cast<std::size_t>(cell_.evidence->processes()));
     for (const auto& [rank, call] : row) {
-      shown.calls[static_cast<std::size_t>(rank)] = shown_call(*call, end_of(case_, rank));
+      shown.calls[static_cast<std::size_t>(rank)] = shown_call(*call, end_of(cell_, rank));
     }
     shown.differs = row.size() < group_.members.size() || classes_of(row, may_meet).size() > 1;
     return shown;
   }
 
-  const Case& case_;
+  const CellEvidence& cell_;
   const Group& group_;
   Row row_;
   std::uint64_t number_ = 0;
@@ -469,8 +469,8 @@ class Search {
 
 }  // namespace
 
-const Collective* open_elsewhere(const Case& the_case, int rank, const std::string& group) {
-  const std::vector<Collective>* log = the_case.evidence->collectives(rank);
+const Collective* open_elsewhere(const CellEvidence& cell, int rank, const std::string& group) {
+  const std::vector<Collective>* log = cell.evidence->collectives(rank);
   if (!log) return nullptr;
   bool is_last_open = true;
   const auto found = std::find_if(log->rbegin(), log->rend(), [&](const Collective& call) {
@@ -482,8 +482,8 @@ const Collective* open_elsewhere(const Case& the_case, int rank, const std::stri
   return found == log->rend() ? nullptr : &*found;
 }
 
-MeetingsOfGroup meetings_of_group(const Case& the_case, const Group& group) {
-  return Search(the_case, group).run();
+MeetingsOfGroup meetings_of_group(const CellEvidence& cell, const Group& group) {
+  return Search(cell, group).run();
 }
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "harness/judge/collectives/group_calls.h"
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 
 namespace lockstep {
 
@@ -28,11 +28,11 @@ struct MeetingsOfGroup {
 
 /// Holds the calls of a group against each other, in the order of their numbers. `group` is of the
 /// evidence of the case.
-MeetingsOfGroup meetings_of_group(const Case& the_case, const Group& group);
+MeetingsOfGroup meetings_of_group(const CellEvidence& cell, const Group& group);
 
 /// What a rank is in beside the collectives of a group, or was when it raised: who waits there is
 /// not at fault here. Joining another group and point-to-point calls count; null: it is in nothing
 /// else.
-const Collective* open_elsewhere(const Case& the_case, int rank, const std::string& group);
+const Collective* open_elsewhere(const CellEvidence& cell, int rank, const std::string& group);
 
 }  // namespace lockstep

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "harness/judge/collectives/group_meetings.h"
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/ranks/exits.h"
 #include "harness/judge/ranks/progress.h"
 #include "reports/record/meeting_table.h"
@@ -24,8 +24,8 @@ bool is_in(const MissedMeeting& missed, int rank) {
 /// Misses that ranks did not come out of, and which of them wait for which.
 class OpenMisses {
  public:
-  OpenMisses(std::vector<Miss> misses, const Case& the_case)
-      : misses_(std::move(misses)), case_(the_case), causes_(misses_.size()) {
+  OpenMisses(std::vector<Miss> misses, const CellEvidence& cell)
+      : misses_(std::move(misses)), cell_(cell), causes_(misses_.size()) {
     for (std::size_t i = 0; i < misses_.size(); ++i) causes_[i] = causes_of(misses_[i]);
   }
 
@@ -62,7 +62,7 @@ class OpenMisses {
 
   /// The miss of another group that a rank is in.
   std::optional<std::size_t> place_of(int rank, const std::string& group) const {
-    const Collective* const call = open_elsewhere(case_, rank, group);
+    const Collective* const call = open_elsewhere(cell_, rank, group);
     if (!call || call->group == group) return std::nullopt;
     for (std::size_t i = 0; i < misses_.size(); ++i) {
       const MissedMeeting& missed = misses_[i].meeting;
@@ -101,7 +101,7 @@ class OpenMisses {
   std::vector<MissedMeeting> told_once(std::vector<Miss> roots) const;
 
   std::vector<Miss> misses_;
-  const Case& case_;
+  const CellEvidence& cell_;
   std::vector<std::vector<std::size_t>> causes_;  ///< by miss
 };
 
@@ -162,8 +162,8 @@ std::vector<MissedMeeting> OpenMisses::told_once(std::vector<Miss> roots) const 
 }
 
 /// Whether a rank did not come out of the very call in which `missed` came to be.
-bool is_in_call(const MissedMeeting& missed, const Case& the_case, int rank) {
-  const std::vector<Collective>* log = the_case.evidence->collectives(rank);
+bool is_in_call(const MissedMeeting& missed, const CellEvidence& cell, int rank) {
+  const std::vector<Collective>* log = cell.evidence->collectives(rank);
   return log && std::any_of(log->begin(), log->end(), [&](const Collective& call) {
            return call.group == missed.group && call.state != CollectiveState::completed &&
                   static_cast<std::int64_t>(call.number) == missed.number;
@@ -172,9 +172,9 @@ bool is_in_call(const MissedMeeting& missed, const Case& the_case, int rank) {
 
 /// The ranks that wait, by their logs, for ranks of `known`: in point-to-point calls, and in later
 /// collectives of the groups of `missed`.
-bool waits_behind(const Case& the_case, int rank, const std::vector<int>& known,
+bool waits_behind(const CellEvidence& cell, int rank, const std::vector<int>& known,
                   const std::vector<MissedMeeting>& missed) {
-  const std::vector<Collective>* log = the_case.evidence->collectives(rank);
+  const std::vector<Collective>* log = cell.evidence->collectives(rank);
   return log && std::any_of(log->begin(), log->end(), [&](const Collective& call) {
            if (call.state == CollectiveState::completed) return false;
            if (call.number == 0 && call.operation != kJoin) return is_among(known, call.root);
@@ -209,18 +209,18 @@ std::optional<MissedMeeting> first_of(std::vector<Miss> missed,
 /// Whether ranks that did not come are known to stay away, rather than to be slow: of ranks that
 /// were ended at their limit one has waited for long, and those that did not come did nothing else
 /// meanwhile. What is a fault whoever waits how long needs no time.
-bool is_for_good(const Miss& miss, const Case& the_case) {
+bool is_for_good(const Miss& miss, const CellEvidence& cell) {
   const MissedMeeting& missed = miss.meeting;
   const bool is_about_time =
       missed.fault == MeetingFault::missing || missed.fault == MeetingFault::not_started;
   if (!is_about_time) return true;
   const auto has_waited = [&](int rank) {
-    const RankEnd* const end = end_of(the_case, rank);
-    return !end || !is_late(*end) || is_long_ago(the_case, *end, miss.came_ns.at(rank));
+    const RankEnd* const end = end_of(cell, rank);
+    return !end || !is_late(*end) || is_long_ago(cell, *end, miss.came_ns.at(rank));
   };
   const auto is_idle = [&](int rank) {
-    const RankEnd* const end = end_of(the_case, rank);
-    return !end || !is_late(*end) || is_stuck(the_case, *end);
+    const RankEnd* const end = end_of(cell, rank);
+    return !end || !is_late(*end) || is_stuck(cell, *end);
   };
   const std::vector<int>& waiting = missed.waiting;
   return (waiting.empty() || std::any_of(waiting.begin(), waiting.end(), has_waited)) &&
@@ -228,11 +228,11 @@ bool is_for_good(const Miss& miss, const Case& the_case) {
 }
 
 /// "; rank 1 had waited 0.41 s for rank 0 in collective 214 of the group world".
-std::string wait_in_words(const Miss& miss, const Case& the_case) {
+std::string wait_in_words(const Miss& miss, const CellEvidence& cell) {
   const MissedMeeting& missed = miss.meeting;
   if (missed.waiting.empty()) return "";
   const int rank = missed.waiting.front();
-  const RankEnd* const end = end_of(the_case, rank);
+  const RankEnd* const end = end_of(cell, rank);
   if (!end || !is_late(*end)) return "";
   const double waited = static_cast<double>(*end->ended_ns - miss.came_ns.at(rank)) * 1e-9;
   const std::string whom = missed.culprits.empty() ? "" : " for " + ranks_in_words(missed.culprits);
@@ -243,9 +243,9 @@ std::string wait_in_words(const Miss& miss, const Case& the_case) {
 }
 
 /// Drops what was not yet a hang when ranks were ended at their limit, and says so.
-void drop_unproven(std::optional<Miss>& miss, const Case& the_case, std::string& progress) {
-  if (!miss || is_for_good(*miss, the_case)) return;
-  if (!progress.empty()) progress += wait_in_words(*miss, the_case);
+void drop_unproven(std::optional<Miss>& miss, const CellEvidence& cell, std::string& progress) {
+  if (!miss || is_for_good(*miss, cell)) return;
+  if (!progress.empty()) progress += wait_in_words(*miss, cell);
   miss.reset();
 }
 
@@ -256,28 +256,28 @@ bool is_program_fault(const MissedMeeting& missed) {
          missed.fault == MeetingFault::not_started;
 }
 
-Meetings meetings_of(const Case& the_case) {
+Meetings meetings_of(const CellEvidence& cell) {
   Meetings all;
-  all.progress = progress_in_words(the_case);
-  if (!the_case.evidence) return all;
+  all.progress = progress_in_words(cell);
+  if (!cell.evidence) return all;
   std::vector<Miss> missed, open;
-  for (const Group& group : groups_of(*the_case.evidence)) {
-    MeetingsOfGroup found = meetings_of_group(the_case, group);
+  for (const Group& group : groups_of(*cell.evidence)) {
+    MeetingsOfGroup found = meetings_of_group(cell, group);
     all.compared += found.compared;
     if (all.doubt.empty()) all.doubt = found.doubt;
-    drop_unproven(found.first, the_case, all.progress);
-    drop_unproven(found.hang, the_case, all.progress);
+    drop_unproven(found.first, cell, all.progress);
+    drop_unproven(found.hang, cell, all.progress);
     if (found.first && found.first->is_open) open.push_back(*found.first);
     if (found.first) missed.push_back(std::move(*found.first));
     if (found.hang) open.push_back(std::move(*found.hang));
   }
   for (const Miss& miss : open) all.open.push_back(miss.meeting);
-  all.blocking = OpenMisses(std::move(open), the_case).roots();
+  all.blocking = OpenMisses(std::move(open), cell).roots();
   all.missed = first_of(std::move(missed), all.blocking);
   return all;
 }
 
-bool is_explained(const Meetings& meetings, const RankEnd& end, const Case& the_case) {
+bool is_explained(const Meetings& meetings, const RankEnd& end, const CellEvidence& cell) {
   const auto any = [&](const auto& is_it) {
     return std::any_of(
         meetings.blocking.begin(), meetings.blocking.end(),
@@ -292,14 +292,14 @@ bool is_explained(const Meetings& meetings, const RankEnd& end, const Case& the_
       known.insert(known.end(), missed.waiting.begin(), missed.waiting.end());
       known.insert(known.end(), missed.culprits.begin(), missed.culprits.end());
     }
-    return waits_behind(the_case, end.rank, known, meetings.open);
+    return waits_behind(cell, end.rank, known, meetings.open);
   }
-  if (has_lost_peer(the_case, end)) return true;
+  if (has_lost_peer(cell, end)) return true;
   // Gloo ends the process, and MPI's backend raises, in the call that did not fit.
   const bool has_aborted = end.ending == Ending::signalled && end.code == SIGABRT;
   return (has_aborted || end.ending == Ending::raised) && any([&](const MissedMeeting& missed) {
            return is_mismatch(missed.fault) && missed.fault != MeetingFault::count &&
-                  is_in_call(missed, the_case, end.rank);
+                  is_in_call(missed, cell, end.rank);
          });
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 
 namespace lockstep {
 
@@ -30,13 +30,13 @@ struct Meetings {
 /// numbers. Asynchronous calls on different groups may come in any order. A tensor is known by what
 /// it is called: where ranks reduce differently called tensors with each other it is a mismatch
 /// only if all have both of them, since tied parameters may have different names.
-Meetings meetings_of(const Case& the_case);
+Meetings meetings_of(const CellEvidence& cell);
 
 /// Whether it is the fault of the program, which is told rather than who was ended by it.
 bool is_program_fault(const MissedMeeting& missed);
 
 /// Whether `end` is how a meeting that was missed ended a rank that was in one or waited for it: no
 /// fault of its own.
-bool is_explained(const Meetings& meetings, const RankEnd& end, const Case& the_case);
+bool is_explained(const Meetings& meetings, const RankEnd& end, const CellEvidence& cell);
 
 }  // namespace lockstep

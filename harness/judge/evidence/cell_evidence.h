@@ -1,17 +1,27 @@
 #pragma once
 
-#include <filesystem>
-#include <memory>
+#include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "harness/judge/evidence/evidence.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
 
-/// Reads the evidence of a cell that was run from its folder inside `run_folder`. Throws Error
-/// (usage) as Evidence does, where a rank that ended by itself has no journal or another number of
-/// rows than it said, and, with `is_signed`, where a file does not say who wrote it.
-std::unique_ptr<Evidence> evidence_of_cell(const std::filesystem::path& run_folder,
-                                           const CellRecord& cell, bool is_signed);
+/// What the judge is given of a cell. It knows neither role nor expectation: what it finds is
+/// compared with them afterwards.
+struct CellEvidence {
+  int world_size = 0;
+  std::int64_t steps = 0;  ///< that were to be run: a claim that was not observed to the last one
+                           ///< is undecided
+  std::vector<Claim> claims;
+  const Evidence* evidence = nullptr;  ///< null where only the endings are judged
+  /// Rank 0 is the reference, the others are the same with perturbed inputs; null when the scenario
+  /// has none.
+  const Evidence* reference = nullptr;
+  std::optional<RankEnd> reference_end = {};  ///< of the reference's rank 0; absent: not known
+  std::vector<RankEnd> ends;
+};
 
 }  // namespace lockstep

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 
 namespace lockstep {
 
@@ -69,8 +69,8 @@ std::string groups_in_words(const std::vector<std::vector<int>>& groups) {
   return fmt::format("ranks {}", fmt::join(parts, "; "));
 }
 
-std::string missing_in_reference(const Case& the_case, const Observation& actual) {
-  const std::optional<RankEnd>& end = the_case.reference_end;
+std::string missing_in_reference(const CellEvidence& cell, const Observation& actual) {
+  const std::optional<RankEnd>& end = cell.reference_end;
   const bool is_known = end && end->ending != Ending::finished;
   return fmt::format("the reference has no {} in step {}{}", actual.name, actual.step,
                      is_known ? ": it " + how(*end) : "");

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 
 namespace lockstep {
 
@@ -16,7 +16,7 @@ std::string incomparable_in_words(const Observation& observation);
 
 /// Why the reference has nothing to compare `actual` with: "the reference has no w in step 2: it
 /// did not finish within its limit of 60 s".
-std::string missing_in_reference(const Case& the_case, const Observation& actual);
+std::string missing_in_reference(const CellEvidence& cell, const Observation& actual);
 
 /// "ranks 0,1,3 agree; 2 differs" for groups of equal ranks.
 std::string groups_in_words(const std::vector<std::vector<int>>& groups);

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <string_view>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/ranks/progress.h"
 
 namespace lockstep {
@@ -16,25 +16,25 @@ namespace {
 constexpr std::string_view kOutOfMemory = "out of memory. ";
 
 /// Whether a rank may have ended badly because another one did before.
-bool may_be_consequence(const Case& the_case, const RankEnd& end) {
+bool may_be_consequence(const CellEvidence& cell, const RankEnd& end) {
   const bool was_ended = end.ending == Ending::unfinished && end.cause != ExitCause::stopped &&
                          end.cause != ExitCause::unseen;
-  return was_ended || has_lost_peer(the_case, end);
+  return was_ended || has_lost_peer(cell, end);
 }
 
 /// A rank that lost a peer, or waited for one that had ended badly, is no culprit of its own. Ranks
 /// that only wait for each other all are. The order of endings does not count for a lost peer: its
 /// connections are closed before its end can be seen.
-bool is_consequence(const Case& the_case, const RankEnd& end,
+bool is_consequence(const CellEvidence& cell, const RankEnd& end,
                     const std::vector<const RankEnd*>& failed) {
   const bool lost_peer = end.ending == Ending::raised;
-  return may_be_consequence(the_case, end) &&
+  return may_be_consequence(cell, end) &&
          std::any_of(failed.begin(), failed.end(), [&](const RankEnd* other) {
            if (lost_peer && other->ending == Ending::unfinished) return true;
            if (other->cause == ExitCause::stopped) return true;
            // When a rank without a word ended is not known.
            const bool is_before = other->cause == ExitCause::unseen || other->order < end.order;
-           return !may_be_consequence(the_case, *other) && (lost_peer || is_before);
+           return !may_be_consequence(cell, *other) && (lost_peer || is_before);
          });
 }
 
@@ -51,31 +51,31 @@ bool is_among(const std::vector<int>& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-const RankEnd* end_of(const Case& the_case, int rank) {
-  const auto end = std::find_if(the_case.ends.begin(), the_case.ends.end(),
+const RankEnd* end_of(const CellEvidence& cell, int rank) {
+  const auto end = std::find_if(cell.ends.begin(), cell.ends.end(),
                                 [&](const RankEnd& other) { return other.rank == rank; });
-  return end == the_case.ends.end() ? nullptr : &*end;
+  return end == cell.ends.end() ? nullptr : &*end;
 }
 
-bool has_lost_peer(const Case& the_case, const RankEnd& end) {
+bool has_lost_peer(const CellEvidence& cell, const RankEnd& end) {
   if (end.cause != ExitCause::lost_peer) return false;
   const std::vector<Collective>* log =
-      the_case.evidence ? the_case.evidence->collectives(end.rank) : nullptr;
+      cell.evidence ? cell.evidence->collectives(end.rank) : nullptr;
   const bool is_recorded = log && !log->empty();
   return !is_recorded || std::any_of(log->begin(), log->end(), [](const Collective& call) {
     return call.state == CollectiveState::failed;
   });
 }
 
-std::vector<const RankEnd*> culprits(const Case& the_case) {
-  if (was_training(the_case)) return {};
+std::vector<const RankEnd*> culprits(const CellEvidence& cell) {
+  if (was_training(cell)) return {};
   std::vector<const RankEnd*> failed;
-  for (const RankEnd& end : the_case.ends) {
+  for (const RankEnd& end : cell.ends) {
     if (end.ending != Ending::finished) failed.push_back(&end);
   }
   std::vector<const RankEnd*> found;
   for (const RankEnd* end : failed) {
-    if (!is_consequence(the_case, *end, failed)) found.push_back(end);
+    if (!is_consequence(cell, *end, failed)) found.push_back(end);
   }
   return found;
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/ranks/exits.h"
 
 namespace lockstep {
@@ -14,14 +14,14 @@ namespace {
 
 constexpr double kNanosecondsPerSecond = 1e9;
 
-const std::vector<Collective>* calls_of(const Case& the_case, int rank) {
-  return the_case.evidence ? the_case.evidence->collectives(rank) : nullptr;
+const std::vector<Collective>* calls_of(const CellEvidence& cell, int rank) {
+  return cell.evidence ? cell.evidence->collectives(rank) : nullptr;
 }
 
 /// When a rank did something last; 0 where nothing is known of it.
-std::int64_t last_act_ns(const Case& the_case, const RankEnd& end) {
+std::int64_t last_act_ns(const CellEvidence& cell, const RankEnd& end) {
   std::int64_t last = end.step_began_ns.value_or(0);
-  const std::vector<Collective>* const calls = calls_of(the_case, end.rank);
+  const std::vector<Collective>* const calls = calls_of(cell, end.rank);
   if (!calls) return last;
   for (const Collective& call : *calls) {
     last = std::max({last, call.entered_ns, call.completed_ns});
@@ -30,17 +30,17 @@ std::int64_t last_act_ns(const Case& the_case, const RankEnd& end) {
 }
 
 /// How long a late rank had from its first call on, in seconds; without one, its limit.
-double time_of(const Case& the_case, const RankEnd& end) {
-  const std::vector<Collective>* const calls = calls_of(the_case, end.rank);
+double time_of(const CellEvidence& cell, const RankEnd& end) {
+  const std::vector<Collective>* const calls = calls_of(cell, end.rank);
   if (!calls || calls->empty()) return *end.limit_s;
   return static_cast<double>(*end.ended_ns - calls->front().entered_ns) / kNanosecondsPerSecond;
 }
 
 /// The ranks that did not finish, without those that only saw a peer go.
-std::vector<RankEnd> failed_in(const Case& the_case) {
-  std::vector<RankEnd> failed = the_case.ends;
+std::vector<RankEnd> failed_in(const CellEvidence& cell) {
+  std::vector<RankEnd> failed = cell.ends;
   std::erase_if(failed, [&](const RankEnd& end) {
-    return end.ending == Ending::finished || has_lost_peer(the_case, end);
+    return end.ending == Ending::finished || has_lost_peer(cell, end);
   });
   return failed;
 }
@@ -51,29 +51,29 @@ bool is_late(const RankEnd& end) {
   return end.ending == Ending::unfinished && end.limit_s && end.ended_ns;
 }
 
-bool is_long_ago(const Case& the_case, const RankEnd& end, std::int64_t since_ns) {
+bool is_long_ago(const CellEvidence& cell, const RankEnd& end, std::int64_t since_ns) {
   const double spent = static_cast<double>(*end.ended_ns - since_ns) / kNanosecondsPerSecond;
-  return spent >= kFairPart * time_of(the_case, end) && spent >= kLeastPartOfLimit * *end.limit_s;
+  return spent >= kFairPart * time_of(cell, end) && spent >= kLeastPartOfLimit * *end.limit_s;
 }
 
-bool is_stuck(const Case& the_case, const RankEnd& end) {
-  return is_long_ago(the_case, end, last_act_ns(the_case, end));
+bool is_stuck(const CellEvidence& cell, const RankEnd& end) {
+  return is_long_ago(cell, end, last_act_ns(cell, end));
 }
 
-bool was_training(const Case& the_case) {
-  const std::vector<RankEnd> failed = failed_in(the_case);
+bool was_training(const CellEvidence& cell) {
+  const std::vector<RankEnd> failed = failed_in(cell);
   return std::all_of(failed.begin(), failed.end(), is_late) &&
          std::any_of(failed.begin(), failed.end(),
-                     [&](const RankEnd& end) { return !is_stuck(the_case, end); });
+                     [&](const RankEnd& end) { return !is_stuck(cell, end); });
 }
 
-std::string progress_in_words(const Case& the_case) {
-  if (!was_training(the_case)) return "";
-  const std::vector<RankEnd> failed = failed_in(the_case);
+std::string progress_in_words(const CellEvidence& cell) {
+  if (!was_training(cell)) return "";
+  const std::vector<RankEnd> failed = failed_in(cell);
   const auto furthest =
       std::max_element(failed.begin(), failed.end(),
                        [](const RankEnd& a, const RankEnd& b) { return a.step < b.step; });
-  const std::string planned = the_case.steps > 0 ? fmt::format(" of {}", the_case.steps) : "";
+  const std::string planned = cell.steps > 0 ? fmt::format(" of {}", cell.steps) : "";
   return fmt::format("still making progress at the limit of {} s, {}: raise --timeout",
                      *furthest->limit_s,
                      furthest->step > 0 ? fmt::format("step {}{}", furthest->step, planned)

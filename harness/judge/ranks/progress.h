@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 
 namespace lockstep {
 
@@ -19,17 +19,17 @@ bool is_late(const RankEnd& end);
 
 /// Whether `since_ns`, by the clock of the rank, was long enough before a late rank's end for what
 /// began then to be a hang.
-bool is_long_ago(const Case& the_case, const RankEnd& end, std::int64_t since_ns);
+bool is_long_ago(const CellEvidence& cell, const RankEnd& end, std::int64_t since_ns);
 
 /// Whether a late rank neither began a step nor entered or left a collective for that long.
-bool is_stuck(const Case& the_case, const RankEnd& end);
+bool is_stuck(const CellEvidence& cell, const RankEnd& end);
 
 /// Whether ranks trained until they were ended at their limit: no rank ended badly in another way,
 /// and one of them was not stuck.
-bool was_training(const Case& the_case);
+bool was_training(const CellEvidence& cell);
 
 /// Of ranks that trained until then: "still making progress at the limit of 2 s, step 209 of
 /// 200000: raise --timeout". Empty for others.
-std::string progress_in_words(const Case& the_case);
+std::string progress_in_words(const CellEvidence& cell);
 
 }  // namespace lockstep

@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/words.h"
 #include "harness/judge/values/compare_values.h"
@@ -36,10 +36,10 @@ PlaceKey comparable_key(const Observation& o) {
   return key;
 }
 
-std::vector<Place> places_in_execution_order(const Case& the_case, const Claim& claim) {
+std::vector<Place> places_in_execution_order(const CellEvidence& cell, const Claim& claim) {
   std::map<PlaceKey, Place> places;
-  for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
-    for (const Observation& observation : the_case.evidence->observations(rank)) {
+  for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
+    for (const Observation& observation : cell.evidence->observations(rank)) {
       if (!concerns(claim, observation)) continue;
       Place& place = places[comparable_key(observation)];
       if (place.holders.empty()) {
@@ -73,10 +73,10 @@ std::vector<std::vector<int>> groups_of(const Place& place) {
 }
 
 /// How two ranks' values of a place differ; nothing where they cannot be compared.
-std::optional<ValueDifference> difference_between(const Case& the_case, const Place& place, int a,
-                                                  int b) {
-  const KeptTensor* left = the_case.evidence->kept(a, *place.holders.at(a));
-  const KeptTensor* right = the_case.evidence->kept(b, *place.holders.at(b));
+std::optional<ValueDifference> difference_between(const CellEvidence& cell, const Place& place,
+                                                  int a, int b) {
+  const KeptTensor* left = cell.evidence->kept(a, *place.holders.at(a));
+  const KeptTensor* right = cell.evidence->kept(b, *place.holders.at(b));
   if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) return {};
   return difference(*left, *right);
 }
@@ -91,14 +91,14 @@ void note_first(const ValueDifference& apart, int a, int b, Finding& finding) {
 }
 
 /// The largest difference between any two groups; also fills the evidence of `finding` when asked.
-double measure(const Case& the_case, const Place& place,
+double measure(const CellEvidence& cell, const Place& place,
                const std::vector<std::vector<int>>& groups, Finding* finding) {
   double worst = 0;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     for (std::size_t j = i + 1; j < groups.size(); ++j) {
       const int a = groups[i].front();
       const int b = groups[j].front();
-      const auto apart = difference_between(the_case, place, a, b);
+      const auto apart = difference_between(cell, place, a, b);
       if (!apart) continue;
       const bool furthest = std::isnan(apart->worst) || apart->worst > worst;
       worst = worse(worst, apart->worst);
@@ -201,13 +201,11 @@ std::string obstacle(const Place& place, const Holders& holders) {
 /// The differences of a claim, boiled down to one finding.
 class Divergence {
  public:
-  Divergence(const Case& the_case, const Claim& claim) : the_case_(the_case) {
-    finding_.claim = claim;
-  }
+  Divergence(const CellEvidence& cell, const Claim& claim) : cell_(cell) { finding_.claim = claim; }
 
   void add(const Place& place, const std::vector<std::vector<int>>& groups) {
     const bool is_first = finding_.places++ == 0;
-    const double worst = measure(the_case_, place, groups, is_first ? &finding_ : nullptr);
+    const double worst = measure(cell_, place, groups, is_first ? &finding_ : nullptr);
     if (is_first) begin(place, groups, worst);
     if (place.step == finding_.step) note_tensor(place.holders.begin()->second->name);
     const double before = place.step == finding_.last_step ? finding_.last_worst_difference : 0;
@@ -239,17 +237,17 @@ class Divergence {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
 
-  const Case& the_case_;
+  const CellEvidence& cell_;
   Finding finding_;
   std::string structural_;
 };
 
 }  // namespace
 
-void judge_agreement(const Case& the_case, ClaimResult& result) {
-  const std::vector<Place> places = places_in_execution_order(the_case, result.claim);
-  const Holders holders(places, the_case.evidence->processes());
-  Divergence divergence(the_case, result.claim);
+void judge_agreement(const CellEvidence& cell, ClaimResult& result) {
+  const std::vector<Place> places = places_in_execution_order(cell, result.claim);
+  const Holders holders(places, cell.evidence->processes());
+  Divergence divergence(cell, result.claim);
   for (const Place& place : places) {
     if (result.reason.empty()) result.reason = obstacle(place, holders);
     const bool is_compared =

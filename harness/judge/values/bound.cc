@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/settle.h"
 #include "harness/judge/evidence/words.h"
@@ -105,17 +105,17 @@ class Excesses {
 
 /// Holds the numbers of a rank against the reference's. Returns why not all could be; empty when
 /// they could.
-std::string hold(const Case& the_case, int rank, const Needs& needs, Excesses& excesses,
+std::string hold(const CellEvidence& cell, int rank, const Needs& needs, Excesses& excesses,
                  ClaimResult& result) {
   std::string reason;
   Needs unseen = needs;
-  for (const Observation& actual : the_case.evidence->observations(rank)) {
+  for (const Observation& actual : cell.evidence->observations(rank)) {
     if (!concerns(result.claim, actual)) continue;
     unseen.erase({actual.step, actual.name});
     const auto expected = needs.find({actual.step, actual.name});
-    const auto bytes = bytes_of(the_case.evidence->kept(rank, actual));
+    const auto bytes = bytes_of(cell.evidence->kept(rank, actual));
     if (expected == needs.end()) {
-      reason = missing_in_reference(the_case, actual);
+      reason = missing_in_reference(cell, actual);
     } else if (!bytes) {
       reason = place_in_words(actual, fmt::format("is no number of bytes on rank {}", rank));
     } else if (expected->second > 0) {
@@ -139,16 +139,16 @@ std::optional<std::int64_t> bytes_of(const KeptTensor* tensor) {
   return static_cast<std::int64_t>(value);
 }
 
-void judge_bound(const Case& the_case, ClaimResult& result) {
-  if (!the_case.reference) {
+void judge_bound(const CellEvidence& cell, ClaimResult& result) {
+  if (!cell.reference) {
     result.reason = "not triggered: there is no reference";
     return;
   }
-  const Needs needs = needs_of(*the_case.reference, result.claim, result.reason);
+  const Needs needs = needs_of(*cell.reference, result.claim, result.reason);
   Excesses excesses;
   result.verdict = Verdict::holds;
-  for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
-    const std::string reason = hold(the_case, rank, needs, excesses, result);
+  for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
+    const std::string reason = hold(cell, rank, needs, excesses, result);
     if (result.reason.empty()) result.reason = reason;
   }
   if (result.comparisons == 0) {

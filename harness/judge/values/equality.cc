@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/settle.h"
 #include "harness/judge/evidence/words.h"
@@ -66,9 +66,9 @@ std::string structural_difference_of(int rank, const Observation& actual,
 }
 
 /// The reference's value of what `actual` is of; nothing where none was kept.
-std::optional<KeptTensor> expected_value(const Case& the_case, const Observation& actual,
+std::optional<KeptTensor> expected_value(const CellEvidence& cell, const Observation& actual,
                                          const Observation& expected) {
-  const KeptTensor* whole = the_case.reference->kept(0, expected);
+  const KeptTensor* whole = cell.reference->kept(0, expected);
   const bool is_whole = whole && whole->shape == expected.global_shape;
   if (!is_whole) return std::nullopt;
   return is_shard(actual) ? cut(*whole, actual) : *whole;
@@ -127,7 +127,7 @@ void compare_values(const ReferenceValues& reference, const KeptTensor& actual,
   allow_for_instability(reference, comparison);
 }
 
-Comparison compare(const Case& the_case, int rank, const Observation& actual,
+Comparison compare(const CellEvidence& cell, int rank, const Observation& actual,
                    const Observation& expected, const ReferenceValues& reference) {
   Comparison comparison{rank, &actual, &expected, &reference.values()};
   comparison.structural = structural_difference_of(rank, actual, expected);
@@ -144,8 +144,8 @@ Comparison compare(const Case& the_case, int rank, const Observation& actual,
     return comparison;
   }
   if (actual.fingerprint == expected.fingerprint) return comparison;
-  const KeptTensor* left = the_case.evidence->kept(rank, actual);
-  const std::optional<KeptTensor> right = expected_value(the_case, actual, expected);
+  const KeptTensor* left = cell.evidence->kept(rank, actual);
+  const std::optional<KeptTensor> right = expected_value(cell, actual, expected);
   if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) {
     comparison.verdict = Verdict::undecided;
     comparison.distance = std::numeric_limits<double>::quiet_NaN();
@@ -177,7 +177,7 @@ double precision_of(const ExpectedTensor& expected) {
 }
 
 /// What multiple of what it should be the value is, in words; empty where it is none.
-std::string multiple_of(const Case& the_case, const Comparison& comparison) {
+std::string multiple_of(const CellEvidence& cell, const Comparison& comparison) {
   const ValueDifference& values = comparison.values;
   if (!values.ratio) return "";
   // Only a tensor of the same direction is a multiple; a zero tensor has none.
@@ -185,7 +185,7 @@ std::string multiple_of(const Case& the_case, const Comparison& comparison) {
                                                           values.right_norm * values.right_norm;
   const double tolerance = comparison.tensor().tolerance.norm;
   if (std::abs(residual) > kClearFactor * tolerance * values.right_norm) return "";
-  return ratio_in_words(*values.ratio, the_case.world_size, precision_of(comparison.tensor()));
+  return ratio_in_words(*values.ratio, cell.world_size, precision_of(comparison.tensor()));
 }
 
 /// How large the difference is, by what shows that it is too large.
@@ -232,7 +232,7 @@ std::string sentence_of(const Finding& finding, const Comparison& first, int ran
   return text + ".";
 }
 
-Finding finding_of(const Case& the_case, const Claim& claim, const Comparison& first) {
+Finding finding_of(const CellEvidence& cell, const Claim& claim, const Comparison& first) {
   Finding finding;
   finding.claim = claim;
   finding.step = first.actual->step;
@@ -252,9 +252,9 @@ Finding finding_of(const Case& the_case, const Claim& claim, const Comparison& f
   finding.ratio = first.values.ratio;
   finding.cosine = first.values.cosine;
   if (!first.structural.empty()) return finding;
-  const DiagnosedOrigin origin = origin_of_gradient(the_case, *first.actual, first.rank);
+  const DiagnosedOrigin origin = origin_of_gradient(cell, *first.actual, first.rank);
   finding.origin = origin.kind;
-  finding.ratio_in_words = origin.kind ? origin.words : multiple_of(the_case, first);
+  finding.ratio_in_words = origin.kind ? origin.words : multiple_of(cell, first);
   return finding;
 }
 
@@ -284,7 +284,7 @@ class Tally {
 
   bool is_empty() const { return comparisons_ == 0; }
 
-  void write(const Case& the_case, ClaimResult& result) const {
+  void write(const CellEvidence& cell, ClaimResult& result) const {
     result.comparisons = comparisons_;
     result.margin = margin_;
     if (margin_) result.tolerance = tolerance_;
@@ -292,14 +292,14 @@ class Tally {
     result.verdict = verdict_;
     if (result.reason.empty() && verdict_ == Verdict::undecided) result.reason = reason_;
     if (!first_) return;
-    Finding finding = finding_of(the_case, result.claim, *first_);
+    Finding finding = finding_of(cell, result.claim, *first_);
     finding.places = places_;
     finding.tensors = tensors_of_first_step();
     finding.last_step = last_step_;
     finding.last_worst_difference = last_worst_;
     for (const int rank : ranks_) finding.groups.push_back({rank});
-    finding.sentence = sentence_of(finding, *first_, the_case.evidence->processes(),
-                                   static_cast<int>(ranks_.size()));
+    finding.sentence =
+        sentence_of(finding, *first_, cell.evidence->processes(), static_cast<int>(ranks_.size()));
     result.findings.push_back(std::move(finding));
   }
 
@@ -417,23 +417,23 @@ void add_up_shards(const ReferenceValues& reference, std::vector<Comparison>& co
 
 /// Compares what the claim is about, tensor by tensor. Returns why not everything could be
 /// compared; empty when it could.
-std::string compare_all(const Case& the_case, const Claim& claim, const ReferenceValues& reference,
-                        Tally& tally) {
+std::string compare_all(const CellEvidence& cell, const Claim& claim,
+                        const ReferenceValues& reference, Tally& tally) {
   const ExpectedValues& expected = reference.values();
   std::string reason;
   std::map<TensorKey, Seen> seen;
   std::vector<Comparison> comparisons;
-  for (int rank = 0; rank < the_case.evidence->processes(); ++rank) {
-    for (const Observation& actual : the_case.evidence->observations(rank)) {
+  for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
+    for (const Observation& actual : cell.evidence->observations(rank)) {
       if (!concerns(claim, actual)) continue;
       const Observation* const whole = expected.find(actual);
       if (!whole) {
-        reason = missing_in_reference(the_case, actual);
+        reason = missing_in_reference(cell, actual);
         continue;
       }
       seen[key_of(actual)].add(rank, actual, *whole);
       if (!is_nothing_on_both(actual, *whole)) {
-        comparisons.push_back(compare(the_case, rank, actual, *whole, reference));
+        comparisons.push_back(compare(cell, rank, actual, *whole, reference));
       } else if (!is_undefined(actual)) {
         reason = incomparable_in_words(actual);
       }
@@ -441,24 +441,24 @@ std::string compare_all(const Case& the_case, const Claim& claim, const Referenc
   }
   add_up_shards(reference, comparisons);
   for (const Comparison& comparison : comparisons) tally.add(comparison);
-  return reason.empty() ? first_missing(expected, seen, the_case.evidence->processes()) : reason;
+  return reason.empty() ? first_missing(expected, seen, cell.evidence->processes()) : reason;
 }
 
 }  // namespace
 
-void judge_equality(const Case& the_case, ClaimResult& result) {
-  if (!the_case.reference) {
+void judge_equality(const CellEvidence& cell, ClaimResult& result) {
+  if (!cell.reference) {
     result.reason = "not triggered: there is no reference";
     return;
   }
-  const ReferenceValues reference(the_case, result.claim);
+  const ReferenceValues reference(cell, result.claim);
   Tally tally;
-  result.reason = compare_all(the_case, result.claim, reference, tally);
+  result.reason = compare_all(cell, result.claim, reference, tally);
   if (tally.is_empty()) {
     if (result.reason.empty()) result.reason = "not triggered: nothing was compared";
     return;
   }
-  tally.write(the_case, result);
+  tally.write(cell, result);
   settle(result, fmt::format("the largest difference is {} tolerances, more than rounding explains "
                              "and less than the {} that show a fault",
                              number(result.margin.value_or(0)), number(kClearFactor)));

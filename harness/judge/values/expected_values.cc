@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/settle.h"
 #include "harness/judge/evidence/words.h"
@@ -352,13 +352,13 @@ std::int64_t ExpectedValues::first_unstable_step(std::int64_t last) const {
   return 0;
 }
 
-bool has_still_copies(const Case& the_case) {
-  const Evidence* const reference = the_case.reference;
+bool has_still_copies(const CellEvidence& cell) {
+  const Evidence* const reference = cell.reference;
   if (!reference || reference->processes() < 2) return false;
   bool is_compared = false;
-  for (const Claim& claim : the_case.claims) {
+  for (const Claim& claim : cell.claims) {
     if (claim.predicate != Predicate::equal_reference) continue;
-    const ExpectedValues expected(*reference, claim, the_case.world_size);
+    const ExpectedValues expected(*reference, claim, cell.world_size);
     if (expected.has_moved()) return false;
     is_compared = is_compared || !expected.tensors().empty();
   }

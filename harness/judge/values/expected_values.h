@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 
 namespace lockstep {
 
@@ -141,7 +141,7 @@ class ExpectedValues {
 
 /// Whether the reference has copies, and all of them hold its very bits of all that is compared
 /// with it: no input was perturbed, and nothing measures how far roundings go.
-bool has_still_copies(const Case& the_case);
+bool has_still_copies(const CellEvidence& cell);
 
 /// How far the difference of two values (one number per component) goes along each direction, as a
 /// fraction of it. `places`: of these components in the whole tensor; empty: they are all of it.

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/values/compare_values.h"
 #include "harness/judge/values/expected_values.h"
@@ -30,18 +30,18 @@ struct OwnGradient {
 };
 
 /// By the reference's notes of the ranks' own gradients; one list per rank.
-std::vector<std::vector<OwnGradient>> own_gradients(const Case& the_case,
+std::vector<std::vector<OwnGradient>> own_gradients(const CellEvidence& cell,
                                                     const Observation& actual) {
-  std::vector<std::vector<OwnGradient>> all(static_cast<std::size_t>(the_case.world_size));
-  for (int owner = 0; owner < the_case.world_size; ++owner) {
-    for (const Observation& own : the_case.reference->observations(0)) {
+  std::vector<std::vector<OwnGradient>> all(static_cast<std::size_t>(cell.world_size));
+  for (int owner = 0; owner < cell.world_size; ++owner) {
+    for (const Observation& own : cell.reference->observations(0)) {
       const bool is_alike =
           own.kind == Kind::gradient && own.step == actual.step &&
           own.replica_group == group_of_one(owner) && own.not_comparable.empty() &&
           own.dtype == actual.dtype &&
           (is_shard(actual) ? lies_in(actual, own) : own.global_shape == actual.global_shape);
       if (!is_alike) continue;
-      const KeptTensor* const value = the_case.reference->kept(0, own);
+      const KeptTensor* const value = cell.reference->kept(0, own);
       const bool is_its_value =
           value && value->shape == own.global_shape && name(value->dtype) == own.dtype;
       all[static_cast<std::size_t>(owner)].push_back(
@@ -69,10 +69,10 @@ bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual,
 }
 
 /// Whether another rank is seen to hold the same bits of the same tensor.
-bool is_shared(const Case& the_case, const Observation& actual, int rank) {
-  for (int other = 0; other < the_case.evidence->processes(); ++other) {
+bool is_shared(const CellEvidence& cell, const Observation& actual, int rank) {
+  for (int other = 0; other < cell.evidence->processes(); ++other) {
     if (other == rank) continue;
-    const std::vector<Observation>& seen = the_case.evidence->observations(other);
+    const std::vector<Observation>& seen = cell.evidence->observations(other);
     const bool is_there = std::any_of(seen.begin(), seen.end(), [&](const Observation& there) {
       return there.point == actual.point && key_of(there) == key_of(actual) &&
              is_same_value(there, actual);
@@ -168,12 +168,12 @@ std::string mixture_in_words(const KeptTensor& value, double tolerance,
 
 }  // namespace
 
-DiagnosedOrigin origin_of_gradient(const Case& the_case, const Observation& actual, int rank) {
-  if (actual.kind != Kind::gradient || !the_case.reference) return {};
-  auto gradients = own_gradients(the_case, actual);
-  const KeptTensor* value = the_case.evidence->kept(rank, actual);
-  const bool is_known_to_agree = is_shared(the_case, actual, rank);
-  if (rank < the_case.world_size && !is_known_to_agree &&
+DiagnosedOrigin origin_of_gradient(const CellEvidence& cell, const Observation& actual, int rank) {
+  if (actual.kind != Kind::gradient || !cell.reference) return {};
+  auto gradients = own_gradients(cell, actual);
+  const KeptTensor* value = cell.evidence->kept(rank, actual);
+  const bool is_known_to_agree = is_shared(cell, actual, rank);
+  if (rank < cell.world_size && !is_known_to_agree &&
       holds(gradients[static_cast<std::size_t>(rank)], actual, value)) {
     return {GradientOrigin::own, "it is the rank's own gradient: never synchronised"};
   }
@@ -183,10 +183,10 @@ DiagnosedOrigin origin_of_gradient(const Case& the_case, const Observation& actu
       return {GradientOrigin::other_rank, fmt::format("it is rank {}'s own gradient", owner)};
     }
   }
-  if (!value || the_case.world_size < 2 || is_shard(actual)) return {};
+  if (!value || cell.world_size < 2 || is_shard(actual)) return {};
   const double unit = unit_roundoff(component_type(value->dtype));
   std::string mixture =
-      mixture_in_words(*value, rounding_tolerance(unit, the_case.world_size), std::move(gradients));
+      mixture_in_words(*value, rounding_tolerance(unit, cell.world_size), std::move(gradients));
   if (mixture.empty()) return {};
   return {GradientOrigin::mixture, std::move(mixture)};
 }

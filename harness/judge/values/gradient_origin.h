@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 
 namespace lockstep {
 
@@ -17,6 +17,6 @@ struct DiagnosedOrigin {
 
 /// Where a gradient of `rank` that is not the reference's comes from, by the reference's notes of
 /// what each rank's shard alone gives. Never synchronised is only what no other rank holds.
-DiagnosedOrigin origin_of_gradient(const Case& the_case, const Observation& actual, int rank);
+DiagnosedOrigin origin_of_gradient(const CellEvidence& cell, const Observation& actual, int rank);
 
 }  // namespace lockstep

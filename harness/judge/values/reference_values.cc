@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/words.h"
 
 namespace lockstep {
@@ -25,8 +25,8 @@ std::string instability_of(const ExpectedValues& values, std::int64_t step) {
 
 }  // namespace
 
-ReferenceValues::ReferenceValues(const Case& the_case, const Claim& claim)
-    : case_(the_case), claim_(claim), values_(*the_case.reference, claim, the_case.world_size) {}
+ReferenceValues::ReferenceValues(const CellEvidence& cell, const Claim& claim)
+    : cell_(cell), claim_(claim), values_(*cell.reference, claim, cell.world_size) {}
 
 std::string ReferenceValues::instability(std::int64_t step) const {
   std::string text = instability_of(values_, step);
@@ -47,9 +47,9 @@ std::string ReferenceValues::instability(const Observation& expected, double dis
 const std::vector<ExpectedValues>& ReferenceValues::others() const {
   if (others_) return *others_;
   others_.emplace();
-  for (const Claim& other : case_.claims) {
+  for (const Claim& other : cell_.claims) {
     if (other.predicate != Predicate::equal_reference || other == claim_) continue;
-    others_->emplace_back(*case_.reference, other, case_.world_size);
+    others_->emplace_back(*cell_.reference, other, cell_.world_size);
   }
   return *others_;
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/judge/evidence/case.h"
+#include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/values/expected_values.h"
 
 namespace lockstep {
@@ -15,7 +15,7 @@ namespace lockstep {
 class ReferenceValues {
  public:
   /// Requires a reference. The case outlives this.
-  ReferenceValues(const Case& the_case, const Claim& claim);
+  ReferenceValues(const CellEvidence& cell, const Claim& claim);
 
   /// The values of the claim itself.
   const ExpectedValues& values() const { return values_; }
@@ -30,7 +30,7 @@ class ReferenceValues {
  private:
   const std::vector<ExpectedValues>& others() const;
 
-  const Case& case_;
+  const CellEvidence& cell_;
   Claim claim_;
   ExpectedValues values_;
   mutable std::optional<std::vector<ExpectedValues>> others_;  ///< built when first asked for

@@ -1,4 +1,4 @@
-#include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/evidence/read_cell.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
