@@ -55,10 +55,10 @@ void say_python(DoctorSheet& sheet, std::chrono::milliseconds limit) {
 void say_surroundings(DoctorSheet& sheet) {
   sheet.begin("started by");
   try {
-    const auto seat = foreign_seat(::getenv);
-    if (!seat) return sheet.say("no launcher");
+    const auto placement = foreign_placement(::getenv);
+    if (!placement) return sheet.say("no launcher");
     sheet.say(fmt::format("{}, as rank {} of {}: 'run' would be that rank of one cell",
-                          seat->variables->launcher, seat->rank, seat->world_size));
+                          placement->variables->launcher, placement->rank, placement->world_size));
     sheet.advise("start lockstep by itself, or with run --launcher none, for ranks of its own");
   } catch (const Error& error) {
     sheet.say(error.what());

@@ -15,11 +15,12 @@ class Store;
 
 namespace lockstep {
 
-/// Makes a backend of c10d for `seat`'s rank, which meets its peers in `store`. `timeout` is that
-/// of one collective, and of meeting. Blocks until all ranks are there; throws c10::Error else.
-using BackendFactory =
-    c10::intrusive_ptr<c10d::Backend> (*)(const c10::intrusive_ptr<c10d::Store>& store,
-                                          const Seat& seat, std::chrono::milliseconds timeout);
+/// Makes a backend of c10d for `placement`'s rank, which meets its peers in `store`. `timeout` is
+/// that of one collective, and of meeting. Blocks until all ranks are there; throws c10::Error
+/// else.
+using BackendFactory = c10::intrusive_ptr<c10d::Backend> (*)(
+    const c10::intrusive_ptr<c10d::Store>& store, const RankPlacement& placement,
+    std::chrono::milliseconds timeout);
 
 /// A backend that can be asked for: its name is c10d's too.
 struct BackendEntry {
@@ -29,16 +30,19 @@ struct BackendEntry {
 };
 
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
-                                            const Seat& seat, std::chrono::milliseconds timeout);
+                                            const RankPlacement& placement,
+                                            std::chrono::milliseconds timeout);
 
 /// Loads the module of the MPI whose launcher started this process. Throws Error (usage) where none
 /// did, where there is no such module, or where the ranks of MPI are not those of the launcher.
 c10::intrusive_ptr<c10d::Backend> make_mpi(const c10::intrusive_ptr<c10d::Store>& store,
-                                           const Seat& seat, std::chrono::milliseconds timeout);
+                                           const RankPlacement& placement,
+                                           std::chrono::milliseconds timeout);
 
 /// Loads the module of NCCL. Throws Error (usage) where there is none, or too few GPUs.
 c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
-                                            const Seat& seat, std::chrono::milliseconds timeout);
+                                            const RankPlacement& placement,
+                                            std::chrono::milliseconds timeout);
 
 }  // namespace lockstep
 

@@ -8,8 +8,8 @@ namespace {
 
 /// A name of this machine may resolve to an address without a route; ranks that all live here do
 /// not need one.
-std::shared_ptr<gloo::transport::Device> device_of(const Seat& seat) {
-  return seat.local_world_size == seat.world_size
+std::shared_ptr<gloo::transport::Device> device_of(const RankPlacement& placement) {
+  return placement.local_world_size == placement.world_size
              ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
              : c10d::ProcessGroupGloo::createDefaultDevice();
 }
@@ -17,10 +17,12 @@ std::shared_ptr<gloo::transport::Device> device_of(const Seat& seat) {
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
-                                            const Seat& seat, std::chrono::milliseconds timeout) {
+                                            const RankPlacement& placement,
+                                            std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-  options->devices.push_back(device_of(seat));
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, seat.rank, seat.world_size, options);
+  options->devices.push_back(device_of(placement));
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, placement.rank, placement.world_size,
+                                                     options);
 }
 
 }  // namespace lockstep

@@ -96,17 +96,19 @@ std::string launching_mpi(const Environment& environment) {
 }
 
 c10::intrusive_ptr<c10d::Backend> make_mpi(const c10::intrusive_ptr<c10d::Store>& store,
-                                           const Seat& seat, std::chrono::milliseconds timeout) {
+                                           const RankPlacement& placement,
+                                           std::chrono::milliseconds timeout) {
   const std::string name = launching_mpi(::getenv);
   if (name.empty()) throw no_mpi_launcher();
   const Mpi& mpi = mpi_called(name);
   if (!is_built(mpi.module)) throw no_module_for(name, built_mpis());
-  return load(mpi.module)(store, seat, timeout);
+  return load(mpi.module)(store, placement, timeout);
 }
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
-                                            const Seat& seat, std::chrono::milliseconds timeout) {
-  return load(kNcclModule)(store, seat, timeout);
+                                            const RankPlacement& placement,
+                                            std::chrono::milliseconds timeout) {
+  return load(kNcclModule)(store, placement, timeout);
 }
 
 }  // namespace lockstep

@@ -37,11 +37,12 @@ const BackendEntry& find_backend(const std::string& name) {
 
 /// Nobody goes on before everybody has met: a rank that ends at once would close connections that
 /// others still make.
-void wait_until_all_met(c10d::Store& store, const Seat& seat) {
-  if (seat.world_size == 1) return;
-  store.set(fmt::format("met/{}", seat.rank), std::string("yes"));
+void wait_until_all_met(c10d::Store& store, const RankPlacement& placement) {
+  if (placement.world_size == 1) return;
+  store.set(fmt::format("met/{}", placement.rank), std::string("yes"));
   std::vector<std::string> keys;
-  for (int rank = 0; rank < seat.world_size; ++rank) keys.push_back(fmt::format("met/{}", rank));
+  for (int rank = 0; rank < placement.world_size; ++rank)
+    keys.push_back(fmt::format("met/{}", rank));
   store.wait(keys);
 }
 
@@ -102,8 +103,8 @@ c10d::ReduceOp to_c10d(ReduceOp op) {
 }  // namespace
 
 struct ProcessGroup::State {
-  Seat seat;             ///< in this group
-  bool is_part = false;  ///< of a group whose log it writes to
+  RankPlacement placement;  ///< in this group
+  bool is_part = false;     ///< of a group whose log it writes to
   GroupOptions options;
   c10::intrusive_ptr<c10d::Store> store;
   Recording recording;
@@ -115,7 +116,7 @@ struct ProcessGroup::State {
     if (!options.records) return meet(name);
     recording.group = std::make_shared<RecordedGroup>();
     recording.group->name = name;
-    recording.group->size = seat.world_size;
+    recording.group->size = placement.world_size;
     record_joining(*recording.recorder, *recording.group, [&] { meet(name); });
   }
 
@@ -123,14 +124,14 @@ struct ProcessGroup::State {
   void meet(const std::string& name) {
     const BackendEntry& entry = find_backend(options.backend);
     if (!store) {
-      store = c10::make_intrusive<c10d::PrefixStore>("lockstep",
-                                                     open_store(seat.rendezvous, options.timeout));
+      store = c10::make_intrusive<c10d::PrefixStore>(
+          "lockstep", open_store(placement.rendezvous, options.timeout));
     }
-    const BackendHandle inner = entry.make(store, seat, options.timeout);
+    const BackendHandle inner = entry.make(store, placement, options.timeout);
     backend = options.records ? recorded(inner, recording) : inner;
-    wait_until_all_met(*store, seat);
+    wait_until_all_met(*store, placement);
     const auto type = c10d::ProcessGroup::strToBackendType(entry.name);
-    group = c10::make_intrusive<c10d::ProcessGroup>(store, seat.rank, seat.world_size);
+    group = c10::make_intrusive<c10d::ProcessGroup>(store, placement.rank, placement.world_size);
     group->setBackend(entry.device, type, backend);
     add_device(*group, options.device, inner, backend, recording);
     group->setDefaultBackend(type);
@@ -141,13 +142,15 @@ struct ProcessGroup::State {
 
 ProcessGroup::ProcessGroup(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-ProcessGroup::ProcessGroup(const Seat& seat, const GroupOptions& options, CollectiveLog& log)
+ProcessGroup::ProcessGroup(const RankPlacement& placement, const GroupOptions& options,
+                           CollectiveLog& log)
     : state_(std::make_unique<State>()) {
   // As in Python: a peer that is gone is an error of the call that meets it, and kills nobody.
   std::signal(SIGPIPE, SIG_IGN);
   std::optional<PeerLogs> peers;
-  if (!options.peer_logs.empty()) peers.emplace(options.peer_logs, seat.rank, seat.world_size);
-  state_->seat = seat;
+  if (!options.peer_logs.empty())
+    peers.emplace(options.peer_logs, placement.rank, placement.world_size);
+  state_->placement = placement;
   state_->options = options;
   state_->recording.recorder = std::make_shared<CollectiveRecorder>(log, std::move(peers));
   state_->join("world");
@@ -165,9 +168,9 @@ std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(const std::string& name,
   }
   auto state = std::make_unique<State>();
   state->is_part = true;
-  state->seat = state_->seat;
-  state->seat.rank = static_cast<int>(place - ranks.begin());
-  state->seat.world_size = static_cast<int>(ranks.size());
+  state->placement = state_->placement;
+  state->placement.rank = static_cast<int>(place - ranks.begin());
+  state->placement.world_size = static_cast<int>(ranks.size());
   state->options = state_->options;
   state->recording.recorder = state_->recording.recorder;
   state->store = c10::make_intrusive<c10d::PrefixStore>(name, state_->store);

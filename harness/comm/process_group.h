@@ -63,9 +63,9 @@ class Pending {
 /// there; what c10d throws is passed on unchanged, because its words are evidence.
 class ProcessGroup {
  public:
-  /// Meets the other ranks of `seat`'s world. `log` receives the collectives and outlives the
+  /// Meets the other ranks of `placement`'s world. `log` receives the collectives and outlives the
   /// group. Throws Error (usage) for an unknown backend, c10::Error when the peers do not come.
-  ProcessGroup(const Seat& seat, const GroupOptions& options, CollectiveLog& log);
+  ProcessGroup(const RankPlacement& placement, const GroupOptions& options, CollectiveLog& log);
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;

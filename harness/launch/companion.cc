@@ -15,7 +15,7 @@ namespace lockstep {
 Companion::Companion(const std::function<void()>& body) {
   RankFiles files;
   files.logs.emplace_back(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  pid_ = start_rank(Seat{}, 0, files, [&](const Seat&) {
+  pid_ = start_rank(RankPlacement{}, 0, files, [&](const RankPlacement&) {
     body();
     return 0;
   });

@@ -54,7 +54,7 @@ std::vector<UniqueFd> create_logs(const LaunchOptions& options) {
   return logs;
 }
 
-Seat seat_of(int rank, int world_size, const Rendezvous& rendezvous) {
+RankPlacement placement_of(int rank, int world_size, const Rendezvous& rendezvous) {
   return {rank, world_size, /*local_rank=*/rank, /*local_world_size=*/world_size, rendezvous};
 }
 
@@ -75,12 +75,12 @@ void open(MeetingPlace& place, const LaunchOptions& options) {
 }
 
 void start_ranks(const LaunchOptions& options, MeetingPlace& place, Supervisor& supervisor,
-                 const std::function<int(const Seat&)>& rank_main) {
+                 const std::function<int(const RankPlacement&)>& rank_main) {
   RankFiles files;
   files.logs = create_logs(options);
   files.listener = std::move(place.listener);
   for (int rank = 0; rank < options.ranks; ++rank) {
-    const pid_t pid = start_rank(seat_of(rank, options.ranks, place.rendezvous),
+    const pid_t pid = start_rank(placement_of(rank, options.ranks, place.rendezvous),
                                  static_cast<std::size_t>(rank), files, rank_main);
     if (pid > 0) {
       supervisor.add(pid);
@@ -101,7 +101,7 @@ void add_last_output(std::vector<RankEnd>& ends, const std::filesystem::path& fo
 }  // namespace
 
 std::vector<RankEnd> launch_ranks(const LaunchOptions& options,
-                                  const std::function<int(const Seat&)>& rank_main) {
+                                  const std::function<int(const RankPlacement&)>& rank_main) {
   require_launchable(options);
   std::vector<RankEnd> ends;
   int interruption = 0;
@@ -125,9 +125,9 @@ namespace {
 /// For a launcher, which has ranks to end and folders of its own to remove.
 constexpr std::chrono::milliseconds kCleanUp{5000};
 
-LaunchedOne launch_one(LaunchOptions options, const Seat& seat, const std::filesystem::path& log,
-                       std::chrono::milliseconds clean_up,
-                       const std::function<int(const Seat&)>& body) {
+LaunchedOne launch_one(LaunchOptions options, const RankPlacement& placement,
+                       const std::filesystem::path& log, std::chrono::milliseconds clean_up,
+                       const std::function<int(const RankPlacement&)>& body) {
   options.ranks = 1;
   require_launchable(options);
   RankFiles files;
@@ -135,27 +135,28 @@ LaunchedOne launch_one(LaunchOptions options, const Seat& seat, const std::files
   LaunchedOne launched;
   {
     Supervisor supervisor(options, clean_up);
-    const pid_t pid = start_rank(seat, 0, files, body);
+    const pid_t pid = start_rank(placement, 0, files, body);
     if (pid < 0) throw no_process(why());
     supervisor.add(pid);
     launched.interruption = supervisor.wait();
     launched.end = supervisor.take_ends().front();
   }
-  launched.end.rank = seat.rank;
+  launched.end.rank = placement.rank;
   if (launched.end.ending != Ending::finished) launched.end.last_output = log_tail(log);
   return launched;
 }
 
 }  // namespace
 
-LaunchedOne launch_rank(const LaunchOptions& options, const Seat& seat,
-                        const std::function<int(const Seat&)>& rank_main) {
-  return launch_one(options, seat, rank_log(options.folder, seat.rank), /*clean_up=*/{}, rank_main);
+LaunchedOne launch_rank(const LaunchOptions& options, const RankPlacement& placement,
+                        const std::function<int(const RankPlacement&)>& rank_main) {
+  return launch_one(options, placement, rank_log(options.folder, placement.rank), /*clean_up=*/{},
+                    rank_main);
 }
 
 LaunchedOne launch_program(const LaunchOptions& options, const std::vector<std::string>& words,
                            const std::filesystem::path& log, const std::function<void()>& prepare) {
-  return launch_one(options, Seat{}, log, kCleanUp, [&](const Seat&) {
+  return launch_one(options, RankPlacement{}, log, kCleanUp, [&](const RankPlacement&) {
     prepare();
     return become(words);
   });

@@ -19,7 +19,7 @@ struct Rendezvous {
 };
 
 /// A rank's place in its world, whoever started it.
-struct Seat {
+struct RankPlacement {
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
@@ -64,7 +64,7 @@ struct LaunchOptions {
 /// operation. Throws Error (internal) otherwise, Error (usage) when `ranks` is out of range, a log
 /// cannot be created or no process can be made at all.
 std::vector<RankEnd> launch_ranks(const LaunchOptions& options,
-                                  const std::function<int(const Seat&)>& rank_main);
+                                  const std::function<int(const RankPlacement&)>& rank_main);
 
 /// How a process ended, and the signal that asked this process to end meanwhile; 0: none did.
 struct LaunchedOne {
@@ -72,11 +72,11 @@ struct LaunchedOne {
   int interruption = 0;
 };
 
-/// Starts and supervises, as `launch_ranks` does, the one rank of `seat`, whose peers are started
-/// by others. `ranks` and `host` are not looked at. A signal that asks this process to end ends the
-/// rank, is returned and takes no effect.
-LaunchedOne launch_rank(const LaunchOptions& options, const Seat& seat,
-                        const std::function<int(const Seat&)>& rank_main);
+/// Starts and supervises, as `launch_ranks` does, the one rank of `placement`, whose peers are
+/// started by others. `ranks` and `host` are not looked at. A signal that asks this process to end
+/// ends the rank, is returned and takes no effect.
+LaunchedOne launch_rank(const LaunchOptions& options, const RankPlacement& placement,
+                        const std::function<int(const RankPlacement&)>& rank_main);
 
 /// The same for a program, as `execv` takes it, with its output in `log`; `prepare` runs before it.
 /// To end it, SIGTERM gives it 5 s to clean up. One that cannot be started exits with 127.

@@ -129,7 +129,7 @@ std::optional<int> tasks_on_node(const std::string& tasks, int node) {
 }
 
 std::optional<int> ranks_on_this_machine(const Environment& environment,
-                                         const SeatVariables& variables, int world_size) {
+                                         const PlacementVariables& variables, int world_size) {
   const char* const slurm = environment("SLURM_STEP_TASKS_PER_NODE");
   const auto node = number_in(environment, "SLURM_NODEID", 0, std::numeric_limits<int>::max());
   const bool is_step = std::string_view(variables.required) == "SLURM_STEP_ID";
@@ -138,40 +138,41 @@ std::optional<int> ranks_on_this_machine(const Environment& environment,
 }
 
 /// A step of Slurm that speaks PMI sets PMI_RANK as well; hydra also says the place on the machine.
-bool is_step_with_pmi(const Environment& environment, const SeatVariables& variables) {
+bool is_step_with_pmi(const Environment& environment, const PlacementVariables& variables) {
   return std::string_view(variables.rank) == "PMI_RANK" && environment("SLURM_STEP_ID") &&
          !environment(variables.local_rank);
 }
 
-void add_meeting_place(const Environment& environment, ForeignSeat& seat) {
+void add_meeting_place(const Environment& environment, ForeignPlacement& placement) {
   const char* const host = environment("MASTER_ADDR");
   const auto port = number_in(environment, "MASTER_PORT", 1, 65'535);
   if (!host || !port) return;
-  seat.host = host;
-  seat.port = *port;
+  placement.host = host;
+  placement.port = *port;
   const char* const served = environment("TORCHELASTIC_USE_AGENT_STORE");
-  seat.is_served = served && std::string_view(served) == "True";
+  placement.is_served = served && std::string_view(served) == "True";
 }
 
-ForeignSeat seat_of(const SeatVariables& variables, const Environment& environment) {
-  ForeignSeat seat;
-  seat.variables = &variables;
+ForeignPlacement placement_of(const PlacementVariables& variables, const Environment& environment) {
+  ForeignPlacement placement;
+  placement.variables = &variables;
   constexpr int kAny = std::numeric_limits<int>::max();
   const auto world_size = number_in(environment, variables.world_size, 1, kAny);
   if (!world_size) throw unset_variable(variables.world_size, variables.rank);
-  seat.world_size = *world_size;
-  seat.rank = *number_in(environment, variables.rank, 0, seat.world_size - 1);
-  const auto ranks_here = ranks_on_this_machine(environment, variables, seat.world_size);
-  seat.local_world_size = ranks_here.value_or(seat.world_size);
-  seat.local_rank = number_in(environment, variables.local_rank, 0, seat.local_world_size - 1)
-                        .value_or(seat.rank % seat.local_world_size);
+  placement.world_size = *world_size;
+  placement.rank = *number_in(environment, variables.rank, 0, placement.world_size - 1);
+  const auto ranks_here = ranks_on_this_machine(environment, variables, placement.world_size);
+  placement.local_world_size = ranks_here.value_or(placement.world_size);
+  placement.local_rank =
+      number_in(environment, variables.local_rank, 0, placement.local_world_size - 1)
+          .value_or(placement.rank % placement.local_world_size);
   const char* const job = environment(variables.job);
-  seat.job = job ? job : "";
-  add_meeting_place(environment, seat);
+  placement.job = job ? job : "";
+  add_meeting_place(environment, placement);
   // Ranks that were told where to meet may be on any machines, which nothing else tells then.
-  const bool is_place_known = ranks_here || seat.world_size == 1 || seat.host.empty();
+  const bool is_place_known = ranks_here || placement.world_size == 1 || placement.host.empty();
   if (!is_place_known) throw unset_variable(variables.local_world_size, "MASTER_ADDR");
-  return seat;
+  return placement;
 }
 
 }  // namespace
@@ -192,18 +193,18 @@ Launcher find_launcher(const std::string& name, std::chrono::milliseconds limit)
   return launcher;
 }
 
-std::optional<ForeignSeat> foreign_seat(const Environment& environment) {
-  for (const SeatVariables& variables : kSeatVariables) {
+std::optional<ForeignPlacement> foreign_placement(const Environment& environment) {
+  for (const PlacementVariables& variables : kPlacementVariables) {
     if (!environment(variables.rank) || !environment(variables.required)) continue;
-    if (!is_step_with_pmi(environment, variables)) return seat_of(variables, environment);
+    if (!is_step_with_pmi(environment, variables)) return placement_of(variables, environment);
   }
   // Slurm's rank means something else without a step; torchrun's means nothing without a world.
   if (environment("RANK")) throw unset_variable("WORLD_SIZE", "RANK");
   return std::nullopt;
 }
 
-void forget_foreign_seat() {
-  for (const SeatVariables& variables : kSeatVariables) {
+void forget_foreign_placement() {
+  for (const PlacementVariables& variables : kPlacementVariables) {
     // What Slurm says of a job is what srun needs to start a step in it.
     if (std::string_view(variables.rank).starts_with("SLURM_")) continue;
     for (const char* const name : {variables.rank, variables.world_size, variables.local_rank,

@@ -22,8 +22,8 @@ Launcher find_launcher(const std::string& name, std::chrono::milliseconds limit)
 /// Reads one variable of the environment; null where it is not set, as std::getenv.
 using Environment = std::function<const char*(const char* name)>;
 
-/// What one launcher calls the numbers of a seat.
-struct SeatVariables {
+/// What one launcher calls the numbers of a placement.
+struct PlacementVariables {
   const char* launcher;  ///< "torchrun", "Open MPI's mpirun"
   const char* command;   ///< how it starts ranks on one machine, as `--launcher` takes it
   const char* rank;
@@ -36,20 +36,21 @@ struct SeatVariables {
 
 /// The launchers in the order in which they are asked: inside a batch script of Slurm, mpirun may
 /// have started this process.
-inline constexpr std::array<SeatVariables, 4> kSeatVariables{
-    SeatVariables{"torchrun", "torchrun --no-python --nproc-per-node {ranks}", "RANK", "WORLD_SIZE",
-                  "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
-    SeatVariables{"Open MPI's mpirun", "mpirun -n {ranks}", "OMPI_COMM_WORLD_RANK",
-                  "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                  "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
-    SeatVariables{"MPICH's mpirun", "mpirun -n {ranks}", "PMI_RANK", "PMI_RANK", "PMI_SIZE",
-                  "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"},
-    SeatVariables{"srun", "srun -n {ranks}", "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_NTASKS",
-                  "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", "SLURM_JOB_ID"}};
+inline constexpr std::array<PlacementVariables, 4> kPlacementVariables{
+    PlacementVariables{"torchrun", "torchrun --no-python --nproc-per-node {ranks}", "RANK",
+                       "WORLD_SIZE", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+                       "TORCHELASTIC_RUN_ID"},
+    PlacementVariables{"Open MPI's mpirun", "mpirun -n {ranks}", "OMPI_COMM_WORLD_RANK",
+                       "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                       "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
+    PlacementVariables{"MPICH's mpirun", "mpirun -n {ranks}", "PMI_RANK", "PMI_RANK", "PMI_SIZE",
+                       "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"},
+    PlacementVariables{"srun", "srun -n {ranks}", "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_NTASKS",
+                       "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", "SLURM_JOB_ID"}};
 
 /// The place in somebody else's world that the environment gives this process.
-struct ForeignSeat {
-  const SeatVariables* variables = nullptr;  ///< of the launcher; never null
+struct ForeignPlacement {
+  const PlacementVariables* variables = nullptr;  ///< of the launcher; never null
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
@@ -64,11 +65,11 @@ struct ForeignSeat {
 
 /// Whether a foreign launcher started this process, and where it put it. Throws Error (usage),
 /// naming the variable, for what is no number or contradicts another one.
-std::optional<ForeignSeat> foreign_seat(const Environment& environment);
+std::optional<ForeignPlacement> foreign_placement(const Environment& environment);
 
-/// Removes a foreign seat from the environment of this process, so that a launcher which it becomes
-/// hands out its own.
-void forget_foreign_seat();
+/// Removes a foreign placement from the environment of this process, so that a launcher which it
+/// becomes hands out its own.
+void forget_foreign_placement();
 
 /// The program called `name` on PATH, or itself where it is a path; empty when there is none.
 std::string find_program(const std::string& name);

@@ -42,9 +42,10 @@ int run_in_child(const std::function<int()>& body, std::chrono::milliseconds lim
   Supervisor supervisor(options);
   RankFiles files;
   files.logs.emplace_back(::dup(output));
-  const pid_t pid = files.logs.front().valid()
-                        ? start_rank(Seat{}, 0, files, [&](const Seat&) { return body(); })
-                        : -1;
+  const pid_t pid =
+      files.logs.front().valid()
+          ? start_rank(RankPlacement{}, 0, files, [&](const RankPlacement&) { return body(); })
+          : -1;
   if (pid > 0) {
     supervisor.add(pid);
   } else {

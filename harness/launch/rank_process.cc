@@ -45,9 +45,10 @@ void redirect(int log) {
   ::dup2(log, STDERR_FILENO);
 }
 
-int run_guarded(const std::function<int(const Seat&)>& rank_main, const Seat& seat) {
+int run_guarded(const std::function<int(const RankPlacement&)>& rank_main,
+                const RankPlacement& placement) {
   try {
-    return rank_main(seat);
+    return rank_main(placement);
   } catch (const std::exception& error) {
     std::cerr << "uncaught exception: " << error.what() << '\n';
   } catch (...) {
@@ -56,15 +57,15 @@ int run_guarded(const std::function<int(const Seat&)>& rank_main, const Seat& se
   return kDefect;
 }
 
-[[noreturn]] void be_rank(Seat seat, std::size_t log, RankFiles& files, pid_t parent,
-                          const std::function<int(const Seat&)>& rank_main) {
+[[noreturn]] void be_rank(RankPlacement placement, std::size_t log, RankFiles& files, pid_t parent,
+                          const std::function<int(const RankPlacement&)>& rank_main) {
   ::setpgid(0, 0);
   die_with(parent);
   use_default_signals();
   redirect(files.logs[log].get());
   files.logs.clear();
-  if (seat.rank == 0) {
-    seat.rendezvous.listen_fd = files.listener.get();
+  if (placement.rank == 0) {
+    placement.rendezvous.listen_fd = files.listener.get();
   } else {
     files.listener = {};
   }
@@ -72,19 +73,19 @@ int run_guarded(const std::function<int(const Seat&)>& rank_main, const Seat& se
   // The store asks for the name of each address it connects to; an answer that is lost would take
   // five seconds of the time that a cell has.
   ::setenv("RES_OPTIONS", "timeout:1 attempts:1", /*overwrite=*/0);
-  const int status = run_guarded(rank_main, seat);
+  const int status = run_guarded(rank_main, placement);
   flush_output();
   ::_exit(status);
 }
 
 }  // namespace
 
-pid_t start_rank(Seat seat, std::size_t log, RankFiles& files,
-                 const std::function<int(const Seat&)>& rank_main) {
+pid_t start_rank(RankPlacement placement, std::size_t log, RankFiles& files,
+                 const std::function<int(const RankPlacement&)>& rank_main) {
   flush_output();
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid == 0) be_rank(std::move(seat), log, files, parent, rank_main);
+  if (pid == 0) be_rank(std::move(placement), log, files, parent, rank_main);
   // The rank does the same; whoever comes first, the group exists before either goes on.
   if (pid > 0) ::setpgid(pid, pid);
   return pid;

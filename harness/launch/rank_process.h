@@ -17,10 +17,10 @@ struct RankFiles {
   std::vector<UniqueFd> logs;  ///< one for each process
 };
 
-/// Forks the rank of `seat` into a process group of its own; `log` is the index of its log. Returns
-/// its pid, or -1 with `errno` set. In the rank itself it does not return: the rank takes its own
-/// out of `files`, closes the rest, runs `rank_main` and ends.
-pid_t start_rank(Seat seat, std::size_t log, RankFiles& files,
-                 const std::function<int(const Seat&)>& rank_main);
+/// Forks the rank of `placement` into a process group of its own; `log` is the index of its log.
+/// Returns its pid, or -1 with `errno` set. In the rank itself it does not return: the rank takes
+/// its own out of `files`, closes the rest, runs `rank_main` and ends.
+pid_t start_rank(RankPlacement placement, std::size_t log, RankFiles& files,
+                 const std::function<int(const RankPlacement&)>& rank_main);
 
 }  // namespace lockstep

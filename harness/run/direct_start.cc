@@ -41,12 +41,13 @@ std::string what_one_rank_takes(const RunRequest& request) {
 
 /// The cell that was asked for first, its reference behind it.
 Plan plan_of_one(RunRequest request, const std::vector<Scenario>& scenarios,
-                 const ForeignSeat& seat) {
-  const char* const launcher = seat.variables->launcher;
+                 const ForeignPlacement& placement) {
+  const char* const launcher = placement.variables->launcher;
   const std::string wanted = what_one_rank_takes(request);
-  if (!wanted.empty()) throw not_for_one_rank(launcher, seat.rank, seat.world_size, wanted);
+  if (!wanted.empty())
+    throw not_for_one_rank(launcher, placement.rank, placement.world_size, wanted);
   Selection& selection = request.selection;
-  if (!request.has_ranks) selection.world_sizes = {seat.world_size};
+  if (!request.has_ranks) selection.world_sizes = {placement.world_size};
   std::optional<Capability> gpus;
   if (needs_gpus(scenarios, selection)) {
     gpus = find_gpu_capability(kAnswerLimit);
@@ -56,7 +57,7 @@ Plan plan_of_one(RunRequest request, const std::vector<Scenario>& scenarios,
   const auto ranks = std::count_if(plan.cells.begin(), plan.cells.end(),
                                    [](const PlannedCell& cell) { return !is_reference(cell); });
   if (ranks != 1) {
-    throw not_for_one_rank(launcher, seat.rank, seat.world_size,
+    throw not_for_one_rank(launcher, placement.rank, placement.world_size,
                            "a variant that is no reference: one process computes that");
   }
   check_requirements(request.requirements, gpus);
@@ -75,15 +76,15 @@ void require_unused(const fs::path& folder, const fs::path& cell_folder) {
 
 /// In the process of rank 0.
 ExitStatus run_and_judge(const RunRequest& request, const Plan& plan, OneRank& rank,
-                         const ForeignSeat& seat) {
+                         const ForeignPlacement& placement) {
   const fs::path folder = fs::absolute(request.out);
-  RunRecord run = plan_record(request, plan, seat.variables->command);
+  RunRecord run = plan_record(request, plan, placement.variables->command);
   save_new_record(folder, run);
   const auto start = std::chrono::steady_clock::now();
   rank.run();
   CellRecord& cell = run.cells.front();
   cell.ends = rank.gather();
-  cell.launcher = seat.variables->launcher;
+  cell.launcher = placement.variables->launcher;
   cell.processes = cell.cell.world_size;
   cell.duration_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   save_record(folder, run);
@@ -118,9 +119,9 @@ ExitStatus run_and_see_off(OneRank& rank, const fs::path& folder, const fs::path
 }
 
 /// Rank 0 alone records that the cell was not run.
-ExitStatus decline(const RunRequest& request, const Plan& plan, const ForeignSeat& seat) {
+ExitStatus decline(const RunRequest& request, const Plan& plan, const ForeignPlacement& placement) {
   const bool is_required = !request.requirements.empty();
-  if (seat.rank != 0) return is_required ? ExitStatus::failed : ExitStatus::not_applicable;
+  if (placement.rank != 0) return is_required ? ExitStatus::failed : ExitStatus::not_applicable;
   make_folders(request.out);
   save_new_record(request.out, plan_record(request, plan, ""));
   write_standard_output(
@@ -132,36 +133,36 @@ ExitStatus decline(const RunRequest& request, const Plan& plan, const ForeignSea
 }  // namespace
 
 ExitStatus direct_start(const RunRequest& request, const std::vector<Scenario>& scenarios,
-                        const ForeignSeat& seat) {
-  const Plan plan = plan_of_one(request, scenarios, seat);
+                        const ForeignPlacement& placement) {
+  const Plan plan = plan_of_one(request, scenarios, placement);
   const PlannedCell& planned = plan.cells.front();
-  if (planned.cell.world_size != seat.world_size) {
+  if (planned.cell.world_size != placement.world_size) {
     throw bad_value("--ranks", std::to_string(planned.cell.world_size),
-                    fmt::format("{}, as {} started, or leave it out", seat.world_size,
-                                seat.variables->launcher));
+                    fmt::format("{}, as {} started, or leave it out", placement.world_size,
+                                placement.variables->launcher));
   }
   const fs::path cell_folder = folder_of(*planned.scenario, planned.cell);
-  if (seat.rank == 0) require_unused(request.out, cell_folder);
-  if (!planned.expectation.not_applicable.empty()) return decline(request, plan, seat);
+  if (placement.rank == 0) require_unused(request.out, cell_folder);
+  if (!planned.expectation.not_applicable.empty()) return decline(request, plan, placement);
   const fs::path folder = fs::absolute(request.out);  // a rank may change its directory
-  OneRank rank(planned, folder / cell_folder, limit_of(planned, request.limit), seat);
-  return seat.rank == 0 ? run_and_judge(request, plan, rank, seat)
-                        : run_and_see_off(rank, folder, cell_folder);
+  OneRank rank(planned, folder / cell_folder, limit_of(planned, request.limit), placement);
+  return placement.rank == 0 ? run_and_judge(request, plan, rank, placement)
+                             : run_and_see_off(rank, folder, cell_folder);
 }
 
 ExitStatus be_rank_of_cell(const RunRequest& request, const std::vector<Scenario>& scenarios,
-                           const ForeignSeat& seat) {
-  Plan plan = plan_of_one(request, scenarios, seat);
+                           const ForeignPlacement& placement) {
+  Plan plan = plan_of_one(request, scenarios, placement);
   PlannedCell& planned = plan.cells.front();
   planned.cell.repetition = request.cell_repetition;
-  OneRank rank(planned, request.cell_folder, limit_of(planned, request.limit), seat);
-  if (planned.cell.world_size != seat.world_size) {
+  OneRank rank(planned, request.cell_folder, limit_of(planned, request.limit), placement);
+  if (planned.cell.world_size != placement.world_size) {
     rank.refuse();
-    throw launcher_world_differs(seat.variables->launcher, seat.world_size,
+    throw launcher_world_differs(placement.variables->launcher, placement.world_size,
                                  planned.cell.world_size);
   }
   rank.run();
-  if (seat.rank == 0) {
+  if (placement.rank == 0) {
     rank.gather();
     rank.conclude(ExitStatus::as_expected);
   } else {

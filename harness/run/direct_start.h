@@ -12,12 +12,12 @@ namespace lockstep {
 /// files are written: some launchers then end the others. Throws Error (usage) for anything that is
 /// not exactly one cell of the launcher's world.
 ExitStatus direct_start(const RunRequest& request, const std::vector<Scenario>& scenarios,
-                        const ForeignSeat& seat);
+                        const ForeignPlacement& placement);
 
 /// The same for a launcher that another `lockstep run` started, which has made `cell_folder` and
 /// goes on when all ranks are on record: no reference and no record of the run. Returns
 /// `as_expected` whatever the end of the rank: that run judges.
 ExitStatus be_rank_of_cell(const RunRequest& request, const std::vector<Scenario>& scenarios,
-                           const ForeignSeat& seat);
+                           const ForeignPlacement& placement);
 
 }  // namespace lockstep

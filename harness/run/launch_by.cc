@@ -38,7 +38,7 @@ std::vector<std::string> command_for(const LauncherCommand& launcher, const Plan
 
 /// A launcher that is killed with this process could not clean up.
 void become_launcher() {
-  forget_foreign_seat();
+  forget_foreign_placement();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
 }
 

@@ -49,14 +49,14 @@ double seconds_since_1970() {
 }  // namespace
 
 OneRank::OneRank(const PlannedCell& planned, fs::path folder, std::chrono::milliseconds limit,
-                 const ForeignSeat& seat)
+                 const ForeignPlacement& placement)
     : planned_(planned),
       folder_(std::move(folder)),
       limit_(limit),
-      seat_(seat),
+      placement_(placement),
       begin_(Clock::now()),
       launcher_(::getppid()),
-      exits_(folder_, seat.world_size) {
+      exits_(folder_, placement.world_size) {
   make_folders(folder_);
 }
 
@@ -65,9 +65,9 @@ OneRank::~OneRank() { close_world(); }
 /// Tells the others that they are no longer needed.
 void OneRank::close_world() {
   if (!std::exchange(is_open_, false)) return;
-  if (!seat_.is_one_machine()) tell();
+  if (!placement_.is_one_machine()) tell();
   std::error_code ignored;
-  for (int rank = 0; rank < seat_.world_size; ++rank) {
+  for (int rank = 0; rank < placement_.world_size; ++rank) {
     fs::remove(rank_here_file(folder_, rank), ignored);
   }
   fs::remove(world_file(folder_), ignored);
@@ -77,18 +77,19 @@ bool OneRank::is_orphan() const { return ::getppid() != launcher_; }
 
 /// For rank 0.
 void OneRank::open_world() {
-  World world{seat_.host, seat_.port, new_token()};
-  if (world.host.empty()) world.host = seat_.is_one_machine() ? kLoopback : host_name();
-  if (!seat_.is_served) {
-    const bool stays_here = seat_.is_one_machine() && seat_.host.empty();
+  World world{placement_.host, placement_.port, new_token()};
+  if (world.host.empty()) world.host = placement_.is_one_machine() ? kLoopback : host_name();
+  if (!placement_.is_served) {
+    const bool stays_here = placement_.is_one_machine() && placement_.host.empty();
     const UniqueFd listener =
-        listen_on(stays_here ? kLoopback : kEveryAddress, seat_.port, world.port);
+        listen_on(stays_here ? kLoopback : kEveryAddress, placement_.port, world.port);
     const Rendezvous served{world.host, world.port, listener.get()};
     store_.emplace([&] { serve_store(served); });
   }
   rendezvous_ = {world.host, world.port, -1};
-  if (!seat_.is_one_machine()) {
-    receiver_.emplace([&] { receive_files(rendezvous_, seat_.world_size, world.token, folder_); });
+  if (!placement_.is_one_machine()) {
+    receiver_.emplace(
+        [&] { receive_files(rendezvous_, placement_.world_size, world.token, folder_); });
   }
   write_world(folder_, world);
   is_open_ = true;
@@ -96,7 +97,7 @@ void OneRank::open_world() {
 
 /// For the others.
 void OneRank::enter_world() {
-  rendezvous_ = {seat_.host, seat_.port, -1};
+  rendezvous_ = {placement_.host, placement_.port, -1};
   while (rendezvous_.port == 0) {
     if (const auto world = read_world(folder_)) {
       rendezvous_ = {world->host, world->port, -1};
@@ -111,25 +112,26 @@ void OneRank::enter_world() {
 /// Processes of one launcher may come seconds apart, more than a cell that is expected to hang is
 /// given: its time begins when all are there. Without a folder that all see, nobody waits.
 void OneRank::await_peers() {
-  if (!seat_.is_one_machine() && seat_.port != 0) return;
-  write_whole_file(rank_here_file(folder_, seat_.rank), "");
+  if (!placement_.is_one_machine() && placement_.port != 0) return;
+  write_whole_file(rank_here_file(folder_, placement_.rank), "");
   const Clock::time_point deadline = begin_ + kStartSpread;
-  for (int rank = 0; rank < seat_.world_size; ++rank) {
+  for (int rank = 0; rank < placement_.world_size; ++rank) {
     while (!fs::exists(rank_here_file(folder_, rank)) && Clock::now() < deadline && !is_orphan()) {
       std::this_thread::sleep_for(kBetweenLooks);
     }
   }
 }
 
-Seat OneRank::seat() const {
-  return {seat_.rank, seat_.world_size, seat_.local_rank, seat_.local_world_size, rendezvous_};
+RankPlacement OneRank::placement() const {
+  return {placement_.rank, placement_.world_size, placement_.local_rank,
+          placement_.local_world_size, rendezvous_};
 }
 
 Elsewhere OneRank::look_elsewhere() {
   // By the clock of the folder, which may be on another machine.
-  ::utime(rank_here_file(folder_, seat_.rank).c_str(), nullptr);
+  ::utime(rank_here_file(folder_, placement_.rank).c_str(), nullptr);
   exits_.look();
-  const auto mismatch = overdue_mismatch(folder_, seat_.rank);
+  const auto mismatch = overdue_mismatch(folder_, placement_.rank);
   const std::string why = is_orphan() ? "its launcher is gone"
                           : mismatch  ? "ended because " + *mismatch
                                       : "";
@@ -142,20 +144,20 @@ LaunchedOne OneRank::launch() {
   options.folder = folder_;
   options.look_elsewhere = [this] { return look_elsewhere(); };
   // Of its own machine a rank reads the logs itself, before it calls.
-  if (planned_.cell.collectives == Collectives::check && !seat_.is_one_machine()) {
-    overdue_.emplace([this] { watch_overdue_calls(rendezvous_, seat_.rank, folder_); });
+  if (planned_.cell.collectives == Collectives::check && !placement_.is_one_machine()) {
+    overdue_.emplace([this] { watch_overdue_calls(rendezvous_, placement_.rank, folder_); });
   }
-  return launch_rank(options, seat(), body_of(planned_, folder_, limit_));
+  return launch_rank(options, placement(), body_of(planned_, folder_, limit_));
 }
 
 void OneRank::leave_word(const RankEnd& end) const {
-  write_rank_exit(folder_, {end, seat_.world_size, seat_.variables->launcher, host_name(),
+  write_rank_exit(folder_, {end, placement_.world_size, placement_.variables->launcher, host_name(),
                             seconds_since_1970()});
 }
 
 void OneRank::refuse() const {
   RankEnd end;
-  end.rank = seat_.rank;
+  end.rank = placement_.rank;
   end.ending = Ending::unstarted;
   leave_word(end);
 }
@@ -166,15 +168,15 @@ RankEnd OneRank::run() {
     // A second signal must not come between the end of the rank and the word of it.
     const SignalWatch postponed;
     try {
-      seat_.rank == 0 ? open_world() : enter_world();
+      placement_.rank == 0 ? open_world() : enter_world();
       await_peers();
       launched = launch();
     } catch (const Error& error) {
-      launched.end.rank = seat_.rank;
+      launched.end.rank = placement_.rank;
       launched.end.ending = Ending::unstarted;
       launched.end.detail = error.what();
       // Never over the word of an earlier run, which may be why.
-      if (!fs::exists(rank_exit_file(folder_, seat_.rank))) leave_word(launched.end);
+      if (!fs::exists(rank_exit_file(folder_, placement_.rank))) leave_word(launched.end);
       throw;
     }
     leave_word(launched.end);
@@ -183,7 +185,7 @@ RankEnd OneRank::run() {
     close_world();
     ::raise(launched.interruption);
   }
-  if (is_orphan()) throw launcher_is_gone(seat_.variables->launcher);
+  if (is_orphan()) throw launcher_is_gone(placement_.variables->launcher);
   return launched.end;
 }
 
@@ -191,7 +193,7 @@ std::vector<RankEnd> OneRank::gather() {
   const Clock::time_point deadline =
       begin_ + kStartSpread + limit_ + LaunchOptions().grace + kSlack;
   for (exits_.look(); !exits_.is_complete() && Clock::now() < deadline; exits_.look()) {
-    if (is_orphan()) throw launcher_is_gone(seat_.variables->launcher);
+    if (is_orphan()) throw launcher_is_gone(placement_.variables->launcher);
     std::this_thread::sleep_for(kBetweenLooks);
   }
   const std::chrono::duration<double> waited = Clock::now() - begin_;
@@ -206,9 +208,9 @@ std::optional<ExitStatus> OneRank::send_and_hear() const {
   const std::chrono::milliseconds limit = kStartSpread + 2 * (limit_ + kSlack);
   const Probe asked = probe(
       [&] {
-        if (!send_files(rendezvous_, seat_.rank, world ? world->token : "", folder_, limit))
+        if (!send_files(rendezvous_, placement_.rank, world ? world->token : "", folder_, limit))
           return 0;
-        return kHeard + hear_status(rendezvous_, seat_.rank, limit);
+        return kHeard + hear_status(rendezvous_, placement_.rank, limit);
       },
       limit);
   if (asked.end.ending != Ending::exited || asked.end.code < kHeard) return std::nullopt;
@@ -218,14 +220,14 @@ std::optional<ExitStatus> OneRank::send_and_hear() const {
 void OneRank::tell() const {
   probe(
       [&] {
-        tell_status(rendezvous_, seat_.world_size, static_cast<int>(status_), kSlack);
+        tell_status(rendezvous_, placement_.world_size, static_cast<int>(status_), kSlack);
         return 0;
       },
       kSlack);
 }
 
 std::optional<ExitStatus> OneRank::see_off() {
-  if (!seat_.is_one_machine()) {
+  if (!placement_.is_one_machine()) {
     if (const auto heard = send_and_hear()) return heard;
   }
   // Rank 0 may compute a reference meanwhile, which has the same limit.

@@ -26,7 +26,7 @@ class OneRank {
  public:
   /// `folder` is the cell's; it is made. `limit` is for the rank. Throws Error (usage).
   OneRank(const PlannedCell& planned, std::filesystem::path folder, std::chrono::milliseconds limit,
-          const ForeignSeat& seat);
+          const ForeignPlacement& placement);
   ~OneRank();
   OneRank(const OneRank&) = delete;
   OneRank& operator=(const OneRank&) = delete;
@@ -57,7 +57,7 @@ class OneRank {
   void enter_world();
   void close_world();
   void await_peers();
-  Seat seat() const;
+  RankPlacement placement() const;
   LaunchedOne launch();
   void leave_word(const RankEnd& end) const;
   Elsewhere look_elsewhere();
@@ -68,7 +68,7 @@ class OneRank {
   const PlannedCell& planned_;
   std::filesystem::path folder_;
   std::chrono::milliseconds limit_;
-  ForeignSeat seat_;
+  ForeignPlacement placement_;
   Clock::time_point begin_;
   pid_t launcher_;  ///< the process that started this one
   Rendezvous rendezvous_;

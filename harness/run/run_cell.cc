@@ -76,14 +76,14 @@ std::chrono::milliseconds limit_of(const PlannedCell& planned, std::chrono::mill
   return may_hang ? std::min(limit, planned.variant->limit.value_or(limit)) : limit;
 }
 
-std::function<int(const Seat&)> body_of(const PlannedCell& planned, const fs::path& folder,
-                                        std::chrono::milliseconds limit) {
+std::function<int(const RankPlacement&)> body_of(const PlannedCell& planned, const fs::path& folder,
+                                                 std::chrono::milliseconds limit) {
   // Longer than the cell may take: a hang is told by the supervisor, who knows which rank it is.
   GroupOptions group{planned.cell.backend, 2 * limit, planned.cell.device};
   group.records = planned.cell.collectives != Collectives::off;
   if (planned.cell.collectives == Collectives::check) group.peer_logs = folder;
-  return [&planned, folder, group](const Seat& seat) {
-    return run_rank(planned.scenario->body, planned.cell, seat, folder, group);
+  return [&planned, folder, group](const RankPlacement& placement) {
+    return run_rank(planned.scenario->body, planned.cell, placement, folder, group);
   };
 }
 

@@ -28,9 +28,9 @@ CellRecord run_cell(const PlannedCell& planned, const std::filesystem::path& run
 std::chrono::milliseconds limit_of(const PlannedCell& planned, std::chrono::milliseconds limit);
 
 /// What a rank of the cell does; `folder` is the cell's, `limit` the one that its supervisor has.
-std::function<int(const Seat&)> body_of(const PlannedCell& planned,
-                                        const std::filesystem::path& folder,
-                                        std::chrono::milliseconds limit);
+std::function<int(const RankPlacement&)> body_of(const PlannedCell& planned,
+                                                 const std::filesystem::path& folder,
+                                                 std::chrono::milliseconds limit);
 
 /// Adds what the ranks in `record.ends` said of themselves in the cell's `folder`. Throws Error
 /// (usage) where one had an error that is none of the scenario.

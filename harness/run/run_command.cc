@@ -164,10 +164,10 @@ namespace {
 
 /// As the one rank that somebody's launcher wants this process to be.
 ExitStatus run_as_rank(const RunRequest& request, const std::vector<Scenario>& scenarios,
-                       const ForeignSeat& seat) {
+                       const ForeignPlacement& placement) {
   require_current_folder();
-  return request.cell_folder.empty() ? direct_start(request, scenarios, seat)
-                                     : be_rank_of_cell(request, scenarios, seat);
+  return request.cell_folder.empty() ? direct_start(request, scenarios, placement)
+                                     : be_rank_of_cell(request, scenarios, placement);
 }
 
 /// The size of the largest world that is to run.
@@ -215,8 +215,8 @@ ExitStatus say_interrupted(const RunRecord& run, const std::string& folder) {
 
 ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& scenarios) {
   if (request.launcher.empty()) {
-    const auto seat = foreign_seat(::getenv);
-    if (seat) return run_as_rank(request, scenarios, *seat);
+    const auto placement = foreign_placement(::getenv);
+    if (placement) return run_as_rank(request, scenarios, *placement);
     if (!request.cell_folder.empty()) throw launcher_gave_no_rank();
   }
   const std::optional<LauncherCommand> launcher = launcher_of(request);

@@ -20,7 +20,7 @@ using ::testing::EndsWith;
 using ::testing::StartsWith;
 
 TEST_F(Launch, StatusOfARankIsWhatItsBodyReturns) {
-  const auto ends = launch(3, [](const Seat& seat) { return seat.rank * 7; });
+  const auto ends = launch(3, [](const RankPlacement& placement) { return placement.rank * 7; });
   EXPECT_EQ(ends[0].ending, Ending::finished);
   EXPECT_EQ(ends[1].ending, Ending::exited);
   EXPECT_EQ(ends[1].code, 7);
@@ -28,8 +28,8 @@ TEST_F(Launch, StatusOfARankIsWhatItsBodyReturns) {
 }
 
 TEST_F(Launch, ExitInsideTheBodyIsTold) {
-  const auto ends = launch(2, [](const Seat& seat) {
-    if (seat.rank == 1) std::exit(3);
+  const auto ends = launch(2, [](const RankPlacement& placement) {
+    if (placement.rank == 1) std::exit(3);
     return 0;
   });
   EXPECT_EQ(ends[0].ending, Ending::finished);
@@ -39,9 +39,9 @@ TEST_F(Launch, ExitInsideTheBodyIsTold) {
 
 TEST_F(Launch, SignalIsNamed) {
   const std::array<int, 3> signals{SIGABRT, SIGSEGV, SIGKILL};
-  const auto ends = launch(3, [&signals](const Seat& seat) {
-    if (seat.rank == 0) std::abort();
-    return ::raise(signals[static_cast<std::size_t>(seat.rank)]);
+  const auto ends = launch(3, [&signals](const RankPlacement& placement) {
+    if (placement.rank == 0) std::abort();
+    return ::raise(signals[static_cast<std::size_t>(placement.rank)]);
   });
   const std::array<std::string, 3> names{"SIGABRT", "SIGSEGV", "SIGKILL"};
   for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -52,9 +52,9 @@ TEST_F(Launch, SignalIsNamed) {
 }
 
 TEST_F(Launch, ExceptionIsPrintedAndEndsTheRankWith70) {
-  const auto ends = launch(2, [](const Seat& seat) -> int {
+  const auto ends = launch(2, [](const RankPlacement& placement) -> int {
     std::cout << "before\n";
-    if (seat.rank == 0) throw std::runtime_error("the weights left");
+    if (placement.rank == 0) throw std::runtime_error("the weights left");
     throw 5;
   });
   EXPECT_EQ(ends[0].ending, Ending::exited);
@@ -66,9 +66,9 @@ TEST_F(Launch, ExceptionIsPrintedAndEndsTheRankWith70) {
 
 TEST_F(Launch, RankThatWaitsForEverIsEndedAtTheLimit) {
   options_.limit = 500ms;
-  const auto ends = launch(2, [](const Seat& seat) {
+  const auto ends = launch(2, [](const RankPlacement& placement) {
     std::cout << "waiting" << std::endl;
-    return seat.rank == 1 ? wait_for_ever(seat) : 0;
+    return placement.rank == 1 ? wait_for_ever(placement) : 0;
   });
   EXPECT_EQ(ends[0].ending, Ending::finished);
   EXPECT_EQ(ends[0].order, 0);
@@ -87,9 +87,9 @@ TEST_F(Launch, WholeSecondsPrintWithoutAPoint) {
 
 TEST_F(Launch, StoppedRankIsToldFromASlowOne) {
   options_.limit = 500ms;
-  const auto ends = launch(2, [](const Seat& seat) {
-    if (seat.rank == 1) ::raise(SIGSTOP);
-    return wait_for_ever(seat);
+  const auto ends = launch(2, [](const RankPlacement& placement) {
+    if (placement.rank == 1) ::raise(SIGSTOP);
+    return wait_for_ever(placement);
   });
   EXPECT_EQ(ends[0].detail, "limit of 0.5 s");
   EXPECT_EQ(ends[1].ending, Ending::unfinished);
@@ -100,9 +100,9 @@ TEST_F(Launch, StoppedRankIsToldFromASlowOne) {
 
 TEST_F(Launch, OthersGetTheGraceOnceARankFailed) {
   options_.grace = 200ms;
-  const auto ends = launch(3, [](const Seat& seat) {
-    if (seat.rank == 1) return 9;
-    return seat.rank == 2 ? 0 : wait_for_ever(seat);
+  const auto ends = launch(3, [](const RankPlacement& placement) {
+    if (placement.rank == 1) return 9;
+    return placement.rank == 2 ? 0 : wait_for_ever(placement);
   });
   EXPECT_EQ(ends[0].ending, Ending::unfinished);
   EXPECT_EQ(ends[0].detail, "ended 0.2 s after rank 1 failed");
@@ -115,17 +115,19 @@ TEST_F(Launch, OthersGetTheGraceOnceARankFailed) {
 
 TEST_F(Launch, LimitHoldsWhereTheGraceIsLonger) {
   options_.limit = 500ms;
-  const auto ends =
-      launch(2, [](const Seat& seat) { return seat.rank == 1 ? 9 : wait_for_ever(seat); });
+  const auto ends = launch(2, [](const RankPlacement& placement) {
+    return placement.rank == 1 ? 9 : wait_for_ever(placement);
+  });
   EXPECT_EQ(ends[0].detail, "limit of 0.5 s");
 }
 
 TEST_F(Launch, OrderOfEndingTellsWhoBegan) {
   std::array<int, 2> channel{};
   ASSERT_EQ(::pipe(channel.data()), 0);
-  const auto ends = launch(2, [&channel](const Seat& seat) {
+  const auto ends = launch(2, [&channel](const RankPlacement& placement) {
     pid_t peer = ::getpid();
-    if (seat.rank == 1) return ::write(channel[1], &peer, sizeof(peer)) == sizeof(peer) ? 5 : 6;
+    if (placement.rank == 1)
+      return ::write(channel[1], &peer, sizeof(peer)) == sizeof(peer) ? 5 : 6;
     const bool told = ::read(channel[0], &peer, sizeof(peer)) == sizeof(peer);
     return told && comes_true([peer] { return is_gone(peer); }) ? 7 : 8;
   });
@@ -137,7 +139,7 @@ TEST_F(Launch, OrderOfEndingTellsWhoBegan) {
 }
 
 TEST_F(Launch, LastOutputIsTheLastTwentyLines) {
-  const auto ends = launch(1, [](const Seat&) {
+  const auto ends = launch(1, [](const RankPlacement&) {
     for (int line = 1; line <= 100; ++line) std::cout << "line " << line << " \xff\n";
     std::cout << "torn";
     return 1;
@@ -147,9 +149,9 @@ TEST_F(Launch, LastOutputIsTheLastTwentyLines) {
 }
 
 TEST_F(Launch, LastOutputIsAtMostFourKibibytesAndBeginsWithALine) {
-  const auto ends = launch(2, [](const Seat& seat) {
+  const auto ends = launch(2, [](const RankPlacement& placement) {
     for (int line = 0; line < 15; ++line) {
-      std::cout << "line " << std::string(seat.rank == 0 ? 501 : 506, 'x') << '\n';
+      std::cout << "line " << std::string(placement.rank == 0 ? 501 : 506, 'x') << '\n';
     }
     return 1;
   });
@@ -159,7 +161,7 @@ TEST_F(Launch, LastOutputIsAtMostFourKibibytesAndBeginsWithALine) {
 }
 
 TEST_F(Launch, LastOutputKeepsAnErrorAndNotItsStackFrames) {
-  const auto ends = launch(1, [](const Seat&) {
+  const auto ends = launch(1, [](const RankPlacement&) {
     std::cout << "Too many open files\nException raised from listen (most recent call first):\n";
     for (int i = 0; i < 200; ++i) {
       std::cout << "frame #" << i << ": c10d::TCPStore" << std::string(300, 'x') << "\n";
@@ -173,7 +175,7 @@ TEST_F(Launch, LastOutputKeepsAnErrorAndNotItsStackFrames) {
 }
 
 TEST_F(Launch, LastOutputOfOneEndlessLineIsItsEnd) {
-  const auto ends = launch(1, [](const Seat&) {
+  const auto ends = launch(1, [](const RankPlacement&) {
     std::cout << std::string(10'000, 'x') << "end\n";
     return 1;
   });

@@ -20,9 +20,9 @@ using namespace std::chrono_literals;
 // One rank of somebody else's world, a program, and the host of the place where ranks meet
 // ---------
 
-TEST_F(Launch, OneRankHasTheSeatThatItIsGiven) {
-  const Seat seat{5, 8, 1, 4, {"node0", 29500, -1}};
-  const LaunchedOne launched = launch_rank(options_, seat, [](const Seat& own) {
+TEST_F(Launch, OneRankHasThePlacementThatItIsGiven) {
+  const RankPlacement placement{5, 8, 1, 4, {"node0", 29500, -1}};
+  const LaunchedOne launched = launch_rank(options_, placement, [](const RankPlacement& own) {
     std::cout << own.rank << own.world_size << own.local_rank << own.rendezvous.host << std::endl;
     return 3;
   });
@@ -37,7 +37,7 @@ TEST_F(Launch, OneRankIsEndedInTimeWhenAnotherFailedElsewhere) {
   options_.limit = 600s;
   options_.grace = 100ms;
   options_.look_elsewhere = [] { return Elsewhere{3, ""}; };
-  const LaunchedOne launched = launch_rank(options_, Seat{}, wait_for_ever);
+  const LaunchedOne launched = launch_rank(options_, RankPlacement{}, wait_for_ever);
   EXPECT_EQ(launched.end.ending, Ending::unfinished);
   EXPECT_EQ(launched.end.detail, "ended 0.1 s after rank 3 failed");
 }
@@ -45,15 +45,17 @@ TEST_F(Launch, OneRankIsEndedInTimeWhenAnotherFailedElsewhere) {
 TEST_F(Launch, OneRankIsEndedWhenThereIsNothingToWaitFor) {
   options_.limit = 600s;
   options_.look_elsewhere = [] { return Elsewhere{std::nullopt, "its launcher is gone"}; };
-  EXPECT_EQ(launch_rank(options_, Seat{}, wait_for_ever).end.detail, "its launcher is gone");
+  EXPECT_EQ(launch_rank(options_, RankPlacement{}, wait_for_ever).end.detail,
+            "its launcher is gone");
 }
 
 TEST_F(Launch, OneRankIsInterruptedAndTheSignalReturned) {
   const pid_t supervisor = ::getpid();
-  const LaunchedOne launched = launch_rank(options_, Seat{}, [supervisor](const Seat& seat) {
-    ::kill(supervisor, SIGTERM);
-    return wait_for_ever(seat);
-  });
+  const LaunchedOne launched =
+      launch_rank(options_, RankPlacement{}, [supervisor](const RankPlacement& placement) {
+        ::kill(supervisor, SIGTERM);
+        return wait_for_ever(placement);
+      });
   EXPECT_EQ(launched.interruption, SIGTERM);
   EXPECT_EQ(launched.end.detail, "interrupted by SIGTERM");
   EXPECT_EQ(launched.end.cause, ExitCause::interrupted);
@@ -88,10 +90,10 @@ void say_who(const Rendezvous& rendezvous) {
 
 TEST_F(Launch, HostServesAllRanksFromAProcessOfItsOwnAndEndsWithThem) {
   options_.host = say_who;
-  const auto ends = launch(3, [](const Seat& seat) {
-    if (seat.rendezvous.listen_fd != -1) return 1;
+  const auto ends = launch(3, [](const RankPlacement& placement) {
+    if (placement.rendezvous.listen_fd != -1) return 1;
     pid_t host = 0;
-    if (::read(connect_to(seat.rendezvous), &host, sizeof(host)) != sizeof(host)) return 2;
+    if (::read(connect_to(placement.rendezvous), &host, sizeof(host)) != sizeof(host)) return 2;
     std::cout << host << std::endl;
     return host != ::getpid() && host != ::getppid() ? 0 : 3;
   });

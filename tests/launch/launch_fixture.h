@@ -51,7 +51,7 @@ inline bool is_gone(pid_t pid) {
   }
 }
 
-inline int wait_for_ever(const Seat&) {
+inline int wait_for_ever(const RankPlacement&) {
   for (;;) ::pause();
 }
 
@@ -72,7 +72,7 @@ class Launch : public ::testing::Test {
     options_.limit = std::chrono::seconds(60);
   }
 
-  std::vector<RankEnd> launch(int ranks, const std::function<int(const Seat&)>& body) {
+  std::vector<RankEnd> launch(int ranks, const std::function<int(const RankPlacement&)>& body) {
     options_.ranks = ranks;
     return launch_ranks(options_, body);
   }

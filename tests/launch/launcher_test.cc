@@ -110,19 +110,19 @@ TEST_F(FindLauncher, EndsALauncherThatPrintsWithoutEnd) {
 
 using Variables = std::map<std::string, std::string>;
 
-std::optional<ForeignSeat> foreign_seat_in(const Variables& variables) {
-  return foreign_seat([&](const char* name) -> const char* {
+std::optional<ForeignPlacement> foreign_placement_in(const Variables& variables) {
+  return foreign_placement([&](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
   });
 }
 
 /// "launcher rank/world size, local rank/ranks of the machine", or nothing.
-std::string seat_in(const Variables& variables) {
-  const auto seat = foreign_seat_in(variables);
-  if (!seat) return "";
-  return fmt::format("{} {}/{}, {}/{}", seat->variables->launcher, seat->rank, seat->world_size,
-                     seat->local_rank, seat->local_world_size);
+std::string placement_in(const Variables& variables) {
+  const auto placement = foreign_placement_in(variables);
+  if (!placement) return "";
+  return fmt::format("{} {}/{}, {}/{}", placement->variables->launcher, placement->rank,
+                     placement->world_size, placement->local_rank, placement->local_world_size);
 }
 
 const Variables kTorchrun{{"RANK", "5"},
@@ -148,61 +148,61 @@ Variables joined(Variables variables, const Variables& more) {
   return variables;
 }
 
-TEST(ForeignSeat, IsFoundByTheVariablesOfItsLauncher) {
-  EXPECT_EQ(seat_in(kTorchrun), "torchrun 5/8, 1/4");
-  EXPECT_EQ(seat_in(kOpenMpi), "Open MPI's mpirun 0/4, 0/2");
-  EXPECT_EQ(seat_in(kHydra), "MPICH's mpirun 3/4, 3/4");
-  EXPECT_EQ(seat_in(kStep), "srun 5/8, 1/2");
+TEST(ForeignPlacement, IsFoundByTheVariablesOfItsLauncher) {
+  EXPECT_EQ(placement_in(kTorchrun), "torchrun 5/8, 1/4");
+  EXPECT_EQ(placement_in(kOpenMpi), "Open MPI's mpirun 0/4, 0/2");
+  EXPECT_EQ(placement_in(kHydra), "MPICH's mpirun 3/4, 3/4");
+  EXPECT_EQ(placement_in(kStep), "srun 5/8, 1/2");
 }
 
-TEST(ForeignSeat, KnowsWhereRanksMeetAndWhoServesThat) {
-  const auto seat = foreign_seat_in(kTorchrun);
-  EXPECT_EQ(seat->host, "node0");
-  EXPECT_EQ(seat->port, 29500);
-  EXPECT_EQ(seat->job, "run");
-  EXPECT_TRUE(seat->is_served) << "by the agent: no rank may";
-  EXPECT_FALSE(seat->is_one_machine());
+TEST(ForeignPlacement, KnowsWhereRanksMeetAndWhoServesThat) {
+  const auto placement = foreign_placement_in(kTorchrun);
+  EXPECT_EQ(placement->host, "node0");
+  EXPECT_EQ(placement->port, 29500);
+  EXPECT_EQ(placement->job, "run");
+  EXPECT_TRUE(placement->is_served) << "by the agent: no rank may";
+  EXPECT_FALSE(placement->is_one_machine());
   const auto by_hand =
-      foreign_seat_in(joined(kHydra, {{"MASTER_ADDR", "node0"}, {"MASTER_PORT", "29500"}}));
+      foreign_placement_in(joined(kHydra, {{"MASTER_ADDR", "node0"}, {"MASTER_PORT", "29500"}}));
   EXPECT_EQ(by_hand->port, 29500);
   EXPECT_FALSE(by_hand->is_served);
   EXPECT_TRUE(by_hand->is_one_machine());
-  EXPECT_EQ(foreign_seat_in(kHydra)->port, 0);
+  EXPECT_EQ(foreign_placement_in(kHydra)->port, 0);
 }
 
-TEST(ForeignSeat, IsOnOneMachineWhereNothingSaysOtherwise) {
-  EXPECT_EQ(seat_in({{"RANK", "1"}, {"WORLD_SIZE", "2"}}), "torchrun 1/2, 1/2");
-  EXPECT_EQ(seat_in({{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "3"}, {"SLURM_NTASKS", "2"}}),
+TEST(ForeignPlacement, IsOnOneMachineWhereNothingSaysOtherwise) {
+  EXPECT_EQ(placement_in({{"RANK", "1"}, {"WORLD_SIZE", "2"}}), "torchrun 1/2, 1/2");
+  EXPECT_EQ(placement_in({{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "3"}, {"SLURM_NTASKS", "2"}}),
             "srun 1/2, 1/2");
 }
 
-TEST(ForeignSeat, CountsTheTasksOfItsNode) {
+TEST(ForeignPlacement, CountsTheTasksOfItsNode) {
   Variables last = kStep;
   last["SLURM_NODEID"] = "3";
   last["SLURM_PROCID"] = "6";
   last["SLURM_LOCALID"] = "0";
-  EXPECT_EQ(seat_in(last), "srun 6/8, 0/1");
+  EXPECT_EQ(placement_in(last), "srun 6/8, 0/1");
 }
 
-TEST(ForeignSeat, IsNoneWithoutALauncher) {
-  EXPECT_EQ(seat_in({}), "");
-  EXPECT_EQ(seat_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}), "")
+TEST(ForeignPlacement, IsNoneWithoutALauncher) {
+  EXPECT_EQ(placement_in({}), "");
+  EXPECT_EQ(placement_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}), "")
       << "a batch script has them too";
 }
 
-TEST(ForeignSeat, IsThatOfTheInnermostLauncher) {
-  EXPECT_EQ(seat_in(joined(kHydra, kStep)), "MPICH's mpirun 3/4, 3/4");
-  EXPECT_EQ(seat_in(joined(kOpenMpi, kStep)), "Open MPI's mpirun 0/4, 0/2");
-  EXPECT_EQ(seat_in(joined(kTorchrun, joined(kOpenMpi, kStep))), "torchrun 5/8, 1/4");
-  EXPECT_EQ(seat_in(joined(kStep, {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}})), "srun 5/8, 1/2")
+TEST(ForeignPlacement, IsThatOfTheInnermostLauncher) {
+  EXPECT_EQ(placement_in(joined(kHydra, kStep)), "MPICH's mpirun 3/4, 3/4");
+  EXPECT_EQ(placement_in(joined(kOpenMpi, kStep)), "Open MPI's mpirun 0/4, 0/2");
+  EXPECT_EQ(placement_in(joined(kTorchrun, joined(kOpenMpi, kStep))), "torchrun 5/8, 1/4");
+  EXPECT_EQ(placement_in(joined(kStep, {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}})), "srun 5/8, 1/2")
       << "a step of Slurm may speak PMI";
 }
 
-TEST(ForeignSeat, OfACompleteLauncherCountsWhateverElseIsSet) {
-  EXPECT_EQ(seat_in(joined(kOpenMpi, {{"RANK", "0"}})), "Open MPI's mpirun 0/4, 0/2");
+TEST(ForeignPlacement, OfACompleteLauncherCountsWhateverElseIsSet) {
+  EXPECT_EQ(placement_in(joined(kOpenMpi, {{"RANK", "0"}})), "Open MPI's mpirun 0/4, 0/2");
 }
 
-TEST(ForeignSeat, OfNonsenseIsRefusedByTheNameOfTheVariable) {
+TEST(ForeignPlacement, OfNonsenseIsRefusedByTheNameOfTheVariable) {
   const std::map<std::string, Variables> nonsense{
       {"RANK cannot be '2': give a whole number from 0 to 1", {{"RANK", "2"}, {"WORLD_SIZE", "2"}}},
       {"RANK cannot be 'x'", {{"RANK", "x"}, {"WORLD_SIZE", "2"}}},
@@ -216,7 +216,7 @@ TEST(ForeignSeat, OfNonsenseIsRefusedByTheNameOfTheVariable) {
       {"PMI_RANK is set and PMI_SIZE is not", {{"PMI_RANK", "0"}}}};
   for (const auto& [sentence, variables] : nonsense) {
     try {
-      foreign_seat_in(variables);
+      foreign_placement_in(variables);
       ADD_FAILURE() << sentence;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), Error::Kind::usage);
@@ -225,11 +225,11 @@ TEST(ForeignSeat, OfNonsenseIsRefusedByTheNameOfTheVariable) {
   }
 }
 
-TEST(ForeignSeat, IsForgottenButForWhatAStepNeeds) {
+TEST(ForeignPlacement, IsForgottenButForWhatAStepNeeds) {
   ::setenv("RANK", "0", 1);
   ::setenv("PMI_RANK", "0", 1);
   ::setenv("SLURM_JOB_ID", "7", 1);
-  forget_foreign_seat();
+  forget_foreign_placement();
   EXPECT_EQ(std::getenv("RANK"), nullptr);
   EXPECT_EQ(std::getenv("PMI_RANK"), nullptr);
   EXPECT_STREQ(std::getenv("SLURM_JOB_ID"), "7");

@@ -40,9 +40,9 @@ void start_child(bool in_own_session) {
 TEST_F(Launch, ChildrenOfARankGoWithItAndDelayNothing) {
   options_.limit = 600s;
   const auto begin = std::chrono::steady_clock::now();
-  const auto ends = launch(4, [](const Seat& seat) {
-    start_child(seat.rank % 2 == 1);
-    if (seat.rank >= 2) ::raise(SIGKILL);
+  const auto ends = launch(4, [](const RankPlacement& placement) {
+    start_child(placement.rank % 2 == 1);
+    if (placement.rank >= 2) ::raise(SIGKILL);
     return 0;
   });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
@@ -56,8 +56,8 @@ TEST_F(Launch, ChildrenOfARankGoWithItAndDelayNothing) {
 
 TEST_F(Launch, ChildrenOfARankDoNotOutliveItUntilTheOthersEnd) {
   const auto first_log = options_.folder / "rank-0.log";
-  const auto ends = launch(2, [&first_log](const Seat& seat) {
-    if (seat.rank == 0) return start_child(false), 0;
+  const auto ends = launch(2, [&first_log](const RankPlacement& placement) {
+    if (placement.rank == 0) return start_child(false), 0;
     const bool gone = comes_true([&first_log] {
       const std::string written = text_of(first_log);
       return written.find('\n') != written.npos && is_gone(std::stoi(written));
@@ -69,9 +69,9 @@ TEST_F(Launch, ChildrenOfARankDoNotOutliveItUntilTheOthersEnd) {
 
 TEST_F(Launch, ChildrenOfARankGoWithItAtTheLimit) {
   options_.limit = 500ms;
-  launch(2, [](const Seat& seat) {
-    start_child(seat.rank == 1);
-    return wait_for_ever(seat);
+  launch(2, [](const RankPlacement& placement) {
+    start_child(placement.rank == 1);
+    return wait_for_ever(placement);
   });
   for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(::kill(std::stoi(log(rank)), 0), -1);
 }
@@ -104,10 +104,10 @@ TEST_F(Launch, LeavesNothingBehind) {
   options_.grace = 100ms;
   const std::set<std::string> shared_before = names_in("/dev/shm");
   const Belongings before;
-  const auto ends = launch(4, [](const Seat& seat) {
-    std::cout << seat.rendezvous.port;
+  const auto ends = launch(4, [](const RankPlacement& placement) {
+    std::cout << placement.rendezvous.port;
     start_child(false);
-    return seat.rank == 0 ? 1 : wait_for_ever(seat);
+    return placement.rank == 0 ? 1 : wait_for_ever(placement);
   });
   const Belongings after;
   ::signal(SIGCHLD, child_before);
@@ -126,8 +126,8 @@ TEST_F(Launch, LeavesNothingBehind) {
 }
 
 TEST_F(Launch, LeavesNoSocketOpen) {
-  launch(2, [](const Seat& seat) {
-    std::cout << seat.rendezvous.port;
+  launch(2, [](const RankPlacement& placement) {
+    std::cout << placement.rendezvous.port;
     return 0;
   });
   Rendezvous rendezvous;
@@ -169,10 +169,10 @@ class Parent {
   /// 10 when every rank is told to be interrupted and the handler ran once.
   int be_parent(LaunchOptions options) {
     options.ranks = 3;
-    const auto ends = launch_ranks(options, [this](const Seat& seat) {
+    const auto ends = launch_ranks(options, [this](const RankPlacement& placement) {
       const pid_t own = ::getpid();
       if (::write(channel_[1], &own, sizeof(own)) != sizeof(own)) return 1;
-      return wait_for_ever(seat);
+      return wait_for_ever(placement);
     });
     for (const RankEnd& end : ends) {
       if (end.detail != "interrupted by SIGTERM") return 11;

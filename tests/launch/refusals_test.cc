@@ -19,7 +19,7 @@ namespace {
 std::optional<Error::Kind> refusal(LaunchOptions options, int ranks) {
   options.ranks = ranks;
   try {
-    launch_ranks(options, [](const Seat&) { return 0; });
+    launch_ranks(options, [](const RankPlacement&) { return 0; });
     return std::nullopt;
   } catch (const Error& error) {
     return error.kind();

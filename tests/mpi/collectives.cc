@@ -106,8 +106,8 @@ Options with_op(ReduceOp::RedOpType op) {
 
 void check_reductions(Checks& checks, const Backend& backend, at::ScalarType dtype,
                       ReduceOp::RedOpType op, std::int64_t elements) {
-  const int ranks = checks.seat().world_size;
-  const int me = checks.seat().rank;
+  const int ranks = checks.placement().world_size;
+  const int me = checks.placement().rank;
   const std::string what = std::string(c10::toString(dtype)) + ", reduction " +
                            std::to_string(static_cast<int>(op)) + ", elements " +
                            std::to_string(elements);
@@ -146,8 +146,8 @@ void check_reductions(Checks& checks, const Backend& backend, at::ScalarType dty
 
 void check_moves(Checks& checks, const Backend& backend, at::ScalarType dtype,
                  std::int64_t elements) {
-  const int ranks = checks.seat().world_size;
-  const int me = checks.seat().rank;
+  const int ranks = checks.placement().world_size;
+  const int me = checks.placement().rank;
   const int root = ranks - 1;
   const std::string what =
       std::string(c10::toString(dtype)) + ", elements " + std::to_string(elements);
@@ -194,8 +194,8 @@ void check_moves(Checks& checks, const Backend& backend, at::ScalarType dtype,
 
 /// Rank r sends r + t + 1 rows to rank t.
 void check_alltoall(Checks& checks, const Backend& backend, at::ScalarType dtype) {
-  const int ranks = checks.seat().world_size;
-  const int me = checks.seat().rank;
+  const int ranks = checks.placement().world_size;
+  const int me = checks.placement().rank;
   std::vector<std::int64_t> sent;
   std::vector<std::int64_t> received;
   std::int64_t rows = 0;
@@ -230,8 +230,8 @@ void check_alltoall(Checks& checks, const Backend& backend, at::ScalarType dtype
 
 /// Where MPI's own operations are wrong.
 void check_short_numbers(Checks& checks, const Backend& backend) {
-  const int me = checks.seat().rank;
-  const int ranks = checks.seat().world_size;
+  const int me = checks.placement().rank;
+  const int ranks = checks.placement().world_size;
   const auto reduced = [&](std::int64_t value, at::ScalarType dtype, ReduceOp::RedOpType op) {
     Tensors tensor{at::full({3}, value, dtype)};
     backend->allreduce(tensor, with_op<c10d::AllreduceOptions>(op))->wait();
@@ -250,11 +250,11 @@ void check_short_numbers(Checks& checks, const Backend& backend) {
 /// An order of summation that shows: 1e8 hides what is added to it.
 void check_order(Checks& checks, const Backend& backend) {
   if (std::getenv("LOCKSTEP_MPI_ORDER")) return;
-  const int me = checks.seat().rank;
+  const int me = checks.placement().rank;
   Tensors tensor{at::full({1}, me == 0 ? 1e8 : me == 1 ? -1e8 : 1.0, at::kFloat)};
   backend->allreduce(tensor, {})->wait();
   checks.expect(tensor[0].item<float>() == 1, "(1e8 + -1e8) + 1");
-  const Tensors all = values_of_all(checks.seat().world_size, at::kFloat, 100'000, 7);
+  const Tensors all = values_of_all(checks.placement().world_size, at::kFloat, 100'000, 7);
   Tensors own{all[static_cast<std::size_t>(me)].clone()};
   backend->allreduce(own, {})->wait();
   checks.expect(at::equal(own[0], serially(all, ReduceOp::SUM)), "100000 elements in rank order");
@@ -297,7 +297,7 @@ void check_works(Checks& checks, const Backend& backend) {
     const auto future = works[static_cast<std::size_t>(i)]->getFuture();
     future->wait();
     checks.expect(!future->hasError() && future->value().toTensorVector()[0][0].item<int>() ==
-                                             i * checks.seat().world_size,
+                                             i * checks.placement().world_size,
                   "the future of an allreduce");
     checks.expect(works[static_cast<std::size_t>(i)]->wait(), "waiting once more");
   }
@@ -328,8 +328,8 @@ void check_collectives(Checks& checks) {
 /// In a ring, large enough that a send alone cannot end.
 void check_messages(Checks& checks) {
   const Backend backend = checks.backend();
-  const int ranks = checks.seat().world_size;
-  const int me = checks.seat().rank;
+  const int ranks = checks.placement().world_size;
+  const int me = checks.placement().rank;
   const int left = (me + ranks - 1) % ranks;
   Tensors sent{value_of(me, at::kFloat, 500'000)};
   Tensors received{at::zeros({500'000}, at::kFloat)};

@@ -30,19 +30,19 @@ int serve_store() {
   return served.back()->getPort();
 }
 
-/// The seat with a meeting point of its own, which rank 0 makes known in a file.
-Seat seat_at(const Checks& checks, const std::string& name) {
-  Seat seat = checks.seat();
+/// The placement with a meeting point of its own, which rank 0 makes known in a file.
+RankPlacement placement_at(const Checks& checks, const std::string& name) {
+  RankPlacement placement = checks.placement();
   const fs::path file = checks.folder() / ("port-" + name);
-  if (seat.rank == 0) {
-    seat.rendezvous.port = serve_store();
-    std::ofstream(file.string() + ".part") << seat.rendezvous.port;
+  if (placement.rank == 0) {
+    placement.rendezvous.port = serve_store();
+    std::ofstream(file.string() + ".part") << placement.rendezvous.port;
     fs::rename(file.string() + ".part", file);
   } else {
     while (!fs::exists(file)) std::this_thread::yield();
-    std::ifstream(file) >> seat.rendezvous.port;
+    std::ifstream(file) >> placement.rendezvous.port;
   }
-  return seat;
+  return placement;
 }
 
 class TwoLayers : public Module {
@@ -61,9 +61,10 @@ class TwoLayers : public Module {
 
 /// Gradients of three steps, in small buckets.
 std::vector<at::Tensor> gradients_over(const Checks& checks, const std::string& backend) {
-  const int rank = checks.seat().rank;
+  const int rank = checks.placement().rank;
   CollectiveLog log(checks.folder() / (backend + "-" + std::to_string(rank)), rank);
-  ProcessGroup group(seat_at(checks, backend), {backend, std::chrono::seconds(30), "cpu"}, log);
+  ProcessGroup group(placement_at(checks, backend), {backend, std::chrono::seconds(30), "cpu"},
+                     log);
   TwoLayers model;
   DdpOptions options;
   options.bucket_bytes = 256;

@@ -91,13 +91,13 @@ std::vector<std::pair<NamedCall, NamedCall>> pairs_that_differ() {
 
 /// Rank 1 calls another than the others, as the second collective.
 void check_mismatch(Checks& checks, const NamedCall& common, const NamedCall& other) {
-  const int ranks = checks.seat().world_size;
+  const int ranks = checks.placement().world_size;
   const Backend backend = checks.backend(std::chrono::seconds(20));
   all_reduce(backend, 3, at::kFloat)->wait();
   const std::string what = common.words + " against " + other.words;
   const auto start = std::chrono::steady_clock::now();
   checks.expect_error(
-      what, [&] { (checks.seat().rank == 1 ? other : common).call(backend, ranks)->wait(); },
+      what, [&] { (checks.placement().rank == 1 ? other : common).call(backend, ranks)->wait(); },
       {"number 2 of this rank's collectives", "do not match",
        "ranks 0 and 2 called " + common.words, "rank 1 called " + other.words});
   checks.expect(std::chrono::steady_clock::now() - start < std::chrono::seconds(10),
@@ -108,7 +108,7 @@ void check_mismatch(Checks& checks, const NamedCall& common, const NamedCall& ot
 
 void check_uneven_alltoall(Checks& checks) {
   const Backend backend = checks.backend();
-  const int me = checks.seat().rank;
+  const int me = checks.placement().rank;
   at::Tensor input = at::zeros({3}, at::kFloat);
   at::Tensor output = at::zeros({me == 2 ? 4 : 3}, at::kFloat);
   std::vector<std::int64_t> sent{1, 1, 1};
@@ -128,7 +128,7 @@ void wait_for_results(const Checks& checks, int ranks) {
 /// A message that nobody sends.
 void check_absent_message(Checks& checks) {
   const Backend backend = checks.backend(std::chrono::milliseconds(300));
-  if (checks.seat().rank != 0) return;
+  if (checks.placement().rank != 0) return;
   Tensors tensors{at::zeros({4}, at::kDouble)};
   checks.expect_error("recv", [&] { backend->recv(tensors, 1, 3)->wait(); },
                       {"recv from rank 1 of float64, 4 elements", "not finished after 300 ms",
@@ -151,7 +151,7 @@ void check_mismatches(Checks& checks) {
 void check_absent(Checks& checks) {
   const Backend backend = checks.backend(std::chrono::milliseconds(500));
   check_absent_message(checks);
-  if (checks.seat().rank == 2) return wait_for_results(checks, 2);
+  if (checks.placement().rank == 2) return wait_for_results(checks, 2);
   const auto start = std::chrono::steady_clock::now();
   const Work queued = all_reduce(backend, 4, at::kFloat);
   const Work behind = backend->barrier({});

@@ -20,10 +20,10 @@ namespace lockstep::mpi_test {
 /// What a case is checked with: the place of this rank, and the list of what is wrong.
 class Checks {
  public:
-  Checks(Seat seat, std::filesystem::path folder)
-      : seat_(std::move(seat)), folder_(std::move(folder)) {}
+  Checks(RankPlacement placement, std::filesystem::path folder)
+      : placement_(std::move(placement)), folder_(std::move(folder)) {}
 
-  const Seat& seat() const { return seat_; }
+  const RankPlacement& placement() const { return placement_; }
   const std::filesystem::path& folder() const { return folder_; }
   const std::string& failures() const { return failures_; }
 
@@ -39,7 +39,7 @@ class Checks {
       std::chrono::milliseconds timeout = std::chrono::seconds(30)) const;
 
  private:
-  Seat seat_;
+  RankPlacement placement_;
   std::filesystem::path folder_;
   std::string failures_;
 };

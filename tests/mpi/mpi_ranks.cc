@@ -32,7 +32,7 @@ void Checks::expect_error(const std::string& what, const std::function<void()>& 
 }
 
 c10::intrusive_ptr<c10d::Backend> Checks::backend(std::chrono::milliseconds timeout) const {
-  return make_mpi({}, seat_, timeout);
+  return make_mpi({}, placement_, timeout);
 }
 
 namespace {
@@ -43,20 +43,20 @@ int number_of(const char* of_openmpi, const char* of_mpich) {
   return word ? std::atoi(word) : -1;
 }
 
-Seat own_seat() {
-  Seat seat;
-  seat.rank = number_of("OMPI_COMM_WORLD_RANK", "PMI_RANK");
-  seat.world_size = number_of("OMPI_COMM_WORLD_SIZE", "PMI_SIZE");
-  seat.local_rank = seat.rank;
-  seat.local_world_size = seat.world_size;
-  return seat;
+RankPlacement own_placement() {
+  RankPlacement placement;
+  placement.rank = number_of("OMPI_COMM_WORLD_RANK", "PMI_RANK");
+  placement.world_size = number_of("OMPI_COMM_WORLD_SIZE", "PMI_SIZE");
+  placement.local_rank = placement.rank;
+  placement.local_world_size = placement.world_size;
+  return placement;
 }
 
 /// A launcher kills the others when one leaves without finalizing MPI. One that crashed is not
 /// waited for.
 void wait_for_results(const Checks& checks) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  for (int rank = 0; rank < checks.seat().world_size; ++rank) {
+  for (int rank = 0; rank < checks.placement().world_size; ++rank) {
     const auto file = checks.folder() / ("result-" + std::to_string(rank));
     while (!std::filesystem::exists(file) && std::chrono::steady_clock::now() < limit) {
       std::this_thread::yield();
@@ -70,13 +70,13 @@ int run(const std::filesystem::path& folder, const std::string& name) {
       {"mismatches", check_mismatches},   {"absent", check_absent},
       {"wrong", check_wrong_flavour},     {"ddp", check_ddp}};
   at::set_num_threads(1);
-  Checks checks(own_seat(), folder);
+  Checks checks(own_placement(), folder);
   try {
     cases.at(name)(checks);
   } catch (const std::exception& error) {
     checks.expect(false, std::string("uncaught: ") + error.what());
   }
-  const std::string result = "result-" + std::to_string(checks.seat().rank);
+  const std::string result = "result-" + std::to_string(checks.placement().rank);
   std::ofstream(folder / (result + ".part")) << checks.failures();
   std::filesystem::rename(folder / (result + ".part"), folder / result);
   wait_for_results(checks);

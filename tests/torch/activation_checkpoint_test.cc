@@ -695,7 +695,7 @@ class LoneRank {
  private:
   TemporaryFolder folder_;
   CollectiveLog log_{folder_.path() / "collectives", 0};
-  ProcessGroup group_{Seat(), GroupOptions(), log_};
+  ProcessGroup group_{RankPlacement(), GroupOptions(), log_};
 };
 
 /// Gradients after two steps of DDP over a stack in which a block runs `uses` times.

@@ -31,7 +31,7 @@ class RankOn {
     cell.role = role;
     cell.world_size = 2;
     cell.device = device;
-    rank_.emplace(cell, Seat{}, folder_.path(), GroupOptions{.device = device});
+    rank_.emplace(cell, RankPlacement{}, folder_.path(), GroupOptions{.device = device});
   }
 
   std::vector<at::Device> open(const NodeDevices& options) { return open_devices(*rank_, options); }

@@ -152,11 +152,11 @@ class FlatShardRanks : public testing::Test {
     options.folder = folder_.path() / std::to_string(++launches_);
     options.host = serve_store;
     std::filesystem::create_directory(options.folder);
-    const auto ends = launch_ranks(options, [&](const Seat& seat) {
-      const auto file = options.folder / ("collectives-" + std::to_string(seat.rank));
+    const auto ends = launch_ranks(options, [&](const RankPlacement& placement) {
+      const auto file = options.folder / ("collectives-" + std::to_string(placement.rank));
       at::set_num_threads(1);
-      CollectiveLog log(file, seat.rank);
-      ProcessGroup group(seat, {}, log);
+      CollectiveLog log(file, placement.rank);
+      ProcessGroup group(placement, {}, log);
       const std::string complaint = body(group);
       std::fputs(complaint.c_str(), stderr);
       return complaint.empty() ? 0 : 1;
@@ -580,7 +580,7 @@ class FlatShardOnOneRank : public testing::Test {
  protected:
   TemporaryFolder folder_;
   CollectiveLog log_{collective_log_file(folder_.path(), 0), 0};
-  ProcessGroup group_{Seat(), GroupOptions(), log_};
+  ProcessGroup group_{RankPlacement(), GroupOptions(), log_};
 };
 
 TEST_F(FlatShardOnOneRank, ParametersOfTheModelAreViewsOfTheFlatOne) {

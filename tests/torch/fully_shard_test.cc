@@ -84,7 +84,7 @@ class FullyShardOnOneRank : public testing::Test {
 
   TemporaryFolder folder_;
   CollectiveLog log_{collective_log_file(folder_.path(), 0), 0};
-  ProcessGroup group_{Seat(), GroupOptions(), log_};
+  ProcessGroup group_{RankPlacement(), GroupOptions(), log_};
 };
 
 TEST_F(FullyShardOnOneRank, TrainsAsThePlainModel) {

@@ -29,9 +29,9 @@ class LiteralRank {
     cell.role = role;
     cell.world_size = 2;
     cell.steps = steps;
-    Seat seat;
-    seat.rank = rank;
-    rank_.emplace(cell, seat, folder_.path(), GroupOptions{});
+    RankPlacement placement;
+    placement.rank = rank;
+    rank_.emplace(cell, placement, folder_.path(), GroupOptions{});
   }
 
   Rank& operator*() { return *rank_; }

@@ -100,7 +100,7 @@ constexpr std::int64_t kCapacity = std::int64_t{1} << 30;
 /// it forks: a test that comes after torch's own threads cannot have ranks.
 class VirtualRanks : public testing::Test {
  protected:
-  std::vector<RankEnd> launch(int ranks, const std::function<int(const Seat&)>& body) {
+  std::vector<RankEnd> launch(int ranks, const std::function<int(const RankPlacement&)>& body) {
     LaunchOptions options;
     options.ranks = ranks;
     options.folder = folder_.path() / std::to_string(++launches_);
@@ -110,12 +110,12 @@ class VirtualRanks : public testing::Test {
   }
 
   std::vector<RankEnd> launch(const std::function<int(ProcessGroup& group)>& body) {
-    return launch(2, [&](const Seat& seat) {
+    return launch(2, [&](const RankPlacement& placement) {
       const auto folder = folder_.path() / std::to_string(launches_);
       open_virtual_devices({.count = 2, .capacity = kCapacity, .ledger = folder / "devices.bin"});
-      const auto file = folder / ("collectives-" + std::to_string(seat.rank));
-      CollectiveLog log(file, seat.rank);
-      ProcessGroup group(seat, {.device = "sim"}, log);
+      const auto file = folder / ("collectives-" + std::to_string(placement.rank));
+      CollectiveLog log(file, placement.rank);
+      ProcessGroup group(placement, {.device = "sim"}, log);
       return body(group);
     });
   }
@@ -311,10 +311,10 @@ TEST_F(VirtualRanks, EndAfterABackwardOnTwoDevicesWithoutHangOrAbort) {
 }
 
 TEST_F(VirtualRanks, RefuseAKindOfDevicesThatIsNotKnown) {
-  const std::vector<RankEnd> ends = launch(1, [&](const Seat& seat) {
-    CollectiveLog log(folder_.path() / "log", seat.rank);
+  const std::vector<RankEnd> ends = launch(1, [&](const RankPlacement& placement) {
+    CollectiveLog log(folder_.path() / "log", placement.rank);
     try {
-      const ProcessGroup group(seat, {.device = "simm"}, log);
+      const ProcessGroup group(placement, {.device = "simm"}, log);
     } catch (const Error& error) {
       return std::string(error.what()).find("'simm'. Did you mean 'sim'?") == std::string::npos;
     }
@@ -324,9 +324,9 @@ TEST_F(VirtualRanks, RefuseAKindOfDevicesThatIsNotKnown) {
 }
 
 TEST_F(VirtualRanks, HaveAGroupForCudaToo) {
-  const std::vector<RankEnd> ends = launch(1, [&](const Seat& seat) {
-    CollectiveLog log(folder_.path() / "log", seat.rank);
-    ProcessGroup group(seat, {.device = "cuda"}, log);
+  const std::vector<RankEnd> ends = launch(1, [&](const RankPlacement& placement) {
+    CollectiveLog log(folder_.path() / "log", placement.rank);
+    ProcessGroup group(placement, {.device = "cuda"}, log);
     group.c10d_group().getBackend(c10::DeviceType::CUDA);
     return 0;
   });

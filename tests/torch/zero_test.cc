@@ -172,9 +172,9 @@ class ZeroRanks : public testing::TestWithParam<int> {
     launch.folder = folder_.path() / std::to_string(++launches_);
     std::filesystem::create_directory(launch.folder);
     launch.host = serve_store;
-    const std::vector<RankEnd> ends = launch_ranks(launch, [&](const Seat& seat) {
-      CollectiveLog log(collective_log_file(launch.folder, seat.rank), seat.rank);
-      ProcessGroup group(seat, {}, log);
+    const std::vector<RankEnd> ends = launch_ranks(launch, [&](const RankPlacement& placement) {
+      CollectiveLog log(collective_log_file(launch.folder, placement.rank), placement.rank);
+      ProcessGroup group(placement, {}, log);
       for (const ZeroOptions& options : all) {
         const std::string wrong = body(group, options);
         if (wrong.empty()) continue;
@@ -461,7 +461,7 @@ class ZeroOnOneRank : public testing::Test {
 
   TemporaryFolder folder_;
   CollectiveLog log_{collective_log_file(folder_.path(), 0), 0};
-  ProcessGroup group_{Seat(), GroupOptions(), log_};
+  ProcessGroup group_{RankPlacement(), GroupOptions(), log_};
 };
 
 bool has_data(const Module& module) { return module.parameters().front().storage().nbytes() > 0; }

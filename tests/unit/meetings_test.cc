@@ -74,7 +74,9 @@ class Logs {
   LiteralEvidence& files() { return files_; }
 
   /// Judges; `ends` may be left out.
-  Meetings meetings(std::vector<RankEnd> ends = {}) { return meetings_of(judged_cell(std::move(ends))); }
+  Meetings meetings(std::vector<RankEnd> ends = {}) {
+    return meetings_of(judged_cell(std::move(ends)));
+  }
 
   ClaimResult judged(const Claim& claim, std::vector<RankEnd> ends = {}) {
     CellEvidence cell = judged_cell(std::move(ends));

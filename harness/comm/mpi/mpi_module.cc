@@ -21,14 +21,15 @@ MpiOrder wanted_order() {
 }
 
 c10::intrusive_ptr<c10d::Backend> make(const c10::intrusive_ptr<c10d::Store>& /*store*/,
-                                       const Seat& seat, std::chrono::milliseconds timeout) {
+                                       const RankPlacement& placement,
+                                       std::chrono::milliseconds timeout) {
   const MpiOrder order = wanted_order();
   const auto group = MpiGroup::create();
-  if (group->size() != seat.world_size) {
-    throw other_mpi(LOCKSTEP_MPI_NAME, LOCKSTEP_MPI_LAUNCHER, group->size(), seat.world_size);
+  if (group->size() != placement.world_size) {
+    throw other_mpi(LOCKSTEP_MPI_NAME, LOCKSTEP_MPI_LAUNCHER, group->size(), placement.world_size);
   }
-  if (group->rank() != seat.rank) {
-    throw internal_error("rank " + std::to_string(seat.rank) + " is rank " +
+  if (group->rank() != placement.rank) {
+    throw internal_error("rank " + std::to_string(placement.rank) + " is rank " +
                          std::to_string(group->rank()) + " of MPI");
   }
   return c10::make_intrusive<MpiBackend>(group, timeout, order);

@@ -26,35 +26,36 @@ void pretend_own_host(int rank) {
 }
 
 /// The GPU of a rank: one each, in the order of the ranks of its machine.
-c10::DeviceIndex gpu_of(const Seat& seat) {
+c10::DeviceIndex gpu_of(const RankPlacement& placement) {
   const int gpus = c10::cuda::device_count();
   if (gpus == 0) {
     throw Error(Error::Kind::usage,
                 "--backend nccl needs a GPU for each rank, and no CUDA device is visible; see "
                 "'lockstep doctor', or use --backend gloo.");
   }
-  if (gpus < seat.local_world_size) {
+  if (gpus < placement.local_world_size) {
     if (!may_share()) {
-      throw Error(
-          Error::Kind::usage,
-          fmt::format("--backend nccl needs a GPU for each rank, and for {} ranks {} "
-                      "visible; use fewer ranks or --backend gloo, or set "
-                      "LOCKSTEP_SHARE_GPU=1 to have them share.",
-                      seat.local_world_size, gpus == 1 ? "1 is" : fmt::format("{} are", gpus)));
+      throw Error(Error::Kind::usage,
+                  fmt::format("--backend nccl needs a GPU for each rank, and for {} ranks {} "
+                              "visible; use fewer ranks or --backend gloo, or set "
+                              "LOCKSTEP_SHARE_GPU=1 to have them share.",
+                              placement.local_world_size,
+                              gpus == 1 ? "1 is" : fmt::format("{} are", gpus)));
     }
-    pretend_own_host(seat.rank);
+    pretend_own_host(placement.rank);
   }
-  return static_cast<c10::DeviceIndex>(seat.local_rank % gpus);
+  return static_cast<c10::DeviceIndex>(placement.local_rank % gpus);
 }
 
 c10::intrusive_ptr<c10d::Backend> make(const c10::intrusive_ptr<c10d::Store>& store,
-                                       const Seat& seat, std::chrono::milliseconds timeout) {
-  const c10::DeviceIndex gpu = gpu_of(seat);
+                                       const RankPlacement& placement,
+                                       std::chrono::milliseconds timeout) {
+  const c10::DeviceIndex gpu = gpu_of(placement);
   c10::cuda::set_device(gpu);
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
-  auto backend =
-      c10::make_intrusive<c10d::ProcessGroupNCCL>(store, seat.rank, seat.world_size, options);
+  auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, placement.rank,
+                                                             placement.world_size, options);
   backend->setBoundDeviceId(at::Device(at::kCUDA, gpu));
   return backend;
 }

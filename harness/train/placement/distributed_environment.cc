@@ -20,9 +20,9 @@ namespace {
 /// The first of what the launchers call a number that is set, as a number from `least` to `most`. A
 /// batch script of Slurm has the variables of a rank without being one; ranks have the number of
 /// their step.
-std::optional<int> number_in(const Environment& environment, const char* SeatVariables::*number,
-                             int least, int most) {
-  for (const SeatVariables& variables : kSeatVariables) {
+std::optional<int> number_in(const Environment& environment,
+                             const char* PlacementVariables::*number, int least, int most) {
+  for (const PlacementVariables& variables : kPlacementVariables) {
     const std::string_view variable = variables.*number;
     const char* const value = environment(variable.data());
     if (!value || (variable.starts_with("SLURM_") && !environment("SLURM_STEP_ID"))) continue;
@@ -41,7 +41,7 @@ std::optional<int> number_in(const Environment& environment, const char* SeatVar
 
 int global_rank_of(const Environment& environment, const DistributedEnvironment& found,
                    const std::optional<int>& local_rank) {
-  if (const auto rank = number_in(environment, &SeatVariables::rank, 0, found.world_size - 1))
+  if (const auto rank = number_in(environment, &PlacementVariables::rank, 0, found.world_size - 1))
     return *rank;
   if (found.ranks_per_node == found.world_size) return local_rank.value_or(0);
   throw Error(Error::Kind::usage,
@@ -58,12 +58,13 @@ DistributedEnvironment find_distributed_environment(const Environment& environme
   DistributedEnvironment found;
   found.has_process_group = group.has_value();
   found.world_size =
-      group ? group->size : number_in(environment, &SeatVariables::world_size, 1, kAny).value_or(1);
+      group ? group->size
+            : number_in(environment, &PlacementVariables::world_size, 1, kAny).value_or(1);
   found.ranks_per_node =
-      number_in(environment, &SeatVariables::local_world_size, 1, found.world_size)
+      number_in(environment, &PlacementVariables::local_world_size, 1, found.world_size)
           .value_or(found.world_size);
   const auto local_rank =
-      number_in(environment, &SeatVariables::local_rank, 0, found.ranks_per_node - 1);
+      number_in(environment, &PlacementVariables::local_rank, 0, found.ranks_per_node - 1);
   found.global_rank = group ? group->rank : global_rank_of(environment, found, local_rank);
   found.local_rank = local_rank.value_or(found.global_rank % found.ranks_per_node);
   found.is_distributed = found.world_size > 1;

@@ -25,12 +25,12 @@ namespace lockstep {
 
 namespace fs = std::filesystem;
 
-Rank::Rank(Cell cell, Seat seat, fs::path folder, GroupOptions group)
+Rank::Rank(Cell cell, RankPlacement placement, fs::path folder, GroupOptions group)
     : cell_(std::move(cell)),
-      seat_(std::move(seat)),
+      placement_(std::move(placement)),
       folder_(std::move(folder)),
       group_options_(std::move(group)),
-      observer_(folder_, seat_.rank, process_identity(cell_, seat_.rank)) {}
+      observer_(folder_, placement_.rank, process_identity(cell_, placement_.rank)) {}
 
 Rank::~Rank() = default;
 
@@ -58,12 +58,12 @@ ProcessGroup& Rank::group() {
 
 /// A rank that is ended in the rendezvous has said that it was there.
 void Rank::meet() {
-  log_ = std::make_unique<CollectiveLog>(collective_log_file(folder_, seat_.rank), seat_.rank,
-                                         process_identity(cell_, seat_.rank));
+  log_ = std::make_unique<CollectiveLog>(collective_log_file(folder_, placement_.rank),
+                                         placement_.rank, process_identity(cell_, placement_.rank));
   rendezvous_ = RendezvousState::begun;
   state_progress();
   try {
-    group_ = std::make_unique<ProcessGroup>(seat_, group_options_, *log_);
+    group_ = std::make_unique<ProcessGroup>(placement_, group_options_, *log_);
   } catch (...) {
     rendezvous_ = RendezvousState::failed;
     throw;
@@ -75,10 +75,11 @@ void Rank::meet() {
 
 /// A rank that is killed can no longer say where it was.
 void Rank::state_progress() {
-  write_rank_statement(rank_statement_file(folder_, seat_.rank), {.step = step(),
-                                                                  .line = variant_line_,
-                                                                  .step_began_ns = step_began_ns_,
-                                                                  .rendezvous = rendezvous_});
+  write_rank_statement(rank_statement_file(folder_, placement_.rank),
+                       {.step = step(),
+                        .line = variant_line_,
+                        .step_began_ns = step_began_ns_,
+                        .rendezvous = rendezvous_});
 }
 
 void Rank::finish() {
@@ -265,13 +266,13 @@ RankStatement ending_of(const std::function<void()>& body) {
 
 }  // namespace
 
-int run_rank(const std::function<void(Rank&)>& body, const Cell& cell, const Seat& seat,
-             const fs::path& folder, const GroupOptions& group) {
+int run_rank(const std::function<void(Rank&)>& body, const Cell& cell,
+             const RankPlacement& placement, const fs::path& folder, const GroupOptions& group) {
   std::signal(SIGXFSZ, SIG_IGN);  // a full quota is an error of the write, with a sentence
   at::set_num_threads(1);
   at::set_num_interop_threads(1);
   // Never destroyed: the process is about to end, and leaving a group can wait for a dead peer.
-  Rank& rank = *new Rank(cell, seat, folder, group);
+  Rank& rank = *new Rank(cell, placement, folder, group);
   RankStatement statement = ending_of([&] { body(rank); });
   // What was observed before an error is evidence too.
   const RankStatement written = ending_of([&] { rank.finish(); });
@@ -283,11 +284,11 @@ int run_rank(const std::function<void(Rank&)>& body, const Cell& cell, const Sea
   statement.rows = rank.observer().rows();
   if (!statement.raised) statement.step_s = rank.step_seconds();
   if (statement.raised) {
-    const std::string words =
-        fmt::format("rank {} raised in step {}: {}\n", seat.rank, statement.step, statement.error);
+    const std::string words = fmt::format("rank {} raised in step {}: {}\n", placement.rank,
+                                          statement.step, statement.error);
     std::fputs(words.c_str(), stderr);
   }
-  write_rank_statement(rank_statement_file(folder, seat.rank), statement);
+  write_rank_statement(rank_statement_file(folder, placement.rank), statement);
   // Behind the statement: a launcher may end those whose peers left without.
   if (!statement.raised) ending_of([&] { rank.leave_group(); });
   return statement.raised ? 1 : 0;

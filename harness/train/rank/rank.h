@@ -27,7 +27,7 @@ class ShardedModel;
 class Rank {
  public:
   /// `folder` is the cell's. Does not meet the peers yet.
-  Rank(Cell cell, Seat seat, std::filesystem::path folder, GroupOptions group);
+  Rank(Cell cell, RankPlacement placement, std::filesystem::path folder, GroupOptions group);
   ~Rank();
 
   const Cell& cell() const { return cell_; }
@@ -43,7 +43,7 @@ class Rank {
   const std::string& axis(std::string_view name) const { return axis_value(cell_, name); }
 
   /// 0 in the reference.
-  int rank() const { return is_reference() ? 0 : seat_.rank; }
+  int rank() const { return is_reference() ? 0 : placement_.rank; }
   /// Ranks of the cell. The reference is one process and computes the shards of all of them.
   int world_size() const { return cell_.world_size; }
 
@@ -106,7 +106,7 @@ class Rank {
   void restore_weights();
   bool is_reference() const { return cell_.role == Role::reference; }
   /// 0: no perturbation.
-  int perturbation() const { return is_reference() ? seat_.rank : 0; }
+  int perturbation() const { return is_reference() ? placement_.rank : 0; }
 
   /// A parameter of the module whose mean of gradients is being computed.
   struct WeightBefore {
@@ -115,7 +115,7 @@ class Rank {
   };
 
   Cell cell_;
-  Seat seat_;
+  RankPlacement placement_;
   std::filesystem::path folder_;
   GroupOptions group_options_;
   Observer observer_;
@@ -132,7 +132,8 @@ class Rank {
 /// Runs a scenario's body on one rank of `cell` and leaves its files in `folder`, among them its
 /// statement of how it ended. Returns the process's exit status: 0, or 1 when the body raised; the
 /// text is printed and stated.
-int run_rank(const std::function<void(Rank&)>& body, const Cell& cell, const Seat& seat,
-             const std::filesystem::path& folder, const GroupOptions& group);
+int run_rank(const std::function<void(Rank&)>& body, const Cell& cell,
+             const RankPlacement& placement, const std::filesystem::path& folder,
+             const GroupOptions& group);
 
 }  // namespace lockstep

@@ -19,7 +19,8 @@
 namespace lockstep {
 namespace {
 
-// Seats and the place to meet ---------------------------------------------------------------------
+// Placements and the place to meet
+// ---------------------------------------------------------------------
 
 bool is_listening(int fd) {
   int listening = 0;
@@ -34,30 +35,30 @@ int listening_sockets() {
 }
 
 /// Rank 0 hears from every other rank once.
-int meet(const Seat& seat) {
-  const auto own = static_cast<char>(seat.rank);
-  if (seat.rank != 0) {
-    const bool told = ::write(connect_to(seat.rendezvous), &own, 1) == 1;
-    return told && seat.rendezvous.listen_fd == -1 && listening_sockets() == 0 ? 0 : 1;
+int meet(const RankPlacement& placement) {
+  const auto own = static_cast<char>(placement.rank);
+  if (placement.rank != 0) {
+    const bool told = ::write(connect_to(placement.rendezvous), &own, 1) == 1;
+    return told && placement.rendezvous.listen_fd == -1 && listening_sockets() == 0 ? 0 : 1;
   }
   std::set<char> met{own};
-  for (int i = 1; i < seat.world_size; ++i) {
+  for (int i = 1; i < placement.world_size; ++i) {
     char peer = 0;
-    if (::read(::accept(seat.rendezvous.listen_fd, nullptr, nullptr), &peer, 1) != 1) return 2;
+    if (::read(::accept(placement.rendezvous.listen_fd, nullptr, nullptr), &peer, 1) != 1) return 2;
     met.insert(peer);
   }
-  const bool all = static_cast<int>(met.size()) == seat.world_size;
-  return all && *met.rbegin() == seat.world_size - 1 && listening_sockets() == 1 ? 0 : 3;
+  const bool all = static_cast<int>(met.size()) == placement.world_size;
+  return all && *met.rbegin() == placement.world_size - 1 && listening_sockets() == 1 ? 0 : 3;
 }
 
 class LaunchOf : public Launch, public ::testing::WithParamInterface<int> {};
 
-TEST_P(LaunchOf, RanksMeetFromTheirSeatsAndFinish) {
+TEST_P(LaunchOf, RanksMeetFromTheirPlacementsAndFinish) {
   const int ranks = GetParam();
-  const std::vector<RankEnd> ends = launch(ranks, [ranks](const Seat& seat) {
-    const bool right = seat.world_size == ranks && seat.local_rank == seat.rank &&
-                       seat.local_world_size == ranks && seat.rank < ranks;
-    return right ? meet(seat) : 4;
+  const std::vector<RankEnd> ends = launch(ranks, [ranks](const RankPlacement& placement) {
+    const bool right = placement.world_size == ranks && placement.local_rank == placement.rank &&
+                       placement.local_world_size == ranks && placement.rank < ranks;
+    return right ? meet(placement) : 4;
   });
   ASSERT_EQ(ends.size(), static_cast<std::size_t>(ranks));
   std::set<int> orders;
@@ -101,7 +102,7 @@ TEST_F(Launch, RankHasDefaultSignalsEmptyInputAndOneThread) {
   ::dup2(zeros, STDIN_FILENO);
   const char* const omp = ::getenv("OMP_NUM_THREADS");
   const std::string threads = omp != nullptr ? omp : "1";
-  const auto ends = launch(1, [&threads](const Seat&) {
+  const auto ends = launch(1, [&threads](const RankPlacement&) {
     sigset_t mask;
     ::sigprocmask(SIG_BLOCK, nullptr, &mask);
     if (!sigisemptyset(&mask)) return 1;
@@ -120,15 +121,15 @@ TEST_F(Launch, RankHasDefaultSignalsEmptyInputAndOneThread) {
 TEST_F(Launch, OutputGoesToTheRanksOwnLog) {
   std::cout << "buffered before the launch";
   std::printf("buffered before the launch");
-  launch(2, [](const Seat& seat) {
-    std::cout << "out of " << seat.rank << '\n';
-    std::cerr << "err of " << seat.rank << '\n';
+  launch(2, [](const RankPlacement& placement) {
+    std::cout << "out of " << placement.rank << '\n';
+    std::cerr << "err of " << placement.rank << '\n';
     if (::fork() == 0) {
-      std::cout << "child of " << seat.rank << std::endl;
+      std::cout << "child of " << placement.rank << std::endl;
       ::_exit(0);
     }
     ::wait(nullptr);
-    std::printf("torn by %d", seat.rank);
+    std::printf("torn by %d", placement.rank);
     return 0;
   });
   std::cout << std::endl;
