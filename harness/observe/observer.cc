@@ -150,7 +150,7 @@ void Observer::note_key(const std::string& key) {
 void Observer::observe(Point point, Kind kind, std::string_view name, const at::Tensor& tensor,
                        const std::optional<Shard>& shard, std::string_view replica_group) {
   const Stopwatch stopwatch(time_spent_);
-  KeptTensor kept;
+  SnapshotTensor kept;
   Observation observation = look_at(tensor, shard, &kept.bytes);
   observation.seq = seq_;
   observation.step = step_;
@@ -161,7 +161,7 @@ void Observer::observe(Point point, Kind kind, std::string_view name, const at::
   observation.replica_group = replica_group;
   if (!tensor.defined() && kind == Kind::gradient) observation.not_comparable += ": no gradient";
 
-  const std::string key = kept_key(observation);
+  const std::string key = snapshot_key(observation);
   note_key(key);
   journal_.append(observation);
   ++seq_;
@@ -174,7 +174,7 @@ void Observer::observe(Point point, Kind kind, std::string_view name, const at::
 
 void Observer::finish() {
   if (all_written_) return;
-  write_safetensors(kept_file(folder_, rank_, step_), kept_, identity_);
+  write_safetensors(snapshot_file(folder_, rank_, step_), kept_, identity_);
   all_written_ = true;
 }
 

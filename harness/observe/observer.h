@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "harness/record/journal.h"
-#include "harness/record/kept_values.h"
+#include "harness/record/snapshots.h"
 
 namespace lockstep {
 
@@ -75,8 +75,8 @@ class Observer {
   std::int64_t seq_ = 0;
   std::int64_t step_ = 0;
   std::int64_t micro_batch_ = 0;
-  std::set<std::string> keys_;              ///< of this step
-  std::map<std::string, KeptTensor> kept_;  ///< of this step
+  std::set<std::string> keys_;                  ///< of this step
+  std::map<std::string, SnapshotTensor> kept_;  ///< of this step
   bool all_written_ = true;
   std::chrono::nanoseconds time_spent_{0};
 };

@@ -37,7 +37,7 @@ struct Step {
   const Evidence& evidence;
   std::vector<Held> ranks;
 
-  const KeptTensor* kept(std::size_t rank, const std::string& name) const {
+  const SnapshotTensor* kept(std::size_t rank, const std::string& name) const {
     const auto found = ranks[rank].find(name);
     if (found == ranks[rank].end()) return nullptr;
     return evidence.kept(static_cast<int>(rank), *found->second);
@@ -82,7 +82,7 @@ bool is_synced(const Step& step) {
   return !step.ranks.empty();
 }
 
-double element_value(std::int64_t element, const KeptTensor* tensor) {
+double element_value(std::int64_t element, const SnapshotTensor* tensor) {
   if (!tensor) return kNotMeasured;
   const DType component = component_type(tensor->dtype);
   const std::size_t size = item_size(tensor->dtype);
@@ -96,8 +96,8 @@ double distance(const Step& step, std::size_t a, std::size_t b) {
   double largest = 0;
   const std::set<std::string> names = names_of(step);
   for (const std::string& name : names) {
-    const KeptTensor* left = step.kept(a, name);
-    const KeptTensor* right = step.kept(b, name);
+    const SnapshotTensor* left = step.kept(a, name);
+    const SnapshotTensor* right = step.kept(b, name);
     const bool comparable =
         left && right && left->dtype == right->dtype && left->shape == right->shape;
     largest = worse(largest, comparable ? difference(*left, *right).worst : kNotMeasured);

@@ -11,8 +11,8 @@ inline constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 
 inline constexpr std::uint64_t kLargestRecord = 1024 * kMebibyte;         ///< record.json
 inline constexpr std::uint64_t kLargestJournal = 2048 * kMebibyte;        ///< rank-N.csv
-inline constexpr std::uint64_t kLargestKeptValues = 4096 * kMebibyte;     ///< *.safetensors
-inline constexpr std::uint64_t kLargestKeptHeader = 100 * kMebibyte;      ///< of a safetensors file
+inline constexpr std::uint64_t kLargestSnapshot = 4096 * kMebibyte;       ///< *.safetensors
+inline constexpr std::uint64_t kLargestSnapshotHeader = 100 * kMebibyte;  ///< of a safetensors file
 inline constexpr std::uint64_t kLargestCollectiveLog = 4096 * kMebibyte;  ///< collectives-N.bin
 /// rank-N.end.json, rank-N.exit.json, world.json, rank-N.mismatch.txt
 inline constexpr std::uint64_t kLargestStatement = 64 * kMebibyte;

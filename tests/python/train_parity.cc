@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "harness/observe/observer.h"
-#include "harness/record/kept_values.h"
+#include "harness/record/snapshots.h"
 #include "harness/train/loop/sampler.h"
 #include "harness/train/nn/lora.h"
 #include "harness/train/nn/module.h"
@@ -39,7 +39,7 @@ const std::vector<at::ScalarType> kDTypes{at::kFloat, at::kDouble, at::kBFloat16
 class Numbers {
  public:
   void put(const std::string& key, const at::Tensor& tensor) {
-    KeptTensor& kept = numbers_[key];
+    SnapshotTensor& kept = numbers_[key];
     const Observation seen = look_at(tensor, std::nullopt, &kept.bytes);
     kept.dtype = *parse<DType>(seen.dtype);
     kept.shape = seen.local_shape;
@@ -56,7 +56,7 @@ class Numbers {
   void write(const std::string& path) const { write_safetensors(path, numbers_); }
 
  private:
-  std::map<std::string, KeptTensor> numbers_;
+  std::map<std::string, SnapshotTensor> numbers_;
 };
 
 at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed, at::ScalarType dtype = at::kFloat) {

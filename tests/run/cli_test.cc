@@ -208,13 +208,13 @@ TEST(EndedRun, MissesNoSnapshotOfTheStepInWhichRanksWereEnded) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("snapshots of")));
 }
 
-TEST_F(DamagedRun, WithoutKeptValuesSaysSo) {
+TEST_F(DamagedRun, WithoutSnapshotsSaysSo) {
   fs::remove(copy() / "loss-on-unwrapped-module/through-wrapper/w2/rank-1.step-3.safetensors");
   const Outcome reported = report();
   EXPECT_THAT(reported.out, HasSubstr("rank 1: snapshots of step 3 are missing"));
 }
 
-TEST_F(DamagedRun, WithAFlippedBitInAKeptValueIsRefused) {
+TEST_F(DamagedRun, WithAFlippedBitInASnapshotIsRefused) {
   const auto file =
       copy() / "loss-on-unwrapped-module/through-wrapper/w2/rank-0.step-3.safetensors";
   std::string text = text_of(file);

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "harness/record/kept_values.h"
+#include "harness/record/snapshots.h"
 #include "tests/command.h"
 #include "tests/temporary_folder.h"
 
@@ -28,7 +28,7 @@ bool is_finer_than_bfloat16(int accumulation) {
   bool is_finer = false;
   const auto references = folder.path() / "run" / kAccumulator / "reference";
   for (const auto& cell : std::filesystem::directory_iterator(references)) {
-    for (const auto& [key, tensor] : read_safetensors(kept_file(cell.path(), 0, 1))) {
+    for (const auto& [key, tensor] : read_safetensors(snapshot_file(cell.path(), 0, 1))) {
       if (key.find("gradient") == std::string::npos || tensor.dtype != DType::float32) continue;
       ++tensors;
       for (std::size_t at = 0; at < tensor.bytes.size(); at += sizeof(std::uint32_t)) {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "harness/observe/observer.h"
-#include "harness/record/kept_values.h"
+#include "harness/record/snapshots.h"
 #include "harness/train/nn/transformer.h"
 #include "reports/base/error.h"
 #include "tests/temporary_folder.h"

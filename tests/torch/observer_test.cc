@@ -299,8 +299,8 @@ TEST(LookAt, RefusesAShardThatDoesNotFit) {
 class ObserverTest : public ::testing::Test {
  protected:
   std::filesystem::path journal() const { return folder_.path() / "rank-0.csv"; }
-  std::map<std::string, KeptTensor> kept(std::int64_t step) const {
-    return read_safetensors(kept_file(folder_.path(), 0, step));
+  std::map<std::string, SnapshotTensor> kept(std::int64_t step) const {
+    return read_safetensors(snapshot_file(folder_.path(), 0, step));
   }
 
   TemporaryFolder folder_;
@@ -329,8 +329,8 @@ TEST_F(ObserverTest, LeavesWhatItSawBitForBit) {
     expected[i].name = expected[i].dtype;
     EXPECT_EQ(rows[i], expected[i]) << rows[i].name;
 
-    const std::map<std::string, KeptTensor> values = kept(rows[i].step);
-    const KeptTensor& value = values.at(kept_key(rows[i]));
+    const std::map<std::string, SnapshotTensor> values = kept(rows[i].step);
+    const SnapshotTensor& value = values.at(snapshot_key(rows[i]));
     const at::Tensor tensor =
         random_bits({3, 2, rows[i].step}, kDTypes[i % kDTypes.size()]).transpose(0, 1);
     EXPECT_EQ(name(value.dtype), rows[i].dtype);
@@ -371,9 +371,9 @@ TEST_F(ObserverTest, NotesStepMicroBatchPointAndKind) {
   EXPECT_EQ(observer.step(), 4);
   const std::vector<Observation> rows = read_journal(journal()).observations;
   ASSERT_EQ(rows.size(), 2U);
-  EXPECT_EQ(kept_key(rows[0]), "2/backward/buffer/mean");
+  EXPECT_EQ(snapshot_key(rows[0]), "2/backward/buffer/mean");
   EXPECT_EQ(rows[0].step, 3);
-  EXPECT_EQ(kept_key(rows[1]), "0/forward/loss/loss");
+  EXPECT_EQ(snapshot_key(rows[1]), "0/forward/loss/loss");
   EXPECT_EQ(rows[1].seq, 1);
 }
 
@@ -389,7 +389,7 @@ TEST_F(ObserverTest, NotesWhatIsNotComparableAndKeepsNoValue) {
   EXPECT_EQ(rows[0].not_comparable, "undefined: no gradient");
   EXPECT_EQ(rows[1].not_comparable, "undefined");
   EXPECT_EQ(rows[2].not_comparable, "Sparse layout");
-  EXPECT_FALSE(std::filesystem::exists(kept_file(folder_.path(), 0, 1)));
+  EXPECT_FALSE(std::filesystem::exists(snapshot_file(folder_.path(), 0, 1)));
 }
 
 TEST_F(ObserverTest, KeepsAShardWithItsPlace) {
@@ -418,7 +418,7 @@ TEST_F(ObserverTest, WritesAStepWhenTheNextBegins) {
   Observer observer(folder_.path(), 0);
   observer.begin_step(1);
   observer.observe(Point::stepped, Kind::parameter, "w", at::zeros({2}));
-  EXPECT_FALSE(std::filesystem::exists(kept_file(folder_.path(), 0, 1)));
+  EXPECT_FALSE(std::filesystem::exists(snapshot_file(folder_.path(), 0, 1)));
   observer.begin_step(2);
   EXPECT_EQ(kept(1).size(), 1U);
 }

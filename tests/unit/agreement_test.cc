@@ -142,7 +142,7 @@ TEST(Agreement, MeasuresNothingBetweenDTypes) {
   other.dtype = "int32";
   other.statistics.norm = 0x40000000;  // the bits of 2.0F
   files.write();
-  const auto file = kept_file(files.folder(), 1, 1);
+  const auto file = snapshot_file(files.folder(), 1, 1);
   auto tensors = read_safetensors(file);
   tensors.begin()->second.dtype = DType::int32;
   write_safetensors(file, tensors);

@@ -19,9 +19,9 @@ using testing::HasSubstr;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-KeptTensor tensor_of(const std::vector<float>& values, std::vector<std::int64_t> shape,
-                     DType dtype = DType::float32) {
-  KeptTensor tensor{dtype, std::move(shape), {}};
+SnapshotTensor tensor_of(const std::vector<float>& values, std::vector<std::int64_t> shape,
+                         DType dtype = DType::float32) {
+  SnapshotTensor tensor{dtype, std::move(shape), {}};
   tensor.bytes.resize(values.size() * sizeof(float));
   std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
   return tensor;

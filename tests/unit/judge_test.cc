@@ -391,14 +391,14 @@ TEST(Evidence, WhoseValuesAreNotTheFingerprintedOnesIsRefused) {
   LiteralEvidence files(1);
   files.add(0, 1, "w", {1, 2});
   files.write();
-  const auto file = kept_file(files.folder(), 0, 1);
+  const auto file = snapshot_file(files.folder(), 0, 1);
   auto tensors = read_safetensors(file);
   tensors.begin()->second.bytes[0] ^= std::byte{1};
   write_safetensors(file, tensors);
   EXPECT_THROW(Evidence(files.folder(), 1), Error);
 }
 
-TEST(Evidence, SaysWhichKeptValuesAreMissing) {
+TEST(Evidence, SaysWhichSnapshotsAreMissing) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "w", {1});
   files.lose_values(1, 1);

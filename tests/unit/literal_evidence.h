@@ -37,7 +37,7 @@ class LiteralEvidence {
   Observation& add(int rank, std::int64_t step, const std::string& name,
                    const std::vector<float>& values, const Tensor& what) {
     Observation observation = bare(rank, step, name, what);
-    KeptTensor tensor;
+    SnapshotTensor tensor;
     tensor.shape = {static_cast<std::int64_t>(values.size())};
     tensor.bytes.resize(values.size() * sizeof(float));
     std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
@@ -45,7 +45,7 @@ class LiteralEvidence {
     observation.offset = {0};
     observation.fingerprint = fingerprint_run(tensor.bytes, 0);
     observation.statistics = statistics(DType::float32, tensor.bytes);
-    kept_[{rank, step}][kept_key(observation)] = tensor;
+    kept_[{rank, step}][snapshot_key(observation)] = tensor;
     return rows_[rank].emplace_back(observation);
   }
 
@@ -55,7 +55,7 @@ class LiteralEvidence {
     observation.offset.assign(shape.size(), 0);
     for (auto& [place, tensors] : kept_) {
       if (place.second != observation.step) continue;
-      if (const auto kept = tensors.find(kept_key(observation)); kept != tensors.end()) {
+      if (const auto kept = tensors.find(snapshot_key(observation)); kept != tensors.end()) {
         kept->second.shape = shape;
       }
     }
@@ -71,7 +71,7 @@ class LiteralEvidence {
     shard.offset = std::move(offset);
     shard.local_shape = std::move(local_shape);
     shard.replica_group = "rank " + std::to_string(rank);
-    KeptTensor& kept = kept_[{rank, step}][kept_key(shard)];
+    SnapshotTensor& kept = kept_[{rank, step}][snapshot_key(shard)];
     kept.shape = shard.local_shape;
     shard.fingerprint = fingerprint_of_part(shard, kept.bytes, sizeof(float));
     return shard;
@@ -82,13 +82,13 @@ class LiteralEvidence {
                          const Tensor& what) {
     Observation observation = bare(rank, step, name, what);
     observation.dtype = "int64";
-    KeptTensor tensor;
+    SnapshotTensor tensor;
     tensor.dtype = DType::int64;
     tensor.bytes.resize(sizeof(value));
     std::memcpy(tensor.bytes.data(), &value, sizeof(value));
     observation.fingerprint = fingerprint_run(tensor.bytes, 0);
     observation.statistics = statistics(DType::int64, tensor.bytes);
-    kept_[{rank, step}][kept_key(observation)] = tensor;
+    kept_[{rank, step}][snapshot_key(observation)] = tensor;
     return rows_[rank].emplace_back(observation);
   }
 
@@ -104,7 +104,7 @@ class LiteralEvidence {
     return rows_[rank].emplace_back(observation);
   }
 
-  /// Leaves out the kept values of a step, as a rank that was killed does.
+  /// Leaves out the snapshots of a step, as a rank that was killed does.
   void lose_values(int rank, std::int64_t step) { kept_.erase({rank, step}); }
 
   const std::filesystem::path& folder() const { return folder_.path(); }
@@ -128,7 +128,7 @@ class LiteralEvidence {
     for (const auto& [place, tensors] : kept_) {
       const auto kept = with_rows(place, tensors);
       if (kept.empty()) continue;
-      write_safetensors(kept_file(folder_.path(), place.first, place.second), kept,
+      write_safetensors(snapshot_file(folder_.path(), place.first, place.second), kept,
                         identity(place.first));
     }
   }
@@ -146,13 +146,13 @@ class LiteralEvidence {
     return observation;
   }
 
-  using Tensors = std::map<std::string, KeptTensor>;
+  using Tensors = std::map<std::string, SnapshotTensor>;
 
   /// Those that still have a row: a row that was bent may be about something else.
   Tensors with_rows(std::pair<int, std::int64_t> place, Tensors tensors) const {
     std::set<std::string> keys;
     for (const Observation& row : rows_.at(place.first)) {
-      if (row.step == place.second && row.not_comparable.empty()) keys.insert(kept_key(row));
+      if (row.step == place.second && row.not_comparable.empty()) keys.insert(snapshot_key(row));
     }
     std::erase_if(tensors, [&](const auto& entry) { return !keys.contains(entry.first); });
     return tensors;
@@ -161,7 +161,7 @@ class LiteralEvidence {
   int processes_;
   TemporaryFolder folder_;
   std::map<int, std::vector<Observation>> rows_;
-  std::map<std::pair<int, std::int64_t>, std::map<std::string, KeptTensor>> kept_;
+  std::map<std::pair<int, std::int64_t>, std::map<std::string, SnapshotTensor>> kept_;
 };
 
 inline std::vector<ClaimResult> judge(const CellEvidence& cell) {

@@ -110,7 +110,7 @@ TEST_F(CellOnDisk, RefusesAJournalOfAnotherRank) {
 
 TEST_F(CellOnDisk, RefusesValuesOfAnotherRank) {
   write();
-  exchange(kept_file(folder(), 0, 2), kept_file(folder(), 1, 2));
+  exchange(snapshot_file(folder(), 0, 2), snapshot_file(folder(), 1, 2));
   EXPECT_THAT(refusal(), HasSubstr("rank-0.step-2.safetensors: expected a file of rank 0 of "));
 }
 
@@ -130,8 +130,8 @@ TEST_F(CellOnDisk, RefusesFilesOfAnotherCell) {
 TEST_F(CellOnDisk, RefusesAPerturbedReferenceAsTheReference) {
   write(Role::reference);
   exchange(journal(0), journal(1));
-  exchange(kept_file(folder(), 0, 1), kept_file(folder(), 1, 1));
-  exchange(kept_file(folder(), 0, 2), kept_file(folder(), 1, 2));
+  exchange(snapshot_file(folder(), 0, 1), snapshot_file(folder(), 1, 1));
+  exchange(snapshot_file(folder(), 0, 2), snapshot_file(folder(), 1, 2));
   EXPECT_THAT(refusal(),
               HasSubstr("expected a file of the reference of a-scenario/a-variant/w2 with "
                         "seed 0 and 2 steps, found 'perturbed reference 1 of "));
@@ -142,7 +142,7 @@ TEST_F(CellOnDisk, RefusesAJournalWithoutATensorThatAllRanksHad) {
   for (int rank = 0; rank < 2; ++rank) {
     keep_rows(rank, [](const Observation& row) { return row.name != "b"; });
     for (const std::int64_t step : {1, 2}) {
-      const fs::path file = kept_file(folder(), rank, step);
+      const fs::path file = snapshot_file(folder(), rank, step);
       auto tensors = read_safetensors(file);
       std::erase_if(tensors, [](const auto& entry) { return entry.first.ends_with("/b"); });
       write_safetensors(file, tensors, process_identity(record_.cell, rank));
@@ -179,7 +179,7 @@ TEST_F(CellOnDisk, AllowsTheLastRowToBeTorn) {
 
 TEST_F(CellOnDisk, MayLackValues) {
   write();
-  for (const std::int64_t step : {1, 2}) fs::remove(kept_file(folder(), 1, step));
+  for (const std::int64_t step : {1, 2}) fs::remove(snapshot_file(folder(), 1, step));
   const auto evidence = read();
   EXPECT_EQ(evidence->missing_snapshots(1, false), "rank 1: snapshots of steps 1 to 2 are missing");
 }

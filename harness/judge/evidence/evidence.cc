@@ -20,20 +20,21 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Tolerances are relative to the norms of the journal. Their order of summation is not specified.
-void require_norm(const Observation& observation, const KeptTensor& tensor, const fs::path& file) {
+void require_norm(const Observation& observation, const SnapshotTensor& tensor,
+                  const fs::path& file) {
   constexpr double kRounding = 1e-9;
   if (name(tensor.dtype) != observation.dtype) return;  // which no comparison takes for equal
   const double found = statistics(tensor.dtype, tensor.bytes).norm;
   const double stated = observation.statistics.norm;
   if (std::abs(found - stated) <= kRounding * found) return;
   throw malformed(file.string(), 0, 0,
-                  fmt::format("{} with the norm {} of the journal's row {}", kept_key(observation),
-                              stated, observation.seq),
+                  fmt::format("{} with the norm {} of the journal's row {}",
+                              snapshot_key(observation), stated, observation.seq),
                   fmt::format("{}", found));
 }
 
 /// A value that is not the one that was fingerprinted is no evidence.
-void require_fingerprint(const Observation& observation, const KeptTensor& tensor,
+void require_fingerprint(const Observation& observation, const SnapshotTensor& tensor,
                          const fs::path& file) {
   const Fingerprint found =
       observation.local_shape == tensor.shape
@@ -42,7 +43,7 @@ void require_fingerprint(const Observation& observation, const KeptTensor& tenso
   if (found == observation.fingerprint) return require_norm(observation, tensor, file);
   throw malformed(
       file.string(), 0, 0,
-      fmt::format("{} with the fingerprint {} of the journal's row {}", kept_key(observation),
+      fmt::format("{} with the fingerprint {} of the journal's row {}", snapshot_key(observation),
                   to_text(observation.fingerprint), observation.seq),
       to_text(found));
 }
@@ -53,7 +54,7 @@ Evidence::Evidence(fs::path folder, int processes, std::vector<std::string> iden
     : folder_(std::move(folder)), identities_(std::move(identities)) {
   for (int rank = 0; rank < processes; ++rank) {
     read_journal_of(rank);
-    read_kept_values_of(rank);
+    read_snapshot_of(rank);
     read_collectives_of(rank);
   }
   require_rows_of_all_values();
@@ -87,7 +88,7 @@ void require_rows(const std::map<std::int64_t, std::set<std::string>>& without_r
   const std::int64_t last = journal.observations.empty() ? 0 : journal.observations.back().step;
   for (const auto& [step, keys] : without_row) {
     if (keys.empty() || (journal.torn_tail && step >= last)) continue;
-    throw malformed(kept_file(folder, rank, step).string(), 0, 0,
+    throw malformed(snapshot_file(folder, rank, step).string(), 0, 0,
                     "values that the journal has a row of", *keys.begin());
   }
 }
@@ -97,17 +98,17 @@ void require_rows(const std::map<std::int64_t, std::set<std::string>>& without_r
 /// The values of a step.
 const Evidence::Tensors& Evidence::read_step(int rank, std::int64_t step, const fs::path& file) {
   Tensors& tensors = kept_[{rank, step}];
-  KeptValues values = read_kept_values(file);
+  Snapshot values = read_snapshot(file);
   require_written_by(rank, values.identity, file);
   tensors = std::move(values.tensors);
   return tensors;
 }
 
-void Evidence::read_kept_values_of(int rank) {
+void Evidence::read_snapshot_of(int rank) {
   std::map<std::int64_t, std::set<std::string>> without_row;
   for (const Observation& observation : observations(rank)) {
     if (!observation.not_comparable.empty()) continue;
-    const fs::path file = kept_file(folder_, rank, observation.step);
+    const fs::path file = snapshot_file(folder_, rank, observation.step);
     const auto [step, is_new] = kept_.try_emplace({rank, observation.step});
     if (is_new && fs::exists(file)) {
       for (const auto& [key, tensor] : read_step(rank, observation.step, file)) {
@@ -116,7 +117,7 @@ void Evidence::read_kept_values_of(int rank) {
     } else if (is_new) {
       missing_[rank].push_back(observation.step);
     }
-    const std::string key = kept_key(observation);
+    const std::string key = snapshot_key(observation);
     const auto tensor = step->second.find(key);
     if (tensor == step->second.end()) continue;
     require_fingerprint(observation, tensor->second, file);
@@ -138,7 +139,7 @@ std::optional<std::int64_t> take_number(std::string_view text, std::string_view&
   return number;
 }
 
-/// The rank and the step of kept values by the name of their file; nothing for other files.
+/// The rank and the step of snapshots by the name of their file; nothing for other files.
 std::optional<std::pair<std::int64_t, std::int64_t>> place_of(std::string_view name) {
   const auto rank = take_number("rank-", name);
   const auto step = take_number(".step-", name);
@@ -209,10 +210,10 @@ const std::vector<Observation>& Evidence::observations(int rank) const {
   return journals_.at(static_cast<std::size_t>(rank)).observations;
 }
 
-const KeptTensor* Evidence::kept(int rank, const Observation& observation) const {
+const SnapshotTensor* Evidence::kept(int rank, const Observation& observation) const {
   const auto step = kept_.find({rank, observation.step});
   if (step == kept_.end()) return nullptr;
-  const auto tensor = step->second.find(kept_key(observation));
+  const auto tensor = step->second.find(snapshot_key(observation));
   return tensor == step->second.end() ? nullptr : &tensor->second;
 }
 

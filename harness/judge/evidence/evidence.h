@@ -9,7 +9,7 @@
 
 #include "harness/record/collective_log.h"
 #include "harness/record/journal.h"
-#include "harness/record/kept_values.h"
+#include "harness/record/snapshots.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -18,11 +18,11 @@ namespace lockstep {
 /// expectation.
 class Evidence {
  public:
-  /// Reads the journals, kept values and collective logs of `processes` ranks in `folder`, and
-  /// compares the kept values with the fingerprints in the journals. A rank without a journal has
+  /// Reads the journals, snapshots and collective logs of `processes` ranks in `folder`, and
+  /// compares the snapshots with the fingerprints in the journals. A rank without a journal has
   /// an empty one. `identities` are the `process_identity` of each rank; without them it is not
   /// asked who wrote a file. Throws Error (usage) for a malformed file, for one that another
-  /// process wrote, and where journal and kept values contradict each other.
+  /// process wrote, and where journal and snapshots contradict each other.
   Evidence(std::filesystem::path folder, int processes, std::vector<std::string> identities = {});
 
   int processes() const { return static_cast<int>(journals_.size()); }
@@ -33,7 +33,7 @@ class Evidence {
   const std::vector<Collective>* collectives(int rank) const;
 
   /// The value kept for an observation of `rank`; null when none was kept. Valid as long as this.
-  const KeptTensor* kept(int rank, const Observation& observation) const;
+  const SnapshotTensor* kept(int rank, const Observation& observation) const;
 
   /// Rows that `rank` wrote: one more than were observed where the last was torn.
   std::int64_t rows_written(int rank) const;
@@ -50,10 +50,10 @@ class Evidence {
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  using Tensors = std::map<std::string, KeptTensor>;
+  using Tensors = std::map<std::string, SnapshotTensor>;
 
   void read_journal_of(int rank);
-  void read_kept_values_of(int rank);
+  void read_snapshot_of(int rank);
   const Tensors& read_step(int rank, std::int64_t step, const std::filesystem::path& file);
   void read_collectives_of(int rank);
   void require_rows_of_all_values() const;

@@ -75,8 +75,8 @@ std::vector<std::vector<int>> groups_of(const Place& place) {
 /// How two ranks' values of a place differ; nothing where they cannot be compared.
 std::optional<ValueDifference> difference_between(const CellEvidence& cell, const Place& place,
                                                   int a, int b) {
-  const KeptTensor* left = cell.evidence->kept(a, *place.holders.at(a));
-  const KeptTensor* right = cell.evidence->kept(b, *place.holders.at(b));
+  const SnapshotTensor* left = cell.evidence->kept(a, *place.holders.at(a));
+  const SnapshotTensor* right = cell.evidence->kept(b, *place.holders.at(b));
   if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) return {};
   return difference(*left, *right);
 }

@@ -131,7 +131,7 @@ std::string hold(const CellEvidence& cell, int rank, const Needs& needs, Excesse
 
 }  // namespace
 
-std::optional<std::int64_t> bytes_of(const KeptTensor* tensor) {
+std::optional<std::int64_t> bytes_of(const SnapshotTensor* tensor) {
   if (!tensor || !tensor->shape.empty() || tensor->dtype == DType::boolean) return std::nullopt;
   if (components(tensor->dtype) != 1 || unit_roundoff(tensor->dtype) > 0) return std::nullopt;
   const double value = component_value(tensor->dtype, tensor->bytes.data());

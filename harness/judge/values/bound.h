@@ -13,6 +13,6 @@ void judge_bound(const CellEvidence& cell, ClaimResult& result);
 
 /// The number of bytes that a value of Kind::memory is; nothing for null and for all that is no
 /// 0-dim whole number from 0 up.
-std::optional<std::int64_t> bytes_of(const KeptTensor* tensor);
+std::optional<std::int64_t> bytes_of(const SnapshotTensor* tensor);
 
 }  // namespace lockstep

@@ -41,7 +41,7 @@ struct Sums {
   }
 };
 
-ElementDifference element_difference(const KeptTensor& left, const KeptTensor& right,
+ElementDifference element_difference(const SnapshotTensor& left, const SnapshotTensor& right,
                                      std::int64_t element) {
   const DType component = component_type(left.dtype);
   const std::size_t size = item_size(component);
@@ -110,7 +110,7 @@ std::string fraction_in_words(double ratio, double precision) {
 
 }  // namespace
 
-ValueDifference difference(const KeptTensor& left, const KeptTensor& right) {
+ValueDifference difference(const SnapshotTensor& left, const SnapshotTensor& right) {
   const DType component = component_type(left.dtype);
   const std::size_t component_size = item_size(component);
   const std::size_t size = item_size(left.dtype);
@@ -140,7 +140,7 @@ ValueDifference difference(const KeptTensor& left, const KeptTensor& right) {
   return found;
 }
 
-std::vector<double> components_of(const KeptTensor& tensor) {
+std::vector<double> components_of(const SnapshotTensor& tensor) {
   const DType component = component_type(tensor.dtype);
   const std::size_t size = item_size(component);
   std::vector<double> numbers;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/record/kept_values.h"
+#include "harness/record/snapshots.h"
 #include "reports/record/finding.h"
 
 namespace lockstep {
@@ -26,10 +26,10 @@ struct ValueDifference {
 };
 
 /// Requires equal dtype and shape.
-ValueDifference difference(const KeptTensor& left, const KeptTensor& right);
+ValueDifference difference(const SnapshotTensor& left, const SnapshotTensor& right);
 
 /// The components of a tensor as numbers: two of a complex element.
-std::vector<double> components_of(const KeptTensor& tensor);
+std::vector<double> components_of(const SnapshotTensor& tensor);
 
 /// What a ratio to the reference says, in words, with all that it may come from: "1/4: averaged
 /// twice over 4 ranks, or divided by 4", "5/8 of what it should be"; empty when nothing is within

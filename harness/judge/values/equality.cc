@@ -66,9 +66,9 @@ std::string structural_difference_of(int rank, const Observation& actual,
 }
 
 /// The reference's value of what `actual` is of; nothing where none was kept.
-std::optional<KeptTensor> expected_value(const CellEvidence& cell, const Observation& actual,
-                                         const Observation& expected) {
-  const KeptTensor* whole = cell.reference->kept(0, expected);
+std::optional<SnapshotTensor> expected_value(const CellEvidence& cell, const Observation& actual,
+                                             const Observation& expected) {
+  const SnapshotTensor* whole = cell.reference->kept(0, expected);
   const bool is_whole = whole && whole->shape == expected.global_shape;
   if (!is_whole) return std::nullopt;
   return is_shard(actual) ? cut(*whole, actual) : *whole;
@@ -100,8 +100,8 @@ std::vector<std::size_t> places_of(const Observation& actual) {
 }
 
 /// Requires two values that differ.
-void compare_values(const ReferenceValues& reference, const KeptTensor& actual,
-                    const KeptTensor& expected, Comparison& comparison) {
+void compare_values(const ReferenceValues& reference, const SnapshotTensor& actual,
+                    const SnapshotTensor& expected, Comparison& comparison) {
   if (!is_inexact(comparison.actual->dtype)) {
     comparison.distance = std::numeric_limits<double>::infinity();
     comparison.verdict = Verdict::violated;
@@ -144,8 +144,8 @@ Comparison compare(const CellEvidence& cell, int rank, const Observation& actual
     return comparison;
   }
   if (actual.fingerprint == expected.fingerprint) return comparison;
-  const KeptTensor* left = cell.evidence->kept(rank, actual);
-  const std::optional<KeptTensor> right = expected_value(cell, actual, expected);
+  const SnapshotTensor* left = cell.evidence->kept(rank, actual);
+  const std::optional<SnapshotTensor> right = expected_value(cell, actual, expected);
   if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) {
     comparison.verdict = Verdict::undecided;
     comparison.distance = std::numeric_limits<double>::quiet_NaN();

@@ -53,7 +53,7 @@ double largest_share(const std::vector<double>& value, const FaultDirection& dir
   return found / direction.squared_norm;
 }
 
-bool is_alike(const KeptTensor* a, const KeptTensor* b) {
+bool is_alike(const SnapshotTensor* a, const SnapshotTensor* b) {
   return a && b && a->dtype == b->dtype && a->shape == b->shape;
 }
 
@@ -113,7 +113,7 @@ ExpectedTensor ExpectedValues::measured(const Observation& expected) const {
     tensor.is_moved_exactly = is_moved(expected);
     return tensor;
   }
-  const KeptTensor* const value = reference_.kept(0, expected);
+  const SnapshotTensor* const value = reference_.kept(0, expected);
   const Numbers numbers = value ? components_of(*value) : Numbers();
   const Numbers magnitudes = magnitudes_of(expected, numbers);
   const double scale = scale_of_own_gradients(expected);
@@ -131,7 +131,7 @@ ExpectedTensor ExpectedValues::measured(const Observation& expected) const {
   return tensor;
 }
 
-void ExpectedValues::measure_norms(const Observation& expected, const KeptTensor* value,
+void ExpectedValues::measure_norms(const Observation& expected, const SnapshotTensor* value,
                                    double least, ExpectedTensor& tensor) const {
   for (const auto& [rank, copy] : copies_of(expected)) {
     if (!is_alike(copy, value)) continue;
@@ -149,8 +149,8 @@ void ExpectedValues::measure_norms(const Observation& expected, const KeptTensor
   }
 }
 
-std::map<int, const KeptTensor*> ExpectedValues::copies_of(const Observation& expected) const {
-  std::map<int, const KeptTensor*> copies;
+std::map<int, const SnapshotTensor*> ExpectedValues::copies_of(const Observation& expected) const {
+  std::map<int, const SnapshotTensor*> copies;
   const auto found = copies_.find(key_of(expected));
   if (found == copies_.end()) return copies;
   for (const auto& [rank, observation] : found->second) {
@@ -191,7 +191,7 @@ double ExpectedValues::scale_of_own_gradients(const Observation& expected) const
   const double summands = summands_norm(expected);
   Numbers sum;
   for (int rank = 0; rank < world_size_ && summands > 0; ++rank) {
-    const KeptTensor* const own = own_gradient(expected, rank);
+    const SnapshotTensor* const own = own_gradient(expected, rank);
     if (!own) continue;  // as zeros
     const Numbers numbers = components_of(*own);
     if (sum.empty()) sum.resize(numbers.size());
@@ -231,7 +231,7 @@ std::optional<std::vector<double>> ExpectedValues::initial_value(const Observati
                                                                  std::size_t elements) const {
   const auto before = initial_.find(expected.name);
   if (before == initial_.end()) return std::nullopt;
-  const KeptTensor* const kept = reference_.kept(0, *before->second);
+  const SnapshotTensor* const kept = reference_.kept(0, *before->second);
   if (!kept || kept->bytes.size() == 0) return std::nullopt;
   Numbers numbers = components_of(*kept);
   if (numbers.size() != elements) return std::nullopt;
@@ -260,14 +260,14 @@ std::vector<double> ExpectedValues::magnitudes_of(const Observation& expected,
   return value;
 }
 
-const KeptTensor* ExpectedValues::own_gradient(const Observation& expected, int rank) const {
+const SnapshotTensor* ExpectedValues::own_gradient(const Observation& expected, int rank) const {
   const auto own = own_gradients_.find({expected.step, expected.name});
   if (expected.kind != Kind::gradient || own == own_gradients_.end()) return nullptr;
   const auto found = own->second.find(rank);
   return found == own->second.end() ? nullptr : reference_.kept(0, *found->second);
 }
 
-void ExpectedValues::add_directions(const Observation& expected, const KeptTensor& value,
+void ExpectedValues::add_directions(const Observation& expected, const SnapshotTensor& value,
                                     const Numbers& numbers, double scale,
                                     ExpectedTensor& tensor) const {
   const auto add = [&](std::string name, Numbers along, double smallest_fault) {
@@ -283,7 +283,7 @@ void ExpectedValues::add_directions(const Observation& expected, const KeptTenso
   }
   if (tensor.directions.empty()) return;
   for (int rank = 0; rank < world_size_ && world_size_ > 1; ++rank) {
-    const KeptTensor* const own = own_gradient(expected, rank);
+    const SnapshotTensor* const own = own_gradient(expected, rank);
     if (!is_alike(own, &value)) continue;
     add(fmt::format("rank {}'s own gradient", rank), components_of(*own), scale / world_size_);
   }
@@ -291,7 +291,7 @@ void ExpectedValues::add_directions(const Observation& expected, const KeptTenso
 
 /// Of each direction: what rounding explains, and kDirectionFactor times how far the worst copy
 /// moved along it.
-void ExpectedValues::set_tolerances(const Observation& expected, const KeptTensor& value,
+void ExpectedValues::set_tolerances(const Observation& expected, const SnapshotTensor& value,
                                     const Numbers& numbers, const Numbers& magnitudes,
                                     double least_along, ExpectedTensor& tensor) const {
   if (tensor.directions.empty()) return;

@@ -108,20 +108,21 @@ class ExpectedValues {
   using Numbers = std::vector<double>;
 
   void note_copy(int rank, const Claim& claim);
-  std::map<int, const KeptTensor*> copies_of(const Observation& expected) const;
+  std::map<int, const SnapshotTensor*> copies_of(const Observation& expected) const;
   bool is_moved(const Observation& expected) const;
   bool is_frozen(const Observation& expected) const;
   ExpectedTensor measured(const Observation& expected) const;
-  void measure_norms(const Observation& expected, const KeptTensor* value, double least,
+  void measure_norms(const Observation& expected, const SnapshotTensor* value, double least,
                      ExpectedTensor& tensor) const;
-  void add_directions(const Observation& expected, const KeptTensor& value, const Numbers& numbers,
-                      double scale, ExpectedTensor& tensor) const;
-  void set_tolerances(const Observation& expected, const KeptTensor& value, const Numbers& numbers,
-                      const Numbers& magnitudes, double least_along, ExpectedTensor& tensor) const;
+  void add_directions(const Observation& expected, const SnapshotTensor& value,
+                      const Numbers& numbers, double scale, ExpectedTensor& tensor) const;
+  void set_tolerances(const Observation& expected, const SnapshotTensor& value,
+                      const Numbers& numbers, const Numbers& magnitudes, double least_along,
+                      ExpectedTensor& tensor) const;
   std::optional<Numbers> initial_value(const Observation& expected, std::size_t elements) const;
   Numbers magnitudes_of(const Observation& expected, Numbers value) const;
   std::optional<Numbers> signal_of(const Observation& expected, const Numbers& value) const;
-  const KeptTensor* own_gradient(const Observation& expected, int rank) const;
+  const SnapshotTensor* own_gradient(const Observation& expected, int rank) const;
   double summands_norm(const Observation& expected) const;
   double scale_of_own_gradients(const Observation& expected) const;
   double least_tolerance(const Observation& expected, const Numbers& magnitudes, double norm,

@@ -25,7 +25,7 @@ namespace {
 struct OwnGradient {
   std::string name;
   const Observation* observation = nullptr;
-  const KeptTensor* value = nullptr;
+  const SnapshotTensor* value = nullptr;
   std::vector<double> numbers = {};  ///< of the value, once a mixture is looked for
 };
 
@@ -41,7 +41,7 @@ std::vector<std::vector<OwnGradient>> own_gradients(const CellEvidence& cell,
           own.dtype == actual.dtype &&
           (is_shard(actual) ? lies_in(actual, own) : own.global_shape == actual.global_shape);
       if (!is_alike) continue;
-      const KeptTensor* const value = cell.reference->kept(0, own);
+      const SnapshotTensor* const value = cell.reference->kept(0, own);
       const bool is_its_value =
           value && value->shape == own.global_shape && name(value->dtype) == own.dtype;
       all[static_cast<std::size_t>(owner)].push_back(
@@ -52,14 +52,14 @@ std::vector<std::vector<OwnGradient>> own_gradients(const CellEvidence& cell,
 }
 
 /// Whether nothing arrived, which says nothing of where it comes from. So is what is empty.
-bool is_zero(const KeptTensor& value) {
+bool is_zero(const SnapshotTensor& value) {
   return std::all_of(value.bytes.begin(), value.bytes.end(),
                      [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 /// Whether `actual` is, or is a shard of, the gradient of that name. `value`: what was kept of it.
 bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual,
-           const KeptTensor* value) {
+           const SnapshotTensor* value) {
   return std::any_of(gradients.begin(), gradients.end(), [&](const OwnGradient& own) {
     if (own.name != actual.name || (value && is_zero(*value))) return false;
     if (own.observation->fingerprint == actual.fingerprint) return true;
@@ -138,7 +138,7 @@ bool advance(std::vector<std::size_t>& choice,
 }
 
 /// The mean of gradients of different names that `value` is; empty when it is none.
-std::string mixture_in_words(const KeptTensor& value, double tolerance,
+std::string mixture_in_words(const SnapshotTensor& value, double tolerance,
                              std::vector<std::vector<OwnGradient>> gradients) {
   constexpr double kMostChoices = 4096;  // a guess that is worth no more
   double choices = 1;
@@ -171,7 +171,7 @@ std::string mixture_in_words(const KeptTensor& value, double tolerance,
 DiagnosedOrigin origin_of_gradient(const CellEvidence& cell, const Observation& actual, int rank) {
   if (actual.kind != Kind::gradient || !cell.reference) return {};
   auto gradients = own_gradients(cell, actual);
-  const KeptTensor* value = cell.evidence->kept(rank, actual);
+  const SnapshotTensor* value = cell.evidence->kept(rank, actual);
   const bool is_known_to_agree = is_shared(cell, actual, rank);
   if (rank < cell.world_size && !is_known_to_agree &&
       holds(gradients[static_cast<std::size_t>(rank)], actual, value)) {

@@ -24,8 +24,8 @@ bool lies_in(const Observation& shard, const Observation& whole) {
   return shard.global_shape == whole.global_shape || shard.global_shape == flattened;
 }
 
-KeptTensor cut(const KeptTensor& whole, const Observation& shard) {
-  KeptTensor part{whole.dtype, shard.local_shape, {}};
+SnapshotTensor cut(const SnapshotTensor& whole, const Observation& shard) {
+  SnapshotTensor part{whole.dtype, shard.local_shape, {}};
   const auto size = static_cast<std::int64_t>(item_size(whole.dtype));
   for (const Run& run : runs_of(shard)) {
     const auto begin = whole.bytes.begin() + run.begin * size;

@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "harness/record/kept_values.h"
 #include "harness/record/observation.h"
 #include "harness/record/shard_runs.h"
+#include "harness/record/snapshots.h"
 
 namespace lockstep {
 
@@ -19,7 +19,7 @@ bool is_shard(const Observation& observation);
 bool lies_in(const Observation& shard, const Observation& whole);
 
 /// The elements of `whole` that `shard` covers, in the shape of the shard. Requires: it lies in it.
-KeptTensor cut(const KeptTensor& whole, const Observation& shard);
+SnapshotTensor cut(const SnapshotTensor& whole, const Observation& shard);
 
 /// The index in the tensor `whole` of the element of `shard` that has `index` there.
 std::vector<std::int64_t> index_in_whole(const std::vector<std::int64_t>& index,

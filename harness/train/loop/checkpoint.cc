@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "harness/observe/observer.h"
-#include "harness/record/kept_values.h"
+#include "harness/record/snapshots.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
@@ -30,8 +30,8 @@ std::vector<NamedTensor> state_of(const Module& module) {
   return state;
 }
 
-KeptTensor kept(const NamedTensor& entry) {
-  KeptTensor kept;
+SnapshotTensor kept(const NamedTensor& entry) {
+  SnapshotTensor kept;
   const Observation seen = look_at(entry.tensor, std::nullopt, &kept.bytes);
   if (!seen.not_comparable.empty()) {
     throw internal_error(fmt::format("'{}' cannot be saved: {}", entry.name, seen.not_comparable));
@@ -46,8 +46,8 @@ std::string words(std::string_view dtype, at::IntArrayRef shape) {
 }
 
 /// What of the file goes into `entry`.
-KeptTensor& find_for(const NamedTensor& entry, std::map<std::string, KeptTensor>& file,
-                     const fs::path& path) {
+SnapshotTensor& find_for(const NamedTensor& entry, std::map<std::string, SnapshotTensor>& file,
+                         const fs::path& path) {
   const std::string wanted =
       words(c10::getDtypeNames(entry.tensor.scalar_type()).first, entry.tensor.sizes());
   const std::string expected = fmt::format("a tensor '{}', {}", entry.name, wanted);
@@ -58,7 +58,7 @@ KeptTensor& find_for(const NamedTensor& entry, std::map<std::string, KeptTensor>
   return found->second;
 }
 
-void require_known(const std::map<std::string, KeptTensor>& file,
+void require_known(const std::map<std::string, SnapshotTensor>& file,
                    const std::vector<NamedTensor>& state, const fs::path& path) {
   std::set<std::string> names;
   for (const NamedTensor& entry : state) names.insert(entry.name);
@@ -70,7 +70,7 @@ void require_known(const std::map<std::string, KeptTensor>& file,
 }  // namespace
 
 void save_checkpoint(const Module& module, const fs::path& path) {
-  std::map<std::string, KeptTensor> file;
+  std::map<std::string, SnapshotTensor> file;
   for (const NamedTensor& entry : state_of(module)) {
     if (!file.emplace(entry.name, kept(entry)).second) {
       throw internal_error(fmt::format("two tensors of a module are called '{}'", entry.name));
@@ -80,7 +80,7 @@ void save_checkpoint(const Module& module, const fs::path& path) {
 }
 
 void load_checkpoint(Module& module, const fs::path& path) {
-  std::map<std::string, KeptTensor> file = read_safetensors(path);
+  std::map<std::string, SnapshotTensor> file = read_safetensors(path);
   std::vector<NamedTensor> state = state_of(module);
   std::vector<std::byte*> sources;
   for (const NamedTensor& entry : state)

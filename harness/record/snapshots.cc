@@ -1,4 +1,4 @@
-#include "harness/record/kept_values.h"
+#include "harness/record/snapshots.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -51,7 +51,7 @@ std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64
   return size;
 }
 
-Json header_of(const std::map<std::string, KeptTensor>& tensors, std::string_view identity) {
+Json header_of(const std::map<std::string, SnapshotTensor>& tensors, std::string_view identity) {
   Json header = Json::object();
   if (!identity.empty()) header[std::string(kMetadata)][std::string(kIdentity)] = identity;
   std::uint64_t begin = 0;
@@ -77,9 +77,9 @@ Json header_of(const std::map<std::string, KeptTensor>& tensors, std::string_vie
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path)
-      : path_(path.string()), file_(path, kLargestKeptValues) {}
+      : path_(path.string()), file_(path, kLargestSnapshot) {}
 
-  KeptValues read() {
+  Snapshot read() {
     const Json header = parse_header(read_header());
     const std::map<std::string, std::string> metadata = read_metadata(header);
     std::map<std::string, Place> places;
@@ -87,7 +87,7 @@ class Reader {
       if (key != kMetadata) places[key] = place(key, entry);
     }
     require_tiling(places);
-    KeptValues values;
+    Snapshot values;
     for (const auto& [key, where] : places) {
       values.tensors[key] = tensor(key, header.at(key), where);
     }
@@ -117,9 +117,9 @@ class Reader {
     }
     std::uint64_t length = 0;
     std::memcpy(&length, file_.read(0, kLengthSize).data(), kLengthSize);
-    if (length > std::min(size - kLengthSize, kLargestKeptHeader)) {
+    if (length > std::min(size - kLengthSize, kLargestSnapshotHeader)) {
       throw refusal(fmt::format("a header within the {} bytes of the file, of {} at most", size,
-                                kLargestKeptHeader),
+                                kLargestSnapshotHeader),
                     fmt::format("a header length of {}", length));
     }
     data_begin_ = kLengthSize + length;
@@ -190,7 +190,7 @@ class Reader {
     return {offsets[0], offsets[1]};
   }
 
-  KeptTensor tensor(const std::string& key, const Json& entry, const Place& where) const {
+  SnapshotTensor tensor(const std::string& key, const Json& entry, const Place& where) const {
     const auto dtype_name = field<std::string>(key, entry, "dtype", "a string");
     const std::optional<DType> dtype = stored_type(dtype_name);
     if (!dtype) {
@@ -198,7 +198,7 @@ class Reader {
                     dtype_name);
     }
     const std::vector<std::uint64_t> shape = wholes(key, entry, "shape");
-    KeptTensor result{*dtype, {shape.begin(), shape.end()}, {}};
+    SnapshotTensor result{*dtype, {shape.begin(), shape.end()}, {}};
     const std::uint64_t size = where.end - where.begin;
     if (byte_size(*dtype, result.shape) != size) {
       throw refusal(fmt::format("as many bytes of '{}' as {} of shape [{}] take", key, dtype_name,
@@ -232,11 +232,11 @@ class Reader {
   }
 
   void restore_complex(const std::string& key, const std::string& word,
-                       std::map<std::string, KeptTensor>& tensors) const {
+                       std::map<std::string, SnapshotTensor>& tensors) const {
     const std::optional<DType> dtype = parse<DType>(word);
     const auto at = tensors.find(key);
     if (!dtype || !is_complex(*dtype) || at == tensors.end()) return;
-    KeptTensor& tensor = at->second;
+    SnapshotTensor& tensor = at->second;
     if (tensor.dtype != component_type(*dtype) || tensor.shape.empty() ||
         tensor.shape.back() != 2) {
       throw refusal(
@@ -256,17 +256,18 @@ class Reader {
 
 }  // namespace
 
-std::string kept_key(const Observation& observation) {
+std::string snapshot_key(const Observation& observation) {
   return fmt::format("{}/{}/{}/{}", observation.micro_batch, name(observation.point),
                      name(observation.kind), observation.name);
 }
 
-std::filesystem::path kept_file(const std::filesystem::path& folder, int rank, std::int64_t step) {
+std::filesystem::path snapshot_file(const std::filesystem::path& folder, int rank,
+                                    std::int64_t step) {
   return folder / fmt::format("rank-{}.step-{}.safetensors", rank, step);
 }
 
 void write_safetensors(const std::filesystem::path& path,
-                       const std::map<std::string, KeptTensor>& tensors,
+                       const std::map<std::string, SnapshotTensor>& tensors,
                        std::string_view identity) {
   std::string header = header_of(tensors, identity).dump();
   header.append((kLengthSize - header.size() % kLengthSize) % kLengthSize, ' ');
@@ -279,10 +280,10 @@ void write_safetensors(const std::filesystem::path& path,
   write_whole_file(path, file);
 }
 
-KeptValues read_kept_values(const std::filesystem::path& path) { return Reader(path).read(); }
+Snapshot read_snapshot(const std::filesystem::path& path) { return Reader(path).read(); }
 
-std::map<std::string, KeptTensor> read_safetensors(const std::filesystem::path& path) {
-  return read_kept_values(path).tensors;
+std::map<std::string, SnapshotTensor> read_safetensors(const std::filesystem::path& path) {
+  return read_snapshot(path).tensors;
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "harness/record/kept_values.h"
+#include "harness/record/snapshots.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,14 +24,14 @@ std::vector<std::byte> some_bytes(std::size_t size) {
   return bytes;
 }
 
-KeptTensor tensor(DType dtype, const std::vector<std::int64_t>& shape) {
+SnapshotTensor tensor(DType dtype, const std::vector<std::int64_t>& shape) {
   std::size_t size = item_size(dtype);
   for (const std::int64_t length : shape) size *= static_cast<std::size_t>(length);
   return {dtype, shape, some_bytes(size)};
 }
 
-void expect_equal(const std::map<std::string, KeptTensor>& a,
-                  const std::map<std::string, KeptTensor>& b) {
+void expect_equal(const std::map<std::string, SnapshotTensor>& a,
+                  const std::map<std::string, SnapshotTensor>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (const auto& [key, tensor] : a) {
     ASSERT_TRUE(b.contains(key)) << key;
@@ -55,18 +55,18 @@ class SafetensorsFile : public ::testing::Test {
 
   TemporaryFolder temporary_;
   fs::path folder_ = temporary_.path();
-  fs::path path_ = kept_file(folder_, 1, 20);
+  fs::path path_ = snapshot_file(folder_, 1, 20);
 };
 
-using Tensors = std::map<std::string, KeptTensor>;
+using Tensors = std::map<std::string, SnapshotTensor>;
 
-TEST(KeptKey, NamesTheObservation) {
+TEST(SnapshotKey, NamesTheObservation) {
   Observation o;
   o.micro_batch = 2;
   o.point = Point::reduced;
   o.kind = Kind::gradient;
   o.name = "layer.0.weight";
-  EXPECT_EQ(kept_key(o), "2/reduced/gradient/layer.0.weight");
+  EXPECT_EQ(snapshot_key(o), "2/reduced/gradient/layer.0.weight");
 }
 
 TEST_F(SafetensorsFile, IsNamedByRankAndStep) {
@@ -113,7 +113,7 @@ TEST_F(SafetensorsFile, ReplacesTheOlderOne) {
 }
 
 TEST_F(SafetensorsFile, IsWrittenAsDocumented) {
-  KeptTensor kept{DType::float32, {2}, std::vector<std::byte>(8)};
+  SnapshotTensor kept{DType::float32, {2}, std::vector<std::byte>(8)};
   const float values[] = {1, 2};
   std::memcpy(kept.bytes.data(), values, sizeof values);
   write_safetensors(path_, {{"0/stepped/parameter/w", kept}},
@@ -157,12 +157,12 @@ TEST_F(SafetensorsFile, ReadsForeignMetadata) {
 }
 
 TEST_F(SafetensorsFile, SaysWhoWroteIt) {
-  const std::map<std::string, KeptTensor> tensors{{"a", tensor(DType::complex64, {2})}};
+  const std::map<std::string, SnapshotTensor> tensors{{"a", tensor(DType::complex64, {2})}};
   write_safetensors(path_, tensors, "rank 1 of a cell");
-  EXPECT_EQ(read_kept_values(path_).identity, "rank 1 of a cell");
-  expect_equal(read_kept_values(path_).tensors, tensors);
+  EXPECT_EQ(read_snapshot(path_).identity, "rank 1 of a cell");
+  expect_equal(read_snapshot(path_).tensors, tensors);
   write_safetensors(path_, tensors);
-  EXPECT_EQ(read_kept_values(path_).identity, "");
+  EXPECT_EQ(read_snapshot(path_).identity, "");
 }
 
 TEST_F(SafetensorsFile, RefusesALongHeaderBeforeItIsRead) {

@@ -15,23 +15,24 @@
 namespace lockstep {
 
 /// A tensor kept whole: row-major bytes of the local part, as observed.
-struct KeptTensor {
+struct SnapshotTensor {
   DType dtype = DType::float32;
   std::vector<std::int64_t> shape;
   std::vector<std::byte> bytes;
 };
 
 /// Key of an observation's tensor in its file: `<micro-batch>/<point>/<kind>/<name>`.
-std::string kept_key(const Observation& observation);
+std::string snapshot_key(const Observation& observation);
 
 /// File of the tensors that `rank` kept in `step`, inside a cell's folder:
 /// `rank-N.step-S.safetensors`.
-std::filesystem::path kept_file(const std::filesystem::path& folder, int rank, std::int64_t step);
+std::filesystem::path snapshot_file(const std::filesystem::path& folder, int rank,
+                                    std::int64_t step);
 
 /// What a safetensors file held.
-struct KeptValues {
+struct Snapshot {
   std::string identity;  ///< `process_identity` of who wrote it; empty: not known
-  std::map<std::string, KeptTensor> tensors;
+  std::map<std::string, SnapshotTensor> tensors;
 };
 
 /// Writes `tensors` as a safetensors file, sorted by key, under a temporary name that is then
@@ -39,14 +40,14 @@ struct KeptValues {
 /// dimension of 2 and its dtype under `__metadata__`, where `identity` stands too if it is not
 /// empty. Throws Error (usage) when it cannot be written.
 void write_safetensors(const std::filesystem::path& path,
-                       const std::map<std::string, KeptTensor>& tensors,
+                       const std::map<std::string, SnapshotTensor>& tensors,
                        std::string_view identity = "");
 
 /// Reads a safetensors file. Throws Error (usage) when it is missing or malformed: header length,
 /// offsets and shapes are checked against the file's size.
-KeptValues read_kept_values(const std::filesystem::path& path);
+Snapshot read_snapshot(const std::filesystem::path& path);
 
 /// The tensors of such a file, whoever wrote it.
-std::map<std::string, KeptTensor> read_safetensors(const std::filesystem::path& path);
+std::map<std::string, SnapshotTensor> read_safetensors(const std::filesystem::path& path);
 
 }  // namespace lockstep
