@@ -150,7 +150,7 @@ std::string shape_of(const at::Tensor& tensor) {
 void describe_first(const at::Tensor& tensor, Collective& collective) {
   collective.dtype = dtype_name(tensor.scalar_type());
   collective.shape = shape_of(tensor);
-  // Elsewhere threads of the autograd engine may assign gradients while they are looked at.
+  // PeerState threads of the autograd engine may assign gradients while they are looked at.
   TensorName name;
   if (!current_tag().empty()) {
     name = tag_name(current_tag());

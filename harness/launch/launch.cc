@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "harness/launch/companion.h"
+#include "harness/launch/helper_process.h"
 #include "harness/launch/listen.h"
 #include "harness/launch/log_tail.h"
 #include "harness/launch/probe.h"
@@ -62,7 +62,7 @@ RankPlacement placement_of(int rank, int world_size, const Rendezvous& rendezvou
 struct MeetingPlace {
   Rendezvous rendezvous;
   UniqueFd listener;
-  std::optional<Companion> host;
+  std::optional<HelperProcess> host;
 };
 
 void open(MeetingPlace& place, const LaunchOptions& options) {

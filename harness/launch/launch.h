@@ -31,7 +31,7 @@ struct RankPlacement {
 inline constexpr int kMostRanks = 64;
 
 /// What is known of ranks that another process supervises.
-struct Elsewhere {
+struct PeerState {
   std::optional<int> failed_rank;  ///< one that ended badly
   std::string end_now;             ///< why there is nothing more to wait for; empty: there is
 };
@@ -45,7 +45,7 @@ struct LaunchOptions {
   /// place where they meet goes to it instead of rank 0.
   std::function<void(const Rendezvous& rendezvous)> host = {};
   /// Asked some times a second while ranks run.
-  std::function<Elsewhere()> look_elsewhere = {};
+  std::function<PeerState()> look_at_peers = {};
 };
 
 /// Starts `ranks` processes by fork, without exec, runs `rank_main` in each and waits for all of

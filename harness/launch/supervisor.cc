@@ -34,7 +34,7 @@ Supervisor::Supervisor(const LaunchOptions& options, std::chrono::milliseconds c
       grace_(options.grace),
       clean_up_(clean_up),
       deadline_(Clock::now() + options.limit),
-      look_elsewhere_(options.look_elsewhere),
+      look_at_peers_(options.look_at_peers),
       ends_(static_cast<std::size_t>(options.ranks)) {
   pids_.reserve(ends_.size());
   for (std::size_t rank = 0; rank < ends_.size(); ++rank) ends_[rank].rank = static_cast<int>(rank);
@@ -61,7 +61,7 @@ int Supervisor::wait() {
   while (ended_ < static_cast<int>(ends_.size())) {
     const auto signal = signals_.next(next_look());
     if (!signal && Clock::now() < deadline_) {
-      look_elsewhere();
+      look_at_peers();
     } else if (!signal) {
       collect(0);
       end_late();
@@ -77,12 +77,12 @@ int Supervisor::wait() {
 
 Supervisor::Clock::time_point Supervisor::next_look() const {
   constexpr std::chrono::milliseconds kBetween{100};
-  return look_elsewhere_ ? std::min(deadline_, Clock::now() + kBetween) : deadline_;
+  return look_at_peers_ ? std::min(deadline_, Clock::now() + kBetween) : deadline_;
 }
 
-void Supervisor::look_elsewhere() {
-  if (!look_elsewhere_) return;
-  const Elsewhere seen = look_elsewhere_();
+void Supervisor::look_at_peers() {
+  if (!look_at_peers_) return;
+  const PeerState seen = look_at_peers_();
   if (!seen.end_now.empty()) return end_rest({ExitCause::none, seen.end_now});
   if (seen.failed_rank && !hurried_by_) hurry(*seen.failed_rank);
 }

@@ -56,7 +56,7 @@ class Supervisor {
   void note_end(std::size_t rank, Ending ending, int code, Reason reason);
   void note_status(std::size_t rank, int status);
   void hurry(int failed_rank);
-  void look_elsewhere();
+  void look_at_peers();
   Clock::time_point next_look() const;
   void ask_rest_to_end();
   bool is_any_left() const;
@@ -70,7 +70,7 @@ class Supervisor {
   const std::chrono::milliseconds grace_;
   const std::chrono::milliseconds clean_up_;
   Clock::time_point deadline_;
-  const std::function<Elsewhere()> look_elsewhere_;
+  const std::function<PeerState()> look_at_peers_;
   std::optional<int> hurried_by_;  ///< rank whose failure brought the deadline forward
   std::vector<pid_t> pids_;        ///< by rank; 0 once reaped
   std::vector<RankEnd> ends_;

@@ -127,7 +127,7 @@ RankPlacement OneRank::placement() const {
           placement_.local_world_size, rendezvous_};
 }
 
-Elsewhere OneRank::look_elsewhere() {
+PeerState OneRank::look_at_peers() {
   // By the clock of the folder, which may be on another machine.
   ::utime(rank_here_file(folder_, placement_.rank).c_str(), nullptr);
   exits_.look();
@@ -142,7 +142,7 @@ LaunchedOne OneRank::launch() {
   LaunchOptions options;
   options.limit = limit_;
   options.folder = folder_;
-  options.look_elsewhere = [this] { return look_elsewhere(); };
+  options.look_at_peers = [this] { return look_at_peers(); };
   // Of its own machine a rank reads the logs itself, before it calls.
   if (planned_.cell.collectives == Collectives::check && !placement_.is_one_machine()) {
     overdue_.emplace([this] { watch_overdue_calls(rendezvous_, placement_.rank, folder_); });

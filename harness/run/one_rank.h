@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "harness/launch/companion.h"
+#include "harness/launch/helper_process.h"
 #include "harness/launch/launch.h"
 #include "harness/launch/launcher.h"
 #include "harness/plan/plan.h"
@@ -60,7 +60,7 @@ class OneRank {
   RankPlacement placement() const;
   LaunchedOne launch();
   void leave_word(const RankEnd& end) const;
-  Elsewhere look_elsewhere();
+  PeerState look_at_peers();
   std::optional<ExitStatus> send_and_hear() const;
   void tell() const;
   bool is_orphan() const;
@@ -75,9 +75,9 @@ class OneRank {
   WorldExits exits_;
   bool is_open_ = false;                       ///< this is rank 0, and its world can be entered
   ExitStatus status_ = ExitStatus::undecided;  ///< that rank 0 concludes with
-  std::optional<Companion> store_;
-  std::optional<Companion> receiver_;
-  std::optional<Companion> overdue_;
+  std::optional<HelperProcess> store_;
+  std::optional<HelperProcess> receiver_;
+  std::optional<HelperProcess> overdue_;
 };
 
 }  // namespace lockstep

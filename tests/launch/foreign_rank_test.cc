@@ -36,7 +36,7 @@ TEST_F(Launch, OneRankHasThePlacementThatItIsGiven) {
 TEST_F(Launch, OneRankIsEndedInTimeWhenAnotherFailedElsewhere) {
   options_.limit = 600s;
   options_.grace = 100ms;
-  options_.look_elsewhere = [] { return Elsewhere{3, ""}; };
+  options_.look_at_peers = [] { return PeerState{3, ""}; };
   const LaunchedOne launched = launch_rank(options_, RankPlacement{}, wait_for_ever);
   EXPECT_EQ(launched.end.ending, Ending::unfinished);
   EXPECT_EQ(launched.end.detail, "ended 0.1 s after rank 3 failed");
@@ -44,7 +44,7 @@ TEST_F(Launch, OneRankIsEndedInTimeWhenAnotherFailedElsewhere) {
 
 TEST_F(Launch, OneRankIsEndedWhenThereIsNothingToWaitFor) {
   options_.limit = 600s;
-  options_.look_elsewhere = [] { return Elsewhere{std::nullopt, "its launcher is gone"}; };
+  options_.look_at_peers = [] { return PeerState{std::nullopt, "its launcher is gone"}; };
   EXPECT_EQ(launch_rank(options_, RankPlacement{}, wait_for_ever).end.detail,
             "its launcher is gone");
 }

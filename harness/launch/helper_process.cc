@@ -1,4 +1,4 @@
-#include "harness/launch/companion.h"
+#include "harness/launch/helper_process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-Companion::Companion(const std::function<void()>& body) {
+HelperProcess::HelperProcess(const std::function<void()>& body) {
   RankFiles files;
   files.logs.emplace_back(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   pid_ = start_rank(RankPlacement{}, 0, files, [&](const RankPlacement&) {
@@ -22,7 +22,7 @@ Companion::Companion(const std::function<void()>& body) {
   if (pid_ < 0) throw no_process(::strerror(errno));
 }
 
-Companion::~Companion() {
+HelperProcess::~HelperProcess() {
   ::kill(-pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
