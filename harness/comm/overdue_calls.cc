@@ -117,7 +117,7 @@ std::optional<std::string> overdue_mismatch(const fs::path& folder, int rank) {
   const fs::path file = mismatch_file(folder, rank);
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return std::nullopt;
-  return read_text(file, kLargestStatement);
+  return read_text(file, kLargestStatus);
 }
 
 }  // namespace lockstep

@@ -27,7 +27,7 @@ auto read_file(const fs::path& file, const char* expected, const Parse& parse)
     -> std::optional<decltype(parse(Json()))> {
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return std::nullopt;
-  const std::string text = read_text(file, kLargestStatement);
+  const std::string text = read_text(file, kLargestStatus);
   try {
     return parse(Json::parse(text));
   } catch (const Error&) {

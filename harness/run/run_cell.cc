@@ -9,7 +9,7 @@
 #include "harness/launch/interruption.h"
 #include "harness/plan/reproduce.h"
 #include "harness/plan/select_cells.h"
-#include "harness/record/rank_end.h"
+#include "harness/record/rank_status.h"
 #include "harness/record/run_folder.h"
 #include "harness/run/launch_by.h"
 #include "harness/train/rank/rank.h"
@@ -22,25 +22,25 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Adds to what the launcher saw what the rank said itself.
-void add_statement(const fs::path& folder, RankEnd& end) {
-  const RankStatement statement = read_rank_statement(rank_statement_file(folder, end.rank));
-  end.step = statement.step;
-  end.line = statement.line;
-  end.step_s = statement.step_s;
-  end.step_began_ns = statement.step_began_ns;
-  end.rendezvous = statement.rendezvous;
-  end.rows = statement.rows;
-  if (statement.is_own) {
-    throw Error(Error::Kind::usage, fmt::format("rank {}: {}", end.rank, statement.error));
+void add_status(const fs::path& folder, RankEnd& end) {
+  const RankStatus status = read_rank_status(rank_status_file(folder, end.rank));
+  end.step = status.step;
+  end.line = status.line;
+  end.step_s = status.step_s;
+  end.step_began_ns = status.step_began_ns;
+  end.rendezvous = status.rendezvous;
+  end.rows = status.rows;
+  if (status.is_own) {
+    throw Error(Error::Kind::usage, fmt::format("rank {}: {}", end.rank, status.error));
   }
   const bool may_have_raised = end.ending == Ending::exited || end.ending == Ending::unfinished;
-  if (may_have_raised && statement.raised) {
+  if (may_have_raised && status.raised) {
     end.ending = Ending::raised;
-    end.cause = statement.cause;
-    end.error = statement.error;
+    end.cause = status.cause;
+    end.error = status.error;
   }
   // A rank that leaves its body by the back door has not finished, whatever its status says.
-  if (end.ending == Ending::finished && !statement.ended) end.ending = Ending::exited;
+  if (end.ending == Ending::finished && !status.ended) end.ending = Ending::exited;
 }
 
 /// The record of a cell that has not been run.
@@ -87,8 +87,8 @@ std::function<int(const RankPlacement&)> body_of(const PlannedCell& planned, con
   };
 }
 
-void add_statements(CellRecord& record, const fs::path& folder) {
-  for (RankEnd& end : record.ends) add_statement(folder, end);
+void add_statuses(CellRecord& record, const fs::path& folder) {
+  for (RankEnd& end : record.ends) add_status(folder, end);
   const auto parted = std::find_if(record.ends.begin(), record.ends.end(),
                                    [](const RankEnd& end) { return end.line.value_or(0) > 0; });
   if (parted != record.ends.end()) record.source += fmt::format(":{}", *parted->line);
@@ -121,7 +121,7 @@ CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
   record.duration_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   record.processes = processes;
-  add_statements(record, folder);
+  add_statuses(record, folder);
   return record;
 }
 

@@ -34,6 +34,6 @@ std::function<int(const RankPlacement&)> body_of(const PlannedCell& planned,
 
 /// Adds what the ranks in `record.ends` said of themselves in the cell's `folder`. Throws Error
 /// (usage) where one had an error that is none of the scenario.
-void add_statements(CellRecord& record, const std::filesystem::path& folder);
+void add_statuses(CellRecord& record, const std::filesystem::path& folder);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "harness/launch/launch.h"
 #include "harness/launch/log_tail.h"
 #include "harness/record/collective_log.h"
-#include "harness/record/rank_end.h"
+#include "harness/record/rank_status.h"
 
 namespace lockstep {
 
@@ -34,15 +34,15 @@ std::optional<int> rank_of(const std::string& name) {
 constexpr std::chrono::seconds kLatestLook{2};
 
 /// What tells of a rank's end: its supervisor, the rank itself before the supervisor could, nobody.
-enum class Sign { word, statement, none };
+enum class Sign { word, status, none };
 
 /// Whether a rank failed for another reason than that a peer was gone or that somebody ended it.
 /// `word`: its supervisor's; null where there is none.
-bool has_failed_by_itself(const RankEnd* word, const RankStatement& statement) {
+bool has_failed_by_itself(const RankEnd* word, const RankStatus& status) {
   if (word && (word->ending == Ending::exited || word->ending == Ending::signalled)) return true;
-  const bool has_raised = word ? word->ending == Ending::raised : statement.raised;
+  const bool has_raised = word ? word->ending == Ending::raised : status.raised;
   const bool has_lost_peer =
-      statement.cause == ExitCause::lost_peer || (word && word->cause == ExitCause::lost_peer);
+      status.cause == ExitCause::lost_peer || (word && word->cause == ExitCause::lost_peer);
   return has_raised && !has_lost_peer;
 }
 
@@ -114,8 +114,8 @@ std::vector<RankEnd> WorldExits::ends(const std::string& why) const {
       end.ending = was_started(rank) ? Ending::unfinished : Ending::unstarted;
       if (end.ending == Ending::unfinished) end.cause = ExitCause::unseen;
       end.detail = why;
-      const bool has_ended = read_rank_statement(rank_statement_file(folder_, rank)).ended;
-      in_time.emplace_back(has_ended ? Sign::statement : Sign::none, 0, rank);
+      const bool has_ended = read_rank_status(rank_status_file(folder_, rank)).ended;
+      in_time.emplace_back(has_ended ? Sign::status : Sign::none, 0, rank);
     }
     if (end.ending != Ending::finished) end.last_output = log_tail(rank_log(folder_, rank));
   }
@@ -133,12 +133,11 @@ std::optional<WorldExits::Failure> WorldExits::first_failure() const {
   for (int rank = 0; rank < world_size_; ++rank) {
     const auto exit = exits_.find(rank);
     const bool has_word = exit != exits_.end();
-    const fs::path statement = rank_statement_file(folder_, rank);
-    if (!has_failed_by_itself(has_word ? &exit->second.end : nullptr,
-                              read_rank_statement(statement))) {
+    const fs::path status = rank_status_file(folder_, rank);
+    if (!has_failed_by_itself(has_word ? &exit->second.end : nullptr, read_rank_status(status))) {
       continue;
     }
-    const auto recorded = fs::last_write_time(has_word ? rank_exit_file(folder_, rank) : statement);
+    const auto recorded = fs::last_write_time(has_word ? rank_exit_file(folder_, rank) : status);
     if (!first || recorded < first->recorded) first = Failure{rank, recorded};
   }
   return first;

@@ -10,7 +10,7 @@
 
 #include "harness/launch/launch.h"
 #include "harness/record/collective_log.h"
-#include "harness/record/rank_end.h"
+#include "harness/record/rank_status.h"
 #include "harness/run/run_cell.h"
 #include "reports/record/exit_cause.h"
 #include "tests/temporary_folder.h"
@@ -39,11 +39,11 @@ class LeftByThreeRanks : public testing::Test {
   }
 
   void state_error(int rank, const std::string& error) const {
-    RankStatement statement;
-    statement.ended = statement.raised = true;
-    statement.error = error;
-    if (is_loss_of_peer(error)) statement.cause = ExitCause::lost_peer;
-    write_rank_statement(rank_statement_file(folder_.path(), rank), statement);
+    RankStatus status;
+    status.ended = status.raised = true;
+    status.error = error;
+    if (is_loss_of_peer(error)) status.cause = ExitCause::lost_peer;
+    write_rank_status(rank_status_file(folder_.path(), rank), status);
   }
 
   /// A rank without a word, which was at work until so long before now.
@@ -74,7 +74,7 @@ class LeftByThreeRanks : public testing::Test {
     CellRecord record;
     record.ends = exits.ends("no word of it");
     exits.tell_whom_the_launcher_ended(record.ends);
-    add_statements(record, folder_.path());
+    add_statuses(record, folder_.path());
     return record.ends;
   }
 

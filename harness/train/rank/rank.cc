@@ -16,7 +16,7 @@
 
 #include "harness/record/dtype.h"
 #include "harness/record/process_identity.h"
-#include "harness/record/rank_end.h"
+#include "harness/record/rank_status.h"
 #include "harness/train/sharded/sharded_model.h"
 #include "reports/base/error.h"
 #include "reports/record/exit_cause.h"
@@ -75,11 +75,10 @@ void Rank::meet() {
 
 /// A rank that is killed can no longer say where it was.
 void Rank::state_progress() {
-  write_rank_statement(rank_statement_file(folder_, placement_.rank),
-                       {.step = step(),
-                        .line = variant_line_,
-                        .step_began_ns = step_began_ns_,
-                        .rendezvous = rendezvous_});
+  write_rank_status(rank_status_file(folder_, placement_.rank), {.step = step(),
+                                                                 .line = variant_line_,
+                                                                 .step_began_ns = step_began_ns_,
+                                                                 .rendezvous = rendezvous_});
 }
 
 void Rank::finish() {
@@ -242,26 +241,26 @@ namespace {
 
 /// Runs `body` and says how it ended. An error of the harness is told from one of the framework: a
 /// full disk is no bug of the scenario.
-RankStatement ending_of(const std::function<void()>& body) {
-  RankStatement statement;
-  statement.ended = true;
-  statement.raised = true;
+RankStatus ending_of(const std::function<void()>& body) {
+  RankStatus status;
+  status.ended = true;
+  status.raised = true;
   try {
     body();
-    statement.raised = false;
+    status.raised = false;
   } catch (const Error& error) {
-    statement.is_own = true;
-    statement.error = error.what();
+    status.is_own = true;
+    status.error = error.what();
   } catch (const c10::Error& error) {
-    statement.error = error.what_without_backtrace();
+    status.error = error.what_without_backtrace();
   } catch (const std::exception& error) {
-    statement.error = error.what();
+    status.error = error.what();
   } catch (...) {
-    statement.error = "an exception that is no std::exception";
+    status.error = "an exception that is no std::exception";
   }
-  if (statement.raised && statement.error.empty()) statement.error = "an exception without a text";
-  if (statement.raised && is_loss_of_peer(statement.error)) statement.cause = ExitCause::lost_peer;
-  return statement;
+  if (status.raised && status.error.empty()) status.error = "an exception without a text";
+  if (status.raised && is_loss_of_peer(status.error)) status.cause = ExitCause::lost_peer;
+  return status;
 }
 
 }  // namespace
@@ -273,25 +272,25 @@ int run_rank(const std::function<void(Rank&)>& body, const Cell& cell,
   at::set_num_interop_threads(1);
   // Never destroyed: the process is about to end, and leaving a group can wait for a dead peer.
   Rank& rank = *new Rank(cell, placement, folder, group);
-  RankStatement statement = ending_of([&] { body(rank); });
+  RankStatus status = ending_of([&] { body(rank); });
   // What was observed before an error is evidence too.
-  const RankStatement written = ending_of([&] { rank.finish(); });
-  if (written.raised && !statement.is_own) statement = written;
-  statement.step = rank.step();
-  statement.line = rank.variant_line();
-  statement.step_began_ns = rank.step_began_ns();
-  statement.rendezvous = rank.rendezvous();
-  statement.rows = rank.observer().rows();
-  if (!statement.raised) statement.step_s = rank.step_seconds();
-  if (statement.raised) {
-    const std::string words = fmt::format("rank {} raised in step {}: {}\n", placement.rank,
-                                          statement.step, statement.error);
+  const RankStatus written = ending_of([&] { rank.finish(); });
+  if (written.raised && !status.is_own) status = written;
+  status.step = rank.step();
+  status.line = rank.variant_line();
+  status.step_began_ns = rank.step_began_ns();
+  status.rendezvous = rank.rendezvous();
+  status.rows = rank.observer().rows();
+  if (!status.raised) status.step_s = rank.step_seconds();
+  if (status.raised) {
+    const std::string words =
+        fmt::format("rank {} raised in step {}: {}\n", placement.rank, status.step, status.error);
     std::fputs(words.c_str(), stderr);
   }
-  write_rank_statement(rank_statement_file(folder, placement.rank), statement);
-  // Behind the statement: a launcher may end those whose peers left without.
-  if (!statement.raised) ending_of([&] { rank.leave_group(); });
-  return statement.raised ? 1 : 0;
+  write_rank_status(rank_status_file(folder, placement.rank), status);
+  // Behind the status: a launcher may end those whose peers left without.
+  if (!status.raised) ending_of([&] { rank.leave_group(); });
+  return status.raised ? 1 : 0;
 }
 
 }  // namespace lockstep

@@ -130,7 +130,7 @@ class Rank {
 };
 
 /// Runs a scenario's body on one rank of `cell` and leaves its files in `folder`, among them its
-/// statement of how it ended. Returns the process's exit status: 0, or 1 when the body raised; the
+/// status of how it ended. Returns the process's exit status: 0, or 1 when the body raised; the
 /// text is printed and stated.
 int run_rank(const std::function<void(Rank&)>& body, const Cell& cell,
              const RankPlacement& placement, const std::filesystem::path& folder,

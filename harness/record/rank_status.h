@@ -11,7 +11,7 @@ namespace lockstep {
 
 /// What a rank says of itself in `rank-N.end.json`, when it begins a step and at its end: a rank
 /// that was killed has said where it was.
-struct RankStatement {
+struct RankStatus {
   std::int64_t step = 0;  ///< the step begun last; 0: none
   int line = 0;           ///< of the scenario's source, where its variant parts; 0: not known
   bool ended = false;     ///< the body returned or raised; false when it was ended
@@ -22,17 +22,17 @@ struct RankStatement {
   std::optional<double> step_s = {};  ///< median time of a step without observing; a clock field
   std::optional<std::int64_t> rows = {};           ///< of its journal, when it had ended
   std::optional<std::int64_t> step_began_ns = {};  ///< when `step` was begun; a clock field
-  std::optional<RendezvousState> rendezvous = {};  ///< absent: an older statement, or none
+  std::optional<RendezvousState> rendezvous = {};  ///< absent: an older status, or none
 };
 
 /// File of `rank` in a cell's folder.
-std::filesystem::path rank_statement_file(const std::filesystem::path& folder, int rank);
+std::filesystem::path rank_status_file(const std::filesystem::path& folder, int rank);
 
-/// Writes the statement, replacing an older one as a whole. Throws Error (usage).
-void write_rank_statement(const std::filesystem::path& file, const RankStatement& statement);
+/// Writes the status, replacing an older one as a whole. Throws Error (usage).
+void write_rank_status(const std::filesystem::path& file, const RankStatus& status);
 
-/// Reads it. A missing file is an empty statement: the rank did not get that far. Throws Error
+/// Reads it. A missing file is an empty status: the rank did not get that far. Throws Error
 /// (usage) when it is malformed.
-RankStatement read_rank_statement(const std::filesystem::path& file);
+RankStatus read_rank_status(const std::filesystem::path& file);
 
 }  // namespace lockstep
