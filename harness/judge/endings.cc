@@ -36,7 +36,7 @@ std::string capitalised(std::string sentence) {
   return sentence;
 }
 
-/// Of ranks that missed meetings ended, the one whose words tell most: not those of a rank that
+/// Of ranks that mismatches ended, the one whose words tell most: not those of a rank that
 /// lost a peer.
 const RankEnd* telling(const std::vector<const RankEnd*>& victims) {
   const auto has_words = [](const RankEnd* end) {
@@ -47,26 +47,26 @@ const RankEnd* telling(const std::vector<const RankEnd*>& victims) {
   return victims.empty() ? nullptr : victims.front();
 }
 
-/// The ranks that a missed meeting ended; of the first one, where it has none of its own, any that
+/// The ranks that a mismatch ended; of the first one, where it has none of its own, any that
 /// is explained.
-const RankEnd* telling_victim(const CellEvidence& cell, const Meetings& meetings,
-                              const MissedMeeting& missed) {
+const RankEnd* telling_victim(const CellEvidence& cell, const CollectiveAnalysis& analysis,
+                              const CollectiveMismatch& missed) {
   std::vector<const RankEnd*> own, any;
   for (const RankEnd& end : cell.ends) {
-    if (end.ending == Ending::finished || !is_explained(meetings, end, cell)) continue;
+    if (end.ending == Ending::finished || !is_explained(analysis, end, cell)) continue;
     const bool is_own = is_among(missed.waiting, end.rank) || is_among(missed.culprits, end.rank);
     (is_own ? own : any).push_back(&end);
   }
-  const bool is_first = &missed == &meetings.blocking.front();
+  const bool is_first = &missed == &analysis.blocking.front();
   return telling(own.empty() && is_first ? any : own);
 }
 
-/// A meeting that ranks missed ended them: one finding, about those that did not come to it.
-void add_meeting(const CellEvidence& cell, const Meetings& meetings, const MissedMeeting& missed,
-                 ClaimResult& result) {
-  const RankEnd* victim = telling_victim(cell, meetings, missed);
+/// A mismatch ended ranks: one finding, about those that never called it.
+void add_mismatch(const CellEvidence& cell, const CollectiveAnalysis& analysis,
+                  const CollectiveMismatch& missed, ClaimResult& result) {
+  const RankEnd* victim = telling_victim(cell, analysis, missed);
   if (!victim) return;
-  Finding finding = finding_of_meeting(result.claim, missed);
+  Finding finding = finding_of_mismatch(result.claim, missed);
   finding.failure =
       RankFailure{victim->rank, how(*victim), victim->error, victim->last_output, std::nullopt};
   finding.sentence =
@@ -74,13 +74,13 @@ void add_meeting(const CellEvidence& cell, const Meetings& meetings, const Misse
   result.findings.push_back(std::move(finding));
 }
 
-/// The meeting that others did not come out of because of a rank; empty: there is none.
-std::string meeting_without(const Meetings& meetings, int rank) {
-  for (const MissedMeeting& missed : meetings.blocking) {
+/// The collective in which others wait because of a rank; empty: there is none.
+std::string mismatch_without(const CollectiveAnalysis& analysis, int rank) {
+  for (const CollectiveMismatch& missed : analysis.blocking) {
     if (is_among(missed.culprits, rank)) return capitalised(missed.sentence);
   }
-  const bool is_missed = meetings.missed && is_among(meetings.missed->culprits, rank);
-  return is_missed ? capitalised(meetings.missed->sentence) : "";
+  const bool is_missed = analysis.missed && is_among(analysis.missed->culprits, rank);
+  return is_missed ? capitalised(analysis.missed->sentence) : "";
 }
 
 }  // namespace
@@ -98,22 +98,22 @@ void judge_endings(const CellEvidence& cell, const CellFacts& facts, ClaimResult
     return;
   }
   result.comparisons = static_cast<std::int64_t>(cell.ends.size());
-  const Meetings& meetings = facts.meetings;
-  for (const MissedMeeting& missed : meetings.blocking) {
-    if (is_program_fault(missed)) add_meeting(cell, meetings, missed, result);
+  const CollectiveAnalysis& analysis = facts.analysis;
+  for (const CollectiveMismatch& missed : analysis.blocking) {
+    if (is_program_fault(missed)) add_mismatch(cell, analysis, missed, result);
   }
   for (const RankEnd* end : facts.unexplained) {
     Finding finding = finding_of(result.claim, *end);
-    const std::string meeting = meeting_without(meetings, end->rank);
-    if (!meeting.empty()) finding.sentence += " " + meeting;
+    const std::string waiting = mismatch_without(analysis, end->rank);
+    if (!waiting.empty()) finding.sentence += " " + waiting;
     result.findings.push_back(std::move(finding));
   }
   if (!result.findings.empty()) {
     result.verdict = Verdict::violated;
-  } else if (meetings.progress.empty()) {
+  } else if (analysis.progress.empty()) {
     result.verdict = Verdict::holds;
   } else {
-    result.reason = meetings.progress;
+    result.reason = analysis.progress;
   }
 }
 

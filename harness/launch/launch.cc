@@ -59,13 +59,13 @@ RankPlacement placement_of(int rank, int world_size, const Rendezvous& rendezvou
 }
 
 /// Where the ranks meet and, where the caller wants that, the process that they meet in.
-struct MeetingPlace {
+struct CollectivePlace {
   Rendezvous rendezvous;
   UniqueFd listener;
   std::optional<HelperProcess> host;
 };
 
-void open(MeetingPlace& place, const LaunchOptions& options) {
+void open(CollectivePlace& place, const LaunchOptions& options) {
   place.listener = listen_on(place.rendezvous.host, 0, place.rendezvous.port);
   if (!options.host) return;
   Rendezvous served = place.rendezvous;
@@ -74,7 +74,7 @@ void open(MeetingPlace& place, const LaunchOptions& options) {
   place.listener = {};
 }
 
-void start_ranks(const LaunchOptions& options, MeetingPlace& place, Supervisor& supervisor,
+void start_ranks(const LaunchOptions& options, CollectivePlace& place, Supervisor& supervisor,
                  const std::function<int(const RankPlacement&)>& rank_main) {
   RankFiles files;
   files.logs = create_logs(options);
@@ -107,7 +107,7 @@ std::vector<RankEnd> launch_ranks(const LaunchOptions& options,
   int interruption = 0;
   {
     // Before the supervisor, who ends every child that he has not found.
-    MeetingPlace place;
+    CollectivePlace place;
     open(place, options);
     Supervisor supervisor(options);
     start_ranks(options, place, supervisor, rank_main);

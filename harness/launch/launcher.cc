@@ -143,7 +143,7 @@ bool is_step_with_pmi(const Environment& environment, const PlacementVariables& 
          !environment(variables.local_rank);
 }
 
-void add_meeting_place(const Environment& environment, ForeignPlacement& placement) {
+void add_collective_place(const Environment& environment, ForeignPlacement& placement) {
   const char* const host = environment("MASTER_ADDR");
   const auto port = number_in(environment, "MASTER_PORT", 1, 65'535);
   if (!host || !port) return;
@@ -168,7 +168,7 @@ ForeignPlacement placement_of(const PlacementVariables& variables, const Environ
           .value_or(placement.rank % placement.local_world_size);
   const char* const job = environment(variables.job);
   placement.job = job ? job : "";
-  add_meeting_place(environment, placement);
+  add_collective_place(environment, placement);
   // Ranks that were told where to meet may be on any machines, which nothing else tells then.
   const bool is_place_known = ranks_here || placement.world_size == 1 || placement.host.empty();
   if (!is_place_known) throw unset_variable(variables.local_world_size, "MASTER_ADDR");

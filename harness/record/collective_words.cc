@@ -25,16 +25,16 @@ std::string call_in_words(const Collective& call) {
   return text;
 }
 
-std::optional<MeetingFault> difference(const Collective& a, const Collective& b) {
-  if (a.operation != b.operation) return MeetingFault::operation;
-  if (a.reduction != b.reduction) return MeetingFault::reduction;
-  if (a.dtype != b.dtype) return MeetingFault::dtype;
+std::optional<MismatchFault> difference(const Collective& a, const Collective& b) {
+  if (a.operation != b.operation) return MismatchFault::operation;
+  if (a.reduction != b.reduction) return MismatchFault::reduction;
+  if (a.dtype != b.dtype) return MismatchFault::dtype;
   // What ranks send each other may be of any size.
   const bool may_be_uneven = a.operation.starts_with("alltoall");
   if (!may_be_uneven && (a.elements != b.elements || a.tensors != b.tensors)) {
-    return MeetingFault::size;
+    return MismatchFault::size;
   }
-  if (a.root != b.root) return MeetingFault::root;
+  if (a.root != b.root) return MismatchFault::root;
   return std::nullopt;
 }
 

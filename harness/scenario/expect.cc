@@ -173,11 +173,11 @@ std::vector<int> odd_ranks(const Cell& cell, int rank) {
   return cell.world_size == 2 ? std::vector{0, 1} : std::vector{rank};
 }
 
-Expectation expect_tensors_swapped(MeetingFault fault, std::vector<std::string> tensors) {
+Expectation expect_tensors_swapped(MismatchFault fault, std::vector<std::string> tensors) {
   Expectation expectation = expect_ranks_differ();
   expectation.breaks.push_back(collectives_match());
   Pin mixed{.claim = kGradientsEqual, .steps = {1}, .tensors = tensors};
-  if (fault == MeetingFault::order) {
+  if (fault == MismatchFault::order) {
     mixed.origin = GradientOrigin::mixture;
   } else {
     mixed.why = "whose gradients are in the mean the collectives tell";
@@ -188,7 +188,7 @@ Expectation expect_tensors_swapped(MeetingFault fault, std::vector<std::string> 
                  {.claim = collectives_match(), .steps = {1}, .fault = fault}});
 }
 
-Expectation expect_ranks_do_not_meet(MeetingFault fault, std::int64_t step,
+Expectation expect_ranks_do_not_meet(MismatchFault fault, std::int64_t step,
                                      std::vector<int> culprits) {
   return {.breaks = {ranks_finish(), collectives_match()},
           .outcome = OutcomeKind::mismatched,
@@ -206,7 +206,7 @@ Expectation expect_sizes_differ(const Cell& cell, std::int64_t step, std::vector
           .outcome = OutcomeKind::mismatched,
           .pins = {{.claim = collectives_match(),
                     .steps = {step},
-                    .fault = MeetingFault::size,
+                    .fault = MismatchFault::size,
                     .culprits = std::move(culprits)}}};
 }
 

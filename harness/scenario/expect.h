@@ -116,10 +116,10 @@ Expectation expect_wrong_updates(const Cell& cell, std::vector<std::string> tens
 std::vector<int> odd_ranks(const Cell& cell, int rank);
 
 /// Nobody complains: from step 1 on, gradients of `tensors` were reduced with those of others.
-Expectation expect_tensors_swapped(MeetingFault fault, std::vector<std::string> tensors);
+Expectation expect_tensors_swapped(MismatchFault fault, std::vector<std::string> tensors);
 /// A rank waits in a collective that the others do not come to, or is told so by the backend:
 /// `fault` of `culprits` in `step`.
-Expectation expect_ranks_do_not_meet(MeetingFault fault, std::int64_t step,
+Expectation expect_ranks_do_not_meet(MismatchFault fault, std::int64_t step,
                                      std::vector<int> culprits);
 /// A rank calls a collective for less than the others, and the backend notices: Gloo ends the
 /// process, in which an I/O thread throws; Lockstep's MPI backend refuses the call.

@@ -203,7 +203,7 @@ void begin_judging(CellRecord& cell) {
   cell.not_run = why_not_run(cell.ends);
   cell.results.clear();
   cell.notes.clear();
-  cell.missed_meeting.reset();
+  cell.mismatch.reset();
   cell.cost.reset();
 }
 
@@ -223,7 +223,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   judged.reference_end = evidence.first_end_of(cell.reference_folder);
   judged.ends = cell.ends;
   const CellFacts facts = facts_of(judged);
-  cell.missed_meeting = facts.meetings.missed;
+  cell.mismatch = facts.analysis.missed;
   cell.results = judge(judged, facts);
   cell.outcome = outcome_of(judged, facts, cell.results);
   if (cell.cell.role != Role::reference) {

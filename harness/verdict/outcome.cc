@@ -74,9 +74,10 @@ CellOutcome not_finished(const CellFacts& facts, const RankEnd& end, std::int64_
 }
 
 /// Of a cell whose ranks did not meet, by their program's fault.
-CellOutcome unmet(const MissedMeeting& missed, std::int64_t wrong_step) {
+CellOutcome unmet(const CollectiveMismatch& missed, std::int64_t wrong_step) {
   CellOutcome outcome;
-  outcome.kind = is_mismatch(missed.fault) ? OutcomeKind::mismatched : OutcomeKind::not_finished;
+  outcome.kind =
+      is_difference_of_calls(missed.fault) ? OutcomeKind::mismatched : OutcomeKind::not_finished;
   outcome.step = missed.step;
   outcome.wrong_step = wrong_step;
   outcome.text = fmt::format("{}{}: {}", name(outcome.kind),
@@ -372,22 +373,22 @@ CellOutcome undecided(const std::vector<ClaimResult>& results, const std::string
 
 CellOutcome outcome_of(const CellEvidence& cell, const CellFacts& facts,
                        const std::vector<ClaimResult>& results) {
-  const Meetings& meetings = facts.meetings;
+  const CollectiveAnalysis& analysis = facts.analysis;
   const std::int64_t wrong_step = first_damage(results);
   if (const RankEnd* end = telling_end(facts)) {
     return end->ending == Ending::raised ? error_of(*end, wrong_step)
                                          : not_finished(facts, *end, wrong_step);
   }
-  if (!meetings.blocking.empty() && has_ended_ranks(cell)) {
-    return unmet(meetings.blocking.front(), wrong_step);
+  if (!analysis.blocking.empty() && has_ended_ranks(cell)) {
+    return unmet(analysis.blocking.front(), wrong_step);
   }
-  const bool is_mismatched = meetings.missed && is_mismatch(meetings.missed->fault);
-  if (keeps_every_claim(results)) return is_mismatched ? unmet(*meetings.missed, 0) : right();
+  const bool is_mismatched = analysis.missed && is_difference_of_calls(analysis.missed->fault);
+  if (keeps_every_claim(results)) return is_mismatched ? unmet(*analysis.missed, 0) : right();
   if (auto wrong = wrong_values(cell, results)) return *wrong;
   if (auto exceeded = exceeded_memory(results)) return *exceeded;
-  if (is_mismatched) return unmet(*meetings.missed, 0);
-  if (first_finding(results, Predicate::collectives_match)) return unmet(*meetings.missed, 0);
-  return undecided(results, meetings.progress);
+  if (is_mismatched) return unmet(*analysis.missed, 0);
+  if (first_finding(results, Predicate::collectives_match)) return unmet(*analysis.missed, 0);
+  return undecided(results, analysis.progress);
 }
 
 CellOutcome outcome_of_unrun(const std::string& precondition,

@@ -81,8 +81,8 @@ void compare_groups(const Pin& pin, const Finding& finding, Departures& departur
   departures.add("ranks", fmt::format("{}", pin.groups), fmt::format("{}", finding.groups));
 }
 
-void compare_meeting(const Pin& pin, const std::optional<MissedMeeting>& missed,
-                     Departures& departures) {
+void compare_mismatch(const Pin& pin, const std::optional<CollectiveMismatch>& missed,
+                      Departures& departures) {
   if (pin.fault && (!missed || missed->fault != *pin.fault)) {
     departures.add("collectives to fail by", name(*pin.fault),
                    missed ? name(missed->fault) : "none that failed");
@@ -136,7 +136,7 @@ std::string departure(const Pin& pin, const Finding& finding, const CellRecord& 
   const bool is_zero = finding.ratio && *finding.ratio == 0;
   compare_number("cosine", pin.cosine, is_zero ? 0 : finding.cosine, departures);
   compare_groups(pin, finding, departures);
-  compare_meeting(pin, cell.missed_meeting, departures);
+  compare_mismatch(pin, cell.mismatch, departures);
   return departures.take();
 }
 

@@ -7,7 +7,7 @@
 #include "reports/formats/renderer.h"
 #include "reports/formats/sections.h"
 #include "reports/formats/told_findings.h"
-#include "reports/record/meeting_table.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 
@@ -26,10 +26,10 @@ std::string finding_text(const ToldFinding& told) {
   return text;
 }
 
-std::string meeting_text(const CellRecord& cell) {
+std::string mismatch_text(const CellRecord& cell) {
   std::string text;
-  if (!cell.missed_meeting) return text;
-  for (const std::string& line : meeting_lines(*cell.missed_meeting)) {
+  if (!cell.mismatch) return text;
+  for (const std::string& line : mismatch_lines(*cell.mismatch)) {
     text += fmt::format("{}{}\n", text.empty() ? "  " : "    ", line);
   }
   return text;
@@ -41,7 +41,7 @@ std::string cell_text(const ToldCell& told, bool with_axes) {
   std::string text = wrapped(heading_of(told, with_axes), 0, 4);
   for (const std::string& line : told_checks(cell)) text += wrapped(line, 2);
   for (const ToldFinding& finding : findings) text += finding_text(finding);
-  if (!findings.empty()) text += meeting_text(cell);
+  if (!findings.empty()) text += mismatch_text(cell);
   for (const std::string& line : told_undecided(cell)) text += wrapped(line, 2);
   for (const std::string& note : cell.notes) text += wrapped("note: " + note, 2);
   if (findings.empty()) return text;

@@ -10,7 +10,7 @@
 #include "reports/formats/renderer.h"
 #include "reports/formats/sections.h"
 #include "reports/formats/told_findings.h"
-#include "reports/record/meeting_table.h"
+#include "reports/record/mismatch_table.h"
 #include "reports/record/result.h"
 
 namespace lockstep {
@@ -180,8 +180,8 @@ std::string evidence_of(const CellRecord& cell) {
     text += fmt::format("last output of rank {}:\n{}", failure->rank,
                         prefixed(failure->last_output, "| "));
   }
-  if (cell.missed_meeting) {
-    for (const std::string& line : meeting_lines(*cell.missed_meeting)) text += line + "\n";
+  if (cell.mismatch) {
+    for (const std::string& line : mismatch_lines(*cell.mismatch)) text += line + "\n";
   }
   for (const std::string& line : told_undecided(cell)) text += line + "\n";
   for (const Check& check : cell.checks) {

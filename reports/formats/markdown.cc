@@ -14,7 +14,7 @@
 #include "reports/formats/renderer.h"
 #include "reports/formats/sections.h"
 #include "reports/formats/told_findings.h"
-#include "reports/record/meeting_table.h"
+#include "reports/record/mismatch_table.h"
 #include "reports/record/result.h"
 
 namespace lockstep {
@@ -86,10 +86,10 @@ std::string list_text(const std::vector<std::string>& points) {
   return text;
 }
 
-std::string meeting_details(const CellRecord& cell) {
-  if (!cell.missed_meeting || cell.missed_meeting->rows.empty()) return "";
+std::string mismatch_details(const CellRecord& cell) {
+  if (!cell.mismatch || cell.mismatch->rows.empty()) return "";
   std::string table;
-  for (const std::string& line : meeting_lines(*cell.missed_meeting)) table += line + "\n";
+  for (const std::string& line : mismatch_lines(*cell.mismatch)) table += line + "\n";
   return fenced(ending(table, kMostOfAText)) + "\n";
 }
 
@@ -107,7 +107,7 @@ std::string detail_text(const ToldCell& told, bool with_axes) {
   for (const std::string& note : cell.notes) {
     points.push_back(fmt::format("- note: {}\n", sentence_text(note)));
   }
-  std::string text = list_text(points) + "\n" + meeting_details(cell);
+  std::string text = list_text(points) + "\n" + mismatch_details(cell);
   if (!cell.source.empty()) {
     text += fmt::format("source: {}<br>\n", in_code(beginning(cell.source, kMostOfAText)));
   }

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "reports/record/alike_failures.h"
-#include "reports/record/meeting_table.h"
+#include "reports/record/mismatch_table.h"
 #include "reports/record/result.h"
 
 namespace lockstep {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "reports/record/claim.h"
+#include "reports/record/collective_mismatch.h"
 #include "reports/record/finding.h"
-#include "reports/record/meeting.h"
 
 namespace lockstep {
 
@@ -33,9 +33,9 @@ struct Pin {
   std::optional<Range> cosine = {};           ///< of the first tensor with the reference
   /// As the finding has them: ranks that hold equal bits, or those that are off, each alone.
   std::vector<std::vector<int>> groups = {};
-  std::optional<MeetingFault> fault = {};  ///< of the collective in which ranks did not meet
-  std::vector<int> culprits = {};          ///< of it
-  std::string why = {};                    ///< why what is open is open
+  std::optional<MismatchFault> fault = {};  ///< of the collective mismatch
+  std::vector<int> culprits = {};           ///< of it
+  std::string why = {};                     ///< why what is open is open
 
   bool operator==(const Pin&) const = default;
 };

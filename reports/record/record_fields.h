@@ -179,26 +179,28 @@ struct Fields<CellOutcome> {
 };
 
 template <>
-struct Fields<MeetingCall> {
+struct Fields<CallOfRank> {
   static constexpr auto list = std::tuple(
-      field("text", &MeetingCall::text, 3), field("site", &MeetingCall::site, 3),
-      field("is_open", &MeetingCall::is_open, 3), field("open_s", &MeetingCall::open_s, 3));
+      field("text", &CallOfRank::text, 3), field("site", &CallOfRank::site, 3),
+      field("is_open", &CallOfRank::is_open, 3), field("open_s", &CallOfRank::open_s, 3));
 };
 
 template <>
-struct Fields<MeetingRow> {
-  static constexpr auto list =
-      std::tuple(field("number", &MeetingRow::number, 3), field("step", &MeetingRow::step, 3),
-                 field("calls", &MeetingRow::calls, 3), field("differs", &MeetingRow::differs, 3));
+struct Fields<CollectiveRow> {
+  static constexpr auto list = std::tuple(
+      field("number", &CollectiveRow::number, 3), field("step", &CollectiveRow::step, 3),
+      field("calls", &CollectiveRow::calls, 3), field("differs", &CollectiveRow::differs, 3));
 };
 
 template <>
-struct Fields<MissedMeeting> {
+struct Fields<CollectiveMismatch> {
   static constexpr auto list = std::tuple(
-      field("fault", &MissedMeeting::fault, 3), field("group", &MissedMeeting::group, 3),
-      field("number", &MissedMeeting::number, 3), field("step", &MissedMeeting::step, 3),
-      field("culprits", &MissedMeeting::culprits, 3), field("waiting", &MissedMeeting::waiting, 3),
-      field("sentence", &MissedMeeting::sentence, 3), field("rows", &MissedMeeting::rows, 3));
+      field("fault", &CollectiveMismatch::fault, 3), field("group", &CollectiveMismatch::group, 3),
+      field("number", &CollectiveMismatch::number, 3), field("step", &CollectiveMismatch::step, 3),
+      field("culprits", &CollectiveMismatch::culprits, 3),
+      field("waiting", &CollectiveMismatch::waiting, 3),
+      field("sentence", &CollectiveMismatch::sentence, 3),
+      field("rows", &CollectiveMismatch::rows, 3));
 };
 
 template <>
@@ -218,8 +220,7 @@ struct Fields<CellRecord> {
       field("ends", &CellRecord::ends), field("results", &CellRecord::results),
       field("checks", &CellRecord::checks), field("verdict", &CellRecord::verdict),
       field("notes", &CellRecord::notes), field("cost", &CellRecord::cost, 1),
-      field("outcome", &CellRecord::outcome, 2),
-      field("missed_meeting", &CellRecord::missed_meeting, 3),
+      field("outcome", &CellRecord::outcome, 2), field("missed_meeting", &CellRecord::mismatch, 3),
       field("launcher", &CellRecord::launcher, 3), field("not_run", &CellRecord::not_run, 4));
 };
 

@@ -6,7 +6,7 @@
 
 #include "reports/base/names.h"
 #include "reports/record/alike_failures.h"
-#include "reports/record/meeting_table.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 

@@ -11,8 +11,8 @@
 #include "reports/base/exit_status.h"
 #include "reports/record/cell.h"
 #include "reports/record/claim.h"
+#include "reports/record/collective_mismatch.h"
 #include "reports/record/finding.h"
-#include "reports/record/meeting.h"
 
 namespace lockstep {
 
@@ -202,7 +202,7 @@ struct CellRecord {
   std::vector<std::string> notes;  ///< torn last rows and the like
   CellOutcome outcome;             ///< of the judged cell
   std::optional<Cost> cost;        ///< absent when a rank did not finish, or there is one only
-  std::optional<MissedMeeting> missed_meeting = {};  ///< absent: ranks met in every collective
+  std::optional<CollectiveMismatch> mismatch = {};  ///< absent: ranks met in every collective
   /// Of a foreign launcher that started the ranks: "mpirun -n 2"; empty: Lockstep started them.
   std::string launcher = {};
   std::optional<NotRun> not_run = {};  ///< absent: it was run, or never launched

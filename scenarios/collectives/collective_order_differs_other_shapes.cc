@@ -109,7 +109,7 @@ Expectation expect(const Cell& cell) {
   if (meets_a_gradient && cell.variant != "barrier-before-log") {
     return expect_sizes_differ(cell, kOutlierStep, culprits);
   }
-  return expect_ranks_do_not_meet(MeetingFault::operation, kOutlierStep, culprits);
+  return expect_ranks_do_not_meet(MismatchFault::operation, kOutlierStep, culprits);
 }
 
 std::vector<Variant> variants() {

@@ -115,7 +115,7 @@ void train(Rank& rank) {
 
 Expectation expect(const Cell& cell) {
   if (!is_faulty(cell)) return {};
-  return expect_tensors_swapped(MeetingFault::order, {"left.*", "right.*"});
+  return expect_tensors_swapped(MismatchFault::order, {"left.*", "right.*"});
 }
 
 std::vector<Variant> variants() {

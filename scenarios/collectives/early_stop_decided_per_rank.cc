@@ -119,7 +119,7 @@ Expectation expect(const Cell& cell) {
   if (cell.steps <= kStop) return expect_not_applicable("rank 0 stops behind step 2");
   if (!is_faulty(cell)) return {};
   // Rank 0 is behind its last step.
-  return expect_ranks_do_not_meet(MeetingFault::operation, 0, odd_ranks(cell, 0));
+  return expect_ranks_do_not_meet(MismatchFault::operation, 0, odd_ranks(cell, 0));
 }
 
 std::vector<Variant> variants() {

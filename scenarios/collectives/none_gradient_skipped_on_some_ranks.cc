@@ -147,10 +147,10 @@ Expectation expect(const Cell& cell) {
   if (cell.role != Role::buggy) return {};
   const std::vector<int> culprits = odd_ranks(cell, 0);
   if (is_set(cell, "differs", "same-shapes")) {
-    return expect_tensors_swapped(MeetingFault::tensors, {"left.*", "right.*"});
+    return expect_tensors_swapped(MismatchFault::tensors, {"left.*", "right.*"});
   }
   if (is_set(cell, "differs", "other-sizes")) return expect_sizes_differ(cell, 1, culprits);
-  return expect_ranks_do_not_meet(MeetingFault::operation, 1, culprits);
+  return expect_ranks_do_not_meet(MismatchFault::operation, 1, culprits);
 }
 
 std::vector<Variant> variants() {

@@ -97,7 +97,7 @@ Expectation expect_trained_step(Expectation expectation, const Cell& cell) {
 /// Rank 0 is a step ahead of the others, until they wait for it behind its last one.
 Expectation expect_step_ahead(const Cell& cell) {
   Expectation expectation =
-      expect_ranks_do_not_meet(MeetingFault::operation, 0, odd_ranks(cell, 0));
+      expect_ranks_do_not_meet(MismatchFault::operation, 0, odd_ranks(cell, 0));
   expectation.breaks.insert(expectation.breaks.end(),
                             {kGradientsAgree, kParametersAgree, kGradientsEqual, kParametersEqual});
   const std::string why = "gradients of two steps are in the mean";

@@ -133,7 +133,8 @@ Expectation expect(const Cell& cell) {
   // The step is that of the lowest rank: it stands in the last one, or is behind it.
   const bool has_left = short_rank(cell) == 0 && cell.variant != "barrier-before-leaving";
   const std::int64_t step = has_left ? 0 : cell.steps;
-  return expect_ranks_do_not_meet(MeetingFault::operation, step, odd_ranks(cell, short_rank(cell)));
+  return expect_ranks_do_not_meet(MismatchFault::operation, step,
+                                  odd_ranks(cell, short_rank(cell)));
 }
 
 std::vector<Variant> all_variants() {

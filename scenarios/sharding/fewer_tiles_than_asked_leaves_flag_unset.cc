@@ -100,7 +100,7 @@ Expectation expect_with_own_lengths(const Cell& cell) {
   for (int rank = 1; rank < cell.world_size; ++rank) {
     if (pieces_of(cell, rank) < pieces_of(cell, fewest)) fewest = rank;
   }
-  return expect_ranks_do_not_meet(MeetingFault::size, 1, odd_ranks(cell, fewest));
+  return expect_ranks_do_not_meet(MismatchFault::size, 1, odd_ranks(cell, fewest));
 }
 
 /// Without a reduction ZeRO 3 has nothing to step with, ZeRO 1 and 2 the rank's own gradient.

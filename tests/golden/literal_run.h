@@ -123,13 +123,13 @@ inline RunRecord literal_run_of(std::vector<CellRecord> cells) {
 }
 
 /// Rank 1 of three never came to the second collective.
-inline MissedMeeting literal_missed_meeting() {
-  const MeetingCall reduce{"allreduce avg float32 [4], gradient of w", "sync.cc:36", false, 0};
-  MeetingCall waiting = reduce;
+inline CollectiveMismatch literal_mismatch() {
+  const CallOfRank reduce{"allreduce avg float32 [4], gradient of w", "sync.cc:36", false, 0};
+  CallOfRank waiting = reduce;
   waiting.is_open = true;
   waiting.open_s = 2.03125;
-  MissedMeeting missed;
-  missed.fault = MeetingFault::missing;
+  CollectiveMismatch missed;
+  missed.fault = MismatchFault::missing;
   missed.group = "world";
   missed.number = 2;
   missed.step = 2;
@@ -153,7 +153,7 @@ inline CellRecord literal_missed() {
   cell.ends[2].cause = ExitCause::time_limit;
   cell.ends[2].ended_ns = 40122776473251;
   cell.launcher = "mpirun -n 3";
-  cell.missed_meeting = literal_missed_meeting();
+  cell.mismatch = literal_mismatch();
   cell.cost.reset();
   cell.results[1].verdict = Verdict::violated;
   for (const RankEnd& end : cell.ends) {

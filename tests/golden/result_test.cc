@@ -181,13 +181,13 @@ TEST(Cause, OfAMismatchIsNotToldTwice) {
 }
 
 TEST(Mismatch, OutsideOfStepsIsSaidToBeBeforeOrAfterThem) {
-  const MeetingCall call{"barrier", "", true, 2};
-  MissedMeeting missed = literal_missed_meeting();
+  const CallOfRank call{"barrier", "", true, 2};
+  CollectiveMismatch missed = literal_mismatch();
   missed.number = 9;
   missed.rows = {
       {1, 0, {call, call}, false}, {8, 4, {call, call}, false}, {9, 0, {call, {}}, true}};
   CellRecord cell = killed();
-  cell.missed_meeting = missed;
+  cell.mismatch = missed;
   EXPECT_THAT(console_of(cell), AllOf(HasSubstr("\n      1  before step 1  ranks 0,1: barrier"),
                                       HasSubstr("\n      8  step 4  ranks 0,1: barrier"),
                                       HasSubstr("\n    ! 9  after step 4  rank 0: barrier")));

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Serves a meeting point on a free port until the process ends; returns the port.
+/// Serves a rendezvous on a free port until the process ends; returns the port.
 int serve_store() {
   c10d::TCPStoreOptions options;
   options.port = 0;
@@ -30,7 +30,7 @@ int serve_store() {
   return served.back()->getPort();
 }
 
-/// The placement with a meeting point of its own, which rank 0 makes known in a file.
+/// The placement with a rendezvous of its own, which rank 0 makes known in a file.
 RankPlacement placement_at(const Checks& checks, const std::string& name) {
   RankPlacement placement = checks.placement();
   const fs::path file = checks.folder() / ("port-" + name);

@@ -95,7 +95,7 @@ TEST_F(LeftByThreeRanks, ALogWithoutAWordIsOfARankThatDidNotFinish) {
               testing::ElementsAre(Ending::unfinished, Ending::exited, Ending::unstarted));
 }
 
-TEST_F(LeftByThreeRanks, AMeetingOfOneSaysThatAllWereStarted) {
+TEST_F(LeftByThreeRanks, ARendezvousOfOneSaysThatAllWereStarted) {
   meet(2);
   EXPECT_THAT(endings(), testing::Each(Ending::unfinished));
 }

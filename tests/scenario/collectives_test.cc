@@ -75,17 +75,17 @@ std::string verdict_on_collectives(const json& cell) {
 void expect_named(const json& cell, const std::vector<std::string>& faults) {
   SCOPED_TRACE(title(cell));
   EXPECT_EQ(verdict_on_collectives(cell), "violated");
-  const json& meeting = cell.at("missed_meeting");
-  ASSERT_TRUE(meeting.is_object());
-  EXPECT_THAT(faults, testing::Contains(meeting.at("fault").get<std::string>()));
-  EXPECT_EQ(meeting.at("group"), "world");
-  EXPECT_EQ(meeting.at("step"), 2);
-  EXPECT_FALSE(meeting.at("sentence").get<std::string>().empty());
+  const json& mismatch = cell.at("missed_meeting");
+  ASSERT_TRUE(mismatch.is_object());
+  EXPECT_THAT(faults, testing::Contains(mismatch.at("fault").get<std::string>()));
+  EXPECT_EQ(mismatch.at("group"), "world");
+  EXPECT_EQ(mismatch.at("step"), 2);
+  EXPECT_FALSE(mismatch.at("sentence").get<std::string>().empty());
   const bool has_majority = cell.at("cell").at("world_size") > 2;
   if (has_majority) {
-    EXPECT_EQ(meeting.at("culprits"), json::array({1}));
+    EXPECT_EQ(mismatch.at("culprits"), json::array({1}));
   } else {
-    EXPECT_FALSE(meeting.at("culprits").empty());
+    EXPECT_FALSE(mismatch.at("culprits").empty());
   }
 }
 

@@ -107,19 +107,19 @@ TEST(Pin, OfAnOriginIsMetByThatOriginAlone) {
   EXPECT_EQ(departure_of(finding, pin), "");
 }
 
-TEST(Pin, OfAMeetingIsMetByItsFaultAndItsCulprits) {
-  const Pin pin{.claim = collectives_match(), .fault = MeetingFault::size, .culprits = {1}};
+TEST(Pin, OfAMismatchIsMetByItsFaultAndItsCulprits) {
+  const Pin pin{.claim = collectives_match(), .fault = MismatchFault::size, .culprits = {1}};
   CellRecord cell;
   const Finding finding{.claim = collectives_match()};
   EXPECT_EQ(departure(pin, finding, cell),
             "expected collectives to fail by size, found none that failed; expected culprits [1], "
             "found none");
-  cell.missed_meeting.emplace().fault = MeetingFault::missing;
-  cell.missed_meeting->culprits = {0};
+  cell.mismatch.emplace().fault = MismatchFault::missing;
+  cell.mismatch->culprits = {0};
   EXPECT_THAT(departure(pin, finding, cell),
               AllOf(HasSubstr("by size, found missing"), HasSubstr("culprits [1], found [0]")));
-  cell.missed_meeting->fault = MeetingFault::size;
-  cell.missed_meeting->culprits = {1};
+  cell.mismatch->fault = MismatchFault::size;
+  cell.mismatch->culprits = {1};
   EXPECT_EQ(departure(pin, finding, cell), "");
 }
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "harness/judge/collectives/meetings.h"
+#include "harness/judge/collectives/analyse_collectives.h"
 #include "harness/verdict/outcome.h"
 #include "tests/unit/literal_evidence.h"
 
@@ -74,7 +74,7 @@ class LateRanks {
     return judge(cell).front();
   }
 
-  Meetings meetings() { return meetings_of(judged_cell()); }
+  CollectiveAnalysis analysis() { return analyse_collectives(judged_cell()); }
 
   CellOutcome outcome() {
     CellEvidence cell = judged_cell();
@@ -159,7 +159,7 @@ TEST(Progress, UntilTheLimitBlamesNobodyWhoIsBetweenTwoSteps) {
             "still making progress at the limit of 2 s, step 188 of 200000: raise --timeout; rank "
             "1 had waited 0.002 s for rank 0 in collective 188 of the group world");
   EXPECT_EQ(ranks.judged(collectives_match()).verdict, Verdict::undecided);
-  EXPECT_FALSE(ranks.meetings().missed) << "no mismatch on record";
+  EXPECT_FALSE(ranks.analysis().missed) << "no mismatch on record";
   EXPECT_EQ(ranks.outcome().kind, OutcomeKind::undecided);
   EXPECT_THAT(ranks.outcome().text, HasSubstr("undecided: still making progress at the limit"));
 }
@@ -195,7 +195,7 @@ TEST(Progress, ThatEndedLongBeforeTheLimitIsAHang) {
   ranks.call(1, 19, 0.3, kStillOpen);
   const ClaimResult finish = ranks.judged(ranks_finish());
   EXPECT_EQ(finish.verdict, Verdict::violated);
-  EXPECT_THAT(ranks.meetings().missed.value().culprits, ElementsAre(0));
+  EXPECT_THAT(ranks.analysis().missed.value().culprits, ElementsAre(0));
   EXPECT_THAT(ranks.outcome().text, HasSubstr("not finished: rank 0 never entered"));
 }
 
@@ -264,7 +264,7 @@ TEST(Progress, DoesNotHideAMismatch) {
   train(ranks, 1.9);
   ranks.call(0, 180, 1.95, kStillOpen, "sum");
   ranks.call(1, 180, 1.95, kStillOpen, "max");
-  EXPECT_EQ(ranks.meetings().missed.value().fault, MeetingFault::reduction);
+  EXPECT_EQ(ranks.analysis().missed.value().fault, MismatchFault::reduction);
   EXPECT_EQ(ranks.judged(collectives_match()).verdict, Verdict::violated);
 }
 

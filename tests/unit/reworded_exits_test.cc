@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "harness/judge/collectives/meetings.h"
+#include "harness/judge/collectives/analyse_collectives.h"
 #include "harness/verdict/not_run.h"
 #include "harness/verdict/outcome.h"
 #include "tests/unit/literal_evidence.h"
@@ -76,8 +76,8 @@ auto decided(const Evidence& evidence, const std::vector<RankEnd>& ends) {
       verdicts.emplace_back(result.verdict, finding.step, std::vector<int>{rank});
     }
   }
-  const Meetings meetings = meetings_of(cell);
-  for (const MissedMeeting& missed : meetings.blocking) {
+  const CollectiveAnalysis analysis = analyse_collectives(cell);
+  for (const CollectiveMismatch& missed : analysis.blocking) {
     verdicts.emplace_back(Verdict::violated, static_cast<std::int64_t>(missed.fault),
                           missed.culprits);
   }

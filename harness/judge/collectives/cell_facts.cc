@@ -6,9 +6,9 @@
 namespace lockstep {
 
 CellFacts facts_of(const CellEvidence& cell) {
-  CellFacts facts{meetings_of(cell), culprits(cell), {}};
+  CellFacts facts{analyse_collectives(cell), culprits(cell), {}};
   for (const RankEnd* end : facts.culprits) {
-    if (!is_explained(facts.meetings, *end, cell)) facts.unexplained.push_back(end);
+    if (!is_explained(facts.analysis, *end, cell)) facts.unexplained.push_back(end);
   }
   return facts;
 }

@@ -2,17 +2,17 @@
 
 #include <vector>
 
-#include "harness/judge/collectives/meetings.h"
+#include "harness/judge/collectives/analyse_collectives.h"
 #include "harness/judge/evidence/cell_evidence.h"
 
 namespace lockstep {
 
 /// What is found of a cell once, before any claim is judged. Points into the case.
 struct CellFacts {
-  Meetings meetings;
+  CollectiveAnalysis analysis;
   /// The ranks that ended badly, by rank, without those whose end is a consequence of another's.
   std::vector<const RankEnd*> culprits;
-  std::vector<const RankEnd*> unexplained;  ///< culprits that no missed meeting ended
+  std::vector<const RankEnd*> unexplained;  ///< culprits that no mismatch ended
 };
 
 CellFacts facts_of(const CellEvidence& cell);

@@ -10,9 +10,9 @@ namespace lockstep {
 namespace {
 
 /// Ranks that did the same in the missed collective, by lowest rank.
-std::vector<std::vector<int>> groups_of(const MissedMeeting& missed) {
+std::vector<std::vector<int>> groups_of(const CollectiveMismatch& missed) {
   const auto row = std::find_if(missed.rows.begin(), missed.rows.end(),
-                                [&](const MeetingRow& r) { return r.number == missed.number; });
+                                [&](const CollectiveRow& r) { return r.number == missed.number; });
   if (row == missed.rows.end()) return {missed.culprits};
   std::vector<std::vector<int>> groups;
   std::vector<std::string> deeds;
@@ -33,7 +33,7 @@ std::vector<std::vector<int>> groups_of(const MissedMeeting& missed) {
 
 }  // namespace
 
-Finding finding_of_meeting(const Claim& claim, const MissedMeeting& missed) {
+Finding finding_of_mismatch(const Claim& claim, const CollectiveMismatch& missed) {
   Finding finding;
   finding.claim = claim;
   finding.step = finding.last_step = missed.step;
@@ -44,23 +44,23 @@ Finding finding_of_meeting(const Claim& claim, const MissedMeeting& missed) {
 }
 
 void judge_collectives(const CellFacts& facts, ClaimResult& result) {
-  const Meetings& meetings = facts.meetings;
-  result.comparisons = meetings.compared;
-  if (!meetings.missed) {
-    result.reason = meetings.progress.empty() ? meetings.doubt : meetings.progress;
-    if (meetings.compared == 0 && result.reason.empty()) {
+  const CollectiveAnalysis& analysis = facts.analysis;
+  result.comparisons = analysis.compared;
+  if (!analysis.missed) {
+    result.reason = analysis.progress.empty() ? analysis.doubt : analysis.progress;
+    if (analysis.compared == 0 && result.reason.empty()) {
       result.reason = "not triggered: no collective is on record";
     }
     result.verdict = result.reason.empty() ? Verdict::holds : Verdict::undecided;
     return;
   }
-  const MissedMeeting& missed = *meetings.missed;
-  if (!is_mismatch(missed.fault) && missed.fault != MeetingFault::missing) {
+  const CollectiveMismatch& missed = *analysis.missed;
+  if (!is_difference_of_calls(missed.fault) && missed.fault != MismatchFault::missing) {
     result.reason = "they matched up to where " + missed.sentence;
     return;
   }
   result.verdict = Verdict::violated;
-  result.findings.push_back(finding_of_meeting(result.claim, missed));
+  result.findings.push_back(finding_of_mismatch(result.claim, missed));
 }
 
 }  // namespace lockstep

@@ -8,7 +8,7 @@ namespace lockstep {
 /// undecided: up to there they matched.
 void judge_collectives(const CellFacts& facts, ClaimResult& result);
 
-/// A missed meeting as a finding about `claim`.
-Finding finding_of_meeting(const Claim& claim, const MissedMeeting& missed);
+/// A mismatch as a finding about `claim`.
+Finding finding_of_mismatch(const Claim& claim, const CollectiveMismatch& missed);
 
 }  // namespace lockstep

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// Why the ranks of a group did not meet in a collective.
-///   missing       a rank is alive and did not come
+/// Why a collective of a group is a mismatch.
+///   missing       a rank is alive and never called it
 ///   dead          a rank had ended: by an error, an exit or a signal
 ///   stopped       a rank's process was stopped
 ///   not_started   a rank never joined the group, or nobody met there
@@ -20,7 +20,7 @@ namespace lockstep {
 ///   order         ranks called the same collectives in another order
 ///   tensors       ranks called it for different tensors, which all of them have
 ///   count         a rank finished after fewer collectives than the others
-enum class MeetingFault {
+enum class MismatchFault {
   missing,
   dead,
   stopped,
@@ -36,47 +36,48 @@ enum class MeetingFault {
 };
 
 template <>
-struct Names<MeetingFault> {
+struct Names<MismatchFault> {
   static constexpr std::array<std::string_view, 12> values{
       "missing", "dead",      "stopped", "not started", "operation", "size",
       "dtype",   "reduction", "root",    "order",       "tensors",   "count"};
 };
 
 /// Whether ranks called different things: the program's fault, whether anybody hung or not.
-bool is_mismatch(MeetingFault fault);
+bool is_difference_of_calls(MismatchFault fault);
 
 /// What one rank did in one row of the calls that are shown side by side.
-struct MeetingCall {
-  std::string text;      ///< "allreduce sum float32 [4, 4], gradient of w"; empty: it did not come
-  std::string site;      ///< "scenarios/.../file.cc:41" where it was called; empty: not known
+struct CallOfRank {
+  std::string text;  ///< "allreduce sum float32 [4, 4], gradient of w"; empty: it never called it
+  std::string site;  ///< "scenarios/.../file.cc:41" where it was called; empty: not known
   bool is_open = false;  ///< it was entered and did not end
   double open_s = 0;     ///< how long it was open; a clock field
 
-  bool operator==(const MeetingCall&) const = default;
+  bool operator==(const CallOfRank&) const = default;
 };
 
 /// The same collective of a group, by its number, on all ranks.
-struct MeetingRow {
-  std::int64_t number = 0;         ///< of the collective in its group, from 1
-  std::int64_t step = 0;           ///< of the lowest rank that called it
-  std::vector<MeetingCall> calls;  ///< one per rank of the world
-  bool differs = false;            ///< ranks called different things, or not all came
+struct CollectiveRow {
+  std::int64_t number = 0;        ///< of the collective in its group, from 1
+  std::int64_t step = 0;          ///< of the lowest rank that called it
+  std::vector<CallOfRank> calls;  ///< one per rank of the world
+  bool differs = false;           ///< ranks called different things, or not all came
 
-  bool operator==(const MeetingRow&) const = default;
+  bool operator==(const CollectiveRow&) const = default;
 };
 
-/// The first collective of a cell in which the ranks of a group did not meet.
-struct MissedMeeting {
-  MeetingFault fault = MeetingFault::missing;
+/// The first collective mismatch of a cell.
+struct CollectiveMismatch {
+  MismatchFault fault = MismatchFault::missing;
   std::string group;          ///< "world"
   std::int64_t number = 0;    ///< of the collective in its group, from 1; 0: of joining the group
   std::int64_t step = 0;      ///< 0: before the first or after the last
-  std::vector<int> culprits;  ///< ranks that did not come or called something else, ascending
+  std::vector<int> culprits;  ///< ranks that never called it or called something else, ascending
   std::vector<int> waiting;   ///< ranks that are in it, ascending
   std::string sentence;       ///< "rank 1 never entered collective 7 of the group world: ..."
-  std::vector<MeetingRow> rows;  ///< the last collectives of the group up to this one and behind it
+  std::vector<CollectiveRow>
+      rows;  ///< the last collectives of the group up to this one and behind it
 
-  bool operator==(const MissedMeeting&) const = default;
+  bool operator==(const CollectiveMismatch&) const = default;
 };
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "harness/judge/collectives/group_meetings.h"
+#include "harness/judge/collectives/analyse_group.h"
 
 #include <fmt/format.h>
 
@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "harness/judge/collectives/meeting_words.h"
+#include "harness/judge/collectives/call_words.h"
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/ranks/exits.h"
 #include "harness/record/collective_words.h"
-#include "reports/record/meeting_table.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 
@@ -24,21 +24,21 @@ constexpr std::uint64_t kShownBefore = 5;
 constexpr std::uint64_t kShownBehind = 2;
 
 /// Why a rank did not come: as its ending tells.
-MeetingFault absence_of(const RankEnd* end) {
-  if (!end) return MeetingFault::missing;
+MismatchFault absence_of(const RankEnd* end) {
+  if (!end) return MismatchFault::missing;
   switch (end->ending) {
     case Ending::finished:
-      return MeetingFault::count;
+      return MismatchFault::count;
     case Ending::raised:
     case Ending::exited:
     case Ending::signalled:
     case Ending::unstarted:
-      return MeetingFault::dead;
+      return MismatchFault::dead;
     case Ending::unfinished:
-      if (end->cause == ExitCause::stopped) return MeetingFault::stopped;
-      return end->cause == ExitCause::unseen ? MeetingFault::dead : MeetingFault::missing;
+      if (end->cause == ExitCause::stopped) return MismatchFault::stopped;
+      return end->cause == ExitCause::unseen ? MismatchFault::dead : MismatchFault::missing;
   }
-  return MeetingFault::missing;
+  return MismatchFault::missing;
 }
 
 /// A rank that raised because its peer was gone is not the one that everybody waited for.
@@ -56,10 +56,10 @@ bool any_failed_by_itself(const CellEvidence& cell) {
 
 /// Of the ranks that did not come, those that tell why: the dead before the stopped, these before
 /// those that finished, these before those that are elsewhere.
-std::pair<MeetingFault, std::vector<int>> absent(const CellEvidence& cell,
-                                                 const std::vector<int>& ranks) {
-  for (const MeetingFault fault :
-       {MeetingFault::dead, MeetingFault::stopped, MeetingFault::count, MeetingFault::missing}) {
+std::pair<MismatchFault, std::vector<int>> absent(const CellEvidence& cell,
+                                                  const std::vector<int>& ranks) {
+  for (const MismatchFault fault : {MismatchFault::dead, MismatchFault::stopped,
+                                    MismatchFault::count, MismatchFault::missing}) {
     std::vector<int> found;
     for (const int rank : ranks) {
       const RankEnd* end = end_of(cell, rank);
@@ -67,11 +67,11 @@ std::pair<MeetingFault, std::vector<int>> absent(const CellEvidence& cell,
     }
     if (!found.empty()) return {fault, found};
   }
-  return {MeetingFault::dead, ranks};
+  return {MismatchFault::dead, ranks};
 }
 
-MeetingCall shown_call(const Collective& call, const RankEnd* end) {
-  MeetingCall shown;
+CallOfRank shown_call(const Collective& call, const RankEnd* end) {
+  CallOfRank shown;
   shown.text = call_in_words(call);
   shown.site = call.site;
   shown.is_open = call.state == CollectiveState::entered;
@@ -81,12 +81,12 @@ MeetingCall shown_call(const Collective& call, const RankEnd* end) {
   return shown;
 }
 
-/// Looks for the first missed meeting of one group.
+/// Looks for the first mismatch of one group.
 class Search {
  public:
   Search(const CellEvidence& cell, const Group& group) : cell_(cell), group_(group) {}
 
-  MeetingsOfGroup run() {
+  GroupAnalysis run() {
     if (!all_joined()) return std::move(found_);
     while (!found_.first && !is_over_ && next_row()) look_at_row();
     if (found_.first && !found_.first->is_open) find_hang();
@@ -120,12 +120,12 @@ class Search {
     std::vector<int> waiting;
     for (const auto& [rank, calls] : group_.members) {
       const RankEnd* end = end_of(cell_, rank);
-      if (!end || absence_of(end) != MeetingFault::missing) return;
+      if (!end || absence_of(end) != MismatchFault::missing) return;
       waiting.push_back(rank);
     }
-    MissedMeeting missed;
+    CollectiveMismatch missed;
     missed.sentence = found_.doubt + ".";
-    note(std::move(missed), MeetingFault::not_started, 0, {}, waiting);
+    note(std::move(missed), MismatchFault::not_started, 0, {}, waiting);
   }
 
   /// Ranks that never came to the group; of a part of the world it is not known whom it was to
@@ -140,18 +140,18 @@ class Search {
   }
 
   void note_unjoined(const std::vector<int>& missing, const std::vector<int>& waiting) {
-    MissedMeeting missed;
+    CollectiveMismatch missed;
     if (missing.empty()) {
       found_.doubt = fmt::format("not all ranks of the group {} came to join it", group_.name);
       if (has_dead_stranger()) return;
       missed.sentence =
           fmt::format("{} of the {} ranks of the group {} came to join it: {}.", waiting.size(),
                       group_.size, group_.name, ranks_in_words(waiting));
-      return note(std::move(missed), MeetingFault::not_started, 0, {}, waiting);
+      return note(std::move(missed), MismatchFault::not_started, 0, {}, waiting);
     }
     auto [fault, culprits] = absent(cell_, missing);
-    if (fault == MeetingFault::missing || fault == MeetingFault::count) {
-      fault = MeetingFault::not_started;
+    if (fault == MismatchFault::missing || fault == MismatchFault::count) {
+      fault = MismatchFault::not_started;
     }
     missed.sentence = fmt::format("{} never came to the group {}, where {} waited to begin.",
                                   ranks_in_words(culprits), group_.name, ranks_in_words(waiting));
@@ -161,9 +161,9 @@ class Search {
   /// Whether a rank that did not come to the group died or was stopped: it may be who was to come.
   bool has_dead_stranger() const {
     return std::any_of(cell_.ends.begin(), cell_.ends.end(), [&](const RankEnd& end) {
-      const MeetingFault why = absence_of(&end);
+      const MismatchFault why = absence_of(&end);
       return !group_.members.contains(end.rank) &&
-             (why == MeetingFault::dead || why == MeetingFault::stopped);
+             (why == MismatchFault::dead || why == MismatchFault::stopped);
     });
   }
 
@@ -186,9 +186,9 @@ class Search {
     ++found_.compared;
   }
 
-  /// Ranks that called different things and went on may be ended by a later meeting.
+  /// Ranks that called different things and went on may be ended by a later collective.
   void find_hang() {
-    std::optional<Miss> first = std::exchange(found_.first, std::nullopt);
+    std::optional<GroupMismatch> first = std::exchange(found_.first, std::nullopt);
     while (!(found_.first && found_.first->is_open) && !is_over_ && next_row()) {
       if (!not_out().empty() && find_mismatch()) continue;
       if (!find_absence() && !not_out().empty()) find_end_inside();
@@ -215,7 +215,9 @@ class Search {
            any_failed_by_itself(cell_);
   }
 
-  bool is_alive(int rank) const { return absence_of(end_of(cell_, rank)) == MeetingFault::missing; }
+  bool is_alive(int rank) const {
+    return absence_of(end_of(cell_, rank)) == MismatchFault::missing;
+  }
 
   const Collective* elsewhere(int rank) const { return open_elsewhere(cell_, rank, group_.name); }
 
@@ -237,26 +239,26 @@ class Search {
   bool find_mismatch() {
     const auto classes = classes_of(row_, fits);
     if (classes.size() < 2) return false;
-    note_mismatch(any_swapped(classes, may_meet) ? MeetingFault::order : coarsest(classes),
+    note_mismatch(any_swapped(classes, may_meet) ? MismatchFault::order : coarsest(classes),
                   classes);
     return true;
   }
 
   /// In what the largest class differs from another one, of all the first in this order.
-  MeetingFault coarsest(const std::vector<std::vector<int>>& classes) const {
+  MismatchFault coarsest(const std::vector<std::vector<int>>& classes) const {
     const auto largest =
         std::max_element(classes.begin(), classes.end(),
                          [](const auto& a, const auto& b) { return a.size() < b.size(); });
-    std::set<MeetingFault> faults;
+    std::set<MismatchFault> faults;
     for (const std::vector<int>& ranks : classes) {
       const auto fault = difference(*row_.at(largest->front()), *row_.at(ranks.front()));
       if (fault) faults.insert(*fault);
     }
-    for (const MeetingFault fault : {MeetingFault::operation, MeetingFault::reduction,
-                                     MeetingFault::dtype, MeetingFault::size}) {
+    for (const MismatchFault fault : {MismatchFault::operation, MismatchFault::reduction,
+                                      MismatchFault::dtype, MismatchFault::size}) {
       if (faults.contains(fault)) return fault;
     }
-    return MeetingFault::root;
+    return MismatchFault::root;
   }
 
   /// Calls that meet, on tensors that all ranks have and that are not the same.
@@ -274,13 +276,13 @@ class Search {
       return is_named(a) && fits(a, b) && a.tensor_id == b.tensor_id;
     };
     if (any_swapped(classes, is_same)) {
-      note_mismatch(MeetingFault::order, classes);
+      note_mismatch(MismatchFault::order, classes);
       return true;
     }
     // What one rank sends out of one tensor, others may well take into another.
     const bool is_combined = row_.begin()->second->operation != "broadcast";
     if (!is_combined || !all_have(classes)) return false;
-    note_mismatch(MeetingFault::tensors, classes);
+    note_mismatch(MismatchFault::tensors, classes);
     return true;
   }
 
@@ -305,14 +307,14 @@ class Search {
     });
   }
 
-  void note_mismatch(MeetingFault fault, const std::vector<std::vector<int>>& classes) {
-    const char* const what = fault == MeetingFault::order     ? "in another order"
-                             : fault == MeetingFault::tensors ? "for different tensors"
-                                                              : "with another ";
+  void note_mismatch(MismatchFault fault, const std::vector<std::vector<int>>& classes) {
+    const char* const what = fault == MismatchFault::order     ? "in another order"
+                             : fault == MismatchFault::tensors ? "for different tensors"
+                                                               : "with another ";
     const std::string how =
         is_other(fault) ? fmt::format("{}{}", what, name(fault)) : std::string(what);
     const std::vector<int> culprits = minority(classes);
-    MissedMeeting missed;
+    CollectiveMismatch missed;
     const bool is_known = culprits.size() < row_.size();
     missed.sentence =
         fmt::format("{} {} {} {}: {}.", is_known ? ranks_in_words(culprits) : "ranks",
@@ -321,8 +323,8 @@ class Search {
     note(std::move(missed), fault, number_, culprits, waiting_but(culprits));
   }
 
-  static bool is_other(MeetingFault fault) {
-    return fault != MeetingFault::order && fault != MeetingFault::tensors;
+  static bool is_other(MismatchFault fault) {
+    return fault != MismatchFault::order && fault != MismatchFault::tensors;
   }
 
   /// Members that did not come although others did.
@@ -347,11 +349,11 @@ class Search {
     const std::string where = fmt::format("{}, {}", place_in_words(group_, number_, step()),
                                           call_with_site(*row_.begin()->second));
     const std::string last = last_act(group_, culprits.front(), elsewhere(culprits.front()));
-    MissedMeeting missed;
+    CollectiveMismatch missed;
     if (is_elsewhere(fault) || waiting.empty()) {
       missed.sentence =
           fmt::format("{} {} {}{}; {}.", ranks_in_words(culprits),
-                      fault == MeetingFault::count ? "finished without" : "never entered", where,
+                      fault == MismatchFault::count ? "finished without" : "never entered", where,
                       waiting_in_words(waiting), last);
     } else {
       missed.sentence = fmt::format("{} {} for {} in {}; {}.", ranks_in_words(waiting),
@@ -368,8 +370,8 @@ class Search {
                        waiting.size() == 1 ? "waits" : "wait");
   }
 
-  static bool is_elsewhere(MeetingFault fault) {
-    return fault == MeetingFault::count || fault == MeetingFault::missing;
+  static bool is_elsewhere(MismatchFault fault) {
+    return fault == MismatchFault::count || fault == MismatchFault::missing;
   }
 
   /// Whether a rank that did not wait for the result went on to the next, as all others did.
@@ -384,13 +386,13 @@ class Search {
       const RankEnd* end = end_of(cell_, rank);
       const bool is_open = row_.at(rank)->state == CollectiveState::entered;
       if (!end || !is_open || is_victim(cell_, end) || has_left_behind(rank)) continue;
-      const MeetingFault why = absence_of(end);
-      if (why == MeetingFault::dead || why == MeetingFault::stopped) inside.push_back(rank);
+      const MismatchFault why = absence_of(end);
+      if (why == MismatchFault::dead || why == MismatchFault::stopped) inside.push_back(rank);
     }
     if (inside.empty()) return false;
     const auto [fault, culprits] = absent(cell_, inside);
     const std::vector<int> waiting = waiting_but(culprits);
-    MissedMeeting missed;
+    CollectiveMismatch missed;
     missed.sentence =
         fmt::format("{} {} in {}, {}{}.", ranks_in_words(culprits),
                     culprits.size() == 1 ? "was" : "were", place_in_words(group_, number_, step()),
@@ -418,7 +420,7 @@ class Search {
         place_in_words(group_, number_, step()), calls_in_words(row_, classes));
   }
 
-  void note(MissedMeeting missed, MeetingFault fault, std::uint64_t number,
+  void note(CollectiveMismatch missed, MismatchFault fault, std::uint64_t number,
             const std::vector<int>& culprits, const std::vector<int>& waiting) {
     missed.fault = fault;
     missed.group = group_.name;
@@ -427,8 +429,8 @@ class Search {
     missed.culprits = culprits;
     missed.waiting = waiting;
     if (number > 0) missed.rows = rows_around(number);
-    found_.first = Miss{std::move(missed), number > 0 ? moments() : group_.begun_ns,
-                        number == 0 || !not_out().empty()};
+    found_.first = GroupMismatch{std::move(missed), number > 0 ? moments() : group_.begun_ns,
+                                 number == 0 || !not_out().empty()};
   }
 
   /// When ranks came to the row.
@@ -438,17 +440,17 @@ class Search {
     return moments;
   }
 
-  std::vector<MeetingRow> rows_around(std::uint64_t number) const {
-    std::vector<MeetingRow> rows;
+  std::vector<CollectiveRow> rows_around(std::uint64_t number) const {
+    std::vector<CollectiveRow> rows;
     const std::uint64_t first = number > kShownBefore ? number - kShownBefore : 1;
     const std::uint64_t last = std::min(group_.last(), number + kShownBehind);
     for (std::uint64_t shown = first; shown <= last; ++shown) rows.push_back(shown_row(shown));
     return rows;
   }
 
-  MeetingRow shown_row(std::uint64_t number) const {
+  CollectiveRow shown_row(std::uint64_t number) const {
     const Row row = row_of(group_, number);
-    MeetingRow shown;
+    CollectiveRow shown;
     shown.number = static_cast<std::int64_t>(number);
     shown.step = row.empty() ? 0 : row.begin()->second->step;
     shown.calls.resize(static_cast<std::size_t>(cell_.evidence->processes()));
@@ -464,7 +466,7 @@ class Search {
   Row row_;
   std::uint64_t number_ = 0;
   bool is_over_ = false;  ///< what comes later says nothing
-  MeetingsOfGroup found_;
+  GroupAnalysis found_;
 };
 
 }  // namespace
@@ -482,7 +484,7 @@ const Collective* open_elsewhere(const CellEvidence& cell, int rank, const std::
   return found == log->rend() ? nullptr : &*found;
 }
 
-MeetingsOfGroup meetings_of_group(const CellEvidence& cell, const Group& group) {
+GroupAnalysis analyse_group(const CellEvidence& cell, const Group& group) {
   return Search(cell, group).run();
 }
 

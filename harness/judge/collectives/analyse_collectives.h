@@ -9,16 +9,16 @@
 
 namespace lockstep {
 
-/// What the collective logs of a case say of the ranks' meetings.
-struct Meetings {
+/// What the collective logs of a case say of the ranks' analysis.
+struct CollectiveAnalysis {
   std::int64_t compared = 0;  ///< collectives that all ranks of their group called
   /// The first that they did not meet in; where ranks called different things anywhere, that.
-  std::optional<MissedMeeting> missed;
+  std::optional<CollectiveMismatch> missed;
   /// Those that ranks did not come out of.
-  std::vector<MissedMeeting> open;
+  std::vector<CollectiveMismatch> open;
   /// What ended the cell: of `open`, those that do not wait for ranks of another one, the first in
   /// front; where they wait for each other one names all these ranks.
-  std::vector<MissedMeeting> blocking;
+  std::vector<CollectiveMismatch> blocking;
   /// Why it is not known whether they met although none was missed; empty: it is known.
   std::string doubt;
   /// Where ranks trained until they were ended at their limit, how far they were; empty: they did
@@ -30,13 +30,13 @@ struct Meetings {
 /// numbers. Asynchronous calls on different groups may come in any order. A tensor is known by what
 /// it is called: where ranks reduce differently called tensors with each other it is a mismatch
 /// only if all have both of them, since tied parameters may have different names.
-Meetings meetings_of(const CellEvidence& cell);
+CollectiveAnalysis analyse_collectives(const CellEvidence& cell);
 
 /// Whether it is the fault of the program, which is told rather than who was ended by it.
-bool is_program_fault(const MissedMeeting& missed);
+bool is_program_fault(const CollectiveMismatch& missed);
 
-/// Whether `end` is how a meeting that was missed ended a rank that was in one or waited for it: no
+/// Whether `end` is how a mismatch ended a rank that was in it or waited for it: no
 /// fault of its own.
-bool is_explained(const Meetings& meetings, const RankEnd& end, const CellEvidence& cell);
+bool is_explained(const CollectiveAnalysis& analysis, const RankEnd& end, const CellEvidence& cell);
 
 }  // namespace lockstep

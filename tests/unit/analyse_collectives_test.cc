@@ -1,4 +1,4 @@
-#include "harness/judge/collectives/meetings.h"
+#include "harness/judge/collectives/analyse_collectives.h"
 
 #include <gmock/gmock.h>
 
@@ -74,8 +74,8 @@ class Logs {
   LiteralEvidence& files() { return files_; }
 
   /// Judges; `ends` may be left out.
-  Meetings meetings(std::vector<RankEnd> ends = {}) {
-    return meetings_of(judged_cell(std::move(ends)));
+  CollectiveAnalysis analysis(std::vector<RankEnd> ends = {}) {
+    return analyse_collectives(judged_cell(std::move(ends)));
   }
 
   ClaimResult judged(const Claim& claim, std::vector<RankEnd> ends = {}) {
@@ -170,7 +170,7 @@ RankEnd killed(int rank, int signal = SIGKILL) {
 
 RankEnd finished(int rank) { return end_of(rank, Ending::finished, 0); }
 
-TEST(Meetings, AreMissedByNobodyWhoCallsTheSame) {
+TEST(CollectiveAnalysis, AreMissedByNobodyWhoCallsTheSame) {
   Logs logs(3);
   logs.all(reduce("a"));
   logs.all(broadcast());
@@ -179,7 +179,7 @@ TEST(Meetings, AreMissedByNobodyWhoCallsTheSame) {
   EXPECT_EQ(result.comparisons, 2);
 }
 
-TEST(Meetings, SayNothingWithoutALog) {
+TEST(CollectiveAnalysis, SayNothingWithoutALog) {
   Logs logs(2);
   logs.forget(0);
   logs.forget(1);
@@ -188,14 +188,14 @@ TEST(Meetings, SayNothingWithoutALog) {
   EXPECT_EQ(result.reason, "not triggered: no collective is on record");
 }
 
-TEST(Meetings, NameTheRankThatCallsAnotherOperation) {
+TEST(CollectiveAnalysis, NameTheRankThatCallsAnotherOperation) {
   Logs logs(3);
   logs.all(reduce("a"));
   logs.add(0, reduce("b"), kOpen);
   logs.add(1, broadcast(), kOpen);
   logs.add(2, reduce("b"), kOpen);
-  const MissedMeeting missed = logs.meetings({late(0), late(1), late(2)}).missed.value();
-  EXPECT_EQ(missed.fault, MeetingFault::operation);
+  const CollectiveMismatch missed = logs.analysis({late(0), late(1), late(2)}).missed.value();
+  EXPECT_EQ(missed.fault, MismatchFault::operation);
   EXPECT_EQ(missed.number, 2);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
   EXPECT_THAT(missed.waiting, ElementsAre(0, 2));
@@ -205,59 +205,59 @@ TEST(Meetings, NameTheRankThatCallsAnotherOperation) {
             "broadcast float32 [4], root 0 at sync.cc:20.");
 }
 
-TEST(Meetings, TellSizeDtypeReductionAndRootApart) {
+TEST(CollectiveAnalysis, TellSizeDtypeReductionAndRootApart) {
   const auto fault_of = [](Collective call, Collective other) {
     Logs logs(2);
     logs.add(0, call, kOpen);
     logs.add(1, other, kOpen);
-    return logs.meetings().missed.value().fault;
+    return logs.analysis().missed.value().fault;
   };
-  EXPECT_EQ(fault_of(reduce("a"), reduce("a", 1, 5)), MeetingFault::size);
+  EXPECT_EQ(fault_of(reduce("a"), reduce("a", 1, 5)), MismatchFault::size);
   Collective other = reduce("a");
   other.dtype = "float64";
-  EXPECT_EQ(fault_of(reduce("a"), other), MeetingFault::dtype);
+  EXPECT_EQ(fault_of(reduce("a"), other), MismatchFault::dtype);
   other = reduce("a");
   other.reduction = "max";
-  EXPECT_EQ(fault_of(reduce("a"), other), MeetingFault::reduction);
+  EXPECT_EQ(fault_of(reduce("a"), other), MismatchFault::reduction);
   other = broadcast();
   other.root = 1;
-  EXPECT_EQ(fault_of(broadcast(), other), MeetingFault::root);
+  EXPECT_EQ(fault_of(broadcast(), other), MismatchFault::root);
 }
 
-TEST(Meetings, SeeEqualShapesInAnotherOrder) {
+TEST(CollectiveAnalysis, SeeEqualShapesInAnotherOrder) {
   Logs logs(2);
   logs.all(reduce("c"));
   logs.add(0, reduce("a"));
   logs.add(0, reduce("b"));
   logs.add(1, reduce("b"));
   logs.add(1, reduce("a"));
-  const MissedMeeting missed = logs.meetings({finished(0), finished(1)}).missed.value();
-  EXPECT_EQ(missed.fault, MeetingFault::order);
+  const CollectiveMismatch missed = logs.analysis({finished(0), finished(1)}).missed.value();
+  EXPECT_EQ(missed.fault, MismatchFault::order);
   EXPECT_EQ(missed.number, 2);
   EXPECT_EQ(logs.judged(collectives_match(), {finished(0), finished(1)}).verdict,
             Verdict::violated);
   EXPECT_EQ(logs.judged(ranks_finish(), {finished(0), finished(1)}).verdict, Verdict::holds);
 }
 
-TEST(Meetings, SeeOtherShapesInAnotherOrder) {
+TEST(CollectiveAnalysis, SeeOtherShapesInAnotherOrder) {
   Logs logs(2);
   logs.add(0, reduce("a"), kOpen);
   logs.add(0, reduce("b", 1, 6), kOpen);
   logs.add(1, reduce("b", 1, 6), kOpen);
   logs.add(1, reduce("a"), kOpen);
-  EXPECT_EQ(logs.meetings().missed.value().fault, MeetingFault::order);
+  EXPECT_EQ(logs.analysis().missed.value().fault, MismatchFault::order);
 }
 
-TEST(Meetings, TakeNoOrderForSwappedThatIsOfAnotherStep) {
+TEST(CollectiveAnalysis, TakeNoOrderForSwappedThatIsOfAnotherStep) {
   Logs logs(2);
   logs.add(0, reduce("a", 1));
   logs.add(0, reduce("b", 2));
   logs.add(1, reduce("b", 1));
   logs.add(1, reduce("a", 2));
-  EXPECT_EQ(logs.meetings().missed.value().fault, MeetingFault::tensors);
+  EXPECT_EQ(logs.analysis().missed.value().fault, MismatchFault::tensors);
 }
 
-TEST(Meetings, SeeDifferentTensorsThatAllRanksHave) {
+TEST(CollectiveAnalysis, SeeDifferentTensorsThatAllRanksHave) {
   Logs logs(2);
   for (int rank = 0; rank < 2; ++rank) {
     logs.files().add(rank, 1, "a", {1});
@@ -265,28 +265,28 @@ TEST(Meetings, SeeDifferentTensorsThatAllRanksHave) {
   }
   logs.add(0, reduce("a"));
   logs.add(1, reduce("b"));
-  EXPECT_EQ(logs.meetings().missed.value().fault, MeetingFault::tensors);
+  EXPECT_EQ(logs.analysis().missed.value().fault, MismatchFault::tensors);
 }
 
-TEST(Meetings, LeaveTiedParametersOfOtherNamesAlone) {
+TEST(CollectiveAnalysis, LeaveTiedParametersOfOtherNamesAlone) {
   Logs logs(2);
   logs.add(0, reduce("embedding"));
   logs.add(1, reduce("head"));
-  EXPECT_FALSE(logs.meetings().missed);
+  EXPECT_FALSE(logs.analysis().missed);
 }
 
-TEST(Meetings, LeaveZerosInsteadOfAGradientAlone) {
+TEST(CollectiveAnalysis, LeaveZerosInsteadOfAGradientAlone) {
   Logs logs(2);
   logs.add(0, reduce("a"));
   logs.add(0, at(reduce(""), "sync.cc:12"));
   logs.add(1, at(reduce(""), "sync.cc:12"));
   logs.add(1, reduce("b"));
-  const Meetings meetings = logs.meetings();
-  EXPECT_FALSE(meetings.missed);
-  EXPECT_EQ(meetings.doubt, "");
+  const CollectiveAnalysis analysis = logs.analysis();
+  EXPECT_FALSE(analysis.missed);
+  EXPECT_EQ(analysis.doubt, "");
 }
 
-TEST(Meetings, AreInDoubtWhereUnnamedTensorsComeFromSwappedPlaces) {
+TEST(CollectiveAnalysis, AreInDoubtWhereUnnamedTensorsComeFromSwappedPlaces) {
   Logs logs(2);
   logs.add(0, at(reduce(""), "sync.cc:12"));
   logs.add(0, at(reduce(""), "sync.cc:14"));
@@ -297,7 +297,7 @@ TEST(Meetings, AreInDoubtWhereUnnamedTensorsComeFromSwappedPlaces) {
   EXPECT_THAT(result.reason, HasSubstr("swapped between them, for tensors without a name"));
 }
 
-TEST(Meetings, TakeAnyOrderBetweenGroups) {
+TEST(CollectiveAnalysis, TakeAnyOrderBetweenGroups) {
   Logs logs(2);
   for (int rank = 0; rank < 2; ++rank) {
     logs.join(rank, "left", 2);
@@ -312,23 +312,23 @@ TEST(Meetings, TakeAnyOrderBetweenGroups) {
   EXPECT_EQ(result.comparisons, 2);
 }
 
-TEST(Meetings, DoNotMissRanksOutsideOfAGroup) {
+TEST(CollectiveAnalysis, DoNotMissRanksOutsideOfAGroup) {
   Logs logs(3);
   logs.join(0, "part", 2);
   logs.join(2, "part", 2);
   logs.add(0, in_group(reduce("a"), "part"));
   logs.add(2, in_group(reduce("a"), "part"));
-  EXPECT_FALSE(logs.meetings().missed);
+  EXPECT_FALSE(logs.analysis().missed);
 }
 
-TEST(Meetings, NameTheRankThatNeverCame) {
+TEST(CollectiveAnalysis, NameTheRankThatNeverCame) {
   Logs logs(3);
   logs.all(reduce("a"));
   logs.add(0, reduce("b", 2), kOpen);
   logs.add(2, reduce("b", 2), kOpen);
   const std::vector<RankEnd> ends{late(0), late(1), late(2)};
-  const MissedMeeting missed = logs.meetings(ends).missed.value();
-  EXPECT_EQ(missed.fault, MeetingFault::missing);
+  const CollectiveMismatch missed = logs.analysis(ends).missed.value();
+  EXPECT_EQ(missed.fault, MismatchFault::missing);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
   EXPECT_EQ(missed.sentence,
             "rank 1 never entered collective 2 of the group world in step 2, allreduce sum float32 "
@@ -340,17 +340,17 @@ TEST(Meetings, NameTheRankThatNeverCame) {
   EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::violated);
 }
 
-TEST(Meetings, NameTheRankThatFinishedEarly) {
+TEST(CollectiveAnalysis, NameTheRankThatFinishedEarly) {
   Logs logs(2);
   logs.all(reduce("a"));
   logs.add(0, reduce("a", 2), kOpen);
-  const MissedMeeting missed = logs.meetings({late(0), finished(1)}).missed.value();
-  EXPECT_EQ(missed.fault, MeetingFault::count);
+  const CollectiveMismatch missed = logs.analysis({late(0), finished(1)}).missed.value();
+  EXPECT_EQ(missed.fault, MismatchFault::count);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
   EXPECT_THAT(missed.sentence, HasSubstr("rank 1 finished without collective 2"));
 }
 
-TEST(Meetings, NameTheDeadAndNotThoseWhoWaitForThem) {
+TEST(CollectiveAnalysis, NameTheDeadAndNotThoseWhoWaitForThem) {
   Logs logs(3);
   logs.all(reduce("a"));
   logs.add(0, reduce("b", 2), kFailed);
@@ -358,8 +358,8 @@ TEST(Meetings, NameTheDeadAndNotThoseWhoWaitForThem) {
   const std::string lost = "Connection closed by peer";
   const std::vector<RankEnd> ends{end_of(0, Ending::raised, 1, lost), killed(1),
                                   end_of(2, Ending::raised, 2, lost)};
-  const MissedMeeting missed = logs.meetings(ends).missed.value();
-  EXPECT_EQ(missed.fault, MeetingFault::dead);
+  const CollectiveMismatch missed = logs.analysis(ends).missed.value();
+  EXPECT_EQ(missed.fault, MismatchFault::dead);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
   const ClaimResult finish = logs.judged(ranks_finish(), ends);
   ASSERT_EQ(finish.findings.size(), 1U);
@@ -370,43 +370,43 @@ TEST(Meetings, NameTheDeadAndNotThoseWhoWaitForThem) {
       << "up to there they matched";
 }
 
-TEST(Meetings, NameARankThatDiedInside) {
+TEST(CollectiveAnalysis, NameARankThatDiedInside) {
   Logs logs(2);
   logs.add(0, reduce("a"), kFailed);
   logs.add(1, reduce("a"), kOpen);
-  const MissedMeeting missed =
-      logs.meetings({end_of(0, Ending::raised, 1, "Connection closed by peer"), killed(1)})
+  const CollectiveMismatch missed =
+      logs.analysis({end_of(0, Ending::raised, 1, "Connection closed by peer"), killed(1)})
           .missed.value();
-  EXPECT_EQ(missed.fault, MeetingFault::dead);
+  EXPECT_EQ(missed.fault, MismatchFault::dead);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
   EXPECT_THAT(missed.sentence, HasSubstr("rank 1 was in collective 1"));
 }
 
-TEST(Meetings, NameTheStopped) {
+TEST(CollectiveAnalysis, NameTheStopped) {
   Logs logs(2);
   logs.add(0, reduce("a"), kOpen);
   RankEnd stopped = end_of(1, Ending::unfinished, 1);
   stopped.detail = "stopped by SIGSTOP";
   stopped.cause = ExitCause::stopped;
-  const MissedMeeting missed = logs.meetings({late(0), stopped}).missed.value();
-  EXPECT_EQ(missed.fault, MeetingFault::stopped);
+  const CollectiveMismatch missed = logs.analysis({late(0), stopped}).missed.value();
+  EXPECT_EQ(missed.fault, MismatchFault::stopped);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
 }
 
-TEST(Meetings, NameARankThatNeverStarted) {
+TEST(CollectiveAnalysis, NameARankThatNeverStarted) {
   Logs logs(3);
   for (int rank = 0; rank < 3; ++rank) logs.forget(rank);
   logs.join(0, "world", 3, kOpen);
   logs.join(2, "world", 3, kOpen);
-  const MissedMeeting missed = logs.meetings({late(0), late(1), late(2)}).missed.value();
-  EXPECT_EQ(missed.fault, MeetingFault::not_started);
+  const CollectiveMismatch missed = logs.analysis({late(0), late(1), late(2)}).missed.value();
+  EXPECT_EQ(missed.fault, MismatchFault::not_started);
   EXPECT_EQ(missed.number, 0);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
   EXPECT_EQ(missed.sentence,
             "rank 1 never came to the group world, where ranks 0,2 waited to begin.");
 }
 
-TEST(Meetings, DoNotCallARankAbsentWhoseLogIsLost) {
+TEST(CollectiveAnalysis, DoNotCallARankAbsentWhoseLogIsLost) {
   Logs logs(3);
   logs.forget(1);
   logs.add(0, reduce("a"));
@@ -416,7 +416,7 @@ TEST(Meetings, DoNotCallARankAbsentWhoseLogIsLost) {
   EXPECT_THAT(result.reason, HasSubstr("logs of 1 ranks of the group world are missing"));
 }
 
-TEST(Meetings, SayThatAllCameAndNoneHadMetTheOthers) {
+TEST(CollectiveAnalysis, SayThatAllCameAndNoneHadMetTheOthers) {
   Logs logs(2);
   for (int rank = 0; rank < 2; ++rank) {
     logs.forget(rank);
@@ -431,7 +431,7 @@ TEST(Meetings, SayThatAllCameAndNoneHadMetTheOthers) {
               AllOf(HasSubstr("All 2 ranks came to the group world"), HasSubstr("did not finish")));
 }
 
-TEST(Meetings, BlameTheRankThatDiedWhileAllWereJoining) {
+TEST(CollectiveAnalysis, BlameTheRankThatDiedWhileAllWereJoining) {
   Logs logs(2);
   for (int rank = 0; rank < 2; ++rank) {
     logs.forget(rank);
@@ -443,7 +443,7 @@ TEST(Meetings, BlameTheRankThatDiedWhileAllWereJoining) {
 }
 
 // The logs are written one after another, as clocks of machines that were started so.
-TEST(Meetings, TellTheFirstByTheClockOfARankThatCameToBoth) {
+TEST(CollectiveAnalysis, TellTheFirstByTheClockOfARankThatCameToBoth) {
   Logs logs(3);
   for (const int rank : {1, 2}) logs.join(rank, "one", 2);
   for (const int rank : {0, 1}) logs.join(rank, "two", 2);
@@ -451,39 +451,39 @@ TEST(Meetings, TellTheFirstByTheClockOfARankThatCameToBoth) {
   logs.add(2, in_group(broadcast(), "one"));
   logs.add(0, in_group(reduce("b"), "two"));
   logs.add(1, in_group(broadcast(), "two"));
-  EXPECT_EQ(logs.meetings().missed.value().group, "one");
+  EXPECT_EQ(logs.analysis().missed.value().group, "one");
 }
 
-TEST(Meetings, TellOfAPartOfTheWorldThatDidNotComeTogether) {
+TEST(CollectiveAnalysis, TellOfAPartOfTheWorldThatDidNotComeTogether) {
   Logs logs(4);
   logs.join(0, "part", 3, kOpen);
   logs.join(1, "part", 3, kOpen);
   const std::vector<RankEnd> ends{late(0), late(1), finished(2), finished(3)};
-  const MissedMeeting missed = logs.meetings(ends).missed.value();
-  EXPECT_EQ(missed.fault, MeetingFault::not_started);
+  const CollectiveMismatch missed = logs.analysis(ends).missed.value();
+  EXPECT_EQ(missed.fault, MismatchFault::not_started);
   EXPECT_EQ(missed.sentence, "2 of the 3 ranks of the group part came to join it: ranks 0,1.");
   EXPECT_EQ(logs.judged(ranks_finish(), ends).findings.size(), 1U);
 }
 
-TEST(Meetings, BlameNobodyWhoWaitsToJoinAnotherGroup) {
+TEST(CollectiveAnalysis, BlameNobodyWhoWaitsToJoinAnotherGroup) {
   Logs logs(3);
   logs.join(1, "part", 2, kOpen);
   logs.add(0, reduce("a"), kOpen);
   logs.add(2, reduce("a"), kOpen);
-  EXPECT_EQ(logs.meetings({late(0), late(1), late(2)}).missed.value().group, "part");
+  EXPECT_EQ(logs.analysis({late(0), late(1), late(2)}).missed.value().group, "part");
 }
 
-TEST(Meetings, SayThatAnAbsentRankWaitsForAMessage) {
+TEST(CollectiveAnalysis, SayThatAnAbsentRankWaitsForAMessage) {
   Logs logs(3);
   logs.all(reduce("a"));
   logs.add(0, reduce("b"), kOpen);
   logs.add(2, reduce("b"), kOpen);
   logs.receive(1, 2);
-  EXPECT_THAT(logs.meetings({late(0), late(1), late(2)}).missed.value().sentence,
+  EXPECT_THAT(logs.analysis({late(0), late(1), late(2)}).missed.value().sentence,
               HasSubstr("rank 1 is in recv float32 [4], root 2"));
 }
 
-TEST(Meetings, LetRanksGatherDifferentTensors) {
+TEST(CollectiveAnalysis, LetRanksGatherDifferentTensors) {
   Collective gather = reduce("a");
   gather.operation = "allgather_base";
   gather.reduction = "";
@@ -499,7 +499,7 @@ TEST(Meetings, LetRanksGatherDifferentTensors) {
   EXPECT_EQ(logs.judged(collectives_match()).verdict, Verdict::holds);
 }
 
-TEST(Meetings, LetRanksSendEachOtherAnyNumberOfElements) {
+TEST(CollectiveAnalysis, LetRanksSendEachOtherAnyNumberOfElements) {
   Collective send = reduce("", 1, 6);
   send.operation = "alltoall_base";
   Collective more = send;
@@ -510,7 +510,7 @@ TEST(Meetings, LetRanksSendEachOtherAnyNumberOfElements) {
   EXPECT_EQ(logs.judged(collectives_match()).verdict, Verdict::holds);
 }
 
-TEST(Meetings, NameWhoHangsLongAfterASilentMismatch) {
+TEST(CollectiveAnalysis, NameWhoHangsLongAfterASilentMismatch) {
   Logs logs(3);
   logs.add(0, reduce("a"));
   logs.add(0, reduce("b"));
@@ -522,10 +522,10 @@ TEST(Meetings, NameWhoHangsLongAfterASilentMismatch) {
   logs.add(0, reduce("a", 5), kOpen);
   logs.add(2, reduce("a", 5), kOpen);
   const std::vector<RankEnd> ends{late(0), late(1), late(2)};
-  const Meetings meetings = logs.meetings(ends);
-  EXPECT_EQ(meetings.missed.value().fault, MeetingFault::order);
-  ASSERT_EQ(meetings.blocking.size(), 1U);
-  EXPECT_EQ(meetings.blocking[0].fault, MeetingFault::missing);
+  const CollectiveAnalysis analysis = logs.analysis(ends);
+  EXPECT_EQ(analysis.missed.value().fault, MismatchFault::order);
+  ASSERT_EQ(analysis.blocking.size(), 1U);
+  EXPECT_EQ(analysis.blocking[0].fault, MismatchFault::missing);
   const ClaimResult finish = logs.judged(ranks_finish(), ends);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_THAT(finish.findings[0].sentence, HasSubstr("Rank 1 never entered collective 6"));
@@ -545,7 +545,7 @@ void join_tensor_and_data_parallel(Logs& logs) {
   }
 }
 
-TEST(Meetings, TellWhatDoesNotMatchBeforeWhoWaitedForThatEarlier) {
+TEST(CollectiveAnalysis, TellWhatDoesNotMatchBeforeWhoWaitedForThatEarlier) {
   Logs logs(4);
   join_tensor_and_data_parallel(logs);
   for (int rank = 0; rank < 2; ++rank) {
@@ -555,22 +555,22 @@ TEST(Meetings, TellWhatDoesNotMatchBeforeWhoWaitedForThatEarlier) {
   logs.add(3, in_group(reduce("b", 1, 8), "tp1"), kOpen);
   const std::vector<RankEnd> ends{late(0, 2), late(1, 3),
                                   raised(2, "ranks call collectives that do not match"), late(3)};
-  EXPECT_EQ(logs.meetings(ends).missed.value().group, "tp1");
+  EXPECT_EQ(logs.analysis(ends).missed.value().group, "tp1");
   EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::violated);
   const ClaimResult finish = logs.judged(ranks_finish(), ends);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_THAT(finish.findings[0].sentence, HasSubstr("group tp1"));
 }
 
-TEST(Meetings, BlameNobodyWhoLostAPeerInAnotherGroup) {
+TEST(CollectiveAnalysis, BlameNobodyWhoLostAPeerInAnotherGroup) {
   Logs logs(4);
   join_tensor_and_data_parallel(logs);
   logs.add(0, in_group(reduce("a"), "dp0"), kOpen);
   logs.add(1, in_group(reduce("a"), "dp1"), kOpen);
   logs.add(2, in_group(reduce("b"), "tp1"), kFailed);
   const std::vector<RankEnd> ends{late(0, 2), late(1, 3), raised(2, kLost), killed(3)};
-  const MissedMeeting missed = logs.meetings(ends).missed.value();
-  EXPECT_EQ(missed.fault, MeetingFault::dead);
+  const CollectiveMismatch missed = logs.analysis(ends).missed.value();
+  EXPECT_EQ(missed.fault, MismatchFault::dead);
   EXPECT_THAT(missed.culprits, ElementsAre(3));
   EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
   const ClaimResult finish = logs.judged(ranks_finish(), ends);
@@ -578,7 +578,7 @@ TEST(Meetings, BlameNobodyWhoLostAPeerInAnotherGroup) {
   EXPECT_EQ(finish.findings[0].failure.value().rank, 3);
 }
 
-TEST(Meetings, DoNotTakeARanksOwnLostConnectionForThatOfAPeer) {
+TEST(CollectiveAnalysis, DoNotTakeARanksOwnLostConnectionForThatOfAPeer) {
   Logs logs(3);
   logs.all(reduce("a"));
   logs.add(0, reduce("b"), kFailed);
@@ -586,14 +586,14 @@ TEST(Meetings, DoNotTakeARanksOwnLostConnectionForThatOfAPeer) {
   const std::vector<RankEnd> ends{raised(0, kLost),
                                   end_of(1, Ending::raised, 0, "shard 7: Connection reset by peer"),
                                   late(2, 2)};
-  EXPECT_EQ(logs.meetings(ends).missed.value().fault, MeetingFault::dead);
+  EXPECT_EQ(logs.analysis(ends).missed.value().fault, MismatchFault::dead);
   const ClaimResult finish = logs.judged(ranks_finish(), ends);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_THAT(finish.findings[0].sentence,
               HasSubstr("rank 1 raised an error in step 2: shard 7: "));
 }
 
-TEST(Meetings, ThatAreNotRecordedLeaveALostPeerAConsequence) {
+TEST(CollectiveAnalysis, ThatAreNotRecordedLeaveALostPeerAConsequence) {
   Logs logs(2);
   logs.forget(0);
   logs.forget(1);
@@ -604,7 +604,7 @@ TEST(Meetings, ThatAreNotRecordedLeaveALostPeerAConsequence) {
   EXPECT_EQ(finish.findings[0].failure.value().rank, 0);
 }
 
-TEST(Meetings, DoNotExplainWhatComesAfterAllCameOutOfThem) {
+TEST(CollectiveAnalysis, DoNotExplainWhatComesAfterAllCameOutOfThem) {
   Logs logs(3);
   Collective other = reduce("a");
   other.reduction = "max";
@@ -617,13 +617,13 @@ TEST(Meetings, DoNotExplainWhatComesAfterAllCameOutOfThem) {
               AllOf(HasSubstr("rank 0 did not finish"), Not(HasSubstr("reduction"))));
 }
 
-TEST(Meetings, TellOfTwoHangsThatHaveNothingInCommon) {
+TEST(CollectiveAnalysis, TellOfTwoHangsThatHaveNothingInCommon) {
   Logs logs(4);
   for (int rank = 0; rank < 4; ++rank) logs.join(rank, rank < 2 ? "tp0" : "tp1", 2);
   logs.add(0, in_group(reduce("a", 3), "tp0"), kOpen);
   logs.add(3, in_group(reduce("a", 2), "tp1"), kOpen);
   const std::vector<RankEnd> ends{late(0), late(1), late(2), late(3)};
-  EXPECT_EQ(logs.meetings(ends).missed.value().group, "tp1") << "the earlier step";
+  EXPECT_EQ(logs.analysis(ends).missed.value().group, "tp1") << "the earlier step";
   const ClaimResult finish = logs.judged(ranks_finish(), ends);
   ASSERT_EQ(finish.findings.size(), 2U);
   EXPECT_THAT(finish.findings[0].sentence,
@@ -632,7 +632,7 @@ TEST(Meetings, TellOfTwoHangsThatHaveNothingInCommon) {
               AllOf(HasSubstr("group tp0"), HasSubstr("Rank 0 did not finish")));
 }
 
-TEST(Meetings, LetABroadcastGoIntoAnotherTensor) {
+TEST(CollectiveAnalysis, LetABroadcastGoIntoAnotherTensor) {
   Logs logs(3);
   for (const char* name : {"a", "b"}) logs.all(reduce(name));
   for (int rank = 0; rank < 3; ++rank) {
@@ -644,7 +644,7 @@ TEST(Meetings, LetABroadcastGoIntoAnotherTensor) {
   EXPECT_EQ(logs.judged(collectives_match()).verdict, Verdict::holds);
 }
 
-TEST(Meetings, DoNotBlameWhoWaitsToJoinAPartForARankThatDied) {
+TEST(CollectiveAnalysis, DoNotBlameWhoWaitsToJoinAPartForARankThatDied) {
   Logs logs(3);
   logs.join(0, "part", 2, kOpen);
   const std::vector<RankEnd> ends{late(0, 1), killed(1), finished(2)};
@@ -654,14 +654,14 @@ TEST(Meetings, DoNotBlameWhoWaitsToJoinAPartForARankThatDied) {
   EXPECT_EQ(finish.findings[0].failure.value().rank, 1);
 }
 
-TEST(Meetings, NameTheCoarsestOfSeveralFaults) {
+TEST(CollectiveAnalysis, NameTheCoarsestOfSeveralFaults) {
   Logs logs(4);
   logs.add(0, reduce("a"), kOpen);
   logs.add(1, reduce("a"), kOpen);
   logs.add(2, reduce("a", 1, 2), kOpen);
   logs.add(3, broadcast(), kOpen);
-  const MissedMeeting missed = logs.meetings().missed.value();
-  EXPECT_EQ(missed.fault, MeetingFault::operation);
+  const CollectiveMismatch missed = logs.analysis().missed.value();
+  EXPECT_EQ(missed.fault, MismatchFault::operation);
   EXPECT_THAT(missed.culprits, ElementsAre(2, 3));
 }
 
@@ -673,13 +673,13 @@ RankEnd cut_off(int rank, int failed) {
   return end;
 }
 
-TEST(Meetings, BlameNobodyWhoWasBusyWhenAnotherFailed) {
+TEST(CollectiveAnalysis, BlameNobodyWhoWasBusyWhenAnotherFailed) {
   Logs logs(4);
   join_tensor_and_data_parallel(logs);
   logs.add(0, in_group(reduce("a"), "tp0"), kOpen);
   logs.add(2, in_group(reduce("a"), "tp1"), kOpen);
   const std::vector<RankEnd> ends{cut_off(0, 3), cut_off(1, 3), cut_off(2, 3), killed(3)};
-  EXPECT_THAT(logs.meetings(ends).missed.value().culprits, ElementsAre(3));
+  EXPECT_THAT(logs.analysis(ends).missed.value().culprits, ElementsAre(3));
   EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
   const ClaimResult finish = logs.judged(ranks_finish(), ends);
   ASSERT_EQ(finish.findings.size(), 1U);
@@ -694,15 +694,15 @@ RankEnd lost(int rank) {
   return end;
 }
 
-TEST(Meetings, NameTheRankThatIsLost) {
+TEST(CollectiveAnalysis, NameTheRankThatIsLost) {
   Logs logs(3);
   logs.all(reduce("a"));
   logs.add(1, reduce("b"), kFailed);
   logs.add(2, reduce("b"), kFailed);
   const std::vector<RankEnd> ends{lost(0), raised(1, "Connection closed by peer"),
                                   raised(2, "Connection closed by peer")};
-  const MissedMeeting missed = logs.meetings(ends).missed.value();
-  EXPECT_EQ(missed.fault, MeetingFault::dead);
+  const CollectiveMismatch missed = logs.analysis(ends).missed.value();
+  EXPECT_EQ(missed.fault, MismatchFault::dead);
   EXPECT_THAT(missed.culprits, ElementsAre(0));
   EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
   const ClaimResult finish = logs.judged(ranks_finish(), ends);
@@ -710,7 +710,7 @@ TEST(Meetings, NameTheRankThatIsLost) {
   EXPECT_EQ(finish.findings[0].failure.value().rank, 0);
 }
 
-TEST(Meetings, TellARanksOwnErrorInACallRatherThanWhoWasNotYetThere) {
+TEST(CollectiveAnalysis, TellARanksOwnErrorInACallRatherThanWhoWasNotYetThere) {
   Logs logs(3);
   logs.add(0, reduce("a"), kFailed);
   logs.add(1, reduce("a"), kOpen);
@@ -722,21 +722,21 @@ TEST(Meetings, TellARanksOwnErrorInACallRatherThanWhoWasNotYetThere) {
   EXPECT_EQ(finish.findings[0].failure.value().rank, 0);
 }
 
-TEST(Meetings, FollowAChainToTheRankInAPointToPointCall) {
+TEST(CollectiveAnalysis, FollowAChainToTheRankInAPointToPointCall) {
   Logs logs(4);
   join_tensor_and_data_parallel(logs);
   logs.add(0, in_group(reduce("a"), "dp0"), kOpen);
   logs.add(2, in_group(reduce("b"), "tp1"), kOpen);
   logs.receive(3, 1);
   const std::vector<RankEnd> ends{late(0), finished(1), late(2), late(3)};
-  const Meetings meetings = logs.meetings(ends);
-  EXPECT_EQ(meetings.missed.value().group, "tp1");
-  EXPECT_THAT(meetings.missed.value().culprits, ElementsAre(3));
-  EXPECT_EQ(meetings.blocking.size(), 1U);
+  const CollectiveAnalysis analysis = logs.analysis(ends);
+  EXPECT_EQ(analysis.missed.value().group, "tp1");
+  EXPECT_THAT(analysis.missed.value().culprits, ElementsAre(3));
+  EXPECT_EQ(analysis.blocking.size(), 1U);
   EXPECT_EQ(logs.judged(ranks_finish(), ends).findings.size(), 1U);
 }
 
-TEST(Meetings, NameAllRanksThatWaitForEachOther) {
+TEST(CollectiveAnalysis, NameAllRanksThatWaitForEachOther) {
   Logs logs(5);
   for (int rank = 0; rank < 4; ++rank) {
     for (const char* name : {"a", "b"}) logs.join(rank, name + std::to_string(rank / 2), 2);
@@ -746,17 +746,17 @@ TEST(Meetings, NameAllRanksThatWaitForEachOther) {
     logs.add(rank, in_group(reduce("w"), group), kOpen);
   }
   const std::vector<RankEnd> ends{late(0), late(1), late(2), late(3), late(4)};
-  const Meetings meetings = logs.meetings(ends);
-  ASSERT_EQ(meetings.blocking.size(), 2U);
-  EXPECT_THAT(meetings.blocking[0].culprits, ElementsAre(0, 1));
-  EXPECT_THAT(meetings.blocking[0].sentence, HasSubstr("ranks 0,1 wait for each other"));
-  EXPECT_THAT(meetings.blocking[1].culprits, ElementsAre(2, 3));
+  const CollectiveAnalysis analysis = logs.analysis(ends);
+  ASSERT_EQ(analysis.blocking.size(), 2U);
+  EXPECT_THAT(analysis.blocking[0].culprits, ElementsAre(0, 1));
+  EXPECT_THAT(analysis.blocking[0].sentence, HasSubstr("ranks 0,1 wait for each other"));
+  EXPECT_THAT(analysis.blocking[1].culprits, ElementsAre(2, 3));
   const ClaimResult finish = logs.judged(ranks_finish(), ends);
   ASSERT_EQ(finish.findings.size(), 3U) << "rank 4 hangs by itself";
   EXPECT_EQ(finish.findings[2].failure.value().rank, 4);
 }
 
-TEST(Meetings, TellALostConnectionOfItsOwnWhileACallIsUnderWay) {
+TEST(CollectiveAnalysis, TellALostConnectionOfItsOwnWhileACallIsUnderWay) {
   Logs logs(3);
   logs.add(1, reduce("a"), kOpen);
   for (const int rank : {0, 2}) logs.add(rank, reduce("a"), kFailed);
@@ -768,7 +768,7 @@ TEST(Meetings, TellALostConnectionOfItsOwnWhileACallIsUnderWay) {
   EXPECT_EQ(finish.findings[0].failure.value().rank, 1);
 }
 
-TEST(Meetings, TellTheDeadBeforeTheBusy) {
+TEST(CollectiveAnalysis, TellTheDeadBeforeTheBusy) {
   Logs logs(4);
   for (const int rank : {2, 3}) {
     logs.join(rank, "tp1", 2);
@@ -781,7 +781,7 @@ TEST(Meetings, TellTheDeadBeforeTheBusy) {
   EXPECT_EQ(finish.findings[0].failure.value().rank, 3);
 }
 
-TEST(Meetings, TellAMismatchBehindASilentOneRatherThanWhoDidNotComeToIt) {
+TEST(CollectiveAnalysis, TellAMismatchBehindASilentOneRatherThanWhoDidNotComeToIt) {
   Logs logs(3);
   Collective other = reduce("a");
   other.reduction = "max";
@@ -789,11 +789,11 @@ TEST(Meetings, TellAMismatchBehindASilentOneRatherThanWhoDidNotComeToIt) {
   logs.add(0, reduce("b", 2, 4), kOpen);
   logs.add(1, reduce("b", 2, 2), kOpen);
   const std::vector<RankEnd> ends{killed(0, SIGABRT), late(1, 1), cut_off(2, 0)};
-  ASSERT_EQ(logs.meetings(ends).blocking.size(), 1U);
-  EXPECT_EQ(logs.meetings(ends).blocking[0].fault, MeetingFault::size);
+  ASSERT_EQ(logs.analysis(ends).blocking.size(), 1U);
+  EXPECT_EQ(logs.analysis(ends).blocking[0].fault, MismatchFault::size);
 }
 
-TEST(Meetings, FollowARankThatFailedInACallBeforeItsLast) {
+TEST(CollectiveAnalysis, FollowARankThatFailedInACallBeforeItsLast) {
   Logs logs(4);
   for (int rank = 0; rank < 3; ++rank) logs.join(rank, "A", 3);
   for (int rank = 1; rank < 3; ++rank) logs.join(rank, "B", 2);
@@ -810,7 +810,7 @@ TEST(Meetings, FollowARankThatFailedInACallBeforeItsLast) {
   EXPECT_THAT(finish.findings[0].sentence, HasSubstr("with another size"));
 }
 
-TEST(Meetings, TellOfAllGroupsThatDidNotComeTogether) {
+TEST(CollectiveAnalysis, TellOfAllGroupsThatDidNotComeTogether) {
   Logs logs(6);
   for (const int rank : {0, 1}) logs.join(rank, "x", 3, kOpen);
   for (const int rank : {3, 4}) logs.join(rank, "y", 3, kOpen);
@@ -818,19 +818,19 @@ TEST(Meetings, TellOfAllGroupsThatDidNotComeTogether) {
   EXPECT_EQ(logs.judged(ranks_finish(), ends).findings.size(), 2U);
 }
 
-TEST(Meetings, DoNotLookForARankInACallThatItLeftBehind) {
+TEST(CollectiveAnalysis, DoNotLookForARankInACallThatItLeftBehind) {
   Logs logs(2);
   logs.add(0, reduce("a"));
   logs.add(1, reduce("a"), kOpen);  // a handle that nobody waited for
   logs.all(reduce("b"));
   logs.add(0, reduce("c", 9), kOpen);
   const std::vector<RankEnd> ends{late(0, 1), killed(1)};
-  const MissedMeeting missed = logs.meetings(ends).missed.value();
+  const CollectiveMismatch missed = logs.analysis(ends).missed.value();
   EXPECT_EQ(missed.number, 3);
   EXPECT_EQ(missed.step, 9);
 }
 
-TEST(Meetings, SurviveANumberThatNobodyHas) {
+TEST(CollectiveAnalysis, SurviveANumberThatNobodyHas) {
   Logs logs(2);
   for (int rank = 0; rank < 2; ++rank) logs.add_as(rank, reduce("a"), 2);
   const ClaimResult result = logs.judged(collectives_match());
@@ -838,7 +838,7 @@ TEST(Meetings, SurviveANumberThatNobodyHas) {
   EXPECT_THAT(result.reason, HasSubstr("no rank has collective 1 of the group world on record"));
 }
 
-TEST(Meetings, OfTwoGroupsTellTheEarlier) {
+TEST(CollectiveAnalysis, OfTwoGroupsTellTheEarlier) {
   Logs logs(2);
   for (int rank = 0; rank < 2; ++rank) logs.join(rank, "part", 2);
   logs.add(0, reduce("a", 0));
@@ -847,10 +847,10 @@ TEST(Meetings, OfTwoGroupsTellTheEarlier) {
   other.dtype = "float64";
   logs.add(1, other);
   logs.add(1, in_group(other, "part"));
-  EXPECT_EQ(logs.meetings().missed.value().group, "world") << "before the first step";
+  EXPECT_EQ(logs.analysis().missed.value().group, "world") << "before the first step";
 }
 
-TEST(Meetings, OfTwoGroupsTellTheEarlierAlthoughAHangComesBehindIt) {
+TEST(CollectiveAnalysis, OfTwoGroupsTellTheEarlierAlthoughAHangComesBehindIt) {
   Logs logs(2);
   for (int rank = 0; rank < 2; ++rank) logs.join(rank, "part", 2);
   for (const char* name : {"a", "b"}) logs.add(0, reduce(name));
@@ -858,10 +858,10 @@ TEST(Meetings, OfTwoGroupsTellTheEarlierAlthoughAHangComesBehindIt) {
   logs.add(0, in_group(broadcast(), "part"));
   logs.add(1, in_group(broadcast(6), "part"));
   logs.add(0, reduce("a", 2), kOpen);
-  EXPECT_EQ(logs.meetings({late(0), late(1)}).missed.value().group, "world");
+  EXPECT_EQ(logs.analysis({late(0), late(1)}).missed.value().group, "world");
 }
 
-TEST(Meetings, GroupRanksByWhatTheyCalled) {
+TEST(CollectiveAnalysis, GroupRanksByWhatTheyCalled) {
   Logs logs(4);
   logs.add(0, reduce("a"), kOpen);
   logs.add(1, reduce("a"), kOpen);
@@ -873,14 +873,14 @@ TEST(Meetings, GroupRanksByWhatTheyCalled) {
               ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre(3)));
 }
 
-TEST(Meetings, TakeALogThatWasNotBegunForNone) {
+TEST(CollectiveAnalysis, TakeALogThatWasNotBegunForNone) {
   Logs logs(2);
   logs.forget(1);
   std::ofstream(collective_log_file(logs.files().folder(), 1)) << std::string(98'304, '\0');
   EXPECT_EQ(logs.judged(collectives_match()).verdict, Verdict::undecided);
 }
 
-TEST(Meetings, DoNotTakeAnErrorOfAFileForALostPeer) {
+TEST(CollectiveAnalysis, DoNotTakeAnErrorOfAFileForALostPeer) {
   Logs logs(2);
   logs.add(0, reduce("a"), kOpen);
   const ClaimResult finish = logs.judged(
@@ -889,7 +889,7 @@ TEST(Meetings, DoNotTakeAnErrorOfAFileForALostPeer) {
   EXPECT_EQ(finish.findings[0].failure->error, "Read error in data.bin");
 }
 
-TEST(Meetings, MakeOneFindingOfAnAbortBecauseOfAMismatch) {
+TEST(CollectiveAnalysis, MakeOneFindingOfAnAbortBecauseOfAMismatch) {
   Logs logs(2);
   logs.add(0, reduce("a"), kOpen);
   logs.add(1, reduce("a", 1, 6), kFailed);
@@ -902,7 +902,7 @@ TEST(Meetings, MakeOneFindingOfAnAbortBecauseOfAMismatch) {
   EXPECT_EQ(finish.findings[0].failure->last_output, "op.preamble.length <= op.nbytes");
 }
 
-TEST(Meetings, DoNotExplainAnAbortElsewhere) {
+TEST(CollectiveAnalysis, DoNotExplainAnAbortElsewhere) {
   Logs logs(2);
   logs.all(reduce("a"));
   logs.add(0, reduce("b"), kOpen);
@@ -911,18 +911,18 @@ TEST(Meetings, DoNotExplainAnAbortElsewhere) {
   EXPECT_THAT(finish.findings[0].sentence, HasSubstr("rank 1 was killed by signal 6"));
 }
 
-TEST(Meetings, BlameNobodyWhoWaitsInAnotherGroup) {
+TEST(CollectiveAnalysis, BlameNobodyWhoWaitsInAnotherGroup) {
   // Rank 2 is nowhere; rank 1 waits for it in a part of the world, rank 0 for both in the world.
   Logs logs(3);
   logs.join(1, "part", 2);
   logs.join(2, "part", 2);
   logs.add(0, reduce("a"), kOpen);
   logs.add(1, in_group(reduce("b"), "part"), kOpen);
-  const MissedMeeting missed = logs.meetings({late(0), late(1), late(2)}).missed.value();
+  const CollectiveMismatch missed = logs.analysis({late(0), late(1), late(2)}).missed.value();
   EXPECT_THAT(missed.culprits, ElementsAre(2));
 }
 
-TEST(Meetings, BlameTheGroupWithTheCauseNotTheOneWithTheConsequence) {
+TEST(CollectiveAnalysis, BlameTheGroupWithTheCauseNotTheOneWithTheConsequence) {
   Logs logs(3);
   logs.join(1, "part", 2);
   logs.join(2, "part", 2);
@@ -930,16 +930,16 @@ TEST(Meetings, BlameTheGroupWithTheCauseNotTheOneWithTheConsequence) {
   logs.add(2, reduce("a"), kOpen);
   logs.add(1, in_group(reduce("b"), "part"), kOpen);
   logs.add(2, in_group(broadcast(), "part"), kOpen);
-  const MissedMeeting missed = logs.meetings({late(0), late(1), late(2)}).missed.value();
+  const CollectiveMismatch missed = logs.analysis({late(0), late(1), late(2)}).missed.value();
   EXPECT_EQ(missed.group, "part");
-  EXPECT_EQ(missed.fault, MeetingFault::operation);
+  EXPECT_EQ(missed.fault, MismatchFault::operation);
 }
 
-TEST(Meetings, ShowTheLastCollectivesSideBySide) {
+TEST(CollectiveAnalysis, ShowTheLastCollectivesSideBySide) {
   Logs logs(2);
   for (int i = 0; i < 9; ++i) logs.all(reduce("a"));
   logs.add(0, reduce("b", 2), kOpen);
-  const std::vector<MeetingRow> rows = logs.meetings({late(0), late(1)}).missed.value().rows;
+  const std::vector<CollectiveRow> rows = logs.analysis({late(0), late(1)}).missed.value().rows;
   ASSERT_EQ(rows.size(), 6U);
   EXPECT_EQ(rows.front().number, 5);
   EXPECT_FALSE(rows.front().differs);
@@ -948,7 +948,7 @@ TEST(Meetings, ShowTheLastCollectivesSideBySide) {
   EXPECT_THAT(rows.back().calls[1].text, IsEmpty());
 }
 
-TEST(Meetings, BlameNobodyWhoWaitedForALostRankUntilTheLimit) {
+TEST(CollectiveAnalysis, BlameNobodyWhoWaitedForALostRankUntilTheLimit) {
   Logs logs(3);
   logs.all(reduce("a"));
   logs.add(1, reduce("b"), kOpen);

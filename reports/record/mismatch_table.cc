@@ -1,4 +1,4 @@
-#include "reports/record/meeting_table.h"
+#include "reports/record/mismatch_table.h"
 
 #include <fmt/format.h>
 
@@ -14,17 +14,17 @@ namespace {
 /// Ranks that did the same in a row.
 struct Doers {
   std::vector<int> ranks;
-  const MeetingCall* call = nullptr;
+  const CallOfRank* call = nullptr;
 };
 
-bool is_same(const MeetingCall& a, const MeetingCall& b) {
+bool is_same(const CallOfRank& a, const CallOfRank& b) {
   return a.text == b.text && a.site == b.site && a.is_open == b.is_open;
 }
 
-std::vector<Doers> doers_of(const MeetingRow& row) {
+std::vector<Doers> doers_of(const CollectiveRow& row) {
   std::vector<Doers> all;
   for (std::size_t rank = 0; rank < row.calls.size(); ++rank) {
-    const MeetingCall& call = row.calls[rank];
+    const CallOfRank& call = row.calls[rank];
     const auto found = std::find_if(all.begin(), all.end(),
                                     [&](const Doers& doers) { return is_same(*doers.call, call); });
     if (found == all.end()) {
@@ -36,8 +36,8 @@ std::vector<Doers> doers_of(const MeetingRow& row) {
   return all;
 }
 
-std::string deed(const MeetingCall& call) {
-  if (call.text.empty()) return "did not come";
+std::string deed(const CallOfRank& call) {
+  if (call.text.empty()) return "never called it";
   std::string text = plain(call.text);
   if (!call.site.empty()) text += " at " + plain(call.site);
   if (call.is_open) text += fmt::format(", open for {:.1f} s", call.open_s);
@@ -45,15 +45,15 @@ std::string deed(const MeetingCall& call) {
 }
 
 /// Whether anybody in any row did something there.
-bool is_member(const MissedMeeting& missed, int rank) {
-  return std::any_of(missed.rows.begin(), missed.rows.end(), [&](const MeetingRow& row) {
+bool is_member(const CollectiveMismatch& missed, int rank) {
+  return std::any_of(missed.rows.begin(), missed.rows.end(), [&](const CollectiveRow& row) {
     return !row.calls[static_cast<std::size_t>(rank)].text.empty();
   });
 }
 
 /// The ranks of `doers` of whom a line tells: that one did not come is worth it where it was
 /// expected.
-std::vector<int> told_ranks(const MissedMeeting& missed, const MeetingRow& row,
+std::vector<int> told_ranks(const CollectiveMismatch& missed, const CollectiveRow& row,
                             const Doers& doers) {
   if (!doers.call->text.empty()) return doers.ranks;
   if (row.number > missed.number) return {};  // behind the missed one nobody was expected yet
@@ -67,7 +67,7 @@ std::vector<int> told_ranks(const MissedMeeting& missed, const MeetingRow& row,
 }
 
 /// When a collective was called, whose rows before were called up to `last_step`.
-std::string moment_of(const MeetingRow& row, std::int64_t last_step) {
+std::string moment_of(const CollectiveRow& row, std::int64_t last_step) {
   if (row.step > 0) return fmt::format("step {}", row.step);
   return last_step > 0 ? fmt::format("after step {}", last_step) : "before step 1";
 }
@@ -89,13 +89,13 @@ std::string ranks_in_words(const std::vector<int>& ranks) {
   return text;
 }
 
-std::vector<std::string> meeting_lines(const MissedMeeting& missed) {
+std::vector<std::string> mismatch_lines(const CollectiveMismatch& missed) {
   if (missed.rows.empty()) return {};
   std::vector<std::string> lines{
       fmt::format("collectives of the group {}, side by side:", plain(missed.group))};
   const std::size_t width = fmt::format("{}", missed.rows.back().number).size();
   std::int64_t last_step = 0;
-  for (const MeetingRow& row : missed.rows) {
+  for (const CollectiveRow& row : missed.rows) {
     std::string head = fmt::format("{} {:>{}}  {}  ", row.number == missed.number ? '!' : ' ',
                                    row.number, width, moment_of(row, last_step));
     last_step = std::max(last_step, row.step);

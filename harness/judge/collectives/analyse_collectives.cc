@@ -1,4 +1,4 @@
-#include "harness/judge/collectives/meetings.h"
+#include "harness/judge/collectives/analyse_collectives.h"
 
 #include <fmt/format.h>
 
@@ -7,32 +7,32 @@
 #include <utility>
 #include <vector>
 
-#include "harness/judge/collectives/group_meetings.h"
+#include "harness/judge/collectives/analyse_group.h"
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/ranks/exits.h"
 #include "harness/judge/ranks/progress.h"
-#include "reports/record/meeting_table.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 
 namespace {
 
-bool is_in(const MissedMeeting& missed, int rank) {
+bool is_in(const CollectiveMismatch& missed, int rank) {
   return is_among(missed.waiting, rank) || is_among(missed.culprits, rank);
 }
 
 /// Misses that ranks did not come out of, and which of them wait for which.
 class OpenMisses {
  public:
-  OpenMisses(std::vector<Miss> misses, const CellEvidence& cell)
+  OpenMisses(std::vector<GroupMismatch> misses, const CellEvidence& cell)
       : misses_(std::move(misses)), cell_(cell), causes_(misses_.size()) {
     for (std::size_t i = 0; i < misses_.size(); ++i) causes_[i] = causes_of(misses_[i]);
   }
 
   /// Those that follow from no other, and of those that follow from each other one that names them
   /// all; the first in front.
-  std::vector<MissedMeeting> roots() const {
-    std::vector<Miss> roots;
+  std::vector<CollectiveMismatch> roots() const {
+    std::vector<GroupMismatch> roots;
     std::vector<bool> is_told(misses_.size());
     for (std::size_t i = 0; i < misses_.size(); ++i) {
       if (causes_[i].empty()) roots.push_back(misses_[i]);
@@ -49,11 +49,11 @@ class OpenMisses {
 
  private:
   /// The misses in which the ranks are that one waits for; none where one of these is in no other.
-  std::vector<std::size_t> causes_of(const Miss& miss) const {
+  std::vector<std::size_t> causes_of(const GroupMismatch& miss) const {
     std::vector<std::size_t> causes;
-    if (is_mismatch(miss.meeting.fault)) return causes;
-    for (const int culprit : miss.meeting.culprits) {
-      const auto cause = place_of(culprit, miss.meeting.group);
+    if (is_difference_of_calls(miss.mismatch.fault)) return causes;
+    for (const int culprit : miss.mismatch.culprits) {
+      const auto cause = place_of(culprit, miss.mismatch.group);
       if (!cause) return {};
       causes.push_back(*cause);
     }
@@ -65,7 +65,7 @@ class OpenMisses {
     const Collective* const call = open_elsewhere(cell_, rank, group);
     if (!call || call->group == group) return std::nullopt;
     for (std::size_t i = 0; i < misses_.size(); ++i) {
-      const MissedMeeting& missed = misses_[i].meeting;
+      const CollectiveMismatch& missed = misses_[i].mismatch;
       const bool is_there = missed.group == call->group && is_in(missed, rank) &&
                             static_cast<std::int64_t>(call->number) >= missed.number;
       if (is_there) return i;
@@ -95,74 +95,75 @@ class OpenMisses {
   }
 
   /// One of which all ranks of a circle are the culprits.
-  Miss merged(const std::vector<std::size_t>& circle) const;
+  GroupMismatch merged(const std::vector<std::size_t>& circle) const;
 
   /// The first in front, each cause once.
-  std::vector<MissedMeeting> told_once(std::vector<Miss> roots) const;
+  std::vector<CollectiveMismatch> told_once(std::vector<GroupMismatch> roots) const;
 
-  std::vector<Miss> misses_;
+  std::vector<GroupMismatch> misses_;
   const CellEvidence& cell_;
   std::vector<std::vector<std::size_t>> causes_;  ///< by miss
 };
 
 /// By the clock of a rank that came to both, where there is one, else by the step.
-bool is_earlier(const Miss& a, const Miss& b) {
+bool is_earlier(const GroupMismatch& a, const GroupMismatch& b) {
   for (const auto& [rank, moment] : a.came_ns) {
     const auto other = b.came_ns.find(rank);
     if (other != b.came_ns.end()) return moment < other->second;
   }
-  return a.meeting.step < b.meeting.step;
+  return a.mismatch.step < b.mismatch.step;
 }
 
 /// That ranks called different things is told before anything else, since others may have waited
 /// first for those that were ended by it; then that a rank which lives did not come.
-bool comes_before(const Miss& a, const Miss& b) {
-  const auto weight = [](const Miss& miss) {
-    if (is_mismatch(miss.meeting.fault)) return 0;
-    return miss.meeting.fault == MeetingFault::missing ? 1 : 2;
+bool comes_before(const GroupMismatch& a, const GroupMismatch& b) {
+  const auto weight = [](const GroupMismatch& miss) {
+    if (is_difference_of_calls(miss.mismatch.fault)) return 0;
+    return miss.mismatch.fault == MismatchFault::missing ? 1 : 2;
   };
   return weight(a) == weight(b) ? is_earlier(a, b) : weight(a) < weight(b);
 }
 
-Miss OpenMisses::merged(const std::vector<std::size_t>& circle) const {
-  std::vector<Miss> misses;
+GroupMismatch OpenMisses::merged(const std::vector<std::size_t>& circle) const {
+  std::vector<GroupMismatch> misses;
   for (const std::size_t each : circle) misses.push_back(misses_[each]);
-  Miss first = *std::min_element(misses.begin(), misses.end(), comes_before);
+  GroupMismatch first = *std::min_element(misses.begin(), misses.end(), comes_before);
   std::vector<int> ranks;
-  for (const Miss& miss : misses) {
-    ranks.insert(ranks.end(), miss.meeting.culprits.begin(), miss.meeting.culprits.end());
+  for (const GroupMismatch& miss : misses) {
+    ranks.insert(ranks.end(), miss.mismatch.culprits.begin(), miss.mismatch.culprits.end());
   }
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  MissedMeeting& meeting = first.meeting;
-  meeting.culprits = ranks;
-  std::erase_if(meeting.waiting, [&](int rank) { return is_among(ranks, rank); });
-  meeting.sentence = fmt::format("{} wait for each other in several groups: {}",
-                                 ranks_in_words(ranks), meeting.sentence);
+  CollectiveMismatch& mismatch = first.mismatch;
+  mismatch.culprits = ranks;
+  std::erase_if(mismatch.waiting, [&](int rank) { return is_among(ranks, rank); });
+  mismatch.sentence = fmt::format("{} wait for each other in several groups: {}",
+                                  ranks_in_words(ranks), mismatch.sentence);
   return first;
 }
 
-std::vector<MissedMeeting> OpenMisses::told_once(std::vector<Miss> roots) const {
-  std::vector<MissedMeeting> told;
+std::vector<CollectiveMismatch> OpenMisses::told_once(std::vector<GroupMismatch> roots) const {
+  std::vector<CollectiveMismatch> told;
   if (roots.empty()) return told;
   const auto first = std::min_element(roots.begin(), roots.end(), comes_before);
   std::rotate(roots.begin(), first, first + 1);
-  const auto about = [](const MissedMeeting& missed) {
+  const auto about = [](const CollectiveMismatch& missed) {
     return missed.culprits.empty() ? missed.waiting : missed.culprits;
   };
-  for (Miss& miss : roots) {
-    const std::vector<int> ranks = about(miss.meeting);
-    const bool is_known = std::any_of(told.begin(), told.end(), [&](const MissedMeeting& other) {
-      const std::vector<int> known = about(other);
-      return std::includes(known.begin(), known.end(), ranks.begin(), ranks.end());
-    });
-    if (!is_known) told.push_back(std::move(miss.meeting));
+  for (GroupMismatch& miss : roots) {
+    const std::vector<int> ranks = about(miss.mismatch);
+    const bool is_known =
+        std::any_of(told.begin(), told.end(), [&](const CollectiveMismatch& other) {
+          const std::vector<int> known = about(other);
+          return std::includes(known.begin(), known.end(), ranks.begin(), ranks.end());
+        });
+    if (!is_known) told.push_back(std::move(miss.mismatch));
   }
   return told;
 }
 
 /// Whether a rank did not come out of the very call in which `missed` came to be.
-bool is_in_call(const MissedMeeting& missed, const CellEvidence& cell, int rank) {
+bool is_in_call(const CollectiveMismatch& missed, const CellEvidence& cell, int rank) {
   const std::vector<Collective>* log = cell.evidence->collectives(rank);
   return log && std::any_of(log->begin(), log->end(), [&](const Collective& call) {
            return call.group == missed.group && call.state != CollectiveState::completed &&
@@ -173,46 +174,47 @@ bool is_in_call(const MissedMeeting& missed, const CellEvidence& cell, int rank)
 /// The ranks that wait, by their logs, for ranks of `known`: in point-to-point calls, and in later
 /// collectives of the groups of `missed`.
 bool waits_behind(const CellEvidence& cell, int rank, const std::vector<int>& known,
-                  const std::vector<MissedMeeting>& missed) {
+                  const std::vector<CollectiveMismatch>& missed) {
   const std::vector<Collective>* log = cell.evidence->collectives(rank);
   return log && std::any_of(log->begin(), log->end(), [&](const Collective& call) {
            if (call.state == CollectiveState::completed) return false;
            if (call.number == 0 && call.operation != kJoin) return is_among(known, call.root);
-           return std::any_of(missed.begin(), missed.end(), [&](const MissedMeeting& m) {
+           return std::any_of(missed.begin(), missed.end(), [&](const CollectiveMismatch& m) {
              return m.group == call.group && static_cast<std::int64_t>(call.number) >= m.number;
            });
          });
 }
 
-bool is_same_call(const MissedMeeting& a, const MissedMeeting& b) {
+bool is_same_call(const CollectiveMismatch& a, const CollectiveMismatch& b) {
   return a.group == b.group && a.number == b.number;
 }
 
 /// The first of `missed` that does not follow from others, whenever those came.
-std::optional<MissedMeeting> first_of(std::vector<Miss> missed,
-                                      const std::vector<MissedMeeting>& blocking) {
-  const auto root_of = [&](const MissedMeeting& meeting) {
+std::optional<CollectiveMismatch> first_of(std::vector<GroupMismatch> missed,
+                                           const std::vector<CollectiveMismatch>& blocking) {
+  const auto root_of = [&](const CollectiveMismatch& mismatch) {
     // From behind: of two of the same call the wider one.
-    return std::find_if(blocking.rbegin(), blocking.rend(),
-                        [&](const MissedMeeting& root) { return is_same_call(root, meeting); });
+    return std::find_if(blocking.rbegin(), blocking.rend(), [&](const CollectiveMismatch& root) {
+      return is_same_call(root, mismatch);
+    });
   };
-  std::erase_if(missed, [&](const Miss& miss) {
-    return miss.is_open && !is_mismatch(miss.meeting.fault) &&
-           root_of(miss.meeting) == blocking.rend();
+  std::erase_if(missed, [&](const GroupMismatch& miss) {
+    return miss.is_open && !is_difference_of_calls(miss.mismatch.fault) &&
+           root_of(miss.mismatch) == blocking.rend();
   });
   const auto first = std::min_element(missed.begin(), missed.end(), comes_before);
   if (first == missed.end()) return std::nullopt;
-  const auto root = root_of(first->meeting);
-  return root == blocking.rend() ? first->meeting : *root;
+  const auto root = root_of(first->mismatch);
+  return root == blocking.rend() ? first->mismatch : *root;
 }
 
 /// Whether ranks that did not come are known to stay away, rather than to be slow: of ranks that
 /// were ended at their limit one has waited for long, and those that did not come did nothing else
 /// meanwhile. What is a fault whoever waits how long needs no time.
-bool is_for_good(const Miss& miss, const CellEvidence& cell) {
-  const MissedMeeting& missed = miss.meeting;
+bool is_for_good(const GroupMismatch& miss, const CellEvidence& cell) {
+  const CollectiveMismatch& missed = miss.mismatch;
   const bool is_about_time =
-      missed.fault == MeetingFault::missing || missed.fault == MeetingFault::not_started;
+      missed.fault == MismatchFault::missing || missed.fault == MismatchFault::not_started;
   if (!is_about_time) return true;
   const auto has_waited = [&](int rank) {
     const RankEnd* const end = end_of(cell, rank);
@@ -228,8 +230,8 @@ bool is_for_good(const Miss& miss, const CellEvidence& cell) {
 }
 
 /// "; rank 1 had waited 0.41 s for rank 0 in collective 214 of the group world".
-std::string wait_in_words(const Miss& miss, const CellEvidence& cell) {
-  const MissedMeeting& missed = miss.meeting;
+std::string wait_in_words(const GroupMismatch& miss, const CellEvidence& cell) {
+  const CollectiveMismatch& missed = miss.mismatch;
   if (missed.waiting.empty()) return "";
   const int rank = missed.waiting.front();
   const RankEnd* const end = end_of(cell, rank);
@@ -243,7 +245,8 @@ std::string wait_in_words(const Miss& miss, const CellEvidence& cell) {
 }
 
 /// Drops what was not yet a hang when ranks were ended at their limit, and says so.
-void drop_unproven(std::optional<Miss>& miss, const CellEvidence& cell, std::string& progress) {
+void drop_unproven(std::optional<GroupMismatch>& miss, const CellEvidence& cell,
+                   std::string& progress) {
   if (!miss || is_for_good(*miss, cell)) return;
   if (!progress.empty()) progress += wait_in_words(*miss, cell);
   miss.reset();
@@ -251,18 +254,18 @@ void drop_unproven(std::optional<Miss>& miss, const CellEvidence& cell, std::str
 
 }  // namespace
 
-bool is_program_fault(const MissedMeeting& missed) {
-  return is_mismatch(missed.fault) || missed.fault == MeetingFault::missing ||
-         missed.fault == MeetingFault::not_started;
+bool is_program_fault(const CollectiveMismatch& missed) {
+  return is_difference_of_calls(missed.fault) || missed.fault == MismatchFault::missing ||
+         missed.fault == MismatchFault::not_started;
 }
 
-Meetings meetings_of(const CellEvidence& cell) {
-  Meetings all;
+CollectiveAnalysis analyse_collectives(const CellEvidence& cell) {
+  CollectiveAnalysis all;
   all.progress = progress_in_words(cell);
   if (!cell.evidence) return all;
-  std::vector<Miss> missed, open;
+  std::vector<GroupMismatch> missed, open;
   for (const Group& group : groups_of(*cell.evidence)) {
-    MeetingsOfGroup found = meetings_of_group(cell, group);
+    GroupAnalysis found = analyse_group(cell, group);
     all.compared += found.compared;
     if (all.doubt.empty()) all.doubt = found.doubt;
     drop_unproven(found.first, cell, all.progress);
@@ -271,34 +274,37 @@ Meetings meetings_of(const CellEvidence& cell) {
     if (found.first) missed.push_back(std::move(*found.first));
     if (found.hang) open.push_back(std::move(*found.hang));
   }
-  for (const Miss& miss : open) all.open.push_back(miss.meeting);
+  for (const GroupMismatch& miss : open) all.open.push_back(miss.mismatch);
   all.blocking = OpenMisses(std::move(open), cell).roots();
   all.missed = first_of(std::move(missed), all.blocking);
   return all;
 }
 
-bool is_explained(const Meetings& meetings, const RankEnd& end, const CellEvidence& cell) {
+bool is_explained(const CollectiveAnalysis& analysis, const RankEnd& end,
+                  const CellEvidence& cell) {
   const auto any = [&](const auto& is_it) {
-    return std::any_of(
-        meetings.blocking.begin(), meetings.blocking.end(),
-        [&](const MissedMeeting& missed) { return is_program_fault(missed) && is_it(missed); });
+    return std::any_of(analysis.blocking.begin(), analysis.blocking.end(),
+                       [&](const CollectiveMismatch& missed) {
+                         return is_program_fault(missed) && is_it(missed);
+                       });
   };
-  if (!any([](const MissedMeeting&) { return true; })) return false;
+  if (!any([](const CollectiveMismatch&) { return true; })) return false;
   if (end.cause == ExitCause::stopped || end.cause == ExitCause::unseen) return false;
   if (end.ending == Ending::unfinished) {
     std::vector<int> known;
-    for (const MissedMeeting& missed : meetings.open) {
+    for (const CollectiveMismatch& missed : analysis.open) {
       if (is_in(missed, end.rank)) return true;
       known.insert(known.end(), missed.waiting.begin(), missed.waiting.end());
       known.insert(known.end(), missed.culprits.begin(), missed.culprits.end());
     }
-    return waits_behind(cell, end.rank, known, meetings.open);
+    return waits_behind(cell, end.rank, known, analysis.open);
   }
   if (has_lost_peer(cell, end)) return true;
   // Gloo ends the process, and MPI's backend raises, in the call that did not fit.
   const bool has_aborted = end.ending == Ending::signalled && end.code == SIGABRT;
-  return (has_aborted || end.ending == Ending::raised) && any([&](const MissedMeeting& missed) {
-           return is_mismatch(missed.fault) && missed.fault != MeetingFault::count &&
+  return (has_aborted || end.ending == Ending::raised) &&
+         any([&](const CollectiveMismatch& missed) {
+           return is_difference_of_calls(missed.fault) && missed.fault != MismatchFault::count &&
                   is_in_call(missed, cell, end.rank);
          });
 }

@@ -1,10 +1,10 @@
-#include "harness/judge/collectives/meeting_words.h"
+#include "harness/judge/collectives/call_words.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "harness/record/collective_words.h"
-#include "reports/record/meeting_table.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 
