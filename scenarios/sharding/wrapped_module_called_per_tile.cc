@@ -122,7 +122,7 @@ Scenario wrapped_module_called_per_tile() {
           "tiles but the first the gradients are never reduced.",
       .provenance = {.project = "PyTorch",
                      .link = "fully_shard of torch 2.11, observed; held against Python's in "
-                             "tests/python/fully_shard_parity.py (tiles-around)",
+                             "tests/parity/fully_shard_parity.py (tiles-around)",
                      .kept = "a tiled function around a wrapped MLP",
                      .left_out = "attention, mixed precision, streams"},
       .worlds = worlds_from(1),

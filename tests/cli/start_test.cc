@@ -6,7 +6,7 @@
 #include "reports/formats/renderer.h"
 #include "reports/record/json.h"
 #include "tests/cli/fake_catalogue.h"
-#include "tests/golden/literal_run.h"
+#include "tests/reports/formats/literal_run.h"
 
 namespace lockstep {
 namespace {

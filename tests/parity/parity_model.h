@@ -25,7 +25,7 @@ struct ParityLayer : Module {
 };
 
 /// What the parity scenarios about sharded models train; in Python, `model_of` of
-/// tests/python/sharded_training.py makes it. The words of the cell's variant choose its sizes, its
+/// tests/parity/sharded_training.py makes it. The words of the cell's variant choose its sizes, its
 /// dtype, and what is frozen, skipped, checkpointed and tiled. The default sizes are uneven: 5 and
 /// 7 rows, cut for 2 and 3 ranks, and tensors of a single row.
 struct ParityModel : Module {

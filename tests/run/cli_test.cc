@@ -131,7 +131,7 @@ class SchemaOfSeed002 : public Seed002 {};
 
 TEST_F(SchemaOfSeed002, IsMetByTheRecord) {
   const Outcome validated = run_shell("/usr/bin/python3 " LOCKSTEP_SOURCE_DIR
-                                      "/tests/golden/validate_schema.py " LOCKSTEP_SOURCE_DIR
+                                      "/tests/reports/formats/validate_schema.py " LOCKSTEP_SOURCE_DIR
                                       "/reports/record/record.schema.json " +
                                       (run_folder() / "record.json").string());
   if (validated.status == 77) GTEST_SKIP() << validated.out << validated.err;

@@ -1,4 +1,4 @@
-// The same small training that tests/python/ddp_parity.py runs through Python's
+// The same small training that tests/parity/ddp_parity.py runs through Python's
 // DistributedDataParallel, in every combination of what can be asked of it. Both sides must agree
 // in outcome, collectives and bits. The name of a variant is its words, joined by "+"; the Python
 // side reads them from the folders of a run.

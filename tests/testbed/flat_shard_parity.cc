@@ -1,4 +1,4 @@
-// The training of fully_shard_parity with FlatShard, as tests/python/flat_shard_parity.py runs it
+// The training of fully_shard_parity with FlatShard, as tests/parity/flat_shard_parity.py runs it
 // through Python's FullyShardedDataParallel.
 
 #include <array>

@@ -1,4 +1,4 @@
-// The same small training that tests/python/fully_shard_parity.py runs through Python's
+// The same small training that tests/parity/fully_shard_parity.py runs through Python's
 // fully_shard. Both sides must agree in outcome, collectives and bits. The name of a variant is its
 // words, joined by "+"; the Python side reads them from the folders of a run.
 

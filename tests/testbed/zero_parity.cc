@@ -1,4 +1,4 @@
-// The same small training that tests/python/zero_parity.py runs through DeepSpeed's ZeRO. Both
+// The same small training that tests/parity/zero_parity.py runs through DeepSpeed's ZeRO. Both
 // sides must agree in bits. The name of a variant is its words, joined by "+"; the Python side
 // reads them from the folders of a run.
 

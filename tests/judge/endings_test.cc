@@ -1,0 +1,130 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/judge.h"
+#include "tests/judge/literal_evidence.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+ClaimResult judge_ends(const std::vector<RankEnd>& ends) {
+  CellEvidence cell;
+  cell.claims = {ranks_finish()};
+  cell.ends = ends;
+  return judge(cell).front();
+}
+
+std::string sentence_of(const RankEnd& end) { return judge_ends({end}).findings.at(0).sentence; }
+
+TEST(Endings, ThatAreNotKnownAreUndecided) {
+  EXPECT_EQ(judge_ends({}).verdict, Verdict::undecided);
+}
+
+TEST(Endings, ThatComeBeforeTheCulpritsAreTheirOwn) {
+  const ClaimResult result = judge_ends(
+      {end_of(0, Ending::unfinished, 0), end_of(1, Ending::raised, 1, "the genuine reason")});
+  EXPECT_EQ(result.findings.size(), 2U);
+}
+
+TEST(Endings, OfPeersOfARankThatDidNotFinishAreNoFindings) {
+  const ClaimResult result =
+      judge_ends({end_of(0, Ending::raised, 0, "Broken pipe"), end_of(1, Ending::unfinished, 1)});
+  ASSERT_EQ(result.findings.size(), 1U);
+  EXPECT_EQ(result.findings[0].failure->rank, 1);
+}
+
+TEST(Endings, ThatNobodySawAreFindingsUnlessTheLauncherIsKnownToHaveMadeThem) {
+  RankEnd lost = end_of(0, Ending::unfinished, 1);
+  lost.cause = ExitCause::unseen;
+  const RankEnd raised = end_of(1, Ending::raised, 0, "the genuine reason");
+  EXPECT_EQ(judge_ends({lost, raised}).findings.size(), 2U);
+  lost.cause = ExitCause::peer_failed;
+  const ClaimResult result = judge_ends({lost, raised});
+  ASSERT_EQ(result.findings.size(), 1U);
+  EXPECT_EQ(result.findings[0].failure->rank, 1);
+}
+
+TEST(Endings, OfAStoppedRankAreFindingsWhateverEndedBefore) {
+  RankEnd stopped = end_of(0, Ending::unfinished, 1);
+  stopped.cause = ExitCause::stopped;
+  const RankEnd raised = end_of(1, Ending::raised, 0, "the genuine reason");
+  EXPECT_EQ(judge_ends({stopped, raised}).findings.size(), 2U);
+}
+
+TEST(Endings, ByASignalAreFindingsWhateverWasSaid) {
+  const ClaimResult result = judge_ends({end_of(0, Ending::raised, 0, "the genuine reason"),
+                                         end_of(1, Ending::signalled, 1, "Broken pipe")});
+  EXPECT_EQ(result.findings.size(), 2U);
+}
+
+TEST(Endings, TellTheFirstSentenceOfTheError) {
+  EXPECT_EQ(sentence_of(end_of(1, Ending::raised, 0, "One. Two.\nThree")),
+            "rank 1 raised an error in step 2: One.");
+  EXPECT_EQ(sentence_of(end_of(1, Ending::raised, 0, "one\ntwo. three")),
+            "rank 1 raised an error in step 2: one.");
+}
+
+TEST(Endings, TellAllThatAWantOfMemorySays) {
+  EXPECT_EQ(sentence_of(end_of(1, Ending::raised, 0,
+                               "CUDA out of memory. Tried to allocate 2.00 MiB. GPU 0 has more.\n"
+                               "Exception raised from")),
+            "rank 1 raised an error in step 2: CUDA out of memory. Tried to allocate 2.00 MiB. GPU "
+            "0 has more.");
+}
+
+TEST(Endings, BeforeTheFirstStepNameNone) {
+  RankEnd end = end_of(0, Ending::raised, 0);
+  end.step = 1;
+  EXPECT_EQ(sentence_of(end), "rank 0 raised an error in step 1.");
+  end.step = 0;
+  EXPECT_EQ(sentence_of(end), "rank 0 raised an error.");
+}
+
+/// Gradients differ in these steps, each at a point and for a claim of its own; rank 1 raises in
+/// step 2.
+Finding error_with_damage_in(const std::vector<std::int64_t>& damaged_steps) {
+  LiteralEvidence files(2);
+  CellEvidence cell;
+  cell.world_size = 2;
+  cell.claims = {ranks_finish()};
+  for (const std::int64_t step : damaged_steps) {
+    const Point point = step % 2 == 0 ? Point::reduced : Point::backward;
+    for (int rank = 0; rank < 2; ++rank) {
+      files.add(rank, step, "w", {static_cast<float>(rank)}, {Kind::gradient, point, 0});
+    }
+    cell.claims.push_back(agree_across_ranks(Kind::gradient, point));
+  }
+  const Evidence evidence = files.write();
+  cell.evidence = &evidence;
+  cell.ends = {end_of(0, Ending::finished, 1), end_of(1, Ending::raised, 0, "too late")};
+  return judge(cell).front().findings.at(0);
+}
+
+TEST(Endings, LagBehindTheFirstDamage) { EXPECT_EQ(error_with_damage_in({2, 1}).failure->lag, 1); }
+
+TEST(Endings, InTheStepOfTheDamageAreNotLate) {
+  const Finding finding = error_with_damage_in({2});
+  EXPECT_EQ(finding.failure->lag, 0);
+  EXPECT_THAT(finding.sentence, Not(HasSubstr("earlier")));
+}
+
+TEST(Endings, BeforeTheDamageHaveNoLag) {
+  EXPECT_EQ(error_with_damage_in({3}).failure->lag, std::nullopt);
+}
+
+TEST(Endings, OfARankThatNobodyKnowsOfAreUndecided) {
+  LiteralEvidence files(2);
+  const ClaimResult result =
+      judge_one(ranks_finish(), files.write(), nullptr, {end_of(0, Ending::finished, 0)});
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,154 @@
+// Verdicts go by causes. What ranks, launchers and Lockstep say is for people.
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "harness/judge/collectives/analyse_collectives.h"
+#include "harness/verdict/not_run.h"
+#include "harness/verdict/outcome.h"
+#include "tests/judge/literal_evidence.h"
+
+namespace lockstep {
+namespace {
+
+/// A rank that trained and ended so.
+RankEnd end_by(int rank, Ending ending, ExitCause cause, int order) {
+  RankEnd end = end_of(rank, ending, order);
+  end.cause = cause;
+  end.rendezvous = RendezvousState::met;
+  return end;
+}
+
+/// A rank that reached a collective of the world, and what became of it there.
+Collective call_of(std::int64_t step, std::uint64_t number) {
+  Collective call;
+  call.operation = "allreduce";
+  call.reduction = "sum";
+  call.dtype = "float32";
+  call.shape = "[4]";
+  call.tensors = 1;
+  call.elements = 4;
+  call.group = "world";
+  call.group_size = 3;
+  call.step = step;
+  call.number = number;
+  return call;
+}
+
+/// Three ranks: rank 0 waits in the second collective, rank 2 is in no call.
+class ThreeRanks {
+ public:
+  ThreeRanks() {
+    for (int rank = 0; rank < 3; ++rank) {
+      CollectiveLog log(collective_log_file(files_.folder(), rank), rank);
+      log.leave(log.enter(call_of(1, 1)), CollectiveState::completed);
+      if (rank < 2) log.enter(call_of(2, 2));
+    }
+  }
+
+  const Evidence& evidence() {
+    if (!evidence_) evidence_ = std::make_unique<Evidence>(files_.write());
+    return *evidence_;
+  }
+
+ private:
+  LiteralEvidence files_{3};
+  std::unique_ptr<Evidence> evidence_;
+};
+
+/// What is decided of a cell, without a word of how it is told.
+auto decided(const Evidence& evidence, const std::vector<RankEnd>& ends) {
+  CellEvidence cell;
+  cell.world_size = 3;
+  cell.steps = 3;
+  cell.claims = {ranks_finish(), collectives_match()};
+  cell.evidence = &evidence;
+  cell.ends = ends;
+  std::vector<std::tuple<Verdict, std::int64_t, std::vector<int>>> verdicts;
+  const std::vector<ClaimResult> results = judge(cell);
+  for (const ClaimResult& result : results) {
+    verdicts.emplace_back(result.verdict, 0, std::vector<int>{});
+    for (const Finding& finding : result.findings) {
+      const int rank = finding.failure ? finding.failure->rank : -1;
+      verdicts.emplace_back(result.verdict, finding.step, std::vector<int>{rank});
+    }
+  }
+  const CollectiveAnalysis analysis = analyse_collectives(cell);
+  for (const CollectiveMismatch& missed : analysis.blocking) {
+    verdicts.emplace_back(Verdict::violated, static_cast<std::int64_t>(missed.fault),
+                          missed.culprits);
+  }
+  const auto not_run = why_not_run(ends);
+  return std::tuple(verdicts, outcome_of(cell, facts_of(cell), results).kind,
+                    not_run ? static_cast<int>(not_run->cause) : -1);
+}
+
+std::vector<RankEnd> reworded(std::vector<RankEnd> ends, const std::string& words) {
+  for (RankEnd& end : ends) {
+    end.detail = words;
+    end.error = words;
+    end.last_output = words;
+  }
+  return ends;
+}
+
+/// What older records said of causes, each of which once decided a verdict.
+const std::vector<std::string> kSentences{"",
+                                          "something else",
+                                          "stopped by SIGSTOP",
+                                          "limit of 2 s",
+                                          "ended 5 s after rank 1 failed",
+                                          "its launcher left no word of it",
+                                          "Connection closed by peer [127.0.0.1]:1"};
+
+TEST(RewordedExits, AreJudgedAlike) {
+  using enum ExitCause;
+  ThreeRanks ranks;
+  const std::vector<std::pair<Ending, ExitCause>> ways{
+      {Ending::finished, none},          {Ending::raised, none},
+      {Ending::raised, lost_peer},       {Ending::exited, none},
+      {Ending::signalled, none},         {Ending::unfinished, none},
+      {Ending::unfinished, stopped},     {Ending::unfinished, time_limit},
+      {Ending::unfinished, peer_failed}, {Ending::unfinished, unseen},
+      {Ending::unstarted, none}};
+  for (const auto& [first, first_cause] : ways) {
+    for (const auto& [last, last_cause] : ways) {
+      const std::vector<RankEnd> ends{end_by(0, first, first_cause, 1),
+                                      end_by(1, Ending::unfinished, time_limit, 2),
+                                      end_by(2, last, last_cause, 0)};
+      const auto expected = decided(ranks.evidence(), reworded(ends, "as it was"));
+      for (const std::string& words : kSentences) {
+        EXPECT_EQ(decided(ranks.evidence(), reworded(ends, words)), expected)
+            << name(first) << " " << name(first_cause) << ", " << name(last) << " "
+            << name(last_cause) << ": " << words;
+      }
+    }
+  }
+}
+
+/// The causes decide what the sentences once did.
+TEST(RewordedExits, AreToldApartByTheirCauses) {
+  using enum ExitCause;
+  ThreeRanks ranks;
+  const auto with = [&](Ending ending, ExitCause cause) {
+    return decided(ranks.evidence(),
+                   {end_by(0, Ending::unfinished, time_limit, 1),
+                    end_by(1, Ending::unfinished, time_limit, 2), end_by(2, ending, cause, 0)});
+  };
+  EXPECT_NE(with(Ending::unfinished, stopped), with(Ending::unfinished, time_limit));
+  EXPECT_NE(with(Ending::unfinished, unseen), with(Ending::unfinished, time_limit));
+  // Where a log says what a rank was in, that counts, too.
+  const Evidence without_logs = LiteralEvidence(3).write();
+  const auto beside_dead = [&](ExitCause cause) {
+    return decided(without_logs,
+                   {end_by(0, Ending::finished, none, 2), end_by(1, Ending::signalled, none, 0),
+                    end_by(2, Ending::raised, cause, 1)});
+  };
+  EXPECT_NE(beside_dead(lost_peer), beside_dead(none));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,120 @@
+// A run that never reached the place where its variant parts says nothing about the variant.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "harness/judge/judge.h"
+#include "harness/verdict/expectation.h"
+#include "tests/judge/literal_evidence.h"
+
+namespace lockstep {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+RankEnd end_at(int rank, std::optional<int> line, Ending ending = Ending::finished) {
+  RankEnd end = end_of(rank, ending, rank);
+  end.line = line;
+  return end;
+}
+
+const std::vector<RankEnd> kReached{end_at(0, 0), end_at(1, 41)};
+const std::vector<RankEnd> kNotReached{end_at(0, 0), end_at(1, 0)};
+
+TEST(Trigger, IsThereWhereAnyRankReachedItsLine) {
+  EXPECT_TRUE(is_triggered(kReached));
+  EXPECT_FALSE(is_triggered(kNotReached));
+}
+
+TEST(Trigger, IsTakenForGrantedWhereARecordDoesNotKnow) {
+  EXPECT_TRUE(is_triggered({}));
+  EXPECT_TRUE(is_triggered({end_at(0, std::nullopt), end_at(1, 0)}));
+}
+
+LiteralEvidence& observe(LiteralEvidence& files, float of_rank_1) {
+  files.add(0, 1, "w", {1});
+  files.add(1, 1, "w", {of_rank_1});
+  return files;
+}
+
+TEST(Trigger, ThatIsMissingLeavesWhatHoldsUndecided) {
+  LiteralEvidence files(2);
+  const Evidence evidence = observe(files, 1).write();
+  EXPECT_EQ(judge_one(kAgree, evidence, nullptr, kReached).verdict, Verdict::holds);
+  const ClaimResult result = judge_one(kAgree, evidence, nullptr, kNotReached);
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_THAT(result.reason, HasSubstr("not triggered: no rank reached"));
+  EXPECT_EQ(result.comparisons, judge_one(kAgree, evidence, nullptr, kReached).comparisons);
+  EXPECT_EQ(judge_one(ranks_finish(), evidence, nullptr, kNotReached).verdict, Verdict::undecided);
+}
+
+TEST(Trigger, ThatIsMissingHidesNoViolation) {
+  LiteralEvidence files(2);
+  const Evidence evidence = observe(files, 2).write();
+  const ClaimResult result = judge_one(kAgree, evidence, nullptr, kNotReached);
+  EXPECT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.findings.size(), 1U);
+  const std::vector<RankEnd> dead{end_at(0, 0), end_at(1, 0, Ending::signalled)};
+  EXPECT_EQ(judge_one(ranks_finish(), evidence, nullptr, dead).verdict, Verdict::violated);
+}
+
+TEST(Trigger, ThatIsMissingDoesNotReplaceAnotherReason) {
+  LiteralEvidence files(2);
+  const Evidence evidence = files.write();
+  const ClaimResult result = judge_one(kAgree, evidence, nullptr, kNotReached);
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_EQ(result.reason, judge_one(kAgree, evidence, nullptr, kReached).reason);
+}
+
+/// A cell whose claims came out so, with ends that did or did not reach the line.
+CellRecord cell_with(Verdict verdict, const std::vector<RankEnd>& ends, bool not_triggered) {
+  CellRecord cell;
+  cell.processes = 2;
+  cell.claims = {kAgree};
+  cell.ends = ends;
+  ClaimResult& result = cell.results.emplace_back();
+  result.claim = kAgree;
+  result.verdict = verdict;
+  if (verdict == Verdict::violated) result.findings.push_back({.claim = kAgree, .step = 1});
+  cell.expectation.not_triggered = not_triggered;
+  check_expectation(cell);
+  return cell;
+}
+
+MATCHER_P(IsTrigger, outcome, "") {
+  return arg.promise == "is not triggered" && arg.outcome == outcome && !arg.text.empty();
+}
+
+TEST(NotTriggered, IsFoundWhereNoRankReachedThePlace) {
+  const CellRecord cell = cell_with(Verdict::undecided, kNotReached, true);
+  EXPECT_EQ(cell.verdict, CellVerdict::as_expected);
+  EXPECT_THAT(cell.checks, Contains(IsTrigger(Check::Outcome::found)));
+  EXPECT_EQ(cell.checks.at(0).outcome, Check::Outcome::as_promised) << "the claim may stay open";
+}
+
+TEST(NotTriggered, IsMissedWhereARankReachedThePlace) {
+  const CellRecord cell = cell_with(Verdict::holds, kReached, true);
+  EXPECT_EQ(cell.verdict, CellVerdict::missed);
+  EXPECT_THAT(cell.checks, Contains(IsTrigger(Check::Outcome::missed)));
+}
+
+TEST(NotTriggered, ForgivesNoViolation) {
+  EXPECT_EQ(cell_with(Verdict::violated, kNotReached, true).verdict, CellVerdict::false_alarm);
+}
+
+TEST(NotTriggered, IsNotCheckedWhereItWasNotDeclared) {
+  const CellRecord cell = cell_with(Verdict::undecided, kNotReached, false);
+  EXPECT_EQ(cell.verdict, CellVerdict::undecided);
+  EXPECT_EQ(cell.checks.size(), 1U);
+}
+
+TEST(NotTriggered, DoesNotForgiveADeclaredBreakThatStaysOpen) {
+  CellRecord cell = cell_with(Verdict::undecided, kNotReached, true);
+  cell.expectation.breaks = {kAgree};
+  check_expectation(cell);
+  EXPECT_EQ(cell.verdict, CellVerdict::undecided);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,225 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/judge/literal_evidence.h"
+
+namespace lockstep {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Agreement, LooksAtEveryMicroBatch) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 1, "w", {static_cast<float>(rank)}, {Kind::gradient, Point::reduced, 0});
+    files.add(rank, 1, "w", {7}, {Kind::gradient, Point::reduced, 1});
+  }
+  const ClaimResult result = judge_one(kAgree, files.write());
+  EXPECT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.comparisons, 2);
+}
+
+TEST(Agreement, OfATensorThatCannotBeComparedIsUndecided) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 1, "w", {1});
+    files.add(rank, 1, "embedding", {1}).not_comparable = "sparse layout";
+  }
+  const ClaimResult result = judge_one(kAgree, files.write());
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_THAT(result.reason, HasSubstr("embedding in step 1 cannot be compared: sparse layout"));
+}
+
+TEST(Agreement, OfTwoReplicasIsUndecidedWhereOneStopsLooking) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "w", {1}).replica_group = "a";
+  files.add(0, 2, "w", {1}).replica_group = "a";
+  EXPECT_EQ(judge_one(kAgree, files.write()).verdict, Verdict::undecided);
+}
+
+TEST(Agreement, OfATensorThatAllRanksStopLookingAtIsUndecided) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (std::int64_t step = 1; step <= 5; ++step) {
+      files.add(rank, step, "w", {1});
+      if (step <= 3) files.add(rank, step, "bias", {1});
+    }
+  }
+  const ClaimResult result = judge_one(kAgree, files.write());
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_EQ(result.reason, "bias was observed on no rank after step 3 of 5");
+}
+
+TEST(Agreement, OfAShardThatAllItsHoldersStopLookingAtIsUndecided) {
+  LiteralEvidence files(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string group = rank < 2 ? "0,1" : "2,3";
+    const std::int64_t last = rank < 2 ? 5 : 3;
+    for (std::int64_t step = 1; step <= last; ++step) {
+      files.add_shard(rank, step, "w", {1}, {2}, {rank / 2}, {1}).replica_group = group;
+    }
+  }
+  EXPECT_EQ(judge_one(kAgree, files.write()).verdict, Verdict::undecided);
+}
+
+TEST(Agreement, OfFewerMicroBatchesInTheLastStepHolds) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const auto& [step, batch] : {std::pair(1, 0), {1, 1}, {2, 0}}) {
+      files.add(rank, step, "w", {1}, {Kind::gradient, Point::reduced, batch});
+    }
+  }
+  EXPECT_EQ(judge_one(kAgree, files.write()).verdict, Verdict::holds);
+}
+
+TEST(Agreement, HoldsOfATensorThatComesInSomeStepsOnly) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (std::int64_t step = 1; step <= 5; ++step) {
+      files.add(rank, step, "w", {1});
+      if (step == 3 || step == 5) files.add(rank, step, "bias", {1});
+    }
+  }
+  EXPECT_EQ(judge_one(kAgree, files.write()).verdict, Verdict::holds);
+}
+
+TEST(Agreement, IsAskedWithinAReplicaGroupOnly) {
+  LiteralEvidence files(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    files.add(rank, 1, "w", {static_cast<float>(rank / 2)}).replica_group = rank < 2 ? "a" : "b";
+  }
+  const ClaimResult result = judge_one(kAgree, files.write());
+  EXPECT_EQ(result.verdict, Verdict::holds);
+  EXPECT_EQ(result.comparisons, 2);
+}
+
+/// Ranks 0 and 1 hold the first half of a tensor, 2 and 3 the second.
+ClaimResult judge_halves(const std::vector<float>& values) {
+  LiteralEvidence files(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    const float value = values.at(static_cast<std::size_t>(rank));
+    files.add_shard(rank, 1, "w", {value}, {2}, {rank / 2}, {1}).replica_group = "";
+  }
+  return judge_one(kAgree, files.write());
+}
+
+TEST(Agreement, IsAskedOfEqualShardsOnly) {
+  const ClaimResult result = judge_halves({1, 1, 2, 2});
+  EXPECT_EQ(result.verdict, Verdict::holds);
+  EXPECT_EQ(result.comparisons, 2);
+  EXPECT_THAT(judge_halves({1, 1, 2, 3}).findings.at(0).groups,
+              ElementsAre(ElementsAre(2), ElementsAre(3)));
+}
+
+TEST(Agreement, OfShardsThatNobodyElseHoldsIsUndecided) {
+  LiteralEvidence files(2);
+  files.add_shard(0, 1, "w", {1}, {2}, {0}, {1});
+  files.add_shard(1, 1, "w", {2}, {2}, {1}, {1});
+  const ClaimResult result = judge_one(kAgree, files.write());
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_EQ(result.reason, "not triggered: nothing was compared");
+}
+
+TEST(Agreement, OfEqualBitsOfAnotherDTypeIsViolated) {
+  LiteralEvidence files(2);
+  files.add(0, 1, "w", {0});
+  files.add(1, 1, "w", {0}).dtype = "int32";
+  const ClaimResult result = judge_one(kAgree, files.write());
+  ASSERT_EQ(result.verdict, Verdict::violated);
+  EXPECT_THAT(result.findings.at(0).sentence,
+              HasSubstr("float32 on rank 0 and is int32 on rank 1"));
+}
+
+TEST(Agreement, MeasuresNothingBetweenDTypes) {
+  LiteralEvidence files(2);
+  files.add(0, 1, "w", {1});
+  Observation& other = files.add(1, 1, "w", {2});
+  other.dtype = "int32";
+  other.statistics.norm = 0x40000000;  // the bits of 2.0F
+  files.write();
+  const auto file = snapshot_file(files.folder(), 1, 1);
+  auto tensors = read_safetensors(file);
+  tensors.begin()->second.dtype = DType::int32;
+  write_safetensors(file, tensors);
+  EXPECT_FALSE(judge_one(kAgree, Evidence(files.folder(), 2)).findings.at(0).first_difference);
+}
+
+TEST(Agreement, OfATensorThatOneRankCannotCompareIsViolated) {
+  LiteralEvidence files(2);
+  files.add(0, 1, "w", {0});  // its fingerprint is that of nothing
+  files.add(1, 1, "w", {0}).not_comparable = "sparse layout";
+  EXPECT_EQ(judge_one(kAgree, files.write()).verdict, Verdict::violated);
+}
+
+TEST(Agreement, MeasuresWhatIsNotFiniteAsNoNumber) {
+  LiteralEvidence files(3);
+  files.add(0, 1, "w", {1});
+  files.add(1, 1, "w", {std::numeric_limits<float>::infinity()});
+  files.add(2, 1, "w", {5});
+  const Finding finding = judge_one(kAgree, files.write()).findings.at(0);
+  EXPECT_TRUE(std::isnan(finding.worst_difference));
+  EXPECT_TRUE(std::isnan(finding.last_worst_difference));
+}
+
+TEST(Agreement, CountsTheElementsBetweenTheFurthestRanks) {
+  LiteralEvidence files(3);
+  files.add(0, 1, "w", {1, 1});
+  files.add(1, 1, "w", {1, 2});
+  files.add(2, 1, "w", {9, 9});
+  const Finding finding = judge_one(kAgree, files.write()).findings.at(0);
+  EXPECT_EQ(finding.worst_difference, 8);
+  EXPECT_EQ(finding.differing_elements, 2);
+}
+
+TEST(Agreement, TellsHowFarTheLastStepGoes) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 1, "w", {8.0F * static_cast<float>(rank)});
+    files.add(rank, 2, "w", {0.5F * static_cast<float>(rank)});
+  }
+  const Finding finding = judge_one(kAgree, files.write()).findings.at(0);
+  EXPECT_EQ(finding.last_worst_difference, 0.5);
+  EXPECT_THAT(finding.sentence, HasSubstr("goes on until step 2, by up to 0.5 there"));
+}
+
+TEST(Agreement, ThatBreaksInTheLastStepGoesOnNowhere) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "w", {static_cast<float>(rank)});
+  EXPECT_THAT(judge_one(kAgree, files.write()).findings.at(0).sentence, Not(HasSubstr("goes on")));
+}
+
+TEST(Agreement, ThatIsViolatedNeedsNoReasonForWhatWasNotSeen) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "w", {static_cast<float>(rank)});
+  files.add(0, 2, "w", {1});
+  const ClaimResult result = judge_one(kAgree, files.write());
+  EXPECT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.reason, "");
+}
+
+TEST(Evidence, OfARankThatNeverBeganIsEmpty) {
+  LiteralEvidence files(1);
+  files.add(0, 1, "w", {1});
+  files.write();
+  const Evidence evidence(files.folder(), 2);
+  EXPECT_EQ(evidence.observations(0).size(), 1U);
+  EXPECT_TRUE(evidence.observations(1).empty());
+}
+
+TEST(Evidence, SaysThatTheLastRowWasTorn) {
+  LiteralEvidence files(1);
+  files.add(0, 1, "w", {1});
+  files.write();
+  const auto journal = files.folder() / "rank-0.csv";
+  std::filesystem::resize_file(journal, std::filesystem::file_size(journal) - 1);
+  EXPECT_THAT(Evidence(files.folder(), 1).notes(),
+              ElementsAre("rank 0: the last row of its journal was torn and left out"));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,207 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "harness/verdict/cost.h"
+#include "tests/judge/literal_evidence.h"
+
+namespace lockstep {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const Claim kBound = at_most_reference(Kind::memory, Point::backward);
+
+constexpr LiteralEvidence::Tensor kMemory{Kind::memory, Point::backward, 0};
+
+/// What two ranks needed in each step, beside a reference; judged over as many steps.
+ClaimResult judged(const std::vector<std::vector<std::int64_t>>& ranks,
+                   const std::vector<std::int64_t>& reference) {
+  LiteralEvidence files(static_cast<int>(ranks.size()));
+  LiteralEvidence expected(1);
+  for (std::size_t step = 0; step < reference.size(); ++step) {
+    const auto number = static_cast<std::int64_t>(step) + 1;
+    expected.add_whole(0, number, "activations", reference[step], kMemory);
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (step >= ranks[rank].size()) continue;
+      files.add_whole(static_cast<int>(rank), number, "activations", ranks[rank][step], kMemory);
+    }
+  }
+  const Evidence evidence = files.write();
+  const Evidence reference_evidence = expected.write();
+  return judge_one(kBound, evidence, &reference_evidence);
+}
+
+Verdict verdict_of(std::int64_t bytes, std::int64_t reference) {
+  return judged({{bytes}}, {reference}).verdict;
+}
+
+TEST(Bound, HoldsUpToATenthAboveAndIsViolatedBeyondTwice) {
+  EXPECT_EQ(verdict_of(0, 1000), Verdict::holds);
+  EXPECT_EQ(verdict_of(1000, 1000), Verdict::holds);
+  EXPECT_EQ(verdict_of(1100, 1000), Verdict::holds);
+  EXPECT_EQ(verdict_of(1101, 1000), Verdict::undecided);
+  EXPECT_EQ(verdict_of(2000, 1000), Verdict::undecided);
+  EXPECT_EQ(verdict_of(2001, 1000), Verdict::violated);
+}
+
+TEST(Bound, CountsItsMarginInTenthsAndNeverBelowZero) {
+  EXPECT_EQ(judged({{1100}}, {1000}).margin, 1);
+  EXPECT_EQ(judged({{10}}, {1000}).margin, 0);
+  EXPECT_EQ(judged({{1050, 3000, 10}}, {1000, 1000, 1000}).margin, 20);
+  EXPECT_EQ(judged({{1100}}, {1000}).tolerance, 0.1);
+}
+
+TEST(Bound, NamesTheFirstPlaceWithBothNumbers) {
+  const ClaimResult result = judged({{1000, 1000, 9000}, {1000, 3100, 1000}}, {1000, 1000, 1000});
+  ASSERT_EQ(result.findings.size(), 1U);
+  const Finding& finding = result.findings[0];
+  EXPECT_EQ(finding.sentence,
+            "memory exceeds the reference's: first in step 2, activations on rank 1: 3100 bytes "
+            "where the reference needs 1000: 3.1 times as many.");
+  EXPECT_EQ(finding.places, 2);
+  EXPECT_EQ(finding.last_step, 3);
+  EXPECT_EQ(result.comparisons, 6);
+  EXPECT_EQ(result.reason, "");
+}
+
+TEST(Bound, SaysWhyItIsOpenBetweenTheTwo) {
+  EXPECT_THAT(judged({{1500}}, {1000}).reason, HasSubstr("up to 1.5 times"));
+}
+
+TEST(Bound, IsOpenWithoutAReference) {
+  LiteralEvidence files(1);
+  files.add_whole(0, 1, "activations", 10, kMemory);
+  EXPECT_EQ(judge_one(kBound, files.write()).verdict, Verdict::undecided);
+}
+
+TEST(Bound, IsOpenWhereNothingWasObserved) {
+  const LiteralEvidence files(1);
+  const Evidence evidence = files.write();
+  EXPECT_EQ(judge_one(kBound, evidence, &evidence).verdict, Verdict::undecided);
+  EXPECT_EQ(judged({{}}, {1000}).verdict, Verdict::undecided);
+}
+
+TEST(Bound, IsOpenWhereARankOrAStepWasNotObserved) {
+  const ClaimResult rank = judged({{1000}, {}}, {1000});
+  EXPECT_EQ(rank.verdict, Verdict::undecided);
+  EXPECT_EQ(rank.reason, "activations in step 1 was not observed on rank 1");
+  const ClaimResult step = judged({{1000}}, {1000, 1000});
+  EXPECT_EQ(step.verdict, Verdict::undecided);
+  EXPECT_EQ(step.reason, "activations in step 2 was not observed on rank 0");
+}
+
+TEST(Bound, ThatIsBrokenStaysSoWhateverElseIsMissing) {
+  EXPECT_EQ(judged({{9000}, {}}, {1000}).verdict, Verdict::violated);
+}
+
+TEST(Bound, OfAReferenceOfZeroIsOpen) {
+  for (const std::int64_t bytes : {0, 1, 1000}) {
+    const ClaimResult result = judged({{bytes}}, {0});
+    EXPECT_EQ(result.verdict, Verdict::undecided) << bytes;
+    EXPECT_THAT(result.reason, HasSubstr("0 bytes in the reference"));
+  }
+  EXPECT_EQ(judged({{1000, 5}}, {1000, 0}).verdict, Verdict::undecided);
+}
+
+TEST(Bound, OfAnotherNameThanTheReferencesIsOpen) {
+  LiteralEvidence files(1);
+  LiteralEvidence expected(1);
+  files.add_whole(0, 1, "activations", 10, kMemory);
+  expected.add_whole(0, 1, "parameters", 10, kMemory);
+  const Evidence reference = expected.write();
+  EXPECT_EQ(judge_one(kBound, files.write(), &reference).verdict, Verdict::undecided);
+}
+
+TEST(Bound, LooksAtTheKindAndPointOfTheClaimOnly) {
+  LiteralEvidence files(1);
+  LiteralEvidence expected(1);
+  for (LiteralEvidence* both : {&files, &expected}) {
+    both->add_whole(0, 1, "activations", 10, kMemory);
+  }
+  files.add_whole(0, 1, "count", 9000, {Kind::buffer, Point::backward, 0});
+  files.add_whole(0, 1, "activations", 9000, {Kind::memory, Point::stepped, 0});
+  const Evidence reference = expected.write();
+  EXPECT_EQ(judge_one(kBound, files.write(), &reference).verdict, Verdict::holds);
+}
+
+TEST(Bound, AllowsWhatTheLargestMicroBatchOfTheReferenceNeeds) {
+  LiteralEvidence files(1);
+  LiteralEvidence expected(1);
+  files.add_whole(0, 1, "activations", 3000, kMemory);
+  LiteralEvidence::Tensor memory = kMemory;
+  for (const std::int64_t bytes : {1000, 3000, 1000}) {
+    expected.add_whole(0, 1, "activations", bytes, memory);
+    ++memory.micro_batch;
+  }
+  const Evidence reference = expected.write();
+  EXPECT_EQ(judge_one(kBound, files.write(), &reference).verdict, Verdict::holds);
+}
+
+TEST(Bound, OfWhatIsNoNumberOfBytesIsOpen) {
+  LiteralEvidence expected(1);
+  expected.add_whole(0, 1, "activations", 10, kMemory);
+  const Evidence reference = expected.write();
+  LiteralEvidence fraction(1);
+  fraction.add(0, 1, "activations", {10}, kMemory);
+  EXPECT_EQ(judge_one(kBound, fraction.write(), &reference).verdict, Verdict::undecided);
+  LiteralEvidence negative(1);
+  negative.add_whole(0, 1, "activations", -10, kMemory);
+  EXPECT_EQ(judge_one(kBound, negative.write(), &reference).verdict, Verdict::undecided);
+  LiteralEvidence lost(1);
+  lost.add_whole(0, 1, "activations", 10, kMemory);
+  lost.lose_values(0, 1);
+  EXPECT_EQ(judge_one(kBound, lost.write(), &reference).verdict, Verdict::undecided);
+}
+
+TEST(Memory, IsJudgedByNoOtherPredicate) {
+  LiteralEvidence files(2);
+  for (int rank = 0; rank < 2; ++rank) files.add_whole(rank, 1, "activations", 10, kMemory);
+  const Evidence evidence = files.write();
+  for (const Claim& claim : {agree_across_ranks(Kind::memory, Point::backward),
+                             equal_reference(Kind::memory, Point::backward)}) {
+    const ClaimResult result = judge_one(claim, evidence, &evidence);
+    EXPECT_EQ(result.verdict, Verdict::undecided) << sentence(claim);
+    EXPECT_THAT(result.reason, HasSubstr("means nothing"));
+  }
+  EXPECT_EQ(judge_one(kBound, evidence, &evidence).verdict, Verdict::holds);
+}
+
+TEST(Memory, IsTheOnlyKindThatIsBounded) {
+  LiteralEvidence files(1);
+  files.add_whole(0, 1, "count", 10, {Kind::buffer, Point::backward, 0});
+  const Evidence evidence = files.write();
+  const Claim claim = at_most_reference(Kind::buffer, Point::backward);
+  EXPECT_EQ(judge_one(claim, evidence, &evidence).verdict, Verdict::undecided);
+}
+
+TEST(Memory, IsNoDamageThatAnErrorComesAfter) {
+  LiteralEvidence files(1);
+  LiteralEvidence expected(1);
+  files.add_whole(0, 1, "activations", 9000, kMemory);
+  expected.add_whole(0, 1, "activations", 1000, kMemory);
+  const Evidence evidence = files.write();
+  const Evidence reference = expected.write();
+  CellEvidence cell;
+  cell.world_size = 1;
+  cell.claims = {kBound, ranks_finish()};
+  cell.evidence = &evidence;
+  cell.reference = &reference;
+  cell.ends = {end_of(0, Ending::raised, 0, "the genuine reason")};
+  const std::vector<ClaimResult> results = judge(cell);
+  EXPECT_EQ(results[0].verdict, Verdict::violated);
+  EXPECT_EQ(results[1].findings.at(0).failure->lag, std::nullopt);
+}
+
+TEST(Memory, OfACellIsTheMostOfAnyRankAndStep) {
+  LiteralEvidence files(2);
+  files.add_whole(0, 1, "activations", 10, kMemory);
+  files.add_whole(1, 2, "activations", 30, kMemory);
+  files.add_whole(0, 3, "activations", 20, kMemory);
+  files.add_whole(0, 3, "count", 99, {Kind::buffer, Point::backward, 0});
+  EXPECT_EQ(memory_of(files.write()), 30);
+  EXPECT_EQ(memory_of(LiteralEvidence(2).write()), std::nullopt);
+}
+
+}  // namespace
+}  // namespace lockstep

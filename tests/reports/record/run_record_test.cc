@@ -1,0 +1,45 @@
+#include "reports/record/run_record.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/reports/formats/literal_run.h"
+
+namespace lockstep {
+namespace {
+
+TEST(RankEnd, SaysHowARankEnded) {
+  EXPECT_EQ(how({.ending = Ending::finished}), "finished");
+  EXPECT_EQ(how({.ending = Ending::raised, .code = 1}), "raised an error");
+  EXPECT_EQ(how({.ending = Ending::exited, .code = 3}), "exited with status 3");
+  EXPECT_EQ(how({.ending = Ending::signalled, .code = 6, .detail = "SIGABRT"}),
+            "was killed by signal 6 (SIGABRT)");
+  EXPECT_EQ(
+      how({.ending = Ending::unfinished, .detail = "limit of 2 s", .cause = ExitCause::time_limit}),
+      "did not finish within its limit of 2 s");
+  EXPECT_EQ(how({.ending = Ending::unfinished, .detail = "stopped by SIGSTOP"}),
+            "did not finish (stopped by SIGSTOP)");
+  EXPECT_EQ(how({.ending = Ending::unstarted, .detail = "out of memory"}),
+            "could not be started (out of memory)");
+}
+
+ExitStatus status_of(const std::vector<CellVerdict>& verdicts) {
+  RunRecord run;
+  for (const CellVerdict verdict : verdicts) run.cells.emplace_back().verdict = verdict;
+  return exit_status(run);
+}
+
+TEST(ExitStatus, IsThatOfTheWorstCell) {
+  using enum CellVerdict;
+  EXPECT_EQ(status_of({as_expected, not_applicable}), ExitStatus::as_expected);
+  EXPECT_EQ(status_of({as_expected, undecided, missed}), ExitStatus::failed);
+  EXPECT_EQ(status_of({undecided, false_alarm}), ExitStatus::failed);
+  EXPECT_EQ(status_of({as_expected, undecided, not_applicable}), ExitStatus::undecided);
+}
+
+TEST(ExitStatus, IsThreeWhenNothingRan) {
+  EXPECT_EQ(status_of({}), ExitStatus::not_applicable);
+  EXPECT_EQ(status_of({CellVerdict::not_applicable}), ExitStatus::not_applicable);
+}
+
+}  // namespace
+}  // namespace lockstep
