@@ -58,7 +58,7 @@ struct PublishedValue {
 
 /// A published table: facts from a pull request or issue, kept as CSV in reference/published.
 struct PublishedTable {
-  std::string id;  ///< file name without extension: "seed-002-gradients"
+  std::string id;  ///< file name without extension: "opentslm-49-gradients"
   std::filesystem::path path;
   std::vector<PublishedValue> values;
 };

@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "harness/record/splitmix64.h"
+
 namespace lockstep {
 
 namespace {
@@ -250,13 +252,11 @@ class Construction {
     return obstacle_ ? obstacle_(choice_of(axes, row)) : "";
   }
 
-  /// splitmix64, a number a value.
+  /// A random number a value.
   static void sample(Row& row, const std::vector<AxisRange>& axes, std::uint64_t& seed) {
     for (std::size_t axis = 0; axis < row.size(); ++axis) {
-      seed += 0x9e3779b97f4a7c15;
-      std::uint64_t z = (seed ^ (seed >> 30)) * 0xbf58476d1ce4e5b9;
-      z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-      row[axis] = (z ^ (z >> 31)) % axes[axis].values.size();
+      row[axis] = splitmix64(seed) % axes[axis].values.size();
+      seed += kSplitmixStep;
     }
   }
 

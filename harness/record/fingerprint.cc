@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "harness/record/splitmix64.h"
+
 namespace lockstep {
 namespace {
 
@@ -14,13 +16,6 @@ static_assert(std::endian::native == std::endian::little, "words are little-endi
 
 constexpr std::uint64_t kWordSize = 4;
 constexpr std::uint64_t kBlock = std::uint64_t{1} << 32;  // words under one pair of keys
-
-constexpr std::uint64_t splitmix64(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27) * 0x94d049bb133111eb;
-  return x ^ x >> 31;
-}
 
 constexpr std::uint32_t mix(std::uint32_t x) {
   x ^= x >> 16;

@@ -2,10 +2,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -244,7 +246,8 @@ bool names(const std::string& folder, const AxisValue& chosen) {
   return false;
 }
 
-/// The minor version from which on a cell says what became of its collectives.
+/// The minor version from which on a cell says what became of its collectives, and published tables
+/// are named after where they come from.
 constexpr int kSinceCollectives = 6;
 
 /// As `--collectives` said in the command that made the record.
@@ -258,6 +261,23 @@ Collectives collectives_of(const std::vector<std::string>& command) {
     if (found) return *found;
   }
   return Collectives::log;
+}
+
+/// The published tables whose names once told nothing of where they come from.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kTablesRenamed{
+    std::pair{"seed-001-training", "unsloth-3809-training"},
+    {"seed-002-drift", "opentslm-49-drift"},
+    {"seed-002-gradients", "opentslm-49-gradients"},
+    {"seed-002-pipeline", "opentslm-49-pipeline"}};
+
+void rename_tables(RunRecord& run) {
+  for (CellRecord& cell : run.cells) {
+    for (std::string& table : cell.expectation.meets) {
+      for (const auto& [before, now] : kTablesRenamed) {
+        if (table == before) table = now;
+      }
+    }
+  }
 }
 
 void derive_collectives(RunRecord& run) {
@@ -282,7 +302,10 @@ RunRecord read_json(const std::string& text, const std::string& path) {
   RunRecord run;
   read(Node(document, path, minor), run);
   if (minor < kSinceCauses) derive_causes_and_defaults(run);
-  if (minor < kSinceCollectives) derive_collectives(run);
+  if (minor < kSinceCollectives) {
+    derive_collectives(run);
+    rename_tables(run);
+  }
   return run;
 }
 

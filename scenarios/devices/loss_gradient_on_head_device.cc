@@ -186,7 +186,7 @@ Scenario loss_gradient_on_head_device() {
           "A split model's fused loss computes gradients on the head's device and returns the "
           "hidden states' from there: the autograd engine refuses it.",
       .provenance = {.project = "unsloth",
-                     .link = "pull requests of 2025-12-31 and unsloth-zoo #423",
+                     .link = "unslothai/unsloth#3809 and unslothai/unsloth-zoo#423",
                      .kept = "a vision-language model with its head on another device, the chunked "
                              "cross-entropy with gradients computed in forward, both repairs",
                      .left_out =

@@ -182,7 +182,7 @@ Expectation expect(const Cell& cell) {
   Expectation expectation;
   if (cell.variant == "split-hidden-moved" && cell.world_size == 1 && cell.steps >= 20 &&
       cell.seed == 0) {
-    expectation.meets = {"seed-001-training"};
+    expectation.meets = {"unsloth-3809-training"};
   }
   return expectation;
 }
@@ -208,7 +208,7 @@ Scenario split_device_map_pipeline() {
           "first backward; repaired, or with a full copy per rank, its losses are those of one "
           "process.",
       .provenance = {.project = "unsloth",
-                     .link = "pull request of 2025-12-31",
+                     .link = "unslothai/unsloth#3809",
                      .kept = "adapters of a vision-language model, batch 2, four micro-batches, "
                              "twenty steps, the columns of the table",
                      .left_out =

@@ -402,8 +402,7 @@ Scenario split_map_under_data_parallel() {
           "Every rank of a data-parallel run splits its model over all devices, as a device map "
           "says that was meant for one process.",
       .provenance = {.project = "unsloth",
-                     .link =
-                         "pull request of 2025-12-31, its review and the discussion of 2026-01-01",
+                     .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
                      .kept = "accelerate's policies, unsloth's detection of a distributed run, the "
                              "override and its list of names, the proposed refusal word by word, "
                              "adapters on frozen and on 8-bit weights",

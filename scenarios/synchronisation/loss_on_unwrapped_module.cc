@@ -330,7 +330,7 @@ Expectation expect(const Cell& cell) {
   Expectation expectation = is_faulty(cell) ? expect_fault(cell) : Expectation{};
   const bool is_published = cell.variant == "bypass" || cell.variant == "all-reduce-each";
   if (is_published && cell.world_size == 2 && !is_adamw && cell.steps >= 5 && cell.seed == 0) {
-    expectation.meets = {"seed-002-gradients", "seed-002-drift"};
+    expectation.meets = {"opentslm-49-gradients", "opentslm-49-drift"};
   }
   return expectation;
 }

@@ -82,7 +82,7 @@ TEST_F(RunOnRecord, WhoseReportCannotBeWrittenIsRefused) {
 }
 
 TEST_F(RunOnRecord, IsComparedWithoutACatalogue) {
-  const std::string table = LOCKSTEP_SOURCE_DIR "/reference/published/seed-002-drift.csv";
+  const std::string table = LOCKSTEP_SOURCE_DIR "/reference/published/opentslm-49-drift.csv";
   const Outcome outcome = lockstep("compare " + table + " .");
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("0 of "));

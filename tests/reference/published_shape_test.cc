@@ -251,7 +251,7 @@ TEST(Seed002Pipeline, HoldsEveryValueOfThePublishedTables) {
   using Key = std::tuple<std::string, PublishedQuantity, std::int64_t, int>;
   std::map<Key, std::string> printed;
   for (const PublishedValue& value :
-       read_published_table(published_table_file("seed-002-pipeline")).values) {
+       read_published_table(published_table_file("opentslm-49-pipeline")).values) {
     EXPECT_EQ(value.scenario, "loss-on-unwrapped-module-pipeline");
     EXPECT_EQ(std::tie(value.world_size, value.tensor, value.step_base),
               std::make_tuple(2, "*", 0));

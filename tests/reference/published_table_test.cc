@@ -128,14 +128,14 @@ TEST(PublishedTable, WithATornLastRowIsMalformed) {
 }
 
 TEST(PublishedTable, OffersTheNearestName) {
-  EXPECT_EQ(published_table_file("seed-002-drift").filename(), "seed-002-drift.csv");
+  EXPECT_EQ(published_table_file("opentslm-49-drift").filename(), "opentslm-49-drift.csv");
   try {
-    published_table_file("seed-002-drfit");
+    published_table_file("opentslm-49-drfit");
     FAIL() << "found";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("'seed-002-drift'"));
+    EXPECT_THAT(error.what(), HasSubstr("'opentslm-49-drift'"));
   }
-  EXPECT_THROW(published_table_file("../published/seed-002-drift"), Error);
+  EXPECT_THROW(published_table_file("../published/opentslm-49-drift"), Error);
 }
 
 TEST(Comparison, IsToThePrintedDigit) {
@@ -230,7 +230,7 @@ constexpr const char* kDrift = R"(
 )";
 
 TEST(Seed002, HoldsEveryGradientOfThePublishedTable) {
-  const auto printed = printed_values("seed-002-gradients");
+  const auto printed = printed_values("opentslm-49-gradients");
   EXPECT_EQ(printed.size(), 30u);
   std::istringstream text(kGradients);
   std::int64_t step = 0;
@@ -246,7 +246,7 @@ TEST(Seed002, HoldsEveryGradientOfThePublishedTable) {
 }
 
 TEST(Seed002, HoldsEveryDriftOfThePublishedTable) {
-  const auto printed = printed_values("seed-002-drift");
+  const auto printed = printed_values("opentslm-49-drift");
   EXPECT_EQ(printed.size(), 10u);
   std::istringstream text(kDrift);
   std::int64_t step = 0;

@@ -63,7 +63,7 @@ step |        BUGGY |        FIXED
 }
 
 TEST_F(Seed002, MeetsBothPublishedTables) {
-  for (const char* table : {"seed-002-gradients.csv", "seed-002-drift.csv"}) {
+  for (const char* table : {"opentslm-49-gradients.csv", "opentslm-49-drift.csv"}) {
     const Outcome compared =
         lockstep("compare " + kPublished + table + " " + run_folder().string());
     EXPECT_EQ(compared.status, 0) << compared.out << compared.err;
@@ -83,7 +83,7 @@ TEST_F(Seed002, ReportOfSeveralFoldersShowsEach) {
 
 TEST_F(Seed002, DoesNotMeetATableWithOneAlteredDigit) {
   const TemporaryFolder folder;
-  std::string table = text_of(kPublished + "seed-002-gradients.csv");
+  std::string table = text_of(kPublished + "opentslm-49-gradients.csv");
   const auto digit = table.find("0.04043");
   ASSERT_NE(digit, std::string::npos);
   table.replace(digit, 7, "0.04044");
@@ -96,7 +96,7 @@ TEST_F(Seed002, DoesNotMeetATableWithOneAlteredDigit) {
 
 TEST_F(Seed002, ComparesWithATableThatATerminalWouldObey) {
   const TemporaryFolder folder;
-  std::string table = text_of(kPublished + "seed-002-gradients.csv");
+  std::string table = text_of(kPublished + "opentslm-49-gradients.csv");
   const std::string scenario = "loss-on-unwrapped-module,";
   table.replace(table.find(scenario), scenario.size(), "\x1b[2J\xe2\x80\xae##[error]x,");
   write_text(folder.path() / "hostile.csv", table);
@@ -130,10 +130,11 @@ TEST_F(Seed002, LeavesTheFilesOfTheFormatDocument) {
 class SchemaOfSeed002 : public Seed002 {};
 
 TEST_F(SchemaOfSeed002, IsMetByTheRecord) {
-  const Outcome validated = run_shell("/usr/bin/python3 " LOCKSTEP_SOURCE_DIR
-                                      "/tests/reports/formats/validate_schema.py " LOCKSTEP_SOURCE_DIR
-                                      "/reports/record/record.schema.json " +
-                                      (run_folder() / "record.json").string());
+  const Outcome validated =
+      run_shell("/usr/bin/python3 " LOCKSTEP_SOURCE_DIR
+                "/tests/reports/formats/validate_schema.py " LOCKSTEP_SOURCE_DIR
+                "/reports/record/record.schema.json " +
+                (run_folder() / "record.json").string());
   if (validated.status == 77) GTEST_SKIP() << validated.out << validated.err;
   EXPECT_EQ(validated.status, 0) << validated.out << validated.err;
 }
@@ -384,7 +385,7 @@ TEST(Run, WithAnotherSeedGivesAnotherTable) {
   const Outcome other = lockstep("run loss-on-unwrapped-module --seed 1 --out " + run);
   EXPECT_EQ(other.status, 0) << other.out;
   EXPECT_THAT(other.out, Not(HasSubstr("0.04043")));
-  EXPECT_EQ(lockstep("compare " + kPublished + "seed-002-gradients.csv " + run).status, 1);
+  EXPECT_EQ(lockstep("compare " + kPublished + "opentslm-49-gradients.csv " + run).status, 1);
 }
 
 TEST(Run, OfOneVariantBringsItsReference) {
@@ -550,7 +551,7 @@ TEST(Show, SaysWhatIsExpected) {
   const Outcome show = lockstep("show loss-on-unwrapped-module");
   EXPECT_EQ(show.status, 0);
   EXPECT_THAT(show.out, HasSubstr("breaks: gradients agree across ranks"));
-  EXPECT_THAT(show.out, HasSubstr("meets: seed-002-gradients"));
+  EXPECT_THAT(show.out, HasSubstr("meets: opentslm-49-gradients"));
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ TEST_F(Devices, ThatAreVirtualTrainBitForBitAsTheCpu) {
 TEST_F(Devices, MeetThePublishedTrainingInShape) {
   run("split-device-map-pipeline --ranks 1");
   const json& checks = cell_of("split-hidden-moved").at("checks");
-  const json met = {{"promise", "meets seed-001-training"},
+  const json met = {{"promise", "meets unsloth-3809-training"},
                     {"claim", nullptr},
                     {"outcome", "as promised"},
                     {"text", ""}};

@@ -41,7 +41,6 @@ class ParameterGroup {
 
   ParameterGroupOptions& options() { return options_; }
   std::vector<ShardedParameter>& parameters() { return parameters_; }
-  bool is_unsharded() const { return is_unsharded_; }
 
   /// Gathers the parameters. Nothing where they are there, or gathered already.
   void unshard();

@@ -14,8 +14,8 @@
 #include "reports/base/regular_file.h"
 #include "reports/formats/renderer.h"
 #include "reports/record/json.h"
-#include "tests/reports/formats/literal_run.h"
 #include "tests/judge/literal_evidence.h"
+#include "tests/reports/formats/literal_run.h"
 
 namespace lockstep {
 namespace {

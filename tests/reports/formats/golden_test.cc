@@ -10,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-/// Whether `rendered` is what `tests/reports/formats/<name>.golden` holds; writes it anew when asked to.
+/// Whether `rendered` is what `tests/reports/formats/<name>.golden` holds; writes it anew when
+/// asked to.
 void expect_golden(const std::string& name, const std::string& rendered) {
   const std::string path = LOCKSTEP_SOURCE_DIR "/tests/reports/formats/" + name + ".golden";
   if (std::getenv("LOCKSTEP_UPDATE_GOLDENS")) {

@@ -94,7 +94,7 @@ inline CellRecord literal_buggy() {
   CellRecord cell =
       literal_cell("loss-on-unwrapped-module", "bypass", Role::buggy, CellVerdict::as_expected);
   cell.expectation.breaks = {cell.claims[0]};
-  cell.expectation.meets = {"seed-002-gradients"};
+  cell.expectation.meets = {"opentslm-49-gradients"};
   cell.expectation.outcome = OutcomeKind::ranks_differ;
   cell.expectation.pins = {{.claim = cell.claims[0],
                             .steps = {1, 2},
@@ -112,7 +112,7 @@ inline CellRecord literal_buggy() {
   cell.checks[0] = {"breaks gradients agree across ranks", Check::Outcome::found, "",
                     cell.claims[0]};
   cell.checks.push_back({"results in 'ranks differ'", Check::Outcome::as_promised, ""});
-  cell.checks.push_back({"meets seed-002-gradients", Check::Outcome::as_promised, ""});
+  cell.checks.push_back({"meets opentslm-49-gradients", Check::Outcome::as_promised, ""});
   return cell;
 }
 

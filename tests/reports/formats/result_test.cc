@@ -115,9 +115,9 @@ TEST(Result, OfABugThatIsRightInsteadIsNotFound) {
 TEST(Result, OfAFixThatMeetsNoTableIsAFailure) {
   CellRecord cell = literal_fixed(1);
   cell.verdict = CellVerdict::missed;
-  cell.checks.push_back({"meets seed-002-drift", Check::Outcome::missed, "1 of 10 is not met"});
+  cell.checks.push_back({"meets opentslm-49-drift", Check::Outcome::missed, "1 of 10 is not met"});
   EXPECT_EQ(result_of(cell), Result::failed);
-  EXPECT_EQ(cause_of(cell), "expected that it meets seed-002-drift, but 1 of 10 is not met");
+  EXPECT_EQ(cause_of(cell), "expected that it meets opentslm-49-drift, but 1 of 10 is not met");
 }
 
 TEST(Result, OfABugThatShowsSomethingElseIsAFailure) {
@@ -249,9 +249,9 @@ TEST(Junit, HasTheCauseAsItsMessageAndAStableWordAsItsType) {
                         "reference from step 1 on: weight\">"));
   CellRecord unmet = literal_fixed(1);
   unmet.verdict = CellVerdict::missed;
-  unmet.checks.push_back({"meets seed-002-drift", Check::Outcome::missed, "1 of 10 is not met"});
+  unmet.checks.push_back({"meets opentslm-49-drift", Check::Outcome::missed, "1 of 10 is not met"});
   EXPECT_THAT(junit_of(unmet), HasSubstr("<failure type=\"unexpected finding\" message=\"expected "
-                                         "that it meets seed-002-drift, but 1 of 10"));
+                                         "that it meets opentslm-49-drift, but 1 of 10"));
 }
 
 TEST(Junit, TellsAHangFromADeathAndFromAMismatch) {

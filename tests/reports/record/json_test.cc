@@ -18,6 +18,7 @@ namespace lockstep {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -159,6 +160,14 @@ TEST(Json, ReadsARecordFromBeforeThereWereOutcomes) {
   EXPECT_EQ(run.cells[0].outcome, CellOutcome{});
   EXPECT_FALSE(run.cells[0].expectation.outcome.has_value());
   EXPECT_FALSE(run.cells[0].cost->memory.has_value());
+}
+
+TEST(Json, KnowsPublishedTablesByTheNamesThatOlderRecordsHave) {
+  const std::string text =
+      read_text(LOCKSTEP_SOURCE_DIR "/tests/reports/formats/record-1.4.json", kLargestRecord);
+  ASSERT_THAT(text, HasSubstr("seed-002-gradients"));
+  EXPECT_THAT(read_json(text, "record-1.4.json").cells.front().expectation.meets,
+              ElementsAre("opentslm-49-gradients"));
 }
 
 TEST(Json, ReadsARecordFromBeforeFilesSaidWhoWroteThem) {
