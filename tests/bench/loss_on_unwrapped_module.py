@@ -1,4 +1,4 @@
-"""The toy of seed 002 in Python, on the CPU over Gloo: what `lockstep run loss-on-unwrapped-module
+"""The toy of OpenTSLM#49 in Python, on the CPU over Gloo: what `lockstep run loss-on-unwrapped-module
 --ranks 2` is timed against.
 
     python -m torch.distributed.run --standalone --nproc-per-node 2 tests/bench/loss_on_unwrapped_module.py

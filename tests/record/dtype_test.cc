@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+std::vector<std::byte> stored_bytes_of(const std::vector<T>& values) {
   std::vector<std::byte> bytes(values.size() * sizeof(T));
   std::memcpy(bytes.data(), values.data(), bytes.size());
   return bytes;
@@ -19,13 +19,15 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
 
 template <class T>
 double value(DType dtype, T stored) {
-  return component_value(dtype, bytes_of<T>({stored}).data());
+  return component_value(dtype, stored_bytes_of<T>({stored}).data());
 }
 
 template <class T>
 std::optional<std::uint64_t> ulps(DType dtype, T a, T b) {
-  const auto left = ulp_distance(dtype, bytes_of<T>({a}).data(), bytes_of<T>({b}).data());
-  EXPECT_EQ(left, ulp_distance(dtype, bytes_of<T>({b}).data(), bytes_of<T>({a}).data()));
+  const auto left =
+      ulp_distance(dtype, stored_bytes_of<T>({a}).data(), stored_bytes_of<T>({b}).data());
+  EXPECT_EQ(left,
+            ulp_distance(dtype, stored_bytes_of<T>({b}).data(), stored_bytes_of<T>({a}).data()));
   return left;
 }
 
@@ -104,7 +106,7 @@ TEST(ComponentValue, ReadsBfloat) {
 
 TEST(ComponentValue, ReadsAtAnyAddress) {
   std::vector<std::byte> bytes(1);
-  for (const std::byte b : bytes_of<double>({2.5})) bytes.push_back(b);
+  for (const std::byte b : stored_bytes_of<double>({2.5})) bytes.push_back(b);
   EXPECT_EQ(component_value(DType::float64, bytes.data() + 1), 2.5);
 }
 
@@ -147,16 +149,17 @@ TEST(UlpDistance, HasNoMeaningForNanAndBool) {
 }
 
 TEST(Bits, ShowTheMostSignificantDigitFirst) {
-  EXPECT_EQ(bits(DType::float32, bytes_of<float>({1.0F}).data()), "0x3f800000");
-  EXPECT_EQ(bits(DType::float64, bytes_of<double>({-2.0}).data()), "0xc000000000000000");
-  EXPECT_EQ(bits(DType::bfloat16, bytes_of<std::uint16_t>({0x3f81}).data()), "0x3f81");
-  EXPECT_EQ(bits(DType::int8, bytes_of<std::int8_t>({-1}).data()), "0xff");
-  EXPECT_EQ(bits(DType::boolean, bytes_of<std::uint8_t>({1}).data()), "0x01");
+  EXPECT_EQ(bits(DType::float32, stored_bytes_of<float>({1.0F}).data()), "0x3f800000");
+  EXPECT_EQ(bits(DType::float64, stored_bytes_of<double>({-2.0}).data()), "0xc000000000000000");
+  EXPECT_EQ(bits(DType::bfloat16, stored_bytes_of<std::uint16_t>({0x3f81}).data()), "0x3f81");
+  EXPECT_EQ(bits(DType::int8, stored_bytes_of<std::int8_t>({-1}).data()), "0xff");
+  EXPECT_EQ(bits(DType::boolean, stored_bytes_of<std::uint8_t>({1}).data()), "0x01");
 }
 
 TEST(Bits, ShowTheRealPartFirst) {
-  EXPECT_EQ(bits(DType::complex64, bytes_of<float>({1.0F, -0.0F}).data()), "0x3f80000080000000");
-  EXPECT_EQ(bits(DType::complex128, bytes_of<double>({1.0, 2.0}).data()),
+  EXPECT_EQ(bits(DType::complex64, stored_bytes_of<float>({1.0F, -0.0F}).data()),
+            "0x3f80000080000000");
+  EXPECT_EQ(bits(DType::complex128, stored_bytes_of<double>({1.0, 2.0}).data()),
             "0x3ff00000000000004000000000000000");
 }
 

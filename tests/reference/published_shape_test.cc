@@ -247,7 +247,7 @@ constexpr PublishedStep kPipeline[] = {
     {"all-reduce-each", 3, "29.223", "29.223", "True", "0.000e+00"},
 };
 
-TEST(Seed002Pipeline, HoldsEveryValueOfThePublishedTables) {
+TEST(OpenTslm49Pipeline, HoldsEveryValueOfThePublishedTables) {
   using Key = std::tuple<std::string, PublishedQuantity, std::int64_t, int>;
   std::map<Key, std::string> printed;
   for (const PublishedValue& value :
@@ -259,7 +259,7 @@ TEST(Seed002Pipeline, HoldsEveryValueOfThePublishedTables) {
     EXPECT_EQ(value.kind, is_drift ? "parameter" : "gradient");
     EXPECT_EQ(value.point, is_drift ? "forward" : "reduced");
     EXPECT_TRUE(value.is_met_in_shape());
-    EXPECT_THAT(value.source, testing::HasSubstr("pull request #49"));
+    EXPECT_THAT(value.source, testing::HasSubstr("OpenTSLM#49"));
     printed[{value.variant, value.quantity, value.step, value.rank}] = value.printed;
   }
   EXPECT_EQ(printed.size(), 32U);

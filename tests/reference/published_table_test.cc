@@ -205,7 +205,7 @@ std::map<Key, std::string> printed_values(const std::string& id) {
     EXPECT_EQ(value.scenario, "loss-on-unwrapped-module");
     EXPECT_EQ(std::tie(value.world_size, value.tensor, value.element, value.step_base),
               std::make_tuple(2, "weight", 0, 1));
-    EXPECT_THAT(value.source, HasSubstr("pull request #49"));
+    EXPECT_THAT(value.source, HasSubstr("OpenTSLM#49"));
     EXPECT_TRUE(
         printed.emplace(Key{value.variant, value.quantity, value.step, value.rank}, value.printed)
             .second);
@@ -213,7 +213,7 @@ std::map<Key, std::string> printed_values(const std::string& id) {
   return printed;
 }
 
-/// The tables as the script of seed 002 printed them, without their headings.
+/// The tables as the script of the pull request printed them, without their headings.
 constexpr const char* kGradients = R"(
    1 |     0.04043     0.19431   False |     0.11737     0.11737    True
    2 |    -0.13683    -0.05685   False |    -0.09659    -0.09659    True
@@ -229,7 +229,7 @@ constexpr const char* kDrift = R"(
    5 |     0.132573 |     0.000000
 )";
 
-TEST(Seed002, HoldsEveryGradientOfThePublishedTable) {
+TEST(OpenTslm49, HoldsEveryGradientOfThePublishedTable) {
   const auto printed = printed_values("opentslm-49-gradients");
   EXPECT_EQ(printed.size(), 30u);
   std::istringstream text(kGradients);
@@ -245,7 +245,7 @@ TEST(Seed002, HoldsEveryGradientOfThePublishedTable) {
   EXPECT_EQ(step, 5);
 }
 
-TEST(Seed002, HoldsEveryDriftOfThePublishedTable) {
+TEST(OpenTslm49, HoldsEveryDriftOfThePublishedTable) {
   const auto printed = printed_values("opentslm-49-drift");
   EXPECT_EQ(printed.size(), 10u);
   std::istringstream text(kDrift);

@@ -22,8 +22,8 @@ const std::string kPublished = LOCKSTEP_SOURCE_DIR "/reference/published/";
 
 Outcome lockstep(const std::string& arguments) { return run_shell(kLockstep + " " + arguments); }
 
-/// One run of the scenario of seed 002 with 2 ranks, shared by the tests that only look at it.
-class Seed002 : public testing::Test {
+/// One run of loss-on-unwrapped-module with 2 ranks, shared by the tests that only look at it.
+class OpenTslm49 : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TemporaryFolder;
@@ -42,7 +42,7 @@ class Seed002 : public testing::Test {
   static inline Outcome* outcome_ = nullptr;
 };
 
-TEST_F(Seed002, PrintsBothTablesAsPublished) {
+TEST_F(OpenTslm49, PrintsBothTablesAsPublished) {
   ASSERT_EQ(outcome().status, 0) << outcome().out << outcome().err;
   EXPECT_THAT(outcome().out, HasSubstr(R"(
 step |  BUGGY g_r0        g_r1  synced |  FIXED g_r0        g_r1  synced
@@ -62,7 +62,7 @@ step |        BUGGY |        FIXED
 )"));
 }
 
-TEST_F(Seed002, MeetsBothPublishedTables) {
+TEST_F(OpenTslm49, MeetsBothPublishedTables) {
   for (const char* table : {"opentslm-49-gradients.csv", "opentslm-49-drift.csv"}) {
     const Outcome compared =
         lockstep("compare " + kPublished + table + " " + run_folder().string());
@@ -70,7 +70,7 @@ TEST_F(Seed002, MeetsBothPublishedTables) {
   }
 }
 
-TEST_F(Seed002, ReportOfSeveralFoldersShowsEach) {
+TEST_F(OpenTslm49, ReportOfSeveralFoldersShowsEach) {
   const std::string twice = run_folder().string() + " " + run_folder().string();
   const Outcome report = lockstep("report " + twice);
   EXPECT_EQ(report.status, 0) << report.err;
@@ -81,7 +81,7 @@ TEST_F(Seed002, ReportOfSeveralFoldersShowsEach) {
   EXPECT_EQ(lockstep("report " + twice + " --format json").status, 64);
 }
 
-TEST_F(Seed002, DoesNotMeetATableWithOneAlteredDigit) {
+TEST_F(OpenTslm49, DoesNotMeetATableWithOneAlteredDigit) {
   const TemporaryFolder folder;
   std::string table = text_of(kPublished + "opentslm-49-gradients.csv");
   const auto digit = table.find("0.04043");
@@ -94,7 +94,7 @@ TEST_F(Seed002, DoesNotMeetATableWithOneAlteredDigit) {
   EXPECT_THAT(compared.out, HasSubstr("published 0.04044, measured 0.04043"));
 }
 
-TEST_F(Seed002, ComparesWithATableThatATerminalWouldObey) {
+TEST_F(OpenTslm49, ComparesWithATableThatATerminalWouldObey) {
   const TemporaryFolder folder;
   std::string table = text_of(kPublished + "opentslm-49-gradients.csv");
   const std::string scenario = "loss-on-unwrapped-module,";
@@ -106,7 +106,7 @@ TEST_F(Seed002, ComparesWithATableThatATerminalWouldObey) {
   EXPECT_THAT(compared.out, HasSubstr(": \\x1b[2J\\u202e\\x23#[error]x/"));
 }
 
-TEST_F(Seed002, IsReportedAgainFromItsFiles) {
+TEST_F(OpenTslm49, IsReportedAgainFromItsFiles) {
   const Outcome again = lockstep("report " + run_folder().string());
   EXPECT_EQ(again.status, 0);
   EXPECT_EQ(outcome().out.rfind(again.out, 0), 0U) << "run adds its last line only";
@@ -115,7 +115,7 @@ TEST_F(Seed002, IsReportedAgainFromItsFiles) {
   EXPECT_EQ(json.out, text_of(run_folder() / "report.json"));
 }
 
-TEST_F(Seed002, LeavesTheFilesOfTheFormatDocument) {
+TEST_F(OpenTslm49, LeavesTheFilesOfTheFormatDocument) {
   for (const char* file :
        {"record.json", "report.csv", "report.json", "loss-on-unwrapped-module/bypass/w2/rank-0.csv",
         "loss-on-unwrapped-module/bypass/w2/rank-1.step-5.safetensors",
@@ -127,9 +127,9 @@ TEST_F(Seed002, LeavesTheFilesOfTheFormatDocument) {
 }
 
 /// A suite of its own, as it may skip itself.
-class SchemaOfSeed002 : public Seed002 {};
+class SchemaOfOpenTslm49 : public OpenTslm49 {};
 
-TEST_F(SchemaOfSeed002, IsMetByTheRecord) {
+TEST_F(SchemaOfOpenTslm49, IsMetByTheRecord) {
   const Outcome validated =
       run_shell("/usr/bin/python3 " LOCKSTEP_SOURCE_DIR
                 "/tests/reports/formats/validate_schema.py " LOCKSTEP_SOURCE_DIR
@@ -139,7 +139,7 @@ TEST_F(SchemaOfSeed002, IsMetByTheRecord) {
   EXPECT_EQ(validated.status, 0) << validated.out << validated.err;
 }
 
-TEST_F(Seed002, IsTheReportOfTheReadme) {
+TEST_F(OpenTslm49, IsTheReportOfTheReadme) {
   const std::string readme = text_of(LOCKSTEP_SOURCE_DIR "/README.md");
   const auto begin = readme.find("<!-- report -->\n") + 16;
   const std::string shown = readme.substr(begin, readme.find("<!-- /report -->") - begin);
@@ -150,13 +150,13 @@ TEST_F(Seed002, IsTheReportOfTheReadme) {
   }
 }
 
-TEST_F(Seed002, SaysThatTheGradientsWereNeverSynchronisedAndWhere) {
+TEST_F(OpenTslm49, SaysThatTheGradientsWereNeverSynchronisedAndWhere) {
   EXPECT_THAT(outcome().out, HasSubstr("it is the rank's own gradient: never\n  synchronised"));
   EXPECT_THAT(outcome().out, HasSubstr("scenarios/synchronisation/loss_on_unwrapped_module.cc:"));
 }
 
 /// A copy of the run that a test may damage.
-class DamagedRun : public Seed002 {
+class DamagedRun : public OpenTslm49 {
  protected:
   DamagedRun() { fs::copy(run_folder(), copy(), fs::copy_options::recursive); }
   fs::path copy() const { return folder_.path() / "copy"; }

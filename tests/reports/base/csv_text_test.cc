@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<std::string_view> kColumns{"step", "name", "value"};
-const std::string kHeader = "step,name,value\n";
+const std::string kCsvHeader = "step,name,value\n";
 
 class CsvText : public ::testing::Test {
  protected:
@@ -41,7 +41,7 @@ class CsvText : public ::testing::Test {
 using Cells = std::vector<std::string>;
 
 TEST_F(CsvText, ReadsRowsWithTheirLines) {
-  const CsvFile file = read(kHeader + "1,w,0.5\n2,,-1\n");
+  const CsvFile file = read(kCsvHeader + "1,w,0.5\n2,,-1\n");
   ASSERT_EQ(file.rows.size(), 2u);
   EXPECT_EQ(file.rows[0].line, 2);
   EXPECT_EQ(file.rows[0].cells, (Cells{"1", "w", "0.5"}));
@@ -50,16 +50,16 @@ TEST_F(CsvText, ReadsRowsWithTheirLines) {
   EXPECT_FALSE(file.torn_tail);
 }
 
-TEST_F(CsvText, ReadsAHeaderAlone) { EXPECT_TRUE(read(kHeader).rows.empty()); }
+TEST_F(CsvText, ReadsAHeaderAlone) { EXPECT_TRUE(read(kCsvHeader).rows.empty()); }
 
 TEST_F(CsvText, ReadsQuotedCells) {
-  const CsvFile file = read(kHeader + "1,\"a,b\",\"say \"\"yes\"\"\"\n2,\"\",\"\"\"\"\n");
+  const CsvFile file = read(kCsvHeader + "1,\"a,b\",\"say \"\"yes\"\"\"\n2,\"\",\"\"\"\"\n");
   EXPECT_EQ(file.rows[0].cells, (Cells{"1", "a,b", "say \"yes\""}));
   EXPECT_EQ(file.rows[1].cells, (Cells{"2", "", "\""}));
 }
 
 TEST_F(CsvText, KeepsSpaces) {
-  EXPECT_EQ(read(kHeader + " 1 ,\tw, \n").rows[0].cells, (Cells{" 1 ", "\tw", " "}));
+  EXPECT_EQ(read(kCsvHeader + " 1 ,\tw, \n").rows[0].cells, (Cells{" 1 ", "\tw", " "}));
 }
 
 TEST_F(CsvText, ReadsLinesThatEndInCrLf) {
@@ -68,12 +68,12 @@ TEST_F(CsvText, ReadsLinesThatEndInCrLf) {
 }
 
 TEST_F(CsvText, SkipsAByteOrderMark) {
-  EXPECT_EQ(read("\xEF\xBB\xBF" + kHeader + "1,w,2\n").rows.size(), 1u);
+  EXPECT_EQ(read("\xEF\xBB\xBF" + kCsvHeader + "1,w,2\n").rows.size(), 1u);
 }
 
 TEST_F(CsvText, ReadsAFileLargerThanTheParsersBuffer) {
   const std::string row = "1," + std::string(1000, 'w') + ",2\n";
-  std::string text = kHeader;
+  std::string text = kCsvHeader;
   constexpr std::size_t kRows = 36'000;
   for (std::size_t i = 0; i < kRows; ++i) text += row;
   ASSERT_GT(text.size(), std::size_t{2} << 24);
@@ -84,14 +84,14 @@ TEST_F(CsvText, ReadsAFileLargerThanTheParsersBuffer) {
 }
 
 TEST_F(CsvText, LeavesATornTailOutWhereItMay) {
-  const CsvFile file = read(kHeader + "1,w,2\n2,w,3", TornTail::is_left_out);
+  const CsvFile file = read(kCsvHeader + "1,w,2\n2,w,3", TornTail::is_left_out);
   EXPECT_TRUE(file.torn_tail);
   ASSERT_EQ(file.rows.size(), 1u);
   EXPECT_EQ(file.rows[0].cells[0], "1");
 }
 
 TEST_F(CsvText, RefusesATornTailWhereItMayNot) {
-  EXPECT_EQ(refusal(kHeader + "1,w,2\n2,w,3"),
+  EXPECT_EQ(refusal(kCsvHeader + "1,w,2\n2,w,3"),
             ":3: expected a newline at the end of the last line, found '2,w,3'.");
 }
 
@@ -114,37 +114,38 @@ TEST_F(CsvText, RefusesAnotherHeader) {
 }
 
 TEST_F(CsvText, RefusesRowsOfAnotherWidth) {
-  EXPECT_EQ(refusal(kHeader + "1,w,2\n1,w\n"), ":3:3: expected the cell 'value', found nothing.");
-  EXPECT_EQ(refusal(kHeader + "1,w,2,9\n"), ":2:4: expected 3 cells, found '9'.");
-  EXPECT_EQ(refusal(kHeader + "\n1,w,2\n"), ":2:2: expected the cell 'name', found nothing.");
+  EXPECT_EQ(refusal(kCsvHeader + "1,w,2\n1,w\n"),
+            ":3:3: expected the cell 'value', found nothing.");
+  EXPECT_EQ(refusal(kCsvHeader + "1,w,2,9\n"), ":2:4: expected 3 cells, found '9'.");
+  EXPECT_EQ(refusal(kCsvHeader + "\n1,w,2\n"), ":2:2: expected the cell 'name', found nothing.");
 }
 
 TEST_F(CsvText, RefusesAQuoteThatIsNotClosed) {
-  EXPECT_EQ(refusal(kHeader + "1,\"w,2\n"),
+  EXPECT_EQ(refusal(kCsvHeader + "1,\"w,2\n"),
             ":2:2: expected a closing quote on the same line, found '\"w,2'.");
 }
 
 TEST_F(CsvText, RefusesANewlineInsideACell) {
-  EXPECT_EQ(refusal(kHeader + "1,\"a\nb\",2\n"),
+  EXPECT_EQ(refusal(kCsvHeader + "1,\"a\nb\",2\n"),
             ":2:2: expected a closing quote on the same line, found '\"a'.");
 }
 
 TEST_F(CsvText, RefusesQuotesWithinACell) {
   const std::string expected = ": expected quotes around a whole cell only, doubled inside, found ";
-  EXPECT_EQ(refusal(kHeader + "1,\"a\"b,2\n"), ":2:2" + expected + "'\"a\"b'.");
-  EXPECT_EQ(refusal(kHeader + "1,a\"b\",2\n"), ":2:2" + expected + "'a\"b\"'.");
-  EXPECT_EQ(refusal(kHeader + "1,w,\"a\"b\"c\"\n"), ":2:3" + expected + "'\"a\"b\"c\"'.");
+  EXPECT_EQ(refusal(kCsvHeader + "1,\"a\"b,2\n"), ":2:2" + expected + "'\"a\"b'.");
+  EXPECT_EQ(refusal(kCsvHeader + "1,a\"b\",2\n"), ":2:2" + expected + "'a\"b\"'.");
+  EXPECT_EQ(refusal(kCsvHeader + "1,w,\"a\"b\"c\"\n"), ":2:3" + expected + "'\"a\"b\"c\"'.");
 }
 
 TEST_F(CsvText, RefusesANulByte) {
-  EXPECT_EQ(refusal(kHeader + "1,w,2\n1,w" + std::string(1, '\0') + "x,2\n"),
+  EXPECT_EQ(refusal(kCsvHeader + "1,w,2\n1,w" + std::string(1, '\0') + "x,2\n"),
             ":3: expected text, found '\\x00'.");
 }
 
 TEST_F(CsvText, RefusesALineThatIsTooLong) {
   const std::string expected = "expected a line of less than 16 MiB, found 'a longer one'.";
-  EXPECT_EQ(refusal(kHeader + "1," + std::string(1 << 24, 'w') + ",2\n"), ":2: " + expected);
-  EXPECT_EQ(refusal(kHeader + "1," + std::string(3 << 24, 'w') + ",2\n"), ":2: " + expected);
+  EXPECT_EQ(refusal(kCsvHeader + "1," + std::string(1 << 24, 'w') + ",2\n"), ":2: " + expected);
+  EXPECT_EQ(refusal(kCsvHeader + "1," + std::string(3 << 24, 'w') + ",2\n"), ":2: " + expected);
 }
 
 TEST_F(CsvText, RefusesWhatIsNoFile) {
@@ -163,7 +164,7 @@ TEST_F(CsvText, RefusesWhatIsNoFile) {
 
 TEST_F(CsvText, RefusesAFileThatMayNotBeRead) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read every file";
-  read(kHeader);
+  read(kCsvHeader);
   ::chmod(path_.c_str(), 0);
   EXPECT_THROW(read_csv(path_, kColumns, TornTail::is_left_out), Error);
 }
@@ -266,7 +267,7 @@ TEST_F(CsvText, GivesBackEveryTextThatWasEscaped) {
     for (int k = 0; k < 6; ++k) text += "a,\"\\x0\n"[random() % 7];
     texts.push_back(text);
   }
-  std::string file = kHeader;
+  std::string file = kCsvHeader;
   for (const std::string& text : texts) file += "1," + csv_cell(text) + ",2\n";
   const CsvFile back = read(file);
   ASSERT_EQ(back.rows.size(), texts.size());

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// The lines that the script of seed 002 printed.
+/// The lines that the script of the pull request printed.
 constexpr const char* kPublishedGradients =
     "Table 1 - gradient on weight[0] after backward, per rank:\n"
     "step |  BUGGY g_r0        g_r1  synced |  FIXED g_r0        g_r1  synced\n"
@@ -108,7 +108,7 @@ TEST(ConsoleTable, KeepsColumnsUnderEachOtherWhateverTheNumber) {
   EXPECT_EQ(table_lines(table)[1], "   1 | 123456789.250000 |     0.000000");
 }
 
-/// The lines that the author of seed 002's fix printed of the pipeline.
+/// The lines that the author of OpenTSLM#49 printed of the pipeline.
 constexpr const char* kPublishedNorms =
     "BUGGY (current code: loss on _get_model(), no all-reduce)\n"
     "step | per-rank grad norm     | grad_synced | weight drift across ranks\n"

@@ -8,7 +8,7 @@ namespace lockstep {
 
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// The values of seed 002's tables: buggy and fixed, both ranks, in steps 1 to 5.
+/// The values of OpenTSLM#49's tables: buggy and fixed, both ranks, in steps 1 to 5.
 inline Table published_gradients() {
   Table table{"loss-on-unwrapped-module", 2, {}, {}, {}};
   table.spec = {.title = "Table 1 - gradient on weight[0] after backward, per rank",
@@ -43,7 +43,7 @@ inline Table published_drift() {
   return table;
 }
 
-/// What the fix of seed 002 printed of the whole pipeline.
+/// What OpenTSLM#49 printed of the whole pipeline.
 inline Table published_norms() {
   Table table{"loss-on-unwrapped-module", 2, {}, {}, {}};
   table.spec = {.title = "The same on the pipeline",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "harness/verdict/table.h"
 #include "tests/judge/literal_evidence.h"
 
 namespace lockstep {
