@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).parent
-GOLDEN = HERE / "golden/json.golden"
+GOLDEN = HERE / "reports/formats/json.golden"
 
 
 class CompareFindings(unittest.TestCase):
