@@ -225,7 +225,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   const CellFacts facts = facts_of(judged);
   cell.mismatch = facts.analysis.missed;
   cell.results = judge(judged, facts);
-  cell.outcome = outcome_of(judged, facts, cell.results);
+  cell.outcome = outcome_of(facts, cell.results, wrong_values_of(judged, cell.results));
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.ends, cell.cell.steps);
     if (cell.cost) cell.cost->memory = memory_of(*judged.evidence);

@@ -4,17 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
 
-#include "harness/judge/evidence/cell_evidence.h"
-#include "harness/judge/evidence/observations.h"
 #include "harness/judge/judge.h"
 #include "harness/judge/ranks/exits.h"
-#include "harness/judge/values/expected_values.h"
-#include "harness/judge/values/shards.h"
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
 
@@ -86,169 +81,13 @@ CellOutcome unmet(const CollectiveMismatch& missed, std::int64_t wrong_step) {
   return outcome;
 }
 
-/// The first finding of violated claims of a predicate; of equal steps that of the first claim.
-const Finding* first_finding(const std::vector<ClaimResult>& results, Predicate predicate) {
-  const Finding* first = nullptr;
-  for (const ClaimResult& result : results) {
-    if (result.claim.predicate != predicate) continue;
-    for (const Finding& finding : result.findings) {
-      if (!first || finding.step < first->step) first = &finding;
-    }
-  }
-  return first;
-}
-
-bool has_value(const Observation& observation) { return !is_undefined(observation); }
-
-/// What the ranks, one after another, or the reference observed of gradients.
-struct Gradients {
-  std::map<std::string, std::vector<const Observation*>> by_name;  ///< in execution order
-  std::vector<std::string> names;                                  ///< in execution order
-
-  /// `takes_all`: also what is noted of one rank alone.
-  Gradients(const Evidence& evidence, int rank, bool takes_all) {
-    for (const Observation& observation : evidence.observations(rank)) {
-      const bool is_taken = takes_all || observation.replica_group.empty();
-      if (observation.kind != Kind::gradient || !is_taken) continue;
-      auto& places = by_name[observation.name];
-      if (places.empty()) names.push_back(observation.name);
-      places.push_back(&observation);
-    }
-  }
-};
-
-/// Whether a rank looked at a gradient that the reference has there, and never saw one.
-bool is_missing(const std::vector<const Observation*>& seen,
-                const std::vector<const Observation*>& expected) {
-  if (std::any_of(seen.begin(), seen.end(), [](auto* o) { return has_value(*o); })) return false;
-  return std::any_of(seen.begin(), seen.end(), [&](const Observation* here) {
-    return std::any_of(expected.begin(), expected.end(), [&](const Observation* there) {
-      return has_value(*there) && there->point == here->point && key_of(*there) == key_of(*here);
-    });
-  });
-}
-
-/// Whether ranks hold shards of a gradient, some of them nothing.
-bool is_spread(const std::vector<Gradients>& ranks, const std::string& name) {
-  return std::any_of(ranks.begin(), ranks.end(), [&](const Gradients& rank) {
-    const auto found = rank.by_name.find(name);
-    return found != rank.by_name.end() && is_shard(*found->second.front());
-  });
-}
-
-/// Gradients that the reference has and no rank ever had, in the reference's order.
-std::vector<std::string> never_trained(const CellEvidence& cell) {
-  std::vector<std::string> names;
-  if (!cell.reference || !cell.evidence || cell.evidence->processes() == 0) return {};
-  const Gradients expected(*cell.reference, 0, /*takes_all=*/false);
-  std::vector<Gradients> seen;
-  for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
-    seen.emplace_back(*cell.evidence, rank, /*takes_all=*/true);
-  }
-  for (const std::string& name : expected.names) {
-    const bool is_never = std::all_of(seen.begin(), seen.end(), [&](const Gradients& rank) {
-      const auto found = rank.by_name.find(name);
-      if (found == rank.by_name.end()) return is_spread(seen, name);
-      return is_missing(found->second, expected.by_name.at(name));
-    });
-    if (is_never) names.push_back(name);
-  }
-  return names;
-}
-
-/// Of one tensor in one step, by rank.
-using Holders = std::map<int, const Observation*>;
-
-std::map<TensorKey, Holders> holders_of(const Evidence& evidence, const Claim& claim) {
-  std::map<TensorKey, Holders> holders;
-  for (int rank = 0; rank < evidence.processes(); ++rank) {
-    for (const Observation& observation : evidence.observations(rank)) {
-      if (concerns(claim, observation)) holders[key_of(observation)][rank] = &observation;
-    }
-  }
-  return holders;
-}
-
-enum class Sameness { same, different, unknown };
-
-/// Whether two ranks hold the same bits; not known where one holds a shard.
-Sameness sameness_of(const Observation& a, const Observation& b) {
-  if (is_shard(a) || is_shard(b)) return Sameness::unknown;
-  if (!is_same_value(a, b)) return Sameness::different;
-  return a.not_comparable.empty() || is_undefined(a) ? Sameness::same : Sameness::unknown;
-}
-
-/// Where something was found, in execution order.
-struct Place {
-  std::int64_t step = 0;
-  std::int64_t seq = 0;
-  std::string tensor;
-
-  bool operator<(const Place& other) const {
-    return std::tie(step, seq) < std::tie(other.step, other.seq);
-  }
-};
-
-Place place_of(const Observation& observation) {
-  return {observation.step, observation.seq, observation.name};
-}
-
-/// The place of a finding on the lowest rank that looked there.
-Place place_of(const CellEvidence& cell, const Finding& finding) {
-  const int ranks = cell.evidence ? cell.evidence->processes() : 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (const Observation& observation : cell.evidence->observations(rank)) {
-      const bool is_here = concerns(finding.claim, observation) &&
-                           observation.step == finding.step && observation.name == finding.tensor;
-      if (is_here) return place_of(observation);
-    }
-  }
-  return {finding.step, 0, finding.tensor};
-}
-
-/// How ranks stand to each other in all steps, in what violated claims are about.
-struct Standing {
-  std::optional<Place> parting;  ///< the first place where they hold different values
-  bool is_known = true;          ///< whether each was seen to hold whole values everywhere
-
-  void note_parting(const Place& place) {
-    if (!parting || place < *parting) parting = place;
-  }
-
-  void add(const Holders& holders, int ranks) {
-    if (static_cast<int>(holders.size()) != ranks) is_known = false;
-    const Observation& first = *holders.begin()->second;
-    for (const auto& [rank, observation] : holders) {
-      const Sameness sameness = sameness_of(first, *observation);
-      if (sameness == Sameness::unknown) is_known = false;
-      if (sameness == Sameness::different) note_parting(place_of(first));
-    }
-  }
-};
-
-Standing standing_of(const CellEvidence& cell, const std::vector<ClaimResult>& results) {
-  Standing standing;
-  standing.is_known = cell.evidence != nullptr;
-  if (const Finding* apart = first_finding(results, Predicate::agree_across_ranks)) {
-    standing.note_parting(place_of(cell, *apart));
-  }
-  for (const ClaimResult& result : results) {
-    const bool is_wrong =
-        result.claim.predicate == Predicate::equal_reference && result.verdict == Verdict::violated;
-    if (!is_wrong || !cell.evidence) continue;
-    for (const auto& [key, holders] : holders_of(*cell.evidence, result.claim)) {
-      standing.add(holders, cell.evidence->processes());
-    }
-  }
-  return standing;
-}
-
-std::string in_words(const Place& parting) {
+std::string in_words(const ValuePlace& parting) {
   return fmt::format("ranks differ from step {} on: {}", parting.step, parting.tensor);
 }
 
 CellOutcome never_trained_outcome(const std::vector<std::string>& names,
-                                  const std::optional<Place>& parting, std::int64_t wrong_step) {
+                                  const std::optional<ValuePlace>& parting,
+                                  std::int64_t wrong_step) {
   CellOutcome outcome;
   outcome.kind = OutcomeKind::never_trained;
   outcome.step = outcome.wrong_step = wrong_step;
@@ -260,7 +99,7 @@ CellOutcome never_trained_outcome(const std::vector<std::string>& names,
 }
 
 /// `wrong`: the first wrong value; nothing where ranks only differ from each other.
-CellOutcome ranks_differ(const Place& parting, const std::optional<Place>& wrong,
+CellOutcome ranks_differ(const ValuePlace& parting, const std::optional<ValuePlace>& wrong,
                          std::int64_t wrong_step) {
   CellOutcome outcome;
   outcome.kind = OutcomeKind::ranks_differ;
@@ -301,19 +140,16 @@ CellOutcome agree_but_wrong(const Finding& finding, bool is_known_to_agree) {
 }
 
 /// Of a cell whose ranks finished and whose values are wrong; nothing when none was seen to be.
-std::optional<CellOutcome> wrong_values(const CellEvidence& cell,
-                                        const std::vector<ClaimResult>& results) {
+std::optional<CellOutcome> outcome_of_values(const WrongValues& wrong,
+                                             const std::vector<ClaimResult>& results) {
   const std::int64_t wrong_step = first_damage(results);
-  const Standing standing = standing_of(cell, results);
-  const std::vector<std::string> names = never_trained(cell);
-  if (!names.empty()) return never_trained_outcome(names, standing.parting, wrong_step);
-  const Finding* wrong = first_finding(results, Predicate::equal_reference);
-  if (standing.parting) {
-    const auto place = wrong ? std::optional(place_of(cell, *wrong)) : std::nullopt;
-    return ranks_differ(*standing.parting, place, wrong_step);
+  if (!wrong.never_trained.empty()) {
+    return never_trained_outcome(wrong.never_trained, wrong.parting, wrong_step);
   }
-  if (!wrong) return std::nullopt;
-  return agree_but_wrong(*wrong, standing.is_known);
+  if (wrong.parting) return ranks_differ(*wrong.parting, wrong.first, wrong_step);
+  const Finding* finding = first_finding(results, Predicate::equal_reference);
+  if (!finding) return std::nullopt;
+  return agree_but_wrong(*finding, wrong.is_known_to_agree);
 }
 
 /// The largest excess of all, at the first place; nothing when memory stays within the reference's.
@@ -332,18 +168,6 @@ std::optional<CellOutcome> exceeded_memory(const std::vector<ClaimResult>& resul
   outcome.ratio = factor;
   outcome.text = fmt::format("exceeds memory: {:.3g} times the reference's", factor);
   return outcome;
-}
-
-bool keeps_every_claim(const std::vector<ClaimResult>& results) {
-  return !results.empty() && std::all_of(results.begin(), results.end(), [](const auto& result) {
-    return result.verdict == Verdict::holds;
-  });
-}
-
-/// Whether a rank did not come to its end.
-bool has_ended_ranks(const CellEvidence& cell) {
-  return std::any_of(cell.ends.begin(), cell.ends.end(),
-                     [](const RankEnd& end) { return end.ending != Ending::finished; });
 }
 
 CellOutcome right() {
@@ -371,20 +195,20 @@ CellOutcome undecided(const std::vector<ClaimResult>& results, const std::string
 
 }  // namespace
 
-CellOutcome outcome_of(const CellEvidence& cell, const CellFacts& facts,
-                       const std::vector<ClaimResult>& results) {
+CellOutcome outcome_of(const CellFacts& facts, const std::vector<ClaimResult>& results,
+                       const WrongValues& values) {
   const CollectiveAnalysis& analysis = facts.analysis;
   const std::int64_t wrong_step = first_damage(results);
   if (const RankEnd* end = telling_end(facts)) {
     return end->ending == Ending::raised ? error_of(*end, wrong_step)
                                          : not_finished(facts, *end, wrong_step);
   }
-  if (!analysis.blocking.empty() && has_ended_ranks(cell)) {
+  if (!analysis.blocking.empty() && !facts.all_finished) {
     return unmet(analysis.blocking.front(), wrong_step);
   }
   const bool is_mismatched = analysis.missed && is_difference_of_calls(analysis.missed->fault);
   if (keeps_every_claim(results)) return is_mismatched ? unmet(*analysis.missed, 0) : right();
-  if (auto wrong = wrong_values(cell, results)) return *wrong;
+  if (auto wrong = outcome_of_values(values, results)) return *wrong;
   if (auto exceeded = exceeded_memory(results)) return *exceeded;
   if (is_mismatched) return unmet(*analysis.missed, 0);
   if (first_finding(results, Predicate::collectives_match)) return unmet(*analysis.missed, 0);

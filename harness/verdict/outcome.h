@@ -4,15 +4,15 @@
 #include <vector>
 
 #include "harness/judge/collectives/cell_facts.h"
-#include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/wrong_values.h"
 
 namespace lockstep {
 
-/// What a judged cell came to: `facts` are those of `cell`, `results` those that `judge` made.
+/// What a judged cell came to, of what is known of it: no evidence is read.
 /// What ended a rank counts before what is wrong with values, values before memory, and what is
 /// violated before what is undecided.
-CellOutcome outcome_of(const CellEvidence& cell, const CellFacts& facts,
-                       const std::vector<ClaimResult>& results);
+CellOutcome outcome_of(const CellFacts& facts, const std::vector<ClaimResult>& results,
+                       const WrongValues& values);
 
 /// Of a cell that was not run. `precondition` is the one that is violated; empty: the run ended
 /// before the cell.

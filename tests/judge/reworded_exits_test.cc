@@ -82,7 +82,8 @@ auto decided(const Evidence& evidence, const std::vector<RankEnd>& ends) {
                           missed.culprits);
   }
   const auto not_run = why_not_run(ends);
-  return std::tuple(verdicts, outcome_of(cell, facts_of(cell), results).kind,
+  return std::tuple(verdicts,
+                    outcome_of(facts_of(cell), results, wrong_values_of(cell, results)).kind,
                     not_run ? static_cast<int>(not_run->cause) : -1);
 }
 

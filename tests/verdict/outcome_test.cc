@@ -70,7 +70,8 @@ class Outcomes : public testing::Test {
     cell.evidence = &evidence;
     cell.reference = has_reference_ ? &reference : nullptr;
     cell.ends = ends_;
-    return outcome_of(cell, facts_of(cell), judge(cell));
+    const std::vector<ClaimResult> results = judge(cell);
+    return outcome_of(facts_of(cell), results, wrong_values_of(cell, results));
   }
 
   LiteralEvidence files_{2};

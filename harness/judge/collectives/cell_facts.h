@@ -13,6 +13,7 @@ struct CellFacts {
   /// The ranks that ended badly, by rank, without those whose end is a consequence of another's.
   std::vector<const RankEnd*> culprits;
   std::vector<const RankEnd*> unexplained;  ///< culprits that no mismatch ended
+  bool all_finished = true;                 ///< every rank came to its end
 };
 
 CellFacts facts_of(const CellEvidence& cell);

@@ -79,7 +79,8 @@ class LateRanks {
   CellOutcome outcome() {
     CellEvidence cell = judged_cell();
     cell.claims = {ranks_finish(), kAgree};
-    return outcome_of(cell, facts_of(cell), judge(cell));
+    const std::vector<ClaimResult> results = judge(cell);
+    return outcome_of(facts_of(cell), results, wrong_values_of(cell, results));
   }
 
  private:
