@@ -14,13 +14,14 @@ namespace lockstep {
 namespace {
 
 /// What changes how ranks start, meet, compute or communicate.
-constexpr std::array<std::string_view, 36> kAllowed{"CUBLAS_WORKSPACE_CONFIG",
+constexpr std::array<std::string_view, 37> kAllowed{"CUBLAS_WORKSPACE_CONFIG",
                                                     "CUDA_LAUNCH_BLOCKING",
                                                     "CUDA_VISIBLE_DEVICES",
                                                     "GLOO_SOCKET_IFNAME",
                                                     "GROUP_RANK",
                                                     "LOCAL_RANK",
                                                     "LOCAL_WORLD_SIZE",
+                                                    "LOCKSTEP_CATALOGUE",
                                                     "LOCKSTEP_MPI",
                                                     "LOCKSTEP_MPI_ORDER",
                                                     "LOCKSTEP_SHARE_GPU",

@@ -27,7 +27,9 @@ struct ExitMeaning {
 
 /// What `--help` and the README show.
 inline constexpr std::array<ExitMeaning, 8> kExitMeanings{
-    ExitMeaning{ExitStatus::as_expected, "everything as expected; 'doctor': 'run' can work here"},
+    ExitMeaning{ExitStatus::as_expected,
+                "everything as expected; 'doctor': 'run' can work here, or no "
+                "catalogue is installed"},
     {ExitStatus::failed,
      "a finding that was not expected, an expected one that is missing, a published value that is "
      "not met, or a requirement that is not there"},
