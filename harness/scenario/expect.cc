@@ -85,7 +85,7 @@ Pin wrong_gradients_of(const Cell& cell, std::vector<std::string> tensors, std::
           .why = std::move(why)};
 }
 
-Expectation expect_hidden() { return {.outcome = OutcomeKind::right}; }
+Expectation expect_hidden() { return {.symptom = SymptomKind::right}; }
 
 Expectation expect_not_applicable(std::string reason) {
   return {.not_applicable = std::move(reason)};
@@ -97,12 +97,12 @@ std::string hidden_by_rounding(double least) {
 }
 
 Expectation expect_error(const char* fragment, std::int64_t step) {
-  return {.raises = {{.fragment = fragment, .step = step}}, .outcome = OutcomeKind::raised};
+  return {.raises = {{.fragment = fragment, .step = step}}, .symptom = SymptomKind::raised};
 }
 
 Expectation expect_ranks_differ(bool parameters_move) {
   Expectation expectation{.breaks = {kGradientsAgree, kGradientsEqual},
-                          .outcome = OutcomeKind::ranks_differ};
+                          .symptom = SymptomKind::ranks_differ};
   if (parameters_move) {
     expectation.breaks.insert(expectation.breaks.end(), {kParametersAgree, kParametersEqual});
   }
@@ -110,7 +110,7 @@ Expectation expect_ranks_differ(bool parameters_move) {
 }
 
 Expectation expect_agree_but_wrong(bool parameters_move) {
-  Expectation expectation{.breaks = {kGradientsEqual}, .outcome = OutcomeKind::agree_but_wrong};
+  Expectation expectation{.breaks = {kGradientsEqual}, .symptom = SymptomKind::agree_but_wrong};
   if (parameters_move) expectation.breaks.push_back(kParametersEqual);
   return expectation;
 }
@@ -148,12 +148,12 @@ Expectation expect_error_after_wrong_step(const Cell& cell, const char* fragment
   Expectation expectation = expect_apart(cell, std::move(tensors));
   for (Pin& pin : expectation.pins) pin.last_step = 1;
   expectation.raises = {{.fragment = fragment, .step = 2, .lag = 1}};
-  expectation.outcome = OutcomeKind::raised_late;
+  expectation.symptom = SymptomKind::raised_late;
   return expectation;
 }
 
-Expectation expect_wrong_shards(OutcomeKind outcome) {
-  return {.breaks = {kGradientsEqual, kParametersEqual}, .outcome = outcome};
+Expectation expect_wrong_shards(SymptomKind symptom) {
+  return {.breaks = {kGradientsEqual, kParametersEqual}, .symptom = symptom};
 }
 
 Expectation expect_wrong_updates(const Cell& cell, std::vector<std::string> tensors) {
@@ -163,7 +163,7 @@ Expectation expect_wrong_updates(const Cell& cell, std::vector<std::string> tens
                     .tensors = std::move(tensors),
                     .why = "a part of the tensor is what it was"};
   if (cell.steps == 1) {
-    return pinned({.breaks = {kParametersEqual}, .outcome = OutcomeKind::agree_but_wrong},
+    return pinned({.breaks = {kParametersEqual}, .symptom = SymptomKind::agree_but_wrong},
                   {updates});
   }
   return pinned(expect_wrong_shards(), {{.claim = kGradientsEqual, .steps = {2}}, updates});
@@ -191,7 +191,7 @@ Expectation expect_tensors_swapped(MismatchFault fault, std::vector<std::string>
 Expectation expect_ranks_do_not_meet(MismatchFault fault, std::int64_t step,
                                      std::vector<int> culprits) {
   return {.breaks = {ranks_finish(), collectives_match()},
-          .outcome = OutcomeKind::mismatched,
+          .symptom = SymptomKind::mismatched,
           .pins = {{.claim = collectives_match(),
                     .steps = {step},
                     .fault = fault,
@@ -203,7 +203,7 @@ Expectation expect_sizes_differ(const Cell& cell, std::int64_t step, std::vector
   return {.breaks = {collectives_match()},
           .raises = {{.fragment = is_refused ? group_error::kCallsDiffer : group_error::kGlooSizes,
                       .step = step}},
-          .outcome = OutcomeKind::mismatched,
+          .symptom = SymptomKind::mismatched,
           .pins = {{.claim = collectives_match(),
                     .steps = {step},
                     .fault = MismatchFault::size,

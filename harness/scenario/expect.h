@@ -104,7 +104,7 @@ Expectation expect_error_after_wrong_step(const Cell& cell, const char* fragment
 // Of shards.
 
 /// Ranks finish with wrong gradients, and parameters with them.
-Expectation expect_wrong_shards(OutcomeKind outcome = OutcomeKind::agree_but_wrong);
+Expectation expect_wrong_shards(SymptomKind symptom = SymptomKind::agree_but_wrong);
 /// Gradients of step 1 are right and the optimizer's step is not, of `tensors`: the gradients of
 /// the next step are wrong.
 Expectation expect_wrong_updates(const Cell& cell, std::vector<std::string> tensors);

@@ -67,7 +67,7 @@ std::string other_fault(const CellRecord& cell, const ClaimResult& result) {
 
 void check_declared_violation(const CellRecord& cell, const ClaimResult& result, Check& check) {
   check.text = other_fault(cell, result);
-  check.outcome = check.text.empty() ? Check::Outcome::found : Check::Outcome::missed;
+  check.result = check.text.empty() ? Check::Result::found : Check::Result::missed;
 }
 
 Check check_claim(const CellRecord& cell, const ClaimResult& result) {
@@ -78,15 +78,15 @@ Check check_claim(const CellRecord& cell, const ClaimResult& result) {
       if (declared) {
         check_declared_violation(cell, result, check);
       } else {
-        check.outcome = Check::Outcome::false_alarm;
+        check.result = Check::Result::false_alarm;
       }
       break;
     case Verdict::holds:
-      check.outcome = declared ? Check::Outcome::missed : Check::Outcome::as_promised;
+      check.result = declared ? Check::Result::missed : Check::Result::as_promised;
       break;
     case Verdict::undecided:
-      check.outcome = !declared && may_stay_open(cell) ? Check::Outcome::as_promised
-                                                       : Check::Outcome::undecided;
+      check.result =
+          !declared && may_stay_open(cell) ? Check::Result::as_promised : Check::Result::undecided;
       check.text = result.reason;
       break;
   }
@@ -96,10 +96,10 @@ Check check_claim(const CellRecord& cell, const ClaimResult& result) {
 /// A path that was meant to be missed is to be missed by every rank.
 Check check_trigger(const CellRecord& cell) {
   if (is_triggered(cell.ends)) {
-    return {"is not triggered", Check::Outcome::missed,
+    return {"is not triggered", Check::Result::missed,
             "a rank reached the place where the variant parts"};
   }
-  return {"is not triggered", Check::Outcome::found,
+  return {"is not triggered", Check::Result::found,
           "no rank reached the place where the variant parts, so this run says nothing about it"};
 }
 
@@ -117,7 +117,7 @@ Check check_error(const ExpectedError& expected, const std::vector<Finding>& fai
   check.promise = fmt::format("raises \"{}\"", expected.fragment);
   const auto finding = std::find_if(failures.begin(), failures.end(),
                                     [&](const Finding& f) { return matches_error(expected, f); });
-  check.outcome = Check::Outcome::missed;
+  check.result = Check::Result::missed;
   if (finding == failures.end()) {
     check.text = "no rank raised it";
   } else if (expected.step != 0 && finding->step != expected.step) {
@@ -126,7 +126,7 @@ Check check_error(const ExpectedError& expected, const std::vector<Finding>& fai
     check.text = fmt::format("it came {} steps after the damage, not {}",
                              finding->failure->lag.value_or(0), expected.lag);
   } else {
-    check.outcome = Check::Outcome::found;
+    check.result = Check::Result::found;
   }
   return check;
 }
@@ -139,7 +139,7 @@ void check_other_errors(CellRecord& cell, const std::vector<Finding>& failures) 
         cell.expectation.raises.begin(), cell.expectation.raises.end(),
         [&](const ExpectedError& expected) { return matches_error(expected, finding); });
     if (is_declared) continue;
-    cell.checks.push_back({"raises nothing else", Check::Outcome::false_alarm, finding.sentence});
+    cell.checks.push_back({"raises nothing else", Check::Result::false_alarm, finding.sentence});
   }
 }
 
@@ -152,31 +152,31 @@ bool lacks_collectives(const CellRecord& cell) {
 }
 
 /// A run that shows nothing breaks no promise.
-Check check_outcome(const CellRecord& cell) {
-  const OutcomeKind promised = *cell.expectation.outcome;
-  Check check{fmt::format("results in '{}'", name(promised)), Check::Outcome::as_promised, ""};
-  if (cell.outcome.kind == promised) return check;
-  if (promised == OutcomeKind::mismatched && lacks_collectives(cell)) {
-    check.outcome = Check::Outcome::undecided;
+Check check_symptom(const CellRecord& cell) {
+  const SymptomKind promised = *cell.expectation.symptom;
+  Check check{fmt::format("results in '{}'", name(promised)), Check::Result::as_promised, ""};
+  if (cell.symptom.kind == promised) return check;
+  if (promised == SymptomKind::mismatched && lacks_collectives(cell)) {
+    check.result = Check::Result::undecided;
     check.text = "no collective is on record, so that a mismatch cannot be seen";
     return check;
   }
-  check.outcome = cell.outcome.kind == OutcomeKind::undecided ? Check::Outcome::undecided
-                                                              : Check::Outcome::missed;
-  check.text = "it resulted in: " + cell.outcome.text;
+  check.result = cell.symptom.kind == SymptomKind::undecided ? Check::Result::undecided
+                                                             : Check::Result::missed;
+  check.text = "it resulted in: " + cell.symptom.text;
   return check;
 }
 
-CellVerdict verdict_of(Check::Outcome outcome) {
-  switch (outcome) {
-    case Check::Outcome::found:
-    case Check::Outcome::as_promised:
+CellVerdict verdict_of(Check::Result result) {
+  switch (result) {
+    case Check::Result::found:
+    case Check::Result::as_promised:
       return CellVerdict::as_expected;
-    case Check::Outcome::missed:
+    case Check::Result::missed:
       return CellVerdict::missed;
-    case Check::Outcome::false_alarm:
+    case Check::Result::false_alarm:
       return CellVerdict::false_alarm;
-    case Check::Outcome::undecided:
+    case Check::Result::undecided:
       return CellVerdict::undecided;
   }
   return CellVerdict::undecided;
@@ -185,7 +185,7 @@ CellVerdict verdict_of(Check::Outcome outcome) {
 void settle(CellRecord& cell) {
   cell.verdict = CellVerdict::as_expected;
   for (const Check& check : cell.checks) {
-    cell.verdict = std::max(cell.verdict, verdict_of(check.outcome));
+    cell.verdict = std::max(cell.verdict, verdict_of(check.result));
   }
 }
 
@@ -199,7 +199,7 @@ void check_expectation(CellRecord& cell) {
   }
   if (cell.processes == 0 || cell.not_run) {
     cell.checks.push_back(
-        {"is run", Check::Outcome::undecided,
+        {"is run", Check::Result::undecided,
          cell.not_run ? cell.not_run->reason : "the run was interrupted before this cell"});
     settle(cell);
     return;
@@ -214,21 +214,21 @@ void check_expectation(CellRecord& cell) {
   for (const Claim& claim : cell.expectation.breaks) {
     if (contains(cell.claims, claim)) continue;
     cell.checks.push_back(check_about(claim, /*is_declared=*/true));
-    cell.checks.back().outcome = Check::Outcome::missed;
+    cell.checks.back().result = Check::Result::missed;
     cell.checks.back().text = "the scenario does not make this claim, so it was not judged";
   }
   for (const ExpectedError& expected : cell.expectation.raises) {
     cell.checks.push_back(check_error(expected, failures));
   }
   check_other_errors(cell, failures);
-  if (cell.expectation.outcome) cell.checks.push_back(check_outcome(cell));
+  if (cell.expectation.symptom) cell.checks.push_back(check_symptom(cell));
   if (cell.expectation.not_triggered) cell.checks.push_back(check_trigger(cell));
   settle(cell);
 }
 
 void add_check(CellRecord& cell, const std::string& promise, const std::string& text) {
   cell.checks.push_back(
-      {promise, text.empty() ? Check::Outcome::as_promised : Check::Outcome::missed, text});
+      {promise, text.empty() ? Check::Result::as_promised : Check::Result::missed, text});
   settle(cell);
 }
 

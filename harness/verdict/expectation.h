@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// Holds the findings and the outcome of a judged cell against its expectation: fills `checks` and
+/// Holds the findings and the symptom of a judged cell against its expectation: fills `checks` and
 /// `verdict`. Promised tables are not checked here; `add_check` adds them.
 void check_expectation(CellRecord& cell);
 

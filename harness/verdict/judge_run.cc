@@ -16,8 +16,8 @@
 #include "harness/verdict/cost.h"
 #include "harness/verdict/expectation.h"
 #include "harness/verdict/not_run.h"
-#include "harness/verdict/outcome.h"
 #include "harness/verdict/repetition.h"
+#include "harness/verdict/symptom.h"
 #include "harness/verdict/table.h"
 #include "reports/base/error.h"
 
@@ -210,7 +210,7 @@ void begin_judging(CellRecord& cell) {
 void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidence) {
   begin_judging(cell);
   if (!was_run(cell)) {
-    cell.outcome = outcome_of_unrun(cell.expectation.not_applicable, cell.not_run);
+    cell.symptom = symptom_of_unrun(cell.expectation.not_applicable, cell.not_run);
     check_expectation(cell);
     return;
   }
@@ -225,7 +225,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   const CellFacts facts = facts_of(judged);
   cell.mismatch = facts.analysis.missed;
   cell.results = judge(judged, facts);
-  cell.outcome = outcome_of(facts, cell.results, wrong_values_of(judged, cell.results));
+  cell.symptom = symptom_of(facts, cell.results, wrong_values_of(judged, cell.results));
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.ends, cell.cell.steps);
     if (cell.cost) cell.cost->memory = memory_of(*judged.evidence);

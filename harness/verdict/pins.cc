@@ -142,7 +142,7 @@ std::string departure(const Pin& pin, const Finding& finding, const CellRecord& 
 
 std::string open_part(const Expectation& expectation) {
   if (!expectation.not_applicable.empty()) return "";
-  if (!expectation.outcome) return "it does not say what the cell comes to";
+  if (!expectation.symptom) return "it does not say what the cell comes to";
   for (const Pin& pin : expectation.pins) {
     if (is_declared(pin.claim, expectation)) continue;
     return fmt::format("it pins '{}' and does not declare it broken", sentence(pin.claim));

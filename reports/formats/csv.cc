@@ -95,16 +95,16 @@ Line cell_line(const CellRecord& cell) {
   return line;
 }
 
-Line outcome_line(const CellRecord& cell) {
-  const CellOutcome& outcome = cell.outcome;
+Line symptom_line(const CellRecord& cell) {
+  const Symptom& symptom = cell.symptom;
   Line line = line_about(cell.cell);
   line.row = "outcome";
-  line.quantity = name(outcome.kind);
-  line.tensor = outcome.tensor;
-  if (outcome.step > 0) line.step = std::to_string(outcome.step);
-  line.value = optional_text(outcome.ratio);
+  line.quantity = name(symptom.kind);
+  line.tensor = symptom.tensor;
+  if (symptom.step > 0) line.step = std::to_string(symptom.step);
+  line.value = optional_text(symptom.ratio);
   line.verdict = name(result_of(cell));
-  line.text = outcome.text;
+  line.text = symptom.text;
   return line;
 }
 
@@ -220,7 +220,7 @@ std::string render_csv(const RunRecord& run) {
   std::string csv(kHeader);
   for (const CellRecord& cell : run.cells) {
     append(csv, cell_line(cell));
-    if (!cell.outcome.text.empty()) append(csv, outcome_line(cell));
+    if (!cell.symptom.text.empty()) append(csv, symptom_line(cell));
     for (const ClaimResult& result : cell.results) append(csv, claim_line(cell.cell, result));
     append_cost(csv, cell);
   }

@@ -95,23 +95,23 @@ bool is_death(const RankEnd& end) {
 }
 
 CaseType type_of_failure(const CellRecord& cell) {
-  if (!is_told_by_outcome(cell)) return CaseType::unexpected_finding;
-  switch (cell.outcome.kind) {
-    case OutcomeKind::raised:
-    case OutcomeKind::raised_late:
+  if (!is_told_by_symptom(cell)) return CaseType::unexpected_finding;
+  switch (cell.symptom.kind) {
+    case SymptomKind::raised:
+    case SymptomKind::raised_late:
       return CaseType::error_raised;
-    case OutcomeKind::not_finished:
+    case SymptomKind::not_finished:
       return std::any_of(cell.ends.begin(), cell.ends.end(), is_death) ? CaseType::rank_died
                                                                        : CaseType::hang;
-    case OutcomeKind::mismatched:
+    case SymptomKind::mismatched:
       return CaseType::mismatch;
-    case OutcomeKind::ranks_differ:
+    case SymptomKind::ranks_differ:
       return CaseType::ranks_differ;
-    case OutcomeKind::agree_but_wrong:
+    case SymptomKind::agree_but_wrong:
       return CaseType::wrong_values;
-    case OutcomeKind::never_trained:
+    case SymptomKind::never_trained:
       return CaseType::never_trained;
-    case OutcomeKind::exceeds_memory:
+    case SymptomKind::exceeds_memory:
       return CaseType::exceeds_memory;
     default:
       return CaseType::unexpected_finding;
@@ -185,8 +185,7 @@ std::string evidence_of(const CellRecord& cell) {
   }
   for (const std::string& line : told_undecided(cell)) text += line + "\n";
   for (const Check& check : cell.checks) {
-    const bool is_told =
-        check.outcome == Check::Outcome::undecided || is_told_by_cause(cell, check);
+    const bool is_told = check.result == Check::Result::undecided || is_told_by_cause(cell, check);
     if (!is_told) text += in_words(check) + "\n";
   }
   return text;
@@ -198,7 +197,7 @@ std::string context_of(const CellRecord& cell) {
   if (result_of(cell) == Result::as_expected) {
     for (const std::string& line : told_checks(cell)) text += line + "\n";
   }
-  if (!cell.outcome.text.empty()) text += fmt::format("outcome: {}\n", cell.outcome.text);
+  if (!cell.symptom.text.empty()) text += fmt::format("outcome: {}\n", cell.symptom.text);
   for (const std::string& note : cell.notes) text += fmt::format("note: {}\n", note);
   if (!cell.source.empty()) text += fmt::format("source: {}\n", cell.source);
   if (!cell.reproduce.empty()) text += fmt::format("again: {}\n", cell.reproduce);

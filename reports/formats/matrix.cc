@@ -75,10 +75,10 @@ std::string title_of(const Cells& cells, const std::vector<AxisValue>& shared) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-std::string outcome_text(const ToldCell& told) {
+std::string symptom_text(const ToldCell& told) {
   const CellRecord& record = *told.record;
   const Result result = result_of(record);
-  std::string text = record.outcome.text;
+  std::string text = record.symptom.text;
   if (result != Result::as_expected) text = fmt::format("{}: {}", name(result), cause_of(record));
   if (text.empty()) text = name(result);
   if (told.repetitions > 1) {
@@ -98,13 +98,13 @@ MatrixLine line_of(const ToldCell& told, const std::vector<AxisValue>& shared) {
   if (words.empty()) words.emplace_back("default values");
   if (cell.repetition > 1) words.push_back(fmt::format("repetition {}", cell.repetition));
   return {&told, mark_of(*told.record), fmt::format("{}", fmt::join(words, ", ")),
-          outcome_text(told)};
+          symptom_text(told)};
 }
 
 bool is_right_reference(const ToldCell* told) {
   return told->record->cell.role == Role::reference && told->repetitions == 1 &&
          told->record->verdict == CellVerdict::as_expected &&
-         told->record->outcome.kind == OutcomeKind::right;
+         told->record->symptom.kind == SymptomKind::right;
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ std::vector<MatrixVariant> matrix_lines(const Section& section) {
     const std::vector<AxisValue> shared = shared_choices(cells);
     variant.title = title_of(cells, shared);
     if (std::all_of(cells.begin(), cells.end(), is_right_reference)) {
-      variant.lines = {{cells.front(), ' ', "", outcome_text(*cells.front())}};
+      variant.lines = {{cells.front(), ' ', "", symptom_text(*cells.front())}};
       continue;
     }
     for (const ToldCell* told : cells) variant.lines.push_back(line_of(*told, shared));

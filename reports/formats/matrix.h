@@ -12,7 +12,7 @@ struct MatrixLine {
   const ToldCell* cell = nullptr;
   char mark = ' ';     ///< '!': not as expected; '?': could not be decided
   std::string choice;  ///< "k=3, view=on": what is no default and not shared with its variant
-  std::string text;    ///< the outcome
+  std::string text;    ///< the symptom
 };
 
 /// The cells of one variant, in the order of the record.

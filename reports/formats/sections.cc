@@ -201,9 +201,9 @@ std::vector<std::string> told_checks(const CellRecord& cell) {
   std::vector<std::string> told;
   for (const Check& check : cell.checks) {
     const bool is_unmet =
-        check.outcome == Check::Outcome::missed || check.outcome == Check::Outcome::false_alarm;
+        check.result == Check::Result::missed || check.result == Check::Result::false_alarm;
     const bool is_trigger =
-        cell.expectation.not_triggered && !check.claim && check.outcome == Check::Outcome::found;
+        cell.expectation.not_triggered && !check.claim && check.result == Check::Result::found;
     if (is_trigger || (is_unmet && !is_told_by_cause(cell, check))) told.push_back(in_words(check));
   }
   return told;
@@ -211,14 +211,14 @@ std::vector<std::string> told_checks(const CellRecord& cell) {
 
 namespace {
 
-bool is_undecided(const Check& check) { return check.outcome == Check::Outcome::undecided; }
+bool is_undecided(const Check& check) { return check.result == Check::Result::undecided; }
 
 /// Whether the cause is that ranks were ended, be it that nobody is to blame for it.
 bool is_cut_short(const CellRecord& cell) {
   const bool is_ended = std::any_of(cell.ends.begin(), cell.ends.end(), [](const RankEnd& end) {
     return end.ending != Ending::finished;
   });
-  return is_caused_by_an_ending(cell) || (is_ended && is_told_by_outcome(cell));
+  return is_caused_by_an_ending(cell) || (is_ended && is_told_by_symptom(cell));
 }
 
 /// Of an ending: what else could not be decided.

@@ -122,7 +122,7 @@ struct ExpectedError {
 ///   not_applicable    not run: a precondition is violated
 ///   mismatched        ranks called collectives that do not fit: it ended them, or no value is
 ///                     known to be wrong
-enum class OutcomeKind {
+enum class SymptomKind {
   right,
   raised,
   raised_late,
@@ -137,7 +137,7 @@ enum class OutcomeKind {
 };
 
 template <>
-struct Names<OutcomeKind> {
+struct Names<SymptomKind> {
   static constexpr std::array<std::string_view, 11> values{
       "right",           "raised",         "raised late",    "ranks differ",
       "agree but wrong", "never trained",  "exceeds memory", "not finished",
@@ -154,7 +154,7 @@ struct Expectation {
   /// The place where the variant parts is not reached in this cell, so that no claim is decided.
   bool not_triggered = false;
   /// What the run comes to, where `breaks` and `raises` leave it open; absent: nothing is promised.
-  std::optional<OutcomeKind> outcome = {};
+  std::optional<SymptomKind> symptom = {};
   /// What tells the fault from others that break the same claims, of which each is about one.
   std::vector<Pin> pins = {};
 

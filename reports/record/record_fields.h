@@ -92,7 +92,7 @@ struct Fields<Expectation> {
       field("breaks", &Expectation::breaks), field("raises", &Expectation::raises),
       field("meets", &Expectation::meets), field("not_applicable", &Expectation::not_applicable),
       field("not_triggered", &Expectation::not_triggered, 1),
-      field("outcome", &Expectation::outcome, 2), field("pins", &Expectation::pins, 4));
+      field("outcome", &Expectation::symptom, 2), field("pins", &Expectation::pins, 4));
 };
 
 template <>
@@ -158,7 +158,7 @@ struct Fields<ClaimResult> {
 template <>
 struct Fields<Check> {
   static constexpr auto list =
-      std::tuple(field("promise", &Check::promise), field("outcome", &Check::outcome),  //
+      std::tuple(field("promise", &Check::promise), field("outcome", &Check::result),  //
                  field("text", &Check::text), field("claim", &Check::claim, 4));
 };
 
@@ -170,12 +170,12 @@ struct Fields<Cost> {
 };
 
 template <>
-struct Fields<CellOutcome> {
-  static constexpr auto list = std::tuple(
-      field("kind", &CellOutcome::kind, 2), field("step", &CellOutcome::step, 2),
-      field("wrong_step", &CellOutcome::wrong_step, 2), field("tensor", &CellOutcome::tensor, 2),
-      field("ratio", &CellOutcome::ratio, 2), field("cosine", &CellOutcome::cosine, 2),
-      field("error", &CellOutcome::error, 2), field("text", &CellOutcome::text, 2));
+struct Fields<Symptom> {
+  static constexpr auto list =
+      std::tuple(field("kind", &Symptom::kind, 2), field("step", &Symptom::step, 2),
+                 field("wrong_step", &Symptom::wrong_step, 2), field("tensor", &Symptom::tensor, 2),
+                 field("ratio", &Symptom::ratio, 2), field("cosine", &Symptom::cosine, 2),
+                 field("error", &Symptom::error, 2), field("text", &Symptom::text, 2));
 };
 
 template <>
@@ -220,7 +220,7 @@ struct Fields<CellRecord> {
       field("ends", &CellRecord::ends), field("results", &CellRecord::results),
       field("checks", &CellRecord::checks), field("verdict", &CellRecord::verdict),
       field("notes", &CellRecord::notes), field("cost", &CellRecord::cost, 1),
-      field("outcome", &CellRecord::outcome, 2), field("missed_meeting", &CellRecord::mismatch, 3),
+      field("outcome", &CellRecord::symptom, 2), field("missed_meeting", &CellRecord::mismatch, 3),
       field("launcher", &CellRecord::launcher, 3), field("not_run", &CellRecord::not_run, 4));
 };
 

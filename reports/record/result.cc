@@ -16,10 +16,10 @@ bool contains(const std::vector<Claim>& claims, const Claim& claim) {
   return std::find(claims.begin(), claims.end(), claim) != claims.end();
 }
 
-int count(const CellRecord& cell, Check::Outcome outcome) {
+int count(const CellRecord& cell, Check::Result wanted) {
   return static_cast<int>(
       std::count_if(cell.checks.begin(), cell.checks.end(),
-                    [&](const Check& check) { return check.outcome == outcome; }));
+                    [&](const Check& check) { return check.result == wanted; }));
 }
 
 /// How many things a cell declares that its checks can find. A declared error breaks `ranks finish`
@@ -32,18 +32,18 @@ int declared(const CellRecord& cell) {
 }
 
 bool finds_all_declared(const CellRecord& cell) {
-  return count(cell, Check::Outcome::found) >= declared(cell);
+  return count(cell, Check::Result::found) >= declared(cell);
 }
 
 /// Whether a cell that was to show something bad is right.
 bool is_right_instead(const CellRecord& cell) {
-  return cell.outcome.kind == OutcomeKind::right &&
-         cell.expectation.outcome.value_or(OutcomeKind::right) != OutcomeKind::right;
+  return cell.symptom.kind == SymptomKind::right &&
+         cell.expectation.symptom.value_or(SymptomKind::right) != SymptomKind::right;
 }
 
-bool is_an_ending(OutcomeKind kind) {
-  return kind == OutcomeKind::raised || kind == OutcomeKind::raised_late ||
-         kind == OutcomeKind::not_finished || kind == OutcomeKind::mismatched;
+bool is_an_ending(SymptomKind kind) {
+  return kind == SymptomKind::raised || kind == SymptomKind::raised_late ||
+         kind == SymptomKind::not_finished || kind == SymptomKind::mismatched;
 }
 
 bool is_about_values(const Check& check) { return check.claim && check.claim->kind; }
@@ -55,52 +55,52 @@ bool ends_as_declared(const CellRecord& cell) {
                            contains(expected.breaks, collectives_match());
   const bool has_another =
       std::any_of(cell.checks.begin(), cell.checks.end(), [](const Check& check) {
-        return check.outcome == Check::Outcome::false_alarm && !is_about_values(check);
+        return check.result == Check::Result::false_alarm && !is_about_values(check);
       });
   return is_declared && finds_all_declared(cell) && !has_another;
 }
 
-bool is_about_values(OutcomeKind kind) {
-  return kind == OutcomeKind::ranks_differ || kind == OutcomeKind::agree_but_wrong ||
-         kind == OutcomeKind::never_trained || kind == OutcomeKind::exceeds_memory;
+bool is_about_values(SymptomKind kind) {
+  return kind == SymptomKind::ranks_differ || kind == SymptomKind::agree_but_wrong ||
+         kind == SymptomKind::never_trained || kind == SymptomKind::exceeds_memory;
 }
 
-/// The text of an outcome without the word that it begins with, where that is the name of its kind.
-std::string text_of(const CellOutcome& outcome) {
-  const std::string begin = fmt::format("{}: ", name(outcome.kind));
-  return outcome.text.starts_with(begin) ? outcome.text.substr(begin.size()) : outcome.text;
+/// The text of a symptom without the word that it begins with, where that is the name of its kind.
+std::string text_of(const Symptom& symptom) {
+  const std::string begin = fmt::format("{}: ", name(symptom.kind));
+  return symptom.text.starts_with(begin) ? symptom.text.substr(begin.size()) : symptom.text;
 }
 
-/// The finding that the outcome tells, about values that are the reference's in another size; null
+/// The finding that the symptom tells, about values that are the reference's in another size; null
 /// when it is none such.
 const Finding* scaled_finding(const CellRecord& cell) {
   constexpr double kSameDirection = 0.9999;
   for (const ClaimResult& result : cell.results) {
     for (const Finding& finding : result.findings) {
       const bool is_told =
-          cell.outcome.kind == OutcomeKind::agree_but_wrong && finding.claim.kind &&
+          cell.symptom.kind == SymptomKind::agree_but_wrong && finding.claim.kind &&
           finding.claim.predicate == Predicate::equal_reference &&
-          finding.step == cell.outcome.step && finding.tensor == cell.outcome.tensor;
+          finding.step == cell.symptom.step && finding.tensor == cell.symptom.tensor;
       if (is_told && finding.ratio && finding.cosine.value_or(0) > kSameDirection) return &finding;
     }
   }
   return nullptr;
 }
 
-/// The first finding about the error that the outcome tells; null when there is none.
+/// The first finding about the error that the symptom tells; null when there is none.
 const Finding* raised_finding(const CellRecord& cell) {
-  if (cell.outcome.error.empty()) return nullptr;
+  if (cell.symptom.error.empty()) return nullptr;
   for (const ClaimResult& result : cell.results) {
     for (const Finding& finding : result.findings) {
-      const bool is_told = finding.failure && finding.step == cell.outcome.step &&
-                           finding.failure->error.find(cell.outcome.error) != std::string::npos;
+      const bool is_told = finding.failure && finding.step == cell.symptom.step &&
+                           finding.failure->error.find(cell.symptom.error) != std::string::npos;
       if (is_told) return &finding;
     }
   }
   return nullptr;
 }
 
-std::string outcome_in_words(const CellRecord& cell) {
+std::string symptom_in_words(const CellRecord& cell) {
   if (const Finding* scaled = scaled_finding(cell)) {
     return fmt::format("{} are {:.4g} times the reference from step {} on: {}",
                        plural(*scaled->claim.kind), *scaled->ratio, scaled->step, scaled->tensor);
@@ -110,17 +110,17 @@ std::string outcome_in_words(const CellRecord& cell) {
     return fmt::format("{} {}{}: {}", ranks_in_words(ranks_failing_alike(cell, *raised)),
                        raised->failure->how,
                        has_step ? fmt::format(" in step {}", raised->step) : "",
-                       cell.outcome.error.substr(0, cell.outcome.error.find_last_not_of('.') + 1));
+                       cell.symptom.error.substr(0, cell.symptom.error.find_last_not_of('.') + 1));
   }
-  return text_of(cell.outcome);
+  return text_of(cell.symptom);
 }
 
-/// The first check of the outcome that matters most; null when all is as expected.
+/// The first check of the result that matters most; null when all is as expected.
 const Check* worst_check(const CellRecord& cell) {
-  for (const Check::Outcome outcome :
-       {Check::Outcome::false_alarm, Check::Outcome::missed, Check::Outcome::undecided}) {
+  for (const Check::Result wanted :
+       {Check::Result::false_alarm, Check::Result::missed, Check::Result::undecided}) {
     const auto found = std::find_if(cell.checks.begin(), cell.checks.end(),
-                                    [&](const Check& check) { return check.outcome == outcome; });
+                                    [&](const Check& check) { return check.result == wanted; });
     if (found != cell.checks.end()) return &*found;
   }
   return nullptr;
@@ -131,17 +131,17 @@ std::string behind_colon(const std::string& text) { return text.empty() ? "" : "
 std::string claim_in_words(const Check& check) {
   const std::string claim = fmt::format("\"{}\"", sentence(*check.claim));
   const auto but = [&](std::string_view what) { return check.text.empty() ? what : check.text; };
-  switch (check.outcome) {
-    case Check::Outcome::found:
+  switch (check.result) {
+    case Check::Result::found:
       return fmt::format("as expected: {} is violated", claim);
-    case Check::Outcome::as_promised:
+    case Check::Result::as_promised:
       return check.text.empty() ? fmt::format("as expected: {} holds", claim)
                                 : fmt::format("open: {}: {}", claim, check.text);
-    case Check::Outcome::false_alarm:
+    case Check::Result::false_alarm:
       return fmt::format("expected {} to hold, but {}", claim, but("it is violated"));
-    case Check::Outcome::missed:
+    case Check::Result::missed:
       return fmt::format("expected {} to be violated, but {}", claim, but("it holds"));
-    case Check::Outcome::undecided:
+    case Check::Result::undecided:
       break;
   }
   return fmt::format("undecided: {}{}", claim, behind_colon(check.text));
@@ -200,27 +200,27 @@ std::string cause_of(const CellRecord& cell) {
     default:
       break;
   }
-  if (is_told_by_outcome(cell)) return outcome_in_words(cell);
+  if (is_told_by_symptom(cell)) return symptom_in_words(cell);
   const Check* check = worst_check(cell);
-  if (!check) return text_of(cell.outcome);
-  return check->outcome == Check::Outcome::undecided ? check->text : in_words(*check);
+  if (!check) return text_of(cell.symptom);
+  return check->result == Check::Result::undecided ? check->text : in_words(*check);
 }
 
-bool is_told_by_outcome(const CellRecord& cell) {
-  const OutcomeKind kind = cell.outcome.kind;
-  if (cell.outcome.text.empty() || result_of(cell) == Result::not_found) return false;
+bool is_told_by_symptom(const CellRecord& cell) {
+  const SymptomKind kind = cell.symptom.kind;
+  if (cell.symptom.text.empty() || result_of(cell) == Result::not_found) return false;
   if (is_caused_by_an_ending(cell)) return true;
-  if (result_of(cell) == Result::undecided) return kind == OutcomeKind::undecided;
+  if (result_of(cell) == Result::undecided) return kind == SymptomKind::undecided;
   return is_about_values(kind) && declared(cell) == 0;
 }
 
 bool is_told_by_cause(const CellRecord& cell, const Check& check) {
-  if (!is_told_by_outcome(cell)) return &check == worst_check(cell);
+  if (!is_told_by_symptom(cell)) return &check == worst_check(cell);
   return is_caused_by_an_ending(cell) && check.claim && !check.claim->kind;
 }
 
 bool is_caused_by_an_ending(const CellRecord& cell) {
-  return is_an_ending(cell.outcome.kind) && !ends_as_declared(cell);
+  return is_an_ending(cell.symptom.kind) && !ends_as_declared(cell);
 }
 
 std::string_view demand_on(const CellRecord& cell) {
@@ -230,14 +230,14 @@ std::string_view demand_on(const CellRecord& cell) {
 
 std::string in_words(const Check& check) {
   if (check.claim) return claim_in_words(check);
-  switch (check.outcome) {
-    case Check::Outcome::found:
-    case Check::Outcome::as_promised:
+  switch (check.result) {
+    case Check::Result::found:
+    case Check::Result::as_promised:
       return fmt::format("as expected: it {}{}", check.promise, behind_colon(check.text));
-    case Check::Outcome::missed:
-    case Check::Outcome::false_alarm:
+    case Check::Result::missed:
+    case Check::Result::false_alarm:
       return fmt::format("expected that it {}, but {}", check.promise, check.text);
-    case Check::Outcome::undecided:
+    case Check::Result::undecided:
       break;
   }
   return fmt::format("undecided whether it {}{}", check.promise, behind_colon(check.text));

@@ -37,8 +37,8 @@ std::string reason_not_run(const CellRecord& cell);
 /// by signal 11 (SIGSEGV) in step 288". Empty where the result is as expected.
 std::string cause_of(const CellRecord& cell);
 
-/// Whether the outcome of a cell is the cause: it is not where the cell declared it, or has none.
-bool is_told_by_outcome(const CellRecord& cell);
+/// Whether the symptom of a cell is the cause: it is not where the cell declared it, or has none.
+bool is_told_by_symptom(const CellRecord& cell);
 
 /// Whether the cause is that ranks did not come to their end, and not as declared: claims that
 /// stayed open are consequences of it.

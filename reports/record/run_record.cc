@@ -39,7 +39,7 @@ bool Table::Entry::is_measured() const {
 }
 
 bool is_as_promised(const Check& check) {
-  return check.outcome == Check::Outcome::found || check.outcome == Check::Outcome::as_promised;
+  return check.result == Check::Result::found || check.result == Check::Result::as_promised;
 }
 
 PlannedCounts counts_of(const std::vector<CellRecord>& cells) {

@@ -114,9 +114,9 @@ struct ClaimResult {
 
 /// One expectation of a cell, compared with the findings.
 struct Check {
-  enum class Outcome { found, missed, false_alarm, as_promised, undecided };
+  enum class Result { found, missed, false_alarm, as_promised, undecided };
   std::string promise;  ///< what "it" does: "breaks gradients agree across ranks", "meets <table>"
-  Outcome outcome = Outcome::as_promised;
+  Result result = Result::as_promised;
   std::string text;                 ///< what is wrong, or why it is undecided
   std::optional<Claim> claim = {};  ///< that is to hold or to be violated; absent: about no claim
 
@@ -124,7 +124,7 @@ struct Check {
 };
 
 template <>
-struct Names<Check::Outcome> {
+struct Names<Check::Result> {
   static constexpr std::array<std::string_view, 5> values{"found", "missed", "false alarm",
                                                           "as promised", "undecided"};
 };
@@ -152,8 +152,8 @@ struct Cost {
 };
 
 /// What a run of a cell came to, with the evidence that a line has room for.
-struct CellOutcome {
-  OutcomeKind kind = OutcomeKind::undecided;
+struct Symptom {
+  SymptomKind kind = SymptomKind::undecided;
   std::int64_t step = 0;        ///< of the error; else the first wrong step; 0: none
   std::int64_t wrong_step = 0;  ///< first step with wrong values; 0: none was seen
   std::string tensor;           ///< the first wrong tensor; empty: none was seen
@@ -162,7 +162,7 @@ struct CellOutcome {
   std::string error;  ///< the first sentence of the framework's own error
   std::string text;   ///< the line: "raised in step 2 after a wrong step 1: ..."
 
-  bool operator==(const CellOutcome&) const = default;
+  bool operator==(const Symptom&) const = default;
 };
 
 /// Why the ranks of a cell never began to train although they were launched: the machine's fault,
@@ -200,7 +200,7 @@ struct CellRecord {
   std::vector<Check> checks;
   CellVerdict verdict = CellVerdict::undecided;
   std::vector<std::string> notes;  ///< torn last rows and the like
-  CellOutcome outcome;             ///< of the judged cell
+  Symptom symptom;                 ///< of the judged cell
   std::optional<Cost> cost;        ///< absent when a rank did not finish, or there is one only
   std::optional<CollectiveMismatch> mismatch = {};  ///< absent: ranks met in every collective
   /// Of a foreign launcher that started the ranks: "mpirun -n 2"; empty: Lockstep started them.

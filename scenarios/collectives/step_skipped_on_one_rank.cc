@@ -113,7 +113,7 @@ Expectation expect_fault(const Cell& cell) {
     return expect_trained_step(expect_agree_but_wrong(), cell);
   }
   return expect_trained_step({.breaks = {kParametersAgree, kGradientsEqual, kParametersEqual},
-                              .outcome = OutcomeKind::ranks_differ},
+                              .symptom = SymptomKind::ranks_differ},
                              cell);
 }
 

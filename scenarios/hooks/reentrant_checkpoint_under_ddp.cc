@@ -316,7 +316,7 @@ Expectation expect_statistics_advanced_twice(const Cell& cell) {
   } else {
     pin.why = "each micro-batch has other statistics";
   }
-  return pinned({.breaks = {kBuffersEqual}, .outcome = OutcomeKind::agree_but_wrong}, {pin});
+  return pinned({.breaks = {kBuffersEqual}, .symptom = SymptomKind::agree_but_wrong}, {pin});
 }
 
 Expectation expect(const Cell& cell) {
@@ -339,7 +339,7 @@ Expectation expect(const Cell& cell) {
       return expect_not_applicable(
           "in bfloat16 the inputs of all blocks are less than what running one again needs");
     }
-    return pinned({.breaks = {kMemoryBounded}, .outcome = OutcomeKind::exceeds_memory},
+    return pinned({.breaks = {kMemoryBounded}, .symptom = SymptomKind::exceeds_memory},
                   {{.claim = kMemoryBounded,
                     .steps = {1},
                     .last_step = cell.steps,

@@ -123,7 +123,7 @@ Expectation expect_unrecorded(const Cell& cell) {
       allows_unused
           ? pinned(expect_agree_but_wrong(), {wrong_gradients_of(cell, {"mlp.*"}, why)})
           : pinned(expect_ranks_differ(), {wrong_gradients_of(cell, {"mlp.*", "head.*"}, why)});
-  if (!options.prior) expectation.outcome = OutcomeKind::never_trained;
+  if (!options.prior) expectation.symptom = SymptomKind::never_trained;
   return expectation;
 }
 

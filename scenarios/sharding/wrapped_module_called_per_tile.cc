@@ -78,7 +78,7 @@ Expectation expect(const Cell& cell) {
   if (!is_faulty(cell)) return {};
   if (number_on(cell, "tiles") == 1) return expect_hidden();
   if (cell.variant == "reduces-in-last-tile") {
-    return pinned(expect_wrong_shards(OutcomeKind::never_trained),
+    return pinned(expect_wrong_shards(SymptomKind::never_trained),
                   {wrong_gradients_of(cell, {"*.mlp.*"}, "there is no gradient")});
   }
   Pin first_tile = wrong_gradients_of(cell, {"*.mlp.*"}, "what the first tile gives is drawn");

@@ -243,7 +243,7 @@ Expectation expect_skip_missing(const Cell& cell) {
   // The smaller buffer of rank 0 receives more than it holds, and Gloo ends the process.
   if (is_set(cell, "differs", "other-sizes")) {
     // No claim is made of the collectives here.
-    return {.raises = expect_sizes_differ(cell, 1, {}).raises, .outcome = OutcomeKind::mismatched};
+    return {.raises = expect_sizes_differ(cell, 1, {}).raises, .symptom = SymptomKind::mismatched};
   }
   const std::string why = "another gradient, or one of the next step, is in the mean";
   Expectation expectation = pinned(
@@ -256,7 +256,7 @@ Expectation expect_skip_missing(const Cell& cell) {
   }
   // Rank 0 calls more all-reduces than the others, who stand in the barrier when theirs are done.
   expectation.breaks.push_back(ranks_finish());
-  expectation.outcome = OutcomeKind::mismatched;
+  expectation.symptom = SymptomKind::mismatched;
   return expectation;
 }
 
@@ -278,7 +278,7 @@ Expectation expect_bias_never_reduced(const Cell& cell) {
 /// All ranks begin with the same buffers.
 Expectation expect_buffers_left_behind(const Cell& cell) {
   if (cell.steps == 1) return expect_hidden();
-  return pinned({.breaks = {kBuffersAgree}, .outcome = OutcomeKind::ranks_differ},
+  return pinned({.breaks = {kBuffersAgree}, .symptom = SymptomKind::ranks_differ},
                 {{.claim = kBuffersAgree,
                   .steps = {2},
                   .last_step = cell.steps,

@@ -8,7 +8,7 @@
 
 #include "harness/judge/collectives/analyse_collectives.h"
 #include "harness/verdict/not_run.h"
-#include "harness/verdict/outcome.h"
+#include "harness/verdict/symptom.h"
 #include "tests/judge/literal_evidence.h"
 
 namespace lockstep {
@@ -83,7 +83,7 @@ auto decided(const Evidence& evidence, const std::vector<RankEnd>& ends) {
   }
   const auto not_run = why_not_run(ends);
   return std::tuple(verdicts,
-                    outcome_of(facts_of(cell), results, wrong_values_of(cell, results)).kind,
+                    symptom_of(facts_of(cell), results, wrong_values_of(cell, results)).kind,
                     not_run ? static_cast<int>(not_run->cause) : -1);
 }
 

@@ -89,14 +89,14 @@ MATCHER_P(IsTrigger, outcome, "") {
 TEST(NotTriggered, IsFoundWhereNoRankReachedThePlace) {
   const CellRecord cell = cell_with(Verdict::undecided, kNotReached, true);
   EXPECT_EQ(cell.verdict, CellVerdict::as_expected);
-  EXPECT_THAT(cell.checks, Contains(IsTrigger(Check::Outcome::found)));
-  EXPECT_EQ(cell.checks.at(0).outcome, Check::Outcome::as_promised) << "the claim may stay open";
+  EXPECT_THAT(cell.checks, Contains(IsTrigger(Check::Result::found)));
+  EXPECT_EQ(cell.checks.at(0).result, Check::Result::as_promised) << "the claim may stay open";
 }
 
 TEST(NotTriggered, IsMissedWhereARankReachedThePlace) {
   const CellRecord cell = cell_with(Verdict::holds, kReached, true);
   EXPECT_EQ(cell.verdict, CellVerdict::missed);
-  EXPECT_THAT(cell.checks, Contains(IsTrigger(Check::Outcome::missed)));
+  EXPECT_THAT(cell.checks, Contains(IsTrigger(Check::Result::missed)));
 }
 
 TEST(NotTriggered, ForgivesNoViolation) {

@@ -66,13 +66,13 @@ TEST(Expectation, OfAMismatchIsUndecidedWhereNoCollectiveIsOnRecord) {
   for (const std::int64_t compared : {0, 3}) {
     CellRecord cell = cell_with(Verdict::holds, Verdict::violated);
     cell.expectation.breaks = {ranks_finish()};
-    cell.expectation.outcome = OutcomeKind::mismatched;
-    cell.outcome.kind = OutcomeKind::not_finished;
+    cell.expectation.symptom = SymptomKind::mismatched;
+    cell.symptom.kind = SymptomKind::not_finished;
     cell.results.push_back(result_of(collectives_match(), Verdict::undecided));
     cell.results.back().comparisons = compared;
     check_expectation(cell);
-    EXPECT_EQ(cell.checks.back().outcome,
-              compared == 0 ? Check::Outcome::undecided : Check::Outcome::missed);
+    EXPECT_EQ(cell.checks.back().result,
+              compared == 0 ? Check::Result::undecided : Check::Result::missed);
   }
 }
 
@@ -126,7 +126,7 @@ TEST(Expectation, OfARankThatIsToBeLostForgivesNothingWhenAllFinished) {
   CellRecord cell = cell_with(Verdict::undecided, Verdict::holds);
   cell.expectation.breaks = {ranks_finish()};
   check_expectation(cell);
-  EXPECT_EQ(cell.checks.at(0).outcome, Check::Outcome::undecided);
+  EXPECT_EQ(cell.checks.at(0).result, Check::Result::undecided);
 }
 
 TEST(Expectation, OfALostRankDoesNotForgiveADeclaredBreakThatCouldNotBeSeen) {
@@ -166,37 +166,37 @@ TEST(Expectation, OfATableThatIsNotMetIsMissed) {
 }
 
 /// A cell that breaks `kAgree` as declared, promised to come to `promised`.
-CellRecord coming_to(OutcomeKind kind, OutcomeKind promised) {
+CellRecord coming_to(SymptomKind kind, SymptomKind promised) {
   CellRecord cell = cell_with(Verdict::violated);
   cell.expectation.breaks = {kAgree};
-  cell.expectation.outcome = promised;
-  cell.outcome.kind = kind;
-  cell.outcome.text = "ranks differ from step 2 on: w";
+  cell.expectation.symptom = promised;
+  cell.symptom.kind = kind;
+  cell.symptom.text = "ranks differ from step 2 on: w";
   return cell;
 }
 
 TEST(Expectation, OfAnOutcomeIsMetByThatOneOnly) {
-  CellRecord met = coming_to(OutcomeKind::ranks_differ, OutcomeKind::ranks_differ);
+  CellRecord met = coming_to(SymptomKind::ranks_differ, SymptomKind::ranks_differ);
   check_expectation(met);
   EXPECT_EQ(met.verdict, CellVerdict::as_expected);
   EXPECT_EQ(met.checks.back(),
-            (Check{"results in 'ranks differ'", Check::Outcome::as_promised, ""}));
-  CellRecord missed = coming_to(OutcomeKind::ranks_differ, OutcomeKind::agree_but_wrong);
+            (Check{"results in 'ranks differ'", Check::Result::as_promised, ""}));
+  CellRecord missed = coming_to(SymptomKind::ranks_differ, SymptomKind::agree_but_wrong);
   check_expectation(missed);
   EXPECT_EQ(missed.verdict, CellVerdict::missed);
-  EXPECT_EQ(missed.checks.back(), (Check{"results in 'agree but wrong'", Check::Outcome::missed,
+  EXPECT_EQ(missed.checks.back(), (Check{"results in 'agree but wrong'", Check::Result::missed,
                                          "it resulted in: ranks differ from step 2 on: w"}));
 }
 
 TEST(Expectation, OfAnOutcomeIsOpenWhereNothingCouldBeDecided) {
-  CellRecord cell = coming_to(OutcomeKind::undecided, OutcomeKind::right);
+  CellRecord cell = coming_to(SymptomKind::undecided, SymptomKind::right);
   check_expectation(cell);
-  EXPECT_EQ(cell.checks.back().outcome, Check::Outcome::undecided);
+  EXPECT_EQ(cell.checks.back().result, Check::Result::undecided);
 }
 
 TEST(Expectation, OfNoOutcomeChecksNone) {
-  CellRecord cell = coming_to(OutcomeKind::raised, OutcomeKind::raised);
-  cell.expectation.outcome.reset();
+  CellRecord cell = coming_to(SymptomKind::raised, SymptomKind::raised);
+  cell.expectation.symptom.reset();
   check_expectation(cell);
   EXPECT_THAT(cell.checks, testing::SizeIs(2));
 }

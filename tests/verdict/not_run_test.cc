@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/verdict/expectation.h"
-#include "harness/verdict/outcome.h"
+#include "harness/verdict/symptom.h"
 #include "tests/judge/literal_evidence.h"
 
 namespace lockstep {
@@ -92,7 +92,7 @@ TEST(CellThatWasNotRun, MakesNoClaimAndIsUndecided) {
   ASSERT_EQ(cell.checks.size(), 1U);
   EXPECT_EQ(cell.checks[0].promise, "is run");
   EXPECT_EQ(cell.checks[0].text, "the ranks could not meet");
-  EXPECT_EQ(outcome_of_unrun("", cell.not_run).text, "not run: the ranks could not meet");
+  EXPECT_EQ(symptom_of_unrun("", cell.not_run).text, "not run: the ranks could not meet");
 }
 
 }  // namespace

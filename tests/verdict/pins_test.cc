@@ -189,9 +189,9 @@ TEST(Expectation, WithAPinIsMetByOneOfSeveralFindings) {
 TEST(Expectation, OfAFaultHasToSayWhatItComesToAndByWhatItIsKnown) {
   const Pin pin = pin_of_doubled();
   EXPECT_THAT(open_part({}), HasSubstr("what the cell comes to"));
-  EXPECT_EQ(open_part({.outcome = OutcomeKind::right}), "");
+  EXPECT_EQ(open_part({.symptom = SymptomKind::right}), "");
   EXPECT_EQ(open_part({.not_applicable = "needs 3 ranks"}), "");
-  Expectation expectation{.breaks = {kEqual}, .outcome = OutcomeKind::agree_but_wrong};
+  Expectation expectation{.breaks = {kEqual}, .symptom = SymptomKind::agree_but_wrong};
   EXPECT_THAT(open_part(expectation), HasSubstr("by what the fault is known"));
   expectation.pins = {{.claim = kEqual, .steps = {1}}};
   EXPECT_THAT(open_part(expectation), HasSubstr("by what the fault is known"));
@@ -202,14 +202,14 @@ TEST(Expectation, OfAFaultHasToSayWhatItComesToAndByWhatItIsKnown) {
 }
 
 TEST(Expectation, OfAnErrorIsKnownByItsText) {
-  Expectation expectation{.raises = {{.fragment = "ready twice"}}, .outcome = OutcomeKind::raised};
+  Expectation expectation{.raises = {{.fragment = "ready twice"}}, .symptom = SymptomKind::raised};
   EXPECT_EQ(open_part(expectation), "");
   expectation.breaks = {kEqual};
   EXPECT_THAT(open_part(expectation), HasSubstr("by what the fault is known"));
 }
 
 TEST(Expectation, PinsWhatItDeclaresBroken) {
-  EXPECT_EQ(open_part({.outcome = OutcomeKind::right, .pins = {pin_of_doubled()}}),
+  EXPECT_EQ(open_part({.symptom = SymptomKind::right, .pins = {pin_of_doubled()}}),
             "it pins 'gradients equal the reference' and does not declare it broken");
 }
 

@@ -47,7 +47,7 @@ Check check_of(CellRecord again, const Evidence& evidence, const CellRecord& fir
   check_repetition(again, &evidence, first, &first_evidence);
   EXPECT_EQ(again.checks.size(), 1U);
   EXPECT_EQ(again.checks.at(0).promise, "repeats the first run");
-  EXPECT_EQ(again.verdict, again.checks.at(0).outcome == Check::Outcome::as_promised
+  EXPECT_EQ(again.verdict, again.checks.at(0).result == Check::Result::as_promised
                                ? CellVerdict::as_expected
                                : CellVerdict::missed);
   return again.checks.at(0);
@@ -77,7 +77,7 @@ TEST_F(Repetition, OfTheSameIsAsPromised) {
   observe(again_files_);
   find_in(first_, finding_in(2, "w"));
   find_in(again_, finding_in(2, "w"));
-  EXPECT_EQ(check(), (Check{"repeats the first run", Check::Outcome::as_promised, ""}));
+  EXPECT_EQ(check(), (Check{"repeats the first run", Check::Result::as_promised, ""}));
 }
 
 TEST_F(Repetition, WithAnotherValueNamesRankStepAndTensor) {
@@ -85,7 +85,7 @@ TEST_F(Repetition, WithAnotherValueNamesRankStepAndTensor) {
   observe(again_files_);
   first_files_.add(1, 3, "v", {1, 2});
   again_files_.add(1, 3, "v", {1, 3});
-  EXPECT_EQ(check().outcome, Check::Outcome::missed);
+  EXPECT_EQ(check().result, Check::Result::missed);
   EXPECT_EQ(check().text, "rank 1 observed another v in step 3");
 }
 
@@ -114,7 +114,7 @@ TEST_F(Repetition, WithFewerObservationsNamesTheFirstThatIsMissing) {
 TEST_F(Repetition, WithOtherFindingsTellsBoth) {
   find_in(first_, finding_in(2, "w"));
   find_in(again_, finding_in(1, "w"));
-  EXPECT_EQ(check().outcome, Check::Outcome::missed);
+  EXPECT_EQ(check().result, Check::Result::missed);
   EXPECT_EQ(check().text,
             "the first run found: w differs in step 2.; this one: w differs in step 1.");
 }
@@ -123,7 +123,7 @@ TEST_F(Repetition, WithAFindingMoreOrLessSaysNothingMore) {
   find_in(again_, finding_in(1, "w"));
   EXPECT_EQ(check().text, "the first run found: nothing more; this one: w differs in step 1.");
   find_in(first_, finding_in(1, "w"));
-  EXPECT_EQ(check().outcome, Check::Outcome::as_promised);
+  EXPECT_EQ(check().result, Check::Result::as_promised);
   find_in(first_, finding_in(2, "v"));
   EXPECT_EQ(check().text, "the first run found: v differs in step 2.; this one: nothing more");
 }
@@ -139,21 +139,21 @@ TEST_F(Repetition, HoldsClaimStepTensorGroupsAndRatioOfAFinding) {
   others[4].ratio = 0.5;
   for (const Finding& other : others) {
     again_.results[0].findings = {other};
-    EXPECT_EQ(check().outcome, Check::Outcome::missed);
+    EXPECT_EQ(check().result, Check::Result::missed);
   }
   Finding same = finding;
   same.sentence = "in other words";
   again_.results[0].findings = {same};
-  EXPECT_EQ(check().outcome, Check::Outcome::as_promised);
+  EXPECT_EQ(check().result, Check::Result::as_promised);
 }
 
 TEST_F(Repetition, OfRanksThatDiedHoldsTheFindingsOnly) {
   observe(first_files_);
   again_files_.add(0, 1, "other", {7});
   for (CellRecord* cell : {&first_, &again_}) cell->ends[1].ending = Ending::signalled;
-  EXPECT_EQ(check().outcome, Check::Outcome::as_promised);
+  EXPECT_EQ(check().result, Check::Result::as_promised);
   find_in(again_, finding_in(1, "w"));
-  EXPECT_EQ(check().outcome, Check::Outcome::missed);
+  EXPECT_EQ(check().result, Check::Result::missed);
 }
 
 TEST_F(Repetition, OfACellThatWasNotRunIsNotChecked) {
@@ -167,7 +167,7 @@ TEST_F(Repetition, OfACellThatWasNotRunIsNotChecked) {
 TEST_F(Repetition, DoesNotHideAnEarlierCheck) {
   observe(first_files_);
   observe(again_files_);
-  again_.checks = {{"breaks ranks finish", Check::Outcome::false_alarm, "why"}};
+  again_.checks = {{"breaks ranks finish", Check::Result::false_alarm, "why"}};
   const Evidence evidence = again_files_.write();
   const Evidence first_evidence = first_files_.write();
   check_repetition(again_, &evidence, first_, &first_evidence);

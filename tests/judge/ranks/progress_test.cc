@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "harness/judge/collectives/analyse_collectives.h"
-#include "harness/verdict/outcome.h"
+#include "harness/verdict/symptom.h"
 #include "tests/judge/literal_evidence.h"
 
 namespace lockstep {
@@ -76,11 +76,11 @@ class LateRanks {
 
   CollectiveAnalysis analysis() { return analyse_collectives(judged_cell()); }
 
-  CellOutcome outcome() {
+  Symptom symptom() {
     CellEvidence cell = judged_cell();
     cell.claims = {ranks_finish(), kAgree};
     const std::vector<ClaimResult> results = judge(cell);
-    return outcome_of(facts_of(cell), results, wrong_values_of(cell, results));
+    return symptom_of(facts_of(cell), results, wrong_values_of(cell, results));
   }
 
  private:
@@ -161,8 +161,8 @@ TEST(Progress, UntilTheLimitBlamesNobodyWhoIsBetweenTwoSteps) {
             "1 had waited 0.002 s for rank 0 in collective 188 of the group world");
   EXPECT_EQ(ranks.judged(collectives_match()).verdict, Verdict::undecided);
   EXPECT_FALSE(ranks.analysis().missed) << "no mismatch on record";
-  EXPECT_EQ(ranks.outcome().kind, OutcomeKind::undecided);
-  EXPECT_THAT(ranks.outcome().text, HasSubstr("undecided: still making progress at the limit"));
+  EXPECT_EQ(ranks.symptom().kind, SymptomKind::undecided);
+  EXPECT_THAT(ranks.symptom().text, HasSubstr("undecided: still making progress at the limit"));
 }
 
 TEST(Progress, UntilTheLimitOfOneRankIsNoFaultOfTheOneThatSawItGo) {
@@ -197,7 +197,7 @@ TEST(Progress, ThatEndedLongBeforeTheLimitIsAHang) {
   const ClaimResult finish = ranks.judged(ranks_finish());
   EXPECT_EQ(finish.verdict, Verdict::violated);
   EXPECT_THAT(ranks.analysis().missed.value().culprits, ElementsAre(0));
-  EXPECT_THAT(ranks.outcome().text, HasSubstr("not finished: rank 0 never entered"));
+  EXPECT_THAT(ranks.symptom().text, HasSubstr("not finished: rank 0 never entered"));
 }
 
 // On a busy machine ranks come late to their first call: what counts is the time they had then.

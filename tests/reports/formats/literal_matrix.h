@@ -8,7 +8,7 @@
 namespace lockstep {
 
 inline CellRecord matrix_cell(const std::string& variant, Role role,
-                              const std::vector<AxisValue>& axes, CellOutcome outcome) {
+                              const std::vector<AxisValue>& axes, Symptom outcome) {
   CellRecord record = literal_cell("frozen-tower", variant, role, CellVerdict::as_expected);
   record.cell.axes = axes;
   for (AxisValue& chosen : record.cell.axes) {
@@ -16,7 +16,7 @@ inline CellRecord matrix_cell(const std::string& variant, Role role,
                         chosen == AxisValue{"view", "off"} || chosen == AxisValue{"k", "2"};
   }
   record.folder = folder_of(record.cell);
-  record.outcome = std::move(outcome);
+  record.symptom = std::move(outcome);
   if (role == Role::reference) record.cost.reset();
   return record;
 }
@@ -27,7 +27,7 @@ inline RunRecord literal_matrix() {
   const auto axes = [](const std::string& view, const std::string& k) {
     return std::vector<AxisValue>{{"optimizer", "sgd"}, {"view", view}, {"k", k}};
   };
-  using K = OutcomeKind;
+  using K = SymptomKind;
   RunRecord run = literal_run();
   run.cells = {
       matrix_cell("frozen", Role::buggy, axes("on", "2"),

@@ -11,11 +11,11 @@
 namespace lockstep {
 
 /// An outcome of the first step about "weight".
-inline CellOutcome literal_outcome(OutcomeKind kind, const std::string& text) {
-  CellOutcome outcome;
+inline Symptom literal_outcome(SymptomKind kind, const std::string& text) {
+  Symptom outcome;
   outcome.kind = kind;
   outcome.text = text;
-  if (kind == OutcomeKind::right) return outcome;
+  if (kind == SymptomKind::right) return outcome;
   outcome.step = outcome.wrong_step = 1;
   outcome.tensor = "weight";
   return outcome;
@@ -35,14 +35,14 @@ inline CellRecord literal_cell(const std::string& scenario, const std::string& v
   record.ends = {{.rank = 0, .order = 1, .step = 5, .line = 41, .step_s = 0.00025},
                  {.rank = 1, .order = 0, .step = 5, .line = 41, .step_s = 0.0003}};
   record.cost = Cost{2, 80, 0.0003};
-  record.outcome = literal_outcome(OutcomeKind::right, "right");
+  record.symptom = literal_outcome(SymptomKind::right, "right");
   for (const Claim& claim : record.claims) {
     ClaimResult result;
     result.claim = claim;
     result.verdict = Verdict::holds;
     result.comparisons = 10;
     record.results.push_back(result);
-    record.checks.push_back({"keeps " + sentence(claim), Check::Outcome::as_promised, "", claim});
+    record.checks.push_back({"keeps " + sentence(claim), Check::Result::as_promised, "", claim});
   }
   record.verdict = verdict;
   return record;
@@ -95,7 +95,7 @@ inline CellRecord literal_buggy() {
       literal_cell("loss-on-unwrapped-module", "bypass", Role::buggy, CellVerdict::as_expected);
   cell.expectation.breaks = {cell.claims[0]};
   cell.expectation.meets = {"opentslm-49-gradients"};
-  cell.expectation.outcome = OutcomeKind::ranks_differ;
+  cell.expectation.symptom = SymptomKind::ranks_differ;
   cell.expectation.pins = {{.claim = cell.claims[0],
                             .steps = {1, 2},
                             .last_step = 5,
@@ -105,14 +105,14 @@ inline CellRecord literal_buggy() {
                             .groups = {{0, 2, 3}, {1}},
                             .culprits = {1},
                             .why = "the direction is the seed's"}};
-  cell.outcome = literal_outcome(OutcomeKind::ranks_differ, "ranks differ from step 1 on: weight");
+  cell.symptom = literal_outcome(SymptomKind::ranks_differ, "ranks differ from step 1 on: weight");
   cell.results[0].verdict = Verdict::violated;
   cell.results[0].margin = std::numeric_limits<double>::infinity();
   cell.results[0].findings = {literal_divergence()};
-  cell.checks[0] = {"breaks gradients agree across ranks", Check::Outcome::found, "",
+  cell.checks[0] = {"breaks gradients agree across ranks", Check::Result::found, "",
                     cell.claims[0]};
-  cell.checks.push_back({"results in 'ranks differ'", Check::Outcome::as_promised, ""});
-  cell.checks.push_back({"meets opentslm-49-gradients", Check::Outcome::as_promised, ""});
+  cell.checks.push_back({"results in 'ranks differ'", Check::Result::as_promised, ""});
+  cell.checks.push_back({"meets opentslm-49-gradients", Check::Result::as_promised, ""});
   return cell;
 }
 
@@ -161,14 +161,14 @@ inline CellRecord literal_missed() {
         literal_failure(end.rank, how(end), end.error, end.last_output));
   }
   cell.results[1].findings[0].failure->lag = 1;
-  cell.outcome.kind = OutcomeKind::raised_late;
-  cell.outcome.step = 2;
-  cell.outcome.wrong_step = 1;
-  cell.outcome.error = "Expected to mark a variable ready only once";
-  cell.outcome.text = "raised in step 2 after a wrong step 1: " + cell.outcome.error;
-  cell.checks[1] = {"breaks ranks finish", Check::Outcome::found, "", ranks_finish()};
+  cell.symptom.kind = SymptomKind::raised_late;
+  cell.symptom.step = 2;
+  cell.symptom.wrong_step = 1;
+  cell.symptom.error = "Expected to mark a variable ready only once";
+  cell.symptom.text = "raised in step 2 after a wrong step 1: " + cell.symptom.error;
+  cell.checks[1] = {"breaks ranks finish", Check::Result::found, "", ranks_finish()};
   cell.checks.push_back(
-      {"raises \"marked as ready twice\"", Check::Outcome::missed, "no rank raised it"});
+      {"raises \"marked as ready twice\"", Check::Result::missed, "no rank raised it"});
   return cell;
 }
 
@@ -177,12 +177,12 @@ inline CellRecord literal_false_alarm() {
                                  CellVerdict::false_alarm);
   cell.results[0].verdict = Verdict::violated;
   cell.results[0].findings = {literal_divergence()};
-  cell.outcome =
-      literal_outcome(OutcomeKind::agree_but_wrong,
+  cell.symptom =
+      literal_outcome(SymptomKind::agree_but_wrong,
                       "ranks agree but are wrong from step 1 on: weight, ratio 0.25, cosine 0.98");
-  cell.outcome.ratio = 0.25;
-  cell.outcome.cosine = 0.98;
-  cell.checks[0].outcome = Check::Outcome::false_alarm;
+  cell.symptom.ratio = 0.25;
+  cell.symptom.cosine = 0.98;
+  cell.checks[0].result = Check::Result::false_alarm;
   cell.notes = {"rank 1: the last row of its journal was torn and left out"};
   return cell;
 }
@@ -194,8 +194,8 @@ inline CellRecord literal_undecided() {
   cell.results[0].verdict = Verdict::undecided;
   cell.results[0].comparisons = 0;
   cell.results[0].reason = "not triggered: nothing was compared";
-  cell.outcome = {.text = "undecided: not triggered: nothing was compared"};
-  cell.checks[0].outcome = Check::Outcome::undecided;
+  cell.symptom = {.text = "undecided: not triggered: nothing was compared"};
+  cell.checks[0].result = Check::Result::undecided;
   cell.checks[0].text = cell.results[0].reason;
   return cell;
 }
@@ -206,7 +206,7 @@ inline CellRecord literal_not_applicable() {
   cell.cell.axes = {{"tiles", "4"}, {"bucket_view", "on"}};
   cell.folder = folder_of(cell.cell);
   cell.expectation.not_applicable = "needs at least 3 ranks, a sum of two has no order";
-  cell.outcome = {.kind = OutcomeKind::not_applicable,
+  cell.symptom = {.kind = SymptomKind::not_applicable,
                   .text = "not applicable: " + cell.expectation.not_applicable};
   cell.processes = 0;
   cell.cost.reset();
@@ -235,7 +235,7 @@ inline CellRecord literal_fixed(int repetition) {
   cell.folder = folder_of(cell.cell);
   cell.results.push_back(literal_margin(0.15));
   cell.claims.push_back(cell.results.back().claim);
-  cell.checks.push_back({"keeps " + sentence(cell.claims.back()), Check::Outcome::as_promised, "",
+  cell.checks.push_back({"keeps " + sentence(cell.claims.back()), Check::Result::as_promised, "",
                          cell.claims.back()});
   return cell;
 }
@@ -246,8 +246,8 @@ inline CellRecord literal_odd_one_out() {
   cell.verdict = CellVerdict::false_alarm;
   cell.results[0].verdict = Verdict::violated;
   cell.results[0].findings = {literal_divergence()};
-  cell.outcome = literal_outcome(OutcomeKind::ranks_differ, "ranks differ from step 1 on: weight");
-  cell.checks[0].outcome = Check::Outcome::false_alarm;
+  cell.symptom = literal_outcome(SymptomKind::ranks_differ, "ranks differ from step 1 on: weight");
+  cell.checks[0].result = Check::Result::false_alarm;
   return cell;
 }
 
@@ -260,8 +260,8 @@ inline CellRecord literal_not_triggered() {
     result.verdict = Verdict::undecided;
     result.reason = "not triggered: no rank reached the place where the variant parts";
   }
-  cell.outcome = {.text = "undecided: " + cell.results[0].reason};
-  cell.checks = {{"is not triggered", Check::Outcome::found,
+  cell.symptom = {.text = "undecided: " + cell.results[0].reason};
+  cell.checks = {{"is not triggered", Check::Result::found,
                   "no rank reached the place where the variant parts"}};
   return cell;
 }

@@ -20,7 +20,7 @@ using testing::Not;
 using testing::SizeIs;
 
 CellRecord right(const std::string& variant, Role role, const std::vector<AxisValue>& axes) {
-  return matrix_cell(variant, role, axes, literal_outcome(OutcomeKind::right, "right"));
+  return matrix_cell(variant, role, axes, literal_outcome(SymptomKind::right, "right"));
 }
 
 TEST(Matrix, IsWhereAVariantWasRunWithMoreThanOneChoice) {
@@ -96,7 +96,7 @@ TEST(Matrix, HasALineForEveryCellButThoseOfAReferenceThatIsRight) {
     return matrix_lines(section).at(0).lines;
   };
   EXPECT_THAT(lines(), SizeIs(1));
-  run.cells[1].outcome = literal_outcome(OutcomeKind::raised, "raised in step 1: no");
+  run.cells[1].symptom = literal_outcome(SymptomKind::raised, "raised in step 1: no");
   EXPECT_THAT(lines(), SizeIs(2));
   for (CellRecord& cell : run.cells) cell.cell.role = Role::fixed;
   EXPECT_THAT(lines(), SizeIs(2));
@@ -154,7 +154,7 @@ TEST(Matrix, OfAThousandCellsFitsIntoAComment) {
       run.cells.push_back(matrix_cell(
           "variant-" + std::to_string(variant), Role::buggy,
           {{"k", std::to_string(k)}, {"gradient_as_bucket_view", "on"}},
-          literal_outcome(OutcomeKind::raised, "raised in step 1: " + std::string(200, 'x'))));
+          literal_outcome(SymptomKind::raised, "raised in step 1: " + std::string(200, 'x'))));
     }
   }
   run.cells[1999].verdict = CellVerdict::false_alarm;
@@ -168,7 +168,7 @@ TEST(Matrix, OfAThousandCellsFitsIntoAComment) {
 
 TEST(Matrix, LetsNoControlCharacterThrough) {
   RunRecord run = literal_matrix();
-  run.cells[0].outcome.text = "raised in step 1: \x1b[31mred\r<b>@someone</b>\x07";
+  run.cells[0].symptom.text = "raised in step 1: \x1b[31mred\r<b>@someone</b>\x07";
   for (const char c : render_console(run)) {
     EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20) << static_cast<int>(c);
   }
@@ -178,7 +178,7 @@ TEST(Matrix, LetsNoControlCharacterThrough) {
 TEST(Matrix, OfARecordThatWasNeverJudgedSaysItsVerdicts) {
   RunRecord run = literal_run_of(
       {right("a", Role::buggy, {{"k", "1"}}), right("a", Role::buggy, {{"k", "2"}})});
-  for (CellRecord& cell : run.cells) cell.outcome = {};
+  for (CellRecord& cell : run.cells) cell.symptom = {};
   EXPECT_THAT(render_console(run), HasSubstr("    k=1: as expected\n"));
 }
 

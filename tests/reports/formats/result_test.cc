@@ -16,7 +16,7 @@ using testing::StartsWith;
 
 constexpr const char* kSegmentationFault = "rank 0 was killed by signal 11 (SIGSEGV) in step 288";
 
-Check check_of(const ClaimResult& result, Check::Outcome outcome) {
+Check check_of(const ClaimResult& result, Check::Result outcome) {
   return {"keeps " + sentence(result.claim), outcome, result.reason, result.claim};
 }
 
@@ -32,11 +32,11 @@ CellRecord killed() {
       std::string(kSegmentationFault) + ". Rank 1 waits for it in collective 865.";
   cell.ends[0] = {0, Ending::signalled, 11, 0, 288, "", "SIGSEGV", "the last words"};
   cell.ends[1] = {1, Ending::unfinished, 0, 1, 289, "", "ended after rank 0", ""};
-  cell.outcome = {.kind = OutcomeKind::not_finished,
+  cell.symptom = {.kind = SymptomKind::not_finished,
                   .step = 288,
                   .text = std::string("not finished: ") + kSegmentationFault};
-  cell.checks = {check_of(cell.results[0], Check::Outcome::undecided),
-                 check_of(cell.results[1], Check::Outcome::false_alarm)};
+  cell.checks = {check_of(cell.results[0], Check::Result::undecided),
+                 check_of(cell.results[1], Check::Result::false_alarm)};
   return cell;
 }
 
@@ -51,8 +51,8 @@ CellRecord summed() {
   cell.results[0].claim = finding.claim;
   cell.results[0].verdict = Verdict::violated;
   cell.results[0].findings = {finding};
-  cell.outcome = literal_outcome(OutcomeKind::agree_but_wrong, "ranks agree but are wrong");
-  cell.checks[0] = check_of(cell.results[0], Check::Outcome::false_alarm);
+  cell.symptom = literal_outcome(SymptomKind::agree_but_wrong, "ranks agree but are wrong");
+  cell.checks[0] = check_of(cell.results[0], Check::Result::false_alarm);
   return cell;
 }
 
@@ -61,7 +61,7 @@ CellRecord interrupted() {
   cell.processes = 0;
   cell.results.clear();
   cell.ends.clear();
-  cell.checks = {{"is run", Check::Outcome::undecided, "the run was interrupted before this cell"}};
+  cell.checks = {{"is run", Check::Result::undecided, "the run was interrupted before this cell"}};
   return cell;
 }
 
@@ -71,7 +71,7 @@ CellRecord unmet() {
   cell.processes = 2;
   cell.not_run = NotRun{NotRunCause::no_rendezvous,
                         "the ranks could not meet: rank 1 raised: Too many open files"};
-  cell.checks = {{"is run", Check::Outcome::undecided, cell.not_run->reason}};
+  cell.checks = {{"is run", Check::Result::undecided, cell.not_run->reason}};
   return cell;
 }
 
@@ -98,7 +98,7 @@ TEST(Result, OfAFixThatRegressedIsAFailureAndNoFalseAlarm) {
 TEST(Result, OfABugThatDidNotShowIsNotFound) {
   CellRecord cell = literal_buggy();
   cell.verdict = CellVerdict::missed;
-  cell.checks[0].outcome = Check::Outcome::missed;
+  cell.checks[0].result = Check::Result::missed;
   EXPECT_EQ(result_of(cell), Result::not_found);
   EXPECT_THAT(console_of(cell),
               StartsWith("NOT FOUND: bypass (buggy, must fail as declared): expected \"gradients "
@@ -108,14 +108,14 @@ TEST(Result, OfABugThatDidNotShowIsNotFound) {
 TEST(Result, OfABugThatIsRightInsteadIsNotFound) {
   CellRecord cell = literal_buggy();
   cell.verdict = CellVerdict::missed;
-  cell.outcome = literal_outcome(OutcomeKind::right, "right");
+  cell.symptom = literal_outcome(SymptomKind::right, "right");
   EXPECT_EQ(result_of(cell), Result::not_found);
 }
 
 TEST(Result, OfAFixThatMeetsNoTableIsAFailure) {
   CellRecord cell = literal_fixed(1);
   cell.verdict = CellVerdict::missed;
-  cell.checks.push_back({"meets opentslm-49-drift", Check::Outcome::missed, "1 of 10 is not met"});
+  cell.checks.push_back({"meets opentslm-49-drift", Check::Result::missed, "1 of 10 is not met"});
   EXPECT_EQ(result_of(cell), Result::failed);
   EXPECT_EQ(cause_of(cell), "expected that it meets opentslm-49-drift, but 1 of 10 is not met");
 }
@@ -123,8 +123,8 @@ TEST(Result, OfAFixThatMeetsNoTableIsAFailure) {
 TEST(Result, OfABugThatShowsSomethingElseIsAFailure) {
   CellRecord cell = literal_buggy();
   cell.verdict = CellVerdict::missed;
-  cell.checks[1].outcome = Check::Outcome::as_promised;
-  cell.checks[2] = {"results in 'agree but wrong'", Check::Outcome::missed,
+  cell.checks[1].result = Check::Result::as_promised;
+  cell.checks[2] = {"results in 'agree but wrong'", Check::Result::missed,
                     "it resulted in: ranks differ from step 1 on: weight"};
   EXPECT_EQ(result_of(cell), Result::failed);
   EXPECT_THAT(cause_of(cell), HasSubstr("expected that it results in 'agree but wrong', but"));
@@ -163,8 +163,8 @@ TEST(Cause, OfRanksThatWereStillAtWorkAtTheLimitIsToldOnce) {
   cell.verdict = CellVerdict::undecided;
   cell.results[1] = {
       ranks_finish(), Verdict::undecided, "still making progress", 2, {}, {}, "", {}};
-  cell.checks[1] = check_of(cell.results[1], Check::Outcome::undecided);
-  cell.outcome = {.text = "undecided: still making progress at the limit of 2 s: step 209 of 3000"};
+  cell.checks[1] = check_of(cell.results[1], Check::Result::undecided);
+  cell.symptom = {.text = "undecided: still making progress at the limit of 2 s: step 209 of 3000"};
   EXPECT_THAT(console_of(cell),
               StartsWith("UNDECIDED: regressed (fixed): still making progress at the limit of 2 s: "
                          "step 209 of 3000\n  Nothing else could be decided.\n"));
@@ -173,7 +173,7 @@ TEST(Cause, OfRanksThatWereStillAtWorkAtTheLimitIsToldOnce) {
 TEST(Cause, OfAMismatchIsNotToldTwice) {
   CellRecord cell = killed();
   const std::string sentence = "ranks call collective 3 of the group world with another size";
-  cell.outcome = {.kind = OutcomeKind::mismatched, .step = 288, .text = "mismatched: " + sentence};
+  cell.symptom = {.kind = SymptomKind::mismatched, .step = 288, .text = "mismatched: " + sentence};
   cell.results[1].findings[0].sentence = "R" + sentence.substr(1) + ". Rank 0 raised an error.";
   EXPECT_THAT(console_of(cell),
               AllOf(HasSubstr("): " + sentence.substr(0, 30)),
@@ -198,7 +198,7 @@ TEST(Cause, OfAnEndingNamesWhatStayedOpenWhereOtherClaimsWereDecided) {
   CellRecord cell = killed();
   ClaimResult held = cell.results[0];
   held.claim = agree_across_ranks(Kind::loss, Point::forward);
-  cell.checks.push_back({"keeps losses", Check::Outcome::as_promised, "", held.claim});
+  cell.checks.push_back({"keeps losses", Check::Result::as_promised, "", held.claim});
   EXPECT_THAT(console_of(cell), HasSubstr("\n  Could not be decided for that: \"gradients agree "
                                           "across ranks\".\n"));
 }
@@ -206,8 +206,8 @@ TEST(Cause, OfAnEndingNamesWhatStayedOpenWhereOtherClaimsWereDecided) {
 TEST(Cause, OfAnUnexpectedFindingBesideADeclaredEndingIsThatFinding) {
   CellRecord cell = killed();
   cell.expectation.breaks = {ranks_finish()};
-  cell.checks[1].outcome = Check::Outcome::found;
-  cell.checks[0].outcome = Check::Outcome::false_alarm;
+  cell.checks[1].result = Check::Result::found;
+  cell.checks[0].result = Check::Result::false_alarm;
   cell.checks[0].text.clear();
   EXPECT_EQ(cause_of(cell),
             "expected \"gradients agree across ranks\" to hold, but it is violated");
@@ -215,10 +215,10 @@ TEST(Cause, OfAnUnexpectedFindingBesideADeclaredEndingIsThatFinding) {
 
 TEST(Cause, OfTheSameErrorOnSeveralRanksIsToldOnce) {
   CellRecord cell = killed();
-  cell.outcome.kind = OutcomeKind::raised;
-  cell.outcome.step = 2;
-  cell.outcome.error = "Expected to mark a variable ready only once.";
-  cell.outcome.text = "raised in step 2: " + cell.outcome.error;
+  cell.symptom.kind = SymptomKind::raised;
+  cell.symptom.step = 2;
+  cell.symptom.error = "Expected to mark a variable ready only once.";
+  cell.symptom.text = "raised in step 2: " + cell.symptom.error;
   cell.results[1].findings.clear();
   for (int rank = 0; rank < 5; ++rank) {
     cell.results[1].findings.push_back(literal_failure(
@@ -249,7 +249,7 @@ TEST(Junit, HasTheCauseAsItsMessageAndAStableWordAsItsType) {
                         "reference from step 1 on: weight\">"));
   CellRecord unmet = literal_fixed(1);
   unmet.verdict = CellVerdict::missed;
-  unmet.checks.push_back({"meets opentslm-49-drift", Check::Outcome::missed, "1 of 10 is not met"});
+  unmet.checks.push_back({"meets opentslm-49-drift", Check::Result::missed, "1 of 10 is not met"});
   EXPECT_THAT(junit_of(unmet), HasSubstr("<failure type=\"unexpected finding\" message=\"expected "
                                          "that it meets opentslm-49-drift, but 1 of 10"));
 }
@@ -258,9 +258,9 @@ TEST(Junit, TellsAHangFromADeathAndFromAMismatch) {
   CellRecord cell = killed();
   for (RankEnd& end : cell.ends) end.ending = Ending::unfinished;
   EXPECT_THAT(junit_of(cell), HasSubstr("<failure type=\"hang\""));
-  cell.outcome.kind = OutcomeKind::mismatched;
+  cell.symptom.kind = SymptomKind::mismatched;
   EXPECT_THAT(junit_of(cell), HasSubstr("<failure type=\"mismatch\""));
-  cell.outcome.kind = OutcomeKind::raised;
+  cell.symptom.kind = SymptomKind::raised;
   EXPECT_THAT(junit_of(cell), HasSubstr("<failure type=\"error raised\""));
 }
 
@@ -298,7 +298,7 @@ TEST(Junit, HasNoSpacesInTheNamesOfItsCases) {
 
 TEST(Check, SaysWhatWasExpectedAndWhatCame) {
   const Claim claim = agree_across_ranks(Kind::gradient, Point::reduced);
-  using enum Check::Outcome;
+  using enum Check::Result;
   EXPECT_EQ(in_words({"", found, "", claim}),
             "as expected: \"gradients agree across ranks\" is violated");
   EXPECT_EQ(in_words({"", as_promised, "", claim}),
@@ -336,7 +336,7 @@ TEST(Detections, CountCellsPerScenarioInTheOrderOfTheRecord) {
 TEST(Detections, AgreeWithTheSentenceBelowThem) {
   CellRecord many = summed();
   many.checks.push_back(many.checks[0]);
-  many.checks.push_back(check_of(many.results[0], Check::Outcome::undecided));
+  many.checks.push_back(check_of(many.results[0], Check::Result::undecided));
   const std::string text =
       render_console(literal_run_of({many, literal_undecided(), interrupted()}));
   EXPECT_THAT(text,
@@ -356,9 +356,9 @@ TEST(Detections, DeclareNothingForACellThatWasNotRun) {
 TEST(Detections, FindACellWhereAllThatItDeclaresWasFound) {
   CellRecord cell = literal_missed();
   EXPECT_EQ(detections(literal_run_of({cell}))[0].found, 0);
-  cell.checks.back().outcome = Check::Outcome::found;
+  cell.checks.back().result = Check::Result::found;
   EXPECT_EQ(detections(literal_run_of({cell}))[0].found, 1);
-  cell.checks[1].outcome = Check::Outcome::undecided;
+  cell.checks[1].result = Check::Result::undecided;
   EXPECT_EQ(detections(literal_run_of({cell}))[0].found, 0);
 }
 

@@ -157,8 +157,8 @@ TEST(Json, ReadsARecordFromBeforeThereWereOutcomes) {
       read_text(LOCKSTEP_SOURCE_DIR "/tests/reports/formats/record-1.1.json", kLargestRecord);
   const RunRecord run = read_json(text, "record-1.1.json");
   EXPECT_EQ(run.cells.size(), 10U);
-  EXPECT_EQ(run.cells[0].outcome, CellOutcome{});
-  EXPECT_FALSE(run.cells[0].expectation.outcome.has_value());
+  EXPECT_EQ(run.cells[0].symptom, Symptom{});
+  EXPECT_FALSE(run.cells[0].expectation.symptom.has_value());
   EXPECT_FALSE(run.cells[0].cost->memory.has_value());
 }
 

@@ -1,4 +1,4 @@
-#include "harness/verdict/outcome.h"
+#include "harness/verdict/symptom.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,9 +19,9 @@ constexpr LiteralEvidence::Tensor kStepped{Kind::parameter, Point::stepped, 0};
 constexpr LiteralEvidence::Tensor kBackward{Kind::gradient, Point::backward, 0};
 
 /// A cell of two ranks and its reference, written by hand and judged as a run is.
-class Outcomes : public testing::Test {
+class Symptoms : public testing::Test {
  protected:
-  Outcomes() {
+  Symptoms() {
     for (int rank = 0; rank < 2; ++rank) ends_.push_back(end_of(rank, Ending::finished, rank));
   }
 
@@ -61,7 +61,7 @@ class Outcomes : public testing::Test {
     end.step = step;
   }
 
-  CellOutcome outcome() {
+  Symptom symptom() {
     const Evidence evidence = files_.write();
     const Evidence reference = reference_.write();
     CellEvidence cell;
@@ -71,7 +71,7 @@ class Outcomes : public testing::Test {
     cell.reference = has_reference_ ? &reference : nullptr;
     cell.ends = ends_;
     const std::vector<ClaimResult> results = judge(cell);
-    return outcome_of(facts_of(cell), results, wrong_values_of(cell, results));
+    return symptom_of(facts_of(cell), results, wrong_values_of(cell, results));
   }
 
   LiteralEvidence files_{2};
@@ -81,407 +81,407 @@ class Outcomes : public testing::Test {
   bool has_reference_ = true;
 };
 
-TEST_F(Outcomes, AreRightWhereEveryClaimHolds) {
+TEST_F(Symptoms, AreRightWhereEveryClaimHolds) {
   right_steps(1, 2);
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::right);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::right);
   EXPECT_EQ(found.text, "right");
   EXPECT_EQ(found.step, 0);
 }
 
-TEST_F(Outcomes, OfACellThatOnlyClaimsThatRanksFinishAreRight) {
+TEST_F(Symptoms, OfACellThatOnlyClaimsThatRanksFinishAreRight) {
   on_ranks(1, "w", {9, 9});
   claims_ = {ranks_finish()};
   has_reference_ = false;
-  EXPECT_EQ(outcome().text, "right");
+  EXPECT_EQ(symptom().text, "right");
 }
 
-TEST_F(Outcomes, OfAnErrorAreItsFirstSentence) {
+TEST_F(Symptoms, OfAnErrorAreItsFirstSentence) {
   right_steps(1, 1);
   raise(0, 1,
         "Expected to mark a variable ready only once. This error is caused by one of the following "
         "reasons: 1) ...\nException raised from mark_variable_ready at reducer.cpp:1 (most recent "
         "call first):\nframe #0: c10::Error");
   ends_[1] = end_of(1, Ending::raised, 1, "Connection closed by peer [::1]:9");
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::raised);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::raised);
   EXPECT_EQ(found.text, "raised in step 1: Expected to mark a variable ready only once.");
   EXPECT_EQ(found.error, "Expected to mark a variable ready only once.");
   EXPECT_EQ(found.step, 1);
   EXPECT_EQ(found.wrong_step, 0);
 }
 
-TEST_F(Outcomes, OfAnErrorLeaveOutWhereItWasRaised) {
+TEST_F(Symptoms, OfAnErrorLeaveOutWhereItWasRaised) {
   raise(0, 1, "\n  one e.g. two Exception raised from here (call first)");
-  EXPECT_EQ(outcome().text, "raised in step 1: one e.g. two");
+  EXPECT_EQ(symptom().text, "raised in step 1: one e.g. two");
 }
 
-TEST_F(Outcomes, OfAnErrorKeepALineShort) {
+TEST_F(Symptoms, OfAnErrorKeepALineShort) {
   raise(0, 1, std::string(5000, 'x'));
-  EXPECT_LT(outcome().text.size(), 400U);
+  EXPECT_LT(symptom().text.size(), 400U);
 }
 
-TEST_F(Outcomes, OfAnErrorThatSaysNothingSaySo) {
+TEST_F(Symptoms, OfAnErrorThatSaysNothingSaySo) {
   raise(1, 0, "");
-  EXPECT_EQ(outcome().text, "raised before the first step: an error that says nothing");
+  EXPECT_EQ(symptom().text, "raised before the first step: an error that says nothing");
 }
 
-TEST_F(Outcomes, OfAPeerOfADeadRankAreItsErrorWhoeverEndedFirst) {
+TEST_F(Symptoms, OfAPeerOfADeadRankAreItsErrorWhoeverEndedFirst) {
   raise(0, 1, "Connection reset by peer", 0);
   raise(1, 1, "the genuine reason", 1);
-  EXPECT_EQ(outcome().text, "raised in step 1: the genuine reason");
+  EXPECT_EQ(symptom().text, "raised in step 1: the genuine reason");
 }
 
-TEST_F(Outcomes, OfTwoErrorsAreTheEarlierStepWhoeverEndedFirst) {
+TEST_F(Symptoms, OfTwoErrorsAreTheEarlierStepWhoeverEndedFirst) {
   raise(0, 2, "the later one", 0);
   raise(1, 1, "the earlier one", 1);
-  EXPECT_EQ(outcome().text, "raised in step 1: the earlier one");
+  EXPECT_EQ(symptom().text, "raised in step 1: the earlier one");
 }
 
-TEST_F(Outcomes, DoNotHangOnWhetherFinishingIsClaimed) {
+TEST_F(Symptoms, DoNotHangOnWhetherFinishingIsClaimed) {
   right_steps(1, 1);
   raise(0, 1, "the genuine reason");
   claims_ = {kAgree};
-  EXPECT_EQ(outcome().kind, OutcomeKind::raised);
+  EXPECT_EQ(symptom().kind, SymptomKind::raised);
 }
 
-TEST_F(Outcomes, OfAnErrorAfterAWrongStepAreRaisedLate) {
+TEST_F(Symptoms, OfAnErrorAfterAWrongStepAreRaisedLate) {
   on_ranks(1, "w", {4, 8});
   reference_.add(0, 1, "w", {1, 2});
   raise(0, 2,
         "Expected to have finished reduction in the prior iteration before starting a new "
         "one. More.");
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::raised_late);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::raised_late);
   EXPECT_EQ(found.text,
             "raised in step 2 after a wrong step 1: Expected to have finished reduction in the "
             "prior iteration before starting a new one.");
   EXPECT_EQ(found.wrong_step, 1);
 }
 
-TEST_F(Outcomes, OfAnErrorInTheWrongStepAreNotLate) {
+TEST_F(Symptoms, OfAnErrorInTheWrongStepAreNotLate) {
   right_steps(1, 1);
   on_ranks(2, "w", {4, 8});
   reference_.add(0, 2, "w", {1, 2});
   raise(0, 2, "the genuine reason");
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::raised);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::raised);
   EXPECT_EQ(found.text, "raised in step 2: the genuine reason");
   EXPECT_EQ(found.wrong_step, 2);
 }
 
-TEST_F(Outcomes, OfAnErrorAfterMuchMemoryAreNotLate) {
+TEST_F(Symptoms, OfAnErrorAfterMuchMemoryAreNotLate) {
   right_steps(1, 1);
   for (int rank = 0; rank < 2; ++rank) files_.add_whole(rank, 1, "activations", 90, kMemory);
   reference_.add_whole(0, 1, "activations", 10, kMemory);
   claims_.push_back(kBound);
   raise(0, 2, "the genuine reason");
-  EXPECT_EQ(outcome().kind, OutcomeKind::raised);
+  EXPECT_EQ(symptom().kind, SymptomKind::raised);
 }
 
-TEST_F(Outcomes, OfRanksThatPartNameTheFirstTensor) {
+TEST_F(Symptoms, OfRanksThatPartNameTheFirstTensor) {
   right_steps(1, 1);
   files_.add(0, 2, "w", {1, 2});
   files_.add(1, 2, "w", {5, 2});
   reference_.add(0, 2, "w", {1, 2});
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::ranks_differ);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::ranks_differ);
   EXPECT_EQ(found.text, "ranks differ from step 2 on: w");
   EXPECT_EQ(found.tensor, "w");
   EXPECT_EQ(found.step, 2);
   EXPECT_FALSE(found.ratio);
 }
 
-TEST_F(Outcomes, OfRanksThatPartLaterThanTheyAreWrongSayBoth) {
+TEST_F(Symptoms, OfRanksThatPartLaterThanTheyAreWrongSayBoth) {
   on_ranks(1, "w", {4, 8});
   reference_.add(0, 1, "w", {1, 2});
   files_.add(0, 2, "w", {1, 2});
   files_.add(1, 2, "w", {5, 2});
   reference_.add(0, 2, "w", {1, 2});
-  EXPECT_EQ(outcome().text, "ranks differ from step 2 on: w, after a wrong step 1");
+  EXPECT_EQ(symptom().text, "ranks differ from step 2 on: w, after a wrong step 1");
 }
 
-TEST_F(Outcomes, OfRanksThatAreWrongEachInItsOwnWayDifferWhereNobodyClaimsThatTheyAgree) {
+TEST_F(Symptoms, OfRanksThatAreWrongEachInItsOwnWayDifferWhereNobodyClaimsThatTheyAgree) {
   files_.add(0, 1, "w", {1, 2});
   files_.add(1, 1, "w", {5, 2});
   reference_.add(0, 1, "w", {1, 2});
   claims_ = {kEqual};
-  EXPECT_EQ(outcome().text, "ranks differ from step 1 on: w");
+  EXPECT_EQ(symptom().text, "ranks differ from step 1 on: w");
 }
 
-TEST_F(Outcomes, OfRanksThatDifferInAnotherTensorThanTheFirstWrongOneNameIt) {
+TEST_F(Symptoms, OfRanksThatDifferInAnotherTensorThanTheFirstWrongOneNameIt) {
   on_ranks(1, "a", {4, 8});
   reference_.add(0, 1, "a", {1, 2});
   add_apart(1, "b");
   claims_ = {kEqual};
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::ranks_differ);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::ranks_differ);
   EXPECT_EQ(found.text, "ranks differ from step 1 on: b, after a wrong step 1: a");
   EXPECT_EQ(found.tensor, "b");
 }
 
-TEST_F(Outcomes, OfRanksThatDifferInALaterStepThanTheFirstWrongOneNameBoth) {
+TEST_F(Symptoms, OfRanksThatDifferInALaterStepThanTheFirstWrongOneNameBoth) {
   on_ranks(1, "a", {4, 8});
   reference_.add(0, 1, "a", {1, 2});
   add_apart(2, "a");
   claims_ = {kEqual};
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::ranks_differ);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::ranks_differ);
   EXPECT_EQ(found.text, "ranks differ from step 2 on: a, after a wrong step 1");
   EXPECT_EQ(found.wrong_step, 1);
 }
 
-TEST_F(Outcomes, OfRanksThatDifferInTwoTensorsNameTheFirstInExecutionOrder) {
+TEST_F(Symptoms, OfRanksThatDifferInTwoTensorsNameTheFirstInExecutionOrder) {
   add_apart(1, "z");
   add_apart(1, "a");
   claims_ = {kEqual};
-  EXPECT_EQ(outcome().tensor, "z");
+  EXPECT_EQ(symptom().tensor, "z");
 }
 
-TEST_F(Outcomes, OfRanksThatDifferBeforeTheFirstWrongTensorDoNotNameIt) {
+TEST_F(Symptoms, OfRanksThatDifferBeforeTheFirstWrongTensorDoNotNameIt) {
   files_.add(0, 1, "a", {1, 2});
   files_.add(1, 1, "a", {1 + 0x1p-23F, 2});
   reference_.add(0, 1, "a", {1, 2});
   on_ranks(1, "b", {4, 8});
   reference_.add(0, 1, "b", {1, 2});
   claims_ = {kEqual};
-  EXPECT_EQ(outcome().text, "ranks differ from step 1 on: a");
+  EXPECT_EQ(symptom().text, "ranks differ from step 1 on: a");
 }
 
-TEST_F(Outcomes, OfRanksThatDifferBeforeAClaimSaysSoNameTheFirst) {
+TEST_F(Symptoms, OfRanksThatDifferBeforeAClaimSaysSoNameTheFirst) {
   add_apart(1, "w");
   for (int rank = 0; rank < 2; ++rank) {
     files_.add(rank, 2, "p", {rank + 1.0F}, kStepped);
   }
   claims_ = {agree_across_ranks(Kind::parameter, Point::stepped), kEqual};
-  EXPECT_EQ(outcome().text, "ranks differ from step 1 on: w");
+  EXPECT_EQ(symptom().text, "ranks differ from step 1 on: w");
 }
 
-TEST_F(Outcomes, DifferWhereARankDidNotLookAtAnotherTensor) {
+TEST_F(Symptoms, DifferWhereARankDidNotLookAtAnotherTensor) {
   add_apart(1, "a");
   files_.add(0, 1, "b", {4, 8});
   reference_.add(0, 1, "b", {1, 2});
   claims_ = {kEqual};
-  EXPECT_EQ(outcome().kind, OutcomeKind::ranks_differ);
+  EXPECT_EQ(symptom().kind, SymptomKind::ranks_differ);
 }
 
-TEST_F(Outcomes, OfRanksThatDifferInWhatNoBrokenClaimIsAboutAreWrong) {
+TEST_F(Symptoms, OfRanksThatDifferInWhatNoBrokenClaimIsAboutAreWrong) {
   on_ranks(1, "w", {4, 8});
   reference_.add(0, 1, "w", {1, 2});
   for (int rank = 0; rank < 2; ++rank) files_.add(rank, 1, "p", {rank + 1.0F}, kStepped);
   claims_ = {kEqual};
-  EXPECT_EQ(outcome().kind, OutcomeKind::agree_but_wrong);
+  EXPECT_EQ(symptom().kind, SymptomKind::agree_but_wrong);
 }
 
-TEST_F(Outcomes, OfTwoClaimsBrokenInOneStepNameTheTensorOfTheFirst) {
+TEST_F(Symptoms, OfTwoClaimsBrokenInOneStepNameTheTensorOfTheFirst) {
   for (int rank = 0; rank < 2; ++rank) files_.add(rank, 1, "p", {9}, kStepped);
   reference_.add(0, 1, "p", {1}, kStepped);
   on_ranks(1, "w", {4, 8});
   reference_.add(0, 1, "w", {1, 2});
   claims_ = {kEqual, equal_reference(Kind::parameter, Point::stepped)};
-  EXPECT_EQ(outcome().tensor, "w");
+  EXPECT_EQ(symptom().tensor, "w");
 }
 
-TEST_F(Outcomes, OfRanksThatAreWrongTogetherGiveRatioAndCosine) {
+TEST_F(Symptoms, OfRanksThatAreWrongTogetherGiveRatioAndCosine) {
   right_steps(1, 1);
   on_ranks(2, "w", {0.25F, 0.75F});
   reference_.add(0, 2, "w", {1, 2});
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::agree_but_wrong);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::agree_but_wrong);
   EXPECT_EQ(found.text, "ranks agree but are wrong from step 2 on: w, ratio 0.35, cosine 0.9899");
   EXPECT_EQ(found.step, 2);
   EXPECT_NEAR(*found.ratio, 0.35, 1e-12);
   EXPECT_NEAR(*found.cosine, 0.98995, 1e-5);
 }
 
-TEST_F(Outcomes, OfAMultipleSayWhatItIs) {
+TEST_F(Symptoms, OfAMultipleSayWhatItIs) {
   on_ranks(1, "w", {0.5F, 1});
   reference_.add(0, 1, "w", {1, 2});
-  EXPECT_EQ(outcome().text,
+  EXPECT_EQ(symptom().text,
             "ranks agree but are wrong from step 1 on: w, 1/2: averaged twice over 2 ranks, or "
             "divided by 2");
 }
 
-TEST_F(Outcomes, OfAValueThatIsNotFiniteHaveNoRatio) {
+TEST_F(Symptoms, OfAValueThatIsNotFiniteHaveNoRatio) {
   on_ranks(1, "w", {std::numeric_limits<float>::quiet_NaN(), 2});
   reference_.add(0, 1, "w", {1, 2});
-  EXPECT_EQ(outcome().text, "ranks agree but are wrong from step 1 on: w, a value is not finite");
+  EXPECT_EQ(symptom().text, "ranks agree but are wrong from step 1 on: w, a value is not finite");
 }
 
-TEST_F(Outcomes, OfAValueThatIsInfiniteHaveNoRatio) {
+TEST_F(Symptoms, OfAValueThatIsInfiniteHaveNoRatio) {
   on_ranks(1, "w", {std::numeric_limits<float>::infinity(), 0});
   reference_.add(0, 1, "w", {1, 1});
-  const CellOutcome found = outcome();
+  const Symptom found = symptom();
   EXPECT_EQ(found.text, "ranks agree but are wrong from step 1 on: w, a value is not finite");
   EXPECT_FALSE(found.ratio);
   EXPECT_FALSE(found.cosine);
 }
 
-TEST_F(Outcomes, DoNotSayThatRanksAgreeWhereOneDidNotLook) {
+TEST_F(Symptoms, DoNotSayThatRanksAgreeWhereOneDidNotLook) {
   files_.add(0, 1, "w", {4, 8});
   reference_.add(0, 1, "w", {1, 2});
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::agree_but_wrong);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::agree_but_wrong);
   EXPECT_THAT(found.text, AllOf(HasSubstr("wrong from step 1 on: w"), Not(HasSubstr("agree"))));
 }
 
-TEST_F(Outcomes, DoNotSayThatRanksAgreeWhereOneDidNotLookInALaterStep) {
+TEST_F(Symptoms, DoNotSayThatRanksAgreeWhereOneDidNotLookInALaterStep) {
   on_ranks(1, "w", {4, 8});
   files_.add(0, 2, "w", {4, 8});
   for (const int step : {1, 2}) reference_.add(0, step, "w", {1, 2});
-  EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
+  EXPECT_THAT(symptom().text, StartsWith("wrong from step 1 on: w"));
 }
 
-TEST_F(Outcomes, DoNotSayThatShardsAgree) {
+TEST_F(Symptoms, DoNotSayThatShardsAgree) {
   for (int rank = 0; rank < 2; ++rank) files_.add(rank, 1, "w", {4, 8}).global_shape = {4};
   reference_.add(0, 1, "w", {1, 2});
   claims_ = {kEqual};
-  EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
+  EXPECT_THAT(symptom().text, StartsWith("wrong from step 1 on: w"));
 }
 
-TEST_F(Outcomes, DoNotSayThatReplicaGroupsAgree) {
+TEST_F(Symptoms, DoNotSayThatReplicaGroupsAgree) {
   for (int rank = 0; rank < 2; ++rank) {
     files_.add(rank, 1, "w", {4, 8}).replica_group = group_of_one(rank);
   }
   reference_.add(0, 1, "w", {1, 2});
   claims_ = {kEqual};
-  EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
+  EXPECT_THAT(symptom().text, StartsWith("wrong from step 1 on: w"));
 }
 
-TEST_F(Outcomes, DoNotSayThatValuesAgreeThatCannotBeCompared) {
+TEST_F(Symptoms, DoNotSayThatValuesAgreeThatCannotBeCompared) {
   for (int rank = 0; rank < 2; ++rank) {
     files_.add(rank, 1, "w", {4, 8}).not_comparable = "sparse layout";
   }
   reference_.add(0, 1, "w", {1, 2});
   claims_ = {kEqual};
-  EXPECT_THAT(outcome().text, StartsWith("wrong from step 1 on: w"));
+  EXPECT_THAT(symptom().text, StartsWith("wrong from step 1 on: w"));
 }
 
-TEST_F(Outcomes, OfGradientsThatNobodyEverHadAreNeverTrained) {
+TEST_F(Symptoms, OfGradientsThatNobodyEverHadAreNeverTrained) {
   for (std::int64_t step = 1; step <= 2; ++step) {
     for (const char* name : {"mlp.gate.weight", "a", "b"}) {
       undefined_on_ranks(step, name);
       reference_.add(0, step, name, {1, 2});
     }
   }
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::never_trained);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::never_trained);
   EXPECT_EQ(found.text, "never trained: mlp.gate.weight and 2 more");
   EXPECT_EQ(found.tensor, "mlp.gate.weight");
   EXPECT_EQ(found.wrong_step, 1);
 }
 
-TEST_F(Outcomes, AreNeverTrainedBeforeTheyAreDifferentAndSayBoth) {
+TEST_F(Symptoms, AreNeverTrainedBeforeTheyAreDifferentAndSayBoth) {
   undefined_on_ranks(1, "gate");
   reference_.add(0, 1, "gate", {1, 2});
   add_apart(1, "head.weight");
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::never_trained);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::never_trained);
   EXPECT_EQ(found.text, "never trained: gate, and ranks differ from step 1 on: head.weight");
   EXPECT_EQ(found.tensor, "gate");
 }
 
-TEST_F(Outcomes, AreNeverTrainedAndDifferentWhereNobodyClaimsThatRanksAgree) {
+TEST_F(Symptoms, AreNeverTrainedAndDifferentWhereNobodyClaimsThatRanksAgree) {
   undefined_on_ranks(1, "gate");
   reference_.add(0, 1, "gate", {1, 2});
   add_apart(1, "head.weight");
   claims_ = {kEqual};
-  EXPECT_EQ(outcome().text, "never trained: gate, and ranks differ from step 1 on: head.weight");
+  EXPECT_EQ(symptom().text, "never trained: gate, and ranks differ from step 1 on: head.weight");
 }
 
-TEST_F(Outcomes, AreRightWhereNoClaimIsAboutAGradientThatNobodyHad) {
+TEST_F(Symptoms, AreRightWhereNoClaimIsAboutAGradientThatNobodyHad) {
   undefined_on_ranks(1, "gate");
   reference_.add(0, 1, "gate", {1, 2});
   claims_ = {ranks_finish()};
-  EXPECT_EQ(outcome().text, "right");
+  EXPECT_EQ(symptom().text, "right");
 }
 
-TEST_F(Outcomes, AreNotNeverTrainedWhereAGradientCameOnce) {
+TEST_F(Symptoms, AreNotNeverTrainedWhereAGradientCameOnce) {
   undefined_on_ranks(1, "w");
   reference_.add(0, 1, "w", {1, 2});
   on_ranks(2, "w", {1, 2});
   reference_.add(0, 2, "w", {1, 2});
-  EXPECT_EQ(outcome().kind, OutcomeKind::agree_but_wrong);
+  EXPECT_EQ(symptom().kind, SymptomKind::agree_but_wrong);
 }
 
-TEST_F(Outcomes, AreNotNeverTrainedWhereOneRankHasTheGradient) {
+TEST_F(Symptoms, AreNotNeverTrainedWhereOneRankHasTheGradient) {
   files_.add(0, 1, "w", {1, 2});
   files_.add_undefined(1, 1, "w");
   reference_.add(0, 1, "w", {1, 2});
-  EXPECT_EQ(outcome().kind, OutcomeKind::ranks_differ);
+  EXPECT_EQ(symptom().kind, SymptomKind::ranks_differ);
 }
 
-TEST_F(Outcomes, AreNotNeverTrainedWhereOneRankDidNotLook) {
+TEST_F(Symptoms, AreNotNeverTrainedWhereOneRankDidNotLook) {
   files_.add_undefined(0, 1, "w");
   reference_.add(0, 1, "w", {1, 2});
-  EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
+  EXPECT_NE(symptom().kind, SymptomKind::never_trained);
 }
 
-TEST_F(Outcomes, AreNeverTrainedWhereNoShardEverHadAGradient) {
+TEST_F(Symptoms, AreNeverTrainedWhereNoShardEverHadAGradient) {
   files_.add_undefined(0, 1, "w").replica_group = "rank 0";  // rank 1 holds nothing of it
   reference_.add(0, 1, "w", {1, 2});
-  EXPECT_EQ(outcome().kind, OutcomeKind::never_trained);
+  EXPECT_EQ(symptom().kind, SymptomKind::never_trained);
 }
 
-TEST_F(Outcomes, AreNeverTrainedWhateverWordsSayThatThereIsNoTensor) {
+TEST_F(Symptoms, AreNeverTrainedWhateverWordsSayThatThereIsNoTensor) {
   for (int rank = 0; rank < 2; ++rank) {
     files_.add_undefined(rank, 1, "w").not_comparable = "there is none";
   }
   reference_.add(0, 1, "w", {1, 2});
-  EXPECT_EQ(outcome().kind, OutcomeKind::never_trained);
+  EXPECT_EQ(symptom().kind, SymptomKind::never_trained);
 }
 
-TEST_F(Outcomes, AreNotNeverTrainedWhereATensorCannotBeCompared) {
+TEST_F(Symptoms, AreNotNeverTrainedWhereATensorCannotBeCompared) {
   for (int rank = 0; rank < 2; ++rank) {
     files_.add(rank, 1, "w", {1, 2}).not_comparable = "undefined behaviour";
   }
   reference_.add(0, 1, "w", {1, 2});
-  EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
+  EXPECT_NE(symptom().kind, SymptomKind::never_trained);
 }
 
-TEST_F(Outcomes, AreNotNeverTrainedWhereAShardHasAGradient) {
+TEST_F(Symptoms, AreNotNeverTrainedWhereAShardHasAGradient) {
   files_.add_undefined(0, 1, "w").replica_group = "rank 0";
   files_.add_shard(1, 1, "w", {2}, {2}, {1}, {1});
   reference_.add(0, 1, "w", {1, 2});
-  EXPECT_EQ(outcome().kind, OutcomeKind::agree_but_wrong);
+  EXPECT_EQ(symptom().kind, SymptomKind::agree_but_wrong);
 }
 
-TEST_F(Outcomes, OfShardsThatAreWrongSayNothingOfAgreement) {
+TEST_F(Symptoms, OfShardsThatAreWrongSayNothingOfAgreement) {
   files_.add_shard(0, 1, "w", {2}, {2}, {0}, {1});
   files_.add_shard(1, 1, "w", {4}, {2}, {1}, {1});
   reference_.add(0, 1, "w", {1, 2});
-  EXPECT_EQ(outcome().text,
+  EXPECT_EQ(symptom().text,
             "wrong from step 1 on: w, 2: summed over 2 ranks, never averaged, or counted 2 times");
 }
 
-TEST_F(Outcomes, AreNotNeverTrainedWhereTheReferenceHasNoGradientEither) {
+TEST_F(Symptoms, AreNotNeverTrainedWhereTheReferenceHasNoGradientEither) {
   right_steps(1, 1);
   undefined_on_ranks(1, "frozen");
   reference_.add_undefined(0, 1, "frozen");
-  EXPECT_EQ(outcome().kind, OutcomeKind::right);
+  EXPECT_EQ(symptom().kind, SymptomKind::right);
 }
 
-TEST_F(Outcomes, AreNotNeverTrainedForAnotherPointOfTheStep) {
+TEST_F(Symptoms, AreNotNeverTrainedForAnotherPointOfTheStep) {
   wrong_and_undefined_before_reduction(1);
   reference_.add_undefined(0, 1, "gate", kBackward);
   reference_.add(0, 1, "gate", {1, 2});
-  EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
+  EXPECT_NE(symptom().kind, SymptomKind::never_trained);
 }
 
-TEST_F(Outcomes, AreNotNeverTrainedForAStepThatNobodySaw) {
+TEST_F(Symptoms, AreNotNeverTrainedForAStepThatNobodySaw) {
   wrong_and_undefined_before_reduction(1);
   reference_.add_undefined(0, 1, "gate", kBackward);
   reference_.add(0, 2, "gate", {1, 2}, kBackward);
-  EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
+  EXPECT_NE(symptom().kind, SymptomKind::never_trained);
 }
 
-TEST_F(Outcomes, AreNotNeverTrainedForAnOwnGradientInTheReference) {
+TEST_F(Symptoms, AreNotNeverTrainedForAnOwnGradientInTheReference) {
   wrong_and_undefined_before_reduction(1);
   reference_.add(0, 1, "gate", {1, 2}, kBackward).replica_group = group_of_one(0);
-  EXPECT_NE(outcome().kind, OutcomeKind::never_trained);
+  EXPECT_NE(symptom().kind, SymptomKind::never_trained);
 }
 
-TEST_F(Outcomes, OfMuchMemoryGiveTheFactor) {
+TEST_F(Symptoms, OfMuchMemoryGiveTheFactor) {
   right_steps(1, 2);
   for (int rank = 0; rank < 2; ++rank) {
     files_.add_whole(rank, 1, "activations", 2500, kMemory);
@@ -489,33 +489,33 @@ TEST_F(Outcomes, OfMuchMemoryGiveTheFactor) {
   }
   for (const int step : {1, 2}) reference_.add_whole(0, step, "activations", 1000, kMemory);
   claims_.push_back(kBound);
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::exceeds_memory);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::exceeds_memory);
   EXPECT_EQ(found.text, "exceeds memory: 3.1 times the reference's");
   EXPECT_EQ(found.wrong_step, 0);
 }
 
-TEST_F(Outcomes, OfWrongValuesComeBeforeMemory) {
+TEST_F(Symptoms, OfWrongValuesComeBeforeMemory) {
   on_ranks(1, "w", {4, 8});
   reference_.add(0, 1, "w", {1, 2});
   for (int rank = 0; rank < 2; ++rank) files_.add_whole(rank, 1, "activations", 9000, kMemory);
   reference_.add_whole(0, 1, "activations", 1000, kMemory);
   claims_.push_back(kBound);
-  EXPECT_EQ(outcome().kind, OutcomeKind::agree_but_wrong);
+  EXPECT_EQ(symptom().kind, SymptomKind::agree_but_wrong);
 }
 
-TEST_F(Outcomes, OfARankThatHangsOrDiesAreNotFinished) {
+TEST_F(Symptoms, OfARankThatHangsOrDiesAreNotFinished) {
   right_steps(1, 1);
   ends_[1] = end_of(1, Ending::signalled, 0);
   ends_[1].code = 6;
   ends_[1].detail = "SIGABRT";
   ends_[0] = end_of(0, Ending::raised, 1, "Connection closed by peer");
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::not_finished);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::not_finished);
   EXPECT_EQ(found.text, "not finished: rank 1 was killed by signal 6 (SIGABRT) in step 2");
 }
 
-TEST_F(Outcomes, OfARankThatDiesAfterAWrongStepSayBoth) {
+TEST_F(Symptoms, OfARankThatDiesAfterAWrongStepSayBoth) {
   on_ranks(1, "w", {4, 8});
   reference_.add(0, 1, "w", {1, 2});
   for (RankEnd& end : ends_) {
@@ -523,59 +523,59 @@ TEST_F(Outcomes, OfARankThatDiesAfterAWrongStepSayBoth) {
     end.code = 9;
     end.detail = "SIGKILL";
   }
-  const CellOutcome found = outcome();
+  const Symptom found = symptom();
   EXPECT_EQ(found.text,
             "not finished: rank 0 was killed by signal 9 (SIGKILL) in step 2 after a wrong step 1, "
             "and 1 more rank");
   EXPECT_EQ(found.wrong_step, 1);
 }
 
-TEST_F(Outcomes, OfARankThatDiesInTheWrongStepNameItOnce) {
+TEST_F(Symptoms, OfARankThatDiesInTheWrongStepNameItOnce) {
   right_steps(1, 1);
   on_ranks(2, "w", {4, 8});
   reference_.add(0, 2, "w", {1, 2});
   ends_[1] = end_of(1, Ending::unfinished, 0);
-  EXPECT_THAT(outcome().text, Not(HasSubstr("wrong")));
+  EXPECT_THAT(symptom().text, Not(HasSubstr("wrong")));
 }
 
-TEST_F(Outcomes, OfRanksThatWaitForEachOtherAreNotFinished) {
+TEST_F(Symptoms, OfRanksThatWaitForEachOtherAreNotFinished) {
   for (RankEnd& end : ends_) {
     end = end_of(end.rank, Ending::unfinished, end.rank);
     end.detail = "limit of 2 s";
     end.cause = ExitCause::time_limit;
   }
-  EXPECT_EQ(outcome().text,
+  EXPECT_EQ(symptom().text,
             "not finished: rank 0 did not finish within its limit of 2 s in step 2, and 1 more "
             "rank");
 }
 
-TEST_F(Outcomes, OfAnErrorBesideARankThatItLeftHangingAreTheError) {
+TEST_F(Symptoms, OfAnErrorBesideARankThatItLeftHangingAreTheError) {
   ends_[0] = end_of(0, Ending::unfinished, 1);
   raise(1, 1, "the genuine reason", 0);
-  EXPECT_EQ(outcome().text, "raised in step 1: the genuine reason");
+  EXPECT_EQ(symptom().text, "raised in step 1: the genuine reason");
 }
 
-TEST_F(Outcomes, OfAnErrorComeBeforeARankThatWasKilledEarlier) {
+TEST_F(Symptoms, OfAnErrorComeBeforeARankThatWasKilledEarlier) {
   ends_[0] = end_of(0, Ending::signalled, 0);
   ends_[0].step = 1;
   raise(1, 2, "the genuine reason", 1);
-  EXPECT_EQ(outcome().text, "raised in step 2: the genuine reason");
+  EXPECT_EQ(symptom().text, "raised in step 2: the genuine reason");
 }
 
-TEST_F(Outcomes, OfNothingViolatedAndNotEverythingHeldAreUndecidedForAReason) {
+TEST_F(Symptoms, OfNothingViolatedAndNotEverythingHeldAreUndecidedForAReason) {
   on_ranks(1, "w", {1, 2});
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::undecided);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::undecided);
   EXPECT_EQ(found.text, "undecided: the reference has no w in step 1");
 }
 
-TEST_F(Outcomes, OfNoClaimAreUndecided) {
+TEST_F(Symptoms, OfNoClaimAreUndecided) {
   right_steps(1, 1);
   claims_ = {};
-  EXPECT_EQ(outcome().kind, OutcomeKind::undecided);
+  EXPECT_EQ(symptom().kind, SymptomKind::undecided);
 }
 
-TEST_F(Outcomes, OfAMismatchAreNeverRightWhateverIsClaimed) {
+TEST_F(Symptoms, OfAMismatchAreNeverRightWhateverIsClaimed) {
   right_steps(1, 1);
   for (const int rank : {0, 1}) {
     CollectiveLog log(collective_log_file(files_.folder(), rank), rank);
@@ -588,16 +588,16 @@ TEST_F(Outcomes, OfAMismatchAreNeverRightWhateverIsClaimed) {
     call.step = 1;
     log.leave(log.enter(call), CollectiveState::completed);
   }
-  const CellOutcome found = outcome();
-  EXPECT_EQ(found.kind, OutcomeKind::mismatched);
+  const Symptom found = symptom();
+  EXPECT_EQ(found.kind, SymptomKind::mismatched);
   EXPECT_THAT(found.text, HasSubstr("mismatched: ranks call collective 1 of the group world"));
 }
 
 TEST(OutcomeOfUnrun, IsThePreconditionOrUndecided) {
-  const CellOutcome precondition = outcome_of_unrun("needs 3 ranks");
-  EXPECT_EQ(precondition.kind, OutcomeKind::not_applicable);
+  const Symptom precondition = symptom_of_unrun("needs 3 ranks");
+  EXPECT_EQ(precondition.kind, SymptomKind::not_applicable);
   EXPECT_EQ(precondition.text, "not applicable: needs 3 ranks");
-  EXPECT_EQ(outcome_of_unrun("").kind, OutcomeKind::undecided);
+  EXPECT_EQ(symptom_of_unrun("").kind, SymptomKind::undecided);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "harness/verdict/outcome.h"
+#include "harness/verdict/symptom.h"
 
 #include <fmt/format.h>
 
@@ -43,78 +43,77 @@ std::string after_wrong_step(std::int64_t wrong_step, std::int64_t step) {
   return is_before ? fmt::format(" after a wrong step {}", wrong_step) : "";
 }
 
-CellOutcome error_of(const RankEnd& end, std::int64_t wrong_step) {
-  CellOutcome outcome;
-  outcome.step = end.step;
-  outcome.wrong_step = wrong_step;
-  outcome.error = beginning(first_sentence(end.error), kMostOfAnError);
+Symptom error_of(const RankEnd& end, std::int64_t wrong_step) {
+  Symptom symptom;
+  symptom.step = end.step;
+  symptom.wrong_step = wrong_step;
+  symptom.error = beginning(first_sentence(end.error), kMostOfAnError);
   const std::string late = after_wrong_step(wrong_step, end.step);
-  outcome.kind = late.empty() ? OutcomeKind::raised : OutcomeKind::raised_late;
-  outcome.text = fmt::format("raised {}{}: {}", in_step(end.step), late,
-                             outcome.error.empty() ? "an error that says nothing" : outcome.error);
-  return outcome;
+  symptom.kind = late.empty() ? SymptomKind::raised : SymptomKind::raised_late;
+  symptom.text = fmt::format("raised {}{}: {}", in_step(end.step), late,
+                             symptom.error.empty() ? "an error that says nothing" : symptom.error);
+  return symptom;
 }
 
-CellOutcome not_finished(const CellFacts& facts, const RankEnd& end, std::int64_t wrong_step) {
-  CellOutcome outcome;
-  outcome.kind = OutcomeKind::not_finished;
-  outcome.step = end.step;
-  outcome.wrong_step = wrong_step;
-  outcome.text = fmt::format("not finished: rank {} {} {}{}", end.rank, how(end), in_step(end.step),
+Symptom not_finished(const CellFacts& facts, const RankEnd& end, std::int64_t wrong_step) {
+  Symptom symptom;
+  symptom.kind = SymptomKind::not_finished;
+  symptom.step = end.step;
+  symptom.wrong_step = wrong_step;
+  symptom.text = fmt::format("not finished: rank {} {} {}{}", end.rank, how(end), in_step(end.step),
                              after_wrong_step(wrong_step, end.step));
   if (const std::size_t more = facts.culprits.size() - 1; more > 0) {
-    outcome.text += fmt::format(", and {} more {}", more, more == 1 ? "rank" : "ranks");
+    symptom.text += fmt::format(", and {} more {}", more, more == 1 ? "rank" : "ranks");
   }
-  return outcome;
+  return symptom;
 }
 
 /// Of a cell whose ranks did not meet, by their program's fault.
-CellOutcome unmet(const CollectiveMismatch& missed, std::int64_t wrong_step) {
-  CellOutcome outcome;
-  outcome.kind =
-      is_difference_of_calls(missed.fault) ? OutcomeKind::mismatched : OutcomeKind::not_finished;
-  outcome.step = missed.step;
-  outcome.wrong_step = wrong_step;
-  outcome.text = fmt::format("{}{}: {}", name(outcome.kind),
+Symptom unmet(const CollectiveMismatch& missed, std::int64_t wrong_step) {
+  Symptom symptom;
+  symptom.kind =
+      is_difference_of_calls(missed.fault) ? SymptomKind::mismatched : SymptomKind::not_finished;
+  symptom.step = missed.step;
+  symptom.wrong_step = wrong_step;
+  symptom.text = fmt::format("{}{}: {}", name(symptom.kind),
                              after_wrong_step(wrong_step, missed.step), missed.sentence);
-  outcome.text.pop_back();  // a line, not a sentence
-  return outcome;
+  symptom.text.pop_back();  // a line, not a sentence
+  return symptom;
 }
 
 std::string in_words(const ValuePlace& parting) {
   return fmt::format("ranks differ from step {} on: {}", parting.step, parting.tensor);
 }
 
-CellOutcome never_trained_outcome(const std::vector<std::string>& names,
-                                  const std::optional<ValuePlace>& parting,
-                                  std::int64_t wrong_step) {
-  CellOutcome outcome;
-  outcome.kind = OutcomeKind::never_trained;
-  outcome.step = outcome.wrong_step = wrong_step;
-  outcome.tensor = names.front();
-  outcome.text = "never trained: " + names.front();
-  if (names.size() > 1) outcome.text += fmt::format(" and {} more", names.size() - 1);
-  if (parting) outcome.text += ", and " + in_words(*parting);
-  return outcome;
+Symptom never_trained_outcome(const std::vector<std::string>& names,
+                              const std::optional<ValuePlace>& parting, std::int64_t wrong_step) {
+  Symptom symptom;
+  symptom.kind = SymptomKind::never_trained;
+  symptom.step = symptom.wrong_step = wrong_step;
+  symptom.tensor = names.front();
+  symptom.text = "never trained: " + names.front();
+  if (names.size() > 1) symptom.text += fmt::format(" and {} more", names.size() - 1);
+  if (parting) symptom.text += ", and " + in_words(*parting);
+  return symptom;
 }
 
 /// `wrong`: the first wrong value; nothing where ranks only differ from each other.
-CellOutcome ranks_differ(const ValuePlace& parting, const std::optional<ValuePlace>& wrong,
-                         std::int64_t wrong_step) {
-  CellOutcome outcome;
-  outcome.kind = OutcomeKind::ranks_differ;
-  outcome.step = parting.step;
-  outcome.wrong_step = wrong_step;
-  outcome.tensor = parting.tensor;
-  outcome.text = in_words(parting);
-  if (!wrong || !(*wrong < parting)) return outcome;
+Symptom ranks_differ(const ValuePlace& parting, const std::optional<ValuePlace>& wrong,
+                     std::int64_t wrong_step) {
+  Symptom symptom;
+  symptom.kind = SymptomKind::ranks_differ;
+  symptom.step = parting.step;
+  symptom.wrong_step = wrong_step;
+  symptom.tensor = parting.tensor;
+  symptom.text = in_words(parting);
+  if (!wrong || !(*wrong < parting)) return symptom;
   const bool is_another = wrong->tensor != parting.tensor;
   if (is_another) {
-    outcome.text += fmt::format(", after a wrong step {}: {}", wrong->step, wrong->tensor);
+    symptom.text += fmt::format(", after a wrong step {}: {}", wrong->step, wrong->tensor);
   } else if (wrong->step < parting.step) {
-    outcome.text += fmt::format(", after a wrong step {}", wrong->step);
+    symptom.text += fmt::format(", after a wrong step {}", wrong->step);
   }
-  return outcome;
+  return symptom;
 }
 
 /// How a wrong value stands to the right one, behind a comma; empty where it cannot be told.
@@ -126,22 +125,22 @@ std::string ratio_text(const Finding& finding) {
   return fmt::format(", ratio {:.4g}, cosine {:.4g}", *finding.ratio, *finding.cosine);
 }
 
-CellOutcome agree_but_wrong(const Finding& finding, bool is_known_to_agree) {
-  CellOutcome outcome;
-  outcome.kind = OutcomeKind::agree_but_wrong;
-  outcome.step = outcome.wrong_step = finding.step;
-  outcome.tensor = finding.tensor;
-  outcome.ratio = finding.ratio;
-  outcome.cosine = finding.cosine;
-  outcome.text = fmt::format("{} from step {} on: {}{}",
+Symptom agree_but_wrong(const Finding& finding, bool is_known_to_agree) {
+  Symptom symptom;
+  symptom.kind = SymptomKind::agree_but_wrong;
+  symptom.step = symptom.wrong_step = finding.step;
+  symptom.tensor = finding.tensor;
+  symptom.ratio = finding.ratio;
+  symptom.cosine = finding.cosine;
+  symptom.text = fmt::format("{} from step {} on: {}{}",
                              is_known_to_agree ? "ranks agree but are wrong" : "wrong",
                              finding.step, finding.tensor, ratio_text(finding));
-  return outcome;
+  return symptom;
 }
 
 /// Of a cell whose ranks finished and whose values are wrong; nothing when none was seen to be.
-std::optional<CellOutcome> outcome_of_values(const WrongValues& wrong,
-                                             const std::vector<ClaimResult>& results) {
+std::optional<Symptom> symptom_of_values(const WrongValues& wrong,
+                                         const std::vector<ClaimResult>& results) {
   const std::int64_t wrong_step = first_damage(results);
   if (!wrong.never_trained.empty()) {
     return never_trained_outcome(wrong.never_trained, wrong.parting, wrong_step);
@@ -153,7 +152,7 @@ std::optional<CellOutcome> outcome_of_values(const WrongValues& wrong,
 }
 
 /// The largest excess of all, at the first place; nothing when memory stays within the reference's.
-std::optional<CellOutcome> exceeded_memory(const std::vector<ClaimResult>& results) {
+std::optional<Symptom> exceeded_memory(const std::vector<ClaimResult>& results) {
   const Finding* first = first_finding(results, Predicate::at_most_reference);
   if (!first) return std::nullopt;
   double factor = 0;
@@ -161,42 +160,42 @@ std::optional<CellOutcome> exceeded_memory(const std::vector<ClaimResult>& resul
     if (result.claim.predicate != Predicate::at_most_reference) continue;
     factor = std::max(factor, 1 + result.margin.value_or(0) / 10);
   }
-  CellOutcome outcome;
-  outcome.kind = OutcomeKind::exceeds_memory;
-  outcome.step = first->step;
-  outcome.tensor = first->tensor;
-  outcome.ratio = factor;
-  outcome.text = fmt::format("exceeds memory: {:.3g} times the reference's", factor);
-  return outcome;
+  Symptom symptom;
+  symptom.kind = SymptomKind::exceeds_memory;
+  symptom.step = first->step;
+  symptom.tensor = first->tensor;
+  symptom.ratio = factor;
+  symptom.text = fmt::format("exceeds memory: {:.3g} times the reference's", factor);
+  return symptom;
 }
 
-CellOutcome right() {
-  CellOutcome outcome;
-  outcome.kind = OutcomeKind::right;
-  outcome.text = "right";
-  return outcome;
+Symptom right() {
+  Symptom symptom;
+  symptom.kind = SymptomKind::right;
+  symptom.text = "right";
+  return symptom;
 }
 
 /// Of a cell in which nothing was found, and which does not keep every claim.
 /// `progress`: how far ranks were that did not come to their end; empty: they did.
-CellOutcome undecided(const std::vector<ClaimResult>& results, const std::string& progress) {
+Symptom undecided(const std::vector<ClaimResult>& results, const std::string& progress) {
   const auto open = std::find_if(results.begin(), results.end(), [](const auto& result) {
     return result.verdict != Verdict::holds;
   });
-  CellOutcome outcome;
-  outcome.text = "undecided: ";
+  Symptom symptom;
+  symptom.text = "undecided: ";
   if (!progress.empty()) {
-    outcome.text += progress;
+    symptom.text += progress;
   } else {
-    outcome.text += open == results.end() ? "nothing was claimed" : open->reason;
+    symptom.text += open == results.end() ? "nothing was claimed" : open->reason;
   }
-  return outcome;
+  return symptom;
 }
 
 }  // namespace
 
-CellOutcome outcome_of(const CellFacts& facts, const std::vector<ClaimResult>& results,
-                       const WrongValues& values) {
+Symptom symptom_of(const CellFacts& facts, const std::vector<ClaimResult>& results,
+                   const WrongValues& values) {
   const CollectiveAnalysis& analysis = facts.analysis;
   const std::int64_t wrong_step = first_damage(results);
   if (const RankEnd* end = telling_end(facts)) {
@@ -208,22 +207,21 @@ CellOutcome outcome_of(const CellFacts& facts, const std::vector<ClaimResult>& r
   }
   const bool is_mismatched = analysis.missed && is_difference_of_calls(analysis.missed->fault);
   if (keeps_every_claim(results)) return is_mismatched ? unmet(*analysis.missed, 0) : right();
-  if (auto wrong = outcome_of_values(values, results)) return *wrong;
+  if (auto wrong = symptom_of_values(values, results)) return *wrong;
   if (auto exceeded = exceeded_memory(results)) return *exceeded;
   if (is_mismatched) return unmet(*analysis.missed, 0);
   if (first_finding(results, Predicate::collectives_match)) return unmet(*analysis.missed, 0);
   return undecided(results, analysis.progress);
 }
 
-CellOutcome outcome_of_unrun(const std::string& precondition,
-                             const std::optional<NotRun>& not_run) {
-  CellOutcome outcome;
-  outcome.text = not_run ? "not run: " + not_run->reason
+Symptom symptom_of_unrun(const std::string& precondition, const std::optional<NotRun>& not_run) {
+  Symptom symptom;
+  symptom.text = not_run ? "not run: " + not_run->reason
                          : "undecided: the run was interrupted before this cell";
-  if (precondition.empty()) return outcome;
-  outcome.kind = OutcomeKind::not_applicable;
-  outcome.text = "not applicable: " + precondition;
-  return outcome;
+  if (precondition.empty()) return symptom;
+  symptom.kind = SymptomKind::not_applicable;
+  symptom.text = "not applicable: " + precondition;
+  return symptom;
 }
 
 }  // namespace lockstep
