@@ -12,8 +12,8 @@
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/values/agreement.h"
-#include "harness/judge/values/bound.h"
 #include "harness/judge/values/equality.h"
+#include "harness/judge/values/memory_limit.h"
 
 namespace lockstep {
 
@@ -106,7 +106,7 @@ ClaimResult judge_claim(const CellEvidence& cell, const CellFacts& facts, const 
         judge_endings(cell, facts, result);
         break;
       case Predicate::at_most_reference:
-        judge_bound(cell, result);
+        judge_memory_limit(cell, result);
         break;
       case Predicate::collectives_match:
         judge_collectives(facts, result);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "harness/judge/values/bound.h"
+#include "harness/judge/values/memory_limit.h"
 #include "harness/record/collective_log.h"
 
 namespace lockstep {

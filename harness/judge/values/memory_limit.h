@@ -9,7 +9,7 @@ namespace lockstep {
 
 /// Bytes against the reference's of the same step and name, on every rank: at most a tenth above it
 /// holds, beyond kClearFactor tenths is violated. A reference of 0 leaves the claim undecided.
-void judge_bound(const CellEvidence& cell, ClaimResult& result);
+void judge_memory_limit(const CellEvidence& cell, ClaimResult& result);
 
 /// The number of bytes that a value of Kind::memory is; nothing for null and for all that is no
 /// 0-dim whole number from 0 up.

@@ -36,7 +36,7 @@ Verdict verdict_of(std::int64_t bytes, std::int64_t reference) {
   return judged({{bytes}}, {reference}).verdict;
 }
 
-TEST(Bound, HoldsUpToATenthAboveAndIsViolatedBeyondTwice) {
+TEST(MemoryLimit, HoldsUpToATenthAboveAndIsViolatedBeyondTwice) {
   EXPECT_EQ(verdict_of(0, 1000), Verdict::holds);
   EXPECT_EQ(verdict_of(1000, 1000), Verdict::holds);
   EXPECT_EQ(verdict_of(1100, 1000), Verdict::holds);
@@ -45,14 +45,14 @@ TEST(Bound, HoldsUpToATenthAboveAndIsViolatedBeyondTwice) {
   EXPECT_EQ(verdict_of(2001, 1000), Verdict::violated);
 }
 
-TEST(Bound, CountsItsMarginInTenthsAndNeverBelowZero) {
+TEST(MemoryLimit, CountsItsMarginInTenthsAndNeverBelowZero) {
   EXPECT_EQ(judged({{1100}}, {1000}).margin, 1);
   EXPECT_EQ(judged({{10}}, {1000}).margin, 0);
   EXPECT_EQ(judged({{1050, 3000, 10}}, {1000, 1000, 1000}).margin, 20);
   EXPECT_EQ(judged({{1100}}, {1000}).tolerance, 0.1);
 }
 
-TEST(Bound, NamesTheFirstPlaceWithBothNumbers) {
+TEST(MemoryLimit, NamesTheFirstPlaceWithBothNumbers) {
   const ClaimResult result = judged({{1000, 1000, 9000}, {1000, 3100, 1000}}, {1000, 1000, 1000});
   ASSERT_EQ(result.findings.size(), 1U);
   const Finding& finding = result.findings[0];
@@ -65,24 +65,24 @@ TEST(Bound, NamesTheFirstPlaceWithBothNumbers) {
   EXPECT_EQ(result.reason, "");
 }
 
-TEST(Bound, SaysWhyItIsOpenBetweenTheTwo) {
+TEST(MemoryLimit, SaysWhyItIsOpenBetweenTheTwo) {
   EXPECT_THAT(judged({{1500}}, {1000}).reason, HasSubstr("up to 1.5 times"));
 }
 
-TEST(Bound, IsOpenWithoutAReference) {
+TEST(MemoryLimit, IsOpenWithoutAReference) {
   LiteralEvidence files(1);
   files.add_whole(0, 1, "activations", 10, kMemory);
   EXPECT_EQ(judge_one(kBound, files.write()).verdict, Verdict::undecided);
 }
 
-TEST(Bound, IsOpenWhereNothingWasObserved) {
+TEST(MemoryLimit, IsOpenWhereNothingWasObserved) {
   const LiteralEvidence files(1);
   const Evidence evidence = files.write();
   EXPECT_EQ(judge_one(kBound, evidence, &evidence).verdict, Verdict::undecided);
   EXPECT_EQ(judged({{}}, {1000}).verdict, Verdict::undecided);
 }
 
-TEST(Bound, IsOpenWhereARankOrAStepWasNotObserved) {
+TEST(MemoryLimit, IsOpenWhereARankOrAStepWasNotObserved) {
   const ClaimResult rank = judged({{1000}, {}}, {1000});
   EXPECT_EQ(rank.verdict, Verdict::undecided);
   EXPECT_EQ(rank.reason, "activations in step 1 was not observed on rank 1");
@@ -91,11 +91,11 @@ TEST(Bound, IsOpenWhereARankOrAStepWasNotObserved) {
   EXPECT_EQ(step.reason, "activations in step 2 was not observed on rank 0");
 }
 
-TEST(Bound, ThatIsBrokenStaysSoWhateverElseIsMissing) {
+TEST(MemoryLimit, ThatIsBrokenStaysSoWhateverElseIsMissing) {
   EXPECT_EQ(judged({{9000}, {}}, {1000}).verdict, Verdict::violated);
 }
 
-TEST(Bound, OfAReferenceOfZeroIsOpen) {
+TEST(MemoryLimit, OfAReferenceOfZeroIsOpen) {
   for (const std::int64_t bytes : {0, 1, 1000}) {
     const ClaimResult result = judged({{bytes}}, {0});
     EXPECT_EQ(result.verdict, Verdict::undecided) << bytes;
@@ -104,7 +104,7 @@ TEST(Bound, OfAReferenceOfZeroIsOpen) {
   EXPECT_EQ(judged({{1000, 5}}, {1000, 0}).verdict, Verdict::undecided);
 }
 
-TEST(Bound, OfAnotherNameThanTheReferencesIsOpen) {
+TEST(MemoryLimit, OfAnotherNameThanTheReferencesIsOpen) {
   LiteralEvidence files(1);
   LiteralEvidence expected(1);
   files.add_whole(0, 1, "activations", 10, kMemory);
@@ -113,7 +113,7 @@ TEST(Bound, OfAnotherNameThanTheReferencesIsOpen) {
   EXPECT_EQ(judge_one(kBound, files.write(), &reference).verdict, Verdict::undecided);
 }
 
-TEST(Bound, LooksAtTheKindAndPointOfTheClaimOnly) {
+TEST(MemoryLimit, LooksAtTheKindAndPointOfTheClaimOnly) {
   LiteralEvidence files(1);
   LiteralEvidence expected(1);
   for (LiteralEvidence* both : {&files, &expected}) {
@@ -125,7 +125,7 @@ TEST(Bound, LooksAtTheKindAndPointOfTheClaimOnly) {
   EXPECT_EQ(judge_one(kBound, files.write(), &reference).verdict, Verdict::holds);
 }
 
-TEST(Bound, AllowsWhatTheLargestMicroBatchOfTheReferenceNeeds) {
+TEST(MemoryLimit, AllowsWhatTheLargestMicroBatchOfTheReferenceNeeds) {
   LiteralEvidence files(1);
   LiteralEvidence expected(1);
   files.add_whole(0, 1, "activations", 3000, kMemory);
@@ -138,7 +138,7 @@ TEST(Bound, AllowsWhatTheLargestMicroBatchOfTheReferenceNeeds) {
   EXPECT_EQ(judge_one(kBound, files.write(), &reference).verdict, Verdict::holds);
 }
 
-TEST(Bound, OfWhatIsNoNumberOfBytesIsOpen) {
+TEST(MemoryLimit, OfWhatIsNoNumberOfBytesIsOpen) {
   LiteralEvidence expected(1);
   expected.add_whole(0, 1, "activations", 10, kMemory);
   const Evidence reference = expected.write();

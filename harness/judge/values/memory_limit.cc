@@ -1,4 +1,4 @@
-#include "harness/judge/values/bound.h"
+#include "harness/judge/values/memory_limit.h"
 
 #include <fmt/format.h>
 
@@ -139,7 +139,7 @@ std::optional<std::int64_t> bytes_of(const SnapshotTensor* tensor) {
   return static_cast<std::int64_t>(value);
 }
 
-void judge_bound(const CellEvidence& cell, ClaimResult& result) {
+void judge_memory_limit(const CellEvidence& cell, ClaimResult& result) {
   if (!cell.reference) {
     result.reason = "not triggered: there is no reference";
     return;
