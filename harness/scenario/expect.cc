@@ -54,7 +54,7 @@ Expectation expect_never_reduced(const Cell& cell, bool parameters_move) {
                                                        {.claim = kGradientsEqual,
                                                         .steps = {1},
                                                         .last_step = cell.steps,
-                                                        .origin = GradientOrigin::own,
+                                                        .attribution = GradientAttribution::own,
                                                         .groups = each_alone(cell)}});
 }
 
@@ -178,7 +178,7 @@ Expectation expect_tensors_swapped(MismatchFault fault, std::vector<std::string>
   expectation.breaks.push_back(collectives_match());
   Pin mixed{.claim = kGradientsEqual, .steps = {1}, .tensors = tensors};
   if (fault == MismatchFault::order) {
-    mixed.origin = GradientOrigin::mixture;
+    mixed.attribution = GradientAttribution::mixture;
   } else {
     mixed.why = "whose gradients are in the mean the collectives tell";
   }

@@ -70,10 +70,10 @@ void compare_number(std::string_view what, const std::optional<Range>& range,
                  in_words(value));
 }
 
-void compare_origin(const Pin& pin, const Finding& finding, Departures& departures) {
-  if (!pin.origin || pin.origin == finding.origin) return;
-  departures.add("gradients whose origin is", name(*pin.origin),
-                 finding.origin ? name(*finding.origin) : "none that is known");
+void compare_attribution(const Pin& pin, const Finding& finding, Departures& departures) {
+  if (!pin.attribution || pin.attribution == finding.attribution) return;
+  departures.add("gradients whose attribution is", name(*pin.attribution),
+                 finding.attribution ? name(*finding.attribution) : "none that is known");
 }
 
 void compare_groups(const Pin& pin, const Finding& finding, Departures& departures) {
@@ -94,7 +94,7 @@ void compare_mismatch(const Pin& pin, const std::optional<CollectiveMismatch>& m
 }
 
 bool tells_faults_apart(const Pin& pin) {
-  return !pin.steps.empty() && (pin.origin || pin.ratio || pin.cosine || pin.fault ||
+  return !pin.steps.empty() && (pin.attribution || pin.ratio || pin.cosine || pin.fault ||
                                 !pin.tensors.empty() || !pin.groups.empty());
 }
 
@@ -130,7 +130,7 @@ std::string departure(const Pin& pin, const Finding& finding, const CellRecord& 
   Departures departures;
   compare_steps(pin, finding, departures);
   compare_tensors(pin, finding, departures);
-  compare_origin(pin, finding, departures);
+  compare_attribution(pin, finding, departures);
   compare_number("ratio", pin.ratio, finding.ratio, departures);
   // A gradient of zeros has no direction: it is not that of the reference.
   const bool is_zero = finding.ratio && *finding.ratio == 0;

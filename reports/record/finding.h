@@ -41,10 +41,10 @@ struct RankFailure {
 ///   own          the rank's own: never synchronised
 ///   other_rank   another rank's own
 ///   mixture      the mean of gradients of different tensors
-enum class GradientOrigin { own, other_rank, mixture };
+enum class GradientAttribution { own, other_rank, mixture };
 
 template <>
-struct Names<GradientOrigin> {
+struct Names<GradientAttribution> {
   static constexpr std::array<std::string_view, 3> values{"own", "other rank", "mixture"};
 };
 
@@ -72,7 +72,7 @@ struct Finding {
   std::optional<RankFailure> failure;         ///< for `ranks finish`
   std::string sentence;                       ///< what a maintainer would say
   std::vector<std::string> tensors = {};      ///< that break the claim in `step`, in their order
-  std::optional<GradientOrigin> origin = {};  ///< of `tensor`
+  std::optional<GradientAttribution> attribution = {};  ///< of `tensor`
 
   bool operator==(const Finding&) const = default;
 };

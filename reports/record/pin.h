@@ -28,9 +28,9 @@ struct Pin {
   /// Names of tensors, in which a `*` stands for any text. Every tensor that breaks the claim in
   /// its first step is one of them.
   std::vector<std::string> tensors = {};
-  std::optional<GradientOrigin> origin = {};  ///< of the first tensor
-  std::optional<Range> ratio = {};            ///< of the first tensor to the reference
-  std::optional<Range> cosine = {};           ///< of the first tensor with the reference
+  std::optional<GradientAttribution> attribution = {};  ///< of the first tensor
+  std::optional<Range> ratio = {};                      ///< of the first tensor to the reference
+  std::optional<Range> cosine = {};                     ///< of the first tensor with the reference
   /// As the finding has them: ranks that hold equal bits, or those that are off, each alone.
   std::vector<std::vector<int>> groups = {};
   std::optional<MismatchFault> fault = {};  ///< of the collective mismatch

@@ -80,7 +80,7 @@ struct Fields<Pin> {
   static constexpr auto list =
       std::tuple(field("claim", &Pin::claim, 4), field("steps", &Pin::steps, 4),
                  field("last_step", &Pin::last_step, 4), field("tensors", &Pin::tensors, 4),
-                 field("origin", &Pin::origin, 4), field("ratio", &Pin::ratio, 4),
+                 field("origin", &Pin::attribution, 4), field("ratio", &Pin::ratio, 4),
                  field("cosine", &Pin::cosine, 4), field("groups", &Pin::groups, 4),
                  field("fault", &Pin::fault, 4), field("culprits", &Pin::culprits, 4),
                  field("why", &Pin::why, 4));
@@ -129,7 +129,7 @@ struct Fields<Finding> {
       field("places", &Finding::places), field("last_step", &Finding::last_step),
       field("last_worst_difference", &Finding::last_worst_difference),
       field("failure", &Finding::failure), field("sentence", &Finding::sentence),
-      field("tensors", &Finding::tensors, 4), field("origin", &Finding::origin, 4));
+      field("tensors", &Finding::tensors, 4), field("origin", &Finding::attribution, 4));
 };
 
 template <>

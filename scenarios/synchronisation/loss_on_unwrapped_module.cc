@@ -251,7 +251,7 @@ Expectation expect_skip_missing(const Cell& cell) {
       {{.claim = kGradientsAgree, .steps = {1}, .tensors = {"left.*", "right.*"}, .why = why},
        {.claim = kGradientsEqual, .steps = {1}, .tensors = {"left.*", "right.*"}, .why = why}});
   if (is_set(cell, "differs", "same-shapes")) {
-    expectation.pins.back().origin = GradientOrigin::mixture;
+    expectation.pins.back().attribution = GradientAttribution::mixture;
     return expectation;
   }
   // Rank 0 calls more all-reduces than the others, who stand in the barrier when theirs are done.

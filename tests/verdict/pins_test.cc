@@ -96,14 +96,15 @@ TEST(Pin, GoesByTheFirstTensorWhereTheOthersAreNotKnown) {
               HasSubstr("found scale"));
 }
 
-TEST(Pin, OfAnOriginIsMetByThatOriginAlone) {
-  const Pin pin{.claim = kEqual, .origin = GradientOrigin::own};
+TEST(Pin, OfAnAttributionIsMetByThatOneAlone) {
+  const Pin pin{.claim = kEqual, .attribution = GradientAttribution::own};
   Finding finding = doubled();
   EXPECT_EQ(departure_of(finding, pin),
-            "expected gradients whose origin is own, found none that is known");
-  finding.origin = GradientOrigin::mixture;
-  EXPECT_EQ(departure_of(finding, pin), "expected gradients whose origin is own, found mixture");
-  finding.origin = GradientOrigin::own;
+            "expected gradients whose attribution is own, found none that is known");
+  finding.attribution = GradientAttribution::mixture;
+  EXPECT_EQ(departure_of(finding, pin),
+            "expected gradients whose attribution is own, found mixture");
+  finding.attribution = GradientAttribution::own;
   EXPECT_EQ(departure_of(finding, pin), "");
 }
 

@@ -16,7 +16,7 @@
 #include "harness/judge/evidence/settle.h"
 #include "harness/judge/evidence/words.h"
 #include "harness/judge/values/compare_values.h"
-#include "harness/judge/values/gradient_origin.h"
+#include "harness/judge/values/gradient_attribution.h"
 #include "harness/judge/values/reference_values.h"
 #include "harness/judge/values/shards.h"
 
@@ -252,9 +252,9 @@ Finding finding_of(const CellEvidence& cell, const Claim& claim, const Compariso
   finding.ratio = first.values.ratio;
   finding.cosine = first.values.cosine;
   if (!first.structural.empty()) return finding;
-  const DiagnosedOrigin origin = origin_of_gradient(cell, *first.actual, first.rank);
-  finding.origin = origin.kind;
-  finding.ratio_in_words = origin.kind ? origin.words : multiple_of(cell, first);
+  const DiagnosedAttribution attribution = attribution_of_gradient(cell, *first.actual, first.rank);
+  finding.attribution = attribution.kind;
+  finding.ratio_in_words = attribution.kind ? attribution.words : multiple_of(cell, first);
   return finding;
 }
 

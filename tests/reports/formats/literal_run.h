@@ -73,7 +73,7 @@ inline Finding literal_divergence() {
       "(0x3dcccccd, 0x3e99999a; 13421773 ULP apart). It goes on until step 5, by up to 1e-300 "
       "there.";
   finding.tensors = {"weight", "bias"};
-  finding.origin = GradientOrigin::mixture;
+  finding.attribution = GradientAttribution::mixture;
   return finding;
 }
 
@@ -100,7 +100,7 @@ inline CellRecord literal_buggy() {
                             .steps = {1, 2},
                             .last_step = 5,
                             .tensors = {"weight", "bias*"},
-                            .origin = GradientOrigin::mixture,
+                            .attribution = GradientAttribution::mixture,
                             .ratio = Range{0.4995, 0.5005},
                             .groups = {{0, 2, 3}, {1}},
                             .culprits = {1},

@@ -1,4 +1,4 @@
-#include "harness/judge/values/gradient_origin.h"
+#include "harness/judge/values/gradient_attribution.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -168,19 +168,20 @@ std::string mixture_in_words(const SnapshotTensor& value, double tolerance,
 
 }  // namespace
 
-DiagnosedOrigin origin_of_gradient(const CellEvidence& cell, const Observation& actual, int rank) {
+DiagnosedAttribution attribution_of_gradient(const CellEvidence& cell, const Observation& actual,
+                                             int rank) {
   if (actual.kind != Kind::gradient || !cell.reference) return {};
   auto gradients = own_gradients(cell, actual);
   const SnapshotTensor* value = cell.evidence->kept(rank, actual);
   const bool is_known_to_agree = is_shared(cell, actual, rank);
   if (rank < cell.world_size && !is_known_to_agree &&
       holds(gradients[static_cast<std::size_t>(rank)], actual, value)) {
-    return {GradientOrigin::own, "it is the rank's own gradient: never synchronised"};
+    return {GradientAttribution::own, "it is the rank's own gradient: never synchronised"};
   }
   for (std::size_t owner = 0; owner < gradients.size(); ++owner) {
     const bool is_the_sum = is_known_to_agree && is_alone(gradients, actual.name, owner);
     if (!is_the_sum && holds(gradients[owner], actual, value)) {
-      return {GradientOrigin::other_rank, fmt::format("it is rank {}'s own gradient", owner)};
+      return {GradientAttribution::other_rank, fmt::format("it is rank {}'s own gradient", owner)};
     }
   }
   if (!value || cell.world_size < 2 || is_shard(actual)) return {};
@@ -188,7 +189,7 @@ DiagnosedOrigin origin_of_gradient(const CellEvidence& cell, const Observation& 
   std::string mixture =
       mixture_in_words(*value, rounding_tolerance(unit, cell.world_size), std::move(gradients));
   if (mixture.empty()) return {};
-  return {GradientOrigin::mixture, std::move(mixture)};
+  return {GradientAttribution::mixture, std::move(mixture)};
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "harness/judge/values/gradient_origin.h"
+#include "harness/judge/values/gradient_attribution.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ class Origin {
     cell.world_size = world_size_;
     cell.evidence = &actual;
     cell.reference = &reference;
-    return origin_of_gradient(cell, actual.observations(rank).front(), rank).words;
+    return attribution_of_gradient(cell, actual.observations(rank).front(), rank).words;
   }
 
   int world_size_;
@@ -69,43 +69,43 @@ struct TwoRanks : Origin {
 
 constexpr const char* kDifferent = ": different tensors were reduced with each other";
 
-TEST(GradientOrigin, OfAShardIsSoughtWhereItLies) {
+TEST(GradientAttribution, OfAShardIsSoughtWhereItLies) {
   EXPECT_EQ(TwoRanks().of_shard(1, "a", {4}, 2, 1),
             "it is the rank's own gradient: never synchronised");
   EXPECT_EQ(TwoRanks().of_shard(1, "a", {2}, 2, 1), "it is rank 0's own gradient");
   EXPECT_EQ(TwoRanks().of_shard(1, "a", {3}, 2, 1), "");
 }
 
-TEST(GradientOrigin, OfAShardOfZerosIsUnknown) {
+TEST(GradientAttribution, OfAShardOfZerosIsUnknown) {
   Origin origin(2);
   origin.note(0, "a", {1, 4});
   origin.note(1, "a", {5, 0});
   EXPECT_EQ(origin.of_shard(1, "a", {0}, 2, 1), "");
 }
 
-TEST(GradientOrigin, OfZerosIsUnknownWhateverRankHasNone) {
+TEST(GradientAttribution, OfZerosIsUnknownWhateverRankHasNone) {
   Origin origin(2);
   origin.note(0, "a", {0, 0});
   origin.note(1, "a", {8, 2});
   EXPECT_EQ(origin.of(0, "a", {0, 0}), "") << "nothing arrived";
 }
 
-TEST(GradientOrigin, OfTheRanksOwnGradientIsThatItWasNeverSynchronised) {
+TEST(GradientAttribution, OfTheRanksOwnGradientIsThatItWasNeverSynchronised) {
   EXPECT_EQ(TwoRanks().of(1, "a", {3, 4}), "it is the rank's own gradient: never synchronised");
 }
 
-TEST(GradientOrigin, OfAnotherRanksGradientIsThatRank) {
+TEST(GradientAttribution, OfAnotherRanksGradientIsThatRank) {
   EXPECT_EQ(TwoRanks().of(1, "a", {1, 2}), "it is rank 0's own gradient");
 }
 
-TEST(GradientOrigin, OfTheMeanOfTwoNamesNamesBothWithTheirRanks) {
+TEST(GradientAttribution, OfTheMeanOfTwoNamesNamesBothWithTheirRanks) {
   EXPECT_EQ(TwoRanks().of(0, "a", {-14.5, 26}),
             std::string("it is the mean of a on rank 0 and b on rank 1") + kDifferent);
   EXPECT_EQ(TwoRanks().of(1, "a", {6.5, -8}),
             std::string("it is the mean of a on rank 1 and b on rank 0") + kDifferent);
 }
 
-TEST(GradientOrigin, NamesAMixtureWhereEachRankHasOneTensorOfTheShape) {
+TEST(GradientAttribution, NamesAMixtureWhereEachRankHasOneTensorOfTheShape) {
   Origin origin(2);
   origin.note(0, "a", {1, 2});
   origin.note(1, "b", {-30, 50});
@@ -113,30 +113,30 @@ TEST(GradientOrigin, NamesAMixtureWhereEachRankHasOneTensorOfTheShape) {
             std::string("it is the mean of a on rank 0 and b on rank 1") + kDifferent);
 }
 
-TEST(GradientOrigin, HasNoMixtureWhereARankHasNoTensorOfTheShape) {
+TEST(GradientAttribution, HasNoMixtureWhereARankHasNoTensorOfTheShape) {
   Origin origin(2);
   origin.note(0, "a", {1, 2});
   origin.note(0, "b", {-30, 50});
   EXPECT_EQ(origin.of(0, "a", {-14.5, 26}), "");
 }
 
-TEST(GradientOrigin, OfTheMeanOfOneNameIsNotAMixture) {
+TEST(GradientAttribution, OfTheMeanOfOneNameIsNotAMixture) {
   EXPECT_EQ(TwoRanks().of(0, "a", {2, 3}), "");
   EXPECT_EQ(TwoRanks().of(0, "a", {-10, 15}), "") << "the mean of another name is none either";
 }
 
-TEST(GradientOrigin, OfUnrelatedValuesIsNotKnown) {
+TEST(GradientAttribution, OfUnrelatedValuesIsNotKnown) {
   EXPECT_EQ(TwoRanks().of(0, "a", {-14.5, 27}), "");
   EXPECT_EQ(TwoRanks().of(0, "a", {-29, 52}), "") << "the sum is not the mean";
   EXPECT_EQ(TwoRanks().of(0, "a", {0, 0}), "");
 }
 
-TEST(GradientOrigin, AllowsForTheRoundingsOfTheSumOnly) {
+TEST(GradientAttribution, AllowsForTheRoundingsOfTheSumOnly) {
   EXPECT_NE(TwoRanks().of(0, "a", {-14.500001F, 26}), "") << "one unit in the last place";
   EXPECT_EQ(TwoRanks().of(0, "a", {-14.501F, 26}), "");
 }
 
-TEST(GradientOrigin, NamesAllRanksOfANameInRankOrder) {
+TEST(GradientAttribution, NamesAllRanksOfANameInRankOrder) {
   Origin origin(4);
   const std::vector<Values> a{{1}, {2}, {4}, {8}};
   const std::vector<Values> b{{100}, {300}, {700}, {1500}};
@@ -148,7 +148,7 @@ TEST(GradientOrigin, NamesAllRanksOfANameInRankOrder) {
             std::string("it is the mean of a on ranks 0,2 and b on ranks 1,3") + kDifferent);
 }
 
-TEST(GradientOrigin, TellsThreeNamesOfThreeRanks) {
+TEST(GradientAttribution, TellsThreeNamesOfThreeRanks) {
   Origin origin(3);
   for (int rank = 0; rank < 3; ++rank) {
     const auto offset = static_cast<float>(rank);
@@ -161,7 +161,7 @@ TEST(GradientOrigin, TellsThreeNamesOfThreeRanks) {
       std::string("it is the mean of x on rank 1 and y on rank 2 and z on rank 0") + kDifferent);
 }
 
-TEST(GradientOrigin, LooksAtTensorsOfTheSameShapeOnly) {
+TEST(GradientAttribution, LooksAtTensorsOfTheSameShapeOnly) {
   Origin origin(2);
   origin.note(0, "a", {1, 2});
   origin.note(1, "a", {3, 4});
@@ -169,14 +169,14 @@ TEST(GradientOrigin, LooksAtTensorsOfTheSameShapeOnly) {
   EXPECT_EQ(origin.of(0, "a", {-14.5, 26}), "");
 }
 
-TEST(GradientOrigin, LooksAtTheSameStepOnly) {
+TEST(GradientAttribution, LooksAtTheSameStepOnly) {
   Origin origin(2);
   origin.note(0, "a", {1, 2}).step = 2;
   origin.note(1, "a", {3, 4}).step = 2;
   EXPECT_EQ(origin.of(1, "a", {3, 4}), "");
 }
 
-TEST(GradientOrigin, IsNotKnownWhereARankNotedNothing) {
+TEST(GradientAttribution, IsNotKnownWhereARankNotedNothing) {
   EXPECT_EQ(Origin(2).of(0, "a", {1, 2}), "");
   Origin origin(2);
   origin.note(0, "a", {1, 2});
@@ -184,7 +184,7 @@ TEST(GradientOrigin, IsNotKnownWhereARankNotedNothing) {
   EXPECT_EQ(origin.of(0, "a", {2, 3}), "") << "nothing of rank 1";
 }
 
-TEST(GradientOrigin, IsNotKnownOfWhatIsNoGradientOrHasNoReference) {
+TEST(GradientAttribution, IsNotKnownOfWhatIsNoGradientOrHasNoReference) {
   EXPECT_EQ(TwoRanks().of(1, "a", {3, 4}, Kind::parameter), "");
   LiteralEvidence files(2);
   files.add(0, 1, "a", {1});
@@ -192,7 +192,7 @@ TEST(GradientOrigin, IsNotKnownOfWhatIsNoGradientOrHasNoReference) {
   CellEvidence cell;
   cell.world_size = 2;
   cell.evidence = &evidence;
-  EXPECT_EQ(origin_of_gradient(cell, evidence.observations(0).front(), 0).words, "");
+  EXPECT_EQ(attribution_of_gradient(cell, evidence.observations(0).front(), 0).words, "");
 }
 
 /// The outcome of two ranks that hold `actual` as the gradient "a", each of its own; `own`: what
@@ -214,7 +214,7 @@ std::string told(const std::vector<Values>& actual, const std::vector<Values>& o
   return judge_one(kEqual, evidence, &expected).findings.at(0).ratio_in_words;
 }
 
-TEST(GradientOrigin, OfRanksThatAgreeIsNotThatTheyNeverSynchronised) {
+TEST(GradientAttribution, OfRanksThatAgreeIsNotThatTheyNeverSynchronised) {
   EXPECT_THAT(told({{2, 4}, {2, 4}}, {{2, 4}, {}}, {1, 2}),
               testing::HasSubstr("summed over 2 ranks, never averaged"))
       << "one rank alone has a gradient, and the sum is divided by the ranks that have";
@@ -224,7 +224,7 @@ TEST(GradientOrigin, OfRanksThatAgreeIsNotThatTheyNeverSynchronised) {
             "it is the rank's own gradient: never synchronised");
 }
 
-TEST(GradientOrigin, IsToldInTheFinding) {
+TEST(GradientAttribution, IsToldInTheFinding) {
   LiteralEvidence reference(1);
   reference.add(0, 1, "a", {2, 3});
   for (const auto& [rank, a, b] : {std::tuple(0, Values{1, 2}, Values{10, -20}),
