@@ -39,9 +39,9 @@ void say_backends(DoctorSheet& sheet, std::chrono::milliseconds limit) {
   }
 }
 
-ExitStatus examine(std::chrono::milliseconds limit, bool is_machine_told) {
+ExitStatus examine(std::chrono::milliseconds limit, bool is_machine_shown) {
   DoctorSheet sheet;
-  if (!is_machine_told) say_machine(sheet, limit);
+  if (!is_machine_shown) say_machine(sheet, limit);
   std::string problem = say_torch(sheet);
   say_backends(sheet, limit);
   if (problem.empty()) problem = fault_of_machine();

@@ -6,7 +6,7 @@
 #include "reports/formats/overview.h"
 #include "reports/formats/renderer.h"
 #include "reports/formats/sections.h"
-#include "reports/formats/told_findings.h"
+#include "reports/formats/shown_findings.h"
 #include "reports/record/mismatch_table.h"
 
 namespace lockstep {
@@ -16,9 +16,9 @@ namespace {
 /// Narrower than the rest: a terminal that breaks a line itself loses its place under the others.
 constexpr std::size_t kMatrixWidth = 80;
 
-std::string finding_text(const ToldFinding& told) {
-  const Finding& finding = *told.finding;
-  std::string text = wrapped(told.sentence, 2);
+std::string finding_text(const ShownFinding& shown) {
+  const Finding& finding = *shown.finding;
+  std::string text = wrapped(shown.sentence, 2);
   if (finding.failure && !finding.failure->last_output.empty()) {
     text += fmt::format("    last output of rank {}:\n", finding.failure->rank) +
             prefixed(printable(finding.failure->last_output), "    | ");
@@ -35,14 +35,14 @@ std::string mismatch_text(const CellRecord& cell) {
   return text;
 }
 
-std::string cell_text(const ToldCell& told, bool with_axes) {
-  const CellRecord& cell = *told.record;
-  const std::vector<ToldFinding> findings = told_findings(cell);
-  std::string text = wrapped(heading_of(told, with_axes), 0, 4);
-  for (const std::string& line : told_checks(cell)) text += wrapped(line, 2);
-  for (const ToldFinding& finding : findings) text += finding_text(finding);
+std::string cell_text(const ShownCell& shown, bool with_axes) {
+  const CellRecord& cell = *shown.record;
+  const std::vector<ShownFinding> findings = shown_findings(cell);
+  std::string text = wrapped(heading_of(shown, with_axes), 0, 4);
+  for (const std::string& line : shown_checks(cell)) text += wrapped(line, 2);
+  for (const ShownFinding& finding : findings) text += finding_text(finding);
   if (!findings.empty()) text += mismatch_text(cell);
-  for (const std::string& line : told_undecided(cell)) text += wrapped(line, 2);
+  for (const std::string& line : shown_undecided(cell)) text += wrapped(line, 2);
   for (const std::string& note : cell.notes) text += wrapped("note: " + note, 2);
   if (findings.empty()) return text;
   if (!cell.source.empty()) text += fmt::format("  source: {}\n", plain(cell.source));
@@ -70,7 +70,7 @@ std::string matrix_text(const Section& section) {
   if (!footnote.empty()) text += "\n" + wrapped(footnote, 0, 0, kMatrixWidth);
   const auto cells = conspicuous_cells(section);
   if (!cells.empty()) text += "\n";
-  for (const ToldCell* cell : cells) text += cell_text(*cell, true);
+  for (const ShownCell* cell : cells) text += cell_text(*cell, true);
   return text + "\n";
 }
 
@@ -81,7 +81,7 @@ std::string section_text(const Section& section) {
   for (const Table* table : section.tables) text += table_text(*table) + "\n";
   const std::string cost = cost_text(section);
   if (!cost.empty()) text += cost + "\n";
-  for (const ToldCell& cell : section.cells) text += cell_text(cell, false);
+  for (const ShownCell& cell : section.cells) text += cell_text(cell, false);
   return text + "\n";
 }
 

@@ -88,8 +88,8 @@ Line cell_line(const CellRecord& cell) {
   line.verdict = name(result_of(cell));
   if (result_of(cell) == Result::as_expected) return line;
   std::vector<std::string> words{cause_of(cell)};
-  for (const auto& told : {told_checks(cell), told_undecided(cell)}) {
-    words.insert(words.end(), told.begin(), told.end());
+  for (const auto& shown : {shown_checks(cell), shown_undecided(cell)}) {
+    words.insert(words.end(), shown.begin(), shown.end());
   }
   line.text = fmt::format("{}", fmt::join(words, "; "));
   return line;

@@ -9,7 +9,7 @@
 #include "reports/base/plain_text.h"
 #include "reports/formats/renderer.h"
 #include "reports/formats/sections.h"
-#include "reports/formats/told_findings.h"
+#include "reports/formats/shown_findings.h"
 #include "reports/record/mismatch_table.h"
 #include "reports/record/result.h"
 
@@ -95,7 +95,7 @@ bool is_death(const RankEnd& end) {
 }
 
 CaseType type_of_failure(const CellRecord& cell) {
-  if (!is_told_by_symptom(cell)) return CaseType::unexpected_finding;
+  if (!is_explained_by_symptom(cell)) return CaseType::unexpected_finding;
   switch (cell.symptom.kind) {
     case SymptomKind::raised:
     case SymptomKind::raised_late:
@@ -173,9 +173,9 @@ struct Totals {
 /// The cause, what follows from it, and what became of the expectations, line by line.
 std::string evidence_of(const CellRecord& cell) {
   std::string text = cause_of(cell) + "\n";
-  for (const ToldFinding& told : told_findings(cell)) {
-    if (!told.sentence.empty()) text += told.sentence + "\n";
-    const auto& failure = told.finding->failure;
+  for (const ShownFinding& shown : shown_findings(cell)) {
+    if (!shown.sentence.empty()) text += shown.sentence + "\n";
+    const auto& failure = shown.finding->failure;
     if (!failure || failure->last_output.empty()) continue;
     text += fmt::format("last output of rank {}:\n{}", failure->rank,
                         prefixed(failure->last_output, "| "));
@@ -183,9 +183,10 @@ std::string evidence_of(const CellRecord& cell) {
   if (cell.mismatch) {
     for (const std::string& line : mismatch_lines(*cell.mismatch)) text += line + "\n";
   }
-  for (const std::string& line : told_undecided(cell)) text += line + "\n";
+  for (const std::string& line : shown_undecided(cell)) text += line + "\n";
   for (const Check& check : cell.checks) {
-    const bool is_told = check.result == Check::Result::undecided || is_told_by_cause(cell, check);
+    const bool is_told =
+        check.result == Check::Result::undecided || is_explained_by_cause(cell, check);
     if (!is_told) text += in_words(check) + "\n";
   }
   return text;
@@ -195,7 +196,7 @@ std::string evidence_of(const CellRecord& cell) {
 std::string context_of(const CellRecord& cell) {
   std::string text = heading_of({.record = &cell}) + "\n";
   if (result_of(cell) == Result::as_expected) {
-    for (const std::string& line : told_checks(cell)) text += line + "\n";
+    for (const std::string& line : shown_checks(cell)) text += line + "\n";
   }
   if (!cell.symptom.text.empty()) text += fmt::format("outcome: {}\n", cell.symptom.text);
   for (const std::string& note : cell.notes) text += fmt::format("note: {}\n", note);

@@ -13,7 +13,7 @@
 #include "reports/formats/overview.h"
 #include "reports/formats/renderer.h"
 #include "reports/formats/sections.h"
-#include "reports/formats/told_findings.h"
+#include "reports/formats/shown_findings.h"
 #include "reports/record/mismatch_table.h"
 #include "reports/record/result.h"
 
@@ -56,10 +56,10 @@ std::string detection_table(const RunRecord& run) {
   return text + "\n";
 }
 
-std::string finding_point(const ToldFinding& told) {
-  const Finding& finding = *told.finding;
+std::string finding_point(const ShownFinding& shown) {
+  const Finding& finding = *shown.finding;
   const std::string text =
-      told.sentence.empty() ? "" : fmt::format("- {}\n", sentence_text(told.sentence));
+      shown.sentence.empty() ? "" : fmt::format("- {}\n", sentence_text(shown.sentence));
   if (!finding.failure || finding.failure->last_output.empty()) return text;
   const std::string output = ending(printable(finding.failure->last_output), kMostOfAText);
   return fmt::format("{}last output of rank {}:\n{}", text.empty() ? "- " : text + "\n  ",
@@ -68,10 +68,10 @@ std::string finding_point(const ToldFinding& told) {
 
 bool is_wrong(const CellRecord& cell) { return is_failure(result_of(cell)); }
 
-bool has_details(const ToldCell& told) {
-  const CellRecord& cell = *told.record;
-  return !cell.notes.empty() || !told_checks(cell).empty() || !told_findings(cell).empty() ||
-         !told_undecided(cell).empty();
+bool has_details(const ShownCell& shown) {
+  const CellRecord& cell = *shown.record;
+  return !cell.notes.empty() || !shown_checks(cell).empty() || !shown_findings(cell).empty() ||
+         !shown_undecided(cell).empty();
 }
 
 /// The points of a list that have room, and how many there are beside them.
@@ -93,17 +93,17 @@ std::string mismatch_details(const CellRecord& cell) {
   return fenced(ending(table, kMostOfAText)) + "\n";
 }
 
-std::string detail_text(const ToldCell& told, bool with_axes) {
-  const CellRecord& cell = *told.record;
+std::string detail_text(const ShownCell& shown, bool with_axes) {
+  const CellRecord& cell = *shown.record;
   std::vector<std::string> points;
   const auto add_lines = [&](const std::vector<std::string>& lines) {
     for (const std::string& line : lines) {
       points.push_back(fmt::format("- {}\n", sentence_text(line)));
     }
   };
-  add_lines(told_checks(cell));
-  for (const ToldFinding& finding : told_findings(cell)) points.push_back(finding_point(finding));
-  add_lines(told_undecided(cell));
+  add_lines(shown_checks(cell));
+  for (const ShownFinding& finding : shown_findings(cell)) points.push_back(finding_point(finding));
+  add_lines(shown_undecided(cell));
   for (const std::string& note : cell.notes) {
     points.push_back(fmt::format("- note: {}\n", sentence_text(note)));
   }
@@ -114,22 +114,22 @@ std::string detail_text(const ToldCell& told, bool with_axes) {
   if (!cell.reproduce.empty()) {
     text += fmt::format("again: {}\n", in_code(beginning(cell.reproduce, kMostOfAText)));
   }
-  return folded(title_text(heading_of(told, with_axes)), text, is_wrong(cell));
+  return folded(title_text(heading_of(shown, with_axes)), text, is_wrong(cell));
 }
 
 /// Failures first, then what is undecided, then the others.
-std::vector<const ToldCell*> by_importance(const Section& section) {
-  std::vector<const ToldCell*> cells;
+std::vector<const ShownCell*> by_importance(const Section& section) {
+  std::vector<const ShownCell*> cells;
   if (section.is_matrix) {
     cells = conspicuous_cells(section);
   } else {
-    for (const ToldCell& cell : section.cells) cells.push_back(&cell);
+    for (const ShownCell& cell : section.cells) cells.push_back(&cell);
   }
-  const auto rank = [](const ToldCell* cell) {
+  const auto rank = [](const ShownCell* cell) {
     if (is_wrong(*cell->record)) return 0;
     return result_of(*cell->record) == Result::undecided ? 1 : 2;
   };
-  std::stable_sort(cells.begin(), cells.end(), [&](const ToldCell* left, const ToldCell* right) {
+  std::stable_sort(cells.begin(), cells.end(), [&](const ShownCell* left, const ShownCell* right) {
     return rank(left) < rank(right);
   });
   return cells;
@@ -178,7 +178,7 @@ void append_section(Pieces& pieces, const Section& section) {
     append_tables(pieces, section);
   }
   std::vector<std::string> others;
-  for (const ToldCell* cell : by_importance(section)) {
+  for (const ShownCell* cell : by_importance(section)) {
     if (has_details(*cell)) {
       pieces.push_back({is_wrong(*cell->record) ? Part::wrong : Part::detail,
                         detail_text(*cell, section.is_matrix)});
@@ -190,7 +190,7 @@ void append_section(Pieces& pieces, const Section& section) {
 }
 
 /// "gradients equal the reference: bitwise the reference", claim by claim.
-std::vector<std::string> margins_of(const ToldCell& cell) {
+std::vector<std::string> margins_of(const ShownCell& cell) {
   std::vector<std::string> margins;
   for (const ClaimResult* result : nearest_results(cell)) {
     if (!result->margin || result->verdict == Verdict::violated) continue;
@@ -203,7 +203,7 @@ std::vector<std::string> margins_of(const ToldCell& cell) {
 std::string margins_text(const std::vector<Section>& sections) {
   std::vector<std::string> points;
   for (const Section& section : sections) {
-    for (const ToldCell& cell : section.cells) {
+    for (const ShownCell& cell : section.cells) {
       const std::vector<std::string> margins = margins_of(cell);
       if (margins.empty()) continue;
       points.push_back(

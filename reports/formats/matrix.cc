@@ -21,18 +21,18 @@ char mark_of(const CellRecord& cell) {
   return result_of(cell) == Result::undecided ? '?' : '!';
 }
 
-using Cells = std::vector<const ToldCell*>;
+using Cells = std::vector<const ShownCell*>;
 
 std::vector<Cells> by_variant(const Section& section) {
   std::vector<Cells> variants;
-  for (const ToldCell& told : section.cells) {
+  for (const ShownCell& shown : section.cells) {
     const auto home = std::find_if(variants.begin(), variants.end(), [&](const Cells& cells) {
-      return cells.front()->record->cell.variant == told.record->cell.variant;
+      return cells.front()->record->cell.variant == shown.record->cell.variant;
     });
     if (home == variants.end()) {
       variants.push_back({&told});
     } else {
-      home->push_back(&told);
+      home->push_back(&shown);
     }
   }
   return variants;
@@ -45,8 +45,8 @@ std::string in_words(const AxisValue& chosen) {
 /// The unusual choices that all cells of a variant have in common.
 std::vector<AxisValue> shared_choices(const Cells& cells) {
   std::vector<AxisValue> shared = unusual_choices(cells.front()->record->cell);
-  for (const ToldCell* told : cells) {
-    const std::vector<AxisValue>& axes = told->record->cell.axes;
+  for (const ShownCell* shown : cells) {
+    const std::vector<AxisValue>& axes = shown->record->cell.axes;
     std::erase_if(shared, [&](const AxisValue& chosen) {
       return std::find(axes.begin(), axes.end(), chosen) == axes.end();
     });
@@ -57,8 +57,8 @@ std::vector<AxisValue> shared_choices(const Cells& cells) {
 /// The default values of the axes of a section, as far as any cell has them.
 std::vector<std::string> default_values(const Section& section) {
   std::vector<std::string> values;
-  for (const ToldCell& told : section.cells) {
-    for (const AxisValue& chosen : told.record->cell.axes) {
+  for (const ShownCell& shown : section.cells) {
+    for (const AxisValue& chosen : shown.record->cell.axes) {
       const std::string words = in_words(chosen);
       const bool is_listed = std::find(values.begin(), values.end(), words) != values.end();
       if (!is_listed && chosen.is_default) values.push_back(words);
@@ -75,36 +75,36 @@ std::string title_of(const Cells& cells, const std::vector<AxisValue>& shared) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-std::string symptom_text(const ToldCell& told) {
-  const CellRecord& record = *told.record;
+std::string symptom_text(const ShownCell& shown) {
+  const CellRecord& record = *shown.record;
   const Result result = result_of(record);
   std::string text = record.symptom.text;
   if (result != Result::as_expected) text = fmt::format("{}: {}", name(result), cause_of(record));
   if (text.empty()) text = name(result);
-  if (told.repetitions > 1) {
-    text += fmt::format("; {} of {} repetitions as expected", told.as_expected, told.repetitions);
+  if (shown.repetitions > 1) {
+    text += fmt::format("; {} of {} repetitions as expected", shown.as_expected, shown.repetitions);
   }
   return text;
 }
 
-MatrixLine line_of(const ToldCell& told, const std::vector<AxisValue>& shared) {
-  const Cell& cell = told.record->cell;
+MatrixLine line_of(const ShownCell& shown, const std::vector<AxisValue>& shared) {
+  const Cell& cell = shown.record->cell;
   std::vector<std::string> words;
-  for (const AxisValue& chosen : unusual_choices(told.record->cell)) {
+  for (const AxisValue& chosen : unusual_choices(shown.record->cell)) {
     if (std::find(shared.begin(), shared.end(), chosen) == shared.end()) {
       words.push_back(in_words(chosen));
     }
   }
   if (words.empty()) words.emplace_back("default values");
   if (cell.repetition > 1) words.push_back(fmt::format("repetition {}", cell.repetition));
-  return {&told, mark_of(*told.record), fmt::format("{}", fmt::join(words, ", ")),
-          symptom_text(told)};
+  return {&shown, mark_of(*shown.record), fmt::format("{}", fmt::join(words, ", ")),
+          symptom_text(shown)};
 }
 
-bool is_right_reference(const ToldCell* told) {
-  return told->record->cell.role == Role::reference && told->repetitions == 1 &&
-         told->record->verdict == CellVerdict::as_expected &&
-         told->record->symptom.kind == SymptomKind::right;
+bool is_right_reference(const ShownCell* shown) {
+  return shown->record->cell.role == Role::reference && shown->repetitions == 1 &&
+         shown->record->verdict == CellVerdict::as_expected &&
+         shown->record->symptom.kind == SymptomKind::right;
 }
 
 }  // namespace
@@ -119,7 +119,7 @@ std::vector<MatrixVariant> matrix_lines(const Section& section) {
       variant.lines = {{cells.front(), ' ', "", symptom_text(*cells.front())}};
       continue;
     }
-    for (const ToldCell* told : cells) variant.lines.push_back(line_of(*told, shared));
+    for (const ShownCell* shown : cells) variant.lines.push_back(line_of(*shown, shared));
   }
   return variants;
 }
@@ -129,10 +129,10 @@ std::string line_text(const MatrixVariant& variant, const MatrixLine& line) {
   return before.empty() ? line.text : fmt::format("{}: {}", before, line.text);
 }
 
-std::vector<const ToldCell*> conspicuous_cells(const Section& section) {
+std::vector<const ShownCell*> conspicuous_cells(const Section& section) {
   Cells cells;
-  for (const ToldCell& told : section.cells) {
-    if (is_conspicuous(*told.record)) cells.push_back(&told);
+  for (const ShownCell& shown : section.cells) {
+    if (is_conspicuous(*shown.record)) cells.push_back(&shown);
   }
   return cells;
 }
@@ -142,7 +142,7 @@ std::string matrix_footnote(const Section& section) {
   const Cells cells = conspicuous_cells(section);
   const auto has = [&](char mark) {
     return std::any_of(cells.begin(), cells.end(),
-                       [&](const ToldCell* told) { return mark_of(*told->record) == mark; });
+                       [&](const ShownCell* shown) { return mark_of(*shown->record) == mark; });
   };
   if (has('!')) text += "!: not as expected. ";
   if (has('?')) text += "?: could not be decided. ";
@@ -150,7 +150,7 @@ std::string matrix_footnote(const Section& section) {
     text += fmt::format("Standard values, which are not named: {}. ", fmt::join(values, ", "));
   }
   const bool has_cost = std::any_of(section.cells.begin(), section.cells.end(),
-                                    [](const ToldCell& told) { return told.record->cost; });
+                                    [](const ShownCell& shown) { return shown.record->cost; });
   if (has_cost || !section.tables.empty()) {
     text +=
         "What a step costs and the tables of values, choice by choice, stand in the csv and json "

@@ -9,7 +9,7 @@ namespace lockstep {
 
 /// A cell of a matrix in a line.
 struct MatrixLine {
-  const ToldCell* cell = nullptr;
+  const ShownCell* cell = nullptr;
   char mark = ' ';     ///< '!': not as expected; '?': could not be decided
   std::string choice;  ///< "k=3, view=on": what is no default and not shared with its variant
   std::string text;    ///< the symptom
@@ -30,7 +30,7 @@ std::vector<MatrixVariant> matrix_lines(const Section& section);
 std::string line_text(const MatrixVariant& variant, const MatrixLine& line);
 
 /// The cells whose findings a matrix tells: those that are not as expected.
-std::vector<const ToldCell*> conspicuous_cells(const Section& section);
+std::vector<const ShownCell*> conspicuous_cells(const Section& section);
 
 /// What the marks mean, which values stand for axes that are not named, and which tables of a
 /// matrix only stand in the record.

@@ -32,7 +32,7 @@ std::string time_text(const std::optional<double>& seconds) {
 }
 
 /// A step of a variant that repairs nothing has no price; but it may be memory that is wrong.
-bool is_compared(const ToldCell& cell) {
+bool is_compared(const ShownCell& cell) {
   const Role role = cell.record->cell.role;
   const std::optional<Cost>& cost = cell.record->cost;
   if (cell.record->cell.repetition > 1 || !cost) return false;
@@ -44,8 +44,8 @@ std::string bytes_text(const std::optional<std::int64_t>& bytes) {
 }
 
 bool has_memory(const Section& section) {
-  return std::any_of(section.cells.begin(), section.cells.end(), [](const ToldCell& told) {
-    return is_compared(told) && told.record->cost->memory;
+  return std::any_of(section.cells.begin(), section.cells.end(), [](const ShownCell& shown) {
+    return is_compared(shown) && shown.record->cost->memory;
   });
 }
 
@@ -91,10 +91,10 @@ std::string cost_text(const Section& section) {
   const bool shows_memory = has_memory(section);
   if (shows_memory) columns.emplace_back("memory");
   bool has_fixed = false;
-  for (const ToldCell& told : section.cells) {
-    if (!is_compared(told)) continue;
-    const Cell& cell = told.record->cell;
-    const Cost& cost = *told.record->cost;
+  for (const ShownCell& shown : section.cells) {
+    if (!is_compared(shown)) continue;
+    const Cell& cell = shown.record->cell;
+    const Cost& cost = *shown.record->cost;
     has_fixed = has_fixed || cell.role == Role::fixed;
     std::vector<std::string> cells{cell.variant, std::string(name(cell.role)),
                                    count_text(cost.collectives), count_text(cost.bytes),

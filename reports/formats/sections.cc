@@ -64,8 +64,8 @@ class Sections {
 
   /// A run has all its cells over the same backend, but references, which need none.
   static std::string backend_of(const Section& section) {
-    for (const ToldCell& told : section.cells) {
-      const Cell& cell = told.record->cell;
+    for (const ShownCell& shown : section.cells) {
+      const Cell& cell = shown.record->cell;
       if (cell.role != Role::reference) return cell.backend;
     }
     return Cell().backend;
@@ -74,9 +74,9 @@ class Sections {
   /// What stands beside the title: a matrix has it line by line.
   static std::vector<AxisValue> unusual_of(const Section& section) {
     std::vector<AxisValue> all;
-    for (const ToldCell& told : section.cells) {
+    for (const ShownCell& shown : section.cells) {
       if (section.is_matrix) break;
-      for (const AxisValue& chosen : unusual_choices(told.record->cell)) {
+      for (const AxisValue& chosen : unusual_choices(shown.record->cell)) {
         if (std::find(all.begin(), all.end(), chosen) == all.end()) all.push_back(chosen);
       }
     }
@@ -96,9 +96,9 @@ bool is_repetition_of(const Cell& cell, const Cell& other) {
   return cell == again;
 }
 
-void add(const CellRecord& record, std::vector<ToldCell>& cells) {
+void add(const CellRecord& record, std::vector<ShownCell>& cells) {
   const bool as_expected = record.verdict == CellVerdict::as_expected;
-  const auto is_same = [&](const ToldCell& cell) {
+  const auto is_same = [&](const ShownCell& cell) {
     return is_repetition_of(record.cell, cell.record->cell);
   };
   const auto first = std::find_if(cells.begin(), cells.end(), is_same);
@@ -118,23 +118,23 @@ void add(const CellRecord& record, std::vector<ToldCell>& cells) {
 }
 
 /// What cannot be run for the reason of an earlier cell is told with that.
-void fold_alike(std::vector<ToldCell>& cells) {
-  std::vector<ToldCell> told;
-  for (const ToldCell& cell : cells) {
+void fold_alike(std::vector<ShownCell>& cells) {
+  std::vector<ShownCell> shown;
+  for (const ShownCell& cell : cells) {
     const std::string reason = reason_not_run(*cell.record);
-    const auto earlier = std::find_if(told.begin(), told.end(), [&](const ToldCell& other) {
+    const auto earlier = std::find_if(shown.begin(), shown.end(), [&](const ShownCell& other) {
       return !reason.empty() && reason_not_run(*other.record) == reason;
     });
-    if (earlier == told.end()) {
-      told.push_back(cell);
+    if (earlier == shown.end()) {
+      shown.push_back(cell);
     } else {
       earlier->alike.push_back(cell.record);
     }
   }
-  cells = std::move(told);
+  cells = std::move(shown);
 }
 
-std::string margin_text(const ToldCell& cell) {
+std::string margin_text(const ShownCell& cell) {
   const ClaimResult* nearest = nearest_to_tolerance(cell);
   if (!nearest) return "";
   const auto& results = cell.record->results;
@@ -148,8 +148,8 @@ std::string margin_text(const ToldCell& cell) {
 }
 
 /// The variants that a heading is about, with what is asked of one that does something else.
-std::string names_of(const ToldCell& told, bool with_axes) {
-  const CellRecord& record = *told.record;
+std::string names_of(const ShownCell& shown, bool with_axes) {
+  const CellRecord& record = *shown.record;
   const Cell& cell = record.cell;
   std::string text = fmt::format("{} ({}", cell.variant, name(cell.role));
   if (is_failure(result_of(record))) text += fmt::format(", {}", demand_on(record));
@@ -158,7 +158,7 @@ std::string names_of(const ToldCell& told, bool with_axes) {
     text += fmt::format(", {}={}", chosen.axis, chosen.value);
   }
   if (cell.repetition > 1) text += fmt::format(", repetition {}", cell.repetition);
-  for (const CellRecord* alike : told.alike) {
+  for (const CellRecord* alike : shown.alike) {
     text += fmt::format(", {} ({})", alike->cell.variant, name(alike->cell.role));
   }
   return text;
@@ -175,38 +175,39 @@ std::vector<Section> sections_of(const RunRecord& run) {
   for (const Table& table : run.tables) {
     sections.about(table.scenario, table.world_size).tables.push_back(&table);
   }
-  std::vector<Section> told = sections.take();
-  for (Section& section : told) {
+  std::vector<Section> shown = sections.take();
+  for (Section& section : shown) {
     if (!section.is_matrix) fold_alike(section.cells);
   }
-  return told;
+  return shown;
 }
 
-std::string heading_of(const ToldCell& told, bool with_axes) {
-  const CellRecord& record = *told.record;
+std::string heading_of(const ShownCell& shown, bool with_axes) {
+  const CellRecord& record = *shown.record;
   const Result result = result_of(record);
-  const std::string who = names_of(told, with_axes);
+  const std::string who = names_of(shown, with_axes);
   std::string text = result == Result::as_expected
                          ? fmt::format("{}: {}", who, name(result))
                          : fmt::format("{}: {}: {}", name(result), who, cause_of(record));
   if (record.expectation.not_triggered && result == Result::as_expected) text += ": not triggered";
-  if (!is_failure(result)) text += margin_text(told);
-  if (told.repetitions > 1) {
-    text += fmt::format("; {} of {} repetitions as expected", told.as_expected, told.repetitions);
+  if (!is_failure(result)) text += margin_text(shown);
+  if (shown.repetitions > 1) {
+    text += fmt::format("; {} of {} repetitions as expected", shown.as_expected, shown.repetitions);
   }
   return text;
 }
 
-std::vector<std::string> told_checks(const CellRecord& cell) {
-  std::vector<std::string> told;
+std::vector<std::string> shown_checks(const CellRecord& cell) {
+  std::vector<std::string> shown;
   for (const Check& check : cell.checks) {
     const bool is_unmet =
         check.result == Check::Result::missed || check.result == Check::Result::false_alarm;
     const bool is_trigger =
         cell.expectation.not_triggered && !check.claim && check.result == Check::Result::found;
-    if (is_trigger || (is_unmet && !is_told_by_cause(cell, check))) told.push_back(in_words(check));
+    if (is_trigger || (is_unmet && !is_explained_by_cause(cell, check)))
+      shown.push_back(in_words(check));
   }
-  return told;
+  return shown;
 }
 
 namespace {
@@ -218,7 +219,7 @@ bool is_cut_short(const CellRecord& cell) {
   const bool is_ended = std::any_of(cell.ends.begin(), cell.ends.end(), [](const RankEnd& end) {
     return end.ending != Ending::finished;
   });
-  return is_caused_by_an_ending(cell) || (is_ended && is_told_by_symptom(cell));
+  return is_caused_by_an_ending(cell) || (is_ended && is_explained_by_symptom(cell));
 }
 
 /// Of an ending: what else could not be decided.
@@ -250,17 +251,17 @@ std::string undecided_for(const std::string& reason, const CellRecord& cell) {
 
 }  // namespace
 
-std::vector<std::string> told_undecided(const CellRecord& cell) {
-  std::vector<std::string> told;
-  if (std::none_of(cell.checks.begin(), cell.checks.end(), is_undecided)) return told;
-  if (result_of(cell) == Result::not_run) return told;
+std::vector<std::string> shown_undecided(const CellRecord& cell) {
+  std::vector<std::string> shown;
+  if (std::none_of(cell.checks.begin(), cell.checks.end(), is_undecided)) return shown;
+  if (result_of(cell) == Result::not_run) return shown;
   if (is_cut_short(cell)) return {consequences(cell)};
   for (const Check& check : cell.checks) {
     if (!is_undecided(check)) continue;
     const std::string line = check.claim ? undecided_for(check.text, cell) : in_words(check);
-    if (std::find(told.begin(), told.end(), line) == told.end()) told.push_back(line);
+    if (std::find(shown.begin(), shown.end(), line) == shown.end()) shown.push_back(line);
   }
-  return told;
+  return shown;
 }
 
 std::string margin_in_words(const ClaimResult& result) {
@@ -280,7 +281,7 @@ std::string margin_in_words(const ClaimResult& result) {
   return fmt::format("{} {:.2g}{}", off, *result.tolerance, from);
 }
 
-std::vector<const ClaimResult*> nearest_results(const ToldCell& cell) {
+std::vector<const ClaimResult*> nearest_results(const ShownCell& cell) {
   std::vector<const ClaimResult*> nearest;
   for (const ClaimResult& result : cell.record->results) nearest.push_back(&result);
   for (const CellRecord* record : cell.folded) {
@@ -292,7 +293,7 @@ std::vector<const ClaimResult*> nearest_results(const ToldCell& cell) {
   return nearest;
 }
 
-const ClaimResult* nearest_to_tolerance(const ToldCell& cell) {
+const ClaimResult* nearest_to_tolerance(const ShownCell& cell) {
   const ClaimResult* nearest = nullptr;
   for (const ClaimResult* result : nearest_results(cell)) {
     if (result->claim.predicate != Predicate::equal_reference) continue;

@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-/// A cell as a report tells it. Later repetitions that went as expected are not told again: the
+/// A cell as a report tells it. Later repetitions that went as expected are not shown again: the
 /// first one counts them. Neither is the reason why cells were not run, but in a matrix.
-struct ToldCell {
+struct ShownCell {
   const CellRecord* record = nullptr;
   std::vector<const CellRecord*> folded;  ///< later repetitions, as expected
   int repetitions = 1;                    ///< of this cell; told by the first
@@ -17,14 +17,14 @@ struct ToldCell {
   std::vector<const CellRecord*> alike;   ///< other cells, not run for the same reason
 };
 
-/// What is told under one title: the cells and tables of a scenario in one world. Where a variant
+/// What is shown under one title: the cells and tables of a scenario in one world. Where a variant
 /// was run with more than one choice of axis values, it is a matrix.
 struct Section {
   /// "frozen-tower, 2 ranks on sim, k=3": the device unless it is the CPU, and the choices that are
   /// no default, but for a matrix.
   std::string title;
   std::vector<const Table*> tables;
-  std::vector<ToldCell> cells;
+  std::vector<ShownCell> cells;
   bool is_matrix = false;
 };
 
@@ -35,15 +35,15 @@ std::vector<Section> sections_of(const RunRecord& run);
 /// (fixed, must be right): rank 0 was killed by signal 11 (SIGSEGV) in step 288"; "NOT RUN: bypass
 /// (buggy), each (fixed): no GPU is there". The axis values stand behind the role where the
 /// section's title does not say them.
-std::string heading_of(const ToldCell& cell, bool with_axes = false);
+std::string heading_of(const ShownCell& cell, bool with_axes = false);
 
 /// The expectations that were not met, but for the one that the heading tells, and what became of a
 /// cell that was meant not to be triggered, a line each.
-std::vector<std::string> told_checks(const CellRecord& cell);
+std::vector<std::string> shown_checks(const CellRecord& cell);
 
 /// What could not be decided, a line for each reason; one line where ranks did not come to their
 /// end, since it follows from that.
-std::vector<std::string> told_undecided(const CellRecord& cell);
+std::vector<std::string> shown_undecided(const CellRecord& cell);
 
 /// "equal to the reference bit for bit", "off by at most 15 % of the tolerance 3.6e-07 (4
 /// perturbed references)", "off by at most 4 times the tolerance 3.6e-07"; of memory "no more than
@@ -53,10 +53,10 @@ std::string margin_in_words(const ClaimResult& result);
 
 /// For each claim of a cell the result of the repetition that is told or folded with the largest
 /// margin.
-std::vector<const ClaimResult*> nearest_results(const ToldCell& cell);
+std::vector<const ClaimResult*> nearest_results(const ShownCell& cell);
 
 /// The result that came closest to its tolerance, of the claims about the reference; null when one
 /// of them is violated, which its finding says, or none has a margin.
-const ClaimResult* nearest_to_tolerance(const ToldCell& cell);
+const ClaimResult* nearest_to_tolerance(const ShownCell& cell);
 
 }  // namespace lockstep

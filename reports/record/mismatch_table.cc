@@ -21,12 +21,12 @@ bool is_same(const CallOfRank& a, const CallOfRank& b) {
   return a.text == b.text && a.site == b.site && a.is_open == b.is_open;
 }
 
-std::vector<Doers> doers_of(const CollectiveRow& row) {
+std::vector<Doers> callers_of(const CollectiveRow& row) {
   std::vector<Doers> all;
   for (std::size_t rank = 0; rank < row.calls.size(); ++rank) {
     const CallOfRank& call = row.calls[rank];
-    const auto found = std::find_if(all.begin(), all.end(),
-                                    [&](const Doers& doers) { return is_same(*doers.call, call); });
+    const auto found = std::find_if(
+        all.begin(), all.end(), [&](const Doers& callers) { return is_same(*callers.call, call); });
     if (found == all.end()) {
       all.push_back({{static_cast<int>(rank)}, &call});
     } else {
@@ -36,7 +36,7 @@ std::vector<Doers> doers_of(const CollectiveRow& row) {
   return all;
 }
 
-std::string deed(const CallOfRank& call) {
+std::string description(const CallOfRank& call) {
   if (call.text.empty()) return "never called it";
   std::string text = plain(call.text);
   if (!call.site.empty()) text += " at " + plain(call.site);
@@ -51,13 +51,13 @@ bool is_member(const CollectiveMismatch& missed, int rank) {
   });
 }
 
-/// The ranks of `doers` of whom a line tells: that one did not come is worth it where it was
+/// The ranks of `callers` of whom a line tells: that one did not come is worth it where it was
 /// expected.
-std::vector<int> told_ranks(const CollectiveMismatch& missed, const CollectiveRow& row,
-                            const Doers& doers) {
-  if (!doers.call->text.empty()) return doers.ranks;
+std::vector<int> shown_ranks(const CollectiveMismatch& missed, const CollectiveRow& row,
+                             const Doers& callers) {
+  if (!callers.call->text.empty()) return callers.ranks;
   if (row.number > missed.number) return {};  // behind the missed one nobody was expected yet
-  std::vector<int> told = doers.ranks;
+  std::vector<int> told = callers.ranks;
   std::erase_if(told, [&](int rank) {
     const bool is_culprit =
         std::find(missed.culprits.begin(), missed.culprits.end(), rank) != missed.culprits.end();
@@ -99,10 +99,11 @@ std::vector<std::string> mismatch_lines(const CollectiveMismatch& missed) {
     std::string head = fmt::format("{} {:>{}}  {}  ", row.number == missed.number ? '!' : ' ',
                                    row.number, width, moment_of(row, last_step));
     last_step = std::max(last_step, row.step);
-    for (const Doers& doers : doers_of(row)) {
-      const std::vector<int> ranks = told_ranks(missed, row, doers);
+    for (const Doers& callers : callers_of(row)) {
+      const std::vector<int> ranks = shown_ranks(missed, row, callers);
       if (ranks.empty()) continue;
-      lines.push_back(fmt::format("{}{}: {}", head, ranks_in_words(ranks), deed(*doers.call)));
+      lines.push_back(
+          fmt::format("{}{}: {}", head, ranks_in_words(ranks), description(*callers.call)));
       head = std::string(head.size(), ' ');
     }
   }

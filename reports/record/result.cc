@@ -200,13 +200,13 @@ std::string cause_of(const CellRecord& cell) {
     default:
       break;
   }
-  if (is_told_by_symptom(cell)) return symptom_in_words(cell);
+  if (is_explained_by_symptom(cell)) return symptom_in_words(cell);
   const Check* check = worst_check(cell);
   if (!check) return text_of(cell.symptom);
   return check->result == Check::Result::undecided ? check->text : in_words(*check);
 }
 
-bool is_told_by_symptom(const CellRecord& cell) {
+bool is_explained_by_symptom(const CellRecord& cell) {
   const SymptomKind kind = cell.symptom.kind;
   if (cell.symptom.text.empty() || result_of(cell) == Result::not_found) return false;
   if (is_caused_by_an_ending(cell)) return true;
@@ -214,8 +214,8 @@ bool is_told_by_symptom(const CellRecord& cell) {
   return is_about_values(kind) && declared(cell) == 0;
 }
 
-bool is_told_by_cause(const CellRecord& cell, const Check& check) {
-  if (!is_told_by_symptom(cell)) return &check == worst_check(cell);
+bool is_explained_by_cause(const CellRecord& cell, const Check& check) {
+  if (!is_explained_by_symptom(cell)) return &check == worst_check(cell);
   return is_caused_by_an_ending(cell) && check.claim && !check.claim->kind;
 }
 

@@ -38,14 +38,14 @@ std::string reason_not_run(const CellRecord& cell);
 std::string cause_of(const CellRecord& cell);
 
 /// Whether the symptom of a cell is the cause: it is not where the cell declared it, or has none.
-bool is_told_by_symptom(const CellRecord& cell);
+bool is_explained_by_symptom(const CellRecord& cell);
 
 /// Whether the cause is that ranks did not come to their end, and not as declared: claims that
 /// stayed open are consequences of it.
 bool is_caused_by_an_ending(const CellRecord& cell);
 
 /// Whether `cause_of` says what a check that was not met says.
-bool is_told_by_cause(const CellRecord& cell, const Check& check);
+bool is_explained_by_cause(const CellRecord& cell, const Check& check);
 
 /// "must be right", "must fail as declared", "must not be triggered".
 std::string_view demand_on(const CellRecord& cell);

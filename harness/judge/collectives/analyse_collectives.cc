@@ -33,7 +33,7 @@ class OpenMisses {
   /// all; the first in front.
   std::vector<CollectiveMismatch> roots() const {
     std::vector<GroupMismatch> roots;
-    std::vector<bool> is_told(misses_.size());
+    std::vector<bool> is_shown(misses_.size());
     for (std::size_t i = 0; i < misses_.size(); ++i) {
       if (causes_[i].empty()) roots.push_back(misses_[i]);
     }
@@ -44,7 +44,7 @@ class OpenMisses {
       is_told[i] = true;
       roots.push_back(merged(circle));
     }
-    return told_once(std::move(roots));
+    return shown_once(std::move(roots));
   }
 
  private:
@@ -98,7 +98,7 @@ class OpenMisses {
   GroupMismatch merged(const std::vector<std::size_t>& circle) const;
 
   /// The first in front, each cause once.
-  std::vector<CollectiveMismatch> told_once(std::vector<GroupMismatch> roots) const;
+  std::vector<CollectiveMismatch> shown_once(std::vector<GroupMismatch> roots) const;
 
   std::vector<GroupMismatch> misses_;
   const CellEvidence& cell_;
@@ -142,7 +142,7 @@ GroupMismatch OpenMisses::merged(const std::vector<std::size_t>& circle) const {
   return first;
 }
 
-std::vector<CollectiveMismatch> OpenMisses::told_once(std::vector<GroupMismatch> roots) const {
+std::vector<CollectiveMismatch> OpenMisses::shown_once(std::vector<GroupMismatch> roots) const {
   std::vector<CollectiveMismatch> told;
   if (roots.empty()) return told;
   const auto first = std::min_element(roots.begin(), roots.end(), comes_before);

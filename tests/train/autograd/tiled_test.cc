@@ -175,21 +175,21 @@ TEST_P(EveryWay, RunsHooksAsOftenAsItSays) {
 
 TEST_P(EveryWay, TellsWhereATileBeginsAndEnds) {
   Product product;
-  TilingOptions told_of = tiling();
+  TilingOptions shown_of = tiling();
   std::vector<std::int64_t> begun;
   std::vector<std::int64_t> ended;
-  told_of.before_tile = [&](const TileTurn& turn) { begun.push_back(turn.tile); };
-  told_of.after_tile = [&](const TileTurn& turn) {
+  shown_of.before_tile = [&](const TileTurn& turn) { begun.push_back(turn.tile); };
+  shown_of.after_tile = [&](const TileTurn& turn) {
     ended.push_back(turn.tile);
     EXPECT_EQ(ended, begun);
   };
   const at::Tensor input = normal({9, kWidth}, 1, at::kDouble).requires_grad_(true);
   const at::Tensor output =
-      tiled(forward_of(product), product.parameters(), input, told_of).front();
+      tiled(forward_of(product), product.parameters(), input, shown_of).front();
   EXPECT_TRUE(begun.empty());
   output.sum().backward();
-  ASSERT_EQ(static_cast<std::int64_t>(ended.size()), told_of.tiles);
-  for (std::int64_t tile = 0; tile < told_of.tiles; ++tile) EXPECT_EQ(ended[tile], tile);
+  ASSERT_EQ(static_cast<std::int64_t>(ended.size()), shown_of.tiles);
+  for (std::int64_t tile = 0; tile < shown_of.tiles; ++tile) EXPECT_EQ(ended[tile], tile);
 }
 
 std::string name_of(const testing::TestParamInfo<TileWay>& way) {

@@ -8,14 +8,14 @@
 namespace lockstep {
 
 /// A finding as a report tells it below the cause.
-struct ToldFinding {
+struct ShownFinding {
   const Finding* finding = nullptr;
   std::string sentence;  ///< without the cause that stands above; empty: there is no more to say
 };
 
 /// The findings about all claims of a cell, in their order. A mismatch of collectives that the
-/// finding about a hang tells is not told again, and ranks that raised the same error in the same
+/// finding about a hang tells is not shown again, and ranks that raised the same error in the same
 /// step are told once.
-std::vector<ToldFinding> told_findings(const CellRecord& cell);
+std::vector<ShownFinding> shown_findings(const CellRecord& cell);
 
 }  // namespace lockstep

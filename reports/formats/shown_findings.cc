@@ -1,4 +1,4 @@
-#include "reports/formats/told_findings.h"
+#include "reports/formats/shown_findings.h"
 
 #include <fmt/format.h>
 
@@ -18,10 +18,10 @@ std::string without_first_letter(const std::string& text) {
 }
 
 /// Whether an earlier finding says the same and more: of a hang, two claims tell one mismatch.
-bool is_told(const Finding& finding, const std::vector<ToldFinding>& earlier) {
+bool is_shown(const Finding& finding, const std::vector<ShownFinding>& earlier) {
   const std::string words = without_first_letter(finding.sentence);
   return finding.claim.predicate == Predicate::collectives_match &&
-         std::any_of(earlier.begin(), earlier.end(), [&](const ToldFinding& other) {
+         std::any_of(earlier.begin(), earlier.end(), [&](const ShownFinding& other) {
            return other.finding->sentence.find(words) != std::string::npos;
          });
 }
@@ -46,17 +46,17 @@ std::string without(const std::string& cause, const std::string& sentence) {
 
 }  // namespace
 
-std::vector<ToldFinding> told_findings(const CellRecord& cell) {
-  std::vector<ToldFinding> told;
+std::vector<ShownFinding> shown_findings(const CellRecord& cell) {
+  std::vector<ShownFinding> shown;
   const std::string cause = cause_of(cell);
   for (const ClaimResult& result : cell.results) {
     for (const Finding& finding : result.findings) {
       const std::string sentence = about_all_alike(cell, finding);
-      if (sentence.empty() || is_told(finding, told)) continue;
-      told.push_back({&finding, without(cause, sentence)});
+      if (sentence.empty() || is_shown(finding, shown)) continue;
+      shown.push_back({&finding, without(cause, sentence)});
     }
   }
-  return told;
+  return shown;
 }
 
 }  // namespace lockstep
