@@ -83,7 +83,7 @@ CellRecord cell_with(Verdict verdict, const std::vector<RankEnd>& ends, bool not
 }
 
 MATCHER_P(IsTrigger, outcome, "") {
-  return arg.promise == "is not triggered" && arg.outcome == outcome && !arg.text.empty();
+  return arg.promise == "is not triggered" && arg.result == outcome && !arg.text.empty();
 }
 
 TEST(NotTriggered, IsFoundWhereNoRankReachedThePlace) {
