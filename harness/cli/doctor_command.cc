@@ -37,7 +37,7 @@ std::string failure_of(const Probe& asked) {
 /// Whether a catalogue came to an answer: it ended by itself, and the loader did let it start.
 bool has_answered(const Probe& asked) {
   constexpr int kNotStarted = 127;
-  const bool has_ended = asked.end.ending == Ending::finished || asked.end.ending == Ending::exited;
+  const bool has_ended = asked.end.kind == ExitKind::finished || asked.end.kind == ExitKind::exited;
   return has_ended && asked.end.code != kNotStarted;
 }
 

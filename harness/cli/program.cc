@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/cli/standard_output.h"
 #include "reports/base/error.h"
 #include "reports/base/exit_status.h"
 

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "harness/judge/collectives/collectives.h"
-#include "harness/judge/endings.h"
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
+#include "harness/judge/rank_exits.h"
 #include "harness/judge/values/agreement.h"
 #include "harness/judge/values/equality.h"
 #include "harness/judge/values/memory_limit.h"
@@ -35,7 +35,7 @@ std::int64_t first_unobserved_step(const CellEvidence& cell, const Claim& claim)
 
 /// A healthy run of something else says nothing about the variant.
 void require_trigger(const CellEvidence& cell, ClaimResult& result) {
-  if (result.verdict != Verdict::holds || is_triggered(cell.ends)) return;
+  if (result.verdict != Verdict::holds || is_triggered(cell.exits)) return;
   result.verdict = Verdict::undecided;
   result.reason = "not triggered: no rank reached the place where the variant parts";
 }
@@ -103,7 +103,7 @@ ClaimResult judge_claim(const CellEvidence& cell, const CellFacts& facts, const 
         judge_equality(cell, result);
         break;
       case Predicate::ranks_finish:
-        judge_endings(cell, facts, result);
+        judge_exits(cell, facts, result);
         break;
       case Predicate::at_most_reference:
         judge_memory_limit(cell, result);
@@ -143,9 +143,9 @@ void tell_lag(std::vector<ClaimResult>& results) {
 
 }  // namespace
 
-bool is_triggered(const std::vector<RankEnd>& ends) {
-  return ends.empty() || std::any_of(ends.begin(), ends.end(),
-                                     [](const RankEnd& end) { return end.line.value_or(1) > 0; });
+bool is_triggered(const std::vector<RankExit>& exits) {
+  return exits.empty() || std::any_of(exits.begin(), exits.end(),
+                                      [](const RankExit& end) { return end.line.value_or(1) > 0; });
 }
 
 std::int64_t first_damage(const std::vector<ClaimResult>& results) {

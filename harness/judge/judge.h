@@ -10,7 +10,7 @@ namespace lockstep {
 
 /// Whether any rank reached the place where the variant parts. Where none did, nothing of it was
 /// tried, and no claim holds. A record that does not know counts as reached.
-bool is_triggered(const std::vector<RankEnd>& ends);
+bool is_triggered(const std::vector<RankExit>& exits);
 
 /// The first step in which a value was found to be wrong; 0 when none was. Memory is no value, and
 /// neither are collectives.

@@ -118,7 +118,7 @@ Gpus understood(const std::string& answer) {
 Gpus find_gpus(std::chrono::milliseconds limit) {
   const Probe asked = probe(ask_driver, limit);
   Gpus gpus = understood(asked.output);
-  if (asked.end.ending != Ending::finished) {
+  if (asked.end.kind != ExitKind::finished) {
     gpus.problem = "the process that asked the driver " + how(asked.end);
     gpus.remedy = kSeeDriver;
   } else if (gpus.names.empty() && gpus.problem.empty()) {

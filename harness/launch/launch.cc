@@ -92,18 +92,18 @@ void start_ranks(const LaunchOptions& options, CollectivePlace& place, Superviso
   }
 }
 
-void add_last_output(std::vector<RankEnd>& ends, const std::filesystem::path& folder) {
-  for (RankEnd& end : ends) {
-    if (end.ending != Ending::finished) end.last_output = log_tail(rank_log(folder, end.rank));
+void add_last_output(std::vector<RankExit>& exits, const std::filesystem::path& folder) {
+  for (RankExit& end : exits) {
+    if (end.kind != ExitKind::finished) end.last_output = log_tail(rank_log(folder, end.rank));
   }
 }
 
 }  // namespace
 
-std::vector<RankEnd> launch_ranks(const LaunchOptions& options,
-                                  const std::function<int(const RankPlacement&)>& rank_main) {
+std::vector<RankExit> launch_ranks(const LaunchOptions& options,
+                                   const std::function<int(const RankPlacement&)>& rank_main) {
   require_launchable(options);
-  std::vector<RankEnd> ends;
+  std::vector<RankExit> exits;
   int interruption = 0;
   {
     // Before the supervisor, who ends every child that he has not found.
@@ -112,12 +112,12 @@ std::vector<RankEnd> launch_ranks(const LaunchOptions& options,
     Supervisor supervisor(options);
     start_ranks(options, place, supervisor, rank_main);
     interruption = supervisor.wait();
-    ends = supervisor.take_ends();
+    exits = supervisor.take_ends();
   }
-  add_last_output(ends, options.folder);
+  add_last_output(exits, options.folder);
   // Only now, with nothing left behind and the caller's own handling in place again.
   if (interruption != 0) ::raise(interruption);
-  return ends;
+  return exits;
 }
 
 namespace {
@@ -142,7 +142,7 @@ LaunchedOne launch_one(LaunchOptions options, const RankPlacement& placement,
     launched.end = supervisor.take_ends().front();
   }
   launched.end.rank = placement.rank;
-  if (launched.end.ending != Ending::finished) launched.end.last_output = log_tail(log);
+  if (launched.end.kind != ExitKind::finished) launched.end.last_output = log_tail(log);
   return launched;
 }
 

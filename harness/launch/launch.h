@@ -63,12 +63,12 @@ struct LaunchOptions {
 /// Requires: this process has one thread (fork would lose the others) and has run no torch
 /// operation. Throws Error (internal) otherwise, Error (usage) when `ranks` is out of range, a log
 /// cannot be created or no process can be made at all.
-std::vector<RankEnd> launch_ranks(const LaunchOptions& options,
-                                  const std::function<int(const RankPlacement&)>& rank_main);
+std::vector<RankExit> launch_ranks(const LaunchOptions& options,
+                                   const std::function<int(const RankPlacement&)>& rank_main);
 
 /// How a process ended, and the signal that asked this process to end meanwhile; 0: none did.
 struct LaunchedOne {
-  RankEnd end;
+  RankExit end;
   int interruption = 0;
 };
 

@@ -182,7 +182,7 @@ Launcher find_launcher(const std::string& name, std::chrono::milliseconds limit)
   launcher.path = find_on_path(name);
   if (launcher.path.empty()) return launcher;
   const Probe asked = probe_program(question_for(name, launcher.path), limit);
-  if (asked.end.ending != Ending::finished) {
+  if (asked.end.kind != ExitKind::finished) {
     const std::string words = last_words(asked.output);
     launcher.problem = fmt::format("asked for its version it {}{}", how(asked.end),
                                    words.empty() ? "" : ": " + words);

@@ -25,7 +25,7 @@ std::string last_bytes(const std::filesystem::path& file) {
 }
 
 /// The end of a text, at most `most` bytes, from the beginning of a line where there is one.
-std::string_view end_of(std::string_view text, std::size_t most) {
+std::string_view exit_of(std::string_view text, std::size_t most) {
   if (text.size() <= most) return text;
   text.remove_prefix(text.size() - most - 1);
   const std::size_t newline = text.find('\n');
@@ -67,8 +67,8 @@ std::string_view last_lines(std::string_view text) {
 
 std::string log_tail(const std::filesystem::path& file) {
   const std::string bytes = last_bytes(file);
-  const std::string text = without_frames(end_of(bytes, kMostRead));
-  return std::string(last_lines(end_of(text, kMostBytes)));
+  const std::string text = without_frames(exit_of(bytes, kMostRead));
+  return std::string(last_lines(exit_of(text, kMostBytes)));
 }
 
 }  // namespace lockstep

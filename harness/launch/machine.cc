@@ -64,7 +64,7 @@ int make_threads(int count) {
 
 std::optional<MachineFault> fault_of_processes(int ranks) {
   const Probe made = probe([&] { return make_threads(kThreadsOfRank * ranks); }, kAnswerLimit);
-  if (made.end.ending == Ending::finished) return std::nullopt;
+  if (made.end.kind == ExitKind::finished) return std::nullopt;
   const std::string said = first_line(made.output);
   return MachineFault{
       fmt::format("processes and threads for {} {} cannot be made ({})", ranks,

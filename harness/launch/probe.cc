@@ -36,7 +36,7 @@ std::string beginning_of(int file) {
 
 /// Returns the signal that asked this process to end meanwhile, 0 when none did.
 int run_in_child(const std::function<int()>& body, std::chrono::milliseconds limit, int output,
-                 RankEnd& end) {
+                 RankExit& end) {
   LaunchOptions options;
   options.limit = limit;
   Supervisor supervisor(options);

@@ -11,7 +11,7 @@ namespace lockstep {
 
 /// How a look at something foreign ended, and what was printed meanwhile.
 struct Probe {
-  RankEnd end;         ///< `unstarted` where no process could be made
+  RankExit end;        ///< `unstarted` where no process could be made
   std::string output;  ///< standard output and error, the first 64 KiB
 };
 

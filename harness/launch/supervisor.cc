@@ -35,9 +35,10 @@ Supervisor::Supervisor(const LaunchOptions& options, std::chrono::milliseconds c
       clean_up_(clean_up),
       deadline_(Clock::now() + options.limit),
       look_at_peers_(options.look_at_peers),
-      ends_(static_cast<std::size_t>(options.ranks)) {
-  pids_.reserve(ends_.size());
-  for (std::size_t rank = 0; rank < ends_.size(); ++rank) ends_[rank].rank = static_cast<int>(rank);
+      exits_(static_cast<std::size_t>(options.ranks)) {
+  pids_.reserve(exits_.size());
+  for (std::size_t rank = 0; rank < exits_.size(); ++rank)
+    exits_[rank].rank = static_cast<int>(rank);
 }
 
 Supervisor::~Supervisor() {
@@ -51,14 +52,14 @@ void Supervisor::give_up_starting(const std::string& why) {
   const std::size_t started = pids_.size();
   end_rest(
       {ExitCause::peer_failed, fmt::format("ended because rank {} could not be started", started)});
-  pids_.resize(ends_.size());
-  for (std::size_t rank = started; rank < ends_.size(); ++rank) {
-    note_end(rank, Ending::unstarted, 0, {ExitCause::none, why});
+  pids_.resize(exits_.size());
+  for (std::size_t rank = started; rank < exits_.size(); ++rank) {
+    note_end(rank, ExitKind::unstarted, 0, {ExitCause::none, why});
   }
 }
 
 int Supervisor::wait() {
-  while (ended_ < static_cast<int>(ends_.size())) {
+  while (ended_ < static_cast<int>(exits_.size())) {
     const auto signal = signals_.next(next_look());
     if (!signal && Clock::now() < deadline_) {
       look_at_peers();
@@ -111,9 +112,9 @@ int Supervisor::reap(std::size_t rank) {
   return status;
 }
 
-void Supervisor::note_end(std::size_t rank, Ending ending, int code, Reason reason) {
-  RankEnd& end = ends_[rank];
-  end.ending = ending;
+void Supervisor::note_end(std::size_t rank, ExitKind ending, int code, Reason reason) {
+  RankExit& end = exits_[rank];
+  end.kind = ending;
   end.cause = reason.cause;
   end.code = code;
   end.detail = std::move(reason.detail);
@@ -123,11 +124,11 @@ void Supervisor::note_end(std::size_t rank, Ending ending, int code, Reason reas
 
 void Supervisor::note_status(std::size_t rank, int status) {
   if (WIFSIGNALED(status)) {
-    note_end(rank, Ending::signalled, WTERMSIG(status),
+    note_end(rank, ExitKind::signalled, WTERMSIG(status),
              {ExitCause::none, signal_name(WTERMSIG(status))});
   } else {
     const int code = WEXITSTATUS(status);
-    note_end(rank, code == 0 ? Ending::finished : Ending::exited, code, {});
+    note_end(rank, code == 0 ? ExitKind::finished : ExitKind::exited, code, {});
   }
   if (status != 0) hurry(static_cast<int>(rank));
 }
@@ -181,9 +182,9 @@ void Supervisor::end_rest(const Reason& reason) {
   for (const auto& [rank, why] : rest) ::kill(-pids_[rank], SIGKILL);
   for (const auto& [rank, why] : rest) {
     reap(rank);
-    note_end(rank, Ending::unfinished, 0, why);
+    note_end(rank, ExitKind::unfinished, 0, why);
     if (why.cause != ExitCause::time_limit) continue;
-    ends_[rank].limit_s = std::chrono::duration<double>(limit_).count();
+    exits_[rank].limit_s = std::chrono::duration<double>(limit_).count();
   }
 }
 

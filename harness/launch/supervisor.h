@@ -40,7 +40,7 @@ class Supervisor {
   int wait();
 
   /// One per rank, in rank order, without `last_output`. Requires that `wait` returned.
-  std::vector<RankEnd> take_ends() { return std::move(ends_); }
+  std::vector<RankExit> take_ends() { return std::move(exits_); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -53,7 +53,7 @@ class Supervisor {
 
   void collect(pid_t first);
   void collect_rank(std::size_t rank);
-  void note_end(std::size_t rank, Ending ending, int code, Reason reason);
+  void note_end(std::size_t rank, ExitKind ending, int code, Reason reason);
   void note_status(std::size_t rank, int status);
   void hurry(int failed_rank);
   void look_at_peers();
@@ -73,7 +73,7 @@ class Supervisor {
   const std::function<PeerState()> look_at_peers_;
   std::optional<int> hurried_by_;  ///< rank whose failure brought the deadline forward
   std::vector<pid_t> pids_;        ///< by rank; 0 once reaped
-  std::vector<RankEnd> ends_;
+  std::vector<RankExit> exits_;
   int ended_ = 0;
   int interruption_ = 0;  ///< the signal that asked this process to end; 0: none
 };

@@ -51,26 +51,26 @@ fs::path rank_here_file(const fs::path& folder, int rank) {
   return folder / fmt::format("rank-{}.here", rank);
 }
 
-void write_rank_exit(const fs::path& folder, const RankExit& exit) {
-  Json json = {{"rank", exit.end.rank},           {"world_size", exit.world_size},
-               {"launcher", exit.launcher},       {"host", exit.host},
-               {"ending", name(exit.end.ending)}, {"cause", name(exit.end.cause)},
-               {"code", exit.end.code},           {"detail", exit.end.detail},
-               {"ended_s", exit.ended_s},         {"ended_ns", exit.end.ended_ns.value_or(0)}};
+void write_rank_exit(const fs::path& folder, const LaunchedExit& exit) {
+  Json json = {{"rank", exit.end.rank},         {"world_size", exit.world_size},
+               {"launcher", exit.launcher},     {"host", exit.host},
+               {"ending", name(exit.end.kind)}, {"cause", name(exit.end.cause)},
+               {"code", exit.end.code},         {"detail", exit.end.detail},
+               {"ended_s", exit.ended_s},       {"ended_ns", exit.end.ended_ns.value_or(0)}};
   if (exit.end.limit_s) json["limit_s"] = *exit.end.limit_s;
   write_json(rank_exit_file(folder, exit.end.rank), json);
 }
 
-std::optional<RankExit> read_rank_exit(const fs::path& folder, int rank) {
+std::optional<LaunchedExit> read_rank_exit(const fs::path& folder, int rank) {
   const fs::path file = rank_exit_file(folder, rank);
   return read_file(file, kExitFields, [&](const Json& json) {
-    RankExit exit;
-    const auto ending = parse<Ending>(json.at("ending").get<std::string>());
+    LaunchedExit exit;
+    const auto ending = parse<ExitKind>(json.at("ending").get<std::string>());
     const auto cause = parse<ExitCause>(json.at("cause").get<std::string>());
     if (!ending) throw malformed(file.string(), 0, 0, kExitFields, json.at("ending").dump());
     if (!cause) throw malformed(file.string(), 0, 0, kExitFields, json.at("cause").dump());
     exit.end.rank = whole_number<int>(json, "rank");
-    exit.end.ending = *ending;
+    exit.end.kind = *ending;
     exit.end.cause = *cause;
     exit.end.code = whole_number<int>(json, "code");
     exit.end.detail = json.at("detail").get<std::string>();

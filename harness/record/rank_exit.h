@@ -9,9 +9,9 @@
 namespace lockstep {
 
 /// How a rank ended that a foreign launcher started, as its supervisor saw it: `rank-N.exit.json`.
-struct RankExit {
-  RankEnd end;         ///< rank, ending, code, detail, ended_ns, limit_s; the rest stands elsewhere
-  int world_size = 0;  ///< as the launcher told it
+struct LaunchedExit {
+  RankExit end;          ///< rank, kind, code, detail, ended_ns, limit_s; the rest stands elsewhere
+  int world_size = 0;    ///< as the launcher told it
   std::string launcher;  ///< "torchrun", "Open MPI's mpirun"
   std::string host;      ///< a host field
   double ended_s = 0;    ///< seconds since 1970 (UTC); a clock field
@@ -21,10 +21,10 @@ struct RankExit {
 std::filesystem::path rank_exit_file(const std::filesystem::path& folder, int rank);
 
 /// Writes it, as a whole. Throws Error (usage).
-void write_rank_exit(const std::filesystem::path& folder, const RankExit& exit);
+void write_rank_exit(const std::filesystem::path& folder, const LaunchedExit& exit);
 
 /// Reads it; nothing where there is none yet. Throws Error (usage) when it is malformed.
-std::optional<RankExit> read_rank_exit(const std::filesystem::path& folder, int rank);
+std::optional<LaunchedExit> read_rank_exit(const std::filesystem::path& folder, int rank);
 
 /// `rank-N.here`: says that the process of `rank` has come, and by the time of its last change
 /// until when it was at work. The process of rank 0 removes it when it needs the others no longer.

@@ -124,14 +124,14 @@ class Soundness {
           std::to_string(cell.processes));
     }
     std::set<int> ranks;
-    for (const RankEnd& end : cell.ends) ranks.insert(end.rank);
+    for (const RankExit& end : cell.exits) ranks.insert(end.rank);
     const bool is_each_once =
-        static_cast<int>(cell.ends.size()) == cell.processes &&
+        static_cast<int>(cell.exits.size()) == cell.processes &&
         static_cast<int>(ranks.size()) == cell.processes &&
         (ranks.empty() || (*ranks.begin() == 0 && *ranks.rbegin() == cell.processes - 1));
     if (is_each_once) return;
     refuse(fmt::format("{} with one end for each of its {} processes", cell.folder, cell.processes),
-           fmt::format("{} ends of {} ranks", cell.ends.size(), ranks.size()));
+           fmt::format("{} ends of {} ranks", cell.exits.size(), ranks.size()));
   }
 
   void require(const TableSpec& table) const {

@@ -83,7 +83,7 @@ ExitStatus run_and_judge(const RunRequest& request, const Plan& plan, OneRank& r
   const auto start = std::chrono::steady_clock::now();
   rank.run();
   CellRecord& cell = run.cells.front();
-  cell.ends = rank.gather();
+  cell.exits = rank.gather();
   cell.launcher = placement.variables->launcher;
   cell.processes = cell.cell.world_size;
   cell.duration_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -112,10 +112,10 @@ std::optional<ExitStatus> verdict_in(const fs::path& folder, const fs::path& cel
 
 /// In the process of another rank.
 ExitStatus run_and_see_off(OneRank& rank, const fs::path& folder, const fs::path& cell_folder) {
-  const RankEnd end = rank.run();
+  const RankExit end = rank.run();
   if (const auto heard = rank.see_off()) return *heard;
   if (const auto judged = verdict_in(folder, cell_folder)) return *judged;
-  return end.ending == Ending::finished ? ExitStatus::as_expected : ExitStatus::failed;
+  return end.kind == ExitKind::finished ? ExitStatus::as_expected : ExitStatus::failed;
 }
 
 /// Rank 0 alone records that the cell was not run.

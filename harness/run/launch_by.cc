@@ -44,8 +44,8 @@ void become_launcher() {
 
 }  // namespace
 
-std::vector<RankEnd> launch_by(const LauncherCommand& launcher, const PlannedCell& planned,
-                               const fs::path& folder, std::chrono::milliseconds limit) {
+std::vector<RankExit> launch_by(const LauncherCommand& launcher, const PlannedCell& planned,
+                                const fs::path& folder, std::chrono::milliseconds limit) {
   const fs::path log = folder / "launcher.log";
   LaunchOptions options;
   options.limit = limit + options.grace + kStarting;
@@ -63,9 +63,9 @@ std::vector<RankEnd> launch_by(const LauncherCommand& launcher, const PlannedCel
   if (const auto size = exits.other_world_size()) {
     throw launcher_world_differs(launcher.text(), *size, planned.cell.world_size);
   }
-  std::vector<RankEnd> ends = exits.ends("its launcher left no word of it");
-  exits.tell_whom_the_launcher_ended(ends);
-  return ends;
+  std::vector<RankExit> exits = exits.exits("its launcher left no word of it");
+  exits.tell_whom_the_launcher_ended(exits);
+  return exits;
 }
 
 }  // namespace lockstep

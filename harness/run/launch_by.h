@@ -14,8 +14,8 @@ namespace lockstep {
 /// and ends what it left. Its output goes to `launcher.log` in the cell's folder. `limit` is that
 /// of the ranks. Throws Error (usage), with the launcher's last words, where no rank came into
 /// being or the world is of another size.
-std::vector<RankEnd> launch_by(const LauncherCommand& launcher, const PlannedCell& planned,
-                               const std::filesystem::path& folder,
-                               std::chrono::milliseconds limit);
+std::vector<RankExit> launch_by(const LauncherCommand& launcher, const PlannedCell& planned,
+                                const std::filesystem::path& folder,
+                                std::chrono::milliseconds limit);
 
 }  // namespace lockstep

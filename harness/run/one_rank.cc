@@ -150,19 +150,19 @@ LaunchedOne OneRank::launch() {
   return launch_rank(options, placement(), body_of(planned_, folder_, limit_));
 }
 
-void OneRank::leave_word(const RankEnd& end) const {
+void OneRank::leave_word(const RankExit& end) const {
   write_rank_exit(folder_, {end, placement_.world_size, placement_.variables->launcher, host_name(),
                             seconds_since_1970()});
 }
 
 void OneRank::refuse() const {
-  RankEnd end;
+  RankExit end;
   end.rank = placement_.rank;
-  end.ending = Ending::unstarted;
+  end.kind = ExitKind::unstarted;
   leave_word(end);
 }
 
-RankEnd OneRank::run() {
+RankExit OneRank::run() {
   LaunchedOne launched;
   {
     // A second signal must not come between the end of the rank and the word of it.
@@ -173,7 +173,7 @@ RankEnd OneRank::run() {
       launched = launch();
     } catch (const Error& error) {
       launched.end.rank = placement_.rank;
-      launched.end.ending = Ending::unstarted;
+      launched.end.kind = ExitKind::unstarted;
       launched.end.detail = error.what();
       // Never over the word of an earlier run, which may be why.
       if (!fs::exists(rank_exit_file(folder_, placement_.rank))) leave_word(launched.end);
@@ -189,7 +189,7 @@ RankEnd OneRank::run() {
   return launched.end;
 }
 
-std::vector<RankEnd> OneRank::gather() {
+std::vector<RankExit> OneRank::gather() {
   const Clock::time_point deadline =
       begin_ + kStartSpread + limit_ + LaunchOptions().grace + kSlack;
   for (exits_.look(); !exits_.is_complete() && Clock::now() < deadline; exits_.look()) {
@@ -197,7 +197,7 @@ std::vector<RankEnd> OneRank::gather() {
     std::this_thread::sleep_for(kBetweenLooks);
   }
   const std::chrono::duration<double> waited = Clock::now() - begin_;
-  return exits_.ends(fmt::format("no word of it within {:.0f} s", waited.count()));
+  return exits_.exits(fmt::format("no word of it within {:.0f} s", waited.count()));
 }
 
 /// In a process of its own, as all that uses the store: nothing where this folder is that of rank
@@ -213,7 +213,7 @@ std::optional<ExitStatus> OneRank::send_and_hear() const {
         return kHeard + hear_status(rendezvous_, placement_.rank, limit);
       },
       limit);
-  if (asked.end.ending != Ending::exited || asked.end.code < kHeard) return std::nullopt;
+  if (asked.end.kind != ExitKind::exited || asked.end.code < kHeard) return std::nullopt;
   return static_cast<ExitStatus>(asked.end.code - kHeard);
 }
 

@@ -33,13 +33,13 @@ class OneRank {
 
   /// Runs the rank, leaves its end on record and returns it. Where a signal asked this process to
   /// end meanwhile, or the launcher is gone, it does not return.
-  RankEnd run();
+  RankExit run();
 
   /// Leaves on record, instead of running the rank, that the launcher's world is not the cell's.
   void refuse() const;
 
   /// For rank 0: waits, not for ever, until all ranks are on record, and returns their ends.
-  std::vector<RankEnd> gather();
+  std::vector<RankExit> gather();
 
   /// For rank 0: what `see_off` returns in processes that do not see its folder.
   void conclude(ExitStatus status) { status_ = status; }
@@ -59,7 +59,7 @@ class OneRank {
   void await_peers();
   RankPlacement placement() const;
   LaunchedOne launch();
-  void leave_word(const RankEnd& end) const;
+  void leave_word(const RankExit& end) const;
   PeerState look_at_peers();
   std::optional<ExitStatus> send_and_hear() const;
   void tell() const;

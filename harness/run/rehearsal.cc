@@ -65,14 +65,14 @@ CellRecord run_two_ranks(const fs::path& folder, std::chrono::milliseconds limit
 }
 
 /// Of the rank that ended first: the other one may only have lost its peer.
-std::string problem_of(const std::vector<RankEnd>& ends) {
-  const RankEnd* first = nullptr;
-  for (const RankEnd& end : ends) {
-    if (end.ending != Ending::finished && (!first || end.order < first->order)) first = &end;
+std::string problem_of(const std::vector<RankExit>& exits) {
+  const RankExit* first = nullptr;
+  for (const RankExit& end : exits) {
+    if (end.kind != ExitKind::finished && (!first || end.order < first->order)) first = &end;
   }
   if (!first) return {};
   // What a library printed before it ended the process says why; of a rank that hangs it does not.
-  const bool has_crashed = first->ending == Ending::signalled || first->ending == Ending::exited;
+  const bool has_crashed = first->kind == ExitKind::signalled || first->kind == ExitKind::exited;
   std::string words = first_line(first->error);
   if (words.empty() && has_crashed) words = first_line(first->last_output);
   return fmt::format("of two ranks, rank {} {}{}.", first->rank, how(*first),
@@ -84,7 +84,7 @@ std::string problem_of(const std::vector<RankEnd>& ends) {
 std::string rehearse(std::chrono::milliseconds limit) {
   try {
     const HiddenFolder folder;
-    return problem_of(run_two_ranks(folder.path(), limit).ends);
+    return problem_of(run_two_ranks(folder.path(), limit).exits);
   } catch (const fs::filesystem_error& error) {
     return unreadable(error.path1().string(), error.code().message()).what();
   } catch (const Error& error) {

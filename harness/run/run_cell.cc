@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Adds to what the launcher saw what the rank said itself.
-void add_status(const fs::path& folder, RankEnd& end) {
+void add_status(const fs::path& folder, RankExit& end) {
   const RankStatus status = read_rank_status(rank_status_file(folder, end.rank));
   end.step = status.step;
   end.line = status.line;
@@ -33,14 +33,14 @@ void add_status(const fs::path& folder, RankEnd& end) {
   if (status.is_own) {
     throw Error(Error::Kind::usage, fmt::format("rank {}: {}", end.rank, status.error));
   }
-  const bool may_have_raised = end.ending == Ending::exited || end.ending == Ending::unfinished;
+  const bool may_have_raised = end.kind == ExitKind::exited || end.kind == ExitKind::unfinished;
   if (may_have_raised && status.raised) {
-    end.ending = Ending::raised;
+    end.kind = ExitKind::raised;
     end.cause = status.cause;
     end.error = status.error;
   }
   // A rank that leaves its body by the back door has not finished, whatever its status says.
-  if (end.ending == Ending::finished && !status.ended) end.ending = Ending::exited;
+  if (end.kind == ExitKind::finished && !status.ended) end.kind = ExitKind::exited;
 }
 
 /// The record of a cell that has not been run.
@@ -58,8 +58,8 @@ CellRecord describe(const PlannedCell& planned, const std::string& launcher) {
   return record;
 }
 
-std::vector<RankEnd> fork_ranks(const PlannedCell& planned, const fs::path& folder, int ranks,
-                                std::chrono::milliseconds limit) {
+std::vector<RankExit> fork_ranks(const PlannedCell& planned, const fs::path& folder, int ranks,
+                                 std::chrono::milliseconds limit) {
   LaunchOptions options;
   options.ranks = ranks;
   options.limit = limit;
@@ -88,10 +88,10 @@ std::function<int(const RankPlacement&)> body_of(const PlannedCell& planned, con
 }
 
 void add_statuses(CellRecord& record, const fs::path& folder) {
-  for (RankEnd& end : record.ends) add_status(folder, end);
-  const auto parted = std::find_if(record.ends.begin(), record.ends.end(),
-                                   [](const RankEnd& end) { return end.line.value_or(0) > 0; });
-  if (parted != record.ends.end()) record.source += fmt::format(":{}", *parted->line);
+  for (RankExit& end : record.exits) add_status(folder, end);
+  const auto parted = std::find_if(record.exits.begin(), record.exits.end(),
+                                   [](const RankExit& end) { return end.line.value_or(0) > 0; });
+  if (parted != record.exits.end()) record.source += fmt::format(":{}", *parted->line);
 }
 
 void plan_cells(RunRecord& run, const std::vector<PlannedCell>& cells,
@@ -112,10 +112,10 @@ CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
   const std::chrono::milliseconds own_limit = limit_of(planned, limit);
   const auto start = std::chrono::steady_clock::now();
   if (launcher && !is_reference) {
-    record.ends = launch_by(*launcher, planned, folder, own_limit);
+    record.exits = launch_by(*launcher, planned, folder, own_limit);
     record.launcher = fmt::format("{}", fmt::join(launcher->words_for(processes), " "));
   } else {
-    record.ends = fork_ranks(planned, folder, processes, own_limit);
+    record.exits = fork_ranks(planned, folder, processes, own_limit);
   }
   if (Interruption::noted() != 0) return describe(planned, launcher ? launcher->text() : "");
   record.duration_s =

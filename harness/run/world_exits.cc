@@ -38,9 +38,9 @@ enum class Sign { word, status, none };
 
 /// Whether a rank failed for another reason than that a peer was gone or that somebody ended it.
 /// `word`: its supervisor's; null where there is none.
-bool has_failed_by_itself(const RankEnd* word, const RankStatus& status) {
-  if (word && (word->ending == Ending::exited || word->ending == Ending::signalled)) return true;
-  const bool has_raised = word ? word->ending == Ending::raised : status.raised;
+bool has_failed_by_itself(const RankExit* word, const RankStatus& status) {
+  if (word && (word->kind == ExitKind::exited || word->kind == ExitKind::signalled)) return true;
+  const bool has_raised = word ? word->kind == ExitKind::raised : status.raised;
   const bool has_lost_peer =
       status.cause == ExitCause::lost_peer || (word && word->cause == ExitCause::lost_peer);
   return has_raised && !has_lost_peer;
@@ -62,9 +62,9 @@ void WorldExits::look() {
 }
 
 std::optional<int> WorldExits::failed_rank() const {
-  const RankExit* first = nullptr;
+  const LaunchedExit* first = nullptr;
   for (const auto& [rank, exit] : exits_) {
-    if (exit.end.ending == Ending::finished) continue;
+    if (exit.end.kind == ExitKind::finished) continue;
     if (!first || exit.ended_s < first->ended_s) first = &exit;
   }
   return first ? std::optional(first->end.rank) : std::nullopt;
@@ -100,30 +100,30 @@ bool WorldExits::was_started(int rank) const {
   return fs::exists(rank_log(folder_, rank)) || have_met();
 }
 
-std::vector<RankEnd> WorldExits::ends(const std::string& why) const {
-  std::vector<RankEnd> ends(static_cast<std::size_t>(world_size_));
+std::vector<RankExit> WorldExits::exits(const std::string& why) const {
+  std::vector<RankExit> exits(static_cast<std::size_t>(world_size_));
   std::vector<std::tuple<Sign, double, int>> in_time;
   for (int rank = 0; rank < world_size_; ++rank) {
-    RankEnd& end = ends[static_cast<std::size_t>(rank)];
+    RankExit& end = exits[static_cast<std::size_t>(rank)];
     const auto exit = exits_.find(rank);
     if (exit != exits_.end()) {
       end = exit->second.end;
       in_time.emplace_back(Sign::word, exit->second.ended_s, rank);
     } else {
       end.rank = rank;
-      end.ending = was_started(rank) ? Ending::unfinished : Ending::unstarted;
-      if (end.ending == Ending::unfinished) end.cause = ExitCause::unseen;
+      end.kind = was_started(rank) ? ExitKind::unfinished : ExitKind::unstarted;
+      if (end.kind == ExitKind::unfinished) end.cause = ExitCause::unseen;
       end.detail = why;
       const bool has_ended = read_rank_status(rank_status_file(folder_, rank)).ended;
       in_time.emplace_back(has_ended ? Sign::status : Sign::none, 0, rank);
     }
-    if (end.ending != Ending::finished) end.last_output = log_tail(rank_log(folder_, rank));
+    if (end.kind != ExitKind::finished) end.last_output = log_tail(rank_log(folder_, rank));
   }
   std::sort(in_time.begin(), in_time.end());
   for (std::size_t i = 0; i < in_time.size(); ++i) {
-    ends[static_cast<std::size_t>(std::get<int>(in_time[i]))].order = static_cast<int>(i);
+    exits[static_cast<std::size_t>(std::get<int>(in_time[i]))].order = static_cast<int>(i);
   }
-  return ends;
+  return exits;
 }
 
 /// The first by the clock of the folder, by a supervisor's word or where there is none by the
@@ -143,11 +143,11 @@ std::optional<WorldExits::Failure> WorldExits::first_failure() const {
   return first;
 }
 
-void WorldExits::tell_whom_the_launcher_ended(std::vector<RankEnd>& ends) const {
+void WorldExits::tell_whom_the_launcher_ended(std::vector<RankExit>& exits) const {
   const std::optional<Failure> failure = first_failure();
   if (!failure) return;
-  for (RankEnd& end : ends) {
-    const bool is_lost = end.ending == Ending::unfinished && !exits_.contains(end.rank);
+  for (RankExit& end : exits) {
+    const bool is_lost = end.kind == ExitKind::unfinished && !exits_.contains(end.rank);
     if (!is_lost || end.rank == failure->rank) continue;
     std::error_code none;
     const auto seen = fs::last_write_time(rank_here_file(folder_, end.rank), none);

@@ -33,11 +33,11 @@ class WorldExits {
   /// One end per rank, in rank order, with the last lines of its log where it did not finish. A
   /// rank that left no word did not finish, or was not started where nothing says that it was;
   /// `why` is its detail, and it comes behind those that left one.
-  std::vector<RankEnd> ends(const std::string& why) const;
+  std::vector<RankExit> exits(const std::string& why) const;
 
   /// For when the launcher has gone. Of ranks that left no word it says that the launcher ended
   /// them for another's failure, where they were at work until then.
-  void tell_whom_the_launcher_ended(std::vector<RankEnd>& ends) const;
+  void tell_whom_the_launcher_ended(std::vector<RankExit>& exits) const;
 
  private:
   struct Failure {
@@ -51,7 +51,7 @@ class WorldExits {
 
   std::filesystem::path folder_;
   int world_size_;
-  std::map<int, RankExit> exits_;
+  std::map<int, LaunchedExit> exits_;
 };
 
 }  // namespace lockstep

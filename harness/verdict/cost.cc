@@ -7,12 +7,12 @@
 
 namespace lockstep {
 
-std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vector<RankEnd>& ends,
+std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vector<RankExit>& exits,
                             std::int64_t steps) {
   Cost most;
   std::size_t logs = 0;
-  for (const RankEnd& end : ends) {
-    if (end.ending != Ending::finished) return std::nullopt;
+  for (const RankExit& end : exits) {
+    if (end.kind != ExitKind::finished) return std::nullopt;
     if (end.step_s) most.step_s = std::max(most.step_s.value_or(0), *end.step_s);
     const auto log = collective_log_file(folder, end.rank);
     if (!std::filesystem::exists(log)) continue;
@@ -27,7 +27,7 @@ std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vect
     most.collectives = std::max(most.collectives, collectives / static_cast<double>(steps));
     most.bytes = std::max(most.bytes, bytes / static_cast<double>(steps));
   }
-  if (logs != 0 && logs != ends.size()) return std::nullopt;
+  if (logs != 0 && logs != exits.size()) return std::nullopt;
   return most;
 }
 

@@ -14,7 +14,7 @@ namespace lockstep {
 /// without logs never met and called none; what is called before the first step is no part of it.
 /// Absent when a rank did not finish, and when some of the logs are missing. Throws Error (usage)
 /// for a malformed log.
-std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vector<RankEnd>& ends,
+std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vector<RankExit>& exits,
                             std::int64_t steps);
 
 /// The most bytes that any rank observed as Kind::memory in any step; absent when none did.

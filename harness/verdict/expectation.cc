@@ -95,7 +95,7 @@ Check check_claim(const CellRecord& cell, const ClaimResult& result) {
 
 /// A path that was meant to be missed is to be missed by every rank.
 Check check_trigger(const CellRecord& cell) {
-  if (is_triggered(cell.ends)) {
+  if (is_triggered(cell.exits)) {
     return {"is not triggered", Check::Result::missed,
             "a rank reached the place where the variant parts"};
   }

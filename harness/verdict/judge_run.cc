@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool was_run(const CellRecord& cell) { return cell.processes > 0 && !why_not_run(cell.ends); }
+bool was_run(const CellRecord& cell) { return cell.processes > 0 && !why_not_run(cell.exits); }
 
 /// The evidence of a run's cells, each read once.
 class EvidenceOfRun {
@@ -45,15 +45,15 @@ class EvidenceOfRun {
   }
 
   /// How the ranks of that cell ended; empty where there is no such cell or it was not run.
-  std::vector<RankEnd> ends_of(const std::string& cell_folder) const {
+  std::vector<RankExit> exits_of(const std::string& cell_folder) const {
     const CellRecord* const cell = cell_in(cell_folder);
-    return cell ? cell->ends : std::vector<RankEnd>();
+    return cell ? cell->exits : std::vector<RankExit>();
   }
 
   /// How rank 0 of that cell ended.
-  std::optional<RankEnd> first_end_of(const std::string& cell_folder) const {
+  std::optional<RankExit> first_exit_of(const std::string& cell_folder) const {
     const CellRecord* const cell = cell_in(cell_folder);
-    return cell ? std::optional(cell->ends.front()) : std::nullopt;
+    return cell ? std::optional(cell->exits.front()) : std::nullopt;
   }
 
   /// Whether a file that was read does not say who wrote it.
@@ -158,17 +158,17 @@ Comparison compare_with_cell(PublishedTable table, const CellRecord& cell,
 }
 
 /// Whether a rank could not write what it had kept: one that raised still does.
-bool was_ended(const std::vector<RankEnd>& ends, int rank) {
-  return std::any_of(ends.begin(), ends.end(), [&](const RankEnd& end) {
-    return end.rank == rank && end.ending != Ending::finished && end.ending != Ending::raised;
+bool was_ended(const std::vector<RankExit>& exits, int rank) {
+  return std::any_of(exits.begin(), exits.end(), [&](const RankExit& end) {
+    return end.rank == rank && end.kind != ExitKind::finished && end.kind != ExitKind::raised;
   });
 }
 
 /// What is missing of a cell's files.
-std::vector<std::string> notes_of(const Evidence& evidence, const std::vector<RankEnd>& ends) {
+std::vector<std::string> notes_of(const Evidence& evidence, const std::vector<RankExit>& exits) {
   std::vector<std::string> notes = evidence.notes();
   for (int rank = 0; rank < evidence.processes(); ++rank) {
-    const std::string missing = evidence.missing_snapshots(rank, was_ended(ends, rank));
+    const std::string missing = evidence.missing_snapshots(rank, was_ended(exits, rank));
     if (!missing.empty()) notes.push_back(missing);
   }
   return notes;
@@ -177,10 +177,10 @@ std::vector<std::string> notes_of(const Evidence& evidence, const std::vector<Ra
 /// What is missing of the cell's files and its reference's, and which ranks never came to where the
 /// variant parts although others did.
 std::vector<std::string> notes_of(const CellEvidence& judged,
-                                  const std::vector<RankEnd>& reference_ends) {
-  std::vector<std::string> notes = notes_of(*judged.evidence, judged.ends);
+                                  const std::vector<RankExit>& reference_exits) {
+  std::vector<std::string> notes = notes_of(*judged.evidence, judged.exits);
   if (judged.reference) {
-    for (const std::string& note : notes_of(*judged.reference, reference_ends)) {
+    for (const std::string& note : notes_of(*judged.reference, reference_exits)) {
       notes.push_back("reference: " + note);
     }
   }
@@ -189,9 +189,9 @@ std::vector<std::string> notes_of(const CellEvidence& judged,
         "the perturbed references have the reference's very bits: no input was perturbed, and "
         "tolerances allow for the roundings of a sum alone");
   }
-  if (!is_triggered(judged.ends)) return notes;
-  for (const RankEnd& end : judged.ends) {
-    if (end.ending != Ending::finished || end.line.value_or(1) != 0) continue;
+  if (!is_triggered(judged.exits)) return notes;
+  for (const RankExit& end : judged.exits) {
+    if (end.kind != ExitKind::finished || end.line.value_or(1) != 0) continue;
     notes.push_back(
         fmt::format("rank {} never reached the place where the variant parts", end.rank));
   }
@@ -200,7 +200,7 @@ std::vector<std::string> notes_of(const CellEvidence& judged,
 
 /// Clears what an earlier judgement left.
 void begin_judging(CellRecord& cell) {
-  cell.not_run = why_not_run(cell.ends);
+  cell.not_run = why_not_run(cell.exits);
   cell.results.clear();
   cell.notes.clear();
   cell.mismatch.reset();
@@ -220,17 +220,17 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   judged.claims = cell.claims;
   judged.evidence = evidence.of(cell.folder);
   judged.reference = evidence.of(cell.reference_folder);
-  judged.reference_end = evidence.first_end_of(cell.reference_folder);
-  judged.ends = cell.ends;
+  judged.reference_exit = evidence.first_exit_of(cell.reference_folder);
+  judged.exits = cell.exits;
   const CellFacts facts = facts_of(judged);
   cell.mismatch = facts.analysis.missed;
   cell.results = judge(judged, facts);
   cell.symptom = symptom_of(facts, cell.results, wrong_values_of(judged, cell.results));
   if (cell.cell.role != Role::reference) {
-    cell.cost = cost_of(folder / cell.folder, cell.ends, cell.cell.steps);
+    cell.cost = cost_of(folder / cell.folder, cell.exits, cell.cell.steps);
     if (cell.cost) cell.cost->memory = memory_of(*judged.evidence);
   }
-  cell.notes = notes_of(judged, evidence.ends_of(cell.reference_folder));
+  cell.notes = notes_of(judged, evidence.exits_of(cell.reference_folder));
   check_expectation(cell);
   for (const std::string& id : cell.expectation.meets) {
     const PublishedTable table = read_published_table(published_table_file(id));

@@ -12,8 +12,8 @@ namespace lockstep {
 namespace {
 
 bool all_finished(const CellRecord& cell) {
-  return std::all_of(cell.ends.begin(), cell.ends.end(),
-                     [](const RankEnd& end) { return end.ending == Ending::finished; });
+  return std::all_of(cell.exits.begin(), cell.exits.end(),
+                     [](const RankExit& end) { return end.kind == ExitKind::finished; });
 }
 
 /// Where two runs first observe something else; empty when they do not.

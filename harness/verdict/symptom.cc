@@ -26,14 +26,14 @@ std::string in_step(std::int64_t step) {
 
 /// The culprit that tells most: a rank that raised, in the earliest step, the lowest. The order in
 /// which ranks ended is a matter of luck.
-const RankEnd* telling_end(const CellFacts& facts) {
-  const std::vector<const RankEnd*>& found = facts.unexplained;
-  const auto order = [](const RankEnd* end) {
-    return std::tuple(end->ending != Ending::raised, end->step, end->rank);
+const RankExit* telling_end(const CellFacts& facts) {
+  const std::vector<const RankExit*>& found = facts.unexplained;
+  const auto order = [](const RankExit* end) {
+    return std::tuple(end->kind != ExitKind::raised, end->step, end->rank);
   };
   const auto first =
       std::min_element(found.begin(), found.end(),
-                       [&](const RankEnd* a, const RankEnd* b) { return order(a) < order(b); });
+                       [&](const RankExit* a, const RankExit* b) { return order(a) < order(b); });
   return first == found.end() ? nullptr : *first;
 }
 
@@ -43,7 +43,7 @@ std::string after_wrong_step(std::int64_t wrong_step, std::int64_t step) {
   return is_before ? fmt::format(" after a wrong step {}", wrong_step) : "";
 }
 
-Symptom error_of(const RankEnd& end, std::int64_t wrong_step) {
+Symptom error_of(const RankExit& end, std::int64_t wrong_step) {
   Symptom symptom;
   symptom.step = end.step;
   symptom.wrong_step = wrong_step;
@@ -55,7 +55,7 @@ Symptom error_of(const RankEnd& end, std::int64_t wrong_step) {
   return symptom;
 }
 
-Symptom not_finished(const CellFacts& facts, const RankEnd& end, std::int64_t wrong_step) {
+Symptom not_finished(const CellFacts& facts, const RankExit& end, std::int64_t wrong_step) {
   Symptom symptom;
   symptom.kind = SymptomKind::not_finished;
   symptom.step = end.step;
@@ -198,8 +198,8 @@ Symptom symptom_of(const CellFacts& facts, const std::vector<ClaimResult>& resul
                    const WrongValues& values) {
   const CollectiveAnalysis& analysis = facts.analysis;
   const std::int64_t wrong_step = first_damage(results);
-  if (const RankEnd* end = telling_end(facts)) {
-    return end->ending == Ending::raised ? error_of(*end, wrong_step)
+  if (const RankExit* end = telling_end(facts)) {
+    return end->kind == ExitKind::raised ? error_of(*end, wrong_step)
                                          : not_finished(facts, *end, wrong_step);
   }
   if (!analysis.blocking.empty() && !facts.all_finished) {

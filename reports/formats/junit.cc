@@ -89,9 +89,9 @@ struct Names<CaseType> {
 
 namespace {
 
-bool is_death(const RankEnd& end) {
-  return end.ending == Ending::signalled || end.ending == Ending::exited ||
-         end.ending == Ending::unstarted;
+bool is_death(const RankExit& end) {
+  return end.kind == ExitKind::signalled || end.kind == ExitKind::exited ||
+         end.kind == ExitKind::unstarted;
 }
 
 CaseType type_of_failure(const CellRecord& cell) {
@@ -101,8 +101,8 @@ CaseType type_of_failure(const CellRecord& cell) {
     case SymptomKind::raised_late:
       return CaseType::error_raised;
     case SymptomKind::not_finished:
-      return std::any_of(cell.ends.begin(), cell.ends.end(), is_death) ? CaseType::rank_died
-                                                                       : CaseType::hang;
+      return std::any_of(cell.exits.begin(), cell.exits.end(), is_death) ? CaseType::rank_died
+                                                                         : CaseType::hang;
     case SymptomKind::mismatched:
       return CaseType::mismatch;
     case SymptomKind::ranks_differ:

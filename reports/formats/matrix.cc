@@ -30,7 +30,7 @@ std::vector<Cells> by_variant(const Section& section) {
       return cells.front()->record->cell.variant == shown.record->cell.variant;
     });
     if (home == variants.end()) {
-      variants.push_back({&told});
+      variants.push_back({&shown});
     } else {
       home->push_back(&shown);
     }

@@ -216,8 +216,8 @@ bool is_undecided(const Check& check) { return check.result == Check::Result::un
 
 /// Whether the cause is that ranks were ended, be it that nobody is to blame for it.
 bool is_cut_short(const CellRecord& cell) {
-  const bool is_ended = std::any_of(cell.ends.begin(), cell.ends.end(), [](const RankEnd& end) {
-    return end.ending != Ending::finished;
+  const bool is_ended = std::any_of(cell.exits.begin(), cell.exits.end(), [](const RankExit& end) {
+    return end.kind != ExitKind::finished;
   });
   return is_caused_by_an_ending(cell) || (is_ended && is_explained_by_symptom(cell));
 }

@@ -30,11 +30,11 @@ bool is_loss_of_peer(const std::string& error) {
                      [&](std::string_view words) { return contains(error, words); });
 }
 
-ExitCause cause_by_sentences(const RankEnd& end) {
-  if (end.ending == Ending::raised) {
+ExitCause cause_by_sentences(const RankExit& end) {
+  if (end.kind == ExitKind::raised) {
     return is_loss_of_peer(end.error) ? ExitCause::lost_peer : ExitCause::none;
   }
-  if (end.ending != Ending::unfinished) return ExitCause::none;
+  if (end.kind != ExitKind::unfinished) return ExitCause::none;
   const std::string& detail = end.detail;
   if (detail.starts_with("stopped ")) return ExitCause::stopped;
   if (detail.starts_with("limit of ")) return ExitCause::time_limit;

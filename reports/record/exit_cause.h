@@ -11,6 +11,6 @@ namespace lockstep {
 bool is_loss_of_peer(const std::string& error);
 
 /// Why a rank ended, by the sentences that records before 1.5 have in place of a cause.
-ExitCause cause_by_sentences(const RankEnd& end);
+ExitCause cause_by_sentences(const RankExit& end);
 
 }  // namespace lockstep

@@ -289,7 +289,7 @@ void derive_collectives(RunRecord& run) {
 
 void derive_causes_and_defaults(RunRecord& run) {
   for (CellRecord& cell : run.cells) {
-    for (RankEnd& end : cell.ends) end.cause = cause_by_sentences(end);
+    for (RankExit& end : cell.exits) end.cause = cause_by_sentences(end);
     for (AxisValue& chosen : cell.cell.axes) chosen.is_default = !names(cell.folder, chosen);
   }
 }

@@ -133,16 +133,17 @@ struct Fields<Finding> {
 };
 
 template <>
-struct Fields<RankEnd> {
-  static constexpr auto list = std::tuple(
-      field("rank", &RankEnd::rank), field("ending", &RankEnd::ending),
-      field("code", &RankEnd::code), field("order", &RankEnd::order), field("step", &RankEnd::step),
-      field("error", &RankEnd::error), field("detail", &RankEnd::detail),
-      field("last_output", &RankEnd::last_output), field("line", &RankEnd::line, 1),
-      field("step_s", &RankEnd::step_s, 1), field("ended_ns", &RankEnd::ended_ns, 3),
-      field("limit_s", &RankEnd::limit_s, 4), field("step_began_ns", &RankEnd::step_began_ns, 4),
-      field("rendezvous", &RankEnd::rendezvous, 4), field("rows", &RankEnd::rows, 4),
-      field("cause", &RankEnd::cause, 5));
+struct Fields<RankExit> {
+  static constexpr auto list =
+      std::tuple(field("rank", &RankExit::rank), field("ending", &RankExit::kind),
+                 field("code", &RankExit::code), field("order", &RankExit::order),
+                 field("step", &RankExit::step), field("error", &RankExit::error),
+                 field("detail", &RankExit::detail), field("last_output", &RankExit::last_output),
+                 field("line", &RankExit::line, 1), field("step_s", &RankExit::step_s, 1),
+                 field("ended_ns", &RankExit::ended_ns, 3), field("limit_s", &RankExit::limit_s, 4),
+                 field("step_began_ns", &RankExit::step_began_ns, 4),
+                 field("rendezvous", &RankExit::rendezvous, 4), field("rows", &RankExit::rows, 4),
+                 field("cause", &RankExit::cause, 5));
 };
 
 template <>
@@ -217,7 +218,7 @@ struct Fields<CellRecord> {
       field("processes", &CellRecord::processes), field("duration_s", &CellRecord::duration_s),
       field("source", &CellRecord::source), field("reproduce", &CellRecord::reproduce),
       field("claims", &CellRecord::claims), field("expectation", &CellRecord::expectation),
-      field("ends", &CellRecord::ends), field("results", &CellRecord::results),
+      field("ends", &CellRecord::exits), field("results", &CellRecord::results),
       field("checks", &CellRecord::checks), field("verdict", &CellRecord::verdict),
       field("notes", &CellRecord::notes), field("cost", &CellRecord::cost, 1),
       field("outcome", &CellRecord::symptom, 2), field("missed_meeting", &CellRecord::mismatch, 3),

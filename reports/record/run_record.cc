@@ -9,26 +9,26 @@ namespace lockstep {
 
 namespace {
 
-std::string with_detail(std::string_view text, const RankEnd& end) {
+std::string with_detail(std::string_view text, const RankExit& end) {
   return end.detail.empty() ? std::string(text) : fmt::format("{} ({})", text, end.detail);
 }
 
 }  // namespace
 
-std::string how(const RankEnd& end) {
-  switch (end.ending) {
-    case Ending::finished:
+std::string how(const RankExit& end) {
+  switch (end.kind) {
+    case ExitKind::finished:
       return "finished";
-    case Ending::raised:
+    case ExitKind::raised:
       return "raised an error";
-    case Ending::exited:
+    case ExitKind::exited:
       return with_detail(fmt::format("exited with status {}", end.code), end);
-    case Ending::signalled:
+    case ExitKind::signalled:
       return with_detail(fmt::format("was killed by signal {}", end.code), end);
-    case Ending::unfinished:
+    case ExitKind::unfinished:
       if (end.cause == ExitCause::time_limit) return "did not finish within its " + end.detail;
       return with_detail("did not finish", end);
-    case Ending::unstarted:
+    case ExitKind::unstarted:
       return with_detail("could not be started", end);
   }
   return "";

@@ -29,15 +29,15 @@ inline constexpr int kSchemaMinor = 6;
 ///   signalled    a signal ended it
 ///   unfinished   it was still there at the limit and was ended by Lockstep
 ///   unstarted    the process could not be made
-enum class Ending { finished, raised, exited, signalled, unfinished, unstarted };
+enum class ExitKind { finished, raised, exited, signalled, unfinished, unstarted };
 
 template <>
-struct Names<Ending> {
+struct Names<ExitKind> {
   static constexpr std::array<std::string_view, 6> values{"finished",  "raised",     "exited",
                                                           "signalled", "unfinished", "unstarted"};
 };
 
-/// Why a rank ended, where its `Ending` does not say it all.
+/// Why a rank ended, where its `ExitKind` does not say it all.
 ///   none         nothing more is known
 ///   stopped      unfinished: a signal had stopped its process
 ///   time_limit   unfinished: it was still there at the limit
@@ -66,9 +66,9 @@ struct Names<RendezvousState> {
 };
 
 /// The end of one rank of one cell.
-struct RankEnd {
+struct RankExit {
   int rank = 0;
-  Ending ending = Ending::finished;
+  ExitKind kind = ExitKind::finished;
   int code = 0;             ///< exit status or signal number
   int order = 0;            ///< 0 for the first rank that ended
   std::int64_t step = 0;    ///< step that the rank was in; 0: none begun
@@ -90,12 +90,12 @@ struct RankEnd {
   std::optional<RendezvousState> rendezvous = {};  ///< absent: not known
   ExitCause cause = ExitCause::none;
 
-  bool operator==(const RankEnd&) const = default;
+  bool operator==(const RankExit&) const = default;
 };
 
 /// "raised an error", "was killed by signal 6 (SIGABRT)", "did not finish within its limit of 2 s",
 /// "did not finish (stopped by SIGSTOP)".
-std::string how(const RankEnd& end);
+std::string how(const RankExit& end);
 
 /// What the judge says of one claim.
 struct ClaimResult {
@@ -195,7 +195,7 @@ struct CellRecord {
   std::string reproduce;         ///< the command that runs this cell alone
   std::vector<Claim> claims;
   Expectation expectation;
-  std::vector<RankEnd> ends;
+  std::vector<RankExit> exits;
   std::vector<ClaimResult> results;  ///< one per claim, in the same order; empty before judging
   std::vector<Check> checks;
   CellVerdict verdict = CellVerdict::undecided;

@@ -17,8 +17,8 @@ void launch_to_exit(benchmark::State& state) {
   options.ranks = static_cast<int>(state.range(0));
   options.folder = folder;
   for (auto _ : state) {
-    const auto ends = launch_ranks(options, [](const RankPlacement&) { return 0; });
-    benchmark::DoNotOptimize(ends.data());
+    const auto exits = launch_ranks(options, [](const RankPlacement&) { return 0; });
+    benchmark::DoNotOptimize(exits.data());
     state.PauseTiming();
     std::filesystem::remove_all(folder);
     std::filesystem::create_directory(folder);

@@ -53,7 +53,7 @@ class RunOnRecord : public testing::Test {
     run.cells.resize(1);
     run.cells.front().reference_folder.clear();
     run.planned.reset();
-    for (RankEnd& end : run.cells.front().ends) end = {end.rank, Ending::signalled, 9};
+    for (RankExit& end : run.cells.front().exits) end = {end.rank, ExitKind::signalled, 9};
     std::filesystem::create_directories(folder_.path() / run.cells.front().folder);
     write_text(folder_.path() / "record.json", render_json(run));
   }

@@ -208,12 +208,12 @@ TEST(Equality, OfAReferenceThatDidNotFinishSaysThat) {
   cell.world_size = 1;
   cell.evidence = &evidence;
   cell.reference = &reference;
-  cell.reference_end = end_of(0, Ending::unfinished, 0);
-  cell.reference_end->detail = "limit of 60 s";
-  cell.reference_end->cause = ExitCause::time_limit;
+  cell.reference_exit = exit_of(0, ExitKind::unfinished, 0);
+  cell.reference_exit->detail = "limit of 60 s";
+  cell.reference_exit->cause = ExitCause::time_limit;
   EXPECT_EQ(judge(cell).front().reason,
             "the reference has no w in step 2: it did not finish within its limit of 60 s");
-  cell.reference_end = end_of(0, Ending::finished, 0);
+  cell.reference_exit = exit_of(0, ExitKind::finished, 0);
   EXPECT_EQ(judge(cell).front().reason, "the reference has no w in step 2");
 }
 
@@ -313,19 +313,19 @@ TEST(Endings, HoldWhenEveryRankFinished) {
   LiteralEvidence files(2);
   const ClaimResult result =
       judge_one(ranks_finish(), files.write(), nullptr,
-                {end_of(0, Ending::finished, 0), end_of(1, Ending::finished, 1)});
+                {exit_of(0, ExitKind::finished, 0), exit_of(1, ExitKind::finished, 1)});
   EXPECT_EQ(result.verdict, Verdict::holds);
 }
 
 TEST(Endings, OfPeersOfADeadRankAreNoFindings) {
   LiteralEvidence files(3);
-  RankEnd ended_by_us = end_of(2, Ending::unfinished, 2);
+  RankExit ended_by_us = exit_of(2, ExitKind::unfinished, 2);
   ended_by_us.detail = "ended 5 s after rank 1 failed";
   ended_by_us.cause = ExitCause::peer_failed;
   const ClaimResult result = judge_one(
       ranks_finish(), files.write(), nullptr,
-      {end_of(0, Ending::raised, 1, "[pair.cc:1] Connection closed by peer [127.0.0.1]:1"),
-       end_of(1, Ending::raised, 0, "the genuine reason"), ended_by_us});
+      {exit_of(0, ExitKind::raised, 1, "[pair.cc:1] Connection closed by peer [127.0.0.1]:1"),
+       exit_of(1, ExitKind::raised, 0, "the genuine reason"), ended_by_us});
   ASSERT_EQ(result.findings.size(), 1U);
   EXPECT_EQ(result.findings[0].failure->rank, 1);
   EXPECT_THAT(result.findings[0].sentence, HasSubstr("the genuine reason"));
@@ -335,8 +335,8 @@ TEST(Endings, AreAllFindingsWhenNobodyIsTheCulprit) {
   LiteralEvidence files(2);
   const ClaimResult result = judge_one(
       ranks_finish(), files.write(), nullptr,
-      {end_of(0, Ending::raised, 0, "Timed out waiting 5000ms for recv operation to complete"),
-       end_of(1, Ending::raised, 1, "Connection closed by peer")});
+      {exit_of(0, ExitKind::raised, 0, "Timed out waiting 5000ms for recv operation to complete"),
+       exit_of(1, ExitKind::raised, 1, "Connection closed by peer")});
   EXPECT_EQ(result.findings.size(), 2U);
 }
 
@@ -349,7 +349,7 @@ TEST(Endings, TellHowLongAfterTheDamageTheErrorCame) {
   cell.world_size = 2;
   cell.claims = {ranks_finish(), kAgree};
   cell.evidence = &evidence;
-  cell.ends = {end_of(0, Ending::finished, 1), end_of(1, Ending::raised, 0, "too late")};
+  cell.exits = {exit_of(0, ExitKind::finished, 1), exit_of(1, ExitKind::raised, 0, "too late")};
   const auto results = judge(cell);
   EXPECT_EQ(results[0].findings.at(0).failure->lag, 1);
   EXPECT_THAT(results[0].findings[0].sentence, HasSubstr("1 step earlier, in step 1"));

@@ -172,25 +172,26 @@ inline const Claim kAgree = agree_across_ranks(Kind::gradient, Point::reduced);
 inline const Claim kEqual = equal_reference(Kind::gradient, Point::reduced);
 
 inline ClaimResult judge_one(const Claim& claim, const Evidence& evidence,
-                             const Evidence* reference = nullptr, std::vector<RankEnd> ends = {}) {
+                             const Evidence* reference = nullptr,
+                             std::vector<RankExit> exits = {}) {
   CellEvidence cell;
   cell.world_size = evidence.processes();
   cell.claims = {claim};
   cell.evidence = &evidence;
   cell.reference = reference;
-  cell.ends = std::move(ends);
+  cell.exits = std::move(exits);
   return judge(cell).front();
 }
 
-inline RankEnd end_of(int rank, Ending ending, int order, std::string error = "") {
-  RankEnd end;
+inline RankExit exit_of(int rank, ExitKind ending, int order, std::string error = "") {
+  RankExit end;
   end.rank = rank;
-  end.ending = ending;
+  end.kind = ending;
   end.order = order;
   end.step = 2;
   end.error = std::move(error);
   // As a rank does that raised.
-  if (ending == Ending::raised && is_loss_of_peer(end.error)) end.cause = ExitCause::lost_peer;
+  if (ending == ExitKind::raised && is_loss_of_peer(end.error)) end.cause = ExitCause::lost_peer;
   return end;
 }
 

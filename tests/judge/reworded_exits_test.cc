@@ -15,8 +15,8 @@ namespace lockstep {
 namespace {
 
 /// A rank that trained and ended so.
-RankEnd end_by(int rank, Ending ending, ExitCause cause, int order) {
-  RankEnd end = end_of(rank, ending, order);
+RankExit end_by(int rank, ExitKind ending, ExitCause cause, int order) {
+  RankExit end = exit_of(rank, ending, order);
   end.cause = cause;
   end.rendezvous = RendezvousState::met;
   return end;
@@ -60,13 +60,13 @@ class ThreeRanks {
 };
 
 /// What is decided of a cell, without a word of how it is told.
-auto decided(const Evidence& evidence, const std::vector<RankEnd>& ends) {
+auto decided(const Evidence& evidence, const std::vector<RankExit>& exits) {
   CellEvidence cell;
   cell.world_size = 3;
   cell.steps = 3;
   cell.claims = {ranks_finish(), collectives_match()};
   cell.evidence = &evidence;
-  cell.ends = ends;
+  cell.exits = exits;
   std::vector<std::tuple<Verdict, std::int64_t, std::vector<int>>> verdicts;
   const std::vector<ClaimResult> results = judge(cell);
   for (const ClaimResult& result : results) {
@@ -81,19 +81,19 @@ auto decided(const Evidence& evidence, const std::vector<RankEnd>& ends) {
     verdicts.emplace_back(Verdict::violated, static_cast<std::int64_t>(missed.fault),
                           missed.culprits);
   }
-  const auto not_run = why_not_run(ends);
+  const auto not_run = why_not_run(exits);
   return std::tuple(verdicts,
                     symptom_of(facts_of(cell), results, wrong_values_of(cell, results)).kind,
                     not_run ? static_cast<int>(not_run->cause) : -1);
 }
 
-std::vector<RankEnd> reworded(std::vector<RankEnd> ends, const std::string& words) {
-  for (RankEnd& end : ends) {
+std::vector<RankExit> reworded(std::vector<RankExit> exits, const std::string& words) {
+  for (RankExit& end : exits) {
     end.detail = words;
     end.error = words;
     end.last_output = words;
   }
-  return ends;
+  return exits;
 }
 
 /// What older records said of causes, each of which once decided a verdict.
@@ -108,21 +108,21 @@ const std::vector<std::string> kSentences{"",
 TEST(RewordedExits, AreJudgedAlike) {
   using enum ExitCause;
   ThreeRanks ranks;
-  const std::vector<std::pair<Ending, ExitCause>> ways{
-      {Ending::finished, none},          {Ending::raised, none},
-      {Ending::raised, lost_peer},       {Ending::exited, none},
-      {Ending::signalled, none},         {Ending::unfinished, none},
-      {Ending::unfinished, stopped},     {Ending::unfinished, time_limit},
-      {Ending::unfinished, peer_failed}, {Ending::unfinished, unseen},
-      {Ending::unstarted, none}};
+  const std::vector<std::pair<ExitKind, ExitCause>> ways{
+      {ExitKind::finished, none},          {ExitKind::raised, none},
+      {ExitKind::raised, lost_peer},       {ExitKind::exited, none},
+      {ExitKind::signalled, none},         {ExitKind::unfinished, none},
+      {ExitKind::unfinished, stopped},     {ExitKind::unfinished, time_limit},
+      {ExitKind::unfinished, peer_failed}, {ExitKind::unfinished, unseen},
+      {ExitKind::unstarted, none}};
   for (const auto& [first, first_cause] : ways) {
     for (const auto& [last, last_cause] : ways) {
-      const std::vector<RankEnd> ends{end_by(0, first, first_cause, 1),
-                                      end_by(1, Ending::unfinished, time_limit, 2),
-                                      end_by(2, last, last_cause, 0)};
-      const auto expected = decided(ranks.evidence(), reworded(ends, "as it was"));
+      const std::vector<RankExit> exits{end_by(0, first, first_cause, 1),
+                                        end_by(1, ExitKind::unfinished, time_limit, 2),
+                                        end_by(2, last, last_cause, 0)};
+      const auto expected = decided(ranks.evidence(), reworded(exits, "as it was"));
       for (const std::string& words : kSentences) {
-        EXPECT_EQ(decided(ranks.evidence(), reworded(ends, words)), expected)
+        EXPECT_EQ(decided(ranks.evidence(), reworded(exits, words)), expected)
             << name(first) << " " << name(first_cause) << ", " << name(last) << " "
             << name(last_cause) << ": " << words;
       }
@@ -134,19 +134,19 @@ TEST(RewordedExits, AreJudgedAlike) {
 TEST(RewordedExits, AreToldApartByTheirCauses) {
   using enum ExitCause;
   ThreeRanks ranks;
-  const auto with = [&](Ending ending, ExitCause cause) {
+  const auto with = [&](ExitKind ending, ExitCause cause) {
     return decided(ranks.evidence(),
-                   {end_by(0, Ending::unfinished, time_limit, 1),
-                    end_by(1, Ending::unfinished, time_limit, 2), end_by(2, ending, cause, 0)});
+                   {end_by(0, ExitKind::unfinished, time_limit, 1),
+                    end_by(1, ExitKind::unfinished, time_limit, 2), end_by(2, ending, cause, 0)});
   };
-  EXPECT_NE(with(Ending::unfinished, stopped), with(Ending::unfinished, time_limit));
-  EXPECT_NE(with(Ending::unfinished, unseen), with(Ending::unfinished, time_limit));
+  EXPECT_NE(with(ExitKind::unfinished, stopped), with(ExitKind::unfinished, time_limit));
+  EXPECT_NE(with(ExitKind::unfinished, unseen), with(ExitKind::unfinished, time_limit));
   // Where a log says what a rank was in, that counts, too.
   const Evidence without_logs = LiteralEvidence(3).write();
   const auto beside_dead = [&](ExitCause cause) {
     return decided(without_logs,
-                   {end_by(0, Ending::finished, none, 2), end_by(1, Ending::signalled, none, 0),
-                    end_by(2, Ending::raised, cause, 1)});
+                   {end_by(0, ExitKind::finished, none, 2), end_by(1, ExitKind::signalled, none, 0),
+                    end_by(2, ExitKind::raised, cause, 1)});
   };
   EXPECT_NE(beside_dead(lost_peer), beside_dead(none));
 }

@@ -13,14 +13,14 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-RankEnd end_at(int rank, std::optional<int> line, Ending ending = Ending::finished) {
-  RankEnd end = end_of(rank, ending, rank);
+RankExit end_at(int rank, std::optional<int> line, ExitKind ending = ExitKind::finished) {
+  RankExit end = exit_of(rank, ending, rank);
   end.line = line;
   return end;
 }
 
-const std::vector<RankEnd> kReached{end_at(0, 0), end_at(1, 41)};
-const std::vector<RankEnd> kNotReached{end_at(0, 0), end_at(1, 0)};
+const std::vector<RankExit> kReached{end_at(0, 0), end_at(1, 41)};
+const std::vector<RankExit> kNotReached{end_at(0, 0), end_at(1, 0)};
 
 TEST(Trigger, IsThereWhereAnyRankReachedItsLine) {
   EXPECT_TRUE(is_triggered(kReached));
@@ -55,7 +55,7 @@ TEST(Trigger, ThatIsMissingHidesNoViolation) {
   const ClaimResult result = judge_one(kAgree, evidence, nullptr, kNotReached);
   EXPECT_EQ(result.verdict, Verdict::violated);
   EXPECT_EQ(result.findings.size(), 1U);
-  const std::vector<RankEnd> dead{end_at(0, 0), end_at(1, 0, Ending::signalled)};
+  const std::vector<RankExit> dead{end_at(0, 0), end_at(1, 0, ExitKind::signalled)};
   EXPECT_EQ(judge_one(ranks_finish(), evidence, nullptr, dead).verdict, Verdict::violated);
 }
 
@@ -68,11 +68,11 @@ TEST(Trigger, ThatIsMissingDoesNotReplaceAnotherReason) {
 }
 
 /// A cell whose claims came out so, with ends that did or did not reach the line.
-CellRecord cell_with(Verdict verdict, const std::vector<RankEnd>& ends, bool not_triggered) {
+CellRecord cell_with(Verdict verdict, const std::vector<RankExit>& exits, bool not_triggered) {
   CellRecord cell;
   cell.processes = 2;
   cell.claims = {kAgree};
-  cell.ends = ends;
+  cell.exits = exits;
   ClaimResult& result = cell.results.emplace_back();
   result.claim = kAgree;
   result.verdict = verdict;

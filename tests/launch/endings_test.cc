@@ -20,64 +20,64 @@ using ::testing::EndsWith;
 using ::testing::StartsWith;
 
 TEST_F(Launch, StatusOfARankIsWhatItsBodyReturns) {
-  const auto ends = launch(3, [](const RankPlacement& placement) { return placement.rank * 7; });
-  EXPECT_EQ(ends[0].ending, Ending::finished);
-  EXPECT_EQ(ends[1].ending, Ending::exited);
-  EXPECT_EQ(ends[1].code, 7);
-  EXPECT_EQ(ends[2].code, 14);
+  const auto exits = launch(3, [](const RankPlacement& placement) { return placement.rank * 7; });
+  EXPECT_EQ(exits[0].kind, ExitKind::finished);
+  EXPECT_EQ(exits[1].kind, ExitKind::exited);
+  EXPECT_EQ(exits[1].code, 7);
+  EXPECT_EQ(exits[2].code, 14);
 }
 
 TEST_F(Launch, ExitInsideTheBodyIsTold) {
-  const auto ends = launch(2, [](const RankPlacement& placement) {
+  const auto exits = launch(2, [](const RankPlacement& placement) {
     if (placement.rank == 1) std::exit(3);
     return 0;
   });
-  EXPECT_EQ(ends[0].ending, Ending::finished);
-  EXPECT_EQ(ends[1].ending, Ending::exited);
-  EXPECT_EQ(ends[1].code, 3);
+  EXPECT_EQ(exits[0].kind, ExitKind::finished);
+  EXPECT_EQ(exits[1].kind, ExitKind::exited);
+  EXPECT_EQ(exits[1].code, 3);
 }
 
 TEST_F(Launch, SignalIsNamed) {
   const std::array<int, 3> signals{SIGABRT, SIGSEGV, SIGKILL};
-  const auto ends = launch(3, [&signals](const RankPlacement& placement) {
+  const auto exits = launch(3, [&signals](const RankPlacement& placement) {
     if (placement.rank == 0) std::abort();
     return ::raise(signals[static_cast<std::size_t>(placement.rank)]);
   });
   const std::array<std::string, 3> names{"SIGABRT", "SIGSEGV", "SIGKILL"};
   for (std::size_t rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(ends[rank].ending, Ending::signalled);
-    EXPECT_EQ(ends[rank].code, signals[rank]);
-    EXPECT_EQ(ends[rank].detail, names[rank]);
+    EXPECT_EQ(exits[rank].kind, ExitKind::signalled);
+    EXPECT_EQ(exits[rank].code, signals[rank]);
+    EXPECT_EQ(exits[rank].detail, names[rank]);
   }
 }
 
 TEST_F(Launch, ExceptionIsPrintedAndEndsTheRankWith70) {
-  const auto ends = launch(2, [](const RankPlacement& placement) -> int {
+  const auto exits = launch(2, [](const RankPlacement& placement) -> int {
     std::cout << "before\n";
     if (placement.rank == 0) throw std::runtime_error("the weights left");
     throw 5;
   });
-  EXPECT_EQ(ends[0].ending, Ending::exited);
-  EXPECT_EQ(ends[0].code, 70);
-  EXPECT_EQ(ends[0].last_output, "before\nuncaught exception: the weights left\n");
-  EXPECT_EQ(log(0), ends[0].last_output);
-  EXPECT_EQ(ends[1].code, 70);
+  EXPECT_EQ(exits[0].kind, ExitKind::exited);
+  EXPECT_EQ(exits[0].code, 70);
+  EXPECT_EQ(exits[0].last_output, "before\nuncaught exception: the weights left\n");
+  EXPECT_EQ(log(0), exits[0].last_output);
+  EXPECT_EQ(exits[1].code, 70);
 }
 
 TEST_F(Launch, RankThatWaitsForEverIsEndedAtTheLimit) {
   options_.limit = 500ms;
-  const auto ends = launch(2, [](const RankPlacement& placement) {
+  const auto exits = launch(2, [](const RankPlacement& placement) {
     std::cout << "waiting" << std::endl;
     return placement.rank == 1 ? wait_for_ever(placement) : 0;
   });
-  EXPECT_EQ(ends[0].ending, Ending::finished);
-  EXPECT_EQ(ends[0].order, 0);
-  EXPECT_EQ(ends[0].last_output, "") << "it has nothing to explain";
-  EXPECT_EQ(ends[1].ending, Ending::unfinished);
-  EXPECT_EQ(ends[1].detail, "limit of 0.5 s");
-  EXPECT_EQ(ends[1].cause, ExitCause::time_limit);
-  EXPECT_EQ(ends[1].limit_s, 0.5);
-  EXPECT_EQ(ends[1].last_output, "waiting\n");
+  EXPECT_EQ(exits[0].kind, ExitKind::finished);
+  EXPECT_EQ(exits[0].order, 0);
+  EXPECT_EQ(exits[0].last_output, "") << "it has nothing to explain";
+  EXPECT_EQ(exits[1].kind, ExitKind::unfinished);
+  EXPECT_EQ(exits[1].detail, "limit of 0.5 s");
+  EXPECT_EQ(exits[1].cause, ExitCause::time_limit);
+  EXPECT_EQ(exits[1].limit_s, 0.5);
+  EXPECT_EQ(exits[1].last_output, "waiting\n");
 }
 
 TEST_F(Launch, WholeSecondsPrintWithoutAPoint) {
@@ -87,44 +87,44 @@ TEST_F(Launch, WholeSecondsPrintWithoutAPoint) {
 
 TEST_F(Launch, StoppedRankIsToldFromASlowOne) {
   options_.limit = 500ms;
-  const auto ends = launch(2, [](const RankPlacement& placement) {
+  const auto exits = launch(2, [](const RankPlacement& placement) {
     if (placement.rank == 1) ::raise(SIGSTOP);
     return wait_for_ever(placement);
   });
-  EXPECT_EQ(ends[0].detail, "limit of 0.5 s");
-  EXPECT_EQ(ends[1].ending, Ending::unfinished);
-  EXPECT_EQ(ends[1].detail, "stopped by SIGSTOP");
-  EXPECT_EQ(ends[1].cause, ExitCause::stopped);
-  EXPECT_EQ(ends[1].limit_s, std::nullopt) << "that is why it did not finish";
+  EXPECT_EQ(exits[0].detail, "limit of 0.5 s");
+  EXPECT_EQ(exits[1].kind, ExitKind::unfinished);
+  EXPECT_EQ(exits[1].detail, "stopped by SIGSTOP");
+  EXPECT_EQ(exits[1].cause, ExitCause::stopped);
+  EXPECT_EQ(exits[1].limit_s, std::nullopt) << "that is why it did not finish";
 }
 
 TEST_F(Launch, OthersGetTheGraceOnceARankFailed) {
   options_.grace = 200ms;
-  const auto ends = launch(3, [](const RankPlacement& placement) {
+  const auto exits = launch(3, [](const RankPlacement& placement) {
     if (placement.rank == 1) return 9;
     return placement.rank == 2 ? 0 : wait_for_ever(placement);
   });
-  EXPECT_EQ(ends[0].ending, Ending::unfinished);
-  EXPECT_EQ(ends[0].detail, "ended 0.2 s after rank 1 failed");
-  EXPECT_EQ(ends[0].cause, ExitCause::peer_failed);
-  EXPECT_EQ(ends[0].limit_s, std::nullopt);
-  EXPECT_EQ(ends[0].order, 2);
-  EXPECT_EQ(ends[1].code, 9);
-  EXPECT_EQ(ends[2].ending, Ending::finished);
+  EXPECT_EQ(exits[0].kind, ExitKind::unfinished);
+  EXPECT_EQ(exits[0].detail, "ended 0.2 s after rank 1 failed");
+  EXPECT_EQ(exits[0].cause, ExitCause::peer_failed);
+  EXPECT_EQ(exits[0].limit_s, std::nullopt);
+  EXPECT_EQ(exits[0].order, 2);
+  EXPECT_EQ(exits[1].code, 9);
+  EXPECT_EQ(exits[2].kind, ExitKind::finished);
 }
 
 TEST_F(Launch, LimitHoldsWhereTheGraceIsLonger) {
   options_.limit = 500ms;
-  const auto ends = launch(2, [](const RankPlacement& placement) {
+  const auto exits = launch(2, [](const RankPlacement& placement) {
     return placement.rank == 1 ? 9 : wait_for_ever(placement);
   });
-  EXPECT_EQ(ends[0].detail, "limit of 0.5 s");
+  EXPECT_EQ(exits[0].detail, "limit of 0.5 s");
 }
 
 TEST_F(Launch, OrderOfEndingTellsWhoBegan) {
   std::array<int, 2> channel{};
   ASSERT_EQ(::pipe(channel.data()), 0);
-  const auto ends = launch(2, [&channel](const RankPlacement& placement) {
+  const auto exits = launch(2, [&channel](const RankPlacement& placement) {
     pid_t peer = ::getpid();
     if (placement.rank == 1)
       return ::write(channel[1], &peer, sizeof(peer)) == sizeof(peer) ? 5 : 6;
@@ -132,36 +132,36 @@ TEST_F(Launch, OrderOfEndingTellsWhoBegan) {
     return told && comes_true([peer] { return is_gone(peer); }) ? 7 : 8;
   });
   for (const int fd : channel) ::close(fd);
-  EXPECT_EQ(ends[0].code, 7);
-  EXPECT_EQ(ends[0].order, 1);
-  EXPECT_EQ(ends[1].code, 5);
-  EXPECT_EQ(ends[1].order, 0);
+  EXPECT_EQ(exits[0].code, 7);
+  EXPECT_EQ(exits[0].order, 1);
+  EXPECT_EQ(exits[1].code, 5);
+  EXPECT_EQ(exits[1].order, 0);
 }
 
 TEST_F(Launch, LastOutputIsTheLastTwentyLines) {
-  const auto ends = launch(1, [](const RankPlacement&) {
+  const auto exits = launch(1, [](const RankPlacement&) {
     for (int line = 1; line <= 100; ++line) std::cout << "line " << line << " \xff\n";
     std::cout << "torn";
     return 1;
   });
-  EXPECT_THAT(ends[0].last_output, StartsWith("line 82 \xff\nline 83"));
-  EXPECT_THAT(ends[0].last_output, EndsWith("line 100 \xff\ntorn"));
+  EXPECT_THAT(exits[0].last_output, StartsWith("line 82 \xff\nline 83"));
+  EXPECT_THAT(exits[0].last_output, EndsWith("line 100 \xff\ntorn"));
 }
 
 TEST_F(Launch, LastOutputIsAtMostFourKibibytesAndBeginsWithALine) {
-  const auto ends = launch(2, [](const RankPlacement& placement) {
+  const auto exits = launch(2, [](const RankPlacement& placement) {
     for (int line = 0; line < 15; ++line) {
       std::cout << "line " << std::string(placement.rank == 0 ? 501 : 506, 'x') << '\n';
     }
     return 1;
   });
-  EXPECT_EQ(ends[0].last_output.size(), 8U * 507);
-  EXPECT_EQ(ends[1].last_output.size(), 8U * 512) << "exactly what fits";
-  for (const RankEnd& end : ends) EXPECT_THAT(end.last_output, StartsWith("line x"));
+  EXPECT_EQ(exits[0].last_output.size(), 8U * 507);
+  EXPECT_EQ(exits[1].last_output.size(), 8U * 512) << "exactly what fits";
+  for (const RankExit& end : exits) EXPECT_THAT(end.last_output, StartsWith("line x"));
 }
 
 TEST_F(Launch, LastOutputKeepsAnErrorAndNotItsStackFrames) {
-  const auto ends = launch(1, [](const RankPlacement&) {
+  const auto exits = launch(1, [](const RankPlacement&) {
     std::cout << "Too many open files\nException raised from listen (most recent call first):\n";
     for (int i = 0; i < 200; ++i) {
       std::cout << "frame #" << i << ": c10d::TCPStore" << std::string(300, 'x') << "\n";
@@ -169,18 +169,18 @@ TEST_F(Launch, LastOutputKeepsAnErrorAndNotItsStackFrames) {
     std::cout << "frame #x is a word\n";
     return 1;
   });
-  EXPECT_EQ(ends[0].last_output,
+  EXPECT_EQ(exits[0].last_output,
             "Too many open files\nException raised from listen (most recent call first):\n"
             "frame #x is a word\n");
 }
 
 TEST_F(Launch, LastOutputOfOneEndlessLineIsItsEnd) {
-  const auto ends = launch(1, [](const RankPlacement&) {
+  const auto exits = launch(1, [](const RankPlacement&) {
     std::cout << std::string(10'000, 'x') << "end\n";
     return 1;
   });
-  EXPECT_EQ(ends[0].last_output.size(), 4096U);
-  EXPECT_THAT(ends[0].last_output, EndsWith("xend\n"));
+  EXPECT_EQ(exits[0].last_output.size(), 4096U);
+  EXPECT_THAT(exits[0].last_output, EndsWith("xend\n"));
 }
 
 TEST(SignalName, IsTheUsualWord) {

@@ -38,7 +38,7 @@ TEST_F(Launch, OneRankIsEndedInTimeWhenAnotherFailedElsewhere) {
   options_.grace = 100ms;
   options_.look_at_peers = [] { return PeerState{3, ""}; };
   const LaunchedOne launched = launch_rank(options_, RankPlacement{}, wait_for_ever);
-  EXPECT_EQ(launched.end.ending, Ending::unfinished);
+  EXPECT_EQ(launched.end.kind, ExitKind::unfinished);
   EXPECT_EQ(launched.end.detail, "ended 0.1 s after rank 3 failed");
 }
 
@@ -90,14 +90,14 @@ void say_who(const Rendezvous& rendezvous) {
 
 TEST_F(Launch, HostServesAllRanksFromAProcessOfItsOwnAndEndsWithThem) {
   options_.host = say_who;
-  const auto ends = launch(3, [](const RankPlacement& placement) {
+  const auto exits = launch(3, [](const RankPlacement& placement) {
     if (placement.rendezvous.listen_fd != -1) return 1;
     pid_t host = 0;
     if (::read(connect_to(placement.rendezvous), &host, sizeof(host)) != sizeof(host)) return 2;
     std::cout << host << std::endl;
     return host != ::getpid() && host != ::getppid() ? 0 : 3;
   });
-  for (const RankEnd& end : ends) EXPECT_EQ(end.code, 0);
+  for (const RankExit& end : exits) EXPECT_EQ(end.code, 0);
   EXPECT_EQ(log(0), log(2));
   EXPECT_TRUE(is_gone(std::stoi(log(0))));
   EXPECT_EQ(text_of("/proc/thread-self/children"), "");

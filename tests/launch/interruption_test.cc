@@ -105,7 +105,7 @@ TEST_F(LaunchedProgram, IsGivenTimeToCleanUp) {
 
 TEST_F(LaunchedProgram, ThatDoesNotEndItselfIsKilled) {
   const auto launched = launch_script("trap '' TERM; echo ready; while :; do sleep 1; done");
-  EXPECT_EQ(launched.end.ending, Ending::unfinished);
+  EXPECT_EQ(launched.end.kind, ExitKind::unfinished);
   EXPECT_EQ(launched.end.detail, "the test says so");
 }
 

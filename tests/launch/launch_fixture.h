@@ -72,7 +72,7 @@ class Launch : public ::testing::Test {
     options_.limit = std::chrono::seconds(60);
   }
 
-  std::vector<RankEnd> launch(int ranks, const std::function<int(const RankPlacement&)>& body) {
+  std::vector<RankExit> launch(int ranks, const std::function<int(const RankPlacement&)>& body) {
     options_.ranks = ranks;
     return launch_ranks(options_, body);
   }

@@ -40,14 +40,14 @@ void start_child(bool in_own_session) {
 TEST_F(Launch, ChildrenOfARankGoWithItAndDelayNothing) {
   options_.limit = 600s;
   const auto begin = std::chrono::steady_clock::now();
-  const auto ends = launch(4, [](const RankPlacement& placement) {
+  const auto exits = launch(4, [](const RankPlacement& placement) {
     start_child(placement.rank % 2 == 1);
     if (placement.rank >= 2) ::raise(SIGKILL);
     return 0;
   });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
-  EXPECT_EQ(ends[0].ending, Ending::finished);
-  EXPECT_EQ(ends[3].ending, Ending::signalled);
+  EXPECT_EQ(exits[0].kind, ExitKind::finished);
+  EXPECT_EQ(exits[3].kind, ExitKind::signalled);
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(::kill(std::stoi(log(rank)), 0), -1) << "child of rank " << rank;
     EXPECT_EQ(errno, ESRCH);
@@ -56,7 +56,7 @@ TEST_F(Launch, ChildrenOfARankGoWithItAndDelayNothing) {
 
 TEST_F(Launch, ChildrenOfARankDoNotOutliveItUntilTheOthersEnd) {
   const auto first_log = options_.folder / "rank-0.log";
-  const auto ends = launch(2, [&first_log](const RankPlacement& placement) {
+  const auto exits = launch(2, [&first_log](const RankPlacement& placement) {
     if (placement.rank == 0) return start_child(false), 0;
     const bool gone = comes_true([&first_log] {
       const std::string written = text_of(first_log);
@@ -64,7 +64,7 @@ TEST_F(Launch, ChildrenOfARankDoNotOutliveItUntilTheOthersEnd) {
     });
     return gone ? 0 : 1;
   });
-  EXPECT_EQ(ends[1].ending, Ending::finished);
+  EXPECT_EQ(exits[1].kind, ExitKind::finished);
 }
 
 TEST_F(Launch, ChildrenOfARankGoWithItAtTheLimit) {
@@ -104,14 +104,14 @@ TEST_F(Launch, LeavesNothingBehind) {
   options_.grace = 100ms;
   const std::set<std::string> shared_before = names_in("/dev/shm");
   const Belongings before;
-  const auto ends = launch(4, [](const RankPlacement& placement) {
+  const auto exits = launch(4, [](const RankPlacement& placement) {
     std::cout << placement.rendezvous.port;
     start_child(false);
     return placement.rank == 0 ? 1 : wait_for_ever(placement);
   });
   const Belongings after;
   ::signal(SIGCHLD, child_before);
-  EXPECT_EQ(ends[0].code, 1) << "although the caller ignores SIGCHLD";
+  EXPECT_EQ(exits[0].code, 1) << "although the caller ignores SIGCHLD";
   EXPECT_EQ(after.descriptors, before.descriptors);
   EXPECT_EQ(after.children, before.children);
   EXPECT_EQ(after.on_child.sa_handler, SIG_IGN);
@@ -169,12 +169,12 @@ class Parent {
   /// 10 when every rank is told to be interrupted and the handler ran once.
   int be_parent(LaunchOptions options) {
     options.ranks = 3;
-    const auto ends = launch_ranks(options, [this](const RankPlacement& placement) {
+    const auto exits = launch_ranks(options, [this](const RankPlacement& placement) {
       const pid_t own = ::getpid();
       if (::write(channel_[1], &own, sizeof(own)) != sizeof(own)) return 1;
       return wait_for_ever(placement);
     });
-    for (const RankEnd& end : ends) {
+    for (const RankExit& end : exits) {
       if (end.detail != "interrupted by SIGTERM") return 11;
     }
     return handled_ == 1 ? 10 : 12;

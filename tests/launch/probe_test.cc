@@ -23,7 +23,7 @@ TEST(Probe, KeepsStatusAndBothOutputs) {
         return 3;
       },
       kLong);
-  EXPECT_EQ(seen.end.ending, Ending::exited);
+  EXPECT_EQ(seen.end.kind, ExitKind::exited);
   EXPECT_EQ(seen.end.code, 3);
   EXPECT_THAT(seen.output, testing::AllOf(testing::HasSubstr("out"), testing::HasSubstr("err")));
 }
@@ -35,7 +35,7 @@ TEST(Probe, OutlivesACrash) {
         return 0;
       },
       kLong);
-  EXPECT_EQ(seen.end.ending, Ending::signalled);
+  EXPECT_EQ(seen.end.kind, ExitKind::signalled);
 }
 
 TEST(Probe, EndsABodyThatHangs) {
@@ -44,12 +44,12 @@ TEST(Probe, EndsABodyThatHangs) {
         for (;;) ::pause();
       },
       milliseconds(100));
-  EXPECT_EQ(seen.end.ending, Ending::unfinished);
+  EXPECT_EQ(seen.end.kind, ExitKind::unfinished);
 }
 
 TEST(Probe, KeepsTheBeginningOfMuchOutput) {
   const Probe seen = probe_program({"/bin/sh", "-c", "echo first; exec /usr/bin/yes"}, kLong);
-  EXPECT_NE(seen.end.ending, Ending::unfinished) << "it may not write for a minute";
+  EXPECT_NE(seen.end.kind, ExitKind::unfinished) << "it may not write for a minute";
   EXPECT_EQ(first_line(seen.output), "first");
   EXPECT_EQ(seen.output.size(), 65536U);
 }
@@ -70,7 +70,7 @@ TEST(Probe, IsToldWhereNoFileCanBeOpened) {
       const rlimit none{3, 3};
       ::setrlimit(RLIMIT_NOFILE, &none);
       const Probe seen = probe([] { return 0; }, kLong);
-      return seen.end.ending == Ending::unstarted && !seen.end.detail.empty() ? 0 : 1;
+      return seen.end.kind == ExitKind::unstarted && !seen.end.detail.empty() ? 0 : 1;
     });
   }
   int status = -1;

@@ -55,21 +55,21 @@ class LaunchOf : public Launch, public ::testing::WithParamInterface<int> {};
 
 TEST_P(LaunchOf, RanksMeetFromTheirPlacementsAndFinish) {
   const int ranks = GetParam();
-  const std::vector<RankEnd> ends = launch(ranks, [ranks](const RankPlacement& placement) {
+  const std::vector<RankExit> exits = launch(ranks, [ranks](const RankPlacement& placement) {
     const bool right = placement.world_size == ranks && placement.local_rank == placement.rank &&
                        placement.local_world_size == ranks && placement.rank < ranks;
     return right ? meet(placement) : 4;
   });
-  ASSERT_EQ(ends.size(), static_cast<std::size_t>(ranks));
+  ASSERT_EQ(exits.size(), static_cast<std::size_t>(ranks));
   std::set<int> orders;
   for (int rank = 0; rank < ranks; ++rank) {
-    const RankEnd& end = ends[static_cast<std::size_t>(rank)];
+    const RankExit& end = exits[static_cast<std::size_t>(rank)];
     EXPECT_EQ(end.rank, rank);
-    EXPECT_EQ(end.ending, Ending::finished) << "rank " << rank << ": " << end.code;
+    EXPECT_EQ(end.kind, ExitKind::finished) << "rank " << rank << ": " << end.code;
     EXPECT_EQ(end.last_output, "");
     orders.insert(end.order);
   }
-  EXPECT_EQ(orders.size(), ends.size());
+  EXPECT_EQ(orders.size(), exits.size());
   EXPECT_EQ(*orders.rbegin(), ranks - 1);
 }
 
@@ -80,16 +80,16 @@ TEST_F(Launch, MostRanksNeedFewDescriptors) {
   ::getrlimit(RLIMIT_NOFILE, &before);
   const rlimit few{128, before.rlim_max};
   ::setrlimit(RLIMIT_NOFILE, &few);
-  const std::vector<RankEnd> ends = launch(kMostRanks, meet);
+  const std::vector<RankExit> exits = launch(kMostRanks, meet);
   ::setrlimit(RLIMIT_NOFILE, &before);
-  for (const RankEnd& end : ends) EXPECT_EQ(end.ending, Ending::finished);
+  for (const RankExit& end : exits) EXPECT_EQ(end.kind, ExitKind::finished);
 }
 
 TEST_F(Launch, CanBeRepeated) {
   for (int i = 0; i < 30; ++i) {
     options_.folder = folder_.path() / std::to_string(i);
     std::filesystem::create_directory(options_.folder);
-    for (const RankEnd& end : launch(4, meet)) ASSERT_EQ(end.ending, Ending::finished);
+    for (const RankExit& end : launch(4, meet)) ASSERT_EQ(end.kind, ExitKind::finished);
   }
 }
 
@@ -102,7 +102,7 @@ TEST_F(Launch, RankHasDefaultSignalsEmptyInputAndOneThread) {
   ::dup2(zeros, STDIN_FILENO);
   const char* const omp = ::getenv("OMP_NUM_THREADS");
   const std::string threads = omp != nullptr ? omp : "1";
-  const auto ends = launch(1, [&threads](const RankPlacement&) {
+  const auto exits = launch(1, [&threads](const RankPlacement&) {
     sigset_t mask;
     ::sigprocmask(SIG_BLOCK, nullptr, &mask);
     if (!sigisemptyset(&mask)) return 1;
@@ -115,7 +115,7 @@ TEST_F(Launch, RankHasDefaultSignalsEmptyInputAndOneThread) {
   ::signal(SIGPIPE, pipe_before);
   ::dup2(input_before, STDIN_FILENO);
   for (const int fd : {input_before, zeros}) ::close(fd);
-  EXPECT_EQ(ends[0].code, 0);
+  EXPECT_EQ(exits[0].code, 0);
 }
 
 TEST_F(Launch, OutputGoesToTheRanksOwnLog) {

@@ -73,14 +73,14 @@ TEST_F(Launch, RanksThatCannotBeStartedEndTheOthers) {
   if (::getuid() != 0) GTEST_SKIP() << "needs root to become a user without processes";
   ::chmod(options_.folder.c_str(), 0777);
   const int outcome = with_few_processes(3, [this] {
-    const auto ends = launch(4, wait_for_ever);
+    const auto exits = launch(4, wait_for_ever);
     for (std::size_t rank = 0; rank < 2; ++rank) {
-      if (ends[rank].ending != Ending::unfinished) return 1;
-      if (ends[rank].detail != "ended because rank 2 could not be started") return 2;
-      if (ends[rank + 2].ending != Ending::unstarted) return 3;
-      if (ends[rank + 2].detail != "Resource temporarily unavailable") return 4;
+      if (exits[rank].kind != ExitKind::unfinished) return 1;
+      if (exits[rank].detail != "ended because rank 2 could not be started") return 2;
+      if (exits[rank + 2].kind != ExitKind::unstarted) return 3;
+      if (exits[rank + 2].detail != "Resource temporarily unavailable") return 4;
     }
-    return ends[3].order == 3 ? 0 : 5;
+    return exits[3].order == 3 ? 0 : 5;
   });
   EXPECT_EQ(outcome, 0);
 }

@@ -229,7 +229,7 @@ class TwoNodes : public testing::Test {
   fs::path path() const { return folder_.path(); }
 
   /// How ranks ended, in detail.
-  std::vector<std::string> ends() const {
+  std::vector<std::string> exits() const {
     std::vector<std::string> details;
     const auto record = nlohmann::json::parse(text_of(path() / "0/run/record.json"));
     for (const auto& end : record.at("cells").at(0).at("ends")) {
@@ -273,16 +273,16 @@ TEST_F(TwoNodes, TellCallsThatDoNotMatchOnceARankIsOverdue) {
   const Outcome outcome = run(1, "collective-mismatch/operation --collectives check --timeout 300");
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(unwrapped(report().out), HasSubstr("in step 2 with another operation: rank 0 calls"));
-  EXPECT_THAT(ends(), Contains(HasSubstr("ended because ranks call collectives that do not match: "
-                                         "collective 2 of the group world: rank ")));
+  EXPECT_THAT(exits(), Contains(HasSubstr("ended because ranks call collectives that do not match: "
+                                          "collective 2 of the group world: rank ")));
 }
 
 TEST_F(TwoNodes, AreLeftToTheirLimitWhereNobodyCallsAnythingElse) {
   const Outcome outcome = run(1, "collective-mismatch/missing --collectives check --timeout 8");
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(unwrapped(report().out), HasSubstr("rank 1 never entered collective 2"));
-  EXPECT_THAT(ends(), Contains("limit of 8 s"));
-  EXPECT_THAT(ends(), testing::Not(Contains(HasSubstr("ended because"))));
+  EXPECT_THAT(exits(), Contains("limit of 8 s"));
+  EXPECT_THAT(exits(), testing::Not(Contains(HasSubstr("ended because"))));
 }
 
 // What is not one rank of one cell, and launchers that are none

@@ -12,10 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-RankExit literal_exit() {
-  RankExit exit;
+LaunchedExit literal_exit() {
+  LaunchedExit exit;
   exit.end.rank = 3;
-  exit.end.ending = Ending::signalled;
+  exit.end.kind = ExitKind::signalled;
   exit.end.code = 9;
   exit.end.detail = "SIGKILL";
   exit.world_size = 4;
@@ -26,7 +26,7 @@ RankExit literal_exit() {
   return exit;
 }
 
-TEST(RankExitFile, ReadsBack) {
+TEST(LaunchedExitFile, ReadsBack) {
   const TemporaryFolder folder;
   EXPECT_FALSE(read_rank_exit(folder.path(), 3).has_value());
   write_rank_exit(folder.path(), literal_exit());
@@ -39,16 +39,16 @@ TEST(RankExitFile, ReadsBack) {
   EXPECT_EQ(read->ended_s, literal_exit().ended_s);
 }
 
-TEST(RankExitFile, KeepsTheLimitThatTheRankWasEndedAt) {
+TEST(LaunchedExitFile, KeepsTheLimitThatTheRankWasEndedAt) {
   const TemporaryFolder folder;
-  RankExit exit = literal_exit();
+  LaunchedExit exit = literal_exit();
   exit.end.limit_s = 2.5;
   exit.end.cause = ExitCause::time_limit;
   write_rank_exit(folder.path(), exit);
   EXPECT_EQ(read_rank_exit(folder.path(), 3)->end, exit.end);
 }
 
-TEST(RankExitFile, OfAnythingElseIsMalformed) {
+TEST(LaunchedExitFile, OfAnythingElseIsMalformed) {
   const TemporaryFolder folder;
   for (const char* text : {"", "{}", "[3]", "{\"rank\": 3, \"ending\": \"vanished\"}"}) {
     std::ofstream(rank_exit_file(folder.path(), 3)) << text;

@@ -22,7 +22,7 @@ CellRecord cell_of(const std::string& variant, Role role, int processes) {
   record.folder = "scenario/" + variant + "/w2";
   record.processes = processes;
   record.claims = {ranks_finish()};
-  for (int rank = 0; rank < processes; ++rank) record.ends.emplace_back().rank = rank;
+  for (int rank = 0; rank < processes; ++rank) record.exits.emplace_back().rank = rank;
   return record;
 }
 
@@ -109,11 +109,11 @@ TEST_F(SoundRecord, HasAProcessForEachRank) {
 }
 
 TEST_F(SoundRecord, HasOneEndForEachProcess) {
-  run_.cells[0].ends[1].rank = 0;
+  run_.cells[0].exits[1].rank = 0;
   EXPECT_THAT(refusal(), HasSubstr("with one end for each of its 2 processes"));
-  run_.cells[0].ends[1].rank = -1;
+  run_.cells[0].exits[1].rank = -1;
   EXPECT_THAT(refusal(), HasSubstr("with one end for each of its 2 processes"));
-  run_.cells[0].ends.pop_back();
+  run_.cells[0].exits.pop_back();
   EXPECT_THAT(refusal(), HasSubstr("found '1 ends of 1 ranks'"));
 }
 

@@ -27,10 +27,10 @@ class LeftByThreeRanks : public testing::Test {
  protected:
   void leave_log(int rank) const { std::ofstream(rank_log(folder_.path(), rank)) << "a line\n"; }
 
-  void leave_word(int rank, Ending ending) const {
-    RankExit exit;
+  void leave_word(int rank, ExitKind ending) const {
+    LaunchedExit exit;
     exit.end.rank = rank;
-    exit.end.ending = ending;
+    exit.end.kind = ending;
     exit.end.code = 1;
     exit.world_size = 3;
     exit.launcher = "Slurm's srun";
@@ -68,19 +68,19 @@ class LeftByThreeRanks : public testing::Test {
     return exits.is_empty();
   }
 
-  std::vector<RankEnd> ends() const {
+  std::vector<RankExit> exits() const {
     WorldExits exits(folder_.path(), 3);
     exits.look();
     CellRecord record;
-    record.ends = exits.ends("no word of it");
-    exits.tell_whom_the_launcher_ended(record.ends);
+    record.exits = exits.exits("no word of it");
+    exits.tell_whom_the_launcher_ended(record.exits);
     add_statuses(record, folder_.path());
-    return record.ends;
+    return record.exits;
   }
 
-  std::vector<Ending> endings() const {
-    std::vector<Ending> endings;
-    for (const RankEnd& end : ends()) endings.push_back(end.ending);
+  std::vector<ExitKind> endings() const {
+    std::vector<ExitKind> endings;
+    for (const RankExit& end : exits()) endings.push_back(end.kind);
     return endings;
   }
 
@@ -90,21 +90,21 @@ class LeftByThreeRanks : public testing::Test {
 
 TEST_F(LeftByThreeRanks, ALogWithoutAWordIsOfARankThatDidNotFinish) {
   leave_log(0);
-  leave_word(1, Ending::exited);
+  leave_word(1, ExitKind::exited);
   EXPECT_THAT(endings(),
-              testing::ElementsAre(Ending::unfinished, Ending::exited, Ending::unstarted));
+              testing::ElementsAre(ExitKind::unfinished, ExitKind::exited, ExitKind::unstarted));
 }
 
 TEST_F(LeftByThreeRanks, ARendezvousOfOneSaysThatAllWereStarted) {
   meet(2);
-  EXPECT_THAT(endings(), testing::Each(Ending::unfinished));
+  EXPECT_THAT(endings(), testing::Each(ExitKind::unfinished));
 }
 
 TEST_F(LeftByThreeRanks, AnErrorThatARankStatedItselfIsItsEnd) {
   for (int rank = 0; rank < 3; ++rank) leave_log(rank);
   state_error(1, "the genuine reason");
-  const std::vector<RankEnd> left = ends();
-  EXPECT_EQ(left[1].ending, Ending::raised);
+  const std::vector<RankExit> left = exits();
+  EXPECT_EQ(left[1].kind, ExitKind::raised);
   EXPECT_EQ(left[1].error, "the genuine reason");
   EXPECT_LT(left[1].order, left[0].order);
   EXPECT_LT(left[1].order, left[2].order);
@@ -114,8 +114,8 @@ TEST_F(LeftByThreeRanks, AWordComesBeforeWhatIsLost) {
   leave_log(0);
   leave_log(1);
   state_error(1, "the genuine reason");
-  leave_word(2, Ending::exited);
-  const std::vector<RankEnd> left = ends();
+  leave_word(2, ExitKind::exited);
+  const std::vector<RankExit> left = exits();
   EXPECT_EQ(left[2].order, 0);
   EXPECT_EQ(left[1].order, 1);
   EXPECT_EQ(left[0].order, 2);
@@ -124,8 +124,8 @@ TEST_F(LeftByThreeRanks, AWordComesBeforeWhatIsLost) {
 TEST_F(LeftByThreeRanks, TheLauncherEndedWhoWasAtWorkWhenAnotherFailed) {
   leave_sign(0, 1s);
   leave_sign(1, 30s);
-  leave_word(2, Ending::exited);
-  const std::vector<RankEnd> left = ends();
+  leave_word(2, ExitKind::exited);
+  const std::vector<RankExit> left = exits();
   EXPECT_EQ(left[0].cause, ExitCause::peer_failed);
   EXPECT_EQ(left[0].detail, "ended by its launcher after rank 2 failed");
   EXPECT_EQ(left[1].cause, ExitCause::unseen);
@@ -135,19 +135,19 @@ TEST_F(LeftByThreeRanks, TheLauncherEndedWhoWasAtWorkWhenAnotherSaidThatItFailed
   leave_sign(0, 1s);
   leave_sign(1, 1s);
   state_error(1, "the genuine reason");
-  leave_word(2, Ending::finished);
-  const std::vector<RankEnd> left = ends();
+  leave_word(2, ExitKind::finished);
+  const std::vector<RankExit> left = exits();
   EXPECT_EQ(left[0].cause, ExitCause::peer_failed);
   EXPECT_EQ(left[0].detail, "ended by its launcher after rank 1 failed");
-  EXPECT_EQ(left[1].ending, Ending::raised);
+  EXPECT_EQ(left[1].kind, ExitKind::raised);
   EXPECT_EQ(left[1].cause, ExitCause::none);
 }
 
 TEST_F(LeftByThreeRanks, NobodyIsKnownToHaveBeenEndedWhereNobodyFailed) {
   leave_sign(0, 1s);
-  leave_word(1, Ending::finished);
-  leave_word(2, Ending::finished);
-  EXPECT_EQ(ends()[0].cause, ExitCause::unseen);
+  leave_word(1, ExitKind::finished);
+  leave_word(2, ExitKind::finished);
+  EXPECT_EQ(exits()[0].cause, ExitCause::unseen);
 }
 
 TEST_F(LeftByThreeRanks, NothingIsASignThatNoneWasStarted) {
@@ -162,7 +162,7 @@ TEST_F(LeftByThreeRanks, NobodyIsEndedForARankThatLostAPeer) {
   leave_sign(1, 0s);
   leave_sign(2, 0s);
   state_error(1, "Connection closed by peer [127.0.0.1]:1234");
-  for (const RankEnd& end : ends()) {
+  for (const RankExit& end : exits()) {
     EXPECT_THAT(end.detail, Not(HasSubstr("after rank"))) << end.rank;
   }
 }

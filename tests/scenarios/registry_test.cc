@@ -75,8 +75,8 @@ bool is_ended_by_peer(const nlohmann::json& end) {
 
 /// Whether a rank died or raised by itself: its peers lose it, or wait until their limit.
 bool has_failed(const nlohmann::json& cell) {
-  const auto& ends = cell.at("ends");
-  return std::any_of(ends.begin(), ends.end(), [](const nlohmann::json& end) {
+  const auto& exits = cell.at("ends");
+  return std::any_of(exits.begin(), exits.end(), [](const nlohmann::json& end) {
     return end.at("cause") == "none" && end.at("ending") != "finished";
   });
 }

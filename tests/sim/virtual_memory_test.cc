@@ -183,15 +183,15 @@ class Child {
 /// A line between two processes: one says that it is so far, the other waits for it.
 class Signal {
  public:
-  Signal() { EXPECT_EQ(::pipe(ends_), 0); }
-  void give() const { EXPECT_EQ(::write(ends_[1], "x", 1), 1); }
+  Signal() { EXPECT_EQ(::pipe(exits_), 0); }
+  void give() const { EXPECT_EQ(::write(exits_[1], "x", 1), 1); }
   void await() const {
     char byte = 0;
-    EXPECT_EQ(::read(ends_[0], &byte, 1), 1);
+    EXPECT_EQ(::read(exits_[0], &byte, 1), 1);
   }
 
  private:
-  int ends_[2] = {};
+  int exits_[2] = {};
 };
 
 class VirtualLedger : public testing::Test {

@@ -100,7 +100,7 @@ constexpr std::int64_t kCapacity = std::int64_t{1} << 30;
 /// it forks: a test that comes after torch's own threads cannot have ranks.
 class VirtualRanks : public testing::Test {
  protected:
-  std::vector<RankEnd> launch(int ranks, const std::function<int(const RankPlacement&)>& body) {
+  std::vector<RankExit> launch(int ranks, const std::function<int(const RankPlacement&)>& body) {
     LaunchOptions options;
     options.ranks = ranks;
     options.folder = folder_.path() / std::to_string(++launches_);
@@ -109,7 +109,7 @@ class VirtualRanks : public testing::Test {
     return launch_ranks(options, body);
   }
 
-  std::vector<RankEnd> launch(const std::function<int(ProcessGroup& group)>& body) {
+  std::vector<RankExit> launch(const std::function<int(ProcessGroup& group)>& body) {
     return launch(2, [&](const RankPlacement& placement) {
       const auto folder = folder_.path() / std::to_string(launches_);
       open_virtual_devices({.count = 2, .capacity = kCapacity, .ledger = folder / "devices.bin"});
@@ -125,17 +125,17 @@ class VirtualRanks : public testing::Test {
 };
 
 /// What ended otherwise than with status 0, with its last words; empty when all is well.
-std::string complaints(const std::vector<RankEnd>& ends) {
+std::string complaints(const std::vector<RankExit>& exits) {
   std::string all;
-  for (const RankEnd& end : ends) {
-    if (end.ending == Ending::finished && end.code == 0) continue;
+  for (const RankExit& end : exits) {
+    if (end.kind == ExitKind::finished && end.code == 0) continue;
     all += std::to_string(end.rank) + ": " + how(end) + "\n" + end.last_output + "\n";
   }
   return all;
 }
 
 TEST_F(VirtualRanks, ReduceGradientsToTheBitsOfTheCpu) {
-  const std::vector<RankEnd> ends = launch([](ProcessGroup& group) {
+  const std::vector<RankExit> exits = launch([](ProcessGroup& group) {
     for (const DdpOptions& options : {DdpOptions{},
                                       {.gradient_as_bucket_view = true},
                                       {.static_graph = true},
@@ -149,12 +149,12 @@ TEST_F(VirtualRanks, ReduceGradientsToTheBitsOfTheCpu) {
     }
     return all_is_freed() ? 0 : 3;
   });
-  ASSERT_THAT(ends, SizeIs(2));
-  EXPECT_EQ(complaints(ends), "");
+  ASSERT_THAT(exits, SizeIs(2));
+  EXPECT_EQ(complaints(exits), "");
 }
 
 TEST_F(VirtualRanks, HaveTheParametersOfRankZeroUnlessTheyAreNotToBeSynchronised) {
-  const std::vector<RankEnd> ends = launch([](ProcessGroup& group) {
+  const std::vector<RankExit> exits = launch([](ProcessGroup& group) {
     const auto is_rank_zeros = [&](const DdpOptions& options) {
       Linear layer(4, 4, cpu_generator(static_cast<std::uint64_t>(7 + group.rank())));
       const Linear of_rank_zero(4, 4, cpu_generator(7));
@@ -164,8 +164,8 @@ TEST_F(VirtualRanks, HaveTheParametersOfRankZeroUnlessTheyAreNotToBeSynchronised
     if (!is_rank_zeros({})) return 1;
     return is_rank_zeros({.init_sync = false}) == (group.rank() == 0) ? 0 : 2;
   });
-  ASSERT_THAT(ends, SizeIs(2));
-  EXPECT_EQ(complaints(ends), "");
+  ASSERT_THAT(exits, SizeIs(2));
+  EXPECT_EQ(complaints(exits), "");
 }
 
 /// A collective on tensors of `device`; returns what it left in them.
@@ -272,7 +272,7 @@ const std::vector<Exchange> kExchanges{
 };
 
 TEST_F(VirtualRanks, DoEveryCollectiveAsTheCpuDoes) {
-  const std::vector<RankEnd> ends = launch([](ProcessGroup& group) {
+  const std::vector<RankExit> exits = launch([](ProcessGroup& group) {
     int status = 1;
     for (const Exchange& exchange : kExchanges) {
       const Tensors here = exchange(group.c10d_group(), at::kCPU);
@@ -286,7 +286,7 @@ TEST_F(VirtualRanks, DoEveryCollectiveAsTheCpuDoes) {
     }
     return testing::Test::HasFailure() || !all_is_freed() ? 99 : 0;
   });
-  EXPECT_EQ(complaints(ends), "");
+  EXPECT_EQ(complaints(exits), "");
   for (const int rank : {0, 1}) {
     const auto file = folder_.path() / "1" / ("collectives-" + std::to_string(rank));
     const std::vector<Collective> log = read_collective_log(file);
@@ -302,16 +302,16 @@ TEST_F(VirtualRanks, DoEveryCollectiveAsTheCpuDoes) {
 
 TEST_F(VirtualRanks, EndAfterABackwardOnTwoDevicesWithoutHangOrAbort) {
   for (int run = 0; run < 3; ++run) {
-    const std::vector<RankEnd> ends = launch([](ProcessGroup& group) {
+    const std::vector<RankExit> exits = launch([](ProcessGroup& group) {
       gradients(group, virtual_device(0), virtual_device(1), {});
       return 0;
     });
-    ASSERT_EQ(complaints(ends), "");
+    ASSERT_EQ(complaints(exits), "");
   }
 }
 
 TEST_F(VirtualRanks, RefuseAKindOfDevicesThatIsNotKnown) {
-  const std::vector<RankEnd> ends = launch(1, [&](const RankPlacement& placement) {
+  const std::vector<RankExit> exits = launch(1, [&](const RankPlacement& placement) {
     CollectiveLog log(folder_.path() / "log", placement.rank);
     try {
       const ProcessGroup group(placement, {.device = "simm"}, log);
@@ -320,17 +320,17 @@ TEST_F(VirtualRanks, RefuseAKindOfDevicesThatIsNotKnown) {
     }
     return true;
   });
-  EXPECT_EQ(complaints(ends), "");
+  EXPECT_EQ(complaints(exits), "");
 }
 
 TEST_F(VirtualRanks, HaveAGroupForCudaToo) {
-  const std::vector<RankEnd> ends = launch(1, [&](const RankPlacement& placement) {
+  const std::vector<RankExit> exits = launch(1, [&](const RankPlacement& placement) {
     CollectiveLog log(folder_.path() / "log", placement.rank);
     ProcessGroup group(placement, {.device = "cuda"}, log);
     group.c10d_group().getBackend(c10::DeviceType::CUDA);
     return 0;
   });
-  EXPECT_EQ(complaints(ends), "");
+  EXPECT_EQ(complaints(exits), "");
 }
 
 }  // namespace

@@ -29,15 +29,15 @@ class CostOfACell : public testing::Test {
     return folder_.path() / ("collectives-" + std::to_string(rank) + ".bin");
   }
 
-  static RankEnd finished(int rank, std::optional<double> step_s = std::nullopt) {
-    RankEnd end;
+  static RankExit finished(int rank, std::optional<double> step_s = std::nullopt) {
+    RankExit end;
     end.rank = rank;
     end.step_s = step_s;
     return end;
   }
 
-  std::optional<Cost> cost(const std::vector<RankEnd>& ends, std::int64_t steps) const {
-    return cost_of(folder_.path(), ends, steps);
+  std::optional<Cost> cost(const std::vector<RankExit>& exits, std::int64_t steps) const {
+    return cost_of(folder_.path(), exits, steps);
   }
 
  private:
@@ -77,10 +77,10 @@ TEST_F(CostOfACell, IsNothingWithoutALog) {
 
 TEST_F(CostOfACell, IsAbsentWhereARankDidNotFinish) {
   call(0, {1}, 8);
-  for (const Ending ending :
-       {Ending::raised, Ending::exited, Ending::signalled, Ending::unfinished, Ending::unstarted}) {
-    RankEnd other = finished(1);
-    other.ending = ending;
+  for (const ExitKind ending : {ExitKind::raised, ExitKind::exited, ExitKind::signalled,
+                                ExitKind::unfinished, ExitKind::unstarted}) {
+    RankExit other = finished(1);
+    other.kind = ending;
     EXPECT_FALSE(cost({finished(0), other}, 1)) << name(ending);
   }
 }

@@ -10,23 +10,23 @@ namespace lockstep {
 namespace {
 
 /// The end of a rank that got as far as `state` in the rendezvous, before its first step.
-RankEnd unmet(int rank, Ending ending, RendezvousState state, const std::string& error = "") {
-  RankEnd end = end_of(rank, ending, rank, error);
+RankExit unmet(int rank, ExitKind ending, RendezvousState state, const std::string& error = "") {
+  RankExit end = exit_of(rank, ending, rank, error);
   end.step = 0;
   end.rendezvous = state;
   return end;
 }
 
-RankEnd came_late(int rank, RendezvousState state = RendezvousState::begun) {
-  RankEnd end = unmet(rank, Ending::unfinished, state);
+RankExit came_late(int rank, RendezvousState state = RendezvousState::begun) {
+  RankExit end = unmet(rank, ExitKind::unfinished, state);
   end.detail = "limit of 60 s";
   end.cause = ExitCause::time_limit;
   end.limit_s = 60;
   return end;
 }
 
-const RankEnd kNoFiles = unmet(1, Ending::raised, RendezvousState::failed,
-                               "Too many open files. No descriptor is left.\nframe #0: c10d");
+const RankExit kNoFiles = unmet(1, ExitKind::raised, RendezvousState::failed,
+                                "Too many open files. No descriptor is left.\nframe #0: c10d");
 
 TEST(CellThatWasNotRun, IsOneWhoseRanksAllWaitedInTheRendezvousUntilTheLimit) {
   const auto why = why_not_run({came_late(0), came_late(1)});
@@ -36,31 +36,31 @@ TEST(CellThatWasNotRun, IsOneWhoseRanksAllWaitedInTheRendezvousUntilTheLimit) {
 }
 
 TEST(CellThatWasNotRun, GivesTheErrorThatTheRendezvousRaised) {
-  const auto why = why_not_run({unmet(0, Ending::unfinished, RendezvousState::begun), kNoFiles});
+  const auto why = why_not_run({unmet(0, ExitKind::unfinished, RendezvousState::begun), kNoFiles});
   ASSERT_TRUE(why);
   EXPECT_EQ(why->reason, "the ranks could not meet: rank 1 raised: Too many open files.");
 }
 
 TEST(CellThatWasNotRun, GivesNoLossOfAPeerWhereARankHasAReasonOfItsOwn) {
-  const auto why = why_not_run(
-      {unmet(0, Ending::raised, RendezvousState::failed, "Connection closed by peer [127.0.0.1]:9"),
-       kNoFiles});
+  const auto why = why_not_run({unmet(0, ExitKind::raised, RendezvousState::failed,
+                                      "Connection closed by peer [127.0.0.1]:9"),
+                                kNoFiles});
   ASSERT_TRUE(why);
   EXPECT_EQ(why->reason, "the ranks could not meet: rank 1 raised: Too many open files.");
 }
 
 TEST(CellThatWasNotRun, IsOneOfWhichAProcessCouldNotBeMade) {
-  RankEnd none = end_of(1, Ending::unstarted, 1);
+  RankExit none = exit_of(1, ExitKind::unstarted, 1);
   none.detail = "Resource temporarily unavailable";
-  const auto why = why_not_run({unmet(0, Ending::unfinished, RendezvousState::begun), none});
+  const auto why = why_not_run({unmet(0, ExitKind::unfinished, RendezvousState::begun), none});
   ASSERT_TRUE(why);
   EXPECT_EQ(why->cause, NotRunCause::no_process);
   EXPECT_EQ(why->reason, "rank 1 could not be started (Resource temporarily unavailable)");
 }
 
 TEST(CellThatWasNotRun, IsNoneWhereABodyFailedBeforeTheRendezvous) {
-  for (const Ending ending : {Ending::raised, Ending::exited, Ending::signalled}) {
-    const RankEnd own = unmet(1, ending, RendezvousState::not_begun, "no such file");
+  for (const ExitKind ending : {ExitKind::raised, ExitKind::exited, ExitKind::signalled}) {
+    const RankExit own = unmet(1, ending, RendezvousState::not_begun, "no such file");
     EXPECT_FALSE(why_not_run({came_late(0), own}));
     EXPECT_FALSE(why_not_run({own, own}));
   }
@@ -76,7 +76,7 @@ TEST(CellThatWasNotRun, IsNoneWhereARankMetTheOthers) {
 }
 
 TEST(CellThatWasNotRun, IsNoneWhereARecordDoesNotSayHowFarRanksGot) {
-  RankEnd unknown = came_late(0);
+  RankExit unknown = came_late(0);
   unknown.rendezvous.reset();
   EXPECT_FALSE(why_not_run({unknown, unknown}));
   EXPECT_FALSE(why_not_run({}));

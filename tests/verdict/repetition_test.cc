@@ -14,7 +14,7 @@ using testing::HasSubstr;
 CellRecord run_of(int ranks) {
   CellRecord cell;
   cell.processes = ranks;
-  for (int rank = 0; rank < ranks; ++rank) cell.ends.push_back({.rank = rank});
+  for (int rank = 0; rank < ranks; ++rank) cell.exits.push_back({.rank = rank});
   cell.results = {{.claim = kAgree, .verdict = Verdict::holds}};
   return cell;
 }
@@ -150,7 +150,7 @@ TEST_F(Repetition, HoldsClaimStepTensorGroupsAndRatioOfAFinding) {
 TEST_F(Repetition, OfRanksThatDiedHoldsTheFindingsOnly) {
   observe(first_files_);
   again_files_.add(0, 1, "other", {7});
-  for (CellRecord* cell : {&first_, &again_}) cell->ends[1].ending = Ending::signalled;
+  for (CellRecord* cell : {&first_, &again_}) cell->exits[1].kind = ExitKind::signalled;
   EXPECT_EQ(check().result, Check::Result::as_promised);
   find_in(again_, finding_in(1, "w"));
   EXPECT_EQ(check().result, Check::Result::missed);

@@ -22,7 +22,7 @@ constexpr LiteralEvidence::Tensor kBackward{Kind::gradient, Point::backward, 0};
 class Symptoms : public testing::Test {
  protected:
   Symptoms() {
-    for (int rank = 0; rank < 2; ++rank) ends_.push_back(end_of(rank, Ending::finished, rank));
+    for (int rank = 0; rank < 2; ++rank) exits_.push_back(exit_of(rank, ExitKind::finished, rank));
   }
 
   /// The same gradient on both ranks.
@@ -56,8 +56,8 @@ class Symptoms : public testing::Test {
   }
 
   void raise(int rank, std::int64_t step, const std::string& error, int order = 0) {
-    RankEnd& end = ends_.at(static_cast<std::size_t>(rank));
-    end = end_of(rank, Ending::raised, order, error);
+    RankExit& end = exits_.at(static_cast<std::size_t>(rank));
+    end = exit_of(rank, ExitKind::raised, order, error);
     end.step = step;
   }
 
@@ -69,7 +69,7 @@ class Symptoms : public testing::Test {
     cell.claims = claims_;
     cell.evidence = &evidence;
     cell.reference = has_reference_ ? &reference : nullptr;
-    cell.ends = ends_;
+    cell.exits = exits_;
     const std::vector<ClaimResult> results = judge(cell);
     return symptom_of(facts_of(cell), results, wrong_values_of(cell, results));
   }
@@ -77,7 +77,7 @@ class Symptoms : public testing::Test {
   LiteralEvidence files_{2};
   LiteralEvidence reference_{1};
   std::vector<Claim> claims_{kAgree, kEqual, ranks_finish()};
-  std::vector<RankEnd> ends_;
+  std::vector<RankExit> exits_;
   bool has_reference_ = true;
 };
 
@@ -102,7 +102,7 @@ TEST_F(Symptoms, OfAnErrorAreItsFirstSentence) {
         "Expected to mark a variable ready only once. This error is caused by one of the following "
         "reasons: 1) ...\nException raised from mark_variable_ready at reducer.cpp:1 (most recent "
         "call first):\nframe #0: c10::Error");
-  ends_[1] = end_of(1, Ending::raised, 1, "Connection closed by peer [::1]:9");
+  exits_[1] = exit_of(1, ExitKind::raised, 1, "Connection closed by peer [::1]:9");
   const Symptom found = symptom();
   EXPECT_EQ(found.kind, SymptomKind::raised);
   EXPECT_EQ(found.text, "raised in step 1: Expected to mark a variable ready only once.");
@@ -506,10 +506,10 @@ TEST_F(Symptoms, OfWrongValuesComeBeforeMemory) {
 
 TEST_F(Symptoms, OfARankThatHangsOrDiesAreNotFinished) {
   right_steps(1, 1);
-  ends_[1] = end_of(1, Ending::signalled, 0);
-  ends_[1].code = 6;
-  ends_[1].detail = "SIGABRT";
-  ends_[0] = end_of(0, Ending::raised, 1, "Connection closed by peer");
+  exits_[1] = exit_of(1, ExitKind::signalled, 0);
+  exits_[1].code = 6;
+  exits_[1].detail = "SIGABRT";
+  exits_[0] = exit_of(0, ExitKind::raised, 1, "Connection closed by peer");
   const Symptom found = symptom();
   EXPECT_EQ(found.kind, SymptomKind::not_finished);
   EXPECT_EQ(found.text, "not finished: rank 1 was killed by signal 6 (SIGABRT) in step 2");
@@ -518,8 +518,8 @@ TEST_F(Symptoms, OfARankThatHangsOrDiesAreNotFinished) {
 TEST_F(Symptoms, OfARankThatDiesAfterAWrongStepSayBoth) {
   on_ranks(1, "w", {4, 8});
   reference_.add(0, 1, "w", {1, 2});
-  for (RankEnd& end : ends_) {
-    end = end_of(end.rank, Ending::signalled, end.rank);
+  for (RankExit& end : exits_) {
+    end = exit_of(end.rank, ExitKind::signalled, end.rank);
     end.code = 9;
     end.detail = "SIGKILL";
   }
@@ -534,13 +534,13 @@ TEST_F(Symptoms, OfARankThatDiesInTheWrongStepNameItOnce) {
   right_steps(1, 1);
   on_ranks(2, "w", {4, 8});
   reference_.add(0, 2, "w", {1, 2});
-  ends_[1] = end_of(1, Ending::unfinished, 0);
+  exits_[1] = exit_of(1, ExitKind::unfinished, 0);
   EXPECT_THAT(symptom().text, Not(HasSubstr("wrong")));
 }
 
 TEST_F(Symptoms, OfRanksThatWaitForEachOtherAreNotFinished) {
-  for (RankEnd& end : ends_) {
-    end = end_of(end.rank, Ending::unfinished, end.rank);
+  for (RankExit& end : exits_) {
+    end = exit_of(end.rank, ExitKind::unfinished, end.rank);
     end.detail = "limit of 2 s";
     end.cause = ExitCause::time_limit;
   }
@@ -550,14 +550,14 @@ TEST_F(Symptoms, OfRanksThatWaitForEachOtherAreNotFinished) {
 }
 
 TEST_F(Symptoms, OfAnErrorBesideARankThatItLeftHangingAreTheError) {
-  ends_[0] = end_of(0, Ending::unfinished, 1);
+  exits_[0] = exit_of(0, ExitKind::unfinished, 1);
   raise(1, 1, "the genuine reason", 0);
   EXPECT_EQ(symptom().text, "raised in step 1: the genuine reason");
 }
 
 TEST_F(Symptoms, OfAnErrorComeBeforeARankThatWasKilledEarlier) {
-  ends_[0] = end_of(0, Ending::signalled, 0);
-  ends_[0].step = 1;
+  exits_[0] = exit_of(0, ExitKind::signalled, 0);
+  exits_[0].step = 1;
   raise(1, 2, "the genuine reason", 1);
   EXPECT_EQ(symptom().text, "raised in step 2: the genuine reason");
 }

@@ -33,7 +33,7 @@ class OpenMisses {
   /// all; the first in front.
   std::vector<CollectiveMismatch> roots() const {
     std::vector<GroupMismatch> roots;
-    std::vector<bool> is_shown(misses_.size());
+    std::vector<bool> is_told(misses_.size());
     for (std::size_t i = 0; i < misses_.size(); ++i) {
       if (causes_[i].empty()) roots.push_back(misses_[i]);
     }
@@ -217,11 +217,11 @@ bool is_for_good(const GroupMismatch& miss, const CellEvidence& cell) {
       missed.fault == MismatchFault::missing || missed.fault == MismatchFault::not_started;
   if (!is_about_time) return true;
   const auto has_waited = [&](int rank) {
-    const RankEnd* const end = end_of(cell, rank);
+    const RankExit* const end = exit_of(cell, rank);
     return !end || !is_late(*end) || is_long_ago(cell, *end, miss.came_ns.at(rank));
   };
   const auto is_idle = [&](int rank) {
-    const RankEnd* const end = end_of(cell, rank);
+    const RankExit* const end = exit_of(cell, rank);
     return !end || !is_late(*end) || is_stuck(cell, *end);
   };
   const std::vector<int>& waiting = missed.waiting;
@@ -234,7 +234,7 @@ std::string wait_in_words(const GroupMismatch& miss, const CellEvidence& cell) {
   const CollectiveMismatch& missed = miss.mismatch;
   if (missed.waiting.empty()) return "";
   const int rank = missed.waiting.front();
-  const RankEnd* const end = end_of(cell, rank);
+  const RankExit* const end = exit_of(cell, rank);
   if (!end || !is_late(*end)) return "";
   const double waited = static_cast<double>(*end->ended_ns - miss.came_ns.at(rank)) * 1e-9;
   const std::string whom = missed.culprits.empty() ? "" : " for " + ranks_in_words(missed.culprits);
@@ -280,7 +280,7 @@ CollectiveAnalysis analyse_collectives(const CellEvidence& cell) {
   return all;
 }
 
-bool is_explained(const CollectiveAnalysis& analysis, const RankEnd& end,
+bool is_explained(const CollectiveAnalysis& analysis, const RankExit& end,
                   const CellEvidence& cell) {
   const auto any = [&](const auto& is_it) {
     return std::any_of(analysis.blocking.begin(), analysis.blocking.end(),
@@ -290,7 +290,7 @@ bool is_explained(const CollectiveAnalysis& analysis, const RankEnd& end,
   };
   if (!any([](const CollectiveMismatch&) { return true; })) return false;
   if (end.cause == ExitCause::stopped || end.cause == ExitCause::unseen) return false;
-  if (end.ending == Ending::unfinished) {
+  if (end.kind == ExitKind::unfinished) {
     std::vector<int> known;
     for (const CollectiveMismatch& missed : analysis.open) {
       if (is_in(missed, end.rank)) return true;
@@ -301,8 +301,8 @@ bool is_explained(const CollectiveAnalysis& analysis, const RankEnd& end,
   }
   if (has_lost_peer(cell, end)) return true;
   // Gloo ends the process, and MPI's backend raises, in the call that did not fit.
-  const bool has_aborted = end.ending == Ending::signalled && end.code == SIGABRT;
-  return (has_aborted || end.ending == Ending::raised) &&
+  const bool has_aborted = end.kind == ExitKind::signalled && end.code == SIGABRT;
+  return (has_aborted || end.kind == ExitKind::raised) &&
          any([&](const CollectiveMismatch& missed) {
            return is_difference_of_calls(missed.fault) && missed.fault != MismatchFault::count &&
                   is_in_call(missed, cell, end.rank);

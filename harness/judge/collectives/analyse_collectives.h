@@ -37,6 +37,7 @@ bool is_program_fault(const CollectiveMismatch& missed);
 
 /// Whether `end` is how a mismatch ended a rank that was in it or waited for it: no
 /// fault of its own.
-bool is_explained(const CollectiveAnalysis& analysis, const RankEnd& end, const CellEvidence& cell);
+bool is_explained(const CollectiveAnalysis& analysis, const RankExit& end,
+                  const CellEvidence& cell);
 
 }  // namespace lockstep

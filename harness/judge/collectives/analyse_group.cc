@@ -24,17 +24,17 @@ constexpr std::uint64_t kShownBefore = 5;
 constexpr std::uint64_t kShownBehind = 2;
 
 /// Why a rank did not come: as its ending tells.
-MismatchFault absence_of(const RankEnd* end) {
+MismatchFault absence_of(const RankExit* end) {
   if (!end) return MismatchFault::missing;
-  switch (end->ending) {
-    case Ending::finished:
+  switch (end->kind) {
+    case ExitKind::finished:
       return MismatchFault::count;
-    case Ending::raised:
-    case Ending::exited:
-    case Ending::signalled:
-    case Ending::unstarted:
+    case ExitKind::raised:
+    case ExitKind::exited:
+    case ExitKind::signalled:
+    case ExitKind::unstarted:
       return MismatchFault::dead;
-    case Ending::unfinished:
+    case ExitKind::unfinished:
       if (end->cause == ExitCause::stopped) return MismatchFault::stopped;
       return end->cause == ExitCause::unseen ? MismatchFault::dead : MismatchFault::missing;
   }
@@ -42,14 +42,14 @@ MismatchFault absence_of(const RankEnd* end) {
 }
 
 /// A rank that raised because its peer was gone is not the one that everybody waited for.
-bool is_victim(const CellEvidence& cell, const RankEnd* end) {
+bool is_victim(const CellEvidence& cell, const RankExit* end) {
   return end && has_lost_peer(cell, *end);
 }
 
 /// Whether a rank failed by itself, rather than by what became of its peers.
 bool any_failed_by_itself(const CellEvidence& cell) {
-  return std::any_of(cell.ends.begin(), cell.ends.end(), [&](const RankEnd& end) {
-    return end.ending != Ending::finished && end.ending != Ending::unfinished &&
+  return std::any_of(cell.exits.begin(), cell.exits.end(), [&](const RankExit& end) {
+    return end.kind != ExitKind::finished && end.kind != ExitKind::unfinished &&
            !has_lost_peer(cell, end);
   });
 }
@@ -62,7 +62,7 @@ std::pair<MismatchFault, std::vector<int>> absent(const CellEvidence& cell,
                                     MismatchFault::count, MismatchFault::missing}) {
     std::vector<int> found;
     for (const int rank : ranks) {
-      const RankEnd* end = end_of(cell, rank);
+      const RankExit* end = exit_of(cell, rank);
       if (absence_of(end) == fault && !is_victim(cell, end)) found.push_back(rank);
     }
     if (!found.empty()) return {fault, found};
@@ -70,7 +70,7 @@ std::pair<MismatchFault, std::vector<int>> absent(const CellEvidence& cell,
   return {MismatchFault::dead, ranks};
 }
 
-CallOfRank shown_call(const Collective& call, const RankEnd* end) {
+CallOfRank shown_call(const Collective& call, const RankExit* end) {
   CallOfRank shown;
   shown.text = call_in_words(call);
   shown.site = call.site;
@@ -119,7 +119,7 @@ class Search {
         group_.size, group_.name);
     std::vector<int> waiting;
     for (const auto& [rank, calls] : group_.members) {
-      const RankEnd* end = end_of(cell_, rank);
+      const RankExit* end = exit_of(cell_, rank);
       if (!end || absence_of(end) != MismatchFault::missing) return;
       waiting.push_back(rank);
     }
@@ -160,7 +160,7 @@ class Search {
 
   /// Whether a rank that did not come to the group died or was stopped: it may be who was to come.
   bool has_dead_stranger() const {
-    return std::any_of(cell_.ends.begin(), cell_.ends.end(), [&](const RankEnd& end) {
+    return std::any_of(cell_.exits.begin(), cell_.exits.end(), [&](const RankExit& end) {
       const MismatchFault why = absence_of(&end);
       return !group_.members.contains(end.rank) &&
              (why == MismatchFault::dead || why == MismatchFault::stopped);
@@ -210,13 +210,13 @@ class Search {
 
   /// Whether a rank that was busy was ended soon after another had failed: it might have come.
   bool was_cut_off(int rank) const {
-    const RankEnd* end = end_of(cell_, rank);
+    const RankExit* end = exit_of(cell_, rank);
     return end && end->cause == ExitCause::peer_failed && !elsewhere(rank) &&
            any_failed_by_itself(cell_);
   }
 
   bool is_alive(int rank) const {
-    return absence_of(end_of(cell_, rank)) == MismatchFault::missing;
+    return absence_of(exit_of(cell_, rank)) == MismatchFault::missing;
   }
 
   const Collective* elsewhere(int rank) const { return open_elsewhere(cell_, rank, group_.name); }
@@ -383,7 +383,7 @@ class Search {
   bool find_end_inside() {
     std::vector<int> inside;
     for (const int rank : not_out()) {
-      const RankEnd* end = end_of(cell_, rank);
+      const RankExit* end = exit_of(cell_, rank);
       const bool is_open = row_.at(rank)->state == CollectiveState::entered;
       if (!end || !is_open || is_victim(cell_, end) || has_left_behind(rank)) continue;
       const MismatchFault why = absence_of(end);
@@ -455,7 +455,7 @@ class Search {
     shown.step = row.empty() ? 0 : row.begin()->second->step;
     shown.calls.resize(static_cast<std::size_t>(cell_.evidence->processes()));
     for (const auto& [rank, call] : row) {
-      shown.calls[static_cast<std::size_t>(rank)] = shown_call(*call, end_of(cell_, rank));
+      shown.calls[static_cast<std::size_t>(rank)] = shown_call(*call, exit_of(cell_, rank));
     }
     shown.differs = row.size() < group_.members.size() || classes_of(row, may_meet).size() > 1;
     return shown;

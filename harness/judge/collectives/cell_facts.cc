@@ -7,11 +7,11 @@ namespace lockstep {
 
 CellFacts facts_of(const CellEvidence& cell) {
   CellFacts facts{analyse_collectives(cell), culprits(cell), {}, true};
-  for (const RankEnd* end : facts.culprits) {
+  for (const RankExit* end : facts.culprits) {
     if (!is_explained(facts.analysis, *end, cell)) facts.unexplained.push_back(end);
   }
-  for (const RankEnd& end : cell.ends) {
-    if (end.ending != Ending::finished) facts.all_finished = false;
+  for (const RankExit& end : cell.exits) {
+    if (end.kind != ExitKind::finished) facts.all_finished = false;
   }
   return facts;
 }

@@ -11,9 +11,9 @@ namespace lockstep {
 struct CellFacts {
   CollectiveAnalysis analysis;
   /// The ranks that ended badly, by rank, without those whose end is a consequence of another's.
-  std::vector<const RankEnd*> culprits;
-  std::vector<const RankEnd*> unexplained;  ///< culprits that no mismatch ended
-  bool all_finished = true;                 ///< every rank came to its end
+  std::vector<const RankExit*> culprits;
+  std::vector<const RankExit*> unexplained;  ///< culprits that no mismatch ended
+  bool all_finished = true;                  ///< every rank came to its end
 };
 
 CellFacts facts_of(const CellEvidence& cell);

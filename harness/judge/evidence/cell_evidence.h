@@ -20,8 +20,8 @@ struct CellEvidence {
   /// Rank 0 is the reference, the others are the same with perturbed inputs; null when the scenario
   /// has none.
   const Evidence* reference = nullptr;
-  std::optional<RankEnd> reference_end = {};  ///< of the reference's rank 0; absent: not known
-  std::vector<RankEnd> ends;
+  std::optional<RankExit> reference_exit = {};  ///< of the reference's rank 0; absent: not known
+  std::vector<RankExit> exits;
 };
 
 }  // namespace lockstep

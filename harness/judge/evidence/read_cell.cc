@@ -13,9 +13,9 @@ namespace fs = std::filesystem;
 
 /// A rank that came to its end had a journal; where it is gone, nothing can be judged.
 void require_journals(const fs::path& folder, const CellRecord& cell) {
-  for (const RankEnd& end : cell.ends) {
+  for (const RankExit& end : cell.exits) {
     const fs::path file = journal_file(folder, end.rank);
-    const bool had_one = end.ending == Ending::finished || end.ending == Ending::raised;
+    const bool had_one = end.kind == ExitKind::finished || end.kind == ExitKind::raised;
     if (had_one && !has_journal(file)) {
       throw unreadable(file.string(),
                        "the journal of a rank that ended by itself is missing or empty");
@@ -25,7 +25,7 @@ void require_journals(const fs::path& folder, const CellRecord& cell) {
 
 /// The last row of a full disk is torn, and was not counted.
 void require_rows(const fs::path& folder, const CellRecord& cell, const Evidence& evidence) {
-  for (const RankEnd& end : cell.ends) {
+  for (const RankExit& end : cell.exits) {
     const auto found = static_cast<std::int64_t>(evidence.observations(end.rank).size());
     if (!end.rows || *end.rows == found || *end.rows == evidence.rows_written(end.rank)) continue;
     throw malformed(journal_file(folder, end.rank).string(), 0, 0,

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "reports/record/finding.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 

@@ -70,8 +70,8 @@ std::string groups_in_words(const std::vector<std::vector<int>>& groups) {
 }
 
 std::string missing_in_reference(const CellEvidence& cell, const Observation& actual) {
-  const std::optional<RankEnd>& end = cell.reference_end;
-  const bool is_known = end && end->ending != Ending::finished;
+  const std::optional<RankExit>& end = cell.reference_exit;
+  const bool is_known = end && end->kind != ExitKind::finished;
   return fmt::format("the reference has no {} in step {}{}", actual.name, actual.step,
                      is_known ? ": it " + how(*end) : "");
 }

@@ -16,8 +16,8 @@ namespace {
 constexpr std::string_view kOutOfMemory = "out of memory. ";
 
 /// Whether a rank may have ended badly because another one did before.
-bool may_be_consequence(const CellEvidence& cell, const RankEnd& end) {
-  const bool was_ended = end.ending == Ending::unfinished && end.cause != ExitCause::stopped &&
+bool may_be_consequence(const CellEvidence& cell, const RankExit& end) {
+  const bool was_ended = end.kind == ExitKind::unfinished && end.cause != ExitCause::stopped &&
                          end.cause != ExitCause::unseen;
   return was_ended || has_lost_peer(cell, end);
 }
@@ -25,12 +25,12 @@ bool may_be_consequence(const CellEvidence& cell, const RankEnd& end) {
 /// A rank that lost a peer, or waited for one that had ended badly, is no culprit of its own. Ranks
 /// that only wait for each other all are. The order of endings does not count for a lost peer: its
 /// connections are closed before its end can be seen.
-bool is_consequence(const CellEvidence& cell, const RankEnd& end,
-                    const std::vector<const RankEnd*>& failed) {
-  const bool lost_peer = end.ending == Ending::raised;
+bool is_consequence(const CellEvidence& cell, const RankExit& end,
+                    const std::vector<const RankExit*>& failed) {
+  const bool lost_peer = end.kind == ExitKind::raised;
   return may_be_consequence(cell, end) &&
-         std::any_of(failed.begin(), failed.end(), [&](const RankEnd* other) {
-           if (lost_peer && other->ending == Ending::unfinished) return true;
+         std::any_of(failed.begin(), failed.end(), [&](const RankExit* other) {
+           if (lost_peer && other->kind == ExitKind::unfinished) return true;
            if (other->cause == ExitCause::stopped) return true;
            // When a rank without a word ended is not known.
            const bool is_before = other->cause == ExitCause::unseen || other->order < end.order;
@@ -51,13 +51,13 @@ bool is_among(const std::vector<int>& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-const RankEnd* end_of(const CellEvidence& cell, int rank) {
-  const auto end = std::find_if(cell.ends.begin(), cell.ends.end(),
-                                [&](const RankEnd& other) { return other.rank == rank; });
-  return end == cell.ends.end() ? nullptr : &*end;
+const RankExit* exit_of(const CellEvidence& cell, int rank) {
+  const auto end = std::find_if(cell.exits.begin(), cell.exits.end(),
+                                [&](const RankExit& other) { return other.rank == rank; });
+  return end == cell.exits.end() ? nullptr : &*end;
 }
 
-bool has_lost_peer(const CellEvidence& cell, const RankEnd& end) {
+bool has_lost_peer(const CellEvidence& cell, const RankExit& end) {
   if (end.cause != ExitCause::lost_peer) return false;
   const std::vector<Collective>* log =
       cell.evidence ? cell.evidence->collectives(end.rank) : nullptr;
@@ -67,14 +67,14 @@ bool has_lost_peer(const CellEvidence& cell, const RankEnd& end) {
   });
 }
 
-std::vector<const RankEnd*> culprits(const CellEvidence& cell) {
+std::vector<const RankExit*> culprits(const CellEvidence& cell) {
   if (was_training(cell)) return {};
-  std::vector<const RankEnd*> failed;
-  for (const RankEnd& end : cell.ends) {
-    if (end.ending != Ending::finished) failed.push_back(&end);
+  std::vector<const RankExit*> failed;
+  for (const RankExit& end : cell.exits) {
+    if (end.kind != ExitKind::finished) failed.push_back(&end);
   }
-  std::vector<const RankEnd*> found;
-  for (const RankEnd* end : failed) {
+  std::vector<const RankExit*> found;
+  for (const RankExit* end : failed) {
     if (!is_consequence(cell, *end, failed)) found.push_back(end);
   }
   return found;

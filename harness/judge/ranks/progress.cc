@@ -19,7 +19,7 @@ const std::vector<Collective>* calls_of(const CellEvidence& cell, int rank) {
 }
 
 /// When a rank did something last; 0 where nothing is known of it.
-std::int64_t last_act_ns(const CellEvidence& cell, const RankEnd& end) {
+std::int64_t last_act_ns(const CellEvidence& cell, const RankExit& end) {
   std::int64_t last = end.step_began_ns.value_or(0);
   const std::vector<Collective>* const calls = calls_of(cell, end.rank);
   if (!calls) return last;
@@ -30,49 +30,49 @@ std::int64_t last_act_ns(const CellEvidence& cell, const RankEnd& end) {
 }
 
 /// How long a late rank had from its first call on, in seconds; without one, its limit.
-double time_of(const CellEvidence& cell, const RankEnd& end) {
+double time_of(const CellEvidence& cell, const RankExit& end) {
   const std::vector<Collective>* const calls = calls_of(cell, end.rank);
   if (!calls || calls->empty()) return *end.limit_s;
   return static_cast<double>(*end.ended_ns - calls->front().entered_ns) / kNanosecondsPerSecond;
 }
 
 /// The ranks that did not finish, without those that only saw a peer go.
-std::vector<RankEnd> failed_in(const CellEvidence& cell) {
-  std::vector<RankEnd> failed = cell.ends;
-  std::erase_if(failed, [&](const RankEnd& end) {
-    return end.ending == Ending::finished || has_lost_peer(cell, end);
+std::vector<RankExit> failed_in(const CellEvidence& cell) {
+  std::vector<RankExit> failed = cell.exits;
+  std::erase_if(failed, [&](const RankExit& end) {
+    return end.kind == ExitKind::finished || has_lost_peer(cell, end);
   });
   return failed;
 }
 
 }  // namespace
 
-bool is_late(const RankEnd& end) {
-  return end.ending == Ending::unfinished && end.limit_s && end.ended_ns;
+bool is_late(const RankExit& end) {
+  return end.kind == ExitKind::unfinished && end.limit_s && end.ended_ns;
 }
 
-bool is_long_ago(const CellEvidence& cell, const RankEnd& end, std::int64_t since_ns) {
+bool is_long_ago(const CellEvidence& cell, const RankExit& end, std::int64_t since_ns) {
   const double spent = static_cast<double>(*end.ended_ns - since_ns) / kNanosecondsPerSecond;
   return spent >= kFairPart * time_of(cell, end) && spent >= kLeastPartOfLimit * *end.limit_s;
 }
 
-bool is_stuck(const CellEvidence& cell, const RankEnd& end) {
+bool is_stuck(const CellEvidence& cell, const RankExit& end) {
   return is_long_ago(cell, end, last_act_ns(cell, end));
 }
 
 bool was_training(const CellEvidence& cell) {
-  const std::vector<RankEnd> failed = failed_in(cell);
+  const std::vector<RankExit> failed = failed_in(cell);
   return std::all_of(failed.begin(), failed.end(), is_late) &&
          std::any_of(failed.begin(), failed.end(),
-                     [&](const RankEnd& end) { return !is_stuck(cell, end); });
+                     [&](const RankExit& end) { return !is_stuck(cell, end); });
 }
 
 std::string progress_in_words(const CellEvidence& cell) {
   if (!was_training(cell)) return "";
-  const std::vector<RankEnd> failed = failed_in(cell);
+  const std::vector<RankExit> failed = failed_in(cell);
   const auto furthest =
       std::max_element(failed.begin(), failed.end(),
-                       [](const RankEnd& a, const RankEnd& b) { return a.step < b.step; });
+                       [](const RankExit& a, const RankExit& b) { return a.step < b.step; });
   const std::string planned = cell.steps > 0 ? fmt::format(" of {}", cell.steps) : "";
   return fmt::format("still making progress at the limit of {} s, {}: raise --timeout",
                      *furthest->limit_s,

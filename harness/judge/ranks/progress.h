@@ -15,14 +15,14 @@ inline constexpr double kFairPart = 0.5;
 inline constexpr double kLeastPartOfLimit = 0.25;
 
 /// Whether a rank was ended at its time limit, and it is known when.
-bool is_late(const RankEnd& end);
+bool is_late(const RankExit& end);
 
 /// Whether `since_ns`, by the clock of the rank, was long enough before a late rank's end for what
 /// began then to be a hang.
-bool is_long_ago(const CellEvidence& cell, const RankEnd& end, std::int64_t since_ns);
+bool is_long_ago(const CellEvidence& cell, const RankExit& end, std::int64_t since_ns);
 
 /// Whether a late rank neither began a step nor entered or left a collective for that long.
-bool is_stuck(const CellEvidence& cell, const RankEnd& end);
+bool is_stuck(const CellEvidence& cell, const RankExit& end);
 
 /// Whether ranks trained until they were ended at their limit: no rank ended badly in another way,
 /// and one of them was not stuck.

@@ -74,12 +74,12 @@ class Logs {
   LiteralEvidence& files() { return files_; }
 
   /// Judges; `ends` may be left out.
-  CollectiveAnalysis analysis(std::vector<RankEnd> ends = {}) {
-    return analyse_collectives(judged_cell(std::move(ends)));
+  CollectiveAnalysis analysis(std::vector<RankExit> exits = {}) {
+    return analyse_collectives(judged_cell(std::move(exits)));
   }
 
-  ClaimResult judged(const Claim& claim, std::vector<RankEnd> ends = {}) {
-    CellEvidence cell = judged_cell(std::move(ends));
+  ClaimResult judged(const Claim& claim, std::vector<RankExit> exits = {}) {
+    CellEvidence cell = judged_cell(std::move(exits));
     cell.claims = {claim};
     return judge(cell).front();
   }
@@ -89,12 +89,12 @@ class Logs {
     logs_[static_cast<std::size_t>(rank)].emplace_back(std::move(call), state);
   }
 
-  CellEvidence judged_cell(std::vector<RankEnd> ends) {
+  CellEvidence judged_cell(std::vector<RankExit> exits) {
     if (!evidence_) write();
     CellEvidence cell;
     cell.world_size = static_cast<int>(logs_.size());
     cell.evidence = evidence_.get();
-    cell.ends = std::move(ends);
+    cell.exits = std::move(exits);
     return cell;
   }
 
@@ -154,21 +154,21 @@ Collective at(Collective call, const std::string& site) {
   return call;
 }
 
-RankEnd late(int rank, int order = 0) {
-  RankEnd end = end_of(rank, Ending::unfinished, order);
+RankExit late(int rank, int order = 0) {
+  RankExit end = exit_of(rank, ExitKind::unfinished, order);
   end.detail = "limit of 2 s";
   end.cause = ExitCause::time_limit;
   return end;
 }
 
-RankEnd killed(int rank, int signal = SIGKILL) {
-  RankEnd end = end_of(rank, Ending::signalled, 0);
+RankExit killed(int rank, int signal = SIGKILL) {
+  RankExit end = exit_of(rank, ExitKind::signalled, 0);
   end.code = signal;
   end.detail = signal == SIGKILL ? "SIGKILL" : "SIGABRT";
   return end;
 }
 
-RankEnd finished(int rank) { return end_of(rank, Ending::finished, 0); }
+RankExit finished(int rank) { return exit_of(rank, ExitKind::finished, 0); }
 
 TEST(CollectiveAnalysis, AreMissedByNobodyWhoCallsTheSame) {
   Logs logs(3);
@@ -326,18 +326,18 @@ TEST(CollectiveAnalysis, NameTheRankThatNeverCame) {
   logs.all(reduce("a"));
   logs.add(0, reduce("b", 2), kOpen);
   logs.add(2, reduce("b", 2), kOpen);
-  const std::vector<RankEnd> ends{late(0), late(1), late(2)};
-  const CollectiveMismatch missed = logs.analysis(ends).missed.value();
+  const std::vector<RankExit> exits{late(0), late(1), late(2)};
+  const CollectiveMismatch missed = logs.analysis(exits).missed.value();
   EXPECT_EQ(missed.fault, MismatchFault::missing);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
   EXPECT_EQ(missed.sentence,
             "rank 1 never entered collective 2 of the group world in step 2, allreduce sum float32 "
             "[4], gradient of b at sync.cc:10, in which ranks 0,2 wait; the last it did there was "
             "collective 1, allreduce sum float32 [4], gradient of a at sync.cc:10, which ended.");
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U) << "those who wait are no culprits";
   EXPECT_THAT(finish.findings[0].groups, ElementsAre(ElementsAre(0, 2), ElementsAre(1)));
-  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::violated);
+  EXPECT_EQ(logs.judged(collectives_match(), exits).verdict, Verdict::violated);
 }
 
 TEST(CollectiveAnalysis, NameTheRankThatFinishedEarly) {
@@ -356,17 +356,17 @@ TEST(CollectiveAnalysis, NameTheDeadAndNotThoseWhoWaitForThem) {
   logs.add(0, reduce("b", 2), kFailed);
   logs.add(2, reduce("b", 2), kFailed);
   const std::string lost = "Connection closed by peer";
-  const std::vector<RankEnd> ends{end_of(0, Ending::raised, 1, lost), killed(1),
-                                  end_of(2, Ending::raised, 2, lost)};
-  const CollectiveMismatch missed = logs.analysis(ends).missed.value();
+  const std::vector<RankExit> exits{exit_of(0, ExitKind::raised, 1, lost), killed(1),
+                                    exit_of(2, ExitKind::raised, 2, lost)};
+  const CollectiveMismatch missed = logs.analysis(exits).missed.value();
   EXPECT_EQ(missed.fault, MismatchFault::dead);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_THAT(finish.findings[0].sentence,
               AllOf(HasSubstr("rank 1 was killed by signal 9 (SIGKILL) in step 2. Ranks 0,2 wait "
                               "for rank 1 in collective 2 of the group world in step 2")));
-  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided)
+  EXPECT_EQ(logs.judged(collectives_match(), exits).verdict, Verdict::undecided)
       << "up to there they matched";
 }
 
@@ -375,7 +375,7 @@ TEST(CollectiveAnalysis, NameARankThatDiedInside) {
   logs.add(0, reduce("a"), kFailed);
   logs.add(1, reduce("a"), kOpen);
   const CollectiveMismatch missed =
-      logs.analysis({end_of(0, Ending::raised, 1, "Connection closed by peer"), killed(1)})
+      logs.analysis({exit_of(0, ExitKind::raised, 1, "Connection closed by peer"), killed(1)})
           .missed.value();
   EXPECT_EQ(missed.fault, MismatchFault::dead);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
@@ -385,7 +385,7 @@ TEST(CollectiveAnalysis, NameARankThatDiedInside) {
 TEST(CollectiveAnalysis, NameTheStopped) {
   Logs logs(2);
   logs.add(0, reduce("a"), kOpen);
-  RankEnd stopped = end_of(1, Ending::unfinished, 1);
+  RankExit stopped = exit_of(1, ExitKind::unfinished, 1);
   stopped.detail = "stopped by SIGSTOP";
   stopped.cause = ExitCause::stopped;
   const CollectiveMismatch missed = logs.analysis({late(0), stopped}).missed.value();
@@ -425,9 +425,9 @@ TEST(CollectiveAnalysis, SayThatAllCameAndNoneHadMetTheOthers) {
   const ClaimResult result = logs.judged(collectives_match(), {late(0), late(1)});
   EXPECT_EQ(result.verdict, Verdict::undecided);
   EXPECT_THAT(result.reason, HasSubstr("none had met the others"));
-  const ClaimResult ends = logs.judged(ranks_finish(), {late(0), late(1)});
-  ASSERT_EQ(ends.findings.size(), 1U);
-  EXPECT_THAT(ends.findings[0].sentence,
+  const ClaimResult exits = logs.judged(ranks_finish(), {late(0), late(1)});
+  ASSERT_EQ(exits.findings.size(), 1U);
+  EXPECT_THAT(exits.findings[0].sentence,
               AllOf(HasSubstr("All 2 ranks came to the group world"), HasSubstr("did not finish")));
 }
 
@@ -437,9 +437,9 @@ TEST(CollectiveAnalysis, BlameTheRankThatDiedWhileAllWereJoining) {
     logs.forget(rank);
     logs.join(rank, "world", 2, kOpen);
   }
-  const ClaimResult ends = logs.judged(ranks_finish(), {late(0, 1), killed(1)});
-  ASSERT_EQ(ends.findings.size(), 1U);
-  EXPECT_EQ(ends.findings[0].failure.value().rank, 1);
+  const ClaimResult exits = logs.judged(ranks_finish(), {late(0, 1), killed(1)});
+  ASSERT_EQ(exits.findings.size(), 1U);
+  EXPECT_EQ(exits.findings[0].failure.value().rank, 1);
 }
 
 // The logs are written one after another, as clocks of machines that were started so.
@@ -458,11 +458,11 @@ TEST(CollectiveAnalysis, TellOfAPartOfTheWorldThatDidNotComeTogether) {
   Logs logs(4);
   logs.join(0, "part", 3, kOpen);
   logs.join(1, "part", 3, kOpen);
-  const std::vector<RankEnd> ends{late(0), late(1), finished(2), finished(3)};
-  const CollectiveMismatch missed = logs.analysis(ends).missed.value();
+  const std::vector<RankExit> exits{late(0), late(1), finished(2), finished(3)};
+  const CollectiveMismatch missed = logs.analysis(exits).missed.value();
   EXPECT_EQ(missed.fault, MismatchFault::not_started);
   EXPECT_EQ(missed.sentence, "2 of the 3 ranks of the group part came to join it: ranks 0,1.");
-  EXPECT_EQ(logs.judged(ranks_finish(), ends).findings.size(), 1U);
+  EXPECT_EQ(logs.judged(ranks_finish(), exits).findings.size(), 1U);
 }
 
 TEST(CollectiveAnalysis, BlameNobodyWhoWaitsToJoinAnotherGroup) {
@@ -521,20 +521,20 @@ TEST(CollectiveAnalysis, NameWhoHangsLongAfterASilentMismatch) {
   for (int step = 2; step < 5; ++step) logs.all(reduce("a", step));
   logs.add(0, reduce("a", 5), kOpen);
   logs.add(2, reduce("a", 5), kOpen);
-  const std::vector<RankEnd> ends{late(0), late(1), late(2)};
-  const CollectiveAnalysis analysis = logs.analysis(ends);
+  const std::vector<RankExit> exits{late(0), late(1), late(2)};
+  const CollectiveAnalysis analysis = logs.analysis(exits);
   EXPECT_EQ(analysis.missed.value().fault, MismatchFault::order);
   ASSERT_EQ(analysis.blocking.size(), 1U);
   EXPECT_EQ(analysis.blocking[0].fault, MismatchFault::missing);
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_THAT(finish.findings[0].sentence, HasSubstr("Rank 1 never entered collective 6"));
 }
 
 constexpr const char* kLost = "Connection closed by peer [127.0.0.1]:4242";
 
-RankEnd raised(int rank, const std::string& error) {
-  return end_of(rank, Ending::raised, 1, error);
+RankExit raised(int rank, const std::string& error) {
+  return exit_of(rank, ExitKind::raised, 1, error);
 }
 
 /// Ranks 0,1 and 2,3 are groups called tp, 0,2 and 1,3 are groups called dp.
@@ -553,11 +553,11 @@ TEST(CollectiveAnalysis, TellWhatDoesNotMatchBeforeWhoWaitedForThatEarlier) {
   }
   logs.add(2, in_group(reduce("b"), "tp1"), kFailed);
   logs.add(3, in_group(reduce("b", 1, 8), "tp1"), kOpen);
-  const std::vector<RankEnd> ends{late(0, 2), late(1, 3),
-                                  raised(2, "ranks call collectives that do not match"), late(3)};
-  EXPECT_EQ(logs.analysis(ends).missed.value().group, "tp1");
-  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::violated);
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const std::vector<RankExit> exits{late(0, 2), late(1, 3),
+                                    raised(2, "ranks call collectives that do not match"), late(3)};
+  EXPECT_EQ(logs.analysis(exits).missed.value().group, "tp1");
+  EXPECT_EQ(logs.judged(collectives_match(), exits).verdict, Verdict::violated);
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_THAT(finish.findings[0].sentence, HasSubstr("group tp1"));
 }
@@ -568,12 +568,12 @@ TEST(CollectiveAnalysis, BlameNobodyWhoLostAPeerInAnotherGroup) {
   logs.add(0, in_group(reduce("a"), "dp0"), kOpen);
   logs.add(1, in_group(reduce("a"), "dp1"), kOpen);
   logs.add(2, in_group(reduce("b"), "tp1"), kFailed);
-  const std::vector<RankEnd> ends{late(0, 2), late(1, 3), raised(2, kLost), killed(3)};
-  const CollectiveMismatch missed = logs.analysis(ends).missed.value();
+  const std::vector<RankExit> exits{late(0, 2), late(1, 3), raised(2, kLost), killed(3)};
+  const CollectiveMismatch missed = logs.analysis(exits).missed.value();
   EXPECT_EQ(missed.fault, MismatchFault::dead);
   EXPECT_THAT(missed.culprits, ElementsAre(3));
-  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  EXPECT_EQ(logs.judged(collectives_match(), exits).verdict, Verdict::undecided);
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_EQ(finish.findings[0].failure.value().rank, 3);
 }
@@ -583,11 +583,11 @@ TEST(CollectiveAnalysis, DoNotTakeARanksOwnLostConnectionForThatOfAPeer) {
   logs.all(reduce("a"));
   logs.add(0, reduce("b"), kFailed);
   logs.add(2, reduce("b"), kOpen);
-  const std::vector<RankEnd> ends{raised(0, kLost),
-                                  end_of(1, Ending::raised, 0, "shard 7: Connection reset by peer"),
-                                  late(2, 2)};
-  EXPECT_EQ(logs.analysis(ends).missed.value().fault, MismatchFault::dead);
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const std::vector<RankExit> exits{
+      raised(0, kLost), exit_of(1, ExitKind::raised, 0, "shard 7: Connection reset by peer"),
+      late(2, 2)};
+  EXPECT_EQ(logs.analysis(exits).missed.value().fault, MismatchFault::dead);
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_THAT(finish.findings[0].sentence,
               HasSubstr("rank 1 raised an error in step 2: shard 7: "));
@@ -609,9 +609,9 @@ TEST(CollectiveAnalysis, DoNotExplainWhatComesAfterAllCameOutOfThem) {
   Collective other = reduce("a");
   other.reduction = "max";
   for (int rank = 0; rank < 3; ++rank) logs.add(rank, rank == 1 ? other : reduce("a"));
-  const std::vector<RankEnd> ends{late(0, 2), finished(1), finished(2)};
-  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::violated);
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const std::vector<RankExit> exits{late(0, 2), finished(1), finished(2)};
+  EXPECT_EQ(logs.judged(collectives_match(), exits).verdict, Verdict::violated);
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_THAT(finish.findings[0].sentence,
               AllOf(HasSubstr("rank 0 did not finish"), Not(HasSubstr("reduction"))));
@@ -622,9 +622,9 @@ TEST(CollectiveAnalysis, TellOfTwoHangsThatHaveNothingInCommon) {
   for (int rank = 0; rank < 4; ++rank) logs.join(rank, rank < 2 ? "tp0" : "tp1", 2);
   logs.add(0, in_group(reduce("a", 3), "tp0"), kOpen);
   logs.add(3, in_group(reduce("a", 2), "tp1"), kOpen);
-  const std::vector<RankEnd> ends{late(0), late(1), late(2), late(3)};
-  EXPECT_EQ(logs.analysis(ends).missed.value().group, "tp1") << "the earlier step";
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const std::vector<RankExit> exits{late(0), late(1), late(2), late(3)};
+  EXPECT_EQ(logs.analysis(exits).missed.value().group, "tp1") << "the earlier step";
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 2U);
   EXPECT_THAT(finish.findings[0].sentence,
               AllOf(HasSubstr("group tp1"), HasSubstr("Rank 2 did not finish")));
@@ -647,9 +647,9 @@ TEST(CollectiveAnalysis, LetABroadcastGoIntoAnotherTensor) {
 TEST(CollectiveAnalysis, DoNotBlameWhoWaitsToJoinAPartForARankThatDied) {
   Logs logs(3);
   logs.join(0, "part", 2, kOpen);
-  const std::vector<RankEnd> ends{late(0, 1), killed(1), finished(2)};
-  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const std::vector<RankExit> exits{late(0, 1), killed(1), finished(2)};
+  EXPECT_EQ(logs.judged(collectives_match(), exits).verdict, Verdict::undecided);
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_EQ(finish.findings[0].failure.value().rank, 1);
 }
@@ -666,8 +666,8 @@ TEST(CollectiveAnalysis, NameTheCoarsestOfSeveralFaults) {
 }
 
 /// Ended by Lockstep some time after rank `failed` had failed.
-RankEnd cut_off(int rank, int failed) {
-  RankEnd end = late(rank, 2);
+RankExit cut_off(int rank, int failed) {
+  RankExit end = late(rank, 2);
   end.detail = "ended 5 s after rank " + std::to_string(failed) + " failed";
   end.cause = ExitCause::peer_failed;
   return end;
@@ -678,17 +678,17 @@ TEST(CollectiveAnalysis, BlameNobodyWhoWasBusyWhenAnotherFailed) {
   join_tensor_and_data_parallel(logs);
   logs.add(0, in_group(reduce("a"), "tp0"), kOpen);
   logs.add(2, in_group(reduce("a"), "tp1"), kOpen);
-  const std::vector<RankEnd> ends{cut_off(0, 3), cut_off(1, 3), cut_off(2, 3), killed(3)};
-  EXPECT_THAT(logs.analysis(ends).missed.value().culprits, ElementsAre(3));
-  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const std::vector<RankExit> exits{cut_off(0, 3), cut_off(1, 3), cut_off(2, 3), killed(3)};
+  EXPECT_THAT(logs.analysis(exits).missed.value().culprits, ElementsAre(3));
+  EXPECT_EQ(logs.judged(collectives_match(), exits).verdict, Verdict::undecided);
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_EQ(finish.findings[0].failure.value().rank, 3);
 }
 
 /// Gone together with who would have told how.
-RankEnd lost(int rank) {
-  RankEnd end = late(rank, 3);
+RankExit lost(int rank) {
+  RankExit end = late(rank, 3);
   end.detail = "its launcher left no word of it";
   end.cause = ExitCause::unseen;
   return end;
@@ -699,13 +699,13 @@ TEST(CollectiveAnalysis, NameTheRankThatIsLost) {
   logs.all(reduce("a"));
   logs.add(1, reduce("b"), kFailed);
   logs.add(2, reduce("b"), kFailed);
-  const std::vector<RankEnd> ends{lost(0), raised(1, "Connection closed by peer"),
-                                  raised(2, "Connection closed by peer")};
-  const CollectiveMismatch missed = logs.analysis(ends).missed.value();
+  const std::vector<RankExit> exits{lost(0), raised(1, "Connection closed by peer"),
+                                    raised(2, "Connection closed by peer")};
+  const CollectiveMismatch missed = logs.analysis(exits).missed.value();
   EXPECT_EQ(missed.fault, MismatchFault::dead);
   EXPECT_THAT(missed.culprits, ElementsAre(0));
-  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  EXPECT_EQ(logs.judged(collectives_match(), exits).verdict, Verdict::undecided);
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_EQ(finish.findings[0].failure.value().rank, 0);
 }
@@ -714,10 +714,10 @@ TEST(CollectiveAnalysis, TellARanksOwnErrorInACallRatherThanWhoWasNotYetThere) {
   Logs logs(3);
   logs.add(0, reduce("a"), kFailed);
   logs.add(1, reduce("a"), kOpen);
-  const std::vector<RankEnd> ends{raised(0, "unsupported reduction operation"), cut_off(1, 0),
-                                  cut_off(2, 0)};
-  EXPECT_EQ(logs.judged(collectives_match(), ends).verdict, Verdict::undecided);
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const std::vector<RankExit> exits{raised(0, "unsupported reduction operation"), cut_off(1, 0),
+                                    cut_off(2, 0)};
+  EXPECT_EQ(logs.judged(collectives_match(), exits).verdict, Verdict::undecided);
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_EQ(finish.findings[0].failure.value().rank, 0);
 }
@@ -728,12 +728,12 @@ TEST(CollectiveAnalysis, FollowAChainToTheRankInAPointToPointCall) {
   logs.add(0, in_group(reduce("a"), "dp0"), kOpen);
   logs.add(2, in_group(reduce("b"), "tp1"), kOpen);
   logs.receive(3, 1);
-  const std::vector<RankEnd> ends{late(0), finished(1), late(2), late(3)};
-  const CollectiveAnalysis analysis = logs.analysis(ends);
+  const std::vector<RankExit> exits{late(0), finished(1), late(2), late(3)};
+  const CollectiveAnalysis analysis = logs.analysis(exits);
   EXPECT_EQ(analysis.missed.value().group, "tp1");
   EXPECT_THAT(analysis.missed.value().culprits, ElementsAre(3));
   EXPECT_EQ(analysis.blocking.size(), 1U);
-  EXPECT_EQ(logs.judged(ranks_finish(), ends).findings.size(), 1U);
+  EXPECT_EQ(logs.judged(ranks_finish(), exits).findings.size(), 1U);
 }
 
 TEST(CollectiveAnalysis, NameAllRanksThatWaitForEachOther) {
@@ -745,13 +745,13 @@ TEST(CollectiveAnalysis, NameAllRanksThatWaitForEachOther) {
     const std::string group = (rank % 2 == 0 ? "a" : "b") + std::to_string(rank / 2);
     logs.add(rank, in_group(reduce("w"), group), kOpen);
   }
-  const std::vector<RankEnd> ends{late(0), late(1), late(2), late(3), late(4)};
-  const CollectiveAnalysis analysis = logs.analysis(ends);
+  const std::vector<RankExit> exits{late(0), late(1), late(2), late(3), late(4)};
+  const CollectiveAnalysis analysis = logs.analysis(exits);
   ASSERT_EQ(analysis.blocking.size(), 2U);
   EXPECT_THAT(analysis.blocking[0].culprits, ElementsAre(0, 1));
   EXPECT_THAT(analysis.blocking[0].sentence, HasSubstr("ranks 0,1 wait for each other"));
   EXPECT_THAT(analysis.blocking[1].culprits, ElementsAre(2, 3));
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 3U) << "rank 4 hangs by itself";
   EXPECT_EQ(finish.findings[2].failure.value().rank, 4);
 }
@@ -760,10 +760,10 @@ TEST(CollectiveAnalysis, TellALostConnectionOfItsOwnWhileACallIsUnderWay) {
   Logs logs(3);
   logs.add(1, reduce("a"), kOpen);
   for (const int rank : {0, 2}) logs.add(rank, reduce("a"), kFailed);
-  const std::vector<RankEnd> ends{raised(0, kLost),
-                                  end_of(1, Ending::raised, 0, "shard 7: Connection reset by peer"),
-                                  raised(2, kLost)};
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const std::vector<RankExit> exits{
+      raised(0, kLost), exit_of(1, ExitKind::raised, 0, "shard 7: Connection reset by peer"),
+      raised(2, kLost)};
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_EQ(finish.findings[0].failure.value().rank, 1);
 }
@@ -775,8 +775,8 @@ TEST(CollectiveAnalysis, TellTheDeadBeforeTheBusy) {
     logs.add(rank, in_group(reduce("a"), "tp1"), kOpen);
   }
   logs.add(0, reduce("b"), kOpen);
-  const std::vector<RankEnd> ends{late(0, 2), late(1, 2), late(2, 2), killed(3)};
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const std::vector<RankExit> exits{late(0, 2), late(1, 2), late(2, 2), killed(3)};
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_EQ(finish.findings[0].failure.value().rank, 3);
 }
@@ -788,9 +788,9 @@ TEST(CollectiveAnalysis, TellAMismatchBehindASilentOneRatherThanWhoDidNotComeToI
   for (int rank = 0; rank < 3; ++rank) logs.add(rank, rank == 1 ? other : reduce("a"));
   logs.add(0, reduce("b", 2, 4), kOpen);
   logs.add(1, reduce("b", 2, 2), kOpen);
-  const std::vector<RankEnd> ends{killed(0, SIGABRT), late(1, 1), cut_off(2, 0)};
-  ASSERT_EQ(logs.analysis(ends).blocking.size(), 1U);
-  EXPECT_EQ(logs.analysis(ends).blocking[0].fault, MismatchFault::size);
+  const std::vector<RankExit> exits{killed(0, SIGABRT), late(1, 1), cut_off(2, 0)};
+  ASSERT_EQ(logs.analysis(exits).blocking.size(), 1U);
+  EXPECT_EQ(logs.analysis(exits).blocking[0].fault, MismatchFault::size);
 }
 
 TEST(CollectiveAnalysis, FollowARankThatFailedInACallBeforeItsLast) {
@@ -803,9 +803,9 @@ TEST(CollectiveAnalysis, FollowARankThatFailedInACallBeforeItsLast) {
   }
   for (int rank = 1; rank < 3; ++rank) logs.add(rank, in_group(reduce("b"), "B"));
   logs.add(3, in_group(reduce("c"), "C"), kOpen);
-  const std::vector<RankEnd> ends{killed(0, SIGABRT), raised(1, kLost), raised(2, kLost),
-                                  late(3, 3)};
-  const ClaimResult finish = logs.judged(ranks_finish(), ends);
+  const std::vector<RankExit> exits{killed(0, SIGABRT), raised(1, kLost), raised(2, kLost),
+                                    late(3, 3)};
+  const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_THAT(finish.findings[0].sentence, HasSubstr("with another size"));
 }
@@ -814,8 +814,8 @@ TEST(CollectiveAnalysis, TellOfAllGroupsThatDidNotComeTogether) {
   Logs logs(6);
   for (const int rank : {0, 1}) logs.join(rank, "x", 3, kOpen);
   for (const int rank : {3, 4}) logs.join(rank, "y", 3, kOpen);
-  const std::vector<RankEnd> ends{late(0), late(1), finished(2), late(3), late(4), finished(5)};
-  EXPECT_EQ(logs.judged(ranks_finish(), ends).findings.size(), 2U);
+  const std::vector<RankExit> exits{late(0), late(1), finished(2), late(3), late(4), finished(5)};
+  EXPECT_EQ(logs.judged(ranks_finish(), exits).findings.size(), 2U);
 }
 
 TEST(CollectiveAnalysis, DoNotLookForARankInACallThatItLeftBehind) {
@@ -824,8 +824,8 @@ TEST(CollectiveAnalysis, DoNotLookForARankInACallThatItLeftBehind) {
   logs.add(1, reduce("a"), kOpen);  // a handle that nobody waited for
   logs.all(reduce("b"));
   logs.add(0, reduce("c", 9), kOpen);
-  const std::vector<RankEnd> ends{late(0, 1), killed(1)};
-  const CollectiveMismatch missed = logs.analysis(ends).missed.value();
+  const std::vector<RankExit> exits{late(0, 1), killed(1)};
+  const CollectiveMismatch missed = logs.analysis(exits).missed.value();
   EXPECT_EQ(missed.number, 3);
   EXPECT_EQ(missed.step, 9);
 }
@@ -884,7 +884,7 @@ TEST(CollectiveAnalysis, DoNotTakeAnErrorOfAFileForALostPeer) {
   Logs logs(2);
   logs.add(0, reduce("a"), kOpen);
   const ClaimResult finish = logs.judged(
-      ranks_finish(), {late(0, 1), end_of(1, Ending::raised, 0, "Read error in data.bin")});
+      ranks_finish(), {late(0, 1), exit_of(1, ExitKind::raised, 0, "Read error in data.bin")});
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_EQ(finish.findings[0].failure->error, "Read error in data.bin");
 }
@@ -893,10 +893,10 @@ TEST(CollectiveAnalysis, MakeOneFindingOfAnAbortBecauseOfAMismatch) {
   Logs logs(2);
   logs.add(0, reduce("a"), kOpen);
   logs.add(1, reduce("a", 1, 6), kFailed);
-  RankEnd aborted = killed(0, SIGABRT);
+  RankExit aborted = killed(0, SIGABRT);
   aborted.last_output = "op.preamble.length <= op.nbytes";
   const ClaimResult finish = logs.judged(
-      ranks_finish(), {aborted, end_of(1, Ending::raised, 1, "Connection closed by peer")});
+      ranks_finish(), {aborted, exit_of(1, ExitKind::raised, 1, "Connection closed by peer")});
   ASSERT_EQ(finish.findings.size(), 1U);
   EXPECT_THAT(finish.findings[0].sentence, HasSubstr("with another size"));
   EXPECT_EQ(finish.findings[0].failure->last_output, "op.preamble.length <= op.nbytes");
@@ -953,7 +953,7 @@ TEST(CollectiveAnalysis, BlameNobodyWhoWaitedForALostRankUntilTheLimit) {
   logs.all(reduce("a"));
   logs.add(1, reduce("b"), kOpen);
   logs.add(2, reduce("b"), kOpen);
-  RankEnd gone = late(0, 2);
+  RankExit gone = late(0, 2);
   gone.detail = "its launcher left no word of it";
   gone.cause = ExitCause::unseen;
   const ClaimResult result = logs.judged(ranks_finish(), {gone, late(1, 0), late(2, 1)});

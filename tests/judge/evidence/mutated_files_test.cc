@@ -100,7 +100,7 @@ class MutatedFiles : public testing::TestWithParam<const char*> {
     for (int rank = 0; rank < 2; ++rank) {
       literal_.add(rank, 1, "a", {1, 2});
       literal_.add(rank, 1, "b", {3, 4});
-      record_.ends.emplace_back().rank = rank;
+      record_.exits.emplace_back().rank = rank;
     }
     const auto identity = [&](int rank) { return process_identity(record_.cell, rank); };
     literal_.write_as(identity);
@@ -123,7 +123,7 @@ class MutatedFiles : public testing::TestWithParam<const char*> {
     cell.steps = 1;
     cell.claims = {kAgree, collectives_match(), ranks_finish()};
     cell.evidence = evidence.get();
-    cell.ends = record_.ends;
+    cell.exits = record_.exits;
     for (const ClaimResult& result : judge(cell)) {
       EXPECT_EQ(result.reason.find("the judge failed"), std::string::npos) << result.reason;
     }

@@ -33,10 +33,10 @@ class CellOnDisk : public testing::Test {
         literal_.add(rank, step, "a", {1, 2});
         literal_.add(rank, step, "b", {3, 4});
       }
-      RankEnd end;
+      RankExit end;
       end.rank = rank;
       end.rows = 4;
-      record_.ends.push_back(end);
+      record_.exits.push_back(end);
     }
     literal_.write_as([&](int rank) { return process_identity(record_.cell, rank); });
     for (int rank = 0; rank < 2; ++rank) {
@@ -154,7 +154,7 @@ TEST_F(CellOnDisk, RefusesAJournalWithoutATensorThatAllRanksHad) {
 
 TEST_F(CellOnDisk, RefusesAValueWithoutARow) {
   write();
-  for (RankEnd& end : record_.ends) end.rows.reset();
+  for (RankExit& end : record_.exits) end.rows.reset();
   keep_rows(1, [](const Observation& row) { return row.step != 1 || row.name != "b"; });
   EXPECT_THAT(refusal(),
               HasSubstr("rank-1.step-1.safetensors: expected values that the journal has a "
@@ -163,7 +163,7 @@ TEST_F(CellOnDisk, RefusesAValueWithoutARow) {
 
 TEST_F(CellOnDisk, RefusesValuesOfAStepWithoutRows) {
   write();
-  for (RankEnd& end : record_.ends) end.rows.reset();
+  for (RankExit& end : record_.exits) end.rows.reset();
   keep_rows(1, [](const Observation& row) { return row.step != 2; });
   EXPECT_THAT(refusal(),
               HasSubstr("rank-1.step-2.safetensors: expected values that the journal has a "

@@ -27,7 +27,7 @@ class LateRanks {
   explicit LateRanks(int world, std::optional<double> came_s = 0.1)
       : files_(world), calls_(static_cast<std::size_t>(world)) {
     for (int rank = 0; rank < world; ++rank) {
-      ends_.push_back(late(rank));
+      exits_.push_back(late(rank));
       if (!came_s) continue;
       Collective join;
       join.operation = kJoin;
@@ -66,7 +66,7 @@ class LateRanks {
     end(rank).step_began_ns = ns(moment);
   }
 
-  RankEnd& end(int rank) { return ends_.at(static_cast<std::size_t>(rank)); }
+  RankExit& end(int rank) { return exits_.at(static_cast<std::size_t>(rank)); }
 
   ClaimResult judged(const Claim& claim) {
     CellEvidence cell = judged_cell();
@@ -88,8 +88,8 @@ class LateRanks {
     return 1'000'000'000'000 + static_cast<std::int64_t>(moment * 1e9);
   }
 
-  static RankEnd late(int rank) {
-    RankEnd end = end_of(rank, Ending::unfinished, rank);
+  static RankExit late(int rank) {
+    RankExit end = exit_of(rank, ExitKind::unfinished, rank);
     end.detail = "limit of 2 s";
     end.cause = ExitCause::time_limit;
     end.limit_s = kLimit;
@@ -129,13 +129,13 @@ class LateRanks {
     cell.world_size = static_cast<int>(calls_.size());
     cell.steps = 200'000;
     cell.evidence = evidence_.get();
-    cell.ends = ends_;
+    cell.exits = exits_;
     return cell;
   }
 
   LiteralEvidence files_;
   std::vector<std::vector<Collective>> calls_;
-  std::vector<RankEnd> ends_;
+  std::vector<RankExit> exits_;
   std::unique_ptr<Evidence> evidence_;
 };
 
@@ -168,7 +168,7 @@ TEST(Progress, UntilTheLimitBlamesNobodyWhoIsBetweenTwoSteps) {
 TEST(Progress, UntilTheLimitOfOneRankIsNoFaultOfTheOneThatSawItGo) {
   LateRanks ranks(2, std::nullopt);
   ranks.begin_step(0, 700, 1.999);
-  ranks.end(1) = end_of(1, Ending::raised, 1, "Connection closed by peer");
+  ranks.end(1) = exit_of(1, ExitKind::raised, 1, "Connection closed by peer");
   EXPECT_EQ(ranks.judged(ranks_finish()).verdict, Verdict::undecided);
 }
 
@@ -256,7 +256,7 @@ TEST(Progress, IsKnownByTheStepsWhereNoCollectiveIsRecorded) {
 TEST(Progress, OfOthersDoesNotHideARankThatDied) {
   LateRanks ranks(2);
   train(ranks, 1.995);
-  ranks.end(1) = end_of(1, Ending::signalled, 0);
+  ranks.end(1) = exit_of(1, ExitKind::signalled, 0);
   EXPECT_EQ(ranks.judged(ranks_finish()).verdict, Verdict::violated);
 }
 

@@ -187,7 +187,7 @@ TEST(Memory, IsNoDamageThatAnErrorComesAfter) {
   cell.claims = {kBound, ranks_finish()};
   cell.evidence = &evidence;
   cell.reference = &reference;
-  cell.ends = {end_of(0, Ending::raised, 0, "the genuine reason")};
+  cell.exits = {exit_of(0, ExitKind::raised, 0, "the genuine reason")};
   const std::vector<ClaimResult> results = judge(cell);
   EXPECT_EQ(results[0].verdict, Verdict::violated);
   EXPECT_EQ(results[1].findings.at(0).failure->lag, std::nullopt);

@@ -32,8 +32,8 @@ inline CellRecord literal_cell(const std::string& scenario, const std::string& v
   record.source = "scenarios/synchronisation/loss_on_unwrapped_module.cc:41";
   record.reproduce = "lockstep run " + scenario + "/" + variant + " --ranks 2 --steps 5";
   record.claims = {agree_across_ranks(Kind::gradient, Point::reduced), ranks_finish()};
-  record.ends = {{.rank = 0, .order = 1, .step = 5, .line = 41, .step_s = 0.00025},
-                 {.rank = 1, .order = 0, .step = 5, .line = 41, .step_s = 0.0003}};
+  record.exits = {{.rank = 0, .order = 1, .step = 5, .line = 41, .step_s = 0.00025},
+                  {.rank = 1, .order = 0, .step = 5, .line = 41, .step_s = 0.0003}};
   record.cost = Cost{2, 80, 0.0003};
   record.symptom = literal_outcome(SymptomKind::right, "right");
   for (const Claim& claim : record.claims) {
@@ -145,18 +145,18 @@ inline CellRecord literal_missed() {
   cell.cell.axes = {{"tiles", "4"}, {"bucket_view", "on"}};
   cell.folder = folder_of(cell.cell);
   cell.expectation.raises = {{"marked as ready twice", 2, 1}};
-  cell.ends = {
-      {0, Ending::raised, 1, 2, 2, "Expected to mark a variable ready only once", "", ""},
-      {1, Ending::signalled, 6, 0, 2, "", "SIGABRT",
+  cell.exits = {
+      {0, ExitKind::raised, 1, 2, 2, "Expected to mark a variable ready only once", "", ""},
+      {1, ExitKind::signalled, 6, 0, 2, "", "SIGABRT",
        "terminate called after throwing\n\tan instance of 'gloo::EnforceNotMet'\n\x1b[31mred"},
-      {2, Ending::unfinished, 0, 1, 2, "", "limit of 2 s", "waiting"}};
-  cell.ends[2].cause = ExitCause::time_limit;
-  cell.ends[2].ended_ns = 40122776473251;
+      {2, ExitKind::unfinished, 0, 1, 2, "", "limit of 2 s", "waiting"}};
+  cell.exits[2].cause = ExitCause::time_limit;
+  cell.exits[2].ended_ns = 40122776473251;
   cell.launcher = "mpirun -n 3";
   cell.mismatch = literal_mismatch();
   cell.cost.reset();
   cell.results[1].verdict = Verdict::violated;
-  for (const RankEnd& end : cell.ends) {
+  for (const RankExit& end : cell.exits) {
     cell.results[1].findings.push_back(
         literal_failure(end.rank, how(end), end.error, end.last_output));
   }
@@ -210,7 +210,7 @@ inline CellRecord literal_not_applicable() {
                   .text = "not applicable: " + cell.expectation.not_applicable};
   cell.processes = 0;
   cell.cost.reset();
-  cell.ends.clear();
+  cell.exits.clear();
   cell.results.clear();
   cell.checks.clear();
   return cell;
@@ -255,7 +255,7 @@ inline CellRecord literal_not_triggered() {
   CellRecord cell = literal_cell("loss-on-unwrapped-module", "one-micro-batch", Role::latent,
                                  CellVerdict::as_expected);
   cell.expectation.not_triggered = true;
-  for (RankEnd& end : cell.ends) end.line = 0;
+  for (RankExit& end : cell.exits) end.line = 0;
   for (ClaimResult& result : cell.results) {
     result.verdict = Verdict::undecided;
     result.reason = "not triggered: no rank reached the place where the variant parts";
@@ -290,7 +290,7 @@ inline RunRecord literal_run() {
   run.tables = {published_gradients(), published_drift(), published_norms(), literal_distances()};
   run.tables[1].rows[4].entries[0].values[0] = kNaN;
   run.notes = {"13 of 512 choices were run: every pair of values is in one of them"};
-  run.cells[1].ends[0].rows = 120;
+  run.cells[1].exits[0].rows = 120;
   run.planned = counts_of(run.cells);
   return run;
 }

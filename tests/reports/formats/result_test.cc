@@ -30,8 +30,8 @@ CellRecord killed() {
       literal_failure(0, "was killed by signal 11 (SIGSEGV)", "", "the last words")};
   cell.results[1].findings[0].sentence =
       std::string(kSegmentationFault) + ". Rank 1 waits for it in collective 865.";
-  cell.ends[0] = {0, Ending::signalled, 11, 0, 288, "", "SIGSEGV", "the last words"};
-  cell.ends[1] = {1, Ending::unfinished, 0, 1, 289, "", "ended after rank 0", ""};
+  cell.exits[0] = {0, ExitKind::signalled, 11, 0, 288, "", "SIGSEGV", "the last words"};
+  cell.exits[1] = {1, ExitKind::unfinished, 0, 1, 289, "", "ended after rank 0", ""};
   cell.symptom = {.kind = SymptomKind::not_finished,
                   .step = 288,
                   .text = std::string("not finished: ") + kSegmentationFault};
@@ -60,7 +60,7 @@ CellRecord interrupted() {
   CellRecord cell = literal_cell("nasty", "late", Role::fixed, CellVerdict::undecided);
   cell.processes = 0;
   cell.results.clear();
-  cell.ends.clear();
+  cell.exits.clear();
   cell.checks = {{"is run", Check::Result::undecided, "the run was interrupted before this cell"}};
   return cell;
 }
@@ -256,7 +256,7 @@ TEST(Junit, HasTheCauseAsItsMessageAndAStableWordAsItsType) {
 
 TEST(Junit, TellsAHangFromADeathAndFromAMismatch) {
   CellRecord cell = killed();
-  for (RankEnd& end : cell.ends) end.ending = Ending::unfinished;
+  for (RankExit& end : cell.exits) end.kind = ExitKind::unfinished;
   EXPECT_THAT(junit_of(cell), HasSubstr("<failure type=\"hang\""));
   cell.symptom.kind = SymptomKind::mismatched;
   EXPECT_THAT(junit_of(cell), HasSubstr("<failure type=\"mismatch\""));

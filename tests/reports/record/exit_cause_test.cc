@@ -31,13 +31,13 @@ TEST(ExitCause, OfAnOlderRecordIsDerivedFromItsSentences) {
       {"its launcher is gone", none},
       {"", none}};
   for (const auto& [detail, cause] : known) {
-    EXPECT_EQ(cause_by_sentences({.ending = Ending::unfinished, .detail = detail}), cause)
+    EXPECT_EQ(cause_by_sentences({.kind = ExitKind::unfinished, .detail = detail}), cause)
         << detail;
-    EXPECT_EQ(cause_by_sentences({.ending = Ending::signalled, .detail = detail}), none) << detail;
+    EXPECT_EQ(cause_by_sentences({.kind = ExitKind::signalled, .detail = detail}), none) << detail;
   }
-  EXPECT_EQ(cause_by_sentences({.ending = Ending::raised, .error = "Broken pipe"}), lost_peer);
-  EXPECT_EQ(cause_by_sentences({.ending = Ending::raised, .error = "a bug"}), none);
-  EXPECT_EQ(cause_by_sentences({.ending = Ending::exited, .error = "Broken pipe"}), none);
+  EXPECT_EQ(cause_by_sentences({.kind = ExitKind::raised, .error = "Broken pipe"}), lost_peer);
+  EXPECT_EQ(cause_by_sentences({.kind = ExitKind::raised, .error = "a bug"}), none);
+  EXPECT_EQ(cause_by_sentences({.kind = ExitKind::exited, .error = "Broken pipe"}), none);
 }
 
 }  // namespace

@@ -79,11 +79,11 @@ TEST(Json, KeepsTheSignOfZero) {
 
 TEST(Json, KeepsControlCharactersAndReplacesInvalidUtf8) {
   RunRecord run = comparable_run();
-  run.cells[0].ends[0].last_output = std::string("\0\n\x1b\x7f\"\\", 6);
+  run.cells[0].exits[0].last_output = std::string("\0\n\x1b\x7f\"\\", 6);
   EXPECT_EQ(read_json(render_json(run), "record.json"), run);
-  run.cells[0].ends[0].last_output = "a\xff\xc3(b";
+  run.cells[0].exits[0].last_output = "a\xff\xc3(b";
   const RunRecord read = read_json(render_json(run), "record.json");
-  EXPECT_EQ(read.cells[0].ends[0].last_output, "a\xef\xbf\xbd\xef\xbf\xbd(b");
+  EXPECT_EQ(read.cells[0].exits[0].last_output, "a\xef\xbf\xbd\xef\xbf\xbd(b");
 }
 
 TEST(Json, NamesThePlaceOfAWrongValue) {
@@ -148,7 +148,7 @@ TEST(Json, ReadsARecordOfAnOlderMinorVersion) {
   const RunRecord run = read_json(text, "record-1.0.json");
   EXPECT_EQ(run.cells.size(), 7U);
   EXPECT_EQ(run.cells[0].cell.repetition, 1);
-  EXPECT_FALSE(run.cells[0].ends[0].line.has_value());
+  EXPECT_FALSE(run.cells[0].exits[0].line.has_value());
   EXPECT_EQ(run.tables[0].spec.first_step, 1);
 }
 
@@ -176,7 +176,7 @@ TEST(Json, ReadsARecordFromBeforeFilesSaidWhoWroteThem) {
   const RunRecord run = read_json(text, "record-1.3.json");
   EXPECT_EQ(run.cells.size(), 10U);
   EXPECT_FALSE(run.planned.has_value());
-  EXPECT_FALSE(run.cells[0].ends[0].rows.has_value());
+  EXPECT_FALSE(run.cells[0].exits[0].rows.has_value());
 }
 
 TEST(Json, DerivesWhyRanksEndedWhereAnOlderRecordDoesNotSaySo) {
@@ -185,7 +185,7 @@ TEST(Json, DerivesWhyRanksEndedWhereAnOlderRecordDoesNotSaySo) {
   const RunRecord run = read_json(text, "record-1.4.json");
   std::vector<ExitCause> causes;
   for (const CellRecord& cell : run.cells) {
-    for (const RankEnd& end : cell.ends) causes.push_back(end.cause);
+    for (const RankExit& end : cell.exits) causes.push_back(end.cause);
   }
   EXPECT_EQ(std::count(causes.begin(), causes.end(), ExitCause::time_limit), 1);
   EXPECT_TRUE(run.planned.has_value());

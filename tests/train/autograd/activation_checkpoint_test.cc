@@ -495,15 +495,15 @@ TEST_P(EveryRecordingCheckpoint, InsideOfAnotherSurvivesASecondBackward) {
 
 /// Whether the segment was recomputed to its end.
 bool reaches_its_end(const CheckpointOptions& options) {
-  int ends = 0;
+  int exits = 0;
   const at::Tensor x = normal({4}, 1).requires_grad_();
   const auto segment = [&](const at::Tensor& y) {
     const at::Tensor z = y.sin().cos();
-    ++ends;
+    ++exits;
     return z + 1;
   };
   checkpoint(segment, x, options).sum().backward();
-  return ends == 2;
+  return exits == 2;
 }
 
 TEST(ActivationCheckpoint, StopsRecomputingWithTheLastTensorThatIsNeeded) {

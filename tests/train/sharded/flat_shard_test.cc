@@ -152,7 +152,7 @@ class FlatShardRanks : public testing::Test {
     options.folder = folder_.path() / std::to_string(++launches_);
     options.host = serve_store;
     std::filesystem::create_directory(options.folder);
-    const auto ends = launch_ranks(options, [&](const RankPlacement& placement) {
+    const auto exits = launch_ranks(options, [&](const RankPlacement& placement) {
       const auto file = options.folder / ("collectives-" + std::to_string(placement.rank));
       at::set_num_threads(1);
       CollectiveLog log(file, placement.rank);
@@ -161,8 +161,8 @@ class FlatShardRanks : public testing::Test {
       std::fputs(complaint.c_str(), stderr);
       return complaint.empty() ? 0 : 1;
     });
-    for (const RankEnd& end : ends) {
-      if (end.ending == Ending::finished && end.code == 0) continue;
+    for (const RankExit& end : exits) {
+      if (end.kind == ExitKind::finished && end.code == 0) continue;
       return "rank " + std::to_string(end.rank) + ": " + how(end) + ": " + end.last_output;
     }
     return "";

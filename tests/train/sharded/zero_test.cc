@@ -172,7 +172,7 @@ class ZeroRanks : public testing::TestWithParam<int> {
     launch.folder = folder_.path() / std::to_string(++launches_);
     std::filesystem::create_directory(launch.folder);
     launch.host = serve_store;
-    const std::vector<RankEnd> ends = launch_ranks(launch, [&](const RankPlacement& placement) {
+    const std::vector<RankExit> exits = launch_ranks(launch, [&](const RankPlacement& placement) {
       CollectiveLog log(collective_log_file(launch.folder, placement.rank), placement.rank);
       ProcessGroup group(placement, {}, log);
       for (const ZeroOptions& options : all) {
@@ -186,8 +186,8 @@ class ZeroRanks : public testing::TestWithParam<int> {
       }
       return 0;
     });
-    for (const RankEnd& end : ends) {
-      EXPECT_TRUE(end.ending == Ending::finished && end.code == 0)
+    for (const RankExit& end : exits) {
+      EXPECT_TRUE(end.kind == ExitKind::finished && end.code == 0)
           << "rank " << end.rank << ": " << end.last_output;
     }
   }

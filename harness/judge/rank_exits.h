@@ -6,6 +6,6 @@
 namespace lockstep {
 
 /// How the ranks ended. The error of a rank that lost a dead peer is a consequence, no finding.
-void judge_endings(const CellEvidence& cell, const CellFacts& facts, ClaimResult& result);
+void judge_exits(const CellEvidence& cell, const CellFacts& facts, ClaimResult& result);
 
 }  // namespace lockstep

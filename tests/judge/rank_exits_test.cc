@@ -14,14 +14,14 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-ClaimResult judge_ends(const std::vector<RankEnd>& ends) {
+ClaimResult judge_ends(const std::vector<RankExit>& exits) {
   CellEvidence cell;
   cell.claims = {ranks_finish()};
-  cell.ends = ends;
+  cell.exits = exits;
   return judge(cell).front();
 }
 
-std::string sentence_of(const RankEnd& end) { return judge_ends({end}).findings.at(0).sentence; }
+std::string sentence_of(const RankExit& end) { return judge_ends({end}).findings.at(0).sentence; }
 
 TEST(Endings, ThatAreNotKnownAreUndecided) {
   EXPECT_EQ(judge_ends({}).verdict, Verdict::undecided);
@@ -29,21 +29,21 @@ TEST(Endings, ThatAreNotKnownAreUndecided) {
 
 TEST(Endings, ThatComeBeforeTheCulpritsAreTheirOwn) {
   const ClaimResult result = judge_ends(
-      {end_of(0, Ending::unfinished, 0), end_of(1, Ending::raised, 1, "the genuine reason")});
+      {exit_of(0, ExitKind::unfinished, 0), exit_of(1, ExitKind::raised, 1, "the genuine reason")});
   EXPECT_EQ(result.findings.size(), 2U);
 }
 
 TEST(Endings, OfPeersOfARankThatDidNotFinishAreNoFindings) {
-  const ClaimResult result =
-      judge_ends({end_of(0, Ending::raised, 0, "Broken pipe"), end_of(1, Ending::unfinished, 1)});
+  const ClaimResult result = judge_ends(
+      {exit_of(0, ExitKind::raised, 0, "Broken pipe"), exit_of(1, ExitKind::unfinished, 1)});
   ASSERT_EQ(result.findings.size(), 1U);
   EXPECT_EQ(result.findings[0].failure->rank, 1);
 }
 
 TEST(Endings, ThatNobodySawAreFindingsUnlessTheLauncherIsKnownToHaveMadeThem) {
-  RankEnd lost = end_of(0, Ending::unfinished, 1);
+  RankExit lost = exit_of(0, ExitKind::unfinished, 1);
   lost.cause = ExitCause::unseen;
-  const RankEnd raised = end_of(1, Ending::raised, 0, "the genuine reason");
+  const RankExit raised = exit_of(1, ExitKind::raised, 0, "the genuine reason");
   EXPECT_EQ(judge_ends({lost, raised}).findings.size(), 2U);
   lost.cause = ExitCause::peer_failed;
   const ClaimResult result = judge_ends({lost, raised});
@@ -52,35 +52,35 @@ TEST(Endings, ThatNobodySawAreFindingsUnlessTheLauncherIsKnownToHaveMadeThem) {
 }
 
 TEST(Endings, OfAStoppedRankAreFindingsWhateverEndedBefore) {
-  RankEnd stopped = end_of(0, Ending::unfinished, 1);
+  RankExit stopped = exit_of(0, ExitKind::unfinished, 1);
   stopped.cause = ExitCause::stopped;
-  const RankEnd raised = end_of(1, Ending::raised, 0, "the genuine reason");
+  const RankExit raised = exit_of(1, ExitKind::raised, 0, "the genuine reason");
   EXPECT_EQ(judge_ends({stopped, raised}).findings.size(), 2U);
 }
 
 TEST(Endings, ByASignalAreFindingsWhateverWasSaid) {
-  const ClaimResult result = judge_ends({end_of(0, Ending::raised, 0, "the genuine reason"),
-                                         end_of(1, Ending::signalled, 1, "Broken pipe")});
+  const ClaimResult result = judge_ends({exit_of(0, ExitKind::raised, 0, "the genuine reason"),
+                                         exit_of(1, ExitKind::signalled, 1, "Broken pipe")});
   EXPECT_EQ(result.findings.size(), 2U);
 }
 
 TEST(Endings, TellTheFirstSentenceOfTheError) {
-  EXPECT_EQ(sentence_of(end_of(1, Ending::raised, 0, "One. Two.\nThree")),
+  EXPECT_EQ(sentence_of(exit_of(1, ExitKind::raised, 0, "One. Two.\nThree")),
             "rank 1 raised an error in step 2: One.");
-  EXPECT_EQ(sentence_of(end_of(1, Ending::raised, 0, "one\ntwo. three")),
+  EXPECT_EQ(sentence_of(exit_of(1, ExitKind::raised, 0, "one\ntwo. three")),
             "rank 1 raised an error in step 2: one.");
 }
 
 TEST(Endings, TellAllThatAWantOfMemorySays) {
-  EXPECT_EQ(sentence_of(end_of(1, Ending::raised, 0,
-                               "CUDA out of memory. Tried to allocate 2.00 MiB. GPU 0 has more.\n"
-                               "Exception raised from")),
+  EXPECT_EQ(sentence_of(exit_of(1, ExitKind::raised, 0,
+                                "CUDA out of memory. Tried to allocate 2.00 MiB. GPU 0 has more.\n"
+                                "Exception raised from")),
             "rank 1 raised an error in step 2: CUDA out of memory. Tried to allocate 2.00 MiB. GPU "
             "0 has more.");
 }
 
 TEST(Endings, BeforeTheFirstStepNameNone) {
-  RankEnd end = end_of(0, Ending::raised, 0);
+  RankExit end = exit_of(0, ExitKind::raised, 0);
   end.step = 1;
   EXPECT_EQ(sentence_of(end), "rank 0 raised an error in step 1.");
   end.step = 0;
@@ -103,7 +103,7 @@ Finding error_with_damage_in(const std::vector<std::int64_t>& damaged_steps) {
   }
   const Evidence evidence = files.write();
   cell.evidence = &evidence;
-  cell.ends = {end_of(0, Ending::finished, 1), end_of(1, Ending::raised, 0, "too late")};
+  cell.exits = {exit_of(0, ExitKind::finished, 1), exit_of(1, ExitKind::raised, 0, "too late")};
   return judge(cell).front().findings.at(0);
 }
 
@@ -122,7 +122,7 @@ TEST(Endings, BeforeTheDamageHaveNoLag) {
 TEST(Endings, OfARankThatNobodyKnowsOfAreUndecided) {
   LiteralEvidence files(2);
   const ClaimResult result =
-      judge_one(ranks_finish(), files.write(), nullptr, {end_of(0, Ending::finished, 0)});
+      judge_one(ranks_finish(), files.write(), nullptr, {exit_of(0, ExitKind::finished, 0)});
   EXPECT_EQ(result.verdict, Verdict::undecided);
 }
 

@@ -1,4 +1,4 @@
-#include "harness/judge/endings.h"
+#include "harness/judge/rank_exits.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ namespace lockstep {
 
 namespace {
 
-Finding finding_of(const Claim& claim, const RankEnd& end) {
+Finding finding_of(const Claim& claim, const RankExit& end) {
   Finding finding;
   finding.claim = claim;
   finding.step = end.step;
@@ -38,9 +38,9 @@ std::string capitalised(std::string sentence) {
 
 /// Of ranks that mismatches ended, the one whose words tell most: not those of a rank that
 /// lost a peer.
-const RankEnd* telling(const std::vector<const RankEnd*>& victims) {
-  const auto has_words = [](const RankEnd* end) {
-    return end->ending != Ending::unfinished && end->cause != ExitCause::lost_peer;
+const RankExit* telling(const std::vector<const RankExit*>& victims) {
+  const auto has_words = [](const RankExit* end) {
+    return end->kind != ExitKind::unfinished && end->cause != ExitCause::lost_peer;
   };
   const auto found = std::find_if(victims.begin(), victims.end(), has_words);
   if (found != victims.end()) return *found;
@@ -49,11 +49,11 @@ const RankEnd* telling(const std::vector<const RankEnd*>& victims) {
 
 /// The ranks that a mismatch ended; of the first one, where it has none of its own, any that
 /// is explained.
-const RankEnd* telling_victim(const CellEvidence& cell, const CollectiveAnalysis& analysis,
-                              const CollectiveMismatch& missed) {
-  std::vector<const RankEnd*> own, any;
-  for (const RankEnd& end : cell.ends) {
-    if (end.ending == Ending::finished || !is_explained(analysis, end, cell)) continue;
+const RankExit* telling_victim(const CellEvidence& cell, const CollectiveAnalysis& analysis,
+                               const CollectiveMismatch& missed) {
+  std::vector<const RankExit*> own, any;
+  for (const RankExit& end : cell.exits) {
+    if (end.kind == ExitKind::finished || !is_explained(analysis, end, cell)) continue;
     const bool is_own = is_among(missed.waiting, end.rank) || is_among(missed.culprits, end.rank);
     (is_own ? own : any).push_back(&end);
   }
@@ -64,7 +64,7 @@ const RankEnd* telling_victim(const CellEvidence& cell, const CollectiveAnalysis
 /// A mismatch ended ranks: one finding, about those that never called it.
 void add_mismatch(const CellEvidence& cell, const CollectiveAnalysis& analysis,
                   const CollectiveMismatch& missed, ClaimResult& result) {
-  const RankEnd* victim = telling_victim(cell, analysis, missed);
+  const RankExit* victim = telling_victim(cell, analysis, missed);
   if (!victim) return;
   Finding finding = finding_of_mismatch(result.claim, missed);
   finding.failure =
@@ -85,24 +85,24 @@ std::string mismatch_without(const CollectiveAnalysis& analysis, int rank) {
 
 }  // namespace
 
-void judge_endings(const CellEvidence& cell, const CellFacts& facts, ClaimResult& result) {
-  if (cell.ends.empty()) {
+void judge_exits(const CellEvidence& cell, const CellFacts& facts, ClaimResult& result) {
+  if (cell.exits.empty()) {
     result.reason = "not triggered: how the ranks ended is not known";
     return;
   }
   const std::size_t processes =
       cell.evidence ? static_cast<std::size_t>(cell.evidence->processes()) : 0;
-  if (cell.ends.size() < processes) {
+  if (cell.exits.size() < processes) {
     result.reason = fmt::format("how {} of {} ranks ended is not known",
-                                processes - cell.ends.size(), processes);
+                                processes - cell.exits.size(), processes);
     return;
   }
-  result.comparisons = static_cast<std::int64_t>(cell.ends.size());
+  result.comparisons = static_cast<std::int64_t>(cell.exits.size());
   const CollectiveAnalysis& analysis = facts.analysis;
   for (const CollectiveMismatch& missed : analysis.blocking) {
     if (is_program_fault(missed)) add_mismatch(cell, analysis, missed, result);
   }
-  for (const RankEnd* end : facts.unexplained) {
+  for (const RankExit* end : facts.unexplained) {
     Finding finding = finding_of(result.claim, *end);
     const std::string waiting = mismatch_without(analysis, end->rank);
     if (!waiting.empty()) finding.sentence += " " + waiting;
