@@ -55,16 +55,16 @@ std::vector<RankExit> launch_by(const LauncherCommand& launcher, const PlannedCe
     ::raise(launched.interruption);
     return {};  // where the signal is only noted
   }
-  WorldExits exits(folder, planned.cell.world_size);
-  exits.look();
-  if (exits.is_empty()) {
+  WorldExits world(folder, planned.cell.world_size);
+  world.look();
+  if (world.is_empty()) {
     throw launcher_started_nothing(launcher.text(), how(launched.end), log_tail(log));
   }
-  if (const auto size = exits.other_world_size()) {
+  if (const auto size = world.other_world_size()) {
     throw launcher_world_differs(launcher.text(), *size, planned.cell.world_size);
   }
-  std::vector<RankExit> exits = exits.exits("its launcher left no word of it");
-  exits.tell_whom_the_launcher_ended(exits);
+  std::vector<RankExit> exits = world.exits("its launcher left no word of it");
+  world.tell_whom_the_launcher_ended(exits);
   return exits;
 }
 
