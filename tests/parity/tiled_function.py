@@ -1,6 +1,6 @@
 """A tiled function as Python code would have it: recomputed tile by tile in backward.
 
-What harness/train/tiled does, written against torch.autograd alone.
+What harness/train/autograd/tiled does, written against torch.autograd alone.
 """
 
 import contextlib
