@@ -16,7 +16,8 @@ std::string version() {
   try {
     return own + ", torch " + lockstep::find_catalogue().torch_version;
   } catch (const lockstep::Error&) {
-    return own + ", no catalogue";
+    return own + (lockstep::is_catalogue_expected() ? ", a catalogue that cannot be started"
+                                                    : ", no catalogue");
   }
 }
 

@@ -105,6 +105,8 @@ TEST(TorchOfTheCatalogue, ThatIsMissingIsNamed) {
                                    HasSubstr("LOCKSTEP_PYTHON")));
   }
   EXPECT_EQ(catalogue.lockstep("--help").status, 0) << "which needs no torch";
+  EXPECT_EQ(catalogue.lockstep("--version").out,
+            "lockstep " LOCKSTEP_VERSION ", a catalogue that cannot be started\n");
 }
 
 TEST(TorchOfTheCatalogue, ThatThisUserMayNotReadIsNamed) {
