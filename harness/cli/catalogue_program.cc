@@ -1,11 +1,9 @@
 #include "harness/cli/catalogue_program.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +13,8 @@
 
 #include "harness/cli/catalogue_mark.h"
 #include "reports/base/error.h"
-#include "reports/base/unique_fd.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
 
 namespace lockstep {
 
@@ -32,35 +31,6 @@ std::string asked_for() {
   const char* const path = std::getenv("LOCKSTEP_CATALOGUE");
   return path ? path : "";
 }
-
-/// A file's bytes, as long as it lives.
-class MappedFile {
- public:
-  /// Throws Error (unmet).
-  explicit MappedFile(const fs::path& path) {
-    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat status {};
-    if (!fd.valid() || ::fstat(fd.get(), &status) != 0) fail(path, std::strerror(errno));
-    if (!S_ISREG(status.st_mode)) fail(path, "it is no file");
-    size_ = static_cast<std::size_t>(status.st_size);
-    if (size_ == 0) fail(path, "it is empty");
-    bytes_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-    if (bytes_ == MAP_FAILED) fail(path, std::strerror(errno));
-  }
-  ~MappedFile() { ::munmap(bytes_, size_); }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-
-  std::string_view text() const { return {static_cast<const char*>(bytes_), size_}; }
-
- private:
-  [[noreturn]] static void fail(const fs::path& path, const char* why) {
-    throw no_catalogue(path.string(), why);
-  }
-
-  void* bytes_ = MAP_FAILED;
-  std::size_t size_ = 0;
-};
 
 /// The value of a line "name=value"; nothing where there is none.
 std::optional<std::string> field(std::string_view lines, std::string_view name) {
@@ -88,8 +58,8 @@ std::optional<CatalogueProgram> read_mark(std::string_view text) {
 }
 
 CatalogueProgram read_catalogue(const fs::path& path) {
-  const MappedFile file(path);
-  for (std::string_view text = file.text();; text.remove_prefix(kMark.size())) {
+  const std::string file = read_text(path, kLargestProgram);
+  for (std::string_view text = file;; text.remove_prefix(kMark.size())) {
     const void* const found = ::memmem(text.data(), text.size(), kMark.data(), kMark.size());
     if (!found) throw no_catalogue(path.string(), "it is no program with scenarios");
     text.remove_prefix(static_cast<std::size_t>(static_cast<const char*>(found) - text.data()));
@@ -129,7 +99,10 @@ bool is_catalogue_expected() {
 
 CatalogueProgram find_catalogue() {
   const fs::path path = catalogue_path();
-  if (::access(path.c_str(), X_OK) != 0) throw no_catalogue(path.string(), std::strerror(errno));
+  if (::access(path.c_str(), R_OK | X_OK) != 0) {
+    throw no_catalogue(path.string(), std::strerror(errno));
+  }
+  if (!fs::is_regular_file(path)) throw no_catalogue(path.string(), "it is no file");
   const CatalogueProgram catalogue = read_catalogue(path);
   if (catalogue.lockstep_version != LOCKSTEP_VERSION) {
     throw other_catalogue(path.string(), catalogue.lockstep_version, LOCKSTEP_VERSION);

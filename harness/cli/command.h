@@ -18,14 +18,13 @@ namespace lockstep {
 struct CommandName {
   std::string_view name;
   std::string_view summary;
-  bool needs_scenarios = false;  ///< only a program that has some can do it
 };
 
 /// All of them, in the order of `--help`.
 inline constexpr std::array<CommandName, 6> kCommands{
-    CommandName{"list", "List the scenarios", true},
-    {"show", "Say everything about one scenario", true},
-    {"run", "Run scenarios on real ranks, judge and report them", true},
+    CommandName{"list", "List the scenarios"},
+    {"show", "Say everything about one scenario"},
+    {"run", "Run scenarios on real ranks, judge and report them"},
     {"report", "Judge a run's files again and show the report"},
     {"compare", "Hold a published table against a run, to the printed digit"},
     {"doctor", "Say what is here, what is missing, and whether 'run' can work"}};

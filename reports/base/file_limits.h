@@ -19,5 +19,7 @@ inline constexpr std::uint64_t kLargestStatus = 64 * kMebibyte;
 inline constexpr std::uint64_t kLargestPublishedTable = 256 * kMebibyte;
 /// Of a rank, sent to another machine as it is: its log, too.
 inline constexpr std::uint64_t kLargestFile = 4096 * kMebibyte;
+/// A program with scenarios and all that a debugger wants to know of it.
+inline constexpr std::uint64_t kLargestProgram = 4096 * kMebibyte;
 
 }  // namespace lockstep

@@ -83,6 +83,17 @@ TEST(CatalogueProgram, ThatCannotBeStartedIsNamed) {
   }
 }
 
+/// To read it would never end.
+TEST(CatalogueProgram, ThatIsANamedPipeIsRefused) {
+  const TemporaryFolder folder;
+  const std::string pipe = (folder.path() / "pipe").string();
+  const Outcome outcome = run_shell(
+      fmt::format("mkfifo {0} && chmod 755 {0} && LOCKSTEP_CATALOGUE={0} timeout 20 {1} list", pipe,
+                  kLockstep));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr(pipe + ": it is no file."));
+}
+
 TEST(CatalogueProgram, InAFolderThatWasRemovedIsNotStarted) {
   const FakeCatalogue catalogue("echo ran");
   const Outcome outcome = catalogue.lockstep("list", "cd $(mktemp -d) && rmdir $PWD &&");
