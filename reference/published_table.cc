@@ -25,7 +25,7 @@ enum Place : std::size_t {
   kWorldSize,
   kQuantity,
   kKind,
-  kPoint,
+  kPhase,
   kTensor,
   kElement,
   kStep,
@@ -37,7 +37,7 @@ enum Place : std::size_t {
 };
 
 const std::vector<std::string_view> kColumns{
-    "scenario", "variant", "world_size", "quantity", "kind",    "point",      "tensor",
+    "scenario", "variant", "world_size", "quantity", "kind",    "phase",      "tensor",
     "element",  "step",    "step_base",  "rank",     "printed", "definition", "source"};
 
 /// A printed number: "0.04043" has 5 decimals, "1.769e-04" 3 and an exponent.
@@ -136,7 +136,7 @@ PublishedValue to_value(const CsvRow& cells, const std::filesystem::path& path) 
   value.world_size = static_cast<int>(row.integer(kWorldSize, 1, kMost));
   value.quantity = row.word<PublishedQuantity>(kQuantity);
   value.kind = name(row.word<Kind>(kKind));
-  value.point = name(row.word<Point>(kPoint));
+  value.phase = name(row.word<Phase>(kPhase));
   value.tensor = row.text(kTensor);
   value.element = row.integer(kElement, 0, kMost);
   value.step_base = row.integer(kStepBase, 0, 1);
@@ -177,7 +177,7 @@ std::string print_measured(const PublishedValue& published, const Measured& meas
 /// Whether two values are of one column, or of the columns of two ranks.
 bool is_of_same_columns(const PublishedValue& a, const PublishedValue& b) {
   return a.quantity == b.quantity && a.scenario == b.scenario && a.variant == b.variant &&
-         a.world_size == b.world_size && a.kind == b.kind && a.point == b.point &&
+         a.world_size == b.world_size && a.kind == b.kind && a.phase == b.phase &&
          a.tensor == b.tensor && a.element == b.element;
 }
 

@@ -33,7 +33,7 @@ struct PublishedValue {
   int world_size = 0;
   PublishedQuantity quantity = PublishedQuantity::element;
   std::string kind;            ///< "gradient", "parameter"
-  std::string point;           ///< "reduced", "stepped"
+  std::string phase;           ///< "pre_step", "post_step"
   std::string tensor;          ///< "*": all tensors of the kind together
   std::int64_t element = 0;    ///< row-major
   std::int64_t step = 0;       ///< as published

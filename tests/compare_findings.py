@@ -38,17 +38,36 @@ def finding(found):
     }
 
 
+# What records of 1.x call a phase.
+PHASES = {"forward": "pre_forward", "backward": "post_backward", "reduced": "pre_step", "stepped": "post_step"}
+
+
+def claim(said):
+    phase = said.get("phase", said.get("point"))
+    return said["predicate"], said["kind"], PHASES.get(phase, phase)
+
+
+def mismatch(cell):
+    """Where a rank died, luck decides which call of which rank is the last in its log; what the judge makes of it is
+    in the findings."""
+    found = cell.get("mismatch", cell.get("missed_meeting"))
+    kinds = {end.get("kind", end.get("ending")) for end in cell.get("exits", cell.get("ends"))}
+    if not found or kinds & {"raised", "exited", "signalled"}:
+        return None
+    return {key: found[key] for key in ("fault", "group", "number", "culprits")}
+
+
 def decided(cell):
-    missed = cell.get("missed_meeting")
+    symptom = cell.get("symptom", cell.get("outcome"))
     return {
         "verdict": cell["verdict"],
-        "outcome": cell["outcome"]["kind"],
-        "outcome_step": cell["outcome"]["step"],
+        "symptom": symptom["kind"],
+        "symptom_step": symptom["step"],
         "claims": [
-            (result["claim"], result["verdict"], [finding(found) for found in result["findings"]])
+            (claim(result["claim"]), result["verdict"], [finding(found) for found in result["findings"]])
             for result in cell["results"]
         ],
-        "mismatch": missed and {key: missed[key] for key in ("fault", "group", "number", "culprits")},
+        "mismatch": mismatch(cell),
     }
 
 

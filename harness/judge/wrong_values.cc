@@ -36,7 +36,7 @@ bool is_missing(const std::vector<const Observation*>& seen,
   if (std::any_of(seen.begin(), seen.end(), [](auto* o) { return has_value(*o); })) return false;
   return std::any_of(seen.begin(), seen.end(), [&](const Observation* here) {
     return std::any_of(expected.begin(), expected.end(), [&](const Observation* there) {
-      return has_value(*there) && there->point == here->point && key_of(*there) == key_of(*here);
+      return has_value(*there) && there->phase == here->phase && key_of(*there) == key_of(*here);
     });
   });
 }

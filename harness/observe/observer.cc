@@ -147,7 +147,7 @@ void Observer::note_key(const std::string& key) {
   }
 }
 
-void Observer::observe(Point point, Kind kind, std::string_view name, const at::Tensor& tensor,
+void Observer::observe(Phase phase, Kind kind, std::string_view name, const at::Tensor& tensor,
                        const std::optional<Shard>& shard, std::string_view replica_group) {
   const Stopwatch stopwatch(time_spent_);
   SnapshotTensor kept;
@@ -155,7 +155,7 @@ void Observer::observe(Point point, Kind kind, std::string_view name, const at::
   observation.seq = seq_;
   observation.step = step_;
   observation.micro_batch = micro_batch_;
-  observation.point = point;
+  observation.phase = phase;
   observation.kind = kind;
   observation.name = name;
   observation.replica_group = replica_group;

@@ -27,7 +27,7 @@ struct Shard {
 /// itself. Does not communicate, synchronises no device but the tensor's own, changes no tensor and
 /// no autograd state. One thread at a time.
 ///
-/// A tensor is known by micro-batch, point, kind and name, and is observed once in a step under
+/// A tensor is known by micro-batch, phase, kind and name, and is observed once in a step under
 /// these: a second value would overwrite the first.
 class Observer {
  public:
@@ -49,7 +49,7 @@ class Observer {
   /// where it lies when it is a part; absent: it is whole. `replica_group`: who holds copies of it;
   /// empty: all ranks. Throws Error (usage) when the journal
   /// cannot be written, Error (internal) when the step has this tensor already.
-  void observe(Point point, Kind kind, std::string_view name, const at::Tensor& tensor,
+  void observe(Phase phase, Kind kind, std::string_view name, const at::Tensor& tensor,
                const std::optional<Shard>& shard = std::nullopt,
                std::string_view replica_group = "");
 

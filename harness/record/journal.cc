@@ -32,7 +32,7 @@ enum Column : std::size_t {
   kSeq,
   kStep,
   kMicroBatch,
-  kPoint,
+  kPhase,
   kKind,
   kName,
   kDType,
@@ -47,6 +47,9 @@ enum Column : std::size_t {
   kMaximum,
   kNonFinite
 };
+
+/// Journals written beside records of 1.x have it.
+constexpr RenamedColumn kRenamedPhase{"phase", "point"};
 
 std::string shape_cell(const std::vector<std::int64_t>& shape) {
   return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
@@ -72,7 +75,7 @@ std::string row_of(const Observation& o) {
   const std::string fingerprint = o.not_comparable.empty() ? to_text(o.fingerprint) : "";
   const Statistics& s = o.statistics;
   return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", o.seq, o.step,
-                     o.micro_batch, name(o.point), name(o.kind), csv_cell(o.name),
+                     o.micro_batch, name(o.phase), name(o.kind), csv_cell(o.name),
                      csv_cell(o.dtype), shape_cell(o.global_shape), shape_cell(o.offset),
                      shape_cell(o.local_shape), csv_cell(o.replica_group),
                      csv_cell(o.not_comparable), fingerprint, exact_decimal(s.norm),
@@ -154,7 +157,7 @@ Observation observation_in(const RowReader& row) {
   o.seq = row.whole(kSeq, 0);
   o.step = row.whole(kStep, 1);
   o.micro_batch = row.whole(kMicroBatch, 0);
-  o.point = row.word<Point>(kPoint);
+  o.phase = row.word<Phase>(kPhase);
   o.kind = row.word<Kind>(kKind);
   o.name = row.text(kName);
   o.dtype = row.text(kDType);
@@ -186,7 +189,7 @@ Observation observation_in(const RowReader& row) {
 
 const std::vector<std::string_view>& journal_columns() {
   static const std::vector<std::string_view> columns{
-      "seq",           "step",           "micro_batch",  "point",  "kind",
+      "seq",           "step",           "micro_batch",  "phase",  "kind",
       "name",          "dtype",          "global_shape", "offset", "local_shape",
       "replica_group", "not_comparable", "fingerprint",  "norm",   "minimum",
       "maximum",       "non_finite"};
@@ -216,7 +219,8 @@ bool has_journal(const std::filesystem::path& path) {
 }
 
 Journal read_journal(const std::filesystem::path& path) {
-  const CsvKind kind{journal_columns(), TornTail::is_left_out, kLargestJournal, true};
+  const CsvKind kind{journal_columns(), TornTail::is_left_out, kLargestJournal, true,
+                     kRenamedPhase};
   Journal journal;
   const CsvFrame frame = read_csv(path, kind, [&](const CsvRow& row) {
     const RowReader reader(row, path);

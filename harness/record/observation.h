@@ -11,14 +11,14 @@
 
 namespace lockstep {
 
-/// One row of a journal: one tensor at one point of one step on one rank. `global_shape`, `offset`
+/// One row of a journal: one tensor in one phase of one step on one rank. `global_shape`, `offset`
 /// and `local_shape` have one entry per dimension; a whole tensor has offset 0 everywhere and
 /// equal shapes.
 struct Observation {
   std::int64_t seq = 0;          ///< from 0 in the order of execution, without gaps
   std::int64_t step = 0;         ///< from 1
   std::int64_t micro_batch = 0;  ///< from 0
-  Point point = Point::forward;
+  Phase phase = Phase::pre_forward;
   Kind kind = Kind::parameter;
   std::string name;
   std::string dtype;  ///< torch's name: "float32"; empty: the tensor is undefined

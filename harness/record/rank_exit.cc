@@ -38,7 +38,7 @@ auto read_file(const fs::path& file, const char* expected, const Parse& parse)
 }
 
 constexpr const char* kExitFields =
-    "the end of a rank (rank, world_size, launcher, host, ending, cause, code, detail, ended_s, "
+    "the end of a rank (rank, world_size, launcher, host, kind, cause, code, detail, ended_s, "
     "ended_ns) in JSON";
 
 }  // namespace
@@ -52,11 +52,11 @@ fs::path rank_here_file(const fs::path& folder, int rank) {
 }
 
 void write_rank_exit(const fs::path& folder, const LaunchedExit& exit) {
-  Json json = {{"rank", exit.end.rank},         {"world_size", exit.world_size},
-               {"launcher", exit.launcher},     {"host", exit.host},
-               {"ending", name(exit.end.kind)}, {"cause", name(exit.end.cause)},
-               {"code", exit.end.code},         {"detail", exit.end.detail},
-               {"ended_s", exit.ended_s},       {"ended_ns", exit.end.ended_ns.value_or(0)}};
+  Json json = {{"rank", exit.end.rank},       {"world_size", exit.world_size},
+               {"launcher", exit.launcher},   {"host", exit.host},
+               {"kind", name(exit.end.kind)}, {"cause", name(exit.end.cause)},
+               {"code", exit.end.code},       {"detail", exit.end.detail},
+               {"ended_s", exit.ended_s},     {"ended_ns", exit.end.ended_ns.value_or(0)}};
   if (exit.end.limit_s) json["limit_s"] = *exit.end.limit_s;
   write_json(rank_exit_file(folder, exit.end.rank), json);
 }
@@ -65,12 +65,13 @@ std::optional<LaunchedExit> read_rank_exit(const fs::path& folder, int rank) {
   const fs::path file = rank_exit_file(folder, rank);
   return read_file(file, kExitFields, [&](const Json& json) {
     LaunchedExit exit;
-    const auto ending = parse<ExitKind>(json.at("ending").get<std::string>());
+    const Json& word = json.contains("ending") ? json.at("ending") : json.at("kind");
+    const auto kind = parse<ExitKind>(word.get<std::string>());
     const auto cause = parse<ExitCause>(json.at("cause").get<std::string>());
-    if (!ending) throw malformed(file.string(), 0, 0, kExitFields, json.at("ending").dump());
+    if (!kind) throw malformed(file.string(), 0, 0, kExitFields, word.dump());
     if (!cause) throw malformed(file.string(), 0, 0, kExitFields, json.at("cause").dump());
     exit.end.rank = whole_number<int>(json, "rank");
-    exit.end.kind = *ending;
+    exit.end.kind = *kind;
     exit.end.cause = *cause;
     exit.end.code = whole_number<int>(json, "code");
     exit.end.detail = json.at("detail").get<std::string>();

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// What a rank says of itself in `rank-N.end.json`, when it begins a step and at its end: a rank
+/// What a rank says of itself in `rank-N.status.json`, when it begins a step and at its end: a rank
 /// that was killed has said where it was.
 struct RankStatus {
   std::int64_t step = 0;  ///< the step begun last; 0: none
@@ -25,7 +25,8 @@ struct RankStatus {
   std::optional<RendezvousState> rendezvous = {};  ///< absent: an older status, or none
 };
 
-/// File of `rank` in a cell's folder.
+/// File of `rank` in a cell's folder: `rank-N.status.json`, or where an older program wrote it,
+/// `rank-N.end.json`.
 std::filesystem::path rank_status_file(const std::filesystem::path& folder, int rank);
 
 /// Writes the status, replacing an older one as a whole. Throws Error (usage).

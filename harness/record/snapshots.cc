@@ -254,10 +254,19 @@ class Reader {
   std::uint64_t data_size_ = 0;
 };
 
+/// A key with the phase's word of today: files written beside records of 1.x have other words.
+std::string with_word_of_today(const std::string& key) {
+  const std::size_t begin = key.find('/') + 1;
+  const std::size_t end = key.find('/', begin);
+  if (begin == 0 || end == key.npos) return key;
+  const auto phase = parse<Phase>(key.substr(begin, end - begin));
+  return phase ? fmt::format("{}{}{}", key.substr(0, begin), name(*phase), key.substr(end)) : key;
+}
+
 }  // namespace
 
 std::string snapshot_key(const Observation& observation) {
-  return fmt::format("{}/{}/{}/{}", observation.micro_batch, name(observation.point),
+  return fmt::format("{}/{}/{}/{}", observation.micro_batch, name(observation.phase),
                      name(observation.kind), observation.name);
 }
 
@@ -280,10 +289,18 @@ void write_safetensors(const std::filesystem::path& path,
   write_whole_file(path, file);
 }
 
-Snapshot read_snapshot(const std::filesystem::path& path) { return Reader(path).read(); }
+Snapshot read_snapshot(const std::filesystem::path& path) {
+  Snapshot read = Reader(path).read();
+  std::map<std::string, SnapshotTensor> tensors;
+  for (auto& [key, tensor] : read.tensors) {
+    tensors[with_word_of_today(key)] = std::move(tensor);
+  }
+  read.tensors = std::move(tensors);
+  return read;
+}
 
 std::map<std::string, SnapshotTensor> read_safetensors(const std::filesystem::path& path) {
-  return read_snapshot(path).tensors;
+  return Reader(path).read().tensors;
 }
 
 }  // namespace lockstep

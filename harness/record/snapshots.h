@@ -21,7 +21,7 @@ struct SnapshotTensor {
   std::vector<std::byte> bytes;
 };
 
-/// Key of an observation's tensor in its file: `<micro-batch>/<point>/<kind>/<name>`.
+/// Key of an observation's tensor in its file: `<micro-batch>/<phase>/<kind>/<name>`.
 std::string snapshot_key(const Observation& observation);
 
 /// File of the tensors that `rank` kept in `step`, inside a cell's folder:

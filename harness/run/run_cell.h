@@ -32,7 +32,7 @@ std::function<int(const RankPlacement&)> body_of(const PlannedCell& planned,
                                                  const std::filesystem::path& folder,
                                                  std::chrono::milliseconds limit);
 
-/// Adds what the ranks in `record.ends` said of themselves in the cell's `folder`. Throws Error
+/// Adds what the ranks in `record.exits` said of themselves in the cell's `folder`. Throws Error
 /// (usage) where one had an error that is none of the scenario.
 void add_statuses(CellRecord& record, const std::filesystem::path& folder);
 

@@ -12,17 +12,19 @@ namespace lockstep {
 // The claims that scenarios make, and what cells declare of them: one name for each, for all.
 
 inline constexpr Claim kGradientsAgree{Predicate::agree_across_ranks, Kind::gradient,
-                                       Point::reduced};
+                                       Phase::pre_step};
 inline constexpr Claim kParametersAgree{Predicate::agree_across_ranks, Kind::parameter,
-                                        Point::stepped};
-inline constexpr Claim kBuffersAgree{Predicate::agree_across_ranks, Kind::buffer, Point::forward};
-inline constexpr Claim kLossesAgree{Predicate::agree_across_ranks, Kind::loss, Point::forward};
-inline constexpr Claim kGradientsEqual{Predicate::equal_reference, Kind::gradient, Point::reduced};
+                                        Phase::post_step};
+inline constexpr Claim kBuffersAgree{Predicate::agree_across_ranks, Kind::buffer,
+                                     Phase::pre_forward};
+inline constexpr Claim kLossesAgree{Predicate::agree_across_ranks, Kind::loss, Phase::pre_forward};
+inline constexpr Claim kGradientsEqual{Predicate::equal_reference, Kind::gradient, Phase::pre_step};
 inline constexpr Claim kParametersEqual{Predicate::equal_reference, Kind::parameter,
-                                        Point::stepped};
-inline constexpr Claim kBuffersEqual{Predicate::equal_reference, Kind::buffer, Point::forward};
-inline constexpr Claim kLossesEqual{Predicate::equal_reference, Kind::loss, Point::forward};
-inline constexpr Claim kMemoryBounded{Predicate::at_most_reference, Kind::memory, Point::backward};
+                                        Phase::post_step};
+inline constexpr Claim kBuffersEqual{Predicate::equal_reference, Kind::buffer, Phase::pre_forward};
+inline constexpr Claim kLossesEqual{Predicate::equal_reference, Kind::loss, Phase::pre_forward};
+inline constexpr Claim kMemoryBounded{Predicate::at_most_reference, Kind::memory,
+                                      Phase::post_backward};
 
 /// What is true of a correct step where every rank has a whole model: gradients and parameters
 /// agree across ranks and equal the reference, and ranks finish.

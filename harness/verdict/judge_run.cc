@@ -123,12 +123,12 @@ Quantity quantity_of(const PublishedValue& value) {
 std::optional<Measured> measure(const PublishedValue& value, const CellRecord& cell,
                                 EvidenceOfRun& evidence) {
   const auto kind = parse<Kind>(value.kind);
-  const auto point = parse<Point>(value.point);
-  if (!kind || !point) return std::nullopt;
+  const auto phase = parse<Phase>(value.phase);
+  if (!kind || !phase) return std::nullopt;
   TableSpec spec;
   spec.quantity = quantity_of(value);
   spec.kind = *kind;
-  spec.point = *point;
+  spec.phase = *phase;
   if (value.tensor != "*") spec.tensor = value.tensor;
   spec.element = value.element;
   const std::int64_t step = value.step - value.step_base + 1;

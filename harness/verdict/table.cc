@@ -21,11 +21,11 @@ constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 /// Which tensors of a step a table is about.
 struct Subject {
   Kind kind = Kind::gradient;
-  Point point = Point::reduced;
+  Phase phase = Phase::pre_step;
   std::string tensor;  ///< empty: all of the kind
 
   bool includes(const Observation& o) const {
-    return o.kind == kind && o.point == point && (tensor.empty() || o.name == tensor);
+    return o.kind == kind && o.phase == phase && (tensor.empty() || o.name == tensor);
   }
 };
 
@@ -128,12 +128,12 @@ double norm(const Held& held) {
 
 /// How far the model is apart before the step: what the drift beside a norm means.
 std::optional<double> drift_before(const Evidence& evidence, std::int64_t step) {
-  return drift(find_step({Kind::parameter, Point::forward, ""}, evidence, step));
+  return drift(find_step({Kind::parameter, Phase::pre_forward, ""}, evidence, step));
 }
 
 Table::Entry fill_entry(const TableSpec& spec, const Evidence* evidence, std::int64_t number) {
   if (!evidence) return {{kNotMeasured}, false, std::nullopt};
-  const Step step = find_step({spec.kind, spec.point, spec.tensor}, *evidence, number);
+  const Step step = find_step({spec.kind, spec.phase, spec.tensor}, *evidence, number);
   Table::Entry entry;
   entry.synced = is_synced(step);
   if (spec.quantity == Quantity::drift) {
@@ -154,7 +154,7 @@ Table::Entry fill_entry(const TableSpec& spec, const Evidence* evidence, std::in
 }
 
 std::set<std::int64_t> steps_of(const TableSpec& spec, const Evidence& evidence) {
-  const Subject subject{spec.kind, spec.point, spec.tensor};
+  const Subject subject{spec.kind, spec.phase, spec.tensor};
   std::set<std::int64_t> steps;
   for (int rank = 0; rank < evidence.processes(); ++rank) {
     for (const Observation& observation : evidence.observations(rank)) {

@@ -125,7 +125,12 @@ bool drop_torn_tail(const std::string& path, std::string& text, TornTail torn_ta
 }
 
 void require_header(const std::string& path, const std::optional<CsvRow>& header,
-                    const std::vector<std::string_view>& columns) {
+                    const CsvKind& kind) {
+  const std::vector<std::string_view>& columns = kind.columns;
+  const auto is_column = [&](const std::string& cell, std::string_view column) {
+    return cell == column ||
+           (kind.renamed && kind.renamed->name == column && kind.renamed->former == cell);
+  };
   const auto column_at = [&](std::size_t i) {
     return i < columns.size() ? fmt::format("the column '{}'", columns[i])
                               : std::string("the end of the header");
@@ -133,7 +138,7 @@ void require_header(const std::string& path, const std::optional<CsvRow>& header
   if (!header) throw malformed(path, 1, 1, column_at(0), "");
   const std::vector<std::string>& cells = header->cells;
   for (std::size_t i = 0; i < std::max(cells.size(), columns.size()); ++i) {
-    const bool same = i < cells.size() && i < columns.size() && cells[i] == columns[i];
+    const bool same = i < cells.size() && i < columns.size() && is_column(cells[i], columns[i]);
     if (!same) {
       throw malformed(path, header->line, static_cast<std::int64_t>(i) + 1, column_at(i),
                       i < cells.size() ? cells[i] : "");
@@ -180,7 +185,7 @@ CsvFrame read_csv(const std::filesystem::path& path, const CsvKind& kind,
   Reader reader(name, text);
   const std::string_view begin = std::string_view(text).substr(text.starts_with(kMark) ? 3 : 0);
   if (kind.has_remark && begin.starts_with(kRemark)) frame.remark = reader.remark();
-  require_header(name, reader.next(), kind.columns);
+  require_header(name, reader.next(), kind);
   while (const std::optional<CsvRow> row = reader.next()) {
     require_width(name, *row, kind.columns);
     visit(*row);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,12 +25,19 @@ struct CsvFile {
 /// What to do with a last line that does not end in a newline.
 enum class TornTail { is_an_error, is_left_out };
 
+/// A column that older files have under another name.
+struct RenamedColumn {
+  std::string_view name;
+  std::string_view former;
+};
+
 /// What a kind of CSV file is.
 struct CsvKind {
   const std::vector<std::string_view>& columns;
   TornTail torn_tail = TornTail::is_an_error;
   std::uint64_t most_bytes = 0;  ///< a larger file is refused
   bool has_remark = false;       ///< the line `# ...` may stand before the header
+  std::optional<RenamedColumn> renamed = {};
 };
 
 /// What of a CSV file is no row.

@@ -14,7 +14,7 @@ inline constexpr std::uint64_t kLargestJournal = 2048 * kMebibyte;        ///< r
 inline constexpr std::uint64_t kLargestSnapshot = 4096 * kMebibyte;       ///< *.safetensors
 inline constexpr std::uint64_t kLargestSnapshotHeader = 100 * kMebibyte;  ///< of a safetensors file
 inline constexpr std::uint64_t kLargestCollectiveLog = 4096 * kMebibyte;  ///< collectives-N.bin
-/// rank-N.end.json, rank-N.exit.json, world.json, rank-N.mismatch.txt
+/// rank-N.status.json, rank-N.exit.json, world.json, rank-N.mismatch.txt
 inline constexpr std::uint64_t kLargestStatus = 64 * kMebibyte;
 inline constexpr std::uint64_t kLargestPublishedTable = 256 * kMebibyte;
 /// Of a rank, sent to another machine as it is: its log, too.

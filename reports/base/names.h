@@ -8,9 +8,10 @@
 namespace lockstep {
 
 /// The words of an enumeration, in the order of its enumerators, as they stand in files and on the
-/// command line. Every enumeration that is written somewhere specialises it.
+/// command line. Every enumeration that is written somewhere specialises it. `former`: the words
+/// that older files have for the enumerators, in the same order.
 template <class Enum>
-struct Names;  // static constexpr std::array<std::string_view, N> values
+struct Names;  // static constexpr std::array<std::string_view, N> values; perhaps `former`
 
 /// The word of `value`.
 template <class Enum>
@@ -18,11 +19,14 @@ constexpr std::string_view name(Enum value) {
   return Names<Enum>::values.at(static_cast<std::size_t>(value));
 }
 
-/// The enumerator whose word is `word`; nothing when there is none.
+/// The enumerator whose word is `word`, or was; nothing when there is none.
 template <class Enum>
 constexpr std::optional<Enum> parse(std::string_view word) {
   for (std::size_t i = 0; i < Names<Enum>::values.size(); ++i) {
     if (Names<Enum>::values[i] == word) return static_cast<Enum>(i);
+    if constexpr (requires { Names<Enum>::former; }) {
+      if (Names<Enum>::former[i] == word) return static_cast<Enum>(i);
+    }
   }
   return std::nullopt;
 }

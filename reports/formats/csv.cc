@@ -22,14 +22,14 @@ struct Line {
   std::string_view role;
   int world_size = 0;
   std::string axes;
-  std::string_view quantity, kind, point;
+  std::string_view quantity, kind, phase;
   std::string tensor, element, step, rank, value;
   std::string_view verdict;
   std::string text, margin, tolerance, tolerance_from, repetition;
 };
 
 constexpr std::string_view kHeader =
-    "row,scenario,variant,role,world_size,axes,quantity,kind,point,tensor,element,step,rank,value,"
+    "row,scenario,variant,role,world_size,axes,quantity,kind,phase,tensor,element,step,rank,value,"
     "verdict,text,margin,tolerance,tolerance_from,repetition\n";
 
 /// A text as a cell that a spreadsheet takes for a text, and a CI service for no command: behind an
@@ -51,7 +51,7 @@ void append(std::string& csv, const Line& line) {
     for (const std::string_view text : texts) cells.push_back(text_cell(text));
   };
   append_texts({line.row, line.scenario, line.variant, line.role, world_size, line.axes,
-                line.quantity, line.kind, line.point, line.tensor, line.element, line.step,
+                line.quantity, line.kind, line.phase, line.tensor, line.element, line.step,
                 line.rank});
   cells.push_back(line.value);  // a number, which may begin with a minus
   append_texts(
@@ -98,7 +98,7 @@ Line cell_line(const CellRecord& cell) {
 Line symptom_line(const CellRecord& cell) {
   const Symptom& symptom = cell.symptom;
   Line line = line_about(cell.cell);
-  line.row = "outcome";
+  line.row = "symptom";
   line.quantity = name(symptom.kind);
   line.tensor = symptom.tensor;
   if (symptom.step > 0) line.step = std::to_string(symptom.step);
@@ -123,7 +123,7 @@ Line claim_line(const Cell& cell, const ClaimResult& result) {
   line.row = "claim";
   line.quantity = name(result.claim.predicate);
   if (result.claim.kind) line.kind = name(*result.claim.kind);
-  if (result.claim.point) line.point = name(*result.claim.point);
+  if (result.claim.phase) line.phase = name(*result.claim.phase);
   line.verdict = name(result.verdict);
   line.text = result.reason;
   line.margin = optional_text(result.margin);
@@ -170,7 +170,7 @@ Line value_line(const RunRecord& run, const Table& table, const std::string& var
   line.axes = choices_in_words(cell ? cell->device : "cpu", table.axes);
   line.quantity = name(table.spec.quantity);
   line.kind = name(table.spec.kind);
-  line.point = name(table.spec.point);
+  line.phase = name(table.spec.phase);
   line.tensor = table.spec.tensor;
   return line;
 }
@@ -194,10 +194,10 @@ void append_entry(std::string& csv, Line line, const Table& table, const Table::
     append(csv, line);
   }
   if (!entry.drift) return;
-  // A norm stands beside the drift of other tensors at another point.
+  // A norm stands beside the drift of other tensors at another phase.
   line.quantity = name(Quantity::drift);
   line.kind = name(Kind::parameter);
-  line.point = name(Point::forward);
+  line.phase = name(Phase::pre_forward);
   line.tensor.clear();
   line.value = exact_decimal(*entry.drift);
   append(csv, line);

@@ -6,20 +6,34 @@ namespace lockstep {
 
 namespace {
 
-/// The point at which a kind is what it is to be; a claim about another point names it.
-Point customary_point(Kind kind) {
+/// The phase at which a kind is what it is to be; a claim about another phase names it.
+Phase customary_phase(Kind kind) {
   switch (kind) {
     case Kind::parameter:
-      return Point::stepped;
+      return Phase::post_step;
     case Kind::gradient:
-      return Point::reduced;
+      return Phase::pre_step;
     case Kind::buffer:
     case Kind::loss:
-      return Point::forward;
+      return Phase::pre_forward;
     case Kind::memory:
-      return Point::backward;
+      return Phase::post_backward;
   }
-  return Point::forward;
+  return Phase::pre_forward;
+}
+
+std::string_view phase_in_words(Phase phase) {
+  switch (phase) {
+    case Phase::pre_forward:
+      return "before forward";
+    case Phase::post_backward:
+      return "after backward";
+    case Phase::pre_step:
+      return "before the step";
+    case Phase::post_step:
+      return "after the step";
+  }
+  return "";
 }
 
 std::string_view predicate_in_words(Predicate predicate) {
@@ -40,14 +54,14 @@ std::string_view predicate_in_words(Predicate predicate) {
 
 }  // namespace
 
-Claim agree_across_ranks(Kind kind, Point point) {
-  return {Predicate::agree_across_ranks, kind, point};
+Claim agree_across_ranks(Kind kind, Phase phase) {
+  return {Predicate::agree_across_ranks, kind, phase};
 }
 
-Claim equal_reference(Kind kind, Point point) { return {Predicate::equal_reference, kind, point}; }
+Claim equal_reference(Kind kind, Phase phase) { return {Predicate::equal_reference, kind, phase}; }
 
-Claim at_most_reference(Kind kind, Point point) {
-  return {Predicate::at_most_reference, kind, point};
+Claim at_most_reference(Kind kind, Phase phase) {
+  return {Predicate::at_most_reference, kind, phase};
 }
 
 Claim ranks_finish() { return {Predicate::ranks_finish, std::nullopt, std::nullopt}; }
@@ -58,8 +72,8 @@ std::string sentence(const Claim& claim) {
   std::string text(predicate_in_words(claim.predicate));
   if (!claim.kind) return text;
   text = fmt::format("{} {}", plural(*claim.kind), text);
-  if (claim.point && claim.point != customary_point(*claim.kind)) {
-    text += fmt::format(" at {}", name(*claim.point));
+  if (claim.phase && claim.phase != customary_phase(*claim.kind)) {
+    text += fmt::format(" {}", phase_in_words(*claim.phase));
   }
   return text;
 }

@@ -9,16 +9,18 @@
 
 namespace lockstep {
 
-/// Moment in a training step at which a tensor is looked at.
-///   forward   before the forward pass, after buffers were broadcast
-///   backward  right after the backward pass
-///   reduced   when the gradients are what the optimizer is about to use
-///   stepped   after the optimizer's step
-enum class Point { forward, backward, reduced, stepped };
+/// Moment in a training step at which a tensor is observed.
+///   pre_forward    before the forward pass, after buffers were broadcast
+///   post_backward  right after the backward pass
+///   pre_step       when the gradients are what the optimizer is about to use
+///   post_step      after the optimizer's step
+enum class Phase { pre_forward, post_backward, pre_step, post_step };
 
 template <>
-struct Names<Point> {
-  static constexpr std::array<std::string_view, 4> values{"forward", "backward", "reduced",
+struct Names<Phase> {
+  static constexpr std::array<std::string_view, 4> values{"pre_forward", "post_backward",
+                                                          "pre_step", "post_step"};
+  static constexpr std::array<std::string_view, 4> former{"forward", "backward", "reduced",
                                                           "stepped"};
 };
 
@@ -52,19 +54,19 @@ struct Names<Predicate> {
 struct Claim {
   Predicate predicate = Predicate::ranks_finish;
   std::optional<Kind> kind;    ///< absent where the claim is about ranks
-  std::optional<Point> point;  ///< absent where the claim is about ranks
+  std::optional<Phase> phase;  ///< absent where the claim is about ranks
 
   bool operator==(const Claim&) const = default;
 };
 
-/// All ranks hold the same bits of every tensor of `kind` at `point`, in every step.
-Claim agree_across_ranks(Kind kind, Point point);
+/// All ranks hold the same bits of every tensor of `kind` at `phase`, in every step.
+Claim agree_across_ranks(Kind kind, Phase phase);
 
-/// Every tensor of `kind` at `point` is the reference's, within the tolerance of rounding.
-Claim equal_reference(Kind kind, Point point);
+/// Every tensor of `kind` at `phase` is the reference's, within the tolerance of rounding.
+Claim equal_reference(Kind kind, Phase phase);
 
-/// Every number of `kind` at `point` is at most the reference's, but for a tenth of it.
-Claim at_most_reference(Kind kind, Point point);
+/// Every number of `kind` at `phase` is at most the reference's, but for a tenth of it.
+Claim at_most_reference(Kind kind, Phase phase);
 
 /// Every rank runs to its end: none raises, exits early, is killed or stays.
 Claim ranks_finish();
@@ -73,8 +75,8 @@ Claim ranks_finish();
 Claim collectives_match();
 
 /// "gradients agree across ranks", "parameters equal the reference", "ranks finish". A claim about
-/// another point than the customary one (gradients reduced, parameters stepped, buffers and losses
-/// forward, memory backward) names it: "gradients agree across ranks at backward".
+/// another phase than the customary one (gradients reduced, parameters stepped, buffers and losses
+/// forward, memory backward) names it: "gradients agree across ranks after backward".
 std::string sentence(const Claim& claim);
 
 /// Plural for sentences: "gradients".

@@ -29,19 +29,30 @@ std::string in_words(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// A value with its place in the file, for errors: "record.json: cells[0].ends[1].code".
+/// Versions count on from 1.6 to 2.0, so that one number says which is older.
+constexpr int kSince2 = 7;
+
+/// A value with its place in the file, for errors: "record.json: cells[0].exits[1].code".
 class Node {
  public:
-  Node(const Json& json, const std::string& file, int minor, std::string where = "")
-      : value(json), minor_(minor), path_(file), place_(std::move(where)) {}
+  Node(const Json& json, const std::string& file, int version, std::string where = "")
+      : value(json), version_(version), path_(file), place_(std::move(where)) {}
 
   const Json& value;
 
   Error error(std::string_view expected) const { return wrong(place_, expected, in_words(value)); }
 
-  /// Whether a record as old as this one may lack a field that came with minor version `since`.
-  bool may_lack(std::string_view field, int since) const {
-    return minor_ < since && value.is_object() && !value.contains(std::string(field));
+  /// The name of a field in a record as old as this one.
+  template <class Owner, class Value>
+  std::string_view name_of(const Field<Owner, Value>& field) const {
+    return version_ < kSince2 && !field.former.empty() ? field.former : field.name;
+  }
+
+  /// Whether a record as old as this one may lack `field`.
+  template <class Owner, class Value>
+  bool may_lack(const Field<Owner, Value>& field) const {
+    return version_ < field.since && value.is_object() &&
+           !value.contains(std::string(name_of(field)));
   }
 
   Node at(std::string_view field) const {
@@ -49,11 +60,11 @@ class Node {
     const auto found = value.find(std::string(field));
     const std::string inside = fmt::format("{}{}{}", place_, place_.empty() ? "" : ".", field);
     if (found == value.end()) throw wrong(inside, "a value", "");
-    return {*found, path_, minor_, inside};
+    return {*found, path_, version_, inside};
   }
 
   Node at(std::size_t index) const {
-    return {value[index], path_, minor_, fmt::format("{}[{}]", place_, index)};
+    return {value[index], path_, version_, fmt::format("{}[{}]", place_, index)};
   }
 
  private:
@@ -61,7 +72,7 @@ class Node {
     return malformed(where.empty() ? path_ : path_ + ": " + where, 0, 0, expected, found);
   }
 
-  int minor_;  ///< version of the document
+  int version_;  ///< of the document
   const std::string& path_;
   std::string place_;  ///< empty for the whole document
 };
@@ -140,8 +151,8 @@ void read(const Node& node, std::optional<T>& value) {
 template <HasFields T>
 void read(const Node& node, T& value) {
   for_each_field<T>([&](const auto& field) {
-    if (node.may_lack(field.name, field.since)) return;
-    read(node.at(field.name), value.*field.member);
+    if (node.may_lack(field)) return;
+    read(node.at(node.name_of(field)), value.*field.member);
   });
 }
 
@@ -212,28 +223,33 @@ Json parse_document(const std::string& text, const std::string& path) {
   }
 }
 
-/// The minor version of a document. "1.7" is read by a program that knows 1.0, and the other way
-/// round: fields are only added within a major version.
-int minor_version(const Node& root) {
+/// The minor version of `version` where `major` is its major one: 7 of "1.7".
+std::optional<int> minor_of(const std::string& version, int major) {
+  const std::string prefix = fmt::format("{}.", major);
+  if (!version.starts_with(prefix) || version.size() == prefix.size()) return std::nullopt;
+  int minor = 0;
+  const char* const end = version.data() + version.size();
+  if (std::from_chars(version.data() + prefix.size(), end, minor).ptr != end) return std::nullopt;
+  return minor;
+}
+
+/// The version of a document. "2.7" is read by a program that knows 2.0, and the other way round:
+/// fields are only added within a major version.
+int version_of(const Node& root) {
   const Node schema = root.at("schema");
   if (schema.value != kSchemaName) throw schema.error(fmt::format("\"{}\"", kSchemaName));
   const Node node = root.at("version");
   std::string version;
   read(node, version);
-  const std::string major = fmt::format("{}.", kSchemaMajor);
-  int minor = 0;
-  const char* const end = version.data() + version.size();
-  const bool is_ours = version.starts_with(major) && version.size() > major.size();
-  if (!is_ours || std::from_chars(version.data() + major.size(), end, minor).ptr != end) {
-    throw node.error(
-        fmt::format("version {}.x of the schema, the only one read here; write the "
-                    "record again with this program",
-                    kSchemaMajor));
-  }
-  return minor;
+  if (const auto minor = minor_of(version, kSchemaMajor)) return kSince2 + *minor;
+  if (const auto minor = minor_of(version, 1)) return std::min(*minor, kSince2 - 1);
+  throw node.error(
+      fmt::format("version 1.x or {}.x of the schema, which this program reads; write the record "
+                  "again with this program",
+                  kSchemaMajor));
 }
 
-/// The minor version from which on a record says why ranks ended, and which choices are defaults.
+/// The version from which on a record says why ranks ended, and which choices are defaults.
 constexpr int kSinceCauses = 5;
 
 /// A folder names the choices that are no defaults: "...-tiles=4-view=on".
@@ -246,7 +262,7 @@ bool names(const std::string& folder, const AxisValue& chosen) {
   return false;
 }
 
-/// The minor version from which on a cell says what became of its collectives, and published tables
+/// The version from which on a cell says what became of its collectives, and published tables
 /// are named after where they come from.
 constexpr int kSinceCollectives = 6;
 
@@ -298,11 +314,11 @@ void derive_causes_and_defaults(RunRecord& run) {
 
 RunRecord read_json(const std::string& text, const std::string& path) {
   const Json document = parse_document(text, path);
-  const int minor = minor_version(Node(document, path, kSchemaMinor));
+  const int version = version_of(Node(document, path, kSince2));
   RunRecord run;
-  read(Node(document, path, minor), run);
-  if (minor < kSinceCauses) derive_causes_and_defaults(run);
-  if (minor < kSinceCollectives) {
+  read(Node(document, path, version), run);
+  if (version < kSinceCauses) derive_causes_and_defaults(run);
+  if (version < kSinceCollectives) {
     derive_collectives(run);
     rename_tables(run);
   }

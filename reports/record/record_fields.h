@@ -13,12 +13,14 @@ template <class Owner, class Value>
 struct Field {
   std::string_view name;
   Value Owner::*member;
-  int since = 0;  ///< minor version of the schema that added it; older records lack it
+  int since = 0;                 ///< version of the schema that added it; older records lack it
+  std::string_view former = {};  ///< its name in records of 1.x; empty: it has always been `name`
 };
 
 template <class Owner, class Value>
-constexpr Field<Owner, Value> field(std::string_view name, Value Owner::*member, int since = 0) {
-  return {name, member, since};
+constexpr Field<Owner, Value> field(std::string_view name, Value Owner::*member, int since = 0,
+                                    std::string_view former = {}) {
+  return {name, member, since, former};
 }
 
 /// The fields of a record type, in the order in which they are written. Writer and reader both go
@@ -59,7 +61,7 @@ template <>
 struct Fields<Claim> {
   static constexpr auto list =
       std::tuple(field("predicate", &Claim::predicate), field("kind", &Claim::kind),
-                 field("point", &Claim::point));
+                 field("phase", &Claim::phase, 0, "point"));
 };
 
 template <>
@@ -80,10 +82,10 @@ struct Fields<Pin> {
   static constexpr auto list =
       std::tuple(field("claim", &Pin::claim, 4), field("steps", &Pin::steps, 4),
                  field("last_step", &Pin::last_step, 4), field("tensors", &Pin::tensors, 4),
-                 field("origin", &Pin::attribution, 4), field("ratio", &Pin::ratio, 4),
-                 field("cosine", &Pin::cosine, 4), field("groups", &Pin::groups, 4),
-                 field("fault", &Pin::fault, 4), field("culprits", &Pin::culprits, 4),
-                 field("why", &Pin::why, 4));
+                 field("attribution", &Pin::attribution, 4, "origin"),
+                 field("ratio", &Pin::ratio, 4), field("cosine", &Pin::cosine, 4),
+                 field("groups", &Pin::groups, 4), field("fault", &Pin::fault, 4),
+                 field("culprits", &Pin::culprits, 4), field("why", &Pin::why, 4));
 };
 
 template <>
@@ -92,7 +94,7 @@ struct Fields<Expectation> {
       field("breaks", &Expectation::breaks), field("raises", &Expectation::raises),
       field("meets", &Expectation::meets), field("not_applicable", &Expectation::not_applicable),
       field("not_triggered", &Expectation::not_triggered, 1),
-      field("outcome", &Expectation::symptom, 2), field("pins", &Expectation::pins, 4));
+      field("symptom", &Expectation::symptom, 2, "outcome"), field("pins", &Expectation::pins, 4));
 };
 
 template <>
@@ -129,13 +131,14 @@ struct Fields<Finding> {
       field("places", &Finding::places), field("last_step", &Finding::last_step),
       field("last_worst_difference", &Finding::last_worst_difference),
       field("failure", &Finding::failure), field("sentence", &Finding::sentence),
-      field("tensors", &Finding::tensors, 4), field("origin", &Finding::attribution, 4));
+      field("tensors", &Finding::tensors, 4),
+      field("attribution", &Finding::attribution, 4, "origin"));
 };
 
 template <>
 struct Fields<RankExit> {
   static constexpr auto list =
-      std::tuple(field("rank", &RankExit::rank), field("ending", &RankExit::kind),
+      std::tuple(field("rank", &RankExit::rank), field("kind", &RankExit::kind, 0, "ending"),
                  field("code", &RankExit::code), field("order", &RankExit::order),
                  field("step", &RankExit::step), field("error", &RankExit::error),
                  field("detail", &RankExit::detail), field("last_output", &RankExit::last_output),
@@ -158,9 +161,9 @@ struct Fields<ClaimResult> {
 
 template <>
 struct Fields<Check> {
-  static constexpr auto list =
-      std::tuple(field("promise", &Check::promise), field("outcome", &Check::result),  //
-                 field("text", &Check::text), field("claim", &Check::claim, 4));
+  static constexpr auto list = std::tuple(
+      field("promise", &Check::promise), field("result", &Check::result, 0, "outcome"),  //
+      field("text", &Check::text), field("claim", &Check::claim, 4));
 };
 
 template <>
@@ -218,10 +221,11 @@ struct Fields<CellRecord> {
       field("processes", &CellRecord::processes), field("duration_s", &CellRecord::duration_s),
       field("source", &CellRecord::source), field("reproduce", &CellRecord::reproduce),
       field("claims", &CellRecord::claims), field("expectation", &CellRecord::expectation),
-      field("ends", &CellRecord::exits), field("results", &CellRecord::results),
+      field("exits", &CellRecord::exits, 0, "ends"), field("results", &CellRecord::results),
       field("checks", &CellRecord::checks), field("verdict", &CellRecord::verdict),
       field("notes", &CellRecord::notes), field("cost", &CellRecord::cost, 1),
-      field("outcome", &CellRecord::symptom, 2), field("missed_meeting", &CellRecord::mismatch, 3),
+      field("symptom", &CellRecord::symptom, 2, "outcome"),
+      field("mismatch", &CellRecord::mismatch, 3, "missed_meeting"),
       field("launcher", &CellRecord::launcher, 3), field("not_run", &CellRecord::not_run, 4));
 };
 
@@ -235,7 +239,7 @@ template <>
 struct Fields<TableSpec> {
   static constexpr auto list = std::tuple(
       field("title", &TableSpec::title), field("quantity", &TableSpec::quantity),
-      field("kind", &TableSpec::kind), field("point", &TableSpec::point),
+      field("kind", &TableSpec::kind), field("phase", &TableSpec::phase, 0, "point"),
       field("tensor", &TableSpec::tensor), field("element", &TableSpec::element),
       field("symbol", &TableSpec::symbol), field("digits", &TableSpec::digits),
       field("groups", &TableSpec::groups), field("first_step", &TableSpec::first_step, 1),

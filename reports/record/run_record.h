@@ -17,10 +17,11 @@
 namespace lockstep {
 
 /// Name and version of the record's schema (reports/record/record.schema.json). Fields are only
-/// added within a major version; a removal raises it. A record of another major version is refused.
+/// added within a major version; a removal or a new name raises it. Records of 1.x are read by the
+/// names that they have; one of a later major version is refused.
 inline constexpr std::string_view kSchemaName = "lockstep.record";
-inline constexpr int kSchemaMajor = 1;
-inline constexpr int kSchemaMinor = 6;
+inline constexpr int kSchemaMajor = 2;
+inline constexpr int kSchemaMinor = 0;
 
 /// How a rank ended.
 ///   finished     its body returned
@@ -214,7 +215,7 @@ struct CellRecord {
 ///   element     one element per rank, and whether all ranks hold the same bits of the tensor
 ///   drift       max |value on rank i - value on rank j| over all pairs, whole tensor
 ///   norm        L2 norm per rank, whether all ranks hold the same bits, and the drift of all
-///               parameters at `forward`, before the step
+///               parameters before the forward pass
 ///   distance    max |value on rank i - value on rank 0| per rank
 enum class Quantity { element, drift, norm, distance };
 
@@ -234,7 +235,7 @@ struct TableSpec {
   std::string title;  ///< stands above the table, a colon behind it
   Quantity quantity = Quantity::element;
   Kind kind = Kind::gradient;
-  Point point = Point::reduced;
+  Phase phase = Phase::pre_step;
   std::string tensor;        ///< empty: all tensors of the kind together
   std::int64_t element = 0;  ///< row-major index, for Quantity::element
   std::string symbol;        ///< "g" in the column heading "g_r0"

@@ -116,11 +116,11 @@ class Trainer {
     observe_placement(rank_, model_);
     model_.zero_grad();
     observe_loss(ddp_ ? train_shard(step) : train_all_shards(step));
-    rank_.observe_gradients(Point::reduced, model_);
+    rank_.observe_gradients(Phase::pre_step, model_);
     optimizer_->set_learning_rate(kLearningRate *
                                   std::min(1.0, static_cast<double>(step) / kWarmUpSteps));
     optimizer_->step();
-    rank_.observe_parameters(Point::stepped, model_);
+    rank_.observe_parameters(Phase::post_step, model_);
   }
 
  private:
@@ -162,7 +162,8 @@ class Trainer {
 
   /// Times 1, as an input: the last digit of a number alone is open, whatever rounding did before.
   void observe_loss(const at::Tensor& loss) {
-    rank_.observer().observe(Point::forward, Kind::loss, "loss", loss * rank_.input(at::ones({})));
+    rank_.observer().observe(Phase::pre_forward, Kind::loss, "loss",
+                             loss * rank_.input(at::ones({})));
   }
 
   Rank& rank_;
@@ -191,7 +192,7 @@ std::vector<TableSpec> tables() {
   return {{.title = "Training loss, the mean over all micro-batches and ranks of a step",
            .quantity = Quantity::element,
            .kind = Kind::loss,
-           .point = Point::forward,
+           .phase = Phase::pre_forward,
            .tensor = "loss",
            .symbol = "loss",
            .digits = 6,

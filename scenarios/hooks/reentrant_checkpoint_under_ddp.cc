@@ -173,7 +173,7 @@ void leave_zero_gradients(const Module& model) {
 }
 
 void observe_memory(Rank& rank, std::int64_t bytes) {
-  rank.observer().observe(Point::backward, Kind::memory, "activations",
+  rank.observer().observe(Phase::post_backward, Kind::memory, "activations",
                           at::scalar_tensor(bytes, at::kLong));
 }
 
@@ -278,7 +278,7 @@ void train_norm_model(Rank& rank) {
     if (!ddp && is_first) of_first_shard.reset();
     if (!ddp && batch.index == 0 && batch.owner == 1) of_first_shard.emplace(model);
     const auto forward = [&] {
-      if (is_first) rank.observe_buffers(Point::forward, model);
+      if (is_first) rank.observe_buffers(Phase::pre_forward, model);
       return std::vector<at::Tensor>{model.run(way, freezes, input)};
     };
     return ((ddp ? ddp->forward(forward) : forward()).front() - target).pow(2).mean();

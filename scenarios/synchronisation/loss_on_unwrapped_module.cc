@@ -143,7 +143,7 @@ void compute_reference(Rank& rank, Module& model, std::int64_t step) {
 void backward(Rank& rank, DistributedDataParallel& ddp, const Shard& mine, std::int64_t step) {
   const auto through_wrapper = [&] {
     const auto outputs = ddp.forward([&]() -> std::vector<at::Tensor> {
-      rank.observe_buffers(Point::forward, ddp.module());
+      rank.observe_buffers(Phase::pre_forward, ddp.module());
       return {ddp.module().forward(mine.input)};
     });
     return mean_squared_error(outputs.front(), mine.target);
@@ -161,7 +161,7 @@ void backward(Rank& rank, DistributedDataParallel& ddp, const Shard& mine, std::
              (rank.is("bypass-armed-every-kth-step") && step % std::stoll(rank.axis("k")) == 0)) {
     ddp.forward(mine.input);
   } else if (rank.is("buffers-left-behind")) {
-    rank.observe_buffers(Point::forward, ddp.module());
+    rank.observe_buffers(Phase::pre_forward, ddp.module());
   }
   loss_on(ddp.module(), mine).backward();
 }
@@ -231,10 +231,10 @@ void train(Rank& rank) {
     } else {
       compute_reference(rank, *model, step);
     }
-    rank.observe_gradients(Point::reduced, *model);
+    rank.observe_gradients(Phase::pre_step, *model);
     optimizer->step();
     if (rank.is("reduced-after-step")) all_reduce_each(rank, *model, ReduceOp::average);
-    rank.observe_parameters(Point::stepped, *model);
+    rank.observe_parameters(Phase::post_step, *model);
   });
   if (ddp) rank.group().barrier();  // rank 0 saves the checkpoint, the others wait for it
 }
@@ -407,7 +407,7 @@ std::vector<TableSpec> tables() {
       {.title = "Gradient on weight[0] after backward, per rank",
        .quantity = Quantity::element,
        .kind = Kind::gradient,
-       .point = Point::reduced,
+       .phase = Phase::pre_step,
        .tensor = "weight",
        .element = 0,
        .symbol = "g",
@@ -416,7 +416,7 @@ std::vector<TableSpec> tables() {
       {.title = "Cross-rank weight drift max|W_i - W_j| after each step",
        .quantity = Quantity::drift,
        .kind = Kind::parameter,
-       .point = Point::stepped,
+       .phase = Phase::post_step,
        .tensor = "weight",
        .symbol = "W",
        .digits = 6,

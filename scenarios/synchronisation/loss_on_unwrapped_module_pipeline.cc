@@ -127,7 +127,7 @@ void train(Rank& rank) {
     const std::int64_t number = (step - 1) / kStageSteps + 1;
     const std::int64_t step_of_stage = (step - 1) % kStageSteps;
     if (step_of_stage == 0) stage.emplace(rank, model, number);
-    rank.observe_parameters(Point::forward, model);
+    rank.observe_parameters(Phase::pre_forward, model);
     model.zero_grad();
     if (is_reference) {
       rank.mean_of_rank_gradients(model, [&](int owner) {
@@ -137,9 +137,9 @@ void train(Rank& rank) {
     } else {
       leave_gradients(rank, *ddp, *stage, step_of_stage);
     }
-    rank.observe_gradients(Point::reduced, model);  // clipping comes after it, as in the trainer
+    rank.observe_gradients(Phase::pre_step, model);  // clipping comes after it, as in the trainer
     stage->finish(step_of_stage);
-    rank.observe_parameters(Point::stepped, model);
+    rank.observe_parameters(Phase::post_step, model);
     if (ddp && step_of_stage + 1 == kStageSteps) pass_checkpoint(rank, model, number);
   });
 }
@@ -165,14 +165,14 @@ std::vector<TableSpec> tables() {
       {.title = "Gradients, and the weights before each step",
        .quantity = Quantity::norm,
        .kind = Kind::gradient,
-       .point = Point::reduced,
+       .phase = Phase::pre_step,
        .digits = 3,
        .groups = groups,
        .first_step = 0},
       {.title = "What the checkpoint of rank 0 discards: max|W_i - W_0| at the end of each stage",
        .quantity = Quantity::distance,
        .kind = Kind::parameter,
-       .point = Point::stepped,
+       .phase = Phase::post_step,
        .symbol = "W",
        .digits = 3,
        .groups = {{"BUGGY", "bypass"}, {"FIXED", "all-reduce-each"}},

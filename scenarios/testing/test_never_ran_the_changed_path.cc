@@ -71,9 +71,9 @@ void train(Rank& rank) {
         rank.group().all_reduce(parameter.mutable_grad(), ReduceOp::average);
       }
     }
-    rank.observe_gradients(Point::reduced, model);
+    rank.observe_gradients(Phase::pre_step, model);
     optimizer.step();
-    rank.observe_parameters(Point::stepped, model);
+    rank.observe_parameters(Phase::post_step, model);
   });
 }
 

@@ -37,8 +37,8 @@ TEST(Agreement, WithoutObservationsIsUndecided) {
 TEST(Agreement, OfAnotherKindOrPointDoesNotCount) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) {
-    files.add(rank, 1, "w", {1}, {Kind::parameter, Point::reduced});
-    files.add(rank, 1, "w", {2}, {Kind::gradient, Point::backward});
+    files.add(rank, 1, "w", {1}, {Kind::parameter, Phase::pre_step});
+    files.add(rank, 1, "w", {2}, {Kind::gradient, Phase::post_backward});
   }
   EXPECT_EQ(judge_one(kAgree, files.write()).verdict, Verdict::undecided);
 }
@@ -264,9 +264,9 @@ TEST(Equality, GuessesNothingForAnOddRatioOrAnotherDirection) {
 TEST(Equality, RecognisesARanksOwnGradient) {
   LiteralEvidence files(2);
   LiteralEvidence expected(1);
-  expected.add(0, 1, "w", {1, 5}, {Kind::gradient, Point::backward, 0}).replica_group =
+  expected.add(0, 1, "w", {1, 5}, {Kind::gradient, Phase::post_backward, 0}).replica_group =
       group_of_one(0);
-  expected.add(0, 1, "w", {3, 1}, {Kind::gradient, Point::backward, 1}).replica_group =
+  expected.add(0, 1, "w", {3, 1}, {Kind::gradient, Phase::post_backward, 1}).replica_group =
       group_of_one(1);
   expected.add(0, 1, "w", {2, 3});
   files.add(0, 1, "w", {1, 5});

@@ -24,7 +24,7 @@ class LiteralEvidence {
 
   struct Tensor {
     Kind kind = Kind::gradient;
-    Point point = Point::reduced;
+    Phase phase = Phase::pre_step;
     std::int64_t micro_batch = 0;
   };
 
@@ -139,7 +139,7 @@ class LiteralEvidence {
     observation.seq = static_cast<std::int64_t>(rows_[rank].size());
     observation.step = step;
     observation.micro_batch = what.micro_batch;
-    observation.point = what.point;
+    observation.phase = what.phase;
     observation.kind = what.kind;
     observation.name = name;
     observation.dtype = "float32";
@@ -168,8 +168,8 @@ inline std::vector<ClaimResult> judge(const CellEvidence& cell) {
   return judge(cell, facts_of(cell));
 }
 
-inline const Claim kAgree = agree_across_ranks(Kind::gradient, Point::reduced);
-inline const Claim kEqual = equal_reference(Kind::gradient, Point::reduced);
+inline const Claim kAgree = agree_across_ranks(Kind::gradient, Phase::pre_step);
+inline const Claim kEqual = equal_reference(Kind::gradient, Phase::pre_step);
 
 inline ClaimResult judge_one(const Claim& claim, const Evidence& evidence,
                              const Evidence* reference = nullptr,

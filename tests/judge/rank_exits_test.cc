@@ -87,7 +87,7 @@ TEST(Endings, BeforeTheFirstStepNameNone) {
   EXPECT_EQ(sentence_of(end), "rank 0 raised an error.");
 }
 
-/// Gradients differ in these steps, each at a point and for a claim of its own; rank 1 raises in
+/// Gradients differ in these steps, each in a phase and for a claim of its own; rank 1 raises in
 /// step 2.
 Finding error_with_damage_in(const std::vector<std::int64_t>& damaged_steps) {
   LiteralEvidence files(2);
@@ -95,11 +95,11 @@ Finding error_with_damage_in(const std::vector<std::int64_t>& damaged_steps) {
   cell.world_size = 2;
   cell.claims = {ranks_finish()};
   for (const std::int64_t step : damaged_steps) {
-    const Point point = step % 2 == 0 ? Point::reduced : Point::backward;
+    const Phase phase = step % 2 == 0 ? Phase::pre_step : Phase::post_backward;
     for (int rank = 0; rank < 2; ++rank) {
-      files.add(rank, step, "w", {static_cast<float>(rank)}, {Kind::gradient, point, 0});
+      files.add(rank, step, "w", {static_cast<float>(rank)}, {Kind::gradient, phase, 0});
     }
-    cell.claims.push_back(agree_across_ranks(Kind::gradient, point));
+    cell.claims.push_back(agree_across_ranks(Kind::gradient, phase));
   }
   const Evidence evidence = files.write();
   cell.evidence = &evidence;

@@ -232,7 +232,7 @@ class TwoNodes : public testing::Test {
   std::vector<std::string> exits() const {
     std::vector<std::string> details;
     const auto record = nlohmann::json::parse(text_of(path() / "0/run/record.json"));
-    for (const auto& end : record.at("cells").at(0).at("ends")) {
+    for (const auto& end : record.at("cells").at(0).at("exits")) {
       details.push_back(end.at("detail"));
     }
     return details;

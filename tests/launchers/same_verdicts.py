@@ -40,7 +40,7 @@ def come_to(cell, same_words):
     """What a cell comes to: the words of a failure are those of the backend."""
     said = {
         "verdict": cell["verdict"],
-        "outcome": cell["outcome"]["kind"],
+        "symptom": cell["symptom"]["kind"],
         "claims": {json.dumps(r["claim"]): r["verdict"] for r in cell["results"]},
         "found in": {
             json.dumps(r["claim"]): findings(r)
@@ -49,13 +49,13 @@ def come_to(cell, same_words):
         },
         "not applicable": cell["expectation"]["not_applicable"],
     }
-    missed = cell.get("missed_meeting")
+    missed = cell.get("mismatch")
     if missed:
-        said["meeting"] = [missed[key] for key in ("fault", "group", "number", "step")]
+        said["mismatch"] = [missed[key] for key in ("fault", "group", "number", "step")]
         said["culprits"] = missed["culprits"]
     if same_words:
-        said["outcome in words"] = cell["outcome"]["text"]
-        said["checks"] = [(check["promise"], check["outcome"]) for check in cell["checks"]]
+        said["symptom in words"] = cell["symptom"]["text"]
+        said["checks"] = [(check["promise"], check["result"]) for check in cell["checks"]]
     return said
 
 

@@ -314,7 +314,7 @@ TEST_F(ObserverTest, LeavesWhatItSawBitForBit) {
       observer.begin_step(step);
       for (const at::ScalarType dtype : kDTypes) {
         const at::Tensor tensor = random_bits({3, 2, step}, dtype).transpose(0, 1);
-        observer.observe(Point::stepped, Kind::parameter, dtype_text(dtype), tensor);
+        observer.observe(Phase::post_step, Kind::parameter, dtype_text(dtype), tensor);
         expected.push_back(look(tensor));
       }
     }
@@ -325,7 +325,7 @@ TEST_F(ObserverTest, LeavesWhatItSawBitForBit) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     expected[i].seq = static_cast<std::int64_t>(i);
     expected[i].step = i < kDTypes.size() ? 1 : 2;
-    expected[i].point = Point::stepped;
+    expected[i].phase = Phase::post_step;
     expected[i].name = expected[i].dtype;
     EXPECT_EQ(rows[i], expected[i]) << rows[i].name;
 
@@ -349,7 +349,7 @@ TEST_F(ObserverTest, NamesExactlyTheTensorWithAPlantedFault) {
       for (const char* const tensor_name : {"a", "b", "c"}) {
         at::Tensor tensor = random_bits({4, 4}, dtype);
         if (rank == 1 && tensor_name == std::string("b")) flip(tensor, 40);
-        observer.observe(Point::reduced, Kind::gradient, tensor_name, tensor);
+        observer.observe(Phase::pre_step, Kind::gradient, tensor_name, tensor);
       }
       observer.finish();
       ranks.push_back(
@@ -365,9 +365,9 @@ TEST_F(ObserverTest, NotesStepMicroBatchPointAndKind) {
   Observer observer(folder_.path(), 0);
   observer.begin_step(3);
   observer.begin_micro_batch(2);
-  observer.observe(Point::backward, Kind::buffer, "mean", at::zeros({2}));
+  observer.observe(Phase::post_backward, Kind::buffer, "mean", at::zeros({2}));
   observer.begin_step(4);
-  observer.observe(Point::forward, Kind::loss, "loss", at::zeros({}));
+  observer.observe(Phase::pre_forward, Kind::loss, "loss", at::zeros({}));
   EXPECT_EQ(observer.step(), 4);
   const std::vector<Observation> rows = read_journal(journal()).observations;
   ASSERT_EQ(rows.size(), 2U);
@@ -380,9 +380,9 @@ TEST_F(ObserverTest, NotesStepMicroBatchPointAndKind) {
 TEST_F(ObserverTest, NotesWhatIsNotComparableAndKeepsNoValue) {
   Observer observer(folder_.path(), 0);
   observer.begin_step(1);
-  observer.observe(Point::reduced, Kind::gradient, "w", at::Tensor());
-  observer.observe(Point::reduced, Kind::buffer, "w", at::Tensor());
-  observer.observe(Point::reduced, Kind::gradient, "s", at::full({2}, 1.0).to_sparse());
+  observer.observe(Phase::pre_step, Kind::gradient, "w", at::Tensor());
+  observer.observe(Phase::pre_step, Kind::buffer, "w", at::Tensor());
+  observer.observe(Phase::pre_step, Kind::gradient, "s", at::full({2}, 1.0).to_sparse());
   observer.finish();
   const std::vector<Observation> rows = read_journal(journal()).observations;
   ASSERT_EQ(rows.size(), 3U);
@@ -396,7 +396,7 @@ TEST_F(ObserverTest, KeepsAShardWithItsPlace) {
   Observer observer(folder_.path(), 0);
   observer.begin_step(1);
   const at::Tensor part = random_bits({2, 3}, at::kBFloat16);
-  observer.observe(Point::stepped, Kind::parameter, "w", part, Shard{{2, 7}, {0, 3}});
+  observer.observe(Phase::post_step, Kind::parameter, "w", part, Shard{{2, 7}, {0, 3}});
   observer.finish();
   const Observation row = read_journal(journal()).observations.at(0);
   EXPECT_THAT(row.global_shape, ElementsAre(2, 7));
@@ -408,7 +408,7 @@ TEST_F(ObserverTest, KeepsTheValueOfTheMomentItLooked) {
   Observer observer(folder_.path(), 0);
   observer.begin_step(1);
   at::Tensor tensor = at::zeros({1}, at::kByte);
-  observer.observe(Point::stepped, Kind::parameter, "w", tensor);
+  observer.observe(Phase::post_step, Kind::parameter, "w", tensor);
   tensor.fill_(9);
   observer.finish();
   EXPECT_THAT(kept(1).at("0/stepped/parameter/w").bytes, ElementsAre(std::byte{0}));
@@ -417,7 +417,7 @@ TEST_F(ObserverTest, KeepsTheValueOfTheMomentItLooked) {
 TEST_F(ObserverTest, WritesAStepWhenTheNextBegins) {
   Observer observer(folder_.path(), 0);
   observer.begin_step(1);
-  observer.observe(Point::stepped, Kind::parameter, "w", at::zeros({2}));
+  observer.observe(Phase::post_step, Kind::parameter, "w", at::zeros({2}));
   EXPECT_FALSE(std::filesystem::exists(snapshot_file(folder_.path(), 0, 1)));
   observer.begin_step(2);
   EXPECT_EQ(kept(1).size(), 1U);
@@ -427,9 +427,9 @@ TEST_F(ObserverTest, LosesNothingObservedAfterFinish) {
   {
     Observer observer(folder_.path(), 0);
     observer.begin_step(1);
-    observer.observe(Point::stepped, Kind::parameter, "a", at::zeros({2}));
+    observer.observe(Phase::post_step, Kind::parameter, "a", at::zeros({2}));
     observer.finish();
-    observer.observe(Point::stepped, Kind::parameter, "b", at::zeros({2}));
+    observer.observe(Phase::post_step, Kind::parameter, "b", at::zeros({2}));
   }
   EXPECT_EQ(kept(1).size(), 2U);
 }
@@ -438,7 +438,7 @@ TEST_F(ObserverTest, RefusesTheSameTensorTwiceInAStep) {
   Observer observer(folder_.path(), 0);
   observer.begin_step(1);
   const auto observe = [&] {
-    observer.observe(Point::stepped, Kind::parameter, "w", at::zeros({2}));
+    observer.observe(Phase::post_step, Kind::parameter, "w", at::zeros({2}));
   };
   observe();
   EXPECT_THAT(error_of(Error::Kind::internal, observe),
@@ -457,7 +457,7 @@ TEST_F(ObserverTest, RefusesStepsThatDoNotCountUp) {
               HasSubstr("step 0 begun after step 0"));
   EXPECT_THAT(
       error_of(Error::Kind::internal,
-               [&] { observer.observe(Point::forward, Kind::buffer, "w", at::zeros({1})); }),
+               [&] { observer.observe(Phase::pre_forward, Kind::buffer, "w", at::zeros({1})); }),
       HasSubstr("before the first step"));
   observer.begin_step(2);
   EXPECT_THAT(error_of(Error::Kind::internal, [&] { observer.begin_step(2); }),
@@ -475,7 +475,7 @@ TEST_F(ObserverTest, SaysThatItsFolderVanished) {
   std::filesystem::create_directory(inner);
   Observer observer(inner, 0);
   observer.begin_step(1);
-  observer.observe(Point::stepped, Kind::parameter, "w", at::zeros({2}));
+  observer.observe(Phase::post_step, Kind::parameter, "w", at::zeros({2}));
   std::filesystem::remove_all(inner);
   EXPECT_THAT(error_of(Error::Kind::usage, [&] { observer.finish(); }),
               HasSubstr("rank-0.step-1.safetensors"));
@@ -484,7 +484,7 @@ TEST_F(ObserverTest, SaysThatItsFolderVanished) {
 TEST_F(ObserverTest, SaysThatTheDiskIsFull) {
   Observer observer(folder_.path(), 0);
   observer.begin_step(1);
-  observer.observe(Point::stepped, Kind::parameter, "w", at::zeros({10'000}));
+  observer.observe(Phase::post_step, Kind::parameter, "w", at::zeros({10'000}));
   std::string of_values;
   std::string of_journal;
   {
@@ -492,7 +492,7 @@ TEST_F(ObserverTest, SaysThatTheDiskIsFull) {
     of_values = error_of(Error::Kind::usage, [&] { observer.finish(); });
     of_journal = error_of(Error::Kind::usage, [&] {
       for (int i = 0; i < 100; ++i) {
-        observer.observe(Point::stepped, Kind::parameter, std::to_string(i), at::zeros({2}));
+        observer.observe(Phase::post_step, Kind::parameter, std::to_string(i), at::zeros({2}));
       }
     });
   }

@@ -72,7 +72,7 @@ def read_ours(folder, rank):
         step = file.name.split(".")[1].removeprefix("step-")
         for key, bits in read_safetensors(file).items():
             tensors[f"{step}/{key}"] = bits
-    statement = folder / f"rank-{rank}.end.json"
+    statement = folder / f"rank-{rank}.status.json"
     error = json.loads(statement.read_text())["error"] if statement.exists() else "killed"
     collectives = read_collectives(folder / f"collectives-{rank}.bin")
     return {"error": error, "collectives": collectives, "tensors": tensors}

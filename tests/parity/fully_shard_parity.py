@@ -28,7 +28,7 @@ def sum_difference(cell, world):
     wholes, sums = {}, collections.defaultdict(lambda: (0, 0))
     for rank in range(world):
         for row in ddp_parity.rows_of(cell / f"rank-{rank}.csv"):
-            if row["point"] != "forward":
+            if row["phase"] != "pre_forward":
                 continue
             name, fingerprint = row["name"], lanes(row["fingerprint"])
             if name.startswith(WHOLE):

@@ -167,15 +167,15 @@ def run_python(cell, folder):
 
 def our_outcome(record):
     """What lockstep says the cell came to."""
-    return record["outcome"]["kind"], record["outcome"]["step"]
+    return record["symptom"]["kind"], record["symptom"]["step"]
 
 
 def read_ours(folder, rank):
     """As hooks_training.run saves it, with the bits in hexadecimal."""
     tensors = {}
     for row in rows_of(folder / f"rank-{rank}.csv"):
-        if row["point"] in ("reduced", "stepped"):
-            fields = ("step", "micro_batch", "point", "kind", "name")
+        if row["phase"] in ("pre_step", "post_step"):
+            fields = ("step", "micro_batch", "phase", "kind", "name")
             is_undefined = row["not_comparable"].startswith("undefined")
             key = "/".join(row[field] for field in fields)
             tensors[key] = UNDEFINED if is_undefined else "not kept"
@@ -184,7 +184,7 @@ def read_ours(folder, rank):
         for key, data in read_safetensors(file).items():
             if f"{step}/{key}" in tensors:
                 tensors[f"{step}/{key}"] = data
-    statement = json.loads((folder / f"rank-{rank}.end.json").read_text())
+    statement = json.loads((folder / f"rank-{rank}.status.json").read_text())
     return {"step": statement["step"], "error": statement["error"], "tensors": tensors}
 
 

@@ -11,7 +11,7 @@ namespace lockstep {
 /// A scenario whose body is never run: "bug" and "fix" beside "plain", "other" beside "special",
 /// which depends on the axis that "other" depends on.
 inline Scenario literal_scenario(std::string id = "bug-class") {
-  const Claim agree = agree_across_ranks(Kind::gradient, Point::reduced);
+  const Claim agree = agree_across_ranks(Kind::gradient, Phase::pre_step);
   return {
       .id = std::move(id),
       .summary = "A literal one.",
@@ -27,7 +27,7 @@ inline Scenario literal_scenario(std::string id = "bug-class") {
                     .role = Role::wrong_fix,
                     .summary = "beside another reference",
                     .reference = "special",
-                    .claims = {agree_across_ranks(Kind::buffer, Point::forward)}},
+                    .claims = {agree_across_ranks(Kind::buffer, Phase::pre_forward)}},
                    {"plain", Role::reference, "what the others are compared with"},
                    {"special", Role::reference, "what 'other' is compared with"}},
       .claims = {agree, ranks_finish()},

@@ -107,7 +107,7 @@ TEST(SelectCells, MakeTheClaimsOfScenarioAndVariantAndOfAReferenceThatItFinishes
   EXPECT_EQ(cell_of(plan, "fix").claims, kScenarios[0].claims);
   EXPECT_THAT(cell_of(plan, "other").claims,
               ElementsAre(kScenarios[0].claims[0], ranks_finish(),
-                          agree_across_ranks(Kind::buffer, Point::forward)));
+                          agree_across_ranks(Kind::buffer, Phase::pre_forward)));
   EXPECT_THAT(cell_of(plan, "special").claims, ElementsAre(ranks_finish()));
   EXPECT_THAT(cell_of(plan, "bug").expectation.breaks, SizeIs(1));
 }

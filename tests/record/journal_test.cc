@@ -27,7 +27,7 @@ Observation observation(std::int64_t seq) {
   o.seq = seq;
   o.step = 1 + seq / 2;
   o.micro_batch = seq % 2;
-  o.point = Point::reduced;
+  o.phase = Phase::pre_step;
   o.kind = Kind::gradient;
   o.name = "layer.0.weight";
   o.dtype = "float32";
@@ -60,9 +60,8 @@ class JournalFile : public ::testing::Test {
   std::string refusal_of(const std::string& column, const std::string& cell) {
     const auto& columns = journal_columns();
     std::vector<std::string> cells{
-        "0",   "1",   "0", "reduced", "gradient",           "w",   "float32", "4x6",
-        "0x3", "4x3", "",  "",        std::string(32, 'a'), "1.5", "-1",      "2",
-        "0"};
+        "0",   "1", "0", "pre_step",           "gradient", "w",  "float32", "4x6", "0x3",
+        "4x3", "",  "",  std::string(32, 'a'), "1.5",      "-1", "2",       "0"};
     cells.at(std::find(columns.begin(), columns.end(), column) - columns.begin()) = cell;
     write({});
     std::ofstream file(path_, std::ios::app);
@@ -87,9 +86,10 @@ TEST_F(JournalFile, ReadsBack) {
 
 TEST_F(JournalFile, ReadsBackEveryWord) {
   Observation o = observation(0);
-  for (const Point point : {Point::forward, Point::backward, Point::reduced, Point::stepped}) {
+  for (const Phase phase :
+       {Phase::pre_forward, Phase::post_backward, Phase::pre_step, Phase::post_step}) {
     for (const Kind kind : {Kind::parameter, Kind::gradient, Kind::buffer, Kind::loss}) {
-      o.point = point;
+      o.phase = phase;
       o.kind = kind;
       EXPECT_EQ(back(o), o);
     }
@@ -152,6 +152,20 @@ TEST_F(JournalFile, IsWrittenAsDocumented) {
     }
   }
   EXPECT_EQ(written, documented);
+}
+
+TEST_F(JournalFile, IsReadByTheWordsOfAnOlderProgram) {
+  write({observation(0)});
+  std::string text = read_text(path_, kLargestFile);
+  for (const auto& [now, before] : {std::pair{",phase,", ",point,"}, {",pre_step,", ",reduced,"}}) {
+    const std::size_t at = text.find(now);
+    ASSERT_NE(at, text.npos);
+    text.replace(at, std::string(now).size(), before);
+  }
+  std::ofstream(path_) << text;
+  EXPECT_EQ(read_journal(path_).observations.at(0), observation(0));
+  std::ofstream(path_) << text.replace(text.find(",point,"), 7, ",moment,");
+  EXPECT_THAT(refusal(), testing::HasSubstr("expected the column 'phase', found 'moment'"));
 }
 
 TEST_F(JournalFile, SaysWhoWroteIt) {
@@ -252,8 +266,9 @@ TEST_F(JournalFile, RefusesCellsThatMeanNothing) {
   EXPECT_EQ(refusal_of("step", "0"), ":2:2: expected at least 1 as 'step', found '0'.");
   EXPECT_EQ(refusal_of("micro_batch", "-1"),
             ":2:3: expected at least 0 as 'micro_batch', found '-1'.");
-  EXPECT_EQ(refusal_of("point", "later"),
-            ":2:4: expected one of forward, backward, reduced, stepped, found 'later'.");
+  EXPECT_EQ(
+      refusal_of("phase", "later"),
+      ":2:4: expected one of pre_forward, post_backward, pre_step, post_step, found 'later'.");
   EXPECT_EQ(refusal_of("kind", ""),
             ":2:5: expected one of parameter, gradient, buffer, loss, memory, found nothing.");
   EXPECT_EQ(refusal_of("fingerprint", "abc"),

@@ -5,6 +5,8 @@
 #include <fstream>
 
 #include "reports/base/error.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -48,9 +50,20 @@ TEST(LaunchedExitFile, KeepsTheLimitThatTheRankWasEndedAt) {
   EXPECT_EQ(read_rank_exit(folder.path(), 3)->end, exit.end);
 }
 
+TEST(LaunchedExitFile, IsReadByTheNameThatAnOlderProgramGaveTheKind) {
+  const TemporaryFolder folder;
+  write_rank_exit(folder.path(), literal_exit());
+  const fs::path file = rank_exit_file(folder.path(), 3);
+  std::string text = read_text(file, kLargestStatus);
+  const std::size_t at = text.find("\"kind\"");
+  ASSERT_NE(at, text.npos);
+  std::ofstream(file) << text.replace(at, 6, "\"ending\"");
+  EXPECT_EQ(read_rank_exit(folder.path(), 3)->end, literal_exit().end);
+}
+
 TEST(LaunchedExitFile, OfAnythingElseIsMalformed) {
   const TemporaryFolder folder;
-  for (const char* text : {"", "{}", "[3]", "{\"rank\": 3, \"ending\": \"vanished\"}"}) {
+  for (const char* text : {"", "{}", "[3]", "{\"rank\": 3, \"kind\": \"vanished\"}"}) {
     std::ofstream(rank_exit_file(folder.path(), 3)) << text;
     EXPECT_THROW(read_rank_exit(folder.path(), 3), Error) << text;
   }

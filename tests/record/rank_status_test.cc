@@ -26,7 +26,16 @@ class RankStatusFile : public ::testing::Test {
   fs::path file_ = rank_status_file(folder_, 3);
 };
 
-TEST_F(RankStatusFile, IsNamedByRank) { EXPECT_EQ(file_.filename(), "rank-3.end.json"); }
+TEST_F(RankStatusFile, IsNamedByRank) { EXPECT_EQ(file_.filename(), "rank-3.status.json"); }
+
+TEST_F(RankStatusFile, IsReadFromTheFileOfAnOlderProgram) {
+  write_rank_status(file_, {7, 42, true, true, false, "an error"});
+  fs::rename(file_, folder_ / "rank-3.end.json");
+  EXPECT_EQ(read_rank_status(rank_status_file(folder_, 3)).step, 7);
+  EXPECT_EQ(rank_status_file(folder_, 4), folder_ / "rank-4.status.json");
+  write_rank_status(file_, {8, 42, true, true, false, "an error"});
+  EXPECT_EQ(read_rank_status(rank_status_file(folder_, 3)).step, 8);
+}
 
 TEST_F(RankStatusFile, ReadsBack) {
   const RankStatus read = back({7, 42, true, true, false, "two\nlines, \"quoted\""});
@@ -120,14 +129,14 @@ TEST_F(RankStatusFile, RefusesWhatIsMalformed) {
       ADD_FAILURE() << "accepted " << text;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), Error::Kind::usage);
-      EXPECT_NE(std::string(error.what()).find("rank-3.end.json: expected a rank's status"),
+      EXPECT_NE(std::string(error.what()).find("rank-3.status.json: expected a rank's status"),
                 std::string::npos);
     }
   }
 }
 
 TEST_F(RankStatusFile, SaysThatItCannotBeWritten) {
-  EXPECT_THROW(write_rank_status(folder_ / "none" / "rank-0.end.json", {}), Error);
+  EXPECT_THROW(write_rank_status(folder_ / "none" / "rank-0.status.json", {}), Error);
   fs::create_symlink("/dev/full", file_.string() + ".tmp");
   try {
     write_rank_status(file_, {});

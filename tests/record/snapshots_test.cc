@@ -63,10 +63,10 @@ using Tensors = std::map<std::string, SnapshotTensor>;
 TEST(SnapshotKey, NamesTheObservation) {
   Observation o;
   o.micro_batch = 2;
-  o.point = Point::reduced;
+  o.phase = Phase::pre_step;
   o.kind = Kind::gradient;
   o.name = "layer.0.weight";
-  EXPECT_EQ(snapshot_key(o), "2/reduced/gradient/layer.0.weight");
+  EXPECT_EQ(snapshot_key(o), "2/pre_step/gradient/layer.0.weight");
 }
 
 TEST_F(SafetensorsFile, IsNamedByRankAndStep) {
@@ -76,12 +76,23 @@ TEST_F(SafetensorsFile, IsNamedByRankAndStep) {
 TEST_F(SafetensorsFile, ReadsBackEveryDType) {
   Tensors tensors;
   for (std::size_t i = 0; i < Names<DType>::values.size(); ++i) {
-    tensors["0/forward/buffer/" + std::string(Names<DType>::values[i])] =
+    tensors["0/pre_forward/buffer/" + std::string(Names<DType>::values[i])] =
         tensor(static_cast<DType>(i), {3, 1});
   }
   write_safetensors(path_, tensors);
   expect_equal(tensors, read_safetensors(path_));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "no temporary file is left";
+}
+
+TEST_F(SafetensorsFile, HasTheWordsOfTodayWhereAnOlderProgramWroteIt) {
+  write_safetensors(path_, {{"2/reduced/gradient/a/b", tensor(DType::int8, {1})},
+                            {"0/pre_forward/buffer/reduced", tensor(DType::int8, {2})},
+                            {"reduced", tensor(DType::int8, {3})}});
+  const Tensors read = read_snapshot(path_).tensors;
+  EXPECT_TRUE(read.contains("2/pre_step/gradient/a/b"));
+  EXPECT_TRUE(read.contains("0/pre_forward/buffer/reduced"));
+  EXPECT_TRUE(read.contains("reduced"));
+  EXPECT_EQ(read.size(), 3U);
 }
 
 TEST_F(SafetensorsFile, ReadsBackEveryShape) {
@@ -96,7 +107,7 @@ TEST_F(SafetensorsFile, ReadsBackEveryShape) {
 }
 
 TEST_F(SafetensorsFile, ReadsBackAnyName) {
-  const Tensors tensors{{"0/reduced/gradient/a \"b\",\n\\ \xc3\xa9", tensor(DType::int8, {1})}};
+  const Tensors tensors{{"0/pre_step/gradient/a \"b\",\n\\ \xc3\xa9", tensor(DType::int8, {1})}};
   write_safetensors(path_, tensors);
   expect_equal(tensors, read_safetensors(path_));
 }
@@ -116,7 +127,7 @@ TEST_F(SafetensorsFile, IsWrittenAsDocumented) {
   SnapshotTensor kept{DType::float32, {2}, std::vector<std::byte>(8)};
   const float values[] = {1, 2};
   std::memcpy(kept.bytes.data(), values, sizeof values);
-  write_safetensors(path_, {{"0/stepped/parameter/w", kept}},
+  write_safetensors(path_, {{"0/post_step/parameter/w", kept}},
                     "rank 1 of loss-on-unwrapped-module/bypass/w2 with seed 0 and 5 steps");
   std::string hex;
   for (const char c : read_text(path_, kLargestFile)) {

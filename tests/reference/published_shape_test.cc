@@ -203,7 +203,7 @@ TEST(InShape, IsToldBesideTheSameTensorOfTheSameCell) {
   EXPECT_TRUE(is_met([](PublishedValue& other) { other.variant = "other"; }));
   EXPECT_TRUE(is_met([](PublishedValue& other) { other.world_size = 3; }));
   EXPECT_TRUE(is_met([](PublishedValue& other) { other.kind = "other"; }));
-  EXPECT_TRUE(is_met([](PublishedValue& other) { other.point = "other"; }));
+  EXPECT_TRUE(is_met([](PublishedValue& other) { other.phase = "other"; }));
   EXPECT_TRUE(is_met([](PublishedValue& other) { other.tensor = "other"; }));
 }
 
@@ -257,7 +257,7 @@ TEST(OpenTslm49Pipeline, HoldsEveryValueOfThePublishedTables) {
               std::make_tuple(2, "*", 0));
     const bool is_drift = value.quantity == PublishedQuantity::drift;
     EXPECT_EQ(value.kind, is_drift ? "parameter" : "gradient");
-    EXPECT_EQ(value.point, is_drift ? "forward" : "reduced");
+    EXPECT_EQ(value.phase, is_drift ? "pre_forward" : "pre_step");
     EXPECT_TRUE(value.is_met_in_shape());
     EXPECT_THAT(value.source, testing::HasSubstr("OpenTSLM#49"));
     printed[{value.variant, value.quantity, value.step, value.rank}] = value.printed;

@@ -18,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kHeader =
-    "scenario,variant,world_size,quantity,kind,point,tensor,element,step,step_base,rank,printed,"
+    "scenario,variant,world_size,quantity,kind,phase,tensor,element,step,step_base,rank,printed,"
     "definition,source\n";
 constexpr const char* kElement =
     "bug,bypass,2,element,gradient,reduced,weight,0,1,1,1,0.19431,as is,\"request #49, 2026\"\n";
@@ -79,8 +79,8 @@ TEST(PublishedTable, ReadsARow) {
   const PublishedValue& value = table.values[0];
   EXPECT_EQ(std::tie(value.line, value.scenario, value.variant, value.world_size, value.quantity),
             std::make_tuple(2, "bug", "bypass", 2, PublishedQuantity::element));
-  EXPECT_EQ(std::tie(value.kind, value.point, value.tensor, value.element, value.step),
-            std::make_tuple("gradient", "reduced", "weight", 0, 1));
+  EXPECT_EQ(std::tie(value.kind, value.phase, value.tensor, value.element, value.step),
+            std::make_tuple("gradient", "pre_step", "weight", 0, 1));
   EXPECT_EQ(std::tie(value.step_base, value.rank, value.printed, value.definition, value.source),
             std::make_tuple(1, 1, "0.19431", "as is", "request #49, 2026"));
 }
@@ -92,7 +92,7 @@ TEST(PublishedTable, NamesThePlaceOfWhatIsMalformed) {
   EXPECT_THAT(refusal(0, ""), HasSubstr(":2:1: expected a text for scenario, found nothing"));
   EXPECT_THAT(refusal(2, "0"), HasSubstr(":2:3: expected a whole number from 1 to"));
   EXPECT_THAT(refusal(4, "gradients"), HasSubstr("for kind"));
-  EXPECT_THAT(refusal(5, "after"), HasSubstr("for point"));
+  EXPECT_THAT(refusal(5, "after"), HasSubstr("for phase"));
   EXPECT_THAT(refusal(7, "-1"), HasSubstr("for element"));
   EXPECT_THAT(refusal(8, "-1"), HasSubstr("from 1 to 2147483647 for step"));
   EXPECT_THAT(refusal(8, "0"), HasSubstr("for step"));

@@ -361,7 +361,7 @@ TEST_F(DamagedRun, ThatWasInterruptedIsUndecided) {
   for (auto& cell : record.at("cells")) {
     if (cell.at("cell").at("variant") != "all-reduce-each") continue;
     cell.at("processes") = 0;
-    cell.at("ends") = nlohmann::json::array();
+    cell.at("exits") = nlohmann::json::array();
   }
   write_text(copy() / "record.json", record.dump());
   const Outcome reported = report();

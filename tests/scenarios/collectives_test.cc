@@ -75,7 +75,7 @@ std::string verdict_on_collectives(const json& cell) {
 void expect_named(const json& cell, const std::vector<std::string>& faults) {
   SCOPED_TRACE(title(cell));
   EXPECT_EQ(verdict_on_collectives(cell), "violated");
-  const json& mismatch = cell.at("missed_meeting");
+  const json& mismatch = cell.at("mismatch");
   ASSERT_TRUE(mismatch.is_object());
   EXPECT_THAT(faults, testing::Contains(mismatch.at("fault").get<std::string>()));
   EXPECT_EQ(mismatch.at("group"), "world");
@@ -92,7 +92,7 @@ void expect_named(const json& cell, const std::vector<std::string>& faults) {
 void expect_silent(const json& cell) {
   SCOPED_TRACE(title(cell));
   EXPECT_EQ(verdict_on_collectives(cell), "holds");
-  EXPECT_TRUE(cell.at("missed_meeting").is_null());
+  EXPECT_TRUE(cell.at("mismatch").is_null());
   EXPECT_EQ(cell.at("verdict"), "as expected");
 }
 
@@ -108,7 +108,7 @@ TEST_P(Mismatch, OfAnyTwoOperationsIsNamed) {
       expect_silent(cell);
     } else {
       expect_named(cell, {"operation"});
-      EXPECT_EQ(cell.at("missed_meeting").at("number"), 2);
+      EXPECT_EQ(cell.at("mismatch").at("number"), 2);
       ++named;
     }
   }
@@ -141,17 +141,17 @@ TEST_P(Mismatch, OfTensorsOfOneShapeIsNamedAlthoughNobodyComplains) {
   for (const char* variant : {"order", "tensors"}) {
     const TestbedRun one = run(variant);
     const json cell = one.cell(variant);
-    for (const json& end : cell.at("ends")) EXPECT_EQ(end.at("ending"), "finished") << variant;
+    for (const json& end : cell.at("exits")) EXPECT_EQ(end.at("kind"), "finished") << variant;
     expect_named(cell, {"order", "tensors"});
-    EXPECT_EQ(cell.at("missed_meeting").at("number"), 4);
+    EXPECT_EQ(cell.at("mismatch").at("number"), 4);
   }
 }
 
 TEST_P(Mismatch, OfARankThatNeverComesIsNamed) {
   const TestbedRun one = run("missing", "--set first=all-reduce");
   expect_named(one.cell("missing"), {"missing"});
-  EXPECT_EQ(one.cell("missing").at("missed_meeting").at("culprits"), json::array({1}));
-  EXPECT_EQ(one.cell("missing").at("missed_meeting").at("number"), 2);
+  EXPECT_EQ(one.cell("missing").at("mismatch").at("culprits"), json::array({1}));
+  EXPECT_EQ(one.cell("missing").at("mismatch").at("number"), 2);
 }
 
 /// Rank 1's call of step 3 meets the others' of step 2; for their last one there is none.
@@ -159,9 +159,9 @@ TEST_P(Mismatch, OfARankThatFinishesEarlyIsNamed) {
   const TestbedRun one = run("count", "--set first=all-reduce");
   const json cell = one.cell("count");
   EXPECT_EQ(verdict_on_collectives(cell), "violated");
-  EXPECT_EQ(cell.at("missed_meeting").at("fault"), "count");
-  EXPECT_EQ(cell.at("missed_meeting").at("culprits"), json::array({1}));
-  EXPECT_EQ(cell.at("missed_meeting").at("number"), 3);
+  EXPECT_EQ(cell.at("mismatch").at("fault"), "count");
+  EXPECT_EQ(cell.at("mismatch").at("culprits"), json::array({1}));
+  EXPECT_EQ(cell.at("mismatch").at("number"), 3);
 }
 
 /// Ranks of other groups came earlier, to wait for those that were ended by it.
@@ -169,8 +169,8 @@ TEST(MismatchInAPart, IsNamedBeforeThoseWhoWaitForItsRanks) {
   const TestbedRun one("collective-mismatch/rows-and-columns --ranks 4 --timeout 10");
   const json cell = one.cell("rows-and-columns");
   EXPECT_EQ(verdict_on_collectives(cell), "violated");
-  EXPECT_EQ(cell.at("missed_meeting").at("fault"), "reduction");
-  EXPECT_EQ(cell.at("missed_meeting").at("group"), "row 1");
+  EXPECT_EQ(cell.at("mismatch").at("fault"), "reduction");
+  EXPECT_EQ(cell.at("mismatch").at("group"), "row 1");
 }
 
 INSTANTIATE_TEST_SUITE_P(Testbed, Mismatch, testing::ValuesIn(kWays),

@@ -162,7 +162,7 @@ TEST_F(Devices, MeetThePublishedTrainingInShape) {
   const json& checks = cell_of("split-hidden-moved").at("checks");
   const json met = {{"promise", "meets unsloth-3809-training"},
                     {"claim", nullptr},
-                    {"outcome", "as promised"},
+                    {"result", "as promised"},
                     {"text", ""}};
   EXPECT_EQ(std::count(checks.begin(), checks.end(), met), 1) << checks;
 }

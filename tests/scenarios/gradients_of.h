@@ -16,7 +16,7 @@ using Gradients = std::map<std::pair<std::int64_t, std::string>, Fingerprint>;
 inline Gradients gradients_of(const std::filesystem::path& journal) {
   Gradients found;
   for (const Observation& row : read_journal(journal).observations) {
-    if (row.kind != Kind::gradient || row.point != Point::reduced) continue;
+    if (row.kind != Kind::gradient || row.phase != Phase::pre_step) continue;
     found[{row.step, row.name}] = row.fingerprint;
   }
   return found;

@@ -162,7 +162,7 @@ TEST(GatedRepair, IsTheUngatedOneBitForBitOnOneRank) {
 std::set<std::string> outcomes_of(const std::string& arguments) {
   const CatalogueRun run(arguments + " --ranks 2");
   std::set<std::string> kinds;
-  for (const json& cell : run.cells()) kinds.insert(cell.at("outcome").at("kind"));
+  for (const json& cell : run.cells()) kinds.insert(cell.at("symptom").at("kind"));
   return kinds;
 }
 
@@ -209,10 +209,10 @@ TEST(SilentTiles, AreFoundWithoutAnError) {
         fmt::format("{}/backward-per-tile --ranks 2,3,4 --set around={}", kPerTile, around));
     for (const json& cell : run.cells()) {
       if (cell.at("cell").at("role") != "buggy") continue;
-      EXPECT_EQ(cell.at("outcome").at("kind"), "ranks differ");
-      EXPECT_EQ(cell.at("outcome").at("step"), 1);
+      EXPECT_EQ(cell.at("symptom").at("kind"), "ranks differ");
+      EXPECT_EQ(cell.at("symptom").at("step"), 1);
       EXPECT_EQ(result_of(cell, "agree_across_ranks", "gradient").at("verdict"), "violated");
-      for (const json& end : cell.at("ends")) EXPECT_EQ(end.at("error"), "");
+      for (const json& end : cell.at("exits")) EXPECT_EQ(end.at("error"), "");
     }
   }
 }

@@ -75,9 +75,9 @@ bool is_ended_by_peer(const nlohmann::json& end) {
 
 /// Whether a rank died or raised by itself: its peers lose it, or wait until their limit.
 bool has_failed(const nlohmann::json& cell) {
-  const auto& exits = cell.at("ends");
+  const auto& exits = cell.at("exits");
   return std::any_of(exits.begin(), exits.end(), [](const nlohmann::json& end) {
-    return end.at("cause") == "none" && end.at("ending") != "finished";
+    return end.at("cause") == "none" && end.at("kind") != "finished";
   });
 }
 
@@ -90,7 +90,7 @@ nlohmann::json without_declared_fields(const fs::path& folder) {
   for (auto& cell : record.at("cells")) {
     cell.erase("duration_s");
     if (!cell.at("cost").is_null()) cell.at("cost").erase("step_s");
-    auto& missed = cell.at("missed_meeting");
+    auto& missed = cell.at("mismatch");
     if (!missed.is_null()) {
       // Whether a rank that waits is ended by its peer's death or by Lockstep is a matter of luck.
       missed.erase("waiting");
@@ -107,7 +107,7 @@ nlohmann::json without_declared_fields(const fs::path& folder) {
       }
     }
     const bool may_lose_peer = has_failed(cell);
-    for (auto& end : cell.at("ends")) {
+    for (auto& end : cell.at("exits")) {
       // Nor is it known which comes first on a busy machine: a peer's end, or one's own time limit.
       if (!missed.is_null() && may_lose_peer && is_ended_by_peer(end)) {
         end = {{"rank", end.at("rank")},
@@ -145,9 +145,8 @@ std::vector<fs::path> journals_and_values(const fs::path& folder) {
 /// Whether a scenario claims it or not: whose ranks are right, they met.
 void expect_that_who_is_right_met(const nlohmann::json& record) {
   for (const auto& cell : record.at("cells")) {
-    if (cell.at("outcome").at("kind") != "right") continue;
-    EXPECT_TRUE(cell.at("missed_meeting").is_null())
-        << cell.at("folder") << cell.at("missed_meeting");
+    if (cell.at("symptom").at("kind") != "right") continue;
+    EXPECT_TRUE(cell.at("mismatch").is_null()) << cell.at("folder") << cell.at("mismatch");
   }
 }
 

@@ -177,11 +177,11 @@ TEST(Endings, AtALimitThatCameTooSoonAreNobodysFault) {
   const TestbedRun run("endings/finishes --ranks 2 --steps 1000000 --timeout 1");
   EXPECT_EQ(run.outcome().status, 2) << run.outcome().out << run.outcome().err;
   const json cell = run.cell("finishes");
-  EXPECT_TRUE(cell.at("missed_meeting").is_null());
+  EXPECT_TRUE(cell.at("mismatch").is_null());
   for (const json& result : cell.at("results")) {
     EXPECT_EQ(result.at("verdict"), "undecided") << result;
   }
-  EXPECT_THAT(cell.at("outcome").at("text").get<std::string>(),
+  EXPECT_THAT(cell.at("symptom").at("text").get<std::string>(),
               testing::MatchesRegex("undecided: still making progress at the limit of 1 s, step "
                                     "[0-9]+ of 1000000: raise --timeout.*"));
 }
@@ -199,12 +199,12 @@ TEST(Rendezvous, ThatTheMachineDeniesIsNoRun) {
   const TestbedRun run("rendezvous/has-no-files --ranks 2 --timeout 3");
   EXPECT_EQ(run.outcome().status, 2) << run.outcome().out << run.outcome().err;
   const json cell = run.cell("has-no-files");
-  ASSERT_FALSE(cell.at("not_run").is_null()) << cell.at("ends");
+  ASSERT_FALSE(cell.at("not_run").is_null()) << cell.at("exits");
   EXPECT_EQ(cell.at("not_run").at("cause"), "no rendezvous");
   EXPECT_THAT(cell.at("not_run").at("reason").get<std::string>(),
               HasSubstr("the ranks could not meet"));
   EXPECT_TRUE(cell.at("results").empty()) << "no claim is made";
-  EXPECT_TRUE(cell.at("missed_meeting").is_null());
+  EXPECT_TRUE(cell.at("mismatch").is_null());
   EXPECT_THAT(run.outcome().out, Not(HasSubstr("false alarm:")));
 }
 

@@ -86,9 +86,9 @@ void train(Rank& rank) {
     model.zero_grad();
     at::Tensor loss = ddp.forward(at::randn({4, 3}, generator, at::TensorOptions())).pow(2).mean();
     loss.backward();
-    rank.observe_gradients(Point::reduced, model);
+    rank.observe_gradients(Phase::pre_step, model);
     optimizer.step();
-    rank.observe_parameters(Point::stepped, model);
+    rank.observe_parameters(Phase::post_step, model);
     at::Tensor mean = loss.detach().clone();
     average(rank.group(), mean, fuse);
     fuse.before_call();

@@ -99,7 +99,7 @@ void backward(Rank& rank, DistributedDataParallel& ddp, Model& model, std::int64
   outputs[0].mul_(3);  // in place: what the wrapper returns may be changed
   outputs[0].pow(2).mean().backward();
   rank.observer().begin_micro_batch(micro_batch);
-  rank.observe_gradients(Point::reduced, model);
+  rank.observe_gradients(Phase::pre_step, model);
 }
 
 /// Where ranks join, the last one has no batch in the last step.
@@ -132,8 +132,8 @@ void train(Rank& rank) {
     optimizer.step();
     if (join && is_last) join->finish();
     rank.observer().begin_micro_batch(1);
-    rank.observe_parameters(Point::stepped, model);
-    rank.observe_buffers(Point::stepped, model);
+    rank.observe_parameters(Phase::post_step, model);
+    rank.observe_buffers(Phase::post_step, model);
   });
 }
 

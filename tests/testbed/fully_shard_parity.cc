@@ -86,7 +86,7 @@ void backward(Rank& rank, ShardedModel& model, std::int64_t micro_batch) {
   if (has(rank, "two-forwards")) loss = loss + model.forward(input * 2).pow(2).mean();
   loss.backward();
   rank.observer().begin_micro_batch(micro_batch);
-  rank.observe_gradients(Point::reduced, model);
+  rank.observe_gradients(Phase::pre_step, model);
 }
 
 std::vector<NamedTensor> copies_of(const Module& model) {
@@ -100,7 +100,7 @@ std::vector<NamedTensor> copies_of(const Module& model) {
 /// What the shards have to add up to.
 void observe_whole(Rank& rank, const std::vector<NamedTensor>& whole) {
   for (const auto& [name, tensor] : whole) {
-    rank.observer().observe(Point::forward, Kind::parameter, "whole." + name, tensor);
+    rank.observer().observe(Phase::pre_forward, Kind::parameter, "whole." + name, tensor);
   }
 }
 
@@ -139,7 +139,7 @@ void train_sharded(Rank& rank, const MakeSharded& make) {
   rank.train([&](std::int64_t step) {
     if (step == 1) {
       observe_whole(rank, whole);
-      rank.observe_parameters(Point::forward, *sharded);
+      rank.observe_parameters(Phase::pre_forward, *sharded);
     }
     sharded->zero_grad();
     if (accumulates) {
@@ -152,7 +152,7 @@ void train_sharded(Rank& rank, const MakeSharded& make) {
     backward(rank, *sharded, 1);
     if (has(rank, "uses-released")) at::mm(at::ones({1, weight.size(0)}), weight);
     optimizer.step();
-    rank.observe_parameters(Point::stepped, *sharded);
+    rank.observe_parameters(Phase::post_step, *sharded);
   });
 }
 

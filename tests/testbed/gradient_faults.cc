@@ -93,9 +93,9 @@ void train(Rank& rank) {
       loss_of(rank, model, rank.rank(), step).backward();
       reduce(rank, parameters);
     }
-    rank.observe_gradients(Point::reduced, model);
+    rank.observe_gradients(Phase::pre_step, model);
     optimizer->step();
-    rank.observe_parameters(Point::stepped, model);
+    rank.observe_parameters(Phase::post_step, model);
   });
 }
 
@@ -110,8 +110,8 @@ std::vector<std::string> tensor_numbers() {
 }  // namespace
 
 Scenario gradient_faults() {
-  const Claim gradients = equal_reference(Kind::gradient, Point::reduced);
-  const Claim parameters = equal_reference(Kind::parameter, Point::stepped);
+  const Claim gradients = equal_reference(Kind::gradient, Phase::pre_step);
+  const Claim parameters = equal_reference(Kind::parameter, Phase::post_step);
   const std::vector<std::string> faults{"zeroed", "halved", "doubled", "foreign",
                                         "one-rank-missing"};
   return {

@@ -58,7 +58,7 @@ void train(Rank& rank) {
     } else {
       loss_of(rank.rank()).backward();
     }
-    rank.observe_gradients(Point::reduced, model);
+    rank.observe_gradients(Phase::pre_step, model);
     optimizer.step();
   });
 }

@@ -31,8 +31,8 @@ void train_with_planted_bit(Rank& rank) {
     } else if (rank.is("flip") && is_here) {
       flip(b, 5, std::stoi(rank.axis("bit")));
     }
-    rank.observer().observe(Point::reduced, Kind::gradient, "a", a);
-    rank.observer().observe(Point::reduced, Kind::gradient, "b", b);
+    rank.observer().observe(Phase::pre_step, Kind::gradient, "a", a);
+    rank.observer().observe(Phase::pre_step, Kind::gradient, "b", b);
   });
 }
 

@@ -207,9 +207,9 @@ void train(Rank& rank) {
       loss_of(rank, recipe, rank.rank(), step, forward).backward();
       reduce(rank, recipe.reduction, model);
     }
-    rank.observe_gradients(Point::reduced, model);
+    rank.observe_gradients(Phase::pre_step, model);
     optimizer->step();
-    rank.observe_parameters(Point::stepped, model);
+    rank.observe_parameters(Phase::post_step, model);
   });
 }
 
@@ -231,10 +231,10 @@ Scenario random_training() {
                     "32 tanh layers with large weights",
                     {},
                     "unstable-reference"}},
-      .claims = {agree_across_ranks(Kind::gradient, Point::reduced),
-                 agree_across_ranks(Kind::parameter, Point::stepped),
-                 equal_reference(Kind::gradient, Point::reduced),
-                 equal_reference(Kind::parameter, Point::stepped), ranks_finish()},
+      .claims = {agree_across_ranks(Kind::gradient, Phase::pre_step),
+                 agree_across_ranks(Kind::parameter, Phase::post_step),
+                 equal_reference(Kind::gradient, Phase::pre_step),
+                 equal_reference(Kind::parameter, Phase::post_step), ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },
       .body = train,

@@ -41,7 +41,7 @@ void train(Rank& rank) {
   rank.group();
   rank.train([&](std::int64_t) {
     rank.group().all_reduce(tensor, ReduceOp::average);
-    rank.observer().observe(Point::reduced, Kind::gradient, "g", tensor);
+    rank.observer().observe(Phase::pre_step, Kind::gradient, "g", tensor);
   });
 }
 
@@ -71,7 +71,7 @@ Scenario rendezvous() {
                    {"asks-for-an-axis", Role::buggy, "rank 1 asks for an axis that is none"},
                    {"stays-away", Role::buggy, "rank 1 never comes", 1000ms},
                    {"has-no-files", Role::fixed, "all come, and no rank can open a connection"}},
-      .claims = {agree_across_ranks(Kind::gradient, Point::reduced), ranks_finish()},
+      .claims = {agree_across_ranks(Kind::gradient, Phase::pre_step), ranks_finish()},
       .tables = {},
       .expect = expect,
       .body = train,

@@ -74,9 +74,9 @@ void train(Rank& rank) {
     const bool is_flipped = rank.is("flip");
     if (is_flipped && rank.rank() == 1 && step == 2) flip_one_bit(model);
     if (!is_flipped) rank.is("clean");
-    rank.observe_gradients(Point::reduced, model);
+    rank.observe_gradients(Phase::pre_step, model);
     optimizer.step();
-    rank.observe_parameters(Point::stepped, model);
+    rank.observe_parameters(Phase::post_step, model);
   });
 }
 

@@ -66,10 +66,10 @@ void train(Rank& rank) {
       (loss / accumulation).backward();
     }
     rank.observer().begin_micro_batch(accumulation - 1);
-    rank.observe_gradients(Point::reduced, sharded);
+    rank.observe_gradients(Phase::pre_step, sharded);
     optimizer.step();
     sharded.finish_step();
-    rank.observe_parameters(Point::stepped, sharded);
+    rank.observe_parameters(Phase::post_step, sharded);
   });
 }
 

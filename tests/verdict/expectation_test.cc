@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-const Claim kAgree = agree_across_ranks(Kind::gradient, Point::reduced);
+const Claim kAgree = agree_across_ranks(Kind::gradient, Phase::pre_step);
 
 ClaimResult result_of(const Claim& claim, Verdict verdict) {
   ClaimResult result;
@@ -78,7 +78,7 @@ TEST(Expectation, OfAMismatchIsUndecidedWhereNoCollectiveIsOnRecord) {
 
 TEST(Expectation, OfAClaimThatNobodyJudgesIsMissed) {
   CellRecord cell = cell_with(Verdict::holds);
-  cell.expectation.breaks = {agree_across_ranks(Kind::buffer, Point::forward)};
+  cell.expectation.breaks = {agree_across_ranks(Kind::buffer, Phase::pre_forward)};
   EXPECT_EQ(verdict_of(cell), CellVerdict::missed);
 }
 

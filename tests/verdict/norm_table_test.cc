@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsNan;
 
-const LiteralEvidence::Tensor kForward{Kind::parameter, Point::forward};
+const LiteralEvidence::Tensor kForward{Kind::parameter, Phase::pre_forward};
 
 TableSpec spec_of(Quantity quantity) {
   TableSpec spec;
@@ -40,8 +40,8 @@ TEST(NormTable, IsOfAllTensorsOfTheKindTogether) {
   LiteralEvidence files(2);
   files.add(0, 1, "a", {3, 0});
   files.add(0, 1, "b", {0, 4});
-  files.add(0, 1, "weight", {100}, {Kind::parameter, Point::reduced});
-  files.add(0, 1, "a", {100}, {Kind::gradient, Point::backward});
+  files.add(0, 1, "weight", {100}, {Kind::parameter, Phase::pre_step});
+  files.add(0, 1, "a", {100}, {Kind::gradient, Phase::post_backward});
   files.add(1, 1, "a", {5, 0});
   files.add(1, 1, "b", {0, 12});
   EXPECT_THAT(entry_of(files, Quantity::norm).values, ElementsAre(5, 13));
@@ -78,7 +78,7 @@ TEST(NormTable, ShowsTheDriftOfAllParametersBeforeTheStep) {
   files.add(1, 1, "v", {1.5}, kForward);
   for (int rank = 0; rank < 2; ++rank) {
     files.add(rank, 1, "w", {7});
-    files.add(rank, 1, "w", {static_cast<float>(100 * rank)}, {Kind::parameter, Point::stepped});
+    files.add(rank, 1, "w", {static_cast<float>(100 * rank)}, {Kind::parameter, Phase::post_step});
   }
   EXPECT_EQ(entry_of(files, Quantity::norm).drift, 0.5);
 }

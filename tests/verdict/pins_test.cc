@@ -13,7 +13,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const Claim kEqual = equal_reference(Kind::gradient, Point::reduced);
+const Claim kEqual = equal_reference(Kind::gradient, Phase::pre_step);
 
 /// All ranks have twice the right gradients of both tensors, in steps 1 to 3.
 Finding doubled() {

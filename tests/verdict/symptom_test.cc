@@ -13,10 +13,10 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-const Claim kBound = at_most_reference(Kind::memory, Point::backward);
-constexpr LiteralEvidence::Tensor kMemory{Kind::memory, Point::backward, 0};
-constexpr LiteralEvidence::Tensor kStepped{Kind::parameter, Point::stepped, 0};
-constexpr LiteralEvidence::Tensor kBackward{Kind::gradient, Point::backward, 0};
+const Claim kBound = at_most_reference(Kind::memory, Phase::post_backward);
+constexpr LiteralEvidence::Tensor kMemory{Kind::memory, Phase::post_backward, 0};
+constexpr LiteralEvidence::Tensor kStepped{Kind::parameter, Phase::post_step, 0};
+constexpr LiteralEvidence::Tensor kBackward{Kind::gradient, Phase::post_backward, 0};
 
 /// A cell of two ranks and its reference, written by hand and judged as a run is.
 class Symptoms : public testing::Test {
@@ -253,7 +253,7 @@ TEST_F(Symptoms, OfRanksThatDifferBeforeAClaimSaysSoNameTheFirst) {
   for (int rank = 0; rank < 2; ++rank) {
     files_.add(rank, 2, "p", {rank + 1.0F}, kStepped);
   }
-  claims_ = {agree_across_ranks(Kind::parameter, Point::stepped), kEqual};
+  claims_ = {agree_across_ranks(Kind::parameter, Phase::post_step), kEqual};
   EXPECT_EQ(symptom().text, "ranks differ from step 1 on: w");
 }
 
@@ -278,7 +278,7 @@ TEST_F(Symptoms, OfTwoClaimsBrokenInOneStepNameTheTensorOfTheFirst) {
   reference_.add(0, 1, "p", {1}, kStepped);
   on_ranks(1, "w", {4, 8});
   reference_.add(0, 1, "w", {1, 2});
-  claims_ = {kEqual, equal_reference(Kind::parameter, Point::stepped)};
+  claims_ = {kEqual, equal_reference(Kind::parameter, Phase::post_step)};
   EXPECT_EQ(symptom().tensor, "w");
 }
 

@@ -32,8 +32,8 @@ TEST(Table, HasNoElementBehindTheEndOfATensor) {
 TEST(Table, ShowsTheObservationsOfItsKindAndPointOnly) {
   LiteralEvidence files(1);
   files.add(0, 1, "w", {1});
-  files.add(0, 1, "w", {2}, {Kind::parameter, Point::reduced});
-  files.add(0, 1, "w", {3}, {Kind::gradient, Point::backward});
+  files.add(0, 1, "w", {2}, {Kind::parameter, Phase::pre_step});
+  files.add(0, 1, "w", {3}, {Kind::gradient, Phase::post_backward});
   files.add(0, 1, "v", {4});
   EXPECT_THAT(entry_of(files, Quantity::element).values, ElementsAre(1));
 }

@@ -3,7 +3,7 @@
 namespace lockstep {
 
 bool concerns(const Claim& claim, const Observation& observation) {
-  return observation.kind == claim.kind && observation.point == claim.point;
+  return observation.kind == claim.kind && observation.phase == claim.phase;
 }
 
 bool is_undefined(const Observation& observation) {

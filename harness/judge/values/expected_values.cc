@@ -71,7 +71,7 @@ TensorKey key_of(const Observation& observation) {
 ExpectedValues::ExpectedValues(const Evidence& reference, const Claim& claim, int world_size)
     : reference_(reference), world_size_(world_size) {
   for (const Observation& observation : reference.observations(0)) {
-    const bool is_own = is_about_one_rank(observation) && observation.point == Point::backward;
+    const bool is_own = is_about_one_rank(observation) && observation.phase == Phase::post_backward;
     if (is_own && observation.kind == Kind::gradient) {
       own_gradients_[{observation.step, observation.name}]
                     [static_cast<int>(observation.micro_batch)] = &observation;

@@ -74,7 +74,7 @@ bool is_shared(const CellEvidence& cell, const Observation& actual, int rank) {
     if (other == rank) continue;
     const std::vector<Observation>& seen = cell.evidence->observations(other);
     const bool is_there = std::any_of(seen.begin(), seen.end(), [&](const Observation& there) {
-      return there.point == actual.point && key_of(there) == key_of(actual) &&
+      return there.phase == actual.phase && key_of(there) == key_of(actual) &&
              is_same_value(there, actual);
     });
     if (is_there) return true;

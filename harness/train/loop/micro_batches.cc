@@ -164,9 +164,9 @@ void train_in_micro_batches(Rank& rank, Module& model, const MicroBatchOptions& 
     } else {
       accumulate(rank.rank(), model, ddp ? &*ddp : nullptr, options, loss_of, step);
     }
-    rank.observe_gradients(Point::reduced, model);
+    rank.observe_gradients(Phase::pre_step, model);
     optimizer.step();
-    rank.observe_parameters(Point::stepped, model);
+    rank.observe_parameters(Phase::post_step, model);
   });
 }
 

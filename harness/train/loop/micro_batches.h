@@ -95,7 +95,7 @@ using ForwardPass =
 
 /// Trains `model`: gradients of the micro-batches of a step add up, each divided by their number,
 /// then SGD. In the reference they are the mean over the ranks; else DDP around `model` makes them
-/// that. Observes gradients at `reduced`, parameters at `stepped` and where the model lies.
+/// that. Observes gradients at `pre_step`, parameters at `post_step` and where the model lies.
 void train_in_micro_batches(Rank& rank, Module& model, const MicroBatchOptions& options,
                             const ForwardPass& loss_of);
 

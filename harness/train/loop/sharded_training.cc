@@ -22,10 +22,10 @@ void train_sharded(Rank& rank, ShardedModel& model, const MicroBatchOptions& opt
       (loss_of(batch) / options.accumulation).backward();
       if (options.after_backward) options.after_backward(batch);
     }
-    rank.observe_gradients(Point::reduced, model);
+    rank.observe_gradients(Phase::pre_step, model);
     update();
     model.finish_step();
-    rank.observe_parameters(Point::stepped, model);
+    rank.observe_parameters(Phase::post_step, model);
   });
 }
 

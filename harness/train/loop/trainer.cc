@@ -38,10 +38,10 @@ void Trainer::backward(const at::Tensor& loss, CallSite site) {
 }
 
 void Trainer::finish_step(bool steps, const std::function<void()>& after_step) {
-  rank_.observe_gradients(Point::reduced, model_);
+  rank_.observe_gradients(Phase::pre_step, model_);
   if (steps) optimizer_.step();
   if (after_step) after_step();
-  rank_.observe_parameters(Point::stepped, model_);
+  rank_.observe_parameters(Phase::post_step, model_);
 }
 
 }  // namespace lockstep

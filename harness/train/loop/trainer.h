@@ -37,8 +37,8 @@ class Trainer {
   /// Leaves the mean over the ranks in the gradients.
   void backward(const at::Tensor& loss, CallSite site = CallSite::here());
 
-  /// Observes gradients at `reduced`, steps unless told not to, observes parameters at `stepped`.
-  /// `after_step` is called in between.
+  /// Observes gradients at `pre_step`, steps unless told not to, observes parameters at
+  /// `post_step`. `after_step` is called in between.
   void finish_step(bool steps = true, const std::function<void()>& after_step = {});
 
   DistributedDataParallel* ddp() { return ddp_ ? &*ddp_ : nullptr; }

@@ -152,43 +152,43 @@ std::optional<double> Rank::step_seconds() const {
   return *middle;
 }
 
-void Rank::observe_gradients(Point point, const Module& module) {
+void Rank::observe_gradients(Phase phase, const Module& module) {
   name_parameters(module);
   for (const auto& [name, tensor] : module.named_parameters()) {
-    observer_.observe(point, Kind::gradient, name, tensor.grad());
+    observer_.observe(phase, Kind::gradient, name, tensor.grad());
   }
 }
 
-void Rank::observe_parameters(Point point, const Module& module) {
+void Rank::observe_parameters(Phase phase, const Module& module) {
   name_parameters(module);
   for (const auto& [name, tensor] : module.named_parameters()) {
-    observer_.observe(point, Kind::parameter, name, tensor);
+    observer_.observe(phase, Kind::parameter, name, tensor);
   }
 }
 
-void Rank::observe_buffers(Point point, const Module& module) {
+void Rank::observe_buffers(Phase phase, const Module& module) {
   for (const auto& [name, tensor] : module.named_buffers()) {
-    observer_.observe(point, Kind::buffer, name, tensor);
+    observer_.observe(phase, Kind::buffer, name, tensor);
   }
 }
 
 // The replica group: a shard may be as large as the whole, and is still on no other rank.
-void Rank::observe_gradients(Point point, ShardedModel& sharded) {
+void Rank::observe_gradients(Phase phase, ShardedModel& sharded) {
   for (const auto& [name, tensor, place] : sharded.shards()) {
     if (sharded.keeps_gradients_whole()) {
-      observer_.observe(point, Kind::gradient, name, tensor.grad());
+      observer_.observe(phase, Kind::gradient, name, tensor.grad());
       continue;
     }
     const bool is_empty = tensor.numel() == 0 && tensor.requires_grad();
     if (is_empty && !tensor.grad().defined()) continue;  // which is no lack of a gradient
-    observer_.observe(point, Kind::gradient, name, tensor.grad(), place, group_of_one(rank()));
+    observer_.observe(phase, Kind::gradient, name, tensor.grad(), place, group_of_one(rank()));
   }
 }
 
-void Rank::observe_parameters(Point point, ShardedModel& sharded) {
-  if (sharded.keeps_parameters_whole()) return observe_parameters(point, sharded.module());
+void Rank::observe_parameters(Phase phase, ShardedModel& sharded) {
+  if (sharded.keeps_parameters_whole()) return observe_parameters(phase, sharded.module());
   for (const auto& [name, tensor, place] : sharded.shards()) {
-    observer_.observe(point, Kind::parameter, name, tensor, place, group_of_one(rank()));
+    observer_.observe(phase, Kind::parameter, name, tensor, place, group_of_one(rank()));
   }
 }
 
@@ -197,7 +197,7 @@ void Rank::observe_parameters(Point point, ShardedModel& sharded) {
 void Rank::note_initial_parameters(const Module& module) {
   if (perturbation() != 0 || step() != 1) return;
   for (const auto& [name, tensor] : module.named_parameters()) {
-    observer_.observe(Point::backward, Kind::parameter, name, tensor, std::nullopt,
+    observer_.observe(Phase::post_backward, Kind::parameter, name, tensor, std::nullopt,
                       group_of_one(0));
   }
 }
@@ -207,7 +207,7 @@ void Rank::note_own_gradients(int rank, const Module& module) {
   if (perturbation() != 0) return;
   observer_.begin_micro_batch(rank);
   for (const auto& [name, tensor] : module.named_parameters()) {
-    observer_.observe(Point::backward, Kind::gradient, name, tensor.grad(), std::nullopt,
+    observer_.observe(Phase::post_backward, Kind::gradient, name, tensor.grad(), std::nullopt,
                       group_of_one(rank));
   }
 }

@@ -64,22 +64,22 @@ class Rank {
   void train(const std::function<void(std::int64_t step)>& body);
 
   /// Notes every parameter's gradient; one that is undefined is noted as such.
-  void observe_gradients(Point point, const Module& module);
-  void observe_parameters(Point point, const Module& module);
-  void observe_buffers(Point point, const Module& module);
+  void observe_gradients(Phase phase, const Module& module);
+  void observe_parameters(Phase phase, const Module& module);
+  void observe_buffers(Phase phase, const Module& module);
 
   /// The same of a sharded model: notes this rank's shards under the names of the parameters, with
   /// where they lie in them. Every rank holds other parts, so no two are held against each other.
   /// Parameters, and gradients, that are kept whole are noted whole.
-  void observe_gradients(Point point, ShardedModel& sharded);
-  void observe_parameters(Point point, ShardedModel& sharded);
+  void observe_gradients(Phase phase, ShardedModel& sharded);
+  void observe_parameters(Phase phase, ShardedModel& sharded);
   Observer& observer() { return observer_; }
 
   /// For the reference: leaves the mean over the ranks' gradients in `.grad` of every parameter of
   /// `module`, summed in rank order and divided by the world size once, as DDP promises it.
-  /// `loss_of(rank)` computes a rank's loss. Notes each rank's own gradient at `backward`, under
-  /// the rank as micro-batch and in its `group_of_one`, and in step 1 the parameters, in that of
-  /// rank 0.
+  /// `loss_of(rank)` computes a rank's loss. Notes each rank's own gradient at `post_backward`,
+  /// under the rank as micro-batch and in its `group_of_one`, and in step 1 the parameters, in that
+  /// of rank 0.
   void mean_of_rank_gradients(Module& module, const std::function<at::Tensor(int rank)>& loss_of);
 
   /// Writes everything out; the body has ended. Throws Error (usage) when that fails.

@@ -158,7 +158,7 @@ TEST_F(CellOnDisk, RefusesAValueWithoutARow) {
   keep_rows(1, [](const Observation& row) { return row.step != 1 || row.name != "b"; });
   EXPECT_THAT(refusal(),
               HasSubstr("rank-1.step-1.safetensors: expected values that the journal has a "
-                        "row of, found '0/reduced/gradient/b'"));
+                        "row of, found '0/pre_step/gradient/b'"));
 }
 
 TEST_F(CellOnDisk, RefusesValuesOfAStepWithoutRows) {

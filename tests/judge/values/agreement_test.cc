@@ -16,8 +16,8 @@ using testing::Not;
 TEST(Agreement, LooksAtEveryMicroBatch) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) {
-    files.add(rank, 1, "w", {static_cast<float>(rank)}, {Kind::gradient, Point::reduced, 0});
-    files.add(rank, 1, "w", {7}, {Kind::gradient, Point::reduced, 1});
+    files.add(rank, 1, "w", {static_cast<float>(rank)}, {Kind::gradient, Phase::pre_step, 0});
+    files.add(rank, 1, "w", {7}, {Kind::gradient, Phase::pre_step, 1});
   }
   const ClaimResult result = judge_one(kAgree, files.write());
   EXPECT_EQ(result.verdict, Verdict::violated);
@@ -71,7 +71,7 @@ TEST(Agreement, OfFewerMicroBatchesInTheLastStepHolds) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) {
     for (const auto& [step, batch] : {std::pair(1, 0), {1, 1}, {2, 0}}) {
-      files.add(rank, step, "w", {1}, {Kind::gradient, Point::reduced, batch});
+      files.add(rank, step, "w", {1}, {Kind::gradient, Phase::pre_step, batch});
     }
   }
   EXPECT_EQ(judge_one(kAgree, files.write()).verdict, Verdict::holds);

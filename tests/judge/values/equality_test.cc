@@ -119,9 +119,9 @@ TEST(Equality, ThatIsViolatedNeedsNoReasonForWhatWasNotSeen) {
 
 TEST(Equality, KnowsAnOwnGradientByItsStepAndName) {
   Pair pair(1);
-  pair.expected.add(0, 1, "v", {1, 5}, {Kind::gradient, Point::backward, 0}).replica_group =
+  pair.expected.add(0, 1, "v", {1, 5}, {Kind::gradient, Phase::post_backward, 0}).replica_group =
       group_of_one(0);
-  pair.expected.add(0, 2, "w", {1, 5}, {Kind::gradient, Point::backward, 0}).replica_group =
+  pair.expected.add(0, 2, "w", {1, 5}, {Kind::gradient, Phase::post_backward, 0}).replica_group =
       group_of_one(0);
   pair.expected.add(0, 1, "w", {2, 3});
   pair.files.add(0, 1, "w", {1, 5});
@@ -130,7 +130,7 @@ TEST(Equality, KnowsAnOwnGradientByItsStepAndName) {
 
 TEST(Equality, NamesTheRankWhoseGradientItIs) {
   Pair pair(2);
-  pair.expected.add(0, 1, "w", {1, 5}, {Kind::gradient, Point::backward, 0}).replica_group =
+  pair.expected.add(0, 1, "w", {1, 5}, {Kind::gradient, Phase::post_backward, 0}).replica_group =
       group_of_one(0);
   pair.expected.add(0, 1, "w", {2, 3});
   pair.files.add(0, 1, "w", {2, 3});
@@ -362,14 +362,15 @@ TEST(Equality, IsUndecidedWhereAPerturbedReferenceEndedBefore) {
 
 /// Whole numbers of one rank beside those of the reference, 4, and of a perturbed copy.
 Verdict judged_counts(std::int64_t copy, std::int64_t actual) {
-  const LiteralEvidence::Tensor counts{Kind::buffer, Point::stepped};
+  const LiteralEvidence::Tensor counts{Kind::buffer, Phase::post_step};
   LiteralEvidence files(1);
   LiteralEvidence expected(2);
   files.add_whole(0, 1, "counts", actual, counts);
   expected.add_whole(0, 1, "counts", 4, counts);
   expected.add_whole(1, 1, "counts", copy, counts);
   const Evidence evidence = expected.write();
-  return judge_one(equal_reference(Kind::buffer, Point::stepped), files.write(), &evidence).verdict;
+  return judge_one(equal_reference(Kind::buffer, Phase::post_step), files.write(), &evidence)
+      .verdict;
 }
 
 TEST(Equality, OfWholeNumbersIsUndecidedWhereACopyHasOthers) {
@@ -392,16 +393,16 @@ TEST(Equality, CountsACopyOnceHoweverOftenItNotesATensor) {
 TEST(Equality, OfAParameterAllowsTheRoundingsOfItsFirstValue) {
   LiteralEvidence files(1);
   LiteralEvidence expected(2);
-  const LiteralEvidence::Tensor parameter{Kind::parameter, Point::stepped};
+  const LiteralEvidence::Tensor parameter{Kind::parameter, Phase::post_step};
   files.add(0, 1, "w", {0.001F + 1e-8F}, parameter);
-  expected.add(0, 1, "w", {0.1F}, {Kind::parameter, Point::backward, 0}).replica_group =
+  expected.add(0, 1, "w", {0.1F}, {Kind::parameter, Phase::post_backward, 0}).replica_group =
       group_of_one(0);
   for (int copy = 0; copy < 2; ++copy) {
     expected.add(copy, 1, "w", {0.001F + 2e-10F * copy}, parameter);
   }
   const Evidence reference = expected.write();
   const Evidence evidence = files.write();
-  const Claim claim = equal_reference(Kind::parameter, Point::stepped);
+  const Claim claim = equal_reference(Kind::parameter, Phase::post_step);
   EXPECT_EQ(judge_one(claim, evidence, &reference).verdict, Verdict::holds);
 }
 
@@ -410,7 +411,8 @@ TEST(Equality, AllowsTheRoundingsOfSummandsThatCancel) {
   LiteralEvidence expected(2);
   for (int rank = 0; rank < 2; ++rank) {
     files.add(rank, 1, "w", {0.005F + 6e-6F});
-    expected.add(0, 1, "w", {rank == 0 ? 100 : -99.99F}, {Kind::gradient, Point::backward, rank})
+    expected
+        .add(0, 1, "w", {rank == 0 ? 100 : -99.99F}, {Kind::gradient, Phase::post_backward, rank})
         .replica_group = group_of_one(rank);
   }
   for (int copy = 0; copy < 2; ++copy) expected.add(copy, 1, "w", {0.005F + 1e-9F * copy});
@@ -426,7 +428,7 @@ Verdict judged_mean_of_ones(int ranks) {
     files.add(rank, 1, "w", {1 + 0x1p-22F});
     files.add(rank, 1, "moved", {1});
     for (const char* name : {"w", "moved"}) {
-      expected.add(0, 1, name, {1}, {Kind::gradient, Point::backward, rank}).replica_group =
+      expected.add(0, 1, name, {1}, {Kind::gradient, Phase::post_backward, rank}).replica_group =
           group_of_one(rank);
     }
   }
@@ -444,7 +446,7 @@ TEST(Equality, AllowsTheRoundingsOfManySummandsThatNoCopyMakes) {
 }
 
 TEST(Equality, IsUndecidedWhereTheReferenceOfAnotherClaimIsNotStable) {
-  const LiteralEvidence::Tensor parameter{Kind::parameter, Point::stepped};
+  const LiteralEvidence::Tensor parameter{Kind::parameter, Phase::post_step};
   LiteralEvidence files(1);
   LiteralEvidence expected(2);
   files.add(0, 1, "w", {1});
@@ -457,7 +459,7 @@ TEST(Equality, IsUndecidedWhereTheReferenceOfAnotherClaimIsNotStable) {
   const Evidence reference = expected.write();
   CellEvidence cell;
   cell.world_size = 1;
-  cell.claims = {equal_reference(Kind::parameter, Point::stepped), kEqual};
+  cell.claims = {equal_reference(Kind::parameter, Phase::post_step), kEqual};
   cell.evidence = &evidence;
   cell.reference = &reference;
   const ClaimResult result = judge(cell).front();
@@ -471,8 +473,8 @@ Verdict judged_behind_clipping(const std::vector<float>& actual) {
   LiteralEvidence expected(2);
   for (int rank = 0; rank < 2; ++rank) {
     files.add(rank, 1, "w", actual);
-    expected.add(0, 1, "w", {1e8F, 1e8F}, {Kind::gradient, Point::backward, rank}).replica_group =
-        group_of_one(rank);
+    expected.add(0, 1, "w", {1e8F, 1e8F}, {Kind::gradient, Phase::post_backward, rank})
+        .replica_group = group_of_one(rank);
   }
   for (int copy = 0; copy < 2; ++copy) expected.add(copy, 1, "w", {1, copy == 0 ? 1 : 1.0001F});
   const Evidence evidence = expected.write();
@@ -495,7 +497,7 @@ class NoisyGradient {
     for (int owner = 0; owner < kOwners; ++owner) {
       own_.push_back(drawn(1));
       for (std::size_t i = 0; i < mean_.size(); ++i) mean_[i] += own_.back()[i] / kOwners;
-      expected_.add(0, 1, "w", own_.back(), {Kind::gradient, Point::backward, owner})
+      expected_.add(0, 1, "w", own_.back(), {Kind::gradient, Phase::post_backward, owner})
           .replica_group = group_of_one(owner);
     }
     for (int copy = 0; copy < 5; ++copy) expected_.add(copy, 1, "w", copy == 0 ? mean_ : noisy());
@@ -657,12 +659,12 @@ TEST(Equality, WithAReferenceOfZerosSaysTheSizeOfTheDifference) {
 
 /// Parameters of the value 1 that move by `ulps` in a step, beside ranks that hold `actual`.
 Verdict judged_parameters(int ulps, float actual) {
-  const LiteralEvidence::Tensor stepped{Kind::parameter, Point::stepped};
+  const LiteralEvidence::Tensor stepped{Kind::parameter, Phase::post_step};
   const float moved = 1 + static_cast<float>(ulps) * 0x1p-23F;
   LiteralEvidence files(1);
   LiteralEvidence expected(2);
   files.add(0, 1, "w", std::vector<float>(64, actual), stepped);
-  expected.add(0, 1, "w", std::vector<float>(64, 1), {Kind::parameter, Point::backward})
+  expected.add(0, 1, "w", std::vector<float>(64, 1), {Kind::parameter, Phase::post_backward})
       .replica_group = group_of_one(0);
   for (int copy = 0; copy < 2; ++copy) {
     std::vector<float> values(64, moved);
@@ -670,7 +672,7 @@ Verdict judged_parameters(int ulps, float actual) {
     expected.add(copy, 1, "w", values, stepped);
   }
   const Evidence evidence = expected.write();
-  return judge_one(equal_reference(Kind::parameter, Point::stepped), files.write(), &evidence)
+  return judge_one(equal_reference(Kind::parameter, Phase::post_step), files.write(), &evidence)
       .verdict;
 }
 
@@ -684,19 +686,19 @@ TEST(Equality, OfParametersIsRelativeToHowFarTheyMoved) {
 /// A parameter of ones that training leaves as it is, beside ranks that hold `actual`; another one
 /// is trained, and copies move that.
 Verdict judged_frozen(float actual) {
-  const LiteralEvidence::Tensor stepped{Kind::parameter, Point::stepped};
+  const LiteralEvidence::Tensor stepped{Kind::parameter, Phase::post_step};
   LiteralEvidence files(1);
   LiteralEvidence expected(2);
   files.add(0, 1, "frozen", {actual, 1, 1, 1}, stepped);
   files.add(0, 1, "w", {2}, stepped);
-  expected.add(0, 1, "frozen", {1, 1, 1, 1}, {Kind::parameter, Point::backward}).replica_group =
-      group_of_one(0);
+  expected.add(0, 1, "frozen", {1, 1, 1, 1}, {Kind::parameter, Phase::post_backward})
+      .replica_group = group_of_one(0);
   for (int copy = 0; copy < 2; ++copy) {
     expected.add(copy, 1, "frozen", {1, 1, 1, 1}, stepped);
     expected.add(copy, 1, "w", {copy == 0 ? 2 : 2.0001F}, stepped);
   }
   const Evidence evidence = expected.write();
-  return judge_one(equal_reference(Kind::parameter, Point::stepped), files.write(), &evidence)
+  return judge_one(equal_reference(Kind::parameter, Phase::post_step), files.write(), &evidence)
       .verdict;
 }
 

@@ -20,7 +20,7 @@ class Origin {
   /// The reference notes that the shard of `rank` gives `values` for `name`.
   Observation& note(int rank, const std::string& name, const Values& values) {
     Observation& observation =
-        reference_.add(0, 1, name, values, {Kind::gradient, Point::backward, rank});
+        reference_.add(0, 1, name, values, {Kind::gradient, Phase::post_backward, rank});
     observation.replica_group = group_of_one(rank);
     return observation;
   }
@@ -37,7 +37,7 @@ class Origin {
   /// Where `rank` has its gradient `name` from.
   std::string of(int rank, const std::string& name, const Values& values,
                  Kind kind = Kind::gradient) {
-    actual_.add(rank, 1, name, values, {kind, Point::reduced});
+    actual_.add(rank, 1, name, values, {kind, Phase::pre_step});
     return origin(rank);
   }
 
@@ -206,7 +206,7 @@ std::string told(const std::vector<Values>& actual, const std::vector<Values>& o
     const auto place = static_cast<std::size_t>(rank);
     files.add(rank, 1, "a", actual[place]);
     if (own[place].empty()) continue;
-    const LiteralEvidence::Tensor what{Kind::gradient, Point::backward, rank};
+    const LiteralEvidence::Tensor what{Kind::gradient, Phase::post_backward, rank};
     reference.add(0, 1, "a", own[place], what).replica_group = group_of_one(rank);
   }
   const Evidence expected = reference.write();
@@ -229,7 +229,7 @@ TEST(GradientAttribution, IsToldInTheFinding) {
   reference.add(0, 1, "a", {2, 3});
   for (const auto& [rank, a, b] : {std::tuple(0, Values{1, 2}, Values{10, -20}),
                                    std::tuple(1, Values{3, 4}, Values{-30, 50})}) {
-    const LiteralEvidence::Tensor own{Kind::gradient, Point::backward, rank};
+    const LiteralEvidence::Tensor own{Kind::gradient, Phase::post_backward, rank};
     reference.add(0, 1, "a", a, own).replica_group = group_of_one(rank);
     reference.add(0, 1, "b", b, own).replica_group = group_of_one(rank);
   }

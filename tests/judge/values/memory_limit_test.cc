@@ -10,9 +10,9 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const Claim kBound = at_most_reference(Kind::memory, Point::backward);
+const Claim kBound = at_most_reference(Kind::memory, Phase::post_backward);
 
-constexpr LiteralEvidence::Tensor kMemory{Kind::memory, Point::backward, 0};
+constexpr LiteralEvidence::Tensor kMemory{Kind::memory, Phase::post_backward, 0};
 
 /// What two ranks needed in each step, beside a reference; judged over as many steps.
 ClaimResult judged(const std::vector<std::vector<std::int64_t>>& ranks,
@@ -119,8 +119,8 @@ TEST(MemoryLimit, LooksAtTheKindAndPointOfTheClaimOnly) {
   for (LiteralEvidence* both : {&files, &expected}) {
     both->add_whole(0, 1, "activations", 10, kMemory);
   }
-  files.add_whole(0, 1, "count", 9000, {Kind::buffer, Point::backward, 0});
-  files.add_whole(0, 1, "activations", 9000, {Kind::memory, Point::stepped, 0});
+  files.add_whole(0, 1, "count", 9000, {Kind::buffer, Phase::post_backward, 0});
+  files.add_whole(0, 1, "activations", 9000, {Kind::memory, Phase::post_step, 0});
   const Evidence reference = expected.write();
   EXPECT_EQ(judge_one(kBound, files.write(), &reference).verdict, Verdict::holds);
 }
@@ -158,8 +158,8 @@ TEST(Memory, IsJudgedByNoOtherPredicate) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) files.add_whole(rank, 1, "activations", 10, kMemory);
   const Evidence evidence = files.write();
-  for (const Claim& claim : {agree_across_ranks(Kind::memory, Point::backward),
-                             equal_reference(Kind::memory, Point::backward)}) {
+  for (const Claim& claim : {agree_across_ranks(Kind::memory, Phase::post_backward),
+                             equal_reference(Kind::memory, Phase::post_backward)}) {
     const ClaimResult result = judge_one(claim, evidence, &evidence);
     EXPECT_EQ(result.verdict, Verdict::undecided) << sentence(claim);
     EXPECT_THAT(result.reason, HasSubstr("means nothing"));
@@ -169,9 +169,9 @@ TEST(Memory, IsJudgedByNoOtherPredicate) {
 
 TEST(Memory, IsTheOnlyKindThatIsBounded) {
   LiteralEvidence files(1);
-  files.add_whole(0, 1, "count", 10, {Kind::buffer, Point::backward, 0});
+  files.add_whole(0, 1, "count", 10, {Kind::buffer, Phase::post_backward, 0});
   const Evidence evidence = files.write();
-  const Claim claim = at_most_reference(Kind::buffer, Point::backward);
+  const Claim claim = at_most_reference(Kind::buffer, Phase::post_backward);
   EXPECT_EQ(judge_one(claim, evidence, &evidence).verdict, Verdict::undecided);
 }
 
@@ -198,7 +198,7 @@ TEST(Memory, OfACellIsTheMostOfAnyRankAndStep) {
   files.add_whole(0, 1, "activations", 10, kMemory);
   files.add_whole(1, 2, "activations", 30, kMemory);
   files.add_whole(0, 3, "activations", 20, kMemory);
-  files.add_whole(0, 3, "count", 99, {Kind::buffer, Point::backward, 0});
+  files.add_whole(0, 3, "count", 99, {Kind::buffer, Phase::post_backward, 0});
   EXPECT_EQ(memory_of(files.write()), 30);
   EXPECT_EQ(memory_of(LiteralEvidence(2).write()), std::nullopt);
 }

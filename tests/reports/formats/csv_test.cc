@@ -58,10 +58,10 @@ TEST(Csv, PutsSyncedAndTheDriftOfTheParametersBehindANorm) {
   run.tables[0].rows[0].entries = {{{1.5, kNaN}, false, kNaN}};
   const std::string begin = "loss-on-unwrapped-module,bypass,,2,,";
   EXPECT_THAT(rows(run, "value"),
-              ElementsAre(StartsWith(begin + "norm,gradient,reduced,,,1,0,1.5,"),
-                          StartsWith(begin + "norm,gradient,reduced,,,1,1,nan,"),
-                          StartsWith(begin + "synced,gradient,reduced,,,1,,0,"),
-                          StartsWith(begin + "drift,parameter,forward,,,1,,nan,")));
+              ElementsAre(StartsWith(begin + "norm,gradient,pre_step,,,1,0,1.5,"),
+                          StartsWith(begin + "norm,gradient,pre_step,,,1,1,nan,"),
+                          StartsWith(begin + "synced,gradient,pre_step,,,1,,0,"),
+                          StartsWith(begin + "drift,parameter,pre_forward,,,1,,nan,")));
 }
 
 TEST(Csv, GivesADistancePerRankAndCountsStepsFromOne) {
@@ -69,7 +69,7 @@ TEST(Csv, GivesADistancePerRankAndCountsStepsFromOne) {
   run.tables = {literal_distances()};
   run.tables[0].spec.first_step = 0;
   run.tables[0].spec.groups.resize(1);
-  const std::string begin = "loss-on-unwrapped-module,bypass,,2,,distance,parameter,stepped,,,";
+  const std::string begin = "loss-on-unwrapped-module,bypass,,2,,distance,parameter,post_step,,,";
   EXPECT_THAT(rows(run, "value"),
               ElementsAre(StartsWith(begin + "1,0,0,"), StartsWith(begin + "1,1,0.050678,"),
                           StartsWith(begin + "4,0,0,"), StartsWith(begin + "4,1,0.118547,")));

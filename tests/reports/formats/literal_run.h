@@ -31,7 +31,7 @@ inline CellRecord literal_cell(const std::string& scenario, const std::string& v
   record.duration_s = 0.125;
   record.source = "scenarios/synchronisation/loss_on_unwrapped_module.cc:41";
   record.reproduce = "lockstep run " + scenario + "/" + variant + " --ranks 2 --steps 5";
-  record.claims = {agree_across_ranks(Kind::gradient, Point::reduced), ranks_finish()};
+  record.claims = {agree_across_ranks(Kind::gradient, Phase::pre_step), ranks_finish()};
   record.exits = {{.rank = 0, .order = 1, .step = 5, .line = 41, .step_s = 0.00025},
                   {.rank = 1, .order = 0, .step = 5, .line = 41, .step_s = 0.0003}};
   record.cost = Cost{2, 80, 0.0003};
@@ -50,7 +50,7 @@ inline CellRecord literal_cell(const std::string& scenario, const std::string& v
 
 inline Finding literal_divergence() {
   Finding finding;
-  finding.claim = agree_across_ranks(Kind::gradient, Point::reduced);
+  finding.claim = agree_across_ranks(Kind::gradient, Phase::pre_step);
   finding.step = 1;
   finding.tensor = "weight";
   finding.groups = {{0, 2, 3}, {1}};
@@ -219,7 +219,7 @@ inline CellRecord literal_not_applicable() {
 /// A claim about the reference that holds with room to spare.
 inline ClaimResult literal_margin(double margin) {
   ClaimResult result;
-  result.claim = equal_reference(Kind::gradient, Point::reduced);
+  result.claim = equal_reference(Kind::gradient, Phase::pre_step);
   result.verdict = Verdict::holds;
   result.comparisons = 10;
   result.margin = margin;

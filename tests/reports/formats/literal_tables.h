@@ -14,7 +14,7 @@ inline Table published_gradients() {
   table.spec = {.title = "Table 1 - gradient on weight[0] after backward, per rank",
                 .quantity = Quantity::element,
                 .kind = Kind::gradient,
-                .point = Point::reduced,
+                .phase = Phase::pre_step,
                 .tensor = "weight",
                 .element = 0,
                 .symbol = "g",
@@ -33,7 +33,7 @@ inline Table published_drift() {
   table.spec.title = "Table 2 - cross-rank model divergence max|W_rank0 - W_rank1| after each step";
   table.spec.quantity = Quantity::drift;
   table.spec.kind = Kind::parameter;
-  table.spec.point = Point::stepped;
+  table.spec.phase = Phase::post_step;
   table.spec.digits = 6;
   table.rows = {{1, {{{0.050678}, false}, {{0}, true}}},
                 {2, {{{0.073750}, false}, {{0}, true}}},
@@ -49,7 +49,7 @@ inline Table published_norms() {
   table.spec = {.title = "The same on the pipeline",
                 .quantity = Quantity::norm,
                 .kind = Kind::gradient,
-                .point = Point::reduced,
+                .phase = Phase::pre_step,
                 .digits = 3,
                 .groups = {{"BUGGY (current code: loss on _get_model(), no all-reduce)", "bypass"},
                            {"FIXED (+ all-reduce grads after backward)", "all-reduce-each"}},
@@ -66,7 +66,7 @@ inline Table literal_distances() {
   table.spec.title = "How far each rank is from rank 0";
   table.spec.quantity = Quantity::distance;
   table.spec.kind = Kind::parameter;
-  table.spec.point = Point::stepped;
+  table.spec.phase = Phase::post_step;
   table.spec.symbol = "W";
   table.spec.groups = {{"BUGGY", "bypass"}, {"FIXED", "all-reduce-each"}};
   table.spec.first_step = 1;

@@ -44,7 +44,7 @@ CellRecord killed() {
 CellRecord summed() {
   CellRecord cell = literal_cell("nasty", "regressed", Role::fixed, CellVerdict::false_alarm);
   Finding finding = literal_divergence();
-  finding.claim = equal_reference(Kind::gradient, Point::reduced);
+  finding.claim = equal_reference(Kind::gradient, Phase::pre_step);
   finding.ratio = 2;
   finding.cosine = 1;
   finding.sentence = "gradients do not equal the reference.";
@@ -197,7 +197,7 @@ TEST(Mismatch, OutsideOfStepsIsSaidToBeBeforeOrAfterThem) {
 TEST(Cause, OfAnEndingNamesWhatStayedOpenWhereOtherClaimsWereDecided) {
   CellRecord cell = killed();
   ClaimResult held = cell.results[0];
-  held.claim = agree_across_ranks(Kind::loss, Point::forward);
+  held.claim = agree_across_ranks(Kind::loss, Phase::pre_forward);
   cell.checks.push_back({"keeps losses", Check::Result::as_promised, "", held.claim});
   EXPECT_THAT(console_of(cell), HasSubstr("\n  Could not be decided for that: \"gradients agree "
                                           "across ranks\".\n"));
@@ -297,7 +297,7 @@ TEST(Junit, HasNoSpacesInTheNamesOfItsCases) {
 }
 
 TEST(Check, SaysWhatWasExpectedAndWhatCame) {
-  const Claim claim = agree_across_ranks(Kind::gradient, Point::reduced);
+  const Claim claim = agree_across_ranks(Kind::gradient, Phase::pre_step);
   using enum Check::Result;
   EXPECT_EQ(in_words({"", found, "", claim}),
             "as expected: \"gradients agree across ranks\" is violated");

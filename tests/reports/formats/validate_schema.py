@@ -50,9 +50,9 @@ def plant(record, change):
 
 FAULTS = {
     "another schema": lambda r: r.update(schema="lockstep.watch"),
-    "another major version": lambda r: r.update(version="2.0"),
-    "a missing field": lambda r: r["cells"][0].pop("ends"),
-    "a word for an integer": lambda r: r["cells"][0]["ends"][0].update(code="x"),
+    "another major version": lambda r: r.update(version="3.0"),
+    "a missing field": lambda r: r["cells"][0].pop("exits"),
+    "a word for an integer": lambda r: r["cells"][0]["exits"][0].update(code="x"),
     "an unknown verdict": lambda r: r["cells"][0].update(verdict="fine"),
     "an unknown word for a number": lambda r: r["cells"][0].update(duration_s="nan"),
     "a number without quotes in variables": lambda r: r["environment"]["variables"].update(A=1),

@@ -10,21 +10,22 @@ namespace lockstep {
 namespace {
 
 TEST(Claim, ReadsAsASentence) {
-  EXPECT_EQ(sentence(agree_across_ranks(Kind::gradient, Point::reduced)),
+  EXPECT_EQ(sentence(agree_across_ranks(Kind::gradient, Phase::pre_step)),
             "gradients agree across ranks");
-  EXPECT_EQ(sentence(equal_reference(Kind::parameter, Point::stepped)),
+  EXPECT_EQ(sentence(equal_reference(Kind::parameter, Phase::post_step)),
             "parameters equal the reference");
-  EXPECT_EQ(sentence(agree_across_ranks(Kind::buffer, Point::forward)),
+  EXPECT_EQ(sentence(agree_across_ranks(Kind::buffer, Phase::pre_forward)),
             "buffers agree across ranks");
-  EXPECT_EQ(sentence(equal_reference(Kind::loss, Point::forward)), "losses equal the reference");
+  EXPECT_EQ(sentence(equal_reference(Kind::loss, Phase::pre_forward)),
+            "losses equal the reference");
   EXPECT_EQ(sentence(ranks_finish()), "ranks finish");
 }
 
 TEST(Claim, NamesAPointThatIsNotTheCustomaryOne) {
-  EXPECT_EQ(sentence(agree_across_ranks(Kind::gradient, Point::backward)),
-            "gradients agree across ranks at backward");
-  EXPECT_EQ(sentence(equal_reference(Kind::parameter, Point::forward)),
-            "parameters equal the reference at forward");
+  EXPECT_EQ(sentence(agree_across_ranks(Kind::gradient, Phase::post_backward)),
+            "gradients agree across ranks after backward");
+  EXPECT_EQ(sentence(equal_reference(Kind::parameter, Phase::pre_forward)),
+            "parameters equal the reference before forward");
 }
 
 TEST(Verdict, MergesToTheWorse) {
@@ -37,7 +38,7 @@ TEST(Names, ReadBackWhatTheyWrite) {
   for (const auto word : Names<Role>::values) EXPECT_EQ(name(parse<Role>(word).value()), word);
   EXPECT_EQ(name(Role::wrong_fix), "wrong-fix");
   EXPECT_FALSE(parse<Role>("wrong_fix"));
-  EXPECT_FALSE(parse<Point>(""));
+  EXPECT_FALSE(parse<Phase>(""));
 }
 
 Cell tiled() {

@@ -29,6 +29,31 @@ RunRecord comparable_run() {
   return run;
 }
 
+/// The record as a program of schema 1.x wrote it, `version` being "1.4".
+Json as_of_1(Json document, const std::string& version) {
+  const auto rename = [](Json& object, const char* now, const char* before) {
+    if (!object.contains(now)) return;
+    object[before] = object[now];
+    object.erase(now);
+  };
+  const std::function<void(Json&)> all = [&](Json& node) {
+    for (Json& inner : node) {
+      if (inner.is_structured()) all(inner);
+    }
+    if (!node.is_object()) return;
+    if (node.contains("last_output") && node.contains("order")) rename(node, "kind", "ending");
+    if (node.contains("promise")) rename(node, "result", "outcome");
+    rename(node, "phase", "point");
+    rename(node, "attribution", "origin");
+    rename(node, "symptom", "outcome");
+    rename(node, "exits", "ends");
+    rename(node, "mismatch", "missed_meeting");
+  };
+  all(document);
+  document["version"] = version;
+  return document;
+}
+
 /// What the reader says of the record after `change`.
 std::string refusal(const std::function<void(Json&)>& change) {
   Json document = Json::parse(render_json(comparable_run()));
@@ -87,11 +112,11 @@ TEST(Json, KeepsControlCharactersAndReplacesInvalidUtf8) {
 }
 
 TEST(Json, NamesThePlaceOfAWrongValue) {
-  EXPECT_EQ(refusal([](Json& json) { json["cells"][0]["ends"][1]["code"] = "x"; }),
-            "record.json: cells[0].ends[1].code: expected an integer, found '\"x\"'.");
-  EXPECT_THAT(refusal([](Json& json) { json["cells"][0]["ends"][1]["code"] = 1.5; }),
-              HasSubstr("cells[0].ends[1].code: expected an integer, found '1.5'"));
-  EXPECT_THAT(refusal([](Json& json) { json["cells"][0]["ends"][1]["code"] = 1ULL << 40; }),
+  EXPECT_EQ(refusal([](Json& json) { json["cells"][0]["exits"][1]["code"] = "x"; }),
+            "record.json: cells[0].exits[1].code: expected an integer, found '\"x\"'.");
+  EXPECT_THAT(refusal([](Json& json) { json["cells"][0]["exits"][1]["code"] = 1.5; }),
+              HasSubstr("cells[0].exits[1].code: expected an integer, found '1.5'"));
+  EXPECT_THAT(refusal([](Json& json) { json["cells"][0]["exits"][1]["code"] = 1ULL << 40; }),
               HasSubstr("an integer from -2147483648 to 2147483647"));
   EXPECT_THAT(refusal([](Json& json) { json["cells"][0]["cell"]["seed"] = -1; }),
               HasSubstr("cells[0].cell.seed: expected an integer from 0 to 18446744073709551615"));
@@ -99,8 +124,8 @@ TEST(Json, NamesThePlaceOfAWrongValue) {
               HasSubstr("cells[0].verdict: expected one of \"as expected\", "));
   EXPECT_THAT(refusal([](Json& json) { json["cells"][0]["duration_s"] = "nan"; }),
               HasSubstr("cells[0].duration_s: expected a number, \"NaN\", "));
-  EXPECT_THAT(refusal([](Json& json) { json["cells"][0]["ends"] = 7; }),
-              HasSubstr("cells[0].ends: expected an array, found '7'"));
+  EXPECT_THAT(refusal([](Json& json) { json["cells"][0]["exits"] = 7; }),
+              HasSubstr("cells[0].exits: expected an array, found '7'"));
   EXPECT_THAT(refusal([](Json& json) { json["environment"] = Json::array(); }),
               HasSubstr("environment: expected an object, found 'an array'"));
   EXPECT_THAT(refusal([](Json& json) { json["environment"]["variables"]["A"] = 1; }),
@@ -136,10 +161,20 @@ TEST(Json, RequiresEveryField) {
 
 TEST(Json, ReadsANewerMinorVersionAndIgnoresItsFields) {
   EXPECT_EQ(refusal([](Json& json) {
-              json["version"] = "1.8";
+              json["version"] = "2.8";
               json["cells"][0]["weather"] = {{"sunny", true}};
             }),
             "accepted");
+}
+
+TEST(Json, ReadsTheNamesOfTheOlderMajorVersion) {
+  const RunRecord run = comparable_run();
+  Json document = as_of_1(Json::parse(render_json(run)), "1.6");
+  EXPECT_EQ(read_json(document.dump(), "record.json"), run);
+  document["cells"][0]["ends"][0].erase("ending");
+  EXPECT_THAT(refusal([&](Json& json) { json = document; }),
+              HasSubstr("cells[0].ends[0].ending: expected a value, found nothing"));
+  EXPECT_THAT(refusal([&](Json& json) { json["version"] = "1.6"; }), HasSubstr("point: expected"));
 }
 
 TEST(Json, ReadsARecordOfAnOlderMinorVersion) {
@@ -193,8 +228,7 @@ TEST(Json, DerivesWhyRanksEndedWhereAnOlderRecordDoesNotSaySo) {
 
 TEST(Json, TellsDefaultsByTheFolderWhereAnOlderRecordDoesNotSaySo) {
   const RunRecord written = literal_matrix();
-  Json document = Json::parse(render_json(written));
-  document["version"] = "1.4";
+  Json document = as_of_1(Json::parse(render_json(written)), "1.4");
   for (Json& cell : document["cells"]) {
     for (Json& chosen : cell["cell"]["axes"]) chosen.erase("is_default");
   }
@@ -216,8 +250,7 @@ TEST(Json, DerivesWhatBecameOfCollectivesFromTheCommandOfAnOlderRecord) {
     RunRecord written = literal_run();
     written.command = {"lockstep", "run"};
     written.command.insert(written.command.end(), options.begin(), options.end());
-    Json document = Json::parse(render_json(written));
-    document["version"] = "1.5";
+    Json document = as_of_1(Json::parse(render_json(written)), "1.5");
     for (Json& cell : document["cells"]) cell["cell"].erase("collectives");
     return read_json(document.dump(), "record.json").cells.front().cell.collectives;
   };
@@ -234,8 +267,7 @@ TEST(Json, TellsDefaultsByWholeNamesAndValues) {
     RunRecord written = literal_run();
     written.cells.front().cell.axes = {{"k", value}, {"j", "1"}};
     written.cells.front().folder = folder;
-    Json document = Json::parse(render_json(written));
-    document["version"] = "1.4";
+    const Json document = as_of_1(Json::parse(render_json(written)), "1.4");
     const RunRecord read = read_json(document.dump(), "record.json");
     std::vector<bool> defaults;
     for (const AxisValue& chosen : read.cells.front().cell.axes) {
@@ -258,9 +290,9 @@ TEST(Json, KeepsDefaults) {
 }
 
 TEST(Json, RefusesAnotherMajorVersionWithASentence) {
-  for (const char* version : {"2.0", "0.9", "10.0", "1", "1.", "1.x", ""}) {
+  for (const char* version : {"3.0", "0.9", "10.0", "1", "1.", "1.x", "2", "2.", ""}) {
     EXPECT_THAT(refusal([&](Json& json) { json["version"] = version; }),
-                HasSubstr("record.json: version: expected version 1.x of the schema"))
+                HasSubstr("record.json: version: expected version 1.x or 2.x of the schema"))
         << version;
   }
   EXPECT_THAT(refusal([](Json& json) { json["schema"] = "lockstep.watch"; }),

@@ -39,9 +39,9 @@ void train(Rank& rank) {
     }
     if (rank.is("sum")) reduce(ReduceOp::sum);
     if (rank.is("mean")) reduce(ReduceOp::average);
-    rank.observe_gradients(Point::reduced, model);
+    rank.observe_gradients(Phase::pre_step, model);
     optimizer.step();
-    rank.observe_parameters(Point::stepped, model);
+    rank.observe_parameters(Phase::post_step, model);
   });
 }
 
