@@ -71,8 +71,10 @@ TensorKey key_of(const Observation& observation) {
 ExpectedValues::ExpectedValues(const Evidence& reference, const Claim& claim, int world_size)
     : reference_(reference), world_size_(world_size) {
   for (const Observation& observation : reference.observations(0)) {
+    const bool is_gradient = observation.kind == Kind::gradient;
+    if (is_gradient && observation.statistics.norm > 0) trained_.insert(observation.name);
     const bool is_own = is_about_one_rank(observation) && observation.phase == Phase::post_backward;
-    if (is_own && observation.kind == Kind::gradient) {
+    if (is_own && is_gradient) {
       own_gradients_[{observation.step, observation.name}]
                     [static_cast<int>(observation.micro_batch)] = &observation;
     } else if (is_own && observation.kind == Kind::parameter) {
@@ -163,16 +165,18 @@ std::map<int, const SnapshotTensor*> ExpectedValues::copies_of(const Observation
 bool ExpectedValues::is_moved(const Observation& expected) const {
   const auto found = copies_.find(key_of(expected));
   return found != copies_.end() &&
-         std::any_of(found->second.begin(), found->second.end(), [&](const auto& copy) {
-           return copy.second->fingerprint != expected.fingerprint;
-         });
+         std::any_of(found->second.begin(), found->second.end(),
+                     [&](const auto& copy) { return copy.second->fingerprint != expected.fingerprint; });
 }
 
-/// Whether training leaves a parameter as it was, in the reference and in every copy.
+/// Whether a parameter is not trained: without a gradient it stays as it was, in the reference and
+/// in every copy. One with a gradient may stay, too, where rounding takes each step away; another
+/// rank's roundings may not.
 bool ExpectedValues::is_frozen(const Observation& expected) const {
   const auto before = initial_.find(expected.name);
   return expected.kind == Kind::parameter && before != initial_.end() &&
-         before->second->fingerprint == expected.fingerprint && !is_moved(expected);
+         before->second->fingerprint == expected.fingerprint && !is_moved(expected) &&
+         !trained_.contains(expected.name);
 }
 
 /// What every rank adds to a gradient, as a mean of norms; 0 where that is not on record.

@@ -682,10 +682,9 @@ TEST(Equality, OfParametersIsRelativeToHowFarTheyMoved) {
   EXPECT_EQ(judged_parameters(4, 1 + 2 * 0x1p-23F), Verdict::violated);
 }
 
-/// Two ranks beside a reference of [3, 2]: 1 2 / 3 4 / 5 6.
 /// A parameter of ones that training leaves as it is, beside ranks that hold `actual`; another one
-/// is trained, and copies move that.
-Verdict judged_frozen(float actual) {
+/// is trained, and copies move that. `gradient`: of the first.
+Verdict judged_frozen(float actual, float gradient = 0) {
   const LiteralEvidence::Tensor stepped{Kind::parameter, Phase::post_step};
   LiteralEvidence files(1);
   LiteralEvidence expected(2);
@@ -694,6 +693,9 @@ Verdict judged_frozen(float actual) {
   expected.add(0, 1, "frozen", {1, 1, 1, 1}, {Kind::parameter, Phase::post_backward})
       .replica_group = group_of_one(0);
   for (int copy = 0; copy < 2; ++copy) {
+    if (gradient != 0) {
+      expected.add(copy, 1, "frozen", {gradient, 0, 0, 0}, {Kind::gradient, Phase::pre_step});
+    }
     expected.add(copy, 1, "frozen", {1, 1, 1, 1}, stepped);
     expected.add(copy, 1, "w", {copy == 0 ? 2 : 2.0001F}, stepped);
   }
@@ -707,6 +709,14 @@ TEST(Equality, OfParametersThatNobodyTrainsIsExact) {
   EXPECT_EQ(judged_frozen(1 + 3 * 0x1p-23F), Verdict::violated);
 }
 
+// Rounding took the reference's step away, and not that of ranks whose sums it rounded otherwise.
+TEST(Equality, OfParametersWhoseStepsAreRoundedAwayIsUpToRoundings) {
+  EXPECT_EQ(judged_frozen(1, 1e-9F), Verdict::holds);
+  EXPECT_EQ(judged_frozen(1 + 3 * 0x1p-23F, 1e-9F), Verdict::holds);
+  EXPECT_EQ(judged_frozen(1 + 300 * 0x1p-23F, 1e-9F), Verdict::violated);
+}
+
+/// Two ranks beside a reference of [3, 2]: 1 2 / 3 4 / 5 6.
 struct Sharded : Pair {
   Sharded() : Pair(2) {
     Observation& whole = expected.add(0, 1, "w", {1, 2, 3, 4, 5, 6});
