@@ -19,7 +19,7 @@ namespace lockstep {
 
 namespace {
 
-enum Place : std::size_t {
+enum Column : std::size_t {
   kScenario,
   kVariant,
   kWorldSize,
@@ -84,29 +84,29 @@ class RowReader {
  public:
   RowReader(const CsvRow& row, const std::filesystem::path& path) : row_(row), path_(path) {}
 
-  std::string text(Place place) const {
-    if (row_.cells[place].empty()) throw wrong(place, "a text");
-    return unescape_cell(row_.cells[place]);
+  std::string text(Column column) const {
+    if (row_.cells[column].empty()) throw wrong(column, "a text");
+    return unescape_cell(row_.cells[column]);
   }
 
-  std::int64_t integer(Place place, std::int64_t least, std::int64_t most) const {
-    const std::int64_t value = to_int(row_, place, path_, kColumns);
+  std::int64_t integer(Column column, std::int64_t least, std::int64_t most) const {
+    const std::int64_t value = to_int(row_, column, path_, kColumns);
     if (value < least || value > most) {
-      throw wrong(place, fmt::format("a whole number from {} to {}", least, most));
+      throw wrong(column, fmt::format("a whole number from {} to {}", least, most));
     }
     return value;
   }
 
   template <class Enum>
-  Enum word(Place place) const {
-    const auto value = parse<Enum>(row_.cells[place]);
-    if (!value) throw wrong(place, fmt::format("one of {}", fmt::join(Names<Enum>::values, ", ")));
+  Enum word(Column column) const {
+    const auto value = parse<Enum>(row_.cells[column]);
+    if (!value) throw wrong(column, fmt::format("one of {}", fmt::join(Names<Enum>::values, ", ")));
     return *value;
   }
 
-  Error wrong(Place place, std::string_view expected) const {
-    return malformed(path_.string(), row_.line, static_cast<std::int64_t>(place) + 1,
-                     fmt::format("{} for {}", expected, kColumns[place]), row_.cells[place]);
+  Error wrong(Column column, std::string_view expected) const {
+    return malformed(path_.string(), row_.line, static_cast<std::int64_t>(column) + 1,
+                     fmt::format("{} for {}", expected, kColumns[column]), row_.cells[column]);
   }
 
  private:
@@ -279,7 +279,7 @@ bool is_met(const PublishedTable& table, const PublishedValue& published,
 }
 
 void compare_value(const PublishedTable& table, const PublishedValue& published,
-                   const MeasuredSource& measured, Comparison& comparison) {
+                   const MeasuredSource& measured, TableComparison& comparison) {
   const std::optional<Measured> values = measured(published);
   const std::string printed = values ? print_measured(published, *values) : "";
   if (published.is_beside() && !printed.empty()) {
@@ -324,8 +324,8 @@ std::filesystem::path published_table_file(const std::string& id) {
   throw unknown_name("published table", id, known);
 }
 
-Comparison compare(const PublishedTable& table, const MeasuredSource& measured) {
-  Comparison comparison;
+TableComparison compare(const PublishedTable& table, const MeasuredSource& measured) {
+  TableComparison comparison;
   for (const PublishedValue& published : table.values) {
     compare_value(table, published, measured, comparison);
   }

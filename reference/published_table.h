@@ -89,7 +89,7 @@ struct Unmet {
 };
 
 /// A comparison to the printed digit, or in shape where the table says so.
-struct Comparison {
+struct TableComparison {
   std::int64_t values = 0;  ///< without those beside
   std::int64_t beside = 0;
   std::int64_t met = 0;
@@ -97,6 +97,6 @@ struct Comparison {
   std::int64_t definitions_differ = 0;  ///< `synced` rows where our bitwise answer is another
   std::vector<Unmet> unmet;
 };
-Comparison compare(const PublishedTable& table, const MeasuredSource& measured);
+TableComparison compare(const PublishedTable& table, const MeasuredSource& measured);
 
 }  // namespace lockstep

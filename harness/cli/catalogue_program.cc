@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "harness/cli/catalogue_mark.h"
+#include "reports/base/current_folder.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
@@ -113,9 +114,7 @@ CatalogueProgram find_catalogue() {
 
 void become_catalogue(char** arguments) {
   const CatalogueProgram catalogue = find_catalogue();
-  std::error_code failure;
-  static_cast<void>(fs::current_path(failure));
-  if (failure) throw unreadable("the current folder", failure.message());
+  require_current_folder();
   ::execv(catalogue.path.c_str(), arguments);
   throw no_catalogue(catalogue.path.string(), std::strerror(errno));
 }

@@ -35,7 +35,7 @@ std::string closeness(const PublishedTable& table) {
              : "in shape or to the printed digit, as each row says";
 }
 
-std::string in_words(const PublishedTable& table, const Comparison& comparison) {
+std::string comparison_in_words(const PublishedTable& table, const TableComparison& comparison) {
   std::string text = fmt::format("{}: {} of {} published values are met {}.\n", plain(table.id),
                                  comparison.met, comparison.values, closeness(table));
   if (comparison.beside > 0) {
@@ -58,8 +58,8 @@ std::string in_words(const PublishedTable& table, const Comparison& comparison) 
 
 ExitStatus compare_files(const std::string& table_file, const std::string& folder) {
   const PublishedTable table = read_published_table(table_file);
-  const Comparison comparison = compare_with_run(table, load_record(folder), folder);
-  write_standard_output(in_words(table, comparison));
+  const TableComparison comparison = compare_with_run(table, load_record(folder), folder);
+  write_standard_output(comparison_in_words(table, comparison));
   if (comparison.values == 0) return ExitStatus::not_applicable;
   return comparison.unmet.empty() ? ExitStatus::as_expected : ExitStatus::failed;
 }

@@ -15,6 +15,7 @@
 #include "harness/cli/paragraph.h"
 #include "harness/cli/standard_output.h"
 #include "harness/launch/probe.h"
+#include "reports/base/current_folder.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
@@ -31,7 +32,7 @@ std::chrono::milliseconds limit_of_catalogue(std::chrono::milliseconds limit) {
 /// How the catalogue ended without an answer.
 std::string failure_of(const Probe& asked) {
   const std::string said = first_line(asked.output);
-  return said.empty() ? how(asked.end) : how(asked.end) + ": " + said;
+  return said.empty() ? exit_in_words(asked.end) : exit_in_words(asked.end) + ": " + said;
 }
 
 /// Whether a catalogue came to an answer: it ended by itself, and the loader did let it start.
@@ -42,15 +43,18 @@ bool has_answered(const Probe& asked) {
 }
 
 ExitStatus conclude_without_ranks(const std::string& problem) {
-  write_standard_output("\n" + paragraph("", "'lockstep run' cannot work here: " + problem));
+  write_standard_output("\n" + paragraph("", run_cannot_work(problem)));
   return ExitStatus::failed;
 }
 
-/// Where the ranks of `run` would start; libraries of torch end a process where it is gone.
+/// Where the ranks of `run` would start.
 std::string fault_of_folder() {
-  std::error_code failure;
-  static_cast<void>(fs::current_path(failure));
-  return failure ? unwritable("the current folder", failure.message()).what() : "";
+  try {
+    require_current_folder();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
 }
 
 ExitStatus ask_catalogue(std::chrono::milliseconds limit) {

@@ -143,4 +143,8 @@ std::string fault_of_machine() {
   return fault ? fmt::format("{}. What helps: {}.", fault->problem, fault->remedy) : "";
 }
 
+std::string run_cannot_work(const std::string& problem) {
+  return "'lockstep run' cannot work here: " + problem;
+}
+
 }  // namespace lockstep

@@ -34,4 +34,7 @@ void say_machine(DoctorSheet& sheet, std::chrono::milliseconds limit);
 /// it.
 std::string fault_of_machine();
 
+/// The conclusion where the ranks of `run` could not work: "'lockstep run' cannot work here: ...".
+std::string run_cannot_work(const std::string& problem);
+
 }  // namespace lockstep

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <exception>
-#include <filesystem>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -102,20 +100,10 @@ ExitStatus parse_and_dispatch(const Program& program, int argc, char** argv) {
 ExitStatus answer(const std::function<Program()>& make, int argc, char** argv) {
   try {
     return parse_and_dispatch(make(), argc, argv);
-  } catch (const Error& error) {
+  } catch (...) {
+    const Error error = caught_error();
     complain(error.what());
     return exit_status(error.kind());
-  } catch (const std::filesystem::filesystem_error& error) {
-    complain(unreadable(error.path1().string(), error.code().message()).what());
-    return ExitStatus::usage;
-  } catch (const std::bad_alloc&) {
-    complain(
-        "There is not enough memory to go on, so nothing was decided. Raise 'ulimit -v', or judge "
-        "a run with fewer steps.");
-    return ExitStatus::undecided;
-  } catch (const std::exception& error) {
-    complain(std::string("a defect: ") + error.what());
-    return ExitStatus::defect;
   }
 }
 

@@ -163,7 +163,7 @@ void describe_first(const at::Tensor& tensor, Collective& collective) {
 
 }  // namespace
 
-Collective RecordingBackend::describe(OpType operation, at::TensorList tensors) const {
+Collective RecordingBackend::collective_of(OpType operation, at::TensorList tensors) const {
   Collective collective;
   collective.operation = operation_name(operation);
   collective.group = group_->name;
@@ -230,31 +230,33 @@ RecordingBackend::Work RecordingBackend::record_peer(Collective collective, cons
 
 RecordingBackend::Work RecordingBackend::broadcast(Tensors& tensors,
                                                    const c10d::BroadcastOptions& options) {
-  return record(with_root(describe(OpType::BROADCAST, tensors), options.rootRank),
+  return record(with_root(collective_of(OpType::BROADCAST, tensors), options.rootRank),
                 [&] { return inner_->broadcast(tensors, options); });
 }
 
 RecordingBackend::Work RecordingBackend::allreduce(Tensors& tensors,
                                                    const c10d::AllreduceOptions& options) {
-  return record(with_reduction(describe(OpType::ALLREDUCE, tensors), options.reduceOp),
+  return record(with_reduction(collective_of(OpType::ALLREDUCE, tensors), options.reduceOp),
                 [&] { return inner_->allreduce(tensors, options); });
 }
 
 RecordingBackend::Work RecordingBackend::allreduce_sparse(Tensors& tensors,
                                                           const c10d::AllreduceOptions& options) {
-  return record(with_reduction(describe(OpType::_ALLREDUCE_SPARSE, tensors), options.reduceOp),
+  return record(with_reduction(collective_of(OpType::_ALLREDUCE_SPARSE, tensors), options.reduceOp),
                 [&] { return inner_->allreduce_sparse(tensors, options); });
 }
 
 RecordingBackend::Work RecordingBackend::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
-  return record(with_reduction(describe(OpType::ALLREDUCE_COALESCED, tensors), options.reduceOp),
-                [&] { return inner_->allreduce_coalesced(tensors, options); });
+  return record(
+      with_reduction(collective_of(OpType::ALLREDUCE_COALESCED, tensors), options.reduceOp),
+      [&] { return inner_->allreduce_coalesced(tensors, options); });
 }
 
 RecordingBackend::Work RecordingBackend::reduce(Tensors& tensors,
                                                 const c10d::ReduceOptions& options) {
-  const Collective collective = with_reduction(describe(OpType::REDUCE, tensors), options.reduceOp);
+  const Collective collective =
+      with_reduction(collective_of(OpType::REDUCE, tensors), options.reduceOp);
   return record(with_root(collective, options.rootRank),
                 [&] { return inner_->reduce(tensors, options); });
 }
@@ -267,56 +269,57 @@ const RecordingBackend::Tensors& RecordingBackend::comparable(const TensorLists&
 
 RecordingBackend::Work RecordingBackend::allgather(TensorLists& outputs, Tensors& inputs,
                                                    const c10d::AllgatherOptions& options) {
-  return record(describe(OpType::ALLGATHER, comparable(outputs, inputs)),
+  return record(collective_of(OpType::ALLGATHER, comparable(outputs, inputs)),
                 [&] { return inner_->allgather(outputs, inputs, options); });
 }
 
 RecordingBackend::Work RecordingBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
                                                          const c10d::AllgatherOptions& options) {
-  return record(describe(OpType::_ALLGATHER_BASE, input),
+  return record(collective_of(OpType::_ALLGATHER_BASE, input),
                 [&] { return inner_->_allgather_base(output, input, options); });
 }
 
 RecordingBackend::Work RecordingBackend::allgather_coalesced(
     TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  return record(describe(OpType::ALLGATHER_COALESCED, inputs),
+  return record(collective_of(OpType::ALLGATHER_COALESCED, inputs),
                 [&] { return inner_->allgather_coalesced(outputs, inputs, options); });
 }
 
 RecordingBackend::Work RecordingBackend::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  return record(describe(OpType::ALLGATHER_COALESCED, inputs),
+  return record(collective_of(OpType::ALLGATHER_COALESCED, inputs),
                 [&] { return inner_->allgather_into_tensor_coalesced(outputs, inputs, options); });
 }
 
 RecordingBackend::Work RecordingBackend::gather(TensorLists& outputs, Tensors& inputs,
                                                 const c10d::GatherOptions& options) {
-  return record(with_root(describe(OpType::GATHER, inputs), options.rootRank),
+  return record(with_root(collective_of(OpType::GATHER, inputs), options.rootRank),
                 [&] { return inner_->gather(outputs, inputs, options); });
 }
 
 RecordingBackend::Work RecordingBackend::scatter(Tensors& outputs, TensorLists& inputs,
                                                  const c10d::ScatterOptions& options) {
-  return record(with_root(describe(OpType::SCATTER, outputs), options.rootRank),
+  return record(with_root(collective_of(OpType::SCATTER, outputs), options.rootRank),
                 [&] { return inner_->scatter(outputs, inputs, options); });
 }
 
 RecordingBackend::Work RecordingBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                                                         const c10d::ReduceScatterOptions& options) {
-  return record(with_reduction(describe(OpType::REDUCE_SCATTER, comparable(inputs, outputs)),
+  return record(with_reduction(collective_of(OpType::REDUCE_SCATTER, comparable(inputs, outputs)),
                                options.reduceOp),
                 [&] { return inner_->reduce_scatter(outputs, inputs, options); });
 }
 
 RecordingBackend::Work RecordingBackend::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
-  return record(with_reduction(describe(OpType::_REDUCE_SCATTER_BASE, output), options.reduceOp),
-                [&] { return inner_->_reduce_scatter_base(output, input, options); });
+  return record(
+      with_reduction(collective_of(OpType::_REDUCE_SCATTER_BASE, output), options.reduceOp),
+      [&] { return inner_->_reduce_scatter_base(output, input, options); });
 }
 
 RecordingBackend::Work RecordingBackend::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
-  return record(with_reduction(describe(OpType::REDUCE_SCATTER, outputs), options.reduceOp),
+  return record(with_reduction(collective_of(OpType::REDUCE_SCATTER, outputs), options.reduceOp),
                 [&] { return inner_->reduce_scatter_tensor_coalesced(outputs, inputs, options); });
 }
 
@@ -324,47 +327,47 @@ RecordingBackend::Work RecordingBackend::alltoall_base(at::Tensor& output, at::T
                                                        std::vector<int64_t>& output_sizes,
                                                        std::vector<int64_t>& input_sizes,
                                                        const c10d::AllToAllOptions& options) {
-  return record(describe(OpType::ALLTOALL_BASE, input), [&] {
+  return record(collective_of(OpType::ALLTOALL_BASE, input), [&] {
     return inner_->alltoall_base(output, input, output_sizes, input_sizes, options);
   });
 }
 
 RecordingBackend::Work RecordingBackend::alltoall(Tensors& outputs, Tensors& inputs,
                                                   const c10d::AllToAllOptions& options) {
-  return record(describe(OpType::ALLTOALL, inputs),
+  return record(collective_of(OpType::ALLTOALL, inputs),
                 [&] { return inner_->alltoall(outputs, inputs, options); });
 }
 
 RecordingBackend::Work RecordingBackend::barrier(const c10d::BarrierOptions& options) {
-  return record(describe(OpType::BARRIER, {}), [&] { return inner_->barrier(options); });
+  return record(collective_of(OpType::BARRIER, {}), [&] { return inner_->barrier(options); });
 }
 
 void RecordingBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
-  record(describe(OpType::BARRIER, {}), [&]() -> Work {
+  record(collective_of(OpType::BARRIER, {}), [&]() -> Work {
     inner_->monitoredBarrier(options, wait_all_ranks);
     return {};
   });
 }
 
 RecordingBackend::Work RecordingBackend::send(Tensors& tensors, int to, int tag) {
-  return record_peer(with_root(describe(OpType::SEND, tensors), to),
+  return record_peer(with_root(collective_of(OpType::SEND, tensors), to),
                      [&] { return inner_->send(tensors, to, tag); });
 }
 
 RecordingBackend::Work RecordingBackend::recv(Tensors& tensors, int from, int tag) {
-  return record_peer(with_root(describe(OpType::RECV, tensors), from),
+  return record_peer(with_root(collective_of(OpType::RECV, tensors), from),
                      [&] { return inner_->recv(tensors, from, tag); });
 }
 
 RecordingBackend::Work RecordingBackend::recvAnysource(Tensors& tensors, int tag) {
-  return record_peer(describe(OpType::RECVANYSOURCE, tensors),
+  return record_peer(collective_of(OpType::RECVANYSOURCE, tensors),
                      [&] { return inner_->recvAnysource(tensors, tag); });
 }
 
 void RecordingBackend::startCoalescing() { inner_->startCoalescing(); }
 
 RecordingBackend::Work RecordingBackend::endCoalescing() {
-  return record(describe(OpType::COALESCED, {}), [&] { return inner_->endCoalescing(); });
+  return record(collective_of(OpType::COALESCED, {}), [&] { return inner_->endCoalescing(); });
 }
 
 c10::intrusive_ptr<c10d::Backend> RecordingBackend::record_too(

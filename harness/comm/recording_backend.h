@@ -97,7 +97,7 @@ class RecordingBackend : public c10d::Backend {
   template <class Call>
   Work record_peer(Collective collective, const Call& call);
 
-  Collective describe(c10d::OpType operation, at::TensorList tensors) const;
+  Collective collective_of(c10d::OpType operation, at::TensorList tensors) const;
 
   /// What of a list that is gathered or scattered, a tensor for each rank, ranks are to agree on.
   const Tensors& comparable(const TensorLists& lists, const Tensors& part) const;

@@ -119,7 +119,7 @@ Gpus find_gpus(std::chrono::milliseconds limit) {
   const Probe asked = probe(ask_driver, limit);
   Gpus gpus = understood(asked.output);
   if (asked.end.kind != ExitKind::finished) {
-    gpus.problem = "the process that asked the driver " + how(asked.end);
+    gpus.problem = "the process that asked the driver " + exit_in_words(asked.end);
     gpus.remedy = kSeeDriver;
   } else if (gpus.names.empty() && gpus.problem.empty()) {
     gpus.problem = "the driver ended the process that asked it";

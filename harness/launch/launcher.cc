@@ -184,7 +184,7 @@ Launcher find_launcher(const std::string& name, std::chrono::milliseconds limit)
   const Probe asked = probe_program(question_for(name, launcher.path), limit);
   if (asked.end.kind != ExitKind::finished) {
     const std::string words = last_words(asked.output);
-    launcher.problem = fmt::format("asked for its version it {}{}", how(asked.end),
+    launcher.problem = fmt::format("asked for its version it {}{}", exit_in_words(asked.end),
                                    words.empty() ? "" : ": " + words);
   } else {
     launcher.version = version_in(asked.output);

@@ -68,7 +68,7 @@ std::optional<MachineFault> fault_of_processes(int ranks) {
   const std::string said = first_line(made.output);
   return MachineFault{
       fmt::format("processes and threads for {} {} cannot be made ({})", ranks,
-                  ranks == 1 ? "rank" : "ranks", said.empty() ? how(made.end) : said),
+                  ranks == 1 ? "rank" : "ranks", said.empty() ? exit_in_words(made.end) : said),
       "raise ulimit -u, or in a container docker run --pids-limit"};
 }
 

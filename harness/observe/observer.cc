@@ -108,7 +108,7 @@ Observation look_at(const at::Tensor& tensor, const std::optional<Shard>& shard,
 
   const at::Tensor copy = plain(tensor);
   const std::span<const std::byte> seen = bytes_of(copy);
-  observation.fingerprint = fingerprint_of_part(observation, seen, copy.element_size());
+  observation.digest = digest_of_part(observation, seen, copy.element_size());
   observation.statistics = statistics(*parse<DType>(observation.dtype), seen);
   if (bytes) bytes->assign(seen.begin(), seen.end());
   return observation;

@@ -81,7 +81,7 @@ class Observer {
   std::chrono::nanoseconds time_spent_{0};
 };
 
-/// The observation of `tensor` alone: dtype, shapes, fingerprint, statistics. `bytes` receives the
+/// The observation of `tensor` alone: dtype, shapes, digest, statistics. `bytes` receives the
 /// row-major bytes of the local part when it is not null and the tensor is comparable. Bytes are
 /// taken as they are: -0.0 and the payloads of NaN count.
 ///

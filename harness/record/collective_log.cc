@@ -71,7 +71,7 @@ static_assert(std::endian::native == std::endian::little, "the file is little-en
 constexpr std::uint64_t kFirstChunk = 256;
 constexpr std::size_t kMostChunks = 40;
 
-struct Place {
+struct SlotPlace {
   std::size_t chunk;
   std::uint64_t index;
 };
@@ -79,7 +79,7 @@ struct Place {
 constexpr std::uint64_t chunk_slots(std::size_t chunk) { return kFirstChunk << chunk; }
 constexpr std::uint64_t slots_before(std::size_t chunk) { return chunk_slots(chunk) - kFirstChunk; }
 
-constexpr Place place_of(std::uint64_t slot) {
+constexpr SlotPlace place_of(std::uint64_t slot) {
   const auto chunk = static_cast<std::size_t>(std::bit_width(slot / kFirstChunk + 1)) - 1;
   return {chunk, slot - slots_before(chunk)};
 }
@@ -200,13 +200,13 @@ class CollectiveLog::File {
 
   /// Memory of a slot that was reserved before. Any thread.
   void* at(std::uint64_t slot) const {
-    const Place place = place_of(slot);
+    const SlotPlace place = place_of(slot);
     return chunks_[place.chunk].load(std::memory_order_acquire) + place.index * kSlot;
   }
 
   /// As `at`; makes room for the slot first.
   void* reserve(std::uint64_t slot) {
-    const Place place = place_of(slot);
+    const SlotPlace place = place_of(slot);
     if (place.index == 0) map(place.chunk);
     return at(slot);
   }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -41,7 +42,7 @@ enum Column : std::size_t {
   kLocalShape,
   kReplicaGroup,
   kNotComparable,
-  kFingerprint,
+  kDigest,
   kNorm,
   kMinimum,
   kMaximum,
@@ -49,7 +50,25 @@ enum Column : std::size_t {
 };
 
 /// Journals written beside records of 1.x have it.
-constexpr RenamedColumn kRenamedPhase{"phase", "point"};
+constexpr std::array kRenamedColumns{RenamedColumn{"phase", "point"},
+                                     RenamedColumn{"digest", "fingerprint"}};
+
+/// The first line says by which definition the digests are: "digest lockstep-2, rank 1 of ...".
+constexpr std::string_view kDigestRemark = "digest ";
+constexpr std::string_view kBeforeIdentity = ", ";
+
+/// The definition of journals that do not name one.
+constexpr std::string_view kFirstDigest = "lockstep-1";
+
+void read_remark(const std::string& remark, Journal& journal) {
+  journal.digest = kFirstDigest;
+  journal.identity = remark;
+  if (!remark.starts_with(kDigestRemark)) return;
+  const std::string rest = remark.substr(kDigestRemark.size());
+  const std::size_t end = std::min(rest.find(kBeforeIdentity), rest.size());
+  journal.digest = rest.substr(0, end);
+  journal.identity = rest.substr(std::min(end + kBeforeIdentity.size(), rest.size()));
+}
 
 std::string shape_cell(const std::vector<std::int64_t>& shape) {
   return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
@@ -72,14 +91,14 @@ std::optional<std::vector<std::int64_t>> parse_shape(std::string_view cell) {
 }
 
 std::string row_of(const Observation& o) {
-  const std::string fingerprint = o.not_comparable.empty() ? to_text(o.fingerprint) : "";
+  const std::string digest = o.not_comparable.empty() ? to_text(o.digest) : "";
   const Statistics& s = o.statistics;
   return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", o.seq, o.step,
                      o.micro_batch, name(o.phase), name(o.kind), csv_cell(o.name),
                      csv_cell(o.dtype), shape_cell(o.global_shape), shape_cell(o.offset),
                      shape_cell(o.local_shape), csv_cell(o.replica_group),
-                     csv_cell(o.not_comparable), fingerprint, exact_decimal(s.norm),
-                     csv_cell(s.minimum), csv_cell(s.maximum), s.non_finite);
+                     csv_cell(o.not_comparable), digest, exact_decimal(s.norm), csv_cell(s.minimum),
+                     csv_cell(s.maximum), s.non_finite);
 }
 
 // One row, cell by cell; every refusal names the cell.
@@ -116,9 +135,8 @@ class RowReader {
     throw refusal(column, fmt::format("as many sizes as the global shape, {}", other.size()));
   }
 
-  Fingerprint fingerprint() const {
-    return required(fingerprint_from_text(row_.cells[kFingerprint]), kFingerprint,
-                    "32 hexadecimal digits");
+  Digest digest() const {
+    return required(digest_from_text(row_.cells[kDigest]), kDigest, "32 hexadecimal digits");
   }
 
   Error refusal(Column column, std::string_view expected) const {
@@ -177,7 +195,7 @@ Observation observation_in(const RowReader& row) {
   }
   o.replica_group = row.text(kReplicaGroup);
   o.not_comparable = row.text(kNotComparable);
-  if (o.not_comparable.empty()) o.fingerprint = row.fingerprint();
+  if (o.not_comparable.empty()) o.digest = row.digest();
   o.statistics.norm = row.number(kNorm);
   o.statistics.minimum = row.text(kMinimum);
   o.statistics.maximum = row.text(kMaximum);
@@ -189,10 +207,9 @@ Observation observation_in(const RowReader& row) {
 
 const std::vector<std::string_view>& journal_columns() {
   static const std::vector<std::string_view> columns{
-      "seq",           "step",           "micro_batch",  "phase",  "kind",
-      "name",          "dtype",          "global_shape", "offset", "local_shape",
-      "replica_group", "not_comparable", "fingerprint",  "norm",   "minimum",
-      "maximum",       "non_finite"};
+      "seq",    "step",         "micro_batch", "phase",       "kind",          "name",
+      "dtype",  "global_shape", "offset",      "local_shape", "replica_group", "not_comparable",
+      "digest", "norm",         "minimum",     "maximum",     "non_finite"};
   return columns;
 }
 
@@ -200,7 +217,8 @@ JournalWriter::JournalWriter(const std::filesystem::path& path, std::string_view
     : path_(path),
       fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666)) {
   if (fd_ < 0) throw unwritable(path_.string(), std::strerror(errno));
-  const std::string remark = identity.empty() ? "" : fmt::format("# {}\n", identity);
+  const std::string remark = fmt::format("# {}{}{}{}\n", kDigestRemark, kDigestName,
+                                         identity.empty() ? "" : kBeforeIdentity, identity);
   if (write_all(fd_, fmt::format("{}{}\n", remark, fmt::join(journal_columns(), ",")))) return;
   const int error = errno;
   ::close(fd_);
@@ -220,7 +238,7 @@ bool has_journal(const std::filesystem::path& path) {
 
 Journal read_journal(const std::filesystem::path& path) {
   const CsvKind kind{journal_columns(), TornTail::is_left_out, kLargestJournal, true,
-                     kRenamedPhase};
+                     kRenamedColumns};
   Journal journal;
   const CsvFrame frame = read_csv(path, kind, [&](const CsvRow& row) {
     const RowReader reader(row, path);
@@ -230,7 +248,7 @@ Journal read_journal(const std::filesystem::path& path) {
       throw reader.refusal(kSeq, fmt::format("{} as 'seq'", seq));
     }
   });
-  journal.identity = frame.remark;
+  read_remark(frame.remark, journal);
   journal.torn_tail = frame.torn_tail;
   return journal;
 }

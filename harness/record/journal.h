@@ -16,8 +16,9 @@ std::filesystem::path journal_file(const std::filesystem::path& folder, int rank
 /// that a rank that is killed leaves whole rows and at most one torn one. One thread at a time.
 class JournalWriter {
  public:
-  /// Creates the file with its header, and `identity`, which says who writes it, in front where it
-  /// is not empty. Throws Error (usage) when the file exists or cannot be made.
+  /// Creates the file with its header and, in front, the definition of its digests and `identity`,
+  /// which says who writes it (empty: it is not said). Throws Error (usage) when the file exists or
+  /// cannot be made.
   explicit JournalWriter(const std::filesystem::path& path, std::string_view identity = "");
   ~JournalWriter();
   JournalWriter(const JournalWriter&) = delete;
@@ -34,6 +35,7 @@ class JournalWriter {
 /// What a journal held.
 struct Journal {
   std::string identity;  ///< `process_identity` of who wrote it; empty: not known
+  std::string digest;    ///< definition of its digests: "lockstep-2"
   std::vector<Observation> observations;
   bool torn_tail = false;  ///< the last row was torn and left out
 };

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/record/fingerprint.h"
+#include "harness/record/digest.h"
 #include "harness/record/statistics.h"
 #include "reports/record/claim.h"
 
@@ -26,8 +26,8 @@ struct Observation {
   std::vector<std::int64_t> offset;
   std::vector<std::int64_t> local_shape;
   std::string replica_group;   ///< ranks of equal group hold copies; empty: all ranks
-  std::string not_comparable;  ///< why there is no fingerprint ("sparse layout"); empty: there is
-  Fingerprint fingerprint;
+  std::string not_comparable;  ///< why there is no digest ("sparse layout"); empty: there is
+  Digest digest;
   Statistics statistics;
 
   bool operator==(const Observation&) const = default;

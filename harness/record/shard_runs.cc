@@ -73,14 +73,14 @@ std::vector<Run> runs_of(const Observation& observation) {
   return runs;
 }
 
-Fingerprint fingerprint_of_part(const Observation& observation, std::span<const std::byte> bytes,
-                                std::size_t element_size) {
-  Fingerprint sum;
+Digest digest_of_part(const Observation& observation, std::span<const std::byte> bytes,
+                      std::size_t element_size) {
+  Digest sum;
   std::size_t at = 0;
   for (const Run& run : runs_of(observation)) {
     const std::size_t size = static_cast<std::size_t>(run.length) * element_size;
-    sum += fingerprint_run(bytes.subspan(at, size),
-                           static_cast<std::uint64_t>(run.begin) * element_size);
+    sum +=
+        digest_run(bytes.subspan(at, size), static_cast<std::uint64_t>(run.begin) * element_size);
     at += size;
   }
   return sum;

@@ -25,9 +25,9 @@ std::int64_t number_of_runs(const Observation& observation);
 /// its own elements; one for a whole tensor, none for an empty part.
 std::vector<Run> runs_of(const Observation& observation);
 
-/// What the part adds to the fingerprint of its global tensor: `bytes` are its elements in
+/// What the part adds to the digest of its global tensor: `bytes` are its elements in
 /// row-major order, each of `element_size` bytes. Requires: as many as its shape says.
-Fingerprint fingerprint_of_part(const Observation& observation, std::span<const std::byte> bytes,
-                                std::size_t element_size);
+Digest digest_of_part(const Observation& observation, std::span<const std::byte> bytes,
+                      std::size_t element_size);
 
 }  // namespace lockstep

@@ -82,7 +82,7 @@ class Reader {
   Snapshot read() {
     const Json header = parse_header(read_header());
     const std::map<std::string, std::string> metadata = read_metadata(header);
-    std::map<std::string, Place> places;
+    std::map<std::string, ByteRange> places;
     for (const auto& [key, entry] : header.items()) {
       if (key != kMetadata) places[key] = place(key, entry);
     }
@@ -103,11 +103,11 @@ class Reader {
   }
 
   /// Where a tensor lies within the bytes of all.
-  struct Place {
+  struct ByteRange {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
 
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const ByteRange&) const = default;
   };
 
   std::string read_header() {
@@ -180,7 +180,7 @@ class Reader {
     return list.get<std::vector<std::uint64_t>>();
   }
 
-  Place place(const std::string& key, const Json& entry) const {
+  ByteRange place(const std::string& key, const Json& entry) const {
     const std::vector<std::uint64_t> offsets = wholes(key, entry, "data_offsets");
     const bool fit = offsets.size() == 2 && offsets[0] <= offsets[1] && offsets[1] <= data_size_;
     if (!fit) {
@@ -190,7 +190,7 @@ class Reader {
     return {offsets[0], offsets[1]};
   }
 
-  SnapshotTensor tensor(const std::string& key, const Json& entry, const Place& where) const {
+  SnapshotTensor tensor(const std::string& key, const Json& entry, const ByteRange& where) const {
     const auto dtype_name = field<std::string>(key, entry, "dtype", "a string");
     const std::optional<DType> dtype = stored_type(dtype_name);
     if (!dtype) {
@@ -211,8 +211,8 @@ class Reader {
     return result;
   }
 
-  void require_tiling(const std::map<std::string, Place>& places) const {
-    std::vector<std::pair<Place, std::string>> sorted;
+  void require_tiling(const std::map<std::string, ByteRange>& places) const {
+    std::vector<std::pair<ByteRange, std::string>> sorted;
     for (const auto& [key, where] : places) {
       if (where.begin < where.end) sorted.emplace_back(where, key);
     }

@@ -72,11 +72,12 @@ class Soundness {
   void require_all_planned() const {
     const PlannedCounts found = counts_of(run_.cells);
     if (!run_.planned || *run_.planned == found) return;
-    const auto in_words = [](const PlannedCounts& counts) {
+    const auto counts_in_words = [](const PlannedCounts& counts) {
       return fmt::format("{} cell{} with {} claim{}", counts.cells, counts.cells == 1 ? "" : "s",
                          counts.claims, counts.claims == 1 ? "" : "s");
     };
-    refuse(fmt::format("the {} that were planned", in_words(*run_.planned)), in_words(found));
+    refuse(fmt::format("the {} that were planned", counts_in_words(*run_.planned)),
+           counts_in_words(found));
   }
 
   void require_own_folders() const {

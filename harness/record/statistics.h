@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Numbers about a tensor's elements, for people to read; verdicts use fingerprints and kept
+/// Numbers about a tensor's elements, for people to read; verdicts use digests and kept
 /// values. The two components of a complex element count as two.
 struct Statistics {
   double norm = 0;      ///< L2, in float64; an element that is not finite counts as 0

@@ -116,7 +116,7 @@ std::string list_as_markdown(const std::vector<Scenario>& scenarios) {
   return text;
 }
 
-std::string describe(const Scenario& scenario) {
+std::string scenario_sheet(const Scenario& scenario) {
   const Provenance& from = scenario.provenance;
   std::string text = fmt::format(
       "{}\n  {}\n\n  From: {}, {}\n  Kept: {}\n  Left out: {}\n  Source: {}\n  World sizes: {}\n"

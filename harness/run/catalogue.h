@@ -14,6 +14,6 @@ std::string list_as_text(const std::vector<Scenario>& scenarios);
 std::string list_as_markdown(const std::vector<Scenario>& scenarios);
 
 /// Everything there is to know about one scenario.
-std::string describe(const Scenario& scenario);
+std::string scenario_sheet(const Scenario& scenario);
 
 }  // namespace lockstep

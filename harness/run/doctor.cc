@@ -49,7 +49,7 @@ ExitStatus examine(std::chrono::milliseconds limit, bool is_machine_shown) {
   sheet.conclude(problem.empty()
                      ? "'lockstep run' can work here: two ranks met on 127.0.0.1, reduced a tensor "
                        "over gloo and left their files in this folder."
-                     : "'lockstep run' cannot work here: " + problem);
+                     : run_cannot_work(problem));
   write_standard_output(sheet.text());
   return problem.empty() ? ExitStatus::as_expected : ExitStatus::failed;
 }

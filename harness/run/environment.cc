@@ -7,7 +7,7 @@
 #include <regex>
 #include <string_view>
 
-#include "harness/record/fingerprint.h"
+#include "harness/record/digest.h"
 
 namespace lockstep {
 
@@ -92,7 +92,7 @@ RunEnvironment describe_environment(const std::string& started_utc) {
   environment.lockstep_version = LOCKSTEP_VERSION;
   environment.torch_version = LOCKSTEP_TORCH_VERSION;
   environment.compiler = LOCKSTEP_COMPILER;
-  environment.fingerprint = kFingerprintName;
+  environment.digest = kDigestName;
   environment.variables = allowed_variables(variables);
   return environment;
 }

@@ -58,7 +58,7 @@ std::vector<RankExit> launch_by(const LauncherCommand& launcher, const PlannedCe
   WorldExits world(folder, planned.cell.world_size);
   world.look();
   if (world.is_empty()) {
-    throw launcher_started_nothing(launcher.text(), how(launched.end), log_tail(log));
+    throw launcher_started_nothing(launcher.text(), exit_in_words(launched.end), log_tail(log));
   }
   if (const auto size = world.other_world_size()) {
     throw launcher_world_differs(launcher.text(), *size, planned.cell.world_size);

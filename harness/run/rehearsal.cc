@@ -75,7 +75,7 @@ std::string problem_of(const std::vector<RankExit>& exits) {
   const bool has_crashed = first->kind == ExitKind::signalled || first->kind == ExitKind::exited;
   std::string words = first_line(first->error);
   if (words.empty() && has_crashed) words = first_line(first->last_output);
-  return fmt::format("of two ranks, rank {} {}{}.", first->rank, how(*first),
+  return fmt::format("of two ranks, rank {} {}{}.", first->rank, exit_in_words(*first),
                      words.empty() ? "" : ": " + words);
 }
 

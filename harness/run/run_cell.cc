@@ -44,7 +44,7 @@ void add_status(const fs::path& folder, RankExit& end) {
 }
 
 /// The record of a cell that has not been run.
-CellRecord describe(const PlannedCell& planned, const std::string& launcher) {
+CellRecord record_of(const PlannedCell& planned, const std::string& launcher) {
   CellRecord record;
   record.cell = planned.cell;
   record.folder = folder_of(*planned.scenario, planned.cell);
@@ -96,13 +96,13 @@ void add_statuses(CellRecord& record, const fs::path& folder) {
 
 void plan_cells(RunRecord& run, const std::vector<PlannedCell>& cells,
                 const std::string& launcher) {
-  for (const PlannedCell& planned : cells) run.cells.push_back(describe(planned, launcher));
+  for (const PlannedCell& planned : cells) run.cells.push_back(record_of(planned, launcher));
   run.planned = counts_of(run.cells);
 }
 
 CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
                     std::chrono::milliseconds limit, const LauncherCommand* launcher) {
-  CellRecord record = describe(planned, launcher ? launcher->text() : "");
+  CellRecord record = record_of(planned, launcher ? launcher->text() : "");
   if (!record.expectation.not_applicable.empty()) return record;
   const fs::path folder = run_folder / record.folder;
   make_folders(folder);
@@ -117,7 +117,7 @@ CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
   } else {
     record.exits = fork_ranks(planned, folder, processes, own_limit);
   }
-  if (Interruption::noted() != 0) return describe(planned, launcher ? launcher->text() : "");
+  if (Interruption::noted() != 0) return record_of(planned, launcher ? launcher->text() : "");
   record.duration_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   record.processes = processes;

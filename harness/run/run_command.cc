@@ -28,6 +28,7 @@
 #include "harness/run/run_cell.h"
 #include "harness/verdict/judge_run.h"
 #include "reference/published_table.h"
+#include "reports/base/current_folder.h"
 #include "reports/base/error.h"
 #include "reports/formats/renderer.h"
 #include "reports/record/result.h"
@@ -87,13 +88,6 @@ void check_promised_tables(const std::vector<PlannedCell>& cells) {
       read_published_table(published_table_file(id));
     }
   }
-}
-
-/// Torch ends the process in a folder that was removed.
-void require_current_folder() {
-  std::error_code failure;
-  static_cast<void>(fs::current_path(failure));
-  if (failure) throw unreadable("the current folder", failure.message());
 }
 
 /// Saves the record of a run as it grows, often, but so that saving takes a tenth of the time at

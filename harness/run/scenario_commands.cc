@@ -225,7 +225,7 @@ Command show_scenario(const std::vector<Scenario>& scenarios) {
       "show",
       [id](CLI::App& app) { app.add_option("scenario", *id, "its id")->required()->type_name(""); },
       [id, &scenarios] {
-        write_standard_output(describe(find_scenario(scenarios, *id)));
+        write_standard_output(scenario_sheet(find_scenario(scenarios, *id)));
         return ExitStatus::as_expected;
       },
       /*has_status_table=*/false};

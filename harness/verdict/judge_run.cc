@@ -40,7 +40,10 @@ class EvidenceOfRun {
     if (!cell) return nullptr;
     auto& evidence = read_[cell_folder];
     // What is counted says that the record is of a version whose files say who wrote them.
-    if (!evidence) evidence = evidence_of_cell(folder_, *cell, run_.planned.has_value());
+    if (!evidence) {
+      evidence = evidence_of_cell(folder_, *cell, run_.planned.has_value());
+      require_digest_of_run(*evidence, *cell);
+    }
     return evidence.get();
   }
 
@@ -62,7 +65,19 @@ class EvidenceOfRun {
                        [](const auto& entry) { return !entry.second->is_signed(); });
   }
 
+  /// Whether digests are by a definition that this program does not compute.
+  bool has_other_digests() const { return run_.environment.digest != kDigestName; }
+
  private:
+  /// Cells are compared by their digests, too: with their references and their repetitions.
+  void require_digest_of_run(const Evidence& evidence, const CellRecord& cell) const {
+    if (evidence.digest().empty() || evidence.digest() == run_.environment.digest) return;
+    throw malformed(
+        (folder_ / cell.folder).string(), 0, 0,
+        fmt::format("journals with digests by {}, as the record says", run_.environment.digest),
+        evidence.digest());
+  }
+
   const CellRecord* cell_in(const std::string& folder) const {
     const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const CellRecord& c) {
       return c.folder == folder && was_run(c);
@@ -139,7 +154,7 @@ std::optional<Measured> measure(const PublishedValue& value, const CellRecord& c
   return std::nullopt;
 }
 
-std::string unmet_in_words(const Comparison& comparison) {
+std::string unmet_in_words(const TableComparison& comparison) {
   if (comparison.values == 0) return "the table says nothing about this cell";
   if (comparison.unmet.empty()) return "";
   const Unmet& first = comparison.unmet.front();
@@ -149,8 +164,8 @@ std::string unmet_in_words(const Comparison& comparison) {
 }
 
 /// Holds the rows of a table that are about a cell against it.
-Comparison compare_with_cell(PublishedTable table, const CellRecord& cell,
-                             EvidenceOfRun& evidence) {
+TableComparison compare_with_cell(PublishedTable table, const CellRecord& cell,
+                                  EvidenceOfRun& evidence) {
   std::erase_if(table.values,
                 [&](const PublishedValue& value) { return !is_about(value, cell.cell); });
   return compare(table,
@@ -238,13 +253,23 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   }
 }
 
-/// Says once what cannot be seen in the files of an older version.
-void note_unsigned(RunRecord& run, bool is_unsigned) {
-  const std::string note =
-      "files of ranks do not say who wrote them, as those before record version 1.4: an exchange "
-      "of ranks or of cells would not be seen";
+/// Says `note` once where it holds.
+void note_where(bool holds, const std::string& note, RunRecord& run) {
   std::erase(run.notes, note);
-  if (is_unsigned) run.notes.push_back(note);
+  if (holds) run.notes.push_back(note);
+}
+
+/// Says what cannot be seen in the files of an older version.
+void note_age(RunRecord& run, const EvidenceOfRun& evidence) {
+  note_where(evidence.has_unsigned(),
+             "files of ranks do not say who wrote them, as those before record version 1.4: an "
+             "exchange of ranks or of cells would not be seen",
+             run);
+  note_where(evidence.has_other_digests(),
+             fmt::format("journals have digests by {}, which this program does not compute: kept "
+                         "values were not compared with them, except by their norms",
+                         run.environment.digest),
+             run);
 }
 
 /// Holds each cell that was run again against its first run.
@@ -267,11 +292,11 @@ void judge_run(RunRecord& run, const fs::path& folder) {
   for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence);
   check_repetitions(run, evidence);
   for (Table& table : run.tables) table = fill(table, run, evidence);
-  note_unsigned(run, evidence.has_unsigned());
+  note_age(run, evidence);
 }
 
-Comparison compare_with_run(const PublishedTable& table, const RunRecord& run,
-                            const fs::path& folder) {
+TableComparison compare_with_run(const PublishedTable& table, const RunRecord& run,
+                                 const fs::path& folder) {
   EvidenceOfRun evidence(run, folder);
   return compare(table, [&](const PublishedValue& value) -> std::optional<Measured> {
     const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& c) {

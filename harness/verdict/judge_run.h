@@ -14,7 +14,7 @@ void judge_run(RunRecord& run, const std::filesystem::path& folder);
 
 /// Holds a published table against the run in `folder`. A value that the run has no measurement of
 /// is not met.
-Comparison compare_with_run(const PublishedTable& table, const RunRecord& run,
-                            const std::filesystem::path& folder);
+TableComparison compare_with_run(const PublishedTable& table, const RunRecord& run,
+                                 const std::filesystem::path& folder);
 
 }  // namespace lockstep

@@ -43,7 +43,7 @@ std::string unmet_in_words(const RankExit& end) {
   }
   const std::string error = first_sentence(end.error);
   return fmt::format("the ranks could not meet: rank {} {}", end.rank,
-                     error.empty() ? how(end) : "raised: " + error);
+                     error.empty() ? exit_in_words(end) : "raised: " + error);
 }
 
 }  // namespace
@@ -52,7 +52,8 @@ std::optional<NotRun> why_not_run(const std::vector<RankExit>& exits) {
   if (exits.empty() || std::any_of(exits.begin(), exits.end(), is_of_the_body)) return std::nullopt;
   const auto missing = std::find_if(exits.begin(), exits.end(), is_unstarted);
   if (missing != exits.end()) {
-    return NotRun{NotRunCause::no_process, fmt::format("rank {} {}", missing->rank, how(*missing))};
+    return NotRun{NotRunCause::no_process,
+                  fmt::format("rank {} {}", missing->rank, exit_in_words(*missing))};
   }
   if (!std::all_of(exits.begin(), exits.end(), is_unmet)) return std::nullopt;
   return NotRun{NotRunCause::no_rendezvous, unmet_in_words(telling(exits))};

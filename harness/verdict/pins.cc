@@ -61,13 +61,15 @@ void compare_tensors(const Pin& pin, const Finding& finding, Departures& departu
   departures.add("none but", fmt::to_string(fmt::join(pin.tensors, ", ")), *other);
 }
 
-std::string in_words(const std::optional<double>& value) { return value ? number(*value) : "none"; }
+std::string number_or_none(const std::optional<double>& value) {
+  return value ? number(*value) : "none";
+}
 
 void compare_number(std::string_view what, const std::optional<Range>& range,
                     const std::optional<double>& value, Departures& departures) {
   if (!range || (value && range->least <= *value && *value <= range->most)) return;
   departures.add(what, fmt::format("from {} to {}", number(range->least), number(range->most)),
-                 in_words(value));
+                 number_or_none(value));
 }
 
 void compare_attribution(const Pin& pin, const Finding& finding, Departures& departures) {

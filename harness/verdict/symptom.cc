@@ -60,8 +60,8 @@ Symptom not_finished(const CellFacts& facts, const RankExit& end, std::int64_t w
   symptom.kind = SymptomKind::not_finished;
   symptom.step = end.step;
   symptom.wrong_step = wrong_step;
-  symptom.text = fmt::format("not finished: rank {} {} {}{}", end.rank, how(end), in_step(end.step),
-                             after_wrong_step(wrong_step, end.step));
+  symptom.text = fmt::format("not finished: rank {} {} {}{}", end.rank, exit_in_words(end),
+                             in_step(end.step), after_wrong_step(wrong_step, end.step));
   if (const std::size_t more = facts.culprits.size() - 1; more > 0) {
     symptom.text += fmt::format(", and {} more {}", more, more == 1 ? "rank" : "ranks");
   }
@@ -81,7 +81,7 @@ Symptom unmet(const CollectiveMismatch& missed, std::int64_t wrong_step) {
   return symptom;
 }
 
-std::string in_words(const ValuePlace& parting) {
+std::string difference_in_words(const ValuePlace& parting) {
   return fmt::format("ranks differ from step {} on: {}", parting.step, parting.tensor);
 }
 
@@ -93,7 +93,7 @@ Symptom never_trained_outcome(const std::vector<std::string>& names,
   symptom.tensor = names.front();
   symptom.text = "never trained: " + names.front();
   if (names.size() > 1) symptom.text += fmt::format(" and {} more", names.size() - 1);
-  if (parting) symptom.text += ", and " + in_words(*parting);
+  if (parting) symptom.text += ", and " + difference_in_words(*parting);
   return symptom;
 }
 
@@ -105,7 +105,7 @@ Symptom ranks_differ(const ValuePlace& parting, const std::optional<ValuePlace>&
   symptom.step = parting.step;
   symptom.wrong_step = wrong_step;
   symptom.tensor = parting.tensor;
-  symptom.text = in_words(parting);
+  symptom.text = difference_in_words(parting);
   if (!wrong || !(*wrong < parting)) return symptom;
   const bool is_another = wrong->tensor != parting.tensor;
   if (is_another) {

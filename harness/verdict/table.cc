@@ -73,8 +73,8 @@ bool is_synced(const Step& step) {
       const auto first = step.ranks.front().find(name);
       if (first == step.ranks.front().end() || !mine->not_comparable.empty()) return false;
       const Observation& other = *first->second;
-      if (std::tie(mine->dtype, mine->global_shape, mine->fingerprint) !=
-          std::tie(other.dtype, other.global_shape, other.fingerprint)) {
+      if (std::tie(mine->dtype, mine->global_shape, mine->digest) !=
+          std::tie(other.dtype, other.global_shape, other.digest)) {
         return false;
       }
     }

@@ -129,7 +129,9 @@ void require_header(const std::string& path, const std::optional<CsvRow>& header
   const std::vector<std::string_view>& columns = kind.columns;
   const auto is_column = [&](const std::string& cell, std::string_view column) {
     return cell == column ||
-           (kind.renamed && kind.renamed->name == column && kind.renamed->former == cell);
+           std::any_of(kind.renamed.begin(), kind.renamed.end(), [&](const RenamedColumn& renamed) {
+             return renamed.name == column && renamed.former == cell;
+           });
   };
   const auto column_at = [&](std::size_t i) {
     return i < columns.size() ? fmt::format("the column '{}'", columns[i])

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +37,7 @@ struct CsvKind {
   TornTail torn_tail = TornTail::is_an_error;
   std::uint64_t most_bytes = 0;  ///< a larger file is refused
   bool has_remark = false;       ///< the line `# ...` may stand before the header
-  std::optional<RenamedColumn> renamed = {};
+  std::span<const RenamedColumn> renamed = {};
 };
 
 /// What of a CSV file is no row.

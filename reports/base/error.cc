@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <limits>
+#include <new>
 
 namespace lockstep {
 namespace {
@@ -89,6 +91,24 @@ std::string nearest_name(std::string_view given, const std::vector<std::string>&
     }
   }
   return nearest;
+}
+
+Error caught_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::filesystem::filesystem_error& error) {
+    return unreadable(error.path1().string(), error.code().message());
+  } catch (const std::bad_alloc&) {
+    return {Error::Kind::machine,
+            "There is not enough memory to go on, so nothing was decided. Raise 'ulimit -v', or "
+            "judge a run with fewer steps."};
+  } catch (const std::exception& error) {
+    return {Error::Kind::internal, std::string("a defect: ") + error.what()};
+  } catch (...) {
+    return {Error::Kind::internal, "a defect: an exception that is no std::exception"};
+  }
 }
 
 Error unknown_name(std::string_view what, std::string_view given,
@@ -254,6 +274,14 @@ Error not_empty(std::string_view folder) {
 
 Error no_process(std::string_view why) {
   return usage(fmt::format("No process can be started: {}. See 'ulimit -u'.", why));
+}
+
+Error cell_process_ended(std::string_view how) {
+  return {
+      Error::Kind::machine,
+      fmt::format("The process that ran a cell {}, and its ranks with it. Where the machine ran "
+                  "out of memory, use fewer cells at a time: --jobs 1.",
+                  how)};
 }
 
 Error machine_fault(std::string_view problem, std::string_view remedy) {

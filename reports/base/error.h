@@ -21,6 +21,11 @@ class Error : public std::runtime_error {
   Kind kind_;
 };
 
+/// What is being caught, as an Error: one of the system about a file is about that file, one of
+/// memory about the machine, and any other is a defect. Requires: called while an exception is
+/// handled.
+Error caught_error();
+
 // The sentences. Each says what failed, with which value, and what to do; error.cc holds them all.
 
 /// No `what` (scenario, variant, axis, format, ...) is called `given`; offers the nearest of
@@ -105,6 +110,9 @@ Error not_empty(std::string_view folder);
 
 /// No process can be made; `why` in the system's words.
 Error no_process(std::string_view why);
+
+/// The process that ran a cell, and its ranks, was ended by somebody else: `how` it ended.
+Error cell_process_ended(std::string_view how);
 
 /// The machine does not give ranks what they need: its fault, not that of what was to be run.
 Error machine_fault(std::string_view problem, std::string_view remedy);

@@ -187,7 +187,7 @@ std::string evidence_of(const CellRecord& cell) {
   for (const Check& check : cell.checks) {
     const bool is_told =
         check.result == Check::Result::undecided || is_explained_by_cause(cell, check);
-    if (!is_told) text += in_words(check) + "\n";
+    if (!is_told) text += check_in_words(check) + "\n";
   }
   return text;
 }

@@ -217,9 +217,9 @@ std::string margins_text(const std::vector<Section>& sections) {
 std::string environment_text(const RunRecord& run) {
   const RunEnvironment& environment = run.environment;
   std::string text =
-      fmt::format("- Lockstep {}, torch {}, {}, fingerprint {}\n- started {} on {}\n",
+      fmt::format("- Lockstep {}, torch {}, {}, digest {}\n- started {} on {}\n",
                   title_text(environment.lockstep_version), title_text(environment.torch_version),
-                  title_text(environment.compiler), title_text(environment.fingerprint),
+                  title_text(environment.compiler), title_text(environment.digest),
                   title_text(environment.started_utc), title_text(environment.host));
   const std::string command = fmt::format("{}", fmt::join(run.command, " "));
   if (!command.empty()) text += fmt::format("- {}\n", in_code(beginning(command, kMostOfAText)));

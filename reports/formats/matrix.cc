@@ -38,7 +38,7 @@ std::vector<Cells> by_variant(const Section& section) {
   return variants;
 }
 
-std::string in_words(const AxisValue& chosen) {
+std::string choice_in_words(const AxisValue& chosen) {
   return fmt::format("{}={}", chosen.axis, chosen.value);
 }
 
@@ -59,7 +59,7 @@ std::vector<std::string> default_values(const Section& section) {
   std::vector<std::string> values;
   for (const ShownCell& shown : section.cells) {
     for (const AxisValue& chosen : shown.record->cell.axes) {
-      const std::string words = in_words(chosen);
+      const std::string words = choice_in_words(chosen);
       const bool is_listed = std::find(values.begin(), values.end(), words) != values.end();
       if (!is_listed && chosen.is_default) values.push_back(words);
     }
@@ -70,7 +70,7 @@ std::vector<std::string> default_values(const Section& section) {
 std::string title_of(const Cells& cells, const std::vector<AxisValue>& shared) {
   const Cell& cell = cells.front()->record->cell;
   std::vector<std::string> words{fmt::format("{} ({})", cell.variant, name(cell.role))};
-  for (const AxisValue& chosen : shared) words.push_back(in_words(chosen));
+  for (const AxisValue& chosen : shared) words.push_back(choice_in_words(chosen));
   if (cells.size() > 1) words.push_back(fmt::format("{} cells", cells.size()));
   return fmt::format("{}", fmt::join(words, ", "));
 }
@@ -92,7 +92,7 @@ MatrixLine line_of(const ShownCell& shown, const std::vector<AxisValue>& shared)
   std::vector<std::string> words;
   for (const AxisValue& chosen : unusual_choices(shown.record->cell)) {
     if (std::find(shared.begin(), shared.end(), chosen) == shared.end()) {
-      words.push_back(in_words(chosen));
+      words.push_back(choice_in_words(chosen));
     }
   }
   if (words.empty()) words.emplace_back("default values");

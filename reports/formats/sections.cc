@@ -205,7 +205,7 @@ std::vector<std::string> shown_checks(const CellRecord& cell) {
     const bool is_trigger =
         cell.expectation.not_triggered && !check.claim && check.result == Check::Result::found;
     if (is_trigger || (is_unmet && !is_explained_by_cause(cell, check)))
-      shown.push_back(in_words(check));
+      shown.push_back(check_in_words(check));
   }
   return shown;
 }
@@ -258,7 +258,7 @@ std::vector<std::string> shown_undecided(const CellRecord& cell) {
   if (is_cut_short(cell)) return {consequences(cell)};
   for (const Check& check : cell.checks) {
     if (!is_undecided(check)) continue;
-    const std::string line = check.claim ? undecided_for(check.text, cell) : in_words(check);
+    const std::string line = check.claim ? undecided_for(check.text, cell) : check_in_words(check);
     if (std::find(shown.begin(), shown.end(), line) == shown.end()) shown.push_back(line);
   }
   return shown;

@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string in_words(const Json& value) {
+std::string json_in_words(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "an array";
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -40,7 +40,9 @@ class Node {
 
   const Json& value;
 
-  Error error(std::string_view expected) const { return wrong(place_, expected, in_words(value)); }
+  Error error(std::string_view expected) const {
+    return wrong(place_, expected, json_in_words(value));
+  }
 
   /// The name of a field in a record as old as this one.
   template <class Owner, class Value>

@@ -273,8 +273,8 @@ struct Fields<RunEnvironment> {
       field("lockstep_version", &RunEnvironment::lockstep_version),
       field("torch_version", &RunEnvironment::torch_version),
       field("compiler", &RunEnvironment::compiler),
-      field("fingerprint", &RunEnvironment::fingerprint),
-      field("variables", &RunEnvironment::variables));
+      field("digest", &RunEnvironment::digest, 0, "fingerprint"),
+      field("variables", &RunEnvironment::variables), field("jobs", &RunEnvironment::jobs, 7));
 };
 
 template <>

@@ -203,7 +203,7 @@ std::string cause_of(const CellRecord& cell) {
   if (is_explained_by_symptom(cell)) return symptom_in_words(cell);
   const Check* check = worst_check(cell);
   if (!check) return text_of(cell.symptom);
-  return check->result == Check::Result::undecided ? check->text : in_words(*check);
+  return check->result == Check::Result::undecided ? check->text : check_in_words(*check);
 }
 
 bool is_explained_by_symptom(const CellRecord& cell) {
@@ -228,7 +228,7 @@ std::string_view demand_on(const CellRecord& cell) {
   return declared(cell) > 0 ? "must fail as declared" : "must be right";
 }
 
-std::string in_words(const Check& check) {
+std::string check_in_words(const Check& check) {
   if (check.claim) return claim_in_words(check);
   switch (check.result) {
     case Check::Result::found:

@@ -52,7 +52,7 @@ std::string_view demand_on(const CellRecord& cell);
 
 /// What became of one expectation: `expected "gradients agree across ranks" to hold, but it is
 /// violated`.
-std::string in_words(const Check& check);
+std::string check_in_words(const Check& check);
 
 /// One line of the detection table: counts of cells.
 struct Detection {

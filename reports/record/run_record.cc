@@ -15,7 +15,7 @@ std::string with_detail(std::string_view text, const RankExit& end) {
 
 }  // namespace
 
-std::string how(const RankExit& end) {
+std::string exit_in_words(const RankExit& end) {
   switch (end.kind) {
     case ExitKind::finished:
       return "finished";

@@ -46,12 +46,23 @@ struct Names<ExitKind> {
 ///   interrupted  unfinished: Lockstep was interrupted
 ///   unseen       unfinished: nobody saw how it ended
 ///   lost_peer    raised: by the words of its transport, a peer was gone or did not come
-enum class ExitCause { none, stopped, time_limit, peer_failed, interrupted, unseen, lost_peer };
+///   no_progress  unfinished: no rank had come further for the time limit of a hang
+enum class ExitCause {
+  none,
+  stopped,
+  time_limit,
+  peer_failed,
+  interrupted,
+  unseen,
+  lost_peer,
+  no_progress
+};
 
 template <>
 struct Names<ExitCause> {
-  static constexpr std::array<std::string_view, 7> values{
-      "none", "stopped", "time limit", "peer failed", "interrupted", "unseen", "lost peer"};
+  static constexpr std::array<std::string_view, 8> values{
+      "none",        "stopped", "time limit", "peer failed",
+      "interrupted", "unseen",  "lost peer",  "no progress"};
 };
 
 /// How far a rank got in meeting the others of its world, before their first collective.
@@ -84,7 +95,8 @@ struct RankExit {
   std::optional<std::int64_t> rows = {};
   /// When it was seen to end, by its host's monotonic clock; absent: not known. A clock field.
   std::optional<std::int64_t> ended_ns = {};
-  /// The time limit at which Lockstep ended it; absent: it was not ended for that.
+  /// The time limit at which Lockstep ended it, of the cell or of a time without progress; absent:
+  /// it was not ended for that.
   std::optional<double> limit_s = {};
   /// When `step` was begun, by the same clock as `ended_ns`; absent: not known. A clock field.
   std::optional<std::int64_t> step_began_ns = {};
@@ -96,7 +108,7 @@ struct RankExit {
 
 /// "raised an error", "was killed by signal 6 (SIGABRT)", "did not finish within its limit of 2 s",
 /// "did not finish (stopped by SIGSTOP)".
-std::string how(const RankExit& end);
+std::string exit_in_words(const RankExit& end);
 
 /// What the judge says of one claim.
 struct ClaimResult {
@@ -281,8 +293,9 @@ struct RunEnvironment {
   std::string lockstep_version;
   std::string torch_version;
   std::string compiler;
-  std::string fingerprint;                                     ///< "lockstep-1"
+  std::string digest;                                          ///< "lockstep-2"
   std::vector<std::pair<std::string, std::string>> variables;  ///< allow-listed ones, by name
+  int jobs = 1;  ///< the most cells that ran at a time
 
   bool operator==(const RunEnvironment&) const = default;
 };

@@ -46,9 +46,9 @@ void sum_words(benchmark::State& state) {
   });
 }
 
-void fingerprint_alone(benchmark::State& state) {
+void digest_alone(benchmark::State& state) {
   over_tensor(state, [](const at::Tensor& tensor) {
-    benchmark::DoNotOptimize(fingerprint_run(bytes_of(tensor), 0));
+    benchmark::DoNotOptimize(digest_run(bytes_of(tensor), 0));
   });
 }
 
@@ -71,7 +71,7 @@ void sizes(benchmark::internal::Benchmark* bench) {
 
 BENCHMARK(copy_bytes)->Apply(sizes);
 BENCHMARK(sum_words)->Apply(sizes);
-BENCHMARK(fingerprint_alone)->Apply(sizes);
+BENCHMARK(digest_alone)->Apply(sizes);
 BENCHMARK(statistics_alone)->Apply(sizes);
 BENCHMARK(look_and_keep)->Apply(sizes);
 

@@ -137,7 +137,7 @@ TEST(Agreement, WhereARankStoppedLookingIsUndecided) {
   EXPECT_THAT(result.reason, HasSubstr("w in step 2 was not observed on every rank"));
 }
 
-TEST(Agreement, IsFoundFromFingerprintsAloneWhenValuesAreLost) {
+TEST(Agreement, IsFoundFromDigestAloneWhenValuesAreLost) {
   LiteralEvidence files(2);
   files.add(0, 1, "w", {1});
   files.add(1, 1, "w", {2});
@@ -387,7 +387,7 @@ TEST(Agreement, ThatLeavesOutAStepIsUndecided) {
   EXPECT_EQ(judge(cell).front().verdict, Verdict::undecided);
 }
 
-TEST(Evidence, WhoseValuesAreNotTheFingerprintedOnesIsRefused) {
+TEST(Evidence, WhoseValuesAreNotTheDigestedOnesIsRefused) {
   LiteralEvidence files(1);
   files.add(0, 1, "w", {1, 2});
   files.write();

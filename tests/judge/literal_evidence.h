@@ -43,7 +43,7 @@ class LiteralEvidence {
     std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
     observation.global_shape = observation.local_shape = tensor.shape;
     observation.offset = {0};
-    observation.fingerprint = fingerprint_run(tensor.bytes, 0);
+    observation.digest = digest_run(tensor.bytes, 0);
     observation.statistics = statistics(DType::float32, tensor.bytes);
     kept_[{rank, step}][snapshot_key(observation)] = tensor;
     return rows_[rank].emplace_back(observation);
@@ -73,7 +73,7 @@ class LiteralEvidence {
     shard.replica_group = "rank " + std::to_string(rank);
     SnapshotTensor& kept = kept_[{rank, step}][snapshot_key(shard)];
     kept.shape = shard.local_shape;
-    shard.fingerprint = fingerprint_of_part(shard, kept.bytes, sizeof(float));
+    shard.digest = digest_of_part(shard, kept.bytes, sizeof(float));
     return shard;
   }
 
@@ -86,7 +86,7 @@ class LiteralEvidence {
     tensor.dtype = DType::int64;
     tensor.bytes.resize(sizeof(value));
     std::memcpy(tensor.bytes.data(), &value, sizeof(value));
-    observation.fingerprint = fingerprint_run(tensor.bytes, 0);
+    observation.digest = digest_run(tensor.bytes, 0);
     observation.statistics = statistics(DType::int64, tensor.bytes);
     kept_[{rank, step}][snapshot_key(observation)] = tensor;
     return rows_[rank].emplace_back(observation);

@@ -77,11 +77,11 @@ TEST(LookAt, SeesEveryFlippedBitOfEveryDtype) {
   for (const at::ScalarType dtype : kDTypes) {
     at::Tensor tensor = random_bits({3, 5}, dtype);
     const Observation before = look(tensor);
-    std::set<Fingerprint> seen{before.fingerprint};
+    std::set<Digest> seen{before.digest};
     for (std::size_t bit = 0; bit < tensor.nbytes() * 8; ++bit) {
       if (dtype == at::kBool && bit % 8 != 0) continue;  // no other bit of a bool is ever set
       flip(tensor, bit);
-      EXPECT_TRUE(seen.insert(look(tensor).fingerprint).second) << dtype_text(dtype) << ' ' << bit;
+      EXPECT_TRUE(seen.insert(look(tensor).digest).second) << dtype_text(dtype) << ' ' << bit;
       flip(tensor, bit);
     }
     EXPECT_EQ(look(tensor), before);
@@ -90,8 +90,7 @@ TEST(LookAt, SeesEveryFlippedBitOfEveryDtype) {
 
 TEST(LookAt, TellsNegativeZeroFromZero) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
-    EXPECT_NE(look(at::full({3}, -0.0, dtype)).fingerprint,
-              look(at::zeros({3}, dtype)).fingerprint);
+    EXPECT_NE(look(at::full({3}, -0.0, dtype)).digest, look(at::zeros({3}, dtype)).digest);
   }
 }
 
@@ -100,7 +99,7 @@ TEST(LookAt, KeepsThePayloadOfNaN) {
   const Observation before = look(tensor);
   flip(tensor, 32);
   const Observation after = look(tensor);
-  EXPECT_NE(after.fingerprint, before.fingerprint);
+  EXPECT_NE(after.digest, before.digest);
   EXPECT_EQ(after.statistics.non_finite, 3);
   EXPECT_EQ(bytes_of(tensor)[4], std::byte{1});
 }
@@ -113,7 +112,7 @@ TEST(LookAt, SeesValuesAndNotTheirLayout) {
           base.unsqueeze(1).expand({4, 3, 6}), base.permute({1, 0}).slice(0, 0, 6, 3)}) {
       EXPECT_EQ(look(view), look(view.clone(at::MemoryFormat::Contiguous))) << dtype_text(dtype);
     }
-    EXPECT_NE(look(base.t()).fingerprint, look(base).fingerprint) << dtype_text(dtype);
+    EXPECT_NE(look(base.t()).digest, look(base).digest) << dtype_text(dtype);
   }
 }
 
@@ -129,14 +128,14 @@ TEST(LookAt, ResolvesConjugateAndNegativeViews) {
     const at::Tensor conjugate = base.conj();
     ASSERT_TRUE(conjugate.is_conj());
     EXPECT_EQ(look(conjugate), look(conjugate.resolve_conj()));
-    EXPECT_NE(look(conjugate).fingerprint, look(base).fingerprint);
+    EXPECT_NE(look(conjugate).digest, look(base).digest);
     EXPECT_TRUE(conjugate.is_conj());
 
     const at::Tensor real = random_bits({7}, c10::toRealValueType(dtype));
     const at::Tensor negative = at::_neg_view(real);
     ASSERT_TRUE(negative.is_neg());
     EXPECT_EQ(look(negative), look(negative.resolve_neg()));
-    EXPECT_NE(look(negative).fingerprint, look(real).fingerprint);
+    EXPECT_NE(look(negative).digest, look(real).digest);
   }
 }
 
@@ -144,14 +143,14 @@ TEST(LookAt, SeesEmptyAndZeroDimensionalTensors) {
   const Observation empty = look(at::zeros({2, 0, 3}));
   EXPECT_THAT(empty.not_comparable, IsEmpty());
   EXPECT_THAT(empty.local_shape, ElementsAre(2, 0, 3));
-  EXPECT_EQ(empty.fingerprint, Fingerprint{});
+  EXPECT_EQ(empty.digest, Digest{});
   EXPECT_THAT(empty.statistics.minimum, IsEmpty());
 
   std::vector<std::byte> bytes;
   const Observation scalar = look_at(at::full({}, 1.5), std::nullopt, &bytes);
   EXPECT_THAT(scalar.not_comparable, IsEmpty());
   EXPECT_THAT(scalar.global_shape, IsEmpty());
-  EXPECT_EQ(scalar.fingerprint, look(at::full({1}, 1.5)).fingerprint);
+  EXPECT_EQ(scalar.digest, look(at::full({1}, 1.5)).digest);
   EXPECT_EQ(scalar.statistics.minimum, "1.5");
   EXPECT_EQ(bytes.size(), 4U);
 }
@@ -205,7 +204,7 @@ TEST(LookAt, TellsShapeAndDtypeOfWhatIsNotComparable) {
   const Observation sparse = look_at(at::full({2, 2}, 1.0).to_sparse(), std::nullopt, &bytes);
   EXPECT_EQ(sparse.dtype, "float32");
   EXPECT_THAT(sparse.local_shape, ElementsAre(2, 2));
-  EXPECT_EQ(sparse.fingerprint, Fingerprint{});
+  EXPECT_EQ(sparse.digest, Digest{});
   EXPECT_EQ(bytes.size(), 1U);
   EXPECT_THAT(look(at::Tensor()).dtype, IsEmpty());
   EXPECT_THAT(look(at::Tensor()).local_shape, IsEmpty());
@@ -234,11 +233,11 @@ TEST(LookAt, GivesShardsThatSumToTheWhole) {
       for (std::int64_t dimension = 0; dimension < whole.dim(); ++dimension) {
         for (const std::vector<std::int64_t>& cuts :
              {std::vector<std::int64_t>{1}, {2}, {1, 2}, {0, 1}, {2, 2}}) {
-          Fingerprint sum;
+          Digest sum;
           for (const auto& [part, shard] : shards_of(whole, dimension, cuts)) {
-            sum += look(part, shard).fingerprint;
+            sum += look(part, shard).digest;
           }
-          EXPECT_EQ(sum, look(whole).fingerprint)
+          EXPECT_EQ(sum, look(whole).digest)
               << dtype_text(dtype) << ", dimension " << dimension << " of " << shape.size();
         }
       }
@@ -249,15 +248,15 @@ TEST(LookAt, GivesShardsThatSumToTheWhole) {
 TEST(LookAt, GivesTilesThatSumToTheWhole) {
   for (const at::ScalarType dtype : kDTypes) {
     const at::Tensor whole = random_bits({3, 5, 7}, dtype);
-    Fingerprint sum;
+    Digest sum;
     for (const auto& [slab, slab_shard] : shards_of(whole, 1, {2})) {
       for (const auto& [tile, tile_shard] : shards_of(slab, 2, {3, 4})) {
         Shard shard{whole.sizes().vec(), slab_shard.offset};
         shard.offset[2] = tile_shard.offset[2];
-        sum += look(tile, shard).fingerprint;
+        sum += look(tile, shard).digest;
       }
     }
-    EXPECT_EQ(sum, look(whole).fingerprint) << dtype_text(dtype);
+    EXPECT_EQ(sum, look(whole).digest) << dtype_text(dtype);
   }
 }
 
@@ -265,7 +264,7 @@ TEST(LookAt, SeesTheShardAtItsPlace) {
   const at::Tensor part = random_bits({2, 3}, at::kFloat);
   const Observation first = look(part, Shard{{4, 3}, {0, 0}});
   const Observation second = look(part, Shard{{4, 3}, {2, 0}});
-  EXPECT_NE(first.fingerprint, second.fingerprint);
+  EXPECT_NE(first.digest, second.digest);
   EXPECT_THAT(second.global_shape, ElementsAre(4, 3));
   EXPECT_THAT(second.offset, ElementsAre(2, 0));
   EXPECT_THAT(second.local_shape, ElementsAre(2, 3));
@@ -356,7 +355,7 @@ TEST_F(ObserverTest, NamesExactlyTheTensorWithAPlantedFault) {
           read_journal(folder.path() / ("rank-" + std::to_string(rank) + ".csv")).observations);
     }
     EXPECT_EQ(ranks[0][0], ranks[1][0]) << dtype_text(dtype);
-    EXPECT_NE(ranks[0][1].fingerprint, ranks[1][1].fingerprint) << dtype_text(dtype);
+    EXPECT_NE(ranks[0][1].digest, ranks[1][1].digest) << dtype_text(dtype);
     EXPECT_EQ(ranks[0][2], ranks[1][2]) << dtype_text(dtype);
   }
 }

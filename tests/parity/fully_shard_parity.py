@@ -1,7 +1,7 @@
 """Holds lockstep::FullyShard against Python's fully_shard.
 
 The same training on both sides, compared by outcome, collectives and bits, for every variant of the
-scenario fully-shard-parity and every rank; and the fingerprints of all ranks' shards have to add up
+scenario fully-shard-parity and every rank; and the digests of all ranks' shards have to add up
 to those of the whole parameters.
 
 fully_shard_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the
@@ -24,17 +24,17 @@ def lanes(text):
 
 
 def sum_difference(cell, world):
-    """Where the fingerprints of the shards with which training began do not add up."""
+    """Where the digests of the shards with which training began do not add up."""
     wholes, sums = {}, collections.defaultdict(lambda: (0, 0))
     for rank in range(world):
         for row in ddp_parity.rows_of(cell / f"rank-{rank}.csv"):
             if row["phase"] != "pre_forward":
                 continue
-            name, fingerprint = row["name"], lanes(row["fingerprint"])
+            name, digest = row["name"], lanes(row["digest"])
             if name.startswith(WHOLE):
-                wholes[name.removeprefix(WHOLE)] = fingerprint
+                wholes[name.removeprefix(WHOLE)] = digest
             else:
-                sums[name] = tuple((a + b) % 2**64 for a, b in zip(sums[name], fingerprint))
+                sums[name] = tuple((a + b) % 2**64 for a, b in zip(sums[name], digest))
     if not wholes or wholes.keys() != sums.keys():
         return f"{len(wholes)} parameters, {len(sums)} sharded ones"
     wrong = [name for name in wholes if wholes[name] != sums[name]]
@@ -49,7 +49,7 @@ def check(testbed, folder, scenario, training):
         if difference := sum_difference(cell, int(cell.name.removeprefix("w"))):
             print(f"{cell.parent.name}/{cell.name}: {difference}")
             wrong += 1
-    print(f"the fingerprints of shards add up in {len(cells) - wrong} of {len(cells)} cells")
+    print(f"the digests of shards add up in {len(cells) - wrong} of {len(cells)} cells")
     return status or (1 if wrong else 0)
 
 

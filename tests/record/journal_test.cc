@@ -34,7 +34,7 @@ Observation observation(std::int64_t seq) {
   o.global_shape = {4, 6};
   o.offset = {0, 3};
   o.local_shape = {4, 3};
-  o.fingerprint = {0x0123456789abcdef, 42};
+  o.digest = {0x0123456789abcdef, 42};
   o.statistics = {0.1 + 0.2, "-3", "0.10000000149011612", 1};
   return o;
 }
@@ -117,7 +117,7 @@ TEST_F(JournalFile, TellsScalarsFromEmptyTensors) {
 TEST_F(JournalFile, KeepsWhyATensorIsNotComparable) {
   Observation o = observation(0);
   o.not_comparable = "sparse layout";
-  o.fingerprint = {};
+  o.digest = {};
   o.statistics = {};
   EXPECT_EQ(back(o), o);
 }
@@ -135,7 +135,7 @@ TEST_F(JournalFile, IsWrittenAsDocumented) {
   o.name = "weight";
   o.global_shape = o.local_shape = {2, 2};
   o.offset = {0, 0};
-  o.fingerprint = {0x7560b4bc70400000, 0x0834f0f77b400000};
+  o.digest = {0xd5ce53c3ebc00000, 0x8802dfa05cc00000};
   o.statistics = {3.774917217635375, "-3", "2", 0};
   {
     JournalWriter journal(path_,
@@ -146,7 +146,7 @@ TEST_F(JournalFile, IsWrittenAsDocumented) {
   std::string documented;
   std::ifstream docs(LOCKSTEP_SOURCE_DIR "/docs/formats.md");
   for (std::string line; std::getline(docs, line);) {
-    if (line.starts_with("    # rank") || line.starts_with("    seq,") ||
+    if (line.starts_with("    # digest") || line.starts_with("    seq,") ||
         line.starts_with("    0,1,0,")) {
       documented += line.substr(4) + "\n";
     }
@@ -157,7 +157,9 @@ TEST_F(JournalFile, IsWrittenAsDocumented) {
 TEST_F(JournalFile, IsReadByTheWordsOfAnOlderProgram) {
   write({observation(0)});
   std::string text = read_text(path_, kLargestFile);
-  for (const auto& [now, before] : {std::pair{",phase,", ",point,"}, {",pre_step,", ",reduced,"}}) {
+  for (const auto& [now, before] : {std::pair{",phase,", ",point,"},
+                                    {",pre_step,", ",reduced,"},
+                                    {",digest,", ",fingerprint,"}}) {
     const std::size_t at = text.find(now);
     ASSERT_NE(at, text.npos);
     text.replace(at, std::string(now).size(), before);
@@ -177,6 +179,18 @@ TEST_F(JournalFile, SaysWhoWroteIt) {
   EXPECT_EQ(journal.identity, "rank 1 of a cell, \"quoted\"");
   EXPECT_EQ(journal.observations.size(), 1U);
   write({observation(0)});
+  EXPECT_EQ(read_journal(path_).identity, "");
+}
+
+TEST_F(JournalFile, SaysByWhichDefinitionItsDigestsAre) {
+  { const JournalWriter journal(path_, "rank 1 of a cell"); }
+  EXPECT_EQ(read_journal(path_).digest, "lockstep-2");
+  std::string text = read_text(path_, kLargestFile);
+  std::ofstream(path_) << "# rank 1 of a cell" << text.substr(text.find('\n'));
+  EXPECT_EQ(read_journal(path_).digest, "lockstep-1");
+  EXPECT_EQ(read_journal(path_).identity, "rank 1 of a cell");
+  std::ofstream(path_) << "# digest other" << text.substr(text.find('\n'));
+  EXPECT_EQ(read_journal(path_).digest, "other");
   EXPECT_EQ(read_journal(path_).identity, "");
 }
 
@@ -200,7 +214,7 @@ TEST_F(JournalFile, IsBegunWhenItIsNotEmpty) {
 TEST_F(JournalFile, LeavesATornRowOut) {
   write({observation(0), observation(1)});
   const std::string text = read_text(path_, kLargestFile);
-  const std::size_t header = text.find('\n') + 1;
+  const std::size_t header = text.find('\n', text.find('\n') + 1) + 1;  // behind the remark
   const std::size_t first = text.find('\n', header) + 1;
   for (std::size_t size = header; size < text.size(); ++size) {
     fs::resize_file(path_, size);
@@ -255,40 +269,39 @@ TEST_F(JournalFile, RefusesAMissingFile) { EXPECT_THROW(read_journal(path_), Err
 
 TEST_F(JournalFile, RefusesAGapInSeq) {
   write({observation(0), observation(2)});
-  EXPECT_EQ(refusal(), ":3:1: expected 1 as 'seq', found '2'.");
+  EXPECT_EQ(refusal(), ":4:1: expected 1 as 'seq', found '2'.");
   write({observation(1)});
-  EXPECT_EQ(refusal(), ":2:1: expected 0 as 'seq', found '1'.");
+  EXPECT_EQ(refusal(), ":3:1: expected 0 as 'seq', found '1'.");
 }
 
 TEST_F(JournalFile, RefusesCellsThatMeanNothing) {
   EXPECT_EQ(refusal_of("name", "w"), "accepted");
-  EXPECT_EQ(refusal_of("seq", "x"), ":2:1: expected a whole number as 'seq', found 'x'.");
-  EXPECT_EQ(refusal_of("step", "0"), ":2:2: expected at least 1 as 'step', found '0'.");
+  EXPECT_EQ(refusal_of("seq", "x"), ":3:1: expected a whole number as 'seq', found 'x'.");
+  EXPECT_EQ(refusal_of("step", "0"), ":3:2: expected at least 1 as 'step', found '0'.");
   EXPECT_EQ(refusal_of("micro_batch", "-1"),
-            ":2:3: expected at least 0 as 'micro_batch', found '-1'.");
+            ":3:3: expected at least 0 as 'micro_batch', found '-1'.");
   EXPECT_EQ(
       refusal_of("phase", "later"),
-      ":2:4: expected one of pre_forward, post_backward, pre_step, post_step, found 'later'.");
+      ":3:4: expected one of pre_forward, post_backward, pre_step, post_step, found 'later'.");
   EXPECT_EQ(refusal_of("kind", ""),
-            ":2:5: expected one of parameter, gradient, buffer, loss, memory, found nothing.");
-  EXPECT_EQ(refusal_of("fingerprint", "abc"),
-            ":2:13: expected 32 hexadecimal digits, found 'abc'.");
-  EXPECT_EQ(refusal_of("norm", "1.5f"), ":2:14: expected a number as 'norm', found '1.5f'.");
+            ":3:5: expected one of parameter, gradient, buffer, loss, memory, found nothing.");
+  EXPECT_EQ(refusal_of("digest", "abc"), ":3:13: expected 32 hexadecimal digits, found 'abc'.");
+  EXPECT_EQ(refusal_of("norm", "1.5f"), ":3:14: expected a number as 'norm', found '1.5f'.");
   EXPECT_EQ(refusal_of("non_finite", "-1"),
-            ":2:17: expected at least 0 as 'non_finite', found '-1'.");
+            ":3:17: expected at least 0 as 'non_finite', found '-1'.");
 }
 
 TEST_F(JournalFile, RefusesShapesThatMeanNothing) {
   for (const std::string cell : {"", "x", "4x", "x4", "4x-6", "4,6", "4 x6", "scalars"}) {
     const std::string quoted = csv_cell(cell);
-    EXPECT_NE(refusal_of("global_shape", quoted).find(":2:8: expected sizes like 2x3, or scalar"),
+    EXPECT_NE(refusal_of("global_shape", quoted).find(":3:8: expected sizes like 2x3, or scalar"),
               std::string::npos)
         << cell;
   }
   EXPECT_EQ(refusal_of("offset", "0"),
-            ":2:9: expected as many sizes as the global shape, 2, found '0'.");
+            ":3:9: expected as many sizes as the global shape, 2, found '0'.");
   EXPECT_EQ(refusal_of("local_shape", "scalar"),
-            ":2:10: expected as many sizes as the global shape, 2, found 'scalar'.");
+            ":3:10: expected as many sizes as the global shape, 2, found 'scalar'.");
 }
 
 TEST_F(JournalFile, RefusesShapesThatAreTooLargeToGoThrough) {
@@ -297,14 +310,14 @@ TEST_F(JournalFile, RefusesShapesThatAreTooLargeToGoThrough) {
   huge.global_shape = huge.local_shape = {std::int64_t{1} << 40, std::int64_t{1} << 40};
   write({huge});
   EXPECT_THAT(refusal(),
-              testing::HasSubstr(":2:8: expected at most 281474976710656 elements, found "));
+              testing::HasSubstr(":3:8: expected at most 281474976710656 elements, found "));
   Observation columns = observation(0);
   columns.offset = {0, 0};
   columns.global_shape = {std::int64_t{1} << 40, 2};
   columns.local_shape = {std::int64_t{1} << 40, 1};
   write({columns});
   EXPECT_THAT(refusal(),
-              testing::HasSubstr(":2:10: expected a part in at most 16777216 pieces, found "));
+              testing::HasSubstr(":3:10: expected a part in at most 16777216 pieces, found "));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ PublishedValue row(PublishedQuantity quantity, std::int64_t step, int rank,
 /// Whether the last of `rows` is met when that is measured; one list of values per row.
 bool is_last_met(const std::vector<PublishedValue>& rows,
                  const std::vector<std::vector<double>>& measured, bool synced = false) {
-  const Comparison comparison = compare(
+  const TableComparison comparison = compare(
       {"one", "one.csv", rows}, [&](const PublishedValue& value) -> std::optional<Measured> {
         for (std::size_t i = 0; i < rows.size(); ++i) {
           const bool is_it = rows[i].step == value.step && rows[i].rank == value.rank;
@@ -211,7 +211,7 @@ TEST(InShape, CountsItsRowsApart) {
   PublishedValue digit = row(PublishedQuantity::norm, 0, 0, "3.0");
   digit.definition = "as is";
   const PublishedValue shape = row(PublishedQuantity::norm, 1, 0, "29.180");
-  const Comparison comparison = compare({"one", "one.csv", {digit, shape}}, [](const auto&) {
+  const TableComparison comparison = compare({"one", "one.csv", {digit, shape}}, [](const auto&) {
     return Measured{{3}, false};
   });
   EXPECT_EQ(comparison.met, 2);
@@ -220,7 +220,7 @@ TEST(InShape, CountsItsRowsApart) {
 
 TEST(InShape, TellsWhatWasMeasuredAsThePublicationPrintsIt) {
   const PublishedValue drift = row(PublishedQuantity::drift, 0, -1, "0.000e+00");
-  const Comparison comparison = compare({"one", "one.csv", {drift}}, [](const auto&) {
+  const TableComparison comparison = compare({"one", "one.csv", {drift}}, [](const auto&) {
     return Measured{{0.25}, false};
   });
   EXPECT_EQ(comparison.unmet.at(0).measured, "2.500e-01");
@@ -279,12 +279,12 @@ TEST(Beside, IsCountedApartAndOnlyHasToBeMeasured) {
         {"one", "one.csv", {row(PublishedQuantity::element, 1, 0, "46.8"), beside}},
         [&](const PublishedValue& value) { return value.step == 1 ? Measured{{4}} : measured; });
   };
-  const Comparison whole = compared(Measured{{3}});
+  const TableComparison whole = compared(Measured{{3}});
   EXPECT_EQ(whole.values, 1);
   EXPECT_EQ(whole.met, 1);
   EXPECT_EQ(whole.beside, 1);
   EXPECT_TRUE(whole.unmet.empty());
-  const Comparison partial = compared(std::nullopt);
+  const TableComparison partial = compared(std::nullopt);
   EXPECT_EQ(partial.beside, 0);
   ASSERT_EQ(partial.unmet.size(), 1U);
   EXPECT_EQ(partial.unmet[0].measured, kNotMeasured);

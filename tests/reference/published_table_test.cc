@@ -62,8 +62,8 @@ PublishedValue printed_as(PublishedQuantity quantity, const std::string& printed
   return value;
 }
 
-Comparison compare_one(const PublishedValue& published, std::vector<double> values,
-                       bool bitwise = false) {
+TableComparison compare_one(const PublishedValue& published, std::vector<double> values,
+                            bool bitwise = false) {
   return compare({"one", "one.csv", {published}}, [&](const PublishedValue&) {
     return Measured{values, bitwise};
   });
@@ -138,7 +138,7 @@ TEST(PublishedTable, OffersTheNearestName) {
   EXPECT_THROW(published_table_file("../published/opentslm-49-drift"), Error);
 }
 
-TEST(Comparison, IsToThePrintedDigit) {
+TEST(TableComparison, IsToThePrintedDigit) {
   EXPECT_TRUE(meets("0.04043", 0.040434999));
   EXPECT_FALSE(meets("0.04043", 0.040435001));
   EXPECT_FALSE(meets("0.04043", 0.04042));
@@ -147,24 +147,24 @@ TEST(Comparison, IsToThePrintedDigit) {
   EXPECT_FALSE(meets("3.0", 2.51));
 }
 
-TEST(Comparison, KeepsTheSignOfZeroAsPythonDoes) {
+TEST(TableComparison, KeepsTheSignOfZeroAsPythonDoes) {
   EXPECT_TRUE(meets("-0.00000", -0.0));
   EXPECT_TRUE(meets("-0.00000", -1e-9));
   EXPECT_FALSE(meets("0.00000", -1e-9));
   EXPECT_TRUE(meets("0.00000", 0.0));
 }
 
-TEST(Comparison, KnowsTheExponentForm) {
+TEST(TableComparison, KnowsTheExponentForm) {
   EXPECT_TRUE(meets("1.769e-04", 1.7689e-4));
   EXPECT_FALSE(meets("1.769e-04", 1.7684e-4));
   EXPECT_TRUE(meets("0.000e+00", 0.0));
   EXPECT_TRUE(meets("1.5e+100", 1.5e100));
 }
 
-TEST(Comparison, NeverMeetsWhatWasNotMeasured) {
+TEST(TableComparison, NeverMeetsWhatWasNotMeasured) {
   const auto nothing = [](const PublishedValue&) { return std::optional<Measured>(); };
   const PublishedValue published = printed_as(PublishedQuantity::element, "0.5");
-  const Comparison comparison = compare({"one", "one.csv", {published}}, nothing);
+  const TableComparison comparison = compare({"one", "one.csv", {published}}, nothing);
   EXPECT_EQ(comparison.values, 1);
   EXPECT_EQ(comparison.met, 0);
   ASSERT_EQ(comparison.unmet.size(), 1u);
@@ -173,14 +173,14 @@ TEST(Comparison, NeverMeetsWhatWasNotMeasured) {
   EXPECT_FALSE(meets("0.5", std::numeric_limits<double>::quiet_NaN()));
 }
 
-TEST(Comparison, TakesTheValueOfTheRank) {
+TEST(TableComparison, TakesTheValueOfTheRank) {
   PublishedValue published = printed_as(PublishedQuantity::element, "0.2");
   published.rank = 1;
   EXPECT_EQ(compare_one(published, {0.1, 0.2}).met, 1);
   EXPECT_EQ(compare_one(published, {0.2, 0.1}).unmet.at(0).measured, "0.1");
 }
 
-TEST(Comparison, EvaluatesThePublishedDefinitionOfSynced) {
+TEST(TableComparison, EvaluatesThePublishedDefinitionOfSynced) {
   const auto synced = printed_as(PublishedQuantity::synced, "True");
   EXPECT_EQ(compare_one(synced, {0.5, 0.5 + 9e-10}).met, 1);
   EXPECT_EQ(compare_one(synced, {0.5 + 9e-10, 0.5}).met, 1);
@@ -189,7 +189,7 @@ TEST(Comparison, EvaluatesThePublishedDefinitionOfSynced) {
   EXPECT_EQ(compare_one(synced, {0.5, std::nan(""), 0.5}).unmet.at(0).measured, "False");
 }
 
-TEST(Comparison, CountsWhereTheBitwiseAnswerIsAnother) {
+TEST(TableComparison, CountsWhereTheBitwiseAnswerIsAnother) {
   const auto synced = printed_as(PublishedQuantity::synced, "True");
   EXPECT_EQ(compare_one(synced, {0.5, 0.5 + 1e-10}, false).definitions_differ, 1);
   EXPECT_EQ(compare_one(synced, {0.5, 0.5}, true).definitions_differ, 0);

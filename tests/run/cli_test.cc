@@ -260,6 +260,57 @@ TEST_F(DamagedRun, WithAPerturbedReferenceAsReferenceIsRefused) {
   EXPECT_THAT(reported.err, HasSubstr("found 'perturbed reference 1 of "));
 }
 
+/// A run with digests of another definition than this program's.
+class OlderDigests : public DamagedRun {
+ protected:
+  /// Takes the name of the definition out of a journal, as journals had it before 2.0.
+  static void age(const fs::path& journal) {
+    std::string text = text_of(journal);
+    ASSERT_TRUE(text.starts_with("# digest lockstep-2, "));
+    write_text(journal, "# " + text.substr(std::string("# digest lockstep-2, ").size()));
+  }
+
+  void age_journals() const {
+    for (const auto& entry : fs::recursive_directory_iterator(copy())) {
+      if (entry.path().extension() == ".csv") age(entry.path());
+    }
+  }
+
+  void age_record() const {
+    std::string text = text_of(copy() / "record.json");
+    const std::size_t at = text.find("\"lockstep-2\"");
+    ASSERT_NE(at, text.npos);
+    write_text(copy() / "record.json", text.replace(at, 12, "\"lockstep-1\""));
+  }
+};
+
+TEST_F(OlderDigests, AreComparedWithEachOtherAndNotWithValues) {
+  age_journals();
+  age_record();
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 0) << reported.err;
+  EXPECT_THAT(unwrapped(reported.out),
+              HasSubstr("digests by lockstep-1, which this program does not compute"));
+  EXPECT_THAT(lockstep("report " + run_folder().string()).out, Not(HasSubstr("lockstep-1")));
+}
+
+TEST_F(OlderDigests, OfOneRankAreRefused) {
+  age(journal());
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("rank-1.csv: expected digests by lockstep-2, as other ranks "
+                                      "have them, found 'lockstep-1'"));
+}
+
+TEST_F(OlderDigests, OfAnotherDefinitionThanTheRecordSaysAreRefused) {
+  age_journals();
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err,
+              HasSubstr("expected journals with digests by lockstep-2, as the record says, found "
+                        "'lockstep-1'"));
+}
+
 /// The record of a run that a test may bend.
 class BentRecord : public DamagedRun {
  protected:

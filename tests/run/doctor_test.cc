@@ -146,7 +146,7 @@ TEST_F(Doctor, SaysWhoseRankItIs) {
 TEST_F(Doctor, InAFolderThatWasRemovedSaysThatRunCannotWork) {
   const Outcome said = doctor("/bin/mkdir gone; cd gone; /bin/rmdir ../gone;");
   EXPECT_EQ(said.status, 1);
-  EXPECT_THAT(said.out, HasSubstr(kWorksNot + " Cannot write the current folder"));
+  EXPECT_THAT(said.out, HasSubstr(kWorksNot + " Cannot read the current folder"));
 }
 
 TEST_F(Doctor, IsNotTheOnlyCommandThatSaysThatTheFolderIsGone) {

@@ -9,15 +9,15 @@
 
 namespace lockstep {
 
-/// Fingerprints by step and name.
-using Gradients = std::map<std::pair<std::int64_t, std::string>, Fingerprint>;
+/// Digests by step and name.
+using Gradients = std::map<std::pair<std::int64_t, std::string>, Digest>;
 
 /// What a rank was about to give its optimizer, by its journal.
 inline Gradients gradients_of(const std::filesystem::path& journal) {
   Gradients found;
   for (const Observation& row : read_journal(journal).observations) {
     if (row.kind != Kind::gradient || row.phase != Phase::pre_step) continue;
-    found[{row.step, row.name}] = row.fingerprint;
+    found[{row.step, row.name}] = row.digest;
   }
   return found;
 }

@@ -129,7 +129,7 @@ std::string complaints(const std::vector<RankExit>& exits) {
   std::string all;
   for (const RankExit& end : exits) {
     if (end.kind == ExitKind::finished && end.code == 0) continue;
-    all += std::to_string(end.rank) + ": " + how(end) + "\n" + end.last_output + "\n";
+    all += std::to_string(end.rank) + ": " + exit_in_words(end) + "\n" + end.last_output + "\n";
   }
   return all;
 }

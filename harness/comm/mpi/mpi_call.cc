@@ -93,7 +93,7 @@ MpiCall from_words(const std::vector<std::int64_t>& words) {
   return call;
 }
 
-std::string describe(const MpiCall& call) {
+std::string call_in_words(const MpiCall& call) {
   std::string text = name_of(call.operation);
   if (call.root) {
     const bool is_target = call.operation == c10d::OpType::SEND ||
@@ -122,7 +122,7 @@ std::string mismatch_of(const std::vector<MpiCall>& calls) {
   std::string text;
   for (const auto& [call, ranks] : groups) {
     text += fmt::format("{}{} called {}", text.empty() ? "" : "; ", ranks_in_a_sentence(ranks),
-                        describe(call));
+                        call_in_words(call));
   }
   return text;
 }

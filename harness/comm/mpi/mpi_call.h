@@ -34,7 +34,7 @@ std::size_t most_words(int world_size);
 MpiCall from_words(const std::vector<std::int64_t>& words);
 
 /// "allreduce (sum) of float32, 4 elements", "broadcast from rank 1 of int64, 1 element".
-std::string describe(const MpiCall& call);
+std::string call_in_words(const MpiCall& call);
 
 /// What differs between the calls of all ranks, in rank order: which ranks called what. Empty: they
 /// match.

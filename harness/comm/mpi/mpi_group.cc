@@ -268,7 +268,7 @@ void MpiGroup::check_time(const MpiTask& task, Clock::time_point start,
 std::string MpiGroup::title(const MpiTask& task) const {
   const bool is_message = c10d::isP2POp(task.call.operation);
   return fmt::format("MPI, rank {} of {}: {} (number {} of this rank's {})", rank_, size_,
-                     describe(task.call), task.seq, is_message ? "messages" : "collectives");
+                     call_in_words(task.call), task.seq, is_message ? "messages" : "collectives");
 }
 
 void MpiGroup::fail(MpiTask& task, const MpiTask* culprit) const {

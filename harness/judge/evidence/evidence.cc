@@ -33,18 +33,17 @@ void require_norm(const Observation& observation, const SnapshotTensor& tensor,
                   fmt::format("{}", found));
 }
 
-/// A value that is not the one that was fingerprinted is no evidence.
-void require_fingerprint(const Observation& observation, const SnapshotTensor& tensor,
-                         const fs::path& file) {
-  const Fingerprint found =
-      observation.local_shape == tensor.shape
-          ? fingerprint_of_part(observation, tensor.bytes, item_size(tensor.dtype))
-          : fingerprint_run(tensor.bytes, 0);
-  if (found == observation.fingerprint) return require_norm(observation, tensor, file);
+/// A value that is not the one that was digested is no evidence.
+void require_digest(const Observation& observation, const SnapshotTensor& tensor,
+                    const fs::path& file) {
+  const Digest found = observation.local_shape == tensor.shape
+                           ? digest_of_part(observation, tensor.bytes, item_size(tensor.dtype))
+                           : digest_run(tensor.bytes, 0);
+  if (found == observation.digest) return require_norm(observation, tensor, file);
   throw malformed(
       file.string(), 0, 0,
-      fmt::format("{} with the fingerprint {} of the journal's row {}", snapshot_key(observation),
-                  to_text(observation.fingerprint), observation.seq),
+      fmt::format("{} with the digest {} of the journal's row {}", snapshot_key(observation),
+                  to_text(observation.digest), observation.seq),
       to_text(found));
 }
 
@@ -69,11 +68,22 @@ void Evidence::require_written_by(int rank, const std::string& found, const fs::
   throw malformed(file.string(), 0, 0, "a file of " + expected, found);
 }
 
+/// Ranks are compared by their digests.
+void Evidence::require_same_digest(const Journal& journal, const fs::path& file) {
+  if (digest_.empty()) digest_ = journal.digest;
+  if (journal.digest == digest_) return;
+  throw malformed(file.string(), 0, 0,
+                  fmt::format("digests by {}, as other ranks have them", digest_), journal.digest);
+}
+
 void Evidence::read_journal_of(int rank) {
   const fs::path file = journal_file(folder_, rank);
   const bool is_written = has_journal(file);
   journals_.push_back(is_written ? read_journal(file) : Journal{});
-  if (is_written) require_written_by(rank, journals_.back().identity, file);
+  if (is_written) {
+    require_written_by(rank, journals_.back().identity, file);
+    require_same_digest(journals_.back(), file);
+  }
   if (journals_.back().torn_tail) {
     notes_.push_back(
         fmt::format("rank {}: the last row of its journal was torn and left out", rank));
@@ -120,7 +130,11 @@ void Evidence::read_snapshot_of(int rank) {
     const std::string key = snapshot_key(observation);
     const auto tensor = step->second.find(key);
     if (tensor == step->second.end()) continue;
-    require_fingerprint(observation, tensor->second, file);
+    if (digest_ == kDigestName) {
+      require_digest(observation, tensor->second, file);
+    } else {
+      require_norm(observation, tensor->second, file);
+    }
     without_row[observation.step].erase(key);
   }
   require_rows(without_row, journals_.back(), folder_, rank);

@@ -19,7 +19,7 @@ namespace lockstep {
 class Evidence {
  public:
   /// Reads the journals, snapshots and collective logs of `processes` ranks in `folder`, and
-  /// compares the snapshots with the fingerprints in the journals. A rank without a journal has
+  /// compares the snapshots with the digests in the journals. A rank without a journal has
   /// an empty one. `identities` are the `process_identity` of each rank; without them it is not
   /// asked who wrote a file. Throws Error (usage) for a malformed file, for one that another
   /// process wrote, and where journal and snapshots contradict each other.
@@ -37,6 +37,9 @@ class Evidence {
 
   /// Rows that `rank` wrote: one more than were observed where the last was torn.
   std::int64_t rows_written(int rank) const;
+
+  /// The definition of the digests in all journals; empty where there is no journal.
+  const std::string& digest() const { return digest_; }
 
   /// Whether every file says who wrote it. Those of records before 1.4 do not, and an exchange of
   /// two ranks' files would not be seen.
@@ -56,12 +59,14 @@ class Evidence {
   void read_snapshot_of(int rank);
   const Tensors& read_step(int rank, std::int64_t step, const std::filesystem::path& file);
   void read_collectives_of(int rank);
+  void require_same_digest(const Journal& journal, const std::filesystem::path& file);
   void require_rows_of_all_values() const;
   void require_written_by(int rank, const std::string& found, const std::filesystem::path& file);
 
   std::filesystem::path folder_;
   std::vector<std::string> identities_;
   bool is_signed_ = true;
+  std::string digest_;
   std::vector<Journal> journals_;
   std::vector<std::optional<std::vector<Collective>>> collectives_;
   std::vector<std::string> notes_;

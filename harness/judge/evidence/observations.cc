@@ -12,7 +12,7 @@ bool is_undefined(const Observation& observation) {
 
 bool is_same_value(const Observation& a, const Observation& b) {
   return a.dtype == b.dtype && a.global_shape == b.global_shape &&
-         a.not_comparable == b.not_comparable && a.fingerprint == b.fingerprint;
+         a.not_comparable == b.not_comparable && a.digest == b.digest;
 }
 
 }  // namespace lockstep

@@ -73,7 +73,7 @@ std::string missing_in_reference(const CellEvidence& cell, const Observation& ac
   const std::optional<RankExit>& end = cell.reference_exit;
   const bool is_known = end && end->kind != ExitKind::finished;
   return fmt::format("the reference has no {} in step {}{}", actual.name, actual.step,
-                     is_known ? ": it " + how(*end) : "");
+                     is_known ? ": it " + exit_in_words(*end) : "");
 }
 
 std::string element_in_words(const ElementDifference& difference) {

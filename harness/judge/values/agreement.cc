@@ -19,10 +19,10 @@ namespace lockstep {
 namespace {
 
 /// What has to be the same on all ranks that hold it: one tensor, or one shard of it.
-using PlaceKey = std::tuple<std::int64_t, std::int64_t, std::string, std::string,
-                            std::vector<std::int64_t>, std::vector<std::int64_t>>;
+using HeldTensorKey = std::tuple<std::int64_t, std::int64_t, std::string, std::string,
+                                 std::vector<std::int64_t>, std::vector<std::int64_t>>;
 
-struct Place {
+struct HeldTensor {
   std::int64_t step = 0;
   std::int64_t seq = 0;  ///< of the lowest rank that holds it: execution order
   std::map<int, const Observation*> holders;
@@ -30,18 +30,18 @@ struct Place {
 
 /// A shape that differs makes another shard, a shape that differs of a whole tensor is a
 /// difference.
-PlaceKey comparable_key(const Observation& o) {
-  PlaceKey key{o.step, o.micro_batch, o.name, o.replica_group, o.offset, o.local_shape};
+HeldTensorKey comparable_key(const Observation& o) {
+  HeldTensorKey key{o.step, o.micro_batch, o.name, o.replica_group, o.offset, o.local_shape};
   if (o.local_shape == o.global_shape) std::get<4>(key) = std::get<5>(key) = {};
   return key;
 }
 
-std::vector<Place> places_in_execution_order(const CellEvidence& cell, const Claim& claim) {
-  std::map<PlaceKey, Place> places;
+std::vector<HeldTensor> places_in_execution_order(const CellEvidence& cell, const Claim& claim) {
+  std::map<HeldTensorKey, HeldTensor> places;
   for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
     for (const Observation& observation : cell.evidence->observations(rank)) {
       if (!concerns(claim, observation)) continue;
-      Place& place = places[comparable_key(observation)];
+      HeldTensor& place = places[comparable_key(observation)];
       if (place.holders.empty()) {
         place.step = observation.step;
         place.seq = observation.seq;
@@ -49,15 +49,15 @@ std::vector<Place> places_in_execution_order(const CellEvidence& cell, const Cla
       place.holders[rank] = &observation;
     }
   }
-  std::vector<Place> ordered;
+  std::vector<HeldTensor> ordered;
   for (auto& [key, place] : places) ordered.push_back(std::move(place));
-  std::stable_sort(ordered.begin(), ordered.end(), [](const Place& a, const Place& b) {
+  std::stable_sort(ordered.begin(), ordered.end(), [](const HeldTensor& a, const HeldTensor& b) {
     return std::tie(a.step, a.seq) < std::tie(b.step, b.seq);
   });
   return ordered;
 }
 
-std::vector<std::vector<int>> groups_of(const Place& place) {
+std::vector<std::vector<int>> groups_of(const HeldTensor& place) {
   std::vector<std::vector<int>> groups;
   for (const auto& [rank, observation] : place.holders) {
     const auto home = std::find_if(groups.begin(), groups.end(), [&, o = observation](auto& group) {
@@ -73,7 +73,7 @@ std::vector<std::vector<int>> groups_of(const Place& place) {
 }
 
 /// How two ranks' values of a place differ; nothing where they cannot be compared.
-std::optional<ValueDifference> difference_between(const CellEvidence& cell, const Place& place,
+std::optional<ValueDifference> difference_between(const CellEvidence& cell, const HeldTensor& place,
                                                   int a, int b) {
   const SnapshotTensor* left = cell.evidence->kept(a, *place.holders.at(a));
   const SnapshotTensor* right = cell.evidence->kept(b, *place.holders.at(b));
@@ -91,7 +91,7 @@ void note_first(const ValueDifference& apart, int a, int b, Finding& finding) {
 }
 
 /// The largest difference between any two groups; also fills the evidence of `finding` when asked.
-double measure(const CellEvidence& cell, const Place& place,
+double measure(const CellEvidence& cell, const HeldTensor& place,
                const std::vector<std::vector<int>>& groups, Finding* finding) {
   double worst = 0;
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -137,15 +137,15 @@ std::string sentence_of(const Finding& finding, const std::string& structural) {
 /// step.
 class Holders {
  public:
-  Holders(const std::vector<Place>& places, int processes) : processes_(processes) {
-    for (const Place& place : places) {
+  Holders(const std::vector<HeldTensor>& places, int processes) : processes_(processes) {
+    for (const HeldTensor& place : places) {
       for (const auto& [rank, observation] : place.holders) {
         ranks_[key_without_step(*observation)].insert(rank);
       }
     }
   }
 
-  bool are_all_in(const Place& place) const {
+  bool are_all_in(const HeldTensor& place) const {
     const Observation& any = *place.holders.begin()->second;
     const bool is_everywhere = any.replica_group.empty() && any.local_shape == any.global_shape;
     const auto expected = is_everywhere ? static_cast<std::size_t>(processes_)
@@ -154,22 +154,22 @@ class Holders {
   }
 
  private:
-  static PlaceKey key_without_step(const Observation& observation) {
-    PlaceKey key = comparable_key(observation);
+  static HeldTensorKey key_without_step(const Observation& observation) {
+    HeldTensorKey key = comparable_key(observation);
     std::get<0>(key) = 0;
     return key;
   }
 
-  std::map<PlaceKey, std::set<int>> ranks_;
+  std::map<HeldTensorKey, std::set<int>> ranks_;
   int processes_;
 };
 
 /// A tensor that nobody looked at any more after some step agrees for the lack of anybody who would
 /// see it differ. `places` in the order of steps. Empty where there is none.
-std::string first_abandoned(const std::vector<Place>& places) {
-  std::map<PlaceKey, std::int64_t> last_seen;
-  for (const Place& place : places) {
-    PlaceKey key = comparable_key(*place.holders.begin()->second);
+std::string first_abandoned(const std::vector<HeldTensor>& places) {
+  std::map<HeldTensorKey, std::int64_t> last_seen;
+  for (const HeldTensor& place : places) {
+    HeldTensorKey key = comparable_key(*place.holders.begin()->second);
     std::get<0>(key) = 0;
     std::get<1>(key) = 0;  // the last step may well have fewer micro-batches
     last_seen[key] = place.step;
@@ -182,14 +182,14 @@ std::string first_abandoned(const std::vector<Place>& places) {
   return "";
 }
 
-bool is_comparable(const Place& place) {
+bool is_comparable(const HeldTensor& place) {
   return std::any_of(place.holders.begin(), place.holders.end(),
                      [](const auto& holder) { return holder.second->not_comparable.empty(); });
 }
 
 /// Why a place cannot be compared across ranks; empty when it can, and where there is nothing to
 /// compare.
-std::string obstacle(const Place& place, const Holders& holders) {
+std::string obstacle(const HeldTensor& place, const Holders& holders) {
   const Observation& any = *place.holders.begin()->second;
   if (!holders.are_all_in(place)) {
     return fmt::format("{} in step {} was not observed on every rank", any.name, place.step);
@@ -203,7 +203,7 @@ class Divergence {
  public:
   Divergence(const CellEvidence& cell, const Claim& claim) : cell_(cell) { finding_.claim = claim; }
 
-  void add(const Place& place, const std::vector<std::vector<int>>& groups) {
+  void add(const HeldTensor& place, const std::vector<std::vector<int>>& groups) {
     const bool is_first = finding_.places++ == 0;
     const double worst = measure(cell_, place, groups, is_first ? &finding_ : nullptr);
     if (is_first) begin(place, groups, worst);
@@ -221,7 +221,7 @@ class Divergence {
   }
 
  private:
-  void begin(const Place& place, const std::vector<std::vector<int>>& groups, double worst) {
+  void begin(const HeldTensor& place, const std::vector<std::vector<int>>& groups, double worst) {
     finding_.step = place.step;
     finding_.tensor = place.holders.begin()->second->name;
     finding_.groups = groups;
@@ -245,10 +245,10 @@ class Divergence {
 }  // namespace
 
 void judge_agreement(const CellEvidence& cell, ClaimResult& result) {
-  const std::vector<Place> places = places_in_execution_order(cell, result.claim);
+  const std::vector<HeldTensor> places = places_in_execution_order(cell, result.claim);
   const Holders holders(places, cell.evidence->processes());
   Divergence divergence(cell, result.claim);
-  for (const Place& place : places) {
+  for (const HeldTensor& place : places) {
     if (result.reason.empty()) result.reason = obstacle(place, holders);
     const bool is_compared =
         holders.are_all_in(place) && place.holders.size() > 1 && is_comparable(place);

@@ -25,7 +25,7 @@ namespace lockstep {
 namespace {
 
 /// One tensor of one rank beside the reference's.
-struct Comparison {
+struct TensorComparison {
   int rank = 0;
   const Observation* actual = nullptr;
   const Observation* expected = nullptr;
@@ -75,7 +75,7 @@ std::optional<SnapshotTensor> expected_value(const CellEvidence& cell, const Obs
 }
 
 /// Where roundings alone move the reference as far as a fault would, nobody is to blame.
-void allow_for_instability(const ReferenceValues& reference, Comparison& comparison) {
+void allow_for_instability(const ReferenceValues& reference, TensorComparison& comparison) {
   if (comparison.verdict == Verdict::holds && comparison.tensor().is_resolved) return;
   std::string reason = reference.instability(comparison.actual->step);
   if (reason.empty() && comparison.verdict == Verdict::violated) {
@@ -101,7 +101,7 @@ std::vector<std::size_t> places_of(const Observation& actual) {
 
 /// Requires two values that differ.
 void compare_values(const ReferenceValues& reference, const SnapshotTensor& actual,
-                    const SnapshotTensor& expected, Comparison& comparison) {
+                    const SnapshotTensor& expected, TensorComparison& comparison) {
   if (!is_inexact(comparison.actual->dtype)) {
     comparison.distance = std::numeric_limits<double>::infinity();
     comparison.verdict = Verdict::violated;
@@ -127,9 +127,9 @@ void compare_values(const ReferenceValues& reference, const SnapshotTensor& actu
   allow_for_instability(reference, comparison);
 }
 
-Comparison compare(const CellEvidence& cell, int rank, const Observation& actual,
-                   const Observation& expected, const ReferenceValues& reference) {
-  Comparison comparison{rank, &actual, &expected, &reference.values()};
+TensorComparison compare(const CellEvidence& cell, int rank, const Observation& actual,
+                         const Observation& expected, const ReferenceValues& reference) {
+  TensorComparison comparison{rank, &actual, &expected, &reference.values()};
   comparison.structural = structural_difference_of(rank, actual, expected);
   if (!comparison.structural.empty()) {
     comparison.verdict = Verdict::violated;
@@ -143,7 +143,7 @@ Comparison compare(const CellEvidence& cell, int rank, const Observation& actual
         fmt::format("{} in step {} is not finite in the reference", actual.name, actual.step);
     return comparison;
   }
-  if (actual.fingerprint == expected.fingerprint) return comparison;
+  if (actual.digest == expected.digest) return comparison;
   const SnapshotTensor* left = cell.evidence->kept(rank, actual);
   const std::optional<SnapshotTensor> right = expected_value(cell, actual, expected);
   if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) {
@@ -164,7 +164,7 @@ Comparison compare(const CellEvidence& cell, int rank, const Observation& actual
 }
 
 /// A norm as a fraction of the reference's; itself where that is 0.
-double relative(const Comparison& comparison, double norm) {
+double relative(const TensorComparison& comparison, double norm) {
   return comparison.tensor().norm > 0 ? norm / comparison.tensor().norm : norm;
 }
 
@@ -177,7 +177,7 @@ double precision_of(const ExpectedTensor& expected) {
 }
 
 /// What multiple of what it should be the value is, in words; empty where it is none.
-std::string multiple_of(const CellEvidence& cell, const Comparison& comparison) {
+std::string multiple_of(const CellEvidence& cell, const TensorComparison& comparison) {
   const ValueDifference& values = comparison.values;
   if (!values.ratio) return "";
   // Only a tensor of the same direction is a multiple; a zero tensor has none.
@@ -189,7 +189,7 @@ std::string multiple_of(const CellEvidence& cell, const Comparison& comparison) 
 }
 
 /// How large the difference is, by what shows that it is too large.
-std::string size_in_words(const Comparison& first) {
+std::string size_in_words(const TensorComparison& first) {
   const double tolerance = first.tensor().tolerance.norm;
   const auto fault = clearest_fault(first.tensor(), first.along);
   if (fault && first.distance <= kClearFactor * tolerance) {
@@ -205,7 +205,7 @@ std::string size_in_words(const Comparison& first) {
                      number(relative(first, first.distance)), number(relative(first, tolerance)));
 }
 
-std::string sentence_of(const Finding& finding, const Comparison& first, int ranks,
+std::string sentence_of(const Finding& finding, const TensorComparison& first, int ranks,
                         int violating_ranks) {
   std::string text =
       fmt::format("{} do not equal the reference: first in step {}, {} on rank {}",
@@ -232,7 +232,7 @@ std::string sentence_of(const Finding& finding, const Comparison& first, int ran
   return text + ".";
 }
 
-Finding finding_of(const CellEvidence& cell, const Claim& claim, const Comparison& first) {
+Finding finding_of(const CellEvidence& cell, const Claim& claim, const TensorComparison& first) {
   Finding finding;
   finding.claim = claim;
   finding.step = first.actual->step;
@@ -258,15 +258,15 @@ Finding finding_of(const CellEvidence& cell, const Claim& claim, const Compariso
   return finding;
 }
 
-bool precedes(const Comparison& a, const Comparison& b) {
+bool precedes(const TensorComparison& a, const TensorComparison& b) {
   return std::tuple(a.actual->step, a.actual->seq, a.rank) <
          std::tuple(b.actual->step, b.actual->seq, b.rank);
 }
 
 /// Everything that was compared, boiled down.
-class Tally {
+class ComparedTensors {
  public:
-  void add(const Comparison& comparison) {
+  void add(const TensorComparison& comparison) {
     ++comparisons_;
     verdict_ = merge(verdict_, comparison.verdict);
     if (reason_.empty()) reason_ = comparison.reason;
@@ -313,7 +313,7 @@ class Tally {
     return names;
   }
 
-  void note_margin(const Comparison& comparison) {
+  void note_margin(const TensorComparison& comparison) {
     if (!std::isfinite(comparison.distance) || (margin_ && comparison.distance == 0)) return;
     if (comparison.tensor().tolerance.norm == 0) return;
     const double margin = comparison.margin();
@@ -331,7 +331,7 @@ class Tally {
   std::optional<double> margin_;
   double tolerance_ = 0;  ///< where the margin is, relative to the tensor
   std::string tolerance_from_;
-  std::optional<Comparison> first_;
+  std::optional<TensorComparison> first_;
   std::string reason_;
   std::set<int> ranks_;
   /// What is violated in a step: where it was observed, and its name.
@@ -383,19 +383,19 @@ std::string first_missing(const ExpectedValues& expected, const std::map<TensorK
 
 /// The shards of a tensor are one tensor: what is off in all of them together is told of the one
 /// that is furthest off. Of copies of a shard the worst counts.
-void add_up_shards(const ReferenceValues& reference, std::vector<Comparison>& comparisons) {
+void add_up_shards(const ReferenceValues& reference, std::vector<TensorComparison>& comparisons) {
   using Offsets = std::vector<std::int64_t>;
-  std::map<TensorKey, std::vector<Comparison*>> by_tensor;
-  for (Comparison& comparison : comparisons) {
+  std::map<TensorKey, std::vector<TensorComparison*>> by_tensor;
+  for (TensorComparison& comparison : comparisons) {
     const bool is_off = comparison.distance > 0 && std::isfinite(comparison.distance);
     if (is_off && is_shard(*comparison.actual)) {
       by_tensor[key_of(*comparison.actual)].push_back(&comparison);
     }
   }
   for (const auto& [key, shards] : by_tensor) {
-    std::map<Offsets, const Comparison*> worst;
-    for (const Comparison* shard : shards) {
-      const Comparison*& here = worst[shard->actual->offset];
+    std::map<Offsets, const TensorComparison*> worst;
+    for (const TensorComparison* shard : shards) {
+      const TensorComparison*& here = worst[shard->actual->offset];
       if (!here || shard->distance > here->distance) here = shard;
     }
     double squares = 0;
@@ -405,9 +405,10 @@ void add_up_shards(const ReferenceValues& reference, std::vector<Comparison>& co
       std::transform(along.begin(), along.end(), shard->along.begin(), along.begin(),
                      std::plus<>());
     }
-    Comparison& furthest = **std::max_element(
-        shards.begin(), shards.end(),
-        [](const Comparison* a, const Comparison* b) { return a->distance < b->distance; });
+    TensorComparison& furthest = **std::max_element(
+        shards.begin(), shards.end(), [](const TensorComparison* a, const TensorComparison* b) {
+          return a->distance < b->distance;
+        });
     furthest.distance = std::max(furthest.distance, std::sqrt(squares));
     furthest.along = std::move(along);
     furthest.verdict = verdict_of(furthest.tensor(), furthest.distance, furthest.along);
@@ -418,11 +419,11 @@ void add_up_shards(const ReferenceValues& reference, std::vector<Comparison>& co
 /// Compares what the claim is about, tensor by tensor. Returns why not everything could be
 /// compared; empty when it could.
 std::string compare_all(const CellEvidence& cell, const Claim& claim,
-                        const ReferenceValues& reference, Tally& tally) {
+                        const ReferenceValues& reference, ComparedTensors& tally) {
   const ExpectedValues& expected = reference.values();
   std::string reason;
   std::map<TensorKey, Seen> seen;
-  std::vector<Comparison> comparisons;
+  std::vector<TensorComparison> comparisons;
   for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
     for (const Observation& actual : cell.evidence->observations(rank)) {
       if (!concerns(claim, actual)) continue;
@@ -440,7 +441,7 @@ std::string compare_all(const CellEvidence& cell, const Claim& claim,
     }
   }
   add_up_shards(reference, comparisons);
-  for (const Comparison& comparison : comparisons) tally.add(comparison);
+  for (const TensorComparison& comparison : comparisons) tally.add(comparison);
   return reason.empty() ? first_missing(expected, seen, cell.evidence->processes()) : reason;
 }
 
@@ -452,7 +453,7 @@ void judge_equality(const CellEvidence& cell, ClaimResult& result) {
     return;
   }
   const ReferenceValues reference(cell, result.claim);
-  Tally tally;
+  ComparedTensors tally;
   result.reason = compare_all(cell, result.claim, reference, tally);
   if (tally.is_empty()) {
     if (result.reason.empty()) result.reason = "not triggered: nothing was compared";

@@ -92,7 +92,7 @@ void ExpectedValues::note_copy(int rank, const Claim& claim) {
     const auto plain = tensors_.find(key_of(copy));
     if (plain == tensors_.end()) continue;
     copies_[plain->first].emplace_back(rank, &copy);
-    has_moved_ = has_moved_ || copy.fingerprint != plain->second->fingerprint;
+    has_moved_ = has_moved_ || copy.digest != plain->second->digest;
   }
 }
 
@@ -166,7 +166,7 @@ bool ExpectedValues::is_moved(const Observation& expected) const {
   const auto found = copies_.find(key_of(expected));
   return found != copies_.end() &&
          std::any_of(found->second.begin(), found->second.end(),
-                     [&](const auto& copy) { return copy.second->fingerprint != expected.fingerprint; });
+                     [&](const auto& copy) { return copy.second->digest != expected.digest; });
 }
 
 /// Whether a parameter is not trained: without a gradient it stays as it was, in the reference and
@@ -175,7 +175,7 @@ bool ExpectedValues::is_moved(const Observation& expected) const {
 bool ExpectedValues::is_frozen(const Observation& expected) const {
   const auto before = initial_.find(expected.name);
   return expected.kind == Kind::parameter && before != initial_.end() &&
-         before->second->fingerprint == expected.fingerprint && !is_moved(expected) &&
+         before->second->digest == expected.digest && !is_moved(expected) &&
          !trained_.contains(expected.name);
 }
 

@@ -62,7 +62,7 @@ bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual,
            const SnapshotTensor* value) {
   return std::any_of(gradients.begin(), gradients.end(), [&](const OwnGradient& own) {
     if (own.name != actual.name || (value && is_zero(*value))) return false;
-    if (own.observation->fingerprint == actual.fingerprint) return true;
+    if (own.observation->digest == actual.digest) return true;
     const bool is_cut = is_shard(actual) && value && own.value;
     return is_cut && cut(*own.value, actual).bytes == value->bytes;
   });
@@ -113,7 +113,7 @@ bool is_mean(const std::vector<double>& actual, const std::vector<const OwnGradi
   return norm > 0 && std::sqrt(apart / norm) <= tolerance;
 }
 
-std::string in_words(const std::vector<const OwnGradient*>& chosen) {
+std::string mixture_in_words(const std::vector<const OwnGradient*>& chosen) {
   std::map<std::string, std::vector<std::size_t>> ranks;
   for (std::size_t rank = 0; rank < chosen.size(); ++rank) {
     ranks[chosen[rank]->name].push_back(rank);
@@ -161,7 +161,7 @@ std::string mixture_in_words(const SnapshotTensor& value, double tolerance,
     });
     const bool is_kept = std::all_of(chosen.begin(), chosen.end(),
                                      [](const OwnGradient* own) { return own->value; });
-    if (is_mixed && is_kept && is_mean(actual, chosen, tolerance)) return in_words(chosen);
+    if (is_mixed && is_kept && is_mean(actual, chosen, tolerance)) return mixture_in_words(chosen);
   } while (advance(choice, gradients));
   return "";
 }

@@ -105,8 +105,8 @@ class Excesses {
 
 /// Holds the numbers of a rank against the reference's. Returns why not all could be; empty when
 /// they could.
-std::string hold(const CellEvidence& cell, int rank, const Needs& needs, Excesses& excesses,
-                 ClaimResult& result) {
+std::string compare_with_limit(const CellEvidence& cell, int rank, const Needs& needs,
+                               Excesses& excesses, ClaimResult& result) {
   std::string reason;
   Needs unseen = needs;
   for (const Observation& actual : cell.evidence->observations(rank)) {
@@ -148,7 +148,7 @@ void judge_memory_limit(const CellEvidence& cell, ClaimResult& result) {
   Excesses excesses;
   result.verdict = Verdict::holds;
   for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
-    const std::string reason = hold(cell, rank, needs, excesses, result);
+    const std::string reason = compare_with_limit(cell, rank, needs, excesses, result);
     if (result.reason.empty()) result.reason = reason;
   }
   if (result.comparisons == 0) {

@@ -9,7 +9,7 @@ namespace lockstep {
 
 namespace {
 
-std::string in_words(std::int64_t step, const std::string& tensor, double moved) {
+std::string movement_in_words(std::int64_t step, const std::string& tensor, double moved) {
   return fmt::format(
       "the reference is not stable here: in step {} inputs that are off by their last bit move {} "
       "by {} of what training made of it",
@@ -20,7 +20,7 @@ std::string instability_of(const ExpectedValues& values, std::int64_t step) {
   const std::int64_t unstable = values.first_unstable_step(step);
   if (unstable == 0) return "";
   const Stability& stability = values.stability(unstable);
-  return in_words(unstable, stability.worst, stability.moved);
+  return movement_in_words(unstable, stability.worst, stability.moved);
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ std::string ReferenceValues::instability(const Observation& expected, double dis
   const double negligible = kNegligible * values_.stability(expected.step).signal;
   const bool is_excused = !tensor.is_resolved && distance <= negligible;  // NaN is not
   if (!is_excused) return "";
-  return in_words(expected.step, expected.name, tensor.moved / tensor.signal);
+  return movement_in_words(expected.step, expected.name, tensor.moved / tensor.signal);
 }
 
 const std::vector<ExpectedValues>& ReferenceValues::others() const {

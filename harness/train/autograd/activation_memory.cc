@@ -36,7 +36,7 @@ class Gauge {
   std::atomic<std::int64_t> peak_ = 0;
 };
 
-enum class Place { device, host };
+enum class MemorySide { device, host };
 
 }  // namespace
 
@@ -44,7 +44,7 @@ struct ActivationMemory::Count : std::enable_shared_from_this<Count> {
   Gauge device, host;
   std::shared_ptr<Count> outer;  ///< counts the same allocations
 
-  Gauge& gauge(Place place) { return place == Place::host ? host : device; }
+  Gauge& gauge(MemorySide place) { return place == MemorySide::host ? host : device; }
 };
 
 namespace {
@@ -57,7 +57,7 @@ thread_local int host_scopes = 0;
 /// What was allocated while something counted, by address.
 class Ledger {
  public:
-  void enter(void* address, std::int64_t bytes, std::shared_ptr<Count> count, Place place) {
+  void enter(void* address, std::int64_t bytes, std::shared_ptr<Count> count, MemorySide place) {
     for (Count* each = count.get(); each != nullptr; each = each->outer.get()) {
       each->gauge(place).add(bytes);
     }
@@ -79,7 +79,7 @@ class Ledger {
   struct Entry {
     std::int64_t bytes = 0;
     std::shared_ptr<Count> count;  ///< null: not counted
-    Place place = Place::device;
+    MemorySide place = MemorySide::device;
   };
 
   Entry take(void* address) {
@@ -117,7 +117,7 @@ class CountingAllocator : public c10::Allocator {
     }
     if (innermost != nullptr && data.get() != nullptr) {
       ledger().enter(data.get(), static_cast<std::int64_t>(bytes), innermost->shared_from_this(),
-                     host_scopes > 0 ? Place::host : Place::device);
+                     host_scopes > 0 ? MemorySide::host : MemorySide::device);
     }
     return data;
   }

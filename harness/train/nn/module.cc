@@ -77,7 +77,7 @@ at::Tensor Module::forward_in_place(const at::Tensor& input) {
 }
 
 void Module::run_on(at::Device device, std::string name) {
-  place_ = Place{device, std::move(name)};
+  place_ = NamedDevice{device, std::move(name)};
 }
 
 std::vector<Module::Part> Module::children() const {

@@ -98,7 +98,7 @@ class Module {
     std::string name;
     std::shared_ptr<Module> module;
   };
-  struct Place {
+  struct NamedDevice {
     at::Device device;
     std::string name;
   };
@@ -111,7 +111,7 @@ class Module {
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> buffers_;
   std::vector<Child> children_;
-  std::optional<Place> place_;
+  std::optional<NamedDevice> place_;
   Forward call_;  ///< what calling it does where calls are wrapped
   bool training_ = true;
 };

@@ -158,7 +158,7 @@ inline CellRecord literal_missed() {
   cell.results[1].verdict = Verdict::violated;
   for (const RankExit& end : cell.exits) {
     cell.results[1].findings.push_back(
-        literal_failure(end.rank, how(end), end.error, end.last_output));
+        literal_failure(end.rank, exit_in_words(end), end.error, end.last_output));
   }
   cell.results[1].findings[0].failure->lag = 1;
   cell.symptom.kind = SymptomKind::raised_late;
@@ -275,7 +275,7 @@ inline RunRecord literal_run() {
                      "0.1.0",
                      "2.11.0",
                      "g++ 12.2",
-                     "lockstep-1",
+                     "lockstep-2",
                      {{"OMP_NUM_THREADS", "1"}, {"TORCH_DISTRIBUTED_DEBUG", "OFF"}}};
   CellRecord reference = literal_cell("loss-on-unwrapped-module", "reference", Role::reference,
                                       CellVerdict::as_expected);

@@ -76,7 +76,7 @@ TEST(Markdown, EndsWithNotesMarginsAndEnvironment) {
   EXPECT_THAT(text, HasSubstr("\n- loss-on-unwrapped-module/all-reduce-each, 2 ranks: gradients "
                               "equal the reference: off by at most 15 % of the tolerance 3.6e-07 "
                               "(4 perturbed references)\n"));
-  EXPECT_THAT(text, HasSubstr("\n- Lockstep 0.1.0, torch 2.11.0, g++ 12.2, fingerprint "));
+  EXPECT_THAT(text, HasSubstr("\n- Lockstep 0.1.0, torch 2.11.0, g++ 12.2, digest "));
   EXPECT_LT(text.find("\nnote: 13"), text.find("<summary>Margins"));
   EXPECT_LT(text.find("<summary>Margins"), text.find("<summary>Environment"));
 }

@@ -299,21 +299,21 @@ TEST(Junit, HasNoSpacesInTheNamesOfItsCases) {
 TEST(Check, SaysWhatWasExpectedAndWhatCame) {
   const Claim claim = agree_across_ranks(Kind::gradient, Phase::pre_step);
   using enum Check::Result;
-  EXPECT_EQ(in_words({"", found, "", claim}),
+  EXPECT_EQ(check_in_words({"", found, "", claim}),
             "as expected: \"gradients agree across ranks\" is violated");
-  EXPECT_EQ(in_words({"", as_promised, "", claim}),
+  EXPECT_EQ(check_in_words({"", as_promised, "", claim}),
             "as expected: \"gradients agree across ranks\" holds");
-  EXPECT_EQ(in_words({"", as_promised, "not triggered", claim}),
+  EXPECT_EQ(check_in_words({"", as_promised, "not triggered", claim}),
             "open: \"gradients agree across ranks\": not triggered");
-  EXPECT_EQ(in_words({"", false_alarm, "", claim}),
+  EXPECT_EQ(check_in_words({"", false_alarm, "", claim}),
             "expected \"gradients agree across ranks\" to hold, but it is violated");
-  EXPECT_EQ(in_words({"", missed, "nobody judged it", claim}),
+  EXPECT_EQ(check_in_words({"", missed, "nobody judged it", claim}),
             "expected \"gradients agree across ranks\" to be violated, but nobody judged it");
-  EXPECT_EQ(in_words({"", undecided, "too close", claim}),
+  EXPECT_EQ(check_in_words({"", undecided, "too close", claim}),
             "undecided: \"gradients agree across ranks\": too close");
-  EXPECT_EQ(in_words({"raises \"x\"", missed, "no rank raised it"}),
+  EXPECT_EQ(check_in_words({"raises \"x\"", missed, "no rank raised it"}),
             "expected that it raises \"x\", but no rank raised it");
-  EXPECT_EQ(in_words({"repeats the first run", as_promised, ""}),
+  EXPECT_EQ(check_in_words({"repeats the first run", as_promised, ""}),
             "as expected: it repeats the first run");
 }
 

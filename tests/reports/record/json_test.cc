@@ -43,6 +43,7 @@ Json as_of_1(Json document, const std::string& version) {
     if (!node.is_object()) return;
     if (node.contains("last_output") && node.contains("order")) rename(node, "kind", "ending");
     if (node.contains("promise")) rename(node, "result", "outcome");
+    if (node.contains("compiler")) rename(node, "digest", "fingerprint");
     rename(node, "phase", "point");
     rename(node, "attribution", "origin");
     rename(node, "symptom", "outcome");
@@ -174,7 +175,8 @@ TEST(Json, ReadsTheNamesOfTheOlderMajorVersion) {
   document["cells"][0]["ends"][0].erase("ending");
   EXPECT_THAT(refusal([&](Json& json) { json = document; }),
               HasSubstr("cells[0].ends[0].ending: expected a value, found nothing"));
-  EXPECT_THAT(refusal([&](Json& json) { json["version"] = "1.6"; }), HasSubstr("point: expected"));
+  EXPECT_THAT(refusal([&](Json& json) { json["version"] = "1.6"; }),
+              HasSubstr("fingerprint: expected"));
 }
 
 TEST(Json, ReadsARecordOfAnOlderMinorVersion) {

@@ -8,17 +8,18 @@ namespace lockstep {
 namespace {
 
 TEST(RankExit, SaysHowARankEnded) {
-  EXPECT_EQ(how({.kind = ExitKind::finished}), "finished");
-  EXPECT_EQ(how({.kind = ExitKind::raised, .code = 1}), "raised an error");
-  EXPECT_EQ(how({.kind = ExitKind::exited, .code = 3}), "exited with status 3");
-  EXPECT_EQ(how({.kind = ExitKind::signalled, .code = 6, .detail = "SIGABRT"}),
+  EXPECT_EQ(exit_in_words({.kind = ExitKind::finished}), "finished");
+  EXPECT_EQ(exit_in_words({.kind = ExitKind::raised, .code = 1}), "raised an error");
+  EXPECT_EQ(exit_in_words({.kind = ExitKind::exited, .code = 3}), "exited with status 3");
+  EXPECT_EQ(exit_in_words({.kind = ExitKind::signalled, .code = 6, .detail = "SIGABRT"}),
             "was killed by signal 6 (SIGABRT)");
   EXPECT_EQ(
-      how({.kind = ExitKind::unfinished, .detail = "limit of 2 s", .cause = ExitCause::time_limit}),
+      exit_in_words(
+          {.kind = ExitKind::unfinished, .detail = "limit of 2 s", .cause = ExitCause::time_limit}),
       "did not finish within its limit of 2 s");
-  EXPECT_EQ(how({.kind = ExitKind::unfinished, .detail = "stopped by SIGSTOP"}),
+  EXPECT_EQ(exit_in_words({.kind = ExitKind::unfinished, .detail = "stopped by SIGSTOP"}),
             "did not finish (stopped by SIGSTOP)");
-  EXPECT_EQ(how({.kind = ExitKind::unstarted, .detail = "out of memory"}),
+  EXPECT_EQ(exit_in_words({.kind = ExitKind::unstarted, .detail = "out of memory"}),
             "could not be started (out of memory)");
 }
 

@@ -163,7 +163,8 @@ class FlatShardRanks : public testing::Test {
     });
     for (const RankExit& end : exits) {
       if (end.kind == ExitKind::finished && end.code == 0) continue;
-      return "rank " + std::to_string(end.rank) + ": " + how(end) + ": " + end.last_output;
+      return "rank " + std::to_string(end.rank) + ": " + exit_in_words(end) + ": " +
+             end.last_output;
     }
     return "";
   }

@@ -48,15 +48,15 @@ TEST(ShardedParameter, HoldsWhatChunkGivesItsRankOrNothing) {
   }
 }
 
-TEST(ShardedParameter, ShardsAddUpToTheFingerprintOfTheWhole) {
+TEST(ShardedParameter, ShardsAddUpToTheDigestOfTheWhole) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
     for (int rows = 1; rows <= 7; ++rows) {
       const at::Tensor whole = parameter({rows, 3}, dtype);
-      Fingerprint sum;
+      Digest sum;
       for (const ShardedParameter& rank : on_all_ranks(whole, 3)) {
-        sum += look_at(rank.shard(), rank.place(), nullptr).fingerprint;
+        sum += look_at(rank.shard(), rank.place(), nullptr).digest;
       }
-      EXPECT_EQ(sum, look_at(whole, std::nullopt, nullptr).fingerprint) << rows << " rows";
+      EXPECT_EQ(sum, look_at(whole, std::nullopt, nullptr).digest) << rows << " rows";
     }
   }
 }

@@ -1,0 +1,122 @@
+#include "harness/record/digest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstring>
+
+#include "harness/record/splitmix64.h"
+
+namespace lockstep {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "words are little-endian");
+
+constexpr std::uint64_t kWordSize = 4;
+// Of the words of one block, by their places in it. Two tables of 4 KiB: both stay in the
+// processor's first cache.
+struct PlaceKeys {
+  std::array<std::uint32_t, kDigestBlock> low{};
+  std::array<std::uint32_t, kDigestBlock> high{};
+};
+
+constexpr PlaceKeys make_place_keys() {
+  PlaceKeys keys;
+  for (std::uint64_t i = 0; i < kDigestBlock; ++i) {
+    const std::uint64_t drawn = splitmix64(i);
+    keys.low[i] = static_cast<std::uint32_t>(drawn) | 1U;
+    keys.high[i] = static_cast<std::uint32_t>(drawn >> 32) | 1U;
+  }
+  return keys;
+}
+
+constexpr PlaceKeys kPlaceKeys = make_place_keys();
+
+// Drawn far from the keys of places.
+Digest block_keys(std::uint64_t block) {
+  const std::uint64_t state = (std::uint64_t{1} << 63) + 2 * block;
+  return {splitmix64(state) | 1U, splitmix64(state + 1) | 1U};
+}
+
+// `words` words of one block, the first at `place` in it.
+Digest within_block(const std::byte* bytes, std::uint64_t words, std::uint64_t place) {
+  const std::uint32_t* const low_keys = kPlaceKeys.low.data() + place;
+  const std::uint32_t* const high_keys = kPlaceKeys.high.data() + place;
+  Digest sum;
+  for (std::uint64_t i = 0; i < words; ++i) {
+    std::uint32_t word;
+    std::memcpy(&word, bytes + i * kWordSize, kWordSize);
+    sum.low += std::uint64_t{word} * low_keys[i];
+    sum.high += std::uint64_t{word} * high_keys[i];
+  }
+  return sum;
+}
+
+Digest word_run(const std::byte* bytes, std::uint64_t words, std::uint64_t first) {
+  Digest sum;
+  while (words > 0) {
+    const std::uint64_t place = first % kDigestBlock;
+    const std::uint64_t here = std::min(words, kDigestBlock - place);
+    const Digest inner = within_block(bytes, here, place);
+    const Digest keys = block_keys(first / kDigestBlock);
+    sum += {inner.low * keys.low, inner.high * keys.high};
+    bytes += here * kWordSize;
+    first += here;
+    words -= here;
+  }
+  return sum;
+}
+
+// `bytes` lies in one word, from its byte `position` on.
+Digest part_of_word(std::span<const std::byte> bytes, std::uint64_t word, std::uint64_t position) {
+  std::byte whole[kWordSize] = {};
+  std::copy(bytes.begin(), bytes.end(), whole + position);
+  return word_run(whole, 1, word);
+}
+
+}  // namespace
+
+Digest& Digest::operator+=(const Digest& other) {
+  low += other.low;
+  high += other.high;
+  return *this;
+}
+
+Digest word_keys(std::uint64_t j) {
+  const Digest block = block_keys(j / kDigestBlock);
+  const std::uint64_t place = j % kDigestBlock;
+  return {block.low * kPlaceKeys.low[place], block.high * kPlaceKeys.high[place]};
+}
+
+Digest digest_run(std::span<const std::byte> bytes, std::uint64_t global_byte_offset) {
+  Digest sum;
+  std::uint64_t word = global_byte_offset / kWordSize;
+  if (const std::uint64_t position = global_byte_offset % kWordSize; position != 0) {
+    const auto head = bytes.first(std::min<std::uint64_t>(kWordSize - position, bytes.size()));
+    sum += part_of_word(head, word++, position);
+    bytes = bytes.subspan(head.size());
+  }
+  const std::uint64_t words = bytes.size() / kWordSize;
+  sum += word_run(bytes.data(), words, word);
+  bytes = bytes.subspan(words * kWordSize);
+  if (!bytes.empty()) sum += part_of_word(bytes, word + words, 0);
+  return sum;
+}
+
+std::string to_text(const Digest& digest) {
+  return fmt::format("{:016x}{:016x}", digest.low, digest.high);
+}
+
+std::optional<Digest> digest_from_text(std::string_view text) {
+  if (text.size() != 32) return std::nullopt;
+  if (text.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
+  Digest result;
+  std::from_chars(text.data(), text.data() + 16, result.low, 16);
+  std::from_chars(text.data() + 16, text.data() + 32, result.high, 16);
+  return result;
+}
+
+}  // namespace lockstep
