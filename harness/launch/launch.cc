@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "harness/launch/helper_process.h"
+#include "harness/launch/interruption.h"
 #include "harness/launch/listen.h"
 #include "harness/launch/log_tail.h"
 #include "harness/launch/probe.h"
@@ -116,7 +117,8 @@ std::vector<RankExit> launch_ranks(const LaunchOptions& options,
   }
   add_last_output(exits, options.folder);
   // Only now, with nothing left behind and the caller's own handling in place again.
-  if (interruption != 0) ::raise(interruption);
+  // What is noted already would count as asked for again.
+  if (interruption != 0 && Interruption::noted() == 0) ::raise(interruption);
   return exits;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -39,7 +40,13 @@ struct PeerState {
 struct LaunchOptions {
   int ranks = 1;                            ///< 1 to kMostRanks
   std::chrono::milliseconds limit{60'000};  ///< for the whole cell
-  std::chrono::milliseconds grace{5'000};   ///< for the others, once a rank ended badly
+  /// How long ranks may show no progress: a hang is known by it before the limit, however slow the
+  /// machine is. As long as the limit where there is none.
+  std::optional<std::chrono::milliseconds> silence = {};
+  std::chrono::milliseconds grace{5'000};  ///< the same for the others, once a rank ended badly
+  /// A number that changes when a rank comes further, asked some times a second; without it the
+  /// whole time that ranks take counts as silence.
+  std::function<std::uint64_t()> progress = {};
   std::filesystem::path folder;  ///< existing; `rank-N.log`, which must not exist, go there
   /// Run in a process of its own, which is ended when the ranks have: the listening socket of the
   /// place where they meet goes to it instead of rank 0.

@@ -102,6 +102,8 @@ std::optional<MachineFault> fault_of_loopback() {
 
 rlim_t files_needed(int ranks) { return static_cast<rlim_t>(20 + 2 * ranks); }
 
+bool has_room_for(int ranks) { return !fault_of_processes(ranks); }
+
 std::optional<MachineFault> find_machine_fault(int ranks) {
   if (auto fault = fault_of_files(ranks)) return fault;
   if (auto fault = fault_of_processes(ranks)) return fault;

@@ -17,6 +17,10 @@ struct MachineFault {
 /// one or two of Gloo for each other, beside what every process has. Enough for 2 to 64 ranks.
 rlim_t files_needed(int ranks);
 
+/// Whether the processes and threads of `ranks` ranks can be made. Requires: this process has one
+/// thread.
+bool has_room_for(int ranks);
+
 /// Why `ranks` ranks cannot be started here, or cannot meet; nothing where they can. Looks at the
 /// limit of open files, makes as many threads as they have, in a child, and connects to itself on
 /// 127.0.0.1. Requires: this process has one thread.

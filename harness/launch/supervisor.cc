@@ -12,6 +12,9 @@
 namespace lockstep {
 namespace {
 
+/// Looks are a tenth of a second apart.
+constexpr std::chrono::milliseconds kLateLook{500};
+
 std::string seconds(std::chrono::milliseconds time) {
   return fmt::format("{} s", std::chrono::duration<double>(time).count());
 }
@@ -33,7 +36,11 @@ Supervisor::Supervisor(const LaunchOptions& options, std::chrono::milliseconds c
     : limit_(options.limit),
       grace_(options.grace),
       clean_up_(clean_up),
-      deadline_(Clock::now() + options.limit),
+      last_moment_(Clock::now() + options.limit),
+      silence_(options.silence.value_or(options.limit)),
+      heard_(Clock::now()),
+      looked_(heard_),
+      progress_(options.progress),
       look_at_peers_(options.look_at_peers),
       exits_(static_cast<std::size_t>(options.ranks)) {
   pids_.reserve(exits_.size());
@@ -59,9 +66,12 @@ void Supervisor::give_up_starting(const std::string& why) {
 }
 
 int Supervisor::wait() {
+  // From before the signals were watched.
+  if (Interruption::noted() != 0) end_interrupted(Interruption::noted());
   while (ended_ < static_cast<int>(exits_.size())) {
     const auto signal = signals_.next(next_look());
-    if (!signal && Clock::now() < deadline_) {
+    if (!signal) look_at_progress();
+    if (!signal && Clock::now() < deadline()) {
       look_at_peers();
     } else if (!signal) {
       collect(0);
@@ -69,16 +79,37 @@ int Supervisor::wait() {
     } else if (signal->si_signo == SIGCHLD) {
       collect(signal->si_pid);
     } else {
-      interruption_ = signal->si_signo;
-      end_rest({ExitCause::interrupted, "interrupted by " + signal_name(interruption_)});
+      end_interrupted(signal->si_signo);
     }
   }
   return interruption_;
 }
 
+void Supervisor::end_interrupted(int signal) {
+  interruption_ = signal;
+  end_rest({ExitCause::interrupted, "interrupted by " + signal_name(signal)});
+}
+
 Supervisor::Clock::time_point Supervisor::next_look() const {
   constexpr std::chrono::milliseconds kBetween{100};
-  return look_at_peers_ ? std::min(deadline_, Clock::now() + kBetween) : deadline_;
+  const bool is_looked = look_at_peers_ || progress_;
+  return is_looked ? std::min(deadline(), Clock::now() + kBetween) : deadline();
+}
+
+Supervisor::Clock::time_point Supervisor::deadline() const {
+  return std::min(last_moment_, heard_ + silence_);
+}
+
+void Supervisor::look_at_progress() {
+  if (!progress_) return;
+  const auto now = Clock::now();
+  const std::uint64_t reached = progress_();
+  // A look that comes late is of a machine that stood still, or had no time for this process: nor
+  // had it for the ranks.
+  if (now - looked_ > kLateLook) heard_ += now - looked_;
+  if (reached != reached_) heard_ = now;
+  reached_ = reached;
+  looked_ = now;
 }
 
 void Supervisor::look_at_peers() {
@@ -134,18 +165,22 @@ void Supervisor::note_status(std::size_t rank, int status) {
 }
 
 void Supervisor::hurry(int failed_rank) {
-  const auto earlier = Clock::now() + grace_;
-  if (earlier >= deadline_) return;
+  const auto now = Clock::now();
+  if (now + grace_ >= deadline()) return;
   hurried_by_ = failed_rank;
-  deadline_ = earlier;
+  heard_ = now;
+  silence_ = grace_;
 }
 
 void Supervisor::end_late() {
+  if (last_moment_ <= heard_ + silence_) {
+    return end_rest({ExitCause::time_limit, "limit of " + seconds(limit_)});
+  }
   if (hurried_by_) {
     return end_rest({ExitCause::peer_failed,
                      fmt::format("ended {} after rank {} failed", seconds(grace_), *hurried_by_)});
   }
-  end_rest({ExitCause::time_limit, "limit of " + seconds(limit_)});
+  end_rest({ExitCause::no_progress, "no progress for " + seconds(silence_)});
 }
 
 bool Supervisor::is_any_left() const {
@@ -183,8 +218,9 @@ void Supervisor::end_rest(const Reason& reason) {
   for (const auto& [rank, why] : rest) {
     reap(rank);
     note_end(rank, ExitKind::unfinished, 0, why);
-    if (why.cause != ExitCause::time_limit) continue;
-    exits_[rank].limit_s = std::chrono::duration<double>(limit_).count();
+    const bool is_silent = why.cause == ExitCause::no_progress;
+    if (!is_silent && why.cause != ExitCause::time_limit) continue;
+    exits_[rank].limit_s = std::chrono::duration<double>(is_silent ? silence_ : limit_).count();
   }
 }
 

@@ -56,7 +56,10 @@ class Supervisor {
   void note_end(std::size_t rank, ExitKind ending, int code, Reason reason);
   void note_status(std::size_t rank, int status);
   void hurry(int failed_rank);
+  void end_interrupted(int signal);
+  void look_at_progress();
   void look_at_peers();
+  Clock::time_point deadline() const;
   Clock::time_point next_look() const;
   void ask_rest_to_end();
   bool is_any_left() const;
@@ -69,7 +72,12 @@ class Supervisor {
   const std::chrono::milliseconds limit_;
   const std::chrono::milliseconds grace_;
   const std::chrono::milliseconds clean_up_;
-  Clock::time_point deadline_;
+  const Clock::time_point last_moment_;  ///< of the whole cell
+  std::chrono::milliseconds silence_;    ///< that ranks may keep from now on
+  Clock::time_point heard_;              ///< when a rank last came further
+  Clock::time_point looked_;             ///< when that was asked last
+  const std::function<std::uint64_t()> progress_;
+  std::uint64_t reached_ = 0;  ///< what `progress_` said last
   const std::function<PeerState()> look_at_peers_;
   std::optional<int> hurried_by_;  ///< rank whose failure brought the deadline forward
   std::vector<pid_t> pids_;        ///< by rank; 0 once reaped

@@ -34,6 +34,7 @@ std::string what_one_rank_takes(const RunRequest& request) {
   if (request.selection.matrix) return "--set AXIS=VALUE instead of --matrix";
   if (request.selection.repetitions != 1) return "no --repeat";
   if (request.selection.world_sizes.size() > 1) return "no --ranks, or one";
+  if (request.jobs.value_or(1) != 1) return "no --jobs";
   if (!request.formats.empty()) return "no --format: 'lockstep report DIR --format' comes later";
   if (request.out.empty() && request.cell_folder.empty()) return "--out DIR";
   return {};

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "harness/launch/interruption.h"
 #include "harness/launch/launch.h"
 #include "harness/launch/launcher.h"
 #include "harness/launch/log_tail.h"
@@ -52,7 +53,7 @@ std::vector<RankExit> launch_by(const LauncherCommand& launcher, const PlannedCe
   const LaunchedOne launched =
       launch_program(options, command_for(launcher, planned, folder, limit), log, become_launcher);
   if (launched.interruption != 0) {
-    ::raise(launched.interruption);
+    if (Interruption::noted() == 0) ::raise(launched.interruption);
     return {};  // where the signal is only noted
   }
   WorldExits world(folder, planned.cell.world_size);

@@ -12,6 +12,7 @@
 #include "harness/record/rank_status.h"
 #include "harness/record/run_folder.h"
 #include "harness/run/launch_by.h"
+#include "harness/run/rank_progress.h"
 #include "harness/train/rank/rank.h"
 #include "reports/base/error.h"
 
@@ -43,6 +44,12 @@ void add_status(const fs::path& folder, RankExit& end) {
   if (end.kind == ExitKind::finished && !status.ended) end.kind = ExitKind::exited;
 }
 
+/// Whether ranks of the cell are expected not to finish.
+bool may_hang(const PlannedCell& planned) {
+  const std::vector<Claim>& breaks = planned.expectation.breaks;
+  return std::find(breaks.begin(), breaks.end(), ranks_finish()) != breaks.end();
+}
+
 /// The record of a cell that has not been run.
 CellRecord record_of(const PlannedCell& planned, const std::string& launcher) {
   CellRecord record;
@@ -60,9 +67,12 @@ CellRecord record_of(const PlannedCell& planned, const std::string& launcher) {
 
 std::vector<RankExit> fork_ranks(const PlannedCell& planned, const fs::path& folder, int ranks,
                                  std::chrono::milliseconds limit) {
+  RankProgress progress(folder, ranks);
   LaunchOptions options;
   options.ranks = ranks;
   options.limit = limit;
+  if (may_hang(planned)) options.silence = planned.variant->limit;
+  options.progress = [&] { return progress.reached(); };
   options.folder = folder;
   options.host = serve_store;
   return launch_ranks(options, body_of(planned, folder, limit));
@@ -71,9 +81,7 @@ std::vector<RankExit> fork_ranks(const PlannedCell& planned, const fs::path& fol
 }  // namespace
 
 std::chrono::milliseconds limit_of(const PlannedCell& planned, std::chrono::milliseconds limit) {
-  const std::vector<Claim>& breaks = planned.expectation.breaks;
-  const bool may_hang = std::find(breaks.begin(), breaks.end(), ranks_finish()) != breaks.end();
-  return may_hang ? std::min(limit, planned.variant->limit.value_or(limit)) : limit;
+  return may_hang(planned) ? std::min(limit, planned.variant->limit.value_or(limit)) : limit;
 }
 
 std::function<int(const RankPlacement&)> body_of(const PlannedCell& planned, const fs::path& folder,
@@ -109,13 +117,12 @@ CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
 
   const bool is_reference = record.cell.role == Role::reference;
   const int processes = is_reference ? 1 + kPerturbedReferences : record.cell.world_size;
-  const std::chrono::milliseconds own_limit = limit_of(planned, limit);
   const auto start = std::chrono::steady_clock::now();
   if (launcher && !is_reference) {
-    record.exits = launch_by(*launcher, planned, folder, own_limit);
+    record.exits = launch_by(*launcher, planned, folder, limit_of(planned, limit));
     record.launcher = fmt::format("{}", fmt::join(launcher->words_for(processes), " "));
   } else {
-    record.exits = fork_ranks(planned, folder, processes, own_limit);
+    record.exits = fork_ranks(planned, folder, processes, limit);
   }
   if (Interruption::noted() != 0) return record_of(planned, launcher ? launcher->text() : "");
   record.duration_s =

@@ -25,7 +25,9 @@
 #include "harness/record/whole_file.h"
 #include "harness/run/direct_start.h"
 #include "harness/run/environment.h"
+#include "harness/run/jobs.h"
 #include "harness/run/run_cell.h"
+#include "harness/run/run_cells.h"
 #include "harness/verdict/judge_run.h"
 #include "reference/published_table.h"
 #include "reports/base/current_folder.h"
@@ -43,38 +45,6 @@ constexpr const char* kNoLauncher = "none";
 /// What starts ranks that MPI connects, when nobody says otherwise.
 constexpr const char* kMpiLauncher = "mpirun -n {ranks}";
 
-/// One line on standard error that says which cell runs, when somebody is watching.
-class Progress {
- public:
-  explicit Progress(std::size_t cells) : cells_(cells), is_shown_(::isatty(STDERR_FILENO) == 1) {}
-  ~Progress() { clear(); }
-
-  void begin(const Cell& cell) {
-    ++begun_;
-    if (!is_shown_) return;
-    clear();
-    const std::string line = fmt::format("[{}/{}] {}", begun_, cells_, title_of(cell));
-    std::fputs(line.substr(0, width() - 1).c_str(), stderr);
-    std::fflush(stderr);
-  }
-
- private:
-  /// A line that wraps could not be taken back.
-  static std::size_t width() {
-    winsize size{};
-    const bool is_known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-    return is_known ? size.ws_col : 80;
-  }
-
-  void clear() const {
-    if (is_shown_) std::fputs("\r\033[K", stderr);
-  }
-
-  std::size_t cells_;
-  std::size_t begun_ = 0;
-  bool is_shown_;
-};
-
 std::vector<const Renderer*> renderers_of(const std::vector<std::string>& formats) {
   std::vector<const Renderer*> chosen;
   for (const std::string& format : formats) chosen.push_back(&find_renderer(format));
@@ -88,58 +58,6 @@ void check_promised_tables(const std::vector<PlannedCell>& cells) {
       read_published_table(published_table_file(id));
     }
   }
-}
-
-/// Saves the record of a run as it grows, often, but so that saving takes a tenth of the time at
-/// most: a record of a thousand cells is not written a thousand times.
-class GrowingRecord {
- public:
-  GrowingRecord(const fs::path& folder, const RunRecord& run) : folder_(folder), run_(run) {}
-
-  void save_when_due() {
-    if (Clock::now() >= due_) save();
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  void save() {
-    const Clock::time_point begin = Clock::now();
-    save_record(folder_, run_);
-    const Clock::time_point end = Clock::now();
-    due_ = end + 9 * (end - begin);
-  }
-
-  const fs::path& folder_;
-  const RunRecord& run_;
-  Clock::time_point due_;
-};
-
-bool has_run(const CellRecord& cell) { return cell.processes > 0; }
-
-std::size_t cells_that_ran(const RunRecord& run) {
-  return static_cast<std::size_t>(std::count_if(run.cells.begin(), run.cells.end(), has_run));
-}
-
-void note_interruption(RunRecord& run) {
-  if (Interruption::noted() == 0) return;
-  run.notes.push_back(fmt::format("interrupted by {}: {} of {} cells were run",
-                                  signal_name(Interruption::noted()), cells_that_ran(run),
-                                  run.cells.size()));
-}
-
-void run_cells(const std::vector<PlannedCell>& cells, std::chrono::milliseconds limit,
-               const LauncherCommand* launcher, const fs::path& folder, RunRecord& run) {
-  Progress progress(cells.size());
-  GrowingRecord record(folder, run);
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    progress.begin(cells[i].cell);
-    run.cells[i] = run_cell(cells[i], folder, limit, launcher);
-    if (Interruption::noted() != 0) break;
-    record.save_when_due();
-  }
-  note_interruption(run);
-  save_record(folder, run);  // before it is judged: the judge may fail
 }
 
 }  // namespace
@@ -164,16 +82,6 @@ ExitStatus run_as_rank(const RunRequest& request, const std::vector<Scenario>& s
                                      : be_rank_of_cell(request, scenarios, placement);
 }
 
-/// The size of the largest world that is to run.
-int most_ranks(const std::vector<PlannedCell>& cells) {
-  int most = 0;
-  for (const PlannedCell& planned : cells) {
-    const bool is_run = planned.expectation.not_applicable.empty();
-    if (is_run) most = std::max(most, planned.cell.world_size);
-  }
-  return most;
-}
-
 /// The launcher that was asked for, or that the backend needs; nothing where ranks are forked.
 std::optional<LauncherCommand> launcher_of(const RunRequest& request) {
   const bool needs_mpirun = request.selection.backend == "mpi";
@@ -185,13 +93,20 @@ std::optional<LauncherCommand> launcher_of(const RunRequest& request) {
   return std::nullopt;
 }
 
+/// A launcher's ranks are not ours to count: one cell at a time.
+int jobs_of(const RunRequest& request, const std::vector<PlannedCell>& cells, bool has_launcher) {
+  if (!has_launcher) return request.jobs ? *request.jobs : default_jobs(cells);
+  if (request.jobs.value_or(1) == 1) return 1;
+  throw bad_value("--jobs", std::to_string(*request.jobs), "1 where a launcher starts the ranks");
+}
+
 /// "Interrupted: 31 of 261 cells done, 31 as expected."
 std::string interrupted_in_words(const RunRecord& run) {
   std::string text =
       fmt::format("Interrupted: {} of {} cells done", cells_that_ran(run), run.cells.size());
   for (std::size_t i = 0; i < Names<Result>::values.size(); ++i) {
     const auto count = std::count_if(run.cells.begin(), run.cells.end(), [&](const auto& cell) {
-      return has_run(cell) && result_of(cell) == static_cast<Result>(i);
+      return cell.processes > 0 && result_of(cell) == static_cast<Result>(i);
     });
     if (count > 0) text += fmt::format(", {} {}", count, Names<Result>::values.at(i));
   }
@@ -228,13 +143,15 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   require_current_folder();
   check_requirements(request.requirements, gpus);
   if (!launcher) check_machine(most_ranks(cells));
+  const int jobs = jobs_of(request, cells, launcher.has_value());
   RunRecord run = plan_record(request, plan, launcher ? launcher->text() : "");
+  run.environment.jobs = jobs;
   const fs::path shown_folder = make_run_folder(request.out, run);
   // A rank may change its directory.
   const fs::path folder = fs::absolute(shown_folder);
 
   const Interruption interruption;
-  run_cells(cells, request.limit, launcher ? &*launcher : nullptr, folder, run);
+  run_cells(cells, jobs, request.limit, launcher ? &*launcher : nullptr, folder, run);
 
   judge_run(run, folder);
   save_record(folder, run);

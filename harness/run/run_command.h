@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace lockstep {
 struct RunRequest {
   Selection selection;
   std::chrono::milliseconds limit{60'000};  ///< per cell
+  std::optional<int> jobs;                  ///< cells at a time; absent: `default_jobs`
   std::string out;                          ///< folder; empty: runs/<utc>
   std::vector<std::string> formats;         ///< files to write beside what is shown
   std::vector<Requirement> requirements;    ///< what must be there, or nothing is run

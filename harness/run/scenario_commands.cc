@@ -13,6 +13,7 @@
 #include "harness/run/capabilities.h"
 #include "harness/run/catalogue.h"
 #include "harness/run/doctor.h"
+#include "harness/run/jobs.h"
 #include "harness/run/run_command.h"
 #include "reports/base/error.h"
 #include "reports/formats/renderer.h"
@@ -58,6 +59,7 @@ struct RunWords {
   std::string out;
   std::string formats;
   std::string require;
+  std::string jobs;
 };
 
 /// torch's CPU generator looks at the low 32 bits of a seed.
@@ -113,6 +115,7 @@ RunRequest request_of(const RunWords& words, const std::vector<std::string>& com
   }
   request.selection.repetitions = whole_number("--repeat", words.repeat, 1, kMostRepetitions);
   request.limit = duration(words.timeout);
+  if (!words.jobs.empty()) request.jobs = whole_number("--jobs", words.jobs, 1, kMostJobs);
   request.launcher = words.launcher;
   request.cell_folder = words.cell_folder;
   request.cell_repetition =
@@ -170,8 +173,14 @@ void add_options(CLI::App& run, RunWords& words) {
   run.add_option("--repeat", words.repeat, "run every cell N times and compare the runs")
       ->type_name("N")
       ->capture_default_str();
+  run.add_option("--jobs", words.jobs,
+                 "cells at a time, 1 to 64 (default: 2 x cores / ranks, at least 2, and no more\n"
+                 "than fit into memory; 1 with --launcher); what is found does not depend on it")
+      ->check(complaint_if_empty)
+      ->type_name("N");
   run.add_option("--timeout", words.timeout,
-                 "limit of a cell; cells that are meant to hang have a shorter one")
+                 "limit of a cell; a cell that is meant to hang ends earlier, once its ranks make\n"
+                 "no progress")
       ->type_name("SECONDS")
       ->capture_default_str();
   run.add_option("--launcher", words.launcher,

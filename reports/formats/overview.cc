@@ -103,9 +103,12 @@ std::string cost_text(const Section& section) {
     append_row(columns, std::move(cells));
   }
   if (!has_fixed) return "";
+  const std::string_view sharing =
+      section.jobs > 1 ? "of ranks that shared the cores with other cells (--jobs 1: not)"
+                       : "rough on busy cores";
   return "What a step costs a rank:\n" + side_by_side(columns) +
-         "per step on average, on the rank with the most; time: median step, rough on busy "
-         "cores\n" +
+         fmt::format("per step on average, on the rank with the most; time: median step, {}\n",
+                     sharing) +
          (shows_memory ? "memory: bytes, the most that any step needed on any rank\n" : "");
 }
 

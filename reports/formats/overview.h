@@ -17,7 +17,7 @@ std::string verdict_sentence(const RunRecord& run);
 std::vector<Column> detection_columns(const RunRecord& run);
 
 /// What a step costs a rank, of the buggy, fixed and latent cells of a section; empty when no fixed
-/// one was measured: there is nothing then to hold the others against.
+/// one was measured: there is nothing then to compare the others with.
 std::string cost_text(const Section& section);
 
 }  // namespace lockstep

@@ -178,6 +178,7 @@ std::vector<Section> sections_of(const RunRecord& run) {
   std::vector<Section> shown = sections.take();
   for (Section& section : shown) {
     if (!section.is_matrix) fold_alike(section.cells);
+    section.jobs = run.environment.jobs;
   }
   return shown;
 }

@@ -26,6 +26,7 @@ struct Section {
   std::vector<const Table*> tables;
   std::vector<ShownCell> cells;
   bool is_matrix = false;
+  int jobs = 1;  ///< the most cells of the run that ran at a time
 };
 
 /// The sections of a report, in the order of the record, which they point into.

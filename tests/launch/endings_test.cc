@@ -9,6 +9,7 @@
 #include <iostream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "tests/launch/launch_fixture.h"
 
@@ -78,6 +79,37 @@ TEST_F(Launch, RankThatWaitsForEverIsEndedAtTheLimit) {
   EXPECT_EQ(exits[1].cause, ExitCause::time_limit);
   EXPECT_EQ(exits[1].limit_s, 0.5);
   EXPECT_EQ(exits[1].last_output, "waiting\n");
+}
+
+TEST_F(Launch, RankThatComesNoFurtherIsEndedBeforeTheLimit) {
+  options_.limit = 60s;
+  options_.silence = 500ms;
+  options_.progress = [] { return 7; };
+  const auto exits = launch(1, wait_for_ever);
+  EXPECT_EQ(exits[0].kind, ExitKind::unfinished);
+  EXPECT_EQ(exits[0].cause, ExitCause::no_progress);
+  EXPECT_EQ(exits[0].detail, "no progress for 0.5 s");
+  EXPECT_EQ(exits[0].limit_s, 0.5);
+}
+
+TEST_F(Launch, RankThatComesFurtherIsEndedAtTheLimitAlone) {
+  options_.limit = 2s;
+  options_.silence = 500ms;
+  options_.progress = [reached = std::uint64_t{0}]() mutable { return ++reached; };
+  const auto exits = launch(1, wait_for_ever);
+  EXPECT_EQ(exits[0].cause, ExitCause::time_limit);
+  EXPECT_EQ(exits[0].limit_s, 2.0);
+}
+
+TEST_F(Launch, RankThatComesFurtherHasTimeAfterAnotherFailed) {
+  options_.grace = 300ms;
+  options_.progress = [reached = std::uint64_t{0}]() mutable { return ++reached; };
+  const auto exits = launch(2, [](const RankPlacement& placement) {
+    if (placement.rank == 1) return 1;
+    std::this_thread::sleep_for(1s);
+    return 0;
+  });
+  EXPECT_EQ(exits[0].kind, ExitKind::finished);
 }
 
 TEST_F(Launch, WholeSecondsPrintWithoutAPoint) {

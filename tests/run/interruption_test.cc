@@ -38,7 +38,7 @@ class InterruptedRun : public testing::Test {
   void start(const std::string& options = "") {
     const std::string line = fmt::format(
         "exec {} run empty/met endings/finishes observes-nothing --steps 1000000 --timeout 7200 "
-        "--format junit,markdown --out {} {} >{}/out 2>{}/err",
+        "--jobs 1 --format junit,markdown --out {} {} >{}/out 2>{}/err",
         kTestbed, run().string(), options, folder_.path().string(), folder_.path().string());
     pid_ = ::fork();
     if (pid_ != 0) return;
@@ -129,6 +129,50 @@ TEST_F(InterruptedRun, SaysOnceInItsReportHowManyCellsWereNotRun) {
   EXPECT_EQ(report.status, 2) << report.err;
   EXPECT_THAT(report.out, HasSubstr("note: interrupted by SIGINT: 1 of 3 cells were run"));
   EXPECT_THAT(report.out, HasSubstr("3 cells, 1 as expected, 2 NOT RUN."));
+}
+
+/// The same three cells at a time: two of them would take hours.
+class InterruptedCells : public InterruptedRun {
+ protected:
+  void start() {
+    InterruptedRun::start("--jobs 3");
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (!has_run_first_cell() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_TRUE(has_run_first_cell());
+  }
+
+ private:
+  bool has_run_first_cell() const {
+    const auto record =
+        nlohmann::json::parse(text_of(run() / "record.json"), nullptr, /*allow_exceptions=*/false);
+    return record.is_object() && record.at("cells").at(0).at("processes") == 2;
+  }
+};
+
+TEST_F(InterruptedCells, AreAllEndedAndWhatWasDoneIsKept) {
+  for (const auto& [signal, status] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
+    fs::remove_all(run());
+    start();
+    const Outcome outcome = end_by(signal);
+    EXPECT_EQ(outcome.status, status) << outcome.err;
+    EXPECT_THAT(outcome.err, testing::StartsWith("Interrupted: 1 of 3 cells done, 1 as expected."));
+    EXPECT_THAT(processes(), IsEmpty());
+    const auto record = nlohmann::json::parse(text_of(run() / "record.json"));
+    EXPECT_EQ(record.at("cells").at(0).at("verdict"), "as expected");
+    EXPECT_EQ(record.at("cells").at(1).at("processes"), 0);
+    EXPECT_EQ(record.at("cells").at(2).at("processes"), 0);
+  }
+}
+
+TEST_F(InterruptedCells, LeaveNoProcessWhereTheRunWasKilled) {
+  start();
+  end_by(SIGKILL);
+  for (int i = 0; i < 200 && !processes().empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_THAT(processes(), IsEmpty());
 }
 
 TEST_F(InterruptedRun, LetsItsLauncherCleanUp) {

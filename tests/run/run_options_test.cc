@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "tests/command.h"
@@ -98,6 +99,46 @@ TEST(FormatOption, WritesWhatReportShows) {
   EXPECT_THAT(text_of(run.path() / "report.md"), HasSubstr("not triggered"));
 }
 
+/// A record without what differs from one run to the next: times, and how many cells ran at a time.
+nlohmann::json without_clocks(nlohmann::json record) {
+  record.at("environment").erase("started_utc");
+  record.at("environment").erase("jobs");
+  record.erase("command");
+  for (auto& cell : record.at("cells")) {
+    cell.erase("duration_s");
+    if (!cell.at("cost").is_null()) cell.at("cost").erase("step_s");
+    for (auto& end : cell.at("exits")) {
+      for (const char* clock : {"step_s", "ended_ns", "step_began_ns", "order"}) end.erase(clock);
+    }
+  }
+  return record;
+}
+
+nlohmann::json record_of(const RunWith& run) {
+  return nlohmann::json::parse(text_of(run.path() / "record.json"));
+}
+
+TEST(JobsOption, ChangesNothingThatIsOnRecord) {
+  const std::string cells = "loss-on-unwrapped-module --steps 2 --jobs ";
+  const RunWith one(cells + "1");
+  const RunWith six(cells + "6");
+  EXPECT_EQ(one.outcome().status, six.outcome().status) << six.outcome().err;
+  const auto alone = without_clocks(record_of(one));
+  const auto together = without_clocks(record_of(six));
+  ASSERT_EQ(alone.at("cells").size(), together.at("cells").size());
+  for (std::size_t i = 0; i < alone.at("cells").size(); ++i) {
+    const auto& cell = alone.at("cells").at(i);
+    // Who hangs is ended when the machine sees it, and the calls of the others with it.
+    if (cell.at("cell").at("variant") == "skip-missing") continue;
+    EXPECT_EQ(nlohmann::json::diff(cell, together.at("cells").at(i)), nlohmann::json::array())
+        << cell.at("folder");
+  }
+  EXPECT_EQ(alone.at("tables"), together.at("tables"));
+  EXPECT_EQ(record_of(six).at("environment").at("jobs"), 6);
+  EXPECT_THAT(six.outcome().out, HasSubstr("of ranks that shared the cores with other cells"));
+  EXPECT_THAT(one.outcome().out, HasSubstr("median step, rough on busy cores"));
+}
+
 TEST(NotTriggered, IsToldAndIsNoFailureWhereItWasDeclared) {
   const RunWith run("test-never-ran-the-changed-path/fix-tested-in-a-notebook");
   EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
@@ -143,6 +184,10 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"--matrix --max-cells 0", "from 1 to 1000000"},
         Refused{"--matrix --max-cells x", "from 1 to 1000000"},
         Refused{"--matrix --max-cells ''", "empty"}, Refused{"--repeat 0", "from 1 to 10000"},
+        Refused{"--jobs 0", "from 1 to 64"}, Refused{"--jobs 65", "from 1 to 64"},
+        Refused{"--jobs x", "from 1 to 64"}, Refused{"--jobs ''", "empty"},
+        Refused{"loss-on-unwrapped-module/bypass --launcher 'true {ranks}' --jobs 2",
+                "--jobs cannot be '2': give 1 where a launcher starts the ranks"},
         Refused{"--repeat x", "from 1 to 10000"}, Refused{"--repeat -1", "from 1 to 10000"},
         Refused{"--repeat 2.5", "from 1 to 10000"}, Refused{"--repeat ''", "from 1 to 10000"},
         Refused{"loss-on-unwrapped-module/through-wrapper --set k=3", "no axis 'k'"},

@@ -53,7 +53,8 @@ bool is_late(const RankExit& end) {
 
 bool is_long_ago(const CellEvidence& cell, const RankExit& end, std::int64_t since_ns) {
   const double spent = static_cast<double>(*end.ended_ns - since_ns) / kNanosecondsPerSecond;
-  return spent >= kFairPart * time_of(cell, end) && spent >= kLeastPartOfLimit * *end.limit_s;
+  if (spent < kLeastPartOfLimit * *end.limit_s) return false;
+  return end.cause == ExitCause::no_progress || spent >= kFairPart * time_of(cell, end);
 }
 
 bool is_stuck(const CellEvidence& cell, const RankExit& end) {

@@ -8,7 +8,8 @@
 namespace lockstep {
 
 /// A hang is one only where it took this part of the time that a rank had, from its first call to
-/// its end: whoever has waited for less than it had trained may be waiting for a slow peer.
+/// its end: whoever has waited for less than it had trained may be waiting for a slow peer. A
+/// supervisor that saw no rank come further for the limit (ExitCause::no_progress) has asked that.
 inline constexpr double kFairPart = 0.5;
 
 /// And this part of the time limit: who came late to its first call has had little time.

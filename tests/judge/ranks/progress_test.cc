@@ -200,6 +200,29 @@ TEST(Progress, ThatEndedLongBeforeTheLimitIsAHang) {
   EXPECT_THAT(ranks.symptom().text, HasSubstr("not finished: rank 0 never entered"));
 }
 
+// A supervisor that watches progress ends ranks when there is none, however long they trained.
+TEST(Progress, ThatWasSeenToEndIsAHangHoweverLongItWas) {
+  LateRanks ranks(2);
+  train(ranks, 1.4);
+  ranks.call(1, 129, 1.4, kStillOpen);
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.end(rank).cause = ExitCause::no_progress;
+    ranks.end(rank).limit_s = 0.5;
+  }
+  EXPECT_EQ(ranks.judged(ranks_finish()).verdict, Verdict::violated) << "0.6 s of silence";
+  EXPECT_THAT(ranks.analysis().missed.value().culprits, ElementsAre(0));
+}
+
+TEST(Progress, ThatWasSeenToEndIsNoneWhereARankActedALittleBefore) {
+  LateRanks ranks(2);
+  train(ranks, 1.995);
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.end(rank).cause = ExitCause::no_progress;
+    ranks.end(rank).limit_s = 0.5;
+  }
+  EXPECT_EQ(ranks.judged(ranks_finish()).verdict, Verdict::undecided);
+}
+
 // On a busy machine ranks come late to their first call: what counts is the time they had then.
 TEST(Progress, CountsFromTheFirstCallOfARank) {
   LateRanks ranks(2, /*came_s=*/1.1);
