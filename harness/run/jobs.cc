@@ -42,7 +42,7 @@ int most_ranks(const std::vector<PlannedCell>& cells) {
 int default_jobs(const std::vector<PlannedCell>& cells) {
   const int ranks = most_ranks(cells);
   if (ranks == 0) return 1;
-  int jobs = std::clamp(2 * usable_cores() / ranks, 2, kMostJobs);
+  int jobs = std::clamp(4 * usable_cores() / ranks, 2, kMostJobs);
   while (jobs > 1 && !fits_memory(jobs, processes_of(cells))) --jobs;
   while (jobs > 1 && !has_room_for(jobs * processes_of(cells))) jobs /= 2;
   return jobs;

@@ -174,7 +174,7 @@ void add_options(CLI::App& run, RunWords& words) {
       ->type_name("N")
       ->capture_default_str();
   run.add_option("--jobs", words.jobs,
-                 "cells at a time, 1 to 64 (default: 2 x cores / ranks, at least 2, and no more\n"
+                 "cells at a time, 1 to 64 (default: 4 x cores / ranks, at least 2, and no more\n"
                  "than fit into memory; 1 with --launcher); what is found does not depend on it")
       ->check(complaint_if_empty)
       ->type_name("N");

@@ -272,7 +272,8 @@ class OlderDigests : public DamagedRun {
 
   void age_journals() const {
     for (const auto& entry : fs::recursive_directory_iterator(copy())) {
-      if (entry.path().extension() == ".csv") age(entry.path());
+      const std::string name = entry.path().filename();
+      if (name.starts_with("rank-") && name.ends_with(".csv")) age(entry.path());
     }
   }
 

@@ -35,10 +35,10 @@ class InterruptedRun : public testing::Test {
     if (pid_ > 0) ::kill(pid_, SIGKILL);
   }
 
-  void start(const std::string& options = "") {
+  void start(const std::string& options = "--jobs 1") {
     const std::string line = fmt::format(
         "exec {} run empty/met endings/finishes observes-nothing --steps 1000000 --timeout 7200 "
-        "--jobs 1 --format junit,markdown --out {} {} >{}/out 2>{}/err",
+        "--format junit,markdown --out {} {} >{}/out 2>{}/err",
         kTestbed, run().string(), options, folder_.path().string(), folder_.path().string());
     pid_ = ::fork();
     if (pid_ != 0) return;
