@@ -60,7 +60,8 @@ constexpr std::string_view kBeforeIdentity = ", ";
 /// The definition of journals that do not name one.
 constexpr std::string_view kFirstDigest = "lockstep-1";
 
-void read_remark(const std::string& remark, Journal& journal) {
+/// Throws Error (usage) where a definition is named and has no name.
+void read_remark(const std::filesystem::path& path, const std::string& remark, Journal& journal) {
   journal.digest = kFirstDigest;
   journal.identity = remark;
   if (!remark.starts_with(kDigestRemark)) return;
@@ -68,6 +69,8 @@ void read_remark(const std::string& remark, Journal& journal) {
   const std::size_t end = std::min(rest.find(kBeforeIdentity), rest.size());
   journal.digest = rest.substr(0, end);
   journal.identity = rest.substr(std::min(end + kBeforeIdentity.size(), rest.size()));
+  if (!journal.digest.empty()) return;
+  throw malformed(path.string(), 1, 0, "the name of the digests' definition", remark);
 }
 
 std::string shape_cell(const std::vector<std::int64_t>& shape) {
@@ -248,7 +251,7 @@ Journal read_journal(const std::filesystem::path& path) {
       throw reader.refusal(kSeq, fmt::format("{} as 'seq'", seq));
     }
   });
-  read_remark(frame.remark, journal);
+  read_remark(path, frame.remark, journal);
   journal.torn_tail = frame.torn_tail;
   return journal;
 }

@@ -14,12 +14,7 @@
 namespace lockstep {
 
 std::filesystem::path rank_status_file(const std::filesystem::path& folder, int rank) {
-  const std::filesystem::path file = folder / fmt::format("rank-{}.status.json", rank);
-  const std::filesystem::path former = folder / fmt::format("rank-{}.end.json", rank);
-  std::error_code ignored;
-  return std::filesystem::exists(former, ignored) && !std::filesystem::exists(file, ignored)
-             ? former
-             : file;
+  return folder / fmt::format("rank-{}.status.json", rank);
 }
 
 void write_rank_status(const std::filesystem::path& file, const RankStatus& status) {

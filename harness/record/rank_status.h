@@ -25,8 +25,7 @@ struct RankStatus {
   std::optional<RendezvousState> rendezvous = {};  ///< absent: an older status, or none
 };
 
-/// File of `rank` in a cell's folder: `rank-N.status.json`, or where an older program wrote it,
-/// `rank-N.end.json`.
+/// File of `rank` in a cell's folder.
 std::filesystem::path rank_status_file(const std::filesystem::path& folder, int rank);
 
 /// Writes the status, replacing an older one as a whole. Throws Error (usage).

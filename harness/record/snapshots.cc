@@ -293,7 +293,8 @@ Snapshot read_snapshot(const std::filesystem::path& path) {
   Snapshot read = Reader(path).read();
   std::map<std::string, SnapshotTensor> tensors;
   for (auto& [key, tensor] : read.tensors) {
-    tensors[with_word_of_today(key)] = std::move(tensor);
+    if (tensors.try_emplace(with_word_of_today(key), std::move(tensor)).second) continue;
+    throw malformed(path.string(), 0, 0, "every key once, in older words or in newer ones", key);
   }
   read.tensors = std::move(tensors);
   return read;

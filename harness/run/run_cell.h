@@ -18,13 +18,15 @@ void plan_cells(RunRecord& run, const std::vector<PlannedCell>& cells,
 
 /// Runs one cell: starts its ranks, waits for them, and records how they ended. Its files go to the
 /// cell's folder inside `run_folder`. A cell that is not applicable is recorded and not run, nor
-/// is one in which an Interruption was noted. Does not judge. `limit`: for the whole cell, where
-/// its variant does not declare a shorter one. `launcher` starts the ranks, but never a reference;
+/// is one in which an Interruption was noted. Does not judge. `limit`: for the whole cell;
+/// ranks that are expected to hang end earlier, once they make no progress for the variant's limit.
+/// `launcher` starts the ranks, but never a reference;
 /// null: they are forked. Throws Error (usage) where it does not start the ranks that the cell has.
 CellRecord run_cell(const PlannedCell& planned, const std::filesystem::path& run_folder,
                     std::chrono::milliseconds limit, const LauncherCommand* launcher = nullptr);
 
-/// `limit`, or the shorter one of a cell that is expected to hang.
+/// `limit`, or the shorter one of a cell that is expected to hang: for ranks whose progress nobody
+/// watches, those of a foreign launcher.
 std::chrono::milliseconds limit_of(const PlannedCell& planned, std::chrono::milliseconds limit);
 
 /// What a rank of the cell does; `folder` is the cell's, `limit` the one that its supervisor has.

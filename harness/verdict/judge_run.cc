@@ -267,7 +267,7 @@ void note_age(RunRecord& run, const EvidenceOfRun& evidence) {
              run);
   note_where(evidence.has_other_digests(),
              fmt::format("journals have digests by {}, which this program does not compute: kept "
-                         "values were not compared with them, except by their norms",
+                         "values were compared with the journals by their norms alone",
                          run.environment.digest),
              run);
 }

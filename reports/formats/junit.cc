@@ -198,7 +198,7 @@ std::string context_of(const CellRecord& cell) {
   if (result_of(cell) == Result::as_expected) {
     for (const std::string& line : shown_checks(cell)) text += line + "\n";
   }
-  if (!cell.symptom.text.empty()) text += fmt::format("outcome: {}\n", cell.symptom.text);
+  if (!cell.symptom.text.empty()) text += fmt::format("symptom: {}\n", cell.symptom.text);
   for (const std::string& note : cell.notes) text += fmt::format("note: {}\n", note);
   if (!cell.source.empty()) text += fmt::format("source: {}\n", cell.source);
   if (!cell.reproduce.empty()) text += fmt::format("again: {}\n", cell.reproduce);

@@ -10,7 +10,7 @@ namespace lockstep {
 const std::vector<Renderer>& renderers() {
   static const std::vector<Renderer> kRenderers{
       {"console", "txt", "tables, findings in sentences and the detection table", render_console},
-      {"csv", "csv", "one line per cell, outcome, claim and value", render_csv},
+      {"csv", "csv", "one line per cell, symptom, claim and value", render_csv},
       {"json", "json", "the whole record, by record.schema.json", render_json},
       {"junit", "xml", "a test case per cell, for the test pages of CI systems", render_junit},
       {"markdown", "md", "a comment on a pull request, the summary of a job", render_markdown},

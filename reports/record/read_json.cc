@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -225,14 +224,16 @@ Json parse_document(const std::string& text, const std::string& path) {
   }
 }
 
-/// The minor version of `version` where `major` is its major one: 7 of "1.7".
+/// The minor version of `version` where `major` is its major one: 7 of "1.7". None has more than
+/// four digits.
 std::optional<int> minor_of(const std::string& version, int major) {
+  constexpr std::size_t kMostDigits = 4;
   const std::string prefix = fmt::format("{}.", major);
-  if (!version.starts_with(prefix) || version.size() == prefix.size()) return std::nullopt;
-  int minor = 0;
-  const char* const end = version.data() + version.size();
-  if (std::from_chars(version.data() + prefix.size(), end, minor).ptr != end) return std::nullopt;
-  return minor;
+  if (!version.starts_with(prefix)) return std::nullopt;
+  const std::string digits = version.substr(prefix.size());
+  const bool is_number = !digits.empty() && digits.size() <= kMostDigits &&
+                         digits.find_first_not_of("0123456789") == digits.npos;
+  return is_number ? std::optional(std::stoi(digits)) : std::nullopt;
 }
 
 /// The version of a document. "2.7" is read by a program that knows 2.0, and the other way round:

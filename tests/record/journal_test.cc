@@ -192,6 +192,10 @@ TEST_F(JournalFile, SaysByWhichDefinitionItsDigestsAre) {
   std::ofstream(path_) << "# digest other" << text.substr(text.find('\n'));
   EXPECT_EQ(read_journal(path_).digest, "other");
   EXPECT_EQ(read_journal(path_).identity, "");
+  for (const char* remark : {"# digest ", "# digest , rank 1 of a cell"}) {
+    std::ofstream(path_) << remark << text.substr(text.find('\n'));
+    EXPECT_THAT(refusal(), testing::HasSubstr("expected the name of the digests' definition"));
+  }
 }
 
 TEST_F(JournalFile, CountsTheLineThatSaysWhoWroteIt) {

@@ -28,15 +28,6 @@ class RankStatusFile : public ::testing::Test {
 
 TEST_F(RankStatusFile, IsNamedByRank) { EXPECT_EQ(file_.filename(), "rank-3.status.json"); }
 
-TEST_F(RankStatusFile, IsReadFromTheFileOfAnOlderProgram) {
-  write_rank_status(file_, {7, 42, true, true, false, "an error"});
-  fs::rename(file_, folder_ / "rank-3.end.json");
-  EXPECT_EQ(read_rank_status(rank_status_file(folder_, 3)).step, 7);
-  EXPECT_EQ(rank_status_file(folder_, 4), folder_ / "rank-4.status.json");
-  write_rank_status(file_, {8, 42, true, true, false, "an error"});
-  EXPECT_EQ(read_rank_status(rank_status_file(folder_, 3)).step, 8);
-}
-
 TEST_F(RankStatusFile, ReadsBack) {
   const RankStatus read = back({7, 42, true, true, false, "two\nlines, \"quoted\""});
   EXPECT_EQ(read.step, 7);

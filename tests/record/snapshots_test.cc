@@ -95,6 +95,13 @@ TEST_F(SafetensorsFile, HasTheWordsOfTodayWhereAnOlderProgramWroteIt) {
   EXPECT_EQ(read.size(), 3U);
 }
 
+TEST_F(SafetensorsFile, RefusesAKeyInOlderAndInNewerWords) {
+  write_safetensors(path_, {{"0/post_step/parameter/w", tensor(DType::int8, {1})},
+                            {"0/stepped/parameter/w", tensor(DType::int8, {2})}});
+  EXPECT_THAT(refusal_of(path_, [&] { read_snapshot(path_); }),
+              testing::HasSubstr("expected every key once"));
+}
+
 TEST_F(SafetensorsFile, ReadsBackEveryShape) {
   const Tensors tensors{{"scalar", tensor(DType::float32, {})},
                         {"empty", tensor(DType::float64, {0, 4})},

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <regex>
 
 #include "tests/command.h"
 #include "tests/programs.h"
@@ -263,11 +264,25 @@ TEST_F(DamagedRun, WithAPerturbedReferenceAsReferenceIsRefused) {
 /// A run with digests of another definition than this program's.
 class OlderDigests : public DamagedRun {
  protected:
-  /// Takes the name of the definition out of a journal, as journals had it before 2.0.
+  /// Takes the name of the definition out of a journal, as journals had it before 2.0, and makes
+  /// other digests of its digests: equal ones stay equal, and none is that of a value.
   static void age(const fs::path& journal) {
-    std::string text = text_of(journal);
-    ASSERT_TRUE(text.starts_with("# digest lockstep-2, "));
-    write_text(journal, "# " + text.substr(std::string("# digest lockstep-2, ").size()));
+    const std::string text = text_of(journal);
+    const std::string name = "digest lockstep-2, ";
+    ASSERT_TRUE(text.starts_with("# " + name));
+    std::string aged;
+    for (const std::string& line : lines_of(text)) {
+      aged +=
+          with_other_digest(line.starts_with("# ") ? "# " + line.substr(2 + name.size()) : line);
+      aged += "\n";
+    }
+    write_text(journal, aged);
+  }
+
+  /// A cell of 32 hexadecimal digits has its first digit moved to the end.
+  static std::string with_other_digest(std::string line) {
+    static const std::regex digest(",([0-9a-f])([0-9a-f]{31}),");
+    return std::regex_replace(line, digest, ",$2$1,");
   }
 
   void age_journals() const {
@@ -292,6 +307,7 @@ TEST_F(OlderDigests, AreComparedWithEachOtherAndNotWithValues) {
   EXPECT_EQ(reported.status, 0) << reported.err;
   EXPECT_THAT(unwrapped(reported.out),
               HasSubstr("digests by lockstep-1, which this program does not compute"));
+  EXPECT_THAT(reported.out, HasSubstr("ranks differ from step 1 on"));
   EXPECT_THAT(lockstep("report " + run_folder().string()).out, Not(HasSubstr("lockstep-1")));
 }
 

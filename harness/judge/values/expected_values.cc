@@ -57,6 +57,13 @@ bool is_alike(const SnapshotTensor* a, const SnapshotTensor* b) {
   return a && b && a->dtype == b->dtype && a->shape == b->shape;
 }
 
+/// Whether a gradient may move its parameter: it is there, and not known to be all zeros.
+bool may_train(const Observation& gradient) {
+  if (is_undefined(gradient)) return false;
+  return !gradient.not_comparable.empty() || gradient.statistics.norm > 0 ||
+         gradient.statistics.non_finite > 0;
+}
+
 }  // namespace
 
 bool is_inexact(const std::string& name) {
@@ -72,7 +79,7 @@ ExpectedValues::ExpectedValues(const Evidence& reference, const Claim& claim, in
     : reference_(reference), world_size_(world_size) {
   for (const Observation& observation : reference.observations(0)) {
     const bool is_gradient = observation.kind == Kind::gradient;
-    if (is_gradient && observation.statistics.norm > 0) trained_.insert(observation.name);
+    if (is_gradient && may_train(observation)) trained_.insert(observation.name);
     const bool is_own = is_about_one_rank(observation) && observation.phase == Phase::post_backward;
     if (is_own && is_gradient) {
       own_gradients_[{observation.step, observation.name}]

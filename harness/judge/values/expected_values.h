@@ -137,7 +137,7 @@ class ExpectedValues {
   /// What each rank's data alone give, by the step and name of the gradient.
   std::map<std::pair<std::int64_t, std::string>, std::map<int, const Observation*>> own_gradients_;
   std::map<std::string, const Observation*> initial_;  ///< parameters before the first step
-  std::set<std::string> trained_;                      ///< with a gradient that is not 0
+  std::set<std::string> trained_;                      ///< with a gradient that may move them
   mutable std::map<const Observation*, ExpectedTensor> measured_;
   mutable std::map<std::int64_t, Stability> stability_;
 };

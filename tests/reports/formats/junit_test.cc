@@ -110,7 +110,7 @@ TEST(Junit, CountsPerScenario) {
 TEST(Junit, NamesRepetitionsAndSaysHowToRunACellAgain) {
   EXPECT_THAT(render_junit(literal_run()), HasSubstr("name=\"all-reduce-each[w2,repetition=2]\""));
   EXPECT_THAT(case_of(literal_run(), "bypass"),
-              ContainsRegex("<system-out>bypass \\(buggy\\): as expected\noutcome: ranks "
+              ContainsRegex("<system-out>bypass \\(buggy\\): as expected\nsymptom: ranks "
                             "differ[^\n]*\nsource: [^\n]*\nagain: "
                             "lockstep run loss-on-unwrapped-module/bypass --ranks 2"));
 }

@@ -160,7 +160,7 @@ TEST(Matrix, OfAThousandCellsFitsIntoAComment) {
   run.cells[1999].verdict = CellVerdict::false_alarm;
   const std::string text = render_markdown(run);
   EXPECT_LT(text.size(), 65536U);
-  EXPECT_THAT(text, HasSubstr("lists of outcomes"));
+  EXPECT_THAT(text, HasSubstr("lists of symptoms"));
   EXPECT_THAT(
       text,
       HasSubstr("FAILED: variant-19 (buggy, must be right), k=99, gradient_as_bucket_view=on"));
