@@ -372,7 +372,7 @@ TEST_F(ObserverTest, NotesStepMicroBatchPointAndKind) {
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(snapshot_key(rows[0]), "2/backward/buffer/mean");
   EXPECT_EQ(rows[0].step, 3);
-  EXPECT_EQ(snapshot_key(rows[1]), "0/forward/loss/loss");
+  EXPECT_EQ(snapshot_key(rows[1]), "0/pre_forward/loss/loss");
   EXPECT_EQ(rows[1].seq, 1);
 }
 
@@ -400,7 +400,7 @@ TEST_F(ObserverTest, KeepsAShardWithItsPlace) {
   const Observation row = read_journal(journal()).observations.at(0);
   EXPECT_THAT(row.global_shape, ElementsAre(2, 7));
   EXPECT_THAT(row.offset, ElementsAre(0, 3));
-  EXPECT_EQ(kept(1).at("0/stepped/parameter/w").bytes, bytes_of(part));
+  EXPECT_EQ(kept(1).at("0/post_step/parameter/w").bytes, bytes_of(part));
 }
 
 TEST_F(ObserverTest, KeepsTheValueOfTheMomentItLooked) {
@@ -410,7 +410,7 @@ TEST_F(ObserverTest, KeepsTheValueOfTheMomentItLooked) {
   observer.observe(Phase::post_step, Kind::parameter, "w", tensor);
   tensor.fill_(9);
   observer.finish();
-  EXPECT_THAT(kept(1).at("0/stepped/parameter/w").bytes, ElementsAre(std::byte{0}));
+  EXPECT_THAT(kept(1).at("0/post_step/parameter/w").bytes, ElementsAre(std::byte{0}));
 }
 
 TEST_F(ObserverTest, WritesAStepWhenTheNextBegins) {
@@ -441,7 +441,7 @@ TEST_F(ObserverTest, RefusesTheSameTensorTwiceInAStep) {
   };
   observe();
   EXPECT_THAT(error_of(Error::Kind::internal, observe),
-              HasSubstr("'0/stepped/parameter/w' observed twice in step 1"));
+              HasSubstr("'0/post_step/parameter/w' observed twice in step 1"));
   EXPECT_EQ(read_journal(journal()).observations.size(), 1U);
   observer.begin_micro_batch(1);
   observe();
@@ -498,7 +498,7 @@ TEST_F(ObserverTest, SaysThatTheDiskIsFull) {
   EXPECT_THAT(of_values, HasSubstr("rank-0.step-1.safetensors"));
   EXPECT_THAT(of_journal, HasSubstr("rank-0.csv"));
   observer.finish();  // there is room again, and nothing was dropped
-  EXPECT_EQ(kept(1).count("0/stepped/parameter/w"), 1U);
+  EXPECT_EQ(kept(1).count("0/post_step/parameter/w"), 1U);
 }
 
 }  // namespace

@@ -61,9 +61,9 @@ def train(variant, tensors):
     for step in range(1, STEPS + 1):
         optimizer.zero_grad()
         scenario.loss(model, step, rank, 0).backward()
-        note(f"{step}/0/reduced/gradient/", values(lambda parameter: parameter.grad))
+        note(f"{step}/0/pre_step/gradient/", values(lambda parameter: parameter.grad))
         optimizer.step()
-        note(f"{step}/0/stepped/parameter/", values(lambda parameter: parameter))
+        note(f"{step}/0/post_step/parameter/", values(lambda parameter: parameter))
 
 
 def run(variant):

@@ -88,7 +88,7 @@ def train(words, rank, world, tensors):
         outputs[0].pow(2).mean().backward()
         for name, parameter in model.named_parameters():
             if parameter.grad is not None:
-                key = f"{step}/{micro_batch}/reduced/gradient/{name}"
+                key = f"{step}/{micro_batch}/pre_step/gradient/{name}"
                 tensors[key] = data_of(parameter.grad)
 
     def train_step(step):
@@ -101,9 +101,9 @@ def train(words, rank, world, tensors):
 
     def note(step):
         for name, parameter in model.named_parameters():
-            tensors[f"{step}/1/stepped/parameter/{name}"] = data_of(parameter)
+            tensors[f"{step}/1/post_step/parameter/{name}"] = data_of(parameter)
         for name, buffer in model.named_buffers():
-            tensors[f"{step}/1/stepped/buffer/{name}"] = data_of(buffer)
+            tensors[f"{step}/1/post_step/buffer/{name}"] = data_of(buffer)
 
     joins = "join" in words or "join-by-present" in words
     joining = ddp.join("join" in words) if joins else contextlib.nullcontext()

@@ -86,16 +86,16 @@ def train(words, rank, tensors):
             if tensor is not None:
                 tensors[f"{key}{name}"] = bits_of(tensor)
 
-    note("1/0/forward/parameter/whole.", model.named_parameters())
+    note("1/0/pre_forward/parameter/whole.", model.named_parameters())
     model = shard(model, words)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
 
     def backward_of(step, micro_batch):
         backward(model, words, rank, step, micro_batch)
         gradients = pieces_of(model, rank, lambda flat: flat.grad)
-        note(f"{step}/{micro_batch}/reduced/gradient/", gradients)
+        note(f"{step}/{micro_batch}/pre_step/gradient/", gradients)
 
-    note("1/0/forward/parameter/", pieces_of(model, rank, lambda flat: flat))
+    note("1/0/pre_forward/parameter/", pieces_of(model, rank, lambda flat: flat))
     for step in range(1, STEPS + 1):
         optimizer.zero_grad()
         if "no-sync" in words:
@@ -105,7 +105,7 @@ def train(words, rank, tensors):
             backward_of(step, 0)
         backward_of(step, 1)
         optimizer.step()
-        note(f"{step}/1/stepped/parameter/", pieces_of(model, rank, lambda flat: flat))
+        note(f"{step}/1/post_step/parameter/", pieces_of(model, rank, lambda flat: flat))
 
 
 def run(words):

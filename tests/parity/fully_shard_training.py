@@ -56,16 +56,16 @@ def train(words, rank, mesh, tensors):
             if tensor is not None:
                 tensors[f"{key}{name}"] = data_of(tensor)
 
-    note("1/0/forward/parameter/whole.", model.named_parameters())
+    note("1/0/pre_forward/parameter/whole.", model.named_parameters())
     shard(model, words, mesh)
     shards = list(model.named_parameters())  # later the model may hold unsharded ones
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
 
     def backward_of(step, micro_batch):
         backward(model, words, rank, step, micro_batch)
-        note(f"{step}/{micro_batch}/reduced/gradient/", [(name, s.grad) for name, s in shards])
+        note(f"{step}/{micro_batch}/pre_step/gradient/", [(name, s.grad) for name, s in shards])
 
-    note("1/0/forward/parameter/", shards)
+    note("1/0/pre_forward/parameter/", shards)
     for step in range(1, STEPS + 1):
         optimizer.zero_grad()
         if "no-sync" in words or "two-backwards" in words:
@@ -78,7 +78,7 @@ def train(words, rank, mesh, tensors):
         if "uses-released" in words:
             torch.mm(torch.ones(1, len(used[0])), used[0])
         optimizer.step()
-        note(f"{step}/1/stepped/parameter/", shards)
+        note(f"{step}/1/post_step/parameter/", shards)
 
 
 def main():

@@ -42,10 +42,10 @@ def train_steps(cell, scenario, model, kept, backward):
         optimizer.zero_grad()
         backward(kept.step)
         for name, parameter in model.named_parameters():
-            kept.keep("reduced/gradient", name, parameter.grad)
+            kept.keep("pre_step/gradient", name, parameter.grad)
         optimizer.step()
         for name, parameter in model.named_parameters():
-            kept.keep("stepped/parameter", name, parameter)
+            kept.keep("post_step/parameter", name, parameter)
 
 
 def made(cell, tiling):

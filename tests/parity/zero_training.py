@@ -112,11 +112,11 @@ def train(words, rank, tensors):
             model.skips_a_layer = "skips-a-layer" in words and step == 2 and micro_batch == 0
             engine.backward(engine(batch_of(rank, step, micro_batch)).pow(2).mean())
             if micro_batch + 1 == accumulation:
-                note(f"{step}/{micro_batch}/reduced/gradient/", pieces.gradients())
+                note(f"{step}/{micro_batch}/pre_step/gradient/", pieces.gradients())
             engine.step()
         whole = dict(model.named_parameters())
         stepped = pieces.parameters() if stage == 3 else whole
-        note(f"{step}/{accumulation - 1}/stepped/parameter/", stepped)
+        note(f"{step}/{accumulation - 1}/post_step/parameter/", stepped)
 
 
 def run(words):
