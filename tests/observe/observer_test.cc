@@ -360,7 +360,7 @@ TEST_F(ObserverTest, NamesExactlyTheTensorWithAPlantedFault) {
   }
 }
 
-TEST_F(ObserverTest, NotesStepMicroBatchPointAndKind) {
+TEST_F(ObserverTest, NotesStepMicroBatchPhaseAndKind) {
   Observer observer(folder_.path(), 0);
   observer.begin_step(3);
   observer.begin_micro_batch(2);
@@ -370,7 +370,7 @@ TEST_F(ObserverTest, NotesStepMicroBatchPointAndKind) {
   EXPECT_EQ(observer.step(), 4);
   const std::vector<Observation> rows = read_journal(journal()).observations;
   ASSERT_EQ(rows.size(), 2U);
-  EXPECT_EQ(snapshot_key(rows[0]), "2/backward/buffer/mean");
+  EXPECT_EQ(snapshot_key(rows[0]), "2/post_backward/buffer/mean");
   EXPECT_EQ(rows[0].step, 3);
   EXPECT_EQ(snapshot_key(rows[1]), "0/pre_forward/loss/loss");
   EXPECT_EQ(rows[1].seq, 1);
