@@ -13,11 +13,12 @@
 #include <cstdio>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "harness/launch/launch.h"
+#include "harness/record/whole_file.h"
 #include "reports/base/error.h"
-#include "reports/base/exit_status.h"
 #include "reports/record/json.h"
 
 namespace lockstep {
@@ -47,16 +48,6 @@ std::string outcome_of(const std::function<CellRecord()>& run) {
   }
 }
 
-bool write_outcome(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 std::string read_outcome(int file) {
   std::string text;
   char part[65536];
@@ -82,7 +73,7 @@ int signal_of_death() {
   ::prctl(PR_SET_PDEATHSIG, signal_of_death());
   // The parent may have gone before the line above.
   if (::getppid() != parent) ::_exit(1);
-  ::_exit(write_outcome(outcome, outcome_of(run)) ? 0 : 1);
+  ::_exit(write_all(outcome, outcome_of(run)) ? 0 : 1);
 }
 
 CellRecord record_in(const std::string& text) {

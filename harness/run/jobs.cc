@@ -14,11 +14,9 @@ namespace {
 /// rest with all others.
 constexpr std::uint64_t kMemoryOfRank = std::uint64_t{128} << 20;
 
-/// A reference is computed in this many processes, whatever the size of the world.
-constexpr int kProcessesOfReference = 5;
-
+/// Of the cell with the most: a reference has as many whatever the size of its world.
 int processes_of(const std::vector<PlannedCell>& cells) {
-  return std::max(most_ranks(cells), kProcessesOfReference);
+  return std::max(most_ranks(cells), 1 + kPerturbedReferences);
 }
 
 bool fits_memory(int jobs, int processes) {
