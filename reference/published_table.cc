@@ -12,6 +12,7 @@
 
 #include "reports/base/csv_text.h"
 #include "reports/base/error.h"
+#include "reports/base/file_limits.h"
 #include "reports/base/installed_path.h"
 #include "reports/record/claim.h"
 
@@ -303,9 +304,8 @@ void compare_value(const PublishedTable& table, const PublishedValue& published,
 
 PublishedTable read_published_table(const std::filesystem::path& path) {
   PublishedTable table{path.stem().string(), path, {}};
-  for (const CsvRow& row : read_csv(path, kColumns, TornTail::is_an_error).rows) {
-    table.values.push_back(to_value(row, path));
-  }
+  const CsvKind kind{kColumns, TornTail::is_an_error, kLargestPublishedTable};
+  read_csv(path, kind, [&](const CsvRow& row) { table.values.push_back(to_value(row, path)); });
   if (table.values.empty()) throw malformed(path.string(), 2, 1, "a published value", "no row");
   return table;
 }

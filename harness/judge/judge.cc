@@ -4,34 +4,27 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
+#include <memory>
 #include <new>
-#include <set>
+#include <optional>
+#include <utility>
 
 #include "harness/judge/collectives/collectives.h"
 #include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/evidence/claim_fold.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/rank_exits.h"
 #include "harness/judge/values/agreement.h"
 #include "harness/judge/values/equality.h"
 #include "harness/judge/values/memory_limit.h"
+#include "harness/judge/values/reference_run.h"
+#include "harness/judge/values/reference_stability.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 
 namespace {
-
-/// The first step in which nobody looked at what the claim is about; 0 when there is none.
-std::int64_t first_unobserved_step(const CellEvidence& cell, const Claim& claim) {
-  std::set<std::int64_t> observed;
-  for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
-    for (const Observation& observation : cell.evidence->observations(rank)) {
-      if (concerns(claim, observation)) observed.insert(observation.step);
-    }
-  }
-  for (std::int64_t step = 1; step <= cell.steps; ++step) {
-    if (!observed.contains(step)) return step;
-  }
-  return 0;
-}
 
 /// A healthy run of something else says nothing about the variant.
 void require_trigger(const CellEvidence& cell, ClaimResult& result) {
@@ -40,22 +33,13 @@ void require_trigger(const CellEvidence& cell, ClaimResult& result) {
   result.reason = "not triggered: no rank reached the place where the variant parts";
 }
 
-/// Journals that all lack a step agree with each other.
-void require_all_steps(const CellEvidence& cell, ClaimResult& result) {
-  if (result.verdict != Verdict::holds || !result.claim.kind) return;
-  const std::int64_t missing = first_unobserved_step(cell, result.claim);
-  if (missing == 0) return;
-  result.verdict = Verdict::undecided;
-  result.reason = fmt::format("nothing was observed in step {} of {}", missing, cell.steps);
-}
-
 /// Whether `rank` has no value of what the finding is about: it did not come there, or what it kept
 /// is missing.
-bool lacks_value(const Evidence& evidence, int rank, const Finding& finding) {
-  const std::vector<Observation>& seen = evidence.observations(rank);
+bool lacks_value(const StepView& step, int rank, const Finding& finding) {
+  const auto seen = step.observations(rank);
   return std::none_of(seen.begin(), seen.end(), [&](const Observation& one) {
-    return one.step == finding.step && one.name == finding.tensor && concerns(finding.claim, one) &&
-           (!one.not_comparable.empty() || evidence.kept(rank, one));
+    return one.name == finding.tensor && concerns(finding.claim, one) &&
+           (!one.not_comparable.empty() || step.kept(rank, one));
   });
 }
 
@@ -65,8 +49,9 @@ void require_tolerance(const CellEvidence& cell, ClaimResult& result) {
                          result.verdict == Verdict::violated && cell.reference;
   if (!needs_one) return;
   const Finding finding = result.findings.front();
+  const auto step = cell.reference->at(finding.step);
   for (int rank = 1; rank < cell.reference->processes(); ++rank) {
-    if (!lacks_value(*cell.reference, rank, finding)) continue;
+    if (!lacks_value(*step, rank, finding)) continue;
     result.verdict = Verdict::undecided;
     result.findings.clear();
     result.reason = fmt::format(
@@ -76,52 +61,147 @@ void require_tolerance(const CellEvidence& cell, ClaimResult& result) {
   }
 }
 
+/// The first step in which nobody looked at what a claim is about.
+class ObservedSteps {
+ public:
+  /// Steps come in ascending order.
+  void see(const StepView& step, const Claim& claim) {
+    if (step.number() != next_) return;
+    for (int rank = 0; rank < step.processes(); ++rank) {
+      const auto seen = step.observations(rank);
+      if (std::none_of(seen.begin(), seen.end(),
+                       [&](const Observation& one) { return concerns(claim, one); })) {
+        continue;
+      }
+      ++next_;
+      return;
+    }
+  }
+
+  /// Journals that all lack a step agree with each other.
+  void require_all(std::int64_t steps, ClaimResult& result) const {
+    if (result.verdict != Verdict::holds || !result.claim.kind || next_ > steps) return;
+    result.verdict = Verdict::undecided;
+    result.reason = fmt::format("nothing was observed in step {} of {}", next_, steps);
+  }
+
+ private:
+  std::int64_t next_ = 1;
+};
+
 /// Bytes are held against the reference's and against nothing else: that they differ from it, or
 /// between ranks, is no fault.
 bool is_meaningless(const Claim& claim) {
   return (claim.kind == Kind::memory) != (claim.predicate == Predicate::at_most_reference);
 }
 
-/// Each judge fills verdict, reason, comparisons and findings of a result whose claim is set. One
-/// that throws leaves the claim undecided.
-ClaimResult judge_claim(const CellEvidence& cell, const CellFacts& facts, const Claim& claim) {
-  ClaimResult result;
-  result.claim = claim;
-  if (is_meaningless(claim)) {
-    result.reason = fmt::format(
-        "'{}' means nothing: memory is claimed to stay within the "
-        "reference's, and nothing else is",
-        sentence(claim));
-    return result;
+/// What is known of a cell's reference.
+struct Reference {
+  Reference(const CellEvidence& cell)
+      : run(*cell.reference, cell.world_size), stability(cell, run) {}
+
+  ReferenceRun run;
+  ReferenceStability stability;
+};
+
+/// Makes the result of one claim. What its judge throws makes the claim undecided; what cannot be
+/// read is no matter of a claim.
+class JudgedClaim {
+ public:
+  JudgedClaim(const CellEvidence& cell, const CellFacts& facts, const Claim& claim,
+              Reference* reference)
+      : cell_(cell) {
+    result_.claim = claim;
+    attempt([&] { begin(facts, reference); });
   }
-  try {
-    switch (claim.predicate) {
-      case Predicate::agree_across_ranks:
-        judge_agreement(cell, result);
-        break;
-      case Predicate::equal_reference:
-        judge_equality(cell, result);
-        break;
-      case Predicate::ranks_finish:
-        judge_exits(cell, facts, result);
-        break;
-      case Predicate::at_most_reference:
-        judge_memory_limit(cell, result);
-        break;
-      case Predicate::collectives_match:
-        judge_collectives(facts, result);
-        break;
+
+  void see(const CellStep& step) {
+    observed_.see(step.actual, result_.claim);
+    if (fold_) attempt([&] { fold_->see(step); });
+  }
+
+  ClaimResult take() {
+    attempt([&] {
+      if (fold_) fold_->write(result_);
+      require_tolerance(cell_, result_);
+      observed_.require_all(cell_.steps, result_);
+      require_trigger(cell_, result_);
+    });
+    return std::move(result_);
+  }
+
+ private:
+  void begin(const CellFacts& facts, Reference* reference) {
+    const Claim& claim = result_.claim;
+    const bool needs_reference = claim.predicate == Predicate::equal_reference ||
+                                 claim.predicate == Predicate::at_most_reference;
+    if (claim.kind && !cell_.evidence) {
+      result_.reason = "not triggered: nothing was compared";
+    } else if (is_meaningless(claim)) {
+      result_.reason = fmt::format(
+          "'{}' means nothing: memory is claimed to stay within the "
+          "reference's, and nothing else is",
+          sentence(claim));
+    } else if (needs_reference && !reference) {
+      result_.reason = "not triggered: there is no reference";
+    } else if (claim.predicate == Predicate::agree_across_ranks) {
+      fold_ = fold_agreement(cell_, claim);
+    } else if (claim.predicate == Predicate::equal_reference) {
+      fold_ = fold_equality(cell_, claim, reference->run, reference->stability);
+    } else if (claim.predicate == Predicate::at_most_reference) {
+      fold_ = fold_memory_limit(cell_, claim);
+    } else if (claim.predicate == Predicate::ranks_finish) {
+      judge_exits(cell_, facts, result_);
+    } else {
+      judge_collectives(facts, result_);
     }
-    require_tolerance(cell, result);
-    require_all_steps(cell, result);
-    require_trigger(cell, result);
-  } catch (const std::bad_alloc&) {
-    throw;  // says nothing of the claim, and the next one needs memory, too
-  } catch (const std::exception& error) {
-    result =
-        ClaimResult{claim, Verdict::undecided, fmt::format("the judge failed: {}", error.what())};
   }
-  return result;
+
+  template <class Work>
+  void attempt(const Work& work) {
+    if (has_failed_) return;
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      throw;  // says nothing of the claim, and the next one needs memory, too
+    } catch (const std::exception& error) {
+      const auto* const known = dynamic_cast<const Error*>(&error);
+      if (known && known->kind() == Error::Kind::usage) throw;
+      has_failed_ = true;
+      fold_.reset();
+      result_ = ClaimResult{result_.claim, Verdict::undecided,
+                            fmt::format("the judge failed: {}", error.what())};
+    }
+  }
+
+  const CellEvidence& cell_;
+  ClaimResult result_;
+  std::unique_ptr<ClaimFold> fold_;  ///< null where the claim is not about steps
+  ObservedSteps observed_;
+  bool has_failed_ = false;
+};
+
+/// The steps that were observed in the cell or in its reference, ascending.
+std::vector<std::int64_t> steps_of(const CellEvidence& cell) {
+  if (!cell.evidence) return {};
+  const std::vector<std::int64_t>& own = cell.evidence->steps();
+  if (!cell.reference) return own;
+  const std::vector<std::int64_t>& expected = cell.reference->steps();
+  std::vector<std::int64_t> steps;
+  std::set_union(own.begin(), own.end(), expected.begin(), expected.end(),
+                 std::back_inserter(steps));
+  return steps;
+}
+
+bool has_still_copies(const CellEvidence& cell, const ReferenceRun& reference) {
+  if (reference.steps().processes() < 2 || reference.steps().rows(1) == 0) return false;
+  bool is_compared = false;
+  for (const Claim& claim : cell.claims) {
+    if (claim.predicate != Predicate::equal_reference) continue;
+    if (reference.has_moved(claim)) return false;
+    is_compared = is_compared || reference.has_observed(claim);
+  }
+  return is_compared;
 }
 
 /// An error that comes after the damage says so: the reader looks for the fault in the wrong step
@@ -163,11 +243,28 @@ std::int64_t first_damage(const std::vector<ClaimResult>& results) {
   return first;
 }
 
-std::vector<ClaimResult> judge(const CellEvidence& cell, const CellFacts& facts) {
-  std::vector<ClaimResult> results;
-  for (const Claim& claim : cell.claims) results.push_back(judge_claim(cell, facts, claim));
-  tell_lag(results);
-  return results;
+Judgement judge(const CellEvidence& cell, const CellFacts& facts) {
+  std::optional<Reference> reference;
+  if (cell.evidence && cell.reference) reference.emplace(cell);
+  std::vector<JudgedClaim> claims;
+  claims.reserve(cell.claims.size());
+  for (const Claim& claim : cell.claims) {
+    claims.emplace_back(cell, facts, claim, reference ? &*reference : nullptr);
+  }
+  WrongValuesFold wrong_values(cell);
+  for (const std::int64_t number : steps_of(cell)) {
+    const auto actual = cell.evidence->at(number);
+    const auto expected = cell.reference ? cell.reference->at(number) : nullptr;
+    const CellStep step{*actual, expected.get()};
+    for (JudgedClaim& claim : claims) claim.see(step);
+    wrong_values.see(step);
+  }
+  Judgement judgement;
+  for (JudgedClaim& claim : claims) judgement.results.push_back(claim.take());
+  tell_lag(judgement.results);
+  judgement.wrong_values = wrong_values.result(judgement.results);
+  judgement.has_still_copies = reference && has_still_copies(cell, reference->run);
+  return judgement;
 }
 
 }  // namespace lockstep

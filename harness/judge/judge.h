@@ -5,6 +5,7 @@
 
 #include "harness/judge/collectives/cell_facts.h"
 #include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/wrong_values.h"
 
 namespace lockstep {
 
@@ -16,8 +17,18 @@ bool is_triggered(const std::vector<RankExit>& exits);
 /// neither are collectives.
 std::int64_t first_damage(const std::vector<ClaimResult>& results);
 
-/// Judges every claim of a case, of which `facts` are known. One result per claim, in order. A
-/// judge that throws gives `undecided` with the reason.
-std::vector<ClaimResult> judge(const CellEvidence& cell, const CellFacts& facts);
+/// What one pass over the steps of a cell found.
+struct Judgement {
+  std::vector<ClaimResult> results;  ///< one per claim, in order
+  WrongValues wrong_values;
+  /// Whether the reference has copies, and all of them hold its very bits of all that is compared
+  /// with it: no input was perturbed, and nothing measures how far roundings go.
+  bool has_still_copies = false;
+};
+
+/// Judges every claim of a cell, of which `facts` are known, reading each step of it once. A claim
+/// whose judge throws is `undecided` with the reason. Throws Error (usage) where a file cannot be
+/// read.
+Judgement judge(const CellEvidence& cell, const CellFacts& facts);
 
 }  // namespace lockstep

@@ -1,7 +1,8 @@
 #include "harness/judge/wrong_values.h"
 
 #include <algorithm>
-#include <map>
+#include <tuple>
+#include <utility>
 
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/values/expected_values.h"
@@ -11,71 +12,13 @@ namespace lockstep {
 
 namespace {
 
-bool has_value(const Observation& observation) { return !is_undefined(observation); }
-
-/// What the ranks, one after another, or the reference observed of gradients.
-struct Gradients {
-  std::map<std::string, std::vector<const Observation*>> by_name;  ///< in execution order
-  std::vector<std::string> names;                                  ///< in execution order
-
-  /// `takes_all`: also what is noted of one rank alone.
-  Gradients(const Evidence& evidence, int rank, bool takes_all) {
-    for (const Observation& observation : evidence.observations(rank)) {
-      const bool is_taken = takes_all || observation.replica_group.empty();
-      if (observation.kind != Kind::gradient || !is_taken) continue;
-      auto& places = by_name[observation.name];
-      if (places.empty()) names.push_back(observation.name);
-      places.push_back(&observation);
-    }
-  }
-};
-
-/// Whether a rank looked at a gradient that the reference has there, and never saw one.
-bool is_missing(const std::vector<const Observation*>& seen,
-                const std::vector<const Observation*>& expected) {
-  if (std::any_of(seen.begin(), seen.end(), [](auto* o) { return has_value(*o); })) return false;
-  return std::any_of(seen.begin(), seen.end(), [&](const Observation* here) {
-    return std::any_of(expected.begin(), expected.end(), [&](const Observation* there) {
-      return has_value(*there) && there->phase == here->phase && key_of(*there) == key_of(*here);
-    });
-  });
-}
-
-/// Whether ranks hold shards of a gradient, some of them nothing.
-bool is_spread(const std::vector<Gradients>& ranks, const std::string& name) {
-  return std::any_of(ranks.begin(), ranks.end(), [&](const Gradients& rank) {
-    const auto found = rank.by_name.find(name);
-    return found != rank.by_name.end() && is_shard(*found->second.front());
-  });
-}
-
-/// Gradients that the reference has and no rank ever had, in the reference's order.
-std::vector<std::string> never_trained(const CellEvidence& cell) {
-  std::vector<std::string> names;
-  if (!cell.reference || !cell.evidence || cell.evidence->processes() == 0) return {};
-  const Gradients expected(*cell.reference, 0, /*takes_all=*/false);
-  std::vector<Gradients> seen;
-  for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
-    seen.emplace_back(*cell.evidence, rank, /*takes_all=*/true);
-  }
-  for (const std::string& name : expected.names) {
-    const bool is_never = std::all_of(seen.begin(), seen.end(), [&](const Gradients& rank) {
-      const auto found = rank.by_name.find(name);
-      if (found == rank.by_name.end()) return is_spread(seen, name);
-      return is_missing(found->second, expected.by_name.at(name));
-    });
-    if (is_never) names.push_back(name);
-  }
-  return names;
-}
-
 /// Of one tensor in one step, by rank.
 using Holders = std::map<int, const Observation*>;
 
-std::map<TensorKey, Holders> holders_of(const Evidence& evidence, const Claim& claim) {
+std::map<TensorKey, Holders> holders_of(const StepView& step, const Claim& claim) {
   std::map<TensorKey, Holders> holders;
-  for (int rank = 0; rank < evidence.processes(); ++rank) {
-    for (const Observation& observation : evidence.observations(rank)) {
+  for (int rank = 0; rank < step.processes(); ++rank) {
+    for (const Observation& observation : step.observations(rank)) {
       if (concerns(claim, observation)) holders[key_of(observation)][rank] = &observation;
     }
   }
@@ -91,61 +34,109 @@ Sameness sameness_of(const Observation& a, const Observation& b) {
   return a.not_comparable.empty() || is_undefined(a) ? Sameness::same : Sameness::unknown;
 }
 
-ValuePlace place_of(const Observation& observation) {
-  return {observation.step, observation.seq, observation.name};
+void note_parting(std::optional<ValuePlace>& parting, const ValuePlace& place) {
+  if (!parting || place < *parting) parting = place;
+}
+
+/// Where a gradient is in a step.
+using GradientKey = std::tuple<Phase, std::int64_t, std::string>;
+
+GradientKey gradient_key(const Observation& o) { return {o.phase, o.micro_batch, o.name}; }
+
+}  // namespace
+
+WrongValuesFold::WrongValuesFold(const CellEvidence& cell)
+    : cell_(cell), standings_(cell.claims.size()) {}
+
+void WrongValuesFold::see(const CellStep& step) {
+  if (step.reference) see_gradients(step);
+  for (std::size_t i = 0; i < cell_.claims.size(); ++i) {
+    if (cell_.claims[i].predicate != Predicate::equal_reference) continue;
+    Standing& standing = standings_[i];
+    for (const auto& [key, holders] : holders_of(step.actual, cell_.claims[i])) {
+      if (static_cast<int>(holders.size()) != step.actual.processes()) standing.is_known = false;
+      const Observation& first = *holders.begin()->second;
+      for (const auto& [rank, observation] : holders) {
+        const Sameness sameness = sameness_of(first, *observation);
+        if (sameness == Sameness::unknown) standing.is_known = false;
+        if (sameness == Sameness::different) note_parting(standing.parting, place_of(first));
+      }
+    }
+  }
+}
+
+void WrongValuesFold::see_gradients(const CellStep& step) {
+  std::set<GradientKey> values;
+  for (const Observation& observation : step.reference->observations(0)) {
+    const bool is_of_all = observation.replica_group.empty();
+    if (observation.kind != Kind::gradient || !is_of_all) continue;
+    if (is_expected_.insert(observation.name).second) expected_.push_back(observation.name);
+    if (!is_undefined(observation)) values.insert(gradient_key(observation));
+  }
+  for (int rank = 0; rank < step.actual.processes(); ++rank) {
+    for (const Observation& observation : step.actual.observations(rank)) {
+      if (observation.kind != Kind::gradient) continue;
+      auto& ranks = seen_[observation.name];
+      ranks.resize(static_cast<std::size_t>(step.actual.processes()));
+      SeenGradient& seen = ranks[static_cast<std::size_t>(rank)];
+      if (!seen.is_there) seen.is_shard = is_shard(observation);
+      seen.is_there = true;
+      if (!is_undefined(observation)) seen.has_value = true;
+      if (values.contains(gradient_key(observation))) seen.is_expected = true;
+    }
+  }
+}
+
+/// Whether each rank looked at a gradient that the reference has there, and never saw one. Of a
+/// gradient whose shards ranks hold, some hold nothing.
+bool WrongValuesFold::is_never_trained(const std::string& name) const {
+  const auto found = seen_.find(name);
+  if (found == seen_.end()) return false;
+  const std::vector<SeenGradient>& ranks = found->second;
+  const bool is_spread = std::any_of(ranks.begin(), ranks.end(), [](const SeenGradient& seen) {
+    return seen.is_there && seen.is_shard;
+  });
+  return std::all_of(ranks.begin(), ranks.end(), [&](const SeenGradient& seen) {
+    return seen.is_there ? !seen.has_value && seen.is_expected : is_spread;
+  });
 }
 
 /// The place of a finding on the lowest rank that looked there.
-ValuePlace place_of(const CellEvidence& cell, const Finding& finding) {
-  const int ranks = cell.evidence ? cell.evidence->processes() : 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (const Observation& observation : cell.evidence->observations(rank)) {
-      const bool is_here = concerns(finding.claim, observation) &&
-                           observation.step == finding.step && observation.name == finding.tensor;
-      if (is_here) return place_of(observation);
+ValuePlace WrongValuesFold::place_of_finding(const Finding& finding) const {
+  if (!cell_.evidence) return {finding.step, 0, finding.tensor};
+  const auto step = cell_.evidence->at(finding.step);
+  for (int rank = 0; rank < step->processes(); ++rank) {
+    for (const Observation& observation : step->observations(rank)) {
+      if (concerns(finding.claim, observation) && observation.name == finding.tensor) {
+        return place_of(observation);
+      }
     }
   }
   return {finding.step, 0, finding.tensor};
 }
 
-/// How ranks stand to each other in all steps, in what violated claims are about.
-struct Standing {
-  std::optional<ValuePlace> parting;  ///< the first place where they hold different values
-  bool is_known = true;               ///< whether each was seen to hold whole values everywhere
-
-  void note_parting(const ValuePlace& place) {
-    if (!parting || place < *parting) parting = place;
+WrongValues WrongValuesFold::result(const std::vector<ClaimResult>& results) const {
+  if (keeps_every_claim(results)) return {};
+  WrongValues wrong;
+  for (const std::string& name : expected_) {
+    if (is_never_trained(name)) wrong.never_trained.push_back(name);
   }
-
-  void add(const Holders& holders, int ranks) {
-    if (static_cast<int>(holders.size()) != ranks) is_known = false;
-    const Observation& first = *holders.begin()->second;
-    for (const auto& [rank, observation] : holders) {
-      const Sameness sameness = sameness_of(first, *observation);
-      if (sameness == Sameness::unknown) is_known = false;
-      if (sameness == Sameness::different) note_parting(place_of(first));
-    }
-  }
-};
-
-Standing standing_of(const CellEvidence& cell, const std::vector<ClaimResult>& results) {
-  Standing standing;
-  standing.is_known = cell.evidence != nullptr;
+  wrong.is_known_to_agree = cell_.evidence != nullptr;
   if (const Finding* apart = first_finding(results, Predicate::agree_across_ranks)) {
-    standing.note_parting(place_of(cell, *apart));
+    note_parting(wrong.parting, place_of_finding(*apart));
   }
-  for (const ClaimResult& result : results) {
-    const bool is_wrong =
-        result.claim.predicate == Predicate::equal_reference && result.verdict == Verdict::violated;
-    if (!is_wrong || !cell.evidence) continue;
-    for (const auto& [key, holders] : holders_of(*cell.evidence, result.claim)) {
-      standing.add(holders, cell.evidence->processes());
-    }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const bool is_wrong = results[i].claim.predicate == Predicate::equal_reference &&
+                          results[i].verdict == Verdict::violated;
+    if (!is_wrong) continue;
+    if (!standings_[i].is_known) wrong.is_known_to_agree = false;
+    if (standings_[i].parting) note_parting(wrong.parting, *standings_[i].parting);
   }
-  return standing;
+  if (const Finding* first = first_finding(results, Predicate::equal_reference)) {
+    wrong.first = place_of_finding(*first);
+  }
+  return wrong;
 }
-
-}  // namespace
 
 const Finding* first_finding(const std::vector<ClaimResult>& results, Predicate predicate) {
   const Finding* first = nullptr;
@@ -162,16 +153,6 @@ bool keeps_every_claim(const std::vector<ClaimResult>& results) {
   return !results.empty() && std::all_of(results.begin(), results.end(), [](const auto& result) {
     return result.verdict == Verdict::holds;
   });
-}
-
-WrongValues wrong_values_of(const CellEvidence& cell, const std::vector<ClaimResult>& results) {
-  if (keeps_every_claim(results)) return {};
-  const Standing standing = standing_of(cell, results);
-  WrongValues wrong{never_trained(cell), standing.parting, standing.is_known, {}};
-  if (const Finding* first = first_finding(results, Predicate::equal_reference)) {
-    wrong.first = place_of(cell, *first);
-  }
-  return wrong;
 }
 
 }  // namespace lockstep

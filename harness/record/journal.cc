@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "harness/record/shard_runs.h"
 #include "harness/record/whole_file.h"
@@ -61,15 +62,16 @@ constexpr std::string_view kBeforeIdentity = ", ";
 constexpr std::string_view kFirstDigest = "lockstep-1";
 
 /// Throws Error (usage) where a definition is named and has no name.
-void read_remark(const std::filesystem::path& path, const std::string& remark, Journal& journal) {
-  journal.digest = kFirstDigest;
-  journal.identity = remark;
+void read_remark(const std::filesystem::path& path, const std::string& remark, std::string& digest,
+                 std::string& identity) {
+  digest = kFirstDigest;
+  identity = remark;
   if (!remark.starts_with(kDigestRemark)) return;
   const std::string rest = remark.substr(kDigestRemark.size());
   const std::size_t end = std::min(rest.find(kBeforeIdentity), rest.size());
-  journal.digest = rest.substr(0, end);
-  journal.identity = rest.substr(std::min(end + kBeforeIdentity.size(), rest.size()));
-  if (!journal.digest.empty()) return;
+  digest = rest.substr(0, end);
+  identity = rest.substr(std::min(end + kBeforeIdentity.size(), rest.size()));
+  if (!digest.empty()) return;
   throw malformed(path.string(), 1, 0, "the name of the digests' definition", remark);
 }
 
@@ -239,21 +241,63 @@ bool has_journal(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored) && RegularFile(path, kLargestJournal).size() > 0;
 }
 
-Journal read_journal(const std::filesystem::path& path) {
-  const CsvKind kind{journal_columns(), TornTail::is_left_out, kLargestJournal, true,
-                     kRenamedColumns};
-  Journal journal;
-  const CsvFrame frame = read_csv(path, kind, [&](const CsvRow& row) {
-    const RowReader reader(row, path);
-    journal.observations.push_back(observation_in(reader));
-    const auto seq = static_cast<std::int64_t>(journal.observations.size()) - 1;
-    if (journal.observations.back().seq != seq) {
-      throw reader.refusal(kSeq, fmt::format("{} as 'seq'", seq));
-    }
+namespace {
+
+const CsvKind& kind_of_journals() {
+  static const CsvKind kind{journal_columns(), TornTail::is_left_out, kLargestJournal, true,
+                            kRenamedColumns};
+  return kind;
+}
+
+/// The row of a journal that counts `seq`.
+Observation observation_in(const CsvRow& row, std::int64_t seq, const std::filesystem::path& path) {
+  const RowReader reader(row, path);
+  Observation observation = observation_in(reader);
+  if (observation.seq != seq) throw reader.refusal(kSeq, fmt::format("{} as 'seq'", seq));
+  return observation;
+}
+
+}  // namespace
+
+JournalReader::JournalReader(std::filesystem::path path) : path_(std::move(path)) {
+  const CsvFrame frame = read_csv(path_, kind_of_journals(), [&](const CsvRow& row) {
+    note(observation_in(row, rows_, path_), row);
   });
-  read_remark(path, frame.remark, journal);
-  journal.torn_tail = frame.torn_tail;
-  return journal;
+  if (!steps_.empty()) steps_.back().part.bytes = frame.end - steps_.back().part.offset;
+  has_torn_tail_ = frame.torn_tail;
+  read_remark(path_, frame.remark, digest_, identity_);
+}
+
+void JournalReader::note(const Observation& observation, const CsvRow& row) {
+  if (steps_.empty() || steps_.back().step != observation.step) {
+    if (!steps_.empty()) {
+      JournalStep& last = steps_.back();
+      if (observation.step < last.step) {
+        throw RowReader(row, path_).refusal(kStep, fmt::format("at least {} as 'step'", last.step));
+      }
+      last.part.bytes = row.offset - last.part.offset;
+    }
+    steps_.push_back({observation.step, rows_, 0, false, {row.offset, 0, row.line}});
+  }
+  ++rows_;
+  ++steps_.back().rows;
+  if (observation.not_comparable.empty()) steps_.back().has_values = true;
+  tensors_.insert(static_cast<const ObservedTensor&>(observation));
+}
+
+std::vector<Observation> JournalReader::read(const JournalStep& step) const {
+  std::vector<Observation> observations;
+  observations.reserve(static_cast<std::size_t>(step.rows));
+  read_csv(path_, kind_of_journals(), step.part, [&](const CsvRow& row) {
+    const auto seq = step.first_seq + static_cast<std::int64_t>(observations.size());
+    observations.push_back(observation_in(row, seq, path_));
+    if (observations.back().step == step.step) return;
+    throw RowReader(row, path_).refusal(kStep, fmt::format("{} as 'step'", step.step));
+  });
+  if (static_cast<std::int64_t>(observations.size()) == step.rows) return observations;
+  throw malformed(path_.string(), step.part.line, 0,
+                  fmt::format("the {} rows of step {} that were there", step.rows, step.step),
+                  fmt::format("{}", observations.size()));
 }
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,13 +12,10 @@
 
 namespace lockstep {
 
-/// One row of a journal: one tensor in one phase of one step on one rank. `global_shape`, `offset`
-/// and `local_shape` have one entry per dimension; a whole tensor has offset 0 everywhere and
-/// equal shapes.
-struct Observation {
-  std::int64_t seq = 0;          ///< from 0 in the order of execution, without gaps
-  std::int64_t step = 0;         ///< from 1
-  std::int64_t micro_batch = 0;  ///< from 0
+/// What a row of a journal is about, whatever the step: one tensor as a rank holds it in one phase.
+/// `global_shape`, `offset` and `local_shape` have one entry per dimension; a whole tensor has
+/// offset 0 everywhere and equal shapes.
+struct ObservedTensor {
   Phase phase = Phase::pre_forward;
   Kind kind = Kind::parameter;
   std::string name;
@@ -27,6 +25,16 @@ struct Observation {
   std::vector<std::int64_t> local_shape;
   std::string replica_group;   ///< ranks of equal group hold copies; empty: all ranks
   std::string not_comparable;  ///< why there is no digest ("sparse layout"); empty: there is
+
+  auto operator<=>(const ObservedTensor&) const = default;
+  bool operator==(const ObservedTensor&) const = default;
+};
+
+/// One row of a journal: one tensor in one phase of one step on one rank.
+struct Observation : ObservedTensor {
+  std::int64_t seq = 0;          ///< from 0 in the order of execution, without gaps
+  std::int64_t step = 0;         ///< from 1
+  std::int64_t micro_batch = 0;  ///< from 0
   Digest digest;
   Statistics statistics;
 
@@ -39,5 +47,6 @@ std::string group_of_one(int rank);
 
 /// Columns of a journal, in order. Part of the format: docs/formats.md.
 const std::vector<std::string_view>& journal_columns();
+
 
 }  // namespace lockstep

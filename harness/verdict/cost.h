@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "harness/judge/evidence/evidence.h"
+#include "harness/judge/evidence/step_reader.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -18,6 +18,6 @@ std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vect
                             std::int64_t steps);
 
 /// The most bytes that any rank observed as Kind::memory in any step; absent when none did.
-std::optional<std::int64_t> memory_of(const Evidence& evidence);
+std::optional<std::int64_t> memory_of(const StepReader& evidence);
 
 }  // namespace lockstep

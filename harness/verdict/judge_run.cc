@@ -12,7 +12,6 @@
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/read_cell.h"
 #include "harness/judge/judge.h"
-#include "harness/judge/values/expected_values.h"
 #include "harness/verdict/cost.h"
 #include "harness/verdict/expectation.h"
 #include "harness/verdict/not_run.h"
@@ -35,13 +34,13 @@ class EvidenceOfRun {
   EvidenceOfRun(const RunRecord& run, fs::path folder) : run_(run), folder_(std::move(folder)) {}
 
   /// Of the cell in `cell_folder`; null when there is no such cell or it was not run.
-  const Evidence* of(const std::string& cell_folder) {
+  const StepReader* of(const std::string& cell_folder) {
     const CellRecord* const cell = cell_in(cell_folder);
     if (!cell) return nullptr;
     auto& evidence = read_[cell_folder];
     // What is counted says that the record is of a version whose files say who wrote them.
     if (!evidence) {
-      evidence = evidence_of_cell(folder_, *cell, run_.planned.has_value());
+      evidence = open_cell(folder_, *cell, run_.planned.has_value());
       require_digest_of_run(*evidence, *cell);
     }
     return evidence.get();
@@ -70,7 +69,7 @@ class EvidenceOfRun {
 
  private:
   /// Cells are compared by their digests, too: with their references and their repetitions.
-  void require_digest_of_run(const Evidence& evidence, const CellRecord& cell) const {
+  void require_digest_of_run(const StepReader& evidence, const CellRecord& cell) const {
     if (evidence.digest().empty() || evidence.digest() == run_.environment.digest) return;
     throw malformed(
         (folder_ / cell.folder).string(), 0, 0,
@@ -87,12 +86,12 @@ class EvidenceOfRun {
 
   const RunRecord& run_;
   fs::path folder_;
-  std::map<std::string, std::unique_ptr<Evidence>> read_;
+  std::map<std::string, std::unique_ptr<StepReader>> read_;
 };
 
 /// The first run of a variant under the conditions of a table.
-const Evidence* evidence_of(const Table& table, const std::string& variant, const RunRecord& run,
-                            EvidenceOfRun& evidence) {
+const StepReader* evidence_of(const Table& table, const std::string& variant, const RunRecord& run,
+                              EvidenceOfRun& evidence) {
   for (const CellRecord& record : run.cells) {
     const Cell& cell = record.cell;
     if (cell.scenario == table.scenario && cell.variant == variant &&
@@ -104,7 +103,7 @@ const Evidence* evidence_of(const Table& table, const std::string& variant, cons
 }
 
 Table fill(const Table& empty, const RunRecord& run, EvidenceOfRun& evidence) {
-  std::vector<const Evidence*> groups;
+  std::vector<const StepReader*> groups;
   for (const TableSpec::Group& group : empty.spec.groups) {
     groups.push_back(evidence_of(empty, group.variant, run, evidence));
   }
@@ -146,10 +145,10 @@ std::optional<Measured> measure(const PublishedValue& value, const CellRecord& c
   spec.phase = *phase;
   if (value.tensor != "*") spec.tensor = value.tensor;
   spec.element = value.element;
-  const std::int64_t step = value.step - value.step_base + 1;
+  spec.steps = {value.step - value.step_base + 1};
   for (const Table::Row& row : fill_table(spec, {evidence.of(cell.folder)}).rows) {
     const Table::Entry& entry = row.entries[0];
-    if (row.step == step && entry.is_measured()) return Measured{entry.values, entry.synced};
+    if (entry.is_measured()) return Measured{entry.values, entry.synced};
   }
   return std::nullopt;
 }
@@ -180,7 +179,7 @@ bool was_ended(const std::vector<RankExit>& exits, int rank) {
 }
 
 /// What is missing of a cell's files.
-std::vector<std::string> notes_of(const Evidence& evidence, const std::vector<RankExit>& exits) {
+std::vector<std::string> notes_of(const StepReader& evidence, const std::vector<RankExit>& exits) {
   std::vector<std::string> notes = evidence.notes();
   for (int rank = 0; rank < evidence.processes(); ++rank) {
     const std::string missing = evidence.missing_snapshots(rank, was_ended(exits, rank));
@@ -192,14 +191,15 @@ std::vector<std::string> notes_of(const Evidence& evidence, const std::vector<Ra
 /// What is missing of the cell's files and its reference's, and which ranks never came to where the
 /// variant parts although others did.
 std::vector<std::string> notes_of(const CellEvidence& judged,
-                                  const std::vector<RankExit>& reference_exits) {
+                                  const std::vector<RankExit>& reference_exits,
+                                  bool has_still_copies) {
   std::vector<std::string> notes = notes_of(*judged.evidence, judged.exits);
   if (judged.reference) {
     for (const std::string& note : notes_of(*judged.reference, reference_exits)) {
       notes.push_back("reference: " + note);
     }
   }
-  if (has_still_copies(judged)) {
+  if (has_still_copies) {
     notes.push_back(
         "the perturbed references have the reference's very bits: no input was perturbed, and "
         "tolerances allow for the roundings of a sum alone");
@@ -239,18 +239,21 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   judged.exits = cell.exits;
   const CellFacts facts = facts_of(judged);
   cell.mismatch = facts.analysis.missed;
-  cell.results = judge(judged, facts);
-  cell.symptom = symptom_of(facts, cell.results, wrong_values_of(judged, cell.results));
+  Judgement judgement = judge(judged, facts);
+  cell.results = std::move(judgement.results);
+  cell.symptom = symptom_of(facts, cell.results, judgement.wrong_values);
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.exits, cell.cell.steps);
     if (cell.cost) cell.cost->memory = memory_of(*judged.evidence);
   }
-  cell.notes = notes_of(judged, evidence.exits_of(cell.reference_folder));
+  cell.notes =
+      notes_of(judged, evidence.exits_of(cell.reference_folder), judgement.has_still_copies);
   check_expectation(cell);
   for (const std::string& id : cell.expectation.meets) {
     const PublishedTable table = read_published_table(published_table_file(id));
     add_check(cell, "meets " + id, unmet_in_words(compare_with_cell(table, cell, evidence)));
   }
+  judged.evidence->forget_steps();
 }
 
 /// Says `note` once where it holds.

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include "harness/verdict/expectation.h"
 
@@ -17,18 +20,29 @@ bool all_finished(const CellRecord& cell) {
 }
 
 /// Where two runs first observe something else; empty when they do not.
-std::string first_other_observation(const Evidence& again, const Evidence& first) {
-  if (again.processes() != first.processes()) {
-    return fmt::format("it has {} processes, the first run {}", again.processes(),
-                       first.processes());
-  }
+std::string first_other_observation(const StepView& again, const StepView& first) {
   for (int rank = 0; rank < first.processes(); ++rank) {
-    const auto& before = first.observations(rank);
-    const auto& after = again.observations(rank);
+    const auto before = first.observations(rank);
+    const auto after = again.observations(rank);
     const auto [a, b] = std::mismatch(before.begin(), before.end(), after.begin(), after.end());
     if (a == before.end() && b == after.end()) continue;
     const Observation& other = a != before.end() ? *a : *b;
     return fmt::format("rank {} observed another {} in step {}", rank, other.name, other.step);
+  }
+  return "";
+}
+
+std::string first_other_observation(const StepReader& again, const StepReader& first) {
+  if (again.processes() != first.processes()) {
+    return fmt::format("it has {} processes, the first run {}", again.processes(),
+                       first.processes());
+  }
+  std::vector<std::int64_t> steps;
+  std::set_union(first.steps().begin(), first.steps().end(), again.steps().begin(),
+                 again.steps().end(), std::back_inserter(steps));
+  for (const std::int64_t step : steps) {
+    std::string other = first_other_observation(*again.at(step), *first.at(step));
+    if (!other.empty()) return other;
   }
   return "";
 }
@@ -59,8 +73,8 @@ std::string first_other_finding(const CellRecord& again, const CellRecord& first
 
 }  // namespace
 
-void check_repetition(CellRecord& cell, const Evidence* evidence, const CellRecord& first,
-                      const Evidence* first_evidence) {
+void check_repetition(CellRecord& cell, const StepReader* evidence, const CellRecord& first,
+                      const StepReader* first_evidence) {
   if (!evidence || !first_evidence) return;
   std::string other = first_other_finding(cell, first);
   if (other.empty() && all_finished(cell) && all_finished(first)) {

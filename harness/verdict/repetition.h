@@ -1,6 +1,6 @@
 #pragma once
 
-#include "harness/judge/evidence/evidence.h"
+#include "harness/judge/evidence/step_reader.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -9,7 +9,7 @@ namespace lockstep {
 /// are the same: every observation where all ranks finished, else the findings (claim, step,
 /// tensor, groups of ranks, ratio). Both are judged already. `evidence` is null where a cell was
 /// not run.
-void check_repetition(CellRecord& cell, const Evidence* evidence, const CellRecord& first,
-                      const Evidence* first_evidence);
+void check_repetition(CellRecord& cell, const StepReader* evidence, const CellRecord& first,
+                      const StepReader* first_evidence);
 
 }  // namespace lockstep

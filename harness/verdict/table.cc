@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -32,29 +33,27 @@ struct Subject {
 /// One step of the subject on one rank: the last observation of each tensor, by name.
 using Held = std::map<std::string, const Observation*>;
 
-/// One step of the subject on all ranks.
+/// One step of the subject on all ranks. The view keeps alive what was found.
 struct Step {
-  const Evidence& evidence;
+  std::shared_ptr<const StepView> view;
   std::vector<Held> ranks;
 
   const SnapshotTensor* kept(std::size_t rank, const std::string& name) const {
     const auto found = ranks[rank].find(name);
     if (found == ranks[rank].end()) return nullptr;
-    return evidence.kept(static_cast<int>(rank), *found->second);
+    return view->kept(static_cast<int>(rank), *found->second);
   }
 };
 
-Step find_step(const Subject& subject, const Evidence& evidence, std::int64_t step) {
-  Step found{evidence, {}};
-  for (int rank = 0; rank < evidence.processes(); ++rank) {
-    Held& held = found.ranks.emplace_back();
-    for (const Observation& observation : evidence.observations(rank)) {
-      if (observation.step == step && subject.includes(observation)) {
-        held[observation.name] = &observation;
-      }
+Step find_step(const Subject& subject, const StepReader& evidence, std::int64_t number) {
+  Step step{evidence.at(number), {}};
+  for (int rank = 0; rank < step.view->processes(); ++rank) {
+    Held& held = step.ranks.emplace_back();
+    for (const Observation& observation : step.view->observations(rank)) {
+      if (subject.includes(observation)) held[observation.name] = &observation;
     }
   }
-  return found;
+  return step;
 }
 
 std::set<std::string> names_of(const Step& step) {
@@ -127,11 +126,11 @@ double norm(const Held& held) {
 }
 
 /// How far the model is apart before the step: what the drift beside a norm means.
-std::optional<double> drift_before(const Evidence& evidence, std::int64_t step) {
+std::optional<double> drift_before(const StepReader& evidence, std::int64_t step) {
   return drift(find_step({Kind::parameter, Phase::pre_forward, ""}, evidence, step));
 }
 
-Table::Entry fill_entry(const TableSpec& spec, const Evidence* evidence, std::int64_t number) {
+Table::Entry fill_entry(const TableSpec& spec, const StepReader* evidence, std::int64_t number) {
   if (!evidence) return {{kNotMeasured}, false, std::nullopt};
   const Step step = find_step({spec.kind, spec.phase, spec.tensor}, *evidence, number);
   Table::Entry entry;
@@ -153,35 +152,35 @@ Table::Entry fill_entry(const TableSpec& spec, const Evidence* evidence, std::in
   return entry;
 }
 
-std::set<std::int64_t> steps_of(const TableSpec& spec, const Evidence& evidence) {
-  const Subject subject{spec.kind, spec.phase, spec.tensor};
-  std::set<std::int64_t> steps;
-  for (int rank = 0; rank < evidence.processes(); ++rank) {
-    for (const Observation& observation : evidence.observations(rank)) {
-      if (subject.includes(observation)) steps.insert(observation.step);
-    }
-  }
-  return steps;
-}
-
 bool is_shown(const TableSpec& spec, std::int64_t step) {
   return spec.steps.empty() ||
          std::find(spec.steps.begin(), spec.steps.end(), step) != spec.steps.end();
 }
 
+/// The steps of a table in which a rank observed its subject.
+std::set<std::int64_t> shown_steps(const TableSpec& spec, const StepReader& evidence) {
+  const Subject subject{spec.kind, spec.phase, spec.tensor};
+  std::set<std::int64_t> steps;
+  for (const std::int64_t number : evidence.steps()) {
+    if (!is_shown(spec, number)) continue;
+    const Step step = find_step(subject, evidence, number);
+    if (!names_of(step).empty()) steps.insert(number);
+  }
+  return steps;
+}
+
 }  // namespace
 
-Table fill_table(const TableSpec& spec, const std::vector<const Evidence*>& evidence) {
+Table fill_table(const TableSpec& spec, const std::vector<const StepReader*>& evidence) {
   Table table;
   table.spec = spec;
   std::set<std::int64_t> steps;
-  for (const Evidence* group : evidence) {
-    if (group) steps.merge(steps_of(spec, *group));
+  for (const StepReader* group : evidence) {
+    if (group) steps.merge(shown_steps(spec, *group));
   }
   for (const std::int64_t step : steps) {
-    if (!is_shown(spec, step)) continue;
     Table::Row row{step, {}};
-    for (const Evidence* group : evidence) row.entries.push_back(fill_entry(spec, group, step));
+    for (const StepReader* group : evidence) row.entries.push_back(fill_entry(spec, group, step));
     table.rows.push_back(std::move(row));
   }
   return table;

@@ -6,8 +6,9 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <optional>
+#include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
@@ -51,83 +52,147 @@ void append_escaped(std::string& text, std::string_view character) {
   }
 }
 
-class Reader {
+constexpr std::size_t kLongestLine = 16 * kMebibyte;
+
+/// The lines of a part of a file.
+class Lines {
  public:
-  Reader(std::string path, const std::string& text)
-      : path_(std::move(path)), lines_(path_, text.data(), text.data() + text.size()) {}
-
-  /// Of a first line that begins with `kRemark`.
-  std::string remark() { return next_line() + kRemark.size(); }
-
-  std::optional<CsvRow> next() {
-    char* line = next_line();
-    if (line == nullptr) return std::nullopt;
-    CsvRow row{static_cast<std::int64_t>(lines_.get_file_line()), {}};
-    while (line != nullptr) row.cells.push_back(next_cell(line, row));
-    return row;
+  Lines(const std::filesystem::path& path, std::uint64_t most_bytes)
+      : Lines(path, most_bytes, CsvPart{0, 0, 1}) {
+    part_.bytes = file_.size();
   }
 
- private:
-  char* next_line() {
-    try {
-      return lines_.next_line();
-    } catch (const io::error::line_length_limit_exceeded&) {
-      throw malformed(path_, lines_.get_file_line(), 0, "a line of less than 16 MiB",
-                      "a longer one");
+  Lines(const std::filesystem::path& path, std::uint64_t most_bytes, const CsvPart& part)
+      : path_(path.string()), file_(path, most_bytes), part_(part), line_(part.line - 1) {}
+
+  /// The next line as text that ends in a NUL in place of its newline; null after the last whole
+  /// one. Valid until the next call.
+  char* next() {
+    begin_ = next_;
+    offset_ = part_.offset + consumed_;
+    std::size_t searched = begin_;
+    for (;;) {
+      const auto newline =
+          std::find(buffer_.begin() + static_cast<std::ptrdiff_t>(searched), buffer_.end(), '\n');
+      if (newline != buffer_.end()) return line_until(&*newline);
+      searched = buffer_.size() - begin_;
+      if (!fill()) return nullptr;
     }
   }
 
+  std::int64_t line() const { return line_; }
+  /// Of the line that `next` returned, or of what follows the last one.
+  std::uint64_t offset() const { return offset_; }
+  /// What follows the last whole line, when `next` has returned null.
+  std::string_view tail() const { return {buffer_.data() + begin_, buffer_.size() - begin_}; }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  char* line_until(char* newline) {
+    ++line_;
+    char* const begin = buffer_.data() + begin_;
+    const auto length = static_cast<std::size_t>(newline - begin);
+    if (length >= kLongestLine) refuse_length(line_);
+    if (std::string_view(begin, length).find('\0') != std::string_view::npos) {
+      throw malformed(path_, line_, 0, "text", std::string_view("\0", 1));
+    }
+    next_ = begin_ + length + 1;
+    consumed_ += length + 1;
+    *newline = 0;
+    if (length > 0 && newline[-1] == '\r') newline[-1] = 0;
+    const bool has_mark = offset_ == 0 && std::string_view(begin, length).starts_with(kMark);
+    return begin + (has_mark ? kMark.size() : 0);
+  }
+
+  /// Reads on behind what is there from `begin_` on, and moves that to the front; false at the end.
+  bool fill() {
+    constexpr std::uint64_t kChunk = kMebibyte;
+    const std::uint64_t count = std::min(kChunk, part_.bytes - read_);
+    buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin_));
+    begin_ = next_ = 0;
+    if (count == 0) return false;
+    if (buffer_.size() > kLongestLine) refuse_length(line_ + 1);
+    const std::string more = file_.read(part_.offset + read_, count);
+    buffer_.insert(buffer_.end(), more.begin(), more.end());
+    read_ += count;
+    return true;
+  }
+
+  [[noreturn]] void refuse_length(std::int64_t line) const {
+    throw malformed(path_, line, 0, "a line of less than 16 MiB", "a longer one");
+  }
+
+  std::string path_;
+  RegularFile file_;
+  CsvPart part_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0;       ///< of the line that was returned, in the buffer
+  std::size_t next_ = 0;        ///< of the one after it
+  std::uint64_t read_ = 0;      ///< bytes of the part that are or were in the buffer
+  std::uint64_t consumed_ = 0;  ///< bytes of the part in lines that were returned
+  std::uint64_t offset_ = 0;
+  std::int64_t line_ = 0;
+};
+
+/// Cuts lines into cells.
+class Reader {
+ public:
+  template <class... Arguments>
+  explicit Reader(const Arguments&... arguments) : lines_(arguments...) {}
+
+  /// The first line, where it begins with `kRemark`; the row that follows is the header then.
+  std::string remark() {
+    first_ = lines_.next();
+    if (first_ == nullptr || !std::string_view(first_).starts_with(kRemark)) return "";
+    return std::exchange(first_, nullptr) + kRemark.size();
+  }
+
+  /// Null after the last row. Valid until the next call.
+  const CsvRow* next() {
+    char* line = first_ != nullptr ? std::exchange(first_, nullptr) : lines_.next();
+    if (line == nullptr) return nullptr;
+    row_.line = lines_.line();
+    row_.offset = lines_.offset();
+    row_.cells.clear();
+    while (line != nullptr) row_.cells.push_back(next_cell(line));
+    return &row_;
+  }
+
+  const Lines& lines() const { return lines_; }
+
+ private:
   // Cuts the next cell off `line`, which is null after the last one.
-  std::string next_cell(char*& line, const CsvRow& row) {
+  std::string_view next_cell(char*& line) {
     char* begin = line;
     char* end = nullptr;
     try {
       io::detail::chop_next_column<Quotes>(line, begin, end);
     } catch (const io::error::escaped_string_not_closed&) {
-      throw refusal(row, "a closing quote on the same line", begin);
+      throw refusal("a closing quote on the same line", begin);
     }
-    const std::string raw(begin, end);
+    const std::string_view raw(begin, static_cast<std::size_t>(end - begin));
+    if (raw.find('"') == std::string_view::npos) return raw;
+    const std::string quoted(raw);
     Quotes::unescape(begin, end);
-    std::string cell(begin, end);
-    if (raw.find('"') != std::string::npos && raw != in_quotes(cell)) {
-      throw refusal(row, "quotes around a whole cell only, doubled inside", raw);
-    }
-    return cell;
+    const std::string_view cell(begin, static_cast<std::size_t>(end - begin));
+    if (quoted == in_quotes(cell)) return cell;
+    throw refusal("quotes around a whole cell only, doubled inside", quoted);
   }
 
-  Error refusal(const CsvRow& row, std::string_view expected, std::string_view found) const {
-    const auto column = static_cast<std::int64_t>(row.cells.size()) + 1;
-    return malformed(path_, row.line, column, expected, found);
+  Error refusal(std::string_view expected, std::string_view found) const {
+    const auto column = static_cast<std::int64_t>(row_.cells.size()) + 1;
+    return malformed(lines_.path(), row_.line, column, expected, found);
   }
 
-  std::string path_;
-  io::LineReader lines_;
+  Lines lines_;
+  char* first_ = nullptr;  ///< the first line, when it is no remark
+  CsvRow row_;
 };
 
-// The parser takes a NUL for the end of a line.
-void require_text(const std::string& path, const std::string& text) {
-  const std::size_t nul = text.find('\0');
-  if (nul == std::string::npos) return;
-  const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(nul), '\n');
-  throw malformed(path, line + 1, 0, "text", std::string_view("\0", 1));
-}
-
-// The parser takes a row that is torn inside a number for a whole one.
-bool drop_torn_tail(const std::string& path, std::string& text, TornTail torn_tail) {
-  if (text.empty() || text.back() == '\n') return false;
-  const std::size_t begin = text.find_last_of('\n') + 1;
-  if (torn_tail == TornTail::is_an_error) {
-    throw malformed(path, std::count(text.begin(), text.end(), '\n') + 1, 0,
-                    "a newline at the end of the last line", text.substr(begin));
-  }
-  text.resize(begin);
-  return true;
-}
-
-void require_header(const std::string& path, const std::optional<CsvRow>& header,
-                    const CsvKind& kind) {
+void require_header(const std::string& path, const CsvRow* header, const CsvKind& kind) {
   const std::vector<std::string_view>& columns = kind.columns;
-  const auto is_column = [&](const std::string& cell, std::string_view column) {
+  const auto is_column = [&](std::string_view cell, std::string_view column) {
     return cell == column ||
            std::any_of(kind.renamed.begin(), kind.renamed.end(), [&](const RenamedColumn& renamed) {
              return renamed.name == column && renamed.former == cell;
@@ -138,7 +203,7 @@ void require_header(const std::string& path, const std::optional<CsvRow>& header
                               : std::string("the end of the header");
   };
   if (!header) throw malformed(path, 1, 1, column_at(0), "");
-  const std::vector<std::string>& cells = header->cells;
+  const std::vector<std::string_view>& cells = header->cells;
   for (std::size_t i = 0; i < std::max(cells.size(), columns.size()); ++i) {
     const bool same = i < cells.size() && i < columns.size() && is_column(cells[i], columns[i]);
     if (!same) {
@@ -164,7 +229,7 @@ void require_width(const std::string& path, const CsvRow& row,
 template <class Number>
 Number to_number(const CsvRow& row, std::size_t column, const std::filesystem::path& path,
                  const std::vector<std::string_view>& columns, std::string_view kind) {
-  const std::string& cell = row.cells.at(column);
+  const std::string_view cell = row.cells.at(column);
   const char* const end = cell.data() + cell.size();
   Number number{};
   const auto [stop, error] = std::from_chars(cell.data(), end, number);
@@ -180,28 +245,31 @@ Number to_number(const CsvRow& row, std::size_t column, const std::filesystem::p
 CsvFrame read_csv(const std::filesystem::path& path, const CsvKind& kind,
                   const std::function<void(const CsvRow&)>& visit) {
   const std::string name = path.string();
-  std::string text = read_text(path, kind.most_bytes);
-  require_text(name, text);
+  Reader reader(path, kind.most_bytes);
   CsvFrame frame;
-  frame.torn_tail = drop_torn_tail(name, text, kind.torn_tail);
-  Reader reader(name, text);
-  const std::string_view begin = std::string_view(text).substr(text.starts_with(kMark) ? 3 : 0);
-  if (kind.has_remark && begin.starts_with(kRemark)) frame.remark = reader.remark();
+  if (kind.has_remark) frame.remark = reader.remark();
   require_header(name, reader.next(), kind);
-  while (const std::optional<CsvRow> row = reader.next()) {
+  while (const CsvRow* const row = reader.next()) {
     require_width(name, *row, kind.columns);
     visit(*row);
+  }
+  frame.torn_tail = !reader.lines().tail().empty();
+  frame.end = reader.lines().offset();
+  if (frame.torn_tail && kind.torn_tail == TornTail::is_an_error) {
+    throw malformed(name, reader.lines().line() + 1, 0, "a newline at the end of the last line",
+                    reader.lines().tail());
   }
   return frame;
 }
 
-CsvFile read_csv(const std::filesystem::path& path, const std::vector<std::string_view>& columns,
-                 TornTail torn_tail) {
-  CsvFile file;
-  const CsvKind kind{columns, torn_tail, kLargestPublishedTable};
-  file.torn_tail =
-      read_csv(path, kind, [&](const CsvRow& row) { file.rows.push_back(row); }).torn_tail;
-  return file;
+void read_csv(const std::filesystem::path& path, const CsvKind& kind, const CsvPart& part,
+              const std::function<void(const CsvRow&)>& visit) {
+  if (part.bytes == 0) return;
+  Reader reader(path, kind.most_bytes, part);
+  while (const CsvRow* const row = reader.next()) {
+    require_width(path.string(), *row, kind.columns);
+    visit(*row);
+  }
 }
 
 std::int64_t to_int(const CsvRow& row, std::size_t column, const std::filesystem::path& path,

@@ -12,14 +12,9 @@ namespace lockstep {
 
 /// One line of a CSV file.
 struct CsvRow {
-  std::int64_t line = 0;  ///< in the file, from 1
-  std::vector<std::string> cells;
-};
-
-/// What a CSV file held.
-struct CsvFile {
-  std::vector<CsvRow> rows;  ///< without the header
-  bool torn_tail = false;    ///< the last line had no newline and was left out
+  std::int64_t line = 0;                ///< in the file, from 1
+  std::uint64_t offset = 0;             ///< of its first byte in the file
+  std::vector<std::string_view> cells;  ///< valid until the next row is read
 };
 
 /// What to do with a last line that does not end in a newline.
@@ -44,19 +39,28 @@ struct CsvKind {
 struct CsvFrame {
   std::string remark;      ///< behind `# `; empty: there is none
   bool torn_tail = false;  ///< the last line had no newline and was left out
+  std::uint64_t end = 0;   ///< offset behind the last whole line
+};
+
+/// Whole lines of a CSV file, none of which is the header.
+struct CsvPart {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t line = 0;  ///< number of the first, from 1
 };
 
 /// Reads the CSV file at `path` and hands each row to `visit`, in order. The header must be exactly
 /// the columns. A cell in double quotes may hold commas and doubled quotes; none holds a newline.
 /// Lines may end in CR LF, and a byte order mark is skipped. Throws Error (usage) with file, line,
 /// column and what was expected, the column being the number of the cell, from 1; an empty file is
-/// malformed, and so is a line of 16 MiB.
+/// malformed, and so is a line of 16 MiB. Holds no more of the file in memory than its longest line
+/// and 1 MiB.
 CsvFrame read_csv(const std::filesystem::path& path, const CsvKind& kind,
                   const std::function<void(const CsvRow&)>& visit);
 
-/// As above, of a published table or the like: all rows at once.
-CsvFile read_csv(const std::filesystem::path& path, const std::vector<std::string_view>& columns,
-                 TornTail torn_tail);
+/// The same of a part that an earlier reading found; an empty one opens no file.
+void read_csv(const std::filesystem::path& path, const CsvKind& kind, const CsvPart& part,
+              const std::function<void(const CsvRow&)>& visit);
 
 /// The cell at `column` (from 0) as a number. `columns` names it in errors. Throws Error (usage).
 std::int64_t to_int(const CsvRow& row, std::size_t column, const std::filesystem::path& path,

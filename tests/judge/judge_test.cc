@@ -154,7 +154,7 @@ TEST(Equality, HoldsWithinRounding) {
   for (int rank = 0; rank < 2; ++rank) {
     files.add(rank, 1, "w", {1, std::nextafter(1.0F, 2.0F)});
   }
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   const ClaimResult result = judge_one(kEqual, files.write(), &reference);
   EXPECT_EQ(result.verdict, Verdict::holds);
   EXPECT_EQ(result.comparisons, 2);
@@ -169,7 +169,7 @@ TEST(Equality, BetweenRoundingAndFaultIsUndecided) {
   const float scale = static_cast<float>(rounding_tolerance(std::ldexp(1, -24), 2)) * 5;
   expected.add(0, 1, "w", {1});
   for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "w", {1 + scale});
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   const ClaimResult result = judge_one(kEqual, files.write(), &reference);
   EXPECT_EQ(result.verdict, Verdict::undecided);
   EXPECT_TRUE(result.findings.empty());
@@ -190,7 +190,7 @@ TEST(Equality, OfATensorThatTheReferenceDoesNotHaveIsUndecided) {
     files.add(rank, 1, "w", {1});
     files.add(rank, 1, "v", {1});
   }
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   const ClaimResult result = judge_one(kEqual, files.write(), &reference);
   EXPECT_EQ(result.verdict, Verdict::undecided);
   EXPECT_THAT(result.reason, HasSubstr("the reference has no v"));
@@ -201,8 +201,8 @@ TEST(Equality, OfAReferenceThatDidNotFinishSaysThat) {
   LiteralEvidence expected(1);
   expected.add(0, 1, "w", {1});
   for (const int step : {1, 2}) files.add(0, step, "w", {1});
-  const Evidence evidence = files.write();
-  const Evidence reference = expected.write();
+  const StepReader evidence = files.write();
+  const StepReader reference = expected.write();
   CellEvidence cell;
   cell.claims = {kEqual};
   cell.world_size = 1;
@@ -225,7 +225,7 @@ ClaimResult judge_scaled(float factor, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     files.add(rank, 1, "w", {factor, -2 * factor, 3 * factor});
   }
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   return judge_one(kEqual, files.write(), &reference);
 }
 
@@ -255,7 +255,7 @@ TEST(Equality, GuessesNothingForAnOddRatioOrAnotherDirection) {
   LiteralEvidence expected(1);
   expected.add(0, 1, "w", {1, 0});
   files.add(0, 1, "w", {0.5F, 0.5F});  // projects to one half and is no half
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   const ClaimResult result = judge_one(kEqual, files.write(), &reference);
   EXPECT_EQ(result.findings.at(0).ratio_in_words, "");
   EXPECT_NEAR(*result.findings.at(0).cosine, std::sqrt(0.5), 1e-12);
@@ -271,7 +271,7 @@ TEST(Equality, RecognisesARanksOwnGradient) {
   expected.add(0, 1, "w", {2, 3});
   files.add(0, 1, "w", {1, 5});
   files.add(1, 1, "w", {3, 1});
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   const ClaimResult result = judge_one(kEqual, files.write(), &reference);
   ASSERT_EQ(result.verdict, Verdict::violated);
   EXPECT_THAT(result.findings.at(0).sentence, HasSubstr("never synchronised"));
@@ -282,7 +282,7 @@ TEST(Equality, OfAValueThatIsNotFiniteIsViolated) {
   LiteralEvidence expected(1);
   expected.add(0, 1, "w", {1, 2});
   files.add(0, 1, "w", {1, std::numeric_limits<float>::infinity()});
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   EXPECT_EQ(judge_one(kEqual, files.write(), &reference).verdict, Verdict::violated);
 }
 
@@ -291,7 +291,7 @@ TEST(Equality, OfAMissingGradientIsViolated) {
   LiteralEvidence expected(1);
   expected.add(0, 1, "w", {1, 2});
   files.add_undefined(0, 1, "w");
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   const ClaimResult result = judge_one(kEqual, files.write(), &reference);
   ASSERT_EQ(result.verdict, Verdict::violated);
   EXPECT_THAT(result.findings.at(0).sentence, HasSubstr("undefined"));
@@ -303,7 +303,7 @@ TEST(Equality, ComparesASmallTensorBesideALargeOne) {
   for (LiteralEvidence* side : {&files, &expected}) side->add(0, 1, "large", {100});
   expected.add(0, 1, "small", {0.1F});
   files.add(0, 1, "small", {0.2F});
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   const ClaimResult result = judge_one(kEqual, files.write(), &reference);
   ASSERT_EQ(result.verdict, Verdict::violated);
   EXPECT_EQ(result.findings.at(0).tensor, "small");
@@ -344,7 +344,7 @@ TEST(Endings, TellHowLongAfterTheDamageTheErrorCame) {
   LiteralEvidence files(2);
   files.add(0, 1, "w", {1});
   files.add(1, 1, "w", {2});
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   CellEvidence cell;
   cell.world_size = 2;
   cell.claims = {ranks_finish(), kAgree};
@@ -360,7 +360,7 @@ TEST(Agreement, ThatWasNotObservedToTheLastStepIsUndecided) {
   for (int rank = 0; rank < 2; ++rank) {
     for (int step = 1; step <= 3; ++step) files.add(rank, step, "w", {1});
   }
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   CellEvidence cell;
   cell.world_size = 2;
   cell.steps = 3;
@@ -378,7 +378,7 @@ TEST(Agreement, ThatLeavesOutAStepIsUndecided) {
   for (int rank = 0; rank < 2; ++rank) {
     for (const int step : {1, 3}) files.add(rank, step, "w", {1});
   }
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   CellEvidence cell;
   cell.world_size = 2;
   cell.steps = 3;
@@ -387,7 +387,7 @@ TEST(Agreement, ThatLeavesOutAStepIsUndecided) {
   EXPECT_EQ(judge(cell).front().verdict, Verdict::undecided);
 }
 
-TEST(Evidence, WhoseValuesAreNotTheDigestedOnesIsRefused) {
+TEST(StepReader, WhoseValuesAreNotTheDigestedOnesIsRefused) {
   LiteralEvidence files(1);
   files.add(0, 1, "w", {1, 2});
   files.write();
@@ -395,30 +395,30 @@ TEST(Evidence, WhoseValuesAreNotTheDigestedOnesIsRefused) {
   auto tensors = read_safetensors(file);
   tensors.begin()->second.bytes[0] ^= std::byte{1};
   write_safetensors(file, tensors);
-  EXPECT_THROW(Evidence(files.folder(), 1), Error);
+  EXPECT_THROW(StepReader(files.folder(), 1).at(1), Error);
 }
 
-TEST(Evidence, SaysWhichSnapshotsAreMissing) {
+TEST(StepReader, SaysWhichSnapshotsAreMissing) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "w", {1});
   files.lose_values(1, 1);
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   EXPECT_EQ(evidence.missing_snapshots(0, false), "");
   EXPECT_EQ(evidence.missing_snapshots(1, false), "rank 1: snapshots of step 1 are missing");
 }
 
-TEST(Evidence, NamesMissingSnapshotsInOneNote) {
+TEST(StepReader, NamesMissingSnapshotsInOneNote) {
   LiteralEvidence files(1);
   for (std::int64_t step = 1; step <= 9; ++step) files.add(0, step, "w", {1});
   for (const std::int64_t step : {1, 4, 5, 6, 8, 9}) files.lose_values(0, step);
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   EXPECT_EQ(evidence.missing_snapshots(0, /*was_ended=*/false),
             "rank 0: snapshots of steps 1, 4 to 6, 8 to 9 are missing");
   EXPECT_EQ(evidence.missing_snapshots(0, /*was_ended=*/true),
             "rank 0: snapshots of steps 1, 4 to 6, 8 are missing");
 }
 
-TEST(Evidence, MissesNoSnapshotOfTheStepInWhichARankWasEnded) {
+TEST(StepReader, MissesNoSnapshotOfTheStepInWhichARankWasEnded) {
   LiteralEvidence files(1);
   for (const std::int64_t step : {1, 2}) files.add(0, step, "w", {1});
   files.lose_values(0, 2);
@@ -433,7 +433,7 @@ ClaimResult judge_with_perturbed_values(bool has_them) {
   reference.add(0, 1, "w", {1});
   reference.add(1, 1, "w", {1.0000001F});
   if (!has_them) reference.lose_values(1, 1);
-  const Evidence read = reference.write();
+  const StepReader read = reference.write();
   return judge_one(kEqual, files.write(), &read);
 }
 
@@ -454,8 +454,8 @@ TEST(Table, HoldsElementsDriftAndWhetherTheBitsAgree) {
     buggy.add(rank, 1, "w", {1, static_cast<float>(rank)});
     fixed.add(rank, 1, "w", {1, 7});
   }
-  const Evidence buggy_files = buggy.write();
-  const Evidence fixed_files = fixed.write();
+  const StepReader buggy_files = buggy.write();
+  const StepReader fixed_files = fixed.write();
   TableSpec spec;
   spec.tensor = "w";
   spec.element = 1;
@@ -474,7 +474,7 @@ TEST(Table, HoldsElementsDriftAndWhetherTheBitsAgree) {
 TEST(Table, SyncedLooksAtTheWholeTensorNotAtTheElement) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "w", {1, static_cast<float>(rank)});
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   TableSpec spec;
   spec.tensor = "w";
   spec.groups = {{"BUGGY", "b"}};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -110,9 +111,9 @@ class LiteralEvidence {
   const std::filesystem::path& folder() const { return folder_.path(); }
 
   /// Writes everything; once.
-  Evidence write() const {
+  StepReader write() const {
     write_as([](int) { return std::string(); });
-    return Evidence(folder_.path(), processes_);
+    return StepReader(folder_.path(), processes_);
   }
 
   /// The same in the name of `identity(rank)`, as files of a real cell are; does not read it.
@@ -121,9 +122,7 @@ class LiteralEvidence {
     for (int rank = 0; rank < processes_; ++rank) {
       JournalWriter journal(folder_.path() / ("rank-" + std::to_string(rank) + ".csv"),
                             identity(rank));
-      const auto rows = rows_.find(rank);
-      if (rows == rows_.end()) continue;
-      for (const Observation& observation : rows->second) journal.append(observation);
+      for (const Observation& observation : rows_in_order(rank)) journal.append(observation);
     }
     for (const auto& [place, tensors] : kept_) {
       const auto kept = with_rows(place, tensors);
@@ -146,6 +145,17 @@ class LiteralEvidence {
     return observation;
   }
 
+  /// By step, as a rank writes them.
+  std::vector<Observation> rows_in_order(int rank) const {
+    const auto found = rows_.find(rank);
+    if (found == rows_.end()) return {};
+    std::vector<Observation> rows = found->second;
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const Observation& a, const Observation& b) { return a.step < b.step; });
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seq = static_cast<std::int64_t>(i);
+    return rows;
+  }
+
   using Tensors = std::map<std::string, SnapshotTensor>;
 
   /// Those that still have a row: a row that was bent may be about something else.
@@ -165,14 +175,19 @@ class LiteralEvidence {
 };
 
 inline std::vector<ClaimResult> judge(const CellEvidence& cell) {
-  return judge(cell, facts_of(cell));
+  return judge(cell, facts_of(cell)).results;
+}
+
+/// Reads every step, as a judge does.
+inline void read_all(const StepReader& evidence) {
+  for (const std::int64_t step : evidence.steps()) evidence.at(step);
 }
 
 inline const Claim kAgree = agree_across_ranks(Kind::gradient, Phase::pre_step);
 inline const Claim kEqual = equal_reference(Kind::gradient, Phase::pre_step);
 
-inline ClaimResult judge_one(const Claim& claim, const Evidence& evidence,
-                             const Evidence* reference = nullptr,
+inline ClaimResult judge_one(const Claim& claim, const StepReader& evidence,
+                             const StepReader* reference = nullptr,
                              std::vector<RankExit> exits = {}) {
   CellEvidence cell;
   cell.world_size = evidence.processes();

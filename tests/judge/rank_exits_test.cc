@@ -101,7 +101,7 @@ Finding error_with_damage_in(const std::vector<std::int64_t>& damaged_steps) {
     }
     cell.claims.push_back(agree_across_ranks(Kind::gradient, phase));
   }
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   cell.evidence = &evidence;
   cell.exits = {exit_of(0, ExitKind::finished, 1), exit_of(1, ExitKind::raised, 0, "too late")};
   return judge(cell).front().findings.at(0);

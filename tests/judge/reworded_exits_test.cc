@@ -49,18 +49,18 @@ class ThreeRanks {
     }
   }
 
-  const Evidence& evidence() {
-    if (!evidence_) evidence_ = std::make_unique<Evidence>(files_.write());
+  const StepReader& evidence() {
+    if (!evidence_) evidence_ = std::make_unique<StepReader>(files_.write());
     return *evidence_;
   }
 
  private:
   LiteralEvidence files_{3};
-  std::unique_ptr<Evidence> evidence_;
+  std::unique_ptr<StepReader> evidence_;
 };
 
 /// What is decided of a cell, without a word of how it is told.
-auto decided(const Evidence& evidence, const std::vector<RankExit>& exits) {
+auto decided(const StepReader& evidence, const std::vector<RankExit>& exits) {
   CellEvidence cell;
   cell.world_size = 3;
   cell.steps = 3;
@@ -68,8 +68,8 @@ auto decided(const Evidence& evidence, const std::vector<RankExit>& exits) {
   cell.evidence = &evidence;
   cell.exits = exits;
   std::vector<std::tuple<Verdict, std::int64_t, std::vector<int>>> verdicts;
-  const std::vector<ClaimResult> results = judge(cell);
-  for (const ClaimResult& result : results) {
+  const Judgement judged = judge(cell, facts_of(cell));
+  for (const ClaimResult& result : judged.results) {
     verdicts.emplace_back(result.verdict, 0, std::vector<int>{});
     for (const Finding& finding : result.findings) {
       const int rank = finding.failure ? finding.failure->rank : -1;
@@ -82,8 +82,7 @@ auto decided(const Evidence& evidence, const std::vector<RankExit>& exits) {
                           missed.culprits);
   }
   const auto not_run = why_not_run(exits);
-  return std::tuple(verdicts,
-                    symptom_of(facts_of(cell), results, wrong_values_of(cell, results)).kind,
+  return std::tuple(verdicts, symptom_of(facts_of(cell), judged.results, judged.wrong_values).kind,
                     not_run ? static_cast<int>(not_run->cause) : -1);
 }
 
@@ -142,7 +141,7 @@ TEST(RewordedExits, AreToldApartByTheirCauses) {
   EXPECT_NE(with(ExitKind::unfinished, stopped), with(ExitKind::unfinished, time_limit));
   EXPECT_NE(with(ExitKind::unfinished, unseen), with(ExitKind::unfinished, time_limit));
   // Where a log says what a rank was in, that counts, too.
-  const Evidence without_logs = LiteralEvidence(3).write();
+  const StepReader without_logs = LiteralEvidence(3).write();
   const auto beside_dead = [&](ExitCause cause) {
     return decided(without_logs,
                    {end_by(0, ExitKind::finished, none, 2), end_by(1, ExitKind::signalled, none, 0),

@@ -40,7 +40,7 @@ LiteralEvidence& observe(LiteralEvidence& files, float of_rank_1) {
 
 TEST(Trigger, ThatIsMissingLeavesWhatHoldsUndecided) {
   LiteralEvidence files(2);
-  const Evidence evidence = observe(files, 1).write();
+  const StepReader evidence = observe(files, 1).write();
   EXPECT_EQ(judge_one(kAgree, evidence, nullptr, kReached).verdict, Verdict::holds);
   const ClaimResult result = judge_one(kAgree, evidence, nullptr, kNotReached);
   EXPECT_EQ(result.verdict, Verdict::undecided);
@@ -51,7 +51,7 @@ TEST(Trigger, ThatIsMissingLeavesWhatHoldsUndecided) {
 
 TEST(Trigger, ThatIsMissingHidesNoViolation) {
   LiteralEvidence files(2);
-  const Evidence evidence = observe(files, 2).write();
+  const StepReader evidence = observe(files, 2).write();
   const ClaimResult result = judge_one(kAgree, evidence, nullptr, kNotReached);
   EXPECT_EQ(result.verdict, Verdict::violated);
   EXPECT_EQ(result.findings.size(), 1U);
@@ -61,7 +61,7 @@ TEST(Trigger, ThatIsMissingHidesNoViolation) {
 
 TEST(Trigger, ThatIsMissingDoesNotReplaceAnotherReason) {
   LiteralEvidence files(2);
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   const ClaimResult result = judge_one(kAgree, evidence, nullptr, kNotReached);
   EXPECT_EQ(result.verdict, Verdict::undecided);
   EXPECT_EQ(result.reason, judge_one(kAgree, evidence, nullptr, kReached).reason);

@@ -21,6 +21,7 @@
 #include "harness/train/nn/module.h"
 #include "reports/base/error.h"
 #include "tests/full_disk.h"
+#include "tests/record/whole_journal.h"
 #include "tests/temporary_folder.h"
 #include "tests/train/helpers.h"
 

@@ -14,6 +14,7 @@
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
 #include "tests/full_disk.h"
+#include "tests/record/whole_journal.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 
@@ -79,7 +80,7 @@ class JournalFile : public ::testing::Test {
 TEST_F(JournalFile, ReadsBack) {
   const std::vector<Observation> written{observation(0), observation(1), observation(2)};
   write(written);
-  const Journal journal = read_journal(path_);
+  const WholeJournal journal = read_journal(path_);
   EXPECT_EQ(journal.observations, written);
   EXPECT_FALSE(journal.torn_tail);
 }
@@ -175,7 +176,7 @@ TEST_F(JournalFile, SaysWhoWroteIt) {
     JournalWriter journal(path_, "rank 1 of a cell, \"quoted\"");
     journal.append(observation(0));
   }
-  const Journal journal = read_journal(path_);
+  const WholeJournal journal = read_journal(path_);
   EXPECT_EQ(journal.identity, "rank 1 of a cell, \"quoted\"");
   EXPECT_EQ(journal.observations.size(), 1U);
   write({observation(0)});
@@ -223,7 +224,7 @@ TEST_F(JournalFile, LeavesATornRowOut) {
   for (std::size_t size = header; size < text.size(); ++size) {
     fs::resize_file(path_, size);
     std::ofstream(path_) << text.substr(0, size);
-    const Journal journal = read_journal(path_);
+    const WholeJournal journal = read_journal(path_);
     EXPECT_EQ(journal.observations.size(), size < first ? 0u : 1u);
     EXPECT_EQ(journal.torn_tail, size != header && size != first);
   }
@@ -239,7 +240,7 @@ TEST_F(JournalFile, SurvivesAKilledRank) {
   int status = 0;
   ::waitpid(child, &status, 0);
   ASSERT_TRUE(WIFSIGNALED(status));
-  const Journal journal = read_journal(path_);
+  const WholeJournal journal = read_journal(path_);
   ASSERT_EQ(journal.observations.size(), 100u);
   EXPECT_EQ(journal.observations.back(), observation(99));
 }

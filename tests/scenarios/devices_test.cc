@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tests/command.h"
+#include "tests/record/whole_journal.h"
 #include "tests/scenarios/gradients_of.h"
 
 namespace lockstep {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harness/record/journal.h"
+#include "tests/record/whole_journal.h"
 
 namespace lockstep {
 

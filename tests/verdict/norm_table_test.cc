@@ -24,12 +24,12 @@ TableSpec spec_of(Quantity quantity) {
   return spec;
 }
 
-std::vector<Table::Row> rows_of(const Evidence& evidence, const TableSpec& spec) {
+std::vector<Table::Row> rows_of(const StepReader& evidence, const TableSpec& spec) {
   return fill_table(spec, {&evidence}).rows;
 }
 
 /// The entry of the first step.
-Table::Entry entry_of(const Evidence& evidence, Quantity quantity) {
+Table::Entry entry_of(const StepReader& evidence, Quantity quantity) {
   return rows_of(evidence, spec_of(quantity)).at(0).entries.at(0);
 }
 Table::Entry entry_of(const LiteralEvidence& files, Quantity quantity) {
@@ -86,7 +86,7 @@ TEST(NormTable, ShowsTheDriftOfAllParametersBeforeTheStep) {
 TEST(NormTable, HasNoDriftWhereParametersWereNotObservedBeforeTheStep) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "w", {7});
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   const auto drift = entry_of(evidence, Quantity::norm).drift;
   ASSERT_TRUE(drift);
   EXPECT_THAT(*drift, IsNan());
@@ -154,7 +154,7 @@ TEST(DriftTable, IsOfAllTensorsWhereNoneIsNamed) {
 TEST(TableOfChosenSteps, HasThoseOnlyAndOnlyWhereTheyWereObserved) {
   LiteralEvidence files(1);
   for (int step = 1; step <= 5; ++step) files.add(0, step, "a", {static_cast<float>(step)});
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   TableSpec spec = spec_of(Quantity::norm);
   const auto steps = [&] {
     std::vector<std::int64_t> all;
@@ -170,7 +170,7 @@ TEST(TableOfChosenSteps, HasThoseOnlyAndOnlyWhereTheyWereObserved) {
 TEST(TableOfSeveralGroups, ShowsNotMeasuredWhereOneWasNotRun) {
   LiteralEvidence files(1);
   files.add(0, 1, "a", {3, 4});
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   TableSpec spec = spec_of(Quantity::norm);
   spec.groups.push_back({"FIXED", "f"});
   const Table table = fill_table(spec, {&evidence, nullptr});

@@ -42,8 +42,8 @@ void observe(LiteralEvidence& files) {
 }
 
 /// The check of `again` against `first`.
-Check check_of(CellRecord again, const Evidence& evidence, const CellRecord& first,
-               const Evidence& first_evidence) {
+Check check_of(CellRecord again, const StepReader& evidence, const CellRecord& first,
+               const StepReader& first_evidence) {
   check_repetition(again, &evidence, first, &first_evidence);
   EXPECT_EQ(again.checks.size(), 1U);
   EXPECT_EQ(again.checks.at(0).promise, "repeats the first run");
@@ -68,8 +68,8 @@ class Repetition : public testing::Test {
   LiteralEvidence again_files_{2};
 
  private:
-  std::optional<Evidence> evidence_;
-  std::optional<Evidence> first_evidence_;
+  std::optional<StepReader> evidence_;
+  std::optional<StepReader> first_evidence_;
 };
 
 TEST_F(Repetition, OfTheSameIsAsPromised) {
@@ -158,7 +158,7 @@ TEST_F(Repetition, OfRanksThatDiedHoldsTheFindingsOnly) {
 
 TEST_F(Repetition, OfACellThatWasNotRunIsNotChecked) {
   observe(first_files_);
-  const Evidence evidence = first_files_.write();
+  const StepReader evidence = first_files_.write();
   check_repetition(again_, nullptr, first_, &evidence);
   check_repetition(again_, &evidence, first_, nullptr);
   EXPECT_TRUE(again_.checks.empty());
@@ -168,8 +168,8 @@ TEST_F(Repetition, DoesNotHideAnEarlierCheck) {
   observe(first_files_);
   observe(again_files_);
   again_.checks = {{"breaks ranks finish", Check::Result::false_alarm, "why"}};
-  const Evidence evidence = again_files_.write();
-  const Evidence first_evidence = first_files_.write();
+  const StepReader evidence = again_files_.write();
+  const StepReader first_evidence = first_files_.write();
   check_repetition(again_, &evidence, first_, &first_evidence);
   EXPECT_EQ(again_.verdict, CellVerdict::false_alarm);
 }

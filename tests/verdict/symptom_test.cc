@@ -62,16 +62,16 @@ class Symptoms : public testing::Test {
   }
 
   Symptom symptom() {
-    const Evidence evidence = files_.write();
-    const Evidence reference = reference_.write();
+    const StepReader evidence = files_.write();
+    const StepReader reference = reference_.write();
     CellEvidence cell;
     cell.world_size = 2;
     cell.claims = claims_;
     cell.evidence = &evidence;
     cell.reference = has_reference_ ? &reference : nullptr;
     cell.exits = exits_;
-    const std::vector<ClaimResult> results = judge(cell);
-    return symptom_of(facts_of(cell), results, wrong_values_of(cell, results));
+    const Judgement judged = judge(cell, facts_of(cell));
+    return symptom_of(facts_of(cell), judged.results, judged.wrong_values);
   }
 
   LiteralEvidence files_{2};

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 
 /// The entry of step 1 for the tensor "w" of these files.
 Table::Entry entry_of(const LiteralEvidence& files, Quantity quantity, std::int64_t element = 0) {
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   TableSpec spec;
   spec.quantity = quantity;
   spec.tensor = "w";
@@ -68,7 +68,7 @@ TEST(Table, SyncedTellsShapesApartThatHaveTheSameWords) {
   LiteralEvidence files(2);
   files.add(0, 1, "w", {1, 2});
   files.add(1, 1, "w", {1, 2, 0});
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   TableSpec spec;
   spec.tensor = "w";
   spec.groups = {{"BUGGY", "b"}};

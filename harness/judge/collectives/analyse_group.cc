@@ -300,10 +300,12 @@ class Search {
     const std::vector<Collective>& log = *cell_.evidence->collectives(rank);
     const auto is_it = [&](const Collective& call) { return call.tensor == text; };
     if (std::any_of(log.begin(), log.end(), is_it)) return true;
-    const auto& observations = cell_.evidence->observations(rank);
-    return std::any_of(observations.begin(), observations.end(), [&](const Observation& seen) {
-      if (seen.kind == Kind::gradient) return text == "gradient of " + seen.name;
-      return seen.kind == Kind::parameter && text == seen.name;
+    const auto& tensors = cell_.evidence->tensors();
+    return std::any_of(tensors.begin(), tensors.end(), [&](const auto& observed) {
+      const auto& [tensor, ranks] = observed;
+      if (!std::binary_search(ranks.begin(), ranks.end(), rank)) return false;
+      if (tensor.kind == Kind::gradient) return text == "gradient of " + tensor.name;
+      return tensor.kind == Kind::parameter && text == tensor.name;
     });
   }
 

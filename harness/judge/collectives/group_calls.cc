@@ -45,7 +45,7 @@ std::optional<std::uint64_t> Group::next(std::uint64_t number) const {
   return first;
 }
 
-std::vector<Group> groups_of(const Evidence& evidence) {
+std::vector<Group> groups_of(const StepReader& evidence) {
   std::vector<Group> groups;
   std::map<std::string, std::size_t> places;
   for (int rank = 0; rank < evidence.processes(); ++rank) {

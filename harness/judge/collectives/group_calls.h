@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/judge/evidence/evidence.h"
+#include "harness/judge/evidence/step_reader.h"
 #include "harness/record/collective_log.h"
 
 namespace lockstep {
@@ -33,7 +33,7 @@ struct Group {
 
 /// The groups of a cell in the order in which logs name them, those of rank 0 first. Points into
 /// `evidence`.
-std::vector<Group> groups_of(const Evidence& evidence);
+std::vector<Group> groups_of(const StepReader& evidence);
 
 /// The same collective of a group, as the ranks called it that came.
 using Row = std::map<int, const Collective*>;

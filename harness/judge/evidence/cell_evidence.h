@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "harness/judge/evidence/evidence.h"
+#include "harness/judge/evidence/step_reader.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -16,12 +16,18 @@ struct CellEvidence {
   std::int64_t steps = 0;  ///< that were to be run: a claim that was not observed to the last one
                            ///< is undecided
   std::vector<Claim> claims;
-  const Evidence* evidence = nullptr;  ///< null where only the endings are judged
+  const StepReader* evidence = nullptr;  ///< null where only the endings are judged
   /// Rank 0 is the reference, the others are the same with perturbed inputs; null when the scenario
   /// has none.
-  const Evidence* reference = nullptr;
+  const StepReader* reference = nullptr;
   std::optional<RankExit> reference_exit = {};  ///< of the reference's rank 0; absent: not known
   std::vector<RankExit> exits;
+};
+
+/// One step of a cell, beside the same step of its reference.
+struct CellStep {
+  const StepView& actual;
+  const StepView* reference = nullptr;  ///< null where the cell has none
 };
 
 }  // namespace lockstep

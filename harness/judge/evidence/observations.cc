@@ -2,12 +2,12 @@
 
 namespace lockstep {
 
-bool concerns(const Claim& claim, const Observation& observation) {
-  return observation.kind == claim.kind && observation.phase == claim.phase;
+bool concerns(const Claim& claim, const ObservedTensor& tensor) {
+  return tensor.kind == claim.kind && tensor.phase == claim.phase;
 }
 
-bool is_undefined(const Observation& observation) {
-  return observation.dtype.empty() && !observation.not_comparable.empty();
+bool is_undefined(const ObservedTensor& tensor) {
+  return tensor.dtype.empty() && !tensor.not_comparable.empty();
 }
 
 bool is_same_value(const Observation& a, const Observation& b) {

@@ -5,11 +5,11 @@
 
 namespace lockstep {
 
-/// Whether the claim is about observations like this one.
-bool concerns(const Claim& claim, const Observation& observation);
+/// Whether the claim is about observations of this tensor.
+bool concerns(const Claim& claim, const ObservedTensor& tensor);
 
 /// Whether there is no tensor to speak of, rather than one that cannot be compared.
-bool is_undefined(const Observation& observation);
+bool is_undefined(const ObservedTensor& tensor);
 
 /// Whether two observations are of the same bits, dtype and shape.
 bool is_same_value(const Observation& a, const Observation& b);

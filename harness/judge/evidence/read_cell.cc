@@ -24,9 +24,9 @@ void require_journals(const fs::path& folder, const CellRecord& cell) {
 }
 
 /// The last row of a full disk is torn, and was not counted.
-void require_rows(const fs::path& folder, const CellRecord& cell, const Evidence& evidence) {
+void require_rows(const fs::path& folder, const CellRecord& cell, const StepReader& evidence) {
   for (const RankExit& end : cell.exits) {
-    const auto found = static_cast<std::int64_t>(evidence.observations(end.rank).size());
+    const auto found = evidence.rows(end.rank);
     if (!end.rows || *end.rows == found || *end.rows == evidence.rows_written(end.rank)) continue;
     throw malformed(journal_file(folder, end.rank).string(), 0, 0,
                     fmt::format("the {} rows that the rank said it wrote", *end.rows),
@@ -44,15 +44,12 @@ std::vector<std::string> identities_of(const CellRecord& cell) {
 
 }  // namespace
 
-std::unique_ptr<Evidence> evidence_of_cell(const fs::path& run_folder, const CellRecord& cell,
-                                           bool is_signed) {
+std::unique_ptr<StepReader> open_cell(const fs::path& run_folder, const CellRecord& cell,
+                                      bool is_signed) {
   const fs::path folder = run_folder / cell.folder;
   require_journals(folder, cell);
-  auto evidence = std::make_unique<Evidence>(folder, cell.processes, identities_of(cell));
-  if (is_signed && !evidence->is_signed()) {
-    throw malformed(folder.string(), 0, 0, "journals, values and logs that say who wrote them",
-                    "files that do not");
-  }
+  auto evidence =
+      std::make_unique<StepReader>(folder, cell.processes, Writers{identities_of(cell), is_signed});
   require_rows(folder, cell, *evidence);
   return evidence;
 }

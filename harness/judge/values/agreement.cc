@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
+#include <utility>
 
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
@@ -18,30 +19,37 @@ namespace lockstep {
 
 namespace {
 
-/// What has to be the same on all ranks that hold it: one tensor, or one shard of it.
-using HeldTensorKey = std::tuple<std::int64_t, std::int64_t, std::string, std::string,
-                                 std::vector<std::int64_t>, std::vector<std::int64_t>>;
+/// What has to be the same on all ranks that hold it: one tensor, or one shard of it. A shape that
+/// differs makes another shard, a shape that differs of a whole tensor is a difference.
+struct HeldTensorKey {
+  std::string name;
+  std::string replica_group;
+  std::vector<std::int64_t> offset;
+  std::vector<std::int64_t> local_shape;
 
+  explicit HeldTensorKey(const ObservedTensor& tensor)
+      : name(tensor.name), replica_group(tensor.replica_group) {
+    if (tensor.local_shape == tensor.global_shape) return;
+    offset = tensor.offset;
+    local_shape = tensor.local_shape;
+  }
+
+  auto operator<=>(const HeldTensorKey&) const = default;
+};
+
+/// A tensor in one micro-batch of a step.
 struct HeldTensor {
   std::int64_t step = 0;
   std::int64_t seq = 0;  ///< of the lowest rank that holds it: execution order
   std::map<int, const Observation*> holders;
 };
 
-/// A shape that differs makes another shard, a shape that differs of a whole tensor is a
-/// difference.
-HeldTensorKey comparable_key(const Observation& o) {
-  HeldTensorKey key{o.step, o.micro_batch, o.name, o.replica_group, o.offset, o.local_shape};
-  if (o.local_shape == o.global_shape) std::get<4>(key) = std::get<5>(key) = {};
-  return key;
-}
-
-std::vector<HeldTensor> places_in_execution_order(const CellEvidence& cell, const Claim& claim) {
-  std::map<HeldTensorKey, HeldTensor> places;
-  for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
-    for (const Observation& observation : cell.evidence->observations(rank)) {
+std::vector<HeldTensor> places_in_execution_order(const StepView& step, const Claim& claim) {
+  std::map<std::pair<std::int64_t, HeldTensorKey>, HeldTensor> places;
+  for (int rank = 0; rank < step.processes(); ++rank) {
+    for (const Observation& observation : step.observations(rank)) {
       if (!concerns(claim, observation)) continue;
-      HeldTensor& place = places[comparable_key(observation)];
+      HeldTensor& place = places[{observation.micro_batch, HeldTensorKey(observation)}];
       if (place.holders.empty()) {
         place.step = observation.step;
         place.seq = observation.seq;
@@ -51,9 +59,8 @@ std::vector<HeldTensor> places_in_execution_order(const CellEvidence& cell, cons
   }
   std::vector<HeldTensor> ordered;
   for (auto& [key, place] : places) ordered.push_back(std::move(place));
-  std::stable_sort(ordered.begin(), ordered.end(), [](const HeldTensor& a, const HeldTensor& b) {
-    return std::tie(a.step, a.seq) < std::tie(b.step, b.seq);
-  });
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const HeldTensor& a, const HeldTensor& b) { return a.seq < b.seq; });
   return ordered;
 }
 
@@ -73,10 +80,10 @@ std::vector<std::vector<int>> groups_of(const HeldTensor& place) {
 }
 
 /// How two ranks' values of a place differ; nothing where they cannot be compared.
-std::optional<ValueDifference> difference_between(const CellEvidence& cell, const HeldTensor& place,
+std::optional<ValueDifference> difference_between(const StepView& step, const HeldTensor& place,
                                                   int a, int b) {
-  const SnapshotTensor* left = cell.evidence->kept(a, *place.holders.at(a));
-  const SnapshotTensor* right = cell.evidence->kept(b, *place.holders.at(b));
+  const SnapshotTensor* left = step.kept(a, *place.holders.at(a));
+  const SnapshotTensor* right = step.kept(b, *place.holders.at(b));
   if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) return {};
   return difference(*left, *right);
 }
@@ -91,14 +98,14 @@ void note_first(const ValueDifference& apart, int a, int b, Finding& finding) {
 }
 
 /// The largest difference between any two groups; also fills the evidence of `finding` when asked.
-double measure(const CellEvidence& cell, const HeldTensor& place,
+double measure(const StepView& step, const HeldTensor& place,
                const std::vector<std::vector<int>>& groups, Finding* finding) {
   double worst = 0;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     for (std::size_t j = i + 1; j < groups.size(); ++j) {
       const int a = groups[i].front();
       const int b = groups[j].front();
-      const auto apart = difference_between(cell, place, a, b);
+      const auto apart = difference_between(step, place, a, b);
       if (!apart) continue;
       const bool furthest = std::isnan(apart->worst) || apart->worst > worst;
       worst = worse(worst, apart->worst);
@@ -137,27 +144,23 @@ std::string sentence_of(const Finding& finding, const std::string& structural) {
 /// step.
 class Holders {
  public:
-  Holders(const std::vector<HeldTensor>& places, int processes) : processes_(processes) {
-    for (const HeldTensor& place : places) {
-      for (const auto& [rank, observation] : place.holders) {
-        ranks_[key_without_step(*observation)].insert(rank);
-      }
+  Holders(const StepReader& evidence, const Claim& claim) : processes_(evidence.processes()) {
+    for (const auto& [tensor, ranks] : evidence.tensors()) {
+      if (!concerns(claim, tensor) || is_everywhere(tensor)) continue;
+      ranks_[HeldTensorKey(tensor)].insert(ranks.begin(), ranks.end());
     }
   }
 
   bool are_all_in(const HeldTensor& place) const {
     const Observation& any = *place.holders.begin()->second;
-    const bool is_everywhere = any.replica_group.empty() && any.local_shape == any.global_shape;
-    const auto expected = is_everywhere ? static_cast<std::size_t>(processes_)
-                                        : ranks_.at(key_without_step(any)).size();
+    const auto expected = is_everywhere(any) ? static_cast<std::size_t>(processes_)
+                                             : ranks_.at(HeldTensorKey(any)).size();
     return place.holders.size() == expected;
   }
 
  private:
-  static HeldTensorKey key_without_step(const Observation& observation) {
-    HeldTensorKey key = comparable_key(observation);
-    std::get<0>(key) = 0;
-    return key;
+  static bool is_everywhere(const ObservedTensor& tensor) {
+    return tensor.replica_group.empty() && tensor.local_shape == tensor.global_shape;
   }
 
   std::map<HeldTensorKey, std::set<int>> ranks_;
@@ -165,22 +168,27 @@ class Holders {
 };
 
 /// A tensor that nobody looked at any more after some step agrees for the lack of anybody who would
-/// see it differ. `places` in the order of steps. Empty where there is none.
-std::string first_abandoned(const std::vector<HeldTensor>& places) {
-  std::map<HeldTensorKey, std::int64_t> last_seen;
-  for (const HeldTensor& place : places) {
-    HeldTensorKey key = comparable_key(*place.holders.begin()->second);
-    std::get<0>(key) = 0;
-    std::get<1>(key) = 0;  // the last step may well have fewer micro-batches
-    last_seen[key] = place.step;
+/// see it differ.
+class LastSeen {
+ public:
+  void add(const HeldTensor& place) {
+    last_ = place.step;
+    steps_[HeldTensorKey(*place.holders.begin()->second)] = place.step;
   }
-  for (const auto& [key, step] : last_seen) {
-    if (step == places.back().step) continue;
-    return fmt::format("{} was observed on no rank after step {} of {}", std::get<2>(key), step,
-                       places.back().step);
+
+  /// The first by name, in words; empty where there is none.
+  std::string first_abandoned() const {
+    for (const auto& [key, step] : steps_) {
+      if (step == last_) continue;
+      return fmt::format("{} was observed on no rank after step {} of {}", key.name, step, last_);
+    }
+    return "";
   }
-  return "";
-}
+
+ private:
+  std::int64_t last_ = 0;
+  std::map<HeldTensorKey, std::int64_t> steps_;
+};
 
 bool is_comparable(const HeldTensor& place) {
   return std::any_of(place.holders.begin(), place.holders.end(),
@@ -201,11 +209,12 @@ std::string obstacle(const HeldTensor& place, const Holders& holders) {
 /// The differences of a claim, boiled down to one finding.
 class Divergence {
  public:
-  Divergence(const CellEvidence& cell, const Claim& claim) : cell_(cell) { finding_.claim = claim; }
+  explicit Divergence(const Claim& claim) { finding_.claim = claim; }
 
-  void add(const HeldTensor& place, const std::vector<std::vector<int>>& groups) {
+  void add(const StepView& step, const HeldTensor& place,
+           const std::vector<std::vector<int>>& groups) {
     const bool is_first = finding_.places++ == 0;
-    const double worst = measure(cell_, place, groups, is_first ? &finding_ : nullptr);
+    const double worst = measure(step, place, groups, is_first ? &finding_ : nullptr);
     if (is_first) begin(place, groups, worst);
     if (place.step == finding_.step) note_tensor(place.holders.begin()->second->name);
     const double before = place.step == finding_.last_step ? finding_.last_worst_difference : 0;
@@ -237,35 +246,54 @@ class Divergence {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
 
-  const CellEvidence& cell_;
   Finding finding_;
   std::string structural_;
 };
 
+class AgreementFold : public ClaimFold {
+ public:
+  AgreementFold(const CellEvidence& cell, const Claim& claim)
+      : claim_(claim), holders_(*cell.evidence, claim), divergence_(claim) {}
+
+  void see(const CellStep& step) override {
+    for (const HeldTensor& place : places_in_execution_order(step.actual, claim_)) {
+      last_seen_.add(place);
+      if (reason_.empty()) reason_ = obstacle(place, holders_);
+      const bool is_compared =
+          holders_.are_all_in(place) && place.holders.size() > 1 && is_comparable(place);
+      if (!is_compared) continue;
+      ++comparisons_;
+      const auto groups = groups_of(place);
+      if (groups.size() > 1) divergence_.add(step.actual, place, groups);
+    }
+  }
+
+  void write(ClaimResult& result) override {
+    result.comparisons = comparisons_;
+    if (!divergence_.is_empty()) {
+      result.verdict = Verdict::violated;
+      result.findings.push_back(divergence_.take());
+      return;
+    }
+    result.reason = reason_.empty() ? last_seen_.first_abandoned() : reason_;
+    if (!result.reason.empty()) return;
+    result.verdict = comparisons_ > 0 ? Verdict::holds : Verdict::undecided;
+    if (comparisons_ == 0) result.reason = "not triggered: nothing was compared";
+  }
+
+ private:
+  Claim claim_;
+  Holders holders_;
+  Divergence divergence_;
+  LastSeen last_seen_;
+  std::int64_t comparisons_ = 0;
+  std::string reason_;  ///< the first obstacle
+};
+
 }  // namespace
 
-void judge_agreement(const CellEvidence& cell, ClaimResult& result) {
-  const std::vector<HeldTensor> places = places_in_execution_order(cell, result.claim);
-  const Holders holders(places, cell.evidence->processes());
-  Divergence divergence(cell, result.claim);
-  for (const HeldTensor& place : places) {
-    if (result.reason.empty()) result.reason = obstacle(place, holders);
-    const bool is_compared =
-        holders.are_all_in(place) && place.holders.size() > 1 && is_comparable(place);
-    if (!is_compared) continue;
-    ++result.comparisons;
-    const auto groups = groups_of(place);
-    if (groups.size() > 1) divergence.add(place, groups);
-  }
-  if (result.reason.empty()) result.reason = first_abandoned(places);
-  if (!divergence.is_empty()) {
-    result.verdict = Verdict::violated;
-    result.reason.clear();
-    result.findings.push_back(divergence.take());
-  } else if (result.reason.empty()) {
-    result.verdict = result.comparisons > 0 ? Verdict::holds : Verdict::undecided;
-    if (result.comparisons == 0) result.reason = "not triggered: nothing was compared";
-  }
+std::unique_ptr<ClaimFold> fold_agreement(const CellEvidence& cell, const Claim& claim) {
+  return std::make_unique<AgreementFold>(cell, claim);
 }
 
 }  // namespace lockstep

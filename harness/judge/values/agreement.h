@@ -1,10 +1,13 @@
 #pragma once
 
-#include "harness/judge/evidence/cell_evidence.h"
+#include <memory>
+
+#include "harness/judge/evidence/claim_fold.h"
 
 namespace lockstep {
 
-/// Bitwise, whole tensors and equal shards, between the ranks of a replica group.
-void judge_agreement(const CellEvidence& cell, ClaimResult& result);
+/// Bitwise, whole tensors and equal shards, between the ranks of a replica group. The cell outlives
+/// the fold.
+std::unique_ptr<ClaimFold> fold_agreement(const CellEvidence& cell, const Claim& claim);
 
 }  // namespace lockstep

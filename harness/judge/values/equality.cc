@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -17,7 +18,7 @@
 #include "harness/judge/evidence/words.h"
 #include "harness/judge/values/compare_values.h"
 #include "harness/judge/values/gradient_attribution.h"
-#include "harness/judge/values/reference_values.h"
+#include "harness/judge/values/reference_stability.h"
 #include "harness/judge/values/shards.h"
 
 namespace lockstep {
@@ -66,20 +67,28 @@ std::string structural_difference_of(int rank, const Observation& actual,
 }
 
 /// The reference's value of what `actual` is of; nothing where none was kept.
-std::optional<SnapshotTensor> expected_value(const CellEvidence& cell, const Observation& actual,
+std::optional<SnapshotTensor> expected_value(const ExpectedValues& values,
+                                             const Observation& actual,
                                              const Observation& expected) {
-  const SnapshotTensor* whole = cell.reference->kept(0, expected);
+  const SnapshotTensor* whole = values.value(expected);
   const bool is_whole = whole && whole->shape == expected.global_shape;
   if (!is_whole) return std::nullopt;
   return is_shard(actual) ? cut(*whole, actual) : *whole;
 }
 
+/// What one step is compared with.
+struct ExpectedStep {
+  const Claim& claim;
+  const ExpectedValues& values;
+  ReferenceStability& stability;
+};
+
 /// Where roundings alone move the reference as far as a fault would, nobody is to blame.
-void allow_for_instability(const ReferenceValues& reference, TensorComparison& comparison) {
+void allow_for_instability(const ExpectedStep& expected, TensorComparison& comparison) {
   if (comparison.verdict == Verdict::holds && comparison.tensor().is_resolved) return;
-  std::string reason = reference.instability(comparison.actual->step);
+  std::string reason = expected.stability.instability(expected.claim, expected.values);
   if (reason.empty() && comparison.verdict == Verdict::violated) {
-    reason = reference.instability(*comparison.expected, comparison.distance);
+    reason = instability_of(expected.values, *comparison.expected, comparison.distance);
   }
   if (reason.empty()) return;
   comparison.verdict = Verdict::undecided;
@@ -100,7 +109,7 @@ std::vector<std::size_t> places_of(const Observation& actual) {
 }
 
 /// Requires two values that differ.
-void compare_values(const ReferenceValues& reference, const SnapshotTensor& actual,
+void compare_values(const ExpectedStep& step, const SnapshotTensor& actual,
                     const SnapshotTensor& expected, TensorComparison& comparison) {
   if (!is_inexact(comparison.actual->dtype)) {
     comparison.distance = std::numeric_limits<double>::infinity();
@@ -124,12 +133,12 @@ void compare_values(const ReferenceValues& reference, const SnapshotTensor& actu
   const bool is_part = is_shard(*comparison.actual);
   comparison.verdict = verdict_of(comparison.tensor(), comparison.distance,
                                   is_part ? std::vector<double>() : comparison.along);
-  allow_for_instability(reference, comparison);
+  allow_for_instability(step, comparison);
 }
 
-TensorComparison compare(const CellEvidence& cell, int rank, const Observation& actual,
-                         const Observation& expected, const ReferenceValues& reference) {
-  TensorComparison comparison{rank, &actual, &expected, &reference.values()};
+TensorComparison compare(const StepView& seen, int rank, const Observation& actual,
+                         const Observation& expected, const ExpectedStep& step) {
+  TensorComparison comparison{rank, &actual, &expected, &step.values};
   comparison.structural = structural_difference_of(rank, actual, expected);
   if (!comparison.structural.empty()) {
     comparison.verdict = Verdict::violated;
@@ -144,8 +153,8 @@ TensorComparison compare(const CellEvidence& cell, int rank, const Observation& 
     return comparison;
   }
   if (actual.digest == expected.digest) return comparison;
-  const SnapshotTensor* left = cell.evidence->kept(rank, actual);
-  const std::optional<SnapshotTensor> right = expected_value(cell, actual, expected);
+  const SnapshotTensor* left = seen.kept(rank, actual);
+  const std::optional<SnapshotTensor> right = expected_value(step.values, actual, expected);
   if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) {
     comparison.verdict = Verdict::undecided;
     comparison.distance = std::numeric_limits<double>::quiet_NaN();
@@ -159,7 +168,7 @@ TensorComparison compare(const CellEvidence& cell, int rank, const Observation& 
   if (comparison.values.differing == 0) return comparison;
   ElementDifference& first = *comparison.values.first;
   first.index = index_in_whole(first.index, actual, expected);
-  compare_values(reference, *left, *right, comparison);
+  compare_values(step, *left, *right, comparison);
   return comparison;
 }
 
@@ -177,7 +186,7 @@ double precision_of(const ExpectedTensor& expected) {
 }
 
 /// What multiple of what it should be the value is, in words; empty where it is none.
-std::string multiple_of(const CellEvidence& cell, const TensorComparison& comparison) {
+std::string multiple_of(int world_size, const TensorComparison& comparison) {
   const ValueDifference& values = comparison.values;
   if (!values.ratio) return "";
   // Only a tensor of the same direction is a multiple; a zero tensor has none.
@@ -185,7 +194,7 @@ std::string multiple_of(const CellEvidence& cell, const TensorComparison& compar
                                                           values.right_norm * values.right_norm;
   const double tolerance = comparison.tensor().tolerance.norm;
   if (std::abs(residual) > kClearFactor * tolerance * values.right_norm) return "";
-  return ratio_in_words(*values.ratio, cell.world_size, precision_of(comparison.tensor()));
+  return ratio_in_words(*values.ratio, world_size, precision_of(comparison.tensor()));
 }
 
 /// How large the difference is, by what shows that it is too large.
@@ -205,23 +214,18 @@ std::string size_in_words(const TensorComparison& first) {
                      number(relative(first, first.distance)), number(relative(first, tolerance)));
 }
 
-std::string sentence_of(const Finding& finding, const TensorComparison& first, int ranks,
-                        int violating_ranks) {
-  std::string text =
-      fmt::format("{} do not equal the reference: first in step {}, {} on rank {}",
-                  plural(*finding.claim.kind), finding.step, finding.tensor, first.rank);
-  if (violating_ranks > 1) {
-    text += fmt::format(" ({} of {} ranks are off)", violating_ranks, ranks);
-  }
+/// How the first tensor is wrong, as the end of a sentence.
+std::string fault_in_words(const Finding& finding, const TensorComparison& first) {
+  std::string text;
   if (!first.structural.empty()) {
-    text += ": " + first.structural;
+    text = ": " + first.structural;
   } else if (std::isnan(first.distance)) {
-    text += ": a value is not finite";
+    text = ": a value is not finite";
   } else if (!is_inexact(first.actual->dtype)) {
-    text += fmt::format(": {} of {} whole numbers differ", finding.differing_elements,
-                        finding.elements);
+    text = fmt::format(": {} of {} whole numbers differ", finding.differing_elements,
+                       finding.elements);
   } else {
-    text += size_in_words(first);
+    text = size_in_words(first);
   }
   if (!finding.ratio_in_words.empty()) {
     text += "; " + finding.ratio_in_words;
@@ -232,7 +236,8 @@ std::string sentence_of(const Finding& finding, const TensorComparison& first, i
   return text + ".";
 }
 
-Finding finding_of(const CellEvidence& cell, const Claim& claim, const TensorComparison& first) {
+Finding finding_of(const CellStep& step, int world_size, const Claim& claim,
+                   const TensorComparison& first) {
   Finding finding;
   finding.claim = claim;
   finding.step = first.actual->step;
@@ -252,65 +257,88 @@ Finding finding_of(const CellEvidence& cell, const Claim& claim, const TensorCom
   finding.ratio = first.values.ratio;
   finding.cosine = first.values.cosine;
   if (!first.structural.empty()) return finding;
-  const DiagnosedAttribution attribution = attribution_of_gradient(cell, *first.actual, first.rank);
+  const DiagnosedAttribution attribution =
+      attribution_of_gradient(step, world_size, *first.actual, first.rank);
   finding.attribution = attribution.kind;
-  finding.ratio_in_words = attribution.kind ? attribution.words : multiple_of(cell, first);
+  finding.ratio_in_words = attribution.kind ? attribution.words : multiple_of(world_size, first);
   return finding;
 }
 
 bool precedes(const TensorComparison& a, const TensorComparison& b) {
-  return std::tuple(a.actual->step, a.actual->seq, a.rank) <
-         std::tuple(b.actual->step, b.actual->seq, b.rank);
+  return std::tuple(a.actual->seq, a.rank) < std::tuple(b.actual->seq, b.rank);
 }
 
 /// Everything that was compared, boiled down.
 class ComparedTensors {
  public:
-  void add(const TensorComparison& comparison) {
-    ++comparisons_;
-    verdict_ = merge(verdict_, comparison.verdict);
-    if (reason_.empty()) reason_ = comparison.reason;
-    note_margin(comparison);
-    if (comparison.verdict != Verdict::violated) return;
-    ++places_;
-    ranks_.insert(comparison.rank);
-    if (!first_ || precedes(comparison, *first_)) first_ = comparison;
-    by_step_[comparison.actual->step].emplace(comparison.actual->seq, comparison.actual->name);
-    const auto step = comparison.actual->step;
-    if (step > last_step_) last_worst_ = 0;
-    last_step_ = std::max(last_step_, step);
-    if (step == last_step_) last_worst_ = worse(last_worst_, comparison.values.worst);
+  ComparedTensors(const CellEvidence& cell, const Claim& claim)
+      : world_size_(cell.world_size), processes_(cell.evidence->processes()), claim_(claim) {}
+
+  /// Everything that was compared in a step; ascending.
+  void add(const CellStep& step, const std::vector<TensorComparison>& comparisons) {
+    std::vector<const TensorComparison*> violated;
+    for (const TensorComparison& comparison : comparisons) {
+      ++comparisons_;
+      verdict_ = merge(verdict_, comparison.verdict);
+      if (reason_.empty()) reason_ = comparison.reason;
+      note_margin(comparison);
+      if (comparison.verdict == Verdict::violated) violated.push_back(&comparison);
+    }
+    if (violated.empty()) return;
+    if (!finding_) begin(step, violated);
+    places_ += static_cast<std::int64_t>(violated.size());
+    finding_->last_step = step.actual.number();
+    finding_->last_worst_difference = 0;
+    for (const TensorComparison* comparison : violated) {
+      ranks_.insert(comparison->rank);
+      finding_->last_worst_difference =
+          worse(finding_->last_worst_difference, comparison->values.worst);
+    }
   }
 
   bool is_empty() const { return comparisons_ == 0; }
 
-  void write(const CellEvidence& cell, ClaimResult& result) const {
+  void write(ClaimResult& result) {
     result.comparisons = comparisons_;
     result.margin = margin_;
     if (margin_) result.tolerance = tolerance_;
     result.tolerance_from = tolerance_from_;
     result.verdict = verdict_;
     if (result.reason.empty() && verdict_ == Verdict::undecided) result.reason = reason_;
-    if (!first_) return;
-    Finding finding = finding_of(cell, result.claim, *first_);
-    finding.places = places_;
-    finding.tensors = tensors_of_first_step();
-    finding.last_step = last_step_;
-    finding.last_worst_difference = last_worst_;
-    for (const int rank : ranks_) finding.groups.push_back({rank});
-    finding.sentence =
-        sentence_of(finding, *first_, cell.evidence->processes(), static_cast<int>(ranks_.size()));
-    result.findings.push_back(std::move(finding));
+    if (!finding_) return;
+    finding_->places = places_;
+    for (const int rank : ranks_) finding_->groups.push_back({rank});
+    finding_->sentence = sentence();
+    result.findings.push_back(std::move(*finding_));
   }
 
  private:
-  /// In the order in which they were observed.
-  std::vector<std::string> tensors_of_first_step() const {
-    std::vector<std::string> names;
-    for (const auto& [seq, name] : by_step_.begin()->second) {
+  /// The first violated step says where and how.
+  void begin(const CellStep& step, const std::vector<const TensorComparison*>& violated) {
+    const TensorComparison& first = **std::min_element(
+        violated.begin(), violated.end(),
+        [](const TensorComparison* a, const TensorComparison* b) { return precedes(*a, *b); });
+    finding_ = finding_of(step, world_size_, claim_, first);
+    fault_ = fault_in_words(*finding_, first);
+    first_rank_ = first.rank;
+    std::set<std::pair<std::int64_t, std::string>> observed;
+    for (const TensorComparison* comparison : violated) {
+      observed.emplace(comparison->actual->seq, comparison->actual->name);
+    }
+    std::vector<std::string>& names = finding_->tensors;  // in the order of observation
+    for (const auto& [seq, name] : observed) {
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
-    return names;
+  }
+
+  std::string sentence() const {
+    std::string text =
+        fmt::format("{} do not equal the reference: first in step {}, {} on rank {}",
+                    plural(*claim_.kind), finding_->step, finding_->tensor, first_rank_);
+    if (ranks_.size() > 1) {
+      text += fmt::format(" ({} of {} ranks are off)", ranks_.size(), processes_);
+    }
+    return text + fault_;
   }
 
   void note_margin(const TensorComparison& comparison) {
@@ -323,19 +351,20 @@ class ComparedTensors {
     tolerance_from_ = comparison.tensor().tolerance.from;
   }
 
+  int world_size_ = 0;
+  int processes_ = 0;
+  Claim claim_;
   std::int64_t comparisons_ = 0;
-  std::int64_t places_ = 0;
-  std::int64_t last_step_ = 0;
-  double last_worst_ = 0;
+  std::int64_t places_ = 0;  ///< that are violated
   Verdict verdict_ = Verdict::holds;
   std::optional<double> margin_;
   double tolerance_ = 0;  ///< where the margin is, relative to the tensor
   std::string tolerance_from_;
-  std::optional<TensorComparison> first_;
   std::string reason_;
-  std::set<int> ranks_;
-  /// What is violated in a step: where it was observed, and its name.
-  std::map<std::int64_t, std::set<std::pair<std::int64_t, std::string>>> by_step_;
+  std::optional<Finding> finding_;
+  std::string fault_;  ///< the end of its sentence
+  int first_rank_ = 0;
+  std::set<int> ranks_;  ///< that are off
 };
 
 bool is_nothing_on_both(const Observation& actual, const Observation& reference) {
@@ -369,7 +398,8 @@ std::string missing_of(const Observation& whole, const Seen& seen, int processes
                      shape_in_words(index_of(gap->begin, whole.global_shape)));
 }
 
-/// The first tensor of the reference that was not wholly looked at, in words; empty when all were.
+/// The first tensor of a step of the reference that was not wholly looked at, in words; empty when
+/// all were.
 std::string first_missing(const ExpectedValues& expected, const std::map<TensorKey, Seen>& seen,
                           int processes) {
   for (const auto& [key, observation] : expected.tensors()) {
@@ -383,7 +413,7 @@ std::string first_missing(const ExpectedValues& expected, const std::map<TensorK
 
 /// The shards of a tensor are one tensor: what is off in all of them together is told of the one
 /// that is furthest off. Of copies of a shard the worst counts.
-void add_up_shards(const ReferenceValues& reference, std::vector<TensorComparison>& comparisons) {
+void add_up_shards(const ExpectedStep& step, std::vector<TensorComparison>& comparisons) {
   using Offsets = std::vector<std::int64_t>;
   std::map<TensorKey, std::vector<TensorComparison*>> by_tensor;
   for (TensorComparison& comparison : comparisons) {
@@ -412,57 +442,74 @@ void add_up_shards(const ReferenceValues& reference, std::vector<TensorCompariso
     furthest.distance = std::max(furthest.distance, std::sqrt(squares));
     furthest.along = std::move(along);
     furthest.verdict = verdict_of(furthest.tensor(), furthest.distance, furthest.along);
-    allow_for_instability(reference, furthest);
+    allow_for_instability(step, furthest);
   }
 }
 
-/// Compares what the claim is about, tensor by tensor. Returns why not everything could be
-/// compared; empty when it could.
-std::string compare_all(const CellEvidence& cell, const Claim& claim,
-                        const ReferenceValues& reference, ComparedTensors& tally) {
-  const ExpectedValues& expected = reference.values();
-  std::string reason;
-  std::map<TensorKey, Seen> seen;
-  std::vector<TensorComparison> comparisons;
-  for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
-    for (const Observation& actual : cell.evidence->observations(rank)) {
-      if (!concerns(claim, actual)) continue;
-      const Observation* const whole = expected.find(actual);
-      if (!whole) {
-        reason = missing_in_reference(cell, actual);
-        continue;
-      }
-      seen[key_of(actual)].add(rank, actual, *whole);
-      if (!is_nothing_on_both(actual, *whole)) {
-        comparisons.push_back(compare(cell, rank, actual, *whole, reference));
-      } else if (!is_undefined(actual)) {
-        reason = incomparable_in_words(actual);
+class EqualityFold : public ClaimFold {
+ public:
+  EqualityFold(const CellEvidence& cell, const Claim& claim, const ReferenceRun& run,
+               ReferenceStability& stability)
+      : cell_(cell), claim_(claim), run_(run), stability_(stability), compared_(cell, claim) {}
+
+  void see(const CellStep& step) override {
+    const ExpectedValues values(run_, claim_, *step.reference);
+    const ExpectedStep expected{claim_, values, stability_};
+    std::map<TensorKey, Seen> seen;
+    std::vector<TensorComparison> comparisons;
+    for (int rank = 0; rank < step.actual.processes(); ++rank) {
+      for (const Observation& actual : step.actual.observations(rank)) {
+        if (!concerns(claim_, actual)) continue;
+        const Observation* const whole = values.find(actual);
+        if (!whole) {
+          note_obstacle(missing_in_reference(cell_, actual));
+          continue;
+        }
+        seen[key_of(actual)].add(rank, actual, *whole);
+        if (!is_nothing_on_both(actual, *whole)) {
+          comparisons.push_back(compare(step.actual, rank, actual, *whole, expected));
+        } else if (!is_undefined(actual)) {
+          note_obstacle(incomparable_in_words(actual));
+        }
       }
     }
+    add_up_shards(expected, comparisons);
+    compared_.add(step, comparisons);
+    if (missing_.empty()) missing_ = first_missing(values, seen, step.actual.processes());
   }
-  add_up_shards(reference, comparisons);
-  for (const TensorComparison& comparison : comparisons) tally.add(comparison);
-  return reason.empty() ? first_missing(expected, seen, cell.evidence->processes()) : reason;
-}
+
+  void write(ClaimResult& result) override {
+    result.reason = obstacle_.empty() ? missing_ : obstacle_;
+    if (compared_.is_empty()) {
+      if (result.reason.empty()) result.reason = "not triggered: nothing was compared";
+      return;
+    }
+    compared_.write(result);
+    settle(result,
+           fmt::format("the largest difference is {} tolerances, more than rounding explains "
+                       "and less than the {} that show a fault",
+                       number(result.margin.value_or(0)), number(kClearFactor)));
+  }
+
+ private:
+  void note_obstacle(std::string obstacle) {
+    if (obstacle_.empty()) obstacle_ = std::move(obstacle);
+  }
+
+  const CellEvidence& cell_;
+  Claim claim_;
+  const ReferenceRun& run_;
+  ReferenceStability& stability_;
+  ComparedTensors compared_;
+  std::string obstacle_;  ///< the first thing that could not be compared
+  std::string missing_;   ///< the first that was not observed
+};
 
 }  // namespace
 
-void judge_equality(const CellEvidence& cell, ClaimResult& result) {
-  if (!cell.reference) {
-    result.reason = "not triggered: there is no reference";
-    return;
-  }
-  const ReferenceValues reference(cell, result.claim);
-  ComparedTensors tally;
-  result.reason = compare_all(cell, result.claim, reference, tally);
-  if (tally.is_empty()) {
-    if (result.reason.empty()) result.reason = "not triggered: nothing was compared";
-    return;
-  }
-  tally.write(cell, result);
-  settle(result, fmt::format("the largest difference is {} tolerances, more than rounding explains "
-                             "and less than the {} that show a fault",
-                             number(result.margin.value_or(0)), number(kClearFactor)));
+std::unique_ptr<ClaimFold> fold_equality(const CellEvidence& cell, const Claim& claim,
+                                         const ReferenceRun& run, ReferenceStability& stability) {
+  return std::make_unique<EqualityFold>(cell, claim, run, stability);
 }
 
 }  // namespace lockstep

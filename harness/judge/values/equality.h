@@ -1,10 +1,16 @@
 #pragma once
 
-#include "harness/judge/evidence/cell_evidence.h"
+#include <memory>
+
+#include "harness/judge/evidence/claim_fold.h"
+#include "harness/judge/values/reference_run.h"
+#include "harness/judge/values/reference_stability.h"
 
 namespace lockstep {
 
-/// Against the reference, within what roundings explain (see expected_values.h).
-void judge_equality(const CellEvidence& cell, ClaimResult& result);
+/// Against the reference, within what roundings explain (see expected_values.h). All outlive the
+/// fold.
+std::unique_ptr<ClaimFold> fold_equality(const CellEvidence& cell, const Claim& claim,
+                                         const ReferenceRun& run, ReferenceStability& stability);
 
 }  // namespace lockstep

@@ -21,10 +21,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-bool is_about_one_rank(const Observation& observation) {
-  return !observation.replica_group.empty();
-}
-
 DType component_of(const Observation& observation) {
   return component_type(*parse<DType>(observation.dtype));
 }
@@ -57,13 +53,6 @@ bool is_alike(const SnapshotTensor* a, const SnapshotTensor* b) {
   return a && b && a->dtype == b->dtype && a->shape == b->shape;
 }
 
-/// Whether a gradient may move its parameter: it is there, and not known to be all zeros.
-bool may_train(const Observation& gradient) {
-  if (is_undefined(gradient)) return false;
-  return !gradient.not_comparable.empty() || gradient.statistics.norm > 0 ||
-         gradient.statistics.non_finite > 0;
-}
-
 }  // namespace
 
 bool is_inexact(const std::string& name) {
@@ -72,35 +61,32 @@ bool is_inexact(const std::string& name) {
 }
 
 TensorKey key_of(const Observation& observation) {
-  return {observation.step, observation.micro_batch, observation.name};
+  return {observation.micro_batch, observation.name};
 }
 
-ExpectedValues::ExpectedValues(const Evidence& reference, const Claim& claim, int world_size)
-    : reference_(reference), world_size_(world_size) {
-  for (const Observation& observation : reference.observations(0)) {
-    const bool is_gradient = observation.kind == Kind::gradient;
-    if (is_gradient && may_train(observation)) trained_.insert(observation.name);
-    const bool is_own = is_about_one_rank(observation) && observation.phase == Phase::post_backward;
-    if (is_own && is_gradient) {
-      own_gradients_[{observation.step, observation.name}]
-                    [static_cast<int>(observation.micro_batch)] = &observation;
-    } else if (is_own && observation.kind == Kind::parameter) {
-      initial_[observation.name] = &observation;
-    } else if (concerns(claim, observation) && !is_about_one_rank(observation)) {
+ExpectedValues::ExpectedValues(const ReferenceRun& run, const Claim& claim, const StepView& step)
+    : run_(run), step_(step), has_moved_(run.has_moved(claim)) {
+  for (const Observation& observation : step.observations(0)) {
+    const bool is_own = is_about_one_rank(observation);
+    if (is_own && observation.kind == Kind::gradient && observation.phase == Phase::post_backward) {
+      own_gradients_[observation.name][static_cast<int>(observation.micro_batch)] = &observation;
+    } else if (concerns(claim, observation) && !is_own) {
       tensors_[key_of(observation)] = &observation;
     }
   }
-  for (int rank = 1; rank < reference.processes(); ++rank) note_copy(rank, claim);
+  for (int rank = 1; rank < step.processes(); ++rank) note_copy(rank, claim);
 }
 
 void ExpectedValues::note_copy(int rank, const Claim& claim) {
-  for (const Observation& copy : reference_.observations(rank)) {
+  for (const Observation& copy : step_.observations(rank)) {
     if (!concerns(claim, copy) || is_about_one_rank(copy)) continue;
     const auto plain = tensors_.find(key_of(copy));
-    if (plain == tensors_.end()) continue;
-    copies_[plain->first].emplace_back(rank, &copy);
-    has_moved_ = has_moved_ || copy.digest != plain->second->digest;
+    if (plain != tensors_.end()) copies_[plain->first].emplace_back(rank, &copy);
   }
+}
+
+const SnapshotTensor* ExpectedValues::value(const Observation& expected) const {
+  return step_.kept(0, expected);
 }
 
 const Observation* ExpectedValues::find(const Observation& actual) const {
@@ -122,13 +108,13 @@ ExpectedTensor ExpectedValues::measured(const Observation& expected) const {
     tensor.is_moved_exactly = is_moved(expected);
     return tensor;
   }
-  const SnapshotTensor* const value = reference_.kept(0, expected);
+  const SnapshotTensor* const value = step_.kept(0, expected);
   const Numbers numbers = value ? components_of(*value) : Numbers();
   const Numbers magnitudes = magnitudes_of(expected, numbers);
   const double scale = scale_of_own_gradients(expected);
   const double unit = unit_roundoff(component_of(expected));
   const double least = least_tolerance(expected, magnitudes, tensor.norm, scale,
-                                       summation_tolerance(unit, world_size_));
+                                       summation_tolerance(unit, run_.world_size()));
   measure_norms(expected, value, least, tensor);
   tensor.is_resolved = kPerturbationFactor * tensor.moved <= kSmallestFault * tensor.norm;
   if (!value || !has_moved_) return tensor;
@@ -152,7 +138,7 @@ void ExpectedValues::measure_norms(const Observation& expected, const SnapshotTe
   if (!has_moved_) {
     tensor.tolerance.from = "roundings of a sum over the ranks, for want of perturbed inputs";
   } else if (noise > least) {
-    tensor.tolerance.from = fmt::format("{} perturbed references", reference_.processes() - 1);
+    tensor.tolerance.from = fmt::format("{} perturbed references", step_.processes() - 1);
   } else {
     tensor.tolerance.from = "roundings of a sum over the ranks";
   }
@@ -163,7 +149,7 @@ std::map<int, const SnapshotTensor*> ExpectedValues::copies_of(const Observation
   const auto found = copies_.find(key_of(expected));
   if (found == copies_.end()) return copies;
   for (const auto& [rank, observation] : found->second) {
-    copies[rank] = reference_.kept(rank, *observation);
+    copies[rank] = step_.kept(rank, *observation);
   }
   return copies;
 }
@@ -180,19 +166,19 @@ bool ExpectedValues::is_moved(const Observation& expected) const {
 /// in every copy. One with a gradient may stay, too, where rounding takes each step away; another
 /// rank's roundings may not.
 bool ExpectedValues::is_frozen(const Observation& expected) const {
-  const auto before = initial_.find(expected.name);
-  return expected.kind == Kind::parameter && before != initial_.end() &&
-         before->second->digest == expected.digest && !is_moved(expected) &&
-         !trained_.contains(expected.name);
+  if (expected.kind != Kind::parameter) return false;
+  const Observation* const before = run_.initial(expected.name);
+  return before && before->digest == expected.digest && !is_moved(expected) &&
+         !run_.is_trained(expected.name);
 }
 
 /// What every rank adds to a gradient, as a mean of norms; 0 where that is not on record.
 double ExpectedValues::summands_norm(const Observation& expected) const {
-  const auto own = own_gradients_.find({expected.step, expected.name});
+  const auto own = own_gradients_.find(expected.name);
   if (expected.kind != Kind::gradient || own == own_gradients_.end()) return 0;
   double sum = 0;
   for (const auto& [rank, observation] : own->second) sum += observation->statistics.norm;
-  return sum / world_size_;
+  return sum / run_.world_size();
 }
 
 /// What clipping, or an unscaled loss, makes of the ranks' own gradients behind the place where
@@ -201,7 +187,7 @@ double ExpectedValues::summands_norm(const Observation& expected) const {
 double ExpectedValues::scale_of_own_gradients(const Observation& expected) const {
   const double summands = summands_norm(expected);
   Numbers sum;
-  for (int rank = 0; rank < world_size_ && summands > 0; ++rank) {
+  for (int rank = 0; rank < run_.world_size() && summands > 0; ++rank) {
     const SnapshotTensor* const own = own_gradient(expected, rank);
     if (!own) continue;  // as zeros
     const Numbers numbers = components_of(*own);
@@ -209,7 +195,7 @@ double ExpectedValues::scale_of_own_gradients(const Observation& expected) const
     if (sum.size() != numbers.size()) return 1;
     std::transform(sum.begin(), sum.end(), numbers.begin(), sum.begin(), std::plus<>());
   }
-  const double mean = std::sqrt(dot(sum, sum)) / world_size_;
+  const double mean = std::sqrt(dot(sum, sum)) / run_.world_size();
   const double roundings = 2 * unit_roundoff(component_of(expected)) * summands;
   const double scale = mean > kClearFactor * roundings ? expected.statistics.norm / mean : 1;
   return scale < 0.5 ? scale : 1;
@@ -222,27 +208,25 @@ double ExpectedValues::least_tolerance(const Observation& expected, const Number
   const double unit = unit_roundoff(component);
   const double elements = std::accumulate(expected.local_shape.begin(), expected.local_shape.end(),
                                           1.0, std::multiplies<>());
-  const double subnormal = world_size_ * std::sqrt(elements) * smallest_subnormal(component);
+  const double subnormal = run_.world_size() * std::sqrt(elements) * smallest_subnormal(component);
   // Where no copy moved anything, nothing says how far differences of earlier steps are carried.
   if (!has_moved_) {
     const auto steps = static_cast<double>(expected.step);
-    return rounding_tolerance(unit, world_size_) * norm * steps + subnormal;
+    return rounding_tolerance(unit, run_.world_size()) * norm * steps + subnormal;
   }
   if (is_frozen(expected)) return subnormal;
   if (expected.kind == Kind::parameter) {
     return kRoundingsOfAParameter * unit * largest(magnitudes) + subnormal;
   }
   const double summands = scale * summands_norm(expected);
-  if (summands == 0) return rounding_tolerance(unit, world_size_) * norm + subnormal;
+  if (summands == 0) return rounding_tolerance(unit, run_.world_size()) * norm + subnormal;
   return summation * std::max(summands, norm) + subnormal;
 }
 
 /// The parameter before the first step; nothing where that was not kept.
 std::optional<std::vector<double>> ExpectedValues::initial_value(const Observation& expected,
                                                                  std::size_t elements) const {
-  const auto before = initial_.find(expected.name);
-  if (before == initial_.end()) return std::nullopt;
-  const SnapshotTensor* const kept = reference_.kept(0, *before->second);
+  const SnapshotTensor* const kept = run_.initial_value(expected.name);
   if (!kept || kept->bytes.size() == 0) return std::nullopt;
   Numbers numbers = components_of(*kept);
   if (numbers.size() != elements) return std::nullopt;
@@ -272,10 +256,10 @@ std::vector<double> ExpectedValues::magnitudes_of(const Observation& expected,
 }
 
 const SnapshotTensor* ExpectedValues::own_gradient(const Observation& expected, int rank) const {
-  const auto own = own_gradients_.find({expected.step, expected.name});
+  const auto own = own_gradients_.find(expected.name);
   if (expected.kind != Kind::gradient || own == own_gradients_.end()) return nullptr;
   const auto found = own->second.find(rank);
-  return found == own->second.end() ? nullptr : reference_.kept(0, *found->second);
+  return found == own->second.end() ? nullptr : step_.kept(0, *found->second);
 }
 
 void ExpectedValues::add_directions(const Observation& expected, const SnapshotTensor& value,
@@ -293,10 +277,11 @@ void ExpectedValues::add_directions(const Observation& expected, const SnapshotT
     add(kReference, std::move(*signal), kSmallestFault);
   }
   if (tensor.directions.empty()) return;
-  for (int rank = 0; rank < world_size_ && world_size_ > 1; ++rank) {
+  for (int rank = 0; rank < run_.world_size() && run_.world_size() > 1; ++rank) {
     const SnapshotTensor* const own = own_gradient(expected, rank);
     if (!is_alike(own, &value)) continue;
-    add(fmt::format("rank {}'s own gradient", rank), components_of(*own), scale / world_size_);
+    add(fmt::format("rank {}'s own gradient", rank), components_of(*own),
+        scale / run_.world_size());
   }
 }
 
@@ -326,22 +311,24 @@ void ExpectedValues::set_tolerances(const Observation& expected, const SnapshotT
   tensor.is_resolved = worst.front() <= kSmallestFault;
 }
 
-const Stability& ExpectedValues::stability(std::int64_t step) const {
-  const auto [found, is_new] = stability_.try_emplace(step);
-  if (!is_new) return found->second;
-  Stability& stability = found->second;
+const Stability& ExpectedValues::stability() const {
+  if (!stability_) stability_ = measured_stability();
+  return *stability_;
+}
+
+Stability ExpectedValues::measured_stability() const {
+  Stability stability;
   double square = 0, most = 0;
-  std::vector<double> moves(static_cast<std::size_t>(reference_.processes()));
-  for (auto each = tensors_.lower_bound({step, INT64_MIN, ""});
-       each != tensors_.end() && std::get<0>(each->first) == step; ++each) {
-    if (!is_inexact(each->second->dtype) || !each->second->not_comparable.empty()) continue;
-    const ExpectedTensor& tensor = of(*each->second);
+  std::vector<double> moves(static_cast<std::size_t>(step_.processes()));
+  for (const auto& [key, expected] : tensors_) {
+    if (!is_inexact(expected->dtype) || !expected->not_comparable.empty()) continue;
+    const ExpectedTensor& tensor = of(*expected);
     square += tensor.signal * tensor.signal;
     for (const auto& [rank, move] : tensor.moves) moves[static_cast<std::size_t>(rank)] += move;
     const double contribution = tensor.moved * tensor.signal;
     if (contribution <= most) continue;
     most = contribution;
-    stability.worst = each->second->name;
+    stability.worst = expected->name;
     stability.moved = tensor.moved / tensor.signal;
   }
   stability.signal = std::sqrt(square);
@@ -350,30 +337,6 @@ const Stability& ExpectedValues::stability(std::int64_t step) const {
     stability.noise = std::max(stability.noise, std::isfinite(noise) ? noise : kInfinity);
   }
   return stability;
-}
-
-std::int64_t ExpectedValues::first_unstable_step(std::int64_t last) const {
-  // Steps that were observed, not those up to a number that a file holds.
-  for (auto each = tensors_.begin(); each != tensors_.end();) {
-    const std::int64_t step = std::get<0>(each->first);
-    if (step > last) break;
-    if (!stability(step).is_stable()) return step;
-    each = tensors_.lower_bound({step + 1, INT64_MIN, ""});
-  }
-  return 0;
-}
-
-bool has_still_copies(const CellEvidence& cell) {
-  const Evidence* const reference = cell.reference;
-  if (!reference || reference->processes() < 2) return false;
-  bool is_compared = false;
-  for (const Claim& claim : cell.claims) {
-    if (claim.predicate != Predicate::equal_reference) continue;
-    const ExpectedValues expected(*reference, claim, cell.world_size);
-    if (expected.has_moved()) return false;
-    is_compared = is_compared || !expected.tensors().empty();
-  }
-  return is_compared && !reference->observations(1).empty();
 }
 
 std::vector<double> along(const ExpectedTensor& expected, const std::vector<double>& actual,

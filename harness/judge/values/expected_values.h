@@ -3,17 +3,17 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/values/reference_run.h"
 
 namespace lockstep {
 
-/// A tensor at a claim's point: step, micro-batch, name.
-using TensorKey = std::tuple<std::int64_t, std::int64_t, std::string>;
+/// A tensor in a step, in the phase of a claim: micro-batch, name.
+using TensorKey = std::pair<std::int64_t, std::string>;
 
 TensorKey key_of(const Observation& observation);
 
@@ -80,14 +80,16 @@ inline constexpr double kDirectionFactor = 5;
 /// A fault in a known direction must exceed its tolerance by this factor.
 inline constexpr double kFaultFactor = 5;
 
-/// What the reference holds of the tensors that a claim is about, and how far its perturbed copies
-/// moved them.
+/// What the reference holds in one step of the tensors that a claim is about, and how far its
+/// perturbed copies moved them.
 class ExpectedValues {
  public:
-  /// `reference`: rank 0 is the reference, the others its perturbed copies. It outlives this.
-  ExpectedValues(const Evidence& reference, const Claim& claim, int world_size);
+  /// `step` is one of the reference's. Both outlive this.
+  ExpectedValues(const ReferenceRun& run, const Claim& claim, const StepView& step);
 
-  /// By step, micro-batch and name. What the reference notes of one rank alone is not among them.
+  std::int64_t step() const { return step_.number(); }
+
+  /// By micro-batch and name. What the reference notes of one rank alone is not among them.
   const std::map<TensorKey, const Observation*>& tensors() const { return tensors_; }
 
   /// The reference's observation of the same tensor; null when it has none.
@@ -96,14 +98,11 @@ class ExpectedValues {
   /// What is known of an observation that `find` returned; computed when it is first asked for.
   const ExpectedTensor& of(const Observation& expected) const;
 
-  const Stability& stability(std::int64_t step) const;
+  /// The reference's value of an observation that `find` returned; null where none was kept.
+  const SnapshotTensor* value(const Observation& expected) const;
 
-  /// The first step, from 1 to `last`, whose values mean nothing; 0 when there is none.
-  std::int64_t first_unstable_step(std::int64_t last) const;
-
-  /// Whether any perturbed copy moved any tensor. Where none did, nothing says how far roundings
-  /// of earlier steps are carried.
-  bool has_moved() const { return has_moved_; }
+  /// Computed when it is first asked for.
+  const Stability& stability() const;
 
  private:
   using Numbers = std::vector<double>;
@@ -128,23 +127,18 @@ class ExpectedValues {
   double scale_of_own_gradients(const Observation& expected) const;
   double least_tolerance(const Observation& expected, const Numbers& magnitudes, double norm,
                          double scale, double summation) const;
+  Stability measured_stability() const;
 
-  const Evidence& reference_;
-  int world_size_ = 0;
+  const ReferenceRun& run_;
+  const StepView& step_;
   bool has_moved_ = false;
   std::map<TensorKey, const Observation*> tensors_;
   std::map<TensorKey, std::vector<std::pair<int, const Observation*>>> copies_;
-  /// What each rank's data alone give, by the step and name of the gradient.
-  std::map<std::pair<std::int64_t, std::string>, std::map<int, const Observation*>> own_gradients_;
-  std::map<std::string, const Observation*> initial_;  ///< parameters before the first step
-  std::set<std::string> trained_;                      ///< with a gradient that may move them
+  /// What each rank's data alone give, by the name of the gradient.
+  std::map<std::string, std::map<int, const Observation*>> own_gradients_;
   mutable std::map<const Observation*, ExpectedTensor> measured_;
-  mutable std::map<std::int64_t, Stability> stability_;
+  mutable std::optional<Stability> stability_;
 };
-
-/// Whether the reference has copies, and all of them hold its very bits of all that is compared
-/// with it: no input was perturbed, and nothing measures how far roundings go.
-bool has_still_copies(const CellEvidence& cell);
 
 /// How far the difference of two values (one number per component) goes along each direction, as a
 /// fraction of it. `places`: of these components in the whole tensor; empty: they are all of it.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,18 +31,17 @@ struct OwnGradient {
 };
 
 /// By the reference's notes of the ranks' own gradients; one list per rank.
-std::vector<std::vector<OwnGradient>> own_gradients(const CellEvidence& cell,
+std::vector<std::vector<OwnGradient>> own_gradients(const StepView& reference, int world_size,
                                                     const Observation& actual) {
-  std::vector<std::vector<OwnGradient>> all(static_cast<std::size_t>(cell.world_size));
-  for (int owner = 0; owner < cell.world_size; ++owner) {
-    for (const Observation& own : cell.reference->observations(0)) {
+  std::vector<std::vector<OwnGradient>> all(static_cast<std::size_t>(world_size));
+  for (int owner = 0; owner < world_size; ++owner) {
+    for (const Observation& own : reference.observations(0)) {
       const bool is_alike =
-          own.kind == Kind::gradient && own.step == actual.step &&
-          own.replica_group == group_of_one(owner) && own.not_comparable.empty() &&
-          own.dtype == actual.dtype &&
+          own.kind == Kind::gradient && own.replica_group == group_of_one(owner) &&
+          own.not_comparable.empty() && own.dtype == actual.dtype &&
           (is_shard(actual) ? lies_in(actual, own) : own.global_shape == actual.global_shape);
       if (!is_alike) continue;
-      const SnapshotTensor* const value = cell.reference->kept(0, own);
+      const SnapshotTensor* const value = reference.kept(0, own);
       const bool is_its_value =
           value && value->shape == own.global_shape && name(value->dtype) == own.dtype;
       all[static_cast<std::size_t>(owner)].push_back(
@@ -69,10 +69,10 @@ bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual,
 }
 
 /// Whether another rank is seen to hold the same bits of the same tensor.
-bool is_shared(const CellEvidence& cell, const Observation& actual, int rank) {
-  for (int other = 0; other < cell.evidence->processes(); ++other) {
+bool is_shared(const StepView& step, const Observation& actual, int rank) {
+  for (int other = 0; other < step.processes(); ++other) {
     if (other == rank) continue;
-    const std::vector<Observation>& seen = cell.evidence->observations(other);
+    const std::span<const Observation> seen = step.observations(other);
     const bool is_there = std::any_of(seen.begin(), seen.end(), [&](const Observation& there) {
       return there.phase == actual.phase && key_of(there) == key_of(actual) &&
              is_same_value(there, actual);
@@ -168,13 +168,13 @@ std::string mixture_in_words(const SnapshotTensor& value, double tolerance,
 
 }  // namespace
 
-DiagnosedAttribution attribution_of_gradient(const CellEvidence& cell, const Observation& actual,
-                                             int rank) {
-  if (actual.kind != Kind::gradient || !cell.reference) return {};
-  auto gradients = own_gradients(cell, actual);
-  const SnapshotTensor* value = cell.evidence->kept(rank, actual);
-  const bool is_known_to_agree = is_shared(cell, actual, rank);
-  if (rank < cell.world_size && !is_known_to_agree &&
+DiagnosedAttribution attribution_of_gradient(const CellStep& step, int world_size,
+                                             const Observation& actual, int rank) {
+  if (actual.kind != Kind::gradient || !step.reference) return {};
+  auto gradients = own_gradients(*step.reference, world_size, actual);
+  const SnapshotTensor* value = step.actual.kept(rank, actual);
+  const bool is_known_to_agree = is_shared(step.actual, actual, rank);
+  if (rank < world_size && !is_known_to_agree &&
       holds(gradients[static_cast<std::size_t>(rank)], actual, value)) {
     return {GradientAttribution::own, "it is the rank's own gradient: never synchronised"};
   }
@@ -184,10 +184,10 @@ DiagnosedAttribution attribution_of_gradient(const CellEvidence& cell, const Obs
       return {GradientAttribution::other_rank, fmt::format("it is rank {}'s own gradient", owner)};
     }
   }
-  if (!value || cell.world_size < 2 || is_shard(actual)) return {};
+  if (!value || world_size < 2 || is_shard(actual)) return {};
   const double unit = unit_roundoff(component_type(value->dtype));
   std::string mixture =
-      mixture_in_words(*value, rounding_tolerance(unit, cell.world_size), std::move(gradients));
+      mixture_in_words(*value, rounding_tolerance(unit, world_size), std::move(gradients));
   if (mixture.empty()) return {};
   return {GradientAttribution::mixture, std::move(mixture)};
 }

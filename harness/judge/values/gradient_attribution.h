@@ -17,7 +17,8 @@ struct DiagnosedAttribution {
 
 /// Where a gradient of `rank` that is not the reference's comes from, by the reference's notes of
 /// what each rank's shard alone gives. Never synchronised is only what no other rank holds.
-DiagnosedAttribution attribution_of_gradient(const CellEvidence& cell, const Observation& actual,
-                                             int rank);
+/// `actual` is of `step`.
+DiagnosedAttribution attribution_of_gradient(const CellStep& step, int world_size,
+                                             const Observation& actual, int rank);
 
 }  // namespace lockstep

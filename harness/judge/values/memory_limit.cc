@@ -5,25 +5,28 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/settle.h"
+#include "harness/judge/evidence/value_place.h"
 #include "harness/judge/evidence/words.h"
 
 namespace lockstep {
 
 namespace {
 
-/// What a step needed, by step and name.
-using Needs = std::map<std::pair<std::int64_t, std::string>, std::int64_t>;
+/// What a step needed, by name.
+using Needs = std::map<std::string, std::int64_t>;
 
 /// One number of one rank beside the reference's.
 struct Excess {
   int rank = 0;
-  const Observation* actual = nullptr;
+  ValuePlace place;
   std::int64_t bytes = 0;
   std::int64_t reference = 0;  ///< not 0
   double margin = 0;           ///< in tenths of the reference
@@ -33,24 +36,26 @@ std::string place_in_words(const Observation& observation, const std::string& ho
   return fmt::format("{} in step {} {}", observation.name, observation.step, holder);
 }
 
-/// The reference's numbers; of several micro-batches the largest one. Leaves `reason` where one
-/// cannot be read, or is 0: that has no multiples, and nothing was measured.
-Needs needs_of(const Evidence& reference, const Claim& claim, std::string& reason) {
+/// The reference's numbers in a step; of several micro-batches the largest one. Writes `reason`
+/// where one cannot be read, or is 0: that has no multiples, and nothing was measured.
+Needs needs_of(const StepView& reference, const Claim& claim, std::string& reason) {
   Needs needs;
   for (const Observation& observation : reference.observations(0)) {
     if (!concerns(claim, observation) || !observation.replica_group.empty()) continue;
     const auto bytes = bytes_of(reference.kept(0, observation));
     if (!bytes) {
-      reason = place_in_words(observation, "is no number of bytes in the reference");
+      if (reason.empty()) {
+        reason = place_in_words(observation, "is no number of bytes in the reference");
+      }
       continue;
     }
-    std::int64_t& most = needs[{observation.step, observation.name}];
+    std::int64_t& most = needs[observation.name];
     most = std::max(most, *bytes);
   }
-  for (const auto& [place, bytes] : needs) {
+  for (const auto& [name, bytes] : needs) {
     if (bytes > 0 || !reason.empty()) continue;
     reason = fmt::format("{} in step {} is 0 bytes in the reference, of which there is no multiple",
-                         place.second, place.first);
+                         name, reference.number());
   }
   return needs;
 }
@@ -58,22 +63,27 @@ Needs needs_of(const Evidence& reference, const Claim& claim, std::string& reaso
 /// Everything that was held against the reference, boiled down.
 class Excesses {
  public:
-  void add(const Excess& excess, ClaimResult& result) {
-    ++result.comparisons;
-    if (!result.margin || excess.margin > *result.margin) result.margin = excess.margin;
-    result.verdict = merge(result.verdict, verdict_of(excess));
+  void add(const Excess& excess) {
+    ++comparisons_;
+    if (!margin_ || excess.margin > *margin_) margin_ = excess.margin;
+    verdict_ = merge(verdict_, verdict_of(excess));
     if (verdict_of(excess) != Verdict::violated) return;
     ++places_;
-    last_step_ = std::max(last_step_, excess.actual->step);
+    last_step_ = std::max(last_step_, excess.place.step);
     if (!first_ || precedes(excess, *first_)) first_ = excess;
   }
 
+  bool is_empty() const { return comparisons_ == 0; }
+
   void write(ClaimResult& result) const {
+    result.comparisons = comparisons_;
+    result.margin = margin_;
+    result.verdict = verdict_;
     if (!first_) return;
     Finding finding;
     finding.claim = result.claim;
-    finding.step = first_->actual->step;
-    finding.tensor = first_->actual->name;
+    finding.step = first_->place.step;
+    finding.tensor = first_->place.tensor;
     finding.groups = {{first_->rank}};
     finding.worst_difference = static_cast<double>(first_->bytes - first_->reference);
     finding.ratio = static_cast<double>(first_->bytes) / static_cast<double>(first_->reference);
@@ -94,40 +104,81 @@ class Excesses {
   }
 
   static bool precedes(const Excess& a, const Excess& b) {
-    return std::tuple(a.actual->step, a.actual->seq, a.rank) <
-           std::tuple(b.actual->step, b.actual->seq, b.rank);
+    return std::tuple(a.place.step, a.place.seq, a.rank) <
+           std::tuple(b.place.step, b.place.seq, b.rank);
   }
 
+  std::int64_t comparisons_ = 0;
+  std::optional<double> margin_;
+  Verdict verdict_ = Verdict::holds;
   std::int64_t places_ = 0;
   std::int64_t last_step_ = 0;
   std::optional<Excess> first_;
 };
 
-/// Holds the numbers of a rank against the reference's. Returns why not all could be; empty when
-/// they could.
-std::string compare_with_limit(const CellEvidence& cell, int rank, const Needs& needs,
-                               Excesses& excesses, ClaimResult& result) {
-  std::string reason;
-  Needs unseen = needs;
-  for (const Observation& actual : cell.evidence->observations(rank)) {
-    if (!concerns(result.claim, actual)) continue;
-    unseen.erase({actual.step, actual.name});
-    const auto expected = needs.find({actual.step, actual.name});
-    const auto bytes = bytes_of(cell.evidence->kept(rank, actual));
-    if (expected == needs.end()) {
-      reason = missing_in_reference(cell, actual);
-    } else if (!bytes) {
-      reason = place_in_words(actual, fmt::format("is no number of bytes on rank {}", rank));
-    } else if (expected->second > 0) {
-      const auto most = static_cast<double>(expected->second);
-      const double above = 10 * (static_cast<double>(*bytes) - most) / most;
-      excesses.add({rank, &actual, *bytes, expected->second, std::max(above, 0.0)}, result);
-    }
+class MemoryLimitFold : public ClaimFold {
+ public:
+  MemoryLimitFold(const CellEvidence& cell, const Claim& claim)
+      : cell_(cell),
+        claim_(claim),
+        reasons_(static_cast<std::size_t>(cell.evidence->processes())) {}
+
+  void see(const CellStep& step) override {
+    const Needs needs = needs_of(*step.reference, claim_, reference_reason_);
+    for (int rank = 0; rank < step.actual.processes(); ++rank) see(step.actual, rank, needs);
   }
-  if (!reason.empty() || unseen.empty()) return reason;
-  const auto& [step, name] = unseen.begin()->first;
-  return fmt::format("{} in step {} was not observed on rank {}", name, step, rank);
-}
+
+  void write(ClaimResult& result) override {
+    result.reason = reference_reason_;
+    for (const std::string& reason : reasons_) {
+      if (result.reason.empty()) result.reason = reason;
+    }
+    if (excesses_.is_empty()) {
+      if (result.reason.empty()) result.reason = "not triggered: nothing was compared";
+      return;
+    }
+    result.tolerance = 0.1;
+    result.tolerance_from = "a tenth of the reference";
+    excesses_.write(result);
+    settle(result, fmt::format("up to {} times the reference's memory, more than the 1.1 that hold "
+                               "and not more than the 2 beyond which it is clear",
+                               number(1 + result.margin.value_or(0) / 10)));
+  }
+
+ private:
+  /// Compares the numbers of a rank with the reference's, and notes the first that cannot be.
+  void see(const StepView& step, int rank, const Needs& needs) {
+    std::string& reason = reasons_[static_cast<std::size_t>(rank)];
+    const auto note = [&](std::string obstacle) {
+      if (reason.empty()) reason = std::move(obstacle);
+    };
+    Needs unseen = needs;
+    for (const Observation& actual : step.observations(rank)) {
+      if (!concerns(claim_, actual)) continue;
+      unseen.erase(actual.name);
+      const auto expected = needs.find(actual.name);
+      const auto bytes = bytes_of(step.kept(rank, actual));
+      if (expected == needs.end()) {
+        note(missing_in_reference(cell_, actual));
+      } else if (!bytes) {
+        note(place_in_words(actual, fmt::format("is no number of bytes on rank {}", rank)));
+      } else if (expected->second > 0) {
+        const auto most = static_cast<double>(expected->second);
+        const double above = 10 * (static_cast<double>(*bytes) - most) / most;
+        excesses_.add({rank, place_of(actual), *bytes, expected->second, std::max(above, 0.0)});
+      }
+    }
+    if (unseen.empty()) return;
+    note(fmt::format("{} in step {} was not observed on rank {}", unseen.begin()->first,
+                     step.number(), rank));
+  }
+
+  const CellEvidence& cell_;
+  Claim claim_;
+  Excesses excesses_;
+  std::string reference_reason_;
+  std::vector<std::string> reasons_;  ///< by rank
+};
 
 }  // namespace
 
@@ -139,29 +190,8 @@ std::optional<std::int64_t> bytes_of(const SnapshotTensor* tensor) {
   return static_cast<std::int64_t>(value);
 }
 
-void judge_memory_limit(const CellEvidence& cell, ClaimResult& result) {
-  if (!cell.reference) {
-    result.reason = "not triggered: there is no reference";
-    return;
-  }
-  const Needs needs = needs_of(*cell.reference, result.claim, result.reason);
-  Excesses excesses;
-  result.verdict = Verdict::holds;
-  for (int rank = 0; rank < cell.evidence->processes(); ++rank) {
-    const std::string reason = compare_with_limit(cell, rank, needs, excesses, result);
-    if (result.reason.empty()) result.reason = reason;
-  }
-  if (result.comparisons == 0) {
-    result.verdict = Verdict::undecided;
-    if (result.reason.empty()) result.reason = "not triggered: nothing was compared";
-    return;
-  }
-  result.tolerance = 0.1;
-  result.tolerance_from = "a tenth of the reference";
-  excesses.write(result);
-  settle(result, fmt::format("up to {} times the reference's memory, more than the 1.1 that hold "
-                             "and not more than the 2 beyond which it is clear",
-                             number(1 + result.margin.value_or(0) / 10)));
+std::unique_ptr<ClaimFold> fold_memory_limit(const CellEvidence& cell, const Claim& claim) {
+  return std::make_unique<MemoryLimitFold>(cell, claim);
 }
 
 }  // namespace lockstep

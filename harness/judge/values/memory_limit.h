@@ -1,15 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
-#include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/evidence/claim_fold.h"
 
 namespace lockstep {
 
 /// Bytes against the reference's of the same step and name, on every rank: at most a tenth above it
-/// holds, beyond kClearFactor tenths is violated. A reference of 0 leaves the claim undecided.
-void judge_memory_limit(const CellEvidence& cell, ClaimResult& result);
+/// holds, beyond kClearFactor tenths is violated. A reference of 0 leaves the claim undecided. The
+/// cell has a reference and outlives the fold.
+std::unique_ptr<ClaimFold> fold_memory_limit(const CellEvidence& cell, const Claim& claim);
 
 /// The number of bytes that a value of Kind::memory is; nothing for null and for all that is no
 /// 0-dim whole number from 0 up.

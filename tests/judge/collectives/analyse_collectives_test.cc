@@ -108,12 +108,12 @@ class Logs {
         if (state != kOpen) log.leave(seq, state);
       }
     }
-    evidence_ = std::make_unique<Evidence>(files_.write());
+    evidence_ = std::make_unique<StepReader>(files_.write());
   }
 
   LiteralEvidence files_;
   std::vector<std::vector<std::pair<Collective, CollectiveState>>> logs_;
-  std::unique_ptr<Evidence> evidence_;
+  std::unique_ptr<StepReader> evidence_;
 };
 
 /// An all-reduce of a gradient; without a name of something that is not known.

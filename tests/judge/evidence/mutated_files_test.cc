@@ -117,7 +117,7 @@ class MutatedFiles : public testing::TestWithParam<const char*> {
   }
 
   void read_and_judge() const {
-    const auto evidence = evidence_of_cell(literal_.folder().parent_path(), record_, true);
+    const auto evidence = open_cell(literal_.folder().parent_path(), record_, true);
     CellEvidence cell;
     cell.world_size = 2;
     cell.steps = 1;

@@ -8,6 +8,7 @@
 #include "harness/record/process_identity.h"
 #include "reports/base/error.h"
 #include "tests/judge/literal_evidence.h"
+#include "tests/record/whole_journal.h"
 
 namespace lockstep {
 namespace {
@@ -46,8 +47,10 @@ class CellOnDisk : public testing::Test {
     }
   }
 
-  std::unique_ptr<Evidence> read(bool is_signed = true) const {
-    return evidence_of_cell(folder().parent_path(), record_, is_signed);
+  std::unique_ptr<StepReader> read(bool is_signed = true) const {
+    auto evidence = open_cell(folder().parent_path(), record_, is_signed);
+    read_all(*evidence);
+    return evidence;
   }
 
   std::string refusal(bool is_signed = true) const {
@@ -76,7 +79,7 @@ class CellOnDisk : public testing::Test {
   /// Rewrites a journal with the rows for which `is_kept(row)`, counted anew.
   template <class IsKept>
   void keep_rows(int rank, const IsKept& is_kept) const {
-    const Journal before = read_journal(journal(rank));
+    const WholeJournal before = read_journal(journal(rank));
     fs::remove(journal(rank));
     JournalWriter writer(journal(rank), before.identity);
     std::int64_t seq = 0;
@@ -96,7 +99,7 @@ TEST_F(CellOnDisk, IsReadWhereItIsWhole) {
   const auto evidence = read();
   EXPECT_TRUE(evidence->is_signed());
   EXPECT_THAT(evidence->notes(), IsEmpty());
-  EXPECT_EQ(evidence->observations(1).size(), 4U);
+  EXPECT_EQ(evidence->rows(1), 4);
   EXPECT_EQ(evidence->collectives(1)->size(), 1U);
 }
 
@@ -186,7 +189,7 @@ TEST_F(CellOnDisk, MayLackValues) {
 
 TEST_F(CellOnDisk, OfAnOlderVersionSaysThatItDoesNotKnowWhoWroteIt) {
   write();
-  const Journal before = read_journal(journal(1));
+  const WholeJournal before = read_journal(journal(1));
   fs::remove(journal(1));
   {
     JournalWriter writer(journal(1));

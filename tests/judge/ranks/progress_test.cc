@@ -79,8 +79,8 @@ class LateRanks {
   Symptom symptom() {
     CellEvidence cell = judged_cell();
     cell.claims = {ranks_finish(), kAgree};
-    const std::vector<ClaimResult> results = judge(cell);
-    return symptom_of(facts_of(cell), results, wrong_values_of(cell, results));
+    const Judgement judged = judge(cell, facts_of(cell));
+    return symptom_of(facts_of(cell), judged.results, judged.wrong_values);
   }
 
  private:
@@ -123,7 +123,7 @@ class LateRanks {
   CellEvidence judged_cell() {
     if (!evidence_) {
       for (std::size_t rank = 0; rank < calls_.size(); ++rank) write(static_cast<int>(rank));
-      evidence_ = std::make_unique<Evidence>(files_.write());
+      evidence_ = std::make_unique<StepReader>(files_.write());
     }
     CellEvidence cell;
     cell.world_size = static_cast<int>(calls_.size());
@@ -136,7 +136,7 @@ class LateRanks {
   LiteralEvidence files_;
   std::vector<std::vector<Collective>> calls_;
   std::vector<RankExit> exits_;
-  std::unique_ptr<Evidence> evidence_;
+  std::unique_ptr<StepReader> evidence_;
 };
 
 /// A step of 10 ms, again and again, until `end`.

@@ -146,7 +146,7 @@ TEST(Agreement, MeasuresNothingBetweenDTypes) {
   auto tensors = read_safetensors(file);
   tensors.begin()->second.dtype = DType::int32;
   write_safetensors(file, tensors);
-  EXPECT_FALSE(judge_one(kAgree, Evidence(files.folder(), 2)).findings.at(0).first_difference);
+  EXPECT_FALSE(judge_one(kAgree, StepReader(files.folder(), 2)).findings.at(0).first_difference);
 }
 
 TEST(Agreement, OfATensorThatOneRankCannotCompareIsViolated) {
@@ -202,22 +202,23 @@ TEST(Agreement, ThatIsViolatedNeedsNoReasonForWhatWasNotSeen) {
   EXPECT_EQ(result.reason, "");
 }
 
-TEST(Evidence, OfARankThatNeverBeganIsEmpty) {
+TEST(StepReader, OfARankThatNeverBeganIsEmpty) {
   LiteralEvidence files(1);
   files.add(0, 1, "w", {1});
   files.write();
-  const Evidence evidence(files.folder(), 2);
-  EXPECT_EQ(evidence.observations(0).size(), 1U);
-  EXPECT_TRUE(evidence.observations(1).empty());
+  const StepReader evidence(files.folder(), 2);
+  EXPECT_EQ(evidence.at(1)->observations(0).size(), 1U);
+  EXPECT_TRUE(evidence.at(1)->observations(1).empty());
+  EXPECT_EQ(evidence.rows(1), 0);
 }
 
-TEST(Evidence, SaysThatTheLastRowWasTorn) {
+TEST(StepReader, SaysThatTheLastRowWasTorn) {
   LiteralEvidence files(1);
   files.add(0, 1, "w", {1});
   files.write();
   const auto journal = files.folder() / "rank-0.csv";
   std::filesystem::resize_file(journal, std::filesystem::file_size(journal) - 1);
-  EXPECT_THAT(Evidence(files.folder(), 1).notes(),
+  EXPECT_THAT(StepReader(files.folder(), 1).notes(),
               ElementsAre("rank 0: the last row of its journal was torn and left out"));
 }
 

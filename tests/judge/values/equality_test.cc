@@ -24,7 +24,7 @@ struct Pair {
   explicit Pair(int ranks) : files(ranks), expected(1) {}
 
   ClaimResult judged() const {
-    const Evidence reference = expected.write();
+    const StepReader reference = expected.write();
     return judge_one(kEqual, files.write(), &reference);
   }
 
@@ -188,7 +188,7 @@ ClaimResult judged_beside_perturbed(float actual, float reference, float perturb
     expected.add(0, 1, name, {name[0] == 'w' ? reference : 1});
     expected.add(1, 1, name, {name[0] == 'w' ? perturbed : 1});
   }
-  const Evidence evidence = expected.write();
+  const StepReader evidence = expected.write();
   return judge_one(kEqual, files.write(), &evidence);
 }
 
@@ -212,12 +212,12 @@ TEST(StillCopies, AreThoseOfAReferenceWhoseInputsNobodyPerturbed) {
     LiteralEvidence files(2);
     files.add(0, 1, "w", {1});
     files.add(1, 1, "w", {copy});
-    const Evidence reference = files.write();
+    const StepReader reference = files.write();
     CellEvidence cell;
     cell.world_size = 1;
     cell.claims = {kEqual};
-    cell.reference = &reference;
-    EXPECT_EQ(has_still_copies(cell), copy == 1);
+    cell.evidence = cell.reference = &reference;
+    EXPECT_EQ(judge(cell, facts_of(cell)).has_still_copies, copy == 1);
   }
 }
 
@@ -235,7 +235,7 @@ TEST(Equality, DoesNotLetOneTensorSoftenAnother) {
     expected.add(rank, 1, "steady", {1});
     expected.add(rank, 1, "moving", {rank == 0 ? 1 : 1.01F});
   }
-  const Evidence evidence = expected.write();
+  const StepReader evidence = expected.write();
   const ClaimResult result = judge_one(kEqual, files.write(), &evidence);
   ASSERT_EQ(result.verdict, Verdict::violated);
   EXPECT_EQ(result.findings.at(0).tensor, "steady");
@@ -332,7 +332,7 @@ Verdict judged_roundings(float actual) {
     expected.add(copy, 1, "w", {copy == 0 ? 100 : 100.0001F});
     expected.add(copy, 1, "roundings", {1e-7F * static_cast<float>(copy - 2)});
   }
-  const Evidence evidence = expected.write();
+  const StepReader evidence = expected.write();
   return judge_one(kEqual, files.write(), &evidence).verdict;
 }
 
@@ -352,7 +352,7 @@ TEST(Equality, IsUndecidedWhereAPerturbedReferenceEndedBefore) {
     expected.add(0, step, "w", {1});
     if (step < 3) expected.add(1, step, "w", {1.001F});
   }
-  const Evidence evidence = expected.write();
+  const StepReader evidence = expected.write();
   const ClaimResult result = judge_one(kEqual, files.write(), &evidence);
   EXPECT_EQ(result.verdict, Verdict::undecided);
   EXPECT_EQ(
@@ -368,7 +368,7 @@ Verdict judged_counts(std::int64_t copy, std::int64_t actual) {
   files.add_whole(0, 1, "counts", actual, counts);
   expected.add_whole(0, 1, "counts", 4, counts);
   expected.add_whole(1, 1, "counts", copy, counts);
-  const Evidence evidence = expected.write();
+  const StepReader evidence = expected.write();
   return judge_one(equal_reference(Kind::buffer, Phase::post_step), files.write(), &evidence)
       .verdict;
 }
@@ -386,7 +386,7 @@ TEST(Equality, CountsACopyOnceHoweverOftenItNotesATensor) {
   files.add(0, 1, "w", {1.5F});
   expected.add(0, 1, "w", {1});
   for (int again = 0; again < 3; ++again) expected.add(1, 1, "w", {1.001F});
-  const Evidence evidence = expected.write();
+  const StepReader evidence = expected.write();
   EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::violated);
 }
 
@@ -400,8 +400,8 @@ TEST(Equality, OfAParameterAllowsTheRoundingsOfItsFirstValue) {
   for (int copy = 0; copy < 2; ++copy) {
     expected.add(copy, 1, "w", {0.001F + 2e-10F * copy}, parameter);
   }
-  const Evidence reference = expected.write();
-  const Evidence evidence = files.write();
+  const StepReader reference = expected.write();
+  const StepReader evidence = files.write();
   const Claim claim = equal_reference(Kind::parameter, Phase::post_step);
   EXPECT_EQ(judge_one(claim, evidence, &reference).verdict, Verdict::holds);
 }
@@ -416,7 +416,7 @@ TEST(Equality, AllowsTheRoundingsOfSummandsThatCancel) {
         .replica_group = group_of_one(rank);
   }
   for (int copy = 0; copy < 2; ++copy) expected.add(copy, 1, "w", {0.005F + 1e-9F * copy});
-  const Evidence evidence = expected.write();
+  const StepReader evidence = expected.write();
   EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::holds);
 }
 
@@ -436,7 +436,7 @@ Verdict judged_mean_of_ones(int ranks) {
     expected.add(copy, 1, "w", {1});
     expected.add(copy, 1, "moved", {1 + 0x1p-23F * static_cast<float>(copy)});
   }
-  const Evidence evidence = expected.write();
+  const StepReader evidence = expected.write();
   return judge_one(kEqual, files.write(), &evidence).verdict;
 }
 
@@ -455,8 +455,8 @@ TEST(Equality, IsUndecidedWhereTheReferenceOfAnotherClaimIsNotStable) {
     expected.add(copy, 1, "w", {copy == 0 ? 1.0F : -1.0F});
     expected.add(copy, 1, "w", {1}, parameter);
   }
-  const Evidence evidence = files.write();
-  const Evidence reference = expected.write();
+  const StepReader evidence = files.write();
+  const StepReader reference = expected.write();
   CellEvidence cell;
   cell.world_size = 1;
   cell.claims = {equal_reference(Kind::parameter, Phase::post_step), kEqual};
@@ -477,7 +477,7 @@ Verdict judged_behind_clipping(const std::vector<float>& actual) {
         .replica_group = group_of_one(rank);
   }
   for (int copy = 0; copy < 2; ++copy) expected.add(copy, 1, "w", {1, copy == 0 ? 1 : 1.0001F});
-  const Evidence evidence = expected.write();
+  const StepReader evidence = expected.write();
   return judge_one(kEqual, files.write(), &evidence).verdict;
 }
 
@@ -529,7 +529,7 @@ class NoisyGradient {
 
  private:
   ClaimResult result() {
-    const Evidence reference = expected_.write();
+    const StepReader reference = expected_.write();
     return judge_one(kEqual, files_.write(), &reference);
   }
 
@@ -609,7 +609,7 @@ TEST(Equality, CountsEveryPerturbedReference) {
     for (int copy = 0; copy < 5; ++copy) {
       expected.add(copy, 1, "w", {copy == moving ? 1.001F : 1.0F});
     }
-    const Evidence evidence = expected.write();
+    const StepReader evidence = expected.write();
     EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::holds) << moving;
   }
 }
@@ -624,7 +624,7 @@ TEST(Equality, IsRelativeToItsOwnStep) {
       expected.add(0, each, "w", {size});
       expected.add(1, each, "w", {size * 1.001F});
     }
-    const Evidence evidence = expected.write();
+    const StepReader evidence = expected.write();
     EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, verdict) << step;
   }
 }
@@ -671,7 +671,7 @@ Verdict judged_parameters(int ulps, float actual) {
     if (copy == 1) values[7] = 1 + static_cast<float>(ulps + 1) * 0x1p-23F;
     expected.add(copy, 1, "w", values, stepped);
   }
-  const Evidence evidence = expected.write();
+  const StepReader evidence = expected.write();
   return judge_one(equal_reference(Kind::parameter, Phase::post_step), files.write(), &evidence)
       .verdict;
 }
@@ -699,7 +699,7 @@ Verdict judged_frozen(float actual, float gradient = 0) {
     expected.add(copy, 1, "frozen", {1, 1, 1, 1}, stepped);
     expected.add(copy, 1, "w", {copy == 0 ? 2 : 2.0001F}, stepped);
   }
-  const Evidence evidence = expected.write();
+  const StepReader evidence = expected.write();
   return judge_one(equal_reference(Kind::parameter, Phase::post_step), files.write(), &evidence)
       .verdict;
 }
@@ -813,7 +813,7 @@ TEST(Equality, OfShardsTakesBackWhatAnotherShardIsOffTheOtherWay) {
   files.add_shard(1, 1, "w", {0.1F}, {2}, {1}, {1});
   expected.add(0, 1, "w", {1, 1});
   expected.add(1, 1, "w", {1.9F, 0.1F});
-  const Evidence evidence = expected.write();
+  const StepReader evidence = expected.write();
   EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::holds);
 }
 

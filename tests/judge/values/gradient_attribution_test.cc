@@ -43,13 +43,13 @@ class Origin {
 
  private:
   std::string origin(int rank) {
-    const Evidence actual = actual_.write();
-    const Evidence reference = reference_.write();
-    CellEvidence cell;
-    cell.world_size = world_size_;
-    cell.evidence = &actual;
-    cell.reference = &reference;
-    return attribution_of_gradient(cell, actual.observations(rank).front(), rank).words;
+    const StepReader actual = actual_.write();
+    const StepReader reference = reference_.write();
+    const auto seen = actual.at(1);
+    const auto expected = reference.at(1);
+    return attribution_of_gradient({*seen, expected.get()}, world_size_,
+                                   seen->observations(rank).front(), rank)
+        .words;
   }
 
   int world_size_;
@@ -188,11 +188,9 @@ TEST(GradientAttribution, IsNotKnownOfWhatIsNoGradientOrHasNoReference) {
   EXPECT_EQ(TwoRanks().of(1, "a", {3, 4}, Kind::parameter), "");
   LiteralEvidence files(2);
   files.add(0, 1, "a", {1});
-  const Evidence evidence = files.write();
-  CellEvidence cell;
-  cell.world_size = 2;
-  cell.evidence = &evidence;
-  EXPECT_EQ(attribution_of_gradient(cell, evidence.observations(0).front(), 0).words, "");
+  const StepReader evidence = files.write();
+  const auto step = evidence.at(1);
+  EXPECT_EQ(attribution_of_gradient({*step}, 2, step->observations(0).front(), 0).words, "");
 }
 
 /// The outcome of two ranks that hold `actual` as the gradient "a", each of its own; `own`: what
@@ -209,8 +207,8 @@ std::string told(const std::vector<Values>& actual, const std::vector<Values>& o
     const LiteralEvidence::Tensor what{Kind::gradient, Phase::post_backward, rank};
     reference.add(0, 1, "a", own[place], what).replica_group = group_of_one(rank);
   }
-  const Evidence expected = reference.write();
-  const Evidence evidence = files.write();
+  const StepReader expected = reference.write();
+  const StepReader evidence = files.write();
   return judge_one(kEqual, evidence, &expected).findings.at(0).ratio_in_words;
 }
 
@@ -235,8 +233,8 @@ TEST(GradientAttribution, IsToldInTheFinding) {
   }
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "a", {-14.5, 26});
-  const Evidence expected = reference.write();
-  const Evidence actual = files.write();
+  const StepReader expected = reference.write();
+  const StepReader actual = files.write();
   const ClaimResult result = judge_one(kEqual, actual, &expected);
   ASSERT_EQ(result.findings.size(), 1U);
   EXPECT_THAT(result.findings[0].sentence,

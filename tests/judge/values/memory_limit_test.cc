@@ -27,8 +27,8 @@ ClaimResult judged(const std::vector<std::vector<std::int64_t>>& ranks,
       files.add_whole(static_cast<int>(rank), number, "activations", ranks[rank][step], kMemory);
     }
   }
-  const Evidence evidence = files.write();
-  const Evidence reference_evidence = expected.write();
+  const StepReader evidence = files.write();
+  const StepReader reference_evidence = expected.write();
   return judge_one(kBound, evidence, &reference_evidence);
 }
 
@@ -77,7 +77,7 @@ TEST(MemoryLimit, IsOpenWithoutAReference) {
 
 TEST(MemoryLimit, IsOpenWhereNothingWasObserved) {
   const LiteralEvidence files(1);
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   EXPECT_EQ(judge_one(kBound, evidence, &evidence).verdict, Verdict::undecided);
   EXPECT_EQ(judged({{}}, {1000}).verdict, Verdict::undecided);
 }
@@ -109,7 +109,7 @@ TEST(MemoryLimit, OfAnotherNameThanTheReferencesIsOpen) {
   LiteralEvidence expected(1);
   files.add_whole(0, 1, "activations", 10, kMemory);
   expected.add_whole(0, 1, "parameters", 10, kMemory);
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   EXPECT_EQ(judge_one(kBound, files.write(), &reference).verdict, Verdict::undecided);
 }
 
@@ -121,7 +121,7 @@ TEST(MemoryLimit, LooksAtTheKindAndPointOfTheClaimOnly) {
   }
   files.add_whole(0, 1, "count", 9000, {Kind::buffer, Phase::post_backward, 0});
   files.add_whole(0, 1, "activations", 9000, {Kind::memory, Phase::post_step, 0});
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   EXPECT_EQ(judge_one(kBound, files.write(), &reference).verdict, Verdict::holds);
 }
 
@@ -134,14 +134,14 @@ TEST(MemoryLimit, AllowsWhatTheLargestMicroBatchOfTheReferenceNeeds) {
     expected.add_whole(0, 1, "activations", bytes, memory);
     ++memory.micro_batch;
   }
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   EXPECT_EQ(judge_one(kBound, files.write(), &reference).verdict, Verdict::holds);
 }
 
 TEST(MemoryLimit, OfWhatIsNoNumberOfBytesIsOpen) {
   LiteralEvidence expected(1);
   expected.add_whole(0, 1, "activations", 10, kMemory);
-  const Evidence reference = expected.write();
+  const StepReader reference = expected.write();
   LiteralEvidence fraction(1);
   fraction.add(0, 1, "activations", {10}, kMemory);
   EXPECT_EQ(judge_one(kBound, fraction.write(), &reference).verdict, Verdict::undecided);
@@ -157,7 +157,7 @@ TEST(MemoryLimit, OfWhatIsNoNumberOfBytesIsOpen) {
 TEST(Memory, IsJudgedByNoOtherPredicate) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) files.add_whole(rank, 1, "activations", 10, kMemory);
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   for (const Claim& claim : {agree_across_ranks(Kind::memory, Phase::post_backward),
                              equal_reference(Kind::memory, Phase::post_backward)}) {
     const ClaimResult result = judge_one(claim, evidence, &evidence);
@@ -170,7 +170,7 @@ TEST(Memory, IsJudgedByNoOtherPredicate) {
 TEST(Memory, IsTheOnlyKindThatIsBounded) {
   LiteralEvidence files(1);
   files.add_whole(0, 1, "count", 10, {Kind::buffer, Phase::post_backward, 0});
-  const Evidence evidence = files.write();
+  const StepReader evidence = files.write();
   const Claim claim = at_most_reference(Kind::buffer, Phase::post_backward);
   EXPECT_EQ(judge_one(claim, evidence, &evidence).verdict, Verdict::undecided);
 }
@@ -180,8 +180,8 @@ TEST(Memory, IsNoDamageThatAnErrorComesAfter) {
   LiteralEvidence expected(1);
   files.add_whole(0, 1, "activations", 9000, kMemory);
   expected.add_whole(0, 1, "activations", 1000, kMemory);
-  const Evidence evidence = files.write();
-  const Evidence reference = expected.write();
+  const StepReader evidence = files.write();
+  const StepReader reference = expected.write();
   CellEvidence cell;
   cell.world_size = 1;
   cell.claims = {kBound, ranks_finish()};

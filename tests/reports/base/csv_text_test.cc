@@ -10,6 +10,7 @@
 #include <random>
 
 #include "reports/base/error.h"
+#include "reports/base/file_limits.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 
@@ -23,9 +24,30 @@ const std::string kCsvHeader = "step,name,value\n";
 
 class CsvText : public ::testing::Test {
  protected:
-  CsvFile read(const std::string& text, TornTail torn = TornTail::is_an_error) {
+  struct Row {
+    std::int64_t line = 0;
+    std::uint64_t offset = 0;
+    std::vector<std::string> cells;
+
+    bool operator==(const Row&) const = default;
+  };
+
+  struct File : CsvFrame {
+    std::vector<Row> rows;
+
+    void add(const CsvRow& row) {
+      rows.push_back({row.line, row.offset, {row.cells.begin(), row.cells.end()}});
+    }
+  };
+
+  static CsvKind kind(TornTail torn) { return {kColumns, torn, kLargestPublishedTable}; }
+
+  File read(const std::string& text, TornTail torn = TornTail::is_an_error) {
     std::ofstream(path_, std::ios::binary) << text;
-    return read_csv(path_, kColumns, torn);
+    File file;
+    static_cast<CsvFrame&>(file) =
+        read_csv(path_, kind(torn), [&](const CsvRow& row) { file.add(row); });
+    return file;
   }
 
   /// The error without the path in front of `:line`.
@@ -41,7 +63,7 @@ class CsvText : public ::testing::Test {
 using Cells = std::vector<std::string>;
 
 TEST_F(CsvText, ReadsRowsWithTheirLines) {
-  const CsvFile file = read(kCsvHeader + "1,w,0.5\n2,,-1\n");
+  const File file = read(kCsvHeader + "1,w,0.5\n2,,-1\n");
   ASSERT_EQ(file.rows.size(), 2u);
   EXPECT_EQ(file.rows[0].line, 2);
   EXPECT_EQ(file.rows[0].cells, (Cells{"1", "w", "0.5"}));
@@ -50,10 +72,27 @@ TEST_F(CsvText, ReadsRowsWithTheirLines) {
   EXPECT_FALSE(file.torn_tail);
 }
 
+TEST_F(CsvText, ReadsAPartAsItReadItInTheWhole) {
+  std::string text = "\xEF\xBB\xBF" + kCsvHeader;
+  for (int i = 0; i < 1000; ++i) text += std::to_string(i) + ",\"a,b\",2" + (i % 2 ? "\r\n" : "\n");
+  const File whole = read(text + "torn", TornTail::is_left_out);
+  ASSERT_EQ(whole.rows.size(), 1000u);
+  EXPECT_EQ(whole.end, text.size());
+  for (const auto& [begin, end] : {std::pair{0, 1}, {0, 1000}, {17, 400}, {999, 1000}}) {
+    const Row& first = whole.rows[begin];
+    const std::uint64_t behind = end == 1000 ? whole.end : whole.rows[end].offset;
+    File part;
+    read_csv(path_, kind(TornTail::is_left_out),
+             CsvPart{first.offset, behind - first.offset, first.line},
+             [&](const CsvRow& row) { part.add(row); });
+    EXPECT_EQ(part.rows, std::vector(whole.rows.begin() + begin, whole.rows.begin() + end));
+  }
+}
+
 TEST_F(CsvText, ReadsAHeaderAlone) { EXPECT_TRUE(read(kCsvHeader).rows.empty()); }
 
 TEST_F(CsvText, ReadsQuotedCells) {
-  const CsvFile file = read(kCsvHeader + "1,\"a,b\",\"say \"\"yes\"\"\"\n2,\"\",\"\"\"\"\n");
+  const File file = read(kCsvHeader + "1,\"a,b\",\"say \"\"yes\"\"\"\n2,\"\",\"\"\"\"\n");
   EXPECT_EQ(file.rows[0].cells, (Cells{"1", "a,b", "say \"yes\""}));
   EXPECT_EQ(file.rows[1].cells, (Cells{"2", "", "\""}));
 }
@@ -63,7 +102,7 @@ TEST_F(CsvText, KeepsSpaces) {
 }
 
 TEST_F(CsvText, ReadsLinesThatEndInCrLf) {
-  const CsvFile file = read("step,name,value\r\n1,w,2\r\n");
+  const File file = read("step,name,value\r\n1,w,2\r\n");
   EXPECT_EQ(file.rows[0].cells, (Cells{"1", "w", "2"}));
 }
 
@@ -77,14 +116,14 @@ TEST_F(CsvText, ReadsAFileLargerThanTheParsersBuffer) {
   constexpr std::size_t kRows = 36'000;
   for (std::size_t i = 0; i < kRows; ++i) text += row;
   ASSERT_GT(text.size(), std::size_t{2} << 24);
-  const CsvFile file = read(text);
+  const File file = read(text);
   ASSERT_EQ(file.rows.size(), kRows);
-  for (const CsvRow& one : file.rows) ASSERT_EQ(one.cells[1].size(), 1000u);
+  for (const Row& one : file.rows) ASSERT_EQ(one.cells[1].size(), 1000u);
   EXPECT_EQ(file.rows.back().line, static_cast<std::int64_t>(kRows) + 1);
 }
 
 TEST_F(CsvText, LeavesATornTailOutWhereItMay) {
-  const CsvFile file = read(kCsvHeader + "1,w,2\n2,w,3", TornTail::is_left_out);
+  const File file = read(kCsvHeader + "1,w,2\n2,w,3", TornTail::is_left_out);
   EXPECT_TRUE(file.torn_tail);
   ASSERT_EQ(file.rows.size(), 1u);
   EXPECT_EQ(file.rows[0].cells[0], "1");
@@ -151,7 +190,7 @@ TEST_F(CsvText, RefusesALineThatIsTooLong) {
 TEST_F(CsvText, RefusesWhatIsNoFile) {
   const auto why = [](const fs::path& path) -> std::string {
     try {
-      read_csv(path, kColumns, TornTail::is_left_out);
+      read_csv(path, kind(TornTail::is_left_out), [](const CsvRow&) {});
     } catch (const Error& error) {
       return error.what();
     }
@@ -166,10 +205,10 @@ TEST_F(CsvText, RefusesAFileThatMayNotBeRead) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read every file";
   read(kCsvHeader);
   ::chmod(path_.c_str(), 0);
-  EXPECT_THROW(read_csv(path_, kColumns, TornTail::is_left_out), Error);
+  EXPECT_THROW(read_csv(path_, kind(TornTail::is_left_out), [](const CsvRow&) {}), Error);
 }
 
-CsvRow row_of(const std::string& cell) { return {4, {"1", "w", cell}}; }
+CsvRow row_of(const std::string& cell) { return {4, 0, {"1", "w", cell}}; }
 
 std::string number_refusal(const std::string& cell, bool whole) {
   try {
@@ -269,7 +308,7 @@ TEST_F(CsvText, GivesBackEveryTextThatWasEscaped) {
   }
   std::string file = kCsvHeader;
   for (const std::string& text : texts) file += "1," + csv_cell(text) + ",2\n";
-  const CsvFile back = read(file);
+  const File back = read(file);
   ASSERT_EQ(back.rows.size(), texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
     EXPECT_EQ(unescape_cell(back.rows[i].cells[1]), texts[i]);

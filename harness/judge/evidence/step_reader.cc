@@ -1,0 +1,258 @@
+#include "harness/judge/evidence/step_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "harness/record/shard_runs.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Tolerances are relative to the norms of the journal. Their order of summation is not specified.
+void require_norm(const Observation& observation, const SnapshotTensor& tensor,
+                  const fs::path& file) {
+  constexpr double kRounding = 1e-9;
+  if (name(tensor.dtype) != observation.dtype) return;  // which no comparison takes for equal
+  const double found = statistics(tensor.dtype, tensor.bytes).norm;
+  const double stated = observation.statistics.norm;
+  if (std::abs(found - stated) <= kRounding * found) return;
+  throw malformed(file.string(), 0, 0,
+                  fmt::format("{} with the norm {} of the journal's row {}",
+                              snapshot_key(observation), stated, observation.seq),
+                  fmt::format("{}", found));
+}
+
+/// A value that is not the one that was digested is no evidence.
+void require_digest(const Observation& observation, const SnapshotTensor& tensor,
+                    const fs::path& file) {
+  const Digest found = observation.local_shape == tensor.shape
+                           ? digest_of_part(observation, tensor.bytes, item_size(tensor.dtype))
+                           : digest_run(tensor.bytes, 0);
+  if (found == observation.digest) return require_norm(observation, tensor, file);
+  throw malformed(
+      file.string(), 0, 0,
+      fmt::format("{} with the digest {} of the journal's row {}", snapshot_key(observation),
+                  to_text(observation.digest), observation.seq),
+      to_text(found));
+}
+
+/// Steps that were read are kept up to this size: small cells are looked at again and again.
+constexpr std::size_t kMostOfViews = 32 << 20;
+
+/// Refuses values that no row of the step is about. The row that was torn was of the last step.
+void require_rows(const StepView::Rank& rank, const fs::path& file) {
+  std::set<std::string> keys;
+  for (const Observation& observation : rank.observations) {
+    if (observation.not_comparable.empty()) keys.insert(snapshot_key(observation));
+  }
+  for (const auto& [key, tensor] : rank.tensors) {
+    if (keys.contains(key)) continue;
+    throw malformed(file.string(), 0, 0, "values that the journal has a row of", key);
+  }
+}
+
+}  // namespace
+
+StepReader::StepReader(fs::path folder, int processes, Writers writers)
+    : folder_(std::move(folder)), writers_(std::move(writers)) {
+  for (int rank = 0; rank < processes; ++rank) {
+    open_journal(rank);
+    read_collectives_of(rank);
+  }
+  std::sort(steps_.begin(), steps_.end());
+  steps_.erase(std::unique(steps_.begin(), steps_.end()), steps_.end());
+  find_snapshots();
+}
+
+/// Evidence of another process is none of this one.
+void StepReader::require_written_by(int rank, const std::string& found,
+                                    const fs::path& file) const {
+  if (writers_.identities.empty()) return;
+  if (found.empty() && writers_.must_sign) {
+    throw malformed(file.string(), 0, 0, "journals, values and logs that say who wrote them",
+                    "a file that does not");
+  }
+  if (found.empty()) is_signed_ = false;
+  const std::string& expected = writers_.identities.at(static_cast<std::size_t>(rank));
+  if (found.empty() || found == expected) return;
+  throw malformed(file.string(), 0, 0, "a file of " + expected, found);
+}
+
+/// Ranks are compared by their digests.
+void StepReader::require_same_digest(const JournalReader& journal) {
+  if (digest_.empty()) digest_ = journal.digest();
+  if (journal.digest() == digest_) return;
+  throw malformed(journal.path().string(), 0, 0,
+                  fmt::format("digests by {}, as other ranks have them", digest_),
+                  journal.digest());
+}
+
+void StepReader::open_journal(int rank) {
+  const fs::path file = journal_file(folder_, rank);
+  auto& journal = journals_.emplace_back();
+  if (!has_journal(file)) return;
+  journal.emplace(file);
+  require_written_by(rank, journal->identity(), file);
+  require_same_digest(*journal);
+  for (const JournalStep& step : journal->steps()) steps_.push_back(step.step);
+  for (const ObservedTensor& tensor : journal->take_tensors()) tensors_[tensor].push_back(rank);
+  if (!journal->has_torn_tail()) return;
+  notes_.push_back(fmt::format("rank {}: the last row of its journal was torn and left out", rank));
+}
+
+const JournalStep* StepReader::step_of(int rank, std::int64_t step) const {
+  const auto& journal = journals_.at(static_cast<std::size_t>(rank));
+  if (!journal) return nullptr;
+  const auto found = std::lower_bound(
+      journal->steps().begin(), journal->steps().end(), step,
+      [](const JournalStep& one, std::int64_t number) { return one.step < number; });
+  return found == journal->steps().end() || found->step != step ? nullptr : &*found;
+}
+
+std::shared_ptr<const StepView> StepReader::at(std::int64_t step) const {
+  const auto known = std::find_if(views_.begin(), views_.end(),
+                                  [&](const auto& view) { return view->number() == step; });
+  if (known != views_.end()) return *known;
+  std::vector<StepView::Rank> ranks;
+  for (int rank = 0; rank < processes(); ++rank) {
+    const JournalStep* const part = step_of(rank, step);
+    ranks.push_back(part ? read(rank, *part) : StepView::Rank());
+  }
+  views_.push_front(std::make_shared<const StepView>(step, std::move(ranks)));
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < views_.size(); ++i) {
+    size += views_[i]->size();
+    if (size > kMostOfViews) views_.resize(std::max<std::size_t>(i, 1));
+  }
+  return views_.front();
+}
+
+StepView::Rank StepReader::read(int rank, const JournalStep& step) const {
+  const auto place = static_cast<std::size_t>(rank);
+  StepView::Rank view{journals_[place]->read(step), {}};
+  if (!snapshots_[place].contains(step.step)) return view;
+  const fs::path file = snapshot_file(folder_, rank, step.step);
+  Snapshot values = read_snapshot(file);
+  require_written_by(rank, values.identity, file);
+  view.tensors = std::move(values.tensors);
+  for (const Observation& observation : view.observations) {
+    const auto tensor = view.tensors.find(snapshot_key(observation));
+    if (!observation.not_comparable.empty() || tensor == view.tensors.end()) continue;
+    if (digest_ == kDigestName) {
+      require_digest(observation, tensor->second, file);
+    } else {
+      require_norm(observation, tensor->second, file);
+    }
+  }
+  const bool is_last = step.first_seq + step.rows == journals_[place]->rows();
+  if (!journals_[place]->has_torn_tail() || !is_last) require_rows(view, file);
+  return view;
+}
+
+namespace {
+
+/// Takes `text` and the whole number behind it off the front of `name`.
+std::optional<std::int64_t> take_number(std::string_view text, std::string_view& name) {
+  if (!name.starts_with(text)) return std::nullopt;
+  name.remove_prefix(text.size());
+  std::int64_t number = 0;
+  const auto [stop, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  name.remove_prefix(static_cast<std::size_t>(stop - name.data()));
+  return number;
+}
+
+/// The rank and the step of snapshots by the name of their file; nothing for other files.
+std::optional<std::pair<std::int64_t, std::int64_t>> place_of(std::string_view name) {
+  const auto rank = take_number("rank-", name);
+  const auto step = take_number(".step-", name);
+  if (!rank || !step || name != ".safetensors") return std::nullopt;
+  return std::pair{*rank, *step};
+}
+
+/// "step 3", "steps 1, 6 to 316911" for ascending steps.
+std::string steps_in_words(const std::vector<std::int64_t>& steps) {
+  std::string text;
+  for (std::size_t begin = 0, end = 0; begin < steps.size(); begin = end) {
+    for (end = begin + 1; end < steps.size() && steps[end] == steps[end - 1] + 1;) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", steps[begin]);
+    if (end > begin + 1) text += fmt::format(" to {}", steps[end - 1]);
+  }
+  return fmt::format("{} {}", steps.size() == 1 ? "step" : "steps", text);
+}
+
+}  // namespace
+
+/// Refuses values of a step that the journal does not have at all, or has nothing comparable in.
+void StepReader::find_snapshots() {
+  snapshots_.resize(journals_.size());
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const auto place = place_of(entry.path().filename().string());
+    if (!place || place->first < 0 || place->first >= processes()) continue;
+    const int rank = static_cast<int>(place->first);
+    const auto& journal = journals_[static_cast<std::size_t>(rank)];
+    const JournalStep* const step = step_of(rank, place->second);
+    const bool may_be_torn = journal && journal->has_torn_tail();
+    if (may_be_torn || (step && step->has_values)) {
+      snapshots_[static_cast<std::size_t>(rank)].insert(place->second);
+      continue;
+    }
+    throw malformed(entry.path().string(), 0, 0, "values that the journal has a row of",
+                    "a step without rows");
+  }
+}
+
+void StepReader::read_collectives_of(int rank) {
+  const fs::path file = collective_log_file(folder_, rank);
+  auto& calls = collectives_.emplace_back();
+  if (!has_collective_log(file)) return;
+  RankCollectives log = read_log_of_rank(file);
+  if (log.rank != rank) {
+    throw malformed(file.string(), 0, 0, fmt::format("a log of rank {}", rank),
+                    fmt::format("rank {}", log.rank));
+  }
+  require_written_by(rank, log.identity, file);
+  calls = std::move(log.calls);
+}
+
+std::int64_t StepReader::rows(int rank) const {
+  const auto& journal = journals_.at(static_cast<std::size_t>(rank));
+  return journal ? journal->rows() : 0;
+}
+
+std::int64_t StepReader::rows_written(int rank) const {
+  const auto& journal = journals_.at(static_cast<std::size_t>(rank));
+  return rows(rank) + (journal && journal->has_torn_tail() ? 1 : 0);
+}
+
+const std::vector<Collective>* StepReader::collectives(int rank) const {
+  const auto& log = collectives_.at(static_cast<std::size_t>(rank));
+  return log ? &*log : nullptr;
+}
+
+std::string StepReader::missing_snapshots(int rank, bool was_ended) const {
+  const auto place = static_cast<std::size_t>(rank);
+  if (!journals_.at(place)) return "";
+  std::vector<std::int64_t> missing;
+  for (const JournalStep& step : journals_[place]->steps()) {
+    // Who was ended in a step did not come to write its values.
+    const bool is_cut = was_ended && &step == &journals_[place]->steps().back();
+    if (!step.has_values || is_cut || snapshots_[place].contains(step.step)) continue;
+    missing.push_back(step.step);
+  }
+  if (missing.empty()) return "";
+  return fmt::format("rank {}: snapshots of {} are missing", rank, steps_in_words(missing));
+}
+
+}  // namespace lockstep

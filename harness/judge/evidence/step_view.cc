@@ -1,0 +1,26 @@
+#include "harness/judge/evidence/step_view.h"
+
+#include <utility>
+
+namespace lockstep {
+
+StepView::StepView(std::int64_t number, std::vector<Rank> ranks)
+    : number_(number), ranks_(std::move(ranks)) {
+  for (const Rank& rank : ranks_) {
+    size_ += rank.observations.size() * sizeof(Observation);
+    for (const auto& [key, tensor] : rank.tensors) size_ += sizeof(tensor) + tensor.bytes.size();
+  }
+}
+
+std::span<const Observation> StepView::observations(int rank) const {
+  return ranks_.at(static_cast<std::size_t>(rank)).observations;
+}
+
+const SnapshotTensor* StepView::kept(int rank, const Observation& observation) const {
+  const auto& tensors = ranks_.at(static_cast<std::size_t>(rank)).tensors;
+  if (tensors.empty()) return nullptr;
+  const auto tensor = tensors.find(snapshot_key(observation));
+  return tensor == tensors.end() ? nullptr : &tensor->second;
+}
+
+}  // namespace lockstep
