@@ -48,14 +48,13 @@ def claim(said):
 
 
 def mismatch(cell):
-    """Where a rank died, luck decides which call of which rank is the last in its log, and so which rank is said to
-    have never called it; what the judge makes of it is in the findings."""
+    """Where a rank died, luck decides which call of which rank is the last in its log, and so whether and by whom a
+    collective was never called; what the judge makes of it is in the findings."""
     found = cell.get("mismatch", cell.get("missed_meeting"))
     kinds = {end.get("kind", end.get("ending")) for end in cell.get("exits", cell.get("ends"))}
-    if not found:
+    if not found or kinds & {"raised", "exited", "signalled"}:
         return None
-    has_died = kinds & {"raised", "exited", "signalled"}
-    return {key: found[key] for key in ("fault", "group", *(() if has_died else ("number", "culprits")))}
+    return {key: found[key] for key in ("fault", "group", "number", "culprits")}
 
 
 def decided(cell):

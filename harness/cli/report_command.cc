@@ -17,7 +17,8 @@ namespace lockstep {
 
 namespace {
 
-ExitStatus report(const std::vector<std::string>& folders, const std::string& format) {
+ExitStatus report(const std::vector<std::string>& folders, const std::string& format,
+                  IndexUse use) {
   const Renderer& renderer = find_renderer(format);
   const bool is_text = format == "console" || format == "markdown";
   if (folders.size() > 1 && !is_text) {
@@ -26,7 +27,7 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
   ExitStatus status = ExitStatus::as_expected;
   for (const std::string& folder : folders) {
     RunRecord run = load_record(folder);
-    judge_run(run, folder);
+    judge_run(run, folder, use);
     if (folders.size() > 1) {
       write_standard_output(fmt::format("{}{}\n\n", &folder == &folders[0] ? "" : "\n", folder));
     }
@@ -39,6 +40,7 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
 struct ReportWords {
   std::vector<std::string> folders;
   std::string format = "console";
+  bool is_full = false;
 };
 
 void add_report_options(CLI::App& app, ReportWords& words) {
@@ -48,6 +50,8 @@ void add_report_options(CLI::App& app, ReportWords& words) {
   app.add_option("--format", words.format, "one of " + formats_in_words())
       ->type_name("FORMAT")
       ->capture_default_str();
+  app.add_flag("--full", words.is_full,
+               "read every row, also of steps in which ranks agree by the index of their journals");
 }
 
 }  // namespace
@@ -55,7 +59,10 @@ void add_report_options(CLI::App& app, ReportWords& words) {
 Command report_command() {
   auto words = std::make_shared<ReportWords>();
   return {"report", [words](CLI::App& app) { add_report_options(app, *words); },
-          [words] { return report(words->folders, words->format); }};
+          [words] {
+            return report(words->folders, words->format,
+                          words->is_full ? IndexUse::ignored : IndexUse::believed);
+          }};
 }
 
 }  // namespace lockstep

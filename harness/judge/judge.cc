@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "harness/judge/collectives/collectives.h"
@@ -66,16 +68,19 @@ class ObservedSteps {
  public:
   /// Steps come in ascending order.
   void see(const StepView& step, const Claim& claim) {
-    if (step.number() != next_) return;
-    for (int rank = 0; rank < step.processes(); ++rank) {
+    bool is_observed = false;
+    for (int rank = 0; rank < step.processes() && !is_observed; ++rank) {
       const auto seen = step.observations(rank);
-      if (std::none_of(seen.begin(), seen.end(),
-                       [&](const Observation& one) { return concerns(claim, one); })) {
-        continue;
-      }
-      ++next_;
-      return;
+      is_observed = std::any_of(seen.begin(), seen.end(),
+                                [&](const Observation& one) { return concerns(claim, one); });
     }
+    if (!is_observed) without_.insert(step.number());
+    if (is_observed && step.number() == next_) ++next_;
+  }
+
+  /// A step with the tensors of the step `like`, which was seen.
+  void see_alike(std::int64_t step, std::int64_t like) {
+    if (step == next_ && !without_.contains(like)) ++next_;
   }
 
   /// Journals that all lack a step agree with each other.
@@ -87,6 +92,7 @@ class ObservedSteps {
 
  private:
   std::int64_t next_ = 1;
+  std::set<std::int64_t> without_;  ///< steps that were seen, in which nobody looked
 };
 
 /// Bytes are held against the reference's and against nothing else: that they differ from it, or
@@ -118,6 +124,13 @@ class JudgedClaim {
   void see(const CellStep& step) {
     observed_.see(step.actual, result_.claim);
     if (fold_) attempt([&] { fold_->see(step); });
+  }
+
+  bool knows(std::int64_t like) const { return !fold_ || fold_->knows(like); }
+
+  void see_alike(std::int64_t step, std::int64_t like) {
+    if (fold_) fold_->see_alike(step, like);
+    observed_.see_alike(step, like);
   }
 
   ClaimResult take() {
@@ -164,6 +177,8 @@ class JudgedClaim {
       work();
     } catch (const std::bad_alloc&) {
       throw;  // says nothing of the claim, and the next one needs memory, too
+    } catch (const StaleIndex&) {
+      throw;
     } catch (const std::exception& error) {
       const auto* const known = dynamic_cast<const Error*>(&error);
       if (known && known->kind() == Error::Kind::usage) throw;
@@ -192,6 +207,33 @@ std::vector<std::int64_t> steps_of(const CellEvidence& cell) {
                  std::back_inserter(steps));
   return steps;
 }
+
+/// The steps that need not be read: ranks agree by their indices, and observed what they did in a
+/// step that was read. The first, the last and a sample are read all the same, so that an index
+/// that lies is found out.
+class KnownSets {
+ public:
+  KnownSets(const CellEvidence& cell, std::size_t steps)
+      : evidence_(cell.reference ? nullptr : cell.evidence), steps_(steps) {}
+
+  /// A step like `number`, the `place`-th of all, that was read; nothing where this one is to be.
+  std::optional<std::int64_t> find(std::int64_t number, std::size_t place) {
+    const auto set = evidence_ ? evidence_->agreed_set(number) : std::nullopt;
+    if (!set) return std::nullopt;
+    const auto [known, is_new] = read_.try_emplace(*set, number);
+    if (is_new || place + 1 == steps_ || place % stride() == 0) return std::nullopt;
+    return known->second;
+  }
+
+ private:
+  static constexpr std::size_t kSample = 8;
+
+  std::size_t stride() const { return steps_ / kSample + 1; }
+
+  const StepReader* evidence_;  ///< null where every step has to be read
+  std::size_t steps_ = 0;
+  std::map<Digest, std::int64_t> read_;
+};
 
 bool has_still_copies(const CellEvidence& cell, const ReferenceRun& reference) {
   if (reference.steps().processes() < 2 || reference.steps().rows(1) == 0) return false;
@@ -252,7 +294,16 @@ Judgement judge(const CellEvidence& cell, const CellFacts& facts) {
     claims.emplace_back(cell, facts, claim, reference ? &*reference : nullptr);
   }
   WrongValuesFold wrong_values(cell);
-  for (const std::int64_t number : steps_of(cell)) {
+  const std::vector<std::int64_t> steps = steps_of(cell);
+  KnownSets known(cell, steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const std::int64_t number = steps[i];
+    const auto like = known.find(number, i);
+    if (like && std::all_of(claims.begin(), claims.end(),
+                            [&](const JudgedClaim& claim) { return claim.knows(*like); })) {
+      for (JudgedClaim& claim : claims) claim.see_alike(number, *like);
+      continue;
+    }
     const auto actual = cell.evidence->at(number);
     const auto expected = cell.reference ? cell.reference->at(number) : nullptr;
     const CellStep step{*actual, expected.get()};

@@ -1,20 +1,15 @@
 #include "harness/record/journal.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <charconv>
-#include <cstring>
-#include <optional>
+#include <map>
+#include <span>
 #include <utility>
 
-#include "harness/record/shard_runs.h"
-#include "harness/record/whole_file.h"
+#include "harness/record/tensor_cells.h"
 #include "reports/base/csv_text.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
@@ -22,7 +17,7 @@
 
 namespace lockstep {
 
-std::string group_of_one(int rank) { return "rank " + std::to_string(rank); }
+std::string group_of_one(int rank) { return fmt::format("rank {}", rank); }
 
 std::filesystem::path journal_file(const std::filesystem::path& folder, int rank) {
   return folder / fmt::format("rank-{}.csv", rank);
@@ -30,210 +25,134 @@ std::filesystem::path journal_file(const std::filesystem::path& folder, int rank
 
 namespace {
 
-enum Column : std::size_t {
-  kSeq,
-  kStep,
-  kMicroBatch,
-  kPhase,
-  kKind,
-  kName,
-  kDType,
-  kGlobalShape,
-  kOffset,
-  kLocalShape,
-  kReplicaGroup,
-  kNotComparable,
-  kDigest,
-  kNorm,
-  kMinimum,
-  kMaximum,
-  kNonFinite
+struct Column {
+  enum : std::size_t {
+    kStep,
+    kMicroBatch,
+    kTensor,
+    kDigest,
+    kNorm,
+    kMinimum,
+    kMaximum,
+    kNonFinite
+  };
 };
 
-/// Journals written beside records of 1.x have it.
-constexpr std::array kRenamedColumns{RenamedColumn{"phase", "point"},
-                                     RenamedColumn{"digest", "fingerprint"}};
+const CsvKind& kind_of_journals() {
+  static const std::vector<std::string_view> columns{
+      "step", "micro_batch", "tensor", "digest", "norm", "minimum", "maximum", "non_finite"};
+  static const CsvKind kind{columns, TornTail::is_left_out, kLargestJournal, true};
+  return kind;
+}
 
-/// The first line says by which definition the digests are: "digest lockstep-2, rank 1 of ...".
+/// The first line says of which kind a journal is and by which definition the digests are: "journal
+/// 2, digest lockstep-2, rank 1 of ...". Before it named the kind, each row held all of its tensor;
+/// before it named the definition, that was the first.
+constexpr std::string_view kJournalRemark = "journal 2, ";
 constexpr std::string_view kDigestRemark = "digest ";
 constexpr std::string_view kBeforeIdentity = ", ";
-
-/// The definition of journals that do not name one.
 constexpr std::string_view kFirstDigest = "lockstep-1";
 
-/// Throws Error (usage) where a definition is named and has no name.
-void read_remark(const std::filesystem::path& path, const std::string& remark, std::string& digest,
-                 std::string& identity) {
-  digest = kFirstDigest;
-  identity = remark;
-  if (!remark.starts_with(kDigestRemark)) return;
-  const std::string rest = remark.substr(kDigestRemark.size());
-  const std::size_t end = std::min(rest.find(kBeforeIdentity), rest.size());
-  digest = rest.substr(0, end);
-  identity = rest.substr(std::min(end + kBeforeIdentity.size(), rest.size()));
-  if (!digest.empty()) return;
-  throw malformed(path.string(), 1, 0, "the name of the digests' definition", remark);
-}
+/// A row of the first kind: what it counts, its tensor, and what was seen of that.
+namespace first_kind {
 
-std::string shape_cell(const std::vector<std::int64_t>& shape) {
-  return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
-}
-
-std::optional<std::vector<std::int64_t>> parse_shape(std::string_view cell) {
-  std::vector<std::int64_t> shape;
-  if (cell == "scalar") return shape;
-  const char* at = cell.data();
-  const char* const end = at + cell.size();
-  for (;;) {
-    std::int64_t size = 0;
-    const auto [stop, error] = std::from_chars(at, end, size);
-    if (error != std::errc() || size < 0) return std::nullopt;
-    shape.push_back(size);
-    if (stop == end) return shape;
-    if (*stop != 'x') return std::nullopt;
-    at = stop + 1;
-  }
-}
-
-std::string row_of(const Observation& o) {
-  const std::string digest = o.not_comparable.empty() ? to_text(o.digest) : "";
-  const Statistics& s = o.statistics;
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", o.seq, o.step,
-                     o.micro_batch, name(o.phase), name(o.kind), csv_cell(o.name),
-                     csv_cell(o.dtype), shape_cell(o.global_shape), shape_cell(o.offset),
-                     shape_cell(o.local_shape), csv_cell(o.replica_group),
-                     csv_cell(o.not_comparable), digest, exact_decimal(s.norm), csv_cell(s.minimum),
-                     csv_cell(s.maximum), s.non_finite);
-}
-
-// One row, cell by cell; every refusal names the cell.
-class RowReader {
- public:
-  RowReader(const CsvRow& row, const std::filesystem::path& path) : row_(row), path_(path) {}
-
-  std::int64_t whole(Column column, std::int64_t least) const {
-    const std::int64_t value = to_int(row_, column, path_, journal_columns());
-    if (value < least) {
-      throw refusal(column, fmt::format("at least {} as '{}'", least, journal_columns()[column]));
-    }
-    return value;
-  }
-
-  double number(Column column) const { return to_double(row_, column, path_, journal_columns()); }
-
-  std::string text(Column column) const { return unescape_cell(row_.cells[column]); }
-
-  template <class Enum>
-  Enum word(Column column) const {
-    return required(parse<Enum>(row_.cells[column]), column,
-                    fmt::format("one of {}", fmt::join(Names<Enum>::values, ", ")));
-  }
-
-  std::vector<std::int64_t> shape(Column column) const {
-    return required(parse_shape(row_.cells[column]), column, "sizes like 2x3, or scalar");
-  }
-
-  std::vector<std::int64_t> shape_like(const std::vector<std::int64_t>& other,
-                                       Column column) const {
-    std::vector<std::int64_t> result = shape(column);
-    if (result.size() == other.size()) return result;
-    throw refusal(column, fmt::format("as many sizes as the global shape, {}", other.size()));
-  }
-
-  Digest digest() const {
-    return required(digest_from_text(row_.cells[kDigest]), kDigest, "32 hexadecimal digits");
-  }
-
-  Error refusal(Column column, std::string_view expected) const {
-    return malformed(path_.string(), row_.line, static_cast<std::int64_t>(column) + 1, expected,
-                     row_.cells[column]);
-  }
-
- private:
-  template <class T>
-  T required(const std::optional<T>& value, Column column, std::string_view expected) const {
-    if (!value) throw refusal(column, expected);
-    return *value;
-  }
-
-  const CsvRow& row_;
-  const std::filesystem::path& path_;
+struct Column {
+  enum : std::size_t {
+    kSeq,
+    kStep,
+    kMicroBatch,
+    kTensor,
+    kDigest = kTensor + 9,
+    kNorm,
+    kMinimum,
+    kMaximum,
+    kNonFinite
+  };
 };
 
-/// No tensor has more, and what a shape counts stays far from the largest whole number.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
+/// Written beside records of 1.x.
+constexpr std::array kRenamed{RenamedColumn{"phase", "point"},
+                              RenamedColumn{"digest", "fingerprint"}};
 
-/// The judge lists the pieces of a shard.
-constexpr std::int64_t kMostRuns = std::int64_t{1} << 24;
-
-bool has_countable_elements(const std::vector<std::int64_t>& shape) {
-  std::int64_t elements = 1;
-  for (const std::int64_t size : shape) {
-    if (size > 0 && elements > kMostElements / size) return false;
-    elements *= size;
-  }
-  return true;
+const CsvKind& kind() {
+  static const std::vector<std::string_view> columns = [] {
+    std::vector<std::string_view> all{"seq", "step", "micro_batch"};
+    all.insert(all.end(), tensor_columns().begin(), tensor_columns().end());
+    all.insert(all.end(), {"digest", "norm", "minimum", "maximum", "non_finite"});
+    return all;
+  }();
+  static const CsvKind kind{columns, TornTail::is_left_out, kLargestJournal, true, kRenamed};
+  return kind;
 }
 
-Observation observation_in(const RowReader& row) {
-  Observation o;
-  o.seq = row.whole(kSeq, 0);
-  o.step = row.whole(kStep, 1);
-  o.micro_batch = row.whole(kMicroBatch, 0);
-  o.phase = row.word<Phase>(kPhase);
-  o.kind = row.word<Kind>(kKind);
-  o.name = row.text(kName);
-  o.dtype = row.text(kDType);
-  o.global_shape = row.shape(kGlobalShape);
-  o.offset = row.shape_like(o.global_shape, kOffset);
-  o.local_shape = row.shape_like(o.global_shape, kLocalShape);
-  for (std::size_t d = 0; d < o.global_shape.size(); ++d) {
-    const bool is_inside = o.local_shape[d] <= o.global_shape[d] &&
-                           o.offset[d] <= o.global_shape[d] - o.local_shape[d];
-    if (!is_inside) throw row.refusal(kLocalShape, "a part that lies in the global shape");
-  }
-  if (!has_countable_elements(o.global_shape)) {
-    throw row.refusal(kGlobalShape, fmt::format("at most {} elements", kMostElements));
-  }
-  if (number_of_runs(o) > kMostRuns) {
-    throw row.refusal(kLocalShape, fmt::format("a part in at most {} pieces", kMostRuns));
-  }
-  o.replica_group = row.text(kReplicaGroup);
-  o.not_comparable = row.text(kNotComparable);
-  if (o.not_comparable.empty()) o.digest = row.digest();
-  o.statistics.norm = row.number(kNorm);
-  o.statistics.minimum = row.text(kMinimum);
-  o.statistics.maximum = row.text(kMaximum);
-  o.statistics.non_finite = row.whole(kNonFinite, 0);
-  return o;
+}  // namespace first_kind
+
+/// What was seen of a tensor. `begin`: column of the digest.
+void read_values(const RecordRow& row, std::size_t begin, bool is_whole, Observation& observation) {
+  if (observation.not_comparable.empty()) observation.digest = row.digest(begin);
+  observation.statistics.norm = row.number(begin + 1);
+  observation.statistics.minimum = row.extreme(begin + 2, is_whole);
+  observation.statistics.maximum = row.extreme(begin + 3, is_whole);
+  observation.statistics.non_finite = row.whole(begin + 4, 0);
+}
+
+std::string row_of(const Observation& o, std::size_t tensor) {
+  const Statistics& s = o.statistics;
+  return fmt::format("{},{},{},{},{},{},{},{}\n", o.step, o.micro_batch, tensor,
+                     o.not_comparable.empty() ? to_text(o.digest) : "", exact_decimal(s.norm),
+                     to_text(s.minimum), to_text(s.maximum), s.non_finite);
+}
+
+Digest checksum_of(std::string_view bytes, std::uint64_t offset) {
+  return digest_run(std::as_bytes(std::span(bytes)), offset);
+}
+
+/// Whether a journal says that it is of today's kind.
+bool is_of_second_kind(const std::filesystem::path& path) {
+  const RegularFile file(path, kLargestJournal);
+  const std::string begin = fmt::format("# {}", kJournalRemark);
+  return file.size() >= begin.size() && file.read(0, begin.size()) == begin;
 }
 
 }  // namespace
 
-const std::vector<std::string_view>& journal_columns() {
-  static const std::vector<std::string_view> columns{
-      "seq",    "step",         "micro_batch", "phase",       "kind",          "name",
-      "dtype",  "global_shape", "offset",      "local_shape", "replica_group", "not_comparable",
-      "digest", "norm",         "minimum",     "maximum",     "non_finite"};
-  return columns;
-}
-
 JournalWriter::JournalWriter(const std::filesystem::path& path, std::string_view identity)
-    : path_(path),
-      fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666)) {
-  if (fd_ < 0) throw unwritable(path_.string(), std::strerror(errno));
-  const std::string remark = fmt::format("# {}{}{}{}\n", kDigestRemark, kDigestName,
-                                         identity.empty() ? "" : kBeforeIdentity, identity);
-  if (write_all(fd_, fmt::format("{}{}\n", remark, fmt::join(journal_columns(), ",")))) return;
-  const int error = errno;
-  ::close(fd_);
-  throw unwritable(path_.string(), std::strerror(error));
+    : file_(path), tensors_(tensor_table_file(path), identity), index_(index_file(path), identity) {
+  const std::string header = fmt::format("# {}{}{}{}{}\n{}\n", kJournalRemark, kDigestRemark,
+                                         kDigestName, identity.empty() ? "" : kBeforeIdentity,
+                                         identity, fmt::join(kind_of_journals().columns, ","));
+  file_.append(header);
+  size_ = header.size();
 }
 
-JournalWriter::~JournalWriter() { ::close(fd_); }
+JournalWriter::~JournalWriter() {
+  try {
+    end_step();
+  } catch (const Error&) {
+    // A reader finds the step by its rows.
+  }
+}
 
 void JournalWriter::append(const Observation& observation) {
-  if (!write_all(fd_, row_of(observation))) throw unwritable(path_.string(), std::strerror(errno));
+  const std::size_t number = tensors_.number_of(observation);
+  if (number == identities_.size()) identities_.push_back(identity_of(observation));
+  if (observation.step != step_.step) end_step();
+  if (step_.summary.rows == 0) {
+    step_.step = observation.step;
+    step_.offset = size_;
+  }
+  const std::string row = row_of(observation, number);
+  file_.append(row);
+  step_.checksum += checksum_of(row, step_.bytes);
+  step_.bytes += row.size();
+  size_ += row.size();
+  add(identities_[number], observation.micro_batch, observation.digest,
+      observation.statistics.non_finite, step_.summary);
+}
+
+void JournalWriter::end_step() {
+  if (step_.summary.rows == 0) return;
+  index_.append(std::exchange(step_, {}));
 }
 
 bool has_journal(const std::filesystem::path& path) {
@@ -241,63 +160,223 @@ bool has_journal(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored) && RegularFile(path, kLargestJournal).size() > 0;
 }
 
-namespace {
+/// Finds steps in rows that are read from front to back.
+class JournalReader::Scan {
+ public:
+  explicit Scan(JournalReader& reader) : reader_(reader) {}
 
-const CsvKind& kind_of_journals() {
-  static const CsvKind kind{journal_columns(), TornTail::is_left_out, kLargestJournal, true,
-                            kRenamedColumns};
-  return kind;
-}
-
-/// The row of a journal that counts `seq`.
-Observation observation_in(const CsvRow& row, std::int64_t seq, const std::filesystem::path& path) {
-  const RowReader reader(row, path);
-  Observation observation = observation_in(reader);
-  if (observation.seq != seq) throw reader.refusal(kSeq, fmt::format("{} as 'seq'", seq));
-  return observation;
-}
-
-}  // namespace
-
-JournalReader::JournalReader(std::filesystem::path path) : path_(std::move(path)) {
-  const CsvFrame frame = read_csv(path_, kind_of_journals(), [&](const CsvRow& row) {
-    note(observation_in(row, rows_, path_), row);
-  });
-  if (!steps_.empty()) steps_.back().part.bytes = frame.end - steps_.back().part.offset;
-  has_torn_tail_ = frame.torn_tail;
-  read_remark(path_, frame.remark, digest_, identity_);
-}
-
-void JournalReader::note(const Observation& observation, const CsvRow& row) {
-  if (steps_.empty() || steps_.back().step != observation.step) {
-    if (!steps_.empty()) {
-      JournalStep& last = steps_.back();
-      if (observation.step < last.step) {
-        throw RowReader(row, path_).refusal(kStep, fmt::format("at least {} as 'step'", last.step));
-      }
-      last.part.bytes = row.offset - last.part.offset;
+  void add(const CsvRow& row) {
+    const Observation observation = reader_.observation_in(row, reader_.rows_);
+    const std::size_t tensor = number_of(row, observation);
+    std::vector<JournalStep>& steps = reader_.steps_;
+    if (steps.empty() || steps.back().step != observation.step || !has_begun_) {
+      begin(row, observation.step);
     }
-    steps_.push_back({observation.step, rows_, 0, false, {row.offset, 0, row.line}});
+    ++reader_.rows_;
+    lockstep::add(reader_.identities_[tensor], observation.micro_batch, observation.digest,
+                  observation.statistics.non_finite, steps.back().summary);
   }
-  ++rows_;
-  ++steps_.back().rows;
-  if (observation.not_comparable.empty()) steps_.back().has_values = true;
-  tensors_.insert(static_cast<const ObservedTensor&>(observation));
+
+  void end(std::uint64_t offset) {
+    if (has_begun_) reader_.steps_.back().bytes = offset - reader_.steps_.back().offset;
+  }
+
+ private:
+  void begin(const CsvRow& row, std::int64_t step) {
+    std::vector<JournalStep>& steps = reader_.steps_;
+    const std::int64_t least = steps.empty() ? 1 : steps.back().step + 1;
+    if (step < least) {
+      throw reader_.cells_of(row).refusal(reader_.column_of_step(),
+                                          fmt::format("at least {} as 'step'", least - 1));
+    }
+    end(row.offset);
+    has_begun_ = true;
+    JournalStep& begun = steps.emplace_back();
+    begun.step = step;
+    begun.offset = row.offset;
+    begun.first_seq = reader_.rows_;
+    begun.line = row.line;
+  }
+
+  /// Of a journal of the first kind, numbers in the order of their first rows.
+  std::size_t number_of(const CsvRow& row, const ObservedTensor& tensor) {
+    if (!reader_.is_of_first_kind_) return reader_.number_of(row);
+    const auto [known, is_new] = numbers_.try_emplace(tensor, reader_.tensors_.size());
+    if (is_new) {
+      reader_.tensors_.push_back(tensor);
+      reader_.identities_.push_back(identity_of(tensor));
+    }
+    return known->second;
+  }
+
+  JournalReader& reader_;
+  bool has_begun_ = false;
+  std::map<ObservedTensor, std::size_t> numbers_;
+};
+
+JournalReader::JournalReader(std::filesystem::path path, IndexUse use) : path_(std::move(path)) {
+  is_of_first_kind_ = !is_of_second_kind(path_);
+  const CsvFrame header = read_csv_header(path_, kind());
+  read_remark(header.remark);
+  std::uint64_t offset = header.end;
+  if (!is_of_first_kind_) {
+    read_table();
+    if (use == IndexUse::believed) read_index(header.end, header.lines + 1);
+    if (!steps_.empty()) offset = steps_.back().offset + steps_.back().bytes;
+  }
+  Scan scan(*this);
+  const std::uint64_t size = RegularFile(path_, kLargestJournal).size();
+  const CsvFrame rest =
+      read_csv(path_, kind(), CsvPart{offset, size - offset, header.lines + 1 + rows_},
+               [&](const CsvRow& row) { scan.add(row); });
+  scan.end(rest.end);
+  has_torn_tail_ = rest.torn_tail;
+}
+
+const CsvKind& JournalReader::kind() const {
+  return is_of_first_kind_ ? first_kind::kind() : kind_of_journals();
+}
+
+/// Throws Error (usage) where a definition is named and has no name.
+void JournalReader::read_remark(const std::string& remark) {
+  std::string_view rest = remark;
+  if (!is_of_first_kind_) rest.remove_prefix(kJournalRemark.size());
+  digest_ = kFirstDigest;
+  identity_ = rest;
+  if (!rest.starts_with(kDigestRemark)) return;
+  rest.remove_prefix(kDigestRemark.size());
+  const std::size_t end = std::min(rest.find(kBeforeIdentity), rest.size());
+  digest_ = rest.substr(0, end);
+  identity_ = rest.substr(std::min(end + kBeforeIdentity.size(), rest.size()));
+  if (!digest_.empty()) return;
+  throw malformed(path_.string(), 1, 0, "the name of the digests' definition", remark);
+}
+
+/// A table of another rank would give rows other names.
+void JournalReader::read_table() {
+  const std::filesystem::path file = tensor_table_file(path_);
+  TensorTable table = read_tensor_table(file);
+  if (table.identity != identity_) {
+    throw malformed(file.string(), 1, 0, "a table of " + identity_, table.identity);
+  }
+  tensors_ = std::move(table.tensors);
+  for (const ObservedTensor& tensor : tensors_) identities_.push_back(identity_of(tensor));
+}
+
+/// Takes the steps of the index where each entry is of the rows that are there. `begin` and `line`
+/// are those of the first row.
+void JournalReader::read_index(std::uint64_t begin, std::int64_t line) {
+  const std::filesystem::path file = index_file(path_);
+  try {
+    if (!std::filesystem::exists(file)) return;
+    const StepIndex index = read_step_index(file);
+    if (index.identity != identity_) {
+      throw malformed(file.string(), 0, 0, "an index of " + identity_, index.identity);
+    }
+    const RegularFile journal(path_, kLargestJournal);
+    for (const IndexedStep& step : index.steps) {
+      require_rows_of(step, begin, journal);
+      begin += step.bytes;
+      JournalStep& taken = steps_.emplace_back();
+      static_cast<IndexedStep&>(taken) = step;
+      taken.first_seq = rows_;
+      taken.line = line + rows_;
+      taken.is_indexed = true;
+      rows_ += step.summary.rows;
+    }
+  } catch (const Error& error) {
+    index_fault_ = error.what();
+    steps_.clear();
+    rows_ = 0;
+  }
+}
+
+/// Throws Error (usage) unless the rows of a step begin at `begin` and have its checksum.
+void JournalReader::require_rows_of(const IndexedStep& step, std::uint64_t begin,
+                                    const RegularFile& journal) const {
+  const std::int64_t least = steps_.empty() ? 1 : steps_.back().step + 1;
+  const bool is_inside = step.step >= least && step.summary.rows > 0 && step.offset == begin &&
+                         step.bytes <= journal.size() - begin;
+  if (!is_inside) {
+    throw malformed(index_file(path_).string(), 0, 0,
+                    fmt::format("a step after {} whose rows begin at byte {}", least - 1, begin),
+                    fmt::format("step {} at byte {}", step.step, step.offset));
+  }
+  constexpr std::uint64_t kChunk = 4 * kMebibyte;
+  Digest found;
+  for (std::uint64_t at = 0; at < step.bytes; at += kChunk) {
+    const std::string bytes = journal.read(begin + at, std::min(kChunk, step.bytes - at));
+    found += checksum_of(bytes, at);
+  }
+  if (found == step.checksum) return;
+  throw malformed(path_.string(), 0, 0,
+                  fmt::format("rows of step {} with the checksum {} of the index", step.step,
+                              to_text(step.checksum)),
+                  to_text(found));
+}
+
+std::size_t JournalReader::column_of_step() const {
+  if (is_of_first_kind_) return first_kind::Column::kStep;
+  return Column::kStep;
+}
+
+RecordRow JournalReader::cells_of(const CsvRow& row) const { return {row, path_, kind().columns}; }
+
+/// The number in the tensor table of the tensor that a row is about.
+std::size_t JournalReader::number_of(const CsvRow& row) const {
+  const RecordRow cells = cells_of(row);
+  const auto number = static_cast<std::size_t>(cells.whole(Column::kTensor, 0));
+  if (number < tensors_.size()) return number;
+  throw cells.refusal(Column::kTensor, fmt::format("one of the {} tensors of {}", tensors_.size(),
+                                                   tensor_table_file(path_).filename().string()));
+}
+
+/// The row that counts `seq`.
+Observation JournalReader::observation_in(const CsvRow& row, std::int64_t seq) const {
+  const RecordRow cells = cells_of(row);
+  Observation observation;
+  observation.seq = seq;
+  if (is_of_first_kind_) {
+    if (cells.whole(first_kind::Column::kSeq, 0) != seq) {
+      throw cells.refusal(first_kind::Column::kSeq, fmt::format("{} as 'seq'", seq));
+    }
+    observation.step = cells.whole(first_kind::Column::kStep, 1);
+    observation.micro_batch = cells.whole(first_kind::Column::kMicroBatch, 0);
+    static_cast<ObservedTensor&>(observation) = cells.tensor(first_kind::Column::kTensor);
+    read_values(cells, first_kind::Column::kDigest, is_of_whole_numbers(observation.dtype),
+                observation);
+    return observation;
+  }
+  observation.step = cells.whole(Column::kStep, 1);
+  observation.micro_batch = cells.whole(Column::kMicroBatch, 0);
+  const std::size_t number = number_of(row);
+  static_cast<ObservedTensor&>(observation) = tensors_[number];
+  read_values(cells, Column::kDigest, identities_[number].is_of_whole_numbers, observation);
+  return observation;
 }
 
 std::vector<Observation> JournalReader::read(const JournalStep& step) const {
   std::vector<Observation> observations;
-  observations.reserve(static_cast<std::size_t>(step.rows));
-  read_csv(path_, kind_of_journals(), step.part, [&](const CsvRow& row) {
+  observations.reserve(static_cast<std::size_t>(step.summary.rows));
+  StepSummary found;
+  read_csv(path_, kind(), CsvPart{step.offset, step.bytes, step.line}, [&](const CsvRow& row) {
     const auto seq = step.first_seq + static_cast<std::int64_t>(observations.size());
-    observations.push_back(observation_in(row, seq, path_));
-    if (observations.back().step == step.step) return;
-    throw RowReader(row, path_).refusal(kStep, fmt::format("{} as 'step'", step.step));
+    const Observation& read = observations.emplace_back(observation_in(row, seq));
+    if (read.step != step.step) {
+      throw cells_of(row).refusal(column_of_step(), fmt::format("{} as 'step'", step.step));
+    }
+    const TensorIdentity identity =
+        is_of_first_kind_ ? identity_of(read) : identities_[number_of(row)];
+    add(identity, read.micro_batch, read.digest, read.statistics.non_finite, found);
   });
-  if (static_cast<std::int64_t>(observations.size()) == step.rows) return observations;
-  throw malformed(path_.string(), step.part.line, 0,
-                  fmt::format("the {} rows of step {} that were there", step.rows, step.step),
-                  fmt::format("{}", observations.size()));
+  if (found == step.summary) return observations;
+  if (step.is_indexed) {
+    throw StaleIndex(path_, fmt::format("{}: the entry of step {} is not of its rows",
+                                        index_file(path_).filename().string(), step.step));
+  }
+  throw malformed(path_.string(), step.line, 0,
+                  fmt::format("step {} as it was when the journal was opened", step.step),
+                  "other rows");
 }
 
 }  // namespace lockstep

@@ -2,61 +2,88 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "harness/record/appended_file.h"
 #include "harness/record/observation.h"
+#include "harness/record/step_index.h"
+#include "harness/record/tensor_cells.h"
+#include "harness/record/tensor_table.h"
 #include "reports/base/csv_text.h"
+#include "reports/base/regular_file.h"
 
 namespace lockstep {
 
 /// The journal of a rank in the folder of its cell.
 std::filesystem::path journal_file(const std::filesystem::path& folder, int rank);
 
-/// Append-only CSV file of observations of one rank. Every row is written in full by one write, so
+/// Append-only record of what one rank observed: rows in a CSV file, the tensors that they refer to
+/// in a table beside it, and an index of its steps. Every row is written in full by one write, so
 /// that a rank that is killed leaves whole rows and at most one torn one. One thread at a time.
 class JournalWriter {
  public:
-  /// Creates the file with its header and, in front, the definition of its digests and `identity`,
-  /// which says who writes it (empty: it is not said). Throws Error (usage) when the file exists or
-  /// cannot be made.
+  /// Creates the files with their headers and, in front, the definition of the digests and
+  /// `identity`, which says who writes them (empty: it is not said). Throws Error (usage) when one
+  /// exists or cannot be made.
   explicit JournalWriter(const std::filesystem::path& path, std::string_view identity = "");
-  ~JournalWriter();
+  ~JournalWriter();  ///< writes the last step's entry of the index; drops errors
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
 
-  /// Appends one row. Throws Error (usage) when the disk is full or the file is gone.
+  /// Appends one row; `seq` is not written. Requires: steps ascend. Throws Error (usage) when the
+  /// disk is full or the file is gone.
   void append(const Observation& observation);
 
  private:
-  std::filesystem::path path_;
-  int fd_ = -1;
+  void end_step();
+
+  AppendedFile file_;
+  TensorTableWriter tensors_;
+  StepIndexWriter index_;
+  std::vector<TensorIdentity> identities_;  ///< by number of the tensor
+  std::uint64_t size_ = 0;                  ///< of the file, in bytes
+  IndexedStep step_;                        ///< that is written; without rows: none
 };
 
 /// Whether a journal was begun: a rank that was killed at once leaves an empty file, or none.
 /// Throws Error (usage) for what is no file that is read.
 bool has_journal(const std::filesystem::path& path);
 
-/// The rows of one step of a journal, one behind the other.
-struct JournalStep {
-  std::int64_t step = 0;
+/// A step of a journal.
+struct JournalStep : IndexedStep {
   std::int64_t first_seq = 0;  ///< of its first row
-  std::int64_t rows = 0;
-  bool has_values = false;  ///< a row is of a tensor that can be compared
-  CsvPart part;             ///< where they are
+  std::int64_t line = 0;       ///< of its first row, from 1
+  bool is_indexed = false;     ///< known by the index, not by its rows
 };
+
+/// An entry of an index is not of the rows that are there, although it names their checksum.
+class StaleIndex : public std::runtime_error {
+ public:
+  StaleIndex(std::filesystem::path journal, const std::string& fault)
+      : std::runtime_error(fault), journal_(std::move(journal)) {}
+
+  const std::filesystem::path& journal() const { return journal_; }
+
+ private:
+  std::filesystem::path journal_;
+};
+
+/// Whether a reader believes the index beside a journal, once it has seen that each entry has the
+/// checksum of its rows, or reads all rows.
+enum class IndexUse { believed, ignored };
 
 /// A journal that is read step by step: no more of it is in memory than the rows of one, and no
 /// file is open between two calls.
 class JournalReader {
  public:
-  /// Reads the journal from front to back and notes where each step is. Throws Error (usage) with
-  /// file, line, column and what was expected; rows whose seq does not count on, and those whose
-  /// step goes back, are malformed.
-  explicit JournalReader(std::filesystem::path path);
+  /// Finds the steps: by the index, and by reading what the index does not have. Throws Error
+  /// (usage) with file, line, column and what was expected; rows whose step goes back are
+  /// malformed, in journals of older programs also those whose seq does not count on.
+  explicit JournalReader(std::filesystem::path path, IndexUse use = IndexUse::believed);
 
   const std::filesystem::path& path() const { return path_; }
   /// `process_identity` of who wrote it; empty: not known.
@@ -66,22 +93,41 @@ class JournalReader {
   bool has_torn_tail() const { return has_torn_tail_; }  ///< the last row was torn and left out
   std::int64_t rows() const { return rows_; }
   const std::vector<JournalStep>& steps() const { return steps_; }  ///< ascending
-  /// All that was observed, in any step; the reader forgets it.
-  std::set<ObservedTensor> take_tensors() { return std::exchange(tensors_, {}); }
+  /// All that was observed, in any step, in the order in which it was first.
+  const std::vector<ObservedTensor>& tensors() const { return tensors_; }
 
-  /// The rows of one of `steps()`. Throws Error (usage) where the file is not what it was.
+  /// Why the index was not believed: "an entry ..., found ..."; empty where it was, and where there
+  /// is none.
+  const std::string& index_fault() const { return index_fault_; }
+
+  /// The rows of one of `steps()`. Throws Error (usage) where the file is not what it was, and
+  /// StaleIndex where they are not what the index says.
   std::vector<Observation> read(const JournalStep& step) const;
 
  private:
-  void note(const Observation& observation, const CsvRow& row);
+  class Scan;
+
+  const CsvKind& kind() const;
+  void read_remark(const std::string& remark);
+  void read_table();
+  void read_index(std::uint64_t begin, std::int64_t line);
+  void require_rows_of(const IndexedStep& step, std::uint64_t begin,
+                       const RegularFile& journal) const;
+  std::size_t column_of_step() const;
+  RecordRow cells_of(const CsvRow& row) const;
+  Observation observation_in(const CsvRow& row, std::int64_t seq) const;
+  std::size_t number_of(const CsvRow& row) const;
 
   std::filesystem::path path_;
   std::string identity_;
   std::string digest_;
+  std::string index_fault_;
+  bool is_of_first_kind_ = false;  ///< whose rows hold all that a tensor is
   bool has_torn_tail_ = false;
   std::int64_t rows_ = 0;
   std::vector<JournalStep> steps_;
-  std::set<ObservedTensor> tensors_;
+  std::vector<ObservedTensor> tensors_;
+  std::vector<TensorIdentity> identities_;  ///< by number of the tensor
 };
 
 }  // namespace lockstep

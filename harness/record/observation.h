@@ -45,8 +45,4 @@ struct Observation : ObservedTensor {
 /// alone give.
 std::string group_of_one(int rank);
 
-/// Columns of a journal, in order. Part of the format: docs/formats.md.
-const std::vector<std::string_view>& journal_columns();
-
-
 }  // namespace lockstep

@@ -42,25 +42,25 @@ struct RunShape {
   std::int64_t length = 1;
 };
 
-RunShape run_shape_of(const Observation& observation) {
-  const std::vector<std::int64_t>& shape = observation.local_shape;
+RunShape run_shape_of(const ObservedTensor& tensor) {
+  const std::vector<std::int64_t>& shape = tensor.local_shape;
   RunShape run{shape.size(), 1};
   bool is_whole = true;  // all dimensions behind `outer`
   while (run.outer > 0 && is_whole) {
     --run.outer;
     run.length *= shape[run.outer];
-    is_whole = shape[run.outer] == observation.global_shape[run.outer];
+    is_whole = shape[run.outer] == tensor.global_shape[run.outer];
   }
   return run;
 }
 
 }  // namespace
 
-std::int64_t number_of_runs(const Observation& observation) {
-  const std::vector<std::int64_t>& shape = observation.local_shape;
+std::int64_t number_of_runs(const ObservedTensor& tensor) {
+  const std::vector<std::int64_t>& shape = tensor.local_shape;
   const std::int64_t elements =
       std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-  return elements == 0 ? 0 : elements / run_shape_of(observation).length;
+  return elements == 0 ? 0 : elements / run_shape_of(tensor).length;
 }
 
 std::vector<Run> runs_of(const Observation& observation) {

@@ -19,7 +19,7 @@ struct Run {
 };
 
 /// The number of those runs. Requires that the elements of the global tensor can be counted.
-std::int64_t number_of_runs(const Observation& observation);
+std::int64_t number_of_runs(const ObservedTensor& tensor);
 
 /// How the part that was observed lies in its global tensor: runs of equal length, in the order of
 /// its own elements; one for a whole tensor, none for an empty part.

@@ -56,12 +56,18 @@ std::optional<Bounds<std::int64_t>> int64_range(std::span<const std::byte> bytes
   return range;
 }
 
-std::string text_of(DType component, double value) {
-  const bool whole = unit_roundoff(component) == 0;
-  return whole ? std::to_string(static_cast<std::int64_t>(value)) : exact_decimal(value);
+Extreme extreme_of(DType component, double value) {
+  if (unit_roundoff(component) > 0) return value;
+  return static_cast<std::int64_t>(value);
 }
 
 }  // namespace
+
+std::string to_text(const Extreme& extreme) {
+  if (const auto* whole = std::get_if<std::int64_t>(&extreme)) return std::to_string(*whole);
+  if (const auto* number = std::get_if<double>(&extreme)) return exact_decimal(*number);
+  return "";
+}
 
 Statistics statistics(DType dtype, std::span<const std::byte> bytes) {
   const DType component = component_type(dtype);
@@ -80,11 +86,11 @@ Statistics statistics(DType dtype, std::span<const std::byte> bytes) {
       norm_of(component, bytes, std::max(std::abs(range->minimum), std::abs(range->maximum)));
   if (component == DType::int64) {
     const auto exact = int64_range(bytes);
-    result.minimum = std::to_string(exact->minimum);
-    result.maximum = std::to_string(exact->maximum);
+    result.minimum = exact->minimum;
+    result.maximum = exact->maximum;
   } else {
-    result.minimum = text_of(component, range->minimum);
-    result.maximum = text_of(component, range->maximum);
+    result.minimum = extreme_of(component, range->minimum);
+    result.maximum = extreme_of(component, range->maximum);
   }
   return result;
 }

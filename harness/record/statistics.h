@@ -4,18 +4,24 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <variant>
 
 #include "harness/record/dtype.h"
 
 namespace lockstep {
 
+/// An element of a tensor, exact: a whole number, a floating-point one, or nothing.
+using Extreme = std::variant<std::monostate, std::int64_t, double>;
+
+/// The shortest text that reads back as the number; empty for nothing.
+std::string to_text(const Extreme& extreme);
+
 /// Numbers about a tensor's elements, for people to read; verdicts use digests and kept
 /// values. The two components of a complex element count as two.
 struct Statistics {
-  double norm = 0;      ///< L2, in float64; an element that is not finite counts as 0
-  std::string minimum;  ///< smallest finite element, exact decimal (integers in full); empty
-                        ///< when there is none
-  std::string maximum;  ///< largest
+  double norm = 0;              ///< L2, in float64; an element that is not finite counts as 0
+  Extreme minimum;              ///< smallest finite element; nothing when there is none
+  Extreme maximum;              ///< largest
   std::int64_t non_finite = 0;  ///< NaN and infinities
 
   bool operator==(const Statistics&) const = default;

@@ -31,7 +31,8 @@ bool was_run(const CellRecord& cell) { return cell.processes > 0 && !why_not_run
 /// The evidence of a run's cells, each read once.
 class EvidenceOfRun {
  public:
-  EvidenceOfRun(const RunRecord& run, fs::path folder) : run_(run), folder_(std::move(folder)) {}
+  EvidenceOfRun(const RunRecord& run, fs::path folder, IndexUse use = IndexUse::believed)
+      : run_(run), folder_(std::move(folder)), use_(use) {}
 
   /// Of the cell in `cell_folder`; null when there is no such cell or it was not run.
   const StepReader* of(const std::string& cell_folder) {
@@ -40,10 +41,29 @@ class EvidenceOfRun {
     auto& evidence = read_[cell_folder];
     // What is counted says that the record is of a version whose files say who wrote them.
     if (!evidence) {
-      evidence = open_cell(folder_, *cell, run_.planned.has_value());
+      const bool is_distrusted = index_faults_.contains(cell_folder);
+      evidence = open_cell(folder_, *cell, run_.planned.has_value(),
+                           is_distrusted ? IndexUse::ignored : use_);
       require_digest_of_run(*evidence, *cell);
+      for (const std::string& fault : evidence->index_faults()) index_faults_[cell_folder] = fault;
     }
     return evidence.get();
+  }
+
+  /// Reads all rows of the cell that a journal is of from now on.
+  void distrust(const StaleIndex& stale) {
+    const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const auto& one) {
+      return folder_ / one.folder == stale.journal().parent_path();
+    });
+    if (cell == run_.cells.end()) throw internal_error(stale.what());
+    index_faults_[cell->folder] = stale.what();
+    read_.erase(cell->folder);
+  }
+
+  /// Why an index of that cell was ignored; empty where none was.
+  std::string index_fault_of(const std::string& cell_folder) const {
+    const auto found = index_faults_.find(cell_folder);
+    return found == index_faults_.end() ? "" : found->second;
   }
 
   /// How the ranks of that cell ended; empty where there is no such cell or it was not run.
@@ -86,7 +106,9 @@ class EvidenceOfRun {
 
   const RunRecord& run_;
   fs::path folder_;
+  IndexUse use_;
   std::map<std::string, std::unique_ptr<StepReader>> read_;
+  std::map<std::string, std::string> index_faults_;  ///< by the cell's folder
 };
 
 /// The first run of a variant under the conditions of a table.
@@ -253,6 +275,8 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
     const PublishedTable table = read_published_table(published_table_file(id));
     add_check(cell, "meets " + id, unmet_in_words(compare_with_cell(table, cell, evidence)));
   }
+  const std::string index_fault = evidence.index_fault_of(cell.folder);
+  if (!index_fault.empty()) add_check(cell, "has the journals of its step indices", index_fault);
   judged.evidence->forget_steps();
 }
 
@@ -290,17 +314,31 @@ void check_repetitions(RunRecord& run, EvidenceOfRun& evidence) {
 
 }  // namespace
 
-void judge_run(RunRecord& run, const fs::path& folder) {
-  EvidenceOfRun evidence(run, folder);
+namespace {
+
+void judge_cells(RunRecord& run, const fs::path& folder, EvidenceOfRun& evidence) {
   for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence);
   check_repetitions(run, evidence);
   for (Table& table : run.tables) table = fill(table, run, evidence);
   note_age(run, evidence);
 }
 
+}  // namespace
+
+void judge_run(RunRecord& run, const fs::path& folder, IndexUse use) {
+  EvidenceOfRun evidence(run, folder, use);
+  for (;;) {
+    try {
+      return judge_cells(run, folder, evidence);
+    } catch (const StaleIndex& stale) {
+      evidence.distrust(stale);
+    }
+  }
+}
+
 TableComparison compare_with_run(const PublishedTable& table, const RunRecord& run,
                                  const fs::path& folder) {
-  EvidenceOfRun evidence(run, folder);
+  EvidenceOfRun evidence(run, folder, IndexUse::ignored);
   return compare(table, [&](const PublishedValue& value) -> std::optional<Measured> {
     const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& c) {
       return is_about(value, c.cell) && was_run(c);

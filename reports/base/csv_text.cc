@@ -83,6 +83,8 @@ class Lines {
   std::int64_t line() const { return line_; }
   /// Of the line that `next` returned, or of what follows the last one.
   std::uint64_t offset() const { return offset_; }
+  /// Of what follows the line that `next` returned.
+  std::uint64_t next_offset() const { return part_.offset + consumed_; }
   /// What follows the last whole line, when `next` has returned null.
   std::string_view tail() const { return {buffer_.data() + begin_, buffer_.size() - begin_}; }
 
@@ -242,34 +244,53 @@ Number to_number(const CsvRow& row, std::size_t column, const std::filesystem::p
 
 }  // namespace
 
-CsvFrame read_csv(const std::filesystem::path& path, const CsvKind& kind,
-                  const std::function<void(const CsvRow&)>& visit) {
-  const std::string name = path.string();
-  Reader reader(path, kind.most_bytes);
-  CsvFrame frame;
-  if (kind.has_remark) frame.remark = reader.remark();
-  require_header(name, reader.next(), kind);
+namespace {
+
+/// Reads the rows that are left.
+void read_rows(Reader& reader, const CsvKind& kind, const std::function<void(const CsvRow&)>& visit,
+               CsvFrame& frame) {
+  const std::string& name = reader.lines().path();
   while (const CsvRow* const row = reader.next()) {
     require_width(name, *row, kind.columns);
     visit(*row);
   }
   frame.torn_tail = !reader.lines().tail().empty();
   frame.end = reader.lines().offset();
+  frame.lines = reader.lines().line();
   if (frame.torn_tail && kind.torn_tail == TornTail::is_an_error) {
     throw malformed(name, reader.lines().line() + 1, 0, "a newline at the end of the last line",
                     reader.lines().tail());
   }
+}
+
+}  // namespace
+
+CsvFrame read_csv(const std::filesystem::path& path, const CsvKind& kind,
+                  const std::function<void(const CsvRow&)>& visit) {
+  Reader reader(path, kind.most_bytes);
+  CsvFrame frame;
+  if (kind.has_remark) frame.remark = reader.remark();
+  require_header(path.string(), reader.next(), kind);
+  read_rows(reader, kind, visit, frame);
   return frame;
 }
 
-void read_csv(const std::filesystem::path& path, const CsvKind& kind, const CsvPart& part,
-              const std::function<void(const CsvRow&)>& visit) {
-  if (part.bytes == 0) return;
+CsvFrame read_csv(const std::filesystem::path& path, const CsvKind& kind, const CsvPart& part,
+                  const std::function<void(const CsvRow&)>& visit) {
   Reader reader(path, kind.most_bytes, part);
-  while (const CsvRow* const row = reader.next()) {
-    require_width(path.string(), *row, kind.columns);
-    visit(*row);
-  }
+  CsvFrame frame;
+  read_rows(reader, kind, visit, frame);
+  return frame;
+}
+
+CsvFrame read_csv_header(const std::filesystem::path& path, const CsvKind& kind) {
+  Reader reader(path, kind.most_bytes);
+  CsvFrame frame;
+  if (kind.has_remark) frame.remark = reader.remark();
+  require_header(path.string(), reader.next(), kind);
+  frame.end = reader.lines().next_offset();
+  frame.lines = reader.lines().line();
+  return frame;
 }
 
 std::int64_t to_int(const CsvRow& row, std::size_t column, const std::filesystem::path& path,

@@ -40,6 +40,7 @@ struct CsvFrame {
   std::string remark;      ///< behind `# `; empty: there is none
   bool torn_tail = false;  ///< the last line had no newline and was left out
   std::uint64_t end = 0;   ///< offset behind the last whole line
+  std::int64_t lines = 0;  ///< number of that line
 };
 
 /// Whole lines of a CSV file, none of which is the header.
@@ -58,9 +59,12 @@ struct CsvPart {
 CsvFrame read_csv(const std::filesystem::path& path, const CsvKind& kind,
                   const std::function<void(const CsvRow&)>& visit);
 
-/// The same of a part that an earlier reading found; an empty one opens no file.
-void read_csv(const std::filesystem::path& path, const CsvKind& kind, const CsvPart& part,
-              const std::function<void(const CsvRow&)>& visit);
+/// The same of a part that an earlier reading found.
+CsvFrame read_csv(const std::filesystem::path& path, const CsvKind& kind, const CsvPart& part,
+                  const std::function<void(const CsvRow&)>& visit);
+
+/// Reads the header alone; `end` is behind it.
+CsvFrame read_csv_header(const std::filesystem::path& path, const CsvKind& kind);
 
 /// The cell at `column` (from 0) as a number. `columns` names it in errors. Throws Error (usage).
 std::int64_t to_int(const CsvRow& row, std::size_t column, const std::filesystem::path& path,

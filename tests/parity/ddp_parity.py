@@ -53,9 +53,13 @@ def read_safetensors(file):
 
 
 def rows_of(journal):
-    """The rows of a journal, by column. A first line `# ...` says who wrote it."""
-    lines = journal.read_text().split("\n")
-    return csv.DictReader(lines[1:] if lines and lines[0].startswith("# ") else lines)
+    """The rows of a journal, by column, with those of the tensor that each is about."""
+
+    def rows(file):
+        return csv.DictReader(file.read_text().split("\n")[1:])
+
+    tensors = {row["tensor"]: row for row in rows(journal.with_suffix(".tensors.csv"))}
+    return [{**tensors[row["tensor"]], **row} for row in rows(journal)]
 
 
 def fragment(error):

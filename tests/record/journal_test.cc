@@ -36,16 +36,22 @@ Observation observation(std::int64_t seq) {
   o.offset = {0, 3};
   o.local_shape = {4, 3};
   o.digest = {0x0123456789abcdef, 42};
-  o.statistics = {0.1 + 0.2, "-3", "0.10000000149011612", 1};
+  o.statistics = {0.1 + 0.2, -3.0, double{0.1F}, 1};
   return o;
 }
 
 class JournalFile : public ::testing::Test {
  protected:
   void write(const std::vector<Observation>& observations) {
-    fs::remove(path_);
+    remove();
     JournalWriter journal(path_);
     for (const Observation& o : observations) journal.append(o);
+  }
+
+  void remove() const {
+    for (const fs::path& file : {path_, tensor_table_file(path_), index_file(path_)}) {
+      fs::remove(file);
+    }
   }
 
   Observation back(const Observation& o) {
@@ -59,17 +65,36 @@ class JournalFile : public ::testing::Test {
 
   /// What a journal of one row says when the cell of `column` is `cell`.
   std::string refusal_of(const std::string& column, const std::string& cell) {
-    const auto& columns = journal_columns();
-    std::vector<std::string> cells{
-        "0",   "1", "0", "pre_step",           "gradient", "w",  "float32", "4x6", "0x3",
-        "4x3", "",  "",  std::string(32, 'a'), "1.5",      "-1", "2",       "0"};
+    const std::vector<std::string> columns{"step", "micro_batch", "tensor",  "digest",
+                                           "norm", "minimum",     "maximum", "non_finite"};
+    std::vector<std::string> cells{"1", "0", "0", std::string(32, 'a'), "1.5", "-1", "2", "0"};
+    write_row(path_, columns, cells, column, cell);
+    return refusal();
+  }
+
+  /// The same of the table of its one tensor.
+  std::string refusal_of_table(const std::string& column, const std::string& cell) {
+    const std::vector<std::string> columns{
+        "tensor",       "phase",  "kind",        "name",          "dtype",
+        "global_shape", "offset", "local_shape", "replica_group", "not_comparable"};
+    std::vector<std::string> cells{"0",   "pre_step", "gradient", "w", "float32",
+                                   "4x6", "0x3",      "4x3",      "",  ""};
+    write_row(tensor_table_file(path_), columns, cells, column, cell);
+    return lockstep::refusal_of(tensor_table_file(path_), [&] { read_journal(path_); });
+  }
+
+  void write_row(const fs::path& to, const std::vector<std::string>& columns,
+                 std::vector<std::string> cells, const std::string& column,
+                 const std::string& cell) {
     cells.at(std::find(columns.begin(), columns.end(), column) - columns.begin()) = cell;
     write({});
-    std::ofstream file(path_, std::ios::app);
+    {
+      std::ofstream(tensor_table_file(path_), std::ios::app)
+          << (to == path_ ? "0,pre_step,gradient,w,float32,4x6,0x3,4x3,,\n" : "");
+    }
+    std::ofstream file(to, std::ios::app);
     for (std::size_t i = 0; i < cells.size(); ++i) file << (i ? "," : "") << cells[i];
     file << "\n";
-    file.close();
-    return refusal();
   }
 
   TemporaryFolder temporary_;
@@ -137,7 +162,7 @@ TEST_F(JournalFile, IsWrittenAsDocumented) {
   o.global_shape = o.local_shape = {2, 2};
   o.offset = {0, 0};
   o.digest = {0xd5ce53c3ebc00000, 0x8802dfa05cc00000};
-  o.statistics = {3.774917217635375, "-3", "2", 0};
+  o.statistics = {3.774917217635375, -3.0, 2.0, 0};
   {
     JournalWriter journal(path_,
                           "rank 1 of loss-on-unwrapped-module/bypass/w2 with seed 0 and 5 steps");
@@ -147,28 +172,12 @@ TEST_F(JournalFile, IsWrittenAsDocumented) {
   std::string documented;
   std::ifstream docs(LOCKSTEP_SOURCE_DIR "/docs/formats.md");
   for (std::string line; std::getline(docs, line);) {
-    if (line.starts_with("    # digest") || line.starts_with("    seq,") ||
-        line.starts_with("    0,1,0,")) {
-      documented += line.substr(4) + "\n";
+    for (const char* begin :
+         {"# journal 2", "step,micro", "1,0,0,", "# rank 1 of loss", "tensor,ph", "0,pre_step,"}) {
+      if (line.starts_with(std::string("    ") + begin)) documented += line.substr(4) + "\n";
     }
   }
-  EXPECT_EQ(written, documented);
-}
-
-TEST_F(JournalFile, IsReadByTheWordsOfAnOlderProgram) {
-  write({observation(0)});
-  std::string text = read_text(path_, kLargestFile);
-  for (const auto& [now, before] : {std::pair{",phase,", ",point,"},
-                                    {",pre_step,", ",reduced,"},
-                                    {",digest,", ",fingerprint,"}}) {
-    const std::size_t at = text.find(now);
-    ASSERT_NE(at, text.npos);
-    text.replace(at, std::string(now).size(), before);
-  }
-  std::ofstream(path_) << text;
-  EXPECT_EQ(read_journal(path_).observations.at(0), observation(0));
-  std::ofstream(path_) << text.replace(text.find(",point,"), 7, ",moment,");
-  EXPECT_THAT(refusal(), testing::HasSubstr("expected the column 'phase', found 'moment'"));
+  EXPECT_EQ(read_text(tensor_table_file(path_), kLargestFile) + written, documented);
 }
 
 TEST_F(JournalFile, SaysWhoWroteIt) {
@@ -184,17 +193,15 @@ TEST_F(JournalFile, SaysWhoWroteIt) {
 }
 
 TEST_F(JournalFile, SaysByWhichDefinitionItsDigestsAre) {
-  { const JournalWriter journal(path_, "rank 1 of a cell"); }
+  write({});
   EXPECT_EQ(read_journal(path_).digest, "lockstep-2");
-  std::string text = read_text(path_, kLargestFile);
-  std::ofstream(path_) << "# rank 1 of a cell" << text.substr(text.find('\n'));
-  EXPECT_EQ(read_journal(path_).digest, "lockstep-1");
-  EXPECT_EQ(read_journal(path_).identity, "rank 1 of a cell");
-  std::ofstream(path_) << "# digest other" << text.substr(text.find('\n'));
+  const std::string text = read_text(path_, kLargestFile);
+  const std::string rest = text.substr(text.find('\n'));
+  std::ofstream(path_) << "# journal 2, digest other" << rest;
   EXPECT_EQ(read_journal(path_).digest, "other");
   EXPECT_EQ(read_journal(path_).identity, "");
-  for (const char* remark : {"# digest ", "# digest , rank 1 of a cell"}) {
-    std::ofstream(path_) << remark << text.substr(text.find('\n'));
+  for (const char* remark : {"# journal 2, digest ", "# journal 2, digest , rank 1 of a cell"}) {
+    std::ofstream(path_) << remark << rest;
     EXPECT_THAT(refusal(), testing::HasSubstr("expected the name of the digests' definition"));
   }
 }
@@ -202,7 +209,7 @@ TEST_F(JournalFile, SaysByWhichDefinitionItsDigestsAre) {
 TEST_F(JournalFile, CountsTheLineThatSaysWhoWroteIt) {
   { const JournalWriter journal(path_, "rank 1 of a cell"); }
   std::ofstream(path_, std::ios::app) << "x\n";
-  EXPECT_EQ(refusal(), ":3:2: expected the cell 'step', found nothing.");
+  EXPECT_EQ(refusal(), ":3:2: expected the cell 'micro_batch', found nothing.");
 }
 
 TEST_F(JournalFile, IsBegunWhenItIsNotEmpty) {
@@ -272,57 +279,129 @@ TEST_F(JournalFile, SaysThatTheDiskIsFull) {
 
 TEST_F(JournalFile, RefusesAMissingFile) { EXPECT_THROW(read_journal(path_), Error); }
 
-TEST_F(JournalFile, RefusesAGapInSeq) {
-  write({observation(0), observation(2)});
-  EXPECT_EQ(refusal(), ":4:1: expected 1 as 'seq', found '2'.");
-  write({observation(1)});
-  EXPECT_EQ(refusal(), ":3:1: expected 0 as 'seq', found '1'.");
+TEST_F(JournalFile, RefusesAStepThatGoesBack) {
+  write({observation(2)});
+  std::ofstream(path_, std::ios::app) << "1,0,0," << std::string(32, 'a') << ",1,,,0\n";
+  EXPECT_EQ(refusal(), ":4:1: expected at least 2 as 'step', found '1'.");
 }
 
 TEST_F(JournalFile, RefusesCellsThatMeanNothing) {
-  EXPECT_EQ(refusal_of("name", "w"), "accepted");
-  EXPECT_EQ(refusal_of("seq", "x"), ":3:1: expected a whole number as 'seq', found 'x'.");
-  EXPECT_EQ(refusal_of("step", "0"), ":3:2: expected at least 1 as 'step', found '0'.");
+  EXPECT_EQ(refusal_of("norm", "2"), "accepted");
+  EXPECT_EQ(refusal_of("step", "0"), ":3:1: expected at least 1 as 'step', found '0'.");
   EXPECT_EQ(refusal_of("micro_batch", "-1"),
-            ":3:3: expected at least 0 as 'micro_batch', found '-1'.");
-  EXPECT_EQ(
-      refusal_of("phase", "later"),
-      ":3:4: expected one of pre_forward, post_backward, pre_step, post_step, found 'later'.");
-  EXPECT_EQ(refusal_of("kind", ""),
-            ":3:5: expected one of parameter, gradient, buffer, loss, memory, found nothing.");
-  EXPECT_EQ(refusal_of("digest", "abc"), ":3:13: expected 32 hexadecimal digits, found 'abc'.");
-  EXPECT_EQ(refusal_of("norm", "1.5f"), ":3:14: expected a number as 'norm', found '1.5f'.");
+            ":3:2: expected at least 0 as 'micro_batch', found '-1'.");
+  EXPECT_EQ(refusal_of("tensor", "1"),
+            ":3:3: expected one of the 1 tensors of rank-0.tensors.csv, found '1'.");
+  EXPECT_EQ(refusal_of("digest", "abc"), ":3:4: expected 32 hexadecimal digits, found 'abc'.");
+  EXPECT_EQ(refusal_of("norm", "1.5f"), ":3:5: expected a number as 'norm', found '1.5f'.");
+  EXPECT_EQ(refusal_of("minimum", "-"), ":3:6: expected a number as 'minimum', found '-'.");
   EXPECT_EQ(refusal_of("non_finite", "-1"),
-            ":3:17: expected at least 0 as 'non_finite', found '-1'.");
+            ":3:8: expected at least 0 as 'non_finite', found '-1'.");
 }
 
-TEST_F(JournalFile, RefusesShapesThatMeanNothing) {
+TEST_F(JournalFile, RefusesATableThatMeansNothing) {
+  EXPECT_EQ(refusal_of_table("name", "v"), "accepted");
+  EXPECT_EQ(refusal_of_table("tensor", "1"), ":3:1: expected 0 as 'tensor', found '1'.");
+  EXPECT_EQ(
+      refusal_of_table("phase", "later"),
+      ":3:2: expected one of pre_forward, post_backward, pre_step, post_step, found 'later'.");
+  EXPECT_EQ(refusal_of_table("kind", ""),
+            ":3:3: expected one of parameter, gradient, buffer, loss, memory, found nothing.");
   for (const std::string cell : {"", "x", "4x", "x4", "4x-6", "4,6", "4 x6", "scalars"}) {
-    const std::string quoted = csv_cell(cell);
-    EXPECT_NE(refusal_of("global_shape", quoted).find(":3:8: expected sizes like 2x3, or scalar"),
-              std::string::npos)
+    EXPECT_THAT(refusal_of_table("global_shape", csv_cell(cell)),
+                testing::HasSubstr(":3:6: expected sizes like 2x3, or scalar"))
         << cell;
   }
-  EXPECT_EQ(refusal_of("offset", "0"),
-            ":3:9: expected as many sizes as the global shape, 2, found '0'.");
-  EXPECT_EQ(refusal_of("local_shape", "scalar"),
-            ":3:10: expected as many sizes as the global shape, 2, found 'scalar'.");
+  EXPECT_EQ(refusal_of_table("offset", "0"),
+            ":3:7: expected as many sizes as the global shape, 2, found '0'.");
+  EXPECT_EQ(refusal_of_table("local_shape", "scalar"),
+            ":3:8: expected as many sizes as the global shape, 2, found 'scalar'.");
 }
 
 TEST_F(JournalFile, RefusesShapesThatAreTooLargeToGoThrough) {
+  const auto refused = [&] {
+    return lockstep::refusal_of(tensor_table_file(path_), [&] { read_journal(path_); });
+  };
   Observation huge = observation(0);
   huge.offset = {0, 0};
   huge.global_shape = huge.local_shape = {std::int64_t{1} << 40, std::int64_t{1} << 40};
   write({huge});
-  EXPECT_THAT(refusal(),
-              testing::HasSubstr(":3:8: expected at most 281474976710656 elements, found "));
+  EXPECT_THAT(refused(),
+              testing::HasSubstr(":3:6: expected at most 281474976710656 elements, found "));
   Observation columns = observation(0);
   columns.offset = {0, 0};
   columns.global_shape = {std::int64_t{1} << 40, 2};
   columns.local_shape = {std::int64_t{1} << 40, 1};
   write({columns});
-  EXPECT_THAT(refusal(),
-              testing::HasSubstr(":3:10: expected a part in at most 16777216 pieces, found "));
+  EXPECT_THAT(refused(),
+              testing::HasSubstr(":3:8: expected a part in at most 16777216 pieces, found "));
+}
+
+TEST_F(JournalFile, RefusesATableOfAnotherRank) {
+  {
+    JournalWriter journal(path_, "rank 0 of a cell");
+    journal.append(observation(0));
+  }
+  const fs::path table = tensor_table_file(path_);
+  const std::string text = read_text(table, kLargestFile);
+  std::ofstream(table) << "# rank 1 of a cell" << text.substr(text.find('\n'));
+  EXPECT_THAT(lockstep::refusal_of(table, [&] { read_journal(path_); }),
+              testing::HasSubstr("expected a table of rank 0 of a cell, found 'rank 1 of a cell'"));
+  fs::remove(table);
+  EXPECT_THROW(read_journal(path_), Error);
+}
+
+/// What a program before record 2.0 wrote: each row has all of its tensor.
+class JournalOfTheFirstKind : public JournalFile {
+ protected:
+  const std::string header_ =
+      "seq,step,micro_batch,phase,kind,name,dtype,global_shape,offset,local_shape,replica_group,"
+      "not_comparable,digest,norm,minimum,maximum,non_finite\n";
+
+  static std::string row(int seq, int step, const std::string& name = "w") {
+    return std::to_string(seq) + "," + std::to_string(step) + ",0,pre_step,gradient," + name +
+           ",float32,4x6,0x3,4x3,,," + std::string(32, 'a') + ",1.5,-1,2,0\n";
+  }
+
+  void write_text(const std::string& text) const { std::ofstream(path_) << text; }
+};
+
+TEST_F(JournalOfTheFirstKind, IsRead) {
+  write_text("# rank 1 of a cell\n" + header_ + row(0, 1) + row(1, 1, "v") + row(2, 4) +
+             "3,4,0,pre");
+  const JournalReader reader(path_);
+  EXPECT_EQ(reader.digest(), "lockstep-1");
+  EXPECT_EQ(reader.identity(), "rank 1 of a cell");
+  EXPECT_TRUE(reader.has_torn_tail());
+  EXPECT_EQ(reader.rows(), 3);
+  EXPECT_EQ(reader.tensors().size(), 2U);
+  ASSERT_EQ(reader.steps().size(), 2U);
+  const Observation last = reader.read(reader.steps()[1]).at(0);
+  EXPECT_EQ(last.seq, 2);
+  EXPECT_EQ(last.step, 4);
+  EXPECT_EQ(last.name, "w");
+  EXPECT_EQ(last.local_shape, (std::vector<std::int64_t>{4, 3}));
+  EXPECT_EQ(to_text(last.statistics.minimum), "-1");
+}
+
+TEST_F(JournalOfTheFirstKind, IsReadByTheWordsOfAnOlderProgram) {
+  std::string text = header_ + row(0, 1);
+  for (const auto& [now, before] : {std::pair{",phase,", ",point,"},
+                                    {",pre_step,", ",reduced,"},
+                                    {",digest,", ",fingerprint,"}}) {
+    text.replace(text.find(now), std::string(now).size(), before);
+  }
+  write_text(text);
+  EXPECT_EQ(read_journal(path_).observations.at(0).phase, Phase::pre_step);
+  write_text(text.replace(text.find(",point,"), 7, ",moment,"));
+  EXPECT_THAT(refusal(), testing::HasSubstr("expected the column 'phase', found 'moment'"));
+}
+
+TEST_F(JournalOfTheFirstKind, RefusesAGapInSeq) {
+  write_text(header_ + row(0, 1) + row(2, 1));
+  EXPECT_EQ(refusal(), ":3:1: expected 1 as 'seq', found '2'.");
+  write_text(header_ + row(1, 1));
+  EXPECT_EQ(refusal(), ":2:1: expected 0 as 'seq', found '1'.");
 }
 
 }  // namespace

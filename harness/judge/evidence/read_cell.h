@@ -12,6 +12,7 @@ namespace lockstep {
 /// (usage) as StepReader does, where a rank that ended by itself has no journal or another number
 /// of rows than it said, and, with `is_signed`, where a file does not say who wrote it.
 std::unique_ptr<StepReader> open_cell(const std::filesystem::path& run_folder,
-                                      const CellRecord& cell, bool is_signed);
+                                      const CellRecord& cell, bool is_signed,
+                                      IndexUse use = IndexUse::believed);
 
 }  // namespace lockstep

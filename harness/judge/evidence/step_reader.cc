@@ -64,14 +64,13 @@ void require_rows(const StepView::Rank& rank, const fs::path& file) {
 
 }  // namespace
 
-StepReader::StepReader(fs::path folder, int processes, Writers writers)
+StepReader::StepReader(fs::path folder, int processes, Writers writers, IndexUse use)
     : folder_(std::move(folder)), writers_(std::move(writers)) {
   for (int rank = 0; rank < processes; ++rank) {
-    open_journal(rank);
+    open_journal(rank, use);
     read_collectives_of(rank);
   }
-  std::sort(steps_.begin(), steps_.end());
-  steps_.erase(std::unique(steps_.begin(), steps_.end()), steps_.end());
+  for (const auto& [step, together] : together_) steps_.push_back(step);
   find_snapshots();
 }
 
@@ -98,17 +97,49 @@ void StepReader::require_same_digest(const JournalReader& journal) {
                   journal.digest());
 }
 
-void StepReader::open_journal(int rank) {
+void StepReader::open_journal(int rank, IndexUse use) {
   const fs::path file = journal_file(folder_, rank);
   auto& journal = journals_.emplace_back();
   if (!has_journal(file)) return;
-  journal.emplace(file);
+  journal.emplace(file, use);
   require_written_by(rank, journal->identity(), file);
   require_same_digest(*journal);
-  for (const JournalStep& step : journal->steps()) steps_.push_back(step.step);
-  for (const ObservedTensor& tensor : journal->take_tensors()) tensors_[tensor].push_back(rank);
+  for (const JournalStep& step : journal->steps()) {
+    Together& together = together_[step.step];
+    together.add(rank, step.summary);
+    if (use == IndexUse::ignored) together.agrees = false;  // every row is to be read
+    const bool is_first = first_non_finite_ == 0 || step.step < first_non_finite_;
+    if (step.summary.non_finite > 0 && is_first) first_non_finite_ = step.step;
+  }
+  if (!journal->index_fault().empty()) {
+    index_faults_.push_back(fmt::format("rank {}: {}", rank, journal->index_fault()));
+  }
+  for (const ObservedTensor& tensor : journal->tensors()) {
+    std::vector<int>& ranks = tensors_[tensor];
+    if (ranks.empty() || ranks.back() != rank) ranks.push_back(rank);
+  }
   if (!journal->has_torn_tail()) return;
   notes_.push_back(fmt::format("rank {}: the last row of its journal was torn and left out", rank));
+}
+
+void StepReader::Together::add(int rank, const StepSummary& summary) {
+  set.add(static_cast<std::uint64_t>(rank));
+  set.add(summary.tensors);
+  for (const auto& group : summary.groups) {
+    const auto known = std::find_if(groups.begin(), groups.end(),
+                                    [&](const auto& other) { return other.first == group.first; });
+    if (known == groups.end()) {
+      groups.push_back(group);
+    } else if (known->second != group.second) {
+      agrees = false;
+    }
+  }
+}
+
+std::optional<Digest> StepReader::agreed_set(std::int64_t step) const {
+  const auto found = together_.find(step);
+  if (found == together_.end() || !found->second.agrees) return std::nullopt;
+  return found->second.set.digest();
 }
 
 const JournalStep* StepReader::step_of(int rank, std::int64_t step) const {
@@ -155,7 +186,7 @@ StepView::Rank StepReader::read(int rank, const JournalStep& step) const {
       require_norm(observation, tensor->second, file);
     }
   }
-  const bool is_last = step.first_seq + step.rows == journals_[place]->rows();
+  const bool is_last = step.first_seq + step.summary.rows == journals_[place]->rows();
   if (!journals_[place]->has_torn_tail() || !is_last) require_rows(view, file);
   return view;
 }
@@ -204,7 +235,7 @@ void StepReader::find_snapshots() {
     const auto& journal = journals_[static_cast<std::size_t>(rank)];
     const JournalStep* const step = step_of(rank, place->second);
     const bool may_be_torn = journal && journal->has_torn_tail();
-    if (may_be_torn || (step && step->has_values)) {
+    if (may_be_torn || (step && step->summary.has_values)) {
       snapshots_[static_cast<std::size_t>(rank)].insert(place->second);
       continue;
     }
@@ -248,7 +279,7 @@ std::string StepReader::missing_snapshots(int rank, bool was_ended) const {
   for (const JournalStep& step : journals_[place]->steps()) {
     // Who was ended in a step did not come to write its values.
     const bool is_cut = was_ended && &step == &journals_[place]->steps().back();
-    if (!step.has_values || is_cut || snapshots_[place].contains(step.step)) continue;
+    if (!step.summary.has_values || is_cut || snapshots_[place].contains(step.step)) continue;
     missing.push_back(step.step);
   }
   if (missing.empty()) return "";

@@ -6,12 +6,15 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/judge/evidence/step_view.h"
 #include "harness/record/collective_log.h"
 #include "harness/record/journal.h"
+#include "harness/record/list_digest.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -30,7 +33,8 @@ class StepReader {
   /// collective logs. A rank without a journal has an empty one. Throws Error (usage) for a
   /// malformed file, for one that another process wrote, and for snapshots of a step that the
   /// journal does not have.
-  StepReader(std::filesystem::path folder, int processes, Writers writers = {});
+  StepReader(std::filesystem::path folder, int processes, Writers writers = {},
+             IndexUse use = IndexUse::believed);
 
   int processes() const { return static_cast<int>(journals_.size()); }
 
@@ -39,8 +43,19 @@ class StepReader {
 
   /// What all ranks observed in a step; nothing where it is none of `steps()`. Compares snapshots
   /// with the digests in the journals. Throws Error (usage) for a malformed file, for one that
-  /// another process wrote, and where journal and snapshots contradict each other.
+  /// another process wrote, and where journal and snapshots contradict each other; StaleIndex where
+  /// rows and index do.
   std::shared_ptr<const StepView> at(std::int64_t step) const;
+
+  /// The digest of which rank observed what in a step, where the ranks of each replica group hold
+  /// the same bits of all of it; nothing where some do not. Reads no row.
+  std::optional<Digest> agreed_set(std::int64_t step) const;
+
+  /// The first step in which a rank observed elements that are not finite; 0 where there is none.
+  std::int64_t first_non_finite() const { return first_non_finite_; }
+
+  /// Why indices were not believed, by journal: "rank-1.csv: ...".
+  const std::vector<std::string>& index_faults() const { return index_faults_; }
 
   /// Lets go of the steps that were read.
   void forget_steps() const { views_.clear(); }
@@ -75,7 +90,16 @@ class StepReader {
  private:
   using Snapshots = std::vector<std::set<std::int64_t>>;  ///< their steps, by rank
 
-  void open_journal(int rank);
+  /// What the ranks that were opened hold in a step.
+  struct Together {
+    ListDigest set;
+    bool agrees = true;
+    std::vector<std::pair<Digest, StepSummary::Phases>> groups;  ///< of the first rank of each
+
+    void add(int rank, const StepSummary& summary);
+  };
+
+  void open_journal(int rank, IndexUse use);
   void read_collectives_of(int rank);
   void find_snapshots();
   const JournalStep* step_of(int rank, std::int64_t step) const;
@@ -90,6 +114,9 @@ class StepReader {
   std::string digest_;
   std::vector<std::optional<JournalReader>> journals_;  ///< nothing where there is none
   std::vector<std::int64_t> steps_;
+  std::map<std::int64_t, Together> together_;  ///< by step
+  std::int64_t first_non_finite_ = 0;
+  std::vector<std::string> index_faults_;
   std::map<ObservedTensor, std::vector<int>> tensors_;
   std::vector<std::optional<std::vector<Collective>>> collectives_;
   Snapshots snapshots_;

@@ -171,9 +171,17 @@ class Holders {
 /// see it differ.
 class LastSeen {
  public:
-  void add(const HeldTensor& place) {
+  /// Where it is noted when the tensor was seen last.
+  std::int64_t* add(const HeldTensor& place) {
     last_ = place.step;
-    steps_[HeldTensorKey(*place.holders.begin()->second)] = place.step;
+    std::int64_t& step = steps_[HeldTensorKey(*place.holders.begin()->second)];
+    step = place.step;
+    return &step;
+  }
+
+  void add(std::int64_t step, const std::vector<std::int64_t*>& tensors) {
+    if (!tensors.empty()) last_ = step;
+    for (std::int64_t* const seen : tensors) *seen = step;
   }
 
   /// The first by name, in words; empty where there is none.
@@ -256,16 +264,27 @@ class AgreementFold : public ClaimFold {
       : claim_(claim), holders_(*cell.evidence, claim), divergence_(claim) {}
 
   void see(const CellStep& step) override {
+    if (seen_.size() == kMostRemembered) seen_.erase(seen_.begin());
+    Seen& seen = seen_[step.actual.number()];
     for (const HeldTensor& place : places_in_execution_order(step.actual, claim_)) {
-      last_seen_.add(place);
+      seen.tensors.push_back(last_seen_.add(place));
       if (reason_.empty()) reason_ = obstacle(place, holders_);
       const bool is_compared =
           holders_.are_all_in(place) && place.holders.size() > 1 && is_comparable(place);
       if (!is_compared) continue;
-      ++comparisons_;
+      ++seen.comparisons;
       const auto groups = groups_of(place);
       if (groups.size() > 1) divergence_.add(step.actual, place, groups);
     }
+    comparisons_ += seen.comparisons;
+  }
+
+  bool knows(std::int64_t like) const override { return seen_.contains(like); }
+
+  void see_alike(std::int64_t step, std::int64_t like) override {
+    const Seen& seen = seen_.at(like);
+    last_seen_.add(step, seen.tensors);
+    comparisons_ += seen.comparisons;
   }
 
   void write(ClaimResult& result) override {
@@ -282,10 +301,18 @@ class AgreementFold : public ClaimFold {
   }
 
  private:
+  /// What a step like this one adds.
+  struct Seen {
+    std::int64_t comparisons = 0;
+    std::vector<std::int64_t*> tensors;  ///< where `last_seen_` notes them
+  };
+  static constexpr std::size_t kMostRemembered = 64;  ///< what ranks observe changes rarely
+
   Claim claim_;
   Holders holders_;
   Divergence divergence_;
   LastSeen last_seen_;
+  std::map<std::int64_t, Seen> seen_;  ///< the latest steps
   std::int64_t comparisons_ = 0;
   std::string reason_;  ///< the first obstacle
 };

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "harness/record/whole_file.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+/// A new file that is written from front to back. What a killed process has appended stays. One
+/// thread at a time.
+class AppendedFile {
+ public:
+  /// Makes the file. Throws Error (usage) when it exists or cannot be made.
+  explicit AppendedFile(std::filesystem::path path)
+      : path_(std::move(path)),
+        fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666)) {
+    if (fd_ < 0) throw unwritable(path_.string(), std::strerror(errno));
+  }
+  ~AppendedFile() { ::close(fd_); }
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
+
+  /// Appends all of it by one write. Throws Error (usage) when the disk is full or the file is
+  /// gone.
+  void append(std::string_view bytes) {
+    if (!write_all(fd_, bytes)) throw unwritable(path_.string(), std::strerror(errno));
+  }
+
+ private:
+  std::filesystem::path path_;
+  int fd_;
+};
+
+}  // namespace lockstep

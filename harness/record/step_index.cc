@@ -1,0 +1,226 @@
+#include "harness/record/step_index.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+
+#include "harness/record/list_digest.h"
+#include "harness/record/tensor_cells.h"
+#include "reports/base/error.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
+
+namespace lockstep {
+namespace {
+
+Digest digest_of_text(std::string_view text) {
+  return digest_run(std::as_bytes(std::span(text)), 0);
+}
+
+void add_text(std::string_view text, ListDigest& list) {
+  list.add(text.size());
+  list.add(digest_of_text(text));
+}
+
+void add_shape(const std::vector<std::int64_t>& shape, ListDigest& list) {
+  list.add(shape.size());
+  for (const std::int64_t size : shape) list.add(static_cast<std::uint64_t>(size));
+}
+
+}  // namespace
+
+TensorIdentity identity_of(const ObservedTensor& tensor) {
+  ListDigest list;
+  list.add(static_cast<std::uint64_t>(tensor.phase));
+  list.add(static_cast<std::uint64_t>(tensor.kind));
+  add_text(tensor.name, list);
+  add_text(tensor.dtype, list);
+  add_shape(tensor.global_shape, list);
+  add_shape(tensor.offset, list);
+  add_shape(tensor.local_shape, list);
+  add_text(tensor.replica_group, list);
+  add_text(tensor.not_comparable, list);
+  ListDigest group;
+  add_text(tensor.replica_group, group);
+  return {list.digest(), group.digest(), tensor.phase, tensor.not_comparable.empty(),
+          is_of_whole_numbers(tensor.dtype)};
+}
+
+void add(const TensorIdentity& tensor, std::int64_t micro_batch, const Digest& digest,
+         std::int64_t non_finite, StepSummary& summary) {
+  ListDigest row;
+  row.add(tensor.tensor);
+  row.add(static_cast<std::uint64_t>(micro_batch));
+  ++summary.rows;
+  summary.non_finite += non_finite;
+  summary.has_values = summary.has_values || tensor.has_values;
+  summary.tensors += row.digest();
+  auto group =
+      std::lower_bound(summary.groups.begin(), summary.groups.end(), tensor.group,
+                       [](const auto& known, const Digest& name) { return known.first < name; });
+  if (group == summary.groups.end() || group->first != tensor.group) {
+    group = summary.groups.insert(group, {tensor.group, {}});
+  }
+  row.add(digest);
+  group->second.at(static_cast<std::size_t>(tensor.phase)) += row.digest();
+}
+
+std::filesystem::path index_file(const std::filesystem::path& journal) {
+  return std::filesystem::path(journal).replace_extension(".index");
+}
+
+namespace {
+
+constexpr std::string_view kIndexMagic = "lockstep step index 1\n";
+constexpr std::size_t kIndexHeaderSize = 512;
+
+// A step has an entry for each replica group; one without any has one of no group.
+struct Word {
+  enum : std::size_t {
+    kStep,
+    kOffset,
+    kBytes,
+    kRows,
+    kNonFinite,
+    kHasValues,  ///< 0 or 1
+    kGroups,     ///< replica groups of the step
+    kTensors,
+    kChecksum = kTensors + 2,
+    kGroup = kChecksum + 2,
+    kPhases = kGroup + 2,
+    kCheck = kPhases + 8,
+    kWords = kCheck + 2
+  };
+};
+constexpr std::size_t kIndexEntrySize = Word::kWords * sizeof(std::uint64_t);
+
+using IndexEntry = std::array<std::uint64_t, Word::kWords>;
+
+void put(const Digest& digest, std::size_t word, IndexEntry& entry) {
+  entry.at(word) = digest.low;
+  entry.at(word + 1) = digest.high;
+}
+
+Digest digest_at(std::size_t word, const IndexEntry& entry) {
+  return {entry.at(word), entry.at(word + 1)};
+}
+
+Digest check_of(const IndexEntry& entry) {
+  ListDigest list;
+  for (std::size_t word = 0; word < Word::kCheck; ++word) list.add(entry.at(word));
+  return list.digest();
+}
+
+IndexEntry entry_of(const IndexedStep& step) {
+  IndexEntry entry{};
+  entry[Word::kStep] = static_cast<std::uint64_t>(step.step);
+  entry[Word::kOffset] = step.offset;
+  entry[Word::kBytes] = step.bytes;
+  entry[Word::kRows] = static_cast<std::uint64_t>(step.summary.rows);
+  entry[Word::kNonFinite] = static_cast<std::uint64_t>(step.summary.non_finite);
+  entry[Word::kHasValues] = step.summary.has_values ? 1 : 0;
+  entry[Word::kGroups] = step.summary.groups.size();
+  put(step.summary.tensors, Word::kTensors, entry);
+  put(step.checksum, Word::kChecksum, entry);
+  return entry;
+}
+
+std::string_view bytes_of(const IndexEntry& entry) {
+  return {reinterpret_cast<const char*>(entry.data()), kIndexEntrySize};
+}
+
+std::string entries_of(const IndexedStep& step) {
+  IndexEntry entry = entry_of(step);
+  std::string text;
+  const auto close = [&] {
+    put(check_of(entry), Word::kCheck, entry);
+    text += bytes_of(entry);
+  };
+  if (step.summary.groups.empty()) close();
+  for (const auto& [group, phases] : step.summary.groups) {
+    put(group, Word::kGroup, entry);
+    for (std::size_t phase = 0; phase < phases.size(); ++phase) {
+      put(phases.at(phase), Word::kPhases + 2 * phase, entry);
+    }
+    close();
+  }
+  return text;
+}
+
+IndexedStep step_in(const IndexEntry& entry) {
+  IndexedStep step;
+  step.step = static_cast<std::int64_t>(entry[Word::kStep]);
+  step.offset = entry[Word::kOffset];
+  step.bytes = entry[Word::kBytes];
+  step.checksum = digest_at(Word::kChecksum, entry);
+  step.summary.rows = static_cast<std::int64_t>(entry[Word::kRows]);
+  step.summary.non_finite = static_cast<std::int64_t>(entry[Word::kNonFinite]);
+  step.summary.has_values = entry[Word::kHasValues] != 0;
+  step.summary.tensors = digest_at(Word::kTensors, entry);
+  return step;
+}
+
+StepSummary::Phases phases_in(const IndexEntry& entry) {
+  StepSummary::Phases phases;
+  for (std::size_t phase = 0; phase < phases.size(); ++phase) {
+    phases.at(phase) = digest_at(Word::kPhases + 2 * phase, entry);
+  }
+  return phases;
+}
+
+/// Whether two entries are of one step, apart from groups.
+bool is_same_step(const IndexedStep& a, IndexedStep b) {
+  b.summary.groups = a.summary.groups;
+  return a == b;
+}
+
+}  // namespace
+
+StepIndexWriter::StepIndexWriter(const std::filesystem::path& path, std::string_view identity)
+    : file_(path) {
+  std::string header = fmt::format("{}{}\n", kIndexMagic, identity);
+  header.resize(kIndexHeaderSize);
+  file_.append(header);
+}
+
+void StepIndexWriter::append(const IndexedStep& step) { file_.append(entries_of(step)); }
+
+StepIndex read_step_index(const std::filesystem::path& path) {
+  const std::string text = read_text(path, kLargestIndex);
+  const std::string_view header = std::string_view(text).substr(0, kIndexHeaderSize);
+  const std::size_t end = header.find('\n', kIndexMagic.size());
+  if (header.size() < kIndexHeaderSize || !header.starts_with(kIndexMagic) || end == header.npos) {
+    throw malformed(path.string(), 0, 0, "the header of a step index", header.substr(0, 32));
+  }
+  StepIndex index{std::string(header.substr(kIndexMagic.size(), end - kIndexMagic.size())), {}};
+  std::vector<IndexedStep>& steps = index.steps;
+  std::uint64_t missing = 0;  // entries of the last step
+  for (std::size_t at = kIndexHeaderSize; at + kIndexEntrySize <= text.size();
+       at += kIndexEntrySize) {
+    IndexEntry entry;
+    std::memcpy(entry.data(), text.data() + at, kIndexEntrySize);
+    if (check_of(entry) != digest_at(Word::kCheck, entry)) {
+      throw malformed(path.string(), 0, 0, fmt::format("an entry at byte {} as it was written", at),
+                      "another checksum");
+    }
+    IndexedStep step = step_in(entry);
+    if (missing == 0) {
+      missing = entry[Word::kGroups];
+      steps.push_back(std::move(step));
+    } else if (!is_same_step(steps.back(), step)) {
+      throw malformed(path.string(), 0, 0,
+                      fmt::format("an entry of step {} at byte {}", steps.back().step, at),
+                      fmt::format("step {}", step.step));
+    }
+    if (missing == 0) continue;
+    steps.back().summary.groups.emplace_back(digest_at(Word::kGroup, entry), phases_in(entry));
+    --missing;
+  }
+  if (missing > 0) steps.pop_back();  // its last entries are torn
+  return index;
+}
+
+}  // namespace lockstep

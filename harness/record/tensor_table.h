@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/record/appended_file.h"
+#include "harness/record/observation.h"
+
+namespace lockstep {
+
+/// The tensor table beside a journal: `rank-N.tensors.csv` beside `rank-N.csv`.
+std::filesystem::path tensor_table_file(const std::filesystem::path& journal);
+
+/// Numbers the tensors of a journal from 0 on, in the order in which they were first observed, and
+/// writes each once, in full and by one write, before a row refers to it. One thread at a time.
+class TensorTableWriter {
+ public:
+  /// Throws Error (usage) when the file exists or cannot be made.
+  TensorTableWriter(const std::filesystem::path& path, std::string_view identity);
+
+  /// The number of a tensor. Throws Error (usage) when it is new and the disk is full.
+  std::size_t number_of(const ObservedTensor& tensor);
+
+ private:
+  using Tensors = std::map<ObservedTensor, std::size_t>;
+
+  AppendedFile file_;
+  Tensors numbers_;
+  std::vector<Tensors::const_iterator> tensors_;  ///< by number
+  std::size_t next_ = 0;  ///< steps observe the same tensors in the same order
+};
+
+/// What a tensor table held.
+struct TensorTable {
+  std::string identity;  ///< of who wrote it
+  std::vector<ObservedTensor> tensors;
+};
+
+/// Reads a tensor table; a torn last row is left out. Throws Error (usage) with file, line, column
+/// and what was expected.
+TensorTable read_tensor_table(const std::filesystem::path& path);
+
+}  // namespace lockstep

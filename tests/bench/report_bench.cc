@@ -1,0 +1,152 @@
+// What judging costs: records of many rows whose ranks agree, or whose last step differs.
+//
+// Each benchmark writes its record first, in a folder of its own below TMPDIR; LOCKSTEP_BENCH_MIB
+// sets how large its journals are together (64).
+
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "harness/record/journal.h"
+#include "harness/record/process_identity.h"
+#include "harness/record/splitmix64.h"
+#include "harness/verdict/judge_run.h"
+#include "tests/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kTensors = 24;
+
+/// Row `tensor` of a step: parameters and gradients that all ranks hold.
+Observation row_of(std::int64_t step, int tensor) {
+  Observation row;
+  const bool is_gradient = tensor % 2 == 1;
+  row.kind = is_gradient ? Kind::gradient : Kind::parameter;
+  row.phase = is_gradient ? Phase::pre_step : Phase::pre_forward;
+  row.step = step;
+  row.name = fmt::format("model.layers.{}.mlp.gate_proj.weight", tensor / 2);
+  row.dtype = "float32";
+  row.global_shape = row.local_shape = {4096, 1024};
+  row.offset = {0, 0};
+  const auto seed = static_cast<std::uint64_t>(step * kTensors + tensor);
+  row.digest = {splitmix64(seed), splitmix64(~seed)};
+  const double norm = static_cast<double>(splitmix64(seed + 1) >> 11) * 0x1p-50;
+  row.statistics = {norm, -norm / 3, norm / 7, 0};
+  return row;
+}
+
+CellRecord cell_of(int ranks, std::int64_t steps) {
+  CellRecord cell;
+  cell.cell.scenario = "a-job";
+  cell.cell.variant = "observed";
+  cell.cell.role = Role::fixed;
+  cell.cell.world_size = ranks;
+  cell.cell.steps = steps;
+  cell.folder = "cell";
+  cell.processes = ranks;
+  cell.claims = {agree_across_ranks(Kind::parameter, Phase::pre_forward),
+                 agree_across_ranks(Kind::gradient, Phase::pre_step), ranks_finish()};
+  for (int rank = 0; rank < ranks; ++rank) {
+    RankExit& exit = cell.exits.emplace_back();
+    exit.rank = rank;
+    exit.rows = steps * kTensors;
+  }
+  return cell;
+}
+
+/// A run of one cell whose journals take about `mebibytes` together.
+class Record {
+ public:
+  Record(int ranks, std::int64_t mebibytes) {
+    constexpr std::int64_t kRowSize = 96;
+    const std::int64_t steps = (mebibytes << 20) / (kRowSize * kTensors * ranks);
+    run_.environment.digest = kDigestName;
+    run_.planned = PlannedCounts{};
+    run_.cells.push_back(cell_of(ranks, std::max<std::int64_t>(steps, 1)));
+    fs::create_directory(folder_.path() / "cell");
+    for (int rank = 0; rank < ranks; ++rank) write(rank);
+  }
+
+  /// Judges all of it. Returns the bytes of its journals.
+  std::int64_t judge(IndexUse use) {
+    RunRecord run = run_;
+    judge_run(run, folder_.path(), use);
+    if (run.cells[0].results[0].verdict != Verdict::holds) std::abort();
+    return bytes_;
+  }
+
+ private:
+  void write(int rank) {
+    const CellRecord& cell = run_.cells[0];
+    const fs::path file = journal_file(folder_.path() / "cell", rank);
+    {
+      JournalWriter journal(file, process_identity(cell.cell, rank));
+      for (std::int64_t step = 1; step <= cell.cell.steps; ++step) {
+        for (int tensor = 0; tensor < kTensors; ++tensor) journal.append(row_of(step, tensor));
+      }
+    }
+    bytes_ += static_cast<std::int64_t>(fs::file_size(file));
+  }
+
+  TemporaryFolder folder_;
+  RunRecord run_;
+  std::int64_t bytes_ = 0;
+};
+
+Record& record_of(int ranks) {
+  static std::map<int, std::unique_ptr<Record>> records;
+  auto& record = records[ranks];
+  const char* const mebibytes = std::getenv("LOCKSTEP_BENCH_MIB");
+  if (!record) record = std::make_unique<Record>(ranks, mebibytes ? std::atoi(mebibytes) : 64);
+  return *record;
+}
+
+void judge(benchmark::State& state, IndexUse use) {
+  Record& record = record_of(static_cast<int>(state.range(0)));
+  std::int64_t bytes = 0;
+  for (auto _ : state) bytes += record.judge(use);
+  state.SetBytesProcessed(bytes);
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  state.counters["peak_MiB"] = static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+void judge_by_index(benchmark::State& state) { judge(state, IndexUse::believed); }
+void judge_every_row(benchmark::State& state) { judge(state, IndexUse::ignored); }
+
+BENCHMARK(judge_by_index)->Arg(8)->Arg(4096)->Unit(benchmark::kMillisecond);
+BENCHMARK(judge_every_row)->Arg(8)->Arg(4096)->Unit(benchmark::kMillisecond);
+
+void write_journal(benchmark::State& state) {
+  std::int64_t bytes = 0;
+  std::vector<Observation> rows;
+  for (int tensor = 0; tensor < kTensors; ++tensor) rows.push_back(row_of(1, tensor));
+  for (auto _ : state) {
+    const TemporaryFolder folder;
+    const fs::path file = journal_file(folder.path(), 0);
+    JournalWriter journal(file);
+    for (std::int64_t step = 1; step <= 1000; ++step) {
+      for (Observation& row : rows) {
+        row.step = step;
+        journal.append(row);
+      }
+    }
+    bytes += static_cast<std::int64_t>(fs::file_size(file));
+  }
+  state.SetBytesProcessed(bytes);
+  state.SetItemsProcessed(state.iterations() * 1000 * kTensors);
+}
+BENCHMARK(write_journal)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace lockstep

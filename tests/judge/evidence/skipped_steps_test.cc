@@ -1,0 +1,210 @@
+// Steps whose rows are not read, since all ranks agree by their indices: the judge finds what it
+// finds where it reads all.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+
+#include "harness/record/process_identity.h"
+#include "harness/record/step_index.h"
+#include "harness/verdict/judge_run.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
+#include "tests/judge/literal_evidence.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr int kSteps = 40;
+const LiteralEvidence::Tensor kParameter{Kind::parameter, Phase::pre_forward, 0};
+
+/// A run of one cell without a reference, whose ranks agree in all steps.
+class LongCell {
+ public:
+  explicit LongCell(int ranks) : files_(ranks) {
+    run_.environment.digest = kDigestName;
+    run_.planned = PlannedCounts{};
+    CellRecord& cell = run_.cells.emplace_back();
+    cell.cell.scenario = "a-job";
+    cell.cell.variant = "observed";
+    cell.cell.role = Role::fixed;
+    cell.cell.world_size = ranks;
+    cell.cell.steps = kSteps;
+    cell.folder = files_.folder().filename();
+    cell.processes = ranks;
+    cell.claims = {kAgree, agree_across_ranks(Kind::parameter, Phase::pre_forward), ranks_finish()};
+    for (int rank = 0; rank < ranks; ++rank) cell.exits.emplace_back().rank = rank;
+  }
+
+  LiteralEvidence& files() { return files_; }
+  Cell& cell() { return run_.cells[0].cell; }
+  fs::path journal(int rank) const { return journal_file(files_.folder(), rank); }
+
+  void add_agreeing(std::int64_t from, std::int64_t to, int ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (std::int64_t step = from; step <= to; ++step) {
+        const auto value = static_cast<float>(step);
+        files_.add(rank, step, "w", {value, 1}, kParameter);
+        files_.add(rank, step, "w", {value, 2});
+      }
+    }
+  }
+
+  void write() {
+    files_.write_as([&](int rank) { return process_identity(run_.cells[0].cell, rank); });
+  }
+
+  CellRecord judged(IndexUse use) const {
+    RunRecord run = run_;
+    judge_run(run, files_.folder().parent_path(), use);
+    return run.cells[0];
+  }
+
+ private:
+  LiteralEvidence files_;
+  RunRecord run_;
+};
+
+/// Rewrites the index of a rank, with the checksums that it had.
+template <class Change>
+void change_index(const fs::path& journal, const Change& change) {
+  StepIndex index = read_step_index(index_file(journal));
+  change(index.steps);
+  fs::remove(index_file(journal));
+  StepIndexWriter writer(index_file(journal), index.identity);
+  for (const IndexedStep& step : index.steps) writer.append(step);
+}
+
+TEST(SkippedSteps, AreThoseInWhichRanksAgreeByTheirIndices) {
+  LongCell cell(2);
+  cell.add_agreeing(1, 20, 2);
+  cell.files().add(0, 21, "w", {1, 2});
+  cell.files().add(1, 21, "w", {1, 3});
+  cell.add_agreeing(22, kSteps, 2);
+  cell.write();
+  EXPECT_EQ(cell.judged(IndexUse::believed).results.at(0).verdict, Verdict::violated);
+  // An index that lies about a step that no sample takes is believed, and only by `--full` found
+  // out: its rows are not read.
+  change_index(cell.journal(1), [&](std::vector<IndexedStep>& steps) {
+    steps[20].summary = read_step_index(index_file(cell.journal(0))).steps[20].summary;
+  });
+  const CellRecord believed = cell.judged(IndexUse::believed);
+  EXPECT_EQ(believed.results.at(0).verdict, Verdict::holds);
+  EXPECT_EQ(cell.judged(IndexUse::ignored).results.at(0).verdict, Verdict::violated);
+}
+
+TEST(SkippedSteps, OfAnIndexThatLiesAboutASampledStepAreRead) {
+  for (const std::size_t place : {std::size_t{0}, std::size_t{kSteps} - 1}) {
+    LongCell cell(2);
+    cell.add_agreeing(1, kSteps, 2);
+    cell.write();
+    change_index(cell.journal(1), [&](std::vector<IndexedStep>& steps) {
+      steps[place].summary.groups[0].second[0].low += 1;
+    });
+    change_index(cell.journal(0), [&](std::vector<IndexedStep>& steps) {
+      steps[place].summary.groups[0].second[0].low += 1;
+    });
+    const CellRecord judged = cell.judged(IndexUse::believed);
+    EXPECT_EQ(judged.results.at(0).verdict, Verdict::holds);
+    EXPECT_EQ(judged.verdict, CellVerdict::missed);
+    const Check& check = judged.checks.back();
+    EXPECT_EQ(check.promise, "has the journals of its step indices");
+    EXPECT_THAT(check.text, HasSubstr("is not of its rows"));
+    EXPECT_EQ(cell.judged(IndexUse::ignored).verdict, CellVerdict::as_expected);
+  }
+}
+
+TEST(SkippedSteps, OfAJournalThatWasChangedAreReadAndTheCellFails) {
+  LongCell cell(2);
+  cell.add_agreeing(1, kSteps, 2);
+  cell.write();
+  std::string text = read_text(cell.journal(1), kLargestFile);
+  const std::size_t row = text.find("\n23,0,1,");
+  text.replace(row + 8, 4, text.substr(row + 8, 4) == "0000" ? "1111" : "0000");
+  std::ofstream(cell.journal(1)) << text;
+  for (int rank = 0; rank < 2; ++rank) cell.files().lose_values(rank, 23);
+  fs::remove(snapshot_file(cell.files().folder(), 1, 23));
+  const CellRecord judged = cell.judged(IndexUse::believed);
+  EXPECT_EQ(judged.results.at(0).verdict, Verdict::violated);
+  EXPECT_EQ(judged.results.at(0).findings.at(0).step, 23);
+  EXPECT_EQ(judged.checks.back().result, Check::Result::missed);
+  EXPECT_THAT(judged.checks.back().text, HasSubstr("rows of step 23 with the checksum"));
+}
+
+/// One fault in a cell, placed at random.
+void plant(LongCell& cell, int ranks, std::mt19937& random) {
+  const auto below = [&](int end) {
+    return static_cast<int>(random() % static_cast<unsigned>(end));
+  };
+  const int step = 1 + below(kSteps);
+  const int rank = below(ranks);
+  switch (below(6)) {
+    case 0:
+      cell.files().add(rank, step, "extra", {1});
+      break;
+    case 1:
+      for (int each = 0; each < ranks; ++each) {
+        cell.files().add(each, step, "late", {each == rank ? 1.0F : 2.0F});
+      }
+      break;
+    case 2:
+      for (int each = 0; each < ranks; ++each) {
+        cell.files().add(each, step, "grouped", {static_cast<float>(each / 2)}).replica_group =
+            each < 2 ? "0,1" : "2,3";
+      }
+      break;
+    case 3:
+      cell.files().add_undefined(rank, step, "gone");
+      break;
+    case 4:
+      for (int each = 0; each < ranks; ++each) cell.files().add(each, step, "abandoned", {5});
+      break;
+    default:
+      for (int each = 0; each < ranks; ++each) {
+        cell.files().add_shard(each, step, "s", {static_cast<float>(each)}, {ranks}, {each}, {1});
+      }
+  }
+}
+
+TEST(SkippedSteps, ChangeNothingThatIsFound) {
+  std::mt19937 random(20);
+  int violated = 0;
+  for (int round = 0; round < 60; ++round) {
+    const int ranks = 2 + round % 3;
+    LongCell cell(ranks);
+    cell.add_agreeing(1, kSteps, ranks);
+    for (int fault = 0; fault < round % 4; ++fault) plant(cell, ranks, random);
+    cell.write();
+    const CellRecord believed = cell.judged(IndexUse::believed);
+    EXPECT_EQ(believed, cell.judged(IndexUse::ignored)) << "round " << round;
+    if (believed.results.at(0).verdict == Verdict::violated) ++violated;
+    if (round % 4 == 0) {
+      EXPECT_EQ(believed.verdict, CellVerdict::as_expected) << round;
+    }
+  }
+  EXPECT_GT(violated, 5);
+}
+
+TEST(SkippedSteps, ThatALaterSetLeavesATensorOutOfSaysSo) {
+  LongCell cell(2);
+  cell.add_agreeing(1, 30, 2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (std::int64_t step = 31; step <= kSteps; ++step) {
+      cell.files().add(rank, step, "w", {1, 2}, kParameter);
+      cell.files().add(rank, step, "v", {1, 2});
+    }
+  }
+  cell.write();
+  const ClaimResult result = cell.judged(IndexUse::believed).results.at(0);
+  EXPECT_EQ(result.verdict, Verdict::undecided);
+  EXPECT_EQ(result.reason, "w was observed on no rank after step 30 of 40");
+  EXPECT_EQ(result.comparisons, 40);
+}
+
+}  // namespace
+}  // namespace lockstep
