@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "harness/cli/reading_progress.h"
 #include "harness/cli/standard_output.h"
+#include "harness/record/journal.h"
 #include "harness/record/run_folder.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/base/error.h"
@@ -16,6 +21,20 @@
 namespace lockstep {
 
 namespace {
+
+/// Bytes of journals, each of which is read twice: its index or its rows, then the steps.
+std::uint64_t bytes_to_read(const RunRecord& run, const std::filesystem::path& folder) {
+  std::uint64_t bytes = 0;
+  for (const CellRecord& cell : run.cells) {
+    for (int rank = 0; rank < cell.processes; ++rank) {
+      std::error_code missing;
+      const auto size =
+          std::filesystem::file_size(journal_file(folder / cell.folder, rank), missing);
+      if (!missing) bytes += 2 * size;
+    }
+  }
+  return bytes;
+}
 
 ExitStatus report(const std::vector<std::string>& folders, const std::string& format,
                   IndexUse use) {
@@ -27,7 +46,10 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
   ExitStatus status = ExitStatus::as_expected;
   for (const std::string& folder : folders) {
     RunRecord run = load_record(folder);
-    judge_run(run, folder, use);
+    {
+      ReadingProgress progress(bytes_to_read(run, folder));
+      judge_run(run, folder, {use, [&](std::uint64_t bytes) { progress.add(bytes); }});
+    }
     if (folders.size() > 1) {
       write_standard_output(fmt::format("{}{}\n\n", &folder == &folders[0] ? "" : "\n", folder));
     }

@@ -302,6 +302,7 @@ Judgement judge(const CellEvidence& cell, const CellFacts& facts) {
     if (like && std::all_of(claims.begin(), claims.end(),
                             [&](const JudgedClaim& claim) { return claim.knows(*like); })) {
       for (JudgedClaim& claim : claims) claim.see_alike(number, *like);
+      cell.evidence->note_judged(number);
       continue;
     }
     const auto actual = cell.evidence->at(number);
@@ -309,6 +310,7 @@ Judgement judge(const CellEvidence& cell, const CellFacts& facts) {
     const CellStep step{*actual, expected.get()};
     for (JudgedClaim& claim : claims) claim.see(step);
     wrong_values.see(step);
+    cell.evidence->note_judged(number);
   }
   Judgement judgement;
   for (JudgedClaim& claim : claims) judgement.results.push_back(claim.take());

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -11,6 +10,7 @@
 
 #include "harness/record/whole_file.h"
 #include "reports/base/error.h"
+#include "reports/base/unique_fd.h"
 
 namespace lockstep {
 
@@ -22,21 +22,18 @@ class AppendedFile {
   explicit AppendedFile(std::filesystem::path path)
       : path_(std::move(path)),
         fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666)) {
-    if (fd_ < 0) throw unwritable(path_.string(), std::strerror(errno));
+    if (!fd_.valid()) throw unwritable(path_.string(), std::strerror(errno));
   }
-  ~AppendedFile() { ::close(fd_); }
-  AppendedFile(const AppendedFile&) = delete;
-  AppendedFile& operator=(const AppendedFile&) = delete;
 
   /// Appends all of it by one write. Throws Error (usage) when the disk is full or the file is
   /// gone.
   void append(std::string_view bytes) {
-    if (!write_all(fd_, bytes)) throw unwritable(path_.string(), std::strerror(errno));
+    if (!write_all(fd_.get(), bytes)) throw unwritable(path_.string(), std::strerror(errno));
   }
 
  private:
   std::filesystem::path path_;
-  int fd_;
+  UniqueFd fd_;
 };
 
 }  // namespace lockstep

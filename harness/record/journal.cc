@@ -107,11 +107,46 @@ Digest checksum_of(std::string_view bytes, std::uint64_t offset) {
   return digest_run(std::as_bytes(std::span(bytes)), offset);
 }
 
+/// The first two lines of a journal.
+struct Header {
+  bool is_of_first_kind = false;
+  std::string digest;
+  std::string identity;
+  std::uint64_t end = 0;
+  std::int64_t lines = 0;
+};
+
+/// Throws Error (usage) where a definition is named and has no name.
+void read_remark(const std::filesystem::path& path, const std::string& remark, Header& header) {
+  std::string_view rest = remark;
+  if (!header.is_of_first_kind) rest.remove_prefix(kJournalRemark.size());
+  header.digest = kFirstDigest;
+  header.identity = rest;
+  if (!rest.starts_with(kDigestRemark)) return;
+  rest.remove_prefix(kDigestRemark.size());
+  const std::size_t end = std::min(rest.find(kBeforeIdentity), rest.size());
+  header.digest = rest.substr(0, end);
+  header.identity = rest.substr(std::min(end + kBeforeIdentity.size(), rest.size()));
+  if (!header.digest.empty()) return;
+  throw malformed(path.string(), 1, 0, "the name of the digests' definition", remark);
+}
+
 /// Whether a journal says that it is of today's kind.
 bool is_of_second_kind(const std::filesystem::path& path) {
   const RegularFile file(path, kLargestJournal);
   const std::string begin = fmt::format("# {}", kJournalRemark);
   return file.size() >= begin.size() && file.read(0, begin.size()) == begin;
+}
+
+Header read_header(const std::filesystem::path& path) {
+  Header header;
+  header.is_of_first_kind = !is_of_second_kind(path);
+  const CsvFrame frame =
+      read_csv_header(path, header.is_of_first_kind ? first_kind::kind() : kind_of_journals());
+  read_remark(path, frame.remark, header);
+  header.end = frame.end;
+  header.lines = frame.lines;
+  return header;
 }
 
 }  // namespace
@@ -158,6 +193,10 @@ void JournalWriter::end_step() {
 bool has_journal(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored) && RegularFile(path, kLargestJournal).size() > 0;
+}
+
+std::string identity_of_journal(const std::filesystem::path& path) {
+  return read_header(path).identity;
 }
 
 /// Finds steps in rows that are read from front to back.
@@ -215,9 +254,10 @@ class JournalReader::Scan {
 };
 
 JournalReader::JournalReader(std::filesystem::path path, IndexUse use) : path_(std::move(path)) {
-  is_of_first_kind_ = !is_of_second_kind(path_);
-  const CsvFrame header = read_csv_header(path_, kind());
-  read_remark(header.remark);
+  Header header = read_header(path_);
+  is_of_first_kind_ = header.is_of_first_kind;
+  identity_ = std::move(header.identity);
+  digest_ = std::move(header.digest);
   std::uint64_t offset = header.end;
   if (!is_of_first_kind_) {
     read_table();
@@ -235,21 +275,6 @@ JournalReader::JournalReader(std::filesystem::path path, IndexUse use) : path_(s
 
 const CsvKind& JournalReader::kind() const {
   return is_of_first_kind_ ? first_kind::kind() : kind_of_journals();
-}
-
-/// Throws Error (usage) where a definition is named and has no name.
-void JournalReader::read_remark(const std::string& remark) {
-  std::string_view rest = remark;
-  if (!is_of_first_kind_) rest.remove_prefix(kJournalRemark.size());
-  digest_ = kFirstDigest;
-  identity_ = rest;
-  if (!rest.starts_with(kDigestRemark)) return;
-  rest.remove_prefix(kDigestRemark.size());
-  const std::size_t end = std::min(rest.find(kBeforeIdentity), rest.size());
-  digest_ = rest.substr(0, end);
-  identity_ = rest.substr(std::min(end + kBeforeIdentity.size(), rest.size()));
-  if (!digest_.empty()) return;
-  throw malformed(path_.string(), 1, 0, "the name of the digests' definition", remark);
 }
 
 /// A table of another rank would give rows other names.

@@ -53,6 +53,10 @@ class JournalWriter {
 /// Throws Error (usage) for what is no file that is read.
 bool has_journal(const std::filesystem::path& path);
 
+/// Who wrote a journal, by its first line; empty: not known. Throws Error (usage) where the header
+/// is malformed.
+std::string identity_of_journal(const std::filesystem::path& path);
+
 /// A step of a journal.
 struct JournalStep : IndexedStep {
   std::int64_t first_seq = 0;  ///< of its first row
@@ -108,7 +112,6 @@ class JournalReader {
   class Scan;
 
   const CsvKind& kind() const;
-  void read_remark(const std::string& remark);
   void read_table();
   void read_index(std::uint64_t begin, std::int64_t line);
   void require_rows_of(const IndexedStep& step, std::uint64_t begin,

@@ -64,7 +64,7 @@ void add(const TensorIdentity& tensor, std::int64_t micro_batch, const Digest& d
   if (group == summary.groups.end() || group->first != tensor.group) {
     group = summary.groups.insert(group, {tensor.group, {}});
   }
-  row.add(digest);
+  if (tensor.has_values) row.add(digest);
   group->second.at(static_cast<std::size_t>(tensor.phase)) += row.digest();
 }
 

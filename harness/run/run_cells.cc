@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <functional>
 #include <list>
 #include <string>
@@ -20,6 +17,7 @@
 #include "harness/run/cell_process.h"
 #include "harness/run/run_cell.h"
 #include "reports/base/error.h"
+#include "reports/base/status_line.h"
 
 namespace lockstep {
 
@@ -27,36 +25,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// One line on standard error that says which cell runs, when somebody is watching.
+/// Says which cell runs, when somebody is watching.
 class Progress {
  public:
-  explicit Progress(std::size_t cells) : cells_(cells), is_shown_(::isatty(STDERR_FILENO) == 1) {}
-  ~Progress() { clear(); }
+  explicit Progress(std::size_t cells) : cells_(cells) {}
 
   void begin(const Cell& cell) {
-    ++begun_;
-    if (!is_shown_) return;
-    clear();
-    const std::string line = fmt::format("[{}/{}] {}", begun_, cells_, title_of(cell));
-    std::fputs(line.substr(0, width() - 1).c_str(), stderr);
-    std::fflush(stderr);
+    line_.show(fmt::format("[{}/{}] {}", ++begun_, cells_, title_of(cell)));
   }
 
  private:
-  /// A line that wraps could not be taken back.
-  static std::size_t width() {
-    winsize size{};
-    const bool is_known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-    return is_known ? size.ws_col : 80;
-  }
-
-  void clear() const {
-    if (is_shown_) std::fputs("\r\033[K", stderr);
-  }
-
+  StatusLine line_;
   std::size_t cells_;
   std::size_t begun_ = 0;
-  bool is_shown_;
 };
 
 /// Saves the record of a run as it grows, often, but so that saving takes a tenth of the time at

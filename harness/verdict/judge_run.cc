@@ -31,8 +31,8 @@ bool was_run(const CellRecord& cell) { return cell.processes > 0 && !why_not_run
 /// The evidence of a run's cells, each read once.
 class EvidenceOfRun {
  public:
-  EvidenceOfRun(const RunRecord& run, fs::path folder, IndexUse use = IndexUse::believed)
-      : run_(run), folder_(std::move(folder)), use_(use) {}
+  EvidenceOfRun(const RunRecord& run, fs::path folder, Reading reading = {})
+      : run_(run), folder_(std::move(folder)), reading_(std::move(reading)) {}
 
   /// Of the cell in `cell_folder`; null when there is no such cell or it was not run.
   const StepReader* of(const std::string& cell_folder) {
@@ -41,9 +41,9 @@ class EvidenceOfRun {
     auto& evidence = read_[cell_folder];
     // What is counted says that the record is of a version whose files say who wrote them.
     if (!evidence) {
-      const bool is_distrusted = index_faults_.contains(cell_folder);
-      evidence = open_cell(folder_, *cell, run_.planned.has_value(),
-                           is_distrusted ? IndexUse::ignored : use_);
+      Reading reading = reading_;
+      if (index_faults_.contains(cell_folder)) reading.index = IndexUse::ignored;
+      evidence = open_cell(folder_, *cell, run_.planned.has_value(), reading);
       require_digest_of_run(*evidence, *cell);
       for (const std::string& fault : evidence->index_faults()) index_faults_[cell_folder] = fault;
     }
@@ -106,7 +106,7 @@ class EvidenceOfRun {
 
   const RunRecord& run_;
   fs::path folder_;
-  IndexUse use_;
+  Reading reading_;
   std::map<std::string, std::unique_ptr<StepReader>> read_;
   std::map<std::string, std::string> index_faults_;  ///< by the cell's folder
 };
@@ -325,8 +325,8 @@ void judge_cells(RunRecord& run, const fs::path& folder, EvidenceOfRun& evidence
 
 }  // namespace
 
-void judge_run(RunRecord& run, const fs::path& folder, IndexUse use) {
-  EvidenceOfRun evidence(run, folder, use);
+void judge_run(RunRecord& run, const fs::path& folder, const Reading& reading) {
+  EvidenceOfRun evidence(run, folder, reading);
   for (;;) {
     try {
       return judge_cells(run, folder, evidence);
@@ -338,7 +338,7 @@ void judge_run(RunRecord& run, const fs::path& folder, IndexUse use) {
 
 TableComparison compare_with_run(const PublishedTable& table, const RunRecord& run,
                                  const fs::path& folder) {
-  EvidenceOfRun evidence(run, folder, IndexUse::ignored);
+  EvidenceOfRun evidence(run, folder, {IndexUse::ignored});
   return compare(table, [&](const PublishedValue& value) -> std::optional<Measured> {
     const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& c) {
       return is_about(value, c.cell) && was_run(c);

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "harness/record/journal.h"
+#include "harness/judge/evidence/reading.h"
 #include "reference/published_table.h"
 #include "reports/record/run_record.h"
 
@@ -13,8 +13,7 @@ namespace lockstep {
 /// judgement left in the record is replaced. With `believed` indices, rows are not read of steps in
 /// which ranks agree by them, except for a sample; an index that does not fit its journal is
 /// ignored, and fails the cell.
-void judge_run(RunRecord& run, const std::filesystem::path& folder,
-               IndexUse use = IndexUse::believed);
+void judge_run(RunRecord& run, const std::filesystem::path& folder, const Reading& reading = {});
 
 /// Holds a published table against the run in `folder`. A value that the run has no measurement of
 /// is not met.

@@ -80,7 +80,7 @@ class Record {
   /// Judges all of it. Returns the bytes of its journals.
   std::int64_t judge(IndexUse use) {
     RunRecord run = run_;
-    judge_run(run, folder_.path(), use);
+    judge_run(run, folder_.path(), {use});
     if (run.cells[0].results[0].verdict != Verdict::holds) std::abort();
     return bytes_;
   }

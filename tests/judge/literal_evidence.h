@@ -12,6 +12,7 @@
 #include "harness/judge/collectives/cell_facts.h"
 #include "harness/judge/judge.h"
 #include "harness/record/shard_runs.h"
+#include "harness/record/tensor_cells.h"
 #include "reports/record/exit_cause.h"
 #include "tests/temporary_folder.h"
 
@@ -152,7 +153,12 @@ class LiteralEvidence {
     std::vector<Observation> rows = found->second;
     std::stable_sort(rows.begin(), rows.end(),
                      [](const Observation& a, const Observation& b) { return a.step < b.step; });
-    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seq = static_cast<std::int64_t>(i);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i].seq = static_cast<std::int64_t>(i);
+      // Of a row that was bent to another type.
+      if (is_of_whole_numbers(rows[i].dtype)) rows[i].statistics.minimum = Extreme();
+      if (is_of_whole_numbers(rows[i].dtype)) rows[i].statistics.maximum = Extreme();
+    }
     return rows;
   }
 

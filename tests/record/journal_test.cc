@@ -43,15 +43,9 @@ Observation observation(std::int64_t seq) {
 class JournalFile : public ::testing::Test {
  protected:
   void write(const std::vector<Observation>& observations) {
-    remove();
+    remove_journal(path_);
     JournalWriter journal(path_);
     for (const Observation& o : observations) journal.append(o);
-  }
-
-  void remove() const {
-    for (const fs::path& file : {path_, tensor_table_file(path_), index_file(path_)}) {
-      fs::remove(file);
-    }
   }
 
   Observation back(const Observation& o) {
@@ -271,7 +265,8 @@ TEST_F(JournalFile, SaysThatTheDiskIsFull) {
   JournalWriter journal(path_);
   const std::string said = lockstep::refusal_of(path_.parent_path(), [&] {
     const FullDisk full(1000);
-    for (std::int64_t seq = 0; seq < 100; ++seq) journal.append(observation(seq));
+    Observation row = observation(0);
+    for (; row.micro_batch < 100; ++row.micro_batch) journal.append(row);
   });
   EXPECT_NE(said.find("rank-0.csv: File too large"), std::string::npos) << said;
   EXPECT_TRUE(read_journal(path_).torn_tail);

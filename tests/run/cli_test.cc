@@ -186,6 +186,47 @@ TEST_F(DamagedRun, WithAMalformedJournalIsRefusedWithItsPlace) {
   EXPECT_THAT(reported.err, HasSubstr("rank-1.csv:2:"));
 }
 
+TEST_F(DamagedRun, WithAChangedRowFails) {
+  std::string text = text_of(journal());
+  const std::size_t row = text.rfind("\n5,0,");
+  const std::size_t cells = text.find(',', text.find(',', row + 5) + 1);  // behind the digest
+  text.insert(text.find(',', cells + 1) - 1, "1");  // another norm or minimum
+  write_text(journal(), text);
+  const Outcome reported = report();
+  EXPECT_NE(reported.status, 0);
+  EXPECT_THAT(unwrapped(reported.out) + reported.err, HasSubstr("rank-1"));
+}
+
+TEST_F(DamagedRun, WithoutIndicesIsReadByItsRows) {
+  const std::string before = lockstep("report " + run_folder().string()).out;
+  std::vector<fs::path> indices;
+  for (const auto& entry : fs::recursive_directory_iterator(copy())) {
+    if (entry.path().extension() == ".index") indices.push_back(entry.path());
+  }
+  ASSERT_FALSE(indices.empty());
+  for (const fs::path& index : indices) fs::remove(index);
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 0) << reported.err;
+  EXPECT_EQ(reported.out, before);
+  EXPECT_EQ(lockstep("report --full " + run_folder().string()).out, before);
+}
+
+TEST_F(DamagedRun, WithAnIndexOfAnotherCellFails) {
+  const fs::path index = copy() / "loss-on-unwrapped-module/bypass/w2/rank-1.index";
+  fs::copy_file(copy() / "loss-on-unwrapped-module/reference/w2/rank-1.index", index,
+                fs::copy_options::overwrite_existing);
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 1);
+  EXPECT_THAT(unwrapped(reported.out), HasSubstr("expected an index of rank 1 of"));
+}
+
+TEST_F(DamagedRun, WithoutATensorTableIsRefused) {
+  fs::remove(copy() / "loss-on-unwrapped-module/bypass/w2/rank-1.tensors.csv");
+  const Outcome reported = report();
+  EXPECT_EQ(reported.status, 64);
+  EXPECT_THAT(reported.err, HasSubstr("rank-1.tensors.csv"));
+}
+
 TEST_F(DamagedRun, WithAMissingJournalIsRefused) {
   fs::remove(journal());
   const Outcome reported = report();
@@ -264,19 +305,33 @@ TEST_F(DamagedRun, WithAPerturbedReferenceAsReferenceIsRefused) {
 /// A run with digests of another definition than this program's.
 class OlderDigests : public DamagedRun {
  protected:
-  /// Takes the name of the definition out of a journal, as journals had it before 2.0, and makes
-  /// other digests of its digests: equal ones stay equal, and none is that of a value.
+  /// Makes a journal of the first kind of one, as programs before 2.0 wrote it, and other digests of
+  /// its digests: equal ones stay equal, and none is that of a value.
   static void age(const fs::path& journal) {
-    const std::string text = text_of(journal);
-    const std::string name = "digest lockstep-2, ";
-    ASSERT_TRUE(text.starts_with("# " + name));
-    std::string aged;
-    for (const std::string& line : lines_of(text)) {
-      aged +=
-          with_other_digest(line.starts_with("# ") ? "# " + line.substr(2 + name.size()) : line);
-      aged += "\n";
+    const fs::path table = fs::path(journal).replace_extension(".tensors.csv");
+    std::vector<std::string> tensors;
+    for (const std::string& line : lines_of(text_of(table))) {
+      tensors.push_back(line.substr(line.find(',') + 1));
+    }
+    tensors.erase(tensors.begin());  // who wrote it; the header is the first that is left
+    const std::vector<std::string> rows = lines_of(text_of(journal));
+    const std::string kind = "# journal 2, digest lockstep-2, ";
+    ASSERT_TRUE(rows.at(0).starts_with(kind));
+    std::string aged = "# " + rows[0].substr(kind.size()) + "\n" +
+                       "seq,step,micro_batch," + tensors.at(0) +
+                       ",digest,norm,minimum,maximum,non_finite\n";
+    for (std::size_t i = 2; i < rows.size(); ++i) {
+      const std::size_t tensor = rows[i].find(',', rows[i].find(',') + 1) + 1;
+      const std::size_t values = rows[i].find(',', tensor);
+      const int number = std::stoi(rows[i].substr(tensor, values - tensor));
+      aged += with_other_digest(std::to_string(i - 2) + "," + rows[i].substr(0, tensor) +
+                                tensors.at(static_cast<std::size_t>(number) + 1) +
+                                rows[i].substr(values)) +
+              "\n";
     }
     write_text(journal, aged);
+    fs::remove(table);
+    fs::remove(fs::path(journal).replace_extension(".index"));
   }
 
   /// A cell of 32 hexadecimal digits has its first digit moved to the end.
@@ -286,10 +341,13 @@ class OlderDigests : public DamagedRun {
   }
 
   void age_journals() const {
+    std::vector<fs::path> journals;
     for (const auto& entry : fs::recursive_directory_iterator(copy())) {
       const std::string name = entry.path().filename();
-      if (name.starts_with("rank-") && name.ends_with(".csv")) age(entry.path());
+      const bool is_journal = name.starts_with("rank-") && name.ends_with(".csv");
+      if (is_journal && !name.ends_with(".tensors.csv")) journals.push_back(entry.path());
     }
+    for (const fs::path& journal : journals) age(journal);
   }
 
   void age_record() const {

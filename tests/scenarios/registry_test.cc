@@ -134,7 +134,7 @@ std::vector<fs::path> journals_and_values(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const auto extension = entry.path().extension();
-    if (extension == ".safetensors" || extension == ".csv") {
+    if (extension == ".safetensors" || extension == ".csv" || extension == ".index") {
       files.push_back(fs::relative(entry.path(), folder));
     }
   }

@@ -45,11 +45,11 @@ std::vector<std::string> identities_of(const CellRecord& cell) {
 }  // namespace
 
 std::unique_ptr<StepReader> open_cell(const fs::path& run_folder, const CellRecord& cell,
-                                      bool is_signed, IndexUse use) {
+                                      bool is_signed, const Reading& reading) {
   const fs::path folder = run_folder / cell.folder;
   require_journals(folder, cell);
   auto evidence = std::make_unique<StepReader>(folder, cell.processes,
-                                               Writers{identities_of(cell), is_signed}, use);
+                                               Writers{identities_of(cell), is_signed}, reading);
   require_rows(folder, cell, *evidence);
   return evidence;
 }

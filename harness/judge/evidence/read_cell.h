@@ -13,6 +13,6 @@ namespace lockstep {
 /// of rows than it said, and, with `is_signed`, where a file does not say who wrote it.
 std::unique_ptr<StepReader> open_cell(const std::filesystem::path& run_folder,
                                       const CellRecord& cell, bool is_signed,
-                                      IndexUse use = IndexUse::believed);
+                                      const Reading& reading = {});
 
 }  // namespace lockstep

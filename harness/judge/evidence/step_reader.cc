@@ -64,10 +64,10 @@ void require_rows(const StepView::Rank& rank, const fs::path& file) {
 
 }  // namespace
 
-StepReader::StepReader(fs::path folder, int processes, Writers writers, IndexUse use)
-    : folder_(std::move(folder)), writers_(std::move(writers)) {
+StepReader::StepReader(fs::path folder, int processes, Writers writers, Reading reading)
+    : folder_(std::move(folder)), writers_(std::move(writers)), reading_(std::move(reading)) {
   for (int rank = 0; rank < processes; ++rank) {
-    open_journal(rank, use);
+    open_journal(rank);
     read_collectives_of(rank);
   }
   for (const auto& [step, together] : together_) steps_.push_back(step);
@@ -97,20 +97,24 @@ void StepReader::require_same_digest(const JournalReader& journal) {
                   journal.digest());
 }
 
-void StepReader::open_journal(int rank, IndexUse use) {
+void StepReader::open_journal(int rank) {
   const fs::path file = journal_file(folder_, rank);
   auto& journal = journals_.emplace_back();
   if (!has_journal(file)) return;
-  journal.emplace(file, use);
-  require_written_by(rank, journal->identity(), file);
+  require_written_by(rank, identity_of_journal(file), file);
+  journal.emplace(file, reading_.index);
   require_same_digest(*journal);
+  std::uint64_t bytes = 0;
   for (const JournalStep& step : journal->steps()) {
     Together& together = together_[step.step];
     together.add(rank, step.summary);
-    if (use == IndexUse::ignored) together.agrees = false;  // every row is to be read
+    together.bytes += step.bytes;
+    if (reading_.index == IndexUse::ignored) together.agrees = false;  // every row is to be read
+    bytes += step.bytes;
     const bool is_first = first_non_finite_ == 0 || step.step < first_non_finite_;
     if (step.summary.non_finite > 0 && is_first) first_non_finite_ = step.step;
   }
+  if (reading_.meter) reading_.meter(bytes);
   if (!journal->index_fault().empty()) {
     index_faults_.push_back(fmt::format("rank {}: {}", rank, journal->index_fault()));
   }
@@ -140,6 +144,11 @@ std::optional<Digest> StepReader::agreed_set(std::int64_t step) const {
   const auto found = together_.find(step);
   if (found == together_.end() || !found->second.agrees) return std::nullopt;
   return found->second.set.digest();
+}
+
+void StepReader::note_judged(std::int64_t step) const {
+  const auto found = together_.find(step);
+  if (reading_.meter && found != together_.end()) reading_.meter(found->second.bytes);
 }
 
 const JournalStep* StepReader::step_of(int rank, std::int64_t step) const {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/judge/evidence/reading.h"
 #include "harness/judge/evidence/step_view.h"
 #include "harness/record/collective_log.h"
 #include "harness/record/journal.h"
@@ -34,7 +35,7 @@ class StepReader {
   /// malformed file, for one that another process wrote, and for snapshots of a step that the
   /// journal does not have.
   StepReader(std::filesystem::path folder, int processes, Writers writers = {},
-             IndexUse use = IndexUse::believed);
+             Reading reading = {});
 
   int processes() const { return static_cast<int>(journals_.size()); }
 
@@ -56,6 +57,9 @@ class StepReader {
 
   /// Why indices were not believed, by journal: "rank-1.csv: ...".
   const std::vector<std::string>& index_faults() const { return index_faults_; }
+
+  /// Says that a step has been judged, read or not.
+  void note_judged(std::int64_t step) const;
 
   /// Lets go of the steps that were read.
   void forget_steps() const { views_.clear(); }
@@ -94,12 +98,13 @@ class StepReader {
   struct Together {
     ListDigest set;
     bool agrees = true;
+    std::uint64_t bytes = 0;
     std::vector<std::pair<Digest, StepSummary::Phases>> groups;  ///< of the first rank of each
 
     void add(int rank, const StepSummary& summary);
   };
 
-  void open_journal(int rank, IndexUse use);
+  void open_journal(int rank);
   void read_collectives_of(int rank);
   void find_snapshots();
   const JournalStep* step_of(int rank, std::int64_t step) const;
@@ -110,6 +115,7 @@ class StepReader {
 
   std::filesystem::path folder_;
   Writers writers_;
+  Reading reading_;
   mutable bool is_signed_ = true;
   std::string digest_;
   std::vector<std::optional<JournalReader>> journals_;  ///< nothing where there is none

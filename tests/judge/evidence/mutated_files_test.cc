@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <random>
 
@@ -145,11 +147,14 @@ TEST_P(MutatedFiles, AreReadOrRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, MutatedFiles,
-                         testing::Values("rank-1.csv", "rank-1.step-1.safetensors",
-                                         "collectives-1.bin"),
+                         testing::Values("rank-1.csv", "rank-1.tensors.csv", "rank-1.index",
+                                         "rank-1.step-1.safetensors", "collectives-1.bin"),
                          [](const auto& parameter) {
-                           const std::string name = parameter.param;
-                           return name.substr(name.rfind('.') + 1);
+                           std::string name = parameter.param;
+                           std::replace_if(
+                               name.begin(), name.end(),
+                               [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+                           return name;
                          });
 
 }  // namespace

@@ -80,7 +80,7 @@ class CellOnDisk : public testing::Test {
   template <class IsKept>
   void keep_rows(int rank, const IsKept& is_kept) const {
     const WholeJournal before = read_journal(journal(rank));
-    fs::remove(journal(rank));
+    remove_journal(journal(rank));
     JournalWriter writer(journal(rank), before.identity);
     std::int64_t seq = 0;
     for (Observation row : before.observations) {
@@ -190,7 +190,7 @@ TEST_F(CellOnDisk, MayLackValues) {
 TEST_F(CellOnDisk, OfAnOlderVersionSaysThatItDoesNotKnowWhoWroteIt) {
   write();
   const WholeJournal before = read_journal(journal(1));
-  fs::remove(journal(1));
+  remove_journal(journal(1));
   {
     JournalWriter writer(journal(1));
     for (const Observation& row : before.observations) writer.append(row);

@@ -61,7 +61,7 @@ class LongCell {
 
   CellRecord judged(IndexUse use) const {
     RunRecord run = run_;
-    judge_run(run, files_.folder().parent_path(), use);
+    judge_run(run, files_.folder().parent_path(), {use});
     return run.cells[0];
   }
 
@@ -83,8 +83,10 @@ void change_index(const fs::path& journal, const Change& change) {
 TEST(SkippedSteps, AreThoseInWhichRanksAgreeByTheirIndices) {
   LongCell cell(2);
   cell.add_agreeing(1, 20, 2);
-  cell.files().add(0, 21, "w", {1, 2});
-  cell.files().add(1, 21, "w", {1, 3});
+  for (int rank = 0; rank < 2; ++rank) {
+    cell.files().add(rank, 21, "w", {21, 1}, kParameter);
+    cell.files().add(rank, 21, "w", {21, static_cast<float>(rank)});
+  }
   cell.add_agreeing(22, kSteps, 2);
   cell.write();
   EXPECT_EQ(cell.judged(IndexUse::believed).results.at(0).verdict, Verdict::violated);

@@ -1,0 +1,35 @@
+#include "reports/base/status_line.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+
+namespace lockstep {
+namespace {
+
+std::size_t width() {
+  winsize size{};
+  const bool is_known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return is_known ? size.ws_col : 80;
+}
+
+}  // namespace
+
+StatusLine::StatusLine() : is_shown_(::isatty(STDERR_FILENO) == 1) {}
+
+StatusLine::~StatusLine() { clear(); }
+
+void StatusLine::show(const std::string& text) const {
+  if (!is_shown_) return;
+  clear();
+  std::fputs(text.substr(0, width() - 1).c_str(), stderr);
+  std::fflush(stderr);
+}
+
+void StatusLine::clear() const {
+  if (is_shown_) std::fputs("\r\033[K", stderr);
+}
+
+}  // namespace lockstep
