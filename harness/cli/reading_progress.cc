@@ -10,7 +10,7 @@ std::string progress_in_words(std::uint64_t done, std::uint64_t total,
                               std::chrono::duration<double> elapsed) {
   const double part =
       total == 0 ? 1 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
-  if (part == 0) return "reading";
+  if (part == 0 || part == 1) return "reading";
   return fmt::format("reading: {:.0f} %, {:.0f} s left", 100 * part,
                      elapsed.count() * (1 - part) / part);
 }

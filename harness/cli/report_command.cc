@@ -73,7 +73,8 @@ void add_report_options(CLI::App& app, ReportWords& words) {
       ->type_name("FORMAT")
       ->capture_default_str();
   app.add_flag("--full", words.is_full,
-               "read every row, also of steps in which ranks agree by the index of their journals");
+               "read every row and value, also of steps in which ranks agree by the index of their "
+               "journals");
 }
 
 }  // namespace
@@ -83,7 +84,7 @@ Command report_command() {
   return {"report", [words](CLI::App& app) { add_report_options(app, *words); },
           [words] {
             return report(words->folders, words->format,
-                          words->is_full ? IndexUse::ignored : IndexUse::believed);
+                          words->is_full ? IndexUse::checked : IndexUse::believed);
           }};
 }
 

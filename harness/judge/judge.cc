@@ -208,31 +208,40 @@ std::vector<std::int64_t> steps_of(const CellEvidence& cell) {
   return steps;
 }
 
-/// The steps that need not be read: ranks agree by their indices, and observed what they did in a
-/// step that was read. The first, the last and a sample are read all the same, so that an index
-/// that lies is found out.
+/// The steps in which ranks agree by their indices, and observed what they did in a step that was
+/// seen. Of these some are read all the same, which compares their rows with the entries: the
+/// first, the last and a sample, or all.
 class KnownSets {
  public:
   KnownSets(const CellEvidence& cell, std::size_t steps)
       : evidence_(cell.reference ? nullptr : cell.evidence), steps_(steps) {}
 
-  /// A step like `number`, the `place`-th of all, that was read; nothing where this one is to be.
-  std::optional<std::int64_t> find(std::int64_t number, std::size_t place) {
+  /// A step like `number` that was seen; nothing where this one has to be.
+  std::optional<std::int64_t> find(std::int64_t number) {
     const auto set = evidence_ ? evidence_->agreed_set(number) : std::nullopt;
     if (!set) return std::nullopt;
-    const auto [known, is_new] = read_.try_emplace(*set, number);
-    if (is_new || place + 1 == steps_ || place % stride() == 0) return std::nullopt;
-    return known->second;
+    const auto known = seen_.find(*set);
+    return known == seen_.end() ? std::nullopt : std::optional(known->second);
+  }
+
+  void note_seen(std::int64_t number) {
+    const auto set = evidence_ ? evidence_->agreed_set(number) : std::nullopt;
+    if (set) seen_[*set] = number;
+  }
+
+  /// Whether the rows of the `place`-th step are read.
+  bool is_read(std::size_t place) const {
+    const std::size_t stride = std::max(steps_ / kSample, kMostDense);
+    return evidence_->reads_all() || place + 1 == steps_ || place % stride == 0;
   }
 
  private:
   static constexpr std::size_t kSample = 8;
+  static constexpr std::size_t kMostDense = 32;  ///< one step in as many, at most
 
-  std::size_t stride() const { return steps_ / kSample + 1; }
-
-  const StepReader* evidence_;  ///< null where every step has to be read
+  const StepReader* evidence_;  ///< null where every step has to be seen
   std::size_t steps_ = 0;
-  std::map<Digest, std::int64_t> read_;
+  std::map<Digest, std::int64_t> seen_;
 };
 
 bool has_still_copies(const CellEvidence& cell, const ReferenceRun& reference) {
@@ -298,9 +307,10 @@ Judgement judge(const CellEvidence& cell, const CellFacts& facts) {
   KnownSets known(cell, steps.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const std::int64_t number = steps[i];
-    const auto like = known.find(number, i);
+    const auto like = known.find(number);
     if (like && std::all_of(claims.begin(), claims.end(),
                             [&](const JudgedClaim& claim) { return claim.knows(*like); })) {
+      if (known.is_read(i)) cell.evidence->at(number);
       for (JudgedClaim& claim : claims) claim.see_alike(number, *like);
       cell.evidence->note_judged(number);
       continue;
@@ -310,6 +320,7 @@ Judgement judge(const CellEvidence& cell, const CellFacts& facts) {
     const CellStep step{*actual, expected.get()};
     for (JudgedClaim& claim : claims) claim.see(step);
     wrong_values.see(step);
+    known.note_seen(number);
     cell.evidence->note_judged(number);
   }
   Judgement judgement;

@@ -49,6 +49,7 @@ const CsvKind& kind_of_journals() {
 /// 2, digest lockstep-2, rank 1 of ...". Before it named the kind, each row held all of its tensor;
 /// before it named the definition, that was the first.
 constexpr std::string_view kJournalRemark = "journal 2, ";
+constexpr std::string_view kAnyJournalRemark = "# journal ";
 constexpr std::string_view kDigestRemark = "digest ";
 constexpr std::string_view kBeforeIdentity = ", ";
 constexpr std::string_view kFirstDigest = "lockstep-1";
@@ -108,7 +109,7 @@ Digest checksum_of(std::string_view bytes, std::uint64_t offset) {
 }
 
 /// The first two lines of a journal.
-struct Header {
+struct JournalHeader {
   bool is_of_first_kind = false;
   std::string digest;
   std::string identity;
@@ -117,7 +118,8 @@ struct Header {
 };
 
 /// Throws Error (usage) where a definition is named and has no name.
-void read_remark(const std::filesystem::path& path, const std::string& remark, Header& header) {
+void read_remark(const std::filesystem::path& path, const std::string& remark,
+                 JournalHeader& header) {
   std::string_view rest = remark;
   if (!header.is_of_first_kind) rest.remove_prefix(kJournalRemark.size());
   header.digest = kFirstDigest;
@@ -131,15 +133,18 @@ void read_remark(const std::filesystem::path& path, const std::string& remark, H
   throw malformed(path.string(), 1, 0, "the name of the digests' definition", remark);
 }
 
-/// Whether a journal says that it is of today's kind.
+/// Whether a journal says that it is of today's kind. Throws Error (usage) where it names another.
 bool is_of_second_kind(const std::filesystem::path& path) {
   const RegularFile file(path, kLargestJournal);
-  const std::string begin = fmt::format("# {}", kJournalRemark);
-  return file.size() >= begin.size() && file.read(0, begin.size()) == begin;
+  const std::string today = fmt::format("# {}", kJournalRemark);
+  const std::string begin = file.read(0, std::min<std::uint64_t>(file.size(), today.size()));
+  if (begin == today) return true;
+  if (!begin.starts_with(kAnyJournalRemark)) return false;
+  throw malformed(path.string(), 1, 0, "a journal of kind 2, or of none", begin);
 }
 
-Header read_header(const std::filesystem::path& path) {
-  Header header;
+JournalHeader read_journal_header(const std::filesystem::path& path) {
+  JournalHeader header;
   header.is_of_first_kind = !is_of_second_kind(path);
   const CsvFrame frame =
       read_csv_header(path, header.is_of_first_kind ? first_kind::kind() : kind_of_journals());
@@ -196,7 +201,7 @@ bool has_journal(const std::filesystem::path& path) {
 }
 
 std::string identity_of_journal(const std::filesystem::path& path) {
-  return read_header(path).identity;
+  return read_journal_header(path).identity;
 }
 
 /// Finds steps in rows that are read from front to back.
@@ -223,10 +228,10 @@ class JournalReader::Scan {
  private:
   void begin(const CsvRow& row, std::int64_t step) {
     std::vector<JournalStep>& steps = reader_.steps_;
-    const std::int64_t least = steps.empty() ? 1 : steps.back().step + 1;
-    if (step < least) {
+    const std::int64_t last = steps.empty() ? 0 : steps.back().step;
+    if (step <= last) {
       throw reader_.cells_of(row).refusal(reader_.column_of_step(),
-                                          fmt::format("at least {} as 'step'", least - 1));
+                                          fmt::format("at least {} as 'step'", last));
     }
     end(row.offset);
     has_begun_ = true;
@@ -254,14 +259,14 @@ class JournalReader::Scan {
 };
 
 JournalReader::JournalReader(std::filesystem::path path, IndexUse use) : path_(std::move(path)) {
-  Header header = read_header(path_);
+  JournalHeader header = read_journal_header(path_);
   is_of_first_kind_ = header.is_of_first_kind;
   identity_ = std::move(header.identity);
   digest_ = std::move(header.digest);
   std::uint64_t offset = header.end;
   if (!is_of_first_kind_) {
     read_table();
-    if (use == IndexUse::believed) read_index(header.end, header.lines + 1);
+    if (use != IndexUse::ignored) read_index(header.end, header.lines + 1);
     if (!steps_.empty()) offset = steps_.back().offset + steps_.back().bytes;
   }
   Scan scan(*this);
@@ -319,13 +324,27 @@ void JournalReader::read_index(std::uint64_t begin, std::int64_t line) {
 /// Throws Error (usage) unless the rows of a step begin at `begin` and have its checksum.
 void JournalReader::require_rows_of(const IndexedStep& step, std::uint64_t begin,
                                     const RegularFile& journal) const {
-  const std::int64_t least = steps_.empty() ? 1 : steps_.back().step + 1;
-  const bool is_inside = step.step >= least && step.summary.rows > 0 && step.offset == begin &&
-                         step.bytes <= journal.size() - begin;
-  if (!is_inside) {
-    throw malformed(index_file(path_).string(), 0, 0,
-                    fmt::format("a step after {} whose rows begin at byte {}", least - 1, begin),
-                    fmt::format("step {} at byte {}", step.step, step.offset));
+  constexpr std::uint64_t kShortestRow = 12;
+  const auto refuse = [&](std::string_view expected, std::string_view found) {
+    throw malformed(index_file(path_).string(), 0, 0, expected,
+                    fmt::format("step {} {}", step.step, found));
+  };
+  const std::int64_t last = steps_.empty() ? 0 : steps_.back().step;
+  if (step.step <= last) refuse(fmt::format("a step after {}", last), "behind it");
+  if (step.offset != begin) {
+    refuse(fmt::format("a step whose rows begin at byte {}", begin),
+           fmt::format("at byte {}", step.offset));
+  }
+  const std::uint64_t left = journal.size() - begin;
+  if (step.bytes > left) {
+    refuse(fmt::format("a step of at most {} bytes, which are left of the journal", left),
+           fmt::format("of {}", step.bytes));
+  }
+  const bool has_rows = step.summary.rows > 0 && step.summary.non_finite >= 0 &&
+                        static_cast<std::uint64_t>(step.summary.rows) <= step.bytes / kShortestRow;
+  if (!has_rows) {
+    refuse("a step with rows, in as many bytes as they take",
+           fmt::format("with {} in {} bytes", step.summary.rows, step.bytes));
   }
   constexpr std::uint64_t kChunk = 4 * kMebibyte;
   Digest found;
@@ -384,24 +403,42 @@ std::vector<Observation> JournalReader::read(const JournalStep& step) const {
   std::vector<Observation> observations;
   observations.reserve(static_cast<std::size_t>(step.summary.rows));
   StepSummary found;
+  std::vector<std::int64_t> micro_batches(tensors_.size(), -1);  // of the last row of each tensor
   read_csv(path_, kind(), CsvPart{step.offset, step.bytes, step.line}, [&](const CsvRow& row) {
     const auto seq = step.first_seq + static_cast<std::int64_t>(observations.size());
     const Observation& read = observations.emplace_back(observation_in(row, seq));
-    if (read.step != step.step) {
-      throw cells_of(row).refusal(column_of_step(), fmt::format("{} as 'step'", step.step));
+    require_step(step, read, row);
+    if (is_of_first_kind_) {
+      add(identity_of(read), read.micro_batch, read.digest, read.statistics.non_finite, found);
+      return;
     }
-    const TensorIdentity identity =
-        is_of_first_kind_ ? identity_of(read) : identities_[number_of(row)];
-    add(identity, read.micro_batch, read.digest, read.statistics.non_finite, found);
+    const std::size_t number = number_of(row);
+    std::int64_t& last = micro_batches[number];
+    if (read.micro_batch <= last) {
+      throw cells_of(row).refusal(Column::kMicroBatch,
+                                  fmt::format("more than {}, that of the tensor's last row", last));
+    }
+    last = read.micro_batch;
+    add(identities_[number], read.micro_batch, read.digest, read.statistics.non_finite, found);
   });
   if (found == step.summary) return observations;
-  if (step.is_indexed) {
-    throw StaleIndex(path_, fmt::format("{}: the entry of step {} is not of its rows",
-                                        index_file(path_).filename().string(), step.step));
-  }
+  if (step.is_indexed) throw stale(step, "is not of its rows");
   throw malformed(path_.string(), step.line, 0,
                   fmt::format("step {} as it was when the journal was opened", step.step),
                   "other rows");
+}
+
+void JournalReader::require_step(const JournalStep& step, const Observation& observation,
+                                 const CsvRow& row) const {
+  if (observation.step == step.step) return;
+  if (step.is_indexed) throw stale(step, fmt::format("has rows of step {}", observation.step));
+  throw cells_of(row).refusal(column_of_step(), fmt::format("{} as 'step'", step.step));
+}
+
+StaleIndex JournalReader::stale(const JournalStep& step, std::string_view fault) const {
+  const std::string index = index_file(path_).filename().string();
+  return {path_, fmt::format("{}: the entry of step {} {}; without the file all rows are read",
+                             index, step.step, fault)};
 }
 
 }  // namespace lockstep

@@ -34,7 +34,8 @@ class JournalWriter {
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
 
-  /// Appends one row; `seq` is not written. Requires: steps ascend. Throws Error (usage) when the
+  /// Appends one row; `seq` is not written. Requires: steps ascend, and within a step the
+  /// micro-batches of a tensor. Throws Error (usage) when the
   /// disk is full or the file is gone.
   void append(const Observation& observation);
 
@@ -76,9 +77,12 @@ class StaleIndex : public std::runtime_error {
   std::filesystem::path journal_;
 };
 
-/// Whether a reader believes the index beside a journal, once it has seen that each entry has the
-/// checksum of its rows, or reads all rows.
-enum class IndexUse { believed, ignored };
+/// What the index beside a journal is good for, once each entry was seen to have the checksum of
+/// the rows that are there:
+///   believed   ranks that agree by it agree
+///   checked    the same, and all rows are read, to compare them with the entries
+///   ignored    nothing: claims see all rows
+enum class IndexUse { believed, checked, ignored };
 
 /// A journal that is read step by step: no more of it is in memory than the rows of one, and no
 /// file is open between two calls.
@@ -119,6 +123,9 @@ class JournalReader {
   std::size_t column_of_step() const;
   RecordRow cells_of(const CsvRow& row) const;
   Observation observation_in(const CsvRow& row, std::int64_t seq) const;
+  void require_step(const JournalStep& step, const Observation& observation,
+                    const CsvRow& row) const;
+  StaleIndex stale(const JournalStep& step, std::string_view fault) const;
   std::size_t number_of(const CsvRow& row) const;
 
   std::filesystem::path path_;

@@ -55,7 +55,10 @@ void add(const TensorIdentity& tensor, std::int64_t micro_batch, const Digest& d
   row.add(tensor.tensor);
   row.add(static_cast<std::uint64_t>(micro_batch));
   ++summary.rows;
-  summary.non_finite += non_finite;
+  // A file may hold any number.
+  if (__builtin_add_overflow(summary.non_finite, non_finite, &summary.non_finite)) {
+    summary.non_finite = INT64_MAX;
+  }
   summary.has_values = summary.has_values || tensor.has_values;
   summary.tensors += row.digest();
   auto group =

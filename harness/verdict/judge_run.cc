@@ -50,6 +50,14 @@ class EvidenceOfRun {
     return evidence.get();
   }
 
+  /// Lets go of the steps that were read, except those of the cell in `cell_folder`, which the next
+  /// cells are compared with.
+  void forget_steps_but_of(const std::string& cell_folder) const {
+    for (const auto& [folder, evidence] : read_) {
+      if (evidence && folder != cell_folder) evidence->forget_steps();
+    }
+  }
+
   /// Reads all rows of the cell that a journal is of from now on.
   void distrust(const StaleIndex& stale) {
     const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const auto& one) {
@@ -203,6 +211,8 @@ bool was_ended(const std::vector<RankExit>& exits, int rank) {
 /// What is missing of a cell's files.
 std::vector<std::string> notes_of(const StepReader& evidence, const std::vector<RankExit>& exits) {
   std::vector<std::string> notes = evidence.notes();
+  const std::string non_finite = evidence.non_finite_in_words();
+  if (!non_finite.empty()) notes.push_back(non_finite);
   for (int rank = 0; rank < evidence.processes(); ++rank) {
     const std::string missing = evidence.missing_snapshots(rank, was_ended(exits, rank));
     if (!missing.empty()) notes.push_back(missing);
@@ -276,8 +286,8 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
     add_check(cell, "meets " + id, unmet_in_words(compare_with_cell(table, cell, evidence)));
   }
   const std::string index_fault = evidence.index_fault_of(cell.folder);
-  if (!index_fault.empty()) add_check(cell, "has the journals of its step indices", index_fault);
-  judged.evidence->forget_steps();
+  if (!index_fault.empty()) add_check(cell, "has step indices of its journals", index_fault);
+  evidence.forget_steps_but_of(cell.reference_folder);
 }
 
 /// Says `note` once where it holds.
@@ -309,6 +319,7 @@ void check_repetitions(RunRecord& run, EvidenceOfRun& evidence) {
                                     [&](const CellRecord& other) { return other.cell == once; });
     if (first == run.cells.end()) continue;
     check_repetition(cell, evidence.of(cell.folder), *first, evidence.of(first->folder));
+    evidence.forget_steps_but_of(first->folder);
   }
 }
 
@@ -319,7 +330,10 @@ namespace {
 void judge_cells(RunRecord& run, const fs::path& folder, EvidenceOfRun& evidence) {
   for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence);
   check_repetitions(run, evidence);
-  for (Table& table : run.tables) table = fill(table, run, evidence);
+  for (Table& table : run.tables) {
+    table = fill(table, run, evidence);
+    evidence.forget_steps_but_of("");
+  }
   note_age(run, evidence);
 }
 

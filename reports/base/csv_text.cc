@@ -72,9 +72,9 @@ class Lines {
     offset_ = part_.offset + consumed_;
     std::size_t searched = begin_;
     for (;;) {
-      const auto newline =
-          std::find(buffer_.begin() + static_cast<std::ptrdiff_t>(searched), buffer_.end(), '\n');
-      if (newline != buffer_.end()) return line_until(&*newline);
+      const std::string_view unsearched(buffer_.data() + searched, buffer_.size() - searched);
+      const std::size_t newline = unsearched.find('\n');
+      if (newline != unsearched.npos) return line_until(buffer_.data() + searched + newline);
       searched = buffer_.size() - begin_;
       if (!fill()) return nullptr;
     }
@@ -109,8 +109,8 @@ class Lines {
 
   /// Reads on behind what is there from `begin_` on, and moves that to the front; false at the end.
   bool fill() {
-    constexpr std::uint64_t kChunk = kMebibyte;
-    const std::uint64_t count = std::min(kChunk, part_.bytes - read_);
+    const std::uint64_t count = std::min(chunk_, part_.bytes - read_);
+    chunk_ = std::min(2 * chunk_, kMebibyte);
     buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin_));
     begin_ = next_ = 0;
     if (count == 0) return false;
@@ -129,6 +129,7 @@ class Lines {
   RegularFile file_;
   CsvPart part_;
   std::vector<char> buffer_;
+  std::uint64_t chunk_ = 4096;  ///< to be read next: a header needs no more, a file grows it
   std::size_t begin_ = 0;       ///< of the line that was returned, in the buffer
   std::size_t next_ = 0;        ///< of the one after it
   std::uint64_t read_ = 0;      ///< bytes of the part that are or were in the buffer
@@ -157,7 +158,8 @@ class Reader {
     row_.line = lines_.line();
     row_.offset = lines_.offset();
     row_.cells.clear();
-    while (line != nullptr) row_.cells.push_back(next_cell(line));
+    const bool has_quotes = std::strchr(line, '"') != nullptr;
+    while (line != nullptr) row_.cells.push_back(next_cell(line, has_quotes));
     return &row_;
   }
 
@@ -165,7 +167,7 @@ class Reader {
 
  private:
   // Cuts the next cell off `line`, which is null after the last one.
-  std::string_view next_cell(char*& line) {
+  std::string_view next_cell(char*& line, bool has_quotes) {
     char* begin = line;
     char* end = nullptr;
     try {
@@ -174,7 +176,7 @@ class Reader {
       throw refusal("a closing quote on the same line", begin);
     }
     const std::string_view raw(begin, static_cast<std::size_t>(end - begin));
-    if (raw.find('"') == std::string_view::npos) return raw;
+    if (!has_quotes || raw.find('"') == std::string_view::npos) return raw;
     const std::string quoted(raw);
     Quotes::unescape(begin, end);
     const std::string_view cell(begin, static_cast<std::size_t>(end - begin));

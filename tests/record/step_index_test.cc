@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
+#include <span>
 
 #include "harness/record/journal.h"
 #include "reports/base/error.h"
@@ -222,7 +224,7 @@ TEST_F(IndexedJournal, WhoseLastStepsHaveNoEntryIsRead) {
 
 TEST_F(IndexedJournal, WhoseLastRowIsTornIsReadByItsRows) {
   fs::resize_file(path_, fs::file_size(path_) - 2);
-  expect_same_steps("expected a step after 2 whose rows begin at byte");
+  expect_same_steps("bytes, which are left of the journal, found 'step 5 of");
   EXPECT_TRUE(JournalReader(path_).has_torn_tail());
 }
 
@@ -241,6 +243,53 @@ TEST_F(IndexedJournal, WhoseIndexWasChangedIsSaidToBe) {
   text[600] = static_cast<char>(text[600] ^ 1);
   std::ofstream(index_, std::ios::binary) << text;
   expect_same_steps("as it was written");
+}
+
+TEST_F(IndexedJournal, WhoseIndexCountsWhatNoFileHoldsIsSaidToBe) {
+  const StepIndex index = read_step_index(index_);
+  const auto with = [&](const std::function<void(IndexedStep&)>& change) {
+    std::vector<IndexedStep> steps = index.steps;
+    change(steps[1]);
+    fs::remove(index_);
+    StepIndexWriter writer(index_, index.identity);
+    for (const IndexedStep& step : steps) writer.append(step);
+  };
+  with([](IndexedStep& step) { step.summary.rows = std::int64_t{1} << 62; });
+  expect_same_steps("expected a step with rows, in as many bytes as they take, found 'step 2 with");
+  with([](IndexedStep& step) { step.summary.rows = -1; });
+  expect_same_steps("found 'step 2 with -1 in");
+  with([](IndexedStep& step) { step.summary.non_finite = -1; });
+  expect_same_steps("expected a step with rows");
+  with([](IndexedStep& step) { step.bytes = ~std::uint64_t{0}; });
+  expect_same_steps("bytes, which are left of the journal, found 'step 2 of 18446744073709551615'");
+  with([](IndexedStep& step) { step.offset = ~std::uint64_t{0}; });
+  expect_same_steps("expected a step whose rows begin at byte");
+  with([](IndexedStep& step) { step.step = 1; });
+  expect_same_steps("expected a step after 1, found 'step 1 behind it'");
+}
+
+TEST_F(IndexedJournal, WhoseEntryHasRowsOfTwoStepsIsFoundOut) {
+  StepIndex index = read_step_index(index_);
+  fs::remove(index_);
+  {
+    StepIndexWriter writer(index_, index.identity);
+    IndexedStep both = index.steps[0];
+    both.bytes += index.steps[1].bytes;
+    both.summary.rows += index.steps[1].summary.rows;
+    const std::string text = read_text(path_, kLargestFile);
+    const std::span bytes = std::span(text).subspan(both.offset, both.bytes);
+    both.checksum = digest_run(std::as_bytes(bytes), 0);
+    writer.append(both);
+  }
+  const JournalReader reader(path_);
+  EXPECT_EQ(reader.index_fault(), "");
+  EXPECT_THROW(reader.read(reader.steps()[0]), StaleIndex);
+}
+
+TEST_F(IndexedJournal, OfAKindThatIsNotKnownIsRefused) {
+  change(path_, "# journal 2, ", "# journal 3, ");
+  EXPECT_THAT(refusal_of(path_, [&] { JournalReader{path_}; }),
+              HasSubstr("expected a journal of kind 2, or of none, found '# journal 3, '"));
 }
 
 TEST_F(IndexedJournal, WhoseEntryIsOfOtherRowsIsFoundOutWhereTheyAreRead) {

@@ -190,7 +190,7 @@ TEST_F(DamagedRun, WithAChangedRowFails) {
   std::string text = text_of(journal());
   const std::size_t row = text.rfind("\n5,0,");
   const std::size_t cells = text.find(',', text.find(',', row + 5) + 1);  // behind the digest
-  text.insert(text.find(',', cells + 1) - 1, "1");  // another norm or minimum
+  text.insert(text.find(',', cells + 1) - 1, "1");                        // another norm or minimum
   write_text(journal(), text);
   const Outcome reported = report();
   EXPECT_NE(reported.status, 0);
@@ -305,8 +305,8 @@ TEST_F(DamagedRun, WithAPerturbedReferenceAsReferenceIsRefused) {
 /// A run with digests of another definition than this program's.
 class OlderDigests : public DamagedRun {
  protected:
-  /// Makes a journal of the first kind of one, as programs before 2.0 wrote it, and other digests of
-  /// its digests: equal ones stay equal, and none is that of a value.
+  /// Makes a journal of the first kind of one, as programs before 2.0 wrote it, and other digests
+  /// of its digests: equal ones stay equal, and none is that of a value.
   static void age(const fs::path& journal) {
     const fs::path table = fs::path(journal).replace_extension(".tensors.csv");
     std::vector<std::string> tensors;
@@ -317,9 +317,8 @@ class OlderDigests : public DamagedRun {
     const std::vector<std::string> rows = lines_of(text_of(journal));
     const std::string kind = "# journal 2, digest lockstep-2, ";
     ASSERT_TRUE(rows.at(0).starts_with(kind));
-    std::string aged = "# " + rows[0].substr(kind.size()) + "\n" +
-                       "seq,step,micro_batch," + tensors.at(0) +
-                       ",digest,norm,minimum,maximum,non_finite\n";
+    std::string aged = "# " + rows[0].substr(kind.size()) + "\n" + "seq,step,micro_batch," +
+                       tensors.at(0) + ",digest,norm,minimum,maximum,non_finite\n";
     for (std::size_t i = 2; i < rows.size(); ++i) {
       const std::size_t tensor = rows[i].find(',', rows[i].find(',') + 1) + 1;
       const std::size_t values = rows[i].find(',', tensor);

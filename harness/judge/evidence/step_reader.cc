@@ -10,8 +10,10 @@
 #include <system_error>
 #include <utility>
 
+#include "harness/judge/evidence/for_each_rank.h"
 #include "harness/record/shard_runs.h"
 #include "reports/base/error.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 
@@ -66,25 +68,34 @@ void require_rows(const StepView::Rank& rank, const fs::path& file) {
 
 StepReader::StepReader(fs::path folder, int processes, Writers writers, Reading reading)
     : folder_(std::move(folder)), writers_(std::move(writers)), reading_(std::move(reading)) {
+  journals_.resize(static_cast<std::size_t>(processes));
+  std::vector<char> signs(journals_.size());
+  for_each_rank(processes, [&](int rank) {
+    signs[static_cast<std::size_t>(rank)] = open_journal(rank) ? 1 : 0;
+  });
+  is_signed_ = std::count(signs.begin(), signs.end(), 1) == processes;
   for (int rank = 0; rank < processes; ++rank) {
-    open_journal(rank);
+    note_journal(rank);
     read_collectives_of(rank);
   }
-  for (const auto& [step, together] : together_) steps_.push_back(step);
+  for (auto& [step, together] : together_) {
+    steps_.push_back(step);
+    together.groups = {};
+  }
   find_snapshots();
 }
 
-/// Evidence of another process is none of this one.
-void StepReader::require_written_by(int rank, const std::string& found,
-                                    const fs::path& file) const {
-  if (writers_.identities.empty()) return;
+/// Whether a file says who wrote it, where that is asked. Evidence of another process is none of
+/// this one.
+bool StepReader::is_written_by(int rank, const std::string& found, const fs::path& file) const {
+  if (writers_.identities.empty()) return true;
   if (found.empty() && writers_.must_sign) {
     throw malformed(file.string(), 0, 0, "journals, values and logs that say who wrote them",
                     "a file that does not");
   }
-  if (found.empty()) is_signed_ = false;
   const std::string& expected = writers_.identities.at(static_cast<std::size_t>(rank));
-  if (found.empty() || found == expected) return;
+  if (found.empty()) return false;
+  if (found == expected) return true;
   throw malformed(file.string(), 0, 0, "a file of " + expected, found);
 }
 
@@ -97,22 +108,28 @@ void StepReader::require_same_digest(const JournalReader& journal) {
                   journal.digest());
 }
 
-void StepReader::open_journal(int rank) {
+/// Whether the journal says who wrote it, or is none.
+bool StepReader::open_journal(int rank) {
   const fs::path file = journal_file(folder_, rank);
-  auto& journal = journals_.emplace_back();
-  if (!has_journal(file)) return;
-  require_written_by(rank, identity_of_journal(file), file);
-  journal.emplace(file, reading_.index);
+  if (!has_journal(file)) return true;
+  const bool is_signed = is_written_by(rank, identity_of_journal(file), file);
+  journals_[static_cast<std::size_t>(rank)].emplace(file, reading_.index);
+  return is_signed;
+}
+
+/// In the order of ranks.
+void StepReader::note_journal(int rank) {
+  const auto& journal = journals_[static_cast<std::size_t>(rank)];
+  if (!journal) return;
   require_same_digest(*journal);
   std::uint64_t bytes = 0;
   for (const JournalStep& step : journal->steps()) {
     Together& together = together_[step.step];
     together.add(rank, step.summary);
     together.bytes += step.bytes;
-    if (reading_.index == IndexUse::ignored) together.agrees = false;  // every row is to be read
+    if (reading_.index == IndexUse::ignored) together.agrees = false;  // claims see all rows
     bytes += step.bytes;
-    const bool is_first = first_non_finite_ == 0 || step.step < first_non_finite_;
-    if (step.summary.non_finite > 0 && is_first) first_non_finite_ = step.step;
+    if (step.summary.non_finite > 0) together.non_finite.push_back(rank);
   }
   if (reading_.meter) reading_.meter(bytes);
   if (!journal->index_fault().empty()) {
@@ -146,6 +163,15 @@ std::optional<Digest> StepReader::agreed_set(std::int64_t step) const {
   return found->second.set.digest();
 }
 
+std::string StepReader::non_finite_in_words() const {
+  for (const auto& [step, together] : together_) {
+    if (together.non_finite.empty()) continue;
+    return fmt::format("elements that are not finite were observed, first in step {} on {}", step,
+                       ranks_in_words(together.non_finite));
+  }
+  return "";
+}
+
 void StepReader::note_judged(std::int64_t step) const {
   const auto found = together_.find(step);
   if (reading_.meter && found != together_.end()) reading_.meter(found->second.bytes);
@@ -164,11 +190,14 @@ std::shared_ptr<const StepView> StepReader::at(std::int64_t step) const {
   const auto known = std::find_if(views_.begin(), views_.end(),
                                   [&](const auto& view) { return view->number() == step; });
   if (known != views_.end()) return *known;
-  std::vector<StepView::Rank> ranks;
-  for (int rank = 0; rank < processes(); ++rank) {
+  std::vector<StepView::Rank> ranks(journals_.size());
+  std::vector<char> signs(journals_.size(), 1);
+  for_each_rank(processes(), [&](int rank) {
+    const auto place = static_cast<std::size_t>(rank);
     const JournalStep* const part = step_of(rank, step);
-    ranks.push_back(part ? read(rank, *part) : StepView::Rank());
-  }
+    if (part) signs[place] = read(rank, *part, ranks[place]) ? 1 : 0;
+  });
+  if (std::count(signs.begin(), signs.end(), 1) < processes()) is_signed_ = false;
   views_.push_front(std::make_shared<const StepView>(step, std::move(ranks)));
   std::size_t size = 0;
   for (std::size_t i = 0; i < views_.size(); ++i) {
@@ -178,13 +207,14 @@ std::shared_ptr<const StepView> StepReader::at(std::int64_t step) const {
   return views_.front();
 }
 
-StepView::Rank StepReader::read(int rank, const JournalStep& step) const {
+/// Reads a step of a rank into `view`; whether its snapshots say who wrote them, or are none.
+bool StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) const {
   const auto place = static_cast<std::size_t>(rank);
-  StepView::Rank view{journals_[place]->read(step), {}};
-  if (!snapshots_[place].contains(step.step)) return view;
+  view.observations = journals_[place]->read(step);
+  if (!snapshots_[place].contains(step.step)) return true;
   const fs::path file = snapshot_file(folder_, rank, step.step);
   Snapshot values = read_snapshot(file);
-  require_written_by(rank, values.identity, file);
+  const bool is_signed = is_written_by(rank, values.identity, file);
   view.tensors = std::move(values.tensors);
   for (const Observation& observation : view.observations) {
     const auto tensor = view.tensors.find(snapshot_key(observation));
@@ -197,7 +227,7 @@ StepView::Rank StepReader::read(int rank, const JournalStep& step) const {
   }
   const bool is_last = step.first_seq + step.summary.rows == journals_[place]->rows();
   if (!journals_[place]->has_torn_tail() || !is_last) require_rows(view, file);
-  return view;
+  return is_signed;
 }
 
 namespace {
@@ -262,7 +292,7 @@ void StepReader::read_collectives_of(int rank) {
     throw malformed(file.string(), 0, 0, fmt::format("a log of rank {}", rank),
                     fmt::format("rank {}", log.rank));
   }
-  require_written_by(rank, log.identity, file);
+  if (!is_written_by(rank, log.identity, file)) is_signed_ = false;
   calls = std::move(log.calls);
 }
 

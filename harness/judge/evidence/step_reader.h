@@ -52,11 +52,15 @@ class StepReader {
   /// the same bits of all of it; nothing where some do not. Reads no row.
   std::optional<Digest> agreed_set(std::int64_t step) const;
 
-  /// The first step in which a rank observed elements that are not finite; 0 where there is none.
-  std::int64_t first_non_finite() const { return first_non_finite_; }
+  /// "elements that are not finite were observed, first in step 3 on ranks 0,1"; empty where there
+  /// are none. Reads no row.
+  std::string non_finite_in_words() const;
 
   /// Why indices were not believed, by journal: "rank-1.csv: ...".
   const std::vector<std::string>& index_faults() const { return index_faults_; }
+
+  /// Whether all rows are to be read, whatever the indices say.
+  bool reads_all() const { return reading_.index != IndexUse::believed; }
 
   /// Says that a step has been judged, read or not.
   void note_judged(std::int64_t step) const;
@@ -99,19 +103,20 @@ class StepReader {
     ListDigest set;
     bool agrees = true;
     std::uint64_t bytes = 0;
+    std::vector<int> non_finite;                                 ///< ranks
     std::vector<std::pair<Digest, StepSummary::Phases>> groups;  ///< of the first rank of each
 
     void add(int rank, const StepSummary& summary);
   };
 
-  void open_journal(int rank);
+  bool open_journal(int rank);
+  void note_journal(int rank);
   void read_collectives_of(int rank);
   void find_snapshots();
   const JournalStep* step_of(int rank, std::int64_t step) const;
-  StepView::Rank read(int rank, const JournalStep& step) const;
+  bool read(int rank, const JournalStep& step, StepView::Rank& view) const;
   void require_same_digest(const JournalReader& journal);
-  void require_written_by(int rank, const std::string& found,
-                          const std::filesystem::path& file) const;
+  bool is_written_by(int rank, const std::string& found, const std::filesystem::path& file) const;
 
   std::filesystem::path folder_;
   Writers writers_;
@@ -121,7 +126,6 @@ class StepReader {
   std::vector<std::optional<JournalReader>> journals_;  ///< nothing where there is none
   std::vector<std::int64_t> steps_;
   std::map<std::int64_t, Together> together_;  ///< by step
-  std::int64_t first_non_finite_ = 0;
   std::vector<std::string> index_faults_;
   std::map<ObservedTensor, std::vector<int>> tensors_;
   std::vector<std::optional<std::vector<Collective>>> collectives_;

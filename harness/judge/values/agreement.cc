@@ -151,6 +151,12 @@ class Holders {
     }
   }
 
+  /// Of what all ranks have to hold, nothing is said before all do; of shards and replica groups,
+  /// whoever holds them is compared.
+  bool may_be_compared(const HeldTensor& place) const {
+    return !is_everywhere(*place.holders.begin()->second) || are_all_in(place);
+  }
+
   bool are_all_in(const HeldTensor& place) const {
     const Observation& any = *place.holders.begin()->second;
     const auto expected = is_everywhere(any) ? static_cast<std::size_t>(processes_)
@@ -270,7 +276,7 @@ class AgreementFold : public ClaimFold {
       seen.tensors.push_back(last_seen_.add(place));
       if (reason_.empty()) reason_ = obstacle(place, holders_);
       const bool is_compared =
-          holders_.are_all_in(place) && place.holders.size() > 1 && is_comparable(place);
+          holders_.may_be_compared(place) && place.holders.size() > 1 && is_comparable(place);
       if (!is_compared) continue;
       ++seen.comparisons;
       const auto groups = groups_of(place);

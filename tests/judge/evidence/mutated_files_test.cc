@@ -153,7 +153,10 @@ INSTANTIATE_TEST_SUITE_P(Of, MutatedFiles,
                            std::string name = parameter.param;
                            std::replace_if(
                                name.begin(), name.end(),
-                               [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+                               [](char c) {
+                                 return std::isalnum(static_cast<unsigned char>(c)) == 0;
+                               },
+                               '_');
                            return name;
                          });
 

@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <random>
+#include <string>
 
 #include "harness/record/process_identity.h"
 #include "harness/record/step_index.h"
 #include "harness/verdict/judge_run.h"
+#include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
 #include "tests/judge/literal_evidence.h"
@@ -98,6 +101,9 @@ TEST(SkippedSteps, AreThoseInWhichRanksAgreeByTheirIndices) {
   const CellRecord believed = cell.judged(IndexUse::believed);
   EXPECT_EQ(believed.results.at(0).verdict, Verdict::holds);
   EXPECT_EQ(cell.judged(IndexUse::ignored).results.at(0).verdict, Verdict::violated);
+  const CellRecord checked = cell.judged(IndexUse::checked);
+  EXPECT_EQ(checked.results.at(0).verdict, Verdict::violated);
+  EXPECT_THAT(checked.checks.back().text, HasSubstr("is not of its rows"));
 }
 
 TEST(SkippedSteps, OfAnIndexThatLiesAboutASampledStepAreRead) {
@@ -115,7 +121,7 @@ TEST(SkippedSteps, OfAnIndexThatLiesAboutASampledStepAreRead) {
     EXPECT_EQ(judged.results.at(0).verdict, Verdict::holds);
     EXPECT_EQ(judged.verdict, CellVerdict::missed);
     const Check& check = judged.checks.back();
-    EXPECT_EQ(check.promise, "has the journals of its step indices");
+    EXPECT_EQ(check.promise, "has step indices of its journals");
     EXPECT_THAT(check.text, HasSubstr("is not of its rows"));
     EXPECT_EQ(cell.judged(IndexUse::ignored).verdict, CellVerdict::as_expected);
   }
@@ -184,12 +190,87 @@ TEST(SkippedSteps, ChangeNothingThatIsFound) {
     cell.write();
     const CellRecord believed = cell.judged(IndexUse::believed);
     EXPECT_EQ(believed, cell.judged(IndexUse::ignored)) << "round " << round;
+    EXPECT_EQ(believed, cell.judged(IndexUse::checked)) << "round " << round;
     if (believed.results.at(0).verdict == Verdict::violated) ++violated;
     if (round % 4 == 0) {
       EXPECT_EQ(believed.verdict, CellVerdict::as_expected) << round;
     }
   }
   EXPECT_GT(violated, 5);
+}
+
+TEST(SkippedSteps, WithElementsThatAreNotFiniteOnAllRanksSaySo) {
+  LongCell cell(3);
+  cell.add_agreeing(1, 20, 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    cell.files().add(rank, 21, "w", {1, 2}, kParameter);
+    cell.files().add(rank, 21, "w", {NAN, 2});
+  }
+  cell.add_agreeing(22, kSteps, 3);
+  cell.write();
+  const CellRecord judged = cell.judged(IndexUse::believed);
+  EXPECT_EQ(judged.results.at(0).verdict, Verdict::holds);
+  EXPECT_THAT(judged.notes,
+              testing::ElementsAre("elements that are not finite were observed, first in step 21 "
+                                   "on ranks 0,1,2"));
+}
+
+/// So many that their files are read by several threads.
+TEST(SkippedSteps, OfManyRanksAreThoseOfFew) {
+  for (const bool differs : {false, true}) {
+    constexpr int kRanks = 100;
+    LongCell cell(kRanks);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      for (std::int64_t step = 1; step <= 3; ++step) {
+        cell.files().add(rank, step, "w", {1, 2}, kParameter);
+        const bool is_other = differs && step == 2 && rank == 77;
+        cell.files().add(rank, step, "w", {is_other ? 3.0F : 4.0F});
+      }
+    }
+    cell.cell().steps = 3;
+    cell.write();
+    const CellRecord judged = cell.judged(IndexUse::believed);
+    EXPECT_EQ(judged, cell.judged(IndexUse::checked));
+    EXPECT_EQ(judged.results.at(0).verdict, differs ? Verdict::violated : Verdict::holds);
+    if (differs) {
+      EXPECT_EQ(judged.results[0].findings.at(0).groups.back(), std::vector<int>{77});
+    }
+    std::ofstream(cell.journal(9), std::ios::app) << "x";
+    fs::remove(tensor_table_file(cell.journal(42)));
+    fs::remove(tensor_table_file(cell.journal(23)));
+    try {
+      cell.judged(IndexUse::believed);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank-23.tensors.csv"));
+    }
+  }
+}
+
+TEST(SkippedSteps, AreSkippedAgainAfterManyThatDiffer) {
+  LongCell cell(2);
+  constexpr std::int64_t kMany = 70;  // more than a fold remembers
+  for (std::int64_t step = 1; step <= kMany; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      cell.files().add(rank, step, "w", {1}, kParameter);
+      cell.files().add(rank, step, "w" + std::to_string(step), {1});
+    }
+  }
+  cell.cell().steps = kMany;
+  cell.write();
+  EXPECT_EQ(cell.judged(IndexUse::believed), cell.judged(IndexUse::ignored));
+}
+
+/// Rows of a tensor that is observed twice: which of the two a rank holds is not known.
+TEST(SkippedSteps, WithATensorObservedTwiceAreRefused) {
+  LongCell cell(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    cell.files().add(rank, 1, "w", {rank == 0 ? 1.0F : 2.0F});
+    cell.files().add(rank, 1, "w", {rank == 0 ? 2.0F : 1.0F});
+    cell.files().lose_values(rank, 1);
+  }
+  cell.write();
+  EXPECT_THROW(cell.judged(IndexUse::believed), Error);
 }
 
 TEST(SkippedSteps, ThatALaterSetLeavesATensorOutOfSaysSo) {

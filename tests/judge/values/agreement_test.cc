@@ -202,6 +202,20 @@ TEST(Agreement, ThatIsViolatedNeedsNoReasonForWhatWasNotSeen) {
   EXPECT_EQ(result.reason, "");
 }
 
+TEST(Agreement, OfAReplicaGroupComparesWhoeverHoldsIt) {
+  LiteralEvidence files(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    files.add(rank, 1, "e", {1}, {Kind::gradient, Phase::pre_step, 0}).replica_group = "0,1,2";
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    files.add(rank, 1, "e", {static_cast<float>(rank)}, {Kind::gradient, Phase::pre_step, 1})
+        .replica_group = "0,1,2";
+  }
+  const ClaimResult result = judge_one(kAgree, files.write());
+  EXPECT_EQ(result.verdict, Verdict::violated);
+  EXPECT_THAT(result.findings.at(0).groups, ElementsAre(ElementsAre(0), ElementsAre(1)));
+}
+
 TEST(StepReader, OfARankThatNeverBeganIsEmpty) {
   LiteralEvidence files(1);
   files.add(0, 1, "w", {1});

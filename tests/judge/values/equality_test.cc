@@ -380,16 +380,6 @@ TEST(Equality, OfWholeNumbersIsUndecidedWhereACopyHasOthers) {
   EXPECT_EQ(judged_counts(5, 5), Verdict::undecided);
 }
 
-TEST(Equality, CountsACopyOnceHoweverOftenItNotesATensor) {
-  LiteralEvidence files(1);
-  LiteralEvidence expected(2);
-  files.add(0, 1, "w", {1.5F});
-  expected.add(0, 1, "w", {1});
-  for (int again = 0; again < 3; ++again) expected.add(1, 1, "w", {1.001F});
-  const StepReader evidence = expected.write();
-  EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::violated);
-}
-
 TEST(Equality, OfAParameterAllowsTheRoundingsOfItsFirstValue) {
   LiteralEvidence files(1);
   LiteralEvidence expected(2);
