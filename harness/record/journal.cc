@@ -108,15 +108,6 @@ Digest checksum_of(std::string_view bytes, std::uint64_t offset) {
   return digest_run(std::as_bytes(std::span(bytes)), offset);
 }
 
-/// The first two lines of a journal.
-struct JournalHeader {
-  bool is_of_first_kind = false;
-  std::string digest;
-  std::string identity;
-  std::uint64_t end = 0;
-  std::int64_t lines = 0;
-};
-
 /// Throws Error (usage) where a definition is named and has no name.
 void read_remark(const std::filesystem::path& path, const std::string& remark,
                  JournalHeader& header) {
@@ -141,17 +132,6 @@ bool is_of_second_kind(const std::filesystem::path& path) {
   if (begin == today) return true;
   if (!begin.starts_with(kAnyJournalRemark)) return false;
   throw malformed(path.string(), 1, 0, "a journal of kind 2, or of none", begin);
-}
-
-JournalHeader read_journal_header(const std::filesystem::path& path) {
-  JournalHeader header;
-  header.is_of_first_kind = !is_of_second_kind(path);
-  const CsvFrame frame =
-      read_csv_header(path, header.is_of_first_kind ? first_kind::kind() : kind_of_journals());
-  read_remark(path, frame.remark, header);
-  header.end = frame.end;
-  header.lines = frame.lines;
-  return header;
 }
 
 }  // namespace
@@ -200,8 +180,15 @@ bool has_journal(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored) && RegularFile(path, kLargestJournal).size() > 0;
 }
 
-std::string identity_of_journal(const std::filesystem::path& path) {
-  return read_journal_header(path).identity;
+JournalHeader read_journal_header(const std::filesystem::path& path) {
+  JournalHeader header;
+  header.is_of_first_kind = !is_of_second_kind(path);
+  const CsvFrame frame =
+      read_csv_header(path, header.is_of_first_kind ? first_kind::kind() : kind_of_journals());
+  read_remark(path, frame.remark, header);
+  header.bytes = frame.end;
+  header.lines = frame.lines;
+  return header;
 }
 
 /// Finds steps in rows that are read from front to back.
@@ -244,7 +231,7 @@ class JournalReader::Scan {
 
   /// Of a journal of the first kind, numbers in the order of their first rows.
   std::size_t number_of(const CsvRow& row, const ObservedTensor& tensor) {
-    if (!reader_.is_of_first_kind_) return reader_.number_of(row);
+    if (!reader_.header_.is_of_first_kind) return reader_.number_of(row);
     const auto [known, is_new] = numbers_.try_emplace(tensor, reader_.tensors_.size());
     if (is_new) {
       reader_.tensors_.push_back(tensor);
@@ -258,36 +245,34 @@ class JournalReader::Scan {
   std::map<ObservedTensor, std::size_t> numbers_;
 };
 
-JournalReader::JournalReader(std::filesystem::path path, IndexUse use) : path_(std::move(path)) {
-  JournalHeader header = read_journal_header(path_);
-  is_of_first_kind_ = header.is_of_first_kind;
-  identity_ = std::move(header.identity);
-  digest_ = std::move(header.digest);
-  std::uint64_t offset = header.end;
-  if (!is_of_first_kind_) {
+JournalReader::JournalReader(std::filesystem::path path, JournalHeader header, IndexUse use)
+    : path_(std::move(path)), header_(std::move(header)) {
+  std::uint64_t offset = header_.bytes;
+  if (!header_.is_of_first_kind) {
     read_table();
-    if (use != IndexUse::ignored) read_index(header.end, header.lines + 1);
+    if (use != IndexUse::ignored) read_index(header_.bytes, header_.lines + 1);
     if (!steps_.empty()) offset = steps_.back().offset + steps_.back().bytes;
   }
-  Scan scan(*this);
   const std::uint64_t size = RegularFile(path_, kLargestJournal).size();
+  if (size == offset) return;
+  Scan scan(*this);
   const CsvFrame rest =
-      read_csv(path_, kind(), CsvPart{offset, size - offset, header.lines + 1 + rows_},
+      read_csv(path_, kind(), CsvPart{offset, size - offset, header_.lines + 1 + rows_},
                [&](const CsvRow& row) { scan.add(row); });
   scan.end(rest.end);
   has_torn_tail_ = rest.torn_tail;
 }
 
 const CsvKind& JournalReader::kind() const {
-  return is_of_first_kind_ ? first_kind::kind() : kind_of_journals();
+  return header_.is_of_first_kind ? first_kind::kind() : kind_of_journals();
 }
 
 /// A table of another rank would give rows other names.
 void JournalReader::read_table() {
   const std::filesystem::path file = tensor_table_file(path_);
   TensorTable table = read_tensor_table(file);
-  if (table.identity != identity_) {
-    throw malformed(file.string(), 1, 0, "a table of " + identity_, table.identity);
+  if (table.identity != header_.identity) {
+    throw malformed(file.string(), 1, 0, "a table of " + header_.identity, table.identity);
   }
   tensors_ = std::move(table.tensors);
   for (const ObservedTensor& tensor : tensors_) identities_.push_back(identity_of(tensor));
@@ -300,8 +285,8 @@ void JournalReader::read_index(std::uint64_t begin, std::int64_t line) {
   try {
     if (!std::filesystem::exists(file)) return;
     const StepIndex index = read_step_index(file);
-    if (index.identity != identity_) {
-      throw malformed(file.string(), 0, 0, "an index of " + identity_, index.identity);
+    if (index.identity != header_.identity) {
+      throw malformed(file.string(), 0, 0, "an index of " + header_.identity, index.identity);
     }
     const RegularFile journal(path_, kLargestJournal);
     for (const IndexedStep& step : index.steps) {
@@ -360,7 +345,7 @@ void JournalReader::require_rows_of(const IndexedStep& step, std::uint64_t begin
 }
 
 std::size_t JournalReader::column_of_step() const {
-  if (is_of_first_kind_) return first_kind::Column::kStep;
+  if (header_.is_of_first_kind) return first_kind::Column::kStep;
   return Column::kStep;
 }
 
@@ -380,7 +365,7 @@ Observation JournalReader::observation_in(const CsvRow& row, std::int64_t seq) c
   const RecordRow cells = cells_of(row);
   Observation observation;
   observation.seq = seq;
-  if (is_of_first_kind_) {
+  if (header_.is_of_first_kind) {
     if (cells.whole(first_kind::Column::kSeq, 0) != seq) {
       throw cells.refusal(first_kind::Column::kSeq, fmt::format("{} as 'seq'", seq));
     }
@@ -408,7 +393,7 @@ std::vector<Observation> JournalReader::read(const JournalStep& step) const {
     const auto seq = step.first_seq + static_cast<std::int64_t>(observations.size());
     const Observation& read = observations.emplace_back(observation_in(row, seq));
     require_step(step, read, row);
-    if (is_of_first_kind_) {
+    if (header_.is_of_first_kind) {
       add(identity_of(read), read.micro_batch, read.digest, read.statistics.non_finite, found);
       return;
     }

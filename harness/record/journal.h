@@ -54,9 +54,17 @@ class JournalWriter {
 /// Throws Error (usage) for what is no file that is read.
 bool has_journal(const std::filesystem::path& path);
 
-/// Who wrote a journal, by its first line; empty: not known. Throws Error (usage) where the header
-/// is malformed.
-std::string identity_of_journal(const std::filesystem::path& path);
+/// The first two lines of a journal.
+struct JournalHeader {
+  bool is_of_first_kind = false;  ///< each row holds all that its tensor is
+  std::string digest;             ///< definition of its digests: "lockstep-2"
+  std::string identity;           ///< `process_identity` of who wrote it; empty: not known
+  std::uint64_t bytes = 0;        ///< of both lines
+  std::int64_t lines = 0;
+};
+
+/// Throws Error (usage) where it is malformed.
+JournalHeader read_journal_header(const std::filesystem::path& path);
 
 /// A step of a journal.
 struct JournalStep : IndexedStep {
@@ -91,13 +99,13 @@ class JournalReader {
   /// Finds the steps: by the index, and by reading what the index does not have. Throws Error
   /// (usage) with file, line, column and what was expected; rows whose step goes back are
   /// malformed, in journals of older programs also those whose seq does not count on.
-  explicit JournalReader(std::filesystem::path path, IndexUse use = IndexUse::believed);
+  explicit JournalReader(std::filesystem::path path, IndexUse use = IndexUse::believed)
+      : JournalReader(path, read_journal_header(path), use) {}
+  JournalReader(std::filesystem::path path, JournalHeader header, IndexUse use);
 
   const std::filesystem::path& path() const { return path_; }
-  /// `process_identity` of who wrote it; empty: not known.
-  const std::string& identity() const { return identity_; }
-  /// Definition of its digests: "lockstep-2".
-  const std::string& digest() const { return digest_; }
+  const std::string& identity() const { return header_.identity; }
+  const std::string& digest() const { return header_.digest; }
   bool has_torn_tail() const { return has_torn_tail_; }  ///< the last row was torn and left out
   std::int64_t rows() const { return rows_; }
   const std::vector<JournalStep>& steps() const { return steps_; }  ///< ascending
@@ -129,10 +137,8 @@ class JournalReader {
   std::size_t number_of(const CsvRow& row) const;
 
   std::filesystem::path path_;
-  std::string identity_;
-  std::string digest_;
+  JournalHeader header_;
   std::string index_fault_;
-  bool is_of_first_kind_ = false;  ///< whose rows hold all that a tensor is
   bool has_torn_tail_ = false;
   std::int64_t rows_ = 0;
   std::vector<JournalStep> steps_;

@@ -112,8 +112,9 @@ void StepReader::require_same_digest(const JournalReader& journal) {
 bool StepReader::open_journal(int rank) {
   const fs::path file = journal_file(folder_, rank);
   if (!has_journal(file)) return true;
-  const bool is_signed = is_written_by(rank, identity_of_journal(file), file);
-  journals_[static_cast<std::size_t>(rank)].emplace(file, reading_.index);
+  JournalHeader header = read_journal_header(file);
+  const bool is_signed = is_written_by(rank, header.identity, file);
+  journals_[static_cast<std::size_t>(rank)].emplace(file, std::move(header), reading_.index);
   return is_signed;
 }
 
