@@ -73,8 +73,7 @@ void add_report_options(CLI::App& app, ReportWords& words) {
       ->type_name("FORMAT")
       ->capture_default_str();
   app.add_flag("--full", words.is_full,
-               "read every row and value, also of steps in which ranks agree by the index of their "
-               "journals");
+               "read every row, also of steps in which ranks agree by the index of their journals");
 }
 
 }  // namespace

@@ -210,7 +210,7 @@ std::vector<std::int64_t> steps_of(const CellEvidence& cell) {
 
 /// The steps in which ranks agree by their indices, and observed what they did in a step that was
 /// seen. Of these some are read all the same, which compares their rows with the entries: the
-/// first, the last and a sample, or all.
+/// first, the last, a sample and those with snapshots, or all.
 class KnownSets {
  public:
   KnownSets(const CellEvidence& cell, std::size_t steps)
@@ -229,10 +229,10 @@ class KnownSets {
     if (set) seen_[*set] = number;
   }
 
-  /// Whether the rows of the `place`-th step are read.
-  bool is_read(std::size_t place) const {
+  /// Whether the rows of the step `number`, the `place`-th, are read.
+  bool is_read(std::int64_t number, std::size_t place) const {
     const std::size_t stride = std::max(steps_ / kSample, kMostDense);
-    return evidence_->reads_all() || place + 1 == steps_ || place % stride == 0;
+    return place + 1 == steps_ || place % stride == 0 || evidence_->must_read(number);
   }
 
  private:
@@ -310,7 +310,7 @@ Judgement judge(const CellEvidence& cell, const CellFacts& facts) {
     const auto like = known.find(number);
     if (like && std::all_of(claims.begin(), claims.end(),
                             [&](const JudgedClaim& claim) { return claim.knows(*like); })) {
-      if (known.is_read(i)) cell.evidence->at(number);
+      if (known.is_read(number, i)) cell.evidence->at(number);
       for (JudgedClaim& claim : claims) claim.see_alike(number, *like);
       cell.evidence->note_judged(number);
       continue;

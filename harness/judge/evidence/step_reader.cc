@@ -277,6 +277,7 @@ void StepReader::find_snapshots() {
     const bool may_be_torn = journal && journal->has_torn_tail();
     if (may_be_torn || (step && step->summary.has_values)) {
       snapshots_[static_cast<std::size_t>(rank)].insert(place->second);
+      snapshot_steps_.insert(place->second);
       continue;
     }
     throw malformed(entry.path().string(), 0, 0, "values that the journal has a row of",

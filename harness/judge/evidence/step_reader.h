@@ -59,8 +59,11 @@ class StepReader {
   /// Why indices were not believed, by journal: "rank-1.csv: ...".
   const std::vector<std::string>& index_faults() const { return index_faults_; }
 
-  /// Whether all rows are to be read, whatever the indices say.
-  bool reads_all() const { return reading_.index != IndexUse::believed; }
+  /// Whether a step has to be read whatever the indices say: where all are, and where snapshots are
+  /// to be compared with its rows.
+  bool must_read(std::int64_t step) const {
+    return reading_.index != IndexUse::believed || snapshot_steps_.contains(step);
+  }
 
   /// Says that a step has been judged, read or not.
   void note_judged(std::int64_t step) const;
@@ -130,6 +133,7 @@ class StepReader {
   std::map<ObservedTensor, std::vector<int>> tensors_;
   std::vector<std::optional<std::vector<Collective>>> collectives_;
   Snapshots snapshots_;
+  std::set<std::int64_t> snapshot_steps_;  ///< of any rank
   std::vector<std::string> notes_;
   mutable std::deque<std::shared_ptr<const StepView>> views_;  ///< read last, the latest in front
 };
