@@ -173,6 +173,7 @@ void Observer::observe(Phase phase, Kind kind, std::string_view name, const at::
 }
 
 void Observer::finish() {
+  journal_.finish();
   if (all_written_) return;
   write_safetensors(snapshot_file(folder_, rank_, step_), kept_, identity_);
   all_written_ = true;

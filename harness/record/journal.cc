@@ -147,7 +147,7 @@ JournalWriter::JournalWriter(const std::filesystem::path& path, std::string_view
 
 JournalWriter::~JournalWriter() {
   try {
-    end_step();
+    finish();
   } catch (const Error&) {
     // A reader finds the step by its rows.
   }
@@ -156,8 +156,9 @@ JournalWriter::~JournalWriter() {
 void JournalWriter::append(const Observation& observation) {
   const std::size_t number = tensors_.number_of(observation);
   if (number == identities_.size()) identities_.push_back(identity_of(observation));
-  if (observation.step != step_.step) end_step();
-  if (step_.summary.rows == 0) {
+  if (observation.step != step_.step) {
+    finish();
+    step_ = {};
     step_.step = observation.step;
     step_.offset = size_;
   }
@@ -168,11 +169,13 @@ void JournalWriter::append(const Observation& observation) {
   size_ += row.size();
   add(identities_[number], observation.micro_batch, observation.digest,
       observation.statistics.non_finite, step_.summary);
+  is_finished_ = false;
 }
 
-void JournalWriter::end_step() {
-  if (step_.summary.rows == 0) return;
-  index_.append(std::exchange(step_, {}));
+void JournalWriter::finish() {
+  if (is_finished_) return;
+  index_.append(step_);
+  is_finished_ = true;
 }
 
 bool has_journal(const std::filesystem::path& path) {
@@ -255,6 +258,11 @@ JournalReader::JournalReader(std::filesystem::path path, JournalHeader header, I
   }
   const std::uint64_t size = RegularFile(path_, kLargestJournal).size();
   if (size == offset) return;
+  if (!steps_.empty()) {  // the last one may have gone on after its entry
+    offset = steps_.back().offset;
+    rows_ = steps_.back().first_seq;
+    steps_.pop_back();
+  }
   Scan scan(*this);
   const CsvFrame rest =
       read_csv(path_, kind(), CsvPart{offset, size - offset, header_.lines + 1 + rows_},

@@ -30,7 +30,7 @@ class JournalWriter {
   /// `identity`, which says who writes them (empty: it is not said). Throws Error (usage) when one
   /// exists or cannot be made.
   explicit JournalWriter(const std::filesystem::path& path, std::string_view identity = "");
-  ~JournalWriter();  ///< writes the last step's entry of the index; drops errors
+  ~JournalWriter();  ///< finishes; drops errors
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
 
@@ -39,15 +39,18 @@ class JournalWriter {
   /// disk is full or the file is gone.
   void append(const Observation& observation);
 
- private:
-  void end_step();
+  /// Writes the entry of the last step, which may go on: its next entry replaces this one. Throws
+  /// Error (usage) when the disk is full.
+  void finish();
 
+ private:
   AppendedFile file_;
   TensorTableWriter tensors_;
   StepIndexWriter index_;
   std::vector<TensorIdentity> identities_;  ///< by number of the tensor
   std::uint64_t size_ = 0;                  ///< of the file, in bytes
   IndexedStep step_;                        ///< that is written; without rows: none
+  bool is_finished_ = true;                 ///< its entry has all its rows
 };
 
 /// Whether a journal was begun: a rank that was killed at once leaves an empty file, or none.

@@ -212,6 +212,9 @@ StepIndex read_step_index(const std::filesystem::path& path) {
     IndexedStep step = step_in(entry);
     if (missing == 0) {
       missing = entry[Word::kGroups];
+      const bool goes_on =
+          !steps.empty() && steps.back().step == step.step && steps.back().offset == step.offset;
+      if (goes_on) steps.pop_back();
       steps.push_back(std::move(step));
     } else if (!is_same_step(steps.back(), step)) {
       throw malformed(path.string(), 0, 0,

@@ -79,7 +79,8 @@ struct StepIndex {
   std::vector<IndexedStep> steps;
 };
 
-/// Reads an index; an entry that was torn at the end is left out. Throws Error (usage) for a file
+/// Reads an index; of several entries of one step the last counts, and one that was torn at the end
+/// is left out. Throws Error (usage) for a file
 /// that is none, and for an entry that does not have the checksum that it names.
 StepIndex read_step_index(const std::filesystem::path& path);
 

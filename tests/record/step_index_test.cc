@@ -5,12 +5,14 @@
 
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "harness/record/journal.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
+#include "tests/record/whole_journal.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 
@@ -209,6 +211,29 @@ TEST_F(IndexedJournal, HasTheStepsOfItsRows) {
   EXPECT_EQ(reader.steps()[2].summary.non_finite, 6);
 }
 
+TEST_F(IndexedJournal, WhoseStepGoesOnAfterItWasFinishedIsRead) {
+  remove_journal(path_);
+  Observation row;
+  static_cast<ObservedTensor&>(row) = tensor_of("a");
+  row.step = 1;
+  const auto journal = std::make_unique<JournalWriter>(path_);
+  for (const std::int64_t rows : {1, 2, 3}) {
+    row.micro_batch = rows;
+    journal->append(row);
+    expect_same_steps("");  // of a rank that is killed now
+    journal->finish();
+    journal->finish();
+    expect_same_steps("");
+    ASSERT_EQ(JournalReader(path_).steps().size(), 1U);
+    EXPECT_TRUE(JournalReader(path_).steps()[0].is_indexed);
+    EXPECT_EQ(JournalReader(path_).rows(), rows);
+  }
+  row.step = 2;
+  journal->append(row);
+  expect_same_steps("");
+  EXPECT_EQ(JournalReader(path_).rows(), 4);
+}
+
 TEST_F(IndexedJournal, WithoutAnIndexIsRead) {
   fs::remove(index_);
   expect_same_steps("");
@@ -280,6 +305,7 @@ TEST_F(IndexedJournal, WhoseEntryHasRowsOfTwoStepsIsFoundOut) {
     const std::span bytes = std::span(text).subspan(both.offset, both.bytes);
     both.checksum = digest_run(std::as_bytes(bytes), 0);
     writer.append(both);
+    writer.append(index.steps[2]);
   }
   const JournalReader reader(path_);
   EXPECT_EQ(reader.index_fault(), "");
