@@ -286,7 +286,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
     add_check(cell, "meets " + id, unmet_in_words(compare_with_cell(table, cell, evidence)));
   }
   const std::string index_fault = evidence.index_fault_of(cell.folder);
-  if (!index_fault.empty()) add_check(cell, "has step indices of its journals", index_fault);
+  if (!index_fault.empty()) add_check(cell, "has step indices that fit its journals", index_fault);
   evidence.forget_steps_but_of(cell.reference_folder);
 }
 

@@ -130,7 +130,7 @@ TEST(SkippedSteps, OfAnIndexThatLiesAboutASampledStepAreRead) {
     EXPECT_EQ(judged.results.at(0).verdict, Verdict::holds);
     EXPECT_EQ(judged.verdict, CellVerdict::missed);
     const Check& check = judged.checks.back();
-    EXPECT_EQ(check.promise, "has step indices of its journals");
+    EXPECT_EQ(check.promise, "has step indices that fit its journals");
     EXPECT_THAT(check.text, HasSubstr("is not of its rows"));
     EXPECT_EQ(cell.judged(IndexUse::ignored).verdict, CellVerdict::as_expected);
   }
