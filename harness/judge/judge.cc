@@ -217,16 +217,15 @@ class KnownSets {
       : evidence_(cell.reference ? nullptr : cell.evidence), steps_(steps) {}
 
   /// A step like `number` that was seen; nothing where this one has to be.
-  std::optional<std::int64_t> find(std::int64_t number) {
-    const auto set = evidence_ ? evidence_->agreed_set(number) : std::nullopt;
+  std::optional<std::int64_t> find(std::int64_t number) const {
+    const auto set = agreed_set(number);
     if (!set) return std::nullopt;
     const auto known = seen_.find(*set);
     return known == seen_.end() ? std::nullopt : std::optional(known->second);
   }
 
   void note_seen(std::int64_t number) {
-    const auto set = evidence_ ? evidence_->agreed_set(number) : std::nullopt;
-    if (set) seen_[*set] = number;
+    if (const auto set = agreed_set(number)) seen_[*set] = number;
   }
 
   /// Whether the rows of the step `number`, the `place`-th, are read.
@@ -236,6 +235,10 @@ class KnownSets {
   }
 
  private:
+  std::optional<Digest> agreed_set(std::int64_t number) const {
+    return evidence_ ? evidence_->agreed_set(number) : std::nullopt;
+  }
+
   static constexpr std::size_t kSample = 8;
   static constexpr std::size_t kMostDense = 32;  ///< one step in as many, at most
 

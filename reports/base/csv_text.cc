@@ -244,9 +244,13 @@ Number to_number(const CsvRow& row, std::size_t column, const std::filesystem::p
   return number;
 }
 
-}  // namespace
-
-namespace {
+/// Reads what stands before the rows.
+CsvFrame read_head(Reader& reader, const CsvKind& kind) {
+  CsvFrame frame;
+  if (kind.has_remark) frame.remark = reader.remark();
+  require_header(reader.lines().path(), reader.next(), kind);
+  return frame;
+}
 
 /// Reads the rows that are left.
 void read_rows(Reader& reader, const CsvKind& kind, const std::function<void(const CsvRow&)>& visit,
@@ -270,9 +274,7 @@ void read_rows(Reader& reader, const CsvKind& kind, const std::function<void(con
 CsvFrame read_csv(const std::filesystem::path& path, const CsvKind& kind,
                   const std::function<void(const CsvRow&)>& visit) {
   Reader reader(path, kind.most_bytes);
-  CsvFrame frame;
-  if (kind.has_remark) frame.remark = reader.remark();
-  require_header(path.string(), reader.next(), kind);
+  CsvFrame frame = read_head(reader, kind);
   read_rows(reader, kind, visit, frame);
   return frame;
 }
@@ -287,9 +289,7 @@ CsvFrame read_csv(const std::filesystem::path& path, const CsvKind& kind, const 
 
 CsvFrame read_csv_header(const std::filesystem::path& path, const CsvKind& kind) {
   Reader reader(path, kind.most_bytes);
-  CsvFrame frame;
-  if (kind.has_remark) frame.remark = reader.remark();
-  require_header(path.string(), reader.next(), kind);
+  CsvFrame frame = read_head(reader, kind);
   frame.end = reader.lines().next_offset();
   frame.lines = reader.lines().line();
   return frame;
