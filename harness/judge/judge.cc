@@ -150,23 +150,35 @@ class JudgedClaim {
                                  claim.predicate == Predicate::at_most_reference;
     if (claim.kind && !cell_.evidence) {
       result_.reason = "not triggered: nothing was compared";
-    } else if (is_meaningless(claim)) {
+      return;
+    }
+    if (is_meaningless(claim)) {
       result_.reason = fmt::format(
           "'{}' means nothing: memory is claimed to stay within the "
           "reference's, and nothing else is",
           sentence(claim));
-    } else if (needs_reference && !reference) {
+      return;
+    }
+    if (needs_reference && !reference) {
       result_.reason = "not triggered: there is no reference";
-    } else if (claim.predicate == Predicate::agree_across_ranks) {
-      fold_ = fold_agreement(cell_, claim);
-    } else if (claim.predicate == Predicate::equal_reference) {
-      fold_ = fold_equality(cell_, claim, reference->run, reference->stability);
-    } else if (claim.predicate == Predicate::at_most_reference) {
-      fold_ = fold_memory_limit(cell_, claim);
-    } else if (claim.predicate == Predicate::ranks_finish) {
-      judge_exits(cell_, facts, result_);
-    } else {
-      judge_collectives(facts, result_);
+      return;
+    }
+    switch (claim.predicate) {
+      case Predicate::agree_across_ranks:
+        fold_ = fold_agreement(cell_, claim);
+        break;
+      case Predicate::equal_reference:
+        fold_ = fold_equality(cell_, claim, reference->run, reference->stability);
+        break;
+      case Predicate::ranks_finish:
+        judge_exits(cell_, facts, result_);
+        break;
+      case Predicate::at_most_reference:
+        fold_ = fold_memory_limit(cell_, claim);
+        break;
+      case Predicate::collectives_match:
+        judge_collectives(facts, result_);
+        break;
     }
   }
 
