@@ -68,13 +68,14 @@ void say_surroundings(DoctorSheet& sheet) {
 void say_open_files(DoctorSheet& sheet) {
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
-  int ranks = kMostRanks;
+  int ranks = kMostRanksOfCell;
   while (ranks > 0 && files_needed(ranks) > files.rlim_cur) --ranks;
   const std::string limit =
       files.rlim_cur == RLIM_INFINITY ? "no limit" : fmt::format("{}", files.rlim_cur);
   sheet.say(fmt::format("open files: {}, enough for {} ranks", limit, ranks));
-  if (ranks == kMostRanks) return;
-  sheet.advise(fmt::format("ulimit -n {}, for {} ranks", files_needed(kMostRanks), kMostRanks));
+  if (ranks == kMostRanksOfCell) return;
+  sheet.advise(
+      fmt::format("ulimit -n {}, for {} ranks", files_needed(kMostRanksOfCell), kMostRanksOfCell));
 }
 
 std::string in_bytes(double count) {

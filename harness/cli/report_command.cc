@@ -22,17 +22,20 @@ namespace lockstep {
 
 namespace {
 
-/// Bytes of journals, each of which is read twice: its index or its rows, then the steps.
+/// Bytes of journals, each of which is read three times: as a file of the manifest, its index or
+/// its rows, then the steps.
 std::uint64_t bytes_to_read(const RunRecord& run, const std::filesystem::path& folder) {
   std::uint64_t bytes = 0;
-  for (const CellRecord& cell : run.cells) {
-    for (int rank = 0; rank < cell.processes; ++rank) {
+  const auto add = [&](const Execution& execution) {
+    for (int rank = 0; rank < execution.processes; ++rank) {
       std::error_code missing;
-      const auto size =
-          std::filesystem::file_size(journal_file(folder / cell.folder, rank), missing);
-      if (!missing) bytes += 2 * size;
+      const auto journal = journal_file(folder / execution.folder, rank);
+      const auto size = std::filesystem::file_size(journal, missing);
+      if (!missing) bytes += (execution.manifest ? 3 : 2) * size;
     }
-  }
+  };
+  for (const CellRecord& cell : run.cells) add(cell);
+  for (const JobRecord& job : run.jobs) add(job);
   return bytes;
 }
 

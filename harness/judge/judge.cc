@@ -63,9 +63,13 @@ void require_tolerance(const CellEvidence& cell, ClaimResult& result) {
   }
 }
 
-/// The first step in which nobody looked at what a claim is about.
+/// The steps in which nobody looked at what a claim is about: journals that all lack them agree
+/// with each other.
 class ObservedSteps {
  public:
+  explicit ObservedSteps(const CellEvidence& cell)
+      : planned_(cell.steps), first_open_(first_open_step(cell)) {}
+
   /// Steps come in ascending order.
   void see(const StepView& step, const Claim& claim) {
     bool is_observed = false;
@@ -75,23 +79,50 @@ class ObservedSteps {
                                 [&](const Observation& one) { return concerns(claim, one); });
     }
     if (!is_observed) without_.insert(step.number());
-    if (is_observed && step.number() == next_) ++next_;
+    note(step.number(), is_observed);
   }
 
   /// A step with the tensors of the step `like`, which was seen.
-  void see_alike(std::int64_t step, std::int64_t like) {
-    if (step == next_ && !without_.contains(like)) ++next_;
-  }
+  void see_alike(std::int64_t step, std::int64_t like) { note(step, !without_.contains(like)); }
 
-  /// Journals that all lack a step agree with each other.
-  void require_all(std::int64_t steps, ClaimResult& result) const {
-    if (result.verdict != Verdict::holds || !result.claim.kind || next_ > steps) return;
+  void require_all(ClaimResult& result) const {
+    if (result.verdict != Verdict::holds || !result.claim.kind) return;
+    const std::string lack = planned_ ? lack_of_plan() : lack_at_end();
+    if (lack.empty()) return;
     result.verdict = Verdict::undecided;
-    result.reason = fmt::format("nothing was observed in step {} of {}", next_, steps);
+    result.reason = "nothing was observed " + lack;
   }
 
  private:
+  void note(std::int64_t step, bool is_observed) {
+    if (is_observed && step == next_) ++next_;
+    if (step >= first_open_) return;
+    last_ = step;
+    if (!is_observed) {
+      ++gap_;
+      return;
+    }
+    longest_gap_ = std::max(longest_gap_, gap_);
+    gap_ = 0;
+    last_observed_ = step;
+  }
+
+  std::string lack_of_plan() const {
+    return next_ > *planned_ ? "" : fmt::format("in step {} of {}", next_, *planned_);
+  }
+
+  /// What is observed in some steps only may be due again.
+  std::string lack_at_end() const {
+    return gap_ <= longest_gap_ ? "" : fmt::format("after step {} of {}", last_observed_, last_);
+  }
+
+  std::optional<std::int64_t> planned_;
+  std::int64_t first_open_;
   std::int64_t next_ = 1;
+  std::int64_t last_ = 0;
+  std::int64_t last_observed_ = 0;
+  std::int64_t gap_ = 0;  ///< steps since the last that was observed
+  std::int64_t longest_gap_ = 0;
   std::set<std::int64_t> without_;  ///< steps that were seen, in which nobody looked
 };
 
@@ -116,7 +147,7 @@ class JudgedClaim {
  public:
   JudgedClaim(const CellEvidence& cell, const CellFacts& facts, const Claim& claim,
               Reference* reference)
-      : cell_(cell) {
+      : cell_(cell), observed_(cell) {
     result_.claim = claim;
     attempt([&] { begin(facts, reference); });
   }
@@ -137,7 +168,7 @@ class JudgedClaim {
     attempt([&] {
       if (fold_) fold_->write(result_);
       require_tolerance(cell_, result_);
-      observed_.require_all(cell_.steps, result_);
+      observed_.require_all(result_);
       require_trigger(cell_, result_);
     });
     return std::move(result_);
@@ -202,9 +233,9 @@ class JudgedClaim {
   }
 
   const CellEvidence& cell_;
+  ObservedSteps observed_;
   ClaimResult result_;
   std::unique_ptr<ClaimFold> fold_;  ///< null where the claim is not about steps
-  ObservedSteps observed_;
   bool has_failed_ = false;
 };
 

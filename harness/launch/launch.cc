@@ -30,9 +30,9 @@ std::ptrdiff_t thread_count() {
 }
 
 void require_launchable(const LaunchOptions& options) {
-  if (options.ranks < 1 || options.ranks > kMostRanks) {
+  if (options.ranks < 1 || options.ranks > kMostRanksOfCell) {
     throw bad_value("ranks", std::to_string(options.ranks),
-                    fmt::format("a whole number from 1 to {}", kMostRanks));
+                    fmt::format("a whole number from 1 to {}", kMostRanksOfCell));
   }
   if (const auto threads = thread_count(); threads != 1) {
     throw internal_error(fmt::format("ranks are started by a process of {} threads", threads));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/record/limits.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -28,9 +29,6 @@ struct RankPlacement {
   Rendezvous rendezvous;
 };
 
-/// The most ranks that are started on one machine.
-inline constexpr int kMostRanks = 64;
-
 /// What is known of ranks that another process supervises.
 struct PeerState {
   std::optional<int> failed_rank;  ///< one that ended badly
@@ -38,7 +36,7 @@ struct PeerState {
 };
 
 struct LaunchOptions {
-  int ranks = 1;                            ///< 1 to kMostRanks
+  int ranks = 1;                            ///< 1 to kMostRanksOfCell
   std::chrono::milliseconds limit{60'000};  ///< for the whole cell
   /// How long ranks may show no progress: a hang is known by it before the limit, however slow the
   /// machine is. As long as the limit where there is none.

@@ -13,15 +13,30 @@ std::string part_of(Role role, int process) {
   return process == 0 ? "the reference" : fmt::format("perturbed reference {}", process);
 }
 
+std::string identity_of(const std::string& part, const std::string& execution) {
+  return fmt::format("{} of {}", part, execution).substr(0, kLongestProcessIdentity);
+}
+
 }  // namespace
 
-std::string process_identity(const Cell& cell, int process) {
+std::string execution_identity(const Cell& cell) {
   Cell named = cell;
   for (AxisValue& chosen : named.axes) chosen.is_default = false;  // which names all of them
   // What an axis holds is somebody else's text, and a line must stay one.
-  return fmt::format("{} of {} with seed {} and {} steps", part_of(cell.role, process),
-                     csv_cell(folder_of(named)), cell.seed, cell.steps)
-      .substr(0, kLongestProcessIdentity);
+  return fmt::format("{} with seed {} and {} steps", csv_cell(folder_of(named)), cell.seed,
+                     cell.steps);
+}
+
+std::string execution_identity(const JobRecord& job) {
+  return fmt::format("job {}", csv_cell(job.id));
+}
+
+std::string process_identity(const Cell& cell, int process) {
+  return identity_of(part_of(cell.role, process), execution_identity(cell));
+}
+
+std::string process_identity(const JobRecord& job, int process) {
+  return identity_of(fmt::format("rank {}", process), execution_identity(job));
 }
 
 }  // namespace lockstep

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "reports/record/cell.h"
+#include "reports/record/run_record.h"
 
 namespace lockstep {
 
@@ -12,5 +12,14 @@ namespace lockstep {
 /// is longer; it is in the first line of a journal, in the metadata of snapshots and in the
 /// header of a collective log.
 std::string process_identity(const Cell& cell, int process);
+
+/// "rank 1 of job 3f9c2a", whose ranks another program trained.
+std::string process_identity(const JobRecord& job, int process);
+
+/// What the processes of a cell ran: "loss-on-unwrapped-module/bypass/w2 with seed 0 and 5 steps".
+std::string execution_identity(const Cell& cell);
+
+/// "job 3f9c2a".
+std::string execution_identity(const JobRecord& job);
 
 }  // namespace lockstep

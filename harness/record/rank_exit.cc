@@ -38,7 +38,8 @@ auto read_file(const fs::path& file, const char* expected, const Parse& parse)
 }
 
 constexpr const char* kExitFields =
-    "the end of a rank (rank, world_size, launcher, host, kind, cause, code, detail, ended_s, "
+    "the end of a rank (process, rank, world_size, launcher, host, kind, cause, code, detail, "
+    "ended_s, "
     "ended_ns) in JSON";
 
 }  // namespace
@@ -52,11 +53,17 @@ fs::path rank_here_file(const fs::path& folder, int rank) {
 }
 
 void write_rank_exit(const fs::path& folder, const LaunchedExit& exit) {
-  Json json = {{"rank", exit.end.rank},       {"world_size", exit.world_size},
-               {"launcher", exit.launcher},   {"host", exit.host},
-               {"kind", name(exit.end.kind)}, {"cause", name(exit.end.cause)},
-               {"code", exit.end.code},       {"detail", exit.end.detail},
-               {"ended_s", exit.ended_s},     {"ended_ns", exit.end.ended_ns.value_or(0)}};
+  Json json = {{"process", exit.process},
+               {"rank", exit.end.rank},
+               {"world_size", exit.world_size},
+               {"launcher", exit.launcher},
+               {"host", exit.host},
+               {"kind", name(exit.end.kind)},
+               {"cause", name(exit.end.cause)},
+               {"code", exit.end.code},
+               {"detail", exit.end.detail},
+               {"ended_s", exit.ended_s},
+               {"ended_ns", exit.end.ended_ns.value_or(0)}};
   if (exit.end.limit_s) json["limit_s"] = *exit.end.limit_s;
   write_json(rank_exit_file(folder, exit.end.rank), json);
 }
@@ -70,7 +77,12 @@ std::optional<LaunchedExit> read_rank_exit(const fs::path& folder, int rank) {
     const auto cause = parse<ExitCause>(json.at("cause").get<std::string>());
     if (!kind) throw malformed(file.string(), 0, 0, kExitFields, word.dump());
     if (!cause) throw malformed(file.string(), 0, 0, kExitFields, json.at("cause").dump());
+    exit.process = json.at("process").get<std::string>();
     exit.end.rank = whole_number<int>(json, "rank");
+    if (exit.end.rank != rank) {
+      throw malformed(file.string(), 0, 0, fmt::format("rank {}", rank),
+                      fmt::to_string(exit.end.rank));
+    }
     exit.end.kind = *kind;
     exit.end.cause = *cause;
     exit.end.code = whole_number<int>(json, "code");

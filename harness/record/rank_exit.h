@@ -10,6 +10,7 @@ namespace lockstep {
 
 /// How a rank ended that a foreign launcher started, as its supervisor saw it: `rank-N.exit.json`.
 struct LaunchedExit {
+  std::string process;   ///< `process_identity` of the rank
   RankExit end;          ///< rank, kind, code, detail, ended_ns, limit_s; the rest stands elsewhere
   int world_size = 0;    ///< as the launcher told it
   std::string launcher;  ///< "torchrun", "Open MPI's mpirun"
@@ -23,7 +24,8 @@ std::filesystem::path rank_exit_file(const std::filesystem::path& folder, int ra
 /// Writes it, as a whole. Throws Error (usage).
 void write_rank_exit(const std::filesystem::path& folder, const LaunchedExit& exit);
 
-/// Reads it; nothing where there is none yet. Throws Error (usage) when it is malformed.
+/// Reads it; nothing where there is none yet. Throws Error (usage) when it is malformed or another
+/// rank's.
 std::optional<LaunchedExit> read_rank_exit(const std::filesystem::path& folder, int rank);
 
 /// `rank-N.here`: says that the process of `rank` has come, and by the time of its last change

@@ -19,9 +19,9 @@ std::filesystem::path rank_status_file(const std::filesystem::path& folder, int 
 
 void write_rank_status(const std::filesystem::path& file, const RankStatus& status) {
   using Json = nlohmann::ordered_json;
-  Json json = {{"step", status.step},        {"line", status.line},     {"ended", status.ended},
-               {"raised", status.raised},    {"is_own", status.is_own}, {"error", status.error},
-               {"cause", name(status.cause)}};
+  Json json = {{"process", status.process}, {"step", status.step},        {"line", status.line},
+               {"ended", status.ended},     {"raised", status.raised},    {"is_own", status.is_own},
+               {"error", status.error},     {"cause", name(status.cause)}};
   if (status.step_s) json["step_s"] = *status.step_s;
   if (status.rows) json["rows"] = *status.rows;
   if (status.step_began_ns) json["step_began_ns"] = *status.step_began_ns;
@@ -51,6 +51,7 @@ RankStatus read_rank_status(const std::filesystem::path& file) {
     const auto cause = parse<ExitCause>(json.at("cause").get<std::string>());
     if (!cause) throw std::out_of_range("cause");
     status.cause = *cause;
+    status.process = json.value("process", "");
     if (json.contains("step_s")) status.step_s = json.at("step_s").get<double>();
     if (json.contains("rows")) status.rows = whole_number<std::int64_t>(json, "rows");
     if (json.contains("step_began_ns")) {

@@ -23,6 +23,7 @@ struct RankStatus {
   std::optional<std::int64_t> rows = {};           ///< of its journal, when it had ended
   std::optional<std::int64_t> step_began_ns = {};  ///< when `step` was begun; a clock field
   std::optional<RendezvousState> rendezvous = {};  ///< absent: an older status, or none
+  std::string process = {};  ///< `process_identity` of who wrote it; empty: not known
 };
 
 /// File of `rank` in a cell's folder.

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "reports/base/error.h"
+#include "reports/record/limits.h"
 
 namespace lockstep {
 namespace {
@@ -61,6 +62,7 @@ class Soundness {
     require_all_planned();
     require_own_folders();
     for (const CellRecord& cell : run_.cells) require(cell);
+    for (const JobRecord& job : run_.jobs) require(job);
     for (const Table& table : run_.tables) require(table.spec);
   }
 
@@ -82,16 +84,19 @@ class Soundness {
 
   void require_own_folders() const {
     std::set<std::string> folders;
-    for (const CellRecord& cell : run_.cells) {
-      if (!folders.insert(cell.folder).second) refuse("a folder for each cell", cell.folder);
-    }
+    const auto require_new = [&](const Execution& execution) {
+      if (folders.insert(execution.folder).second) return;
+      refuse("a folder for each cell and each job", execution.folder);
+    };
+    for (const CellRecord& cell : run_.cells) require_new(cell);
+    for (const JobRecord& job : run_.jobs) require_new(job);
   }
 
   void require(const CellRecord& cell) const {
     require_inside(cell.folder);
     const int size = cell.cell.world_size;
     // A launcher may have started more ranks than can be run; then none was.
-    const int most = cell.processes > 0 ? kLargestWorld : std::numeric_limits<int>::max();
+    const int most = cell.processes > 0 ? kMostRanksOfRecord : std::numeric_limits<int>::max();
     if (size < 1 || size > most) {
       refuse(fmt::format("{} with a world size from 1 to {}", cell.folder, most),
              std::to_string(size));
@@ -124,15 +129,37 @@ class Soundness {
           fmt::format("{} with {}{} processes", cell.folder, may_be_fewer ? "at most " : "", all),
           std::to_string(cell.processes));
     }
+    require_exits(cell);
+  }
+
+  void require_exits(const Execution& execution) const {
     std::set<int> ranks;
-    for (const RankExit& end : cell.exits) ranks.insert(end.rank);
+    for (const RankExit& end : execution.exits) ranks.insert(end.rank);
+    const int processes = execution.processes;
     const bool is_each_once =
-        static_cast<int>(cell.exits.size()) == cell.processes &&
-        static_cast<int>(ranks.size()) == cell.processes &&
-        (ranks.empty() || (*ranks.begin() == 0 && *ranks.rbegin() == cell.processes - 1));
+        static_cast<int>(execution.exits.size()) == processes &&
+        static_cast<int>(ranks.size()) == processes &&
+        (ranks.empty() || (*ranks.begin() == 0 && *ranks.rbegin() == processes - 1));
     if (is_each_once) return;
-    refuse(fmt::format("{} with one end for each of its {} processes", cell.folder, cell.processes),
-           fmt::format("{} ends of {} ranks", cell.exits.size(), ranks.size()));
+    refuse(fmt::format("{} with one end for each of its {} processes", execution.folder, processes),
+           fmt::format("{} ends of {} ranks", execution.exits.size(), ranks.size()));
+  }
+
+  void require(const JobRecord& job) const {
+    require_inside(job.folder);
+    if (job.id.empty()) refuse(job.folder + " with the id of its job", "none");
+    if (job.world_size < 1 || job.world_size > kMostRanksOfRecord) {
+      refuse(fmt::format("{} with a world size from 1 to {}", job.folder, kMostRanksOfRecord),
+             std::to_string(job.world_size));
+    }
+    if (job.planned_steps.value_or(1) < 1) {
+      refuse(job.folder + " with at least 1 planned step", std::to_string(*job.planned_steps));
+    }
+    if (job.processes != 0 && job.processes != job.world_size) {
+      refuse(fmt::format("{} with {} processes", job.folder, job.world_size),
+             std::to_string(job.processes));
+    }
+    require_exits(job);
   }
 
   void require(const TableSpec& table) const {

@@ -56,7 +56,7 @@ std::vector<RankExit> launch_by(const LauncherCommand& launcher, const PlannedCe
     if (Interruption::noted() == 0) ::raise(launched.interruption);
     return {};  // where the signal is only noted
   }
-  WorldExits world(folder, planned.cell.world_size);
+  WorldExits world(folder, planned.cell);
   world.look();
   if (world.is_empty()) {
     throw launcher_started_nothing(launcher.text(), exit_in_words(launched.end), log_tail(log));

@@ -15,6 +15,7 @@
 #include "harness/launch/listen.h"
 #include "harness/launch/probe.h"
 #include "harness/launch/signal_watch.h"
+#include "harness/record/process_identity.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/whole_file.h"
 #include "harness/run/environment.h"
@@ -56,7 +57,7 @@ OneRank::OneRank(const PlannedCell& planned, fs::path folder, std::chrono::milli
       placement_(placement),
       begin_(Clock::now()),
       launcher_(::getppid()),
-      exits_(folder_, placement.world_size) {
+      exits_(folder_, planned.cell) {
   make_folders(folder_);
 }
 
@@ -151,8 +152,8 @@ LaunchedOne OneRank::launch() {
 }
 
 void OneRank::leave_word(const RankExit& end) const {
-  write_rank_exit(folder_, {end, placement_.world_size, placement_.variables->launcher, host_name(),
-                            seconds_since_1970()});
+  write_rank_exit(folder_, {process_identity(planned_.cell, end.rank), end, placement_.world_size,
+                            placement_.variables->launcher, host_name(), seconds_since_1970()});
 }
 
 void OneRank::refuse() const {

@@ -9,6 +9,8 @@
 #include "harness/launch/interruption.h"
 #include "harness/plan/reproduce.h"
 #include "harness/plan/select_cells.h"
+#include "harness/record/manifest.h"
+#include "harness/record/process_identity.h"
 #include "harness/record/rank_status.h"
 #include "harness/record/run_folder.h"
 #include "harness/run/launch_by.h"
@@ -23,8 +25,13 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Adds to what the launcher saw what the rank said itself.
-void add_status(const fs::path& folder, RankExit& end) {
-  const RankStatus status = read_rank_status(rank_status_file(folder, end.rank));
+void add_status(const fs::path& folder, const Cell& cell, RankExit& end) {
+  const fs::path file = rank_status_file(folder, end.rank);
+  const RankStatus status = read_rank_status(file);
+  const std::string expected = process_identity(cell, end.rank);
+  if (fs::exists(file) && status.process != expected) {
+    throw malformed(file.string(), 0, 0, expected, status.process);
+  }
   end.step = status.step;
   end.line = status.line;
   end.step_s = status.step_s;
@@ -95,11 +102,12 @@ std::function<int(const RankPlacement&)> body_of(const PlannedCell& planned, con
   };
 }
 
-void add_statuses(CellRecord& record, const fs::path& folder) {
-  for (RankExit& end : record.exits) add_status(folder, end);
+void complete_record(CellRecord& record, const fs::path& folder) {
+  for (RankExit& end : record.exits) add_status(folder, record.cell, end);
   const auto parted = std::find_if(record.exits.begin(), record.exits.end(),
                                    [](const RankExit& end) { return end.line.value_or(0) > 0; });
   if (parted != record.exits.end()) record.source += fmt::format(":{}", *parted->line);
+  record.manifest = write_manifest(folder, record.processes, execution_identity(record.cell));
 }
 
 void plan_cells(RunRecord& run, const std::vector<PlannedCell>& cells,
@@ -128,7 +136,7 @@ CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,
   record.duration_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   record.processes = processes;
-  add_statuses(record, folder);
+  complete_record(record, folder);
   return record;
 }
 

@@ -34,8 +34,9 @@ std::function<int(const RankPlacement&)> body_of(const PlannedCell& planned,
                                                  const std::filesystem::path& folder,
                                                  std::chrono::milliseconds limit);
 
-/// Adds what the ranks in `record.exits` said of themselves in the cell's `folder`. Throws Error
-/// (usage) where one had an error that is none of the scenario.
-void add_statuses(CellRecord& record, const std::filesystem::path& folder);
+/// Completes a record by what the ranks in `record.exits` left in the cell's `folder`: what they
+/// said of themselves, and the list of their files. Throws Error (usage) where one had an error
+/// that is none of the scenario.
+void complete_record(CellRecord& record, const std::filesystem::path& folder);
 
 }  // namespace lockstep

@@ -17,6 +17,7 @@
 #include "harness/run/run_command.h"
 #include "reports/base/error.h"
 #include "reports/formats/renderer.h"
+#include "reports/record/limits.h"
 
 namespace lockstep {
 
@@ -25,7 +26,7 @@ namespace {
 std::vector<int> world_sizes(const std::string& text) {
   std::vector<int> sizes;
   for (const std::string& part : split(text, ',')) {
-    const int size = whole_number("--ranks", part, 1, kMostRanks);
+    const int size = whole_number("--ranks", part, 1, kMostRanksOfCell);
     if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
   }
   return sizes;

@@ -11,6 +11,7 @@
 #include "harness/launch/launch.h"
 #include "harness/launch/log_tail.h"
 #include "harness/record/collective_log.h"
+#include "harness/record/process_identity.h"
 #include "harness/record/rank_status.h"
 
 namespace lockstep {
@@ -48,8 +49,8 @@ bool has_failed_by_itself(const RankExit* word, const RankStatus& status) {
 
 }  // namespace
 
-WorldExits::WorldExits(fs::path folder, int world_size)
-    : folder_(std::move(folder)), world_size_(world_size) {}
+WorldExits::WorldExits(fs::path folder, Cell cell)
+    : folder_(std::move(folder)), cell_(std::move(cell)) {}
 
 void WorldExits::look() {
   // One listing, not a question for each rank: the folder may be on another machine.
@@ -57,7 +58,13 @@ void WorldExits::look() {
   for (const auto& entry : fs::directory_iterator(folder_, failure)) {
     const auto rank = rank_of(entry.path().filename().string());
     if (!rank || exits_.contains(*rank)) continue;
-    if (auto exit = read_rank_exit(folder_, *rank)) exits_.emplace(*rank, std::move(*exit));
+    auto exit = read_rank_exit(folder_, *rank);
+    if (!exit) continue;
+    const std::string expected = process_identity(cell_, *rank);
+    if (exit->process != expected) {
+      throw malformed(rank_exit_file(folder_, *rank).string(), 0, 0, expected, exit->process);
+    }
+    exits_.emplace(*rank, std::move(*exit));
   }
 }
 
@@ -72,14 +79,14 @@ std::optional<int> WorldExits::failed_rank() const {
 
 std::optional<int> WorldExits::other_world_size() const {
   for (const auto& [rank, exit] : exits_) {
-    if (exit.world_size != world_size_) return exit.world_size;
+    if (exit.world_size != cell_.world_size) return exit.world_size;
   }
   return std::nullopt;
 }
 
 bool WorldExits::is_empty() const {
   if (!exits_.empty()) return false;
-  for (int rank = 0; rank < world_size_; ++rank) {
+  for (int rank = 0; rank < cell_.world_size; ++rank) {
     if (was_started(rank)) return false;
   }
   return true;
@@ -87,7 +94,7 @@ bool WorldExits::is_empty() const {
 
 /// Whether the world came together, by the log of a rank: then all had been started.
 bool WorldExits::have_met() const {
-  for (int rank = 0; rank < world_size_; ++rank) {
+  for (int rank = 0; rank < cell_.world_size; ++rank) {
     LiveCollectiveLog log(collective_log_file(folder_, rank));
     if (log.count() == 0) continue;
     const Collective first = log.at(0);
@@ -101,9 +108,9 @@ bool WorldExits::was_started(int rank) const {
 }
 
 std::vector<RankExit> WorldExits::exits(const std::string& why) const {
-  std::vector<RankExit> exits(static_cast<std::size_t>(world_size_));
+  std::vector<RankExit> exits(static_cast<std::size_t>(cell_.world_size));
   std::vector<std::tuple<Sign, double, int>> in_time;
-  for (int rank = 0; rank < world_size_; ++rank) {
+  for (int rank = 0; rank < cell_.world_size; ++rank) {
     RankExit& end = exits[static_cast<std::size_t>(rank)];
     const auto exit = exits_.find(rank);
     if (exit != exits_.end()) {
@@ -130,7 +137,7 @@ std::vector<RankExit> WorldExits::exits(const std::string& why) const {
 /// rank's.
 std::optional<WorldExits::Failure> WorldExits::first_failure() const {
   std::optional<Failure> first;
-  for (int rank = 0; rank < world_size_; ++rank) {
+  for (int rank = 0; rank < cell_.world_size; ++rank) {
     const auto exit = exits_.find(rank);
     const bool has_word = exit != exits_.end();
     const fs::path status = rank_status_file(folder_, rank);

@@ -14,12 +14,13 @@ namespace lockstep {
 /// into the cell's folder one by one.
 class WorldExits {
  public:
-  WorldExits(std::filesystem::path folder, int world_size);
+  WorldExits(std::filesystem::path folder, Cell cell);
 
-  /// Reads those that came since. Throws Error (usage) for one that is malformed.
+  /// Reads those that came since. Throws Error (usage) for one that is malformed or of another
+  /// cell.
   void look();
 
-  bool is_complete() const { return static_cast<int>(exits_.size()) >= world_size_; }
+  bool is_complete() const { return static_cast<int>(exits_.size()) >= cell_.world_size; }
 
   /// Whether no rank left a sign of itself.
   bool is_empty() const;
@@ -50,7 +51,7 @@ class WorldExits {
   bool was_started(int rank) const;
 
   std::filesystem::path folder_;
-  int world_size_;
+  Cell cell_;
   std::map<int, LaunchedExit> exits_;
 };
 

@@ -12,6 +12,8 @@
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/read_cell.h"
 #include "harness/judge/judge.h"
+#include "harness/record/manifest.h"
+#include "harness/record/process_identity.h"
 #include "harness/verdict/cost.h"
 #include "harness/verdict/expectation.h"
 #include "harness/verdict/not_run.h"
@@ -26,9 +28,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool was_run(const CellRecord& cell) { return cell.processes > 0 && !why_not_run(cell.exits); }
+bool was_run(const Execution& execution) {
+  return execution.processes > 0 && !why_not_run(execution.exits);
+}
 
-/// The evidence of a run's cells, each read once.
+/// The evidence of a run's cells and jobs, each read once.
 class EvidenceOfRun {
  public:
   EvidenceOfRun(const RunRecord& run, fs::path folder, Reading reading = {})
@@ -37,17 +41,23 @@ class EvidenceOfRun {
   /// Of the cell in `cell_folder`; null when there is no such cell or it was not run.
   const StepReader* of(const std::string& cell_folder) {
     const CellRecord* const cell = cell_in(cell_folder);
-    if (!cell) return nullptr;
-    auto& evidence = read_[cell_folder];
     // What is counted says that the record is of a version whose files say who wrote them.
-    if (!evidence) {
-      Reading reading = reading_;
-      if (index_faults_.contains(cell_folder)) reading.index = IndexUse::ignored;
-      evidence = open_cell(folder_, *cell, run_.planned.has_value(), reading);
-      require_digest_of_run(*evidence, *cell);
-      for (const std::string& fault : evidence->index_faults()) index_faults_[cell_folder] = fault;
+    return cell ? open(*cell, writers_of(*cell, run_.planned.has_value())) : nullptr;
+  }
+
+  /// Of a job that was run.
+  const StepReader* of(const JobRecord& job) { return open(job, writers_of(job)); }
+
+  /// What of the files is not as the ranks left it, in a sentence; empty where all is.
+  /// `identity`: of the execution.
+  std::vector<std::string> faults_of(const Execution& execution,
+                                     const std::string& identity) const {
+    std::vector<std::string> faults;
+    if (execution.manifest) {
+      faults = manifest_faults(folder_ / execution.folder, execution.processes, identity,
+                               *execution.manifest, reading_.meter);
     }
-    return evidence.get();
+    return faults;
   }
 
   /// Lets go of the steps that were read, except those of the cell in `cell_folder`, which the next
@@ -58,14 +68,14 @@ class EvidenceOfRun {
     }
   }
 
-  /// Reads all rows of the cell that a journal is of from now on.
+  /// Reads all rows of the cell or job that a journal is of from now on.
   void distrust(const StaleIndex& stale) {
-    const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const auto& one) {
-      return folder_ / one.folder == stale.journal().parent_path();
+    const auto read = std::find_if(read_.begin(), read_.end(), [&](const auto& entry) {
+      return folder_ / entry.first == stale.journal().parent_path();
     });
-    if (cell == run_.cells.end()) throw internal_error(stale.what());
-    index_faults_[cell->folder] = stale.what();
-    read_.erase(cell->folder);
+    if (read == read_.end()) throw internal_error(stale.what());
+    index_faults_[read->first] = stale.what();
+    read_.erase(read);
   }
 
   /// Why an index of that cell was ignored; empty where none was.
@@ -96,11 +106,24 @@ class EvidenceOfRun {
   bool has_other_digests() const { return run_.environment.digest != kDigestName; }
 
  private:
+  const StepReader* open(const Execution& execution, Writers writers) {
+    auto& evidence = read_[execution.folder];
+    if (evidence) return evidence.get();
+    Reading reading = reading_;
+    if (index_faults_.contains(execution.folder)) reading.index = IndexUse::ignored;
+    evidence = open_execution(folder_, execution, std::move(writers), reading);
+    require_digest_of_run(*evidence, execution);
+    for (const std::string& fault : evidence->index_faults()) {
+      index_faults_[execution.folder] = fault;
+    }
+    return evidence.get();
+  }
+
   /// Cells are compared by their digests, too: with their references and their repetitions.
-  void require_digest_of_run(const StepReader& evidence, const CellRecord& cell) const {
+  void require_digest_of_run(const StepReader& evidence, const Execution& execution) const {
     if (evidence.digest().empty() || evidence.digest() == run_.environment.digest) return;
     throw malformed(
-        (folder_ / cell.folder).string(), 0, 0,
+        (folder_ / execution.folder).string(), 0, 0,
         fmt::format("journals with digests by {}, as the record says", run_.environment.digest),
         evidence.digest());
   }
@@ -246,12 +269,39 @@ std::vector<std::string> notes_of(const CellEvidence& judged,
 }
 
 /// Clears what an earlier judgement left.
-void begin_judging(CellRecord& cell) {
-  cell.not_run = why_not_run(cell.exits);
-  cell.results.clear();
-  cell.notes.clear();
-  cell.mismatch.reset();
-  cell.cost.reset();
+void begin_judging(Execution& execution) {
+  execution.not_run = why_not_run(execution.exits);
+  execution.results.clear();
+  execution.steps = {};
+  execution.notes.clear();
+  execution.mismatch.reset();
+  execution.cost.reset();
+}
+
+ObservedSteps observed_steps(const StepReader& evidence) {
+  const std::vector<std::int64_t>& steps = evidence.steps();
+  if (steps.empty()) return {};
+  return {static_cast<std::int64_t>(steps.size()), steps.front(), steps.back()};
+}
+
+/// What the judge finds of an execution, whose `judged` has everything but claims and exits.
+/// Returns whether the perturbed references never moved.
+bool judge_execution(Execution& execution, CellEvidence& judged) {
+  judged.claims = execution.claims;
+  judged.exits = execution.exits;
+  const CellFacts facts = facts_of(judged);
+  execution.mismatch = facts.analysis.missed;
+  Judgement judgement = judge(judged, facts);
+  execution.results = std::move(judgement.results);
+  execution.symptom = symptom_of(facts, execution.results, judgement.wrong_values);
+  execution.steps = observed_steps(*judged.evidence);
+  return judgement.has_still_copies;
+}
+
+/// "rank-1.csv was changed: ..., and 2 more".
+std::string first_of(const std::vector<std::string>& faults) {
+  return faults.size() == 1 ? faults[0]
+                            : fmt::format("{}, and {} more", faults[0], faults.size() - 1);
 }
 
 void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidence) {
@@ -264,22 +314,15 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   CellEvidence judged;
   judged.world_size = cell.cell.world_size;
   judged.steps = cell.cell.steps;
-  judged.claims = cell.claims;
   judged.evidence = evidence.of(cell.folder);
   judged.reference = evidence.of(cell.reference_folder);
   judged.reference_exit = evidence.first_exit_of(cell.reference_folder);
-  judged.exits = cell.exits;
-  const CellFacts facts = facts_of(judged);
-  cell.mismatch = facts.analysis.missed;
-  Judgement judgement = judge(judged, facts);
-  cell.results = std::move(judgement.results);
-  cell.symptom = symptom_of(facts, cell.results, judgement.wrong_values);
+  const bool has_still_copies = judge_execution(cell, judged);
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.exits, cell.cell.steps);
     if (cell.cost) cell.cost->memory = memory_of(*judged.evidence);
   }
-  cell.notes =
-      notes_of(judged, evidence.exits_of(cell.reference_folder), judgement.has_still_copies);
+  cell.notes = notes_of(judged, evidence.exits_of(cell.reference_folder), has_still_copies);
   check_expectation(cell);
   for (const std::string& id : cell.expectation.meets) {
     const PublishedTable table = read_published_table(published_table_file(id));
@@ -287,7 +330,29 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   }
   const std::string index_fault = evidence.index_fault_of(cell.folder);
   if (!index_fault.empty()) add_check(cell, "has step indices that fit its journals", index_fault);
+  const auto faults = evidence.faults_of(cell, execution_identity(cell.cell));
+  if (!faults.empty()) add_check(cell, "has the files that its ranks left", first_of(faults));
   evidence.forget_steps_but_of(cell.reference_folder);
+}
+
+/// Nothing was expected of a job: what is found stands for itself.
+void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
+  begin_judging(job);
+  job.faults.clear();
+  if (!was_run(job)) {
+    job.symptom = symptom_of_unrun("", job.not_run);
+    return;
+  }
+  CellEvidence judged;
+  judged.world_size = job.world_size;
+  judged.steps = job.planned_steps;
+  judged.evidence = evidence.of(job);
+  judge_execution(job, judged);
+  job.notes = notes_of(*judged.evidence, job.exits);
+  job.faults = evidence.faults_of(job, execution_identity(job));
+  const std::string index_fault = evidence.index_fault_of(job.folder);
+  if (!index_fault.empty()) job.faults.push_back(index_fault);
+  evidence.forget_steps_but_of("");
 }
 
 /// Says `note` once where it holds.
@@ -323,12 +388,9 @@ void check_repetitions(RunRecord& run, EvidenceOfRun& evidence) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 void judge_cells(RunRecord& run, const fs::path& folder, EvidenceOfRun& evidence) {
   for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence);
+  for (JobRecord& job : run.jobs) judge_job(job, evidence);
   check_repetitions(run, evidence);
   for (Table& table : run.tables) {
     table = fill(table, run, evidence);

@@ -2,6 +2,7 @@
 
 #include "reports/base/plain_text.h"
 #include "reports/formats/console_table.h"
+#include "reports/formats/job_report.h"
 #include "reports/formats/matrix.h"
 #include "reports/formats/overview.h"
 #include "reports/formats/renderer.h"
@@ -26,7 +27,7 @@ std::string finding_text(const ShownFinding& shown) {
   return text;
 }
 
-std::string mismatch_text(const CellRecord& cell) {
+std::string mismatch_text(const Execution& cell) {
   std::string text;
   if (!cell.mismatch) return text;
   for (const std::string& line : mismatch_lines(*cell.mismatch)) {
@@ -85,14 +86,26 @@ std::string section_text(const Section& section) {
   return text + "\n";
 }
 
+std::string job_text(const JobRecord& job) {
+  const std::string title = plain(title_of(job));
+  std::string text = fmt::format("{}\n{}\n\n", title, std::string(title.size(), '='));
+  text += wrapped(heading_of(job), 0, 4);
+  for (const std::string& line : lines_of(job)) text += wrapped(line, 2);
+  return text + mismatch_text(job) + "\n";
+}
+
 }  // namespace
 
 std::string render_console(const RunRecord& run) {
   std::string text;
+  for (const JobRecord& job : run.jobs) text += job_text(job);
   for (const Section& section : sections_of(run)) text += section_text(section);
   for (const std::string& note : run.notes) text += wrapped("note: " + note, 0);
   if (!run.notes.empty()) text += "\n";
-  return text + side_by_side(detection_columns(run)) + "\n" + wrapped(verdict_sentence(run), 0);
+  if (!run.cells.empty() || run.jobs.empty()) {
+    text += side_by_side(detection_columns(run)) + "\n";
+  }
+  return text + wrapped(verdict_sentence(run), 0);
 }
 
 }  // namespace lockstep

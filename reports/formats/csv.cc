@@ -7,6 +7,7 @@
 #include "reports/base/csv_text.h"
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
+#include "reports/formats/job_report.h"
 #include "reports/formats/renderer.h"
 #include "reports/formats/sections.h"
 #include "reports/record/result.h"
@@ -95,15 +96,13 @@ Line cell_line(const CellRecord& cell) {
   return line;
 }
 
-Line symptom_line(const CellRecord& cell) {
-  const Symptom& symptom = cell.symptom;
-  Line line = line_about(cell.cell);
+/// `line`: about what the symptom is of, with its verdict.
+Line symptom_line(Line line, const Symptom& symptom) {
   line.row = "symptom";
   line.quantity = name(symptom.kind);
   line.tensor = symptom.tensor;
   if (symptom.step > 0) line.step = std::to_string(symptom.step);
   line.value = optional_text(symptom.ratio);
-  line.verdict = name(result_of(cell));
   line.text = symptom.text;
   return line;
 }
@@ -118,8 +117,8 @@ void add_first_place(const Finding& finding, Line& line) {
   }
 }
 
-Line claim_line(const Cell& cell, const ClaimResult& result) {
-  Line line = line_about(cell);
+/// `line`: about what the claim is of.
+Line claim_line(Line line, const ClaimResult& result) {
   line.row = "claim";
   line.quantity = name(result.claim.predicate);
   if (result.claim.kind) line.kind = name(*result.claim.kind);
@@ -134,6 +133,19 @@ Line claim_line(const Cell& cell, const ClaimResult& result) {
     line.text += (line.text.empty() ? "" : " ") + finding.sentence;
   }
   return line;
+}
+
+void append_job(std::string& csv, const JobRecord& job) {
+  Line line;
+  line.scenario = job.title;
+  line.world_size = job.world_size;
+  line.verdict = name(job.faults.empty() ? verdict_of(job) : Verdict::violated);
+  Line about = line;
+  about.row = "job";
+  about.text = heading_of(job);
+  append(csv, about);
+  if (!job.symptom.text.empty()) append(csv, symptom_line(line, job.symptom));
+  for (const ClaimResult& result : job.results) append(csv, claim_line(line, result));
 }
 
 void append_cost(std::string& csv, const CellRecord& cell) {
@@ -220,10 +232,13 @@ std::string render_csv(const RunRecord& run) {
   std::string csv(kHeader);
   for (const CellRecord& cell : run.cells) {
     append(csv, cell_line(cell));
-    if (!cell.symptom.text.empty()) append(csv, symptom_line(cell));
-    for (const ClaimResult& result : cell.results) append(csv, claim_line(cell.cell, result));
+    Line about = line_about(cell.cell);
+    about.verdict = name(result_of(cell));
+    if (!cell.symptom.text.empty()) append(csv, symptom_line(about, cell.symptom));
+    for (const ClaimResult& result : cell.results) append(csv, claim_line(about, result));
     append_cost(csv, cell);
   }
+  for (const JobRecord& job : run.jobs) append_job(csv, job);
   for (const Table& table : run.tables) append_table(csv, run, table);
   return csv;
 }

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <pugixml.hpp>
 #include <string_view>
+#include <vector>
 
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
+#include "reports/formats/job_report.h"
 #include "reports/formats/renderer.h"
 #include "reports/formats/sections.h"
 #include "reports/formats/shown_findings.h"
@@ -59,6 +61,20 @@ std::string_view element_of(const CellRecord& cell) {
   return cell.verdict == CellVerdict::not_applicable ? kSkipped : kError;
 }
 
+std::string_view element_of(const JobRecord& job) {
+  if (job.not_run) return kError;
+  if (!job.faults.empty()) return kFailure;
+  switch (verdict_of(job)) {
+    case Verdict::holds:
+      return "";
+    case Verdict::undecided:
+      return kError;
+    case Verdict::violated:
+      break;
+  }
+  return kFailure;
+}
+
 /// What kind of thing made a case other than expected: the stable words of the attribute `type`.
 enum class CaseType {
   unexpected_finding,
@@ -94,15 +110,15 @@ bool is_death(const RankExit& end) {
          end.kind == ExitKind::unstarted;
 }
 
-CaseType type_of_failure(const CellRecord& cell) {
-  if (!is_explained_by_symptom(cell)) return CaseType::unexpected_finding;
-  switch (cell.symptom.kind) {
+CaseType type_by_symptom(const Execution& execution) {
+  switch (execution.symptom.kind) {
     case SymptomKind::raised:
     case SymptomKind::raised_late:
       return CaseType::error_raised;
     case SymptomKind::not_finished:
-      return std::any_of(cell.exits.begin(), cell.exits.end(), is_death) ? CaseType::rank_died
-                                                                         : CaseType::hang;
+      return std::any_of(execution.exits.begin(), execution.exits.end(), is_death)
+                 ? CaseType::rank_died
+                 : CaseType::hang;
     case SymptomKind::mismatched:
       return CaseType::mismatch;
     case SymptomKind::ranks_differ:
@@ -116,6 +132,10 @@ CaseType type_of_failure(const CellRecord& cell) {
     default:
       return CaseType::unexpected_finding;
   }
+}
+
+CaseType type_of_failure(const CellRecord& cell) {
+  return is_explained_by_symptom(cell) ? type_by_symptom(cell) : CaseType::unexpected_finding;
 }
 
 CaseType type_of(const CellRecord& cell) {
@@ -153,13 +173,14 @@ struct Totals {
   int skipped = 0;
   double seconds = 0;
 
-  void add(const CellRecord& cell) {
+  template <class Record>
+  void add(const Record& record) {
     ++tests;
-    const std::string_view element = element_of(cell);
+    const std::string_view element = element_of(record);
     if (element == kFailure) ++failures;
     if (element == kError) ++errors;
     if (element == kSkipped) ++skipped;
-    if (std::isfinite(cell.duration_s)) seconds += cell.duration_s;
+    if (std::isfinite(record.duration_s)) seconds += record.duration_s;
   }
 
   void write_to(pugi::xml_node node) const {
@@ -242,14 +263,11 @@ std::string source_file(const RunRecord& run, const std::string& scenario) {
   return line != std::string::npos && source[line] == ':' ? source.substr(0, line) : source;
 }
 
-/// The suite of a scenario, with what is the same for all.
-pugi::xml_node add_suite(pugi::xml_node root, const RunRecord& run, const Detection& scenario) {
-  Totals totals;
-  for (const CellRecord& cell : run.cells) {
-    if (cell.cell.scenario == scenario.scenario) totals.add(cell);
-  }
+/// A suite, with what is the same for all.
+pugi::xml_node add_suite(pugi::xml_node root, const RunRecord& run, const std::string& title,
+                         const Totals& totals) {
   pugi::xml_node suite = root.append_child("testsuite");
-  set(suite, "name", scenario.scenario);
+  set(suite, "name", title);
   totals.write_to(suite);
   set(suite, "skipped", std::to_string(totals.skipped));
   // JUnit's times have no zone.
@@ -257,9 +275,48 @@ pugi::xml_node add_suite(pugi::xml_node root, const RunRecord& run, const Detect
   if (started.ends_with('Z')) started.pop_back();
   set(suite, "timestamp", started);
   set(suite, "hostname", run.environment.host);
-  set(suite, "file", source_file(run, scenario.scenario));
-  add_properties(suite, run.environment);
   return suite;
+}
+
+void add_scenario(pugi::xml_node root, const RunRecord& run, const std::string& scenario) {
+  std::vector<const CellRecord*> cells;
+  Totals totals;
+  for (const CellRecord& cell : run.cells) {
+    if (cell.cell.scenario != scenario) continue;
+    cells.push_back(&cell);
+    totals.add(cell);
+  }
+  pugi::xml_node suite = add_suite(root, run, scenario, totals);
+  set(suite, "file", source_file(run, scenario));
+  add_properties(suite, run.environment);
+  for (const CellRecord* const cell : cells) add_case(suite, *cell);
+}
+
+CaseType type_of(const JobRecord& job) {
+  if (job.not_run) return CaseType::machine_failed;
+  if (!job.faults.empty()) return CaseType::unexpected_finding;
+  return verdict_of(job) == Verdict::undecided ? CaseType::undecided : type_by_symptom(job);
+}
+
+/// A suite of one case.
+void add_job(pugi::xml_node root, const RunRecord& run, const JobRecord& job) {
+  Totals totals;
+  totals.add(job);
+  pugi::xml_node suite = add_suite(root, run, title_of(job), totals);
+  add_properties(suite, run.environment);
+  pugi::xml_node node = suite.append_child("testcase");
+  set(node, "classname", job.title);
+  set(node, "name", fmt::format("job[w{}]", job.world_size));
+  set(node, "time", seconds_text(job.duration_s));
+  std::string lines;
+  for (const std::string& line : lines_of(job)) lines += line + "\n";
+  if (const std::string_view element = element_of(job); !element.empty()) {
+    pugi::xml_node child = node.append_child(element.data());
+    set(child, "type", std::string(name(type_of(job))));
+    set(child, "message", heading_of(job));
+    set_text(child, lines);
+  }
+  set_text(node.append_child("system-out"), heading_of(job) + "\n" + lines);
 }
 
 struct Text : pugi::xml_writer {
@@ -279,13 +336,10 @@ std::string render_junit(const RunRecord& run) {
   set(root, "name", "lockstep");
   Totals totals;
   for (const CellRecord& cell : run.cells) totals.add(cell);
+  for (const JobRecord& job : run.jobs) totals.add(job);
   totals.write_to(root);
-  for (const Detection& scenario : detections(run)) {
-    pugi::xml_node suite = add_suite(root, run, scenario);
-    for (const CellRecord& cell : run.cells) {
-      if (cell.cell.scenario == scenario.scenario) add_case(suite, cell);
-    }
-  }
+  for (const Detection& scenario : detections(run)) add_scenario(root, run, scenario.scenario);
+  for (const JobRecord& job : run.jobs) add_job(root, run, job);
   Text out;
   document.save(out, "  ", pugi::format_indent, pugi::encoding_utf8);
   return out.text;

@@ -7,6 +7,7 @@
 
 #include "reports/base/plain_text.h"
 #include "reports/formats/console_table.h"
+#include "reports/formats/job_report.h"
 #include "reports/formats/markdown_parts.h"
 #include "reports/formats/markdown_text.h"
 #include "reports/formats/matrix.h"
@@ -86,7 +87,7 @@ std::string list_text(const std::vector<std::string>& points) {
   return text;
 }
 
-std::string mismatch_details(const CellRecord& cell) {
+std::string mismatch_details(const Execution& cell) {
   if (!cell.mismatch || cell.mismatch->rows.empty()) return "";
   std::string table;
   for (const std::string& line : mismatch_lines(*cell.mismatch)) table += line + "\n";
@@ -189,6 +190,17 @@ void append_section(Pieces& pieces, const Section& section) {
   if (!others.empty()) pieces.push_back({Part::list, list_text(others) + "\n"});
 }
 
+void append_job(Pieces& pieces, const JobRecord& job) {
+  pieces.push_back({Part::heading, fmt::format("### {}\n\n{}\n\n", title_text(title_of(job)),
+                                               sentence_text(heading_of(job)))});
+  std::vector<std::string> points;
+  for (const std::string& line : lines_of(job)) {
+    points.push_back(fmt::format("- {}\n", sentence_text(line)));
+  }
+  if (points.empty()) return;
+  pieces.push_back({Part::wrong, list_text(points) + "\n" + mismatch_details(job)});
+}
+
 /// "gradients equal the reference: bitwise the reference", claim by claim.
 std::vector<std::string> margins_of(const ShownCell& cell) {
   std::vector<std::string> margins;
@@ -245,8 +257,12 @@ void append_context(Pieces& pieces, const RunRecord& run, const std::vector<Sect
 }  // namespace
 
 std::string render_markdown(const RunRecord& run) {
-  const std::string verdict = fmt::format("**{}**\n\n", verdict_sentence(run));
-  Pieces pieces{{Part::overview, detection_table(run)}};
+  const std::string verdict = fmt::format("**{}**\n\n", title_text(verdict_sentence(run)));
+  Pieces pieces;
+  if (!run.cells.empty() || run.jobs.empty()) {
+    pieces.push_back({Part::overview, detection_table(run)});
+  }
+  for (const JobRecord& job : run.jobs) append_job(pieces, job);
   const std::vector<Section> sections = sections_of(run);
   for (const Section& section : sections) append_section(pieces, section);
   append_context(pieces, run, sections);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "reports/base/names.h"
+#include "reports/formats/job_report.h"
 #include "reports/record/result.h"
 
 namespace lockstep {
@@ -58,7 +59,24 @@ std::string_view sentence_of(ExitStatus status) {
 
 }  // namespace
 
+namespace {
+
+/// "torchrun train.py, 8 ranks: in lockstep: 57 steps, 1 to 57."; "3 jobs: 2 in lockstep."
+std::string sentence_about_jobs(const RunRecord& run) {
+  const std::size_t jobs = run.jobs.size();
+  if (jobs == 1) {
+    return fmt::format("{}: {}.", title_of(run.jobs[0]), heading_of(run.jobs[0]));
+  }
+  const auto in_lockstep = std::count_if(run.jobs.begin(), run.jobs.end(), [](const auto& job) {
+    return status_of(job) == ExitStatus::as_expected;
+  });
+  return fmt::format("{} jobs: {} in lockstep.", jobs, in_lockstep);
+}
+
+}  // namespace
+
 std::string verdict_sentence(const RunRecord& run) {
+  if (run.cells.empty() && !run.jobs.empty()) return sentence_about_jobs(run);
   std::array<int, Names<Result>::values.size()> cells{};
   for (const CellRecord& cell : run.cells) ++cells.at(static_cast<std::size_t>(result_of(cell)));
   std::vector<std::string> counts{
@@ -67,7 +85,8 @@ std::string verdict_sentence(const RunRecord& run) {
     if (cells.at(i) == 0) continue;
     counts.push_back(fmt::format("{} {}", cells.at(i), Names<Result>::values.at(i)));
   }
-  return fmt::format("{}: {}.", sentence_of(exit_status(run)), fmt::join(counts, ", "));
+  return fmt::format("{}: {}.{}", sentence_of(exit_status(run)), fmt::join(counts, ", "),
+                     run.jobs.empty() ? "" : " " + sentence_about_jobs(run));
 }
 
 std::vector<Column> detection_columns(const RunRecord& run) {

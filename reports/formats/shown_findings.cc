@@ -27,9 +27,9 @@ bool is_shown(const Finding& finding, const std::vector<ShownFinding>& earlier) 
 }
 
 /// The sentence about one rank, said of all that failed alike; empty where a lower rank's has it.
-std::string about_all_alike(const CellRecord& cell, const Finding& finding) {
+std::string about_all_alike(const Execution& execution, const Finding& finding) {
   if (!finding.failure) return finding.sentence;
-  const std::vector<int> ranks = ranks_failing_alike(cell, finding);
+  const std::vector<int> ranks = ranks_failing_alike(execution, finding);
   const std::string one = ranks_in_words({finding.failure->rank});
   if (ranks.size() < 2 || !finding.sentence.starts_with(one)) return finding.sentence;
   if (finding.failure->rank != ranks.front()) return "";
@@ -44,19 +44,24 @@ std::string without(const std::string& cause, const std::string& sentence) {
   return rest == std::string::npos ? "" : sentence.substr(rest);
 }
 
-}  // namespace
-
-std::vector<ShownFinding> shown_findings(const CellRecord& cell) {
+std::vector<ShownFinding> shown_below(const std::string& cause, const Execution& execution) {
   std::vector<ShownFinding> shown;
-  const std::string cause = cause_of(cell);
-  for (const ClaimResult& result : cell.results) {
+  for (const ClaimResult& result : execution.results) {
     for (const Finding& finding : result.findings) {
-      const std::string sentence = about_all_alike(cell, finding);
+      const std::string sentence = about_all_alike(execution, finding);
       if (sentence.empty() || is_shown(finding, shown)) continue;
       shown.push_back({&finding, without(cause, sentence)});
     }
   }
   return shown;
 }
+
+}  // namespace
+
+std::vector<ShownFinding> shown_findings(const CellRecord& cell) {
+  return shown_below(cause_of(cell), cell);
+}
+
+std::vector<ShownFinding> shown_findings(const JobRecord& job) { return shown_below("", job); }
 
 }  // namespace lockstep

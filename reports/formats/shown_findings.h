@@ -18,4 +18,7 @@ struct ShownFinding {
 /// step are told once.
 std::vector<ShownFinding> shown_findings(const CellRecord& cell);
 
+/// The same of what has no heading with a cause.
+std::vector<ShownFinding> shown_findings(const JobRecord& job);
+
 }  // namespace lockstep

@@ -13,10 +13,10 @@ bool is_alike(const Finding& a, const Finding& b) {
 
 }  // namespace
 
-std::vector<int> ranks_failing_alike(const CellRecord& cell, const Finding& finding) {
+std::vector<int> ranks_failing_alike(const Execution& execution, const Finding& finding) {
   if (finding.failure->error.empty()) return {finding.failure->rank};
   std::vector<int> ranks;
-  for (const ClaimResult& result : cell.results) {
+  for (const ClaimResult& result : execution.results) {
     for (const Finding& other : result.findings) {
       if (is_alike(finding, other)) ranks.push_back(other.failure->rank);
     }

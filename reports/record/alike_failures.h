@@ -7,7 +7,7 @@
 namespace lockstep {
 
 /// The ranks that failed in the same step with the same error as `finding` says of one, ascending;
-/// that one alone where it had no error. Requires: a finding of `cell` with a failure.
-std::vector<int> ranks_failing_alike(const CellRecord& cell, const Finding& finding);
+/// that one alone where it had no error. Requires: a finding of `execution` with a failure.
+std::vector<int> ranks_failing_alike(const Execution& execution, const Finding& finding);
 
 }  // namespace lockstep

@@ -9,11 +9,9 @@
 
 #include "reports/record/claim.h"
 #include "reports/record/pin.h"
+#include "reports/record/symptom.h"
 
 namespace lockstep {
-
-/// Ranks of the largest world.
-inline constexpr int kLargestWorld = 64;
 
 /// Processes that compute the reference once more, each on inputs that are off by one ulp here and
 /// there: how far they get apart measures how far rounding differences are carried.
@@ -107,41 +105,6 @@ struct ExpectedError {
   std::int64_t lag = 0;   ///< steps between the damage and the error
 
   bool operator==(const ExpectedError&) const = default;
-};
-
-/// What a run of a cell came to, in a word. Made of findings, endings and observations.
-///   right             every claim holds
-///   raised            an error, before any value was seen to be wrong or in the first wrong step
-///   raised_late       an error, in a later step than the first wrong one
-///   ranks_differ      no error; ranks hold different values
-///   agree_but_wrong   no error; all ranks hold the same values, and these are wrong
-///   never_trained     no error; a parameter that is to have a gradient never had one on any rank
-///   exceeds_memory    values are right; the memory they took is not
-///   not_finished      a rank hung, was killed or left without an error
-///   undecided         nothing is violated, and not every claim holds
-///   not_applicable    not run: a precondition is violated
-///   mismatched        ranks called collectives that do not fit: it ended them, or no value is
-///                     known to be wrong
-enum class SymptomKind {
-  right,
-  raised,
-  raised_late,
-  ranks_differ,
-  agree_but_wrong,
-  never_trained,
-  exceeds_memory,
-  not_finished,
-  undecided,
-  not_applicable,
-  mismatched
-};
-
-template <>
-struct Names<SymptomKind> {
-  static constexpr std::array<std::string_view, 11> values{
-      "right",           "raised",         "raised late",    "ranks differ",
-      "agree but wrong", "never trained",  "exceeds memory", "not finished",
-      "undecided",       "not applicable", "mismatched"};
 };
 
 /// What a cell declares about itself. A fixed or latent cell breaks nothing, and raises nothing but

@@ -8,6 +8,9 @@
 
 namespace lockstep {
 
+/// Versions count on from 1.6 to 2.0, so that one number says which is older.
+inline constexpr int kSince2 = 7;
+
 /// A field of a record type, as it stands in record.json.
 template <class Owner, class Value>
 struct Field {
@@ -214,19 +217,51 @@ struct Fields<NotRun> {
 };
 
 template <>
-struct Fields<CellRecord> {
+struct Fields<ObservedSteps> {
+  static constexpr auto list = std::tuple(field("count", &ObservedSteps::count, kSince2),
+                                          field("first", &ObservedSteps::first, kSince2),
+                                          field("last", &ObservedSteps::last, kSince2));
+};
+
+template <>
+struct Fields<ManifestSeal> {
+  static constexpr auto list = std::tuple(field("files", &ManifestSeal::files, kSince2),
+                                          field("bytes", &ManifestSeal::bytes, kSince2),
+                                          field("digest", &ManifestSeal::digest, kSince2));
+};
+
+/// These stand among the fields of what has an execution, not in an object of their own.
+template <>
+struct Fields<Execution> {
   static constexpr auto list = std::tuple(
-      field("cell", &CellRecord::cell), field("folder", &CellRecord::folder),
-      field("reference_folder", &CellRecord::reference_folder),
-      field("processes", &CellRecord::processes), field("duration_s", &CellRecord::duration_s),
-      field("source", &CellRecord::source), field("reproduce", &CellRecord::reproduce),
-      field("claims", &CellRecord::claims), field("expectation", &CellRecord::expectation),
-      field("exits", &CellRecord::exits, 0, "ends"), field("results", &CellRecord::results),
-      field("checks", &CellRecord::checks), field("verdict", &CellRecord::verdict),
-      field("notes", &CellRecord::notes), field("cost", &CellRecord::cost, 1),
-      field("symptom", &CellRecord::symptom, 2, "outcome"),
-      field("mismatch", &CellRecord::mismatch, 3, "missed_meeting"),
-      field("launcher", &CellRecord::launcher, 3), field("not_run", &CellRecord::not_run, 4));
+      field("folder", &Execution::folder), field("processes", &Execution::processes),
+      field("duration_s", &Execution::duration_s), field("launcher", &Execution::launcher, 3),
+      field("exits", &Execution::exits, 0, "ends"),
+      field("manifest", &Execution::manifest, kSince2), field("claims", &Execution::claims),
+      field("results", &Execution::results), field("steps", &Execution::steps, kSince2),
+      field("symptom", &Execution::symptom, 2, "outcome"),
+      field("mismatch", &Execution::mismatch, 3, "missed_meeting"),
+      field("cost", &Execution::cost, 1), field("not_run", &Execution::not_run, 4),
+      field("notes", &Execution::notes));
+};
+
+template <>
+struct Fields<CellRecord> {
+  static constexpr auto list = std::tuple_cat(
+      std::tuple(field("cell", &CellRecord::cell)), Fields<Execution>::list,
+      std::tuple(field("reference_folder", &CellRecord::reference_folder),
+                 field("source", &CellRecord::source), field("reproduce", &CellRecord::reproduce),
+                 field("expectation", &CellRecord::expectation),
+                 field("checks", &CellRecord::checks), field("verdict", &CellRecord::verdict)));
+};
+
+template <>
+struct Fields<JobRecord> {
+  static constexpr auto list = std::tuple_cat(
+      std::tuple(field("id", &JobRecord::id, kSince2), field("title", &JobRecord::title, kSince2),
+                 field("world_size", &JobRecord::world_size, kSince2),
+                 field("planned_steps", &JobRecord::planned_steps, kSince2)),
+      Fields<Execution>::list, std::tuple(field("faults", &JobRecord::faults, kSince2)));
 };
 
 template <>
@@ -274,7 +309,8 @@ struct Fields<RunEnvironment> {
       field("torch_version", &RunEnvironment::torch_version),
       field("compiler", &RunEnvironment::compiler),
       field("digest", &RunEnvironment::digest, 0, "fingerprint"),
-      field("variables", &RunEnvironment::variables), field("jobs", &RunEnvironment::jobs, 7));
+      field("variables", &RunEnvironment::variables),
+      field("jobs", &RunEnvironment::jobs, kSince2));
 };
 
 template <>
@@ -285,10 +321,11 @@ struct Fields<PlannedCounts> {
 
 template <>
 struct Fields<RunRecord> {
-  static constexpr auto list = std::tuple(
-      field("command", &RunRecord::command), field("environment", &RunRecord::environment),
-      field("cells", &RunRecord::cells), field("tables", &RunRecord::tables),
-      field("notes", &RunRecord::notes, 1), field("planned", &RunRecord::planned, 4));
+  static constexpr auto list =
+      std::tuple(field("command", &RunRecord::command),
+                 field("environment", &RunRecord::environment), field("cells", &RunRecord::cells),
+                 field("jobs", &RunRecord::jobs, kSince2), field("tables", &RunRecord::tables),
+                 field("notes", &RunRecord::notes, 1), field("planned", &RunRecord::planned, 4));
 };
 
 }  // namespace lockstep

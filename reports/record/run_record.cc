@@ -70,6 +70,20 @@ ExitStatus status_of(CellVerdict verdict) {
 
 }  // namespace
 
+Verdict verdict_of(const Execution& execution) {
+  if (execution.results.empty()) return Verdict::undecided;
+  return std::max_element(
+             execution.results.begin(), execution.results.end(),
+             [](const ClaimResult& a, const ClaimResult& b) { return a.verdict < b.verdict; })
+      ->verdict;
+}
+
+ExitStatus status_of(const JobRecord& job) {
+  const Verdict verdict = verdict_of(job);
+  if (!job.faults.empty() || verdict == Verdict::violated) return ExitStatus::failed;
+  return verdict == Verdict::holds ? ExitStatus::as_expected : ExitStatus::undecided;
+}
+
 ExitStatus exit_status(const RunRecord& run) {
   ExitStatus status = ExitStatus::as_expected;
   bool applies = false;
@@ -77,6 +91,10 @@ ExitStatus exit_status(const RunRecord& run) {
     if (cell.verdict == CellVerdict::not_applicable) continue;
     applies = true;
     status = worse(status, status_of(cell.verdict));
+  }
+  for (const JobRecord& job : run.jobs) {
+    applies = true;
+    status = worse(status, status_of(job));
   }
   return applies ? status : ExitStatus::not_applicable;
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harness/record/journal.h"
+#include "harness/record/manifest.h"
 #include "harness/record/process_identity.h"
 #include "harness/record/splitmix64.h"
 #include "harness/verdict/judge_run.h"
@@ -46,54 +47,54 @@ Observation row_of(std::int64_t step, int tensor) {
   return row;
 }
 
-CellRecord cell_of(int ranks, std::int64_t steps) {
-  CellRecord cell;
-  cell.cell.scenario = "a-job";
-  cell.cell.variant = "observed";
-  cell.cell.role = Role::fixed;
-  cell.cell.world_size = ranks;
-  cell.cell.steps = steps;
-  cell.folder = "cell";
-  cell.processes = ranks;
-  cell.claims = {agree_across_ranks(Kind::parameter, Phase::pre_forward),
-                 agree_across_ranks(Kind::gradient, Phase::pre_step), ranks_finish()};
+JobRecord job_of(int ranks, std::int64_t steps) {
+  JobRecord job;
+  job.id = "3f9c2a";
+  job.title = "train.py";
+  job.folder = "job";
+  job.world_size = job.processes = ranks;
+  job.claims = {agree_across_ranks(Kind::parameter, Phase::pre_forward),
+                agree_across_ranks(Kind::gradient, Phase::pre_step), ranks_finish()};
   for (int rank = 0; rank < ranks; ++rank) {
-    RankExit& exit = cell.exits.emplace_back();
+    RankExit& exit = job.exits.emplace_back();
     exit.rank = rank;
     exit.rows = steps * tensors_of(ranks);
   }
-  return cell;
+  return job;
 }
 
-/// A run of one cell whose journals take about `mebibytes` together.
+/// A run of one job whose journals take about `mebibytes` together.
 class Record {
  public:
-  Record(int ranks, std::int64_t mebibytes) {
-    constexpr std::int64_t kRowSize = 96;
-    const std::int64_t steps = (mebibytes << 20) / (kRowSize * tensors_of(ranks) * ranks);
+  Record(int ranks, std::int64_t mebibytes)
+      : steps_(
+            std::max<std::int64_t>((mebibytes << 20) / (kRowSize * tensors_of(ranks) * ranks), 1)) {
     run_.environment.digest = kDigestName;
     run_.planned = PlannedCounts{};
-    run_.cells.push_back(cell_of(ranks, std::max<std::int64_t>(steps, 1)));
-    fs::create_directory(folder_.path() / "cell");
-    for (int rank = 0; rank < ranks; ++rank) write(rank);
+    run_.jobs.push_back(job_of(ranks, steps_));
+    const fs::path folder = folder_.path() / "job";
+    fs::create_directory(folder);
+    for (int rank = 0; rank < ranks; ++rank) write(journal_file(folder, rank), rank);
+    run_.jobs[0].manifest = write_manifest(folder, ranks, execution_identity(run_.jobs[0]));
   }
 
   /// Judges all of it. Returns the bytes of its journals.
   std::int64_t judge(IndexUse use) {
     RunRecord run = run_;
     judge_run(run, folder_.path(), {use});
-    if (run.cells[0].results[0].verdict != Verdict::holds) std::abort();
+    if (status_of(run.jobs[0]) != ExitStatus::as_expected) std::abort();
     return bytes_;
   }
 
  private:
-  void write(int rank) {
-    const CellRecord& cell = run_.cells[0];
-    const fs::path file = journal_file(folder_.path() / "cell", rank);
+  static constexpr std::int64_t kRowSize = 96;
+
+  void write(const fs::path& file, int rank) {
+    const JobRecord& job = run_.jobs[0];
     {
-      JournalWriter journal(file, process_identity(cell.cell, rank));
-      for (std::int64_t step = 1; step <= cell.cell.steps; ++step) {
-        for (int tensor = 0; tensor < tensors_of(cell.processes); ++tensor) {
+      JournalWriter journal(file, process_identity(job, rank));
+      for (std::int64_t step = 1; step <= steps_; ++step) {
+        for (int tensor = 0; tensor < tensors_of(job.world_size); ++tensor) {
           journal.append(row_of(step, tensor));
         }
       }
@@ -103,6 +104,7 @@ class Record {
 
   TemporaryFolder folder_;
   RunRecord run_;
+  std::int64_t steps_;
   std::int64_t bytes_ = 0;
 };
 

@@ -73,14 +73,14 @@ TEST_P(LaunchOf, RanksMeetFromTheirPlacementsAndFinish) {
   EXPECT_EQ(*orders.rbegin(), ranks - 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, LaunchOf, ::testing::Values(1, 2, kMostRanks));
+INSTANTIATE_TEST_SUITE_P(Ranks, LaunchOf, ::testing::Values(1, 2, kMostRanksOfCell));
 
 TEST_F(Launch, MostRanksNeedFewDescriptors) {
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   const rlimit few{128, before.rlim_max};
   ::setrlimit(RLIMIT_NOFILE, &few);
-  const std::vector<RankExit> exits = launch(kMostRanks, meet);
+  const std::vector<RankExit> exits = launch(kMostRanksOfCell, meet);
   ::setrlimit(RLIMIT_NOFILE, &before);
   for (const RankExit& end : exits) EXPECT_EQ(end.kind, ExitKind::finished);
 }

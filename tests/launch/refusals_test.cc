@@ -37,7 +37,7 @@ TEST_F(Launch, ManyThreadsAreADefect) {
 }
 
 TEST_F(Launch, NumberOfRanksIsChecked) {
-  for (const int ranks : {-1, 0, kMostRanks + 1})
+  for (const int ranks : {-1, 0, kMostRanksOfCell + 1})
     EXPECT_EQ(refusal(options_, ranks), Error::Kind::usage);
 }
 

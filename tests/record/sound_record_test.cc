@@ -45,6 +45,15 @@ class SoundRecord : public testing::Test {
     return "accepted";
   }
 
+  JobRecord& add_job(const std::string& folder, int ranks) {
+    JobRecord& job = run_.jobs.emplace_back();
+    job.id = "3f9c2a";
+    job.folder = folder;
+    job.world_size = job.processes = ranks;
+    for (int rank = 0; rank < ranks; ++rank) job.exits.emplace_back().rank = rank;
+    return job;
+  }
+
   TemporaryFolder folder_;
   RunRecord run_;
 };
@@ -68,11 +77,39 @@ TEST_F(SoundRecord, HasAllClaimsThatWerePlanned) {
   EXPECT_THAT(refusal(), HasSubstr("found '2 cells with 1 claim'"));
 }
 
+TEST_F(SoundRecord, HoldsJobsOfAsManyRanksAsTheLimitSays) {
+  add_job("job", 4096).planned_steps = 1;
+  EXPECT_EQ(refusal(), "accepted");
+  run_.jobs.clear();
+  add_job("job", 4097);
+  EXPECT_THAT(refusal(), HasSubstr("job with a world size from 1 to 4096, found '4097'"));
+}
+
+TEST_F(SoundRecord, RefusesJobsThatCannotHaveBeen) {
+  add_job("job", 2).id.clear();
+  EXPECT_THAT(refusal(), HasSubstr("job with the id of its job"));
+  run_.jobs.clear();
+  add_job("../job", 2);
+  EXPECT_THAT(refusal(), HasSubstr("a folder that lies inside that of the run"));
+  run_.jobs.clear();
+  add_job(run_.cells[0].folder, 2);
+  EXPECT_THAT(refusal(), HasSubstr("a folder for each cell and each job"));
+  run_.jobs.clear();
+  add_job("job", 2).planned_steps = 0;
+  EXPECT_THAT(refusal(), HasSubstr("job with at least 1 planned step"));
+  run_.jobs.clear();
+  add_job("job", 2).exits.pop_back();
+  EXPECT_THAT(refusal(), HasSubstr("one end for each of its 2 processes"));
+  run_.jobs.clear();
+  add_job("job", 2).processes = 1;
+  EXPECT_THAT(refusal(), HasSubstr("job with 2 processes"));
+}
+
 TEST_F(SoundRecord, HasAWorldThatCanBeRun) {
-  for (const int size : {0, -1, 65, 1000000000}) {
+  for (const int size : {0, -1, 4097, 1000000000}) {
     run_.cells[0].cell.world_size = size;
-    EXPECT_THAT(refusal(),
-                HasSubstr("with a world size from 1 to 64, found '" + std::to_string(size) + "'"));
+    EXPECT_THAT(refusal(), HasSubstr("with a world size from 1 to 4096, found '" +
+                                     std::to_string(size) + "'"));
   }
 }
 

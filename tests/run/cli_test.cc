@@ -11,6 +11,7 @@
 
 #include "tests/command.h"
 #include "tests/programs.h"
+#include "tests/reports/record/older_record.h"
 
 namespace lockstep {
 namespace {
@@ -121,6 +122,7 @@ TEST_F(OpenTslm49, LeavesTheFilesOfTheFormatDocument) {
        {"record.json", "report.csv", "report.json", "loss-on-unwrapped-module/bypass/w2/rank-0.csv",
         "loss-on-unwrapped-module/bypass/w2/rank-1.step-5.safetensors",
         "loss-on-unwrapped-module/bypass/w2/collectives-1.bin",
+        "loss-on-unwrapped-module/bypass/w2/manifest.csv",
         "loss-on-unwrapped-module/bypass/w2/rank-1.log",
         "loss-on-unwrapped-module/reference/w2/rank-0.csv"}) {
     EXPECT_TRUE(fs::exists(run_folder() / file)) << file;
@@ -225,6 +227,27 @@ TEST_F(DamagedRun, WithoutATensorTableIsRefused) {
   const Outcome reported = report();
   EXPECT_EQ(reported.status, 64);
   EXPECT_THAT(reported.err, HasSubstr("rank-1.tensors.csv"));
+}
+
+TEST_F(DamagedRun, WithAChangeThatNoReaderCanSeeFails) {
+  const fs::path folder = copy() / "loss-on-unwrapped-module/bypass/w2";
+  const fs::path status = folder / "rank-0.status.json";
+  const std::string before = text_of(status);
+  write_text(status, before + " ");
+  EXPECT_EQ(report().status, 1);
+  EXPECT_THAT(unwrapped(report().out), HasSubstr("rank-0.status.json was changed"));
+  write_text(status, before);
+  EXPECT_EQ(report().status, 0);
+  fs::remove(folder / "collectives-0.bin");
+  fs::remove(folder / "collectives-1.bin");
+  EXPECT_EQ(report().status, 1);
+  EXPECT_THAT(unwrapped(report().out), HasSubstr("collectives-0.bin is missing, and 1 more"));
+}
+
+TEST_F(DamagedRun, WithoutItsManifestFails) {
+  fs::remove(copy() / "loss-on-unwrapped-module/bypass/w2/manifest.csv");
+  EXPECT_EQ(report().status, 1);
+  EXPECT_THAT(unwrapped(report().out), HasSubstr("manifest.csv is missing"));
 }
 
 TEST_F(DamagedRun, WithAMissingJournalIsRefused) {
@@ -350,10 +373,9 @@ class OlderDigests : public DamagedRun {
   }
 
   void age_record() const {
-    std::string text = text_of(copy() / "record.json");
-    const std::size_t at = text.find("\"lockstep-2\"");
-    ASSERT_NE(at, text.npos);
-    write_text(copy() / "record.json", text.replace(at, 12, "\"lockstep-1\""));
+    auto record = nlohmann::ordered_json::parse(text_of(copy() / "record.json"));
+    record["environment"]["digest"] = "lockstep-1";
+    write_text(copy() / "record.json", as_of_1(record, "1.6").dump());
   }
 };
 
@@ -424,7 +446,7 @@ TEST_F(BentRecord, OfAWorldOfAThousandMillionRanksIsRefused) {
   const Outcome reported =
       report_after([](auto& record) { record["cells"][0]["cell"]["world_size"] = 1000000000; });
   EXPECT_EQ(reported.status, 64);
-  EXPECT_THAT(reported.err, HasSubstr("with a world size from 1 to 64, found '1000000000'"));
+  EXPECT_THAT(reported.err, HasSubstr("with a world size from 1 to 4096, found '1000000000'"));
 }
 
 TEST_F(BentRecord, WithAFolderOutsideOfTheRunIsRefused) {

@@ -10,6 +10,7 @@
 
 #include "harness/launch/launch.h"
 #include "harness/record/collective_log.h"
+#include "harness/record/process_identity.h"
 #include "harness/record/rank_status.h"
 #include "harness/run/run_cell.h"
 #include "reports/record/exit_cause.h"
@@ -29,6 +30,7 @@ class LeftByThreeRanks : public testing::Test {
 
   void leave_word(int rank, ExitKind ending) const {
     LaunchedExit exit;
+    exit.process = process_identity(cell_, rank);
     exit.end.rank = rank;
     exit.end.kind = ending;
     exit.end.code = 1;
@@ -40,6 +42,7 @@ class LeftByThreeRanks : public testing::Test {
 
   void state_error(int rank, const std::string& error) const {
     RankStatus status;
+    status.process = process_identity(cell_, rank);
     status.ended = status.raised = true;
     status.error = error;
     if (is_loss_of_peer(error)) status.cause = ExitCause::lost_peer;
@@ -63,18 +66,20 @@ class LeftByThreeRanks : public testing::Test {
   }
 
   bool is_empty() const {
-    WorldExits exits(folder_.path(), 3);
+    WorldExits exits(folder_.path(), cell_);
     exits.look();
     return exits.is_empty();
   }
 
   std::vector<RankExit> exits() const {
-    WorldExits exits(folder_.path(), 3);
+    WorldExits exits(folder_.path(), cell_);
     exits.look();
     CellRecord record;
+    record.cell = cell_;
+    record.processes = cell_.world_size;
     record.exits = exits.exits("no word of it");
     exits.tell_whom_the_launcher_ended(record.exits);
-    add_statuses(record, folder_.path());
+    complete_record(record, folder_.path());
     return record.exits;
   }
 
@@ -85,6 +90,13 @@ class LeftByThreeRanks : public testing::Test {
   }
 
  private:
+  static Cell cell_of_three() {
+    Cell cell;
+    cell.world_size = 3;
+    return cell;
+  }
+
+  Cell cell_ = cell_of_three();
   TemporaryFolder folder_;
 };
 

@@ -29,11 +29,11 @@ std::vector<Table::Row> rows_of(const StepReader& evidence, const TableSpec& spe
 }
 
 /// The entry of the first step.
-Table::Entry entry_of(const StepReader& evidence, Quantity quantity) {
+Table::Entry norm_entry_of(const StepReader& evidence, Quantity quantity) {
   return rows_of(evidence, spec_of(quantity)).at(0).entries.at(0);
 }
-Table::Entry entry_of(const LiteralEvidence& files, Quantity quantity) {
-  return entry_of(files.write(), quantity);
+Table::Entry norm_entry_of(const LiteralEvidence& files, Quantity quantity) {
+  return norm_entry_of(files.write(), quantity);
 }
 
 TEST(NormTable, IsOfAllTensorsOfTheKindTogether) {
@@ -44,7 +44,7 @@ TEST(NormTable, IsOfAllTensorsOfTheKindTogether) {
   files.add(0, 1, "a", {100}, {Kind::gradient, Phase::post_backward});
   files.add(1, 1, "a", {5, 0});
   files.add(1, 1, "b", {0, 12});
-  EXPECT_THAT(entry_of(files, Quantity::norm).values, ElementsAre(5, 13));
+  EXPECT_THAT(norm_entry_of(files, Quantity::norm).values, ElementsAre(5, 13));
 }
 
 TEST(NormTable, IsOfOneTensorWhereItIsNamed) {
@@ -60,14 +60,14 @@ TEST(NormTable, LeavesOutAGradientThatIsUndefined) {
   LiteralEvidence files(1);
   files.add(0, 1, "a", {3, 4});
   files.add_undefined(0, 1, "b");
-  EXPECT_THAT(entry_of(files, Quantity::norm).values, ElementsAre(5));
+  EXPECT_THAT(norm_entry_of(files, Quantity::norm).values, ElementsAre(5));
 }
 
 TEST(NormTable, HasNoneWhereNothingWasObservedOrAValueIsNotFinite) {
   LiteralEvidence files(3);
   files.add(0, 1, "a", {3, 4});
   files.add(1, 1, "a", {3, std::numeric_limits<float>::infinity()});
-  EXPECT_THAT(entry_of(files, Quantity::norm).values, ElementsAre(5, IsNan(), IsNan()));
+  EXPECT_THAT(norm_entry_of(files, Quantity::norm).values, ElementsAre(5, IsNan(), IsNan()));
 }
 
 TEST(NormTable, ShowsTheDriftOfAllParametersBeforeTheStep) {
@@ -80,17 +80,17 @@ TEST(NormTable, ShowsTheDriftOfAllParametersBeforeTheStep) {
     files.add(rank, 1, "w", {7});
     files.add(rank, 1, "w", {static_cast<float>(100 * rank)}, {Kind::parameter, Phase::post_step});
   }
-  EXPECT_EQ(entry_of(files, Quantity::norm).drift, 0.5);
+  EXPECT_EQ(norm_entry_of(files, Quantity::norm).drift, 0.5);
 }
 
 TEST(NormTable, HasNoDriftWhereParametersWereNotObservedBeforeTheStep) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "w", {7});
   const StepReader evidence = files.write();
-  const auto drift = entry_of(evidence, Quantity::norm).drift;
+  const auto drift = norm_entry_of(evidence, Quantity::norm).drift;
   ASSERT_TRUE(drift);
   EXPECT_THAT(*drift, IsNan());
-  EXPECT_FALSE(entry_of(evidence, Quantity::distance).drift) << "comes with a norm only";
+  EXPECT_FALSE(norm_entry_of(evidence, Quantity::distance).drift) << "comes with a norm only";
 }
 
 TEST(NormTable, IsSyncedWhereAllRanksHoldTheSameBitsOfEveryTensor) {
@@ -101,8 +101,8 @@ TEST(NormTable, IsSyncedWhereAllRanksHoldTheSameBitsOfEveryTensor) {
     same.add(rank, 1, "b", {3});
     other.add(rank, 1, "b", {rank == 0 ? 3.0F : -3.0F});
   }
-  EXPECT_TRUE(entry_of(same, Quantity::norm).synced);
-  const Table::Entry entry = entry_of(other, Quantity::norm);
+  EXPECT_TRUE(norm_entry_of(same, Quantity::norm).synced);
+  const Table::Entry entry = norm_entry_of(other, Quantity::norm);
   EXPECT_FALSE(entry.synced) << "although of equal norm";
   EXPECT_THAT(entry.values, ElementsAre(std::sqrt(14.0), std::sqrt(14.0)));
 }
@@ -111,11 +111,11 @@ TEST(NormTable, IsNotSyncedWhereARankHasATensorMore) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "a", {1});
   files.add(0, 1, "b", {1});
-  EXPECT_FALSE(entry_of(files, Quantity::norm).synced);
+  EXPECT_FALSE(norm_entry_of(files, Quantity::norm).synced);
   LiteralEvidence mirrored(2);
   for (int rank = 0; rank < 2; ++rank) mirrored.add(rank, 1, "a", {1});
   mirrored.add(1, 1, "b", {1});
-  EXPECT_FALSE(entry_of(mirrored, Quantity::norm).synced);
+  EXPECT_FALSE(norm_entry_of(mirrored, Quantity::norm).synced);
 }
 
 TEST(DistanceTable, IsTheLargestDifferenceToRank0InAnyTensor) {
@@ -124,7 +124,7 @@ TEST(DistanceTable, IsTheLargestDifferenceToRank0InAnyTensor) {
     files.add(rank, 1, "a", {1, 1 + static_cast<float>(rank)});
     files.add(rank, 1, "b", {rank == 1 ? -4.0F : 0.0F});
   }
-  EXPECT_THAT(entry_of(files, Quantity::distance).values, ElementsAre(0, 4, 2));
+  EXPECT_THAT(norm_entry_of(files, Quantity::distance).values, ElementsAre(0, 4, 2));
 }
 
 TEST(DistanceTable, HasNoneWhereATensorIsMissingOrOfAnotherShape) {
@@ -132,14 +132,14 @@ TEST(DistanceTable, HasNoneWhereATensorIsMissingOrOfAnotherShape) {
   for (int rank = 0; rank < 4; ++rank) files.add(rank, 1, "a", {1});
   for (const int rank : {0, 1}) files.add(rank, 1, "b", {1});
   files.add(2, 1, "b", {1, 1});
-  EXPECT_THAT(entry_of(files, Quantity::distance).values, ElementsAre(0, 0, IsNan(), IsNan()));
+  EXPECT_THAT(norm_entry_of(files, Quantity::distance).values, ElementsAre(0, 0, IsNan(), IsNan()));
 }
 
 TEST(DistanceTable, HasNoneWhereTheValuesOfAStepWereLost) {
   LiteralEvidence files(2);
   for (int rank = 0; rank < 2; ++rank) files.add(rank, 1, "a", {1});
   files.lose_values(1, 1);
-  EXPECT_THAT(entry_of(files, Quantity::distance).values, ElementsAre(0, IsNan()));
+  EXPECT_THAT(norm_entry_of(files, Quantity::distance).values, ElementsAre(0, IsNan()));
 }
 
 TEST(DriftTable, IsOfAllTensorsWhereNoneIsNamed) {
@@ -148,7 +148,7 @@ TEST(DriftTable, IsOfAllTensorsWhereNoneIsNamed) {
     files.add(rank, 1, "a", {static_cast<float>(rank)});
     files.add(rank, 1, "b", {static_cast<float>(-3 * rank)});
   }
-  EXPECT_THAT(entry_of(files, Quantity::drift).values, ElementsAre(6));
+  EXPECT_THAT(norm_entry_of(files, Quantity::drift).values, ElementsAre(6));
 }
 
 TEST(TableOfChosenSteps, HasThoseOnlyAndOnlyWhereTheyWereObserved) {

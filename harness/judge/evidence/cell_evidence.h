@@ -9,12 +9,13 @@
 
 namespace lockstep {
 
-/// What the judge is given of a cell. It knows neither role nor expectation: what it finds is
-/// compared with them afterwards.
+/// What the judge is given of a cell, or of a job. It knows neither role nor expectation: what it
+/// finds is compared with them afterwards.
 struct CellEvidence {
   int world_size = 0;
-  std::int64_t steps = 0;  ///< that were to be run: a claim that was not observed to the last one
-                           ///< is undecided
+  /// That were to be run: a claim that was not observed to the last one is undecided. Absent: not
+  /// known, as of a watched job, whose steps may be sparse and end anywhere.
+  std::optional<std::int64_t> steps = 0;
   std::vector<Claim> claims;
   const StepReader* evidence = nullptr;  ///< null where only the endings are judged
   /// Rank 0 is the reference, the others are the same with perturbed inputs; null when the scenario
@@ -23,6 +24,11 @@ struct CellEvidence {
   std::optional<RankExit> reference_exit = {};  ///< of the reference's rank 0; absent: not known
   std::vector<RankExit> exits;
 };
+
+/// The first step that ranks may have observed in part without saying anything by it: where it is
+/// not known how many there were to be, that in which the first rank was that did not finish. None:
+/// the largest number.
+std::int64_t first_open_step(const CellEvidence& cell);
 
 /// One step of a cell, beside the same step of its reference.
 struct CellStep {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "harness/record/journal.h"
 #include "harness/record/process_identity.h"
 #include "reports/base/error.h"
@@ -12,8 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A rank that came to its end had a journal; where it is gone, nothing can be judged.
-void require_journals(const fs::path& folder, const CellRecord& cell) {
-  for (const RankExit& end : cell.exits) {
+void require_journals(const fs::path& folder, const Execution& execution) {
+  for (const RankExit& end : execution.exits) {
     const fs::path file = journal_file(folder, end.rank);
     const bool had_one = end.kind == ExitKind::finished || end.kind == ExitKind::raised;
     if (had_one && !has_journal(file)) {
@@ -24,8 +26,8 @@ void require_journals(const fs::path& folder, const CellRecord& cell) {
 }
 
 /// The last row of a full disk is torn, and was not counted.
-void require_rows(const fs::path& folder, const CellRecord& cell, const StepReader& evidence) {
-  for (const RankExit& end : cell.exits) {
+void require_rows(const fs::path& folder, const Execution& execution, const StepReader& evidence) {
+  for (const RankExit& end : execution.exits) {
     const auto found = evidence.rows(end.rank);
     if (!end.rows || *end.rows == found || *end.rows == evidence.rows_written(end.rank)) continue;
     throw malformed(journal_file(folder, end.rank).string(), 0, 0,
@@ -34,23 +36,31 @@ void require_rows(const fs::path& folder, const CellRecord& cell, const StepRead
   }
 }
 
-std::vector<std::string> identities_of(const CellRecord& cell) {
-  std::vector<std::string> identities;
-  for (int process = 0; process < cell.processes; ++process) {
-    identities.push_back(process_identity(cell.cell, process));
+template <class Whose>
+Writers writers_named(const Whose& whose, int processes, bool must_sign) {
+  Writers writers;
+  writers.must_sign = must_sign;
+  for (int process = 0; process < processes; ++process) {
+    writers.identities.push_back(process_identity(whose, process));
   }
-  return identities;
+  return writers;
 }
 
 }  // namespace
 
-std::unique_ptr<StepReader> open_cell(const fs::path& run_folder, const CellRecord& cell,
-                                      bool is_signed, const Reading& reading) {
-  const fs::path folder = run_folder / cell.folder;
-  require_journals(folder, cell);
-  auto evidence = std::make_unique<StepReader>(folder, cell.processes,
-                                               Writers{identities_of(cell), is_signed}, reading);
-  require_rows(folder, cell, *evidence);
+Writers writers_of(const CellRecord& cell, bool must_sign) {
+  return writers_named(cell.cell, cell.processes, must_sign);
+}
+
+Writers writers_of(const JobRecord& job) { return writers_named(job, job.processes, true); }
+
+std::unique_ptr<StepReader> open_execution(const fs::path& run_folder, const Execution& execution,
+                                           Writers writers, const Reading& reading) {
+  const fs::path folder = run_folder / execution.folder;
+  require_journals(folder, execution);
+  auto evidence =
+      std::make_unique<StepReader>(folder, execution.processes, std::move(writers), reading);
+  require_rows(folder, execution, *evidence);
   return evidence;
 }
 

@@ -8,11 +8,15 @@
 
 namespace lockstep {
 
-/// Opens the evidence of a cell that was run in its folder inside `run_folder`. Throws Error
-/// (usage) as StepReader does, where a rank that ended by itself has no journal or another number
-/// of rows than it said, and, with `is_signed`, where a file does not say who wrote it.
-std::unique_ptr<StepReader> open_cell(const std::filesystem::path& run_folder,
-                                      const CellRecord& cell, bool is_signed,
-                                      const Reading& reading = {});
+/// Opens the evidence of an execution in its folder inside `run_folder`; `writers` are its
+/// processes. Throws Error (usage) as StepReader does, and where a rank that ended by itself has no
+/// journal or another number of rows than it said.
+std::unique_ptr<StepReader> open_execution(const std::filesystem::path& run_folder,
+                                           const Execution& execution, Writers writers,
+                                           const Reading& reading = {});
+
+/// Who wrote the files of a cell, or of a job. `must_sign`: a file that does not say it is refused.
+Writers writers_of(const CellRecord& cell, bool must_sign);
+Writers writers_of(const JobRecord& job);
 
 }  // namespace lockstep

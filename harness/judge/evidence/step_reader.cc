@@ -303,6 +303,11 @@ std::int64_t StepReader::rows(int rank) const {
   return journal ? journal->rows() : 0;
 }
 
+std::int64_t StepReader::last_step(int rank) const {
+  const auto& journal = journals_[static_cast<std::size_t>(rank)];
+  return journal && !journal->steps().empty() ? journal->steps().back().step : 0;
+}
+
 std::int64_t StepReader::rows_written(int rank) const {
   const auto& journal = journals_.at(static_cast<std::size_t>(rank));
   return rows(rank) + (journal && journal->has_torn_tail() ? 1 : 0);

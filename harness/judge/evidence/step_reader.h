@@ -81,6 +81,9 @@ class StepReader {
   /// Whole rows in the journal of `rank`.
   std::int64_t rows(int rank) const;
 
+  /// The last step in which `rank` observed something; 0: none.
+  std::int64_t last_step(int rank) const;
+
   /// Rows that `rank` wrote: one more than were observed where the last was torn.
   std::int64_t rows_written(int rank) const;
 

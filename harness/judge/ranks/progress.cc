@@ -74,7 +74,7 @@ std::string progress_in_words(const CellEvidence& cell) {
   const auto furthest =
       std::max_element(failed.begin(), failed.end(),
                        [](const RankExit& a, const RankExit& b) { return a.step < b.step; });
-  const std::string planned = cell.steps > 0 ? fmt::format(" of {}", cell.steps) : "";
+  const std::string planned = cell.steps.value_or(0) > 0 ? fmt::format(" of {}", *cell.steps) : "";
   return fmt::format("still making progress at the limit of {} s, {}: raise --timeout",
                      *furthest->limit_s,
                      furthest->step > 0 ? fmt::format("step {}{}", furthest->step, planned)

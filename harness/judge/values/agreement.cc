@@ -142,9 +142,10 @@ std::string sentence_of(const Finding& finding, const std::string& structural) {
 
 /// Who has to hold a tensor: every rank, or of a shard or a replica group whoever held it in any
 /// step.
-class Holders {
+class ExpectedHolders {
  public:
-  Holders(const StepReader& evidence, const Claim& claim) : processes_(evidence.processes()) {
+  ExpectedHolders(const StepReader& evidence, const Claim& claim)
+      : processes_(evidence.processes()) {
     for (const auto& [tensor, ranks] : evidence.tensors()) {
       if (!concerns(claim, tensor) || is_everywhere(tensor)) continue;
       ranks_[HeldTensorKey(tensor)].insert(ranks.begin(), ranks.end());
@@ -174,34 +175,52 @@ class Holders {
 };
 
 /// A tensor that nobody looked at any more after some step agrees for the lack of anybody who would
-/// see it differ.
+/// see it differ. Without a plan it may be due again, until it is missed for longer than ever.
 class LastSeen {
  public:
-  /// Where it is noted when the tensor was seen last.
-  std::int64_t* add(const HeldTensor& place) {
-    last_ = place.step;
-    std::int64_t& step = steps_[HeldTensorKey(*place.holders.begin()->second)];
-    step = place.step;
-    return &step;
+  struct Entry {
+    std::int64_t step = 0;         ///< in which it was seen last
+    std::int64_t place = 0;        ///< of that step among those that were seen, from 1
+    std::int64_t longest_gap = 1;  ///< between two of its steps, in such places
+  };
+
+  explicit LastSeen(bool is_planned) : is_planned_(is_planned) {}
+
+  /// Returns where it is noted when the tensor was seen last.
+  Entry* add(const HeldTensor& place) {
+    Entry& entry = entries_[HeldTensorKey(*place.holders.begin()->second)];
+    add(place.step, entry);
+    return &entry;
   }
 
-  void add(std::int64_t step, const std::vector<std::int64_t*>& tensors) {
-    if (!tensors.empty()) last_ = step;
-    for (std::int64_t* const seen : tensors) *seen = step;
+  void add(std::int64_t step, const std::vector<Entry*>& tensors) {
+    for (Entry* const entry : tensors) add(step, *entry);
   }
 
   /// The first by name, in words; empty where there is none.
   std::string first_abandoned() const {
-    for (const auto& [key, step] : steps_) {
-      if (step == last_) continue;
-      return fmt::format("{} was observed on no rank after step {} of {}", key.name, step, last_);
+    for (const auto& [key, entry] : entries_) {
+      const std::int64_t gap = steps_ - entry.place;
+      if (is_planned_ ? gap == 0 : gap < entry.longest_gap) continue;
+      return fmt::format("{} was observed on no rank after step {} of {}", key.name, entry.step,
+                         last_);
     }
     return "";
   }
 
  private:
+  void add(std::int64_t step, Entry& entry) {
+    if (step != last_) ++steps_;
+    last_ = step;
+    if (entry.place > 0) entry.longest_gap = std::max(entry.longest_gap, steps_ - entry.place);
+    entry.step = step;
+    entry.place = steps_;
+  }
+
+  bool is_planned_;
   std::int64_t last_ = 0;
-  std::map<HeldTensorKey, std::int64_t> steps_;
+  std::int64_t steps_ = 0;
+  std::map<HeldTensorKey, Entry> entries_;
 };
 
 bool is_comparable(const HeldTensor& place) {
@@ -211,7 +230,7 @@ bool is_comparable(const HeldTensor& place) {
 
 /// Why a place cannot be compared across ranks; empty when it can, and where there is nothing to
 /// compare.
-std::string obstacle(const HeldTensor& place, const Holders& holders) {
+std::string obstacle(const HeldTensor& place, const ExpectedHolders& holders) {
   const Observation& any = *place.holders.begin()->second;
   if (!holders.are_all_in(place)) {
     return fmt::format("{} in step {} was not observed on every rank", any.name, place.step);
@@ -267,14 +286,20 @@ class Divergence {
 class AgreementFold : public ClaimFold {
  public:
   AgreementFold(const CellEvidence& cell, const Claim& claim)
-      : claim_(claim), holders_(*cell.evidence, claim), divergence_(claim) {}
+      : claim_(claim),
+        holders_(*cell.evidence, claim),
+        first_open_(first_open_step(cell)),
+        divergence_(claim),
+        last_seen_(cell.steps.has_value()) {}
 
   void see(const CellStep& step) override {
     if (seen_.size() == kMostRemembered) seen_.erase(seen_.begin());
     Seen& seen = seen_[step.actual.number()];
     for (const HeldTensor& place : places_in_execution_order(step.actual, claim_)) {
-      seen.tensors.push_back(last_seen_.add(place));
-      if (reason_.empty()) reason_ = obstacle(place, holders_);
+      if (place.step < first_open_) {
+        seen.tensors.push_back(last_seen_.add(place));
+        if (reason_.empty()) reason_ = obstacle(place, holders_);
+      }
       const bool is_compared =
           holders_.may_be_compared(place) && place.holders.size() > 1 && is_comparable(place);
       if (!is_compared) continue;
@@ -289,7 +314,7 @@ class AgreementFold : public ClaimFold {
 
   void see_alike(std::int64_t step, std::int64_t like) override {
     const Seen& seen = seen_.at(like);
-    last_seen_.add(step, seen.tensors);
+    if (step < first_open_) last_seen_.add(step, seen.tensors);
     comparisons_ += seen.comparisons;
   }
 
@@ -310,12 +335,13 @@ class AgreementFold : public ClaimFold {
   /// What a step like this one adds.
   struct Seen {
     std::int64_t comparisons = 0;
-    std::vector<std::int64_t*> tensors;  ///< where `last_seen_` notes them
+    std::vector<LastSeen::Entry*> tensors;  ///< where `last_seen_` notes them
   };
   static constexpr std::size_t kMostRemembered = 64;  ///< what ranks observe changes rarely
 
   Claim claim_;
-  Holders holders_;
+  ExpectedHolders holders_;
+  std::int64_t first_open_;  ///< from which on a tensor may be missing
   Divergence divergence_;
   LastSeen last_seen_;
   std::map<std::int64_t, Seen> seen_;  ///< the latest steps

@@ -75,10 +75,12 @@ void Rank::meet() {
 
 /// A rank that is killed can no longer say where it was.
 void Rank::state_progress() {
-  write_rank_status(rank_status_file(folder_, placement_.rank), {.step = step(),
-                                                                 .line = variant_line_,
-                                                                 .step_began_ns = step_began_ns_,
-                                                                 .rendezvous = rendezvous_});
+  write_rank_status(rank_status_file(folder_, placement_.rank),
+                    {.step = step(),
+                     .line = variant_line_,
+                     .step_began_ns = step_began_ns_,
+                     .rendezvous = rendezvous_,
+                     .process = process_identity(cell_, placement_.rank)});
 }
 
 void Rank::finish() {
@@ -276,6 +278,7 @@ int run_rank(const std::function<void(Rank&)>& body, const Cell& cell,
   // What was observed before an error is evidence too.
   const RankStatus written = ending_of([&] { rank.finish(); });
   if (written.raised && !status.is_own) status = written;
+  status.process = process_identity(cell, placement.rank);
   status.step = rank.step();
   status.line = rank.variant_line();
   status.step_began_ns = rank.step_began_ns();

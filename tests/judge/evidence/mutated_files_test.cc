@@ -119,7 +119,8 @@ class MutatedFiles : public testing::TestWithParam<const char*> {
   }
 
   void read_and_judge() const {
-    const auto evidence = open_cell(literal_.folder().parent_path(), record_, true);
+    const auto evidence =
+        open_execution(literal_.folder().parent_path(), record_, writers_of(record_, true));
     CellEvidence cell;
     cell.world_size = 2;
     cell.steps = 1;

@@ -48,7 +48,7 @@ class CellOnDisk : public testing::Test {
   }
 
   std::unique_ptr<StepReader> read(bool is_signed = true) const {
-    auto evidence = open_cell(folder().parent_path(), record_, is_signed);
+    auto evidence = open_execution(folder().parent_path(), record_, writers_of(record_, is_signed));
     read_all(*evidence);
     return evidence;
   }

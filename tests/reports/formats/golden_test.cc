@@ -4,6 +4,7 @@
 
 #include "reports/formats/renderer.h"
 #include "tests/command.h"
+#include "tests/reports/formats/literal_jobs.h"
 #include "tests/reports/formats/literal_matrix.h"
 #include "tests/reports/formats/literal_run.h"
 
@@ -25,6 +26,12 @@ class Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, IsMetByteForByte) {
   expect_golden(GetParam(), find_renderer(GetParam()).render(literal_run()));
+}
+
+class GoldenOfJobs : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenOfJobs, IsMetByteForByte) {
+  expect_golden(GetParam() + "-jobs", find_renderer(GetParam()).render(literal_jobs()));
 }
 
 /// The other formats say of a matrix what they say of any run.
@@ -74,6 +81,9 @@ std::vector<std::string> formats() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Golden, testing::ValuesIn(formats()),
+                         [](const auto& format) { return format.param; });
+
+INSTANTIATE_TEST_SUITE_P(Of, GoldenOfJobs, testing::ValuesIn(formats()),
                          [](const auto& format) { return format.param; });
 
 TEST(Renderer, OffersTheNearestName) {

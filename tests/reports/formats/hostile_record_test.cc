@@ -8,6 +8,7 @@
 #include "reports/record/json.h"
 #include "reports/record/record_fields.h"
 #include "tests/command.h"
+#include "tests/reports/formats/literal_jobs.h"
 #include "tests/reports/formats/literal_matrix.h"
 #include "tests/reports/formats/literal_run.h"
 
@@ -122,7 +123,7 @@ class HostileRecord : public testing::TestWithParam<std::string> {};
 TEST_P(HostileRecord, IsObeyedByNobodyWhicheverFieldHoldsIt) {
   for (const std::string& text : kHostile) {
     for (const Empty empty : {Empty::stays, Empty::is_filled}) {
-      for (RunRecord run : {literal_run(), literal_matrix()}) {
+      for (RunRecord run : {literal_run(), literal_matrix(), literal_jobs()}) {
         fill(run, text, empty);
         expect_harmless(find_renderer(GetParam()).render(run), GetParam());
       }

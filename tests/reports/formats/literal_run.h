@@ -31,6 +31,8 @@ inline CellRecord literal_cell(const std::string& scenario, const std::string& v
   record.duration_s = 0.125;
   record.source = "scenarios/synchronisation/loss_on_unwrapped_module.cc:41";
   record.reproduce = "lockstep run " + scenario + "/" + variant + " --ranks 2 --steps 5";
+  record.manifest = ManifestSeal{9, 812, "00c1d2e3f4051627384950a1b2c3d4e5"};
+  record.steps = {5, 1, 5};
   record.claims = {agree_across_ranks(Kind::gradient, Phase::pre_step), ranks_finish()};
   record.exits = {{.rank = 0, .order = 1, .step = 5, .line = 41, .step_s = 0.00025},
                   {.rank = 1, .order = 0, .step = 5, .line = 41, .step_s = 0.0003}};
@@ -209,6 +211,8 @@ inline CellRecord literal_not_applicable() {
   cell.symptom = {.kind = SymptomKind::not_applicable,
                   .text = "not applicable: " + cell.expectation.not_applicable};
   cell.processes = 0;
+  cell.manifest.reset();
+  cell.steps = {};
   cell.cost.reset();
   cell.exits.clear();
   cell.results.clear();

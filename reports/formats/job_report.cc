@@ -1,0 +1,62 @@
+#include "reports/formats/job_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/formats/shown_findings.h"
+#include "reports/record/result.h"
+
+namespace lockstep {
+namespace {
+
+std::string steps_in_words(const ObservedSteps& steps) {
+  if (steps.count == 0) return "no step was observed";
+  if (steps.count == 1) return fmt::format("1 step, {}", steps.first);
+  return fmt::format("{} steps, {} to {}", steps.count, steps.first, steps.last);
+}
+
+const ClaimResult* first_undecided(const JobRecord& job) {
+  const auto found = std::find_if(job.results.begin(), job.results.end(), [](const auto& result) {
+    return result.verdict == Verdict::undecided;
+  });
+  return found == job.results.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string title_of(const JobRecord& job) {
+  return fmt::format("{}, {} rank{}", job.title, job.world_size, job.world_size == 1 ? "" : "s");
+}
+
+std::string heading_of(const JobRecord& job) {
+  if (job.not_run) return fmt::format("NOT RUN: {}", job.not_run->reason);
+  if (!job.faults.empty()) return fmt::format("FAILED: {}", job.faults.front());
+  switch (verdict_of(job)) {
+    case Verdict::violated:
+      return fmt::format("FAILED: {}", job.symptom.text);
+    case Verdict::undecided:
+      break;
+    case Verdict::holds:
+      return fmt::format("in lockstep: {}", steps_in_words(job.steps));
+  }
+  const ClaimResult* const open = first_undecided(job);
+  return open ? fmt::format("UNDECIDED: {}: {}", sentence(open->claim), open->reason)
+              : "UNDECIDED: nothing was claimed";
+}
+
+std::vector<std::string> lines_of(const JobRecord& job) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 1; i < job.faults.size(); ++i) lines.push_back(job.faults[i]);
+  for (const ShownFinding& shown : shown_findings(job)) lines.push_back(shown.sentence);
+  const bool has_other_heading = status_of(job) != ExitStatus::undecided;
+  for (const ClaimResult& result : job.results) {
+    if (result.verdict != Verdict::undecided) continue;
+    if (!has_other_heading && &result == first_undecided(job)) continue;
+    lines.push_back(fmt::format("undecided: {}: {}", sentence(result.claim), result.reason));
+  }
+  for (const std::string& note : job.notes) lines.push_back("note: " + note);
+  return lines;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "reports/base/names.h"
+
+namespace lockstep {
+
+/// What a run of a cell came to, in a word. Made of findings, endings and observations.
+///   right             every claim holds
+///   raised            an error, before any value was seen to be wrong or in the first wrong step
+///   raised_late       an error, in a later step than the first wrong one
+///   ranks_differ      no error; ranks hold different values
+///   agree_but_wrong   no error; all ranks hold the same values, and these are wrong
+///   never_trained     no error; a parameter that is to have a gradient never had one on any rank
+///   exceeds_memory    values are right; the memory they took is not
+///   not_finished      a rank hung, was killed or left without an error
+///   undecided         nothing is violated, and not every claim holds
+///   not_applicable    not run: a precondition is violated
+///   mismatched        ranks called collectives that do not fit: it ended them, or no value is
+///                     known to be wrong
+enum class SymptomKind {
+  right,
+  raised,
+  raised_late,
+  ranks_differ,
+  agree_but_wrong,
+  never_trained,
+  exceeds_memory,
+  not_finished,
+  undecided,
+  not_applicable,
+  mismatched
+};
+
+template <>
+struct Names<SymptomKind> {
+  static constexpr std::array<std::string_view, 11> values{
+      "right",           "raised",         "raised late",    "ranks differ",
+      "agree but wrong", "never trained",  "exceeds memory", "not finished",
+      "undecided",       "not applicable", "mismatched"};
+};
+
+/// What a run of a cell came to, with the evidence that a line has room for.
+struct Symptom {
+  SymptomKind kind = SymptomKind::undecided;
+  std::int64_t step = 0;        ///< of the error; else the first wrong step; 0: none
+  std::int64_t wrong_step = 0;  ///< first step with wrong values; 0: none was seen
+  std::string tensor;           ///< the first wrong tensor; empty: none was seen
+  std::optional<double> ratio;  ///< of that tensor to the reference, where ranks agree
+  std::optional<double> cosine;
+  std::string error;  ///< the first sentence of the framework's own error
+  std::string text;   ///< the line: "raised in step 2 after a wrong step 1: ..."
+
+  bool operator==(const Symptom&) const = default;
+};
+
+}  // namespace lockstep

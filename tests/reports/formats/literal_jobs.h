@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+
+#include "tests/reports/formats/literal_run.h"
+
+namespace lockstep {
+
+/// A job of two ranks whose steps are sparse, and which was stopped in the middle of one.
+inline JobRecord literal_job(const std::string& id) {
+  const CellRecord cell = literal_cell("a-job", "watched", Role::fixed, CellVerdict::as_expected);
+  JobRecord job;
+  static_cast<Execution&>(job) = cell;
+  job.id = id;
+  job.title = "torchrun --nproc-per-node 2 train.py";
+  job.folder = id;
+  job.world_size = 2;
+  job.steps = {57, 10, 570};
+  job.cost.reset();
+  return job;
+}
+
+/// Jobs in lockstep, out of it, undecided, with changed files, and not run.
+inline RunRecord literal_jobs() {
+  RunRecord run;
+  run.environment = literal_run().environment;
+  run.planned = PlannedCounts{};
+  run.jobs = {literal_job("3f9c2a"), literal_job("aa01"), literal_job("aa02"), literal_job("aa03"),
+              literal_job("aa04")};
+  JobRecord& apart = run.jobs[1];
+  apart.symptom = literal_outcome(SymptomKind::ranks_differ, "ranks differ from step 1 on: weight");
+  apart.results[0].verdict = Verdict::violated;
+  apart.results[0].findings = {literal_divergence()};
+  apart.notes = {"rank 1: the last row of its journal was torn and left out"};
+  JobRecord& open = run.jobs[2];
+  open.planned_steps = 600;
+  open.symptom = literal_outcome(SymptomKind::undecided, "undecided: nothing was observed");
+  open.results[0].verdict = Verdict::undecided;
+  open.results[0].reason = "nothing was observed in step 571 of 600";
+  run.jobs[3].faults = {"rank-1.csv was changed", "collectives-0.bin is missing"};
+  JobRecord& unrun = run.jobs[4];
+  unrun.not_run = NotRun{NotRunCause::no_process, "no process could be made"};
+  unrun.results.clear();
+  unrun.steps = {};
+  return run;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,281 @@
+// Watched jobs: nobody knows how many steps they were to have, which steps are observed, and when
+// they end.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harness/record/manifest.h"
+#include "harness/record/process_identity.h"
+#include "harness/verdict/judge_run.h"
+#include "reports/base/error.h"
+#include "tests/command.h"
+#include "tests/judge/literal_evidence.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+const LiteralEvidence::Tensor kParameter{Kind::parameter, Phase::post_step, 0};
+const Claim kParametersAgree = agree_across_ranks(Kind::parameter, Phase::post_step);
+
+/// A job whose ranks observe a gradient and then a parameter in a step.
+class Job {
+ public:
+  explicit Job(int ranks) : files_(ranks) {
+    run_.environment.digest = kDigestName;
+    run_.planned = PlannedCounts{};
+    JobRecord& job = run_.jobs.emplace_back();
+    job.id = "3f9c2a";
+    job.title = "train.py";
+    job.folder = files_.folder().filename();
+    job.world_size = job.processes = ranks;
+    job.claims = {kAgree, kParametersAgree, ranks_finish()};
+    for (int rank = 0; rank < ranks; ++rank) job.exits.emplace_back().rank = rank;
+  }
+
+  JobRecord& record() { return run_.jobs[0]; }
+  LiteralEvidence& files() { return files_; }
+  fs::path file(const std::string& name) const { return files_.folder() / name; }
+
+  void observe_gradient(int rank, std::int64_t step, float value = 1) {
+    files_.add(rank, step, "w", {value, static_cast<float>(step)});
+  }
+  void observe_parameter(int rank, std::int64_t step, float value = 1) {
+    files_.add(rank, step, "w", {value, static_cast<float>(step)}, kParameter);
+  }
+
+  void observe_all(const std::vector<std::int64_t>& steps) {
+    for (const std::int64_t step : steps) {
+      for (int rank = 0; rank < record().world_size; ++rank) {
+        observe_gradient(rank, step);
+        observe_parameter(rank, step);
+      }
+    }
+  }
+
+  void kill(int rank) {
+    record().exits[static_cast<std::size_t>(rank)].kind = ExitKind::signalled;
+    record().exits[static_cast<std::size_t>(rank)].code = 9;
+  }
+
+  /// Once.
+  void write() {
+    files_.write_as([&](int rank) { return process_identity(record(), rank); });
+    record().manifest =
+        write_manifest(files_.folder(), record().processes, execution_identity(record()));
+  }
+
+  JobRecord judged(IndexUse use = IndexUse::believed) const {
+    RunRecord run = run_;
+    judge_run(run, files_.folder().parent_path(), {use});
+    return run.jobs[0];
+  }
+
+ private:
+  LiteralEvidence files_;
+  RunRecord run_;
+};
+
+std::vector<std::int64_t> every(std::int64_t stride, std::int64_t last) {
+  std::vector<std::int64_t> steps;
+  for (std::int64_t step = stride; step <= last; step += stride) steps.push_back(step);
+  return steps;
+}
+
+TEST(JudgedJob, IsInLockstepThoughItsStepsAreSparseAndNobodyKnowsHowMany) {
+  Job job(2);
+  job.observe_all({10, 20, 30, 40, 570});
+  job.write();
+  const JobRecord judged = job.judged();
+  EXPECT_EQ(verdict_of(judged), Verdict::holds);
+  EXPECT_EQ(status_of(judged), ExitStatus::as_expected);
+  EXPECT_EQ(judged.steps, (ObservedSteps{5, 10, 570}));
+  EXPECT_EQ(judged.symptom.kind, SymptomKind::right);
+  EXPECT_TRUE(judged.faults.empty()) << judged.faults[0];
+}
+
+TEST(JudgedJob, HasToObserveEveryStepThatWasPlanned) {
+  Job job(2);
+  job.observe_all({1, 2, 4, 5});
+  job.record().planned_steps = 5;
+  job.write();
+  EXPECT_EQ(job.judged().results[0].reason, "nothing was observed in step 3 of 5");
+  EXPECT_EQ(status_of(job.judged()), ExitStatus::undecided);
+}
+
+TEST(JudgedJob, NamesTheFirstStepInWhichRanksDiffer) {
+  Job job(2);
+  job.observe_all(every(10, 200));
+  for (int rank = 0; rank < 2; ++rank) {
+    job.observe_gradient(rank, 210);
+    job.observe_parameter(rank, 210, static_cast<float>(rank));
+  }
+  job.write();
+  for (const IndexUse use : {IndexUse::believed, IndexUse::checked, IndexUse::ignored}) {
+    const JobRecord judged = job.judged(use);
+    EXPECT_EQ(judged.results[0].verdict, Verdict::holds);
+    ASSERT_EQ(judged.results[1].verdict, Verdict::violated);
+    EXPECT_EQ(judged.results[1].findings[0].step, 210);
+    EXPECT_EQ(judged.symptom.kind, SymptomKind::ranks_differ);
+    EXPECT_EQ(status_of(judged), ExitStatus::failed);
+  }
+}
+
+/// Rank 1 was killed between gradient and parameter of step 7, rank 0 a step later.
+TEST(JudgedJob, MayEndAnywhere) {
+  Job job(2);
+  job.observe_all(every(1, 6));
+  job.observe_gradient(0, 7);
+  job.observe_parameter(0, 7);
+  job.observe_gradient(1, 7);
+  job.observe_gradient(0, 8);
+  job.kill(0);
+  job.kill(1);
+  job.write();
+  const JobRecord judged = job.judged();
+  EXPECT_EQ(judged.results[0].verdict, Verdict::holds) << judged.results[0].reason;
+  EXPECT_EQ(judged.results[1].verdict, Verdict::holds) << judged.results[1].reason;
+  EXPECT_EQ(judged.results[2].verdict, Verdict::violated);
+}
+
+/// The same files, of ranks that say that they have finished.
+TEST(JudgedJob, WhoseRanksFinishedAfterDifferentStepsIsUndecided) {
+  Job job(2);
+  job.observe_all(every(1, 6));
+  job.observe_gradient(0, 7);
+  job.observe_parameter(0, 7);
+  job.write();
+  EXPECT_EQ(job.judged().results[0].reason, "w in step 7 was not observed on every rank");
+  EXPECT_EQ(job.judged().results[1].verdict, Verdict::undecided);
+}
+
+TEST(JudgedJob, DiffersInTheStepThatItEndedIn) {
+  Job job(2);
+  job.observe_all(every(1, 6));
+  job.observe_gradient(0, 7, 1);
+  job.observe_gradient(1, 7, 2);
+  job.observe_parameter(0, 7);
+  job.kill(0);
+  job.kill(1);
+  job.write();
+  ASSERT_EQ(job.judged().results[0].verdict, Verdict::violated);
+  EXPECT_EQ(job.judged().results[0].findings[0].step, 7);
+}
+
+/// The death of one rank excuses what it did not observe, not what the others stopped to.
+TEST(JudgedJob, WhoseRanksStoppedObservingSomethingIsUndecided) {
+  Job job(2);
+  job.observe_all(every(1, 6));
+  for (std::int64_t step = 7; step <= 12; ++step) {
+    for (int rank = 0; rank < 2; ++rank) job.observe_gradient(rank, step);
+  }
+  job.kill(1);
+  job.write();
+  EXPECT_EQ(job.judged().results[0].verdict, Verdict::holds);
+  EXPECT_EQ(job.judged().results[1].verdict, Verdict::undecided);
+  EXPECT_EQ(job.judged().results[1].reason, "nothing was observed after step 6 of 11");
+}
+
+/// Parameters in every tenth step, gradients in each.
+TEST(JudgedJob, MayObserveSomeTensorsLessOftenThanOthers) {
+  for (const IndexUse use : {IndexUse::believed, IndexUse::checked, IndexUse::ignored}) {
+    Job job(2);
+    for (std::int64_t step = 1; step <= 57; ++step) {
+      for (int rank = 0; rank < 2; ++rank) {
+        job.observe_gradient(rank, step);
+        if (step % 10 == 0) job.observe_parameter(rank, step);
+        if (step % 20 == 0) job.files().add(rank, step, "v", {1, 2}, kParameter);
+      }
+    }
+    job.write();
+    EXPECT_EQ(verdict_of(job.judged(use)), Verdict::holds)
+        << job.judged(use).results[0].reason << job.judged(use).results[1].reason;
+  }
+}
+
+TEST(JudgedJob, NamesATensorThatNobodyObservesAnyMore) {
+  for (const IndexUse use : {IndexUse::believed, IndexUse::checked, IndexUse::ignored}) {
+    Job job(2);
+    for (std::int64_t step = 1; step <= 57; ++step) {
+      for (int rank = 0; rank < 2; ++rank) {
+        job.observe_gradient(rank, step);
+        if (step % 10 == 0 && step <= 20) job.files().add(rank, step, "v", {1, 2});
+      }
+    }
+    job.record().claims = {kAgree};
+    job.write();
+    EXPECT_EQ(job.judged(use).results[0].reason, "v was observed on no rank after step 20 of 57");
+  }
+}
+
+TEST(JudgedJob, OfNoStepsIsUndecided) {
+  Job job(2);
+  job.write();
+  EXPECT_EQ(status_of(job.judged()), ExitStatus::undecided);
+  EXPECT_EQ(job.judged().steps, ObservedSteps{});
+}
+
+TEST(JudgedJob, WithoutClaimsIsUndecided) {
+  Job job(2);
+  job.observe_all({1});
+  job.record().claims.clear();
+  job.write();
+  EXPECT_EQ(status_of(job.judged()), ExitStatus::undecided);
+}
+
+TEST(JudgedJob, IsOneWhoseFilesSayTheirJob) {
+  Job job(2);
+  job.observe_all({1, 2});
+  job.write();
+  job.record().id = "another";
+  try {
+    job.judged();
+    FAIL() << "read";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a file of rank 0 of job another"));
+  }
+}
+
+class ChangedJob : public testing::Test {
+ protected:
+  ChangedJob() {
+    job_.observe_all(every(1, 3));
+    job_.write();
+  }
+
+  std::vector<std::string> faults() const { return job_.judged().faults; }
+
+  Job job_{2};
+};
+
+TEST_F(ChangedJob, IsNoneWhereNothingWasChanged) { EXPECT_TRUE(faults().empty()); }
+
+TEST_F(ChangedJob, HasFailedThoughEveryClaimHolds) {
+  write_text(job_.file("rank-0.csv"), text_of(job_.file("rank-0.csv")));
+  EXPECT_TRUE(faults().empty());
+  write_text(job_.file("collectives-9.bin"), "of nobody");
+  write_text(job_.file("rank-1.log"), "printed later");
+  EXPECT_TRUE(faults().empty());
+  write_text(job_.file("rank-0.status.json"), "{}");
+  const JobRecord judged = job_.judged();
+  EXPECT_EQ(verdict_of(judged), Verdict::holds);
+  EXPECT_EQ(status_of(judged), ExitStatus::failed);
+  EXPECT_THAT(judged.faults,
+              testing::ElementsAre("rank-0.status.json was added: manifest.csv does not list it"));
+}
+
+TEST_F(ChangedJob, MayLackSnapshotsAndIndices) {
+  fs::remove(job_.file("rank-0.index"));
+  fs::remove(job_.file("rank-1.step-2.safetensors"));
+  EXPECT_TRUE(faults().empty());
+}
+
+}  // namespace
+}  // namespace lockstep
