@@ -12,16 +12,11 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/observe/named_tensor.h"
 #include "harness/record/journal.h"
 #include "harness/record/snapshots.h"
 
 namespace lockstep {
-
-/// Where a local tensor lies in a global one: `offset` per dimension in elements.
-struct Shard {
-  std::vector<std::int64_t> global_shape;
-  std::vector<std::int64_t> offset;
-};
 
 /// Looks at the tensors of one rank and writes down what it saw: a row in the journal and the value
 /// itself. Does not communicate, synchronises no device but the tensor's own, changes no tensor and

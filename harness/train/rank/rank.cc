@@ -154,21 +154,21 @@ std::optional<double> Rank::step_seconds() const {
 
 void Rank::observe_gradients(Phase phase, const Module& module) {
   name_parameters(module);
-  for (const auto& [name, tensor] : module.named_parameters()) {
-    observer_.observe(phase, Kind::gradient, name, tensor.grad());
+  for (const NamedTensor& entry : module.named_parameters()) {
+    observer_.observe(phase, Kind::gradient, entry.name, entry.tensor.grad());
   }
 }
 
 void Rank::observe_parameters(Phase phase, const Module& module) {
   name_parameters(module);
-  for (const auto& [name, tensor] : module.named_parameters()) {
-    observer_.observe(phase, Kind::parameter, name, tensor);
+  for (const NamedTensor& entry : module.named_parameters()) {
+    observer_.observe(phase, Kind::parameter, entry.name, entry.tensor);
   }
 }
 
 void Rank::observe_buffers(Phase phase, const Module& module) {
-  for (const auto& [name, tensor] : module.named_buffers()) {
-    observer_.observe(phase, Kind::buffer, name, tensor);
+  for (const NamedTensor& entry : module.named_buffers()) {
+    observer_.observe(phase, Kind::buffer, entry.name, entry.tensor);
   }
 }
 
@@ -196,8 +196,8 @@ void Rank::observe_parameters(Phase phase, ShardedModel& sharded) {
 /// move.
 void Rank::note_initial_parameters(const Module& module) {
   if (perturbation() != 0 || step() != 1) return;
-  for (const auto& [name, tensor] : module.named_parameters()) {
-    observer_.observe(Phase::post_backward, Kind::parameter, name, tensor, std::nullopt,
+  for (const NamedTensor& entry : module.named_parameters()) {
+    observer_.observe(Phase::post_backward, Kind::parameter, entry.name, entry.tensor, std::nullopt,
                       group_of_one(0));
   }
 }
@@ -206,9 +206,9 @@ void Rank::note_initial_parameters(const Module& module) {
 void Rank::note_own_gradients(int rank, const Module& module) {
   if (perturbation() != 0) return;
   observer_.begin_micro_batch(rank);
-  for (const auto& [name, tensor] : module.named_parameters()) {
-    observer_.observe(Phase::post_backward, Kind::gradient, name, tensor.grad(), std::nullopt,
-                      group_of_one(rank));
+  for (const NamedTensor& entry : module.named_parameters()) {
+    observer_.observe(Phase::post_backward, Kind::gradient, entry.name, entry.tensor.grad(),
+                      std::nullopt, group_of_one(rank));
   }
 }
 
