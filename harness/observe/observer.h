@@ -76,15 +76,4 @@ class Observer {
   std::chrono::nanoseconds time_spent_{0};
 };
 
-/// The observation of `tensor` alone: dtype, shapes, digest, statistics. `bytes` receives the
-/// row-major bytes of the local part when it is not null and the tensor is comparable. Bytes are
-/// taken as they are: -0.0 and the payloads of NaN count.
-///
-/// Not comparable, with the reason: undefined tensors (without dtype and shapes), subclasses
-/// defined in Python, nested ones, layouts other than strided, meta tensors, those whose storage is
-/// freed, and dtypes that DType does not name, quantized ones among them. Throws Error (internal)
-/// when the tensor does not fit where `shard` says it lies.
-Observation look_at(const at::Tensor& tensor, const std::optional<Shard>& shard,
-                    std::vector<std::byte>* bytes);
-
 }  // namespace lockstep

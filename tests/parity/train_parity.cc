@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/observe/observer.h"
+#include "harness/observe/look_at.h"
 #include "harness/record/snapshots.h"
 #include "harness/train/loop/sampler.h"
 #include "harness/train/nn/lora.h"

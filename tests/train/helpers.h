@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/observe/observer.h"
+#include "harness/observe/look_at.h"
 #include "harness/sim/virtual_devices.h"
 #include "harness/train/nn/module.h"
 
