@@ -1,16 +1,14 @@
 #include "harness/observe/observer.h"
 
-#include <fmt/format.h>
+#include <c10/util/Exception.h>
 
-#include <exception>
+#include <cstdio>
+#include <cstring>
 #include <utility>
 
-#include "harness/observe/look_at.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -27,71 +25,81 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+/// Throws `failure` as an Error, without torch's stack.
+[[noreturn]] void throw_as_error(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const c10::Error& error) {
+    throw internal_error(error.what_without_backtrace());
+  } catch (...) {
+    throw caught_error();
+  }
+}
+
+/// Prints the line about it, its text up to a newline.
+void say(int rank, std::int64_t step, const char* text) noexcept {
+  const int length = static_cast<int>(std::strcspn(text, "\n"));
+  if (step == 0) {
+    std::fprintf(stderr, "lockstep: rank %d is not observed: %.*s\n", rank, length, text);
+  } else {
+    std::fprintf(stderr, "lockstep: rank %d is no longer observed, from step %lld on: %.*s\n", rank,
+                 static_cast<long long>(step), length, text);
+  }
+}
+
 }  // namespace
 
-Observer::Observer(fs::path folder, int rank, std::string identity)
-    : folder_(std::move(folder)),
-      rank_(rank),
-      identity_(std::move(identity)),
-      journal_(journal_file(folder_, rank), identity_) {}
-
-Observer::~Observer() {
-  try {
-    finish();
-  } catch (const std::exception&) {
-  }
+Observer::Observer(std::filesystem::path folder, int rank, ObservingOptions options) noexcept
+    : rank_(rank) {
+  attempt([&] { writer_.emplace(std::move(folder), rank, std::move(options)); });
 }
 
-void Observer::begin_step(std::int64_t step) {
-  if (step <= step_) {
-    throw internal_error(fmt::format("step {} begun after step {}: steps count up", step, step_));
-  }
-  finish();
+void Observer::begin_step(std::int64_t step) noexcept {
+  attempt([&] { writer_->begin_step(step); });
   step_ = step;
-  micro_batch_ = 0;
-  keys_.clear();
-  kept_.clear();
 }
 
-void Observer::begin_micro_batch(std::int64_t micro_batch) { micro_batch_ = micro_batch; }
+void Observer::begin_micro_batch(std::int64_t micro_batch) noexcept {
+  attempt([&] { writer_->begin_micro_batch(micro_batch); });
+}
 
-void Observer::note_key(const std::string& key) {
-  if (step_ == 0) throw internal_error(fmt::format("'{}' observed before the first step", key));
-  if (!keys_.insert(key).second) {
-    throw internal_error(fmt::format("'{}' observed twice in step {}", key, step_));
+void Observer::observe(Phase phase, Kind kind, std::span<const NamedTensor> tensors) noexcept {
+  attempt([&] { writer_->observe(phase, kind, tensors); });
+}
+
+void Observer::observe(Phase phase, Kind kind, const NamedTensor& tensor) noexcept {
+  observe(phase, kind, std::span(&tensor, 1));
+}
+
+void Observer::finish() noexcept {
+  attempt([&] { writer_->finish(); });
+}
+
+void Observer::rethrow_failure() const {
+  if (failure_) throw_as_error(failure_);
+}
+
+template <class Call>
+void Observer::attempt(const Call& call) noexcept {
+  if (failure_) return;
+  const Stopwatch stopwatch(time_spent_);
+  try {
+    call();
+  } catch (...) {
+    give_up();
   }
 }
 
-void Observer::observe(Phase phase, Kind kind, std::string_view name, const at::Tensor& tensor,
-                       const std::optional<Shard>& shard, std::string_view replica_group) {
-  const Stopwatch stopwatch(time_spent_);
-  SnapshotTensor kept;
-  Observation observation = look_at(tensor, shard, &kept.bytes);
-  observation.seq = seq_;
-  observation.step = step_;
-  observation.micro_batch = micro_batch_;
-  observation.phase = phase;
-  observation.kind = kind;
-  observation.name = name;
-  observation.replica_group = replica_group;
-  if (!tensor.defined() && kind == Kind::gradient) observation.not_comparable += ": no gradient";
-
-  const std::string key = snapshot_key(observation);
-  note_key(key);
-  journal_.append(observation);
-  ++seq_;
-  if (!observation.not_comparable.empty()) return;
-  kept.dtype = *parse<DType>(observation.dtype);
-  kept.shape = observation.local_shape;
-  kept_.emplace(key, std::move(kept));
-  all_written_ = false;
-}
-
-void Observer::finish() {
-  journal_.finish();
-  if (all_written_) return;
-  write_safetensors(snapshot_file(folder_, rank_, step_), kept_, identity_);
-  all_written_ = true;
+/// Requires: called while an exception is handled.
+void Observer::give_up() noexcept {
+  failure_ = std::current_exception();
+  rows_ = rows();
+  writer_.reset();
+  try {
+    rethrow_failure();
+  } catch (const std::exception& error) {  // memory for the Error may be missing, too
+    say(rank_, step_, error.what());
+  }
 }
 
 }  // namespace lockstep

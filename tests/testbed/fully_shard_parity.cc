@@ -98,11 +98,9 @@ std::vector<NamedTensor> copies_of(const Module& model) {
 }
 
 /// What the shards have to add up to.
-void observe_whole(Rank& rank, const std::vector<NamedTensor>& whole) {
-  for (const NamedTensor& entry : whole) {
-    rank.observer().observe(Phase::pre_forward, Kind::parameter, "whole." + entry.name,
-                            entry.tensor);
-  }
+void observe_whole(Rank& rank, std::vector<NamedTensor> whole) {
+  for (NamedTensor& entry : whole) entry.name = "whole." + entry.name;
+  rank.observer().observe(Phase::pre_forward, Kind::parameter, whole);
 }
 
 std::unique_ptr<ShardedModel> fully_shard(Rank& rank, Module& model,

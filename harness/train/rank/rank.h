@@ -82,7 +82,8 @@ class Rank {
   /// of rank 0.
   void mean_of_rank_gradients(Module& module, const std::function<at::Tensor(int rank)>& loss_of);
 
-  /// Writes everything out; the body has ended. Throws Error (usage) when that fails.
+  /// Writes everything out; the body has ended. Throws Error when that fails, and when observing
+  /// failed before.
   void finish();
 
   /// For a rank that has finished, as its last call: lets go of the group together with the others.
