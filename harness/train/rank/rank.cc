@@ -73,12 +73,17 @@ void Rank::meet() {
   group_->begin_step(step());
 }
 
-/// A rank that is killed can no longer say where it was.
+/// A rank that is killed can no longer say where it was. That it cannot be written is no error of
+/// the body: `finish` throws it.
 void Rank::state_progress() {
-  write_rank_status(rank_status_file(folder_, placement_.rank), {.step = step(),
-                                                                 .line = variant_line_,
-                                                                 .step_began_ns = step_began_ns_,
-                                                                 .rendezvous = rendezvous_});
+  try {
+    write_rank_status(rank_status_file(folder_, placement_.rank), {.step = step(),
+                                                                   .line = variant_line_,
+                                                                   .step_began_ns = step_began_ns_,
+                                                                   .rendezvous = rendezvous_});
+  } catch (const Error&) {
+    if (!status_failure_) status_failure_ = std::current_exception();
+  }
 }
 
 void Rank::finish() {
@@ -86,6 +91,7 @@ void Rank::finish() {
   log_.reset();
   observer_.finish();
   observer_.rethrow_failure();
+  if (status_failure_) std::rethrow_exception(status_failure_);
 }
 
 void Rank::leave_group() {

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "reports/base/error.h"
 #include "tests/full_disk.h"
@@ -176,6 +177,22 @@ TEST(FullDisk, EndsNoTrainingAndIsThrownAtTheEnd) {
   EXPECT_EQ(rank->step(), 3);
   EXPECT_EQ(rank->observer().rows(), 1);
   EXPECT_THROW(rank->finish(), Error);
+}
+
+TEST(StatusThatCannotBeWritten, EndsNoTrainingAndIsThrownAtTheEnd) {
+  LiteralRank rank(Role::fixed, 0, 3);
+  std::int64_t last = 0;
+  rank->train([&](std::int64_t step) {
+    last = step;
+    std::filesystem::remove_all(rank->folder());
+  });
+  EXPECT_EQ(last, 3);
+  try {
+    rank->finish();
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("rank-0.status.json"));
+  }
 }
 
 TEST(StepSeconds, AreAbsentBeforeAStepAndThereAfterwards) {
