@@ -1,95 +1,66 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
-#include <map>
 #include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <span>
 
-#include "harness/record/journal.h"
-#include "harness/record/snapshots.h"
+#include "harness/observe/named_tensor.h"
+#include "harness/observe/observation_writer.h"
+#include "reports/record/claim.h"
 
 namespace lockstep {
 
-/// Where a local tensor lies in a global one: `offset` per dimension in elements.
-struct Shard {
-  std::vector<std::int64_t> global_shape;
-  std::vector<std::int64_t> offset;
-};
-
-/// Looks at the tensors of one rank and writes down what it saw: a row in the journal and the value
-/// itself. Does not communicate, synchronises no device but the tensor's own, changes no tensor and
-/// no autograd state. One thread at a time.
-///
-/// A tensor is known by micro-batch, phase, kind and name, and is observed once in a step under
-/// these: a second value would overwrite the first.
+/// What a program that is observed calls: writes down its tensors as an ObservationWriter does, and
+/// never throws. At the first failure, whatever it is, one line says so on stderr, what was seen
+/// until then is written as far as that can be done, and everything afterwards does nothing: the
+/// program goes on, no longer observed. Whoever runs the program asks for the failure at its end.
+/// One thread at a time.
 class Observer {
  public:
-  /// Files go to `folder`, named after `rank`, and say in `identity` who writes them (empty: they
-  /// do not). Throws Error (usage) when they cannot be made.
-  Observer(std::filesystem::path folder, int rank, std::string identity = "");
-  ~Observer();  ///< writes what `finish` did not; drops errors
-  Observer(const Observer&) = delete;
-  Observer& operator=(const Observer&) = delete;
+  /// Files go to `folder`, named after `rank`.
+  Observer(std::filesystem::path folder, int rank, ObservingOptions options = {}) noexcept;
 
-  /// Begins step `step`: the values kept in the step before are written to their file. The first is
-  /// 1 or later, and steps increase; anything else is an Error (internal). Micro-batch 0 begins.
-  void begin_step(std::int64_t step);
+  /// Begins step `step`, from 1 and increasing, and in it micro-batch 0.
+  void begin_step(std::int64_t step) noexcept;
 
   /// Begins micro-batch `micro_batch` (from 0) of the step.
-  void begin_micro_batch(std::int64_t micro_batch);
+  void begin_micro_batch(std::int64_t micro_batch) noexcept;
 
-  /// Notes one tensor, in a step. What `look_at` cannot compare is noted with the reason. `shard`:
-  /// where it lies when it is a part; absent: it is whole. `replica_group`: who holds copies of it;
-  /// empty: all ranks. Throws Error (usage) when the journal
-  /// cannot be written, Error (internal) when the step has this tensor already.
-  void observe(Phase phase, Kind kind, std::string_view name, const at::Tensor& tensor,
-               const std::optional<Shard>& shard = std::nullopt,
-               std::string_view replica_group = "");
+  /// Notes `tensors` in their order, in a step; each once in a micro-batch and phase under its kind
+  /// and name.
+  void observe(Phase phase, Kind kind, std::span<const NamedTensor> tensors) noexcept;
+  void observe(Phase phase, Kind kind, const NamedTensor& tensor) noexcept;
 
-  /// Writes what is kept. The step goes on: what is observed later is written by the next `finish`
-  /// or `begin_step`. Throws Error (usage) when that fails; it may be called again.
-  void finish();
+  /// Writes what is kept; the step goes on.
+  void finish() noexcept;
 
-  std::int64_t step() const { return step_; }
+  /// The step begun last, observed or not; 0: none.
+  std::int64_t step() const noexcept { return step_; }
 
   /// Rows of the journal.
-  std::int64_t rows() const { return seq_; }
+  std::int64_t rows() const noexcept { return writer_ ? writer_->rows() : rows_; }
 
   /// Time spent in this object so far: what is measured of a step is told without it.
-  std::chrono::nanoseconds time_spent() const { return time_spent_; }
+  std::chrono::nanoseconds time_spent() const noexcept { return time_spent_; }
+
+  /// Throws the failure that ended the observing, as an Error: it is Lockstep's or the machine's,
+  /// and never one of the program. Nothing happens where there was none.
+  void rethrow_failure() const;
 
  private:
-  void note_key(const std::string& key);
+  template <class Call>
+  void attempt(const Call& call) noexcept;
+  void give_up() noexcept;
 
-  std::filesystem::path folder_;
   int rank_;
-  std::string identity_;
-  JournalWriter journal_;
-  std::int64_t seq_ = 0;
+  std::optional<ObservationWriter> writer_;  ///< absent since the failure
+  std::exception_ptr failure_;               ///< the first; null: there was none
   std::int64_t step_ = 0;
-  std::int64_t micro_batch_ = 0;
-  std::set<std::string> keys_;                  ///< of this step
-  std::map<std::string, SnapshotTensor> kept_;  ///< of this step
-  bool all_written_ = true;
+  std::int64_t rows_ = 0;  ///< at the failure
   std::chrono::nanoseconds time_spent_{0};
 };
-
-/// The observation of `tensor` alone: dtype, shapes, digest, statistics. `bytes` receives the
-/// row-major bytes of the local part when it is not null and the tensor is comparable. Bytes are
-/// taken as they are: -0.0 and the payloads of NaN count.
-///
-/// Not comparable, with the reason: undefined tensors (without dtype and shapes), subclasses
-/// defined in Python, nested ones, layouts other than strided, meta tensors, those whose storage is
-/// freed, and dtypes that DType does not name, quantized ones among them. Throws Error (internal)
-/// when the tensor does not fit where `shard` says it lies.
-Observation look_at(const at::Tensor& tensor, const std::optional<Shard>& shard,
-                    std::vector<std::byte>* bytes);
 
 }  // namespace lockstep

@@ -42,9 +42,9 @@ class Branches : public Module {
 using Arrivals = std::vector<std::string>;
 
 void note_arrivals(const Module& model, Arrivals& arrivals) {
-  for (const auto& [name, parameter] : model.named_parameters()) {
-    parameter.register_hook(
-        [&arrivals, name = name](const at::Tensor&) { arrivals.push_back(name); });
+  for (const NamedTensor& entry : model.named_parameters()) {
+    entry.tensor.register_hook(
+        [&arrivals, name = entry.name](const at::Tensor&) { arrivals.push_back(name); });
   }
 }
 

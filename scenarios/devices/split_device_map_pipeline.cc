@@ -162,8 +162,8 @@ class Trainer {
 
   /// Times 1, as an input: the last digit of a number alone is open, whatever rounding did before.
   void observe_loss(const at::Tensor& loss) {
-    rank_.observer().observe(Phase::pre_forward, Kind::loss, "loss",
-                             loss * rank_.input(at::ones({})));
+    rank_.observer().observe(Phase::pre_forward, Kind::loss,
+                             {"loss", loss * rank_.input(at::ones({}))});
   }
 
   Rank& rank_;

@@ -218,8 +218,8 @@ void infer(Rank& rank, VisionLanguageModel& model) {
     const at::Tensor logits = model.forward(image, tokens);
     const at::Tensor loss = next_token_loss(logits, tokens.to(logits.device())).cpu();
     // The weight of the request: 1, and an input as the image is.
-    rank.observer().observe(Phase::pre_forward, Kind::loss, "loss",
-                            loss * rank.input(at::ones({})));
+    rank.observer().observe(Phase::pre_forward, Kind::loss,
+                            {"loss", loss * rank.input(at::ones({}))});
   });
 }
 

@@ -173,8 +173,8 @@ void leave_zero_gradients(const Module& model) {
 }
 
 void observe_memory(Rank& rank, std::int64_t bytes) {
-  rank.observer().observe(Phase::post_backward, Kind::memory, "activations",
-                          at::scalar_tensor(bytes, at::kLong));
+  rank.observer().observe(Phase::post_backward, Kind::memory,
+                          {"activations", at::scalar_tensor(bytes, at::kLong)});
 }
 
 void train_vision_language_model(Rank& rank) {

@@ -48,7 +48,7 @@ class LossLog {
     at::Tensor mean = std::exchange(sum_, at::Tensor()) / accumulation_ / rank_.world_size();
     if (!is_reference) rank_.group().all_reduce(mean, ReduceOp::sum);
     rank_.observer().begin_micro_batch(0);  // the reference is at another rank's
-    rank_.observer().observe(Phase::pre_forward, Kind::loss, "loss", mean);
+    rank_.observer().observe(Phase::pre_forward, Kind::loss, {"loss", mean});
   }
 
  private:

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "harness/observe/observer.h"
+#include "harness/observe/look_at.h"
 
 namespace lockstep {
 namespace {

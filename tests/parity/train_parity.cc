@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/observe/observer.h"
+#include "harness/observe/look_at.h"
 #include "harness/record/snapshots.h"
 #include "harness/train/loop/sampler.h"
 #include "harness/train/nn/lora.h"
@@ -45,12 +45,12 @@ class Numbers {
     kept.shape = seen.local_shape;
   }
   void put_all(const std::string& key, const std::vector<NamedTensor>& named) {
-    for (const auto& [name, tensor] : named) put(key + "/" + name, tensor);
+    for (const NamedTensor& entry : named) put(key + "/" + entry.name, entry.tensor);
   }
   /// Of all that have one.
   void put_gradients(const std::string& key, const Module& module) {
-    for (const auto& [name, tensor] : module.named_parameters()) {
-      if (tensor.grad().defined()) put(key + "/" + name, tensor.grad());
+    for (const NamedTensor& entry : module.named_parameters()) {
+      if (entry.tensor.grad().defined()) put(key + "/" + entry.name, entry.tensor.grad());
     }
   }
   void write(const std::string& path) const { write_safetensors(path, numbers_); }

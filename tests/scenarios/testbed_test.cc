@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "harness/record/rank_status.h"
 #include "tests/scenarios/testbed_run.h"
 
 namespace lockstep {
@@ -207,6 +208,22 @@ TEST(Rendezvous, ThatTheMachineDeniesIsNoRun) {
   EXPECT_TRUE(cell.at("results").empty()) << "no claim is made";
   EXPECT_TRUE(cell.at("mismatch").is_null());
   EXPECT_THAT(run.outcome().out, Not(HasSubstr("false alarm:")));
+}
+
+TEST(FullDisk, EndsNoTrainingAndIsNoFindingEvenIfTheBodyCatchesAll) {
+  const TestbedRun run("full-disk/trains-on --ranks 2");
+  EXPECT_EQ(run.outcome().status, 64) << run.outcome().out << run.outcome().err;
+  EXPECT_THAT(run.outcome().err, HasSubstr("rank-1.step-2.safetensors"));
+  EXPECT_THAT(run.outcome().out, Not(HasSubstr("as expected")));
+  const std::filesystem::path cell = run.path() / "full-disk/trains-on/w2";
+  EXPECT_THAT(text_of(cell / "rank-1.log"),
+              HasSubstr("lockstep: rank 1 is no longer observed, from step 2 on: "));
+  const RankStatus full = read_rank_status(rank_status_file(cell, 1));
+  EXPECT_TRUE(full.is_own) << "an error of the machine";
+  EXPECT_EQ(full.step, 4);
+  const RankStatus other = read_rank_status(rank_status_file(cell, 0));
+  EXPECT_FALSE(other.raised) << "its peer came to every collective";
+  EXPECT_EQ(other.step, 4);
 }
 
 TEST(Axis, ThatABodyMakesUpIsItsOwnErrorAndEndsNoOtherCell) {

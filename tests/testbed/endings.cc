@@ -38,7 +38,7 @@ void train(Rank& rank) {
   rank.train([&](std::int64_t step) {
     if (step == 2 && rank.rank() == kCulprit) end_badly(rank);
     rank.group().all_reduce(tensor, ReduceOp::average);
-    rank.observer().observe(Phase::pre_step, Kind::gradient, "g", tensor);
+    rank.observer().observe(Phase::pre_step, Kind::gradient, {"g", tensor});
   });
 }
 

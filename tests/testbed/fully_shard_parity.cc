@@ -91,17 +91,16 @@ void backward(Rank& rank, ShardedModel& model, std::int64_t micro_batch) {
 
 std::vector<NamedTensor> copies_of(const Module& model) {
   std::vector<NamedTensor> copies;
-  for (const auto& [name, tensor] : model.named_parameters()) {
-    copies.push_back({name, tensor.detach().clone()});
+  for (const NamedTensor& entry : model.named_parameters()) {
+    copies.push_back({entry.name, entry.tensor.detach().clone()});
   }
   return copies;
 }
 
 /// What the shards have to add up to.
-void observe_whole(Rank& rank, const std::vector<NamedTensor>& whole) {
-  for (const auto& [name, tensor] : whole) {
-    rank.observer().observe(Phase::pre_forward, Kind::parameter, "whole." + name, tensor);
-  }
+void observe_whole(Rank& rank, std::vector<NamedTensor> whole) {
+  for (NamedTensor& entry : whole) entry.name = "whole." + entry.name;
+  rank.observer().observe(Phase::pre_forward, Kind::parameter, whole);
 }
 
 std::unique_ptr<ShardedModel> fully_shard(Rank& rank, Module& model,

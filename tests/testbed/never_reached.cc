@@ -25,7 +25,7 @@ Scenario never_reached() {
           [](Rank& rank) {
             rank.train([&](std::int64_t) {
               if (rank.rank() == 1) rank.is("in-the-open");
-              rank.observer().observe(Phase::pre_step, Kind::gradient, "w", at::ones({2}));
+              rank.observer().observe(Phase::pre_step, Kind::gradient, {"w", at::ones({2})});
             });
           },
   };

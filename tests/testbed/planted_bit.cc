@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "harness/scenario/expect.h"
 #include "harness/scenario/scenario.h"
@@ -31,8 +32,8 @@ void train_with_planted_bit(Rank& rank) {
     } else if (rank.is("flip") && is_here) {
       flip(b, 5, std::stoi(rank.axis("bit")));
     }
-    rank.observer().observe(Phase::pre_step, Kind::gradient, "a", a);
-    rank.observer().observe(Phase::pre_step, Kind::gradient, "b", b);
+    rank.observer().observe(Phase::pre_step, Kind::gradient,
+                            std::vector<NamedTensor>{{"a", a}, {"b", b}});
   });
 }
 

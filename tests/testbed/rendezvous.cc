@@ -41,7 +41,7 @@ void train(Rank& rank) {
   rank.group();
   rank.train([&](std::int64_t) {
     rank.group().all_reduce(tensor, ReduceOp::average);
-    rank.observer().observe(Phase::pre_step, Kind::gradient, "g", tensor);
+    rank.observer().observe(Phase::pre_step, Kind::gradient, {"g", tensor});
   });
 }
 

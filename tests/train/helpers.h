@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/observe/observer.h"
+#include "harness/observe/look_at.h"
 #include "harness/sim/virtual_devices.h"
 #include "harness/train/nn/module.h"
 
@@ -26,7 +26,7 @@ inline at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed,
 
 inline std::vector<std::string> names_of(const std::vector<NamedTensor>& named) {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : named) names.push_back(name);
+  for (const NamedTensor& entry : named) names.push_back(entry.name);
   return names;
 }
 

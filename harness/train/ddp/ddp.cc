@@ -132,9 +132,9 @@ void DistributedDataParallel::State::broadcast_state(int root) {
 void DistributedDataParallel::State::make_reducer(const std::vector<NamedTensor>& parameters) {
   std::vector<at::Tensor> tensors;
   std::unordered_map<std::size_t, std::string> names;
-  for (const auto& [name, tensor] : parameters) {
-    names[tensors.size()] = name_for_reducer(name);
-    tensors.push_back(tensor);
+  for (const NamedTensor& entry : parameters) {
+    names[tensors.size()] = name_for_reducer(entry.name);
+    tensors.push_back(entry.tensor);
   }
   const std::vector<bool> is_sparse(tensors.size(), false);
   auto buckets = std::get<0>(

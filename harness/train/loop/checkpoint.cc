@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/observe/observer.h"
+#include "harness/observe/look_at.h"
 #include "harness/record/snapshots.h"
 #include "reports/base/error.h"
 

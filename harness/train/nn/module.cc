@@ -105,7 +105,8 @@ std::vector<NamedTensor> Module::named_buffers() const {
 }
 
 void name_parameters(const Module& module) {
-  for (const auto& [name, tensor] : module.named_parameters()) name_parameter(tensor, name);
+  for (const NamedTensor& entry : module.named_parameters())
+    name_parameter(entry.tensor, entry.name);
 }
 
 std::vector<at::Tensor> Module::parameters() const { return tensors_of(named_parameters()); }

@@ -10,17 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "harness/observe/named_tensor.h"
+
 namespace at {
 struct Generator;
 }
 
 namespace lockstep {
-
-/// A tensor with its name in the model: "layers.0.weight".
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
 
 /// A part of a model: parameters, buffers and children by name, in the order in which they were
 /// registered, as torch.nn.Module keeps them. Layers compute with ATen's own differentiable

@@ -125,8 +125,8 @@ void observe_placement(Rank& rank, const Module& model) {
     }
   }
   for (const auto& [device, count] : bytes) {
-    rank.observer().observe(Phase::pre_forward, Kind::memory, "weights on " + device,
-                            at::scalar_tensor(count, at::kLong));
+    rank.observer().observe(Phase::pre_forward, Kind::memory,
+                            {"weights on " + device, at::scalar_tensor(count, at::kLong)});
   }
 }
 

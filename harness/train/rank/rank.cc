@@ -30,7 +30,7 @@ Rank::Rank(Cell cell, RankPlacement placement, fs::path folder, GroupOptions gro
       placement_(std::move(placement)),
       folder_(std::move(folder)),
       group_options_(std::move(group)),
-      observer_(folder_, placement_.rank, process_identity(cell_, placement_.rank)) {}
+      observer_(folder_, placement_.rank, {process_identity(cell_, placement_.rank)}) {}
 
 Rank::~Rank() = default;
 
@@ -73,20 +73,27 @@ void Rank::meet() {
   group_->begin_step(step());
 }
 
-/// A rank that is killed can no longer say where it was.
+/// A rank that is killed can no longer say where it was. That it cannot be written is no error of
+/// the body: `finish` throws it.
 void Rank::state_progress() {
-  write_rank_status(rank_status_file(folder_, placement_.rank),
-                    {.step = step(),
-                     .line = variant_line_,
-                     .step_began_ns = step_began_ns_,
-                     .rendezvous = rendezvous_,
-                     .process = process_identity(cell_, placement_.rank)});
+  try {
+    write_rank_status(rank_status_file(folder_, placement_.rank),
+                      {.step = step(),
+                       .line = variant_line_,
+                       .step_began_ns = step_began_ns_,
+                       .rendezvous = rendezvous_,
+                       .process = process_identity(cell_, placement_.rank)});
+  } catch (const Error&) {
+    if (!status_failure_) status_failure_ = std::current_exception();
+  }
 }
 
 void Rank::finish() {
   if (group_) group_->stop_recording();
   log_.reset();
   observer_.finish();
+  observer_.rethrow_failure();
+  if (status_failure_) std::rethrow_exception(status_failure_);
 }
 
 void Rank::leave_group() {
@@ -154,64 +161,74 @@ std::optional<double> Rank::step_seconds() const {
   return *middle;
 }
 
+namespace {
+
+/// The gradients of `tensors` under the names of these.
+std::vector<NamedTensor> gradients_of(std::vector<NamedTensor> tensors) {
+  for (NamedTensor& entry : tensors) entry.tensor = entry.tensor.grad();
+  return tensors;
+}
+
+std::vector<NamedTensor> in_group(const std::string& replica_group,
+                                  std::vector<NamedTensor> tensors) {
+  for (NamedTensor& entry : tensors) entry.replica_group = replica_group;
+  return tensors;
+}
+
+}  // namespace
+
 void Rank::observe_gradients(Phase phase, const Module& module) {
   name_parameters(module);
-  for (const auto& [name, tensor] : module.named_parameters()) {
-    observer_.observe(phase, Kind::gradient, name, tensor.grad());
-  }
+  observer_.observe(phase, Kind::gradient, gradients_of(module.named_parameters()));
 }
 
 void Rank::observe_parameters(Phase phase, const Module& module) {
   name_parameters(module);
-  for (const auto& [name, tensor] : module.named_parameters()) {
-    observer_.observe(phase, Kind::parameter, name, tensor);
-  }
+  observer_.observe(phase, Kind::parameter, module.named_parameters());
 }
 
 void Rank::observe_buffers(Phase phase, const Module& module) {
-  for (const auto& [name, tensor] : module.named_buffers()) {
-    observer_.observe(phase, Kind::buffer, name, tensor);
-  }
+  observer_.observe(phase, Kind::buffer, module.named_buffers());
 }
 
 // The replica group: a shard may be as large as the whole, and is still on no other rank.
 void Rank::observe_gradients(Phase phase, ShardedModel& sharded) {
+  std::vector<NamedTensor> gradients;
   for (const auto& [name, tensor, place] : sharded.shards()) {
     if (sharded.keeps_gradients_whole()) {
-      observer_.observe(phase, Kind::gradient, name, tensor.grad());
+      gradients.push_back({name, tensor.grad()});
       continue;
     }
     const bool is_empty = tensor.numel() == 0 && tensor.requires_grad();
     if (is_empty && !tensor.grad().defined()) continue;  // which is no lack of a gradient
-    observer_.observe(phase, Kind::gradient, name, tensor.grad(), place, group_of_one(rank()));
+    gradients.push_back({name, tensor.grad(), place, group_of_one(rank())});
   }
+  observer_.observe(phase, Kind::gradient, gradients);
 }
 
 void Rank::observe_parameters(Phase phase, ShardedModel& sharded) {
   if (sharded.keeps_parameters_whole()) return observe_parameters(phase, sharded.module());
+  std::vector<NamedTensor> parameters;
   for (const auto& [name, tensor, place] : sharded.shards()) {
-    observer_.observe(phase, Kind::parameter, name, tensor, place, group_of_one(rank()));
+    parameters.push_back({name, tensor, place, group_of_one(rank())});
   }
+  observer_.observe(phase, Kind::parameter, parameters);
 }
 
 /// From what the first step's parameters have moved. A perturbed reference only says how far values
 /// move.
 void Rank::note_initial_parameters(const Module& module) {
   if (perturbation() != 0 || step() != 1) return;
-  for (const auto& [name, tensor] : module.named_parameters()) {
-    observer_.observe(Phase::post_backward, Kind::parameter, name, tensor, std::nullopt,
-                      group_of_one(0));
-  }
+  observer_.observe(Phase::post_backward, Kind::parameter,
+                    in_group(group_of_one(0), module.named_parameters()));
 }
 
 /// What the diagnosis holds wrong gradients against.
 void Rank::note_own_gradients(int rank, const Module& module) {
   if (perturbation() != 0) return;
   observer_.begin_micro_batch(rank);
-  for (const auto& [name, tensor] : module.named_parameters()) {
-    observer_.observe(Phase::post_backward, Kind::gradient, name, tensor.grad(), std::nullopt,
-                      group_of_one(rank));
-  }
+  observer_.observe(Phase::post_backward, Kind::gradient,
+                    in_group(group_of_one(rank), gradients_of(module.named_parameters())));
 }
 
 void Rank::mean_of_rank_gradients(Module& module,

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -82,7 +83,8 @@ class Rank {
   /// of rank 0.
   void mean_of_rank_gradients(Module& module, const std::function<at::Tensor(int rank)>& loss_of);
 
-  /// Writes everything out; the body has ended. Throws Error (usage) when that fails.
+  /// Writes everything out; the body has ended. Throws Error when that fails, and when observing or
+  /// stating progress failed before.
   void finish();
 
   /// For a rank that has finished, as its last call: lets go of the group together with the others.
@@ -124,7 +126,8 @@ class Rank {
   int variant_line_ = 0;
   std::optional<std::int64_t> step_began_ns_;
   RendezvousState rendezvous_ = RendezvousState::not_begun;
-  std::uint64_t inputs_ = 0;  ///< calls of `input` in this step
+  std::exception_ptr status_failure_;  ///< the first of `state_progress`; null: there was none
+  std::uint64_t inputs_ = 0;           ///< calls of `input` in this step
   std::vector<WeightBefore> weights_;
   std::vector<double> step_seconds_;
 };

@@ -24,10 +24,11 @@ using Tensors = std::vector<at::Tensor>;
 
 void require_flattenable(const std::string& of_name, const std::vector<NamedTensor>& parameters) {
   const at::Tensor& first = parameters.front().tensor;
-  for (const auto& [name, parameter] : parameters) {
-    const auto refuse = [&, &name = name](const char* why) {
+  for (const NamedTensor& entry : parameters) {
+    const at::Tensor& parameter = entry.tensor;
+    const auto refuse = [&](const char* why) {
       throw internal_error(fmt::format("the parameters of {} cannot be one flat parameter: {}{}",
-                                       of_name, name, why));
+                                       of_name, entry.name, why));
     };
     if (!parameter.is_leaf()) refuse(" is part of one already");
     if (parameter.dim() == 0) refuse(" has no dimension: make it [1]");
@@ -75,7 +76,8 @@ void FlatParameter::flatten() {
   const std::int64_t piece = (elements + ranks - 1) / ranks;
   buffer_ = at::zeros({piece * ranks}, first.options());
   std::int64_t offset = 0;
-  for (auto& [name, parameter] : parameters_) {
+  for (NamedTensor& entry : parameters_) {
+    at::Tensor& parameter = entry.tensor;
     buffer_.narrow(0, offset, parameter.numel()).copy_(parameter.reshape({-1}));
     offset += parameter.numel();
     shapes_.push_back(parameter.sizes().vec());
@@ -92,7 +94,8 @@ void FlatParameter::cut() {
   const std::int64_t begin = keeps_whole_ ? 0 : group_.rank() * local_.numel();
   const std::int64_t end = begin + local_.numel();
   std::int64_t offset = 0;
-  for (const auto& [name, parameter] : parameters_) {
+  for (const NamedTensor& entry : parameters_) {
+    const at::Tensor& parameter = entry.tensor;
     share_version(parameter, leaf_);
     const std::int64_t elements = parameter.numel();
     const std::int64_t first = std::clamp(begin - offset, std::int64_t{0}, elements);
@@ -105,8 +108,8 @@ void FlatParameter::cut() {
       place = {parameter.sizes().vec(), std::vector<std::int64_t>(parameter.dim(), 0)};
     }
     piece = piece.detach().requires_grad_(requires_grad());
-    name_parameter(piece, name);
-    pieces_.push_back({name, piece, place});
+    name_parameter(piece, entry.name);
+    pieces_.push_back({entry.name, piece, place});
     ranges_.push_back(range);
     offset += elements;
   }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/observe/observer.h"
+#include "harness/observe/named_tensor.h"
 #include "harness/train/nn/module.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/observe/observer.h"
+#include "harness/observe/named_tensor.h"
 
 namespace lockstep {
 

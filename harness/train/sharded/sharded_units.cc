@@ -22,8 +22,8 @@ using ParameterNames = std::unordered_map<const void*, std::string>;
 
 ParameterNames names_of(const Module& root) {
   ParameterNames names;
-  for (const auto& [name, tensor] : root.named_parameters()) {
-    names[tensor.unsafeGetTensorImpl()] = name;
+  for (const NamedTensor& entry : root.named_parameters()) {
+    names[entry.tensor.unsafeGetTensorImpl()] = entry.name;
   }
   return names;
 }
@@ -85,11 +85,11 @@ std::vector<ShardedParameter> shard_all(const std::vector<NamedTensor>& paramete
                                         const ProcessGroup& group,
                                         const FullyShardOptions& options) {
   std::vector<ShardedParameter> sharded;
-  for (const auto& [name, parameter] : parameters) {
-    if (parameter.numel() > 0 && parameter.storage().nbytes() == 0) {
-      throw internal_error(fmt::format("the parameter '{}' is sharded already", name));
+  for (const NamedTensor& entry : parameters) {
+    if (entry.tensor.numel() > 0 && entry.tensor.storage().nbytes() == 0) {
+      throw internal_error(fmt::format("the parameter '{}' is sharded already", entry.name));
     }
-    sharded.emplace_back(name, parameter, group.rank(), group.size(), options.param_dtype);
+    sharded.emplace_back(entry.name, entry.tensor, group.rank(), group.size(), options.param_dtype);
   }
   return sharded;
 }

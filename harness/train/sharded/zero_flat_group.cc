@@ -49,16 +49,19 @@ ZeroFlatGroup::ZeroFlatGroup(Module& root, ProcessGroup& group, const ZeroOption
 void ZeroFlatGroup::flatten(const std::vector<NamedTensor>& trainable) {
   const PartitionLayout layout = layout_of(trainable, group_.size());
   flat_ = at::zeros({layout.elements()}, trainable.front().tensor.options());
-  for (const auto& [name, tensor] : trainable) {
+  for (const NamedTensor& entry : trainable) {
+    const at::Tensor& tensor = entry.tensor;
     if (tensor.scalar_type() != flat_.scalar_type()) {
       throw internal_error(
-          fmt::format("'{}' is of another dtype than the rest of its group", name));
+          fmt::format("'{}' is of another dtype than the rest of its group", entry.name));
     }
     const std::size_t index = members_.size();
     const at::Tensor place = flat_.narrow(0, layout.begin(index), tensor.numel());
     place.copy_(tensor.reshape({-1}));
-    Member member{
-        .name = name, .parameter = tensor, .shard = {}, .own = layout.piece(index, group_.rank())};
+    Member member{.name = entry.name,
+                  .parameter = tensor,
+                  .shard = {},
+                  .own = layout.piece(index, group_.rank())};
     member.parameter.set_data(place.view(tensor.sizes()));
     set_attribute(tensor, zero_attribute::kIndexInGroup, static_cast<std::int64_t>(index));
     members_.push_back(std::move(member));
@@ -91,13 +94,13 @@ void ZeroFlatGroup::keep_books(const PartitionLayout& layout) {
 void ZeroFlatGroup::list_shards(const Module& root) {
   std::map<std::string, const Member*> by_name;
   for (const Member& member : members_) by_name[member.name] = &member;
-  for (const auto& [name, tensor] : root.named_parameters()) {
-    NamedShard shard{name, {}, {{tensor.numel()}, {0}}};
-    if (const auto found = by_name.find(name); found != by_name.end()) {
+  for (const NamedTensor& entry : root.named_parameters()) {
+    NamedShard shard{entry.name, {}, {{entry.tensor.numel()}, {0}}};
+    if (const auto found = by_name.find(entry.name); found != by_name.end()) {
       shard.tensor = found->second->shard;
       shard.place.offset.front() = found->second->own.first;
     } else {
-      shard.tensor = tensor.detach().reshape({-1}).narrow(0, 0, 0);
+      shard.tensor = entry.tensor.detach().reshape({-1}).narrow(0, 0, 0);
     }
     shards_.push_back(std::move(shard));
   }

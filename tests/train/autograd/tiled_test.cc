@@ -78,8 +78,8 @@ Trained train(Module& module, const at::Tensor& values,
              : module.forward(input);
   output.backward(small_numbers(output.sizes(), 9));
   Trained trained{output.detach(), input.grad(), {}};
-  for (const auto& [name, tensor] : module.named_parameters()) {
-    trained.gradients[name] = tensor.grad();
+  for (const NamedTensor& entry : module.named_parameters()) {
+    trained.gradients[entry.name] = entry.tensor.grad();
   }
   return trained;
 }
@@ -158,18 +158,19 @@ TEST_P(EveryWay, RunsHooksAsOftenAsItSays) {
   Product product;
   std::map<std::string, std::int64_t> calls;
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;
-  for (const auto& [name, tensor] : product.named_parameters()) {
-    accumulators.push_back(torch::autograd::impl::grad_accumulator(tensor));
+  for (const NamedTensor& entry : product.named_parameters()) {
+    accumulators.push_back(torch::autograd::impl::grad_accumulator(entry.tensor));
     accumulators.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
-        [&calls, name = name](const torch::autograd::variable_list& outputs,
-                              const torch::autograd::variable_list&) {
+        [&calls, name = entry.name](const torch::autograd::variable_list& outputs,
+                                    const torch::autograd::variable_list&) {
           ++calls[name];
           return outputs;
         }));
   }
   train(product, normal({9, kWidth}, 1, at::kDouble), tiling());
-  for (const auto& [name, tensor] : product.named_parameters()) {
-    EXPECT_EQ(calls[name], backward == TileBackward::backward_per_tile ? tiles : 1) << name;
+  for (const NamedTensor& entry : product.named_parameters()) {
+    EXPECT_EQ(calls[entry.name], backward == TileBackward::backward_per_tile ? tiles : 1)
+        << entry.name;
   }
 }
 

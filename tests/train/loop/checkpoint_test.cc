@@ -11,7 +11,6 @@
 #include <limits>
 #include <string>
 
-#include "harness/observe/observer.h"
 #include "harness/record/snapshots.h"
 #include "harness/train/nn/transformer.h"
 #include "reports/base/error.h"

@@ -37,9 +37,9 @@ TEST(LoraLinear, AddsTheScaledProductOfItsAdapters) {
 TEST(LoraLinear, LearnsItsAdaptersAlone) {
   LoraLinear lora(linear(true), {}, cpu_generator(6));
   std::vector<std::string> names, trained;
-  for (const auto& [name, tensor] : lora.named_parameters()) {
-    names.push_back(name);
-    if (tensor.requires_grad()) trained.push_back(name);
+  for (const NamedTensor& entry : lora.named_parameters()) {
+    names.push_back(entry.name);
+    if (entry.tensor.requires_grad()) trained.push_back(entry.name);
   }
   EXPECT_THAT(names, ElementsAre("base.weight", "base.bias", "lora_a.weight", "lora_b.weight"));
   EXPECT_THAT(trained, ElementsAre("lora_a.weight", "lora_b.weight"));
@@ -72,8 +72,8 @@ TEST(LoraLinear, HasTheDtypeOfItsLayer) {
   const auto base = linear();
   base->to(at::kBFloat16);
   LoraLinear lora(base, {}, cpu_generator(6));
-  for (const auto& [name, tensor] : lora.named_parameters()) {
-    EXPECT_EQ(tensor.scalar_type(), at::kBFloat16) << name;
+  for (const NamedTensor& entry : lora.named_parameters()) {
+    EXPECT_EQ(entry.tensor.scalar_type(), at::kBFloat16) << entry.name;
   }
   EXPECT_EQ(lora.forward(normal({3, 6}, 1).to(at::kBFloat16)).scalar_type(), at::kBFloat16);
 }

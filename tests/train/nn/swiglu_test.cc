@@ -46,9 +46,9 @@ TEST(SwiGlu, IsTheFormulaOfThePaper) {
 TEST(SwiGlu, HasThreeWeightsWithoutBias) {
   const SwiGlu mlp(6, 10, cpu_generator(5));
   std::vector<std::string> parameters;
-  for (const auto& [name, tensor] : mlp.named_parameters()) {
-    parameters.push_back(name + " " + std::to_string(tensor.size(0)) + " " +
-                         std::to_string(tensor.size(1)));
+  for (const NamedTensor& entry : mlp.named_parameters()) {
+    parameters.push_back(entry.name + " " + std::to_string(entry.tensor.size(0)) + " " +
+                         std::to_string(entry.tensor.size(1)));
   }
   EXPECT_THAT(parameters, ElementsAre("gate.weight 10 6", "up.weight 10 6", "down.weight 6 10"));
 }

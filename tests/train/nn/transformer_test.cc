@@ -60,7 +60,7 @@ TEST(SelfAttention, RefusesHeadsThatDoNotDivideTheWidth) {
 TEST(TimeSeriesTransformer, NamesItsParametersAsTorchWould) {
   const TimeSeriesTransformer model({.blocks = 1}, cpu_generator(5));
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : model.named_parameters()) names.push_back(name);
+  for (const NamedTensor& entry : model.named_parameters()) names.push_back(entry.name);
   EXPECT_THAT(
       names, ElementsAre("position", "embedding.weight", "embedding.bias",
                          "blocks.0.attention_norm.weight", "blocks.0.attention_norm.bias",

@@ -48,16 +48,16 @@ std::map<std::string, at::Tensor> gradients_of(VisionLanguageModel& model) {
   model.zero_grad();
   loss_of(model).backward();
   std::map<std::string, at::Tensor> gradients;
-  for (const auto& [name, tensor] : model.named_parameters()) {
-    if (tensor.requires_grad()) gradients[name] = tensor.grad();
+  for (const NamedTensor& entry : model.named_parameters()) {
+    if (entry.tensor.requires_grad()) gradients[entry.name] = entry.tensor.grad();
   }
   return gradients;
 }
 
 std::vector<std::string> trained(const Module& module) {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : module.named_parameters()) {
-    if (tensor.requires_grad()) names.push_back(name);
+  for (const NamedTensor& entry : module.named_parameters()) {
+    if (entry.tensor.requires_grad()) names.push_back(entry.name);
   }
   return names;
 }
@@ -212,10 +212,10 @@ TEST(VisionLanguageModel, HasOneTensorForEmbeddingAndTiedHead) {
   const at::Tensor absent = at::zeros({3, 5}, at::kLong);
   for (VisionLanguageModel* model : {&tied, &untied}) {
     next_token_loss(model->forward(normal({3, 1, 8, 8}, 1), absent), absent).backward();
-    for (const auto& [name, tensor] : model->named_parameters()) {
-      if (name != "language.embedding.weight") continue;
-      EXPECT_EQ(tensor.grad()[7].abs().max().item<double>() > 0, model == &tied);
-      EXPECT_GT(tensor.grad()[0].abs().max().item<double>(), 0);
+    for (const NamedTensor& entry : model->named_parameters()) {
+      if (entry.name != "language.embedding.weight") continue;
+      EXPECT_EQ(entry.tensor.grad()[7].abs().max().item<double>() > 0, model == &tied);
+      EXPECT_GT(entry.tensor.grad()[0].abs().max().item<double>(), 0);
     }
   }
 }

@@ -11,7 +11,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 
+#include "reports/base/error.h"
+#include "tests/full_disk.h"
 #include "tests/temporary_folder.h"
 
 namespace lockstep {
@@ -158,6 +161,38 @@ TEST(Input, DoesNotDependOnTheCallsOfTheStepBefore) {
   const at::Tensor tensor = at::randn({64}, cpu_generator(3), at::TensorOptions());
   EXPECT_TRUE(at::equal(inputs_of(1, tensor, 1).at(1), inputs_of(1, tensor, 3).at(3)))
       << "the first call of step 2";
+}
+
+TEST(FullDisk, EndsNoTrainingAndIsThrownAtTheEnd) {
+  LiteralRank rank(Role::fixed, 0, 3);
+  std::int64_t last = 0;
+  {
+    const FullDisk full(4'096);
+    rank->train([&](std::int64_t step) {
+      last = step;
+      rank->observer().observe(Phase::post_step, Kind::parameter, {"w", at::zeros({10'000})});
+    });
+  }
+  EXPECT_EQ(last, 3);
+  EXPECT_EQ(rank->step(), 3);
+  EXPECT_EQ(rank->observer().rows(), 1);
+  EXPECT_THROW(rank->finish(), Error);
+}
+
+TEST(StatusThatCannotBeWritten, EndsNoTrainingAndIsThrownAtTheEnd) {
+  LiteralRank rank(Role::fixed, 0, 3);
+  std::int64_t last = 0;
+  rank->train([&](std::int64_t step) {
+    last = step;
+    std::filesystem::remove_all(rank->folder());
+  });
+  EXPECT_EQ(last, 3);
+  try {
+    rank->finish();
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("rank-0.status.json"));
+  }
 }
 
 TEST(StepSeconds, AreAbsentBeforeAStepAndThereAfterwards) {

@@ -54,7 +54,8 @@ bool has_data(const Module& module) { return module.parameters().front().storage
 
 std::map<std::string, at::Tensor> gradients_of(const Module& module) {
   std::map<std::string, at::Tensor> gradients;
-  for (const auto& [name, tensor] : module.named_parameters()) gradients[name] = tensor.grad();
+  for (const NamedTensor& entry : module.named_parameters())
+    gradients[entry.name] = entry.tensor.grad();
   return gradients;
 }
 

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/observe/look_at.h"
 #include "harness/train/nn/module.h"
 #include "harness/train/sharded/fully_shard.h"
 #include "reports/base/error.h"

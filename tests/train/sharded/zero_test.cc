@@ -236,15 +236,16 @@ TEST_P(ZeroRanks, TrainAsThePlainModel) {
       std::string wrong = parameter_difference(zero, plain);
       if (!wrong.empty() || options.stage == 3) return wrong;
       const at::NoGradGuard no_grad;
-      for (const auto& [name, tensor] : model.named_parameters()) {
-        at::Tensor of_first = tensor.clone();
+      for (const NamedTensor& entry : model.named_parameters()) {
+        at::Tensor of_first = entry.tensor.clone();
         group.broadcast(of_first, 0);
-        if (!at::equal(of_first, tensor)) return name + " differs between ranks";
+        if (!at::equal(of_first, entry.tensor)) return entry.name + " differs between ranks";
       }
       for (const NamedShard& shard : zero.shards()) {
-        for (const auto& [name, tensor] : model.named_parameters()) {
-          if (name == shard.name && !at::equal(slice(tensor, shard), shard.tensor.detach())) {
-            return name + " is not what was stepped";
+        for (const NamedTensor& entry : model.named_parameters()) {
+          if (entry.name == shard.name &&
+              !at::equal(slice(entry.tensor, shard), shard.tensor.detach())) {
+            return entry.name + " is not what was stepped";
           }
         }
       }
@@ -366,8 +367,8 @@ at::Tensor gradient_of_tile(const std::string& name, int rank, int tile) {
   const at::Tensor hidden = (*plain.embedding)(rows(rank)).detach();
   const at::Tensor outputs = (*plain.head)((*plain.mlp)(hidden));
   (outputs.narrow(0, 2 * tile, 2).pow(2).sum() / outputs.numel()).backward();
-  for (const auto& [own, tensor] : plain.named_parameters()) {
-    if (own == name) return tensor.grad().reshape({-1});
+  for (const NamedTensor& entry : plain.named_parameters()) {
+    if (entry.name == name) return entry.tensor.grad().reshape({-1});
   }
   return {};
 }
@@ -412,11 +413,11 @@ TEST_P(ZeroRanks, ReduceEachTileThatSaysNothing) {
     if (options.stage == 1 || options.reduce_bucket_size > 1000) {
       return gradient_difference(zero, plain);
     }
-    for (const auto& [name, parameter] : plain.named_parameters()) {
-      if (name.find("mlp") != 0) continue;
-      at::Tensor& gradient = parameter.mutable_grad();
-      gradient =
-          reduced_per_tile(name, options.stage, group.rank(), group.size()).view(parameter.sizes());
+    for (const NamedTensor& entry : plain.named_parameters()) {
+      if (entry.name.find("mlp") != 0) continue;
+      at::Tensor& gradient = entry.tensor.mutable_grad();
+      gradient = reduced_per_tile(entry.name, options.stage, group.rank(), group.size())
+                     .view(entry.tensor.sizes());
     }
     return gradient_difference(zero, plain);
   });

@@ -1,0 +1,34 @@
+#include "harness/observe/digester.h"
+
+#include <c10/core/GradMode.h>
+
+#include "harness/record/dtype.h"
+#include "harness/record/shard_runs.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Row-major and on the CPU; the tensor itself where it is so already.
+at::Tensor plain(const at::Tensor& tensor) {
+  const c10::NoGradGuard no_grad;
+  return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
+  return {static_cast<const std::byte*>(contiguous.const_data_ptr()), contiguous.nbytes()};
+}
+
+}  // namespace
+
+void CpuDigester::digest(std::span<DigestTask> tasks) {
+  for (DigestTask& task : tasks) {
+    const at::Tensor copy = plain(task.tensor);
+    const std::span<const std::byte> seen = bytes_of(copy);
+    task.row->digest = digest_of_part(*task.row, seen, copy.element_size());
+    task.row->statistics = statistics(*parse<DType>(task.row->dtype), seen);
+    if (task.wants_bytes) task.bytes.assign(seen.begin(), seen.end());
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,93 @@
+#include "harness/observe/look_at.h"
+
+#include <c10/util/StringUtil.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <utility>
+
+#include "harness/observe/digester.h"
+#include "harness/record/dtype.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+std::string dtype_name(const at::Tensor& tensor) {
+  return c10::getDtypeNames(tensor.scalar_type()).first;
+}
+
+bool is_freed(const at::Tensor& tensor) {
+  return tensor.numel() > 0 && tensor.storage().nbytes() == 0;
+}
+
+/// Why the shape of `tensor` cannot be told; empty when it can.
+std::string reason_without_shape(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "undefined";
+  if (tensor.unsafeGetTensorImpl()->is_python_dispatch()) return "a tensor subclass in Python";
+  if (tensor.is_nested()) return "nested";
+  return "";
+}
+
+/// Why the bytes of `tensor` cannot be compared; empty when they can.
+std::string reason_without_bytes(const at::Tensor& tensor) {
+  if (tensor.layout() != at::kStrided) return c10::str(tensor.layout(), " layout");
+  if (tensor.is_meta()) return "a meta tensor";
+  if (tensor.is_quantized()) return "quantized dtype " + dtype_name(tensor);
+  if (!parse<DType>(dtype_name(tensor))) return "dtype " + dtype_name(tensor);
+  if (!tensor.has_storage()) return "no storage";
+  if (is_freed(tensor)) return "its storage is freed";
+  return "";
+}
+
+bool fits(const Shape& local, const Shard& shard) {
+  if (local.size() != shard.global_shape.size() || local.size() != shard.offset.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < local.size(); ++i) {
+    if (shard.offset[i] < 0 || shard.offset[i] > shard.global_shape[i] - local[i]) return false;
+  }
+  return true;
+}
+
+void place(Observation& observation, const at::Tensor& tensor, const std::optional<Shard>& shard) {
+  observation.local_shape = tensor.sizes().vec();
+  const Shard where = shard.value_or(
+      Shard{observation.local_shape, Shape(observation.local_shape.size(), std::int64_t{0})});
+  if (!fits(observation.local_shape, where)) {
+    throw internal_error(
+        fmt::format("a shard of shape [{}] at offset [{}] does not fit the global shape [{}]",
+                    fmt::join(observation.local_shape, ", "), fmt::join(where.offset, ", "),
+                    fmt::join(where.global_shape, ", ")));
+  }
+  observation.global_shape = where.global_shape;
+  observation.offset = where.offset;
+}
+
+}  // namespace
+
+Observation describe(const at::Tensor& tensor, const std::optional<Shard>& shard) {
+  Observation observation;
+  observation.not_comparable = reason_without_shape(tensor);
+  if (tensor.defined()) observation.dtype = dtype_name(tensor);
+  if (!observation.not_comparable.empty()) return observation;
+  place(observation, tensor, shard);
+  observation.not_comparable = reason_without_bytes(tensor);
+  return observation;
+}
+
+Observation look_at(const at::Tensor& tensor, const std::optional<Shard>& shard,
+                    std::vector<std::byte>* bytes) {
+  Observation observation = describe(tensor, shard);
+  if (!observation.not_comparable.empty()) return observation;
+  DigestTask task{tensor, &observation, bytes != nullptr};
+  CpuDigester().digest({&task, 1});
+  if (bytes) *bytes = std::move(task.bytes);
+  return observation;
+}
+
+}  // namespace lockstep
