@@ -340,7 +340,7 @@ std::int64_t first_damage(const std::vector<ClaimResult>& results) {
   return first;
 }
 
-Judgement judge(const CellEvidence& cell, const CellFacts& facts) {
+Judgement judge(const CellEvidence& cell, const CellFacts& facts, const StepFolds& others) {
   std::optional<Reference> reference;
   if (cell.evidence && cell.reference) reference.emplace(cell);
   std::vector<JudgedClaim> claims;
@@ -353,7 +353,7 @@ Judgement judge(const CellEvidence& cell, const CellFacts& facts) {
   KnownSets known(cell, steps.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const std::int64_t number = steps[i];
-    const auto like = known.find(number);
+    const auto like = any_wants(others, number) ? std::nullopt : known.find(number);
     if (like && std::all_of(claims.begin(), claims.end(),
                             [&](const JudgedClaim& claim) { return claim.knows(*like); })) {
       if (known.is_read(number, i)) cell.evidence->at(number);
@@ -366,6 +366,9 @@ Judgement judge(const CellEvidence& cell, const CellFacts& facts) {
     const CellStep step{*actual, expected.get()};
     for (JudgedClaim& claim : claims) claim.see(step);
     wrong_values.see(step);
+    for (StepFold& other : others) {
+      if (other.wants(number)) other.see(*actual);
+    }
     known.note_seen(number);
     cell.evidence->note_judged(number);
   }

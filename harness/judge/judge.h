@@ -5,6 +5,7 @@
 
 #include "harness/judge/collectives/cell_facts.h"
 #include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/evidence/step_fold.h"
 #include "harness/judge/wrong_values.h"
 
 namespace lockstep {
@@ -26,9 +27,9 @@ struct Judgement {
   bool has_still_copies = false;
 };
 
-/// Judges every claim of a cell, of which `facts` are known, reading each step of it once. A claim
-/// whose judge throws is `undecided` with the reason. Throws Error (usage) where a file cannot be
-/// read.
-Judgement judge(const CellEvidence& cell, const CellFacts& facts);
+/// Judges every claim of a cell, of which `facts` are known, reading each step of it once; `others`
+/// see it in the same pass. A claim whose judge throws is `undecided` with the reason. Throws Error
+/// (usage) where a file cannot be read, and what `others` throw.
+Judgement judge(const CellEvidence& cell, const CellFacts& facts, const StepFolds& others = {});
 
 }  // namespace lockstep

@@ -31,33 +31,19 @@ std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vect
   return most;
 }
 
-namespace {
+MemoryPeak::MemoryPeak(const StepReader& evidence)
+    : is_observed_(
+          std::any_of(evidence.tensors().begin(), evidence.tensors().end(),
+                      [](const auto& observed) { return observed.first.kind == Kind::memory; })) {}
 
-std::optional<std::int64_t> memory_of(const StepView& step, int rank) {
-  std::optional<std::int64_t> most;
-  for (const Observation& observation : step.observations(rank)) {
-    if (observation.kind != Kind::memory) continue;
-    const auto bytes = bytes_of(step.kept(rank, observation));
-    if (bytes) most = std::max(most.value_or(0), *bytes);
-  }
-  return most;
-}
-
-}  // namespace
-
-std::optional<std::int64_t> memory_of(const StepReader& evidence) {
-  const bool is_observed =
-      std::any_of(evidence.tensors().begin(), evidence.tensors().end(),
-                  [](const auto& observed) { return observed.first.kind == Kind::memory; });
-  if (!is_observed) return std::nullopt;
-  std::optional<std::int64_t> most;
-  for (const std::int64_t number : evidence.steps()) {
-    const auto step = evidence.at(number);
-    for (int rank = 0; rank < step->processes(); ++rank) {
-      if (const auto bytes = memory_of(*step, rank)) most = std::max(most.value_or(0), *bytes);
+void MemoryPeak::see(const StepView& step) {
+  for (int rank = 0; rank < step.processes(); ++rank) {
+    for (const Observation& observation : step.observations(rank)) {
+      if (observation.kind != Kind::memory) continue;
+      const auto bytes = bytes_of(step.kept(rank, observation));
+      if (bytes) most_ = std::max(most_.value_or(0), *bytes);
     }
   }
-  return most;
 }
 
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "harness/judge/evidence/step_reader.h"
+#include "harness/judge/evidence/step_fold.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -17,7 +17,20 @@ namespace lockstep {
 std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vector<RankExit>& exits,
                             std::int64_t steps);
 
-/// The most bytes that any rank observed as Kind::memory in any step; absent when none did.
-std::optional<std::int64_t> memory_of(const StepReader& evidence);
+/// The most bytes that any rank observed as Kind::memory in any step.
+class MemoryPeak : public StepFold {
+ public:
+  explicit MemoryPeak(const StepReader& evidence);
+
+  bool wants([[maybe_unused]] std::int64_t step) const override { return is_observed_; }
+  void see(const StepView& step) override;
+
+  /// Absent where no rank observed any.
+  std::optional<std::int64_t> bytes() const { return most_; }
+
+ private:
+  bool is_observed_;  ///< in any step
+  std::optional<std::int64_t> most_;
+};
 
 }  // namespace lockstep

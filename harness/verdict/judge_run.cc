@@ -142,30 +142,48 @@ class EvidenceOfRun {
   std::map<std::string, std::string> index_faults_;  ///< by the cell's folder
 };
 
-/// The first run of a variant under the conditions of a table.
-const StepReader* evidence_of(const Table& table, const std::string& variant, const RunRecord& run,
-                              EvidenceOfRun& evidence) {
-  for (const CellRecord& record : run.cells) {
-    const Cell& cell = record.cell;
-    if (cell.scenario == table.scenario && cell.variant == variant &&
-        cell.world_size == table.world_size && cell.axes == table.axes && cell.repetition == 1) {
-      return evidence.of(record.folder);
+/// The tables of a run, which its cells fill while they are judged.
+class MeasuredTables {
+ public:
+  explicit MeasuredTables(const RunRecord& run) : run_(run) {
+    for (const Table& table : run.tables) columns_.emplace_back(table.spec.groups.size());
+  }
+
+  /// The columns that the cell fills, which was run.
+  StepFolds columns_of(const CellRecord& cell) {
+    StepFolds columns;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const Table& table = run_.tables[i];
+      for (std::size_t group = 0; group < columns_[i].size(); ++group) {
+        if (cell_for(table, table.spec.groups[group].variant) != &cell) continue;
+        columns.push_back(columns_[i][group].emplace(table.spec, cell.processes));
+      }
+    }
+    return columns;
+  }
+
+  void write_to(RunRecord& run) const {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      std::vector<const TableColumn*> groups;
+      for (const auto& column : columns_[i]) groups.push_back(column ? &*column : nullptr);
+      run.tables[i].rows = table_of(run.tables[i].spec, groups).rows;
     }
   }
-  return nullptr;
-}
 
-Table fill(const Table& empty, const RunRecord& run, EvidenceOfRun& evidence) {
-  std::vector<const StepReader*> groups;
-  for (const TableSpec::Group& group : empty.spec.groups) {
-    groups.push_back(evidence_of(empty, group.variant, run, evidence));
+ private:
+  /// The first run of a variant under the conditions of a table; null where there is none.
+  const CellRecord* cell_for(const Table& table, const std::string& variant) const {
+    const auto found = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const auto& record) {
+      const Cell& cell = record.cell;
+      return cell.scenario == table.scenario && cell.variant == variant &&
+             cell.world_size == table.world_size && cell.axes == table.axes && cell.repetition == 1;
+    });
+    return found == run_.cells.end() ? nullptr : &*found;
   }
-  Table table = fill_table(empty.spec, groups);
-  table.scenario = empty.scenario;
-  table.world_size = empty.world_size;
-  table.axes = empty.axes;
-  return table;
-}
+
+  const RunRecord& run_;
+  std::vector<std::vector<std::optional<TableColumn>>> columns_;  ///< by table and group
+};
 
 bool is_about(const PublishedValue& value, const Cell& cell) {
   return cell.scenario == value.scenario && cell.variant == value.variant &&
@@ -187,8 +205,8 @@ Quantity quantity_of(const PublishedValue& value) {
   return value.tensor == "*" ? Quantity::norm : Quantity::element;
 }
 
-std::optional<Measured> measure(const PublishedValue& value, const CellRecord& cell,
-                                EvidenceOfRun& evidence) {
+/// What has to be measured for a published value; nothing where it names what nobody measures.
+std::optional<TableSpec> spec_of(const PublishedValue& value) {
   const auto kind = parse<Kind>(value.kind);
   const auto phase = parse<Phase>(value.phase);
   if (!kind || !phase) return std::nullopt;
@@ -199,12 +217,49 @@ std::optional<Measured> measure(const PublishedValue& value, const CellRecord& c
   if (value.tensor != "*") spec.tensor = value.tensor;
   spec.element = value.element;
   spec.steps = {value.step - value.step_base + 1};
-  for (const Table::Row& row : fill_table(spec, {evidence.of(cell.folder)}).rows) {
-    const Table::Entry& entry = row.entries[0];
-    if (entry.is_measured()) return Measured{entry.values, entry.synced};
-  }
-  return std::nullopt;
+  return spec;
 }
+
+/// What a cell that was run held of what published tables say of it.
+class MeasuredValues {
+ public:
+  explicit MeasuredValues(const CellRecord& cell) : cell_(cell) {}
+
+  /// Measures what `table` says of the cell, too.
+  void add(const PublishedTable& table) {
+    for (const PublishedValue& value : table.values) {
+      const auto spec = is_about(value, cell_.cell) ? spec_of(value) : std::nullopt;
+      if (spec && !find(*spec)) columns_.push_back({*spec, TableColumn(*spec, cell_.processes)});
+    }
+  }
+
+  /// Valid until the next `add`.
+  StepFolds folds() {
+    StepFolds folds;
+    for (auto& [spec, column] : columns_) folds.push_back(column);
+    return folds;
+  }
+
+  /// Requires: of a table that was added, and about the cell.
+  std::optional<Measured> of(const PublishedValue& value) const {
+    const auto spec = spec_of(value);
+    const TableColumn* const column = spec ? find(*spec) : nullptr;
+    if (!column || column->steps().empty()) return std::nullopt;
+    const Table::Entry entry = column->at(spec->steps.front());
+    if (!entry.is_measured()) return std::nullopt;
+    return Measured{entry.values, entry.synced};
+  }
+
+ private:
+  const TableColumn* find(const TableSpec& spec) const {
+    const auto found = std::find_if(columns_.begin(), columns_.end(),
+                                    [&](const auto& entry) { return entry.first == spec; });
+    return found == columns_.end() ? nullptr : &found->second;
+  }
+
+  const CellRecord& cell_;
+  std::vector<std::pair<TableSpec, TableColumn>> columns_;
+};
 
 std::string unmet_in_words(const TableComparison& comparison) {
   if (comparison.values == 0) return "the table says nothing about this cell";
@@ -217,11 +272,10 @@ std::string unmet_in_words(const TableComparison& comparison) {
 
 /// Holds the rows of a table that are about a cell against it.
 TableComparison compare_with_cell(PublishedTable table, const CellRecord& cell,
-                                  EvidenceOfRun& evidence) {
+                                  const MeasuredValues& measured) {
   std::erase_if(table.values,
                 [&](const PublishedValue& value) { return !is_about(value, cell.cell); });
-  return compare(table,
-                 [&](const PublishedValue& value) { return measure(value, cell, evidence); });
+  return compare(table, [&](const PublishedValue& value) { return measured.of(value); });
 }
 
 /// Whether a rank could not write what it had kept: one that raised still does.
@@ -284,14 +338,15 @@ ObservedSteps observed_steps(const StepReader& evidence) {
   return {static_cast<std::int64_t>(steps.size()), steps.front(), steps.back()};
 }
 
-/// What the judge finds of an execution, whose `judged` has everything but claims and exits.
+/// What the judge finds of an execution, whose `judged` has everything but claims and exits;
+/// `others` see its steps, too.
 /// Returns whether the perturbed references never moved.
-bool judge_execution(Execution& execution, CellEvidence& judged) {
+bool judge_execution(Execution& execution, CellEvidence& judged, const StepFolds& others) {
   judged.claims = execution.claims;
   judged.exits = execution.exits;
   const CellFacts facts = facts_of(judged);
   execution.mismatch = facts.analysis.missed;
-  Judgement judgement = judge(judged, facts);
+  Judgement judgement = judge(judged, facts, others);
   execution.results = std::move(judgement.results);
   execution.symptom = symptom_of(facts, execution.results, judgement.wrong_values);
   execution.steps = observed_steps(*judged.evidence);
@@ -304,7 +359,8 @@ std::string first_of(const std::vector<std::string>& faults) {
                             : fmt::format("{}, and {} more", faults[0], faults.size() - 1);
 }
 
-void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidence) {
+void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidence,
+                MeasuredTables& tables) {
   begin_judging(cell);
   if (!was_run(cell)) {
     cell.symptom = symptom_of_unrun(cell.expectation.not_applicable, cell.not_run);
@@ -317,16 +373,25 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   judged.evidence = evidence.of(cell.folder);
   judged.reference = evidence.of(cell.reference_folder);
   judged.reference_exit = evidence.first_exit_of(cell.reference_folder);
-  const bool has_still_copies = judge_execution(cell, judged);
+  std::vector<PublishedTable> published;
+  MeasuredValues measured(cell);
+  for (const std::string& id : cell.expectation.meets) {
+    published.push_back(read_published_table(published_table_file(id)));
+    measured.add(published.back());
+  }
+  MemoryPeak memory(*judged.evidence);
+  StepFolds others = tables.columns_of(cell);
+  for (StepFold& fold : measured.folds()) others.push_back(fold);
+  others.push_back(memory);
+  const bool has_still_copies = judge_execution(cell, judged, others);
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.exits, cell.cell.steps);
-    if (cell.cost) cell.cost->memory = memory_of(*judged.evidence);
+    if (cell.cost) cell.cost->memory = memory.bytes();
   }
   cell.notes = notes_of(judged, evidence.exits_of(cell.reference_folder), has_still_copies);
   check_expectation(cell);
-  for (const std::string& id : cell.expectation.meets) {
-    const PublishedTable table = read_published_table(published_table_file(id));
-    add_check(cell, "meets " + id, unmet_in_words(compare_with_cell(table, cell, evidence)));
+  for (const PublishedTable& table : published) {
+    add_check(cell, "meets " + table.id, unmet_in_words(compare_with_cell(table, cell, measured)));
   }
   const std::string index_fault = evidence.index_fault_of(cell.folder);
   if (!index_fault.empty()) add_check(cell, "has step indices that fit its journals", index_fault);
@@ -347,7 +412,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   judged.world_size = job.world_size;
   judged.steps = job.planned_steps;
   judged.evidence = evidence.of(job);
-  judge_execution(job, judged);
+  judge_execution(job, judged, {});
   job.notes = notes_of(*judged.evidence, job.exits);
   job.faults = evidence.faults_of(job, execution_identity(job));
   const std::string index_fault = evidence.index_fault_of(job.folder);
@@ -389,38 +454,61 @@ void check_repetitions(RunRecord& run, EvidenceOfRun& evidence) {
 }
 
 void judge_cells(RunRecord& run, const fs::path& folder, EvidenceOfRun& evidence) {
-  for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence);
+  MeasuredTables tables(run);
+  for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence, tables);
   for (JobRecord& job : run.jobs) judge_job(job, evidence);
   check_repetitions(run, evidence);
-  for (Table& table : run.tables) {
-    table = fill(table, run, evidence);
-    evidence.forget_steps_but_of("");
-  }
+  tables.write_to(run);
   note_age(run, evidence);
 }
 
-}  // namespace
-
-void judge_run(RunRecord& run, const fs::path& folder, const Reading& reading) {
-  EvidenceOfRun evidence(run, folder, reading);
+/// Does `work`, and again where an index turned out not to be of its rows, without it.
+template <class Work>
+auto without_stale_indices(EvidenceOfRun& evidence, const Work& work) {
   for (;;) {
     try {
-      return judge_cells(run, folder, evidence);
+      return work();
     } catch (const StaleIndex& stale) {
       evidence.distrust(stale);
     }
   }
 }
 
+}  // namespace
+
+void judge_run(RunRecord& run, const fs::path& folder, const Reading& reading) {
+  EvidenceOfRun evidence(run, folder, reading);
+  without_stale_indices(evidence, [&] { judge_cells(run, folder, evidence); });
+}
+
+namespace {
+
+/// The first cell that a value is about, where it was run; else null.
+const CellRecord* cell_of(const PublishedValue& value, const RunRecord& run) {
+  const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& c) {
+    return is_about(value, c.cell) && was_run(c);
+  });
+  return cell == run.cells.end() ? nullptr : &*cell;
+}
+
+}  // namespace
+
 TableComparison compare_with_run(const PublishedTable& table, const RunRecord& run,
                                  const fs::path& folder) {
-  EvidenceOfRun evidence(run, folder, {IndexUse::ignored});
-  return compare(table, [&](const PublishedValue& value) -> std::optional<Measured> {
-    const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& c) {
-      return is_about(value, c.cell) && was_run(c);
+  EvidenceOfRun evidence(run, folder);
+  return without_stale_indices(evidence, [&] {
+    std::map<const CellRecord*, MeasuredValues> measured;
+    for (const PublishedValue& value : table.values) {
+      const CellRecord* const cell = cell_of(value, run);
+      if (!cell || measured.contains(cell)) continue;
+      MeasuredValues& values = measured.emplace(cell, *cell).first->second;
+      values.add(table);
+      fold_steps(*evidence.of(cell->folder), values.folds());
+    }
+    return compare(table, [&](const PublishedValue& value) {
+      const CellRecord* const cell = cell_of(value, run);
+      return cell ? measured.at(cell).of(value) : std::nullopt;
     });
-    if (cell == run.cells.end()) return std::nullopt;
-    return measure(value, *cell, evidence);
   });
 }
 

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/values/compare_values.h"
@@ -17,7 +17,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 
 /// Which tensors of a step a table is about.
 struct Subject {
@@ -33,23 +33,23 @@ struct Subject {
 /// One step of the subject on one rank: the last observation of each tensor, by name.
 using Held = std::map<std::string, const Observation*>;
 
-/// One step of the subject on all ranks. The view keeps alive what was found.
+/// One step of the subject on all ranks.
 struct Step {
-  std::shared_ptr<const StepView> view;
+  const StepView& view;
   std::vector<Held> ranks;
 
   const SnapshotTensor* kept(std::size_t rank, const std::string& name) const {
     const auto found = ranks[rank].find(name);
     if (found == ranks[rank].end()) return nullptr;
-    return view->kept(static_cast<int>(rank), *found->second);
+    return view.kept(static_cast<int>(rank), *found->second);
   }
 };
 
-Step find_step(const Subject& subject, const StepReader& evidence, std::int64_t number) {
-  Step step{evidence.at(number), {}};
-  for (int rank = 0; rank < step.view->processes(); ++rank) {
+Step find_in(const StepView& view, const Subject& subject) {
+  Step step{view, {}};
+  for (int rank = 0; rank < view.processes(); ++rank) {
     Held& held = step.ranks.emplace_back();
-    for (const Observation& observation : step.view->observations(rank)) {
+    for (const Observation& observation : view.observations(rank)) {
       if (subject.includes(observation)) held[observation.name] = &observation;
     }
   }
@@ -82,11 +82,11 @@ bool is_synced(const Step& step) {
 }
 
 double element_value(std::int64_t element, const SnapshotTensor* tensor) {
-  if (!tensor) return kNotMeasured;
+  if (!tensor) return kUnmeasured;
   const DType component = component_type(tensor->dtype);
   const std::size_t size = item_size(tensor->dtype);
   const auto place = static_cast<std::size_t>(element);
-  if (place >= tensor->bytes.size() / size) return kNotMeasured;
+  if (place >= tensor->bytes.size() / size) return kUnmeasured;
   return component_value(component, tensor->bytes.data() + place * size);
 }
 
@@ -99,9 +99,9 @@ double distance(const Step& step, std::size_t a, std::size_t b) {
     const SnapshotTensor* right = step.kept(b, name);
     const bool comparable =
         left && right && left->dtype == right->dtype && left->shape == right->shape;
-    largest = worse(largest, comparable ? difference(*left, *right).worst : kNotMeasured);
+    largest = worse(largest, comparable ? difference(*left, *right).worst : kUnmeasured);
   }
-  return names.empty() ? kNotMeasured : largest;
+  return names.empty() ? kUnmeasured : largest;
 }
 
 double drift(const Step& step) {
@@ -111,7 +111,7 @@ double drift(const Step& step) {
       largest = worse(largest, distance(step, a, b));
     }
   }
-  return names_of(step).empty() ? kNotMeasured : largest;
+  return names_of(step).empty() ? kUnmeasured : largest;
 }
 
 double norm(const Held& held) {
@@ -119,20 +119,13 @@ double norm(const Held& held) {
   for (const auto& [name, observation] : held) {
     const Statistics& statistics = observation->statistics;
     if (is_undefined(*observation)) continue;
-    if (!observation->not_comparable.empty()) return kNotMeasured;
-    squares += statistics.non_finite > 0 ? kNotMeasured : statistics.norm * statistics.norm;
+    if (!observation->not_comparable.empty()) return kUnmeasured;
+    squares += statistics.non_finite > 0 ? kUnmeasured : statistics.norm * statistics.norm;
   }
-  return held.empty() ? kNotMeasured : std::sqrt(squares);
+  return held.empty() ? kUnmeasured : std::sqrt(squares);
 }
 
-/// How far the model is apart before the step: what the drift beside a norm means.
-std::optional<double> drift_before(const StepReader& evidence, std::int64_t step) {
-  return drift(find_step({Kind::parameter, Phase::pre_forward, ""}, evidence, step));
-}
-
-Table::Entry fill_entry(const TableSpec& spec, const StepReader* evidence, std::int64_t number) {
-  if (!evidence) return {{kNotMeasured}, false, std::nullopt};
-  const Step step = find_step({spec.kind, spec.phase, spec.tensor}, *evidence, number);
+Table::Entry entry_of(const TableSpec& spec, const Step& step) {
   Table::Entry entry;
   entry.synced = is_synced(step);
   if (spec.quantity == Quantity::drift) {
@@ -148,39 +141,56 @@ Table::Entry fill_entry(const TableSpec& spec, const StepReader* evidence, std::
       entry.values.push_back(element_value(spec.element, step.kept(rank, spec.tensor)));
     }
   }
-  if (spec.quantity == Quantity::norm) entry.drift = drift_before(*evidence, number);
+  // How far the model is apart before the step: what the drift beside a norm means.
+  if (spec.quantity == Quantity::norm) {
+    entry.drift = drift(find_in(step.view, {Kind::parameter, Phase::pre_forward, ""}));
+  }
   return entry;
 }
 
-bool is_shown(const TableSpec& spec, std::int64_t step) {
-  return spec.steps.empty() ||
-         std::find(spec.steps.begin(), spec.steps.end(), step) != spec.steps.end();
-}
-
-/// The steps of a table in which a rank observed its subject.
-std::set<std::int64_t> shown_steps(const TableSpec& spec, const StepReader& evidence) {
-  const Subject subject{spec.kind, spec.phase, spec.tensor};
-  std::set<std::int64_t> steps;
-  for (const std::int64_t number : evidence.steps()) {
-    if (!is_shown(spec, number)) continue;
-    const Step step = find_step(subject, evidence, number);
-    if (!names_of(step).empty()) steps.insert(number);
-  }
-  return steps;
+/// Of a step that a cell of `processes` ranks does not have.
+Table::Entry entry_of_none(const TableSpec& spec, int processes) {
+  const bool is_one = spec.quantity == Quantity::drift;
+  Table::Entry entry;
+  entry.values.assign(is_one ? 1 : static_cast<std::size_t>(processes), kUnmeasured);
+  if (spec.quantity == Quantity::norm) entry.drift = kUnmeasured;
+  return entry;
 }
 
 }  // namespace
 
-Table fill_table(const TableSpec& spec, const std::vector<const StepReader*>& evidence) {
+TableColumn::TableColumn(TableSpec spec, int processes)
+    : spec_(std::move(spec)), processes_(processes) {}
+
+bool TableColumn::wants(std::int64_t step) const {
+  return spec_.steps.empty() ||
+         std::find(spec_.steps.begin(), spec_.steps.end(), step) != spec_.steps.end();
+}
+
+void TableColumn::see(const StepView& view) {
+  const Step step = find_in(view, {spec_.kind, spec_.phase, spec_.tensor});
+  if (!names_of(step).empty()) steps_.insert(view.number());
+  entries_.emplace(view.number(), entry_of(spec_, step));
+}
+
+Table::Entry TableColumn::at(std::int64_t step) const {
+  const auto found = entries_.find(step);
+  return found == entries_.end() ? entry_of_none(spec_, processes_) : found->second;
+}
+
+Table table_of(const TableSpec& spec, const std::vector<const TableColumn*>& columns) {
   Table table;
   table.spec = spec;
   std::set<std::int64_t> steps;
-  for (const StepReader* group : evidence) {
-    if (group) steps.merge(shown_steps(spec, *group));
+  for (const TableColumn* const column : columns) {
+    if (column) steps.insert(column->steps().begin(), column->steps().end());
   }
   for (const std::int64_t step : steps) {
     Table::Row row{step, {}};
-    for (const StepReader* group : evidence) row.entries.push_back(fill_entry(spec, group, step));
+    for (const TableColumn* const column : columns) {
+      row.entries.push_back(column ? column->at(step)
+                                   : Table::Entry{{kUnmeasured}, false, std::nullopt});
+    }
     table.rows.push_back(std::move(row));
   }
   return table;

@@ -1,14 +1,39 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <set>
 #include <vector>
 
-#include "harness/judge/evidence/step_reader.h"
+#include "harness/judge/evidence/step_fold.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
 
-/// Values of a scenario's table. `evidence` has one entry per group of `spec`, null for a variant
-/// that was not run.
-Table fill_table(const TableSpec& spec, const std::vector<const StepReader*>& evidence);
+/// One group of a table: what the ranks of one cell held in the steps that the table shows.
+class TableColumn : public StepFold {
+ public:
+  /// `processes`: of the cell.
+  TableColumn(TableSpec spec, int processes);
+
+  bool wants(std::int64_t step) const override;
+  void see(const StepView& step) override;
+
+  /// The steps that it saw in which a rank observed what the table is about.
+  const std::set<std::int64_t>& steps() const { return steps_; }
+
+  /// Nothing measured for a step that it did not see.
+  Table::Entry at(std::int64_t step) const;
+
+ private:
+  TableSpec spec_;
+  int processes_;
+  std::set<std::int64_t> steps_;
+  std::map<std::int64_t, Table::Entry> entries_;
+};
+
+/// A scenario's table. `columns` has one entry per group of `spec`, null for a variant that was not
+/// run.
+Table table_of(const TableSpec& spec, const std::vector<const TableColumn*>& columns);
 
 }  // namespace lockstep

@@ -9,9 +9,9 @@
 
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/values/tolerance.h"
-#include "harness/verdict/table.h"
 #include "reports/base/error.h"
 #include "tests/judge/literal_evidence.h"
+#include "tests/verdict/measured_table.h"
 
 namespace lockstep {
 namespace {
@@ -460,14 +460,14 @@ TEST(Table, HoldsElementsDriftAndWhetherTheBitsAgree) {
   spec.tensor = "w";
   spec.element = 1;
   spec.groups = {{"BUGGY", "b"}, {"FIXED", "f"}, {"ABSENT", "a"}};
-  const Table table = fill_table(spec, {&buggy_files, &fixed_files, nullptr});
+  const Table table = measured_table(spec, {&buggy_files, &fixed_files, nullptr});
   ASSERT_EQ(table.rows.size(), 1U);
   EXPECT_THAT(table.rows[0].entries[0].values, ElementsAre(0, 1));
   EXPECT_FALSE(table.rows[0].entries[0].synced);
   EXPECT_TRUE(table.rows[0].entries[1].synced);
   EXPECT_TRUE(std::isnan(table.rows[0].entries[2].values.at(0)));
   spec.quantity = Quantity::drift;
-  EXPECT_THAT(fill_table(spec, {&buggy_files, &fixed_files}).rows[0].entries[0].values,
+  EXPECT_THAT(measured_table(spec, {&buggy_files, &fixed_files}).rows[0].entries[0].values,
               ElementsAre(1));
 }
 
@@ -478,7 +478,7 @@ TEST(Table, SyncedLooksAtTheWholeTensorNotAtTheElement) {
   TableSpec spec;
   spec.tensor = "w";
   spec.groups = {{"BUGGY", "b"}};
-  const Table table = fill_table(spec, {&evidence});
+  const Table table = measured_table(spec, {&evidence});
   EXPECT_THAT(table.rows[0].entries[0].values, ElementsAre(1, 1));
   EXPECT_FALSE(table.rows[0].entries[0].synced);
 }

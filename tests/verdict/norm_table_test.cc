@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "harness/verdict/table.h"
 #include "tests/judge/literal_evidence.h"
+#include "tests/verdict/measured_table.h"
 
 namespace lockstep {
 namespace {
@@ -25,7 +25,7 @@ TableSpec spec_of(Quantity quantity) {
 }
 
 std::vector<Table::Row> rows_of(const StepReader& evidence, const TableSpec& spec) {
-  return fill_table(spec, {&evidence}).rows;
+  return measured_table(spec, {&evidence}).rows;
 }
 
 /// The entry of the first step.
@@ -173,7 +173,7 @@ TEST(TableOfSeveralGroups, ShowsNotMeasuredWhereOneWasNotRun) {
   const StepReader evidence = files.write();
   TableSpec spec = spec_of(Quantity::norm);
   spec.groups.push_back({"FIXED", "f"});
-  const Table table = fill_table(spec, {&evidence, nullptr});
+  const Table table = measured_table(spec, {&evidence, nullptr});
   ASSERT_EQ(table.rows.size(), 1U);
   EXPECT_TRUE(table.rows[0].entries.at(0).is_measured());
   EXPECT_FALSE(table.rows[0].entries.at(1).is_measured());

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/judge/literal_evidence.h"
+#include "tests/verdict/measured_table.h"
 
 namespace lockstep {
 namespace {
@@ -20,7 +21,7 @@ Table::Entry entry_of(const LiteralEvidence& files, Quantity quantity, std::int6
   spec.tensor = "w";
   spec.element = element;
   spec.groups = {{"BUGGY", "b"}};
-  return fill_table(spec, {&evidence}).rows.at(0).entries.at(0);
+  return measured_table(spec, {&evidence}).rows.at(0).entries.at(0);
 }
 
 TEST(Table, HasNoElementBehindTheEndOfATensor) {
@@ -72,7 +73,7 @@ TEST(Table, SyncedTellsShapesApartThatHaveTheSameWords) {
   TableSpec spec;
   spec.tensor = "w";
   spec.groups = {{"BUGGY", "b"}};
-  EXPECT_FALSE(fill_table(spec, {&evidence}).rows.at(0).entries.at(0).synced);
+  EXPECT_FALSE(measured_table(spec, {&evidence}).rows.at(0).entries.at(0).synced);
 }
 
 }  // namespace

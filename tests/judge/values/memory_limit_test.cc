@@ -199,8 +199,14 @@ TEST(Memory, OfACellIsTheMostOfAnyRankAndStep) {
   files.add_whole(1, 2, "activations", 30, kMemory);
   files.add_whole(0, 3, "activations", 20, kMemory);
   files.add_whole(0, 3, "count", 99, {Kind::buffer, Phase::post_backward, 0});
-  EXPECT_EQ(memory_of(files.write()), 30);
-  EXPECT_EQ(memory_of(LiteralEvidence(2).write()), std::nullopt);
+  const StepReader evidence = files.write();
+  MemoryPeak peak(evidence);
+  fold_steps(evidence, {peak});
+  EXPECT_EQ(peak.bytes(), 30);
+  const LiteralEvidence none(2);
+  const StepReader nothing = none.write();
+  EXPECT_FALSE(MemoryPeak(nothing).wants(1));
+  EXPECT_EQ(MemoryPeak(nothing).bytes(), std::nullopt);
 }
 
 }  // namespace
