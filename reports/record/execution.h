@@ -159,8 +159,8 @@ struct ObservedSteps {
 /// is seen.
 struct ManifestSeal {
   std::int64_t files = 0;  ///< that it lists
-  std::int64_t bytes = 0;  ///< of the list itself
-  std::string digest;      ///< of these bytes, as text
+  std::int64_t bytes = 0;  ///< of the list itself; a clock field, since files have times in them
+  std::string digest;      ///< of these bytes, as text; a clock field
 
   bool operator==(const ManifestSeal&) const = default;
 };
