@@ -15,6 +15,7 @@
 #include "harness/judge/collectives/collectives.h"
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/claim_fold.h"
+#include "harness/judge/evidence/gap.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/rank_exits.h"
 #include "harness/judge/values/agreement.h"
@@ -63,12 +64,21 @@ void require_tolerance(const CellEvidence& cell, ClaimResult& result) {
   }
 }
 
-/// The steps in which nobody looked at what a claim is about: journals that all lack them agree
+/// The furthest step that a rank which finished was in; 0: not known.
+std::int64_t furthest_step(const CellEvidence& cell) {
+  std::int64_t furthest = 0;
+  for (const RankExit& end : cell.exits) {
+    if (end.kind == ExitKind::finished) furthest = std::max(furthest, end.step);
+  }
+  return furthest;
+}
+
+/// In which steps somebody looked at what a claim is about: journals that all lack a step agree
 /// with each other.
-class ObservedSteps {
+class StepCoverage {
  public:
-  explicit ObservedSteps(const CellEvidence& cell)
-      : planned_(cell.steps), first_open_(first_open_step(cell)) {}
+  explicit StepCoverage(const CellEvidence& cell)
+      : planned_(cell.steps), first_open_(first_open_step(cell)), furthest_(furthest_step(cell)) {}
 
   /// Steps come in ascending order.
   void see(const StepView& step, const Claim& claim) {
@@ -98,31 +108,28 @@ class ObservedSteps {
     if (is_observed && step == next_) ++next_;
     if (step >= first_open_) return;
     last_ = step;
-    if (!is_observed) {
-      ++gap_;
-      return;
-    }
-    longest_gap_ = std::max(longest_gap_, gap_);
-    gap_ = 0;
-    last_observed_ = step;
+    if (is_observed) observed_.note_observed(step);
   }
 
   std::string lack_of_plan() const {
     return next_ > *planned_ ? "" : fmt::format("in step {} of {}", next_, *planned_);
   }
 
-  /// What is observed in some steps only may be due again.
   std::string lack_at_end() const {
-    return gap_ <= longest_gap_ ? "" : fmt::format("after step {} of {}", last_observed_, last_);
+    // A rank may finish in a step that it began and did not train.
+    const std::int64_t end = std::max(last_, furthest_ - 1);
+    const bool is_missed = end > observed_.last() && observed_.is_overdue(end);
+    return is_missed
+               ? fmt::format("after step {} of {}", observed_.last(), std::max(last_, furthest_))
+               : "";
   }
 
   std::optional<std::int64_t> planned_;
   std::int64_t first_open_;
+  std::int64_t furthest_;
   std::int64_t next_ = 1;
-  std::int64_t last_ = 0;
-  std::int64_t last_observed_ = 0;
-  std::int64_t gap_ = 0;  ///< steps since the last that was observed
-  std::int64_t longest_gap_ = 0;
+  std::int64_t last_ = 0;  ///< in which anything was observed
+  Gap observed_;
   std::set<std::int64_t> without_;  ///< steps that were seen, in which nobody looked
 };
 
@@ -233,7 +240,7 @@ class JudgedClaim {
   }
 
   const CellEvidence& cell_;
-  ObservedSteps observed_;
+  StepCoverage observed_;
   ClaimResult result_;
   std::unique_ptr<ClaimFold> fold_;  ///< null where the claim is not about steps
   bool has_failed_ = false;

@@ -84,6 +84,16 @@ std::string mismatch_without(const CollectiveAnalysis& analysis, int rank) {
   return is_missed ? capitalised(analysis.missed->sentence) : "";
 }
 
+/// That somebody ended the ranks, in words; empty: nobody did.
+std::string interruption_in_words(const CellEvidence& cell) {
+  const auto end = std::find_if(cell.exits.begin(), cell.exits.end(), [](const RankExit& one) {
+    return one.cause == ExitCause::interrupted;
+  });
+  return end == cell.exits.end()
+             ? ""
+             : fmt::format("rank {} was interrupted in step {}", end->rank, end->step);
+}
+
 }  // namespace
 
 void judge_exits(const CellEvidence& cell, const CellFacts& facts, ClaimResult& result) {
@@ -109,12 +119,12 @@ void judge_exits(const CellEvidence& cell, const CellFacts& facts, ClaimResult& 
     if (!waiting.empty()) finding.sentence += " " + waiting;
     result.findings.push_back(std::move(finding));
   }
+  result.reason = analysis.progress.empty() ? interruption_in_words(cell) : analysis.progress;
   if (!result.findings.empty()) {
     result.verdict = Verdict::violated;
-  } else if (analysis.progress.empty()) {
+    result.reason.clear();
+  } else if (result.reason.empty()) {
     result.verdict = Verdict::holds;
-  } else {
-    result.reason = analysis.progress;
   }
 }
 

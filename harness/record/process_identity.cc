@@ -4,6 +4,7 @@
 
 #include "harness/record/collective_log.h"
 #include "reports/base/csv_text.h"
+#include "reports/base/plain_text.h"
 
 namespace lockstep {
 namespace {
@@ -14,7 +15,14 @@ std::string part_of(Role role, int process) {
 }
 
 std::string identity_of(const std::string& part, const std::string& execution) {
-  return fmt::format("{} of {}", part, execution).substr(0, kLongestProcessIdentity);
+  const std::string whole = fmt::format("{} of {}", part, execution);
+  std::size_t end = 0;  // behind a whole character
+  while (end < whole.size()) {
+    const std::size_t next = end + character_length(whole, end);
+    if (next > kLongestProcessIdentity) break;
+    end = next;
+  }
+  return whole.substr(0, end);
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ std::optional<LaunchedExit> read_rank_exit(const fs::path& folder, int rank) {
   const fs::path file = rank_exit_file(folder, rank);
   return read_file(file, kExitFields, [&](const Json& json) {
     LaunchedExit exit;
-    const Json& word = json.contains("kind") ? json.at("kind") : json.at("ending");
+    const Json& word = json.at("kind");
     const auto kind = parse<ExitKind>(word.get<std::string>());
     const auto cause = parse<ExitCause>(json.at("cause").get<std::string>());
     if (!kind) throw malformed(file.string(), 0, 0, kExitFields, word.dump());

@@ -72,11 +72,14 @@ class Soundness {
   }
 
   void require_all_planned() const {
-    const PlannedCounts found = counts_of(run_.cells);
+    const PlannedCounts found = counts_of(run_);
     if (!run_.planned || *run_.planned == found) return;
     const auto counts_in_words = [](const PlannedCounts& counts) {
-      return fmt::format("{} cell{} with {} claim{}", counts.cells, counts.cells == 1 ? "" : "s",
-                         counts.claims, counts.claims == 1 ? "" : "s");
+      const std::string jobs =
+          counts.jobs == 0 ? ""
+                           : fmt::format(" and {} job{}", counts.jobs, counts.jobs == 1 ? "" : "s");
+      return fmt::format("{} cell{}{} with {} claim{}", counts.cells, counts.cells == 1 ? "" : "s",
+                         jobs, counts.claims, counts.claims == 1 ? "" : "s");
     };
     refuse(fmt::format("the {} that were planned", counts_in_words(*run_.planned)),
            counts_in_words(found));

@@ -88,6 +88,7 @@ ExitStatus run_and_judge(const RunRequest& request, const Plan& plan, OneRank& r
   cell.launcher = placement.variables->launcher;
   cell.processes = cell.cell.world_size;
   cell.duration_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  save_record(folder, run);
   complete_record(cell, folder / cell.folder);
   for (std::size_t i = 1; i < plan.cells.size(); ++i) {
     run.cells[i] = run_cell(plan.cells[i], folder, request.limit);

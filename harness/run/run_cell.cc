@@ -113,7 +113,7 @@ void complete_record(CellRecord& record, const fs::path& folder) {
 void plan_cells(RunRecord& run, const std::vector<PlannedCell>& cells,
                 const std::string& launcher) {
   for (const PlannedCell& planned : cells) run.cells.push_back(record_of(planned, launcher));
-  run.planned = counts_of(run.cells);
+  run.planned = counts_of(run);
 }
 
 CellRecord run_cell(const PlannedCell& planned, const fs::path& run_folder,

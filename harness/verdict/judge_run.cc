@@ -102,6 +102,13 @@ class EvidenceOfRun {
                        [](const auto& entry) { return !entry.second->is_signed(); });
   }
 
+  /// Whether something was run whose files nobody listed.
+  bool has_unlisted() const {
+    const auto is_unlisted = [](const Execution& one) { return was_run(one) && !one.manifest; };
+    return std::any_of(run_.cells.begin(), run_.cells.end(), is_unlisted) ||
+           std::any_of(run_.jobs.begin(), run_.jobs.end(), is_unlisted);
+  }
+
   /// Whether digests are by a definition that this program does not compute.
   bool has_other_digests() const { return run_.environment.digest != kDigestName; }
 
@@ -431,6 +438,10 @@ void note_age(RunRecord& run, const EvidenceOfRun& evidence) {
   note_where(evidence.has_unsigned(),
              "files of ranks do not say who wrote them, as those before record version 1.4: an "
              "exchange of ranks or of cells would not be seen",
+             run);
+  note_where(evidence.has_unlisted(),
+             "files of ranks are in no manifest, as those before record version 2.0: a change that "
+             "leaves them well-formed would not be seen",
              run);
   note_where(evidence.has_other_digests(),
              fmt::format("journals have digests by {}, which this program does not compute: kept "

@@ -138,8 +138,9 @@ Line claim_line(Line line, const ClaimResult& result) {
 void append_job(std::string& csv, const JobRecord& job) {
   Line line;
   line.scenario = job.title;
+  line.variant = job.id;
   line.world_size = job.world_size;
-  line.verdict = name(job.faults.empty() ? verdict_of(job) : Verdict::violated);
+  line.verdict = name(verdict_of(job));
   Line about = line;
   about.row = "job";
   about.text = heading_of(job);

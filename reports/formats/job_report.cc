@@ -31,18 +31,19 @@ std::string title_of(const JobRecord& job) {
 
 std::string heading_of(const JobRecord& job) {
   if (job.not_run) return fmt::format("NOT RUN: {}", job.not_run->reason);
-  if (!job.faults.empty()) return fmt::format("FAILED: {}", job.faults.front());
   switch (verdict_of(job)) {
     case Verdict::violated:
-      return fmt::format("FAILED: {}", job.symptom.text);
+      return fmt::format("FAILED: {}", job.faults.empty() ? job.symptom.text : job.faults.front());
     case Verdict::undecided:
       break;
     case Verdict::holds:
       return fmt::format("in lockstep: {}", steps_in_words(job.steps));
   }
-  const ClaimResult* const open = first_undecided(job);
-  return open ? fmt::format("UNDECIDED: {}: {}", sentence(open->claim), open->reason)
-              : "UNDECIDED: nothing was claimed";
+  if (const ClaimResult* const open = first_undecided(job)) {
+    return fmt::format("UNDECIDED: {}: {}", sentence(open->claim), open->reason);
+  }
+  return fmt::format("UNDECIDED: {}",
+                     job.processes == 0 ? "it was not run" : "nothing was claimed");
 }
 
 std::vector<std::string> lines_of(const JobRecord& job) {

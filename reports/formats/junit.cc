@@ -63,7 +63,6 @@ std::string_view element_of(const CellRecord& cell) {
 
 std::string_view element_of(const JobRecord& job) {
   if (job.not_run) return kError;
-  if (!job.faults.empty()) return kFailure;
   switch (verdict_of(job)) {
     case Verdict::holds:
       return "";
@@ -306,7 +305,7 @@ void add_job(pugi::xml_node root, const RunRecord& run, const JobRecord& job) {
   add_properties(suite, run.environment);
   pugi::xml_node node = suite.append_child("testcase");
   set(node, "classname", job.title);
-  set(node, "name", fmt::format("job[w{}]", job.world_size));
+  set(node, "name", fmt::format("{}[w{}]", job.id, job.world_size));
   set(node, "time", seconds_text(job.duration_s));
   std::string lines;
   for (const std::string& line : lines_of(job)) lines += line + "\n";

@@ -197,8 +197,8 @@ void append_job(Pieces& pieces, const JobRecord& job) {
   for (const std::string& line : lines_of(job)) {
     points.push_back(fmt::format("- {}\n", sentence_text(line)));
   }
-  if (points.empty()) return;
-  pieces.push_back({Part::wrong, list_text(points) + "\n" + mismatch_details(job)});
+  const std::string text = list_text(points) + "\n" + mismatch_details(job);
+  if (text != "\n") pieces.push_back({Part::wrong, text});
 }
 
 /// "gradients equal the reference: bitwise the reference", claim by claim.

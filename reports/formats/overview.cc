@@ -65,7 +65,9 @@ namespace {
 std::string sentence_about_jobs(const RunRecord& run) {
   const std::size_t jobs = run.jobs.size();
   if (jobs == 1) {
-    return fmt::format("{}: {}.", title_of(run.jobs[0]), heading_of(run.jobs[0]));
+    const std::string heading = heading_of(run.jobs[0]);
+    return fmt::format("{}: {}{}", title_of(run.jobs[0]), heading,
+                       heading.ends_with('.') ? "" : ".");
   }
   const auto in_lockstep = std::count_if(run.jobs.begin(), run.jobs.end(), [](const auto& job) {
     return status_of(job) == ExitStatus::as_expected;

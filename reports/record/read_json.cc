@@ -310,27 +310,13 @@ void derive_causes_and_defaults(RunRecord& run) {
   }
 }
 
-/// Whether files were changed is known by their list alone.
-template <class Record>
-void require_manifests(const Node& array, const std::vector<Record>& records) {
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    if (records[i].processes == 0 || records[i].manifest) continue;
-    throw array.at(i).at("manifest").error("the seal of the list of its files, since it was run");
-  }
-}
-
 }  // namespace
 
 RunRecord read_json(const std::string& text, const std::string& path) {
   const Json document = parse_document(text, path);
   const int version = version_of(Node(document, path, kSince2));
   RunRecord run;
-  const Node root(document, path, version);
-  read(root, run);
-  if (version >= kSince2) {
-    require_manifests(root.at("cells"), run.cells);
-    require_manifests(root.at("jobs"), run.jobs);
-  }
+  read(Node(document, path, version), run);
   if (version < kSinceCauses) derive_causes_and_defaults(run);
   if (version < kSinceCollectives) {
     derive_collectives(run);

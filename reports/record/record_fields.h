@@ -316,7 +316,8 @@ struct Fields<RunEnvironment> {
 template <>
 struct Fields<PlannedCounts> {
   static constexpr auto list = std::tuple(field("cells", &PlannedCounts::cells, 4),
-                                          field("claims", &PlannedCounts::claims, 4));
+                                          field("claims", &PlannedCounts::claims, 4),
+                                          field("jobs", &PlannedCounts::jobs, kSince2));
 };
 
 template <>

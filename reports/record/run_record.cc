@@ -42,11 +42,15 @@ bool is_as_promised(const Check& check) {
   return check.result == Check::Result::found || check.result == Check::Result::as_promised;
 }
 
-PlannedCounts counts_of(const std::vector<CellRecord>& cells) {
+PlannedCounts counts_of(const RunRecord& run) {
   PlannedCounts counts;
-  for (const CellRecord& cell : cells) {
-    ++counts.cells;
+  counts.cells = static_cast<std::int64_t>(run.cells.size());
+  counts.jobs = static_cast<std::int64_t>(run.jobs.size());
+  for (const CellRecord& cell : run.cells) {
     counts.claims += static_cast<std::int64_t>(cell.claims.size());
+  }
+  for (const JobRecord& job : run.jobs) {
+    counts.claims += static_cast<std::int64_t>(job.claims.size());
   }
   return counts;
 }
@@ -70,18 +74,26 @@ ExitStatus status_of(CellVerdict verdict) {
 
 }  // namespace
 
-Verdict verdict_of(const Execution& execution) {
-  if (execution.results.empty()) return Verdict::undecided;
-  return std::max_element(
-             execution.results.begin(), execution.results.end(),
-             [](const ClaimResult& a, const ClaimResult& b) { return a.verdict < b.verdict; })
-      ->verdict;
+Verdict verdict_of(const JobRecord& job) {
+  const bool is_open = job.symptom.kind == SymptomKind::undecided;
+  Verdict verdict = job.symptom.kind == SymptomKind::right ? Verdict::holds
+                    : is_open                              ? Verdict::undecided
+                                                           : Verdict::violated;
+  if (!job.faults.empty()) verdict = Verdict::violated;
+  for (const ClaimResult& result : job.results) verdict = merge(verdict, result.verdict);
+  return job.results.empty() ? merge(verdict, Verdict::undecided) : verdict;
 }
 
 ExitStatus status_of(const JobRecord& job) {
-  const Verdict verdict = verdict_of(job);
-  if (!job.faults.empty() || verdict == Verdict::violated) return ExitStatus::failed;
-  return verdict == Verdict::holds ? ExitStatus::as_expected : ExitStatus::undecided;
+  switch (verdict_of(job)) {
+    case Verdict::holds:
+      return ExitStatus::as_expected;
+    case Verdict::undecided:
+      return ExitStatus::undecided;
+    case Verdict::violated:
+      break;
+  }
+  return ExitStatus::failed;
 }
 
 ExitStatus exit_status(const RunRecord& run) {

@@ -157,13 +157,11 @@ struct RunEnvironment {
 /// What was planned when the run began: by it a record shows that something was taken out of it.
 struct PlannedCounts {
   std::int64_t cells = 0;
-  std::int64_t claims = 0;  ///< of all cells
+  std::int64_t claims = 0;  ///< of all cells and jobs
+  std::int64_t jobs = 0;
 
   bool operator==(const PlannedCounts&) const = default;
 };
-
-/// Counts the cells of a run and their claims.
-PlannedCounts counts_of(const std::vector<CellRecord>& cells);
 
 /// One run: what a renderer renders, what record.json holds.
 struct RunRecord {
@@ -178,8 +176,12 @@ struct RunRecord {
   bool operator==(const RunRecord&) const = default;
 };
 
-/// The worst verdict on a claim; undecided where nothing was claimed.
-Verdict verdict_of(const Execution& execution);
+/// Counts the cells and jobs of a run, and their claims.
+PlannedCounts counts_of(const RunRecord& run);
+
+/// Of a judged job: violated where a claim is, where its files have faults, and where the ranks did
+/// something that nothing was claimed of, such as not to finish; holds where every claim does.
+Verdict verdict_of(const JobRecord& job);
 
 /// Of a judged job.
 ExitStatus status_of(const JobRecord& job);

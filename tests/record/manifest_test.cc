@@ -135,6 +135,12 @@ TEST_F(Manifest, NamesFilesThatWereExchanged) {
                                     "rank-0.status.json is missing"));
 }
 
+/// As from another machine, after the list was made.
+TEST_F(Manifest, MayLackTheWordOfASupervisorThatCameLate) {
+  write("rank-1.exit.json", "{}");
+  EXPECT_THAT(faults(), IsEmpty());
+}
+
 TEST_F(Manifest, MissesAllButSnapshotsAndIndices) {
   for (const char* name : {"rank-0.index", "rank-1.step-2.safetensors"}) {
     fs::remove(folder_.path() / name);

@@ -43,6 +43,19 @@ TEST(ProcessIdentity, IsAnotherInAnotherCell) {
   EXPECT_NE(process_identity(other, 0), here);
 }
 
+TEST(ProcessIdentity, IsCutBetweenCharacters) {
+  for (const char* padding : {"", "x", "xx"}) {
+    Cell long_one = cell(Role::buggy);
+    std::string value = padding;
+    for (int i = 0; i < 200; ++i) value += "\xe2\x82\xac";  // a sign of three bytes
+    long_one.axes = {{"axis", value}};
+    const std::string identity = process_identity(long_one, 0);
+    EXPECT_GT(identity.size(), kLongestProcessIdentity - 3);
+    EXPECT_LE(identity.size(), kLongestProcessIdentity);
+    EXPECT_TRUE(identity.ends_with("\xe2\x82\xac"));
+  }
+}
+
 TEST(ProcessIdentity, IsOneLineThatALogHasRoomFor) {
   Cell long_one = cell(Role::buggy);
   long_one.axes = {{"axis", "a\nb" + std::string(1000, 'x')}};

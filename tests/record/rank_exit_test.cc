@@ -50,15 +50,11 @@ TEST(LaunchedExitFile, KeepsTheLimitThatTheRankWasEndedAt) {
   EXPECT_EQ(read_rank_exit(folder.path(), 3)->end, exit.end);
 }
 
-TEST(LaunchedExitFile, IsReadByTheNameThatAnOlderProgramGaveTheKind) {
+TEST(LaunchedExitFile, OfAnotherRankIsMalformed) {
   const TemporaryFolder folder;
   write_rank_exit(folder.path(), literal_exit());
-  const fs::path file = rank_exit_file(folder.path(), 3);
-  std::string text = read_text(file, kLargestStatus);
-  const std::size_t at = text.find("\"kind\"");
-  ASSERT_NE(at, text.npos);
-  std::ofstream(file) << text.replace(at, 6, "\"ending\"");
-  EXPECT_EQ(read_rank_exit(folder.path(), 3)->end, literal_exit().end);
+  fs::rename(rank_exit_file(folder.path(), 3), rank_exit_file(folder.path(), 2));
+  EXPECT_THROW(read_rank_exit(folder.path(), 2), Error);
 }
 
 TEST(LaunchedExitFile, OfAnythingElseIsMalformed) {

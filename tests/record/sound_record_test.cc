@@ -32,7 +32,7 @@ class SoundRecord : public testing::Test {
   SoundRecord() {
     run_.cells = {cell_of("bypass", Role::buggy, 2), cell_of("reference", Role::reference, 5)};
     run_.cells[0].reference_folder = run_.cells[1].folder;
-    run_.planned = counts_of(run_.cells);
+    run_.planned = counts_of(run_);
   }
 
   std::string refusal() const {
@@ -79,13 +79,27 @@ TEST_F(SoundRecord, HasAllClaimsThatWerePlanned) {
 
 TEST_F(SoundRecord, HoldsJobsOfAsManyRanksAsTheLimitSays) {
   add_job("job", 4096).planned_steps = 1;
+  run_.planned = counts_of(run_);
   EXPECT_EQ(refusal(), "accepted");
   run_.jobs.clear();
+  run_.planned.reset();
   add_job("job", 4097);
   EXPECT_THAT(refusal(), HasSubstr("job with a world size from 1 to 4096, found '4097'"));
 }
 
+TEST_F(SoundRecord, HasAllJobsAndTheirClaimsThatWerePlanned) {
+  add_job("job", 2).claims = {ranks_finish()};
+  run_.planned = counts_of(run_);
+  EXPECT_EQ(refusal(), "accepted");
+  run_.jobs[0].claims.clear();
+  EXPECT_THAT(refusal(), HasSubstr("the 2 cells and 1 job with 3 claims that were planned, found "
+                                   "'2 cells and 1 job with 2 claims'"));
+  run_.jobs.clear();
+  EXPECT_THAT(refusal(), HasSubstr("found '2 cells with 2 claims'"));
+}
+
 TEST_F(SoundRecord, RefusesJobsThatCannotHaveBeen) {
+  run_.planned.reset();  // jobs come and go
   add_job("job", 2).id.clear();
   EXPECT_THAT(refusal(), HasSubstr("job with the id of its job"));
   run_.jobs.clear();

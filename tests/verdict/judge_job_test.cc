@@ -215,6 +215,103 @@ TEST(JudgedJob, NamesATensorThatNobodyObservesAnyMore) {
   }
 }
 
+/// Rank 1 falls silent after step 5 and trains on; in step 1000 all are killed.
+TEST(JudgedJob, WithARankThatFellSilentIsUndecided) {
+  Job job(2);
+  job.observe_all(every(1, 5));
+  for (std::int64_t step = 6; step <= 1000; ++step) {
+    job.observe_gradient(0, step);
+    job.observe_parameter(0, step);
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    job.kill(rank);
+    job.record().exits[static_cast<std::size_t>(rank)].step = 1000;
+  }
+  job.write();
+  EXPECT_EQ(job.judged().results[0].reason, "w in step 6 was not observed on every rank");
+}
+
+TEST(JudgedJob, WhoseRanksAllFellSilentIsUndecided) {
+  for (const IndexUse use : {IndexUse::believed, IndexUse::checked, IndexUse::ignored}) {
+    Job job(2);
+    job.observe_all(every(1, 100));
+    for (RankExit& end : job.record().exits) end.step = 1000;
+    job.write();
+    EXPECT_EQ(job.judged(use).results[0].reason, "nothing was observed after step 100 of 1000");
+  }
+}
+
+/// Rank 2 dies in step 4; the others part in step 6.
+TEST(JudgedJob, ComparesThoseThatAreLeft) {
+  Job job(3);
+  job.observe_all(every(1, 4));
+  for (std::int64_t step = 5; step <= 20; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      job.observe_gradient(rank, step, step < 6 ? 1 : static_cast<float>(rank));
+    }
+  }
+  job.kill(2);
+  job.record().exits[2].step = 4;
+  job.write();
+  const JobRecord judged = job.judged();
+  ASSERT_EQ(judged.results[0].verdict, Verdict::violated);
+  EXPECT_EQ(judged.results[0].findings[0].step, 6);
+}
+
+/// Whatever was claimed of it.
+TEST(JudgedJob, WhoseRankDiedIsNotInLockstep) {
+  Job job(2);
+  job.observe_all(every(1, 20));
+  job.kill(1);
+  job.record().claims = {kAgree};
+  job.write();
+  EXPECT_EQ(job.judged().results[0].verdict, Verdict::holds);
+  EXPECT_EQ(verdict_of(job.judged()), Verdict::violated);
+}
+
+TEST(JudgedJob, ThatItsOwnerEndsIsUndecidedAndNoFinding) {
+  Job job(2);
+  job.observe_all(every(1, 20));
+  for (RankExit& end : job.record().exits) {
+    end.kind = ExitKind::unfinished;
+    end.cause = ExitCause::interrupted;
+    end.step = 20;
+  }
+  job.write();
+  const JobRecord judged = job.judged();
+  EXPECT_EQ(judged.results[0].verdict, Verdict::holds);
+  EXPECT_EQ(judged.results[2].reason, "rank 0 was interrupted in step 20");
+  EXPECT_EQ(status_of(judged), ExitStatus::undecided);
+}
+
+/// The copies of rank 1's tensor are on rank 3, which looked at nothing.
+TEST(JudgedJob, WithARankThatObservedNothingIsUndecided) {
+  Job job(4);
+  for (std::int64_t step = 1; step <= 10; ++step) {
+    for (int rank = 0; rank < 3; ++rank) {
+      job.files().add(rank, step, "w", {1, 2}).replica_group = rank == 1 ? "b" : "a";
+    }
+  }
+  job.record().claims = {kAgree};
+  job.write();
+  EXPECT_EQ(job.judged().results[0].reason, "rank 3 observed none of the gradients");
+}
+
+TEST(JudgedJob, WhoseRankRaisedBeforeItObservedAnythingIsJudged) {
+  Job job(2);
+  job.observe_gradient(0, 1);
+  job.record().exits[1].kind = ExitKind::raised;
+  job.record().exits[1].error = "No module named 'torch'.";
+  job.record().exits[1].step = 0;
+  job.write();
+  fs::remove(job.file("rank-1.csv"));
+  job.record().manifest = write_manifest(job.files().folder(), 2, "job 3f9c2a");
+  const JobRecord judged = job.judged();
+  EXPECT_EQ(status_of(judged), ExitStatus::failed);
+  EXPECT_EQ(judged.symptom.kind, SymptomKind::raised);
+  EXPECT_TRUE(judged.faults.empty());
+}
+
 TEST(JudgedJob, OfNoStepsIsUndecided) {
   Job job(2);
   job.write();
@@ -265,7 +362,7 @@ TEST_F(ChangedJob, HasFailedThoughEveryClaimHolds) {
   EXPECT_TRUE(faults().empty());
   write_text(job_.file("rank-0.status.json"), "{}");
   const JobRecord judged = job_.judged();
-  EXPECT_EQ(verdict_of(judged), Verdict::holds);
+  for (const ClaimResult& result : judged.results) EXPECT_EQ(result.verdict, Verdict::holds);
   EXPECT_EQ(status_of(judged), ExitStatus::failed);
   EXPECT_THAT(judged.faults,
               testing::ElementsAre("rank-0.status.json was added: manifest.csv does not list it"));

@@ -9,9 +9,9 @@ std::int64_t first_open_step(const CellEvidence& cell) {
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   if (cell.steps || !cell.evidence) return first;
   for (const RankExit& end : cell.exits) {
-    if (end.kind != ExitKind::finished) {
-      first = std::min(first, cell.evidence->last_step(end.rank));
-    }
+    if (end.kind == ExitKind::finished) continue;
+    // A rank may have trained on without observing anything, which is no part of its end.
+    first = std::min(first, std::max(cell.evidence->last_step(end.rank), end.step));
   }
   return first;
 }

@@ -25,9 +25,8 @@ struct CellEvidence {
   std::vector<RankExit> exits;
 };
 
-/// The first step that ranks may have observed in part without saying anything by it: where it is
-/// not known how many there were to be, that in which the first rank was that did not finish. None:
-/// the largest number.
+/// Where no steps were planned, the first step that a rank which did not finish may not have come
+/// through: from it on nothing follows from what was not observed. Else the largest number.
 std::int64_t first_open_step(const CellEvidence& cell);
 
 /// One step of a cell, beside the same step of its reference.

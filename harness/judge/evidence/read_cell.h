@@ -9,8 +9,8 @@
 namespace lockstep {
 
 /// Opens the evidence of an execution in its folder inside `run_folder`; `writers` are its
-/// processes. Throws Error (usage) as StepReader does, and where a rank that ended by itself has no
-/// journal or another number of rows than it said.
+/// processes. Throws Error (usage) as StepReader does, and where a rank that ended by itself has
+/// another number of rows than it said, or no journal although it had to have one.
 std::unique_ptr<StepReader> open_execution(const std::filesystem::path& run_folder,
                                            const Execution& execution, Writers writers,
                                            const Reading& reading = {});

@@ -147,14 +147,9 @@ void StepReader::note_journal(int rank) {
 void StepReader::Together::add(int rank, const StepSummary& summary) {
   set.add(static_cast<std::uint64_t>(rank));
   set.add(summary.tensors);
-  for (const auto& group : summary.groups) {
-    const auto known = std::find_if(groups.begin(), groups.end(),
-                                    [&](const auto& other) { return other.first == group.first; });
-    if (known == groups.end()) {
-      groups.push_back(group);
-    } else if (known->second != group.second) {
-      agrees = false;
-    }
+  for (const auto& [group, phases] : summary.groups) {
+    const auto [known, is_new] = groups.emplace(group, phases);
+    if (!is_new && known->second != phases) agrees = false;
   }
 }
 

@@ -24,6 +24,7 @@ namespace lockstep {
 struct Writers {
   std::vector<std::string> identities;  ///< `process_identity` of each rank; empty: it is not asked
   bool must_sign = false;               ///< a file that does not say who wrote it is refused
+  bool may_be_silent = false;           ///< a rank may end by itself and leave no journal
 };
 
 /// What one cell left on disk, read step by step: observations and values, no role, no expectation.
@@ -109,8 +110,8 @@ class StepReader {
     ListDigest set;
     bool agrees = true;
     std::uint64_t bytes = 0;
-    std::vector<int> non_finite;                                 ///< ranks
-    std::vector<std::pair<Digest, StepSummary::Phases>> groups;  ///< of the first rank of each
+    std::vector<int> non_finite;                   ///< ranks
+    std::map<Digest, StepSummary::Phases> groups;  ///< of the first rank of each
 
     void add(int rank, const StepSummary& summary);
   };

@@ -75,7 +75,8 @@ std::vector<const RankExit*> culprits(const CellEvidence& cell) {
   }
   std::vector<const RankExit*> found;
   for (const RankExit* end : failed) {
-    if (!is_consequence(cell, *end, failed)) found.push_back(end);
+    const bool is_own = end->cause != ExitCause::interrupted && !is_consequence(cell, *end, failed);
+    if (is_own) found.push_back(end);
   }
   return found;
 }

@@ -8,9 +8,12 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "harness/judge/evidence/cell_evidence.h"
+#include "harness/judge/evidence/gap.h"
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/words.h"
 #include "harness/judge/values/compare_values.h"
@@ -64,28 +67,44 @@ std::vector<HeldTensor> places_in_execution_order(const StepView& step, const Cl
   return ordered;
 }
 
+/// What makes two values the same (`is_same_value`), so that thousands of ranks are grouped by it.
+using ValueKey = std::tuple<Digest, std::string, std::vector<std::int64_t>, std::string>;
+
+/// The ranks that hold the same, by their first.
 std::vector<std::vector<int>> groups_of(const HeldTensor& place) {
   std::vector<std::vector<int>> groups;
-  for (const auto& [rank, observation] : place.holders) {
-    const auto home = std::find_if(groups.begin(), groups.end(), [&, o = observation](auto& group) {
-      return is_same_value(*place.holders.at(group.front()), *o);
-    });
-    if (home == groups.end()) {
-      groups.push_back({rank});
-    } else {
-      home->push_back(rank);
-    }
+  std::map<ValueKey, std::size_t> known;
+  for (const auto& [rank, one] : place.holders) {
+    const auto [found, is_new] = known.emplace(
+        ValueKey{one->digest, one->dtype, one->global_shape, one->not_comparable}, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[found->second].push_back(rank);
   }
   return groups;
 }
 
-/// How two ranks' values of a place differ; nothing where they cannot be compared.
-std::optional<ValueDifference> difference_between(const StepView& step, const HeldTensor& place,
-                                                  int a, int b) {
-  const SnapshotTensor* left = step.kept(a, *place.holders.at(a));
-  const SnapshotTensor* right = step.kept(b, *place.holders.at(b));
-  if (!left || !right || left->dtype != right->dtype || left->shape != right->shape) return {};
-  return difference(*left, *right);
+/// The value of the first rank of a group.
+struct KeptValue {
+  int rank = 0;
+  const SnapshotTensor* tensor = nullptr;
+};
+
+/// Of those groups that kept theirs, in their order.
+std::vector<KeptValue> kept_values(const StepView& step, const HeldTensor& place,
+                                   const std::vector<std::vector<int>>& groups) {
+  std::vector<KeptValue> values;
+  for (const std::vector<int>& group : groups) {
+    const SnapshotTensor* const kept = step.kept(group.front(), *place.holders.at(group.front()));
+    if (kept) values.push_back({group.front(), kept});
+  }
+  return values;
+}
+
+/// How two values differ; nothing where they cannot be compared.
+std::optional<ValueDifference> difference_between(const SnapshotTensor& left,
+                                                  const SnapshotTensor& right) {
+  if (left.dtype != right.dtype || left.shape != right.shape) return {};
+  return difference(left, right);
 }
 
 /// Notes the first element that differs, of the first two groups that can be compared.
@@ -101,11 +120,12 @@ void note_first(const ValueDifference& apart, int a, int b, Finding& finding) {
 double measure(const StepView& step, const HeldTensor& place,
                const std::vector<std::vector<int>>& groups, Finding* finding) {
   double worst = 0;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    for (std::size_t j = i + 1; j < groups.size(); ++j) {
-      const int a = groups[i].front();
-      const int b = groups[j].front();
-      const auto apart = difference_between(step, place, a, b);
+  const std::vector<KeptValue> values = kept_values(step, place, groups);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    for (std::size_t j = i + 1; j < values.size(); ++j) {
+      const int a = values[i].rank;
+      const int b = values[j].rank;
+      const auto apart = difference_between(*values[i].tensor, *values[j].tensor);
       if (!apart) continue;
       const bool furthest = std::isnan(apart->worst) || apart->worst > worst;
       worst = worse(worst, apart->worst);
@@ -175,52 +195,37 @@ class ExpectedHolders {
 };
 
 /// A tensor that nobody looked at any more after some step agrees for the lack of anybody who would
-/// see it differ. Without a plan it may be due again, until it is missed for longer than ever.
+/// see it differ. Without a plan of the steps it may be due again.
 class LastSeen {
  public:
-  struct Entry {
-    std::int64_t step = 0;         ///< in which it was seen last
-    std::int64_t place = 0;        ///< of that step among those that were seen, from 1
-    std::int64_t longest_gap = 1;  ///< between two of its steps, in such places
-  };
-
   explicit LastSeen(bool is_planned) : is_planned_(is_planned) {}
 
   /// Returns where it is noted when the tensor was seen last.
-  Entry* add(const HeldTensor& place) {
-    Entry& entry = entries_[HeldTensorKey(*place.holders.begin()->second)];
-    add(place.step, entry);
-    return &entry;
+  Gap* add(const HeldTensor& place) {
+    Gap& seen = tensors_[HeldTensorKey(*place.holders.begin()->second)];
+    add(place.step, {&seen});
+    return &seen;
   }
 
-  void add(std::int64_t step, const std::vector<Entry*>& tensors) {
-    for (Entry* const entry : tensors) add(step, *entry);
+  void add(std::int64_t step, const std::vector<Gap*>& tensors) {
+    if (!tensors.empty()) last_ = step;
+    for (Gap* const seen : tensors) seen->note_observed(step);
   }
 
   /// The first by name, in words; empty where there is none.
   std::string first_abandoned() const {
-    for (const auto& [key, entry] : entries_) {
-      const std::int64_t gap = steps_ - entry.place;
-      if (is_planned_ ? gap == 0 : gap < entry.longest_gap) continue;
-      return fmt::format("{} was observed on no rank after step {} of {}", key.name, entry.step,
+    for (const auto& [key, seen] : tensors_) {
+      if (seen.last() == last_ || (!is_planned_ && !seen.is_overdue(last_))) continue;
+      return fmt::format("{} was observed on no rank after step {} of {}", key.name, seen.last(),
                          last_);
     }
     return "";
   }
 
  private:
-  void add(std::int64_t step, Entry& entry) {
-    if (step != last_) ++steps_;
-    last_ = step;
-    if (entry.place > 0) entry.longest_gap = std::max(entry.longest_gap, steps_ - entry.place);
-    entry.step = step;
-    entry.place = steps_;
-  }
-
   bool is_planned_;
   std::int64_t last_ = 0;
-  std::int64_t steps_ = 0;
-  std::map<HeldTensorKey, Entry> entries_;
+  std::map<HeldTensorKey, Gap> tensors_;
 };
 
 bool is_comparable(const HeldTensor& place) {
@@ -283,6 +288,20 @@ class Divergence {
   std::string structural_;
 };
 
+/// A rank that finished and observed nothing of what the claim is about, in words; empty where
+/// there is none. Groups of copies do not miss it.
+std::string first_silent_rank(const CellEvidence& cell, const Claim& claim) {
+  std::set<int> observing;
+  for (const auto& [tensor, ranks] : cell.evidence->tensors()) {
+    if (concerns(claim, tensor)) observing.insert(ranks.begin(), ranks.end());
+  }
+  for (const RankExit& end : cell.exits) {
+    if (end.kind != ExitKind::finished || observing.contains(end.rank)) continue;
+    return fmt::format("rank {} observed none of the {}", end.rank, plural(*claim.kind));
+  }
+  return "";
+}
+
 class AgreementFold : public ClaimFold {
  public:
   AgreementFold(const CellEvidence& cell, const Claim& claim)
@@ -290,7 +309,8 @@ class AgreementFold : public ClaimFold {
         holders_(*cell.evidence, claim),
         first_open_(first_open_step(cell)),
         divergence_(claim),
-        last_seen_(cell.steps.has_value()) {}
+        last_seen_(cell.steps.has_value()),
+        silent_rank_(cell.steps ? "" : first_silent_rank(cell, claim)) {}
 
   void see(const CellStep& step) override {
     if (seen_.size() == kMostRemembered) seen_.erase(seen_.begin());
@@ -300,8 +320,10 @@ class AgreementFold : public ClaimFold {
         seen.tensors.push_back(last_seen_.add(place));
         if (reason_.empty()) reason_ = obstacle(place, holders_);
       }
-      const bool is_compared =
-          holders_.may_be_compared(place) && place.holders.size() > 1 && is_comparable(place);
+      // Where ranks have gone, those that are left are compared.
+      const bool is_open = place.step >= first_open_;
+      const bool is_compared = (is_open || holders_.may_be_compared(place)) &&
+                               place.holders.size() > 1 && is_comparable(place);
       if (!is_compared) continue;
       ++seen.comparisons;
       const auto groups = groups_of(place);
@@ -325,6 +347,7 @@ class AgreementFold : public ClaimFold {
       result.findings.push_back(divergence_.take());
       return;
     }
+    if (reason_.empty()) reason_ = silent_rank_;
     result.reason = reason_.empty() ? last_seen_.first_abandoned() : reason_;
     if (!result.reason.empty()) return;
     result.verdict = comparisons_ > 0 ? Verdict::holds : Verdict::undecided;
@@ -335,7 +358,7 @@ class AgreementFold : public ClaimFold {
   /// What a step like this one adds.
   struct Seen {
     std::int64_t comparisons = 0;
-    std::vector<LastSeen::Entry*> tensors;  ///< where `last_seen_` notes them
+    std::vector<Gap*> tensors;  ///< where `last_seen_` notes them
   };
   static constexpr std::size_t kMostRemembered = 64;  ///< what ranks observe changes rarely
 
@@ -346,7 +369,8 @@ class AgreementFold : public ClaimFold {
   LastSeen last_seen_;
   std::map<std::int64_t, Seen> seen_;  ///< the latest steps
   std::int64_t comparisons_ = 0;
-  std::string reason_;  ///< the first obstacle
+  std::string reason_;       ///< the first obstacle
+  std::string silent_rank_;  ///< a rank that observed nothing, in words
 };
 
 }  // namespace

@@ -24,7 +24,6 @@ inline JobRecord literal_job(const std::string& id) {
 inline RunRecord literal_jobs() {
   RunRecord run;
   run.environment = literal_run().environment;
-  run.planned = PlannedCounts{};
   run.jobs = {literal_job("3f9c2a"), literal_job("aa01"), literal_job("aa02"), literal_job("aa03"),
               literal_job("aa04")};
   JobRecord& apart = run.jobs[1];
@@ -42,6 +41,7 @@ inline RunRecord literal_jobs() {
   unrun.not_run = NotRun{NotRunCause::no_process, "no process could be made"};
   unrun.results.clear();
   unrun.steps = {};
+  run.planned = counts_of(run);
   return run;
 }
 

@@ -295,7 +295,7 @@ inline RunRecord literal_run() {
   run.tables[1].rows[4].entries[0].values[0] = kNaN;
   run.notes = {"13 of 512 choices were run: every pair of values is in one of them"};
   run.cells[1].exits[0].rows = 120;
-  run.planned = counts_of(run.cells);
+  run.planned = counts_of(run);
   return run;
 }
 
