@@ -64,13 +64,16 @@ void require_tolerance(const CellEvidence& cell, ClaimResult& result) {
   }
 }
 
-/// The furthest step that a rank which finished was in; 0: not known.
-std::int64_t furthest_step(const CellEvidence& cell) {
-  std::int64_t furthest = 0;
+/// The steps in which ranks of a job finished, the first and the last; nothing where they are not
+/// known.
+std::optional<std::pair<std::int64_t, std::int64_t>> last_steps(const CellEvidence& cell) {
+  std::optional<std::pair<std::int64_t, std::int64_t>> steps;
   for (const RankExit& end : cell.exits) {
-    if (end.kind == ExitKind::finished) furthest = std::max(furthest, end.step);
+    if (!cell.is_job || end.kind != ExitKind::finished || end.step == 0) continue;
+    if (!steps) steps = {end.step, end.step};
+    steps = {std::min(steps->first, end.step), std::max(steps->second, end.step)};
   }
-  return furthest;
+  return steps;
 }
 
 /// In which steps somebody looked at what a claim is about: journals that all lack a step agree
@@ -78,7 +81,7 @@ std::int64_t furthest_step(const CellEvidence& cell) {
 class StepCoverage {
  public:
   explicit StepCoverage(const CellEvidence& cell)
-      : planned_(cell.steps), first_open_(first_open_step(cell)), furthest_(furthest_step(cell)) {}
+      : planned_(cell.steps), first_open_(first_open_step(cell)), last_steps_(last_steps(cell)) {}
 
   /// Steps come in ascending order.
   void see(const StepView& step, const Claim& claim) {
@@ -97,10 +100,11 @@ class StepCoverage {
 
   void require_all(ClaimResult& result) const {
     if (result.verdict != Verdict::holds || !result.claim.kind) return;
-    const std::string lack = planned_ ? lack_of_plan() : lack_at_end();
+    std::string lack = lack_of_ends();
+    if (lack.empty()) lack = planned_ ? lack_of_plan() : lack_at_end();
     if (lack.empty()) return;
     result.verdict = Verdict::undecided;
-    result.reason = "nothing was observed " + lack;
+    result.reason = lack;
   }
 
  private:
@@ -111,22 +115,33 @@ class StepCoverage {
     if (is_observed) observed_.note_observed(step);
   }
 
+  /// Ranks that took other numbers of steps did not do the same.
+  std::string lack_of_ends() const {
+    if (!last_steps_) return "";
+    const auto [first, last] = *last_steps_;
+    if (first != last) return fmt::format("ranks finished in steps from {} to {}", first, last);
+    return planned_ && last > *planned_
+               ? fmt::format("ranks finished in step {}, where {} were planned", last, *planned_)
+               : "";
+  }
+
   std::string lack_of_plan() const {
-    return next_ > *planned_ ? "" : fmt::format("in step {} of {}", next_, *planned_);
+    return next_ > *planned_
+               ? ""
+               : fmt::format("nothing was observed in step {} of {}", next_, *planned_);
   }
 
   std::string lack_at_end() const {
     // A rank may finish in a step that it began and did not train.
-    const std::int64_t end = std::max(last_, furthest_ - 1);
-    const bool is_missed = end > observed_.last() && observed_.is_overdue(end);
-    return is_missed
-               ? fmt::format("after step {} of {}", observed_.last(), std::max(last_, furthest_))
-               : "";
+    const std::int64_t finished = last_steps_ ? last_steps_->second : 0;
+    const std::int64_t end = std::min(std::max(last_, finished - 1), first_open_ - 1);
+    if (end <= observed_.last() || !observed_.is_overdue(end)) return "";
+    return fmt::format("nothing was observed after step {} of {}", observed_.last(), end);
   }
 
   std::optional<std::int64_t> planned_;
   std::int64_t first_open_;
-  std::int64_t furthest_;
+  std::optional<std::pair<std::int64_t, std::int64_t>> last_steps_;
   std::int64_t next_ = 1;
   std::int64_t last_ = 0;  ///< in which anything was observed
   Gap observed_;

@@ -91,7 +91,9 @@ std::string interruption_in_words(const CellEvidence& cell) {
   });
   return end == cell.exits.end()
              ? ""
-             : fmt::format("rank {} was interrupted in step {}", end->rank, end->step);
+             : fmt::format(
+                   "rank {} was interrupted {}", end->rank,
+                   end->step == 0 ? "before the first step" : fmt::format("in step {}", end->step));
 }
 
 }  // namespace

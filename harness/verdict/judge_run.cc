@@ -102,11 +102,10 @@ class EvidenceOfRun {
                        [](const auto& entry) { return !entry.second->is_signed(); });
   }
 
-  /// Whether something was run whose files nobody listed.
+  /// Whether a cell was run whose files nobody listed.
   bool has_unlisted() const {
     const auto is_unlisted = [](const Execution& one) { return was_run(one) && !one.manifest; };
-    return std::any_of(run_.cells.begin(), run_.cells.end(), is_unlisted) ||
-           std::any_of(run_.jobs.begin(), run_.jobs.end(), is_unlisted);
+    return std::any_of(run_.cells.begin(), run_.cells.end(), is_unlisted);
   }
 
   /// Whether digests are by a definition that this program does not compute.
@@ -418,10 +417,12 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   CellEvidence judged;
   judged.world_size = job.world_size;
   judged.steps = job.planned_steps;
+  judged.is_job = true;
   judged.evidence = evidence.of(job);
   judge_execution(job, judged, {});
   job.notes = notes_of(*judged.evidence, job.exits);
   job.faults = evidence.faults_of(job, execution_identity(job));
+  if (!job.manifest) job.faults.push_back("no list of its files was made when it ended");
   const std::string index_fault = evidence.index_fault_of(job.folder);
   if (!index_fault.empty()) job.faults.push_back(index_fault);
   evidence.forget_steps_but_of("");

@@ -42,8 +42,9 @@ std::string heading_of(const JobRecord& job) {
   if (const ClaimResult* const open = first_undecided(job)) {
     return fmt::format("UNDECIDED: {}: {}", sentence(open->claim), open->reason);
   }
-  return fmt::format("UNDECIDED: {}",
-                     job.processes == 0 ? "it was not run" : "nothing was claimed");
+  if (job.processes == 0) return "UNDECIDED: it was not run";
+  return job.results.empty() ? "UNDECIDED: nothing was claimed"
+                             : "UNDECIDED: its ranks were ended before they finished";
 }
 
 std::vector<std::string> lines_of(const JobRecord& job) {

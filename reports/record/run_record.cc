@@ -81,7 +81,10 @@ Verdict verdict_of(const JobRecord& job) {
                                                            : Verdict::violated;
   if (!job.faults.empty()) verdict = Verdict::violated;
   for (const ClaimResult& result : job.results) verdict = merge(verdict, result.verdict);
-  return job.results.empty() ? merge(verdict, Verdict::undecided) : verdict;
+  const bool is_whole = std::all_of(job.exits.begin(), job.exits.end(), [](const RankExit& end) {
+    return end.kind == ExitKind::finished;
+  });
+  return job.results.empty() || !is_whole ? merge(verdict, Verdict::undecided) : verdict;
 }
 
 ExitStatus status_of(const JobRecord& job) {

@@ -180,7 +180,8 @@ struct RunRecord {
 PlannedCounts counts_of(const RunRecord& run);
 
 /// Of a judged job: violated where a claim is, where its files have faults, and where the ranks did
-/// something that nothing was claimed of, such as not to finish; holds where every claim does.
+/// something that nothing was claimed of, such as to die; holds where every claim does and every
+/// rank finished.
 Verdict verdict_of(const JobRecord& job);
 
 /// Of a judged job.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/record/collective_log.h"
 #include "harness/record/manifest.h"
 #include "harness/record/process_identity.h"
 #include "harness/verdict/judge_run.h"
@@ -237,7 +238,7 @@ TEST(JudgedJob, WhoseRanksAllFellSilentIsUndecided) {
     job.observe_all(every(1, 100));
     for (RankExit& end : job.record().exits) end.step = 1000;
     job.write();
-    EXPECT_EQ(job.judged(use).results[0].reason, "nothing was observed after step 100 of 1000");
+    EXPECT_EQ(job.judged(use).results[0].reason, "nothing was observed after step 100 of 999");
   }
 }
 
@@ -267,6 +268,89 @@ TEST(JudgedJob, WhoseRankDiedIsNotInLockstep) {
   job.write();
   EXPECT_EQ(job.judged().results[0].verdict, Verdict::holds);
   EXPECT_EQ(verdict_of(job.judged()), Verdict::violated);
+}
+
+/// Each stage has another tensor of the same name, and no replica group says so.
+TEST(JudgedJob, OfAPipelineIsNotComparedAcrossStagesInItsLastStep) {
+  Job job(3);
+  for (std::int64_t step = 1; step <= 20; ++step) {
+    for (int rank = 0; rank < 2; ++rank) job.observe_gradient(rank, step, static_cast<float>(rank));
+    job.files().add(2, step, "norm", {1, 2});
+  }
+  for (RankExit& end : job.record().exits) {
+    end.kind = ExitKind::unfinished;
+    end.cause = ExitCause::interrupted;
+    end.step = 20;
+  }
+  job.write();
+  EXPECT_EQ(job.judged().results[0].verdict, Verdict::undecided);
+}
+
+TEST(JudgedJob, WhoseRanksFinishedInDifferentStepsIsUndecidedThoughNoneOfThemWasObserved) {
+  Job job(2);
+  job.observe_all(every(10, 90));
+  job.record().exits[0].step = 100;
+  job.record().exits[1].step = 93;
+  job.write();
+  EXPECT_EQ(job.judged().results[0].reason, "ranks finished in steps from 93 to 100");
+}
+
+TEST(JudgedJob, ThatTrainedBeyondItsPlanIsUndecided) {
+  Job job(2);
+  job.observe_all(every(1, 5));
+  job.record().planned_steps = 5;
+  for (RankExit& end : job.record().exits) end.step = 1000;
+  job.write();
+  EXPECT_EQ(job.judged().results[0].reason, "ranks finished in step 1000, where 5 were planned");
+}
+
+TEST(JudgedJob, WithoutAListOfItsFilesHasFailed) {
+  Job job(2);
+  job.observe_all({1, 2});
+  job.write();
+  job.record().manifest.reset();
+  EXPECT_EQ(status_of(job.judged()), ExitStatus::failed);
+}
+
+/// Rank 0 is in a collective, rank 1 still computes: as most jobs are when somebody ends them.
+TEST(JudgedJob, ThatItsOwnerEndsWithinACollectiveIsNoFinding) {
+  Job job(2);
+  job.observe_all(every(1, 20));
+  for (int rank = 0; rank < 2; ++rank) {
+    RankExit& end = job.record().exits[static_cast<std::size_t>(rank)];
+    end.kind = ExitKind::unfinished;
+    end.cause = ExitCause::interrupted;
+    end.step = 20;
+    CollectiveLog log(collective_log_file(job.files().folder(), rank), rank,
+                      process_identity(job.record(), rank));
+    Collective call;
+    call.group = "world";
+    call.group_size = 2;
+    call.operation = kJoin;
+    log.leave(log.enter(call), CollectiveState::completed);
+    call.operation = "allreduce";
+    call.number = 1;
+    call.step = 20;
+    if (rank == 0) log.enter(call);
+  }
+  job.record().claims.push_back(collectives_match());
+  job.write();
+  const JobRecord judged = job.judged();
+  EXPECT_EQ(status_of(judged), ExitStatus::undecided) << judged.symptom.text;
+  EXPECT_EQ(judged.results[3].verdict, Verdict::undecided);
+}
+
+/// Nothing was claimed of how ranks end.
+TEST(JudgedJob, ThatItsOwnerEndsIsNeverCalledInLockstep) {
+  Job job(2);
+  job.observe_all(every(1, 20));
+  for (RankExit& end : job.record().exits) {
+    end.kind = ExitKind::unfinished;
+    end.cause = ExitCause::interrupted;
+  }
+  job.record().claims = {kAgree};
+  job.write();
+  EXPECT_EQ(status_of(job.judged()), ExitStatus::undecided);
 }
 
 TEST(JudgedJob, ThatItsOwnerEndsIsUndecidedAndNoFinding) {

@@ -208,14 +208,25 @@ std::optional<CollectiveMismatch> first_of(std::vector<GroupMismatch> missed,
   return root == blocking.rend() ? first->mismatch : *root;
 }
 
+bool was_interrupted(const CollectiveMismatch& missed, const CellEvidence& cell) {
+  const auto was_ended = [&](int rank) {
+    const RankExit* const end = exit_of(cell, rank);
+    return end && end->cause == ExitCause::interrupted;
+  };
+  return std::any_of(missed.culprits.begin(), missed.culprits.end(), was_ended) ||
+         std::any_of(missed.waiting.begin(), missed.waiting.end(), was_ended);
+}
+
 /// Whether ranks that did not come are known to stay away, rather than to be slow: of ranks that
 /// were ended at their limit one has waited for long, and those that did not come did nothing else
-/// meanwhile. What is a fault whoever waits how long needs no time.
+/// meanwhile. What is a fault whoever waits how long needs no time. Of ranks that somebody ended
+/// nothing is known.
 bool is_for_good(const GroupMismatch& miss, const CellEvidence& cell) {
   const CollectiveMismatch& missed = miss.mismatch;
   const bool is_about_time =
       missed.fault == MismatchFault::missing || missed.fault == MismatchFault::not_started;
   if (!is_about_time) return true;
+  if (was_interrupted(missed, cell)) return false;
   const auto has_waited = [&](int rank) {
     const RankExit* const end = exit_of(cell, rank);
     return !end || !is_late(*end) || is_long_ago(cell, *end, miss.came_ns.at(rank));
@@ -244,11 +255,14 @@ std::string wait_in_words(const GroupMismatch& miss, const CellEvidence& cell) {
                      waited, whom, where, missed.group);
 }
 
-/// Drops what was not yet a hang when ranks were ended at their limit, and says so.
+/// Drops what was not yet a hang when ranks were ended, and says so.
 void drop_unproven(std::optional<GroupMismatch>& miss, const CellEvidence& cell,
-                   std::string& progress) {
+                   CollectiveAnalysis& all) {
   if (!miss || is_for_good(*miss, cell)) return;
-  if (!progress.empty()) progress += wait_in_words(*miss, cell);
+  if (!all.progress.empty()) all.progress += wait_in_words(*miss, cell);
+  if (all.doubt.empty() && was_interrupted(miss->mismatch, cell)) {
+    all.doubt = "somebody ended the ranks while they waited for each other";
+  }
   miss.reset();
 }
 
@@ -268,8 +282,8 @@ CollectiveAnalysis analyse_collectives(const CellEvidence& cell) {
     GroupAnalysis found = analyse_group(cell, group);
     all.compared += found.compared;
     if (all.doubt.empty()) all.doubt = found.doubt;
-    drop_unproven(found.first, cell, all.progress);
-    drop_unproven(found.hang, cell, all.progress);
+    drop_unproven(found.first, cell, all);
+    drop_unproven(found.hang, cell, all);
     if (found.first && found.first->is_open) open.push_back(*found.first);
     if (found.first) missed.push_back(std::move(*found.first));
     if (found.hang) open.push_back(std::move(*found.hang));

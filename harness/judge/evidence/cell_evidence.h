@@ -16,6 +16,7 @@ struct CellEvidence {
   /// That were to be run: a claim that was not observed to the last one is undecided. Absent: not
   /// known, as of a watched job, whose steps may be sparse and end anywhere.
   std::optional<std::int64_t> steps = 0;
+  bool is_job = false;  ///< another program trained: its ranks may be observed in part
   std::vector<Claim> claims;
   const StepReader* evidence = nullptr;  ///< null where only the endings are judged
   /// Rank 0 is the reference, the others are the same with perturbed inputs; null when the scenario

@@ -30,6 +30,8 @@ bool is_consequence(const CellEvidence& cell, const RankExit& end,
   const bool lost_peer = end.kind == ExitKind::raised;
   return may_be_consequence(cell, end) &&
          std::any_of(failed.begin(), failed.end(), [&](const RankExit* other) {
+           // What somebody ended later is no reason.
+           if (other->cause == ExitCause::interrupted && other->order > end.order) return false;
            if (lost_peer && other->kind == ExitKind::unfinished) return true;
            if (other->cause == ExitCause::stopped) return true;
            // When a rank without a word ended is not known.

@@ -166,16 +166,26 @@ class ExpectedHolders {
  public:
   ExpectedHolders(const StepReader& evidence, const Claim& claim)
       : processes_(evidence.processes()) {
+    std::set<int> observing;
     for (const auto& [tensor, ranks] : evidence.tensors()) {
-      if (!concerns(claim, tensor) || is_everywhere(tensor)) continue;
+      if (!concerns(claim, tensor)) continue;
       ranks_[HeldTensorKey(tensor)].insert(ranks.begin(), ranks.end());
+      observing.insert(ranks.begin(), ranks.end());
     }
+    observing_ = observing.size();
   }
 
   /// Of what all ranks have to hold, nothing is said before all do; of shards and replica groups,
   /// whoever holds them is compared.
   bool may_be_compared(const HeldTensor& place) const {
     return !is_everywhere(*place.holders.begin()->second) || are_all_in(place);
+  }
+
+  /// Whether a tensor of all ranks was held by all that observed anything: it is no other one of
+  /// the same name on each stage of a pipeline.
+  bool were_ever_all_in(const HeldTensor& place) const {
+    const Observation& any = *place.holders.begin()->second;
+    return !is_everywhere(any) || ranks_.at(HeldTensorKey(any)).size() == observing_;
   }
 
   bool are_all_in(const HeldTensor& place) const {
@@ -192,6 +202,7 @@ class ExpectedHolders {
 
   std::map<HeldTensorKey, std::set<int>> ranks_;
   int processes_;
+  std::size_t observing_ = 0;  ///< ranks that observed anything of the claim
 };
 
 /// A tensor that nobody looked at any more after some step agrees for the lack of anybody who would
@@ -288,7 +299,7 @@ class Divergence {
   std::string structural_;
 };
 
-/// A rank that finished and observed nothing of what the claim is about, in words; empty where
+/// A rank that trained and observed nothing of what the claim is about, in words; empty where
 /// there is none. Groups of copies do not miss it.
 std::string first_silent_rank(const CellEvidence& cell, const Claim& claim) {
   std::set<int> observing;
@@ -296,7 +307,8 @@ std::string first_silent_rank(const CellEvidence& cell, const Claim& claim) {
     if (concerns(claim, tensor)) observing.insert(ranks.begin(), ranks.end());
   }
   for (const RankExit& end : cell.exits) {
-    if (end.kind != ExitKind::finished || observing.contains(end.rank)) continue;
+    const bool has_trained = end.kind == ExitKind::finished || end.step > 0;
+    if (!has_trained || observing.contains(end.rank)) continue;
     return fmt::format("rank {} observed none of the {}", end.rank, plural(*claim.kind));
   }
   return "";
@@ -310,7 +322,7 @@ class AgreementFold : public ClaimFold {
         first_open_(first_open_step(cell)),
         divergence_(claim),
         last_seen_(cell.steps.has_value()),
-        silent_rank_(cell.steps ? "" : first_silent_rank(cell, claim)) {}
+        silent_rank_(cell.is_job ? first_silent_rank(cell, claim) : "") {}
 
   void see(const CellStep& step) override {
     if (seen_.size() == kMostRemembered) seen_.erase(seen_.begin());
@@ -322,7 +334,8 @@ class AgreementFold : public ClaimFold {
       }
       // Where ranks have gone, those that are left are compared.
       const bool is_open = place.step >= first_open_;
-      const bool is_compared = (is_open || holders_.may_be_compared(place)) &&
+      const bool is_left = is_open && holders_.were_ever_all_in(place);
+      const bool is_compared = (is_left || holders_.may_be_compared(place)) &&
                                place.holders.size() > 1 && is_comparable(place);
       if (!is_compared) continue;
       ++seen.comparisons;
