@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <compare>
 #include <map>
 #include <optional>
 #include <span>
@@ -31,44 +32,44 @@ const std::vector<std::string_view>& columns_of_manifest() {
   return columns;
 }
 
-/// What is behind `prefix` and a rank in the name of a file: ".csv" of "rank-1.csv".
-struct NameOfRank {
+/// A file that a rank left as evidence.
+struct FileOfRank {
   int rank = 0;
-  std::string_view kind;
+  std::string name;  ///< "rank-1.csv"
+  std::string kind;  ///< what is behind the rank: ".csv"
+
+  auto operator<=>(const FileOfRank&) const = default;
+
+  bool is_journal() const { return kind == ".csv"; }
+
+  /// What can be done without: values that are not needed where digests are equal, and an index.
+  bool may_be_deleted() const { return kind == ".index" || kind.ends_with(".safetensors"); }
+
+  /// What the process beside a rank of another machine may write after everybody else has ended.
+  bool may_come_late() const { return kind == ".exit.json"; }
 };
 
-std::optional<NameOfRank> after(std::string_view prefix, std::string_view name) {
+std::optional<FileOfRank> after(std::string_view prefix, const std::string& name) {
   if (!name.starts_with(prefix)) return std::nullopt;
-  const std::string_view digits = name.substr(prefix.size());
-  NameOfRank found;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), found.rank);
+  const char* const end = name.data() + name.size();
+  FileOfRank found{0, name, ""};
+  const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, found.rank);
   if (error != std::errc() || found.rank < 0) return std::nullopt;
-  found.kind = digits.substr(static_cast<std::size_t>(end - digits.data()));
+  found.kind.assign(rest, end);
   // "rank-01.csv" is no file of ours.
-  return name == fmt::format("{}{}{}", prefix, found.rank, found.kind) ? std::optional(found)
-                                                                       : std::nullopt;
+  const bool is_ours = name == fmt::format("{}{}{}", prefix, found.rank, found.kind);
+  return is_ours ? std::optional(found) : std::nullopt;
 }
 
-bool is_journal(const NameOfRank& name) { return name.kind == ".csv"; }
-
-/// What can be done without: values that are not needed where digests are equal, and an index.
-bool may_be_deleted(const NameOfRank& name) {
-  return name.kind == ".index" || name.kind.ends_with(".safetensors");
-}
-
-/// What the process beside a rank of another machine may write after everybody else has ended.
-bool may_come_late(const NameOfRank& name) { return name.kind == ".exit.json"; }
-
-/// The rank that a file is evidence of; nothing for any other. What it printed is none: people
+/// The file of this name; nothing where it is no evidence. What a rank printed is none: people
 /// shorten it.
-std::optional<NameOfRank> evidence_of_rank(std::string_view name) {
-  if (const auto log = after("collectives-", name)) {
+std::optional<FileOfRank> file_of_rank(const std::string& name) {
+  if (auto log = after("collectives-", name)) {
     return log->kind == ".bin" ? log : std::nullopt;
   }
-  const auto found = after("rank-", name);
+  auto found = after("rank-", name);
   if (!found) return std::nullopt;
-  const std::string_view kind = found->kind;
+  const std::string& kind = found->kind;
   const bool is_evidence = kind == ".csv" || kind == ".tensors.csv" || kind == ".index" ||
                            kind == ".status.json" || kind == ".exit.json" ||
                            (kind.starts_with(".step-") && kind.ends_with(".safetensors"));
@@ -77,30 +78,30 @@ std::optional<NameOfRank> evidence_of_rank(std::string_view name) {
 
 /// A line of the list.
 struct ManifestEntry {
-  std::string file;
-  int rank = 0;
+  FileOfRank file;
   std::string rows;  ///< of a journal; empty for any other file, and where it cannot be read
   std::string steps;
   std::uint64_t bytes = 0;
   std::string digest;
 };
 
-/// The names of the files of `processes` ranks that are in the folder, by rank and name.
-std::vector<std::pair<int, std::string>> names_in(const fs::path& folder, int processes) {
-  std::vector<std::pair<int, std::string>> names;
+/// The files of `processes` ranks that are in the folder, by rank and name.
+std::vector<FileOfRank> files_in(const fs::path& folder, int processes) {
+  std::vector<FileOfRank> files;
   std::error_code failure;
   for (const auto& entry : fs::directory_iterator(folder, failure)) {
-    std::string name = entry.path().filename().string();
-    const auto found = evidence_of_rank(name);
-    if (found && found->rank < processes) names.emplace_back(found->rank, std::move(name));
+    auto file = file_of_rank(entry.path().filename().string());
+    if (file && file->rank < processes) files.push_back(std::move(*file));
   }
   if (failure) throw unreadable(folder.string(), failure.message());
-  std::sort(names.begin(), names.end());
-  return names;
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
-/// The digest of a file's bytes, and how many they are.
-std::pair<std::uint64_t, std::string> digest_of_file(const fs::path& path) {
+/// The bytes of a file: how many, and their digest.
+using FileDigest = std::pair<std::uint64_t, std::string>;
+
+FileDigest digest_of_file(const fs::path& path) {
   constexpr std::uint64_t kChunk = 4 * kMebibyte;
   const RegularFile file(path, kLargestFile);
   Digest digest;
@@ -124,12 +125,12 @@ void count_rows(const fs::path& journal, ManifestEntry& entry) {
 
 std::vector<ManifestEntry> entries_of(const fs::path& folder, int processes) {
   std::vector<ManifestEntry> entries;
-  for (const auto& [rank, name] : names_in(folder, processes)) {
+  for (FileOfRank& file : files_in(folder, processes)) {
+    const fs::path path = folder / file.name;
     ManifestEntry& entry = entries.emplace_back();
-    entry.file = name;
-    entry.rank = rank;
-    if (is_journal(*evidence_of_rank(name))) count_rows(folder / name, entry);
-    std::tie(entry.bytes, entry.digest) = digest_of_file(folder / name);
+    entry.file = std::move(file);
+    if (entry.file.is_journal()) count_rows(path, entry);
+    std::tie(entry.bytes, entry.digest) = digest_of_file(path);
   }
   return entries;
 }
@@ -144,21 +145,26 @@ std::map<std::string, ManifestEntry> read_manifest(const fs::path& path,
   const CsvKind kind{columns_of_manifest(), TornTail::is_an_error, kLargestManifest, true};
   std::map<std::string, ManifestEntry> entries;
   const CsvFrame frame = read_csv(path, kind, [&](const CsvRow& row) {
+    const std::string name(row.cells[0]);
+    const auto file = file_of_rank(name);
+    if (!file) throw malformed(path.string(), row.line, 1, "the name of a rank's file", name);
     ManifestEntry entry;
-    entry.file = std::string(row.cells[0]);
-    const auto named = evidence_of_rank(entry.file);
-    if (!named) {
-      throw malformed(path.string(), row.line, 1, "the name of a rank's file", entry.file);
-    }
-    entry.rank = named->rank;
+    entry.file = *file;
     entry.bytes = static_cast<std::uint64_t>(to_int(row, 4, path, columns_of_manifest()));
     entry.digest = std::string(row.cells[5]);
-    entries.emplace(entry.file, entry);
+    entries.emplace(name, entry);
   });
   if (frame.remark != first_line(identity)) {
     throw malformed(path.string(), 1, 0, "# " + first_line(identity), "# " + frame.remark);
   }
   return entries;
+}
+
+/// `source`: where it stands what the file was `then`: "the record has".
+std::string change_in_words(const std::string& file, const FileDigest& now,
+                            const std::string& source, const FileDigest& then) {
+  return fmt::format("{} was changed: {} bytes with the digest {}, where {} {} with {}", file,
+                     now.first, now.second, source, then.first, then.second);
 }
 
 }  // namespace
@@ -170,8 +176,8 @@ ManifestSeal write_manifest(const fs::path& folder, int processes, std::string_v
       fmt::format("# {}\n{}\n", first_line(identity), fmt::join(columns_of_manifest(), ","));
   ManifestSeal seal;
   for (const ManifestEntry& entry : entries_of(folder, processes)) {
-    list += fmt::format("{},{},{},{},{},{}\n", entry.file, entry.rank, entry.rows, entry.steps,
-                        entry.bytes, entry.digest);
+    list += fmt::format("{},{},{},{},{},{}\n", entry.file.name, entry.file.rank, entry.rows,
+                        entry.steps, entry.bytes, entry.digest);
     ++seal.files;
   }
   write_whole_file(manifest_file(folder), list);
@@ -187,33 +193,25 @@ std::vector<std::string> manifest_faults(const fs::path& folder, int processes,
   const std::string name = list.filename().string();
   std::error_code missing;
   if (!fs::exists(list, missing)) return {name + " is missing"};
-  const auto [bytes, digest] = digest_of_file(list);
-  if (static_cast<std::int64_t>(bytes) != seal.bytes || digest != seal.digest) {
-    return {
-        fmt::format("{} was changed: {} bytes with the digest {}, where the record has {} "
-                    "with {}",
-                    name, bytes, digest, seal.bytes, seal.digest)};
-  }
+  const auto found = digest_of_file(list);
+  const FileDigest sealed{static_cast<std::uint64_t>(seal.bytes), seal.digest};
+  if (found != sealed) return {change_in_words(name, found, "the record has", sealed)};
   std::map<std::string, ManifestEntry> expected = read_manifest(list, identity);
   std::vector<std::string> faults;
-  for (const auto& [rank, file] : names_in(folder, processes)) {
-    const auto listed = expected.extract(file);
-    if (listed.empty() && may_come_late(*evidence_of_rank(file))) continue;
+  for (const FileOfRank& file : files_in(folder, processes)) {
+    const auto listed = expected.extract(file.name);
     if (listed.empty()) {
-      faults.push_back(fmt::format("{} was added: {} does not list it", file, name));
+      if (file.may_come_late()) continue;
+      faults.push_back(fmt::format("{} was added: {} does not list it", file.name, name));
       continue;
     }
-    const auto [size, found] = digest_of_file(folder / file);
-    if (meter && is_journal(*evidence_of_rank(file))) meter(size);
-    if (size == listed.mapped().bytes && found == listed.mapped().digest) continue;
-    faults.push_back(
-        fmt::format("{} was changed: {} bytes with the digest {}, where {} lists {} "
-                    "with {}",
-                    file, size, found, name, listed.mapped().bytes, listed.mapped().digest));
+    const FileDigest now = digest_of_file(folder / file.name);
+    if (meter && file.is_journal()) meter(now.first);
+    const FileDigest then{listed.mapped().bytes, listed.mapped().digest};
+    if (now != then) faults.push_back(change_in_words(file.name, now, name + " lists", then));
   }
   for (const auto& [file, entry] : expected) {
-    if (may_be_deleted(*evidence_of_rank(file))) continue;
-    faults.push_back(fmt::format("{} is missing", file));
+    if (!entry.file.may_be_deleted()) faults.push_back(fmt::format("{} is missing", file));
   }
   return faults;
 }
