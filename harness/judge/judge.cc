@@ -388,9 +388,7 @@ Judgement judge(const CellEvidence& cell, const CellFacts& facts, const StepFold
     const CellStep step{*actual, expected.get()};
     for (JudgedClaim& claim : claims) claim.see(step);
     wrong_values.see(step);
-    for (StepFold& other : others) {
-      if (other.wants(number)) other.see(*actual);
-    }
+    show(*actual, others);
     known.note_seen(number);
     cell.evidence->note_judged(number);
   }

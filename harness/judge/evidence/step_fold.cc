@@ -9,13 +9,15 @@ bool any_wants(const StepFolds& folds, std::int64_t step) {
                      [&](const StepFold& fold) { return fold.wants(step); });
 }
 
+void show(const StepView& step, const StepFolds& folds) {
+  for (StepFold& fold : folds) {
+    if (fold.wants(step.number())) fold.see(step);
+  }
+}
+
 void fold_steps(const StepReader& evidence, const StepFolds& folds) {
-  for (const std::int64_t number : evidence.steps()) {
-    if (!any_wants(folds, number)) continue;
-    const auto step = evidence.at(number);
-    for (StepFold& fold : folds) {
-      if (fold.wants(number)) fold.see(*step);
-    }
+  for (const std::int64_t step : evidence.steps()) {
+    if (any_wants(folds, step)) show(*evidence.at(step), folds);
   }
 }
 

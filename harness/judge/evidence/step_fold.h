@@ -25,6 +25,9 @@ using StepFolds = std::vector<std::reference_wrapper<StepFold>>;
 /// Whether one of them wants the step.
 bool any_wants(const StepFolds& folds, std::int64_t step);
 
+/// Shows a step to those that want it.
+void show(const StepView& step, const StepFolds& folds);
+
 /// Shows them the steps that one of them wants; where nothing is judged.
 void fold_steps(const StepReader& evidence, const StepFolds& folds);
 

@@ -166,13 +166,11 @@ class ExpectedHolders {
  public:
   ExpectedHolders(const StepReader& evidence, const Claim& claim)
       : processes_(evidence.processes()) {
-    std::set<int> observing;
     for (const auto& [tensor, ranks] : evidence.tensors()) {
       if (!concerns(claim, tensor)) continue;
       ranks_[HeldTensorKey(tensor)].insert(ranks.begin(), ranks.end());
-      observing.insert(ranks.begin(), ranks.end());
+      observing_.insert(ranks.begin(), ranks.end());
     }
-    observing_ = observing.size();
   }
 
   /// Of what all ranks have to hold, nothing is said before all do; of shards and replica groups,
@@ -185,8 +183,11 @@ class ExpectedHolders {
   /// the same name on each stage of a pipeline.
   bool were_ever_all_in(const HeldTensor& place) const {
     const Observation& any = *place.holders.begin()->second;
-    return !is_everywhere(any) || ranks_.at(HeldTensorKey(any)).size() == observing_;
+    return !is_everywhere(any) || ranks_.at(HeldTensorKey(any)).size() == observing_.size();
   }
+
+  /// Whether the rank observed anything of the claim.
+  bool is_observing(int rank) const { return observing_.contains(rank); }
 
   bool are_all_in(const HeldTensor& place) const {
     const Observation& any = *place.holders.begin()->second;
@@ -202,7 +203,7 @@ class ExpectedHolders {
 
   std::map<HeldTensorKey, std::set<int>> ranks_;
   int processes_;
-  std::size_t observing_ = 0;  ///< ranks that observed anything of the claim
+  std::set<int> observing_;  ///< ranks that observed anything of the claim
 };
 
 /// A tensor that nobody looked at any more after some step agrees for the lack of anybody who would
@@ -301,14 +302,11 @@ class Divergence {
 
 /// A rank that trained and observed nothing of what the claim is about, in words; empty where
 /// there is none. Groups of copies do not miss it.
-std::string first_silent_rank(const CellEvidence& cell, const Claim& claim) {
-  std::set<int> observing;
-  for (const auto& [tensor, ranks] : cell.evidence->tensors()) {
-    if (concerns(claim, tensor)) observing.insert(ranks.begin(), ranks.end());
-  }
+std::string first_silent_rank(const CellEvidence& cell, const Claim& claim,
+                              const ExpectedHolders& holders) {
   for (const RankExit& end : cell.exits) {
     const bool has_trained = end.kind == ExitKind::finished || end.step > 0;
-    if (!has_trained || observing.contains(end.rank)) continue;
+    if (!has_trained || holders.is_observing(end.rank)) continue;
     return fmt::format("rank {} observed none of the {}", end.rank, plural(*claim.kind));
   }
   return "";
@@ -322,7 +320,7 @@ class AgreementFold : public ClaimFold {
         first_open_(first_open_step(cell)),
         divergence_(claim),
         last_seen_(cell.steps.has_value()),
-        silent_rank_(cell.is_job ? first_silent_rank(cell, claim) : "") {}
+        silent_rank_(cell.is_job ? first_silent_rank(cell, claim, holders_) : "") {}
 
   void see(const CellStep& step) override {
     if (seen_.size() == kMostRemembered) seen_.erase(seen_.begin());
