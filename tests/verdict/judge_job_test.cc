@@ -66,6 +66,15 @@ class Job {
     record().exits[static_cast<std::size_t>(rank)].code = 9;
   }
 
+  /// As its owner does who has seen enough.
+  void interrupt(std::int64_t step) {
+    for (RankExit& end : record().exits) {
+      end.kind = ExitKind::unfinished;
+      end.cause = ExitCause::interrupted;
+      end.step = step;
+    }
+  }
+
   /// Once.
   void write() {
     files_.write_as([&](int rank) { return process_identity(record(), rank); });
@@ -277,11 +286,7 @@ TEST(JudgedJob, OfAPipelineIsNotComparedAcrossStagesInItsLastStep) {
     for (int rank = 0; rank < 2; ++rank) job.observe_gradient(rank, step, static_cast<float>(rank));
     job.files().add(2, step, "norm", {1, 2});
   }
-  for (RankExit& end : job.record().exits) {
-    end.kind = ExitKind::unfinished;
-    end.cause = ExitCause::interrupted;
-    end.step = 20;
-  }
+  job.interrupt(20);
   job.write();
   EXPECT_EQ(job.judged().results[0].verdict, Verdict::undecided);
 }
@@ -316,11 +321,8 @@ TEST(JudgedJob, WithoutAListOfItsFilesHasFailed) {
 TEST(JudgedJob, ThatItsOwnerEndsWithinACollectiveIsNoFinding) {
   Job job(2);
   job.observe_all(every(1, 20));
+  job.interrupt(20);
   for (int rank = 0; rank < 2; ++rank) {
-    RankExit& end = job.record().exits[static_cast<std::size_t>(rank)];
-    end.kind = ExitKind::unfinished;
-    end.cause = ExitCause::interrupted;
-    end.step = 20;
     CollectiveLog log(collective_log_file(job.files().folder(), rank), rank,
                       process_identity(job.record(), rank));
     Collective call;
@@ -344,10 +346,7 @@ TEST(JudgedJob, ThatItsOwnerEndsWithinACollectiveIsNoFinding) {
 TEST(JudgedJob, ThatItsOwnerEndsIsNeverCalledInLockstep) {
   Job job(2);
   job.observe_all(every(1, 20));
-  for (RankExit& end : job.record().exits) {
-    end.kind = ExitKind::unfinished;
-    end.cause = ExitCause::interrupted;
-  }
+  job.interrupt(0);
   job.record().claims = {kAgree};
   job.write();
   EXPECT_EQ(status_of(job.judged()), ExitStatus::undecided);
@@ -356,11 +355,7 @@ TEST(JudgedJob, ThatItsOwnerEndsIsNeverCalledInLockstep) {
 TEST(JudgedJob, ThatItsOwnerEndsIsUndecidedAndNoFinding) {
   Job job(2);
   job.observe_all(every(1, 20));
-  for (RankExit& end : job.record().exits) {
-    end.kind = ExitKind::unfinished;
-    end.cause = ExitCause::interrupted;
-    end.step = 20;
-  }
+  job.interrupt(20);
   job.write();
   const JobRecord judged = job.judged();
   EXPECT_EQ(judged.results[0].verdict, Verdict::holds);
