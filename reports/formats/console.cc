@@ -102,7 +102,7 @@ std::string render_console(const RunRecord& run) {
   for (const Section& section : sections_of(run)) text += section_text(section);
   for (const std::string& note : run.notes) text += wrapped("note: " + note, 0);
   if (!run.notes.empty()) text += "\n";
-  if (!run.cells.empty() || run.jobs.empty()) {
+  if (has_detections(run)) {
     text += side_by_side(detection_columns(run)) + "\n";
   }
   return text + wrapped(verdict_sentence(run), 0);

@@ -259,7 +259,7 @@ void append_context(Pieces& pieces, const RunRecord& run, const std::vector<Sect
 std::string render_markdown(const RunRecord& run) {
   const std::string verdict = fmt::format("**{}**\n\n", title_text(verdict_sentence(run)));
   Pieces pieces;
-  if (!run.cells.empty() || run.jobs.empty()) {
+  if (has_detections(run)) {
     pieces.push_back({Part::overview, detection_table(run)});
   }
   for (const JobRecord& job : run.jobs) append_job(pieces, job);

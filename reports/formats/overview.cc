@@ -77,8 +77,10 @@ std::string sentence_about_jobs(const RunRecord& run) {
 
 }  // namespace
 
+bool has_detections(const RunRecord& run) { return !run.cells.empty() || run.jobs.empty(); }
+
 std::string verdict_sentence(const RunRecord& run) {
-  if (run.cells.empty() && !run.jobs.empty()) return sentence_about_jobs(run);
+  if (!has_detections(run)) return sentence_about_jobs(run);
   std::array<int, Names<Result>::values.size()> cells{};
   for (const CellRecord& cell : run.cells) ++cells.at(static_cast<std::size_t>(result_of(cell)));
   std::vector<std::string> counts{
