@@ -4,6 +4,7 @@
 
 #include "harness/record/collective_log.h"
 #include "reports/base/csv_text.h"
+#include "reports/base/error.h"
 #include "reports/base/plain_text.h"
 
 namespace lockstep {
@@ -26,6 +27,11 @@ std::string identity_of(const std::string& part, const std::string& execution) {
 }
 
 }  // namespace
+
+void require_process(const std::filesystem::path& file, const std::string& expected,
+                     const std::string& found) {
+  if (found != expected) throw malformed(file.string(), 0, 0, "a file of " + expected, found);
+}
 
 std::string execution_identity(const Cell& cell) {
   Cell named = cell;

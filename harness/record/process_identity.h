@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "reports/record/run_record.h"
@@ -15,6 +16,10 @@ std::string process_identity(const Cell& cell, int process);
 
 /// "rank 1 of job 3f9c2a", whose ranks another program trained.
 std::string process_identity(const JobRecord& job, int process);
+
+/// Throws Error (usage) where `found`, the process that a file names, is not `expected`.
+void require_process(const std::filesystem::path& file, const std::string& expected,
+                     const std::string& found);
 
 /// What the processes of a cell ran: "loss-on-unwrapped-module/bypass/w2 with seed 0 and 5 steps".
 std::string execution_identity(const Cell& cell);

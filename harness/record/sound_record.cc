@@ -97,13 +97,9 @@ class Soundness {
 
   void require(const CellRecord& cell) const {
     require_inside(cell.folder);
-    const int size = cell.cell.world_size;
     // A launcher may have started more ranks than can be run; then none was.
     const int most = cell.processes > 0 ? kMostRanksOfRecord : std::numeric_limits<int>::max();
-    if (size < 1 || size > most) {
-      refuse(fmt::format("{} with a world size from 1 to {}", cell.folder, most),
-             std::to_string(size));
-    }
+    require_world(cell, cell.cell.world_size, most);
     if (cell.cell.steps < 1) {
       refuse(cell.folder + " with at least 1 step", std::to_string(cell.cell.steps));
     }
@@ -135,6 +131,12 @@ class Soundness {
     require_exits(cell);
   }
 
+  void require_world(const Execution& execution, int size, int most) const {
+    if (size >= 1 && size <= most) return;
+    refuse(fmt::format("{} with a world size from 1 to {}", execution.folder, most),
+           std::to_string(size));
+  }
+
   void require_exits(const Execution& execution) const {
     std::set<int> ranks;
     for (const RankExit& end : execution.exits) ranks.insert(end.rank);
@@ -151,10 +153,7 @@ class Soundness {
   void require(const JobRecord& job) const {
     require_inside(job.folder);
     if (job.id.empty()) refuse(job.folder + " with the id of its job", "none");
-    if (job.world_size < 1 || job.world_size > kMostRanksOfRecord) {
-      refuse(fmt::format("{} with a world size from 1 to {}", job.folder, kMostRanksOfRecord),
-             std::to_string(job.world_size));
-    }
+    require_world(job, job.world_size, kMostRanksOfRecord);
     if (job.planned_steps.value_or(1) < 1) {
       refuse(job.folder + " with at least 1 planned step", std::to_string(*job.planned_steps));
     }

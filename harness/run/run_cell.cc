@@ -28,10 +28,7 @@ namespace {
 void add_status(const fs::path& folder, const Cell& cell, RankExit& end) {
   const fs::path file = rank_status_file(folder, end.rank);
   const RankStatus status = read_rank_status(file);
-  const std::string expected = process_identity(cell, end.rank);
-  if (fs::exists(file) && status.process != expected) {
-    throw malformed(file.string(), 0, 0, expected, status.process);
-  }
+  if (fs::exists(file)) require_process(file, process_identity(cell, end.rank), status.process);
   end.step = status.step;
   end.line = status.line;
   end.step_s = status.step_s;

@@ -60,10 +60,7 @@ void WorldExits::look() {
     if (!rank || exits_.contains(*rank)) continue;
     auto exit = read_rank_exit(folder_, *rank);
     if (!exit) continue;
-    const std::string expected = process_identity(cell_, *rank);
-    if (exit->process != expected) {
-      throw malformed(rank_exit_file(folder_, *rank).string(), 0, 0, expected, exit->process);
-    }
+    require_process(rank_exit_file(folder_, *rank), process_identity(cell_, *rank), exit->process);
     exits_.emplace(*rank, std::move(*exit));
   }
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "harness/judge/evidence/for_each_rank.h"
+#include "harness/record/process_identity.h"
 #include "harness/record/shard_runs.h"
 #include "reports/base/error.h"
 #include "reports/record/mismatch_table.h"
@@ -93,10 +94,9 @@ bool StepReader::is_written_by(int rank, const std::string& found, const fs::pat
     throw malformed(file.string(), 0, 0, "journals, values and logs that say who wrote them",
                     "a file that does not");
   }
-  const std::string& expected = writers_.identities.at(static_cast<std::size_t>(rank));
   if (found.empty()) return false;
-  if (found == expected) return true;
-  throw malformed(file.string(), 0, 0, "a file of " + expected, found);
+  require_process(file, writers_.identities.at(static_cast<std::size_t>(rank)), found);
+  return true;
 }
 
 /// Ranks are compared by their digests.
