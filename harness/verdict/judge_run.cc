@@ -152,18 +152,22 @@ class EvidenceOfRun {
 class MeasuredTables {
  public:
   explicit MeasuredTables(const RunRecord& run) : run_(run) {
-    for (const Table& table : run.tables) columns_.emplace_back(table.spec.groups.size());
+    for (const Table& table : run.tables) {
+      auto& columns = columns_.emplace_back(table.spec.groups.size());
+      for (std::size_t group = 0; group < columns.size(); ++group) {
+        const CellRecord* const cell = cell_for(table, table.spec.groups[group].variant);
+        if (cell) filled_by_[cell].emplace_back(columns_.size() - 1, group);
+      }
+    }
   }
 
   /// The columns that the cell fills, which was run.
   StepFolds columns_of(const CellRecord& cell) {
     StepFolds columns;
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const Table& table = run_.tables[i];
-      for (std::size_t group = 0; group < columns_[i].size(); ++group) {
-        if (cell_for(table, table.spec.groups[group].variant) != &cell) continue;
-        columns.push_back(columns_[i][group].emplace(table.spec, cell.processes));
-      }
+    const auto filled = filled_by_.find(&cell);
+    if (filled == filled_by_.end()) return columns;
+    for (const auto& [table, group] : filled->second) {
+      columns.push_back(columns_[table][group].emplace(run_.tables[table].spec, cell.processes));
     }
     return columns;
   }
@@ -189,6 +193,8 @@ class MeasuredTables {
 
   const RunRecord& run_;
   std::vector<std::vector<std::optional<TableColumn>>> columns_;  ///< by table and group
+  /// Table and group of the columns that a cell fills.
+  std::map<const CellRecord*, std::vector<std::pair<std::size_t, std::size_t>>> filled_by_;
 };
 
 bool is_about(const PublishedValue& value, const Cell& cell) {
@@ -388,7 +394,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   MemoryPeak memory(*judged.evidence);
   StepFolds others = tables.columns_of(cell);
   for (StepFold& fold : measured.folds()) others.push_back(fold);
-  others.push_back(memory);
+  if (cell.cell.role != Role::reference) others.push_back(memory);
   const bool has_still_copies = judge_execution(cell, judged, others);
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.exits, cell.cell.steps);
