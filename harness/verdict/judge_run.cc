@@ -4,274 +4,26 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include "harness/judge/collectives/cell_facts.h"
 #include "harness/judge/evidence/cell_evidence.h"
-#include "harness/judge/evidence/read_cell.h"
 #include "harness/judge/judge.h"
-#include "harness/record/manifest.h"
 #include "harness/record/process_identity.h"
 #include "harness/verdict/cost.h"
+#include "harness/verdict/evidence_of_run.h"
 #include "harness/verdict/expectation.h"
+#include "harness/verdict/measured_tables.h"
 #include "harness/verdict/not_run.h"
 #include "harness/verdict/repetition.h"
 #include "harness/verdict/symptom.h"
-#include "harness/verdict/table.h"
-#include "reports/base/error.h"
 
 namespace lockstep {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-bool was_run(const Execution& execution) {
-  return execution.processes > 0 && !why_not_run(execution.exits);
-}
-
-/// The evidence of a run's cells and jobs, each read once.
-class EvidenceOfRun {
- public:
-  EvidenceOfRun(const RunRecord& run, fs::path folder, Reading reading = {})
-      : run_(run), folder_(std::move(folder)), reading_(std::move(reading)) {}
-
-  /// Of the cell in `cell_folder`; null when there is no such cell or it was not run.
-  const StepReader* of(const std::string& cell_folder) {
-    const CellRecord* const cell = cell_in(cell_folder);
-    // What is counted says that the record is of a version whose files say who wrote them.
-    return cell ? open(*cell, writers_of(*cell, run_.planned.has_value())) : nullptr;
-  }
-
-  /// Of a job that was run.
-  const StepReader* of(const JobRecord& job) { return open(job, writers_of(job)); }
-
-  /// What of the files is not as the ranks left it, in a sentence; empty where all is.
-  /// `identity`: of the execution.
-  std::vector<std::string> faults_of(const Execution& execution,
-                                     const std::string& identity) const {
-    std::vector<std::string> faults;
-    if (execution.manifest) {
-      faults = manifest_faults(folder_ / execution.folder, execution.processes, identity,
-                               *execution.manifest, reading_.meter);
-    }
-    return faults;
-  }
-
-  /// Lets go of the steps that were read, except those of the cell in `cell_folder`, which the next
-  /// cells are compared with.
-  void forget_steps_but_of(const std::string& cell_folder) const {
-    for (const auto& [folder, evidence] : read_) {
-      if (evidence && folder != cell_folder) evidence->forget_steps();
-    }
-  }
-
-  /// Reads all rows of the cell or job that a journal is of from now on.
-  void distrust(const StaleIndex& stale) {
-    const auto read = std::find_if(read_.begin(), read_.end(), [&](const auto& entry) {
-      return folder_ / entry.first == stale.journal().parent_path();
-    });
-    if (read == read_.end()) throw internal_error(stale.what());
-    index_faults_[read->first] = stale.what();
-    read_.erase(read);
-  }
-
-  /// Why an index of that cell was ignored; empty where none was.
-  std::string index_fault_of(const std::string& cell_folder) const {
-    const auto found = index_faults_.find(cell_folder);
-    return found == index_faults_.end() ? "" : found->second;
-  }
-
-  /// How the ranks of that cell ended; empty where there is no such cell or it was not run.
-  std::vector<RankExit> exits_of(const std::string& cell_folder) const {
-    const CellRecord* const cell = cell_in(cell_folder);
-    return cell ? cell->exits : std::vector<RankExit>();
-  }
-
-  /// How rank 0 of that cell ended.
-  std::optional<RankExit> first_exit_of(const std::string& cell_folder) const {
-    const CellRecord* const cell = cell_in(cell_folder);
-    return cell ? std::optional(cell->exits.front()) : std::nullopt;
-  }
-
-  /// Whether a file that was read does not say who wrote it.
-  bool has_unsigned() const {
-    return std::any_of(read_.begin(), read_.end(),
-                       [](const auto& entry) { return !entry.second->is_signed(); });
-  }
-
-  /// Whether a cell was run whose files nobody listed.
-  bool has_unlisted() const {
-    const auto is_unlisted = [](const Execution& one) { return was_run(one) && !one.manifest; };
-    return std::any_of(run_.cells.begin(), run_.cells.end(), is_unlisted);
-  }
-
-  /// Whether digests are by a definition that this program does not compute.
-  bool has_other_digests() const { return run_.environment.digest != kDigestName; }
-
- private:
-  const StepReader* open(const Execution& execution, Writers writers) {
-    auto& evidence = read_[execution.folder];
-    if (evidence) return evidence.get();
-    Reading reading = reading_;
-    if (index_faults_.contains(execution.folder)) reading.index = IndexUse::ignored;
-    evidence = open_execution(folder_, execution, std::move(writers), reading);
-    require_digest_of_run(*evidence, execution);
-    for (const std::string& fault : evidence->index_faults()) {
-      index_faults_[execution.folder] = fault;
-    }
-    return evidence.get();
-  }
-
-  /// Cells are compared by their digests, too: with their references and their repetitions.
-  void require_digest_of_run(const StepReader& evidence, const Execution& execution) const {
-    if (evidence.digest().empty() || evidence.digest() == run_.environment.digest) return;
-    throw malformed(
-        (folder_ / execution.folder).string(), 0, 0,
-        fmt::format("journals with digests by {}, as the record says", run_.environment.digest),
-        evidence.digest());
-  }
-
-  const CellRecord* cell_in(const std::string& folder) const {
-    const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const CellRecord& c) {
-      return c.folder == folder && was_run(c);
-    });
-    return cell == run_.cells.end() ? nullptr : &*cell;
-  }
-
-  const RunRecord& run_;
-  fs::path folder_;
-  Reading reading_;
-  std::map<std::string, std::unique_ptr<StepReader>> read_;
-  std::map<std::string, std::string> index_faults_;  ///< by the cell's folder
-};
-
-/// The tables of a run, which its cells fill while they are judged.
-class MeasuredTables {
- public:
-  explicit MeasuredTables(const RunRecord& run) : run_(run) {
-    for (const Table& table : run.tables) {
-      auto& columns = columns_.emplace_back(table.spec.groups.size());
-      for (std::size_t group = 0; group < columns.size(); ++group) {
-        const CellRecord* const cell = cell_for(table, table.spec.groups[group].variant);
-        if (cell) filled_by_[cell].emplace_back(columns_.size() - 1, group);
-      }
-    }
-  }
-
-  /// The columns that the cell fills, which was run.
-  StepFolds columns_of(const CellRecord& cell) {
-    StepFolds columns;
-    const auto filled = filled_by_.find(&cell);
-    if (filled == filled_by_.end()) return columns;
-    for (const auto& [table, group] : filled->second) {
-      columns.push_back(columns_[table][group].emplace(run_.tables[table].spec, cell.processes));
-    }
-    return columns;
-  }
-
-  void write_to(RunRecord& run) const {
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      std::vector<const TableColumn*> groups;
-      for (const auto& column : columns_[i]) groups.push_back(column ? &*column : nullptr);
-      run.tables[i].rows = table_of(run.tables[i].spec, groups).rows;
-    }
-  }
-
- private:
-  /// The first run of a variant under the conditions of a table; null where there is none.
-  const CellRecord* cell_for(const Table& table, const std::string& variant) const {
-    const auto found = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const auto& record) {
-      const Cell& cell = record.cell;
-      return cell.scenario == table.scenario && cell.variant == variant &&
-             cell.world_size == table.world_size && cell.axes == table.axes && cell.repetition == 1;
-    });
-    return found == run_.cells.end() ? nullptr : &*found;
-  }
-
-  const RunRecord& run_;
-  std::vector<std::vector<std::optional<TableColumn>>> columns_;  ///< by table and group
-  /// Table and group of the columns that a cell fills.
-  std::map<const CellRecord*, std::vector<std::pair<std::size_t, std::size_t>>> filled_by_;
-};
-
-bool is_about(const PublishedValue& value, const Cell& cell) {
-  return cell.scenario == value.scenario && cell.variant == value.variant &&
-         cell.world_size == value.world_size;
-}
-
-/// What has to be measured for a published quantity; `synced` comes with an element, or, of all
-/// tensors together, with a norm.
-Quantity quantity_of(const PublishedValue& value) {
-  switch (value.quantity) {
-    case PublishedQuantity::drift:
-      return Quantity::drift;
-    case PublishedQuantity::norm:
-      return Quantity::norm;
-    case PublishedQuantity::synced:
-    case PublishedQuantity::element:
-      break;
-  }
-  return value.tensor == "*" ? Quantity::norm : Quantity::element;
-}
-
-/// What has to be measured for a published value; nothing where it names what nobody measures.
-std::optional<TableSpec> spec_of(const PublishedValue& value) {
-  const auto kind = parse<Kind>(value.kind);
-  const auto phase = parse<Phase>(value.phase);
-  if (!kind || !phase) return std::nullopt;
-  TableSpec spec;
-  spec.quantity = quantity_of(value);
-  spec.kind = *kind;
-  spec.phase = *phase;
-  if (value.tensor != "*") spec.tensor = value.tensor;
-  spec.element = value.element;
-  spec.steps = {value.step - value.step_base + 1};
-  return spec;
-}
-
-/// What a cell that was run held of what published tables say of it.
-class MeasuredValues {
- public:
-  explicit MeasuredValues(const CellRecord& cell) : cell_(cell) {}
-
-  /// Measures what `table` says of the cell, too.
-  void add(const PublishedTable& table) {
-    for (const PublishedValue& value : table.values) {
-      const auto spec = is_about(value, cell_.cell) ? spec_of(value) : std::nullopt;
-      if (spec && !find(*spec)) columns_.push_back({*spec, TableColumn(*spec, cell_.processes)});
-    }
-  }
-
-  /// Valid until the next `add`.
-  StepFolds folds() {
-    StepFolds folds;
-    for (auto& [spec, column] : columns_) folds.push_back(column);
-    return folds;
-  }
-
-  /// Requires: of a table that was added, and about the cell.
-  std::optional<Measured> of(const PublishedValue& value) const {
-    const auto spec = spec_of(value);
-    const TableColumn* const column = spec ? find(*spec) : nullptr;
-    if (!column || column->steps().empty()) return std::nullopt;
-    const Table::Entry entry = column->at(spec->steps.front());
-    if (!entry.is_measured()) return std::nullopt;
-    return Measured{entry.values, entry.synced};
-  }
-
- private:
-  const TableColumn* find(const TableSpec& spec) const {
-    const auto found = std::find_if(columns_.begin(), columns_.end(),
-                                    [&](const auto& entry) { return entry.first == spec; });
-    return found == columns_.end() ? nullptr : &found->second;
-  }
-
-  const CellRecord& cell_;
-  std::vector<std::pair<TableSpec, TableColumn>> columns_;
-};
 
 std::string unmet_in_words(const TableComparison& comparison) {
   if (comparison.values == 0) return "the table says nothing about this cell";
@@ -478,18 +230,6 @@ void judge_cells(RunRecord& run, const fs::path& folder, EvidenceOfRun& evidence
   check_repetitions(run, evidence);
   tables.write_to(run);
   note_age(run, evidence);
-}
-
-/// Does `work`, and again where an index turned out not to be of its rows, without it.
-template <class Work>
-auto without_stale_indices(EvidenceOfRun& evidence, const Work& work) {
-  for (;;) {
-    try {
-      return work();
-    } catch (const StaleIndex& stale) {
-      evidence.distrust(stale);
-    }
-  }
 }
 
 }  // namespace

@@ -1,0 +1,103 @@
+#include "harness/verdict/evidence_of_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/judge/evidence/read_cell.h"
+#include "harness/record/manifest.h"
+#include "harness/verdict/not_run.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+bool was_run(const Execution& execution) {
+  return execution.processes > 0 && !why_not_run(execution.exits);
+}
+
+const StepReader* EvidenceOfRun::of(const std::string& cell_folder) {
+  const CellRecord* const cell = cell_in(cell_folder);
+  // What is counted says that the record is of a version whose files say who wrote them.
+  return cell ? open(*cell, writers_of(*cell, run_.planned.has_value())) : nullptr;
+}
+
+const StepReader* EvidenceOfRun::of(const JobRecord& job) { return open(job, writers_of(job)); }
+
+std::vector<std::string> EvidenceOfRun::faults_of(const Execution& execution,
+                                                  const std::string& identity) const {
+  if (!execution.manifest) return {};
+  return manifest_faults(folder_ / execution.folder, execution.processes, identity,
+                         *execution.manifest, reading_.meter);
+}
+
+void EvidenceOfRun::forget_steps_but_of(const std::string& cell_folder) const {
+  for (const auto& [folder, evidence] : read_) {
+    if (evidence && folder != cell_folder) evidence->forget_steps();
+  }
+}
+
+void EvidenceOfRun::distrust(const StaleIndex& stale) {
+  const auto read = std::find_if(read_.begin(), read_.end(), [&](const auto& entry) {
+    return folder_ / entry.first == stale.journal().parent_path();
+  });
+  if (read == read_.end()) throw internal_error(stale.what());
+  index_faults_[read->first] = stale.what();
+  read_.erase(read);
+}
+
+std::string EvidenceOfRun::index_fault_of(const std::string& cell_folder) const {
+  const auto found = index_faults_.find(cell_folder);
+  return found == index_faults_.end() ? "" : found->second;
+}
+
+std::vector<RankExit> EvidenceOfRun::exits_of(const std::string& cell_folder) const {
+  const CellRecord* const cell = cell_in(cell_folder);
+  return cell ? cell->exits : std::vector<RankExit>();
+}
+
+std::optional<RankExit> EvidenceOfRun::first_exit_of(const std::string& cell_folder) const {
+  const CellRecord* const cell = cell_in(cell_folder);
+  return cell ? std::optional(cell->exits.front()) : std::nullopt;
+}
+
+bool EvidenceOfRun::has_unsigned() const {
+  return std::any_of(read_.begin(), read_.end(),
+                     [](const auto& entry) { return !entry.second->is_signed(); });
+}
+
+bool EvidenceOfRun::has_unlisted() const {
+  const auto is_unlisted = [](const Execution& one) { return was_run(one) && !one.manifest; };
+  return std::any_of(run_.cells.begin(), run_.cells.end(), is_unlisted);
+}
+
+const StepReader* EvidenceOfRun::open(const Execution& execution, Writers writers) {
+  auto& evidence = read_[execution.folder];
+  if (evidence) return evidence.get();
+  Reading reading = reading_;
+  if (index_faults_.contains(execution.folder)) reading.index = IndexUse::ignored;
+  evidence = open_execution(folder_, execution, std::move(writers), reading);
+  require_digest_of_run(*evidence, execution);
+  for (const std::string& fault : evidence->index_faults()) {
+    index_faults_[execution.folder] = fault;
+  }
+  return evidence.get();
+}
+
+/// Cells are compared by their digests, too: with their references and their repetitions.
+void EvidenceOfRun::require_digest_of_run(const StepReader& evidence,
+                                          const Execution& execution) const {
+  if (evidence.digest().empty() || evidence.digest() == run_.environment.digest) return;
+  throw malformed(
+      (folder_ / execution.folder).string(), 0, 0,
+      fmt::format("journals with digests by {}, as the record says", run_.environment.digest),
+      evidence.digest());
+}
+
+const CellRecord* EvidenceOfRun::cell_in(const std::string& folder) const {
+  const auto cell = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const CellRecord& c) {
+    return c.folder == folder && was_run(c);
+  });
+  return cell == run_.cells.end() ? nullptr : &*cell;
+}
+
+}  // namespace lockstep
