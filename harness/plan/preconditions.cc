@@ -71,7 +71,7 @@ Expectation expectation_of(const Scenario& scenario, const Cell& cell,
                            const std::optional<GpusHere>& gpus) {
   Expectation expectation;
   expectation.not_applicable = violated_precondition(scenario, cell, gpus);
-  return expectation.not_applicable.empty() ? scenario.expect(cell) : expectation;
+  return expectation.not_applicable.empty() ? declared_expectation(scenario, cell) : expectation;
 }
 
 }  // namespace lockstep

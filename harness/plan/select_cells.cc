@@ -132,6 +132,7 @@ class CellsOfWorld {
     cell.variant = variant.name;
     cell.role = variant.role;
     cell.axes = std::move(choice);
+    cell.sets = settings_of(*wanted_.scenario, variant);
     if (cell.role == Role::reference) return cell;
     cell.backend = selection_.backend;
     cell.collectives = selection_.collectives;
@@ -255,6 +256,7 @@ std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& vari
   found.role = reference->role;
   found.backend = Cell().backend;
   found.collectives = Cell().collectives;
+  found.sets = settings_of(scenario, *reference);
   found.axes.clear();
   for (const Axis* axis : axes_of(scenario, *reference)) {
     const std::string& value = axis_value(cell, axis->name);

@@ -82,6 +82,7 @@ Cell default_cell(const Scenario& scenario, const Variant& variant) {
   for (const Axis* axis : axes_of(scenario, variant)) {
     cell.axes.push_back({axis->name, axis->default_value, true});
   }
+  cell.sets = settings_of(scenario, variant);
   return cell;
 }
 
@@ -130,7 +131,7 @@ std::string scenario_sheet(const Scenario& scenario) {
                       scenario.worlds.front());
   for (const Variant& variant : scenario.variants) {
     text += fmt::format("    {} ({}): {}\n{}", variant.name, name(variant.role), variant.summary,
-                        promises_as_text(scenario.expect(default_cell(scenario, variant))));
+                        promises_as_text(declared_expectation(scenario, default_cell(scenario, variant))));
     if (!variant.reference.empty()) {
       text += fmt::format("        compared with: {}\n", variant.reference);
     }

@@ -58,16 +58,8 @@ Expectation expect_never_reduced(const Cell& cell, bool parameters_move) {
                                                         .groups = each_alone(cell)}});
 }
 
-namespace {
-
-bool has_value(const Cell& cell, std::string_view axis, std::string_view value) {
-  return has_axis(cell, axis) && axis_value(cell, axis) == value;
-}
-
-}  // namespace
-
 Expectation expect_multiple(const Cell& cell, double times, bool parameters_move) {
-  const bool is_coarse = has_value(cell, "dtype", "bfloat16");  // 8 bits of a number
+  const bool is_coarse = is_set(cell, "dtype", "bfloat16");  // 8 bits of a number
   return pinned(expect_agree_but_wrong(parameters_move),
                 {{.claim = kGradientsEqual,
                   .steps = {1},
@@ -139,7 +131,7 @@ Expectation expect_alike_but_wrong(const Cell& cell, std::vector<std::string> te
           .tensors = std::move(tensors),
           .groups = each_alone(cell),
           .why = "what is lost is drawn"};
-  if (!has_value(cell, "prior", "on")) pin.cosine = kOtherDirection;
+  if (!is_set(cell, "prior", "on")) pin.cosine = kOtherDirection;
   return pinned(expect_agree_but_wrong(parameters_move), {pin});
 }
 

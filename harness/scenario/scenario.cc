@@ -6,10 +6,23 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <sstream>
+#include <utility>
 
 #include "reports/base/error.h"
 
 namespace lockstep {
+
+Settings::Settings(const char* words) {
+  std::istringstream text(words);
+  for (std::string word; text >> word;) {
+    const auto sign = word.find('=');
+    if (sign == 0 || sign >= word.size() - 1) {
+      throw internal_error(fmt::format("'{}' in '{}' is no condition=value", word, words));
+    }
+    values.push_back({word.substr(0, sign), word.substr(sign + 1)});
+  }
+}
 
 const std::vector<std::string>& known_devices() {
   static const std::vector<std::string> devices{"cpu", "sim", "cuda"};
@@ -43,6 +56,21 @@ const Variant* reference_of(const Scenario& scenario, const Variant& variant) {
   return found == scenario.variants.end() ? nullptr : &*found;
 }
 
+namespace {
+
+bool sets_axis(const Variant& variant, const std::string& name) {
+  return std::any_of(variant.sets.values.begin(), variant.sets.values.end(),
+                     [&](const AxisValue& setting) { return setting.axis == name; });
+}
+
+const Axis* find_axis(const Scenario& scenario, const std::string& name) {
+  const auto found = std::find_if(scenario.axes.begin(), scenario.axes.end(),
+                                  [&](const Axis& axis) { return axis.name == name; });
+  return found == scenario.axes.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
 std::vector<const Axis*> axes_of(const Scenario& scenario, const Variant& variant) {
   std::vector<const Axis*> axes;
   for (const Axis& axis : scenario.axes) {
@@ -50,15 +78,52 @@ std::vector<const Axis*> axes_of(const Scenario& scenario, const Variant& varian
     const bool is_listed = std::find(names.begin(), names.end(), variant.name) != names.end();
     const bool is_left_out = std::find(variant.without.begin(), variant.without.end(), axis.name) !=
                              variant.without.end();
-    if (names.empty() ? !is_left_out : is_listed) axes.push_back(&axis);
+    const bool is_closed =
+        sets_axis(variant, axis.name) || (variant.role == Role::reference && !axis.in_reference);
+    if (!is_closed && (names.empty() ? !is_left_out : is_listed)) axes.push_back(&axis);
   }
   return axes;
+}
+
+std::vector<AxisValue> settings_of(const Scenario& scenario, const Variant& variant) {
+  std::vector<AxisValue> settings = variant.sets.values;
+  for (AxisValue& setting : settings) {
+    const Axis* const axis = find_axis(scenario, setting.axis);
+    setting.is_default = axis && axis->default_value == setting.value;
+  }
+  return settings;
+}
+
+Expectation declared_expectation(const Scenario& scenario, const Cell& cell) {
+  if (scenario.precondition) {
+    if (std::string reason = scenario.precondition(cell); !reason.empty()) {
+      return {.not_applicable = std::move(reason)};
+    }
+  }
+  const Variant* const variant = find_variant(scenario, cell.variant);
+  if (variant && variant->expect) return variant->expect(cell);
+  return scenario.expect ? scenario.expect(cell) : Expectation{};
 }
 
 namespace {
 
 void require(bool condition, const Scenario& scenario, const std::string& what) {
   if (!condition) throw internal_error(fmt::format("scenario '{}': {}", scenario.id, what));
+}
+
+void validate_settings(const Scenario& scenario, const Variant& variant) {
+  std::set<std::string> names;
+  for (const AxisValue& setting : variant.sets.values) {
+    require(names.insert(setting.axis).second, scenario,
+            "'" + variant.name + "' sets '" + setting.axis + "' twice");
+    const Axis* const axis = find_axis(scenario, setting.axis);
+    if (!axis) continue;
+    require(
+        std::find(axis->values.begin(), axis->values.end(), setting.value) != axis->values.end(),
+        scenario,
+        "'" + variant.name + "' sets '" + setting.axis + "' to '" + setting.value +
+            "', which is no value of that axis");
+  }
 }
 
 void validate_variants(const Scenario& scenario) {
@@ -72,6 +137,10 @@ void validate_variants(const Scenario& scenario) {
       require(is_open, scenario,
               "'" + variant.name + "' is without '" + name + "', no axis that is open to all");
     }
+    validate_settings(scenario, variant);
+    const bool is_faulty = variant.role == Role::buggy || variant.role == Role::wrong_fix;
+    require(!is_faulty || variant.expect || scenario.expect, scenario,
+            "'" + variant.name + "' is faulty, and nothing is expected of it");
   }
   require(!scenario.variants.empty(), scenario, "no variant");
 }
@@ -88,7 +157,9 @@ void validate_reference(const Scenario& scenario, const Variant& variant) {
       "'" + variant.name + "' is compared with '" + reference->name + "', which is no reference");
   const std::vector<const Axis*> axes = axes_of(scenario, variant);
   for (const Axis* axis : axes_of(scenario, *reference)) {
-    require(std::find(axes.begin(), axes.end(), axis) != axes.end(), scenario,
+    const bool is_known =
+        std::find(axes.begin(), axes.end(), axis) != axes.end() || sets_axis(variant, axis->name);
+    require(is_known, scenario,
             "the reference of '" + variant.name + "' depends on the axis '" + axis->name +
                 "', and it does not");
   }
@@ -130,7 +201,7 @@ void validate(const Scenario& scenario) {
   require(!scenario.id.empty(), scenario, "no id");
   require(!scenario.worlds.empty(), scenario, "no world size");
   require(!scenario.claims.empty(), scenario, "no claim");
-  require(scenario.body && scenario.expect, scenario, "no body or no expectation");
+  require(static_cast<bool>(scenario.body), scenario, "no body");
   validate_devices(scenario);
   validate_variants(scenario);
   validate_axes(scenario);

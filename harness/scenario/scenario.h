@@ -12,12 +12,23 @@ namespace lockstep {
 
 class Rank;
 
-/// Something that the bug depends on. Values are words; a body reads them with `Rank::axis`.
+/// A condition of the bug. Values are words; a body reads them with `Rank::text` and its like.
 struct Axis {
   std::string name;
   std::vector<std::string> values;
-  std::string default_value;               ///< the value when none is set; one of `values`
+  std::string default_value;               ///< the value when none is chosen; one of `values`
   std::vector<std::string> variants = {};  ///< that depend on it; empty: all
+  bool in_reference = true;                ///< whether references depend on it, too
+};
+
+/// Conditions and their values, as `--set` takes them: "stage=2 static_graph=on". Throws Error
+/// (internal) for a word that is no such pair.
+struct Settings {
+  Settings() = default;
+  Settings(
+      const char* words);  // NOLINT(google-explicit-constructor): a list of variants reads better
+
+  std::vector<AxisValue> values;
 };
 
 /// One way to run a scenario.
@@ -25,10 +36,15 @@ struct Variant {
   std::string name;
   Role role = Role::buggy;
   std::string summary;  ///< one line
-  /// Limit of its cells that are expected not to finish.
-  std::optional<std::chrono::milliseconds> limit = {};
+  /// The conditions that make the variant. A name of an axis fixes that axis, which is closed to
+  /// `--set` and `--matrix` then; any other name is a word between the variants and the body.
+  Settings sets = {};
+  /// What its cells show; empty: what `Scenario::expect` says.
+  std::function<Expectation(const Cell&)> expect = {};
   std::string reference = {};      ///< what it is compared with; empty: the scenario's first one
-  std::vector<Claim> claims = {};  ///< that it makes beside the scenario's
+  std::vector<Claim> claims = {};  ///< in addition to the scenario's
+  /// Time limit of its cells that are expected not to finish.
+  std::optional<std::chrono::milliseconds> limit = {};
   std::vector<std::string> without = {};  ///< axes open to all variants that it does not depend on
 };
 
@@ -65,8 +81,11 @@ struct Scenario {
   std::vector<Axis> axes;
   std::vector<Variant> variants;
   std::vector<Claim> claims;  ///< true of a correct program; judged in every cell
-  std::vector<TableSpec> tables;
-  std::function<Expectation(const Cell&)> expect;
+  std::vector<TableSpec> tables = {};
+  /// Why a cell cannot be run; an empty text when it can. Empty: every cell can.
+  std::function<std::string(const Cell&)> precondition = {};
+  /// Of variants without one of their own; empty: they break nothing, as correct programs do.
+  std::function<Expectation(const Cell&)> expect = {};
   std::function<void(Rank&)> body;  ///< runs on every rank of a cell
 };
 
@@ -83,12 +102,19 @@ const Variant* find_variant(const Scenario& scenario, const std::string& name);
 /// for a reference itself.
 const Variant* reference_of(const Scenario& scenario, const Variant& variant);
 
-/// The axes that `variant` depends on, in the order of the scenario.
+/// The axes that `variant` depends on and does not fix, in the order of the scenario.
 std::vector<const Axis*> axes_of(const Scenario& scenario, const Variant& variant);
+
+/// What `variant` fixes, as its cells have it.
+std::vector<AxisValue> settings_of(const Scenario& scenario, const Variant& variant);
+
+/// What the scenario expects of a cell of its own, preconditions first.
+Expectation declared_expectation(const Scenario& scenario, const Cell& cell);
 
 /// Throws Error (internal) when the scenario contradicts itself: doubled names, an axis without its
 /// default value, no device or an unknown one, no claim, a reference that is none or depends on
-/// more than its variant, a table or an axis of an unknown variant.
+/// more than its variant, a table or an axis of an unknown variant, a value set that its axis does
+/// not have, a faulty variant of which nothing is expected.
 void validate(const Scenario& scenario);
 
 /// All scenarios of this program, in the order of the list in scenarios/CMakeLists.txt, from which

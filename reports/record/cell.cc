@@ -45,19 +45,37 @@ std::string on_device(std::string_view device) {
   return device == "cpu" ? "" : fmt::format(" on {}", device);
 }
 
-bool has_axis(const Cell& cell, std::string_view axis) {
-  return std::any_of(cell.axes.begin(), cell.axes.end(),
-                     [&](const AxisValue& value) { return value.axis == axis; });
+namespace {
+
+const AxisValue* find_value(const Cell& cell, std::string_view axis) {
+  for (const auto* values : {&cell.axes, &cell.sets}) {
+    for (const AxisValue& value : *values) {
+      if (value.axis == axis) return &value;
+    }
+  }
+  return nullptr;
 }
 
+}  // namespace
+
+bool has_axis(const Cell& cell, std::string_view axis) { return find_value(cell, axis) != nullptr; }
+
 const std::string& axis_value(const Cell& cell, std::string_view axis) {
-  const auto found = std::find_if(cell.axes.begin(), cell.axes.end(),
-                                  [&](const AxisValue& value) { return value.axis == axis; });
-  if (found == cell.axes.end()) {
+  const AxisValue* const found = find_value(cell, axis);
+  if (!found) {
     throw std::out_of_range(
         fmt::format("{}/{} has no axis '{}'", cell.scenario, cell.variant, axis));
   }
   return found->value;
+}
+
+bool is_set(const Cell& cell, std::string_view axis, std::string_view value) {
+  const AxisValue* const found = find_value(cell, axis);
+  return found && found->value == value;
+}
+
+std::int64_t number_on(const Cell& cell, std::string_view axis) {
+  return std::stoll(axis_value(cell, axis));
 }
 
 }  // namespace lockstep

@@ -68,6 +68,8 @@ struct Cell {
   std::uint64_t seed = 0;  ///< added to every seed of the scenario; 0 is the published run
   int repetition = 1;      ///< from 1; the same cell run again has the next number
   Collectives collectives = Collectives::log;
+  /// What the variant fixes; the scenario knows it, and records do not repeat it.
+  std::vector<AxisValue> sets = {};
 
   bool operator==(const Cell&) const = default;
 };
@@ -92,11 +94,18 @@ std::string conditions(int world_size, std::string_view backend, std::string_vie
 /// " on sim"; empty for the CPU.
 std::string on_device(std::string_view device);
 
-/// Whether the cell has a value on `axis`: not every variant depends on every axis.
+/// Whether the cell has a value on `axis`, chosen or set by its variant.
 bool has_axis(const Cell& cell, std::string_view axis);
 
-/// The value chosen on `axis`. Throws std::out_of_range where the cell has no such axis.
+/// The value on `axis`, chosen or set by the variant. Throws std::out_of_range without one.
 const std::string& axis_value(const Cell& cell, std::string_view axis);
+
+/// Whether the cell has `value` on `axis`.
+bool is_set(const Cell& cell, std::string_view axis, std::string_view value = "on");
+
+/// The number on `axis`. Throws std::out_of_range without a value, std::invalid_argument where it is
+/// no number.
+std::int64_t number_on(const Cell& cell, std::string_view axis);
 
 /// An error that a cell is expected to raise, matched on a stable fragment of the genuine text.
 struct ExpectedError {

@@ -8,7 +8,10 @@ namespace lockstep {
 
 namespace {
 
-int stage_of(const Cell& cell) { return cell.variant.at(std::string("zero-").size()) - '0'; }
+int stage_of(const Cell& cell) {
+  if (has_axis(cell, "stage")) return static_cast<int>(number_on(cell, "stage"));
+  return cell.variant.at(std::string("zero-").size()) - '0';
+}
 
 }  // namespace
 

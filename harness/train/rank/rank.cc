@@ -44,11 +44,42 @@ double epsilon(const at::Tensor& tensor) {
 
 }  // namespace
 
-bool Rank::is(std::string_view variant, int line) {
+bool Rank::is_variant(std::string_view variant, int line) {
   if (cell_.variant != variant) return false;
+  was_asked_for_ = true;
+  if (has_branch_point_) return true;
   const bool is_new = std::exchange(variant_line_, line) != line;
   if (is_new && step() > 0) state_progress();
   return true;
+}
+
+void Rank::at_branch(int line) {
+  if (is_reference()) was_asked_for_ = true;
+  has_branch_point_ = true;
+  const bool is_new = std::exchange(variant_line_, line) != line;
+  if (is_new && step() > 0) state_progress();
+}
+
+/// A condition at its default does not tell the variant from others.
+void Rank::note_question(std::string_view axis) const {
+  for (const AxisValue& setting : cell_.sets) {
+    if (setting.axis == axis && !setting.is_default) was_asked_for_ = true;
+  }
+}
+
+bool Rank::has(std::string_view axis, std::string_view value) const {
+  note_question(axis);
+  return is_set(cell_, axis, value);
+}
+
+const std::string& Rank::text(std::string_view axis) const {
+  note_question(axis);
+  return axis_value(cell_, axis);
+}
+
+std::int64_t Rank::number(std::string_view axis) const {
+  note_question(axis);
+  return number_on(cell_, axis);
 }
 
 ProcessGroup& Rank::group() {

@@ -37,11 +37,26 @@ class Rank {
   /// reference writes no file of its own there.
   const std::filesystem::path& folder() const { return folder_; }
 
-  /// Whether this is the variant called `variant`. Where it is, the line of the call is noted: the
-  /// report points at it as the place where the variants part.
-  bool is(std::string_view variant, int line = __builtin_LINE());
+  /// Whether this is the variant called `variant`. Takes literals alone, so that no body asks for
+  /// whatever variant it is.
+  template <std::size_t length>
+  bool is(const char (&variant)[length], int line = __builtin_LINE()) {
+    return is_variant({variant, length - 1}, line);
+  }
 
-  const std::string& axis(std::string_view name) const { return axis_value(cell_, name); }
+  /// Whether the cell has `value` on `axis`, chosen or set by its variant.
+  [[nodiscard]] bool has(std::string_view axis, std::string_view value = "on") const;
+  /// The value on `axis`. Throws std::out_of_range where the cell has none.
+  const std::string& text(std::string_view axis) const;
+  std::int64_t number(std::string_view axis) const;
+  const std::string& axis(std::string_view name) const { return text(name); }
+
+  /// Notes the line of the call as the place where the variants part; the report points at it. The
+  /// last call counts. A cell is triggered if its body came here and asked for its variant, before
+  /// or afterwards: by name, or by a condition that it sets other than the default.
+  void at_branch(int line = __builtin_LINE());
+
+  bool is_reference() const { return cell_.role == Role::reference; }
 
   /// 0 in the reference.
   int rank() const { return is_reference() ? 0 : placement_.rank; }
@@ -93,7 +108,8 @@ class Rank {
   std::int64_t step() const { return observer_.step(); }
   /// Median time of a step without observing; absent before the first has ended.
   std::optional<double> step_seconds() const;
-  int variant_line() const { return variant_line_; }  ///< of the last `is` that was true; 0: none
+  /// Line of the last branch point; 0: none was reached by a body that asked for its variant.
+  int variant_line() const { return was_asked_for_ ? variant_line_ : 0; }
   /// When the last step was begun, by the monotonic clock; absent: none was.
   std::optional<std::int64_t> step_began_ns() const { return step_began_ns_; }
   RendezvousState rendezvous() const { return rendezvous_; }
@@ -106,7 +122,8 @@ class Rank {
   at::Tensor perturbed(const at::Tensor& tensor, std::uint64_t number) const;
   void perturb_weights();
   void restore_weights();
-  bool is_reference() const { return cell_.role == Role::reference; }
+  bool is_variant(std::string_view variant, int line);
+  void note_question(std::string_view axis) const;
   /// 0: no perturbation.
   int perturbation() const { return is_reference() ? placement_.rank : 0; }
 
@@ -124,6 +141,8 @@ class Rank {
   std::unique_ptr<CollectiveLog> log_;
   std::unique_ptr<ProcessGroup> group_;
   int variant_line_ = 0;
+  bool has_branch_point_ = false;
+  mutable bool was_asked_for_ = false;
   std::optional<std::int64_t> step_began_ns_;
   RendezvousState rendezvous_ = RendezvousState::not_begun;
   std::exception_ptr status_failure_;  ///< the first of `state_progress`; null: there was none

@@ -1,0 +1,31 @@
+#include "harness/scenario/axes.h"
+
+#include <utility>
+
+namespace lockstep {
+
+Axis switch_axis(std::string name, bool in_reference) {
+  return {.name = std::move(name),
+          .values = {"off", "on"},
+          .default_value = "off",
+          .in_reference = in_reference};
+}
+
+std::vector<Axis> ddp_axes(std::vector<Axis> first) {
+  first.insert(first.end(), {
+                                {"accumulation", {"1", "2", "4"}, "1"},
+                                switch_axis("no_sync", false),
+                                switch_axis("prior"),
+                                switch_axis("bucket_view", false),
+                                switch_axis("find_unused", false),
+                                switch_axis("static_graph", false),
+                                {.name = "bucket",
+                                 .values = {"standard", "small"},
+                                 .default_value = "standard",
+                                 .in_reference = false},
+                                {"dtype", {"float32", "float64", "bfloat16"}, "float32"},
+                            });
+  return first;
+}
+
+}  // namespace lockstep

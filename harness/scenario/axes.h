@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "harness/scenario/scenario.h"
+
+namespace lockstep {
+
+// Conditions that scenarios share, as axes. `Axis::in_reference` is false where one process without
+// a wrapper cannot depend on them.
+
+/// off, on.
+Axis switch_axis(std::string name, bool in_reference = true);
+
+/// The conditions of a training step under DDP, in addition to those of the scenario, `first`:
+///   accumulation   micro-batches of a step: 1, 2, 4
+///   no_sync        whether all of them but the last run inside `no_sync`
+///   prior          whether parameters have a gradient when the step begins
+///   bucket_view, find_unused, static_graph     DDP's options
+///   bucket         standard, or small: a bucket per parameter, once they are rebuilt
+///   dtype          of parameters and inputs
+std::vector<Axis> ddp_axes(std::vector<Axis> first);
+
+}  // namespace lockstep

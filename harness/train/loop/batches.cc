@@ -1,0 +1,47 @@
+#include "harness/train/loop/batches.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
+namespace lockstep {
+
+at::ScalarType dtype_of(const Cell& cell) {
+  if (is_set(cell, "dtype", "float64")) return at::kDouble;
+  if (is_set(cell, "dtype", "bfloat16")) return at::kBFloat16;
+  return at::kFloat;
+}
+
+/// Ten owners take the hundred seeds of a step; the next ten begin far above all bases.
+std::uint64_t MicroBatch::seed(std::uint64_t base) const {
+  constexpr std::int64_t kOwners = 10;
+  constexpr std::int64_t kApart = 1'000'000'000;
+  return base + static_cast<std::uint64_t>(owner / kOwners * kApart + step * 100 +
+                                           owner % kOwners * 10 + index);
+}
+
+at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
+                        at::IntArrayRef shape) {
+  const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
+  return rank.input(at::randn(shape, generator, at::TensorOptions()).to(dtype_of(rank.cell())));
+}
+
+at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
+                         const std::vector<std::int64_t>& rows, std::int64_t inputs,
+                         std::int64_t outputs) {
+  std::vector<std::int64_t> input_shape = rows;
+  input_shape.push_back(inputs);
+  std::vector<std::int64_t> target_shape = rows;
+  target_shape.push_back(outputs);
+  const at::Tensor output = model(normal_input(rank, batch, 1'000'000, input_shape));
+  return (output - normal_input(rank, batch, 2'000'000, target_shape)).pow(2).mean();
+}
+
+ImageText image_text_of(Rank& rank, const MicroBatch& batch, const VisionLanguageOptions& sizes,
+                        std::int64_t rows, std::int64_t length) {
+  const at::Generator texts = cpu_generator(rank.seed(batch.seed(2'000'000)));
+  return {normal_input(rank, batch, 1'000'000, {rows, sizes.channels, sizes.height, sizes.width}),
+          at::randint(sizes.vocabulary, {rows, length}, texts, at::kLong)};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "harness/train/nn/vision_language_model.h"
+#include "harness/train/rank/rank.h"
+
+namespace lockstep {
+
+/// float32 where the cell has no axis `dtype`.
+at::ScalarType dtype_of(const Cell& cell);
+
+/// A place in the training at which the model is fed.
+struct MicroBatch {
+  int owner = 0;  ///< the rank whose shard it is
+  std::int64_t step = 1;
+  std::int64_t index = 0;  ///< in the step, from 0
+
+  /// A seed of its own, as long as bases are further apart than 100 times the steps, and below 10^9
+  /// with the last step's.
+  std::uint64_t seed(std::uint64_t base) const;
+};
+
+/// Normal numbers of `shape` in the dtype of the cell: a model's input, or its target. Drawn by
+/// batch and `base`, and perturbed where the reference is.
+at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
+                        at::IntArrayRef shape);
+
+/// The mean squared error (0-dim) of `model` on normal numbers [rows..., inputs] with targets
+/// [rows..., outputs].
+at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
+                         const std::vector<std::int64_t>& rows, std::int64_t inputs,
+                         std::int64_t outputs);
+
+/// The input of a vision-language model of `sizes`: images [rows, channels, height, width] in the
+/// dtype of the cell, normal, perturbed where the reference is, and as many texts [rows, length].
+struct ImageText {
+  at::Tensor image;
+  at::Tensor tokens;
+};
+ImageText image_text_of(Rank& rank, const MicroBatch& batch, const VisionLanguageOptions& sizes,
+                        std::int64_t rows, std::int64_t length);
+
+}  // namespace lockstep

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/axes.h"
+#include "harness/scenario/expect.h"
+#include "harness/scenario/scenario.h"
+#include "harness/train/ddp/ddp.h"
+#include "harness/train/loop/batches.h"
+#include "harness/train/optim/optimizer.h"
+#include "harness/train/rank/rank.h"
+#include "harness/train/sharded/sharded_model.h"
+
+namespace lockstep {
+
+/// How ranks come to the same gradients.
+///   ddp       DistributedDataParallel wraps the model
+///   by_hand   the trainer averages each gradient by an all-reduce after backward
+///   none      every rank trains alone, or the scenario's hooks reduce
+enum class GradientSync { ddp, by_hand, none };
+
+struct TrainingOptions {
+  GradientSync sync = GradientSync::ddp;
+  DdpOptions ddp = {};
+  std::int64_t accumulation = 1;  ///< micro-batches of a step
+  bool no_sync = false;           ///< all but the last run inside `no_sync`
+  bool prior = false;             ///< parameters have a gradient when the step begins
+  std::string optimizer = "sgd";  ///< as `make_optimizer` takes it
+  double learning_rate = 0.05;
+  /// The reference goes backward once for each micro-batch of a rank, not once for all: where it
+  /// computes in a narrower dtype than its gradients have, these add up in theirs.
+  bool reference_adds_gradients = false;
+};
+
+/// The options that the cell asks for on the axes `wrapper` (ddp, by-hand), `optimizer` and those
+/// of `ddp_axes`; defaults on axes that it does not have.
+TrainingOptions training_options(const Cell& cell);
+TrainingOptions training_options(const Rank& rank);
+
+/// A step in the calls that a trainer makes, in their order. An empty hook does what is said here.
+struct StepHooks {
+  /// The forward pass of a micro-batch, to its loss (0-dim).
+  std::function<at::Tensor(const MicroBatch& batch)> loss = {};
+  /// Goes backward through a micro-batch's share of the step's loss. Not in the reference. Empty:
+  /// `loss.backward()`.
+  std::function<void(const at::Tensor& loss, const MicroBatch& batch)> backward = {};
+  /// The gradients of a step on a rank. False: the rank leaves out the rest of the step, and
+  /// observes nothing. Empty: those of its micro-batches, which `Training::backward` reduces.
+  std::function<bool(std::int64_t step)> gradients = {};
+  /// The gradients of a step in the reference. Empty: the mean over the ranks' micro-batches.
+  std::function<void(std::int64_t step)> reference = {};
+  /// Between backward and the optimizer, before gradients are observed; not in the reference.
+  std::function<void(std::int64_t step)> reduce = {};
+  std::function<void(std::int64_t step)> update = {};  ///< empty: the optimizer's step
+  std::function<void(std::int64_t step)> after = {};   ///< after parameters were observed
+};
+
+/// The training of one rank, or of the reference, which is one process and reduces nothing: the one
+/// loop of all scenarios. In every step it drops gradients, computes them, observes them at
+/// `pre_step`, updates, and observes parameters at `post_step`; on devices, also where the model
+/// lies.
+///
+/// Keeps references to `rank`, `model` and `sharded`.
+class Training {
+ public:
+  /// `sharded`: trains its shards of `model`; null: the model is whole on every rank. Wraps the
+  /// model as `options` say.
+  Training(Rank& rank, Module& model, TrainingOptions options = {},
+           ShardedModel* sharded = nullptr);
+
+  /// The model's forward pass, through DDP where it wraps the model.
+  at::Tensor forward(const at::Tensor& input);
+  /// The same for a forward of any signature.
+  std::vector<at::Tensor> forward(const std::function<std::vector<at::Tensor>()>& module_forward);
+
+  /// Goes backward and leaves the mean over the ranks in the gradients, unless nothing reduces.
+  void backward(const at::Tensor& loss, CallSite site = CallSite::here());
+
+  DistributedDataParallel* ddp() { return ddp_ ? &*ddp_ : nullptr; }  ///< null: does not wrap
+  Optimizer& optimizer() { return *optimizer_; }
+  const TrainingOptions& options() const { return options_; }
+
+  /// Trains all steps of the cell.
+  void run(const StepHooks& hooks, CallSite site = CallSite::here());
+
+ private:
+  void train_step(const StepHooks& hooks, std::int64_t step, CallSite site);
+  bool compute_gradients(const StepHooks& hooks, std::int64_t step, CallSite site);
+  void compute_reference(const StepHooks& hooks, std::int64_t step, CallSite site);
+  void train_micro_batches(const StepHooks& hooks, std::int64_t step);
+  void observe_gradients();
+  void observe_parameters();
+
+  Rank& rank_;
+  Module& model_;
+  ShardedModel* sharded_;
+  TrainingOptions options_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<DistributedDataParallel> ddp_;
+};
+
+}  // namespace lockstep
