@@ -11,15 +11,6 @@ constexpr double kLearningRate = 0.05;
 
 }  // namespace
 
-TwoLayers::TwoLayers(std::int64_t in, std::int64_t hidden, std::int64_t out,
-                     const at::Generator& generator)
-    : up_(register_module("up", std::make_shared<Linear>(in, hidden, generator))),
-      down_(register_module("down", std::make_shared<Linear>(hidden, out, generator))) {}
-
-at::Tensor TwoLayers::forward(const at::Tensor& input) {
-  return down_->forward(up_->forward(input).tanh());
-}
-
 Trainer::Trainer(Rank& rank, Module& model, std::optional<DdpOptions> ddp)
     : rank_(rank), model_(model), optimizer_(model.parameters(), kLearningRate) {
   name_parameters(model);

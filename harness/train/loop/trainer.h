@@ -9,20 +9,11 @@
 
 #include "harness/train/ddp/ddp.h"
 #include "harness/train/nn/module.h"
+#include "harness/train/nn/two_layers.h"
 #include "harness/train/optim/optimizer.h"
 #include "harness/train/rank/rank.h"
 
 namespace lockstep {
-
-/// Two linear layers and a tanh between them.
-class TwoLayers : public Module {
- public:
-  TwoLayers(std::int64_t in, std::int64_t hidden, std::int64_t out, const at::Generator& generator);
-  at::Tensor forward(const at::Tensor& input) override;  ///< [..., in] to [..., out]
-
- private:
-  std::shared_ptr<Linear> up_, down_;
-};
 
 /// One rank's part of a data-parallel training with plain SGD, in the calls that a trainer is made
 /// of: for scenarios whose fault lies between them. In the reference it reduces nothing.
