@@ -11,6 +11,13 @@ Axis switch_axis(std::string name, bool in_reference) {
           .in_reference = in_reference};
 }
 
+Axis wrapper_axis() {
+  return {.name = "wrapper",
+          .values = {"ddp", "by-hand"},
+          .default_value = "ddp",
+          .in_reference = false};
+}
+
 std::vector<Axis> ddp_axes(std::vector<Axis> first) {
   first.insert(first.end(), {
                                 {"accumulation", {"1", "2", "4"}, "1"},

@@ -12,6 +12,9 @@ namespace lockstep {
 /// off, on.
 Axis switch_axis(std::string name, bool in_reference = true);
 
+/// wrapper: ddp, or by-hand, where the trainer averages the gradients itself.
+Axis wrapper_axis();
+
 /// The conditions of a training step under DDP, in addition to those of the scenario, `first`:
 ///   accumulation   micro-batches of a step: 1, 2, 4
 ///   no_sync        whether all of them but the last run inside `no_sync`

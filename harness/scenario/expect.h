@@ -113,6 +113,9 @@ Expectation expect_wrong_updates(const Cell& cell, std::vector<std::string> tens
 
 // Of ranks that do not call the same collectives.
 
+/// The same variant, whose cells that are expected not to finish are ended after 2 s.
+Variant hangs(Variant variant);
+
 /// The ranks that are to blame where `rank` calls something else than all others: of two that
 /// differ, both.
 std::vector<int> odd_ranks(const Cell& cell, int rank);

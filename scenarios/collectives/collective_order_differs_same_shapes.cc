@@ -6,10 +6,8 @@
 
 #include <algorithm>
 
-#include "harness/scenario/scenario.h"
 #include "harness/train/ddp/gradient_reduction.h"
-#include "harness/train/loop/micro_batches.h"
-#include "harness/train/rank/rank.h"
+#include "harness/train/loop/training.h"
 
 namespace lockstep {
 
@@ -63,81 +61,80 @@ void order_as_a_set(std::vector<NamedTensor>& gradients, int rank) {
   if (rank % 2 == 1) std::rotate(left, right, gradients.end());
 }
 
-/// Where the variants part: the order of the calls.
+/// The order of the calls.
 void order(Rank& rank, std::vector<NamedTensor>& gradients, const Arrivals& arrivals) {
-  if (rank.is("registration-order")) return;
-  if (rank.is("set-order")) return order_as_a_set(gradients, rank.rank());
+  if (rank.has("order", "of-the-model")) return;
+  if (rank.has("order", "of-a-set")) return order_as_a_set(gradients, rank.rank());
   sort_by_arrival(gradients, arrivals);
-  if (rank.is("arrival-order") || rank.is("barrier-before-each")) return;
-  if (rank.is("sorted-by-size")) {
+  if (rank.has("order", "by-size")) {
     std::stable_sort(gradients.begin(), gradients.end(), [](const auto& a, const auto& b) {
       return a.tensor.numel() < b.tensor.numel();
     });
-  } else if (rank.is("sorted-by-name")) {
+  } else if (rank.has("order", "by-name")) {
     std::sort(gradients.begin(), gradients.end(),
               [](const auto& a, const auto& b) { return a.name < b.name; });
   }
 }
 
 void reduce(Rank& rank, const Module& model, const Arrivals& arrivals) {
+  rank.at_branch();
   if (rank.is("flat-buffer")) return average_flat(rank.group(), model.parameters());
   std::vector<NamedTensor> gradients = model.named_parameters();
   order(rank, gradients, arrivals);
+  const bool waits = rank.has("calls", "waited-for");
   std::vector<Pending> started;
   for (const NamedTensor& gradient : gradients) {
-    if (rank.cell().variant == "barrier-before-each") rank.group().barrier();
+    if (rank.is("barrier-before-each")) rank.group().barrier();
     started.push_back(
         rank.group().start_all_reduce(gradient.tensor.mutable_grad(), ReduceOp::average));
-    if (is_set(rank.cell(), "calls", "waited-for")) started.back().wait();
+    if (waits) started.back().wait();
   }
-  if (is_set(rank.cell(), "calls", "waited-for")) return;
-  for (Pending& pending : started) pending.wait();
+  for (Pending& pending : started) {
+    if (!waits) pending.wait();
+  }
 }
 
 void train(Rank& rank) {
   Branches model(cpu_generator(rank.seed(0)));
   Arrivals arrivals;
   note_arrivals(model, arrivals);
-  rank.is("reference");
-  MicroBatchOptions options = micro_batch_options(rank.cell());
-  options.wraps = false;
-  options.after_backward = [&](const MicroBatch& batch) {
-    if (batch.index + 1 == options.accumulation) reduce(rank, model, arrivals);
-  };
-  train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto*) {
-    arrivals.clear();
-    model.left_first = batch.owner == 0;
-    const std::int64_t rows = 2 + batch.owner;
-    const at::Tensor output = model.forward(normal_input(rank, batch, 1000, {rows, 3}));
-    return (output - normal_input(rank, batch, 500'000, {rows, 4})).pow(2).mean();
-  });
+  TrainingOptions options = training_options(rank);
+  options.sync = GradientSync::none;
+  Training(rank, model, options)
+      .run({.loss =
+                [&](const MicroBatch& batch) {
+                  arrivals.clear();
+                  model.left_first = batch.owner == 0;
+                  const Regression regression = regression_of_rank(batch.owner, 3, 4);
+                  return squared_error(rank, batch, regression, [&](const at::Tensor& input) {
+                    return model.forward(input);
+                  });
+                },
+            .reduce = [&](std::int64_t) { reduce(rank, model, arrivals); }});
 }
 
-Expectation expect(const Cell& cell) {
-  if (!is_faulty(cell)) return {};
+Expectation expect_swapped(const Cell&) {
   return expect_tensors_swapped(MismatchFault::order, {"left.*", "right.*"});
 }
 
 std::vector<Variant> variants() {
   return {
-      {"arrival-order", Role::buggy, "each gradient in the order in which autograd computed it"},
-      {"set-order", Role::buggy, "in the order of a set of names, another one in each process"},
-      {.name = "registration-order",
-       .role = Role::fixed,
-       .summary = "in the order in which the model lists its parameters"},
-      {.name = "sorted-by-name", .role = Role::fixed, .summary = "sorted by name"},
-      {.name = "flat-buffer",
-       .role = Role::fixed,
-       .summary = "one all-reduce of all gradients, in the order of the model",
-       .without = {"calls"}},
+      {"arrival-order", Role::buggy, "each gradient in the order in which autograd computed it",
+       "order=of-arrival", expect_swapped},
+      {"set-order", Role::buggy, "in the order of a set of names, another one in each process",
+       "order=of-a-set", expect_swapped},
+      {"registration-order", Role::fixed, "in the order in which the model lists its parameters",
+       "order=of-the-model"},
+      {"sorted-by-name", Role::fixed, "sorted by name", "order=by-name"},
+      {"flat-buffer", Role::fixed, "one all-reduce of all gradients, in the order of the model",
+       "calls=waited-for"},
       {"sorted-by-size", Role::wrong_fix,
-       "sorted by size, so that the sizes fit: gradients of one size keep their own order"},
+       "sorted by size, so that the sizes fit: gradients of one size keep their own order",
+       "order=by-size", expect_swapped},
       {"barrier-before-each", Role::wrong_fix,
-       "ranks wait for each other before each call: they still pair by order"},
-      {.name = "reference",
-       .role = Role::reference,
-       .summary = "one process: the mean of all ranks' gradients",
-       .without = {"calls"}},
+       "ranks wait for each other before each call: they still pair by order", "order=of-arrival",
+       expect_swapped},
+      {"reference", Role::reference, "one process: the mean of all ranks' gradients"},
   };
 }
 
@@ -156,12 +153,13 @@ Scenario collective_order_differs_same_shapes() {
                      .left_out = "ZeRO's buckets: every gradient is reduced by itself"},
       .worlds = worlds_from(2),
       .steps = 3,
-      .axes = {{"calls", {"waited-for", "started"}, "waited-for"},
+      .axes = {{.name = "calls",
+                .values = {"waited-for", "started"},
+                .default_value = "waited-for",
+                .in_reference = false},
                {"accumulation", {"1", "2"}, "1"}},
       .variants = variants(),
       .claims = collective_claims(),
-      .tables = {},
-      .expect = expect,
       .body = train,
   };
 }

@@ -6,11 +6,9 @@
 
 #include <limits>
 
-#include "harness/scenario/scenario.h"
 #include "harness/train/ddp/gradient_reduction.h"
-#include "harness/train/loop/micro_batches.h"
-#include "harness/train/loop/trainer.h"
-#include "harness/train/rank/rank.h"
+#include "harness/train/loop/training.h"
+#include "harness/train/nn/two_layers.h"
 
 namespace lockstep {
 
@@ -29,60 +27,57 @@ at::Tensor target_of(Rank& rank, const MicroBatch& batch, std::int64_t rows) {
 
 bool is_bad(const at::Tensor& loss) { return !(loss.item<double>() < kMostLoss); }
 
-struct Training {
-  at::Tensor loss_on(int owner, std::int64_t step) {
-    const MicroBatch batch{owner, step};
-    const std::int64_t rows = 2 + owner;
-    const at::Tensor output = trainer.output(normal_input(rank, batch, 1000, {rows, 3}));
-    return (output - target_of(rank, batch, rows)).pow(2).mean();
-  }
-
-  Rank& rank;
-  TwoLayers model{3, 5, 2, cpu_generator(rank.seed(0))};
-  Trainer trainer{rank, model};
-};
-
-/// Where the variants part: who leaves out what. Returns whether the optimizer is to step.
-bool train_step(Training& training, std::int64_t step) {
-  Rank& rank = training.rank;
-  const at::Tensor loss = training.loss_on(rank.rank(), step);
-  if (rank.is("skipped-locally")) {
-    if (is_bad(loss)) return false;
-  } else if (rank.is("decided-by-all")) {
-    if (largest_of_ranks(rank.group(), is_bad(loss) ? 1 : 0) > 0) return false;
-  } else if (rank.is("decided-on-mean-loss")) {
-    at::Tensor mean = loss.detach().clone();
-    rank.group().all_reduce(mean, ReduceOp::average);
-    if (is_bad(mean)) return false;
-  } else if (rank.is("zeros-from-that-rank")) {
-    training.trainer.backward(is_bad(loss) ? loss_of_nothing(training.model) : loss);
-    return true;
-  }
-  training.trainer.backward(loss);
-  return !(rank.is("optimizer-skipped-locally") && is_bad(loss));
+/// A loss that every rank has the same of.
+bool is_bad_on_average(ProcessGroup& group, const at::Tensor& loss) {
+  at::Tensor mean = loss.detach().clone();
+  group.all_reduce(mean, ReduceOp::average);
+  return is_bad(mean);
 }
 
-/// All ranks leave out a step in which any rank's loss is bad.
-bool compute_reference(Training& training, std::int64_t step) {
-  Rank& rank = training.rank;
-  rank.is("reference");
-  for (int owner = 0; owner < rank.world_size(); ++owner) {
-    if (is_bad(training.loss_on(owner, step))) return false;
-  }
-  rank.mean_of_rank_gradients(training.model,
-                              [&](int owner) { return training.loss_on(owner, step); });
-  return true;
+/// Whether the rank leaves the step out before it goes backward.
+bool skips(Rank& rank, const at::Tensor& loss) {
+  rank.at_branch();
+  if (rank.is("skipped-locally")) return is_bad(loss);
+  if (rank.is("decided-by-all")) return largest_of_ranks(rank.group(), is_bad(loss) ? 1 : 0) > 0;
+  return rank.is("decided-on-mean-loss") && is_bad_on_average(rank.group(), loss);
 }
 
 void train(Rank& rank) {
-  Training training{rank};
-  const bool is_reference = rank.cell().role == Role::reference;
-  rank.train([&](std::int64_t step) {
-    training.model.zero_grad();
-    training.trainer.finish_step(is_reference ? compute_reference(training, step)
-                                              : train_step(training, step));
+  TwoLayers model(3, 5, 2, cpu_generator(rank.seed(0)));
+  Training training(rank, model, training_options(rank));
+  bool updates = true;
+  const auto loss_on = [&](int owner, std::int64_t step) {
+    const MicroBatch batch{owner, step};
+    const std::int64_t rows = 2 + owner;
+    const at::Tensor output = training.forward(normal_input(rank, batch, 1000, {rows, 3}));
+    return (output - target_of(rank, batch, rows)).pow(2).mean();
+  };
+  training.run({
+      .gradients =
+          [&](std::int64_t step) {
+            const at::Tensor loss = loss_on(rank.rank(), step);
+            const bool is_skipped = skips(rank, loss);
+            updates = !is_skipped && !(rank.is("optimizer-skipped-locally") && is_bad(loss));
+            const bool is_nothing = rank.is("zeros-from-that-rank") && is_bad(loss);
+            if (!is_skipped) training.backward(is_nothing ? loss_of_nothing(model) : loss);
+            return true;
+          },
+      .reference =
+          [&](std::int64_t step) {
+            updates = true;
+            for (int owner = 0; owner < rank.world_size(); ++owner) {
+              if (is_bad(loss_on(owner, step))) updates = false;
+            }
+            if (!updates) return;
+            rank.mean_of_rank_gradients(model, [&](int owner) { return loss_on(owner, step); });
+          },
+      .update =
+          [&](std::int64_t) {
+            if (updates) training.optimizer().step();
+          },
   });
-  if (!is_reference) rank.group().barrier();  // rank 0 saves the checkpoint, the others wait for it
+  // Rank 0 saves the checkpoint, and the others wait for it.
+  if (!rank.is_reference()) rank.group().barrier();
 }
 
 /// The reference leaves step 2 out: nobody has gradients there, and whoever has some is wrong.
@@ -107,41 +102,36 @@ Expectation expect_step_ahead(const Cell& cell) {
   return expectation;
 }
 
-Expectation expect_fault(const Cell& cell) {
-  if (cell.role == Role::buggy) return expect_step_ahead(cell);
-  if (cell.variant == "zeros-from-that-rank") {
-    return expect_trained_step(expect_agree_but_wrong(), cell);
-  }
+Expectation expect_zeros(const Cell& cell) {
+  return expect_trained_step(expect_agree_but_wrong(), cell);
+}
+
+Expectation expect_one_rank_behind(const Cell& cell) {
   return expect_trained_step({.breaks = {kParametersAgree, kGradientsEqual, kParametersEqual},
                               .symptom = SymptomKind::ranks_differ},
                              cell);
 }
 
-Expectation expect(const Cell& cell) {
-  if (cell.steps <= kBadStep) {
-    return expect_not_applicable(
-        "the bad loss is that of step 2, and its damage is seen behind it");
-  }
-  return is_faulty(cell) ? expect_fault(cell) : Expectation{};
+std::string precondition(const Cell& cell) {
+  return cell.steps > kBadStep ? ""
+                               : "the bad loss is that of step 2, and its damage is seen behind it";
 }
 
 std::vector<Variant> variants() {
-  using namespace std::chrono_literals;
   return {
-      {.name = "skipped-locally",
-       .role = Role::buggy,
-       .summary = "a rank whose loss is bad goes on to the next step before backward",
-       .limit = 2s},
+      hangs({"skipped-locally", Role::buggy,
+             "a rank whose loss is bad goes on to the next step before backward", "",
+             expect_step_ahead}),
       {"decided-by-all", Role::fixed, "where any rank's loss is bad, all leave the step out"},
       {"decided-on-mean-loss", Role::fixed, "all ranks decide on the mean of their losses"},
       {"optimizer-skipped-locally", Role::wrong_fix,
-       "all ranks reduce, and the rank with the bad loss leaves out its optimizer's step alone"},
+       "all ranks reduce, and the rank with the bad loss leaves out its optimizer's step alone", "",
+       expect_one_rank_behind},
       {"zeros-from-that-rank", Role::wrong_fix,
-       "it contributes zeros, so that nobody waits: the others' step is trained, too small"},
-      {.name = "reference",
-       .role = Role::reference,
-       .summary = "one process: a step in which any rank's loss is bad is left out",
-       .without = {"wrapper"}},
+       "it contributes zeros, so that nobody waits: the others' step is trained, too small", "",
+       expect_zeros},
+      {"reference", Role::reference,
+       "one process: a step in which any rank's loss is bad is left out"},
   };
 }
 
@@ -159,12 +149,10 @@ Scenario step_skipped_on_one_rank() {
                      .left_out = "the trainers around it, loss scaling"},
       .worlds = worlds_from(2),
       .steps = 4,
-      .axes = {{"wrapper", {"ddp", "by-hand"}, "ddp"},
-               {"loss", {"spike", "not-finite"}, "not-finite"}},
+      .axes = {wrapper_axis(), {"loss", {"spike", "not-finite"}, "not-finite"}},
       .variants = variants(),
       .claims = collective_claims(),
-      .tables = {},
-      .expect = expect,
+      .precondition = precondition,
       .body = train,
   };
 }

@@ -8,11 +8,9 @@
 
 #include <optional>
 
-#include "harness/scenario/scenario.h"
 #include "harness/train/ddp/gradient_reduction.h"
-#include "harness/train/loop/micro_batches.h"
-#include "harness/train/loop/trainer.h"
-#include "harness/train/rank/rank.h"
+#include "harness/train/loop/training.h"
+#include "harness/train/nn/two_layers.h"
 
 namespace lockstep {
 
@@ -27,80 +25,57 @@ std::int64_t batches_of(const Cell& cell, int owner) {
   return owner == short_rank(cell) ? cell.steps - 1 : cell.steps;
 }
 
-/// A rank's training, and the join of DDP where the variant is about that.
-struct Training {
-  explicit Training(Rank& its_rank) : rank(its_rank) {
-    using Join = DistributedDataParallel::Join;
-    if (rank.is("join")) join.emplace(*trainer.ddp());
-    if (rank.is("join-divided-by-those-that-have")) {
-      join.emplace(*trainer.ddp(), Join::Divisor::ranks_with_batches);
-    }
-  }
+/// DDP's join, where the variant is about it.
+std::optional<DistributedDataParallel::Join> join_of(Rank& rank, Training& training) {
+  using Join = DistributedDataParallel::Join;
+  if (rank.has("divisor", "all-ranks")) return Join(*training.ddp());
+  if (!rank.has("divisor", "ranks-with-batches")) return std::nullopt;
+  return Join(*training.ddp(), Join::Divisor::ranks_with_batches);
+}
 
-  at::Tensor loss_on(int owner, std::int64_t batch_number) {
-    const MicroBatch batch{owner, batch_number};
-    const std::int64_t rows = 2 + owner;
-    const at::Tensor output = trainer.output(normal_input(rank, batch, 1000, {rows, 3}));
-    return (output - normal_input(rank, batch, 500'000, {rows, 2})).pow(2).mean();
-  }
+/// A rank's batch of a number, from 1.
+using LossOfBatch = std::function<at::Tensor(std::int64_t number)>;
 
-  Rank& rank;
-  TwoLayers model{3, 5, 2, cpu_generator(rank.seed(0))};
-  Trainer trainer{rank, model, DdpOptions{.bucket_bytes = 1}};
-  std::optional<DistributedDataParallel::Join> join;
-};
-
-/// Where the variants part: what a rank makes of a step for which not all have a batch. Returns
-/// whether the rank takes part in it.
-bool train_step(Training& training, std::int64_t step) {
-  Rank& rank = training.rank;
-  Trainer& trainer = training.trainer;
-  const int mine = rank.rank();
-  const bool has_batch = step <= batches_of(rank.cell(), mine);
-  if (training.join && !has_batch) return true;
-  if (rank.is("own-batches")) {
-    if (!has_batch) return false;
-  } else if (rank.is("barrier-before-leaving")) {
-    if (!has_batch) rank.group().barrier();
+/// The gradients of a step for which not all ranks have a batch. False: the rank leaves the loop.
+bool train_step(Rank& rank, Training& training, std::int64_t step, const LossOfBatch& loss_of) {
+  rank.at_branch();
+  ProcessGroup& group = rank.group();
+  const bool has_batch = step <= batches_of(rank.cell(), rank.rank());
+  double share = has_batch ? 1 : 0;
+  if (rank.has("join")) {
+    if (!has_batch) return true;
+  } else if (rank.is("own-batches") || rank.is("barrier-before-leaving")) {
+    if (!has_batch && rank.is("barrier-before-leaving")) group.barrier();
     if (!has_batch) return false;
   } else if (rank.is("fewest-batches")) {
-    if (least_of_ranks(rank.group(), has_batch ? 1 : 0) == 0) return true;
-  } else if (rank.is("first-batch-again")) {
-    trainer.backward(training.loss_on(mine, has_batch ? step : 1));
-    return true;
+    if (least_of_ranks(group, share) == 0) return true;
   } else if (rank.is("zeros-while-any-has")) {
-    if (largest_of_ranks(rank.group(), has_batch ? 1 : 0) == 0) return true;
-    if (!has_batch) {
-      trainer.backward(training.loss_on(mine, 1) * 0);
-      return true;
-    }
+    if (largest_of_ranks(group, share) == 0) return true;
+  } else if (rank.is("first-batch-again")) {
+    share = 1;
   } else if (rank.is("zeros-divided-by-those-that-have")) {
-    at::Tensor present = at::zeros({1}) + (has_batch ? 1 : 0);
-    rank.group().all_reduce(present, ReduceOp::sum);
-    const double share = rank.world_size() / present.item<double>();
-    trainer.backward(training.loss_on(mine, has_batch ? step : 1) * (has_batch ? share : 0));
-    return true;
+    at::Tensor present = at::zeros({1}) + share;
+    group.all_reduce(present, ReduceOp::sum);
+    share *= rank.world_size() / present.item<double>();
   }
-  trainer.backward(training.loss_on(mine, step));
+  training.backward(loss_of(has_batch ? step : 1) * share);
   return true;
 }
 
-void compute_reference(Training& training, std::int64_t step) {
-  Rank& rank = training.rank;
-  const auto has_batch = [&](int owner) { return step <= batches_of(rank.cell(), owner); };
-  if (rank.is("reference-of-fewest-batches") && step == rank.cell().steps) return;
-  const bool is_repeated = rank.is("reference-of-repeated-batch");
-  rank.mean_of_rank_gradients(training.model, [&](int owner) {
-    if (has_batch(owner)) return training.loss_on(owner, step);
-    return is_repeated ? training.loss_on(owner, 1) : training.loss_on(owner, 1) * 0;
+void compute_reference(Rank& rank, Module& model, std::int64_t step,
+                       const std::function<at::Tensor(int owner, std::int64_t number)>& loss_of) {
+  const bool is_last = step == rank.cell().steps;
+  if (rank.is("reference-of-fewest-batches") && is_last) return;
+  const double share = rank.is("reference-of-repeated-batch") ? 1 : 0;
+  rank.mean_of_rank_gradients(model, [&](int owner) {
+    const bool has_batch = step <= batches_of(rank.cell(), owner);
+    return has_batch ? loss_of(owner, step) : loss_of(owner, 1) * share;
   });
-  if (rank.is("reference-of-those-that-have") && step == rank.cell().steps) {
-    const double ranks = rank.world_size();
-    for (const at::Tensor& parameter : training.model.parameters()) {
-      parameter.mutable_grad() *= ranks / (ranks - 1);
-    }
+  if (!rank.is("reference-of-those-that-have") || !is_last) return;
+  const double ranks = rank.world_size();
+  for (const at::Tensor& parameter : model.parameters()) {
+    parameter.mutable_grad() *= ranks / (ranks - 1);
   }
-  rank.is("reference");
 }
 
 void evaluate(Rank& rank, Module& model) {
@@ -110,96 +85,101 @@ void evaluate(Rank& rank, Module& model) {
 }
 
 void train(Rank& rank) {
-  Training training(rank);
-  rank.train([&](std::int64_t step) {
-    training.model.zero_grad();
-    if (rank.cell().role == Role::reference) {
-      compute_reference(training, step);
-    } else if (!train_step(training, step)) {
-      return;
-    }
-    training.trainer.finish_step(/*steps=*/true, [&] {
-      if (training.join && step == rank.cell().steps) training.join->finish();
-    });
+  TwoLayers model(3, 5, 2, cpu_generator(rank.seed(0)));
+  TrainingOptions options = training_options(rank);
+  options.ddp.bucket_bytes = 1;
+  Training training(rank, model, options);
+  auto join = join_of(rank, training);
+  const auto loss_of = [&](int owner, std::int64_t number) {
+    return squared_error(rank, {owner, number}, regression_of_rank(owner, 3, 2),
+                         [&](const at::Tensor& input) { return training.forward(input); });
+  };
+  training.run({
+      .gradients =
+          [&](std::int64_t step) {
+            return train_step(rank, training, step,
+                              [&](std::int64_t number) { return loss_of(rank.rank(), number); });
+          },
+      .reference = [&](std::int64_t step) { compute_reference(rank, model, step, loss_of); },
+      .update =
+          [&](std::int64_t step) {
+            training.optimizer().step();
+            if (join && step == rank.cell().steps) join->finish();
+          },
   });
-  if (rank.cell().role == Role::reference) return;
-  if (rank.cell().variant == "barrier-before-leaving") rank.group().barrier();
-  evaluate(rank, training.model);
+  if (rank.is_reference()) return;
+  if (rank.is("barrier-before-leaving")) rank.group().barrier();
+  evaluate(rank, model);
 }
 
-Expectation expect(const Cell& cell) {
-  if (cell.steps == 1) return expect_not_applicable("a rank without any batch has no first one");
-  if (!is_faulty(cell)) return {};
-  // The step is that of the lowest rank: it stands in the last one, or is behind it.
+/// The step is that of the lowest rank: its last one, or none, where that rank has left the loop.
+Expectation expect_left_alone(const Cell& cell) {
   const bool has_left = short_rank(cell) == 0 && cell.variant != "barrier-before-leaving";
-  const std::int64_t step = has_left ? 0 : cell.steps;
-  return expect_ranks_do_not_meet(MismatchFault::operation, step,
+  return expect_ranks_do_not_meet(MismatchFault::operation, has_left ? 0 : cell.steps,
                                   odd_ranks(cell, short_rank(cell)));
 }
 
-std::vector<Variant> all_variants() {
-  using namespace std::chrono_literals;
-  return {
-      {.name = "own-batches",
-       .role = Role::buggy,
-       .summary = "each rank trains until its own batches are at an end, then evaluates",
-       .limit = 2s},
-      {.name = "fewest-batches",
-       .role = Role::fixed,
-       .summary = "ranks agree before each step that all have a batch: the rest is left out",
-       .reference = "reference-of-fewest-batches"},
-      {.name = "first-batch-again",
-       .role = Role::fixed,
-       .summary = "the rank's first batch is its last one too, as samplers pad",
-       .reference = "reference-of-repeated-batch"},
-      {"zeros-while-any-has", Role::fixed,
-       "while anybody has a batch, who has none contributes zeros: divided by all ranks"},
-      {.name = "zeros-divided-by-those-that-have",
-       .role = Role::fixed,
-       .summary = "the same, divided by the ranks that have a batch",
-       .reference = "reference-of-those-that-have"},
-      {.name = "join",
-       .role = Role::fixed,
-       .summary =
-           "DDP's join: who has no batch shadows the others' reductions with zeros and takes "
-           "over their parameters at the end",
-       .without = {"wrapper"}},
-      {.name = "join-divided-by-those-that-have",
-       .role = Role::fixed,
-       .summary = "the same with divide_by_initial_world_size=False",
-       .reference = "reference-of-those-that-have",
-       .without = {"wrapper"}},
-      {.name = "barrier-before-leaving",
-       .role = Role::wrong_fix,
-       .summary = "a barrier for all behind the loop: the others are not there yet",
-       .limit = 2s},
-      {.name = "reference",
-       .role = Role::reference,
-       .summary = "one process: the mean over all ranks; one without a batch counts as zeros",
-       .without = {"wrapper"}},
-      {.name = "reference-of-fewest-batches",
-       .role = Role::reference,
-       .summary = "a step that not all have a batch for is left out",
-       .without = {"wrapper"}},
-      {.name = "reference-of-repeated-batch",
-       .role = Role::reference,
-       .summary = "the rank that has none trains its first one again",
-       .without = {"wrapper"}},
-      {.name = "reference-of-those-that-have",
-       .role = Role::reference,
-       .summary = "the mean over the ranks that have a batch",
-       .without = {"wrapper"}},
-  };
+std::string precondition(const Cell& cell) {
+  return cell.steps > 1 ? "" : "a rank without any batch has no first one";
 }
 
-/// A rank that has joined has no gradients: what is claimed of them is no claim about a join.
+/// A rank that has joined has no gradients: they are no claim about a join.
 std::vector<Variant> variants() {
-  std::vector<Variant> variants = all_variants();
-  for (Variant& variant : variants) {
-    if (variant.role == Role::reference || variant.name.starts_with("join")) continue;
-    variant.claims = {kGradientsAgree, kGradientsEqual};
-  }
-  return variants;
+  const std::vector<Claim> gradients{kGradientsAgree, kGradientsEqual};
+  return {
+      hangs({"own-batches", Role::buggy,
+             "each rank trains until its own batches are at an end, then evaluates", "",
+             expect_left_alone, "", gradients}),
+      {"fewest-batches",
+       Role::fixed,
+       "ranks agree before each step that all have a batch: the rest is left out",
+       "",
+       {},
+       "reference-of-fewest-batches",
+       gradients},
+      {"first-batch-again",
+       Role::fixed,
+       "the rank's first batch is its last one too, as samplers pad",
+       "",
+       {},
+       "reference-of-repeated-batch",
+       gradients},
+      {"zeros-while-any-has",
+       Role::fixed,
+       "while anybody has a batch, who has none contributes zeros: divided by all ranks",
+       "",
+       {},
+       "",
+       gradients},
+      {"zeros-divided-by-those-that-have",
+       Role::fixed,
+       "the same, divided by the ranks that have a batch",
+       "",
+       {},
+       "reference-of-those-that-have",
+       gradients},
+      {"join", Role::fixed,
+       "DDP's join: who has no batch shadows the others' reductions with zeros and takes "
+       "over their parameters at the end",
+       "wrapper=ddp join=on divisor=all-ranks"},
+      {"join-divided-by-those-that-have",
+       Role::fixed,
+       "the same with divide_by_initial_world_size=False",
+       "wrapper=ddp join=on divisor=ranks-with-batches",
+       {},
+       "reference-of-those-that-have"},
+      hangs({"barrier-before-leaving", Role::wrong_fix,
+             "a barrier for all behind the loop: the others are not there yet", "",
+             expect_left_alone, "", gradients}),
+      {"reference", Role::reference,
+       "one process: the mean over all ranks; one without a batch counts as zeros"},
+      {"reference-of-fewest-batches", Role::reference,
+       "a step that not all have a batch for is left out"},
+      {"reference-of-repeated-batch", Role::reference,
+       "the rank that has none trains its first one again"},
+      {"reference-of-those-that-have", Role::reference,
+       "the mean over the ranks that have a batch"},
+  };
 }
 
 }  // namespace
@@ -219,11 +199,10 @@ Scenario uneven_batches_hang() {
                      .left_out = "the data loaders that deal out the batches"},
       .worlds = worlds_from(2),
       .steps = 3,
-      .axes = {{"wrapper", {"ddp", "by-hand"}, "ddp"}, {"short-rank", {"first", "last"}, "last"}},
+      .axes = {wrapper_axis(), {"short-rank", {"first", "last"}, "last"}},
       .variants = variants(),
       .claims = {kParametersAgree, kParametersEqual, ranks_finish(), collectives_match()},
-      .tables = {},
-      .expect = expect,
+      .precondition = precondition,
       .body = train,
   };
 }

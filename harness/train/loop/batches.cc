@@ -26,15 +26,33 @@ at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
   return rank.input(at::randn(shape, generator, at::TensorOptions()).to(dtype_of(rank.cell())));
 }
 
+Regression regression_of_rank(int owner, std::int64_t inputs, std::int64_t outputs) {
+  return {.rows = {2 + owner},
+          .inputs = inputs,
+          .outputs = outputs,
+          .inputs_base = 1000,
+          .targets_base = 500'000};
+}
+
+at::Tensor squared_error(Rank& rank, const MicroBatch& batch, const Regression& regression,
+                         const std::function<at::Tensor(const at::Tensor& input)>& forward) {
+  const auto shape = [&](std::int64_t last) {
+    std::vector<std::int64_t> sizes = regression.rows;
+    sizes.push_back(last);
+    return sizes;
+  };
+  const at::Tensor output =
+      forward(normal_input(rank, batch, regression.inputs_base, shape(regression.inputs)));
+  const at::Tensor target =
+      normal_input(rank, batch, regression.targets_base, shape(regression.outputs));
+  return (output - target).pow(2).mean();
+}
+
 at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
                          const std::vector<std::int64_t>& rows, std::int64_t inputs,
                          std::int64_t outputs) {
-  std::vector<std::int64_t> input_shape = rows;
-  input_shape.push_back(inputs);
-  std::vector<std::int64_t> target_shape = rows;
-  target_shape.push_back(outputs);
-  const at::Tensor output = model(normal_input(rank, batch, 1'000'000, input_shape));
-  return (output - normal_input(rank, batch, 2'000'000, target_shape)).pow(2).mean();
+  return squared_error(rank, batch, Regression{rows, inputs, outputs},
+                       [&](const at::Tensor& input) { return model(input); });
 }
 
 ImageText image_text_of(Rank& rank, const MicroBatch& batch, const VisionLanguageOptions& sizes,

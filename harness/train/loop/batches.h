@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "harness/train/nn/vision_language_model.h"
@@ -29,8 +30,22 @@ struct MicroBatch {
 at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
                         at::IntArrayRef shape);
 
-/// The mean squared error (0-dim) of `model` on normal numbers [rows..., inputs] with targets
-/// [rows..., outputs].
+/// A regression on normal numbers: inputs [rows..., inputs], targets [rows..., outputs].
+struct Regression {
+  std::vector<std::int64_t> rows;
+  std::int64_t inputs = 0;
+  std::int64_t outputs = 0;
+  std::uint64_t inputs_base = 1'000'000;  ///< of the seeds
+  std::uint64_t targets_base = 2'000'000;
+};
+
+/// A regression with a number of rows for each rank, 2 + `owner`: no two ranks weigh a row alike.
+Regression regression_of_rank(int owner, std::int64_t inputs, std::int64_t outputs);
+
+/// The mean squared error (0-dim) of `forward`.
+at::Tensor squared_error(Rank& rank, const MicroBatch& batch, const Regression& regression,
+                         const std::function<at::Tensor(const at::Tensor& input)>& forward);
+/// The same of `model`, called.
 at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
                          const std::vector<std::int64_t>& rows, std::int64_t inputs,
                          std::int64_t outputs);
