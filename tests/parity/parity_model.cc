@@ -21,19 +21,19 @@ constexpr int kLayers = 3;
 /// How the MLPs are tiled; absent: they are not.
 std::optional<TilingOptions> tiling_of(const Rank& rank) {
   TilingOptions tiling{.tiles = ParityModel::kTiles};
-  if (has(rank, "tiles-per-tile")) return tiling;
-  if (has(rank, "tiles-ready")) {
+  if (rank.has("tiles-per-tile")) return tiling;
+  if (rank.has("tiles-ready")) {
     tell_readiness(tiling);
     return tiling;
   }
-  if (has(rank, "tiles-set-aside")) {
+  if (rank.has("tiles-set-aside")) {
     tiling.accumulation = TileAccumulation::set_aside;
     return tiling;
   }
   tiling.backward = TileBackward::grad_but_last;
-  if (has(rank, "tiles-but-last")) return tiling;
+  if (rank.has("tiles-but-last")) return tiling;
   tiling.backward = TileBackward::explicit_inputs;
-  if (has(rank, "tiles-explicit")) return tiling;
+  if (rank.has("tiles-explicit")) return tiling;
   return std::nullopt;
 }
 
@@ -49,21 +49,21 @@ at::Tensor ParityLayer::forward(const at::Tensor& input) {
 }
 
 ParityModel::ParityModel(const Rank& rank)
-    : checkpoints(has(rank, "checkpoint")),
-      checkpoints_reentrant(has(rank, "checkpoint-reentrant")),
-      skips_a_layer(has(rank, "skips-a-layer")) {
+    : checkpoints(rank.has("checkpoint")),
+      checkpoints_reentrant(rank.has("checkpoint-reentrant")),
+      skips_a_layer(rank.has("skips-a-layer")) {
   const at::Generator generator = cpu_generator(rank.seed(7));
-  const std::int64_t width = has(rank, "even") ? 6 : 5;
-  const std::int64_t hidden = has(rank, "even") ? 12 : 7;
+  const std::int64_t width = rank.has("even") ? 6 : 5;
+  const std::int64_t hidden = rank.has("even") ? 12 : 7;
   embedding = register_module("embedding", std::make_shared<Linear>(kInputs, width, generator));
   for (int i = 0; i < kLayers; ++i) {
     layers.push_back(register_module("layers." + std::to_string(i),
                                      std::make_shared<ParityLayer>(width, hidden, generator)));
   }
   head = register_module("head", std::make_shared<Linear>(width, 1, generator));
-  if (has(rank, "float64")) to(at::kDouble);
-  if (has(rank, "frozen-embedding")) embedding->freeze();
-  if (has(rank, "frozen-layer")) layers[1]->freeze();
+  if (rank.has("float64")) to(at::kDouble);
+  if (rank.has("frozen-embedding")) embedding->freeze();
+  if (rank.has("frozen-layer")) layers[1]->freeze();
   if (const auto tiling = tiling_of(rank)) tile_mlps(*tiling);
 }
 

@@ -1,13 +1,9 @@
 #include "tests/parity/parity_scenario.h"
 
+#include <sstream>
 #include <utility>
 
 namespace lockstep {
-
-bool has(const Rank& rank, std::string_view word) {
-  const std::string words = "+" + rank.cell().variant + "+";
-  return words.find("+" + std::string(word) + "+") != std::string::npos;
-}
 
 Variant variant_of_words(std::initializer_list<std::string_view> words) {
   std::string name;
@@ -15,7 +11,12 @@ Variant variant_of_words(std::initializer_list<std::string_view> words) {
     if (!name.empty() && !word.empty()) name.append("+");
     name.append(word);
   }
-  return {name, Role::buggy, "as its name says"};
+  Variant variant{name, Role::buggy, "as its name says"};
+  std::istringstream split(name);
+  for (std::string word; std::getline(split, word, '+');) {
+    variant.sets.values.push_back({word, "on"});
+  }
+  return variant;
 }
 
 Scenario parity_scenario(std::string id, std::string summary, std::vector<Variant> variants,

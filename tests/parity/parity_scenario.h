@@ -11,10 +11,8 @@
 
 namespace lockstep {
 
-/// Whether `word` is among those that the name of the cell's variant consists of.
-bool has(const Rank& rank, std::string_view word);
-
-/// The variant whose name is `words`, joined by "+"; empty ones are left out.
+/// The variant that sets each of `words` to "on", and is called by them, joined by "+". A word may be
+/// empty, or several that are joined so.
 Variant variant_of_words(std::initializer_list<std::string_view> words);
 
 /// A small training that a program of tests/parity runs too, for the variants of the same names.

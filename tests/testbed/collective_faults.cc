@@ -14,7 +14,7 @@
 #include "harness/scenario/expect.h"
 #include "harness/scenario/scenario.h"
 #include "harness/train/ddp/ddp.h"
-#include "harness/train/loop/trainer.h"
+#include "harness/train/nn/two_layers.h"
 #include "harness/train/optim/optimizer.h"
 #include "harness/train/rank/rank.h"
 
@@ -48,6 +48,7 @@ class Fuse {
  private:
   void go_off() {
     if (!rank_.is("faulty")) return;
+    rank_.at_branch();
     const std::string& fault = rank_.axis("fault");
     std::fputs(fmt::format("planted: {}\n", fault).c_str(), stdout);
     std::fflush(stdout);
@@ -79,7 +80,7 @@ void train(Rank& rank) {
     average(group, reduced, fuse);
     return reduced;
   });
-  rank.is("healthy");
+  if (rank.is("healthy")) rank.at_branch();
   rank.train([&](std::int64_t step) {
     const auto own = static_cast<std::uint64_t>(100 * step + rank.rank());
     const at::Generator generator = cpu_generator(rank.seed(own));
@@ -95,7 +96,7 @@ void train(Rank& rank) {
     fuse.within_call();
     rank.group().barrier();
   });
-  rank.is("faulty");
+  if (rank.is("faulty")) rank.at_branch();
 }
 
 }  // namespace

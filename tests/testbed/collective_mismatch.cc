@@ -51,7 +51,8 @@ void call_other(Rank& rank, std::string_view operation) {
   if (rank.is("reduction")) return make(group, operation, {.reduction = ReduceOp::maximum});
   if (rank.is("root")) return make(group, operation, {.root = 1});
   while (rank.is("missing")) ::pause();
-  rank.is("count");
+  if (rank.is("count")) return;
+  throw internal_error("no call of " + rank.cell().variant);
 }
 
 void call_one(Rank& rank) {
@@ -97,7 +98,6 @@ void reduce_gradients(Rank& rank) {
   const bool is_filled = rank.is("zeros-from-another-line");
   std::optional<Model> extra;
   if (rank.rank() == kCulprit && rank.is("extra-model-first")) extra.emplace();
-  rank.is("extra-model-first");
   Model model;
   rank.train([&](std::int64_t) {
     model.zero_grad();
@@ -160,7 +160,6 @@ void reduce_in_two_groups(Rank& rank) {
 
 /// Neighbours 0 and 1, and 1 and 2, reduce with each other, as often as each pair likes.
 void reduce_in_pairs(Rank& rank) {
-  rank.is("pairs");
   std::unique_ptr<ProcessGroup> left, right;
   const int last = rank.world_size() - 1;
   for (int low = 0; low < last; ++low) {
@@ -195,14 +194,14 @@ void reduce_in_rows_and_columns(Rank& rank) {
 }
 
 void train(Rank& rank) {
-  const std::string& variant = rank.cell().variant;
-  if (variant == "order" || variant == "tensors") return reduce_other_tensors(rank);
-  if (variant == "zeros-from-another-line" || variant == "extra-model-first") {
+  rank.at_branch();
+  if (rank.is("order") || rank.is("tensors")) return reduce_other_tensors(rank);
+  if (rank.is("zeros-from-another-line") || rank.is("extra-model-first")) {
     return reduce_gradients(rank);
   }
-  if (variant == "groups-in-other-orders") return reduce_in_two_groups(rank);
-  if (variant == "pairs") return reduce_in_pairs(rank);
-  if (variant == "rows-and-columns") return reduce_in_rows_and_columns(rank);
+  if (rank.is("groups-in-other-orders")) return reduce_in_two_groups(rank);
+  if (rank.is("pairs")) return reduce_in_pairs(rank);
+  if (rank.is("rows-and-columns")) return reduce_in_rows_and_columns(rank);
   if (rank.is("tied-under-two-names")) {
     Tied model(rank.rank() == kCulprit);
     return train_with_ddp(rank, model, {});

@@ -63,18 +63,18 @@ struct Model : Module {
 };
 
 bool uses_extra(const Rank& rank, std::int64_t step) {
-  if (has(rank, "never")) return false;
-  if (has(rank, "not-on-last-rank")) return rank.rank() != rank.world_size() - 1;
-  return !(has(rank, "not-in-step-2") && step == 2);
+  if (rank.has("never")) return false;
+  if (rank.has("not-on-last-rank")) return rank.rank() != rank.world_size() - 1;
+  return !(rank.has("not-in-step-2") && step == 2);
 }
 
 DdpOptions options_of(const Rank& rank) {
   DdpOptions options;
-  options.find_unused_parameters = has(rank, "find-unused");
-  options.static_graph = has(rank, "static");
-  options.gradient_as_bucket_view = has(rank, "bucket-view");
-  options.broadcast_buffers = !has(rank, "no-broadcast");
-  if (has(rank, "small-buckets")) options.bucket_bytes = kSmallBucketBytes;
+  options.find_unused_parameters = rank.has("find-unused");
+  options.static_graph = rank.has("static");
+  options.gradient_as_bucket_view = rank.has("bucket-view");
+  options.broadcast_buffers = !rank.has("no-broadcast");
+  if (rank.has("small-buckets")) options.bucket_bytes = kSmallBucketBytes;
   return options;
 }
 
@@ -94,7 +94,7 @@ void backward(Rank& rank, DistributedDataParallel& ddp, Model& model, std::int64
   const std::int64_t step = rank.step();
   std::vector<at::Tensor> outputs = ddp.forward([&] {
     return model.outputs(input_of(rank, step, micro_batch), uses_extra(rank, step),
-                         !has(rank, "output-without-loss"));
+                         !rank.has("output-without-loss"));
   });
   outputs[0].mul_(3);  // in place: what the wrapper returns may be changed
   outputs[0].pow(2).mean().backward();
@@ -106,16 +106,16 @@ void backward(Rank& rank, DistributedDataParallel& ddp, Model& model, std::int64
 std::optional<DistributedDataParallel::Join> join_of(const Rank& rank,
                                                      DistributedDataParallel& ddp) {
   using Join = DistributedDataParallel::Join;
-  if (has(rank, "join")) return Join(ddp);
-  if (has(rank, "join-by-present")) return Join(ddp, Join::Divisor::ranks_with_batches);
+  if (rank.has("join")) return Join(ddp);
+  if (rank.has("join-by-present")) return Join(ddp, Join::Divisor::ranks_with_batches);
   return std::nullopt;
 }
 
 void train(Rank& rank) {
-  rank.is(rank.cell().variant);  // the words of its name are asked for one by one
+  rank.at_branch();
   Model model(cpu_generator(rank.seed(100 * rank.rank() + 7)));
   DistributedDataParallel ddp(model, rank.group(), options_of(rank));
-  if (has(rank, "comm-hook")) ddp.register_comm_hook(half_mean);
+  if (rank.has("comm-hook")) ddp.register_comm_hook(half_mean);
   Sgd optimizer(model.parameters(), /*learning_rate=*/0.1);
 
   std::optional<DistributedDataParallel::Join> join = join_of(rank, ddp);
@@ -124,7 +124,7 @@ void train(Rank& rank) {
     const bool is_last = step == rank.cell().steps;
     const bool has_batch = !join || !is_last || rank.rank() != rank.world_size() - 1;
     model.zero_grad();
-    if (has(rank, "no-sync")) {
+    if (rank.has("no-sync")) {
       const auto no_sync = ddp.no_sync();
       backward(rank, ddp, model, 0);
     }
@@ -158,14 +158,13 @@ std::vector<Variant> variants() {
   for (const std::string_view use : kUses) {
     for (unsigned chosen = 0; chosen < 1U << kFlags.size(); ++chosen) {
       if (!adds_something(chosen)) continue;
-      all.push_back({name_of(use, chosen), Role::buggy, "as its name says"});
+      all.push_back(variant_of_words({name_of(use, chosen)}));
     }
   }
-  all.push_back({"always+no-broadcast", Role::buggy, "buffers are each rank's own"});
-  for (const char* buckets : {"", "+small-buckets", "+bucket-view+small-buckets"}) {
-    for (const char* join : {"+join", "+join-by-present"}) {
-      all.push_back({std::string("always+no-broadcast") + buckets + join, Role::buggy,
-                     "the last rank has a batch less"});
+  all.push_back(variant_of_words({"always", "no-broadcast"}));
+  for (const char* buckets : {"", "small-buckets", "bucket-view+small-buckets"}) {
+    for (const char* join : {"join", "join-by-present"}) {
+      all.push_back(variant_of_words({"always", "no-broadcast", buckets, join}));
     }
   }
   return all;

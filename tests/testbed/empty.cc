@@ -19,6 +19,7 @@ Scenario empty() {
       .expect = [](const Cell&) { return Expectation{}; },
       .body =
           [](Rank& rank) {
+            rank.at_branch();
             if (rank.is("alone")) return;
             if (rank.is("met")) rank.group();
           },

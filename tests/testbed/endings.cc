@@ -21,6 +21,7 @@ namespace {
 constexpr int kCulprit = 1;
 
 void end_badly(Rank& rank) {
+  rank.at_branch();
   if (rank.is("finishes")) return;
   if (rank.is("changes-directory")) return std::filesystem::current_path("/");
   if (rank.is("raises")) throw std::runtime_error("planted: rank 1 gives up");

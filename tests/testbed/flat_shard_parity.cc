@@ -40,8 +40,8 @@ constexpr std::array<std::string_view, 15> kFlags{
 std::unique_ptr<ShardedModel> flat_shard(Rank& rank, Module& model,
                                          const std::vector<Module*>& wrapped) {
   FlatStrategy strategy = FlatStrategy::full_shard;
-  if (has(rank, "shard-grad-op")) strategy = FlatStrategy::shard_grad_op;
-  if (has(rank, "no-shard")) strategy = FlatStrategy::no_shard;
+  if (rank.has("shard-grad-op")) strategy = FlatStrategy::shard_grad_op;
+  if (rank.has("no-shard")) strategy = FlatStrategy::no_shard;
   return std::make_unique<FlatShard>(model, wrapped, rank.group(), strategy);
 }
 

@@ -21,7 +21,7 @@ void fill_disk() {
 }
 
 void train(Rank& rank) {
-  rank.is("trains-on");
+  if (rank.is("trains-on")) rank.at_branch();
   at::Tensor tensor = at::ones({4096});
   rank.train([&](std::int64_t step) {
     if (step == 2 && rank.rank() == 1) fill_disk();

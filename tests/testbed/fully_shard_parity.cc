@@ -58,17 +58,17 @@ constexpr std::array<std::string_view, 23> kFlags{
 std::vector<Module*> wrapped_of(const Rank& rank, const ParityModel& model) {
   std::vector<Module*> wrapped;
   for (const auto& layer : model.layers) {
-    if (has(rank, "mlp") || has(rank, "mlp-and-layer")) wrapped.push_back(layer->mlp.get());
-    if (has(rank, "layer") || has(rank, "mlp-and-layer")) wrapped.push_back(layer.get());
+    if (rank.has("mlp") || rank.has("mlp-and-layer")) wrapped.push_back(layer->mlp.get());
+    if (rank.has("layer") || rank.has("mlp-and-layer")) wrapped.push_back(layer.get());
   }
   return wrapped;
 }
 
 FullyShardOptions options_of(const Rank& rank) {
   FullyShardOptions options;
-  if (has(rank, "no-reshard-after-forward")) options.reshard_after_forward = false;
-  if (has(rank, "reshard-root")) options.reshard_after_forward = true;
-  if (has(rank, "bfloat16")) {
+  if (rank.has("no-reshard-after-forward")) options.reshard_after_forward = false;
+  if (rank.has("reshard-root")) options.reshard_after_forward = true;
+  if (rank.has("bfloat16")) {
     options.param_dtype = at::kBFloat16;
     options.reduce_dtype = at::kFloat;
   }
@@ -77,13 +77,13 @@ FullyShardOptions options_of(const Rank& rank) {
 
 void backward(Rank& rank, ShardedModel& model, std::int64_t micro_batch) {
   at::Tensor input = parity_input(rank, rank.step(), micro_batch);
-  if (has(rank, "float64")) input = input.to(at::kDouble);
-  if (has(rank, "evaluates")) {
+  if (rank.has("float64")) input = input.to(at::kDouble);
+  if (rank.has("evaluates")) {
     const at::NoGradGuard no_grad;
     model.forward(input);
   }
   at::Tensor loss = model.forward(input).pow(2).mean();
-  if (has(rank, "two-forwards")) loss = loss + model.forward(input * 2).pow(2).mean();
+  if (rank.has("two-forwards")) loss = loss + model.forward(input * 2).pow(2).mean();
   loss.backward();
   rank.observer().begin_micro_batch(micro_batch);
   rank.observe_gradients(Phase::pre_step, model);
@@ -126,14 +126,14 @@ std::vector<Variant> variants() {
 }  // namespace
 
 void train_sharded(Rank& rank, const MakeSharded& make) {
-  rank.is(rank.cell().variant);  // the words of its name are asked for one by one
+  rank.at_branch();
   ParityModel model(rank);
   const std::vector<NamedTensor> whole = copies_of(model);
   const std::unique_ptr<ShardedModel> sharded = make(rank, model, wrapped_of(rank, model));
-  if (has(rank, "tiles-around")) model.tile_mlps({.tiles = ParityModel::kTiles});
+  if (rank.has("tiles-around")) model.tile_mlps({.tiles = ParityModel::kTiles});
   const at::Tensor weight = model.layers[0]->mlp->parameters()[0];
   Sgd optimizer(sharded->parameters(), /*learning_rate=*/0.1);
-  const bool accumulates = has(rank, "no-sync") || has(rank, "two-backwards");
+  const bool accumulates = rank.has("no-sync") || rank.has("two-backwards");
 
   rank.train([&](std::int64_t step) {
     if (step == 1) {
@@ -142,14 +142,14 @@ void train_sharded(Rank& rank, const MakeSharded& make) {
     }
     sharded->zero_grad();
     if (accumulates) {
-      sharded->set_requires_gradient_sync(!has(rank, "no-sync"));
-      set_reshard_after_backward(*sharded, !has(rank, "no-reshard-after-backward"));
+      sharded->set_requires_gradient_sync(!rank.has("no-sync"));
+      set_reshard_after_backward(*sharded, !rank.has("no-reshard-after-backward"));
       backward(rank, *sharded, 0);
       sharded->set_requires_gradient_sync(true);
       set_reshard_after_backward(*sharded, true);
     }
     backward(rank, *sharded, 1);
-    if (has(rank, "uses-released")) at::mm(at::ones({1, weight.size(0)}), weight);
+    if (rank.has("uses-released")) at::mm(at::ones({1, weight.size(0)}), weight);
     optimizer.step();
     rank.observe_parameters(Phase::post_step, *sharded);
   });

@@ -66,7 +66,8 @@ at::Tensor wrong_gradient(Rank& rank, const std::vector<at::Tensor>& parameters,
 }
 
 void reduce(Rank& rank, const std::vector<at::Tensor>& parameters) {
-  const auto wrong = wrong_tensor(rank);
+  rank.at_branch();
+  const auto wrong = rank.is("healthy") ? std::nullopt : wrong_tensor(rank);
   const bool is_missing = rank.is("one-rank-missing") && rank.rank() == rank.world_size() - 1;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     at::Tensor& gradient = parameters[i].mutable_grad();
@@ -82,8 +83,8 @@ void train(Rank& rank) {
   model.to(dtype_of(rank));
   const std::vector<at::Tensor> parameters = model.parameters();
   const auto optimizer = make_optimizer(rank.axis("optimizer"), parameters, 0.01);
-  const bool is_reference = rank.is("reference");
-  rank.is("healthy");
+  const bool is_reference = rank.is_reference();
+  if (is_reference) rank.at_branch();
   rank.train([&](std::int64_t step) {
     model.zero_grad();
     if (is_reference) {

@@ -38,7 +38,8 @@ void train(Rank& rank) {
   TwoLayers model(cpu_generator(rank.seed(0)));
   Sgd optimizer(model.parameters(), 0.1);
   std::optional<DistributedDataParallel> ddp;
-  const bool is_reference = rank.is("reference");
+  const bool is_reference = rank.is_reference();
+  rank.at_branch();
   DdpOptions options;
   if (rank.is("find-unused")) {
     options.find_unused_parameters = true;

@@ -24,7 +24,7 @@ Scenario never_reached() {
       .body =
           [](Rank& rank) {
             rank.train([&](std::int64_t) {
-              if (rank.rank() == 1) rank.is("in-the-open");
+              if (rank.rank() == 1 && rank.is("in-the-open")) rank.at_branch();
               rank.observer().observe(Phase::pre_step, Kind::gradient, {"w", at::ones({2})});
             });
           },

@@ -17,7 +17,12 @@ Scenario observes_nothing() {
       .claims = {kGradientsAgree, ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },
-      .body = [](Rank& rank) { rank.train([&](std::int64_t) { rank.is("blind"); }); },
+      .body =
+          [](Rank& rank) {
+            rank.train([&](std::int64_t) {
+              if (rank.is("blind")) rank.at_branch();
+            });
+          },
   };
 }
 

@@ -27,6 +27,7 @@ void train_with_planted_bit(Rank& rank) {
     at::Tensor b = at::randn({2, 7}, generator, at::TensorOptions());
     const bool is_here =
         rank.rank() == std::stoi(rank.axis("rank")) && step == std::stoi(rank.axis("step"));
+    rank.at_branch();
     if (rank.is("clean")) {
       // as it is
     } else if (rank.is("flip") && is_here) {

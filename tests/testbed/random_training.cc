@@ -194,7 +194,7 @@ void train(Rank& rank) {
   const bool is_reference = rank.cell().role == Role::reference;
   std::optional<DistributedDataParallel> ddp;
   if (!is_reference && recipe.reduction == Reduction::ddp) ddp.emplace(model, rank.group());
-  rank.is(rank.cell().variant);
+  if (is_reference || rank.is("healthy") || rank.is("unstable")) rank.at_branch();
   const Forward forward = [&](const at::Tensor& input) {
     return ddp ? ddp->forward(input) : model(input);
   };

@@ -27,6 +27,7 @@ void leave_no_files() {
 }
 
 void fail_alone(Rank& rank) {
+  rank.at_branch();
   if (rank.is("raises")) throw std::runtime_error("planted: rank 1 has no data");
   if (rank.is("exits")) std::_Exit(3);
   if (rank.is("asks-for-an-axis")) static_cast<void>(rank.axis("nope"));
@@ -35,7 +36,7 @@ void fail_alone(Rank& rank) {
 
 void train(Rank& rank) {
   at::Tensor tensor = at::ones({4});
-  rank.is("meets");
+  if (rank.is("meets")) rank.at_branch();
   if (rank.is("has-no-files")) leave_no_files();
   if (rank.rank() == 1) fail_alone(rank);
   rank.group();

@@ -4,8 +4,8 @@
 #include <ATen/TensorOperators.h>
 
 #include "harness/train/ddp/gradient_reduction.h"
-#include "harness/train/loop/micro_batches.h"
-#include "harness/train/loop/trainer.h"
+#include "harness/train/loop/training.h"
+#include "harness/train/nn/two_layers.h"
 
 namespace lockstep {
 
@@ -32,19 +32,20 @@ void leave_other_fault(Rank& rank, at::Tensor& gradient) {
 
 void train(Rank& rank) {
   TwoLayers model(3, 5, 2, cpu_generator(rank.seed(0)));
-  rank.is("reference");
-  MicroBatchOptions options;
-  options.wraps = false;
-  options.after_backward = [&](const MicroBatch&) {
+  const auto reduce = [&](std::int64_t) {
+    rank.at_branch();
     const std::vector<at::Tensor> parameters = model.parameters();
     if (rank.is("as-declared")) return leave_declared_fault(rank, parameters);
     average_each(rank.group(), parameters);
     for (const at::Tensor& parameter : parameters)
       leave_other_fault(rank, parameter.mutable_grad());
   };
-  train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto*) {
-    return squared_error(rank, batch, model, {4}, 3, 2);
-  });
+  Training(rank, model, {.sync = GradientSync::none})
+      .run({.loss =
+                [&](const MicroBatch& batch) {
+                  return squared_error(rank, batch, model, {4}, 3, 2);
+                },
+            .reduce = reduce});
 }
 
 Expectation expect(const Cell& cell) {

@@ -58,7 +58,7 @@ void train(Rank& rank) {
   const auto loss_of = [&](const auto& forward, int shard) {
     return forward(input_of(rank, shard).to(first)).pow(2).mean();
   };
-  const bool is_reference = rank.is("reference");
+  const bool is_reference = rank.is_reference();
   std::unique_ptr<DistributedDataParallel> ddp;
   if (!is_reference) ddp = std::make_unique<DistributedDataParallel>(model, rank.group());
   Sgd optimizer(model.parameters(), /*learning_rate=*/0.1);
@@ -71,9 +71,9 @@ void train(Rank& rank) {
       model.zero_grad();
       loss_of([&](const at::Tensor& input) { return ddp->forward(input); }, rank.rank()).backward();
     }
-    const bool is_flipped = rank.is("flip");
+    rank.at_branch();
+    const bool is_flipped = !rank.is("clean") && rank.is("flip");
     if (is_flipped && rank.rank() == 1 && step == 2) flip_one_bit(model);
-    if (!is_flipped) rank.is("clean");
     rank.observe_gradients(Phase::pre_step, model);
     optimizer.step();
     rank.observe_parameters(Phase::post_step, model);

@@ -45,22 +45,22 @@ constexpr std::int64_t kLargeBucket = 100'000;
 
 ZeroOptions options_of(const Rank& rank) {
   ZeroOptions options;
-  for (options.stage = 1; !has(rank, "stage-" + std::to_string(options.stage));) ++options.stage;
-  options.reduce_bucket_size = has(rank, "small-buckets") ? kSmallBucket : kLargeBucket;
+  for (options.stage = 1; !rank.has("stage-" + std::to_string(options.stage));) ++options.stage;
+  options.reduce_bucket_size = rank.has("small-buckets") ? kSmallBucket : kLargeBucket;
   return options;
 }
 
 void train(Rank& rank) {
-  rank.is(rank.cell().variant);  // the words of its name are asked for one by one
+  rank.at_branch();
   ParityModel model(rank);
   Zero sharded(model, rank.group(), options_of(rank));
   Sgd optimizer(sharded.parameters(), /*learning_rate=*/0.1);
-  const int accumulation = has(rank, "accumulates") ? 2 : 1;
+  const int accumulation = rank.has("accumulates") ? 2 : 1;
 
   rank.train([&](std::int64_t step) {
     sharded.zero_grad();
     for (int micro_batch = 0; micro_batch < accumulation; ++micro_batch) {
-      model.skips_a_layer = has(rank, "skips-a-layer") && step == 2 && micro_batch == 0;
+      model.skips_a_layer = rank.has("skips-a-layer") && step == 2 && micro_batch == 0;
       sharded.set_requires_gradient_sync(micro_batch + 1 == accumulation);
       const at::Tensor loss = sharded.forward(parity_input(rank, step, micro_batch)).pow(2).mean();
       (loss / accumulation).backward();

@@ -32,11 +32,12 @@ void train(Rank& rank) {
 
   rank.train([&](std::int64_t step) {
     model.zero_grad();
-    if (rank.is("reference")) {
+    if (rank.is_reference()) {
       rank.mean_of_rank_gradients(model, [&](int owner) { return loss_of(owner, step); });
     } else {
       loss_of(rank.rank(), step).backward();
     }
+    rank.at_branch();
     if (rank.is("sum")) reduce(ReduceOp::sum);
     if (rank.is("mean")) reduce(ReduceOp::average);
     rank.observe_gradients(Phase::pre_step, model);

@@ -1,4 +1,4 @@
-#include "harness/train/loop/micro_batches.h"
+#include "harness/train/loop/batches.h"
 
 #include <gtest/gtest.h>
 
