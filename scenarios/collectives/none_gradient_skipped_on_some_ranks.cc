@@ -65,6 +65,7 @@ void reduce(Rank& rank, const Parameters& parameters) {
   if (rank.is("ddp-finds-unused")) return;
   ProcessGroup& group = rank.group();
   at::Tensor presence = presence_of(parameters);
+  if (rank.is("skipped-where-none")) return average_each(group, present(parameters, presence));
   if (rank.is("zero-filled")) fill_gradients(parameters);
   if (rank.is("zero-filled")) return average_each(group, parameters);
   if (rank.is("had-by-any")) group.all_reduce(presence, ReduceOp::maximum);
