@@ -8,37 +8,12 @@
 #include "harness/scenario/scenario.h"
 #include "harness/train/ddp/gradient_reduction.h"
 #include "harness/train/loop/micro_batches.h"
+#include "harness/train/nn/branches.h"
 #include "harness/train/rank/rank.h"
 
 namespace lockstep {
 
 namespace {
-
-/// A layer that all ranks use and a branch behind it: rank 0's data take `left`, the others' take
-/// `right`, or go past where there is none.
-class Branches : public Module {
- public:
-  Branches(const std::string& differs, const at::Generator& generator)
-      : width_(differs == "other-sizes" ? 8 : 4),
-        trunk_(register_module("trunk", std::make_shared<Linear>(3, 4, generator))),
-        left_(register_module("left", std::make_shared<Linear>(4, 4, generator))) {
-    if (differs == "other-counts") return;
-    right_ = register_module("right", std::make_shared<Linear>(4, width_, generator));
-  }
-
-  at::Tensor forward(const at::Tensor& input) override {
-    const at::Tensor hidden = trunk_->forward(input);
-    if (owner == 0) return left_->forward(hidden);
-    if (!right_) return hidden;
-    return right_->forward(hidden).reshape({-1, 4, width_ / 4}).sum(2);
-  }
-
-  int owner = 0;  ///< the rank whose data are computed
-
- private:
-  std::int64_t width_;
-  std::shared_ptr<Linear> trunk_, left_, right_;
-};
 
 using Parameters = std::vector<at::Tensor>;
 
@@ -93,7 +68,8 @@ void gather_losses(Rank& rank, at::Tensor loss) {
 }
 
 void train(Rank& rank) {
-  Branches model(rank.axis("differs"), cpu_generator(rank.seed(0)));
+  Branches model({.inputs = 3, .differs = rank.axis("differs"), .sums_outputs = true},
+                 cpu_generator(rank.seed(0)));
   MicroBatchOptions options = micro_batch_options(rank.cell());
   options.wraps = rank.is("ddp-finds-unused");
   options.ddp.find_unused_parameters = true;
