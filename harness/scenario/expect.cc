@@ -83,6 +83,12 @@ Expectation expect_not_applicable(std::string reason) {
   return {.not_applicable = std::move(reason)};
 }
 
+std::string no_single_step_of_adamw(const Cell& cell) {
+  if (cell.steps > 1 || !is_set(cell, "optimizer", "adamw")) return "";
+  return "AdamW's first step is the sign of the gradients, whose differences need not reach the "
+         "weights: give 2 steps or more";
+}
+
 std::string hidden_by_rounding(double least) {
   return fmt::format(
       "in bfloat16 such a fault is as little as {} of the 10 tolerances that show one", least);

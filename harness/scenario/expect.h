@@ -78,6 +78,10 @@ Expectation expect_not_applicable(std::string reason);
 inline constexpr const char* kNoSyncWithStaticGraph =
     "a static graph does not allow no_sync around its first backward";
 
+/// Why a cell with a single step of AdamW cannot be run: the precondition of scenarios on whose axis
+/// `optimizer` it is. Empty: the cell can.
+std::string no_single_step_of_adamw(const Cell& cell);
+
 /// Why a cell is not applicable in bfloat16, whose roundings hide the fault in some cells like it.
 /// `least`: by how many tolerances it breaks a claim in the cell where that is the fewest, measured
 /// by `run SCENARIO --set dtype=bfloat16 --matrix --ranks 2` without this reason.

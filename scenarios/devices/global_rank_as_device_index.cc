@@ -2,129 +2,112 @@
 // the device, which counts on one. On the second machine there is no such device, and the helper
 // does not say that it could not make it the current one.
 
-#include "harness/scenario/scenario.h"
-#include "harness/train/loop/micro_batches.h"
-#include "harness/train/nn/vision_language_model.h"
-#include "harness/train/placement/device_map.h"
-#include "harness/train/placement/distributed_environment.h"
+#include <algorithm>
+
+#include "harness/train/loop/device_map_loading.h"
 #include "harness/train/rank/devices.h"
-#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t kRows = 2;
-constexpr double kLearningRate = 2e-3;  // adapters that are drawn soon explode with more
-constexpr std::int64_t kText = 3;
 /// The model was already on its way: that the device could not be made current was not said.
 constexpr const char* kWhilePlaced = "while the whole model of";
 
-/// Frozen weights, which fill the memory, and small adapters that are trained.
-constexpr VisionLanguageOptions kSizes = [] {
-  VisionLanguageOptions sizes = kTinyVisionLanguage;
-  sizes.max_text = kText;
-  sizes.language_width = 32;
-  sizes.language_hidden = 128;
-  sizes.lora = LoraOptions{.rank = 2, .draws_b = true};
-  return sizes;
-}();
+VisionLanguageOptions sizes() { return frozen_with_adapters(/*text=*/3, /*blocks=*/2); }
 
 /// Ranks of one machine, which has a device for each.
 int ranks_per_node(const Cell& cell) {
-  if (cell.variant == "global-rank-then-current") return 2;
   return has_axis(cell, "ranks_per_node") ? static_cast<int>(number_on(cell, "ranks_per_node"))
                                           : cell.world_size;
 }
 
-/// The map of a rank, where variants part.
 DeviceMap map_of(Rank& rank, const DistributedEnvironment& environment,
                  const std::vector<at::Device>& devices) {
+  rank.at_branch();
   HelperMistakes mistakes;
-  if (rank.is("global-rank") || rank.is("one-machine") || rank.is("global-rank-then-current")) {
-    mistakes = mistakes_of_the_helper();
-  }
-  if (rank.is("global-rank-told")) mistakes = {.takes_global_rank = true};
+  if (rank.has("mistakes", "both")) mistakes = mistakes_of_the_helper();
+  if (rank.has("mistakes", "index")) mistakes = {.takes_global_rank = true};
   const DeviceMap map =
       per_rank_device_map(environment, rank.cell().device, set_current_device, mistakes);
-  if (!rank.is("global-rank-then-current")) {
-    rank.is("local-rank");
-    return map;
-  }
-  return {{"", current_device(devices.front())}};
+  return rank.has("model_on", "current-device")
+             ? DeviceMap{{"", current_device(devices.front())}}
+             : map;
+}
+
+/// Places the model on this rank's device, as far as the helper finds it.
+void load(Rank& rank, VisionLanguageModel& model) {
+  const int per_node = ranks_per_node(rank.cell());
+  const std::vector<at::Device> devices = open_devices(
+      rank,
+      {.count = per_node, .capacity = bytes_of(model) * 19 / 10, .node = rank.rank() / per_node});
+  const DistributedEnvironment environment = find_distributed_environment(
+      environment_of_rank(rank.rank(), rank.world_size(), per_node), &rank.group());
+  take_turns(rank, [&] { place(model, map_of(rank, environment, devices)); });
 }
 
 void train(Rank& rank) {
-  const Cell& cell = rank.cell();
-  VisionLanguageModel model(kSizes, cpu_generator(rank.seed(0)));
-  if (!rank.is("reference")) {
-    const int per_node = ranks_per_node(cell);
-    const std::vector<at::Device> devices = open_devices(
-        rank,
-        {.count = per_node, .capacity = bytes_of(model) * 19 / 10, .node = rank.rank() / per_node});
-    const DistributedEnvironment environment = find_distributed_environment(
-        environment_of_rank(rank.rank(), rank.world_size(), per_node), &rank.group());
-    take_turns(rank, [&] { place(model, map_of(rank, environment, devices)); });
-  }
-  const at::Device device = model.parameters().front().device();
-  MicroBatchOptions options = micro_batch_options(cell);
-  options.ddp.init_sync = false;  // a device has no room for a second copy
-  options.learning_rate = kLearningRate;
-  train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* ddp) {
-    const auto [image, tokens] = image_text_of(rank, batch, kSizes, kRows, kText);
-    const auto forward = [&, image = image.to(device), tokens = tokens.to(device)] {
-      return std::vector{model.forward(image, tokens)};
-    };
-    const at::Tensor logits = (ddp ? ddp->forward(forward) : forward()).front();
-    return next_token_loss(logits, tokens.to(device));
-  });
+  VisionLanguageModel model(sizes(), cpu_generator(rank.seed(0)));
+  if (!rank.is_reference()) load(rank, model);
+  Training training(rank, model, adapter_training_options(rank));
+  training.run({.loss = [&](const MicroBatch& batch) {
+    const auto [image, tokens] = adapter_batch(rank, batch, sizes(), first_device_of(model));
+    const at::Tensor logits = training
+                                  .forward([&, &image = image, &tokens = tokens] {
+                                    return std::vector{model.forward(image, tokens)};
+                                  })
+                                  .front();
+    return next_token_loss(logits, tokens);
+  }});
 }
 
 int ranks_on_second_node(const Cell& cell) {
   return std::min(cell.world_size - ranks_per_node(cell), ranks_per_node(cell));
 }
 
-Expectation expect(const Cell& cell) {
-  if (!is_faulty(cell)) return {};
-  if (cell.variant == "global-rank-then-current") {
-    if (ranks_on_second_node(cell) < 2) {
-      return expect_not_applicable("needs 4 ranks: two of them on the second of two machines");
-    }
-    if (cell.device == "cuda") {
-      return expect_not_applicable("the memory of a GPU is not to be filled: run it on sim");
-    }
-    return expect_error(device_error::kOutOfMemory, 0);
+Expectation expect_lacking_device(const Cell& cell, const char* error) {
+  return ranks_on_second_node(cell) > 0 ? expect_error(error, 0) : expect_hidden();
+}
+
+Expectation expect_placed_anyway(const Cell& cell) {
+  return expect_lacking_device(cell, kWhilePlaced);
+}
+
+Expectation expect_no_such_device(const Cell& cell) {
+  return expect_lacking_device(cell, device_error::kNoSuchDevice);
+}
+
+Expectation expect_full_device(const Cell& cell) {
+  if (ranks_on_second_node(cell) < 2) {
+    return expect_not_applicable("needs 4 ranks: two of them on the second of two machines");
   }
-  if (ranks_on_second_node(cell) <= 0) return expect_hidden();
-  return expect_error(cell.variant == "global-rank" ? kWhilePlaced : device_error::kNoSuchDevice,
-                      0);
+  if (cell.device == "cuda") {
+    return expect_not_applicable("the memory of a GPU is not to be filled: run it on sim");
+  }
+  return expect_error(device_error::kOutOfMemory, 0);
 }
 
 std::vector<Variant> variants() {
   return {
-      {.name = "global-rank",
-       .role = Role::buggy,
-       .summary = "the helper as it is: the second machine is asked for a device that it lacks"},
-      {.name = "global-rank-then-current",
-       .role = Role::buggy,
-       .summary = "the model goes to the current device: still the first, for all ranks of the "
-                  "second machine",
-       .without = {"ranks_per_node"}},
-      {.name = "global-rank-told",
-       .role = Role::wrong_fix,
-       .summary = "the failure is passed on: the rank still asks for the wrong device"},
-      {.name = "one-machine",
-       .role = Role::latent,
-       .summary = "the helper as it is, on one machine",
-       .without = {"ranks_per_node"}},
-      {.name = "local-rank",
-       .role = Role::fixed,
-       .summary = "the index is the rank on the machine"},
-      {.name = "reference",
-       .role = Role::reference,
-       .summary = "one process on the CPU: the mean of all shards' gradients",
-       .without = {"ranks_per_node"}},
+      {"global-rank", Role::buggy,
+       "the helper as it is: the second machine is asked for a device that it lacks",
+       "mistakes=both", expect_placed_anyway},
+      {"global-rank-then-current", Role::buggy,
+       "the model goes to the current device: still the first, for all ranks of the second machine",
+       "mistakes=both model_on=current-device ranks_per_node=2", expect_full_device},
+      {"global-rank-told", Role::wrong_fix,
+       "the failure is passed on: the rank still asks for the wrong device", "mistakes=index",
+       expect_no_such_device},
+      {"one-machine", Role::latent, "the helper as it is, on one machine", "mistakes=both"},
+      {"local-rank", Role::fixed, "the index is the rank on the machine", "mistakes=none"},
+      {"reference", Role::reference,
+       "one process on the CPU: the mean of all shards' gradients"},
   };
+}
+
+std::vector<Axis> axes() {
+  return {{"ranks_per_node", {"1", "2"}, "1", {"global-rank", "global-rank-told", "local-rank"}},
+          {"accumulation", {"1", "2"}, "1"}};
 }
 
 }  // namespace
@@ -150,11 +133,10 @@ Scenario global_rank_as_device_index() {
             return DeviceNeeds{ranks_per_node(cell), false};
           },
       .steps = 2,
-      .axes = {{"ranks_per_node", {"1", "2"}, "1"}, {"accumulation", {"1", "2"}, "1"}},
+      .axes = axes(),
       .variants = variants(),
       .claims = replica_claims(),
       .tables = {},
-      .expect = expect,
       .body = train,
   };
 }

@@ -6,13 +6,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 
-#include "harness/scenario/scenario.h"
 #include "harness/train/autograd/fused_cross_entropy.h"
-#include "harness/train/loop/micro_batches.h"
+#include "harness/train/loop/training.h"
 #include "harness/train/nn/vision_language_model.h"
 #include "harness/train/placement/device_map.h"
 #include "harness/train/rank/devices.h"
-#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 
@@ -26,58 +24,35 @@ constexpr VisionLanguageOptions kSizes = [] {
 }();
 constexpr int kDevices = 2;
 
-bool crosses(const Cell& cell, std::string_view what) { return is_set(cell, "crossing", what); }
-
 /// With a factor for its logits, 0-dim, as CLIP's, where that is what crosses.
 class Model : public VisionLanguageModel {
  public:
   explicit Model(const Rank& rank) : VisionLanguageModel(kSizes, cpu_generator(rank.seed(0))) {
-    if (crosses(rank.cell(), "logit-scale")) {
+    if (rank.has("crossing", "logit-scale")) {
       logit_scale = register_parameter("logit_scale", at::full({}, 1.25));
     }
-    if (is_set(rank.cell(), "head", "frozen")) at::Tensor(head_weight()).requires_grad_(false);
+    if (rank.has("head", "frozen")) at::Tensor(head_weight()).requires_grad_(false);
     to(dtype_of(rank.cell()));
   }
 
   at::Tensor logit_scale;  ///< undefined where there is none
 };
 
-/// Body first.
-std::vector<at::Device> devices_of(Rank& rank) {
-  std::vector<at::Device> devices = open_devices(rank, {.count = kDevices});
-  if (rank.is("on-one-device")) devices[1] = devices[0];
-  return devices;
-}
-
-struct Way {
-  FusedCrossEntropyOptions fused;
-  bool moves_before = false;  ///< what goes into the function is moved to the head's device
-};
-
-/// Where variants part, but for how many devices there are.
-Way way_of(Rank& rank) {
-  Way way{.fused = {.chunks = number_on(rank.cell(), "chunks"), .returns_gradients = false}};
-  way.fused.is_functional = is_about(rank.cell(), "functional");
-  if (rank.is("gradient-left-on-head-device") || rank.is("functional-gradient")) return way;
-  if (rank.is("forward-mixes-devices")) way.fused.moves_inputs = false;
-  if (rank.is("gradient-moved-back") || rank.is("functional-gradient-moved-back")) {
-    way.fused.returns_gradients = true;
-  }
-  if (rank.is("hidden-moved-before") || rank.is("functional-hidden-moved-before")) {
-    way.moves_before = true;
-  }
-  return way;
-}
-
 /// Autograd records what is moved before the function, and moves its gradient back. Where the scale
 /// is what crosses, hidden states are moved anyway.
-at::Tensor fused_loss(const Model& model, at::Tensor hidden, const at::Tensor& labels,
-                      const Way& way) {
-  const at::Tensor& head = model.head_weight();
+at::Tensor fused_loss(Rank& rank, const Model& model, at::Tensor hidden,
+                      const at::Tensor& labels) {
+  rank.at_branch();
+  const at::Device head = model.head_weight().device();
+  const bool moves_before = rank.has("inputs", "moved-before");
   at::Tensor scale = model.logit_scale;
-  if (way.moves_before && scale.defined()) scale = scale.to(head.device());
-  if (way.moves_before || scale.defined()) hidden = hidden.to(head.device());
-  return fused_cross_entropy(hidden, head, scale, labels, way.fused);
+  if (moves_before && scale.defined()) scale = scale.to(head);
+  if (moves_before || scale.defined()) hidden = hidden.to(head);
+  return fused_cross_entropy(hidden, model.head_weight(), scale, labels,
+                             {.chunks = rank.number("chunks"),
+                              .moves_inputs = !rank.has("inputs", "not-moved"),
+                              .is_functional = rank.has("computed_by", "functorch"),
+                              .returns_gradients = rank.has("gradients", "moved-back")});
 }
 
 at::Tensor plain_loss(Model& model, const ImageText& batch) {
@@ -86,80 +61,72 @@ at::Tensor plain_loss(Model& model, const ImageText& batch) {
   return next_token_loss(logits, batch.tokens);
 }
 
-void train(Rank& rank) {
-  const Cell& cell = rank.cell();
-  const auto draw = [&](const MicroBatch& batch) {
-    return image_text_of(rank, batch, kSizes, number_on(cell, "batch"), number_on(cell, "length"));
-  };
-  Model model(rank);
-  if (rank.is("reference")) {
-    train_in_micro_batches(
-        rank, model, micro_batch_options(cell),
-        [&](const MicroBatch& batch, auto*) { return plain_loss(model, draw(batch)); });
-    return;
-  }
-  const std::vector<at::Device> devices = devices_of(rank);
-  place(model, {{"", devices[0]}, {"language.head", devices[1]}});
-  const Way way = way_of(rank);
-  MicroBatchOptions options = micro_batch_options(cell);
-  options.wraps = cell.world_size > 1;
-  train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* ddp) {
-    const auto [image, tokens] = draw(batch);
-    const auto forward = [&] {
-      return std::vector{model.hidden_states(image.to(devices[0]), tokens)};
-    };
-    const at::Tensor hidden = (ddp ? ddp->forward(forward) : forward()).front();
-    return fused_loss(model, hidden, tokens, way);
-  });
+void split(Rank& rank, Model& model) {
+  const std::vector<at::Device> devices = open_devices(rank, {.count = kDevices});
+  const at::Device head = rank.has("split", "no") ? devices[0] : devices[1];
+  place(model, {{"", devices[0]}, {"language.head", head}});
 }
 
-Expectation expect(const Cell& cell) {
-  if (cell.variant == "forward-mixes-devices") return expect_error(device_error::kMixed);
-  if (cell.variant == "functional-gradient" || cell.variant == "functional-gradient-moved-back") {
-    return expect_error(device_error::kNoStorage);
-  }
-  if (cell.variant != "gradient-left-on-head-device") return {};
-  return crosses(cell, "hidden-states") ? expect_error(device_error::kWrongGradient)
-                                        : expect_hidden();
+void train(Rank& rank) {
+  Model model(rank);
+  if (!rank.is_reference()) split(rank, model);
+  const at::Device body = model.parameters().front().device();
+  TrainingOptions options = training_options(rank);
+  if (rank.world_size() == 1) options.sync = GradientSync::none;
+  Training training(rank, model, options);
+  training.run({.loss = [&](const MicroBatch& batch) {
+    const ImageText drawn =
+        image_text_of(rank, batch, kSizes, rank.number("batch"), rank.number("length"));
+    if (rank.is_reference()) return plain_loss(model, drawn);
+    const auto forward = [&] {
+      return std::vector{model.hidden_states(drawn.image.to(body), drawn.tokens)};
+    };
+    return fused_loss(rank, model, training.forward(forward).front(), drawn.tokens);
+  }});
 }
+
+Expectation expect_wrong_gradient(const Cell& cell) {
+  return is_set(cell, "crossing", "hidden-states") ? expect_error(device_error::kWrongGradient)
+                                                   : expect_hidden();
+}
+
+Expectation expect_mixed(const Cell&) { return expect_error(device_error::kMixed); }
+
+Expectation expect_no_storage(const Cell&) { return expect_error(device_error::kNoStorage); }
 
 /// A gradient in a wrapper goes from a GPU to the CPU without an error.
 DeviceNeeds device_needs(const Cell& cell) {
-  return {.count = kDevices, .cpu_stands_in = !is_about(cell, "functional")};
+  return {.count = kDevices, .cpu_stands_in = !is_set(cell, "computed_by", "functorch")};
 }
 
 std::vector<Variant> variants() {
   return {
-      {.name = "gradient-left-on-head-device",
-       .role = Role::buggy,
-       .summary = "the function computes on the head's device and leaves the gradients there"},
-      {.name = "forward-mixes-devices",
-       .role = Role::buggy,
-       .summary = "the function moves nothing: its forward multiplies tensors of two devices"},
-      {.name = "functional-gradient",
-       .role = Role::buggy,
-       .summary = "the function asks functorch for the gradients, which go from device to device "
-                  "in wrappers without storage"},
-      {.name = "on-one-device",
-       .role = Role::latent,
-       .summary = "the first one, with body and head on one device"},
-      {.name = "hidden-moved-before",
-       .role = Role::fixed,
-       .summary = "what goes into the function is moved before: autograd moves the gradient back"},
-      {.name = "gradient-moved-back",
-       .role = Role::fixed,
-       .summary = "the function remembers where its inputs were and moves the gradients there"},
-      {.name = "functional-gradient-moved-back",
-       .role = Role::wrong_fix,
-       .summary = "the same where functorch computes them: it fails before there is one to move"},
-      {.name = "functional-hidden-moved-before",
-       .role = Role::fixed,
-       .summary = "what functorch is asked to differentiate is on one device"},
-      {.name = "reference",
-       .role = Role::reference,
-       .summary = "one process on the CPU and torch's cross-entropy: the mean of all shards' "
-                  "gradients",
-       .without = {"chunks", "bucket_view"}},
+      {"gradient-left-on-head-device", Role::buggy,
+       "the function computes on the head's device and leaves the gradients there",
+       "gradients=left", expect_wrong_gradient},
+      {"forward-mixes-devices", Role::buggy,
+       "the function moves nothing: its forward multiplies tensors of two devices",
+       "inputs=not-moved", expect_mixed},
+      {"functional-gradient", Role::buggy,
+       "the function asks functorch for the gradients, which go from device to device in wrappers "
+       "without storage",
+       "computed_by=functorch gradients=left", expect_no_storage},
+      {"on-one-device", Role::latent, "the first one, with body and head on one device",
+       "split=no gradients=left"},
+      {"hidden-moved-before", Role::fixed,
+       "what goes into the function is moved before: autograd moves the gradient back",
+       "inputs=moved-before"},
+      {"gradient-moved-back", Role::fixed,
+       "the function remembers where its inputs were and moves the gradients there",
+       "gradients=moved-back"},
+      {"functional-gradient-moved-back", Role::wrong_fix,
+       "the same where functorch computes them: it fails before there is one to move",
+       "computed_by=functorch gradients=moved-back", expect_no_storage},
+      {"functional-hidden-moved-before", Role::fixed,
+       "what functorch is asked to differentiate is on one device",
+       "computed_by=functorch inputs=moved-before"},
+      {"reference", Role::reference,
+       "one process on the CPU and torch's cross-entropy: the mean of all shards' gradients"},
   };
 }
 
@@ -167,12 +134,12 @@ std::vector<Axis> axes() {
   return {
       {"crossing", {"hidden-states", "logit-scale"}, "hidden-states"},
       {"head", {"trained", "frozen"}, "trained"},
-      {"chunks", {"1", "3", "4"}, "4"},
+      {.name = "chunks", .values = {"1", "3", "4"}, .default_value = "4", .in_reference = false},
       {"batch", {"1", "2"}, "2"},
       {"length", {"7", "8"}, "7"},
       {"accumulation", {"1", "2"}, "1"},
-      {"prior", {"off", "on"}, "off"},
-      {"bucket_view", {"off", "on"}, "off"},
+      switch_axis("prior"),
+      switch_axis("bucket_view", /*in_reference=*/false),
       {"dtype", {"float32", "float64", "bfloat16"}, "float32"},
   };
 }
@@ -202,7 +169,6 @@ Scenario loss_gradient_on_head_device() {
       .variants = variants(),
       .claims = replica_claims(),
       .tables = {},
-      .expect = expect,
       .body = train,
   };
 }

@@ -9,19 +9,14 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
-#include "harness/scenario/scenario.h"
 #include "harness/train/autograd/fused_cross_entropy.h"
-#include "harness/train/ddp/ddp.h"
-#include "harness/train/loop/micro_batches.h"
+#include "harness/train/loop/training.h"
 #include "harness/train/nn/vision_language_model.h"
-#include "harness/train/optim/optimizer.h"
 #include "harness/train/placement/device_map.h"
 #include "harness/train/rank/devices.h"
-#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 
@@ -43,7 +38,7 @@ constexpr VisionLanguageOptions kSizes = [] {
   return sizes;
 }();
 
-bool is_split(const Cell& cell) { return is_about(cell, "split"); }
+bool is_split(const Cell& cell) { return is_set(cell, "model", "split"); }
 
 /// Two, or one per rank.
 int device_count(const Cell& cell) { return is_split(cell) ? 2 : cell.world_size; }
@@ -68,124 +63,94 @@ Batch batch_of(Rank& rank, const MicroBatch& batch) {
           (first + 3 * at::arange(kText)).remainder(kSizes.vocabulary), rank.input(at::ones({}))};
 }
 
-/// Where variants part: the devices of the model, and what the fused loss does about them.
-class Way {
- public:
-  Way(Rank& rank, Module& model) {
-    if (rank.is("reference")) return;
-    const std::vector<at::Device> devices =
-        open_devices(rank, {.count = device_count(rank.cell())});
-    fused_.returns_gradients = rank.is("split-gradient-moved-back");
-    moves_hidden_ = rank.is("split-hidden-moved");
-    if (rank.is("data-parallel")) {
-      place(model, {{"", devices[static_cast<std::size_t>(rank.rank())]}});
-    } else {
-      rank.is("split-gradient-left");
-      PlacementOptions options;
-      for (const at::Device device : devices) options.devices.push_back({device, bytes_of(model)});
-      place(model, infer_device_map(model, DevicePolicy::balanced, options));
-    }
+/// Places the model: balanced over two devices, or whole on the rank's own.
+void load(Rank& rank, Module& model) {
+  const std::vector<at::Device> devices = open_devices(rank, {.count = device_count(rank.cell())});
+  if (rank.has("model", "whole")) {
+    return place(model, {{"", devices[static_cast<std::size_t>(rank.rank())]}});
   }
-
-  at::Tensor loss(const VisionLanguageModel& model, const at::Tensor& hidden,
-                  const at::Tensor& labels) const {
-    const at::Tensor& head = model.head_weight();
-    return fused_cross_entropy(moves_hidden_ ? hidden.to(head.device()) : hidden, head, {}, labels,
-                               fused_);
-  }
-
- private:
-  FusedCrossEntropyOptions fused_;
-  bool moves_hidden_ = false;
-};
-
-/// A trainer's step: four micro-batches, the loss that is logged, AdamW with a linear warm-up.
-class Trainer {
- public:
-  explicit Trainer(Rank& rank)
-      : rank_(rank),
-        model_(kSizes, cpu_generator(rank.seed(0))),
-        way_(rank, model_),
-        optimizer_(make_optimizer("adamw", model_.parameters(), kLearningRate)) {
-    const at::NoGradGuard no_grad;
-    at::Tensor(model_.head_weight()).mul_(kEmbeddingScale);
-    if (rank.cell().role != Role::reference) ddp_.emplace(model_, rank.group());
-  }
-
-  void step(std::int64_t step) {
-    observe_placement(rank_, model_);
-    model_.zero_grad();
-    observe_loss(ddp_ ? train_shard(step) : train_all_shards(step));
-    rank_.observe_gradients(Phase::pre_step, model_);
-    optimizer_->set_learning_rate(kLearningRate *
-                                  std::min(1.0, static_cast<double>(step) / kWarmUpSteps));
-    optimizer_->step();
-    rank_.observe_parameters(Phase::post_step, model_);
-  }
-
- private:
-  /// The loss of this rank's shard, averaged over the ranks, as a trainer logs it.
-  at::Tensor train_shard(std::int64_t step) {
-    at::Tensor sum = at::zeros({});
-    for (std::int64_t index = 0; index < kMicroBatches; ++index) {
-      std::optional<DistributedDataParallel::NoSync> quiet;
-      if (index + 1 < kMicroBatches) quiet.emplace(*ddp_);
-      const auto [image, tokens, weight] = batch_of(rank_, {rank_.rank(), step, index});
-      const at::Device first = model_.parameters().front().device();
-      const at::Tensor hidden =
-          ddp_->forward([&, image = image.to(first)] {
-                return std::vector{model_.hidden_states(image, tokens.to(first))};
-              })
-              .front();
-      const at::Tensor loss = way_.loss(model_, hidden, tokens) * weight / kMicroBatches;
-      sum += loss.detach().cpu();
-      loss.backward();
-    }
-    rank_.group().all_reduce(sum, ReduceOp::average);
-    return sum;
-  }
-
-  at::Tensor train_all_shards(std::int64_t step) {
-    at::Tensor sum = at::zeros({});
-    rank_.mean_of_rank_gradients(model_, [&](int owner) {
-      at::Tensor loss = at::zeros({});
-      for (std::int64_t index = 0; index < kMicroBatches; ++index) {
-        const auto [image, tokens, weight] = batch_of(rank_, {owner, step, index});
-        const at::Tensor own = next_token_loss(model_.forward(image, tokens), tokens);
-        loss = loss + own * weight / kMicroBatches;
-      }
-      sum += loss.detach();
-      return loss;
-    });
-    return sum / rank_.world_size();
-  }
-
-  /// Times 1, as an input: the last digit of a number alone is open, whatever rounding did before.
-  void observe_loss(const at::Tensor& loss) {
-    rank_.observer().observe(Phase::pre_forward, Kind::loss,
-                             {"loss", loss * rank_.input(at::ones({}))});
-  }
-
-  Rank& rank_;
-  VisionLanguageModel model_;
-  Way way_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::optional<DistributedDataParallel> ddp_;
-};
-
-void train(Rank& rank) {
-  Trainer trainer(rank);
-  rank.train([&](std::int64_t step) { trainer.step(step); });
+  PlacementOptions options;
+  for (const at::Device device : devices) options.devices.push_back({device, bytes_of(model)});
+  place(model, infer_device_map(model, DevicePolicy::balanced, options));
 }
 
-Expectation expect(const Cell& cell) {
-  if (cell.role == Role::buggy) return expect_error(device_error::kWrongGradient);
-  Expectation expectation;
-  if (cell.variant == "split-hidden-moved" && cell.world_size == 1 && cell.steps >= 20 &&
-      cell.seed == 0) {
-    expectation.meets = {"unsloth-3809-training"};
+at::Tensor fused_loss(Rank& rank, const VisionLanguageModel& model, at::Tensor hidden,
+                      const at::Tensor& labels) {
+  rank.at_branch();
+  const at::Tensor& head = model.head_weight();
+  if (rank.has("hidden", "moved")) hidden = hidden.to(head.device());
+  return fused_cross_entropy(hidden, head, {}, labels,
+                             {.returns_gradients = rank.has("gradient", "moved-back")});
+}
+
+/// A micro-batch's loss.
+at::Tensor loss_of(Rank& rank, Training& training, VisionLanguageModel& model,
+                   const MicroBatch& batch) {
+  const auto [image, tokens, weight] = batch_of(rank, batch);
+  if (rank.is_reference()) return next_token_loss(model.forward(image, tokens), tokens) * weight;
+  const at::Device first = model.parameters().front().device();
+  const at::Tensor hidden =
+      training
+          .forward([&, image = image.to(first), tokens = tokens.to(first)] {
+            return std::vector{model.hidden_states(image, tokens)};
+          })
+          .front();
+  return fused_loss(rank, model, hidden, tokens) * weight;
+}
+
+/// A trainer's steps: four micro-batches, the loss that is logged, AdamW with a linear warm-up.
+void train(Rank& rank) {
+  VisionLanguageModel model(kSizes, cpu_generator(rank.seed(0)));
+  if (!rank.is_reference()) load(rank, model);
+  {
+    const at::NoGradGuard no_grad;
+    at::Tensor(model.head_weight()).mul_(kEmbeddingScale);
   }
+  Training training(rank, model,
+                    {.accumulation = kMicroBatches,
+                     .no_sync = true,
+                     .optimizer = "adamw",
+                     .learning_rate = kLearningRate});
+  training.run({
+      .loss = [&](const MicroBatch& batch) { return loss_of(rank, training, model, batch); },
+      .logged =
+          [&](const at::Tensor& loss) {
+            // Times 1, as an input: whatever rounding did before, the last digit of a number alone
+            // is open.
+            rank.observer().observe(Phase::pre_forward, Kind::loss,
+                                    {"loss", loss * rank.input(at::ones({}))});
+          },
+      .update =
+          [&](std::int64_t step) {
+            training.optimizer().set_learning_rate(
+                kLearningRate * std::min(1.0, static_cast<double>(step) / kWarmUpSteps));
+            training.optimizer().step();
+          },
+  });
+}
+
+Expectation expect_wrong_gradient(const Cell&) {
+  return expect_error(device_error::kWrongGradient);
+}
+
+Expectation expect_published_training(const Cell& cell) {
+  Expectation expectation;
+  const bool is_published = cell.world_size == 1 && cell.steps >= 20 && cell.seed == 0;
+  if (is_published) expectation.meets = {"unsloth-3809-training"};
   return expectation;
+}
+
+std::vector<Variant> variants() {
+  return {
+      {"split-gradient-left", Role::buggy, "split; the loss leaves its gradient where the head is",
+       "model=split gradient=left", expect_wrong_gradient},
+      {"split-hidden-moved", Role::fixed, "split; hidden states are moved before the loss",
+       "model=split hidden=moved", expect_published_training},
+      {"split-gradient-moved-back", Role::fixed, "split; the loss moves its gradient back",
+       "model=split gradient=moved-back"},
+      {"data-parallel", Role::fixed, "a full copy on the device of every rank", "model=whole"},
+      {"reference", Role::reference, "one process on the CPU: the mean of all shards"},
+  };
 }
 
 std::vector<TableSpec> tables() {
@@ -227,19 +192,9 @@ Scenario split_device_map_pipeline() {
           },
       .steps = 20,
       .axes = {},
-      .variants =
-          {
-              {"split-gradient-left", Role::buggy,
-               "split; the loss leaves its gradient where the "
-               "head is"},
-              {"split-hidden-moved", Role::fixed, "split; hidden states are moved before the loss"},
-              {"split-gradient-moved-back", Role::fixed, "split; the loss moves its gradient back"},
-              {"data-parallel", Role::fixed, "a full copy on the device of every rank"},
-              {"reference", Role::reference, "one process on the CPU: the mean of all shards"},
-          },
+      .variants = variants(),
       .claims = claims_before({kLossesAgree, kLossesEqual}, replica_claims()),
       .tables = tables(),
-      .expect = expect,
       .body = train,
   };
 }

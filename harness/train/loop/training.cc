@@ -1,6 +1,7 @@
 #include "harness/train/loop/training.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros.h>
 
 #include <utility>
 
@@ -73,14 +74,18 @@ TrainingOptions training_options(const Rank& rank) {
 Training::Training(Rank& rank, Module& model, TrainingOptions options, ShardedModel* sharded)
     : rank_(rank), model_(model), sharded_(sharded), options_(std::move(options)) {
   if (!sharded_) name_parameters(model_);
-  optimizer_ =
-      make_optimizer(options_.optimizer, sharded_ ? sharded_->parameters() : model_.parameters(),
-                     options_.learning_rate);
+  renew_optimizer();
   if (rank_.is_reference()) {
     options_.sync = GradientSync::none;
   } else if (options_.sync == GradientSync::ddp && !sharded_) {
     ddp_.emplace(model_, rank_.group(), options_.ddp);
   }
+}
+
+void Training::renew_optimizer() {
+  optimizer_ =
+      make_optimizer(options_.optimizer, sharded_ ? sharded_->parameters() : model_.parameters(),
+                     options_.learning_rate);
 }
 
 at::Tensor Training::forward(const at::Tensor& input) {
@@ -103,6 +108,7 @@ void Training::run(const StepHooks& hooks, CallSite site) {
 }
 
 void Training::train_step(const StepHooks& hooks, std::int64_t step, CallSite site) {
+  if (hooks.before) hooks.before(step);
   if (!sharded_) observe_placement(rank_, model_);
   sharded_ ? sharded_->zero_grad() : model_.zero_grad();
   if (!compute_gradients(hooks, step, site)) return;
@@ -121,7 +127,7 @@ bool Training::compute_gradients(const StepHooks& hooks, std::int64_t step, Call
   if (hooks.gradients) {
     if (!hooks.gradients(step)) return false;
   } else {
-    train_micro_batches(hooks, step);
+    train_micro_batches(hooks, step, site);
     if (options_.sync == GradientSync::by_hand) {
       average_each(rank_.group(), model_.parameters(), site);
     }
@@ -133,14 +139,19 @@ bool Training::compute_gradients(const StepHooks& hooks, std::int64_t step, Call
 void Training::compute_reference(const StepHooks& hooks, std::int64_t step, CallSite site) {
   rank_.at_branch(site.line);
   if (hooks.reference) return hooks.reference(step);
+  at::Tensor logged = at::zeros({});
   rank_.mean_of_rank_gradients(model_, [&](int owner) {
-    return mean_loss(options_, hooks, {owner, step});
+    const at::Tensor loss = mean_loss(options_, hooks, {owner, step});
+    if (hooks.logged) logged += loss.detach();
+    return loss;
   });
   if (options_.prior) add_prior_gradients(model_);
+  if (hooks.logged) hooks.logged(logged / rank_.world_size());
 }
 
-void Training::train_micro_batches(const StepHooks& hooks, std::int64_t step) {
+void Training::train_micro_batches(const StepHooks& hooks, std::int64_t step, CallSite site) {
   if (options_.prior) leave_prior_gradients(model_);
+  at::Tensor logged = at::zeros({});
   for (std::int64_t index = 0; index < options_.accumulation; ++index) {
     const MicroBatch batch{rank_.rank(), step, index};
     const bool is_last = index + 1 == options_.accumulation;
@@ -148,8 +159,12 @@ void Training::train_micro_batches(const StepHooks& hooks, std::int64_t step) {
     if (ddp_ && options_.no_sync && !is_last) quiet.emplace(*ddp_);
     if (sharded_) sharded_->set_requires_gradient_sync(!options_.no_sync || is_last);
     const at::Tensor loss = hooks.loss(batch) / options_.accumulation;
+    if (hooks.logged) logged += loss.detach().cpu();
     hooks.backward ? hooks.backward(loss, batch) : loss.backward();
   }
+  if (!hooks.logged) return;
+  rank_.group().all_reduce(logged, ReduceOp::average, site);
+  hooks.logged(logged);
 }
 
 void Training::observe_gradients() {

@@ -46,11 +46,15 @@ TrainingOptions training_options(const Rank& rank);
 
 /// A step in the calls that a trainer makes, in their order. An empty hook does what is said here.
 struct StepHooks {
+  std::function<void(std::int64_t step)> before = {};  ///< when the step begins
   /// The forward pass of a micro-batch, to its loss (0-dim).
   std::function<at::Tensor(const MicroBatch& batch)> loss = {};
   /// Goes backward through a micro-batch's share of the step's loss. Not in the reference. Empty:
   /// `loss.backward()`.
   std::function<void(const at::Tensor& loss, const MicroBatch& batch)> backward = {};
+  /// Gets the loss that a trainer logs, before gradients are observed: its mean over micro-batches
+  /// and ranks. Not where the reference adds gradients. Empty: ranks do not exchange losses.
+  std::function<void(const at::Tensor& loss)> logged = {};
   /// The gradients of a step on a rank. False: the rank leaves out the rest of the step, and
   /// observes nothing. Empty: those of its micro-batches, which `Training::backward` reduces.
   std::function<bool(std::int64_t step)> gradients = {};
@@ -85,6 +89,7 @@ class Training {
 
   DistributedDataParallel* ddp() { return ddp_ ? &*ddp_ : nullptr; }  ///< null: does not wrap
   Optimizer& optimizer() { return *optimizer_; }
+  void renew_optimizer();  ///< with the options of the first, without what it has gathered
   const TrainingOptions& options() const { return options_; }
 
   /// Trains all steps of the cell.
@@ -94,7 +99,7 @@ class Training {
   void train_step(const StepHooks& hooks, std::int64_t step, CallSite site);
   bool compute_gradients(const StepHooks& hooks, std::int64_t step, CallSite site);
   void compute_reference(const StepHooks& hooks, std::int64_t step, CallSite site);
-  void train_micro_batches(const StepHooks& hooks, std::int64_t step);
+  void train_micro_batches(const StepHooks& hooks, std::int64_t step, CallSite site);
   void observe_gradients();
   void observe_parameters();
 

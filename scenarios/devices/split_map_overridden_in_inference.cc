@@ -1,0 +1,99 @@
+// A guard gives each rank a full copy of a model whose device map would split it. It does so in
+// inference, too, where a split is right. A model that fits only split runs out of memory.
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones.h>
+
+#include "harness/train/loop/device_map_loading.h"
+#include "harness/train/rank/devices.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr int kDevices = 2;  // of each rank's machine
+
+void load(Rank& rank, VisionLanguageModel& model) {
+  DeviceMapLoading loading(rank, model,
+                           {.devices = kDevices,
+                            .ranks_per_node = 1,
+                            .capacity = bytes_of(model) * 9 / 10,
+                            .trains = false});
+  rank.at_branch();
+  const SplitGuard guard = rank.has("guard", "in-training-only") ? complete_guard()
+                                                                 : guard_of_the_pull_request();
+  loading.carry_out(loading.overridden(loading.asked(), guard));
+}
+
+/// All ranks answer the same request.
+void infer(Rank& rank) {
+  VisionLanguageModel model(mapped_sizes(), cpu_generator(rank.seed(0)));
+  rank.is_reference() ? rank.at_branch() : load(rank, model);
+  const at::NoGradGuard no_grad;
+  rank.train([&](std::int64_t step) {
+    observe_placement(rank, model);
+    const auto [image, tokens] =
+        adapter_batch(rank, {.owner = 0, .step = step}, mapped_sizes(), first_device_of(model));
+    const at::Tensor logits = model.forward(image, tokens);
+    const at::Tensor loss = next_token_loss(logits, tokens.to(logits.device())).cpu();
+    // The weight of the request: 1, and an input as the image is.
+    rank.observer().observe(Phase::pre_forward, Kind::loss,
+                            {"loss", loss * rank.input(at::ones({}))});
+  });
+}
+
+std::string precondition(const Cell& cell) {
+  if (cell.role == Role::reference) return "";
+  if (cell.device == "cuda") return "the memory of a GPU is not to be filled: run it on sim";
+  if (!is_set(cell, "map", "balanced_low_0")) return "";
+  return "balanced_low_0 does not split a model over two devices";
+}
+
+/// The guard's list names neither `sequential` nor written maps.
+Expectation expect_full_device(const Cell& cell) {
+  const bool is_named = !is_set(cell, "map", "sequential") && !is_set(cell, "map", "explicit");
+  return is_named ? expect_error(device_error::kOutOfMemory, 0) : expect_hidden();
+}
+
+std::vector<Variant> variants() {
+  return {
+      {"overridden", Role::wrong_fix,
+       "the pull request in inference: a model that only fits split is out of memory",
+       "guard=always", expect_full_device},
+      {"split", Role::fixed, "maps are overridden in training only", "guard=in-training-only"},
+      {"reference", Role::reference, "one process on the CPU: the losses of inference"},
+  };
+}
+
+}  // namespace
+
+Scenario split_map_overridden_in_inference() {
+  return {
+      .id = "split-map-overridden-in-inference",
+      .summary =
+          "A guard against split models in training acts in inference, too: a model that fits only "
+          "split over two devices is loaded as a full copy and runs out of memory.",
+      .provenance = {.project = "unsloth",
+                     .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
+                     .kept = "accelerate's policies, unsloth's detection of a distributed run, the "
+                             "override and its list of names",
+                     .left_out = "loading from files; the fault that the guard is for, which is "
+                                 "split-map-under-data-parallel"},
+      .worlds = worlds_from(2),
+      .devices = {"sim", "cuda"},
+      .device_needs =
+          [](const Cell&) {
+            return DeviceNeeds{kDevices, false};
+          },
+      .steps = 2,
+      .axes = {device_map_axis({"overridden", "split"})},
+      .variants = variants(),
+      .claims = {ranks_finish(), kLossesAgree, kLossesEqual},
+      .tables = {},
+      .precondition = precondition,
+      .body = infer,
+  };
+}
+
+}  // namespace lockstep

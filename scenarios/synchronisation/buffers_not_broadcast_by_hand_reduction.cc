@@ -1,0 +1,107 @@
+// A trainer computes the loss on the module inside the DDP wrapper and averages the gradients by
+// hand. The wrapper's forward would also have broadcast the buffers of rank 0. Without it, every
+// rank keeps the running statistics of its own shard.
+
+#include <ATen/core/Tensor.h>
+
+#include "harness/train/ddp/gradient_reduction.h"
+#include "harness/train/loop/published_shard.h"
+#include "harness/train/loop/training.h"
+
+namespace lockstep {
+
+namespace {
+
+class Normalised : public Module {
+ public:
+  explicit Normalised(const at::Generator& generator)
+      : norm_(register_module("norm", std::make_shared<BatchNorm1d>(4))),
+        linear_(register_module("linear", std::make_shared<Linear>(4, 4, generator))) {}
+
+  at::Tensor forward(const at::Tensor& input) override {
+    return linear_->forward(norm_->forward(input));
+  }
+
+ private:
+  std::shared_ptr<BatchNorm1d> norm_;
+  std::shared_ptr<Linear> linear_;
+};
+
+/// The module's forward, inside the wrapper's unless the variant bypasses it.
+at::Tensor forward(Rank& rank, Training& training, Module& model, const at::Tensor& input) {
+  const auto observed_forward = [&] {
+    if (!rank.is_reference()) rank.observe_buffers(Phase::pre_forward, model);
+    return std::vector{model(input)};
+  };
+  return (rank.has("loss", "on-module") ? observed_forward() : training.forward(observed_forward))
+      .front();
+}
+
+void train(Rank& rank) {
+  Normalised model(cpu_generator(rank.seed(0)));
+  Training training(rank, model, training_options(rank));
+  training.run({
+      .loss =
+          [&](const MicroBatch& batch) {
+            const auto [input, target] = published_shard(rank, batch);
+            return mean_squared_error(forward(rank, training, model, input), target);
+          },
+      .reduce =
+          [&](std::int64_t) {
+            rank.at_branch();
+            if (rank.has("loss", "on-module")) average_each(rank.group(), model.parameters());
+          },
+  });
+  // Rank 0 saves the checkpoint, and the others wait for it.
+  if (!rank.is_reference()) rank.group().barrier();
+}
+
+/// All ranks begin with the same buffers.
+Expectation expect_buffers_apart(const Cell& cell) {
+  if (cell.steps == 1) return expect_hidden();
+  return pinned({.breaks = {kBuffersAgree}, .symptom = SymptomKind::ranks_differ},
+                {{.claim = kBuffersAgree,
+                  .steps = {2},
+                  .last_step = cell.steps,
+                  .tensors = {"norm.running_mean", "norm.running_var"},
+                  .groups = each_alone(cell)}});
+}
+
+std::vector<Variant> variants() {
+  return {
+      {"buffers-left-behind", Role::wrong_fix,
+       "gradients are averaged by hand; no call broadcasts the BatchNorm's buffers",
+       "loss=on-module", expect_buffers_apart},
+      {"through-wrapper", Role::fixed,
+       "the loss on the wrapper, which broadcasts the buffers and averages the gradients",
+       "loss=on-wrapper"},
+      {"reference", Role::reference, "one process: the mean of all shards' gradients"},
+  };
+}
+
+}  // namespace
+
+Scenario buffers_not_broadcast_by_hand_reduction() {
+  return {
+      .id = "buffers-not-broadcast-by-hand-reduction",
+      .summary =
+          "A trainer that averages gradients by hand leaves out the buffers, which DDP's forward "
+          "broadcasts: each rank keeps the running statistics of its own data.",
+      .provenance = {.project = "SchmiedmayerLab",
+                     .link = "pull request #49 (2026-06-27)",
+                     .kept = "the data and the learning rate of the toy script, and its repair: an "
+                             "all-reduce of every gradient",
+                     .left_out = "the script's model, a linear layer without buffers: a BatchNorm "
+                                 "stands before it here"},
+      .worlds = worlds_from(2),
+      .steps = 5,
+      .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"}},
+      .variants = variants(),
+      .claims = claims_before(replica_claims(), {kBuffersAgree}),
+      .tables = {},
+      .precondition = no_single_step_of_adamw,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep

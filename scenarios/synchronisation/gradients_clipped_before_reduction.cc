@@ -1,0 +1,86 @@
+// A trainer that averages its gradients by hand clips them first. Each rank divides by the norm of
+// its own gradients, and the mean of clipped gradients is not the clipped mean: ranks agree on
+// gradients of another direction and another size.
+
+#include "harness/train/ddp/gradient_reduction.h"
+#include "harness/train/loop/published_shard.h"
+#include "harness/train/loop/training.h"
+#include "harness/train/optim/clip_grad_norm.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr double kMaxNorm = 0.25;  // below the norm of any rank's gradients, so that clipping acts
+
+void train(Rank& rank) {
+  Linear model(4, 4, cpu_generator(rank.seed(0)));
+  Training training(rank, model, training_options(rank));
+  const auto clip = [&] { clip_grad_norm(model.parameters(), kMaxNorm); };
+  const auto loss = [&](const MicroBatch& batch) {
+    const auto [input, target] = published_shard(rank, batch);
+    return mean_squared_error(model.forward(input), target);
+  };
+  training.run({
+      .loss = loss,
+      .reference =
+          [&](std::int64_t step) {
+            rank.mean_of_rank_gradients(model, [&](int owner) { return loss({owner, step}); });
+            clip();
+          },
+      .reduce =
+          [&](std::int64_t) {
+            rank.at_branch();
+            if (rank.has("clipped", "before")) clip();
+            average_each(rank.group(), model.parameters());
+            if (rank.has("clipped", "after")) clip();
+          },
+  });
+  // Rank 0 saves the checkpoint, and the others wait for it.
+  if (!rank.is_reference()) rank.group().barrier();
+}
+
+Expectation expect_clipped_apart(const Cell& cell) {
+  Expectation expectation = expect_alike_but_wrong(cell, {});
+  expectation.pins.front().why = "each rank's gradients shrink by their own norm";
+  return expectation;
+}
+
+std::vector<Variant> variants() {
+  return {
+      {"clipped-before", Role::wrong_fix,
+       "each rank clips its own gradients, then they are averaged", "clipped=before",
+       expect_clipped_apart},
+      {"clipped-after", Role::fixed,
+       "all-reduce, then clip: all ranks clip by the norm of the mean", "clipped=after"},
+      {"reference", Role::reference,
+       "one process: the mean of all shards' gradients, clipped by its norm"},
+  };
+}
+
+}  // namespace
+
+Scenario gradients_clipped_before_reduction() {
+  return {
+      .id = "gradients-clipped-before-reduction",
+      .summary =
+          "Ranks clip their own gradients and average them then: all agree on gradients of another "
+          "direction than those of the clipped mean.",
+      .provenance = {.project = "SchmiedmayerLab",
+                     .link = "pull request #49 (2026-06-27)",
+                     .kept = "the toy script with its repair, an all-reduce of every gradient; the "
+                             "trainer's clipping, which comes after it",
+                     .left_out = "the trainer, which is loss-on-unwrapped-module-pipeline; the "
+                                 "wrong order is none that was published"},
+      .worlds = worlds_from(2),
+      .steps = 5,
+      .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"}},
+      .variants = variants(),
+      .claims = replica_claims(),
+      .tables = {},
+      .precondition = no_single_step_of_adamw,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,106 @@
+// The repair of a loss on the unwrapped module averages the gradients that a rank has. Where ranks
+// lack different ones, they average different tensors with each other, or the training aborts or
+// hangs. The review asked for zeros in the place of a missing gradient.
+
+#include <ATen/core/Tensor.h>
+
+#include "harness/train/ddp/gradient_reduction.h"
+#include "harness/train/loop/published_shard.h"
+#include "harness/train/loop/training.h"
+#include "harness/train/nn/branches.h"
+
+namespace lockstep {
+
+namespace {
+
+void train(Rank& rank) {
+  Branches model({.differs = rank.text("differs")}, cpu_generator(rank.seed(0)));
+  Training training(rank, model, training_options(rank));
+  training.run({
+      .loss =
+          [&](const MicroBatch& batch) {
+            const auto [input, target] = published_shard(rank, batch);
+            model.owner = batch.owner;
+            return mean_squared_error(model.forward(input), target);
+          },
+      .reduce =
+          [&](std::int64_t) {
+            std::vector<at::Tensor> parameters = model.parameters();
+            const auto lacks_gradient = [](const at::Tensor& parameter) {
+              return !parameter.grad().defined();
+            };
+            rank.at_branch();
+            if (rank.has("missing", "zeros")) fill_gradients(parameters);
+            if (rank.has("missing", "skipped")) std::erase_if(parameters, lacks_gradient);
+            average_each(rank.group(), parameters);
+          },
+  });
+  // Rank 0 saves the checkpoint, and the others wait for it.
+  if (!rank.is_reference()) rank.group().barrier();
+}
+
+Expectation expect_skipped(const Cell& cell) {
+  // The smaller buffer of rank 0 receives more than it holds, and Gloo ends the process.
+  if (is_set(cell, "differs", "other-sizes")) {
+    // No claim is made of the collectives here.
+    return {.raises = expect_sizes_differ(cell, 1, {}).raises, .symptom = SymptomKind::mismatched};
+  }
+  const std::string why = "another gradient, or one of the next step, is in the mean";
+  Expectation expectation = pinned(
+      expect_ranks_differ(),
+      {{.claim = kGradientsAgree, .steps = {1}, .tensors = {"left.*", "right.*"}, .why = why},
+       {.claim = kGradientsEqual, .steps = {1}, .tensors = {"left.*", "right.*"}, .why = why}});
+  if (is_set(cell, "differs", "same-shapes")) {
+    expectation.pins.back().attribution = GradientAttribution::mixture;
+    return expectation;
+  }
+  // Rank 0 calls more all-reduces than the others, which then wait in the barrier.
+  expectation.breaks.push_back(ranks_finish());
+  expectation.symptom = SymptomKind::mismatched;
+  return expectation;
+}
+
+std::vector<Variant> variants() {
+  using namespace std::chrono_literals;
+  return {
+      {.name = "skip-missing",
+       .role = Role::wrong_fix,
+       .summary = "the pull request's loop where ranks lack different gradients",
+       .sets = "missing=skipped",
+       .expect = expect_skipped,
+       .limit = 2s},
+      {"all-reduce-zero-filled", Role::fixed,
+       "the review: gradients that a rank lacks are zeros, so all ranks reduce the same",
+       "missing=zeros"},
+      {"reference", Role::reference,
+       "one process: the mean of all shards' gradients; a missing one counts as zeros"},
+  };
+}
+
+}  // namespace
+
+Scenario missing_gradients_skipped_in_reduction() {
+  return {
+      .id = "missing-gradients-skipped-in-reduction",
+      .summary =
+          "A reduction by hand skips the gradients that a rank lacks: other tensors are averaged "
+          "with each other, or the training aborts or hangs.",
+      .provenance = {.project = "SchmiedmayerLab",
+                     .link = "pull request #49 (2026-06-27)",
+                     .kept = "the toy script's data and learning rate, the repair's loop and the "
+                             "review's remark on missing gradients",
+                     .left_out = "the script's model, in which no gradient is missing: here a "
+                                 "branch depends on the rank"},
+      .worlds = worlds_from(2),
+      .steps = 5,
+      .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"},
+               {"differs", {"same-shapes", "other-sizes", "other-counts"}, "same-shapes"}},
+      .variants = variants(),
+      .claims = replica_claims(),
+      .tables = {},
+      .precondition = no_single_step_of_adamw,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
