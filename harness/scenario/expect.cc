@@ -89,6 +89,15 @@ std::string no_single_step_of_adamw(const Cell& cell) {
          "weights: give 2 steps or more";
 }
 
+bool has_no_sync_with_static_graph(const Cell& cell) {
+  return is_set(cell, "static_graph") && is_set(cell, "no_sync") &&
+         number_on(cell, "accumulation") > 1;
+}
+
+std::string refuse_no_sync_with_static_graph(const Cell& cell) {
+  return has_no_sync_with_static_graph(cell) ? kNoSyncWithStaticGraph : "";
+}
+
 std::string hidden_by_rounding(double least) {
   return fmt::format(
       "in bfloat16 such a fault is as little as {} of the 10 tolerances that show one", least);

@@ -78,9 +78,14 @@ Expectation expect_not_applicable(std::string reason);
 inline constexpr const char* kNoSyncWithStaticGraph =
     "a static graph does not allow no_sync around its first backward";
 
-/// Why a cell with a single step of AdamW cannot be run: the precondition of scenarios on whose axis
-/// `optimizer` it is. Empty: the cell can.
+/// Why a cell with a single step of AdamW cannot be run: the precondition of scenarios on whose
+/// axis `optimizer` it is. Empty: the cell can.
 std::string no_single_step_of_adamw(const Cell& cell);
+
+/// Whether the cell asks for a static graph whose first backward runs inside of `no_sync`.
+bool has_no_sync_with_static_graph(const Cell& cell);
+/// The precondition of cells that do not: why the cell cannot be run, or empty.
+std::string refuse_no_sync_with_static_graph(const Cell& cell);
 
 /// Why a cell is not applicable in bfloat16, whose roundings hide the fault in some cells like it.
 /// `least`: by how many tolerances it breaks a claim in the cell where that is the fewest, measured

@@ -6,8 +6,8 @@
 
 #include <utility>
 
-#include "harness/train/autograd/tiled.h"
-#include "harness/train/loop/micro_batches.h"
+#include "harness/train/loop/tiled_cells.h"
+#include "harness/train/loop/training.h"
 #include "harness/train/nn/mlp_layers.h"
 
 namespace lockstep {
@@ -16,25 +16,6 @@ namespace {
 
 constexpr MlpLayersOptions kModel;
 
-/// How the MLPs are tiled in the cell's variant; where variants part.
-TilingOptions tiling_of(Rank& rank) {
-  const Cell& cell = rank.cell();
-  TilingOptions tiling{.tiles = number_on(cell, "tiles"), .cut = TileCut::chunked_sequence};
-  const bool is_explicit = is_set(cell, "tile_backward", "explicit-inputs");
-  tiling.backward = is_explicit ? TileBackward::explicit_inputs : TileBackward::grad_but_last;
-  if (rank.is("fixed-steps")) {
-    tiling.slices = TileSlices::fixed_step;
-  } else if (rank.is("cumulative-offsets")) {
-    tiling.slices = TileSlices::cumulative_step;
-  } else if (rank.is("flattened-tiles")) {
-    tiling.cut = TileCut::chunked_rows;
-    tiling.slices = TileSlices::fixed_step;
-  } else {
-    rank.is(cell.variant);  // `sliced-as-cut`
-  }
-  return tiling;
-}
-
 /// The mean over all ranks and micro-batches, as a trainer logs it.
 class LossLog {
  public:
@@ -42,11 +23,10 @@ class LossLog {
 
   void add(const MicroBatch& batch, const at::Tensor& loss) {
     sum_ = sum_.defined() ? sum_ + loss.detach() : loss.detach();
-    const bool is_reference = rank_.cell().role == Role::reference;
-    const bool is_last_rank = !is_reference || batch.owner + 1 == rank_.world_size();
+    const bool is_last_rank = !rank_.is_reference() || batch.owner + 1 == rank_.world_size();
     if (batch.index + 1 < accumulation_ || !is_last_rank) return;
     at::Tensor mean = std::exchange(sum_, at::Tensor()) / accumulation_ / rank_.world_size();
-    if (!is_reference) rank_.group().all_reduce(mean, ReduceOp::sum);
+    if (!rank_.is_reference()) rank_.group().all_reduce(mean, ReduceOp::sum);
     rank_.observer().begin_micro_batch(0);  // the reference is at another rank's
     rank_.observer().observe(Phase::pre_forward, Kind::loss, {"loss", mean});
   }
@@ -58,32 +38,26 @@ class LossLog {
 };
 
 void train(Rank& rank) {
-  const Cell& cell = rank.cell();
   MlpLayers model(kModel, cpu_generator(rank.seed(0)));
-  model.to(dtype_of(cell));
-  if (cell.role == Role::reference) {
-    rank.is("reference");
-  } else {
-    const TilingOptions tiling = tiling_of(rank);
-    for (Module* mlp : model.mlps()) tile_calls(*mlp, tiling);
+  model.to(dtype_of(rank.cell()));
+  if (!rank.is_reference()) {
+    rank.at_branch();
+    for (Module* mlp : model.mlps()) tile_calls(*mlp, tiling_options(rank));
   }
-  const std::int64_t rows = number_on(cell, "batch");
-  const std::int64_t length = number_on(cell, "length");
-  MicroBatchOptions options = micro_batch_options(cell);
-  options.wraps = cell.world_size > 1;
+  TrainingOptions options = training_options(rank);
+  if (rank.world_size() == 1) options.sync = GradientSync::none;
+  Training training(rank, model, options);
+  const auto forward = [&](const at::Tensor& input) { return training.forward(input); };
+  const std::vector<std::int64_t> rows{rank.number("batch"), rank.number("length")};
   LossLog log(rank, options.accumulation);
-  train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* ddp) {
-    const at::Tensor input = normal_input(rank, batch, 1'000'000, {rows, length, kModel.inputs});
-    const at::Tensor target = normal_input(rank, batch, 2'000'000, {rows, length, 1});
-    const at::Tensor output = ddp ? ddp->forward(input) : model(input);
-    const at::Tensor loss = (output - target).pow(2).mean();
+  training.run({.loss = [&](const MicroBatch& batch) {
+    const at::Tensor loss = squared_error(rank, batch, forward, rows, kModel.inputs, 1);
     log.add(batch, loss);
     return loss;
-  });
+  }});
 }
 
-Expectation expect(const Cell& cell) {
-  if (!is_faulty(cell)) return {};
+Expectation expect_other_rows(const Cell& cell) {
   if (number_on(cell, "batch") == 1 || number_on(cell, "tiles") == 1) return expect_hidden();
   Expectation expectation = expect_agree_but_wrong();
   Pin rows = wrong_gradients_of(cell, {"embedding.*", "layers.*"}, "the rows are drawn");
@@ -98,23 +72,18 @@ Expectation expect(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {.name = "fixed-steps",
-       .role = Role::buggy,
-       .summary =
-           "DDP, as it was merged: tile i's slice begins at i times the size of the first tile"},
-      {.name = "cumulative-offsets",
-       .role = Role::wrong_fix,
-       .summary = "DDP, a reviewer's version: it begins where the slices before it end"},
-      {.name = "flattened-tiles",
-       .role = Role::fixed,
-       .summary = "DDP, DeepSpeed's way: the input is flattened before it is cut too"},
-      {.name = "sliced-as-cut",
-       .role = Role::fixed,
-       .summary = "DDP: gradients are cut along the sequence, as the input is"},
-      {.name = "reference",
-       .role = Role::reference,
-       .summary = "one process, untiled",
-       .without = {"tiles", "tile_backward"}},
+      {"fixed-steps", Role::buggy,
+       "DDP, as it was merged: tile i's slice begins at i times the size of the first tile",
+       "tile_cut=chunked-sequence tile_slices=fixed-step", expect_other_rows},
+      {"cumulative-offsets", Role::wrong_fix,
+       "DDP, a reviewer's version: it begins where the slices before it end",
+       "tile_cut=chunked-sequence tile_slices=cumulative-step", expect_other_rows},
+      {"flattened-tiles", Role::fixed,
+       "DDP, DeepSpeed's way: the input is flattened before it is cut too",
+       "tile_cut=chunked-rows tile_slices=fixed-step"},
+      {"sliced-as-cut", Role::fixed, "DDP: gradients are cut along the sequence, as the input is",
+       "tile_cut=chunked-sequence tile_slices=own"},
+      {"reference", Role::reference, "one process, untiled", "tiles=1 tile_backward=grad-but-last"},
   };
 }
 
@@ -149,8 +118,6 @@ Scenario tile_slices_from_flattened_buffer() {
       .axes = axes(),
       .variants = variants(),
       .claims = claims_before({kLossesAgree, kLossesEqual}, replica_claims()),
-      .tables = {},
-      .expect = expect,
       .body = train,
   };
 }

@@ -4,22 +4,14 @@
 // is shorter than inferred is never updated, on that rank alone and without a word.
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tanh.h>
 
 #include <algorithm>
-#include <functional>
-#include <memory>
 #include <utility>
-#include <vector>
 
-#include "harness/scenario/scenario.h"
-#include "harness/train/loop/micro_batches.h"
-#include "harness/train/loop/sharded_training.h"
-#include "harness/train/optim/optimizer.h"
-#include "harness/train/rank/rank.h"
+#include "harness/train/loop/training.h"
 #include "harness/train/sharded/fully_shard.h"
 
 namespace lockstep {
@@ -29,7 +21,6 @@ namespace {
 constexpr std::int64_t kInputs = 4;
 constexpr std::int64_t kLeastOutputs = 12;
 constexpr std::int64_t kRows = 5;
-constexpr double kLearningRate = 0.05;
 
 std::int64_t rounded_up(std::int64_t rows, std::int64_t ranks) {
   return (rows + ranks - 1) / ranks;
@@ -56,28 +47,34 @@ struct Model : Module {
 };
 
 /// How many rows this rank is taken to have of a parameter.
-using RowsOf = std::function<std::int64_t(const NamedShard& shard)>;
+std::int64_t inferred_rows(const Rank& rank, const Shard& place) {
+  const std::int64_t rows = place.global_shape.front();
+  const std::int64_t ranks = rank.world_size();
+  if (rank.has("inferred", "rounded-up")) return rounded_up(rows, ranks);
+  if (rank.has("inferred", "rounded-down")) return rows / ranks;
+  return std::min(rounded_up(rows, ranks), rows - place.offset.front());
+}
 
 /// SGD that takes gradients out of the model first, into memory that is made once: gradients of the
 /// step before stay there while the next are computed.
 class OffloadedSgd {
  public:
-  OffloadedSgd(std::vector<NamedShard> shards, const RowsOf& rows_of) : shards_(std::move(shards)) {
+  OffloadedSgd(const Rank& rank, std::vector<NamedShard> shards) : shards_(std::move(shards)) {
     for (const NamedShard& shard : shards_) {
       std::vector<std::int64_t> shape = shard.place.global_shape;
-      shape.front() = rows_of(shard);
+      shape.front() = inferred_rows(rank, shard.place);
       kept_.push_back(at::empty(shape, shard.tensor.options()));
     }
   }
 
-  void step() {
+  void step(double learning_rate) {
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < shards_.size(); ++i) {
       at::Tensor& shard = shards_[i].tensor;
       const bool is_held = shard.grad().defined() && shard.sizes() == kept_[i].sizes();
       if (!is_held) continue;  // this rank has nothing of it
       kept_[i].copy_(shard.grad());
-      shard.sub_(kept_[i], kLearningRate);
+      shard.sub_(kept_[i], learning_rate);
     }
   }
 
@@ -86,73 +83,49 @@ class OffloadedSgd {
   std::vector<at::Tensor> kept_;
 };
 
-/// Where variants part.
-RowsOf rows_of(Rank& rank) {
-  const std::int64_t ranks = rank.world_size();
-  if (rank.is("rows-rounded-up")) {
-    return [ranks](const NamedShard& shard) {
-      return rounded_up(shard.place.global_shape.front(), ranks);
-    };
-  }
-  if (rank.is("rows-rounded-down")) {
-    return [ranks](const NamedShard& shard) { return shard.place.global_shape.front() / ranks; };
-  }
-  rank.is("rows-from-global-shape");
-  return [ranks](const NamedShard& shard) {
-    const std::int64_t rows = shard.place.global_shape.front();
-    return std::min(rounded_up(rows, ranks), rows - shard.place.offset.front());
-  };
-}
-
-at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Model& model) {
-  return squared_error(rank, batch, model, {kRows}, kInputs, outputs_of(rank.cell()));
-}
-
 void train(Rank& rank) {
-  const MicroBatchOptions options{.learning_rate = kLearningRate};
   Model model(rank.cell(), cpu_generator(rank.seed(0)));
   model.to(dtype_of(rank.cell()));
-  if (rank.is("reference")) {
-    return train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto*) {
-      return loss_of(rank, batch, model);
-    });
-  }
+  StepHooks hooks{.loss = [&](const MicroBatch& batch) {
+    return squared_error(rank, batch, model, {kRows}, kInputs, outputs_of(rank.cell()));
+  }};
+  if (rank.is_reference()) return Training(rank, model).run(hooks);
   FullyShard sharded(model, {model.below.get()}, rank.group());
-  OffloadedSgd optimizer(sharded.shards(), rows_of(rank));
-  train_sharded(
-      rank, sharded, options, [&](const MicroBatch& batch) { return loss_of(rank, batch, model); },
-      [&] { optimizer.step(); });
+  Training training(rank, model, {}, &sharded);
+  rank.at_branch();
+  OffloadedSgd optimizer(rank, sharded.shards());
+  hooks.update = [&](std::int64_t) { optimizer.step(training.options().learning_rate); };
+  training.run(hooks);
 }
 
-/// Whether some rank has rows, and not as many as it is taken to have.
-bool is_passed_over(const Cell& cell) {
+Expectation expect_passed_over(const Cell& cell, bool is_passed_over) {
+  return is_passed_over ? expect_wrong_updates(cell, {"below.*"}) : expect_hidden();
+}
+
+/// The last rank that has rows has fewer than the others.
+Expectation expect_last_passed_over(const Cell& cell) {
   const std::int64_t rows = number_on(cell, "rows");
-  const std::int64_t most = rounded_up(rows, cell.world_size);
-  if (cell.variant == "rows-rounded-up") return rows % most != 0;
-  return rows % cell.world_size != 0;
+  return expect_passed_over(cell, rows % rounded_up(rows, cell.world_size) != 0);
 }
 
-Expectation expect(const Cell& cell) {
-  if (!is_faulty(cell)) return {};
-  return is_passed_over(cell) ? expect_wrong_updates(cell, {"below.*"}) : expect_hidden();
+/// The first ranks have more rows than the quotient.
+Expectation expect_first_passed_over(const Cell& cell) {
+  return expect_passed_over(cell, number_on(cell, "rows") % cell.world_size != 0);
 }
 
 std::vector<Variant> variants() {
   return {
-      {.name = "rows-rounded-up",
-       .role = Role::buggy,
-       .summary = "FSDP2: a shard is taken to have rows / ranks, rounded up: a shorter last one "
-                  "is passed over as if it were none"},
-      {.name = "rows-rounded-down",
-       .role = Role::wrong_fix,
-       .summary = "FSDP2: rounded down instead: the last one may fit, and the first ones are "
-                  "passed over"},
-      {.name = "rows-from-global-shape",
-       .role = Role::fixed,
-       .summary = "FSDP2: what is left of the global shape from the shard's own offset on"},
-      {.name = "reference",
-       .role = Role::reference,
-       .summary = "one process: the mean of all ranks' gradients"},
+      {"rows-rounded-up", Role::buggy,
+       "FSDP2: a shard is taken to have rows / ranks, rounded up: a shorter last one is passed "
+       "over as if it were none",
+       "inferred=rounded-up", expect_last_passed_over},
+      {"rows-rounded-down", Role::wrong_fix,
+       "FSDP2: rounded down instead: the last one may fit, and the first ones are passed over",
+       "inferred=rounded-down", expect_first_passed_over},
+      {"rows-from-global-shape", Role::fixed,
+       "FSDP2: what is left of the global shape from the shard's own offset on",
+       "inferred=from-global-shape"},
+      {"reference", Role::reference, "one process: the mean of all ranks' gradients"},
   };
 }
 
@@ -176,8 +149,6 @@ Scenario uneven_shard_never_updated() {
       .axes = {{"rows", {"5", "7", "9", "12"}, "7"}, {"dtype", {"float32", "float64"}, "float32"}},
       .variants = variants(),
       .claims = sharded_claims(),
-      .tables = {},
-      .expect = expect,
       .body = train,
   };
 }

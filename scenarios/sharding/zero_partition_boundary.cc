@@ -9,19 +9,13 @@
 #include <ATen/ops/randn.h>
 #include <fmt/format.h>
 
-#include <memory>
+#include <optional>
 #include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "harness/scenario/scenario.h"
-#include "harness/train/loop/micro_batches.h"
-#include "harness/train/loop/sharded_training.h"
+#include "harness/train/loop/training.h"
+#include "harness/train/loop/zero_cells.h"
 #include "harness/train/rank/devices.h"
-#include "harness/train/rank/rank.h"
 #include "harness/train/sharded/partition_layout.h"
-#include "harness/train/sharded/zero.h"
 
 namespace lockstep {
 
@@ -69,17 +63,14 @@ std::vector<std::int64_t> sizes_of(const Cell& cell) {
   return sizes;
 }
 
-PartitionBookkeeping bookkeeping_of(Rank& rank) {
-  if (rank.is("offset-forgotten")) return PartitionBookkeeping::offset_forgotten;
-  if (rank.is("only-where-it-begins")) return PartitionBookkeeping::only_where_it_begins;
-  if (rank.is("found-by-where-it-begins")) return PartitionBookkeeping::first_at_each_place;
-  rank.is("exact-pieces");
-  return PartitionBookkeeping::exact;
-}
-
-at::Tensor loss_of(Rank& rank, const MicroBatch& batch, Module& model, at::Device device) {
-  const at::Tensor input = normal_input(rank, batch, 1'000'000, {kRows}).to(device);
-  return model(input).pow(2).mean();
+ZeroOptions options_of(const Rank& rank) {
+  using Bookkeeping = PartitionBookkeeping;
+  ZeroOptions options = zero_options(rank);
+  if (rank.has("bucket", "small")) options.reduce_bucket_size = kSmallBucket;
+  if (rank.has("pieces", "without-offset")) options.bookkeeping = Bookkeeping::offset_forgotten;
+  if (rank.has("pieces", "of-beginnings")) options.bookkeeping = Bookkeeping::only_where_it_begins;
+  if (rank.has("pieces", "by-beginning")) options.bookkeeping = Bookkeeping::first_at_each_place;
+  return options;
 }
 
 void train(Rank& rank) {
@@ -88,76 +79,65 @@ void train(Rank& rank) {
   model.to(dtype_of(cell));
   const at::Device device = open_devices(rank, {.count = 1}).front();
   model.to(device);
-  const MicroBatchOptions options = micro_batch_options(cell);
-  if (rank.is("reference")) {
-    return train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto*) {
-      return loss_of(rank, batch, model, device);
-    });
+  std::optional<Zero> sharded;
+  if (!rank.is_reference()) {
+    rank.at_branch();
+    sharded.emplace(model, rank.group(), options_of(rank));
   }
-  ZeroOptions zero{.stage = static_cast<int>(number_on(cell, "stage")),
-                   .bookkeeping = bookkeeping_of(rank)};
-  if (is_set(cell, "bucket", "small")) zero.reduce_bucket_size = kSmallBucket;
-  Zero sharded(model, rank.group(), zero);
-  train_sharded(rank, sharded, options,
-                [&](const MicroBatch& batch) { return loss_of(rank, batch, model, device); });
+  Training training(rank, model, training_options(rank), sharded ? &*sharded : nullptr);
+  training.run({.loss = [&](const MicroBatch& batch) {
+    return model(normal_input(rank, batch, 1'000'000, {kRows}).to(device)).pow(2).mean();
+  }});
 }
 
-std::string name_of(std::size_t parameter) { return fmt::format("layers.{}.weight", parameter); }
-
-/// The parameters that a boundary lies inside of.
-std::vector<std::string> cut_ones(const std::vector<std::int64_t>& sizes, int partitions) {
-  const PartitionLayout layout(sizes, partitions, kAlignment);
+Expectation expect_wrong(const Cell& cell, const std::vector<std::size_t>& parameters) {
+  if (cell.world_size == 1 || parameters.empty()) return expect_hidden();
   std::vector<std::string> names;
+  for (const std::size_t i : parameters) names.push_back(fmt::format("layers.{}.weight", i));
+  return pinned(expect_wrong_shards(),
+                {wrong_gradients_of(cell, names, "what stands in the place of a piece is drawn")});
+}
+
+/// Parameters that a boundary lies inside of.
+Expectation expect_cut_ones_wrong(const Cell& cell) {
+  const std::vector<std::int64_t> sizes = sizes_of(cell);
+  const PartitionLayout layout(sizes, cell.world_size, kAlignment);
+  std::vector<std::size_t> parameters;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    for (int partition = 0; partition < partitions; ++partition) {
+    for (int partition = 0; partition < cell.world_size; ++partition) {
       const PartitionPiece piece = layout.piece(i, partition);
-      if (piece.first > 0 && piece.elements > 0) names.push_back(name_of(i));
+      if (piece.first > 0 && piece.elements > 0) parameters.push_back(i);
     }
   }
-  return names;
+  return expect_wrong(cell, parameters);
 }
 
-/// The parameters where an empty one begins too, in front of them.
-std::vector<std::string> hidden_ones(const std::vector<std::int64_t>& sizes) {
-  std::vector<std::string> names;
-  for (std::size_t i = 1; i < sizes.size(); ++i) {
-    if (sizes[i - 1] == 0 && sizes[i] > 0) names.push_back(name_of(i));
-  }
-  return names;
-}
-
-Expectation expect(const Cell& cell) {
-  if (!is_faulty(cell)) return {};
+/// Parameters where an empty one begins too, in front of them.
+Expectation expect_hidden_ones_wrong(const Cell& cell) {
   const std::vector<std::int64_t> sizes = sizes_of(cell);
-  const std::vector<std::string> wrong = cell.variant == "found-by-where-it-begins"
-                                             ? hidden_ones(sizes)
-                                             : cut_ones(sizes, cell.world_size);
-  if (cell.world_size == 1 || wrong.empty()) return expect_hidden();
-  return pinned(expect_wrong_shards(),
-                {wrong_gradients_of(cell, wrong, "what stands in the place of a piece is drawn")});
+  std::vector<std::size_t> parameters;
+  for (std::size_t i = 1; i < sizes.size(); ++i) {
+    if (sizes[i - 1] == 0 && sizes[i] > 0) parameters.push_back(i);
+  }
+  return expect_wrong(cell, parameters);
 }
 
 std::vector<Variant> variants() {
   return {
-      {.name = "offset-forgotten",
-       .role = Role::buggy,
-       .summary = "ZeRO 1 or 2: the piece that a partition begins with is read from the "
-                  "parameter's start"},
-      {.name = "only-where-it-begins",
-       .role = Role::buggy,
-       .summary = "ZeRO 1 or 2: a parameter's mean is taken by the rank where it begins; the rest "
-                  "of it keeps a rank's own gradient, divided by the world size"},
-      {.name = "found-by-where-it-begins",
-       .role = Role::buggy,
-       .summary = "ZeRO 1 or 2: parameters are found by where they begin, and an empty one hides "
-                  "the one behind it"},
-      {.name = "exact-pieces",
-       .role = Role::fixed,
-       .summary = "ZeRO 1 or 2: every rank takes the mean of what lies in its partition"},
-      {.name = "reference",
-       .role = Role::reference,
-       .summary = "one process, nothing is cut",
-       .without = {"stage", "bucket"}},
+      {"offset-forgotten", Role::buggy,
+       "ZeRO 1 or 2: the piece that a partition begins with is read from the parameter's start",
+       "pieces=without-offset", expect_cut_ones_wrong},
+      {"only-where-it-begins", Role::buggy,
+       "ZeRO 1 or 2: a parameter's mean is taken by the rank where it begins; the rest of it keeps "
+       "a rank's own gradient, divided by the world size",
+       "pieces=of-beginnings", expect_cut_ones_wrong},
+      {"found-by-where-it-begins", Role::buggy,
+       "ZeRO 1 or 2: parameters are found by where they begin, and an empty one hides the one "
+       "behind it",
+       "pieces=by-beginning", expect_hidden_ones_wrong},
+      {"exact-pieces", Role::fixed,
+       "ZeRO 1 or 2: every rank takes the mean of what lies in its partition", "pieces=exact"},
+      {"reference", Role::reference, "one process, nothing is cut", "stage=1 bucket=standard"},
   };
 }
 
@@ -192,8 +172,6 @@ Scenario zero_partition_boundary() {
       .axes = axes(),
       .variants = variants(),
       .claims = claims_before({kParametersAgree}, sharded_claims()),
-      .tables = {},
-      .expect = expect,
       .body = train,
   };
 }

@@ -35,7 +35,7 @@ Regression regression_of_rank(int owner, std::int64_t inputs, std::int64_t outpu
 }
 
 at::Tensor squared_error(Rank& rank, const MicroBatch& batch, const Regression& regression,
-                         const std::function<at::Tensor(const at::Tensor& input)>& forward) {
+                         const Module::Forward& forward) {
   const auto shape = [&](std::int64_t last) {
     std::vector<std::int64_t> sizes = regression.rows;
     sizes.push_back(last);
@@ -48,11 +48,17 @@ at::Tensor squared_error(Rank& rank, const MicroBatch& batch, const Regression& 
   return (output - target).pow(2).mean();
 }
 
+at::Tensor squared_error(Rank& rank, const MicroBatch& batch, const Module::Forward& forward,
+                         const std::vector<std::int64_t>& rows, std::int64_t inputs,
+                         std::int64_t outputs) {
+  return squared_error(rank, batch, Regression{rows, inputs, outputs}, forward);
+}
+
 at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
                          const std::vector<std::int64_t>& rows, std::int64_t inputs,
                          std::int64_t outputs) {
-  return squared_error(rank, batch, Regression{rows, inputs, outputs},
-                       [&](const at::Tensor& input) { return model(input); });
+  const auto forward = [&model](const at::Tensor& input) { return model(input); };
+  return squared_error(rank, batch, Regression{rows, inputs, outputs}, forward);
 }
 
 ImageText image_text_of(Rank& rank, const MicroBatch& batch, const VisionLanguageOptions& sizes,

@@ -44,8 +44,11 @@ Regression regression_of_rank(int owner, std::int64_t inputs, std::int64_t outpu
 
 /// The mean squared error (0-dim) of `forward`.
 at::Tensor squared_error(Rank& rank, const MicroBatch& batch, const Regression& regression,
-                         const std::function<at::Tensor(const at::Tensor& input)>& forward);
-/// The same of `model`, called.
+                         const Module::Forward& forward);
+/// The same with the seeds of `Regression`, of `forward` or of `model`, called.
+at::Tensor squared_error(Rank& rank, const MicroBatch& batch, const Module::Forward& forward,
+                         const std::vector<std::int64_t>& rows, std::int64_t inputs,
+                         std::int64_t outputs);
 at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
                          const std::vector<std::int64_t>& rows, std::int64_t inputs,
                          std::int64_t outputs);

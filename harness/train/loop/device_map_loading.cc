@@ -60,14 +60,13 @@ at::Device first_device_of(const Module& model) { return model.parameters().fron
 void train_mapped_model(Rank& rank, VisionLanguageModel& model) {
   Training training(rank, model, adapter_training_options(rank));
   training.run({.loss = [&](const MicroBatch& batch) {
-    const auto [image, tokens] =
-        adapter_batch(rank, batch, mapped_sizes(), first_device_of(model));
+    const auto [image, tokens] = adapter_batch(rank, batch, mapped_sizes(), first_device_of(model));
     if (rank.is_reference()) return next_token_loss(model.forward(image, tokens), tokens);
-    const at::Tensor hidden =
-        training.forward([&, &image = image, &tokens = tokens] {
-                  return std::vector{model.hidden_states(image, tokens)};
-                })
-            .front();
+    const at::Tensor hidden = training
+                                  .forward([&, &image = image, &tokens = tokens] {
+                                    return std::vector{model.hidden_states(image, tokens)};
+                                  })
+                                  .front();
     return fused_cross_entropy(hidden, model.head_weight(), {}, tokens,
                                {.returns_gradients = false});
   }});

@@ -44,8 +44,8 @@ void train_mapped_model(Rank& rank, VisionLanguageModel& model);
 Axis device_map_axis(std::vector<std::string> variants);
 
 struct DeviceMapLoadingOptions {
-  int devices = 0;         ///< of a machine
-  int ranks_per_node = 0;  ///< that share them
+  int devices = 0;                            ///< of a machine
+  int ranks_per_node = 0;                     ///< that share them
   std::optional<std::int64_t> capacity = {};  ///< bytes of a device; absent: without limit
   bool trains = true;
 };
