@@ -10,10 +10,10 @@ namespace lockstep {
 inline constexpr std::size_t kConsoleWidth = 100;
 
 /// Makes text of a job or framework safe to show. The result is UTF-8, with U+FFFD for invalid
-/// bytes. Newlines stay; other control characters become `\x1b` and the like, and tabs are removed.
-/// Characters that change the writing direction or end a line become `\u202e` and the like. In
-/// commands of CI services (`::error::` at the start of a word, `##[`) the first character becomes
-/// `\x3a` or `\x23`.
+/// bytes. Newlines stay, tabs become spaces, and other control characters become `\x1b` and the
+/// like. Characters that change the writing direction or end a line become `\u202e` and the like.
+/// In commands of CI services (`::error::` at the start of a word, `##[`) the first character
+/// becomes `\x3a` or `\x23`.
 std::string printable(std::string_view text);
 
 /// The same in one line: newlines become `\x0a`. For names, places and titles.
