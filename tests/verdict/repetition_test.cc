@@ -55,7 +55,7 @@ Check check_of(CellRecord again, const StepReader& evidence, const CellRecord& f
 
 class Repetition : public testing::Test {
  protected:
-  /// From the first call on the files stay as they are.
+  /// After the first call the files do not change.
   Check check() {
     if (!evidence_) evidence_ = again_files_.write();
     if (!first_evidence_) first_evidence_ = first_files_.write();
