@@ -34,7 +34,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store
                                             std::chrono::milliseconds timeout);
 
 /// Loads the module of the MPI whose launcher started this process. Throws Error (usage) if no MPI
-/// launcher did, if there is no such module, or if MPI's ranks are not the launcher's.
+/// launcher started it, if there is no such module, or if MPI's ranks are not the launcher's.
 c10::intrusive_ptr<c10d::Backend> make_mpi(const c10::intrusive_ptr<c10d::Store>& store,
                                            const RankPlacement& placement,
                                            std::chrono::milliseconds timeout);

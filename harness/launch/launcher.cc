@@ -170,7 +170,8 @@ ForeignPlacement placement_of(const PlacementVariables& variables, const Environ
   const char* const job = environment(variables.job);
   placement.job = job ? job : "";
   add_collective_place(environment, placement);
-  // Ranks with a given rendezvous address may be on any machines, which no other variable tells.
+  // Ranks with a given rendezvous address may be on several machines, so the local world size must
+  // be known.
   const bool is_place_known = ranks_here || placement.world_size == 1 || placement.host.empty();
   if (!is_place_known) throw unset_variable(variables.local_world_size, "MASTER_ADDR");
   return placement;

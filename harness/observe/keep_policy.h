@@ -13,8 +13,8 @@ class KeepPolicy {
   static KeepPolicy all() { return at_most(std::numeric_limits<std::uint64_t>::max()); }
 
   /// Stores each value that fits into the rest of `bytes`, in observation order: a smaller value
-  /// after one that does not fit may be stored. Once nothing is left, nothing is stored, not even
-  /// values without elements. Counts only the bytes of the values.
+  /// after one that does not fit may be stored. Once `bytes` are used up, no value is stored, not
+  /// even one without elements. Counts only the bytes of the values.
   static KeepPolicy at_most(std::uint64_t bytes) { return KeepPolicy(bytes); }
 
   /// Whether a value of `bytes` bytes is stored. If so, they are subtracted.

@@ -48,7 +48,7 @@ class ObservationWriter {
   /// Records `tensors` in their order; a step must have begun. A tensor that cannot be compared
   /// (`describe`) is recorded with the reason. Throws Error (usage) when the journal cannot be
   /// written. Throws Error (internal) when the step already has one of them or a shard does not
-  /// fit, and passes on the digester's exceptions. In these cases none of them gets a row.
+  /// fit, and passes on the digester's exceptions. In these last cases none of them gets a row.
   void observe(Phase phase, Kind kind, std::span<const NamedTensor> tensors);
 
   /// Writes the snapshots. The step continues: the next `finish` or `begin_step` writes later

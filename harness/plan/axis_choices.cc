@@ -141,7 +141,7 @@ class Construction {
     good_ = row;
   }
 
-  /// A row with the pair that, axis by axis, covers the most missing pairs.
+  /// A row that contains the pair and, chosen axis by axis, covers the most missing pairs.
   Row greedy_row(const Pair& pair) const {
     Row row(axes_.size(), kNoValue);
     row[pair.first.axis] = pair.first.value;

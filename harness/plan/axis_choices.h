@@ -44,8 +44,8 @@ struct PairwiseChoices {
   std::size_t uncovered = 0;
 };
 
-/// The same if some choices cannot be run: other choices cover their pairs. After the runnable
-/// choices follows one that is not for each reason found.
+/// The same if some choices cannot be run: other choices cover their pairs. The runnable choices
+/// come first. Then follows one choice for each reason why a choice cannot be run.
 PairwiseChoices pairwise_choices(const std::vector<AxisRange>& axes, const Obstacle& obstacle);
 
 }  // namespace lockstep

@@ -52,8 +52,8 @@ struct Collective {
   std::string group;           ///< name of the process group
   /// Role of the first tensor in the program: "gradient of layers.0.weight"; empty: unknown.
   std::string tensor;
-  /// Equal on all ranks that built the same model, exactly for the same parameter or its gradient;
-  /// 0: unknown.
+  /// Identifies the tensor's role. Ranks that built the same model use one number for the same
+  /// parameter, and one for the same gradient; 0: unknown.
   std::int32_t tensor_id = 0;
   std::string site;  ///< call site "file.cc:41"; empty: unknown
   CollectiveState state = CollectiveState::entered;

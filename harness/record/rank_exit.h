@@ -34,8 +34,8 @@ std::optional<LaunchedExit> read_rank_exit(const std::filesystem::path& folder, 
 /// others.
 std::filesystem::path rank_here_file(const std::filesystem::path& folder, int rank);
 
-/// Rendezvous of the ranks of one world, in `world.json` of the cell's folder while the process of
-/// rank 0 is alive.
+/// Rendezvous address of the ranks of one world, in `world.json` of the cell's folder while the
+/// process of rank 0 is alive.
 struct World {
   std::string host;
   int port = 0;

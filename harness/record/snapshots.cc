@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::string_view kIdentity = "process";
 constexpr std::size_t kLengthSize = 8;
-constexpr int kDeepestHeader = 4;  // deeper than lists of numbers in named entries
+constexpr int kDeepestHeader = 4;  // lists of numbers in named entries need less
 
 // safetensors' names of the directly stored types, in the order of DType.
 constexpr std::array<std::string_view, 10> kStoredNames{"F32", "F64", "F16", "BF16", "I8",

@@ -31,7 +31,8 @@ bool goes_down(const std::string& text) {
          });
 }
 
-/// Whether all links of `path` lead to targets below `folder`. A missing target counts as below.
+/// Whether all links of `path` lead to targets below `folder`. Missing parts of `path` contain no
+/// links.
 bool stays_below(const fs::path& path, const fs::path& folder) {
   std::error_code failure;
   const fs::path root = fs::canonical(folder, failure);

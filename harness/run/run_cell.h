@@ -17,11 +17,11 @@ void plan_cells(RunRecord& run, const std::vector<PlannedCell>& cells,
                 const std::string& launcher = {});
 
 /// Runs one cell: starts its ranks, waits for them, and records their exits. Its files go to the
-/// cell's folder in `run_folder`. A cell that is not applicable is only recorded, as is every cell
-/// after an Interruption. Does not judge. `limit` is for the whole cell; ranks that are expected to
-/// hang end earlier, after the variant's limit without progress. `launcher` starts the ranks, but
-/// never a reference; null: they are forked. Throws Error (usage) if it does not start the cell's
-/// ranks.
+/// cell's folder in `run_folder`. A cell that is not applicable is recorded without a run, as is
+/// one during which an Interruption was noted. Does not judge. `limit` is for the whole cell; ranks
+/// that are expected to hang end earlier, after the variant's limit without progress. `launcher`
+/// starts the ranks, but never a reference; null: they are forked. Throws Error (usage) if it does
+/// not start the cell's ranks.
 CellRecord run_cell(const PlannedCell& planned, const std::filesystem::path& run_folder,
                     std::chrono::milliseconds limit, const LauncherCommand* launcher = nullptr);
 

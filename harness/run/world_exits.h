@@ -24,7 +24,7 @@ class WorldExits {
   /// Whether no rank has written any sign.
   bool is_empty() const;
 
-  /// The first rank that failed, in time.
+  /// The rank that failed first, by time.
   std::optional<int> failed_rank() const;
 
   /// The world size that a rank was given, if it differs from this one's.

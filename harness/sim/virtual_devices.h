@@ -30,8 +30,8 @@ struct VirtualDeviceOptions {
 /// released with the last tensor of the storage, on any thread. A backend may release tensors of a
 /// collective shortly after `wait`. An allocation that does not fit raises a c10::OutOfMemoryError
 /// like CUDA's, with the requested bytes, the free bytes and the capacity. Only results are
-/// charged, not temporary memory of kernels: a GPU may run out of memory for its workspace where
-/// this does not. There is no caching and no rounding up.
+/// charged, not temporary memory of kernels, so a GPU may run out of memory for a workspace
+/// although the sim device does not. There is no caching and no rounding up.
 ///
 /// Results equal the CPU's bit for bit, because every kernel is the CPU's, in the same order. Known
 /// exception: `scaled_dot_product_attention`, for which torch's composite code chooses a kernel by
@@ -42,8 +42,8 @@ struct VirtualDeviceOptions {
 /// in a CUDA operator that takes none. CPU generators are accepted, too; the default one serves all
 /// devices, in undefined order if two of their threads draw. Also undetected, as on a GPU:
 /// `mutable_grad() =` with a tensor on another device, and a 0-dim gradient on another device,
-/// which the engine moves. Nothing is asynchronous, so a program without a necessary
-/// synchronisation is correct here.
+/// which the engine moves. All work is synchronous, so a program that lacks a synchronisation is
+/// correct here.
 ///
 /// Call once per process, before its first backward, in which the autograd engine creates its
 /// device threads. Never call it in a process that will fork. Takes 15 ms; a process that does not

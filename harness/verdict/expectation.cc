@@ -31,7 +31,7 @@ bool ends_early_as_declared(const CellRecord& cell) {
   });
 }
 
-/// Undecided claims are no fault if nothing was meant to be exercised.
+/// Undecided claims are no fault if the variant was not meant to be exercised.
 bool may_stay_open(const CellRecord& cell) {
   return cell.expectation.not_triggered || ends_early_as_declared(cell);
 }

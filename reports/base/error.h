@@ -83,6 +83,7 @@ Error unset_variable(std::string_view missing, std::string_view given);
 Error no_such_launcher(std::string_view program);
 
 /// The launcher did not start the ranks of a cell. `how`: its exit, "exited with status 1".
+/// `last_words`: the end of its output.
 Error launcher_started_nothing(std::string_view launcher, std::string_view how,
                                std::string_view last_words);
 

@@ -107,7 +107,7 @@ struct ExpectedError {
   bool operator==(const ExpectedError&) const = default;
 };
 
-/// The declared result of a cell. A fixed or latent cell breaks nothing, and raises only if the
+/// The declared result of a cell. A fixed or latent cell violates no claim, and raises only if the
 /// repair is to refuse.
 struct Expectation {
   std::vector<Claim> breaks;          ///< exactly these claims are violated

@@ -68,14 +68,13 @@ struct CollectiveRow {
 /// The first collective mismatch of a cell.
 struct CollectiveMismatch {
   MismatchFault fault = MismatchFault::missing;
-  std::string group;          ///< "world"
-  std::int64_t number = 0;    ///< of the collective in its group, from 1; 0: the join
-  std::int64_t step = 0;      ///< 0: before the first or after the last step
-  std::vector<int> culprits;  ///< ranks that never called it or made another call, ascending
-  std::vector<int> waiting;   ///< ranks that are in it, ascending
-  std::string sentence;       ///< "rank 1 never entered collective 7 of the group world: ..."
-  std::vector<CollectiveRow>
-      rows;  ///< the last collectives of the group up to this one, and the next
+  std::string group;                ///< "world"
+  std::int64_t number = 0;          ///< of the collective in its group, from 1; 0: the join
+  std::int64_t step = 0;            ///< 0: before the first or after the last step
+  std::vector<int> culprits;        ///< ranks that never called it or made another call, ascending
+  std::vector<int> waiting;         ///< ranks that are in it, ascending
+  std::string sentence;             ///< "rank 1 never entered collective 7 of the group world: ..."
+  std::vector<CollectiveRow> rows;  ///< the collectives of the group before, at and after this one
 
   bool operator==(const CollectiveMismatch&) const = default;
 };

@@ -16,8 +16,8 @@
 namespace lockstep {
 
 /// Name and version of the record's schema (reports/record/record.schema.json). Within a major
-/// version fields are only added; removing or renaming one raises it. Records of 1.x are read by
-/// their old names; a later major version is rejected.
+/// version fields are only added; removing or renaming one requires a new major version. Records of
+/// 1.x are read by their old names; a later major version is rejected.
 inline constexpr std::string_view kSchemaName = "lockstep.record";
 inline constexpr int kSchemaMajor = 2;
 inline constexpr int kSchemaMinor = 0;

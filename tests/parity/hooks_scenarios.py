@@ -427,7 +427,7 @@ class CheckpointedVisionLanguage(VisionLanguage):
 
 class ReentrantCheckpoint(Scenario):
     def is_covered(self):
-        """Neither memory nor buffers are."""
+        """Neither memory nor buffers are covered."""
         variant = self.cell.variant
         return variant != "non-reentrant" and not variant.startswith("batch-norm")
 

@@ -1,5 +1,5 @@
-// Wrong gradients in every dtype, whatever their share of the step, must be named. Healthy
-// trainings of any kind must give no finding.
+// Wrong gradients must be named in every dtype, whatever their share of the step. Healthy trainings
+// of any kind must give no finding.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

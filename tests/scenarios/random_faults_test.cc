@@ -55,7 +55,7 @@ int processes_with(const std::string& mark) {
   return count;
 }
 
-/// The rank to end prints so first; -1 if none has.
+/// The rank chosen to end prints that first; -1 if none has.
 int planted_rank(const fs::path& cell, int world_size) {
   for (int rank = 0; rank < world_size; ++rank) {
     const std::string log = text_of(cell / fmt::format("rank-{}.log", rank));

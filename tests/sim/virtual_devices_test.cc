@@ -26,8 +26,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Every test is a separate process under ctest; in one process the first one opens them. A custom
-/// function whose backward puts the gradient on `device`.
+/// A custom function whose backward puts the gradient on `device`. Every test is a separate process
+/// under ctest; in one process the first test opens the devices.
 class MovesGradient : public torch::autograd::Function<MovesGradient> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,

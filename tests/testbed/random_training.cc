@@ -1,6 +1,6 @@
-// Healthy trainings, drawn from the seed: whatever the model, the optimizer and the dtype, the
-// judge must report nothing. `unstable` amplifies roundings until they are as large as the
-// gradients: there the result must be undecided.
+// Healthy trainings, drawn from the seed. The judge must report nothing, for any model, optimizer
+// and dtype. `unstable` amplifies roundings until they are as large as the gradients: there the
+// result must be undecided.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cross_entropy_loss.h>

@@ -147,8 +147,8 @@ std::vector<double> along(const ExpectedTensor& expected, const std::vector<doub
                           const std::vector<std::size_t>& places = {});
 
 /// The direction along which a difference most clearly shows a fault: it exceeds its tolerance by
-/// the largest factor. It must reach at least half of the smallest fault and exceed the rounding
-/// tolerance. Empty if no direction qualifies.
+/// the largest factor. The difference must exceed the tolerance and reach at least half of the
+/// smallest fault. Empty if no direction qualifies.
 std::optional<std::size_t> clearest_fault(const ExpectedTensor& expected,
                                           const std::vector<double>& along);
 

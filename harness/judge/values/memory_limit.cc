@@ -37,7 +37,7 @@ std::string place_in_words(const Observation& observation, const std::string& ho
 }
 
 /// The reference's numbers in a step; of several micro-batches the largest. Sets `reason` if a
-/// number is unreadable or 0: a limit of 0 has no multiples, and nothing was measured.
+/// number is unreadable or 0: then the memory was not measured, and a limit of 0 has no multiples.
 Needs needs_of(const StepView& reference, const Claim& claim, std::string& reason) {
   Needs needs;
   for (const Observation& observation : reference.observations(0)) {

@@ -9,8 +9,8 @@ double rounding_tolerance(double unit_roundoff, int world_size);
 
 /// Rounding tolerance of a mean of W terms with known norms, relative to the mean of the norms.
 /// Rounding errors of two orders are independent, so they grow as the root of W. For similar terms
-/// a typical difference is 0.5 roundings times that root. The factor of four is needed for a tensor
-/// of one element.
+/// a typical difference is 0.5 roundings times that root. The tolerance is four times as much, as a
+/// tensor of one element requires.
 double summation_tolerance(double unit_roundoff, int world_size);
 
 /// Other summation orders and other kernels round more often than one perturbed input does.

@@ -30,7 +30,7 @@ class PackedTensor : public autograd::SavedVariableHooks {
   }
 
  private:
-  const Pack& pack_;  ///< outlived by the scope only: called only while autograd constructs this
+  const Pack& pack_;  ///< destroyed with its scope: called only while autograd constructs this
   Unpack unpack_;
 };
 

@@ -79,8 +79,8 @@ struct TilingOptions {
   /// `.grad`. Otherwise it becomes `.grad` itself, and parameters that share one gradient tensor
   /// all add to it.
   bool clones_first_gradient = false;
-  /// Called in backward, before a tile is recomputed and outside its own backward, for a trainer's
-  /// work around each tile. Empty: nothing.
+  /// Called in backward before each tile is recomputed, for a trainer's work around the tile.
+  /// Empty: nothing.
   std::function<void(const TileTurn& turn)> before_tile = {};
   std::function<void(const TileTurn& turn)> after_tile = {};
 };

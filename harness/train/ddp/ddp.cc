@@ -109,7 +109,7 @@ struct DistributedDataParallel::State : std::enable_shared_from_this<State> {
   Group c10d_group;
   DdpOptions options;
   std::shared_ptr<c10d::Reducer> reducer;
-  std::shared_ptr<c10d::Logger> logger;  // its destructor accesses the reducer, which it holds
+  std::shared_ptr<c10d::Logger> logger;  // its destructor accesses the reducer, which holds it
                                          // weakly
   bool synchronises = true;              // false inside no_sync
   bool broadcasts_buffers = true;        // false after a forward that did not synchronise

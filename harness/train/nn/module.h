@@ -143,7 +143,7 @@ class BatchNorm1d : public Module {
 };
 
 /// torch.nn.Dropout: in training, each element is 0 with `probability`, otherwise multiplied by 1 /
-/// (1 - probability). In evaluation it does nothing. Unlike torch's, the mask comes from its own
+/// (1 - probability). In evaluation it does nothing. Unlike torch's, the mask comes from a given
 /// generator: one uniform number per element in row-major order, float32 for every dtype. So
 /// consecutive blocks of rows get the mask of the whole.
 class Dropout : public Module {

@@ -36,7 +36,7 @@ struct DeviceMapEntry {
 
 /// Assignment of a model to devices. For each part the entry with the longest name counts that
 /// names the part or a module around it. Names are compared by components, so "blocks.1" does not
-/// contain "blocks.10". Empty: nothing is placed.
+/// contain "blocks.10". Empty: no placement.
 using DeviceMap = std::vector<DeviceMapEntry>;
 
 /// In the form {"": "cuda:0"}, in the order of the map; {} if it is empty.
@@ -85,8 +85,8 @@ struct PlacementOptions {
 };
 
 /// The capacities allowed by `policy`. `balanced`: every device but the last gets the total divided
-/// by the devices, plus a margin, if it has that much. The margin is 1.25 times the largest
-/// indivisible part, or the mean of the modules without children if that is larger.
+/// by the devices, plus a margin, if it has that much. The margin is 1.25 times the larger of two
+/// sizes: the largest indivisible part, and the mean of the modules without children.
 /// `balanced_low_0` divides among one device less, and gives the first device the remainder of the
 /// others. Devices without capacity count as absent; with one device left, both allow its full
 /// capacity. Divisions round down. Other policies allow everything.

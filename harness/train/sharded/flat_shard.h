@@ -67,8 +67,9 @@ class FlatShard : public ShardedModel {
   /// `no_shard`, whole parameters.
   std::vector<NamedShard> shards() const override;
 
-  /// Parameters that `module`, a part of the model, lists in the original: the flat ones of wrapped
-  /// modules in it. Parameters flattened by a module around it no longer count.
+  /// Parameters that `module`, a part of the model, lists in the original: the flat ones of the
+  /// wrapped modules among it and its parts. Parameters flattened by a module around it no longer
+  /// count.
   std::vector<at::Tensor> listed_parameters(const Module& module) const;
 
   /// Also drops gradients that are not reduced yet, but no others. As in the original, gradients

@@ -47,7 +47,8 @@ class ShardedModel {
   /// False: backward leaves gradients on this rank until a reducing one adds to them.
   virtual void set_requires_gradient_sync(bool reduces) = 0;
 
-  /// Call after an optimizer's step: sends its changes to all ranks that keep parameters whole.
+  /// Call after an optimizer's step. If ranks keep parameters whole, sends the step's changes to
+  /// all of them.
   virtual void finish_step() {}
   virtual bool keeps_parameters_whole() const { return false; }
   /// Whether every rank has whole reduced gradients, and `shards` are whole parameters.

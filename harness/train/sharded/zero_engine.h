@@ -14,7 +14,7 @@ class ZeroEngine {
   virtual const std::vector<NamedShard>& shards() const = 0;
   virtual bool keeps_parameters_whole() const = 0;
 
-  /// Called for a call of the model outside backward.
+  /// Called when the model is called outside backward.
   virtual void begin_forward() {}
   /// Called at the end of backward. `is_boundary`: the step follows.
   virtual void finish_backward(bool is_boundary) = 0;
