@@ -3,8 +3,8 @@
     PYTHON harness/find_torch.py MINIMUM
 
 Prints the folder of the torch package and its version, one per line. Exits with 1 and a sentence on
-standard error when there is no torch, when it is older than MINIMUM ("2.11") or when it lacks the
-CPU library or the headers that a C++ program needs. CPU and CUDA builds have both.
+standard error when torch is missing or older than MINIMUM ("2.11"). The same happens when it lacks
+the CPU library or the headers that a C++ program needs. CPU and CUDA builds have both.
 """
 
 import importlib.util

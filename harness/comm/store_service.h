@@ -26,8 +26,8 @@ namespace lockstep {
 bool send_files(const Rendezvous& rendezvous, int rank, const std::string& token,
                 const std::filesystem::path& folder, std::chrono::milliseconds limit);
 
-/// For the process of rank 0: sends the exit status of the run to all ranks that sent files, and
-/// returns when they have received it. Throws c10::Error when they have not within `limit`.
+/// For the process of rank 0: sends the exit status of the run to all ranks that sent files.
+/// Returns when they have received it. Throws c10::Error when they have not within `limit`.
 void tell_status(const Rendezvous& rendezvous, int world_size, int status,
                  std::chrono::milliseconds limit);
 

@@ -190,8 +190,8 @@ std::vector<std::int64_t> steps_of(const CellEvidence& cell) {
 }
 
 /// The steps in which ranks agree by their indices and observed the same tensors as in a step
-/// already seen. Some of them are read all the same, to compare their rows with the entries: the
-/// first, the last, a sample and those with snapshots, or all.
+/// already seen. Some of them are read all the same, to compare their rows with the entries. These
+/// are the first, the last, a sample and those with snapshots, or all.
 class KnownSets {
  public:
   KnownSets(const CellEvidence& cell, std::size_t steps)

@@ -31,8 +31,8 @@ struct RankPlacement {
 
 /// State of ranks that another process supervises.
 struct PeerState {
-  std::optional<int> failed_rank;  ///< one that failed
-  std::string end_now;             ///< why waiting is pointless; empty: it is not
+  std::optional<int> failed_rank;
+  std::string end_now;  ///< why waiting is pointless; empty: it is not
 };
 
 struct LaunchOptions {

@@ -14,10 +14,10 @@ namespace lockstep {
 /// Properties of `tensor` apart from its value: dtype, shapes, and why it is not comparable.
 /// `shard`: its position if it is a part; absent: it is whole.
 ///
-/// Not comparable, with the reason: undefined tensors (without dtype and shapes), subclasses
-/// defined in Python, nested ones, layouts other than strided, meta tensors, those with freed
-/// storage, and dtypes not in DType, such as quantized ones. Throws Error (internal) when the
-/// tensor does not fit at the position of `shard`.
+/// These tensors are not comparable, with the reason: undefined ones (without dtype and shapes),
+/// subclasses defined in Python, nested ones, layouts other than strided, and meta tensors. So are
+/// tensors with freed storage and those with a dtype that DType lacks, such as quantized ones.
+/// Throws Error (internal) when the tensor does not fit at the position of `shard`.
 Observation describe(const at::Tensor& tensor, const std::optional<Shard>& shard);
 
 /// The observation of `tensor` alone: the result of `describe` and, if it is comparable, of

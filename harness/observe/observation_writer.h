@@ -28,8 +28,8 @@ struct ObservingOptions {
 /// snapshot. Does not communicate. Synchronises only the tensors' own devices. Changes no tensor
 /// and no autograd state. One thread at a time.
 ///
-/// A tensor is identified by micro-batch, phase, kind and name, and may be observed once per step
-/// under these: a second value would overwrite the first.
+/// A tensor is identified by micro-batch, phase, kind and name. It may be observed once per step
+/// under these, because a second value would overwrite the first.
 class ObservationWriter {
  public:
   /// Files go to `folder`, named after `rank`. Throws Error (usage) when they cannot be created.

@@ -68,7 +68,6 @@ struct JournalHeader {
 /// Throws Error (usage) if it is malformed.
 JournalHeader read_journal_header(const std::filesystem::path& path);
 
-/// A step of a journal.
 struct JournalStep : IndexedStep {
   std::int64_t first_seq = 0;  ///< of its first row
   std::int64_t line = 0;       ///< of its first row, from 1

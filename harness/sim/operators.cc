@@ -232,7 +232,7 @@ void register_own_kernels(torch::Library& aten) {
 }
 
 /// Mirrors every CPU kernel. Otherwise an operator with both a CPU and a composite kernel would use
-/// the composite one, which takes precedence over a fallback and gives other bits.
+/// the composite one. That takes precedence over a fallback and gives other bits.
 void mirror_host_kernels(torch::Library& aten) {
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name :

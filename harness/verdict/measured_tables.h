@@ -32,7 +32,6 @@ class MeasuredTables {
   std::map<const CellRecord*, std::vector<std::pair<std::size_t, std::size_t>>> filled_by_;
 };
 
-/// Whether a published value is about the cell.
 bool is_about(const PublishedValue& value, const Cell& cell);
 
 /// Measured values of a cell for published tables.

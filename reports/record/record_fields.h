@@ -31,7 +31,6 @@ constexpr Field<Owner, Value> field(std::string_view name, Value Owner::*member,
 template <class Type>
 struct Fields;  // static constexpr std::tuple<Field<...>...> list
 
-/// Whether a type has fields.
 template <class Type>
 concept HasFields = requires {
   Fields<Type>::list;

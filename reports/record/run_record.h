@@ -180,9 +180,9 @@ struct RunRecord {
 /// Counts the cells and jobs of a run, and their claims.
 PlannedCounts counts_of(const RunRecord& run);
 
-/// Verdict of a judged job. It is violated if a claim is, if its files have faults, or if the ranks
-/// failed in a way that no claim covers, such as dying. It holds if every claim does and every rank
-/// finished.
+/// Verdict of a judged job. It is violated if a claim is or if its files have faults. It is also
+/// violated if the ranks failed in a way that no claim covers, such as dying. It holds if every
+/// claim does and every rank finished.
 Verdict verdict_of(const JobRecord& job);
 
 /// Exit status of a judged job.

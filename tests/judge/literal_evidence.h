@@ -94,7 +94,6 @@ class LiteralEvidence {
     return rows_[rank].emplace_back(observation);
   }
 
-  /// Adds an undefined tensor.
   Observation& add_undefined(int rank, std::int64_t step, const std::string& name) {
     return add_undefined(rank, step, name, Tensor{});
   }

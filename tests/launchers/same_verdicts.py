@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs the catalogue with its own ranks over gloo, and with those of a foreign launcher over a
-backend, and reports where the results differ.
+backend. Reports differences between the results.
 
   same_verdicts.py LOCKSTEP BACKEND LAUNCHER [SCENARIO...]
 

@@ -501,8 +501,8 @@ class StructuredChanges {
     add(second, draw(2) == 0 ? bit : 0 - bit);
   }
 
-  /// The same change in some rows and columns of a matrix whose rows have the length of a block, or
-  /// half or twice that; sometimes with a sign for each row and column.
+  /// The same change in some rows and columns of a matrix, sometimes with a sign for each row and
+  /// column. The rows have the length of a block, half of it or twice that.
   void change_a_rectangle() {
     const std::uint64_t width = kDigestBlock / 2 << draw(3);
     const std::uint64_t height = kWords / width;

@@ -39,7 +39,6 @@ const std::vector<Way> kWays{{"gloo_2", 2, ""},
                              {"openmpi_3", 3, "mpirun.openmpi"},
                              {"mpich_2", 2, "mpirun.mpich"}};
 
-/// Tests that run over every backend.
 class OverEveryBackend : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override {

@@ -10,7 +10,6 @@
 
 namespace lockstep {
 
-/// Shards `model` and the parts `wrapped`.
 using MakeSharded = std::function<std::unique_ptr<ShardedModel>(
     Rank& rank, Module& model, const std::vector<Module*>& wrapped)>;
 

@@ -15,8 +15,8 @@ namespace lockstep {
 
 namespace {
 
-/// Simulates a low limit of open files: enough for the rank's own log and one more at a time, but
-/// not for the connections of the store and of Gloo.
+/// Simulates a low limit of open files. It suffices for the rank's own log and one more file at a
+/// time, but not for the connections of the store and of Gloo.
 void leave_no_files() {
   const int next = ::dup(STDOUT_FILENO);
   ::close(next);

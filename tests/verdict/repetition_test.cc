@@ -41,7 +41,6 @@ void observe(LiteralEvidence& files) {
   }
 }
 
-/// The check of `again` against `first`.
 Check check_of(CellRecord again, const StepReader& evidence, const CellRecord& first,
                const StepReader& first_evidence) {
   check_repetition(again, &evidence, first, &first_evidence);

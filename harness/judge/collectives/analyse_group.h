@@ -19,10 +19,10 @@ struct GroupMismatch {
   bool is_open = false;  ///< some rank never completed it
 };
 
-/// Collectives of the ranks of one group.
+/// Result for the calls of one group.
 struct GroupAnalysis {
-  std::int64_t compared = 0;           ///< collectives that all ranks called
-  std::optional<GroupMismatch> first;  ///< the first mismatch
+  std::int64_t compared = 0;  ///< collectives that all ranks called
+  std::optional<GroupMismatch> first;
   std::optional<GroupMismatch>
       hang;           ///< the first that ranks never completed, if they completed `first`
   std::string doubt;  ///< why a mismatch cannot be ruled out; empty: it can

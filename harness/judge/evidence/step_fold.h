@@ -22,7 +22,6 @@ class StepFold {
 
 using StepFolds = std::vector<std::reference_wrapper<StepFold>>;
 
-/// Whether any fold wants the step.
 bool any_wants(const StepFolds& folds, std::int64_t step);
 
 /// Shows a step to the folds that want it.

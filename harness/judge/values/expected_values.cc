@@ -181,9 +181,9 @@ double ExpectedValues::summands_norm(const Observation& expected) const {
   return sum / run_.world_size();
 }
 
-/// Effect of clipping, or of an unscaled loss, on the ranks' own gradients after they are recorded:
-/// the norm of the gradient relative to that of their mean. It is 1 if the ratio is at least a
-/// half, or if the ranks' gradients cancel so far that mostly roundings remain.
+/// The norm of the gradient relative to that of the mean of the ranks' own gradients. Clipping or
+/// an unscaled loss changes it after those are recorded. It is 1 if the ratio is at least a half,
+/// or if the ranks' gradients cancel so far that mostly roundings remain.
 double ExpectedValues::scale_of_own_gradients(const Observation& expected) const {
   const double summands = summands_norm(expected);
   Numbers sum;

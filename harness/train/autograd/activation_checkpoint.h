@@ -29,11 +29,11 @@ struct CheckpointOptions {
 /// result. So parameters get their gradients, and DDP's hooks fire, inside the outer backward and
 /// once per segment that uses them.
 ///
-/// As in torch, the segment is not recorded and the parameters get no gradient if no input requires
-/// one; torch warns about that, this does not. The inputs are saved like those of any function, so
-/// surrounding scopes of `SavedTensorHooks` receive them, and only them. If the segment uses a
-/// tensor that is not an input, the nested backward also follows and frees that tensor's graph. A
-/// retained graph allows a second backward, which recomputes again.
+/// If no input requires a gradient, the segment is not recorded and the parameters get no gradient,
+/// as in torch. Torch warns about that; this does not. The inputs are saved like those of any
+/// function, so surrounding scopes of `SavedTensorHooks` receive them, and only them. If the
+/// segment uses a tensor that is not an input, the nested backward also follows and frees that
+/// tensor's graph. A retained graph allows a second backward, which recomputes again.
 ///
 /// Returns the segment's result, with a history. Backward throws Error (internal) when chosen
 /// gradients are requested (`torch::autograd::grad`, or `inputs`), and when no output of the

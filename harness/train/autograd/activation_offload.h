@@ -16,7 +16,7 @@ namespace lockstep {
 /// inputs. Around `checkpoint_reentrant` this is offloading as used by single-GPU trainers; around
 /// `checkpoint` it works under DDP.
 ///
-/// Unlike torch, it does not copy a leaf that requires a gradient, or a view of one: a parameter
+/// Unlike torch, it does not copy a leaf that requires a gradient, or a view of one. A parameter
 /// lives anyway, so a copy would only cost memory.
 class OffloadScope {
  public:

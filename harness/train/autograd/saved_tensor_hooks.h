@@ -21,8 +21,8 @@ using Pack = std::function<Unpack(const at::Tensor& saved)>;
 ///
 /// While `pack` or an `Unpack` runs there are no hooks, unless it begins a scope itself. Their
 /// exceptions are passed on. As in torch, a tensor with hooks is not checked for in-place changes
-/// between saving and unpacking, and `pack` does not receive numbers that autograd wraps as
-/// tensors.
+/// between saving and unpacking. `pack` does not receive numbers that autograd wraps as tensors, as
+/// in torch.
 ///
 /// Thread rule: scopes belong to the thread that began them and end in reverse order. Backward on
 /// the CPU, including nested ones, runs on the calling thread and sees its scopes. From the 60th

@@ -20,7 +20,7 @@ class RandomState {
 
  private:
   std::vector<at::Generator> generators_;
-  std::vector<at::Generator> states_;  ///< one per generator
+  std::vector<at::Generator> states_;
 };
 
 /// A checkpointed segment and the conditions of its forward: the state of this thread at

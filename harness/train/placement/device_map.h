@@ -102,8 +102,8 @@ std::vector<DeviceCapacity> capacities_of(const Module& model, DevicePolicy poli
 /// largest undivided part still to come. Parts that share a tensor are placed together. The map
 /// names the largest parts whose tensors are all on one device.
 ///
-/// Gives the maps of accelerate 1.15, except that nothing is offloaded to the host or a disk, and
-/// that buffers of a divided part are placed, too. If parts of different depth share a tensor,
+/// Gives the maps of accelerate 1.15, with two differences. It never offloads to the host or a
+/// disk, and it also places buffers of a divided part. If parts of different depth share a tensor,
 /// accelerate may choose another device or fail.
 ///
 /// Throws Error (usage), naming part, bytes and each device's free bytes, when a part does not fit

@@ -30,8 +30,8 @@ struct ParameterGroupOptions {
 /// ranks make the same calls in the same order.
 ///
 /// An all-gather sends the concatenated padded shards, in the order of the parameters. A
-/// reduce-scatter sends the padded gradients of the parameters that have one: first all parts for
-/// rank 0, then those for rank 1, and so on. A single rank calls no collective.
+/// reduce-scatter sends the padded gradients of the parameters that have one. All parts for rank 0
+/// come first, then those for rank 1, and so on. A single rank calls no collective.
 class ParameterGroup {
  public:
   /// `name`: the module that owns the parameters, for the collective log; empty: the root.

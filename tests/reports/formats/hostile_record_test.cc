@@ -62,7 +62,6 @@ void fill(T& record, const std::string& text, Empty empty) {
   for_each_field<T>([&](const auto& field) { fill(record.*field.member, text, empty); });
 }
 
-/// The code points of a UTF-8 text.
 std::vector<unsigned> code_points(const std::string& text) {
   std::vector<unsigned> points;
   for (const char c : text) {

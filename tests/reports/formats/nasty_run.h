@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// Text with a special meaning: control characters, ends of quotations in XML, HTML and Markdown,
-/// invalid UTF-8, characters that XML forbids, and names that would be mentioned.
+/// Text with a special meaning. It contains control characters, ends of quotations in XML, HTML and
+/// Markdown, invalid UTF-8, characters that XML forbids, and names that would be mentioned.
 inline const std::string kNasty =
     "\x01\b\x1b[31m\x7f\r\n\t ]]> & <script> </details> \"'` ``` |\\| **b** _i_ $1+1$ :tada: "
     "@octocat "
