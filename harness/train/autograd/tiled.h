@@ -101,7 +101,7 @@ using TileFunction = std::function<std::vector<at::Tensor>(const at::Tensor& row
 ///
 /// Intentionally like the originals: forward without grad, nested backward in backward.
 /// Intentionally different, unless a cut or slices are chosen: the number of tiles is the requested
-/// one, and each tile gets exactly its own part of the gradients.
+/// one. Each tile also gets exactly its own part of the gradients.
 ///
 /// Backward writes the `.grad` of parameters that are not explicit inputs, even if only chosen
 /// gradients were requested.

@@ -17,9 +17,9 @@ namespace lockstep {
 ///   no_shard        always; gradients are all-reduced
 enum class FlatStrategy { full_shard, shard_grad_op, no_shard };
 
-/// torch.distributed.fsdp.FullyShardedDataParallel (FSDP1) with `use_orig_params=False` and
-/// otherwise its defaults, in C++: the same collectives of the same sizes in the same order, from
-/// the same places in autograd's engine. A test compares it with Python's.
+/// torch.distributed.fsdp.FullyShardedDataParallel (FSDP1), in C++, with `use_orig_params=False`
+/// and otherwise its defaults. It calls the same collectives of the same sizes in the same order,
+/// from the same places in autograd's engine. A test compares it with Python's.
 ///
 /// The root and each module of `wrapped` have one flat parameter (FlatParameter). It contains the
 /// module's parameters without those of wrapped modules inside. It is gathered when its module is
@@ -36,9 +36,9 @@ enum class FlatStrategy { full_shard, shard_grad_op, no_shard };
 ///
 /// A single rank trains with `no_shard`, whatever the strategy.
 ///
-/// Flaws of the original are kept. A module that was called but not used in backward keeps its
-/// gathered parameters, if its strategy keeps them after forward, and computes with them again
-/// after an optimizer's step. Of one graph, only the first backward reduces.
+/// Flaws of the original are kept. If a strategy keeps parameters after forward, a module that was
+/// called but not used in backward keeps its gathered ones. It computes with them again after an
+/// optimizer's step. Of one graph, only the first backward reduces.
 ///
 /// Not supported: `use_orig_params=True`, mixed precision, CPU offload, hybrid sharding, prefetch
 /// in forward, streams (every collective completes before the next operation). The original gives

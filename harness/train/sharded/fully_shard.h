@@ -62,8 +62,8 @@ class FullyShard : public ShardedModel {
   /// Shards `root` permanently: the model stays wrapped after this object is gone. Its ranks must
   /// have the same parameters; they are not compared. Does not communicate. `wrapped`: parts of
   /// `root`, in any order, each once. A parameter that two modules share must be in one group.
-  /// Throws Error (internal) for a module that is not a part of `root`, a parameter of two groups,
-  /// one without rows, and for a group of several dtypes.
+  /// Throws Error (internal) for a module that is not a part of `root`, and for a group of several
+  /// dtypes. Also throws for a parameter of two groups or without rows.
   ///
   /// `root`, its parts and `group` live as long as the model is trained.
   FullyShard(Module& root, const std::vector<Module*>& wrapped, ProcessGroup& group,
