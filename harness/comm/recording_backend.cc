@@ -262,7 +262,7 @@ RecordingBackend::Work RecordingBackend::reduce(Tensors& tensors,
                 [&] { return inner_->reduce(tensors, options); });
 }
 
-/// NCCL accepts parts of other sizes, and all of them must be equal on every rank.
+/// NCCL accepts parts of different sizes; then the whole list must be equal on every rank.
 const RecordingBackend::Tensors& RecordingBackend::comparable(const TensorLists& lists,
                                                               const Tensors& part) const {
   return is_queued_ && lists.size() == 1 ? lists.front() : part;

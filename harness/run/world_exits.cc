@@ -34,7 +34,7 @@ std::optional<int> rank_of(const std::string& name) {
 /// Maximum age of a working rank's last sign at its end: checks are late on busy cores.
 constexpr std::chrono::seconds kLatestLook{2};
 
-/// Source of a rank's exit: its supervisor, its own status if the supervisor wrote none, or none.
+/// Source of a rank's exit: its supervisor's record, the rank's own status, or neither.
 enum class Sign { word, status, none };
 
 /// Whether a rank failed by itself, not because of a lost peer or an external signal. `word`: its

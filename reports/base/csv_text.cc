@@ -81,9 +81,9 @@ class Lines {
   }
 
   std::int64_t line() const { return line_; }
-  /// Of the last line returned by `next`, or of the remainder after the last one.
+  /// Offset of the last line returned by `next`, or of the remainder after the last one.
   std::uint64_t offset() const { return offset_; }
-  /// Of the data after the line returned by `next`.
+  /// Offset of the data after the line returned by `next`.
   std::uint64_t next_offset() const { return part_.offset + consumed_; }
   /// The remainder after the last whole line. Requires: `next` has returned null.
   std::string_view tail() const { return {buffer_.data() + begin_, buffer_.size() - begin_}; }

@@ -107,7 +107,7 @@ class LateRanks {
     log.push_back(call);
   }
 
-  /// Replaces the times of writing in a log by these times.
+  /// Overwrites the times in a log with these.
   void write(int rank) {
     const auto& calls = calls_.at(static_cast<std::size_t>(rank));
     const auto file = collective_log_file(files_.folder(), rank);

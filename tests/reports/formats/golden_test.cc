@@ -66,7 +66,7 @@ TEST(DeviceOfACell, IsNamedByEveryFormatUnlessItIsTheCpu) {
   }
 }
 
-/// If a scenario's line has no section of its own.
+/// Covers scenarios whose line has no section of its own.
 TEST(DeviceOfACell, IsNamedInTheDetectionTable) {
   for (const char* format : {"console", "markdown"}) {
     const std::string text = find_renderer(format).render(literal_run_on("sim"));
