@@ -1,10 +1,10 @@
-"""Says where the torch of the interpreter that runs this lies, without importing it.
+"""Prints the location of the interpreter's torch, without importing it.
 
     PYTHON harness/find_torch.py MINIMUM
 
-Prints the folder of the torch package and its version, one a line. Exits 1 with a sentence on
-standard error when there is no torch, when it is older than MINIMUM ("2.11") or when it lacks what a
-C++ program builds against: the CPU library and the headers. CPU and CUDA builds have both.
+Prints the folder of the torch package and its version, one per line. Exits with 1 and a sentence on
+standard error when torch is missing or older than MINIMUM ("2.11"). The same happens when it lacks
+the CPU library or the headers that a C++ program needs. CPU and CUDA builds have both.
 """
 
 import importlib.util

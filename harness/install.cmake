@@ -1,5 +1,6 @@
-# The CMake package. Libraries and headers are installed where they are made (lockstep_library), the
-# published tables in reference/. The places are fixed, because the program finds its tables by them.
+# The CMake package. Libraries and headers are installed where they are defined (lockstep_library),
+# the published tables in reference/. The locations are fixed, because the program finds its tables
+# by them.
 include(CMakePackageConfigHelpers)
 set(package lib/cmake/lockstep)
 

@@ -1,7 +1,7 @@
-# Finds the torch of a Python interpreter and makes the imported target lockstep::torch of its CPU
-# libraries: for the build of Lockstep and, installed, for find_package(lockstep). The wheel's own
-# TorchConfig.cmake is not used: it demands a CUDA toolkit and links libtorch_cuda, which doubles the
-# start of every rank.
+# Finds the torch of a Python interpreter and creates the imported target lockstep::torch from its
+# CPU libraries. Used by the build of Lockstep and, installed, by find_package(lockstep). The
+# wheel's own TorchConfig.cmake is not used: it demands a CUDA toolkit and links libtorch_cuda,
+# which doubles the start time of every rank.
 
 # ci/bootstrap reads these two lines.
 set(LOCKSTEP_TORCH_MINIMUM 2.11)
@@ -19,8 +19,8 @@ if(LOCKSTEP_PYTHON STREQUAL "")
       CACHE FILEPATH "" FORCE)
 endif()
 
-# Sets LOCKSTEP_TORCH_ROOT and LOCKSTEP_TORCH_VERSION to what the interpreter has, and `complaint` to
-# a sentence when that is no torch to build against, else to nothing.
+# Sets LOCKSTEP_TORCH_ROOT and LOCKSTEP_TORCH_VERSION to those of the interpreter. Sets `complaint`
+# to a sentence if that torch cannot be built against, otherwise to an empty string.
 function(lockstep_find_torch complaint)
   set(${complaint} "" PARENT_SCOPE)
   execute_process(
@@ -43,15 +43,15 @@ function(lockstep_find_torch complaint)
   endif()
 endfunction()
 
-# Makes lockstep::torch of what lockstep_find_torch found. Imported, so that the libraries that are
-# installed only name it: whoever uses them finds torch anew.
+# Creates lockstep::torch from the result of lockstep_find_torch. It is imported, so installed
+# libraries only name it, and their users find torch again.
 function(lockstep_add_torch)
   message(STATUS "torch ${LOCKSTEP_TORCH_VERSION} in ${LOCKSTEP_TORCH_ROOT}")
   add_library(lockstep::torch INTERFACE IMPORTED)
   target_include_directories(lockstep::torch SYSTEM INTERFACE
     ${LOCKSTEP_TORCH_ROOT}/include ${LOCKSTEP_TORCH_ROOT}/include/torch/csrc/api/include)
-  # The wheel brings fmt's headers along, of another version than the system's library: whoever sees
-  # them compiles them in.
+  # The wheel contains fmt's headers, of another version than the system's library, so users compile
+  # them in.
   target_compile_definitions(lockstep::torch INTERFACE
     USE_C10D_GLOO AT_PER_OPERATOR_HEADERS FMT_HEADER_ONLY)
   target_link_libraries(lockstep::torch INTERFACE
@@ -59,8 +59,8 @@ function(lockstep_add_torch)
   target_link_options(lockstep::torch INTERFACE -Wl,-rpath,${LOCKSTEP_TORCH_ROOT}/lib)
 endfunction()
 
-# What most sources read of torch, parsed once for all targets: half of the time of compiling them.
-# One header serves all, so programs are compiled as position-independent as libraries are.
+# Torch headers that most sources include, parsed once for all targets: half of their compile time.
+# One header serves all, so programs are compiled as position-independent, like libraries.
 function(lockstep_precompile_torch target)
   if(NOT TARGET lockstep_torch_precompiled)
     file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cc CONTENT "")
@@ -80,6 +80,6 @@ function(lockstep_precompile_torch target)
     target_compile_options(${target} PRIVATE -fPIC)
   endif()
   target_precompile_headers(${target} REUSE_FROM lockstep_torch_precompiled)
-  # Without it ccache keeps nothing that GCC compiled with a precompiled header.
+  # Without it ccache stores nothing that GCC compiled with a precompiled header.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endfunction()

@@ -41,13 +41,13 @@ const std::vector<std::string_view> kColumns{
     "scenario", "variant", "world_size", "quantity", "kind",    "phase",      "tensor",
     "element",  "step",    "step_base",  "rank",     "printed", "definition", "source"};
 
-/// A printed number: "0.04043" has 5 decimals, "1.769e-04" 3 and an exponent.
+/// Format of a printed number: "0.04043" has 5 decimals, "1.769e-04" 3 and an exponent.
 struct NumberForm {
   int decimals = 0;
   bool has_exponent = false;
 };
 
-/// The whole of `text` as a number; nothing when it is none.
+/// All of `text` as a number; empty if it is none.
 std::optional<double> to_number(std::string_view text) {
   double value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -64,13 +64,13 @@ std::optional<NumberForm> form_of(std::string_view printed) {
   return NumberForm{static_cast<int>(decimals), exponent < printed.size()};
 }
 
-/// As Python prints it: "-0.00000" keeps its sign, an exponent has at least two digits.
+/// In Python's format: "-0.00000" keeps its sign, an exponent has at least two digits.
 std::string print(double value, const NumberForm& form) {
   return form.has_exponent ? fmt::format("{:.{}e}", value, form.decimals)
                            : fmt::format("{:.{}f}", value, form.decimals);
 }
 
-/// The limit in a definition "abs(...) < LIMIT", which may go on in words behind a space.
+/// The limit in a definition "abs(...) < LIMIT", which may continue in words after a space.
 std::optional<double> limit_of(std::string_view definition) {
   constexpr std::string_view kBefore = ") < ";
   const std::size_t mark = definition.find(kBefore);
@@ -80,7 +80,7 @@ std::optional<double> limit_of(std::string_view definition) {
   return limit && *limit > 0 ? limit : std::nullopt;
 }
 
-/// Reads the cells of one row; what is wrong is told with its place.
+/// Reads the cells of one row; errors name the position.
 class RowReader {
  public:
   RowReader(const CsvRow& row, const std::filesystem::path& path) : row_(row), path_(path) {}
@@ -153,8 +153,8 @@ PublishedValue to_value(const CsvRow& cells, const std::filesystem::path& path) 
   return value;
 }
 
-/// Whether the published definition holds: the values of the ranks are closer than its limit. A NaN
-/// is close to nothing.
+/// Whether the published definition holds: the ranks' values differ by less than its limit. False
+/// for a NaN.
 bool is_synced_as_published(const PublishedValue& published, const std::vector<double>& values) {
   if (std::any_of(values.begin(), values.end(), [](double v) { return std::isnan(v); }))
     return false;
@@ -162,7 +162,7 @@ bool is_synced_as_published(const PublishedValue& published, const std::vector<d
   return *most - *least < limit_of(published.definition).value();
 }
 
-/// The measured value in the form of the published one; empty when it was not measured.
+/// The measured value in the format of the published one; empty if it was not measured.
 std::string print_measured(const PublishedValue& published, const Measured& measured) {
   const auto index = static_cast<std::size_t>(std::max(published.rank, 0));
   if (index >= measured.values.size()) return "";
@@ -175,15 +175,15 @@ std::string print_measured(const PublishedValue& published, const Measured& meas
   return is_synced ? "True" : "False";
 }
 
-/// Whether two values are of one column, or of the columns of two ranks.
+/// Whether two values belong to one column, or to the columns of two ranks.
 bool is_of_same_columns(const PublishedValue& a, const PublishedValue& b) {
   return a.quantity == b.quantity && a.scenario == b.scenario && a.variant == b.variant &&
          a.world_size == b.world_size && a.kind == b.kind && a.phase == b.phase &&
          a.tensor == b.tensor && a.element == b.element;
 }
 
-/// What the shape of a value is told beside: the drift one step earlier, the norm of rank 0, of an
-/// element that of the first step. Null when the table does not have it.
+/// The value with which the shape of `value` is compared. For a drift it is one step earlier, for a
+/// norm that of rank 0, for an element that of the first step. Null if the table lacks it.
 const PublishedValue* neighbour(const PublishedTable& table, const PublishedValue& value) {
   const auto find = [&](const auto& is_neighbour) {
     const auto found =
@@ -210,13 +210,13 @@ const PublishedValue* neighbour(const PublishedTable& table, const PublishedValu
   }
 }
 
-/// Where a value stands to its neighbour: -1, 0 or 1.
+/// Sign of the difference from the neighbour: -1, 0 or 1.
 int standing(double value, double neighbour) { return (value > neighbour) - (value < neighbour); }
 
 using NumberOf = std::function<double(const PublishedValue& value)>;
 
-/// The mean of an element over the `kWindow` steps that end with `last`; NaN where the table lacks
-/// one of them.
+/// The mean of an element over the `kWindow` steps that end with `last`; NaN if the table lacks one
+/// of them.
 constexpr std::int64_t kWindow = 5;
 double mean_until(const PublishedTable& table, const PublishedValue& published, std::int64_t last,
                   const NumberOf& number_of) {
@@ -233,8 +233,8 @@ double mean_until(const PublishedTable& table, const PublishedValue& published, 
   return found == kWindow ? sum / kWindow : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Whether an element goes where the published one goes: by the means of five steps and of the five
-/// before. Where the table has not so many, it goes nowhere.
+/// Whether an element moves in the published direction: the mean of five steps compared with that
+/// of the five before. With fewer steps there is no direction.
 bool is_course_met(const PublishedTable& table, const PublishedValue& published,
                    const NumberOf& measured) {
   const auto course = [&](const NumberOf& number_of) -> std::optional<int> {
@@ -248,7 +248,7 @@ bool is_course_met(const PublishedTable& table, const PublishedValue& published,
   return !wanted || wanted == course(measured);
 }
 
-/// Whether a number is met in shape. Numbers that are not finite have none.
+/// Whether a number matches in shape. Non-finite numbers have no shape.
 bool is_shape_met(const PublishedTable& table, const PublishedValue& published,
                   const MeasuredSource& measured) {
   const auto value_of = [&](const PublishedValue& value) {

@@ -13,9 +13,9 @@
 
 namespace lockstep {
 
-/// What a published table shows in one row.
+/// Quantity in one row of a published table.
 ///   element      one element of a tensor on one rank
-///   synced       "True" where the published definition says that the ranks agree
+///   synced       "True" if the ranks agree by the published definition
 ///   drift        max |value on rank i - value on rank j| over all pairs, whole tensor
 ///   norm         L2 norm on one rank
 enum class PublishedQuantity { element, synced, drift, norm };
@@ -37,64 +37,63 @@ struct PublishedValue {
   std::string tensor;          ///< "*": all tensors of the kind together
   std::int64_t element = 0;    ///< row-major
   std::int64_t step = 0;       ///< as published
-  std::int64_t step_base = 1;  ///< what the publication calls its first step
-  int rank = 0;                ///< -1 where the value is about all ranks
-  std::string printed;         ///< to be met to the last character, or in shape
+  std::int64_t step_base = 1;  ///< number of the first step in the publication
+  int rank = 0;                ///< -1 if the value is about all ranks
+  std::string printed;         ///< to be matched to the last character, or in shape
   std::string definition;      ///< of the column, as published: "abs(g_r0 - g_r1) < 1e-9"
   std::string source;
 
-  /// Whether the definition begins with "in shape: ": another program than the published one is
-  /// measured, and only what the value shows is to be met. Of `synced` its truth; of a drift
-  /// whether it is 0 and whether it grows from the step before; of a norm whether it is the one of
-  /// rank 0; of an element, a loss say, whether it is 0, whether it is above or below that of the
-  /// first step, and whether its mean over five steps is above or below that of the five before,
-  /// where the table has them.
+  /// Whether the definition begins with "in shape: ": the published program differs from the
+  /// measured one, so only the meaning of a value must match. For `synced` that is its truth. For a
+  /// drift, whether it is 0 and whether it grows from the step before. For a norm, whether it
+  /// equals that of rank 0. For an element, such as a loss, whether it is 0 and whether it is above
+  /// or below that of the first step. If the table has them, its mean over five steps is also
+  /// compared with that of the five before.
   bool is_met_in_shape() const { return definition.starts_with("in shape: "); }
 
-  /// Whether the definition begins with "beside: ": another program than the published one is
-  /// measured, and the value says nothing of it. It has to be measured, and that is all.
+  /// Whether the definition begins with "beside: ": the published program differs from the measured
+  /// one, and the value makes no statement about it. It only has to be measured.
   bool is_beside() const { return definition.starts_with("beside: "); }
 };
 
-/// A published table: facts from a pull request or issue, kept as CSV in reference/published.
+/// A published table: facts from a pull request or issue, stored as CSV in reference/published.
 struct PublishedTable {
   std::string id;  ///< file name without extension: "opentslm-49-gradients"
   std::filesystem::path path;
   std::vector<PublishedValue> values;
 };
 
-/// Reads a table. Throws Error (usage) with file, line, column and what was expected.
+/// Reads a table. Throws Error (usage) with file, line, column and the expected content.
 PublishedTable read_published_table(const std::filesystem::path& path);
 
-/// The file of the table called `id`: in share/lockstep/published of the prefix that this program
-/// is installed in, else in the folder that it was built from. Throws Error (usage) when
-/// there is none.
+/// The file of the table `id`: in share/lockstep/published of this program's installation prefix,
+/// otherwise in the source folder of the build. Throws Error (usage) when it is missing.
 std::filesystem::path published_table_file(const std::string& id);
 
-/// What was measured for a published value: the values of the ranks that it is about.
+/// Measurement for a published value: the values of its ranks.
 struct Measured {
-  std::vector<double> values;   ///< element, norm, synced: one per rank; drift: the drift alone
+  std::vector<double> values;   ///< element, norm, synced: one per rank; drift: only the drift
   bool bitwise_synced = false;  ///< all ranks hold the same bits of the whole tensor
 };
 
-/// Where measured values come from: nothing when the run has none for it, which is not met.
+/// Source of measured values: empty if the run has none, which counts as unmatched.
 using MeasuredSource = std::function<std::optional<Measured>(const PublishedValue&)>;
 
 inline constexpr const char* kNotMeasured = "not measured";
 
-/// One value that was not met.
+/// One value that does not match.
 struct Unmet {
   PublishedValue published;
-  std::string measured;  ///< printed as the publication prints it, or kNotMeasured
+  std::string measured;  ///< in the publication's format, or kNotMeasured
 };
 
-/// A comparison to the printed digit, or in shape where the table says so.
+/// A comparison to the printed digit, or in shape if the table says so.
 struct TableComparison {
-  std::int64_t values = 0;  ///< without those beside
+  std::int64_t values = 0;  ///< without those marked "beside: "
   std::int64_t beside = 0;
   std::int64_t met = 0;
-  std::int64_t in_shape = 0;            ///< of those met
-  std::int64_t definitions_differ = 0;  ///< `synced` rows where our bitwise answer is another
+  std::int64_t in_shape = 0;            ///< matched values that were compared in shape
+  std::int64_t definitions_differ = 0;  ///< `synced` rows whose bitwise answer differs
   std::vector<Unmet> unmet;
 };
 TableComparison compare(const PublishedTable& table, const MeasuredSource& measured);

@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// What a program left when it ended.
+/// Result of a program.
 struct Outcome {
   int status = -1;
   std::string out;
@@ -53,7 +53,7 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// One line, so that a test need not know where a sentence wraps.
+/// In one line, so that a test does not depend on wrapping.
 inline std::string unwrapped(const std::string& text) {
   std::istringstream words(text);
   std::string line;

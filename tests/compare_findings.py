@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Compares what two runs of the same cells found: verdicts, and of each finding claim, step, tensor, ranks and ratio.
+"""Compares the findings of two runs of the same cells: verdicts, and of each finding claim, step,
+tensor, ranks and ratio.
 
     tests/compare_findings.py BEFORE AFTER
 
-BEFORE and AFTER are folders of runs, or their record.json. Run both with the same arguments, for a change that is to
-leave every verdict as it is:
+BEFORE and AFTER are folders of runs, or their record.json. Run both with the same arguments, for a
+change that must not alter any verdict:
 
     lockstep run --matrix --ranks 2,3,4 --max-cells 450 --out before
 
-Words, clocks and tolerances are not compared. Says each cell that
-differs; exits with 1 where one does, and with 2 where the runs have other cells.
+Words, clocks and tolerances are not compared. Prints each cell that differs. Exits with 1 if one
+does, and with 2 if the runs have different cells.
 """
 
 import json
@@ -38,7 +39,7 @@ def finding(found):
     }
 
 
-# What records of 1.x call a phase.
+# Names of the phases in records of 1.x.
 PHASES = {"forward": "pre_forward", "backward": "post_backward", "reduced": "pre_step", "stepped": "post_step"}
 
 
@@ -48,8 +49,9 @@ def claim(said):
 
 
 def mismatch(cell):
-    """Where a rank died, luck decides which call of which rank is the last in its log, and so whether and by whom a
-    collective was never called; what the judge makes of it is in the findings."""
+    """If a rank died, chance decides which call of which rank is the last in its log, and so
+    whether a collective counts as never called, and by which ranks. The judge's conclusion is in
+    the findings."""
     found = cell.get("mismatch", cell.get("missed_meeting"))
     kinds = {end.get("kind", end.get("ending")) for end in cell.get("exits", cell.get("ends"))}
     if not found or kinds & {"raised", "exited", "signalled"}:

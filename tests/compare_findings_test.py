@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Plants differences in a record and expects compare_findings.py to see them, and words to be none."""
+"""Plants differences in a record and expects compare_findings.py to report them, but not
+differences in wording."""
 
 import json
 import pathlib

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// While it lives, no file of this process grows beyond `bytes`: what a full disk looks like.
+/// Simulates a full disk: while it exists, no file of this process grows beyond `bytes`.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) : previous_action_(std::signal(SIGXFSZ, SIG_IGN)) {

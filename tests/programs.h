@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// The programs that tests start as a user would.
+/// The programs that tests start like a user.
 inline const std::string kLockstep = LOCKSTEP_PROGRAM;
 inline const std::string kTestbed = LOCKSTEP_TESTBED;
 

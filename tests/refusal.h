@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// What a reader says of the file at `path`, without the name where it begins with that; "accepted"
-/// where it refuses nothing.
+/// The reader's error for the file at `path`, without the leading path; "accepted" if there is
+/// none.
 template <class Read>
 std::string refusal_of(const std::filesystem::path& path, const Read& read) {
   try {

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// A folder of a test's own, removed with everything in it.
+/// A test's own folder, removed with its content.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

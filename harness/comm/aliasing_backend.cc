@@ -27,7 +27,7 @@ TensorLists aliases_of(const TensorLists& lists) {
   return aliases;
 }
 
-/// What a collective is to leave its results in: as the caller has it.
+/// The output tensors of a collective, in the caller's form.
 struct Outputs {
   explicit Outputs(const at::Tensor& tensor) : Outputs(Tensors{tensor}) {}
   explicit Outputs(const Tensors& tensors) : all(tensors), value(tensors) {}
@@ -35,7 +35,7 @@ struct Outputs {
     for (const Tensors& tensors : lists) all.insert(all.end(), tensors.begin(), tensors.end());
   }
 
-  /// Those that are not the CPU, each once: what a future has to know.
+  /// The devices other than the CPU, each once, for a future.
   std::vector<at::Device> devices() const {
     std::vector<at::Device> devices;
     for (const at::Tensor& tensor : all) {
@@ -90,14 +90,14 @@ class AliasedWork : public c10d::Work {
   c10::intrusive_ptr<Future> future_;
 };
 
-/// The work of a collective of the inner backend, for the caller's tensors.
+/// The work of a collective of the inner backend, with the caller's tensors.
 template <class T>
 AliasingBackend::Work aliased(AliasingBackend::Work inner, const T& outputs) {
   if (!inner) return inner;
   return c10::make_intrusive<AliasedWork>(std::move(inner), Outputs(outputs));
 }
 
-/// `call` with the aliases of what it writes and reads.
+/// Runs `call` with aliases of its outputs and inputs.
 template <class Out, class In, class Call>
 AliasingBackend::Work with_aliases(Out& outputs, In& inputs, const Call& call) {
   Out host_outputs = aliases_of(outputs);
@@ -217,7 +217,7 @@ void AliasingBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool
   inner_->monitoredBarrier(options, wait_all_ranks);
 }
 
-// Works of point-to-point calls hold no tensors that anybody could ask for.
+// Works of point-to-point calls hold no tensors.
 AliasingBackend::Work AliasingBackend::send(Tensors& tensors, int to, int tag) {
   Tensors hosts = aliases_of(tensors);
   return inner_->send(hosts, to, tag);

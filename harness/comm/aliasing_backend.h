@@ -5,9 +5,9 @@
 
 namespace lockstep {
 
-/// Makes a backend for tensors of the CPU one for tensors of virtual devices: `inner` gets CPU
-/// tensors of the same memory, and futures of collectives hold the tensors that were passed. What
-/// `inner` throws is passed on unchanged. Sparse tensors and groups split off are refused.
+/// Turns a backend for CPU tensors into one for tensors of virtual devices. `inner` receives CPU
+/// tensors of the same memory. Futures of collectives hold the tensors that were passed. Exceptions
+/// of `inner` are passed on unchanged. Sparse tensors and split groups are rejected.
 class AliasingBackend : public c10d::Backend {
  public:
   explicit AliasingBackend(c10::intrusive_ptr<c10d::Backend> inner);

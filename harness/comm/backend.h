@@ -15,17 +15,17 @@ class Store;
 
 namespace lockstep {
 
-/// Makes a backend of c10d for `placement`'s rank, which meets its peers in `store`. `timeout` is
-/// that of one collective, and of meeting. Blocks until all ranks are there; throws c10::Error
-/// else.
+/// Creates a c10d backend for `placement`'s rank, with its rendezvous in `store`. `timeout` limits
+/// each collective and the rendezvous. Blocks until all ranks are there; otherwise throws
+/// c10::Error.
 using BackendFactory = c10::intrusive_ptr<c10d::Backend> (*)(
     const c10::intrusive_ptr<c10d::Store>& store, const RankPlacement& placement,
     std::chrono::milliseconds timeout);
 
-/// A backend that can be asked for: its name is c10d's too.
+/// An available backend: its name is c10d's too.
 struct BackendEntry {
   std::string name;
-  c10::DeviceType device;  ///< of the tensors it takes
+  c10::DeviceType device;  ///< of its tensors
   BackendFactory make;
 };
 
@@ -33,18 +33,18 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store
                                             const RankPlacement& placement,
                                             std::chrono::milliseconds timeout);
 
-/// Loads the module of the MPI whose launcher started this process. Throws Error (usage) where none
-/// did, where there is no such module, or where the ranks of MPI are not those of the launcher.
+/// Loads the module of the MPI whose launcher started this process. Throws Error (usage) if no MPI
+/// launcher started it, if there is no such module, or if MPI's ranks are not the launcher's.
 c10::intrusive_ptr<c10d::Backend> make_mpi(const c10::intrusive_ptr<c10d::Store>& store,
                                            const RankPlacement& placement,
                                            std::chrono::milliseconds timeout);
 
-/// Loads the module of NCCL. Throws Error (usage) where there is none, or too few GPUs.
+/// Loads the NCCL module. Throws Error (usage) if there is none, or too few GPUs.
 c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                             const RankPlacement& placement,
                                             std::chrono::milliseconds timeout);
 
 }  // namespace lockstep
 
-/// What a module exports. A module and the program that loads it come from one build.
+/// The export of a module. A module and the program that loads it come from one build.
 extern "C" [[gnu::visibility("default")]] lockstep::BackendFactory lockstep_backend_factory();

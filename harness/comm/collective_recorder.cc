@@ -14,7 +14,7 @@ namespace {
 thread_local CallSite this_site;
 thread_local std::string this_tag;
 
-/// "gradients.cc:41": a path tells where somebody's checkout lies.
+/// "gradients.cc:41": a full path would reveal the location of a checkout.
 std::string place_of(const CallSite& site) {
   if (site.line == 0) return {};
   const std::string_view file = site.file;
@@ -42,7 +42,7 @@ std::uint64_t CollectiveRecorder::enter(Collective& collective) {
   }
   const std::uint64_t seq = log_->enter(collective);
   if (peers_ && collective.number > 0) {
-    // Of two ranks that come at once, one has to see the other.
+    // If two ranks call at once, one must see the other.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (const auto difference = peers_->difference_from(collective)) {
       log_->leave(seq, CollectiveState::failed);

@@ -15,23 +15,23 @@
 
 namespace lockstep {
 
-/// Where recording backends write to. Shared by them and by the works they started, some of which
-/// may end after the log is gone: `close` lets go of it. Thread-safe.
+/// Destination of recording backends. They share it with the works they started, some of which may
+/// end after the log is gone. So `close` releases the log. Thread-safe.
 class CollectiveRecorder {
  public:
-  /// `peers`: what calls are held against before they are made; nothing where they are not.
+  /// `peers`: the logs with which each call is compared before it is made; empty: no comparison.
   CollectiveRecorder(CollectiveLog& log, std::optional<PeerLogs> peers)
       : log_(&log), peers_(std::move(peers)) {}
 
   void begin_step(std::int64_t step) { step_ = step; }
 
-  /// Notes a call; step, site and tag of this thread are filled in. Returns its seq. Throws
-  /// c10::DistBackendError, and notes that it failed, where a peer called something else.
+  /// Records a call and fills in the step, site and tag of this thread. Returns its seq. If a peer
+  /// made a different call, records a failure and throws c10::DistBackendError.
   std::uint64_t enter(Collective& collective);
   void leave(std::uint64_t seq, CollectiveState state);
 
-  /// Nothing is written any more. Returns how many collectives have not ended. Whoever waits for a
-  /// work may wake before its end is noted: those that are ending are given a moment.
+  /// Stops writing. Returns how many collectives have not ended. A thread that waits for a work may
+  /// wake before its end is recorded, so ending works get a moment.
   int close();
 
   /// How many collectives have not ended.
@@ -46,8 +46,8 @@ class CollectiveRecorder {
   int pending_ = 0;
 };
 
-/// Where the calls of this thread are made and what they are said to be on, while it lives. What is
-/// called inside of torch has no place.
+/// While it exists, the site of this thread's calls and their tensor's description. Calls inside
+/// torch have no site.
 class CallContext {
  public:
   explicit CallContext(const CallSite& site);
@@ -59,18 +59,18 @@ class CallContext {
   CallSite before_;
 };
 
-/// What the calls of this thread are said to be on (`CollectiveTag`); empty: nothing is said.
+/// Description of the tensor of this thread's calls (`CollectiveTag`); empty: none.
 const std::string& current_tag();
 
-/// A group whose calls are numbered, whichever of its backends they go to.
+/// A group whose calls are numbered across all its backends.
 struct RecordedGroup {
   std::string name;
   int size = 0;
   std::atomic<std::uint64_t> calls{0};
 };
 
-/// Notes that a rank joins a group, until `meet` has returned; whoever never comes has no such
-/// entry.
+/// Records that a rank joins a group, until `meet` has returned. A rank that never joins has no
+/// such entry.
 void record_joining(CollectiveRecorder& recorder, const RecordedGroup& group,
                     const std::function<void()>& meet);
 

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// Null where `work` has none, as Gloo's point-to-point calls and reduce-scatters.
+/// Null if `work` has none, as for Gloo's point-to-point calls and reduce-scatters.
 inline c10::intrusive_ptr<c10::ivalue::Future> future_of(c10d::Work& work) {
   try {
     return work.getFuture();

@@ -6,8 +6,7 @@ namespace lockstep {
 
 namespace {
 
-/// A name of this machine may resolve to an address without a route; ranks that all live here do
-/// not need one.
+/// The host name may resolve to an address without a route, which ranks on one machine do not need.
 std::shared_ptr<gloo::transport::Device> device_of(const RankPlacement& placement) {
   return placement.local_world_size == placement.world_size
              ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")

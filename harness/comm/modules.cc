@@ -27,7 +27,7 @@ constexpr std::array<Mpi, 2> kMpis{Mpi{"Open MPI", "openmpi", "lockstep_mpi_open
                                    Mpi{"MPICH", "mpich", "lockstep_mpi_mpich.so"}};
 constexpr const char* kNcclModule = "lockstep_nccl.so";
 
-/// Variables that a launcher gives its ranks. Open MPI's mpirun speaks PMIx too.
+/// Variables that a launcher sets for its ranks. Open MPI's mpirun uses PMIx, too.
 struct Trace {
   const char* variable;
   const char* mpi;
@@ -36,8 +36,8 @@ constexpr std::array<Trace, 4> kTraces{Trace{"OMPI_COMM_WORLD_RANK", "Open MPI"}
                                        Trace{"PMI_RANK", "MPICH"}, Trace{"PMI_FD", "MPICH"},
                                        Trace{"PMIX_RANK", "Open MPI"}};
 
-/// A program of another project has no modules beside itself: it takes those of the build that its
-/// libraries are from, as long as that is there.
+/// A program of another project has no modules next to it. It uses those of the build that provided
+/// its libraries, as long as that exists.
 fs::path module_file(const std::string& name) {
   return installed_path(fs::path("lib/lockstep") / name, fs::path(LOCKSTEP_MODULE_FOLDER) / name);
 }
@@ -47,8 +47,7 @@ bool is_built(const char* module) {
   return fs::exists(module_file(module), failure);
 }
 
-/// The module stays loaded. Its symbols are made known to all: Open MPI's own plugins look for its
-/// there.
+/// The module stays loaded. Its symbols are global, because Open MPI's plugins look for them there.
 BackendFactory load(const std::string& name) {
   const fs::path file = module_file(name);
   void* const module = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);

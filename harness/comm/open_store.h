@@ -12,9 +12,9 @@ class Store;
 
 namespace lockstep {
 
-/// Connects to the store that is served at `rendezvous`, where a socket may listen before anybody
-/// serves it; where there is no port, makes a store for a world of one. `timeout` is that of
-/// connecting and of every wait. Throws c10::Error.
+/// Connects to the store at `rendezvous`, where a socket may listen before a process serves it.
+/// Without a port, creates a store for a world of one. `timeout` limits the connection and every
+/// wait. Throws c10::Error.
 c10::intrusive_ptr<c10d::Store> open_store(const Rendezvous& rendezvous,
                                            std::chrono::milliseconds timeout);
 

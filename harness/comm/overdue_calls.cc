@@ -29,7 +29,8 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds kOverdue = 2s;
 constexpr std::chrono::milliseconds kBetweenLooks = 200ms;
-/// How far back in a group is compared at first: who called less than another goes on for a while.
+/// Number of earlier calls of a group to compare at first: a rank that skipped a call continues for
+/// a while.
 constexpr std::uint64_t kComparedBefore = 64;
 constexpr const char* kMismatch = "mismatch";
 
@@ -43,13 +44,13 @@ bool is_overdue(const Collective& call) {
          now - std::chrono::nanoseconds(call.entered_ns) > kOverdue;
 }
 
-/// The calls of one rank, as they come.
+/// The calls of one rank, as they appear.
 class OwnCalls {
  public:
   OwnCalls(const fs::path& folder, int rank) : log_(collective_log_file(folder, rank)) {}
 
-  /// Of every group in which a call is overdue: the calls up to the last such one, in their order,
-  /// without those that were returned before.
+  /// The calls of every group with an overdue call, up to the last overdue one, in call order.
+  /// Calls returned before are omitted.
   std::vector<Collective> up_to_overdue() {
     const std::uint64_t count = log_.count();
     while (ended_ < count && log_.at(ended_).state != CollectiveState::entered) ++ended_;
@@ -73,16 +74,16 @@ class OwnCalls {
 
  private:
   LiveCollectiveLog log_;
-  std::uint64_t ended_ = 0;                        ///< all calls before have ended
+  std::uint64_t ended_ = 0;                        ///< all earlier calls have ended
   std::map<std::string, std::uint64_t> returned_;  ///< the last number, by group
 };
 
-/// A call and whose it is, as the store has it.
+/// A call and its rank, as stored in the store.
 std::string to_value(int rank, const Collective& call) {
   return fmt::format("{} ", rank) + to_bytes(call);
 }
 
-/// Holds a call against that of the first rank that told the store of its own.
+/// Compares a call with that of the first rank that published its own in the store.
 std::optional<std::string> compare(c10d::Store& store, int rank, const Collective& call) {
   const std::string key = fmt::format("{}/{}", call.group, call.number);
   const std::string first = store.compareSet(key, std::string(), to_value(rank, call));

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// What is said of two ranks' calls that are to meet and do not fit together; nothing when they do.
+/// Describes a mismatch of two ranks' calls of one collective; empty if they match.
 std::optional<std::string> mismatch_of(const Collective& a, int rank_a, const Collective& b,
                                        int rank_b);
 
@@ -20,19 +20,19 @@ std::optional<std::string> mismatch_of(const Collective& a, int rank_a, const Co
 /// a time.
 class PeerLogs {
  public:
-  /// In `folder`, of the ranks of a world but for `rank`.
+  /// Logs in `folder`, of all ranks of a world except `rank`.
   PeerLogs(const std::filesystem::path& folder, int rank, int world_size);
 
-  /// Holds a call that is on record against what the others called under its number in its group.
-  /// Returns the first difference in words; nothing where there is none, or where nobody came yet.
+  /// Compares a recorded call with the other ranks' calls of the same number in its group. Returns
+  /// the first difference in words; empty if there is none or no other rank has called it yet.
   std::optional<std::string> difference_from(const Collective& call);
 
  private:
   struct Peer {
     int rank;
     LiveCollectiveLog log;
-    std::uint64_t read = 0;  ///< entries seen so far
-    /// Seq of calls that were read and are yet to be held against this rank's, by group and number.
+    std::uint64_t read = 0;  ///< entries read so far
+    /// Seq of calls that were read but not yet compared with this rank's, by group and number.
     std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> ahead;
   };
 

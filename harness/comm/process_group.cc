@@ -35,8 +35,8 @@ const BackendEntry& find_backend(const std::string& name) {
   throw unknown_name("backend", name, backend_names());
 }
 
-/// Nobody goes on before everybody has met: a rank that ends at once would close connections that
-/// others still make.
+/// Waits until all ranks are there. A rank that ends at once would close connections that others
+/// still open.
 void wait_until_all_met(c10d::Store& store, const RankPlacement& placement) {
   if (placement.world_size == 1) return;
   store.set(fmt::format("met/{}", placement.rank), std::string("yes"));
@@ -48,8 +48,8 @@ void wait_until_all_met(c10d::Store& store, const RankPlacement& placement) {
 
 using BackendHandle = c10::intrusive_ptr<c10d::Backend>;
 
-/// DDP's logger warns of devices without a timer. What virtual devices do is done when it is asked
-/// for: the clock of the CPU times them.
+/// DDP's logger warns about devices without a timer. Virtual devices run synchronously, so the CPU
+/// clock times them.
 void register_timer() {
   constexpr auto kType = c10::DeviceType::PrivateUse1;
   if (c10d::TimerRegistry()->Has(kType)) return;
@@ -58,18 +58,18 @@ void register_timer() {
   });
 }
 
-/// Who hears of the calls of a group.
+/// Receiver of the calls of a group.
 struct Recording {
   std::shared_ptr<CollectiveRecorder> recorder;
-  std::shared_ptr<RecordedGroup> group;  ///< null: nobody does
+  std::shared_ptr<RecordedGroup> group;  ///< null: none
 };
 
 BackendHandle recorded(const BackendHandle& inner, const Recording& recording) {
   return c10::make_intrusive<RecordingBackend>(inner, recording.recorder, recording.group);
 }
 
-/// Makes `group` take tensors of the kind of devices called `name`. `backend` is `inner` as
-/// `recording` hears it.
+/// Lets `group` take tensors of the devices called `name`. `backend` is `inner`, recorded as in
+/// `recording`.
 void add_device(c10d::ProcessGroup& group, const std::string& name, const BackendHandle& inner,
                 const BackendHandle& backend, const Recording& recording) {
   if (name == "cpu") return;
@@ -81,7 +81,7 @@ void add_device(c10d::ProcessGroup& group, const std::string& name, const Backen
   if (name != "sim") throw unknown_name("kind of devices", name, {"cpu", "sim", "cuda"});
   register_timer();
   const BackendHandle aliasing = c10::make_intrusive<AliasingBackend>(inner);
-  // A group has one backend of each type: under the type of the CPU's it would be that one.
+  // A group has one backend per type; the CPU's type would select the CPU's backend.
   group.setBackend(c10::DeviceType::PrivateUse1, c10d::ProcessGroup::BackendType::CUSTOM,
                    recording.group ? recorded(aliasing, recording) : aliasing);
 }
@@ -111,7 +111,7 @@ struct ProcessGroup::State {
   BackendHandle backend;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 
-  /// Meets the others of the group called `name` in `store`.
+  /// Rendezvous with the other ranks of the group `name`, in `store`.
   void join(const std::string& name) {
     if (!options.records) return meet(name);
     recording.group = std::make_shared<RecordedGroup>();
@@ -145,7 +145,7 @@ ProcessGroup::ProcessGroup(std::unique_ptr<State> state) : state_(std::move(stat
 ProcessGroup::ProcessGroup(const RankPlacement& placement, const GroupOptions& options,
                            CollectiveLog& log)
     : state_(std::make_unique<State>()) {
-  // As in Python: a peer that is gone is an error of the call that meets it, and kills nobody.
+  // As in Python: a lost peer is an error of the next call and does not kill the process.
   std::signal(SIGPIPE, SIG_IGN);
   std::optional<PeerLogs> peers;
   if (!options.peer_logs.empty())
@@ -178,8 +178,8 @@ std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(const std::string& name,
   return std::unique_ptr<ProcessGroup>(new ProcessGroup(std::move(state)));
 }
 
-// Leaving a group joins its threads, and those wait for peers that may never come: a group with
-// collectives under way is left to the end of the process.
+// Leaving a group joins its threads, which wait for peers that may never come. So a group with
+// pending collectives is left to the end of the process.
 ProcessGroup::~ProcessGroup() {
   CollectiveRecorder& recorder = *state_->recording.recorder;
   const int pending = state_->is_part ? recorder.pending() : recorder.close();
@@ -243,7 +243,7 @@ void ProcessGroup::barrier(CallSite site) {
   state_->group->barrier()->wait();
 }
 
-// Gloo's would only wait for what the end of the process closes anyway.
+// Gloo's shutdown would only wait for connections that the end of the process closes anyway.
 void ProcessGroup::shut_down() {
   if (state_->backend->getBackendName() != "gloo") state_->backend->shutdown();
 }

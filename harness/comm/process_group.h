@@ -17,26 +17,26 @@ class ProcessGroup;
 
 namespace lockstep {
 
-/// How ranks combine their tensors.
+/// Reduction of the ranks' tensors.
 enum class ReduceOp { sum, average, minimum, maximum };
 
 struct GroupOptions {
   std::string backend = "gloo";
-  std::chrono::milliseconds timeout{60'000};  ///< of one collective, and of meeting the peers
-  std::string device = "cpu";  ///< kind of devices whose tensors it takes beside the CPU's
-  bool records = true;         ///< collectives, in the log; else the backend is called as it is
-  /// Where the ranks of this host keep their collective logs. Not empty: before a collective is
-  /// called it is held against what the others called, and one that does not fit is an error of the
-  /// call. Nobody is waited for: who comes first has nobody to differ from.
+  std::chrono::milliseconds timeout{60'000};  ///< of one collective, and of the rendezvous
+  std::string device = "cpu";  ///< devices whose tensors it takes, in addition to the CPU
+  bool records = true;         ///< log the collectives; otherwise the backend is called directly
+  /// Folder of the collective logs of this host's ranks. If not empty, each collective is compared
+  /// with the others' calls before it is made, and a mismatch is an error of the call. The rank
+  /// that calls second detects it, so no rank waits.
   std::filesystem::path peer_logs = {};
 };
 
-/// Where a collective is called.
+/// Source location of a collective.
 struct CallSite {
   const char* file = "";
   int line = 0;
 
-  /// As a default argument: the place of the caller.
+  /// As a default argument: the caller's location.
   static CallSite here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return {file, line};
   }
@@ -51,20 +51,21 @@ class Pending {
   Pending(Pending&& other) noexcept;
   Pending& operator=(Pending&& other) noexcept;
 
-  /// Blocks until the result is there; what c10d throws is passed on unchanged.
+  /// Blocks until the result is there; passes on c10d's exceptions unchanged.
   void wait();
 
  private:
   std::unique_ptr<State> state_;
 };
 
-/// The ranks of a cell and the collectives between them: a handle on a real c10d::ProcessGroup
-/// whose backend records every call in a collective log. Collectives block until the result is
-/// there; what c10d throws is passed on unchanged, because its words are evidence.
+/// The ranks of a cell and their collectives. It is a handle on a real c10d::ProcessGroup whose
+/// backend records every call in a collective log. Collectives block until the result is there.
+/// Exceptions of c10d are passed on unchanged, because their words are evidence.
 class ProcessGroup {
  public:
-  /// Meets the other ranks of `placement`'s world. `log` receives the collectives and outlives the
-  /// group. Throws Error (usage) for an unknown backend, c10::Error when the peers do not come.
+  /// Performs the rendezvous with the other ranks of `placement`'s world. `log` receives the
+  /// collectives and outlives the group. Throws Error (usage) for an unknown backend, c10::Error
+  /// when the peers do not come.
   ProcessGroup(const RankPlacement& placement, const GroupOptions& options, CollectiveLog& log);
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup&) = delete;
@@ -73,34 +74,35 @@ class ProcessGroup {
   int rank() const;
   int size() const;
 
-  /// Lets go of the log: later collectives are not recorded.
+  /// Releases the log: later collectives are not recorded.
   void stop_recording();
 
-  /// Step that collectives are logged under.
+  /// Sets the step that collectives are logged under.
   void begin_step(std::int64_t step);
 
   void all_reduce(at::Tensor& tensor, ReduceOp op, CallSite site = CallSite::here());
   void broadcast(at::Tensor& tensor, int root, CallSite site = CallSite::here());
-  /// `output`: of the dtype of `input`, with size() times its elements, in rank order.
+  /// Requires: `output` has the dtype of `input` and size() times its elements, in rank order.
   void all_gather(at::Tensor& output, at::Tensor& input, CallSite site = CallSite::here());
-  /// `input`: of the dtype of `output`, with size() times its elements; part i goes to rank i.
+  /// Requires: `input` has the dtype of `output` and size() times its elements. Part i goes to rank
+  /// i.
   void reduce_scatter(at::Tensor& output, at::Tensor& input, ReduceOp op,
                       CallSite site = CallSite::here());
   void barrier(CallSite site = CallSite::here());
 
-  /// As `all_reduce`, without waiting. `tensor` must not be touched before the result is there.
+  /// Like `all_reduce`, without waiting. `tensor` must not be used before the result is there.
   Pending start_all_reduce(at::Tensor& tensor, ReduceOp op, CallSite site = CallSite::here());
 
-  /// The group of some ranks of this one, given by their numbers here, ascending and each once;
-  /// they are numbered from 0 there. Only these call it, all of them, with the same `name`, of 64
-  /// bytes at most, which no other group has, of other ranks neither: logs know groups by it.
+  /// A group of some ranks of this one, given by their ascending, distinct numbers here; they are
+  /// numbered from 0 there. Exactly these ranks call it, with the same `name` of at most 64 bytes.
+  /// Logs identify groups by name, so no other group may have it, not even one of other ranks.
   std::unique_ptr<ProcessGroup> subgroup(const std::string& name, const std::vector<int>& ranks);
 
-  /// Healthy end of a rank, after its last collective: all ranks call it, or none can go on to end
-  /// as some backends want it (MPI). Nothing can be called afterwards. A rank that failed does not.
+  /// Successful end of a rank, after its last collective. All ranks call it, because some backends
+  /// (MPI) require that. No calls are allowed afterwards. A failed rank does not call it.
   void shut_down();
 
-  /// For the parts that stand on c10d themselves (DDP). Never null.
+  /// For parts built directly on c10d (DDP). Never null.
   c10d::ProcessGroup& c10d_group();
 
  private:
@@ -109,8 +111,8 @@ class ProcessGroup {
   std::unique_ptr<State> state_;
 };
 
-/// While it lives, collectives of this thread are logged as being on what `text` says, instead of
-/// on the parameter that their storage belongs to.
+/// While it exists, collectives of this thread are logged with `text` as their tensor's
+/// description, instead of the parameter that owns their storage.
 class CollectiveTag {
  public:
   explicit CollectiveTag(std::string text);
@@ -122,7 +124,7 @@ class CollectiveTag {
   std::string before_;
 };
 
-/// Backends that can be asked for on this build, by name.
+/// Names of the backends available in this build.
 std::vector<std::string> backend_names();
 
 }  // namespace lockstep

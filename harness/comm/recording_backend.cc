@@ -25,7 +25,7 @@ std::string lower_case_name(OpType operation) {
   return text;
 }
 
-/// What torch makes anew each time is made once for each number in a thread.
+/// Caches, per thread and number, strings that torch creates anew each time.
 template <class Make>
 const std::string& made_once(std::vector<std::string>& made, std::size_t number, const Make& make) {
   if (number >= made.size()) made.resize(number + 1);
@@ -61,7 +61,7 @@ Collective with_root(Collective collective, std::int64_t root) {
   return collective;
 }
 
-/// For works without a future: their end is seen by whoever waits for them.
+/// For works without a future: the waiting thread sees their end.
 class RecordedWork : public c10d::Work {
  public:
   RecordedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<CollectiveRecorder> recorder,
@@ -70,7 +70,7 @@ class RecordedWork : public c10d::Work {
         inner_(std::move(inner)),
         recorder_(std::move(recorder)),
         seq_(seq) {}
-  /// Nobody can wait for it any more, however it ends.
+  /// No thread can wait for it any more, however it ends.
   ~RecordedWork() override { leave(CollectiveState::completed); }
 
   bool wait(std::chrono::milliseconds timeout) override {
@@ -127,14 +127,15 @@ RecordingBackend::RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner,
 
 namespace {
 
-/// Every call of all ranks of a group, so that equal numbers meet. The end of a coalesced block is
-/// none: it may be one of point-to-point calls, and the others in it have their numbers.
+/// Calls that every rank of a group makes, so that equal numbers match. The end of a coalesced
+/// block does not count: it may contain point-to-point calls, and its collectives have their own
+/// numbers.
 bool is_collective(OpType operation) {
   return operation != OpType::SEND && operation != OpType::RECV &&
          operation != OpType::RECVANYSOURCE && operation != OpType::COALESCED;
 }
 
-/// "[4, 4]"; what a log has no room for is left out.
+/// "[4, 4]"; a shape that does not fit into a log is omitted.
 std::string shape_of(const at::Tensor& tensor) {
   std::array<char, 64> text{'['};
   char* at = text.data() + 1;
@@ -150,7 +151,7 @@ std::string shape_of(const at::Tensor& tensor) {
 void describe_first(const at::Tensor& tensor, Collective& collective) {
   collective.dtype = dtype_name(tensor.scalar_type());
   collective.shape = shape_of(tensor);
-  // PeerState threads of the autograd engine may assign gradients while they are looked at.
+  // Other threads of the autograd engine may assign gradients meanwhile.
   TensorName name;
   if (!current_tag().empty()) {
     name = tag_name(current_tag());
@@ -181,7 +182,7 @@ Collective RecordingBackend::collective_of(OpType operation, at::TensorList tens
 
 namespace {
 
-/// `is_queued`: the future holds how the work on the GPU ended.
+/// `is_queued`: the future holds the result of the work on the GPU.
 bool has_succeeded(const c10::ivalue::Future& ended, bool is_queued) {
   if (ended.hasError()) return false;
   return !is_queued || ended.constValue().toInt() == static_cast<int>(c10d::WorkResult::SUCCESS);
@@ -199,7 +200,7 @@ RecordingBackend::Work RecordingBackend::record(Collective collective, const Cal
     recorder_->leave(seq, CollectiveState::failed);
     throw;
   }
-  if (!work) {  // inside a coalesced block: what is waited for is the end of the block
+  if (!work) {  // inside a coalesced block: callers wait for the end of the block
     recorder_->leave(seq, CollectiveState::completed);
     return work;
   }
@@ -261,7 +262,7 @@ RecordingBackend::Work RecordingBackend::reduce(Tensors& tensors,
                 [&] { return inner_->reduce(tensors, options); });
 }
 
-/// NCCL takes parts of other sizes, and all of them have to be the same everywhere.
+/// NCCL accepts parts of different sizes; then the whole list must be equal on every rank.
 const RecordingBackend::Tensors& RecordingBackend::comparable(const TensorLists& lists,
                                                               const Tensors& part) const {
   return is_queued_ && lists.size() == 1 ? lists.front() : part;
@@ -395,11 +396,11 @@ c10::intrusive_ptr<c10d::Backend> RecordingBackend::shrink(
   return record_too(inner_->shrink(excluded, flags, options));
 }
 
-// Description and device are set by functions that are not virtual: they reach only this object,
-// and are passed on when the name, which is set last, arrives.
+// Description and device are set by non-virtual functions, which reach only this object. They are
+// passed on when the name, which is set last, arrives.
 void RecordingBackend::setGroupUid(const std::string& uid) {
   Backend::setGroupUid(uid);
-  if (group_->name.empty()) {  // split off another one
+  if (group_->name.empty()) {  // split from another one
     group_->name = uid;
     record_joining(*recorder_, *group_, [] {});
   }
@@ -410,7 +411,7 @@ void RecordingBackend::setGroupUid(const std::string& uid) {
 
 void RecordingBackend::registerOnCompletionHook(
     std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) {
-  onCompletionHook_ = hook;  // what hasHooks, which is not virtual, asks for
+  onCompletionHook_ = hook;  // for hasHooks, which is not virtual
   inner_->registerOnCompletionHook(std::move(hook));
 }
 

@@ -10,9 +10,9 @@
 
 namespace lockstep {
 
-/// Forwards every call to `inner` and notes every collective in a log: what was asked for before
-/// the call, how it ended when its work ends. Changes nothing: same arguments, same works, same
-/// exceptions. Groups split off or merged are recorded as well.
+/// Forwards every call to `inner` and logs every collective: its arguments before the call, its
+/// result when its work ends. Arguments, works and exceptions are unchanged. Split and merged
+/// groups are recorded as well.
 class RecordingBackend : public c10d::Backend {
  public:
   RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner,
@@ -99,14 +99,14 @@ class RecordingBackend : public c10d::Backend {
 
   Collective collective_of(c10d::OpType operation, at::TensorList tensors) const;
 
-  /// What of a list that is gathered or scattered, a tensor for each rank, ranks are to agree on.
+  /// The tensors that ranks must agree on in a gathered or scattered list with one tensor per rank.
   const Tensors& comparable(const TensorLists& lists, const Tensors& part) const;
 
   c10::intrusive_ptr<c10d::Backend> inner_;
   std::shared_ptr<CollectiveRecorder> recorder_;
   std::shared_ptr<RecordedGroup> group_;
-  /// A work's own future is done once the call is in the queue of a GPU, and another one tells of
-  /// its end: NCCL's, by its watchdog.
+  /// On a GPU a work's own future completes when the call is queued. Another one reports its end:
+  /// NCCL's, by its watchdog.
   bool is_queued_;
 };
 

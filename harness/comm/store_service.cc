@@ -26,7 +26,7 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 
 constexpr const char* kToken = "token";
 constexpr const char* kStatus = "status";
-/// Of one value in the store, whose protocol does not take more than 8 MiB.
+/// Size of one value in the store, whose protocol takes at most 8 MiB.
 constexpr std::size_t kPart = 4UL * 1024 * 1024;
 
 Store open_files(const Rendezvous& rendezvous, std::chrono::milliseconds limit) {
@@ -37,7 +37,7 @@ std::string complete_key(int rank) { return fmt::format("{}/files", rank); }
 std::string received_key(int rank) { return fmt::format("{}/received", rank); }
 std::string heard_key(int rank) { return fmt::format("{}/heard", rank); }
 
-/// The files of `rank`: nothing that is being written, and its end last.
+/// The files of `rank`: complete ones only, its exit file last.
 std::vector<fs::path> files_of(int rank, const fs::path& folder) {
   const std::string prefix = fmt::format("rank-{}.", rank);
   const std::string log = fmt::format("collectives-{}.bin", rank);

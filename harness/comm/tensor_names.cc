@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// FNV-1a, never 0: a number that does not depend on the process, unlike std::hash.
+/// FNV-1a, never 0. Unlike std::hash it is the same in every process.
 std::int32_t id_of(std::string_view text) {
   std::uint32_t hash = 2166136261U;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
@@ -26,9 +26,9 @@ TensorName named(std::string text) {
   return {std::move(text), id};
 }
 
-/// Where a tensor begins: gradients that share a bucket begin at different places of its storage.
+/// Start of a tensor: gradients that share a bucket begin at different offsets of its storage.
 struct Start {
-  const void* storage = nullptr;  ///< null where there is none
+  const void* storage = nullptr;  ///< null if there is none
   std::int64_t offset = 0;
 
   explicit Start(const at::Tensor& tensor) {
@@ -47,8 +47,8 @@ struct StartHash {
   }
 };
 
-/// Storages of gradients come and go with every step, and nobody tells: where a tensor was last
-/// found is held against what is there now, and looked for anew when it is not there.
+/// Storages of gradients are created and freed in every step without notice. So the cached position
+/// of a tensor is checked each time, and searched again if it is outdated.
 class TensorNames {
  public:
   static TensorNames& of_process() {
@@ -79,7 +79,7 @@ class TensorNames {
     if (known != by_start_.end()) {
       if (const TensorName* name = name_at(known->second, start, tensor)) return *name;
     }
-    // What is nobody's would have all parameters looked at each time.
+    // An unnamed tensor would cause a search of all parameters each time.
     if (looks_ < parameters_.size()) return {};
     if (const TensorName* name = search(start, tensor)) return *name;
     looks_ -= parameters_.size();
@@ -102,7 +102,7 @@ class TensorNames {
     TensorName bucket;
   };
 
-  /// Null where the parameter at `index`, or its gradient, does not begin at `start`.
+  /// Null unless the parameter at `index`, or its gradient, begins at `start`.
   const TensorName* name_at(std::size_t index, const Start& start, const at::Tensor& tensor) const {
     const Parameter& parameter = parameters_[index];
     auto alive = parameter.tensor.lock();
@@ -116,8 +116,8 @@ class TensorNames {
     return gradient.numel() == tensor.numel() ? &parameter.gradient : &parameter.bucket;
   }
 
-  /// Looks at all parameters, from the one that was found last away to both sides: gradients are
-  /// reduced in the order of parameters, or against it.
+  /// Searches all parameters, outwards from the last one found: gradients are reduced in parameter
+  /// order or its reverse.
   const TensorName* search(const Start& start, const at::Tensor& tensor) {
     if (by_start_.size() > 4 * parameters_.size()) by_start_.clear();
     for (std::size_t distance = 0; distance < parameters_.size(); ++distance) {
@@ -133,11 +133,11 @@ class TensorNames {
   }
 
   std::mutex mutex_;
-  std::vector<Parameter> parameters_;  ///< in the order in which they were first named
+  std::vector<Parameter> parameters_;  ///< in the order of their first naming
   std::unordered_map<const c10::TensorImpl*, std::size_t> places_;
   std::unordered_map<Start, std::size_t, StartHash> by_start_;
-  std::size_t last_ = 0;   ///< the parameter that was found last
-  std::size_t looks_ = 0;  ///< parameters that may be looked at in vain
+  std::size_t last_ = 0;   ///< index of the parameter found last
+  std::size_t looks_ = 0;  ///< parameters that may still be searched without success
 };
 
 }  // namespace

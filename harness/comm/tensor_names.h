@@ -7,25 +7,25 @@
 
 namespace lockstep {
 
-/// What a tensor is to the program.
+/// Role of a tensor in the program.
 struct TensorName {
-  std::string text;     ///< "gradient of layers.0.weight"; empty: not known
-  std::int32_t id = 0;  ///< equal for equal texts; 0: not known
+  std::string text;     ///< "gradient of layers.0.weight"; empty: unknown
+  std::int32_t id = 0;  ///< equal for equal texts; 0: unknown
 };
 
-/// Gives a parameter a name by which collectives on it, on its gradient or on a bucket that begins
-/// with its gradient are logged. A later name replaces an earlier one: a part of a model does not
-/// know what the whole calls it. Does not keep the tensor alive. Any thread.
+/// Names a parameter in the log of collectives on it, on its gradient or on a bucket that begins
+/// with its gradient. A later name replaces an earlier one, because a submodule does not know its
+/// name in the whole model. Does not keep the tensor alive. Any thread.
 void name_parameter(const at::Tensor& parameter, const std::string& name);
 
-/// What `tensor` is now, by where it lies; empty where it is nobody's. Well under a microsecond on
-/// average. Any thread, but not while another one assigns gradients.
+/// The current name of `tensor`, by its memory address; empty if unnamed. Well under a microsecond
+/// on average. Any thread, but not while another one assigns gradients.
 TensorName name_of(const at::Tensor& tensor);
 
-/// A name that is given to a collective instead.
+/// The name of a collective's tag, used instead.
 TensorName tag_name(const std::string& text);
 
-/// How many parameters were given a name so far: what a part is called until its model names it.
+/// Number of parameters named so far. It provides names for parts until their model names them.
 std::int64_t parameters_named();
 
 }  // namespace lockstep

@@ -29,15 +29,15 @@ namespace lockstep {
 
 namespace {
 
-/// A healthy run of something else says nothing about the variant.
+/// A healthy run of other code says nothing about the variant.
 void require_trigger(const CellEvidence& cell, ClaimResult& result) {
   if (result.verdict != Verdict::holds || is_triggered(cell.exits)) return;
   result.verdict = Verdict::undecided;
   result.reason = "not triggered: no rank reached the place where the variant parts";
 }
 
-/// Whether `rank` has no value of what the finding is about: it did not come there, or what it kept
-/// is missing.
+/// Whether `rank` has no value for the finding: it did not get that far, or its snapshot is
+/// missing.
 bool lacks_value(const StepView& step, int rank, const Finding& finding) {
   const auto seen = step.observations(rank);
   return std::none_of(seen.begin(), seen.end(), [&](const Observation& one) {
@@ -46,7 +46,7 @@ bool lacks_value(const StepView& step, int rank, const Finding& finding) {
   });
 }
 
-/// Without the values of a perturbed reference the tolerance is too narrow to blame anybody by it.
+/// Without the values of a perturbed reference the tolerance is too narrow for an accusation.
 void require_tolerance(const CellEvidence& cell, ClaimResult& result) {
   const bool needs_one = result.claim.predicate == Predicate::equal_reference &&
                          result.verdict == Verdict::violated && cell.reference;
@@ -64,13 +64,13 @@ void require_tolerance(const CellEvidence& cell, ClaimResult& result) {
   }
 }
 
-/// Bytes are held against the reference's and against nothing else: that they differ from it, or
-/// between ranks, is no fault.
+/// Memory is only compared with the reference's limit: other differences from it, or between ranks,
+/// are no fault.
 bool is_meaningless(const Claim& claim) {
   return (claim.kind == Kind::memory) != (claim.predicate == Predicate::at_most_reference);
 }
 
-/// What is known of a cell's reference.
+/// Facts about a cell's reference.
 struct Reference {
   Reference(const CellEvidence& cell)
       : run(*cell.reference, cell.world_size), stability(cell, run) {}
@@ -79,8 +79,8 @@ struct Reference {
   ReferenceStability stability;
 };
 
-/// Makes the result of one claim. What its judge throws makes the claim undecided; what cannot be
-/// read is no matter of a claim.
+/// Computes the result of one claim. An exception of its judge makes the claim undecided;
+/// unreadable files are rethrown.
 class JudgedClaim {
  public:
   JudgedClaim(const CellEvidence& cell, const CellFacts& facts, const Claim& claim,
@@ -157,7 +157,7 @@ class JudgedClaim {
     try {
       work();
     } catch (const std::bad_alloc&) {
-      throw;  // says nothing of the claim, and the next one needs memory, too
+      throw;  // unrelated to the claim, and the next one needs memory, too
     } catch (const StaleIndex&) {
       throw;
     } catch (const std::exception& error) {
@@ -173,11 +173,11 @@ class JudgedClaim {
   const CellEvidence& cell_;
   StepCoverage observed_;
   ClaimResult result_;
-  std::unique_ptr<ClaimFold> fold_;  ///< null where the claim is not about steps
+  std::unique_ptr<ClaimFold> fold_;  ///< null if the claim is not about steps
   bool has_failed_ = false;
 };
 
-/// The steps that were observed in the cell or in its reference, ascending.
+/// The steps observed in the cell or in its reference, ascending.
 std::vector<std::int64_t> steps_of(const CellEvidence& cell) {
   if (!cell.evidence) return {};
   const std::vector<std::int64_t>& own = cell.evidence->steps();
@@ -189,15 +189,15 @@ std::vector<std::int64_t> steps_of(const CellEvidence& cell) {
   return steps;
 }
 
-/// The steps in which ranks agree by their indices, and observed what they did in a step that was
-/// seen. Of these some are read all the same, which compares their rows with the entries: the
-/// first, the last, a sample and those with snapshots, or all.
+/// The steps in which ranks agree by their indices and observed the same tensors as in a step
+/// already seen. Some of them are read all the same, to compare their rows with the entries. These
+/// are the first, the last, a sample and those with snapshots, or all.
 class KnownSets {
  public:
   KnownSets(const CellEvidence& cell, std::size_t steps)
       : evidence_(cell.reference ? nullptr : cell.evidence), steps_(steps) {}
 
-  /// A step like `number` that was seen; nothing where this one has to be.
+  /// A seen step that equals `number`; empty if this one must be read.
   std::optional<std::int64_t> find(std::int64_t number) const {
     const auto set = agreed_set(number);
     if (!set) return std::nullopt;
@@ -221,9 +221,9 @@ class KnownSets {
   }
 
   static constexpr std::size_t kSample = 8;
-  static constexpr std::size_t kMostDense = 32;  ///< one step in as many, at most
+  static constexpr std::size_t kMostDense = 32;  ///< at most one step in this many
 
-  const StepReader* evidence_;  ///< null where every step has to be seen
+  const StepReader* evidence_;  ///< null if every step must be seen
   std::size_t steps_ = 0;
   std::map<Digest, std::int64_t> seen_;
 };
@@ -239,8 +239,7 @@ bool has_still_copies(const CellEvidence& cell, const ReferenceRun& reference) {
   return is_compared;
 }
 
-/// An error that comes after the damage says so: the reader looks for the fault in the wrong step
-/// otherwise.
+/// An error after the damage states its lag, because readers would search the wrong step otherwise.
 void tell_lag(std::vector<ClaimResult>& results) {
   const std::int64_t damage = first_damage(results);
   if (damage == 0) return;

@@ -10,26 +10,26 @@
 
 namespace lockstep {
 
-/// Whether any rank reached the place where the variant parts. Where none did, nothing of it was
-/// tried, and no claim holds. A record that does not know counts as reached.
+/// Whether any rank reached the branch point. If none did, the variant was never exercised, and no
+/// claim holds. In a record without this field it counts as reached.
 bool is_triggered(const std::vector<RankExit>& exits);
 
-/// The first step in which a value was found to be wrong; 0 when none was. Memory is no value, and
-/// neither are collectives.
+/// The first step with a wrong value; 0 if there is none. Findings about memory and collectives do
+/// not count.
 std::int64_t first_damage(const std::vector<ClaimResult>& results);
 
-/// What one pass over the steps of a cell found.
+/// Result of one pass over the steps of a cell.
 struct Judgement {
   std::vector<ClaimResult> results;  ///< one per claim, in order
   WrongValues wrong_values;
-  /// Whether the reference has copies, and all of them hold its very bits of all that is compared
-  /// with it: no input was perturbed, and nothing measures how far roundings go.
+  /// Whether the reference has copies that all hold exactly its bits of every compared tensor. Then
+  /// no input was perturbed, and the effect of rounding is not measured.
   bool has_still_copies = false;
 };
 
-/// Judges every claim of a cell, of which `facts` are known, reading each step of it once; `others`
-/// see it in the same pass. A claim whose judge throws is `undecided` with the reason. Throws Error
-/// (usage) where a file cannot be read, and what `others` throw.
+/// Judges every claim of a cell whose `facts` are known. Each step is read once; `others` see it in
+/// the same pass. A claim whose judge throws is `undecided` with the reason. Throws Error (usage)
+/// if a file cannot be read, and passes on exceptions of `others`.
 Judgement judge(const CellEvidence& cell, const CellFacts& facts, const StepFolds& others = {});
 
 }  // namespace lockstep

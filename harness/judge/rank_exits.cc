@@ -37,8 +37,8 @@ std::string capitalised(std::string sentence) {
   return sentence;
 }
 
-/// Of ranks that mismatches ended, the one whose words tell most: not those of a rank that
-/// lost a peer.
+/// The most informative exit among ranks that mismatches ended; not that of a rank that lost a
+/// peer.
 const RankExit* telling(const std::vector<const RankExit*>& victims) {
   const auto has_words = [](const RankExit* end) {
     return end->kind != ExitKind::unfinished && end->cause != ExitCause::lost_peer;
@@ -48,8 +48,7 @@ const RankExit* telling(const std::vector<const RankExit*>& victims) {
   return victims.empty() ? nullptr : victims.front();
 }
 
-/// The ranks that a mismatch ended; of the first one, where it has none of its own, any that
-/// is explained.
+/// The rank that a mismatch ended. If the first mismatch ended none itself, any explained rank.
 const RankExit* telling_victim(const CellEvidence& cell, const CollectiveAnalysis& analysis,
                                const CollectiveMismatch& missed) {
   std::vector<const RankExit*> own, any;
@@ -75,7 +74,7 @@ void add_mismatch(const CellEvidence& cell, const CollectiveAnalysis& analysis,
   result.findings.push_back(std::move(finding));
 }
 
-/// The collective in which others wait because of a rank; empty: there is none.
+/// The collective in which other ranks wait for a rank; empty: none.
 std::string mismatch_without(const CollectiveAnalysis& analysis, int rank) {
   for (const CollectiveMismatch& missed : analysis.blocking) {
     if (is_among(missed.culprits, rank)) return capitalised(missed.sentence);
@@ -84,7 +83,7 @@ std::string mismatch_without(const CollectiveAnalysis& analysis, int rank) {
   return is_missed ? capitalised(analysis.missed->sentence) : "";
 }
 
-/// That somebody ended the ranks, in words; empty: nobody did.
+/// Sentence about an interruption of the ranks; empty: there was none.
 std::string interruption_in_words(const CellEvidence& cell) {
   const auto end = std::find_if(cell.exits.begin(), cell.exits.end(), [](const RankExit& one) {
     return one.cause == ExitCause::interrupted;

@@ -5,7 +5,8 @@
 
 namespace lockstep {
 
-/// How the ranks ended. The error of a rank that lost a dead peer is a consequence, no finding.
+/// Judges how the ranks ended. The error of a rank that lost a dead peer is a consequence, not a
+/// finding.
 void judge_exits(const CellEvidence& cell, const CellFacts& facts, ClaimResult& result);
 
 }  // namespace lockstep

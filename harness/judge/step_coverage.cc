@@ -9,8 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// The steps in which ranks of a job finished, the first and the last; nothing where they are not
-/// known.
+/// The first and the last step in which ranks of a job finished; empty if unknown.
 std::optional<std::pair<std::int64_t, std::int64_t>> last_steps(const CellEvidence& cell) {
   std::optional<std::pair<std::int64_t, std::int64_t>> steps;
   for (const RankExit& end : cell.exits) {
@@ -53,7 +52,7 @@ void StepCoverage::note(std::int64_t step, bool is_observed) {
   if (is_observed) observed_.note_observed(step);
 }
 
-/// Ranks that took other numbers of steps did not do the same.
+/// Ranks with different step counts did not do the same work.
 std::string StepCoverage::lack_of_ends() const {
   if (!last_steps_) return "";
   const auto [first, last] = *last_steps_;
@@ -69,7 +68,7 @@ std::string StepCoverage::lack_of_plan() const {
 }
 
 std::string StepCoverage::lack_at_end() const {
-  // A rank may finish in a step that it began and did not train.
+  // A rank may finish in a step that it began but did not train.
   const std::int64_t finished = last_steps_ ? last_steps_->second : 0;
   const std::int64_t end = std::min(std::max(last_, finished - 1), first_open_ - 1);
   if (end <= observed_.last() || !observed_.is_overdue(end)) return "";

@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// In which steps somebody looked at what a claim is about: journals that all lack a step agree
-/// with each other.
+/// The steps in which a claim's tensors were observed. Journals that all lack a step agree with
+/// each other, so missing steps need a check of their own.
 class StepCoverage {
  public:
   explicit StepCoverage(const CellEvidence& cell);
@@ -20,10 +20,10 @@ class StepCoverage {
   /// Steps come in ascending order.
   void see(const StepView& step, const Claim& claim);
 
-  /// A step with the tensors of the step `like`, which was seen.
+  /// A step with the same tensors as the step `like`, which was seen.
   void see_alike(std::int64_t step, std::int64_t like) { note(step, !without_.contains(like)); }
 
-  /// Makes a result that holds undecided where steps are missing.
+  /// Turns a result that holds into undecided if steps are missing.
   void require_all(ClaimResult& result) const;
 
  private:
@@ -36,9 +36,9 @@ class StepCoverage {
   std::int64_t first_open_;
   std::optional<std::pair<std::int64_t, std::int64_t>> last_steps_;  ///< of ranks that finished
   std::int64_t next_ = 1;
-  std::int64_t last_ = 0;  ///< in which anything was observed
+  std::int64_t last_ = 0;  ///< the last step with any observation
   Gap observed_;
-  std::set<std::int64_t> without_;  ///< steps that were seen, in which nobody looked
+  std::set<std::int64_t> without_;  ///< seen steps without the claim's tensors
 };
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-/// Of one tensor in one step, by rank.
+/// Observations of one tensor in one step, by rank.
 using Holders = std::map<int, const Observation*>;
 
 std::map<TensorKey, Holders> holders_of(const StepView& step, const Claim& claim) {
@@ -27,7 +27,7 @@ std::map<TensorKey, Holders> holders_of(const StepView& step, const Claim& claim
 
 enum class Sameness { same, different, unknown };
 
-/// Whether two ranks hold the same bits; not known where one holds a shard.
+/// Whether two ranks hold the same bits; unknown if one holds a shard.
 Sameness sameness_of(const Observation& a, const Observation& b) {
   if (is_shard(a) || is_shard(b)) return Sameness::unknown;
   if (!is_same_value(a, b)) return Sameness::different;
@@ -38,7 +38,7 @@ void note_parting(std::optional<ValuePlace>& parting, const ValuePlace& place) {
   if (!parting || place < *parting) parting = place;
 }
 
-/// Where a gradient is in a step.
+/// Position of a gradient in a step.
 using GradientKey = std::tuple<Phase, std::int64_t, std::string>;
 
 GradientKey gradient_key(const Observation& o) { return {o.phase, o.micro_batch, o.name}; }
@@ -87,8 +87,8 @@ void WrongValuesFold::see_gradients(const CellStep& step) {
   }
 }
 
-/// Whether each rank looked at a gradient that the reference has there, and never saw one. Of a
-/// gradient whose shards ranks hold, some hold nothing.
+/// Whether the reference has a gradient in an observed step of each rank, and no rank ever had one.
+/// If ranks hold shards of a gradient, some hold none.
 bool WrongValuesFold::is_never_trained(const std::string& name) const {
   const auto found = seen_.find(name);
   if (found == seen_.end()) return false;
@@ -101,7 +101,7 @@ bool WrongValuesFold::is_never_trained(const std::string& name) const {
   });
 }
 
-/// The place of a finding on the lowest rank that looked there.
+/// The position of a finding on the lowest rank that observed it.
 ValuePlace WrongValuesFold::place_of_finding(const Finding& finding) const {
   if (!cell_.evidence) return {finding.step, 0, finding.tensor};
   const auto step = cell_.evidence->at(finding.step);

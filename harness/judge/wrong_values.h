@@ -11,19 +11,18 @@
 
 namespace lockstep {
 
-/// How the values of a cell are wrong, beyond the findings of its claims. Empty where every claim
-/// holds.
+/// Details of a cell's wrong values, beyond the findings of its claims. Empty if every claim holds.
 struct WrongValues {
-  /// Gradients that the reference has and no rank ever had, in the reference's order.
+  /// Gradients of the reference that no rank ever had, in the reference's order.
   std::vector<std::string> never_trained;
-  /// The first place where ranks hold different values of something that a violated claim is about.
+  /// The first position where ranks hold different values of a tensor of a violated claim.
   std::optional<ValuePlace> parting;
-  /// Whether ranks were seen to hold whole values of all that violated claims are about.
+  /// Whether ranks were seen to hold whole values of all tensors of violated claims.
   bool is_known_to_agree = false;
-  std::optional<ValuePlace> first;  ///< the first value that is not the reference's
+  std::optional<ValuePlace> first;  ///< the first value that differs from the reference
 };
 
-/// Sees a cell step by step, those of the reference alone, too.
+/// Sees a cell step by step, including steps of the reference alone.
 class WrongValuesFold {
  public:
   /// The cell outlives this.
@@ -31,22 +30,22 @@ class WrongValuesFold {
 
   void see(const CellStep& step);
 
-  /// After the last step. `results` are those of the cell.
+  /// Call after the last step. `results` are those of the cell.
   WrongValues result(const std::vector<ClaimResult>& results) const;
 
  private:
-  /// What one rank observed of a gradient.
+  /// Observations of a gradient on one rank.
   struct SeenGradient {
     bool is_there = false;
-    bool is_shard = false;     ///< the first time
-    bool has_value = false;    ///< at any time
-    bool is_expected = false;  ///< the reference has a value where the rank looked
+    bool is_shard = false;     ///< in the first one
+    bool has_value = false;    ///< in any of them
+    bool is_expected = false;  ///< the reference has a value in an observed step
   };
 
-  /// How ranks stand to each other in what a claim is about.
+  /// Agreement of the ranks on the tensors of a claim.
   struct Standing {
-    std::optional<ValuePlace> parting;  ///< the first place where they hold different values
-    bool is_known = true;               ///< whether each was seen to hold whole values everywhere
+    std::optional<ValuePlace> parting;  ///< the first position with different values
+    bool is_known = true;               ///< every rank was seen to hold whole values everywhere
   };
 
   void see_gradients(const CellStep& step);
@@ -60,11 +59,11 @@ class WrongValuesFold {
   std::vector<Standing> standings_;                        ///< one per claim
 };
 
-/// The first finding of violated claims of a predicate; of equal steps that of the first claim.
-/// Null where there is none.
+/// The first finding of violated claims of a predicate; in the same step, that of the first claim.
+/// Null if there is none.
 const Finding* first_finding(const std::vector<ClaimResult>& results, Predicate predicate);
 
-/// Whether something is claimed, and all of it holds.
+/// Whether there are claims, and all hold.
 bool keeps_every_claim(const std::vector<ClaimResult>& results);
 
 }  // namespace lockstep

@@ -35,7 +35,7 @@ Descendants::Descendants() : spared_(children()) {
 Descendants::~Descendants() { ::prctl(PR_SET_CHILD_SUBREAPER, was_subreaper_); }
 
 void Descendants::end_all() {
-  // Each round ends the children of the last: a process hands its own to us when it dies.
+  // Each round ends the orphans of the previous one: when a process dies, its children become ours.
   for (;;) {
     std::vector<pid_t> added = children();
     std::erase_if(added, [this](pid_t pid) {

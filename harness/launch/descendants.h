@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// While it lives, a process whose parent died becomes a child of this process when it descends
-/// from it, so that what the ranks started can be found and ended. Requires one thread.
+/// While it exists, orphaned descendants of this process become its children. So all processes
+/// started by the ranks can be found and ended. Requires one thread.
 class Descendants {
  public:
   Descendants();
@@ -15,12 +15,13 @@ class Descendants {
   Descendants(const Descendants&) = delete;
   Descendants& operator=(const Descendants&) = delete;
 
-  /// Kills and reaps all children that this process did not have when this was made, and theirs.
+  /// Kills and reaps all children that this process did not have at construction, and their
+  /// descendants.
   void end_all();
 
  private:
   int was_subreaper_ = 0;
-  std::vector<pid_t> spared_;  ///< those it had before, and those it may not kill
+  std::vector<pid_t> spared_;  ///< children at construction, and those it may not kill
 };
 
 }  // namespace lockstep

@@ -19,7 +19,7 @@ constexpr const char* kInstallDriver =
     "install the NVIDIA driver; in a container, start it with its GPUs (docker run --gpus all)";
 constexpr const char* kSeeDriver = "see that nvidia-smi works, then try again";
 
-// What the child says, one a line; a driver may print lines of its own between them.
+// Output of the child, one item per line; a driver may print lines of its own in between.
 constexpr std::string_view kName = "lockstep-gpu-name: ";
 constexpr std::string_view kProblem = "lockstep-gpu-problem: ";
 constexpr std::string_view kRemedy = "lockstep-gpu-remedy: ";
@@ -35,7 +35,7 @@ int refuse(const std::string& problem, const std::string& remedy) {
   return 0;
 }
 
-/// The functions of the driver as its documentation declares them; CUDA's headers are not needed.
+/// The functions of the driver, declared as documented; CUDA's headers are not needed.
 struct Driver {
   using Init = int (*)(unsigned flags);
   using GetCount = int (*)(int* count);

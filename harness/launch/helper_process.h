@@ -6,12 +6,12 @@
 
 namespace lockstep {
 
-/// A process beside this one, forked without exec, which runs `body` and is ended with all that
-/// shares its process group when this goes, or when this process does. What it prints is lost.
-/// Requires: this process has one thread and has run no torch operation.
+/// A helper process, forked without exec, that runs `body`. The destructor, or the end of this
+/// process, ends it with its whole process group. Its output is lost. Requires: this process has
+/// one thread and has run no torch operation.
 class HelperProcess {
  public:
-  /// Throws Error (usage) when no process can be made.
+  /// Throws Error (usage) when no process can be created.
   explicit HelperProcess(const std::function<void()>& body);
   ~HelperProcess();
   HelperProcess(const HelperProcess&) = delete;

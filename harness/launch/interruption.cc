@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<int, 2> kSignals{SIGINT, SIGTERM};
 
-// What a signal handler may touch.
+// Safe to use in a signal handler.
 volatile sig_atomic_t noted_signal = 0;
 timespec noted_at{};
 std::chrono::milliseconds same_until{};

@@ -45,8 +45,8 @@ UniqueFd create_log(const std::filesystem::path& file) {
   return log;
 }
 
-/// Made before the first rank starts, so that a folder that cannot be written to ends nothing
-/// half-way. Appending keeps the lines of a rank and of its children from overwriting each other.
+/// Created before the first rank starts, so that an unwritable folder ends nothing half-way. Append
+/// mode keeps lines of a rank and of its children from overwriting each other.
 std::vector<UniqueFd> create_logs(const LaunchOptions& options) {
   std::vector<UniqueFd> logs;
   for (int rank = 0; rank < options.ranks; ++rank) {
@@ -59,7 +59,7 @@ RankPlacement placement_of(int rank, int world_size, const Rendezvous& rendezvou
   return {rank, world_size, /*local_rank=*/rank, /*local_world_size=*/world_size, rendezvous};
 }
 
-/// Where the ranks meet and, where the caller wants that, the process that they meet in.
+/// Rendezvous address of the ranks and, if the caller wants one, the process that hosts it.
 struct CollectivePlace {
   Rendezvous rendezvous;
   UniqueFd listener;
@@ -107,7 +107,7 @@ std::vector<RankExit> launch_ranks(const LaunchOptions& options,
   std::vector<RankExit> exits;
   int interruption = 0;
   {
-    // Before the supervisor, who ends every child that he has not found.
+    // Before the supervisor, which ends all children created later.
     CollectivePlace place;
     open(place, options);
     Supervisor supervisor(options);
@@ -116,15 +116,15 @@ std::vector<RankExit> launch_ranks(const LaunchOptions& options,
     exits = supervisor.take_ends();
   }
   add_last_output(exits, options.folder);
-  // Only now, with nothing left behind and the caller's own handling in place again.
-  // What is noted already would count as asked for again.
+  // Only now, with no process left and the caller's own handlers restored. An interruption that is
+  // already recorded would count as a second request.
   if (interruption != 0 && Interruption::noted() == 0) ::raise(interruption);
   return exits;
 }
 
 namespace {
 
-/// For a launcher, which has ranks to end and folders of its own to remove.
+/// For a launcher, which must end its ranks and remove its own folders.
 constexpr std::chrono::milliseconds kCleanUp{5000};
 
 LaunchedOne launch_one(LaunchOptions options, const RankPlacement& placement,

@@ -43,8 +43,9 @@ std::vector<std::string> words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(words), {}};
 }
 
-/// The interpreter in the first line of a Python script, with its arguments; empty for all else.
-/// Installers write a long path of Python as "#!/bin/sh" and "'''exec' PYTHON "$0" "$@"" below it.
+/// The interpreter and its arguments from the first line of a Python script; empty for other files.
+/// For a long path of Python, installers write "#!/bin/sh" and "'''exec' PYTHON "$0" "$@"" below
+/// it.
 std::vector<std::string> python_of(const fs::path& script) {
   static const std::regex long_path(R"re('''exec' "?([^"]*[^" ])"? "\$0" "\$@".*)re");
   std::ifstream file(script);
@@ -72,7 +73,7 @@ std::vector<std::string> question_for(const std::string& name, const std::string
   return {path, "--version"};
 }
 
-/// What the answers of launchers look like. Hydra is the launcher of MPICH and of its descendants.
+/// Form of a launcher's answer. Hydra is the launcher of MPICH and its descendants.
 struct Answer {
   const char* pattern;
   const char* name;
@@ -93,7 +94,7 @@ std::string version_in(const std::string& text) {
   return first_line(text);
 }
 
-/// What a launcher that failed said about it: Python's errors stand at the end.
+/// The error of a launcher that failed: Python prints its errors last.
 std::string last_words(const std::string& text) {
   const auto end = text.find_last_not_of(" \t\r\n");
   if (end == text.npos) return {};
@@ -137,7 +138,7 @@ std::optional<int> ranks_on_this_machine(const Environment& environment,
   return number_in(environment, variables.local_world_size, 1, world_size);
 }
 
-/// A step of Slurm that speaks PMI sets PMI_RANK as well; hydra also says the place on the machine.
+/// A Slurm step that uses PMI sets PMI_RANK as well; hydra also sets the local rank.
 bool is_step_with_pmi(const Environment& environment, const PlacementVariables& variables) {
   return std::string_view(variables.rank) == "PMI_RANK" && environment("SLURM_STEP_ID") &&
          !environment(variables.local_rank);
@@ -169,7 +170,8 @@ ForeignPlacement placement_of(const PlacementVariables& variables, const Environ
   const char* const job = environment(variables.job);
   placement.job = job ? job : "";
   add_collective_place(environment, placement);
-  // Ranks that were told where to meet may be on any machines, which nothing else tells then.
+  // Ranks with a given rendezvous address may be on several machines, so the local world size must
+  // be known.
   const bool is_place_known = ranks_here || placement.world_size == 1 || placement.host.empty();
   if (!is_place_known) throw unset_variable(variables.local_world_size, "MASTER_ADDR");
   return placement;
@@ -198,14 +200,14 @@ std::optional<ForeignPlacement> foreign_placement(const Environment& environment
     if (!environment(variables.rank) || !environment(variables.required)) continue;
     if (!is_step_with_pmi(environment, variables)) return placement_of(variables, environment);
   }
-  // Slurm's rank means something else without a step; torchrun's means nothing without a world.
+  // Outside a step Slurm's rank has another meaning; torchrun's has none without a world.
   if (environment("RANK")) throw unset_variable("WORLD_SIZE", "RANK");
   return std::nullopt;
 }
 
 void forget_foreign_placement() {
   for (const PlacementVariables& variables : kPlacementVariables) {
-    // What Slurm says of a job is what srun needs to start a step in it.
+    // srun needs Slurm's variables about the job to start a step in it.
     if (std::string_view(variables.rank).starts_with("SLURM_")) continue;
     for (const char* const name : {variables.rank, variables.world_size, variables.local_rank,
                                    variables.local_world_size, variables.job}) {

@@ -8,34 +8,34 @@
 
 namespace lockstep {
 
-/// A program that starts ranks, as PATH finds it.
+/// A program on PATH that starts ranks.
 struct Launcher {
-  std::string path;     ///< empty: it is not on PATH
+  std::string path;     ///< empty: not on PATH
   std::string version;  ///< "Open MPI 4.1.4", "MPICH 4.0.2", "torch 2.11.0", "Slurm 22.05.8"
-  std::string problem;  ///< why it cannot be relied upon; empty when it can
+  std::string problem;  ///< why it is unreliable; empty if it is not
 };
 
-/// Looks for `name` (torchrun, mpirun, srun) on PATH and asks it for its version, at most `limit`.
-/// Starts no ranks. torchrun has no option for that: its Python is asked for torch's version.
+/// Finds `name` (torchrun, mpirun, srun) on PATH and asks for its version, within `limit`. Starts
+/// no ranks. torchrun has no option for that, so its Python is asked for torch's version.
 Launcher find_launcher(const std::string& name, std::chrono::milliseconds limit);
 
-/// Reads one variable of the environment; null where it is not set, as std::getenv.
+/// Reads one environment variable; null if it is unset, like std::getenv.
 using Environment = std::function<const char*(const char* name)>;
 
-/// What one launcher calls the numbers of a placement.
+/// Environment variables of one launcher for a placement.
 struct PlacementVariables {
   const char* launcher;  ///< "torchrun", "Open MPI's mpirun"
-  const char* command;   ///< how it starts ranks on one machine, as `--launcher` takes it
+  const char* command;   ///< command that starts ranks on one machine, as for `--launcher`
   const char* rank;
-  const char* required;  ///< stands beside `rank`, or the rank means something else
+  const char* required;  ///< must accompany `rank`, which means something else otherwise
   const char* world_size;
   const char* local_rank;
   const char* local_world_size;
-  const char* job;  ///< tells the worlds of one launcher apart
+  const char* job;  ///< distinguishes the worlds of one launcher
 };
 
-/// The launchers in the order in which they are asked: inside a batch script of Slurm, mpirun may
-/// have started this process.
+/// The launchers in the order of the checks: inside a batch script of Slurm, mpirun may have
+/// started this process.
 inline constexpr std::array<PlacementVariables, 4> kPlacementVariables{
     PlacementVariables{"torchrun", "torchrun --no-python --nproc-per-node {ranks}", "RANK",
                        "WORLD_SIZE", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
@@ -48,30 +48,30 @@ inline constexpr std::array<PlacementVariables, 4> kPlacementVariables{
     PlacementVariables{"srun", "srun -n {ranks}", "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_NTASKS",
                        "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", "SLURM_JOB_ID"}};
 
-/// The place in somebody else's world that the environment gives this process.
+/// This process' placement in a world that another launcher started, according to the environment.
 struct ForeignPlacement {
   const PlacementVariables* variables = nullptr;  ///< of the launcher; never null
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
-  int local_world_size = 1;  ///< of this machine; `world_size` where nothing says otherwise
-  std::string job;           ///< empty where nothing says it
-  std::string host;          ///< MASTER_ADDR with MASTER_PORT, where the ranks are told to meet
+  int local_world_size = 1;  ///< on this machine; `world_size` if not specified
+  std::string job;           ///< empty if not specified
+  std::string host;          ///< MASTER_ADDR with MASTER_PORT, the ranks' rendezvous
   int port = 0;
-  bool is_served = false;  ///< the launcher itself serves the store there, and no rank may
+  bool is_served = false;  ///< the launcher serves the store there, so no rank may
 
   bool is_one_machine() const { return local_world_size == world_size; }
 };
 
-/// Whether a foreign launcher started this process, and where it put it. Throws Error (usage),
-/// naming the variable, for what is no number or contradicts another one.
+/// The placement by a foreign launcher; empty if none started this process. Throws Error (usage),
+/// naming the variable, for a value that is not a number or contradicts another one.
 std::optional<ForeignPlacement> foreign_placement(const Environment& environment);
 
-/// Removes a foreign placement from the environment of this process, so that a launcher which it
-/// becomes hands out its own.
+/// Removes a foreign placement from the environment of this process. A launcher that replaces this
+/// process then assigns its own.
 void forget_foreign_placement();
 
-/// The program called `name` on PATH, or itself where it is a path; empty when there is none.
+/// The program `name` on PATH, or `name` itself if it is a path; empty if there is none.
 std::string find_program(const std::string& name);
 
 }  // namespace lockstep

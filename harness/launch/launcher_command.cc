@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kPlaceholder = "{ranks}";
 constexpr std::string_view kBlank = " \t\r\n";
 
-/// Reads one word from `at` on, which is no blank.
+/// Reads one word, starting at the non-blank position `at`.
 std::string read_word(const std::string& text, std::size_t& at) {
   std::string word;
   char quote = 0;

@@ -5,19 +5,19 @@
 
 namespace lockstep {
 
-/// The words of `text` as a shell would see them: split at blanks, with "...", '...' and \ honoured
-/// and nothing else. Throws Error (usage) for a quote that is not closed.
+/// Splits `text` into words like a shell: at blanks, with "...", '...' and \ but no other syntax.
+/// Throws Error (usage) for an unclosed quote.
 std::vector<std::string> split_words(const std::string& text);
 
-/// A launcher as `--launcher` names it: "mpirun -n {ranks}".
+/// A launcher given by `--launcher`: "mpirun -n {ranks}".
 class LauncherCommand {
  public:
-  /// Throws Error (usage) when it has no word, no `{ranks}`, or no program that can be found.
+  /// Throws Error (usage) when it has no words, no `{ranks}`, or its program cannot be found.
   explicit LauncherCommand(std::string text);
 
   const std::string& text() const { return text_; }
 
-  /// The words that start `ranks` ranks; the first is the path of the program.
+  /// The command line for `ranks` ranks; the first word is the path of the program.
   std::vector<std::string> words_for(int ranks) const;
 
  private:

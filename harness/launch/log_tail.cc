@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::size_t kMostBytes = 4096;
 constexpr int kMostLines = 20;
-/// How far back the lines are sought: errors are printed with frames of several hundred bytes.
+/// Limit of the backward search for lines: errors come with stack frames of several hundred bytes.
 constexpr std::size_t kMostRead = 256 * 1024;
 
-/// The last bytes of the file, and the one before them, which tells whether they begin a line.
+/// The last bytes of the file and the byte before them, which shows whether they begin a line.
 std::string last_bytes(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary | std::ios::ate);
   if (!in) return {};
@@ -24,7 +24,7 @@ std::string last_bytes(const std::filesystem::path& file) {
   return text.str();
 }
 
-/// The end of a text, at most `most` bytes, from the beginning of a line where there is one.
+/// The end of a text, at most `most` bytes, starting at the beginning of a line if possible.
 std::string_view exit_of(std::string_view text, std::size_t most) {
   if (text.size() <= most) return text;
   text.remove_prefix(text.size() - most - 1);

@@ -22,7 +22,7 @@ namespace lockstep {
 
 namespace {
 
-/// A rank's own, torch's, Gloo's and the store's.
+/// The rank's own thread and those of torch, Gloo and the store.
 constexpr int kThreadsOfRank = 4;
 constexpr std::size_t kSmallStack = 256 * 1024;
 
@@ -41,7 +41,7 @@ void* wait_at(void* gate) {
   return nullptr;
 }
 
-/// Makes threads that live at the same time. Returns 0, or 1 with the reason on standard output.
+/// Creates threads that exist at the same time. Returns 0, or 1 with the reason on standard output.
 int make_threads(int count) {
   pthread_attr_t small;
   ::pthread_attr_init(&small);
@@ -72,7 +72,7 @@ std::optional<MachineFault> fault_of_processes(int ranks) {
       "raise ulimit -u, or in a container docker run --pids-limit"};
 }
 
-/// Whether a connection to `port` of this machine comes about; why not is in `errno`.
+/// Whether a connection to `port` of this machine succeeds; otherwise the reason is in `errno`.
 bool connects_to(int port) {
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in name{};

@@ -34,7 +34,7 @@ std::string beginning_of(int file) {
   return text;
 }
 
-/// Returns the signal that asked this process to end meanwhile, 0 when none did.
+/// Returns the signal that asked this process to end meanwhile, or 0.
 int run_in_child(const std::function<int()>& body, std::chrono::milliseconds limit, int output,
                  RankExit& end) {
   LaunchOptions options;

@@ -10,7 +10,7 @@ namespace lockstep {
 
 namespace {
 
-/// Its lines begin with words of ours: torch may print others.
+/// Its lines begin with our own words, because torch may print other lines.
 constexpr const char* kQuestion = R"(
 import os, platform
 print("lockstep-python", platform.python_version(), flush=True)
@@ -21,7 +21,7 @@ except BaseException as error:
     print("lockstep-error", type(error).__name__ + ":", str(error).partition("\n")[0])
 )";
 
-/// What follows `word` at the beginning of a line; empty where no line has it.
+/// The text after `word` at the beginning of a line; empty if no line has it.
 std::string told(const std::string& output, const std::string& word) {
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {

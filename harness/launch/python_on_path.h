@@ -5,16 +5,16 @@
 
 namespace lockstep {
 
-/// The Python that a job started here would have.
+/// The Python of a job started here.
 struct PythonOnPath {
   std::string path;     ///< empty: neither python3 nor python is on PATH
-  std::string version;  ///< "Python 3.11.7"; empty where it did not say it
+  std::string version;  ///< "Python 3.11.7"; empty if it did not report one
   std::string torch_version;
   std::string torch_folder;
-  std::string problem;  ///< why its torch cannot be used; empty when it can
+  std::string problem;  ///< why its torch is unusable; empty if it works
 };
 
-/// Has it import torch, in a process of its own that may take `limit`.
+/// Imports torch in a separate process, within `limit`.
 PythonOnPath find_python(std::chrono::milliseconds limit);
 
 }  // namespace lockstep

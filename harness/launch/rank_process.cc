@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kDefect = static_cast<int>(ExitStatus::defect);
 
-/// What is left in a buffer at a fork would be written by both processes.
+/// Buffered output at a fork would be written by both processes.
 void flush_output() {
   std::cout.flush();
   std::clog.flush();
@@ -27,7 +27,7 @@ void flush_output() {
 
 void die_with(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The parent may have gone before the line above: then nobody will send the signal.
+  // The parent may have ended before the line above; then the signal would never come.
   if (::getppid() != parent) ::_exit(kDefect);
 }
 
@@ -70,8 +70,8 @@ int run_guarded(const std::function<int(const RankPlacement&)>& rank_main,
     files.listener = {};
   }
   ::setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);
-  // The store asks for the name of each address it connects to; an answer that is lost would take
-  // five seconds of the time that a cell has.
+  // The store looks up the name of each address it connects to. A lost answer would cost five
+  // seconds of the cell's time.
   ::setenv("RES_OPTIONS", "timeout:1 attempts:1", /*overwrite=*/0);
   const int status = run_guarded(rank_main, placement);
   flush_output();
@@ -86,7 +86,7 @@ pid_t start_rank(RankPlacement placement, std::size_t log, RankFiles& files,
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) be_rank(std::move(placement), log, files, parent, rank_main);
-  // The rank does the same; whoever comes first, the group exists before either goes on.
+  // The rank makes the same call, so the group exists before either continues.
   if (pid > 0) ::setpgid(pid, pid);
   return pid;
 }

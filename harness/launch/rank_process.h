@@ -11,15 +11,15 @@
 
 namespace lockstep {
 
-/// What the parent opened for its ranks and every rank inherits.
+/// Files that the parent opened and every rank inherits.
 struct RankFiles {
   UniqueFd listener;           ///< bound and listening; rank 0 keeps it
-  std::vector<UniqueFd> logs;  ///< one for each process
+  std::vector<UniqueFd> logs;  ///< one per process
 };
 
-/// Forks the rank of `placement` into a process group of its own; `log` is the index of its log.
-/// Returns its pid, or -1 with `errno` set. In the rank itself it does not return: the rank takes
-/// its own out of `files`, closes the rest, runs `rank_main` and ends.
+/// Forks the rank of `placement` into its own process group; `log` is the index of its log. Returns
+/// its pid, or -1 with `errno` set. In the rank it does not return: the rank takes its own files
+/// from `files`, closes the rest, runs `rank_main` and ends.
 pid_t start_rank(RankPlacement placement, std::size_t log, RankFiles& files,
                  const std::function<int(const RankPlacement&)>& rank_main);
 

@@ -22,7 +22,7 @@ std::optional<std::uint64_t> number_in(const fs::path& path) {
   return std::nullopt;
 }
 
-/// The number behind `word` in a file of words and numbers; 0 where there is none.
+/// The number after `word` in a file of words and numbers; 0 if it is missing.
 std::uint64_t number_of(const std::string& wanted, const fs::path& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
@@ -32,8 +32,8 @@ std::uint64_t number_of(const std::string& wanted, const fs::path& path) {
   return 0;
 }
 
-/// What a control group has left; nothing where it has no limit ("max"). The files that the kernel
-/// keeps in memory count as used, and give way.
+/// Free memory of a control group; empty if it has no limit ("max"). The kernel's cached files
+/// count as used, but can be evicted.
 std::optional<std::uint64_t> memory_left(const fs::path& group) {
   const auto most = number_in(group / "memory.max");
   const auto used = number_in(group / "memory.current");
@@ -42,7 +42,7 @@ std::optional<std::uint64_t> memory_left(const fs::path& group) {
   return std::min(*most, *most - std::min(*most, *used) + cached);
 }
 
-/// That the scheduler gives this process: taskset and Slurm leave it some.
+/// Cores that the scheduler gives this process: taskset and Slurm may restrict them.
 int own_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -50,7 +50,7 @@ int own_cores() {
   return std::max(1, CPU_COUNT(&cores));
 }
 
-/// "150000 100000": one and a half cores; nothing for "max 100000".
+/// "150000 100000": one and a half cores; empty for "max 100000".
 std::optional<int> cores_of(const fs::path& group) {
   std::ifstream file(group / "cpu.max");
   double time = 0;
@@ -59,8 +59,8 @@ std::optional<int> cores_of(const fs::path& group) {
   return std::max(1, static_cast<int>(std::ceil(time / period)));
 }
 
-/// The group of this process ("0::/user.slice/...") and those that it is in: none has more than
-/// these.
+/// The group of this process ("0::/user.slice/...") and its ancestors, which all limit its
+/// resources.
 std::vector<fs::path> own_groups() {
   const fs::path root = "/sys/fs/cgroup";
   std::vector<fs::path> groups{root};

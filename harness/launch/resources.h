@@ -5,13 +5,13 @@
 
 namespace lockstep {
 
-// What of the machine this process may use: what the machine has, or what the control groups
-// (version 2) that this process is in leave of it.
+// Resources available to this process: the machine's, or the share allowed by its control groups
+// (version 2).
 
-/// Cores, at least 1. A share of a core counts as one.
+/// Cores, at least 1. A fraction of a core counts as one.
 int usable_cores();
 
-/// Bytes that processes may still take; nothing where that is not known.
+/// Bytes that processes may still allocate; empty if unknown.
 std::optional<std::uint64_t> free_memory();
 
 }  // namespace lockstep

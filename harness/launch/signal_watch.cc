@@ -23,10 +23,10 @@ SignalWatch::SignalWatch() {
   sigemptyset(&watched_);
   sigaddset(&watched_, SIGCHLD);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    // Blocked, an ignored signal would be kept all the same: `nohup` has to stay without effect.
+    // An ignored signal that is blocked would still be queued, but `nohup` must keep its effect.
     if (!is_ignored(number)) sigaddset(&watched_, number);
   }
-  // Where a caller ignores SIGCHLD, the kernel throws away the status of its children.
+  // If a caller ignores SIGCHLD, the kernel discards the status of its children.
   struct sigaction by_default {};
   by_default.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &by_default, &previous_child_action_);

@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-/// While it lives, the end of a child and the signals that ask this process to end (SIGINT,
-/// SIGTERM, SIGHUP, unless it ignores them) are kept for `next` instead of being delivered.
-/// Requires one thread.
+/// While it exists, `next` receives ends of children and signals that ask this process to end,
+/// instead of their normal delivery. The signals are SIGINT, SIGTERM and SIGHUP, unless this
+/// process ignores them. Requires one thread.
 class SignalWatch {
  public:
   SignalWatch();
@@ -17,7 +17,7 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  /// Waits for one of them; nothing when none came before `deadline`.
+  /// Waits for one of them; empty if none came before `deadline`.
   std::optional<siginfo_t> next(std::chrono::steady_clock::time_point deadline);
 
  private:

@@ -12,14 +12,14 @@
 namespace lockstep {
 namespace {
 
-/// Looks are a tenth of a second apart.
+/// Polls are a tenth of a second apart.
 constexpr std::chrono::milliseconds kLateLook{500};
 
 std::string seconds(std::chrono::milliseconds time) {
   return fmt::format("{} s", std::chrono::duration<double>(time).count());
 }
 
-/// waitid without waiting and without reaping: its `si_pid` is 0 when there is nothing to tell.
+/// waitid without waiting or reaping: `si_pid` is 0 if there is no news.
 siginfo_t look_at(pid_t pid, int options) {
   siginfo_t info{};
   while (::waitid(P_PID, static_cast<id_t>(pid), &info, options | WNOHANG | WNOWAIT) < 0 &&
@@ -104,8 +104,8 @@ void Supervisor::look_at_progress() {
   if (!progress_) return;
   const auto now = Clock::now();
   const std::uint64_t reached = progress_();
-  // A look that comes late is of a machine that stood still, or had no time for this process: nor
-  // had it for the ranks.
+  // After a late poll the machine was suspended or had no time for this process. Then the ranks had
+  // none either.
   if (now - looked_ > kLateLook) heard_ += now - looked_;
   if (reached != reached_) heard_ = now;
   reached_ = reached;
@@ -119,8 +119,8 @@ void Supervisor::look_at_peers() {
   if (seen.failed_rank && !hurried_by_) hurry(*seen.failed_rank);
 }
 
-/// Several ends make one signal, which carries the first one's pid: it is noted before the others,
-/// so that the order tells who began.
+/// Several exits cause one signal, which carries the first one's pid. That one is recorded first,
+/// so the order shows which rank began.
 void Supervisor::collect(pid_t first) {
   const auto found = std::find(pids_.begin(), pids_.end(), first);
   if (first != 0 && found != pids_.end()) {
@@ -133,7 +133,8 @@ void Supervisor::collect_rank(std::size_t rank) {
   if (pids_[rank] != 0 && has_ended(pids_[rank])) note_status(rank, reap(rank));
 }
 
-/// What shares the rank's process group goes with it: until it is reaped, its number is its own.
+/// Kills the rest of the rank's process group. Until the rank is reaped, its number cannot be
+/// reused.
 int Supervisor::reap(std::size_t rank) {
   const pid_t pid = std::exchange(pids_[rank], 0);
   ::kill(-pid, SIGKILL);
@@ -213,7 +214,7 @@ void Supervisor::end_rest(const Reason& reason) {
         rank, is_stopped ? Reason{ExitCause::stopped, "stopped by " + signal_name(stop.si_status)}
                          : reason);
   }
-  // All die before the first is reaped, so that none sees its peers go and writes about it.
+  // All are killed before the first is reaped, so that none sees its peers go and reports it.
   for (const auto& [rank, why] : rest) ::kill(-pids_[rank], SIGKILL);
   for (const auto& [rank, why] : rest) {
     reap(rank);

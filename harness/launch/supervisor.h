@@ -16,13 +16,11 @@
 
 namespace lockstep {
 
-/// Waits for ranks, notes how they ended and ends what is left over. Made before the first rank is
-/// started; when it goes, no process of the ranks and of their children
-/// is left.
+/// Waits for ranks, records their exits and ends remaining processes. Create it before the first
+/// rank starts. After its destructor, no process of the ranks or of their children is left.
 class Supervisor {
  public:
-  /// `clean_up`: how long what has to end may take to do so itself, once SIGTERM has asked it;
-  /// 0: it is killed.
+  /// `clean_up`: time after SIGTERM for a process to end by itself; 0: it is killed.
   explicit Supervisor(const LaunchOptions& options, std::chrono::milliseconds clean_up = {});
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
@@ -31,21 +29,20 @@ class Supervisor {
   /// `pid` is the process of the next rank.
   void add(pid_t pid);
 
-  /// The next rank and all after it could not be started; `why` in the system's words. Ends the
+  /// The next rank and all later ones could not be started; `why` is the system's message. Ends the
   /// others.
   void give_up_starting(const std::string& why);
 
-  /// Blocks until all ranks have ended. Returns the signal that asked this process to end, 0 when
-  /// none did.
+  /// Blocks until all ranks have ended. Returns the signal that asked this process to end, or 0.
   int wait();
 
-  /// One per rank, in rank order, without `last_output`. Requires that `wait` returned.
+  /// One per rank, in rank order, without `last_output`. Requires: `wait` has returned.
   std::vector<RankExit> take_ends() { return std::move(exits_); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Why a rank ended: for the judge, and in words.
+  /// Why a rank ended: as a cause for the judge, and in words.
   struct Reason {
     ExitCause cause = ExitCause::none;
     std::string detail;
@@ -72,14 +69,14 @@ class Supervisor {
   const std::chrono::milliseconds limit_;
   const std::chrono::milliseconds grace_;
   const std::chrono::milliseconds clean_up_;
-  const Clock::time_point last_moment_;  ///< of the whole cell
-  std::chrono::milliseconds silence_;    ///< that ranks may keep from now on
-  Clock::time_point heard_;              ///< when a rank last came further
-  Clock::time_point looked_;             ///< when that was asked last
+  const Clock::time_point last_moment_;  ///< for the whole cell
+  std::chrono::milliseconds silence_;    ///< allowed from now on
+  Clock::time_point heard_;              ///< time of the last progress
+  Clock::time_point looked_;             ///< time of the last poll
   const std::function<std::uint64_t()> progress_;
-  std::uint64_t reached_ = 0;  ///< what `progress_` said last
+  std::uint64_t reached_ = 0;  ///< last value of `progress_`
   const std::function<PeerState()> look_at_peers_;
-  std::optional<int> hurried_by_;  ///< rank whose failure brought the deadline forward
+  std::optional<int> hurried_by_;  ///< rank whose failure moved the deadline forward
   std::vector<pid_t> pids_;        ///< by rank; 0 once reaped
   std::vector<RankExit> exits_;
   int ended_ = 0;

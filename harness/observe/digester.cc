@@ -9,7 +9,7 @@ namespace lockstep {
 
 namespace {
 
-/// Row-major and on the CPU; the tensor itself where it is so already.
+/// A row-major copy on the CPU; the tensor itself if it already is.
 at::Tensor plain(const at::Tensor& tensor) {
   const c10::NoGradGuard no_grad;
   return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();

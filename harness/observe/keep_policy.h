@@ -5,19 +5,19 @@
 
 namespace lockstep {
 
-/// Which values one rank keeps in its snapshots, in the whole run. A value that is not kept has its
-/// row in the journal all the same.
+/// Selects the values that one rank stores as snapshots in the whole run. Every other value still
+/// has its row in the journal.
 class KeepPolicy {
  public:
   static KeepPolicy none() { return at_most(0); }
   static KeepPolicy all() { return at_most(std::numeric_limits<std::uint64_t>::max()); }
 
-  /// Keeps each value that fits into what is left of `bytes`, in the order in which they are
-  /// observed: a smaller one behind one that does not fit may be kept. Once nothing is left,
-  /// nothing is kept, values without elements included. Counts the bytes of the values alone.
+  /// Stores each value that fits into the rest of `bytes`, in observation order: a smaller value
+  /// after one that does not fit may be stored. Once `bytes` are used up, no value is stored, not
+  /// even one without elements. Counts only the bytes of the values.
   static KeepPolicy at_most(std::uint64_t bytes) { return KeepPolicy(bytes); }
 
-  /// Whether a value of `bytes` bytes is kept. If so, they are no longer left.
+  /// Whether a value of `bytes` bytes is stored. If so, they are subtracted.
   bool take(std::uint64_t bytes) {
     if (left_ == 0 || bytes > left_) return false;
     left_ -= bytes;

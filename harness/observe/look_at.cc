@@ -25,7 +25,7 @@ bool is_freed(const at::Tensor& tensor) {
   return tensor.numel() > 0 && tensor.storage().nbytes() == 0;
 }
 
-/// Why the shape of `tensor` cannot be told; empty when it can.
+/// Why the shape of `tensor` is unavailable; empty if it is available.
 std::string reason_without_shape(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
   if (tensor.unsafeGetTensorImpl()->is_python_dispatch()) return "a tensor subclass in Python";
@@ -33,7 +33,7 @@ std::string reason_without_shape(const at::Tensor& tensor) {
   return "";
 }
 
-/// Why the bytes of `tensor` cannot be compared; empty when they can.
+/// Why the bytes of `tensor` cannot be compared; empty if they can.
 std::string reason_without_bytes(const at::Tensor& tensor) {
   if (tensor.layout() != at::kStrided) return c10::str(tensor.layout(), " layout");
   if (tensor.is_meta()) return "a meta tensor";

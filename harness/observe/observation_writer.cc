@@ -21,7 +21,7 @@ ObservationWriter::ObservationWriter(std::filesystem::path folder, int rank,
 ObservationWriter::~ObservationWriter() {
   try {
     finish();
-  } catch (...) {  // `finish` says what went wrong to those who ask
+  } catch (...) {  // `finish` reports the error to callers that ask
   }
 }
 
@@ -46,7 +46,7 @@ void ObservationWriter::observe(Phase phase, Kind kind, std::span<const NamedTen
   keep(std::move(tasks));
 }
 
-/// All of the row but what its value comes to.
+/// The row without the results of its value.
 Observation ObservationWriter::row_of(Phase phase, Kind kind, const NamedTensor& tensor) {
   Observation row = describe(tensor.tensor, tensor.shard);
   row.step = step_;
@@ -68,7 +68,7 @@ void ObservationWriter::note_key(const std::string& key) {
   }
 }
 
-/// Of those that can be compared.
+/// One task per comparable tensor.
 std::vector<DigestTask> ObservationWriter::tasks_for(std::span<const NamedTensor> tensors,
                                                      std::vector<Observation>& rows) {
   std::vector<DigestTask> tasks;

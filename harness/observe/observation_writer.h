@@ -17,42 +17,42 @@
 
 namespace lockstep {
 
-/// How a rank is observed.
+/// Settings for observing a rank.
 struct ObservingOptions {
-  std::string identity = {};  ///< says in the files who writes them; empty: they do not
+  std::string identity = {};  ///< names the writer in the files; empty: unnamed
   KeepPolicy keep = KeepPolicy::all();
   std::unique_ptr<Digester> digester = {};  ///< null: a CpuDigester
 };
 
-/// Looks at the tensors of one rank and writes down what it saw: a row in the journal and, where it
-/// is kept, the value itself. Does not communicate, synchronises no device but the tensors' own,
-/// changes no tensor and no autograd state. One thread at a time.
+/// Observes the tensors of one rank: writes a row per tensor to the journal and, if selected, a
+/// snapshot. Does not communicate. Synchronises only the tensors' own devices. Changes no tensor
+/// and no autograd state. One thread at a time.
 ///
-/// A tensor is known by micro-batch, phase, kind and name, and is observed once in a step under
-/// these: a second value would overwrite the first.
+/// A tensor is identified by micro-batch, phase, kind and name. It may be observed once per step
+/// under these, because a second value would overwrite the first.
 class ObservationWriter {
  public:
-  /// Files go to `folder`, named after `rank`. Throws Error (usage) when they cannot be made.
+  /// Files go to `folder`, named after `rank`. Throws Error (usage) when they cannot be created.
   ObservationWriter(std::filesystem::path folder, int rank, ObservingOptions options = {});
-  ~ObservationWriter();  ///< writes what `finish` did not; drops errors
+  ~ObservationWriter();  ///< finishes; drops errors
   ObservationWriter(const ObservationWriter&) = delete;
   ObservationWriter& operator=(const ObservationWriter&) = delete;
 
-  /// Begins step `step`: the values kept in the step before are written to their file. The first is
-  /// 1 or later, and steps increase; anything else is an Error (internal). Micro-batch 0 begins.
+  /// Begins step `step` with micro-batch 0, and writes the snapshots of the step before. Steps
+  /// start at 1 or later and increase; otherwise throws Error (internal).
   void begin_step(std::int64_t step);
 
   /// Begins micro-batch `micro_batch` (from 0) of the step.
   void begin_micro_batch(std::int64_t micro_batch) { micro_batch_ = micro_batch; }
 
-  /// Notes `tensors` in their order, in a step. What cannot be compared (`describe`) is noted with
-  /// the reason. Throws Error (usage) when the journal cannot be written, Error (internal) when the
-  /// step has one of them already or a shard does not fit, and what the digester throws. But for
-  /// the first, none of them has a row then.
+  /// Records `tensors` in their order; a step must have begun. A tensor that cannot be compared
+  /// (`describe`) is recorded with the reason. Throws Error (usage) when the journal cannot be
+  /// written. Throws Error (internal) when the step already has one of them or a shard does not
+  /// fit, and passes on the digester's exceptions. In these last cases none of them gets a row.
   void observe(Phase phase, Kind kind, std::span<const NamedTensor> tensors);
 
-  /// Writes what is kept. The step goes on: what is observed later is written by the next `finish`
-  /// or `begin_step`. Throws Error (usage) when that fails; it may be called again.
+  /// Writes the snapshots. The step continues: the next `finish` or `begin_step` writes later
+  /// observations. Throws Error (usage) on failure; it may be called again.
   void finish();
 
   /// Rows of the journal.

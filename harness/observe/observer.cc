@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-/// Adds the time of its life to a sum.
+/// Adds its lifetime to a sum.
 class Stopwatch {
  public:
   explicit Stopwatch(std::chrono::nanoseconds& sum) : sum_(sum) {}
@@ -36,7 +36,7 @@ class Stopwatch {
   }
 }
 
-/// Prints the line about it, its text up to a newline.
+/// Prints the line about the failure, with its text up to a newline.
 void say(int rank, std::int64_t step, const char* text) noexcept {
   const int length = static_cast<int>(std::strcspn(text, "\n"));
   if (step == 0) {

@@ -13,11 +13,10 @@
 
 namespace lockstep {
 
-/// What a program that is observed calls: writes down its tensors as an ObservationWriter does, and
-/// never throws. At the first failure, whatever it is, one line says so on stderr, what was seen
-/// until then is written as far as that can be done, and everything afterwards does nothing: the
-/// program goes on, no longer observed. Whoever runs the program asks for the failure at its end.
-/// One thread at a time.
+/// The interface for an observed program: records tensors like an ObservationWriter, but never
+/// throws. After the first failure it prints one line to stderr, writes earlier observations as far
+/// as possible, and does nothing from then on. The program continues unobserved. The runner of the
+/// program asks for the failure at its end. One thread at a time.
 class Observer {
  public:
   /// Files go to `folder`, named after `rank`.
@@ -29,25 +28,25 @@ class Observer {
   /// Begins micro-batch `micro_batch` (from 0) of the step.
   void begin_micro_batch(std::int64_t micro_batch) noexcept;
 
-  /// Notes `tensors` in their order, in a step; each once in a micro-batch and phase under its kind
-  /// and name.
+  /// Records `tensors` in their order; a step must have begun. Each tensor may occur once per
+  /// micro-batch and phase under its kind and name.
   void observe(Phase phase, Kind kind, std::span<const NamedTensor> tensors) noexcept;
   void observe(Phase phase, Kind kind, const NamedTensor& tensor) noexcept;
 
-  /// Writes what is kept; the step goes on.
+  /// Writes the snapshots; the step continues.
   void finish() noexcept;
 
-  /// The step begun last, observed or not; 0: none.
+  /// The last step begun, observed or not; 0: none.
   std::int64_t step() const noexcept { return step_; }
 
   /// Rows of the journal.
   std::int64_t rows() const noexcept { return writer_ ? writer_->rows() : rows_; }
 
-  /// Time spent in this object so far: what is measured of a step is told without it.
+  /// Time spent in this object so far, to be subtracted from measured step times.
   std::chrono::nanoseconds time_spent() const noexcept { return time_spent_; }
 
-  /// Throws the failure that ended the observing, as an Error: it is Lockstep's or the machine's,
-  /// and never one of the program. Nothing happens where there was none.
+  /// Throws the failure that ended observing, as an Error. Lockstep or the machine caused it, never
+  /// the program. Does nothing if there was none.
   void rethrow_failure() const;
 
  private:
@@ -56,8 +55,8 @@ class Observer {
   void give_up() noexcept;
 
   int rank_;
-  std::optional<ObservationWriter> writer_;  ///< absent since the failure
-  std::exception_ptr failure_;               ///< the first; null: there was none
+  std::optional<ObservationWriter> writer_;  ///< absent after the failure
+  std::exception_ptr failure_;               ///< the first; null: none
   std::int64_t step_ = 0;
   std::int64_t rows_ = 0;  ///< at the failure
   std::chrono::nanoseconds time_spent_{0};

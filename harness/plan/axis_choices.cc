@@ -30,7 +30,7 @@ struct Pair {
   Value second;
 };
 
-/// The values of all axes under one number each, and which pairs of them are still to be covered.
+/// Numbers the values of all axes consecutively, and stores the pairs that are not covered yet.
 class Pairs {
  public:
   explicit Pairs(const std::vector<AxisRange>& axes) {
@@ -48,7 +48,7 @@ class Pairs {
     }
   }
 
-  /// The first pair that is missing, at or behind the one that was first before.
+  /// The first missing pair, searched from the previous one on.
   std::optional<Pair> first_missing() {
     for (; first_ < missing_.size(); ++first_) {
       if (missing_[first_] == 0) continue;
@@ -57,7 +57,7 @@ class Pairs {
     return std::nullopt;
   }
 
-  /// How many missing pairs a value makes with what `row` has chosen on other axes.
+  /// Number of missing pairs between a value and the values of `row` on other axes.
   std::size_t gain(const Row& row, std::size_t axis, std::size_t value) const {
     const std::size_t* const of_axes = offsets_.data();
     const std::uint8_t* const with = &missing_[(of_axes[axis] + value) * values_.size()];
@@ -68,7 +68,7 @@ class Pairs {
     return pairs;
   }
 
-  /// How many missing pairs a row has.
+  /// Number of missing pairs that a row covers.
   std::size_t gain(const Row& row) const {
     std::size_t pairs = 0;
     for (std::size_t axis = 0; axis < row.size(); ++axis) pairs += gain(row, axis, row[axis]);
@@ -93,7 +93,7 @@ class Pairs {
 
   std::vector<Value> values_;
   std::vector<std::size_t> offsets_;   ///< of the first value of every axis
-  std::vector<std::uint8_t> missing_;  ///< by two values, both ways round
+  std::vector<std::uint8_t> missing_;  ///< by two values, in both orders
   std::size_t first_ = 0;
 };
 
@@ -141,7 +141,7 @@ class Construction {
     good_ = row;
   }
 
-  /// A row that has the pair and, axis by axis, most of what is missing.
+  /// A row that contains the pair and, chosen axis by axis, covers the most missing pairs.
   Row greedy_row(const Pair& pair) const {
     Row row(axes_.size(), kNoValue);
     row[pair.first.axis] = pair.first.value;
@@ -161,7 +161,7 @@ class Construction {
     return row;
   }
 
-  /// A pair of values that cannot be run together, or of one that never can, is given up.
+  /// Gives up a pair that cannot be run together, or one with a value that can never be run.
   void add_other_row(const Row& row, const Pair& pair) {
     std::optional<Row> other;
     if (good_) {
@@ -182,8 +182,8 @@ class Construction {
     }
   }
 
-  /// Of the rows that differ from `row` on as few axes as possible, at most two, the one that can
-  /// be run and covers most; never another value of the pair's.
+  /// The runnable row that covers the most, among rows that differ from `row` on as few axes as
+  /// possible, at most two. Keeps the values of the pair.
   std::optional<Row> best_near(const Row& row, const Pair& pair) const {
     if (why_not(row).empty()) return row;
     std::optional<Row> best;
@@ -202,8 +202,8 @@ class Construction {
     return best;
   }
 
-  /// Calls `visit` with `row` changed on one axis, from `begin` on, in every way; with the axis
-  /// where it takes one.
+  /// Calls `visit` with `row` changed on one axis, from `begin` on, in every way. Passes the axis,
+  /// too, if `visit` takes one.
   template <class Visit>
   void for_each_change(const Row& row, const Pair& pair, std::size_t begin, Visit visit) const {
     Row changed = row;
@@ -222,7 +222,7 @@ class Construction {
     }
   }
 
-  /// A row with the pair that can be run.
+  /// A runnable row with the pair.
   std::optional<Row> any_with(const Pair& pair) const {
     std::vector<AxisRange> rest = axes_;
     for (const Value& fixed : {pair.first, pair.second}) {
@@ -234,8 +234,7 @@ class Construction {
     return found;
   }
 
-  /// A row of `axes` that can be run: the first of all where they are few, else of a sample that is
-  /// always the same.
+  /// A runnable row of `axes`: the first of all if they are few, otherwise of a fixed sample.
   std::optional<Row> any_of(const std::vector<AxisRange>& axes) const {
     const bool takes_all = count_choices(axes) <= kMostLookedAt;
     std::uint64_t seed = 0;
@@ -252,7 +251,7 @@ class Construction {
     return obstacle_ ? obstacle_(choice_of(axes, row)) : "";
   }
 
-  /// A random number a value.
+  /// Draws a random number for each value.
   static void sample(Row& row, const std::vector<AxisRange>& axes, std::uint64_t& seed) {
     for (std::size_t axis = 0; axis < row.size(); ++axis) {
       row[axis] = splitmix64(seed) % axes[axis].values.size();
@@ -273,8 +272,8 @@ class Construction {
   const std::vector<AxisRange>& axes_;
   const Obstacle& obstacle_;
   Pairs pairs_;
-  std::optional<Row> good_;           ///< the last row that can be run; nothing: none was found
-  std::map<std::string, Row> unrun_;  ///< the first row by the reason why it cannot be run
+  std::optional<Row> good_;           ///< the last runnable row; empty: none found
+  std::map<std::string, Row> unrun_;  ///< the first row for each reason that it cannot be run
   PairwiseChoices result_;
 };
 

@@ -19,10 +19,10 @@ struct AxisRange {
 /// One value on every axis, in the order of the axes.
 using Choice = std::vector<AxisValue>;
 
-/// Every combination of the values, the last axis running fastest. No axis: one empty choice.
+/// Every combination of the values; the last axis varies fastest. Without axes: one empty choice.
 std::vector<Choice> all_choices(const std::vector<AxisRange>& axes);
 
-/// How many `all_choices` are; the largest number where they are more than it holds.
+/// The size of `all_choices`, or the largest representable number if it is larger.
 std::size_t count_choices(const std::vector<AxisRange>& axes);
 
 /// A small set of choices in which every pair of values of any two axes occurs. Deterministic; for
@@ -35,17 +35,17 @@ std::vector<Choice> pairwise_choices(const std::vector<AxisRange>& axes);
 /// Why a choice cannot be run; empty: it can. A pure function.
 using Obstacle = std::function<std::string(const Choice&)>;
 
-/// Choices in which every pair occurs that can.
+/// Choices that cover every pair that can occur.
 struct PairwiseChoices {
   std::vector<Choice> choices;
-  /// Pairs of which no choice was found that can be run; 0 where nothing can. The search is
-  /// bounded: it looks at choices that differ from a good one on up to two more axes, and at all
-  /// others where they are few, else at a sample.
+  /// Pairs for which no runnable choice was found; 0 if no choice at all is runnable. The search is
+  /// bounded. It tries choices that differ from a good one on up to two more axes. It also tries
+  /// all others if they are few, and a sample otherwise.
   std::size_t uncovered = 0;
 };
 
-/// The same where some choices cannot be run: their pairs are covered by others. Behind those that
-/// can stands one that cannot for each reason met.
+/// The same if some choices cannot be run: other choices cover their pairs. The runnable choices
+/// come first. Then follows one choice for each reason why a choice cannot be run.
 PairwiseChoices pairwise_choices(const std::vector<AxisRange>& axes, const Obstacle& obstacle);
 
 }  // namespace lockstep

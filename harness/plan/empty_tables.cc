@@ -6,7 +6,7 @@ namespace lockstep {
 
 namespace {
 
-/// The table of `spec` that shows `cell`; made without groups when it is the first cell in it.
+/// The table of `spec` for `cell`; created without groups for its first cell.
 Table& table_for(const Cell& cell, const TableSpec& spec, std::vector<Table>& tables) {
   const auto found = std::find_if(tables.begin(), tables.end(), [&](const Table& table) {
     return table.scenario == cell.scenario && table.world_size == cell.world_size &&

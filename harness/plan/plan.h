@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// A cell that is to be run, or that cannot be.
+/// A cell to be run, or one that cannot be.
 struct PlannedCell {
   const Scenario* scenario = nullptr;
   const Variant* variant = nullptr;
@@ -19,7 +19,7 @@ struct PlannedCell {
 
 struct Plan {
   std::vector<PlannedCell> cells;
-  std::vector<std::string> notes;  ///< which part of a matrix it is
+  std::vector<std::string> notes;  ///< its part of a matrix
 };
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-/// Which of the cell's axis values its scenario does not have; empty when it has them all.
+/// An axis value of the cell that its scenario lacks; empty if it has them all.
 std::string missing_value(const Scenario& scenario, const Cell& cell) {
   for (const Axis& axis : scenario.axes) {
     for (const AxisValue& chosen : cell.axes) {
@@ -25,7 +25,7 @@ std::string missing_value(const Scenario& scenario, const Cell& cell) {
   return {};
 }
 
-/// Why the GPUs of this machine are too few for a cell; empty when they are not.
+/// Why this machine has too few GPUs for a cell; empty if it has enough.
 std::string missing_gpus(const Scenario& scenario, const Cell& cell,
                          const std::optional<GpusHere>& gpus) {
   if (cell.device != "cuda") return {};
@@ -42,7 +42,7 @@ std::string missing_gpus(const Scenario& scenario, const Cell& cell,
                      gpus->count);
 }
 
-/// Why a cell cannot be run, whatever its scenario expects of it; empty when it can.
+/// Why a cell cannot be run, regardless of its expectation; empty if it can.
 std::string violated_precondition(const Scenario& scenario, const Cell& cell,
                                   const std::optional<GpusHere>& gpus) {
   const auto& worlds = scenario.worlds;

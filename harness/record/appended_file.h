@@ -14,18 +14,18 @@
 
 namespace lockstep {
 
-/// A new file that is written from front to back. What a killed process has appended stays. One
-/// thread at a time.
+/// A new file that is written from front to back. Bytes appended by a process that is then killed
+/// stay. One thread at a time.
 class AppendedFile {
  public:
-  /// Makes the file. Throws Error (usage) when it exists or cannot be made.
+  /// Creates the file. Throws Error (usage) when it exists or cannot be created.
   explicit AppendedFile(std::filesystem::path path)
       : path_(std::move(path)),
         fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666)) {
     if (!fd_.valid()) throw unwritable(path_.string(), std::strerror(errno));
   }
 
-  /// Appends all of it by one write. Throws Error (usage) when the disk is full or the file is
+  /// Appends all bytes in one write. Throws Error (usage) when the disk is full or the file is
   /// gone.
   void append(std::string_view bytes) {
     if (!write_all(fd_.get(), bytes)) throw unwritable(path_.string(), std::strerror(errno));

@@ -61,13 +61,13 @@ struct Entry {
   char tensor[88];
 };
 
-// A file is a row of slots of one size: the header, then the entries.
+// A file is a sequence of slots of one size: the header, then the entries.
 constexpr std::uint64_t kSlot = 384;
 static_assert(sizeof(Header) == kSlot && sizeof(Entry) == kSlot);
 static_assert(std::endian::native == std::endian::little, "the file is little-endian");
 
-// Slots are mapped chunk by chunk, each twice as long as the one before, so that no entry ever
-// moves while another thread completes it.
+// Slots are mapped in chunks, each twice as large as the one before. So no entry ever moves while
+// another thread completes it.
 constexpr std::uint64_t kFirstChunk = 256;
 constexpr std::size_t kMostChunks = 40;
 
@@ -98,7 +98,7 @@ std::string get(const char (&field)[N]) {
   return {field, ::strnlen(field, N)};
 }
 
-/// What only processes of this machine find here, since it was started.
+/// A name that only processes of this machine share, since its last boot.
 const std::string& this_machine() {
   static const std::string id = [] {
     std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -198,22 +198,22 @@ class CollectiveLog::File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  /// Memory of a slot that was reserved before. Any thread.
+  /// Memory of a slot that is already reserved. Any thread.
   void* at(std::uint64_t slot) const {
     const SlotPlace place = place_of(slot);
     return chunks_[place.chunk].load(std::memory_order_acquire) + place.index * kSlot;
   }
 
-  /// As `at`; makes room for the slot first.
+  /// Like `at`, but makes room for the slot first.
   void* reserve(std::uint64_t slot) {
     const SlotPlace place = place_of(slot);
     if (place.index == 0) map(place.chunk);
     return at(slot);
   }
 
-  /// Gives back the room behind the first `slots`.
+  /// Frees the memory after the first `slots`.
   void truncate(std::uint64_t slots) {
-    // What stays too long is read all the same.
+    // Readers accept a file that stays too long.
     [[maybe_unused]] const int ignored = ::ftruncate(fd_, static_cast<off_t>(slots * kSlot));
   }
 
@@ -223,7 +223,7 @@ class CollectiveLog::File {
   void map(std::size_t chunk) {
     const auto offset = static_cast<off_t>(slots_before(chunk) * kSlot);
     const std::uint64_t size = chunk_slots(chunk) * kSlot;
-    // Without blocks behind it a page of a full disk would be a SIGBUS at the first touch.
+    // Without allocated blocks a page of a full disk would raise SIGBUS at the first access.
     if (const int error = ::posix_fallocate(fd_, offset, static_cast<off_t>(size))) {
       throw failed(error);
     }
@@ -245,7 +245,7 @@ CollectiveLog::CollectiveLog(const std::filesystem::path& path, int rank, std::s
   header->rank = rank;
   put(header->machine, this_machine());
   put(header->identity, identity);
-  // Last: a process that is killed before has not begun its log.
+  // Last, so that a process killed earlier has not begun its log.
   std::atomic_signal_fence(std::memory_order_release);
   put(header->magic, kMagic);
 }
@@ -272,7 +272,7 @@ void CollectiveLog::leave(std::uint64_t seq, CollectiveState state) {
   std::atomic_ref(entry->state).store(static_cast<std::uint8_t>(state), std::memory_order_release);
 }
 
-/// A file mapped for reading, which may grow.
+/// A file mapped for reading that may still grow.
 class LiveCollectiveLog::Mapping {
  public:
   explicit Mapping(int fd) : fd_(fd) {}
@@ -283,7 +283,7 @@ class LiveCollectiveLog::Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  /// Whether the first `slots` can be read; maps them where they are there.
+  /// Whether the first `slots` can be read; maps them if they exist.
   bool reaches(std::uint64_t slots) {
     if (slots * kSlot <= size_) return true;
     struct stat status {};
@@ -338,7 +338,7 @@ Collective LiveCollectiveLog::at(std::uint64_t seq) const {
 
 namespace {
 
-/// Reads a log entry by entry; every refusal names the file.
+/// Reads a log entry by entry; every error names the file.
 class LogReader {
  public:
   explicit LogReader(const std::filesystem::path& path)
@@ -369,8 +369,8 @@ class LogReader {
   }
 
  private:
-  static constexpr std::uint64_t kBlock = 4096;  // entries that are read at once
-  // Calls that other threads of the rank had begun, and not entered when it was killed.
+  static constexpr std::uint64_t kBlock = 4096;  // entries read at a time
+  // Calls that other threads had begun but not entered when the rank was killed.
   static constexpr std::uint64_t kMostInFlight = 1024;
 
   [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {

@@ -29,7 +29,7 @@ std::optional<MismatchFault> difference(const Collective& a, const Collective& b
   if (a.operation != b.operation) return MismatchFault::operation;
   if (a.reduction != b.reduction) return MismatchFault::reduction;
   if (a.dtype != b.dtype) return MismatchFault::dtype;
-  // What ranks send each other may be of any size.
+  // Messages between two ranks may have any size.
   const bool may_be_uneven = a.operation.starts_with("alltoall");
   if (!may_be_uneven && (a.elements != b.elements || a.tensors != b.tensors)) {
     return MismatchFault::size;

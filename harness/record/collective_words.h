@@ -11,12 +11,13 @@ namespace lockstep {
 /// "allreduce sum float32 [4, 4], gradient of w".
 std::string call_in_words(const Collective& call);
 
-/// What two ranks' calls that are to meet differ in first: operation, reduction, dtype, size or
-/// root. Nothing when they fit together. Tensors are not compared: what they are called is a hint.
+/// The first property in which two ranks' matching calls differ: operation, reduction, dtype, size
+/// or root. Empty if the calls are compatible. Tensors are not compared, because their names are
+/// only hints.
 std::optional<MismatchFault> difference(const Collective& a, const Collective& b);
 
-/// "rank 1 calls broadcast float32 [4], root 0 (file.cc:12) where rank 0 calls allreduce ...": for
-/// two calls that differ.
+/// Sentence for two calls that differ: "rank 1 calls broadcast float32 [4], root 0 (file.cc:12)
+/// where rank 0 calls allreduce ...".
 std::string difference_in_words(const Collective& a, int rank_a, const Collective& b, int rank_b);
 
 }  // namespace lockstep

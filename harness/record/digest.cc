@@ -16,8 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "words are little-endian");
 
 constexpr std::uint64_t kWordSize = 4;
-// Of the words of one block, by their places in it. Two tables of 4 KiB: both stay in the
-// processor's first cache.
+// Keys of the words of one block, by position. Two tables of 4 KiB fit into the L1 cache.
 struct PlaceKeys {
   std::array<std::uint32_t, kDigestBlock> low{};
   std::array<std::uint32_t, kDigestBlock> high{};
@@ -35,13 +34,13 @@ constexpr PlaceKeys make_place_keys() {
 
 constexpr PlaceKeys kPlaceKeys = make_place_keys();
 
-// Drawn far from the keys of places.
+// Drawn from a range far from that of the position keys.
 Digest block_keys(std::uint64_t block) {
   const std::uint64_t state = (std::uint64_t{1} << 63) + 2 * block;
   return {splitmix64(state) | 1U, splitmix64(state + 1) | 1U};
 }
 
-// `words` words of one block, the first at `place` in it.
+// `words` words of one block, starting at position `place`.
 Digest within_block(const std::byte* bytes, std::uint64_t words, std::uint64_t place) {
   const std::uint32_t* const low_keys = kPlaceKeys.low.data() + place;
   const std::uint32_t* const high_keys = kPlaceKeys.high.data() + place;
@@ -70,7 +69,7 @@ Digest word_run(const std::byte* bytes, std::uint64_t words, std::uint64_t first
   return sum;
 }
 
-// `bytes` lies in one word, from its byte `position` on.
+// `bytes` lie in one word, starting at its byte `position`.
 Digest part_of_word(std::span<const std::byte> bytes, std::uint64_t word, std::uint64_t position) {
   std::byte whole[kWordSize] = {};
   std::copy(bytes.begin(), bytes.end(), whole + position);

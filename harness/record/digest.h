@@ -10,14 +10,14 @@
 
 namespace lockstep {
 
-/// Name of the definition; part of every journal. docs/formats.md specifies it with worked
+/// Name of the definition, written into every journal. docs/formats.md specifies it with worked
 /// examples.
 inline constexpr std::string_view kDigestName = "lockstep-2";
 
-/// Linear digest of a tensor's row-major global bytes. Two lanes, each the sum over the 32-bit
-/// little-endian words w_j of w_j * key(j) modulo 2^64, j the word's index in the global tensor.
-/// Addition is the digest of the union of disjoint runs of bytes: the sum over shards is the
-/// whole's.
+/// Linear digest of a tensor's row-major global bytes, in two lanes. Each lane is the sum of w_j *
+/// key(j) modulo 2^64 over the 32-bit little-endian words w_j, with j the word's index in the
+/// global tensor. Adding digests of disjoint byte runs gives the digest of their union, so the
+/// shards' digests sum to the whole tensor's.
 struct Digest {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
@@ -26,20 +26,20 @@ struct Digest {
   Digest& operator+=(const Digest& other);
 };
 
-/// The keys of word `j`, lane by lane. Each is an odd number of 32 bits that belongs to the word's
-/// place in its block of `kDigestBlock` words, times an odd one of 64 bits that belongs to the
+/// The keys of word `j`, one per lane. Each key is an odd 32-bit number times an odd 64-bit number.
+/// The first depends on the word's position in its block of `kDigestBlock` words, the second on the
 /// block.
 Digest word_keys(std::uint64_t j);
 inline constexpr std::uint64_t kDigestBlock = 1024;
 
-/// Contribution of the bytes that lie at `global_byte_offset` of the tensor. The offset need not be
-/// a multiple of 4.
+/// Digest contribution of `bytes`, which start at `global_byte_offset` of the tensor. The offset
+/// need not be a multiple of 4.
 Digest digest_run(std::span<const std::byte> bytes, std::uint64_t global_byte_offset);
 
 /// 32 hexadecimal digits, low lane first.
 std::string to_text(const Digest& digest);
 
-/// What `to_text` wrote; nothing for any other text.
+/// Parses text written by `to_text`; empty for any other text.
 std::optional<Digest> digest_from_text(std::string_view text);
 
 }  // namespace lockstep

@@ -62,7 +62,7 @@ std::uint64_t little_endian(const std::byte* bytes, std::size_t size) {
   return value;
 }
 
-// The values of a type in a row, both zeros at 0.
+// Index of a value among all values of its type, with both zeros at 0.
 std::int64_t place(DType component, const std::byte* bytes) {
   const std::size_t size = item_size(component);
   const std::uint64_t value = little_endian(bytes, size);

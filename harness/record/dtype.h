@@ -46,20 +46,20 @@ DType component_type(DType dtype);
 /// Unit roundoff of a floating (component) type, 2^-24 for float32; 0 for integers and bool.
 double unit_roundoff(DType dtype);
 
-/// The smallest number above 0 of a floating (component) type, 2^-149 for float32; 0 for integers
-/// and bool. What is rounded is off by half of it at least, however small it is.
+/// The smallest positive number of a floating (component) type, 2^-149 for float32; 0 for integers
+/// and bool. Rounding errors can reach half of it, however small the value.
 double smallest_subnormal(DType dtype);
 
-/// The component at `bytes` as a double. Exact for all but int64 beyond 2^53, which is rounded.
-/// `component` is a component type.
+/// The component at `bytes` as a double. Exact except for int64 beyond 2^53, which is rounded.
+/// Requires: `component` is a component type.
 double component_value(DType component, const std::byte* bytes);
 
-/// Representable values between two components of one type: 0 for equal bits, 1 for neighbours,
-/// -0.0 and 0.0 count as equal. Nothing for NaN and bool.
+/// Representable values between two components of one type: 0 for equal bits, 1 for neighbours;
+/// -0.0 and 0.0 count as equal. Empty for NaN and bool.
 std::optional<std::uint64_t> ulp_distance(DType component, const std::byte* a, const std::byte* b);
 
-/// The element at `bytes`, most significant digit first, `0x` in front: "0x3f800000". Of a complex
-/// element the real part's digits come first.
+/// The element at `bytes` in hexadecimal, most significant digit first: "0x3f800000". For a complex
+/// element the digits of the real part come first.
 std::string bits(DType dtype, const std::byte* bytes);
 
 }  // namespace lockstep

@@ -1,11 +1,11 @@
 #pragma once
 
-/// What is said of calls that differ between ranks, in fragments that stay the same.
+/// Stable fragments of the error messages about calls that differ between ranks.
 namespace lockstep::group_error {
 
-/// Gloo, of other sizes or dtypes, before it ends the process.
+/// Gloo's check of sizes and dtypes, printed before it aborts the process.
 inline constexpr const char* kGlooSizes = "op.preamble.length <= op.nbytes";
-/// Lockstep's own check (`peer_logs`) and its backend over MPI.
+/// Lockstep's own check (`peer_logs`) and its MPI backend.
 inline constexpr const char* kCallsDiffer = "collectives that do not match";
 
 }  // namespace lockstep::group_error

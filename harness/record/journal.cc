@@ -45,16 +45,16 @@ const CsvKind& kind_of_journals() {
   return kind;
 }
 
-/// The first line says of which kind a journal is and by which definition the digests are: "journal
-/// 2, digest lockstep-2, rank 1 of ...". Before it named the kind, each row held all of its tensor;
-/// before it named the definition, that was the first.
+/// The first line names the version of a journal and the definition of the digests: "journal 2,
+/// digest lockstep-2, rank 1 of ...". Journals without a version hold the whole tensor in each row.
+/// Those without a definition use the first one.
 constexpr std::string_view kJournalRemark = "journal 2, ";
 constexpr std::string_view kAnyJournalRemark = "# journal ";
 constexpr std::string_view kDigestRemark = "digest ";
 constexpr std::string_view kBeforeIdentity = ", ";
 constexpr std::string_view kFirstDigest = "lockstep-1";
 
-/// A row of the first kind: what it counts, its tensor, and what was seen of that.
+/// Columns of a version-1 row: counters, its tensor, and the observed values.
 namespace first_kind {
 
 struct Column {
@@ -71,7 +71,7 @@ struct Column {
   };
 };
 
-/// Written beside records of 1.x.
+/// Written with records of 1.x.
 constexpr std::array kRenamed{RenamedColumn{"phase", "point"},
                               RenamedColumn{"digest", "fingerprint"}};
 
@@ -88,7 +88,7 @@ const CsvKind& kind() {
 
 }  // namespace first_kind
 
-/// What was seen of a tensor. `begin`: column of the digest.
+/// Observed values of a tensor. `begin`: column of the digest.
 void read_values(const RecordRow& row, std::size_t begin, bool is_whole, Observation& observation) {
   if (observation.not_comparable.empty()) observation.digest = row.digest(begin);
   observation.statistics.norm = row.number(begin + 1);
@@ -108,7 +108,7 @@ Digest checksum_of(std::string_view bytes, std::uint64_t offset) {
   return digest_run(std::as_bytes(std::span(bytes)), offset);
 }
 
-/// Throws Error (usage) where a definition is named and has no name.
+/// Throws Error (usage) if the remark announces a definition but gives no name.
 void read_remark(const std::filesystem::path& path, const std::string& remark,
                  JournalHeader& header) {
   std::string_view rest = remark;
@@ -124,7 +124,7 @@ void read_remark(const std::filesystem::path& path, const std::string& remark,
   throw malformed(path.string(), 1, 0, "the name of the digests' definition", remark);
 }
 
-/// Whether a journal says that it is of today's kind. Throws Error (usage) where it names another.
+/// Whether a journal is of the current version. Throws Error (usage) for any other version number.
 bool is_of_second_kind(const std::filesystem::path& path) {
   const RegularFile file(path, kLargestJournal);
   const std::string today = fmt::format("# {}", kJournalRemark);
@@ -194,7 +194,7 @@ JournalHeader read_journal_header(const std::filesystem::path& path) {
   return header;
 }
 
-/// Finds steps in rows that are read from front to back.
+/// Finds steps in rows read from front to back.
 class JournalReader::Scan {
  public:
   explicit Scan(JournalReader& reader) : reader_(reader) {}
@@ -232,7 +232,7 @@ class JournalReader::Scan {
     begun.line = row.line;
   }
 
-  /// Of a journal of the first kind, numbers in the order of their first rows.
+  /// In a journal of version 1, numbers follow the order of first rows.
   std::size_t number_of(const CsvRow& row, const ObservedTensor& tensor) {
     if (!reader_.header_.is_of_first_kind) return reader_.number_of(row);
     const auto [known, is_new] = numbers_.try_emplace(tensor, reader_.tensors_.size());
@@ -258,7 +258,7 @@ JournalReader::JournalReader(std::filesystem::path path, JournalHeader header, I
   }
   const std::uint64_t size = RegularFile(path_, kLargestJournal).size();
   if (size == offset) return;
-  if (!steps_.empty()) {  // the last one may have gone on after its entry
+  if (!steps_.empty()) {  // the last one may have continued after its entry
     offset = steps_.back().offset;
     rows_ = steps_.back().first_seq;
     steps_.pop_back();
@@ -275,7 +275,7 @@ const CsvKind& JournalReader::kind() const {
   return header_.is_of_first_kind ? first_kind::kind() : kind_of_journals();
 }
 
-/// A table of another rank would give rows other names.
+/// A table of another rank would give rows wrong names.
 void JournalReader::read_table() {
   const std::filesystem::path file = tensor_table_file(path_);
   TensorTable table = read_tensor_table(file);
@@ -286,7 +286,7 @@ void JournalReader::read_table() {
   for (const ObservedTensor& tensor : tensors_) identities_.push_back(identity_of(tensor));
 }
 
-/// Takes the steps of the index where each entry is of the rows that are there. `begin` and `line`
+/// Takes the steps of the index if every entry belongs to the rows in the file. `begin` and `line`
 /// are those of the first row.
 void JournalReader::read_index(std::uint64_t begin, std::int64_t line) {
   const std::filesystem::path file = index_file(path_);
@@ -359,7 +359,7 @@ std::size_t JournalReader::column_of_step() const {
 
 RecordRow JournalReader::cells_of(const CsvRow& row) const { return {row, path_, kind().columns}; }
 
-/// The number in the tensor table of the tensor that a row is about.
+/// Number, in the tensor table, of a row's tensor.
 std::size_t JournalReader::number_of(const CsvRow& row) const {
   const RecordRow cells = cells_of(row);
   const auto number = static_cast<std::size_t>(cells.whole(Column::kTensor, 0));
@@ -368,7 +368,7 @@ std::size_t JournalReader::number_of(const CsvRow& row) const {
                                                    tensor_table_file(path_).filename().string()));
 }
 
-/// The row that counts `seq`.
+/// The row with the number `seq`.
 Observation JournalReader::observation_in(const CsvRow& row, std::int64_t seq) const {
   const RecordRow cells = cells_of(row);
   Observation observation;

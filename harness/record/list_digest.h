@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// A digest of a list of numbers, in their order: two lists share one by chance alone.
+/// Order-dependent digest of a list of numbers: different lists share a digest only by chance.
 class ListDigest {
  public:
   void add(std::uint64_t number) {
@@ -23,7 +23,7 @@ class ListDigest {
   const Digest& digest() const { return state_; }
 
  private:
-  static constexpr std::uint64_t kOther = 0x5851f42d4c957f2d;  // the lanes see other numbers
+  static constexpr std::uint64_t kOther = 0x5851f42d4c957f2d;  // makes the lanes differ
 
   Digest state_{1, 2};
 };

@@ -36,16 +36,16 @@ const std::vector<std::string_view>& columns_of_manifest() {
 struct FileOfRank {
   int rank = 0;
   std::string name;  ///< "rank-1.csv"
-  std::string kind;  ///< what is behind the rank: ".csv"
+  std::string kind;  ///< suffix after the rank: ".csv"
 
   auto operator<=>(const FileOfRank&) const = default;
 
   bool is_journal() const { return kind == ".csv"; }
 
-  /// What can be done without: values that are not needed where digests are equal, and an index.
+  /// Optional files: snapshots, which equal digests make unnecessary, and an index.
   bool may_be_deleted() const { return kind == ".index" || kind.ends_with(".safetensors"); }
 
-  /// What the process beside a rank of another machine may write after everybody else has ended.
+  /// The helper process of a rank on another machine may write it after all others have ended.
   bool may_come_late() const { return kind == ".exit.json"; }
 };
 
@@ -56,12 +56,12 @@ std::optional<FileOfRank> after(std::string_view prefix, const std::string& name
   const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, found.rank);
   if (error != std::errc() || found.rank < 0) return std::nullopt;
   found.kind.assign(rest, end);
-  // "rank-01.csv" is no file of ours.
+  // "rank-01.csv" is not one of our files.
   const bool is_ours = name == fmt::format("{}{}{}", prefix, found.rank, found.kind);
   return is_ours ? std::optional(found) : std::nullopt;
 }
 
-/// The file of this name; nothing where it is no evidence. What a rank printed is none: people
+/// The file with this name; empty if it is not evidence. A rank's output is not, because people
 /// shorten it.
 std::optional<FileOfRank> file_of_rank(const std::string& name) {
   if (auto log = after("collectives-", name)) {
@@ -79,13 +79,13 @@ std::optional<FileOfRank> file_of_rank(const std::string& name) {
 /// A line of the list.
 struct ManifestEntry {
   FileOfRank file;
-  std::string rows;  ///< of a journal; empty for any other file, and where it cannot be read
+  std::string rows;  ///< of a journal; empty for other files and if it is unreadable
   std::string steps;
   std::uint64_t bytes = 0;
   std::string digest;
 };
 
-/// The files of `processes` ranks that are in the folder, by rank and name.
+/// The files of `processes` ranks in the folder, by rank and name.
 std::vector<FileOfRank> files_in(const fs::path& folder, int processes) {
   std::vector<FileOfRank> files;
   std::error_code failure;
@@ -98,7 +98,7 @@ std::vector<FileOfRank> files_in(const fs::path& folder, int processes) {
   return files;
 }
 
-/// The bytes of a file: how many, and their digest.
+/// The size of a file and its digest.
 using FileDigest = std::pair<std::uint64_t, std::string>;
 
 FileDigest digest_of_file(const fs::path& path) {
@@ -112,7 +112,7 @@ FileDigest digest_of_file(const fs::path& path) {
   return {file.size(), to_text(digest)};
 }
 
-/// A journal that cannot be read is listed all the same: whoever reads it says why.
+/// An unreadable journal is listed all the same; its reader reports the reason.
 void count_rows(const fs::path& journal, ManifestEntry& entry) {
   if (!has_journal(journal)) return;
   try {
@@ -160,7 +160,7 @@ std::map<std::string, ManifestEntry> read_manifest(const fs::path& path,
   return entries;
 }
 
-/// `source`: where it stands what the file was `then`: "the record has".
+/// `source`: introduces the recorded state `then`: "the record has".
 std::string change_in_words(const std::string& file, const FileDigest& now,
                             const std::string& source, const FileDigest& then) {
   return fmt::format("{} was changed: {} bytes with the digest {}, where {} {} with {}", file,

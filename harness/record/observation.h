@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-/// What a row of a journal is about, whatever the step: one tensor as a rank holds it in one phase.
-/// `global_shape`, `offset` and `local_shape` have one entry per dimension; a whole tensor has
+/// The step-independent part of a journal row: one tensor as a rank holds it in one phase.
+/// `global_shape`, `offset` and `local_shape` have one entry per dimension. A whole tensor has
 /// offset 0 everywhere and equal shapes.
 struct ObservedTensor {
   Phase phase = Phase::pre_forward;
@@ -23,8 +23,8 @@ struct ObservedTensor {
   std::vector<std::int64_t> global_shape;
   std::vector<std::int64_t> offset;
   std::vector<std::int64_t> local_shape;
-  std::string replica_group;   ///< ranks of equal group hold copies; empty: all ranks
-  std::string not_comparable;  ///< why there is no digest ("sparse layout"); empty: there is
+  std::string replica_group;   ///< ranks of the same group hold copies; empty: all ranks
+  std::string not_comparable;  ///< why the digest is missing ("sparse layout"); empty: present
 
   auto operator<=>(const ObservedTensor&) const = default;
   bool operator==(const ObservedTensor&) const = default;
@@ -41,8 +41,8 @@ struct Observation : ObservedTensor {
   bool operator==(const Observation&) const = default;
 };
 
-/// The replica group of what `rank` alone holds: a shard, or in the reference what that rank's data
-/// alone give.
+/// The replica group of a tensor that only `rank` holds: a shard, or in the reference the result of
+/// that rank's data alone.
 std::string group_of_one(int rank);
 
 }  // namespace lockstep

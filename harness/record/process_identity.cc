@@ -17,7 +17,7 @@ std::string part_of(Role role, int process) {
 
 std::string identity_of(const std::string& part, const std::string& execution) {
   const std::string whole = fmt::format("{} of {}", part, execution);
-  std::size_t end = 0;  // behind a whole character
+  std::size_t end = 0;  // after a whole character
   while (end < whole.size()) {
     const std::size_t next = end + character_length(whole, end);
     if (next > kLongestProcessIdentity) break;
@@ -35,8 +35,10 @@ void require_process(const std::filesystem::path& file, const std::string& expec
 
 std::string execution_identity(const Cell& cell) {
   Cell named = cell;
-  for (AxisValue& chosen : named.axes) chosen.is_default = false;  // which names all of them
-  // What an axis holds is somebody else's text, and a line must stay one.
+  for (AxisValue& chosen : named.axes)
+    chosen.is_default = false;  // so that the folder names all
+                                // of them
+  // Axis values are foreign text, and the identity must stay one line.
   return fmt::format("{} with seed {} and {} steps", csv_cell(folder_of(named)), cell.seed,
                      cell.steps);
 }

@@ -21,7 +21,7 @@ void write_json(const fs::path& file, const Json& json) {
   write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// What `parse` makes of the file; nothing where there is none.
+/// Result of `parse` for the file; empty if the file is missing.
 template <class Parse>
 auto read_file(const fs::path& file, const char* expected, const Parse& parse)
     -> std::optional<decltype(parse(Json()))> {

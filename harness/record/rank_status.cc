@@ -26,7 +26,7 @@ void write_rank_status(const std::filesystem::path& file, const RankStatus& stat
   if (status.rows) json["rows"] = *status.rows;
   if (status.step_began_ns) json["step_began_ns"] = *status.step_began_ns;
   if (status.rendezvous) json["rendezvous"] = name(*status.rendezvous);
-  // A framework's error may hold any bytes; a status is written whatever they are.
+  // A framework's error may hold any bytes, and the status must still be written.
   write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

@@ -48,7 +48,7 @@ void require_usable(const fs::path& folder) {
   }
 }
 
-/// runs/20261120T185246Z, or the same with -2, -3 ... when another run took the name.
+/// runs/20261120T185246Z, with -2, -3 ... appended if another run has the name.
 fs::path make_new_folder(const fs::path& runs, std::string name) {
   std::erase_if(name, [](char c) { return c == '-' || c == ':'; });
   make_folders(runs);
@@ -62,7 +62,7 @@ fs::path make_new_folder(const fs::path& runs, std::string name) {
 
 fs::path latest_of(const fs::path& runs) { return runs / "latest"; }
 
-/// What somebody else made there is not replaced.
+/// A file that Lockstep did not create is not replaced.
 void require_replaceable(const fs::path& latest) {
   std::error_code failure;
   const fs::file_status status = fs::symlink_status(latest, failure);
@@ -74,7 +74,7 @@ void require_replaceable(const fs::path& latest) {
                   fs::is_directory(status) ? "folder" : "file"));
 }
 
-/// `latest` is a convenience: two runs at the same moment may both try, and the later one wins.
+/// `latest` is a convenience: if two runs write it at the same moment, the later one wins.
 void point_latest_to(const fs::path& folder) {
   const fs::path link = latest_of(folder.parent_path());
   const fs::path fresh = folder.parent_path() / fmt::format(".latest-{}", ::getpid());

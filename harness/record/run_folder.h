@@ -7,26 +7,26 @@
 
 namespace lockstep {
 
-/// Time as records write it: "2026-11-20T18:52:46Z".
+/// Current time in the format of records: "2026-11-20T18:52:46Z".
 std::string utc_now();
 
-/// Makes the folder of a new run, with `record.json` of `run` in it, and returns it. With `asked`
-/// empty it is `runs/<utc>`, and `runs/latest` points to it; else `asked`, which must not exist or
-/// be empty. Of several processes that ask for one folder at the same time one gets it. Throws
-/// Error (usage) when it is a file, is not empty or cannot be written, and when `runs/latest` is no
-/// link.
+/// Creates the folder of a new run, with `record.json` of `run` in it, and returns it. If `asked`
+/// is empty, the folder is `runs/<utc>`, and `runs/latest` points to it. Otherwise it is `asked`,
+/// which must be missing or empty. If several processes ask for one folder at the same time, one
+/// gets it. Throws Error (usage) when the folder is a file, is not empty or cannot be written, and
+/// when `runs/latest` is not a link.
 std::filesystem::path make_run_folder(const std::string& asked, const RunRecord& run);
 
-/// Saves the first record of a run in `folder`. Throws Error (usage) when there is one.
+/// Saves the first record of a run in `folder`. Throws Error (usage) when there already is one.
 void save_new_record(const std::filesystem::path& folder, const RunRecord& run);
 
-/// Makes `folder` and those above it where they are missing. Throws Error (usage).
+/// Creates `folder` and its missing parents. Throws Error (usage).
 void make_folders(const std::filesystem::path& folder);
 
 /// Saves the record of a run as `record.json` in its folder.
 void save_record(const std::filesystem::path& folder, const RunRecord& run);
 
-/// Reads the record of the run in `folder`. Throws Error (usage) when there is none.
+/// Reads the record of the run in `folder`. Throws Error (usage) when it is missing.
 RunRecord load_record(const std::filesystem::path& folder);
 
 }  // namespace lockstep

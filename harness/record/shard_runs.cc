@@ -7,7 +7,7 @@ namespace lockstep {
 
 namespace {
 
-/// First element, in the global order, of run `number`; `outer` dimensions number the runs.
+/// First element, in global order, of run `number`; `outer` dimensions number the runs.
 std::int64_t global_start(const Observation& observation, std::size_t outer, std::int64_t number) {
   std::int64_t start = 0;
   std::int64_t stride = 1;
@@ -36,7 +36,7 @@ std::vector<std::int64_t> index_of(std::int64_t number, const std::vector<std::i
 
 namespace {
 
-/// How the elements of a part lie: the dimensions that number its runs, and the length of each.
+/// Layout of a part's elements: the dimensions that number its runs, and the length of each run.
 struct RunShape {
   std::size_t outer = 0;
   std::int64_t length = 1;
@@ -45,7 +45,7 @@ struct RunShape {
 RunShape run_shape_of(const ObservedTensor& tensor) {
   const std::vector<std::int64_t>& shape = tensor.local_shape;
   RunShape run{shape.size(), 1};
-  bool is_whole = true;  // all dimensions behind `outer`
+  bool is_whole = true;  // all dimensions after `outer`
   while (run.outer > 0 && is_whole) {
     --run.outer;
     run.length *= shape[run.outer];

@@ -9,24 +9,24 @@
 
 namespace lockstep {
 
-/// Where element `number`, in row-major order, is in a tensor of `shape`.
+/// Index of the element `number`, in row-major order, of a tensor of `shape`.
 std::vector<std::int64_t> index_of(std::int64_t number, const std::vector<std::int64_t>& shape);
 
-/// Elements that lie behind one another in the row-major order of a global tensor.
+/// Consecutive elements in the row-major order of a global tensor.
 struct Run {
   std::int64_t begin = 0;
   std::int64_t length = 0;
 };
 
-/// The number of those runs. Requires that the elements of the global tensor can be counted.
+/// The number of those runs. Requires: the element count of the global tensor does not overflow.
 std::int64_t number_of_runs(const ObservedTensor& tensor);
 
-/// How the part that was observed lies in its global tensor: runs of equal length, in the order of
-/// its own elements; one for a whole tensor, none for an empty part.
+/// Position of the observed part in its global tensor: runs of equal length, in the order of its
+/// own elements. A whole tensor is one run, an empty part has none.
 std::vector<Run> runs_of(const Observation& observation);
 
-/// What the part adds to the digest of its global tensor: `bytes` are its elements in
-/// row-major order, each of `element_size` bytes. Requires: as many as its shape says.
+/// Contribution of the part to the digest of its global tensor. `bytes` are its elements in
+/// row-major order, each of `element_size` bytes. Requires: as many elements as its shape says.
 Digest digest_of_part(const Observation& observation, std::span<const std::byte> bytes,
                       std::size_t element_size);
 

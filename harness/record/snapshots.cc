@@ -24,9 +24,9 @@ using Json = nlohmann::json;
 constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::string_view kIdentity = "process";
 constexpr std::size_t kLengthSize = 8;
-constexpr int kDeepestHeader = 4;  // lists of numbers in entries by name are less
+constexpr int kDeepestHeader = 4;  // lists of numbers in named entries need less
 
-// safetensors' names of the types that are stored as they are, in the order of DType.
+// safetensors' names of the directly stored types, in the order of DType.
 constexpr std::array<std::string_view, 10> kStoredNames{"F32", "F64", "F16", "BF16", "I8",
                                                         "I16", "I32", "I64", "U8",   "BOOL"};
 
@@ -42,7 +42,7 @@ std::optional<DType> stored_type(std::string_view name) {
 
 bool is_complex(DType dtype) { return components(dtype) == 2; }
 
-// Bytes of a tensor; nothing when they exceed 64 bits.
+// Bytes of a tensor; empty if they exceed 64 bits.
 std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64_t>& shape) {
   std::uint64_t size = item_size(dtype);
   for (const std::int64_t length : shape) {
@@ -73,7 +73,7 @@ Json header_of(const std::map<std::string, SnapshotTensor>& tensors, std::string
   return header;
 }
 
-// Reads one file; every refusal names it.
+// Reads one file; every error names it.
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path)
@@ -102,7 +102,7 @@ class Reader {
     return malformed(path_, 0, 0, expected, found);
   }
 
-  /// Where a tensor lies within the bytes of all.
+  /// Position of a tensor in the data section.
   struct ByteRange {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -130,7 +130,7 @@ class Reader {
   Json parse_header(const std::string& text) const {
     std::vector<std::set<std::string>> keys;
     const auto unique_keys = [&](int depth, Json::parse_event_t event, Json& parsed) {
-      // What is nested is copied and printed level by level, on the stack.
+      // Nested JSON is copied and printed recursively, on the stack.
       if (depth > kDeepestHeader) throw refusal("a header of tensors", text);
       if (event == Json::parse_event_t::object_start) keys.emplace_back();
       if (event == Json::parse_event_t::object_end) keys.pop_back();
@@ -254,7 +254,7 @@ class Reader {
   std::uint64_t data_size_ = 0;
 };
 
-/// A key with the phase's word of today: files written beside records of 1.x have other words.
+/// A key with the current name of its phase: files of records of 1.x have other names.
 std::string with_word_of_today(const std::string& key) {
   const std::size_t begin = key.find('/') + 1;
   const std::size_t end = key.find('/', begin);

@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// A tensor kept whole: row-major bytes of the local part, as observed.
+/// A tensor stored in full: row-major bytes of the local part, as observed.
 struct SnapshotTensor {
   DType dtype = DType::float32;
   std::vector<std::int64_t> shape;
@@ -24,21 +24,20 @@ struct SnapshotTensor {
 /// Key of an observation's tensor in its file: `<micro-batch>/<phase>/<kind>/<name>`.
 std::string snapshot_key(const Observation& observation);
 
-/// File of the tensors that `rank` kept in `step`, inside a cell's folder:
-/// `rank-N.step-S.safetensors`.
+/// File of the snapshots of `rank` in `step`, in a cell's folder: `rank-N.step-S.safetensors`.
 std::filesystem::path snapshot_file(const std::filesystem::path& folder, int rank,
                                     std::int64_t step);
 
-/// What a safetensors file held.
+/// Content of a safetensors file.
 struct Snapshot {
-  std::string identity;  ///< `process_identity` of who wrote it; empty: not known
+  std::string identity;  ///< `process_identity` of the writer; empty: unknown
   std::map<std::string, SnapshotTensor> tensors;
 };
 
-/// Writes `tensors` as a safetensors file, sorted by key, under a temporary name that is then
-/// renamed: a file that is there is whole. A complex tensor is stored as its components with a last
-/// dimension of 2 and its dtype under `__metadata__`, where `identity` stands too if it is not
-/// empty. Throws Error (usage) when it cannot be written.
+/// Writes `tensors` as a safetensors file, sorted by key. It is written under a temporary name and
+/// then renamed, so an existing file is complete. A complex tensor is stored as its components with
+/// a last dimension of 2 and its dtype under `__metadata__`. A non-empty `identity` is stored
+/// there, too. Throws Error (usage) when it cannot be written.
 void write_safetensors(const std::filesystem::path& path,
                        const std::map<std::string, SnapshotTensor>& tensors,
                        std::string_view identity = "");
@@ -47,7 +46,7 @@ void write_safetensors(const std::filesystem::path& path,
 /// offsets and shapes are checked against the file's size.
 Snapshot read_snapshot(const std::filesystem::path& path);
 
-/// The tensors of such a file, whoever wrote it.
+/// The tensors of such a file, whichever process wrote it.
 std::map<std::string, SnapshotTensor> read_safetensors(const std::filesystem::path& path);
 
 }  // namespace lockstep

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether `path` names something below the folder that it is relative to, by its text alone.
+/// Whether the text of `path` names an entry below the folder it is relative to.
 bool goes_down(const std::string& text) {
   const bool is_plain = std::none_of(text.begin(), text.end(), [](char c) {
     return std::iscntrl(static_cast<unsigned char>(c)) != 0;
@@ -31,7 +31,8 @@ bool goes_down(const std::string& text) {
          });
 }
 
-/// Whether all links of `path` lead to what lies below `folder`. What is not there leads nowhere.
+/// Whether all links of `path` lead to targets below `folder`. Missing parts of `path` contain no
+/// links.
 bool stays_below(const fs::path& path, const fs::path& folder) {
   std::error_code failure;
   const fs::path root = fs::canonical(folder, failure);
@@ -41,7 +42,7 @@ bool stays_below(const fs::path& path, const fs::path& folder) {
   return std::mismatch(root.begin(), root.end(), place.begin(), place.end()).first == root.end();
 }
 
-/// A reference has no axes but those of what is compared with it.
+/// A reference has only axes of the cell that it belongs to.
 bool is_reference_of(const Cell& reference, const Cell& cell) {
   const auto conditions = [](const Cell& c) {
     return std::tie(c.scenario, c.world_size, c.device, c.steps, c.seed, c.repetition);
@@ -52,7 +53,7 @@ bool is_reference_of(const Cell& reference, const Cell& cell) {
          });
 }
 
-/// Holds the cells of one record against each other.
+/// Compares the cells of one record with each other.
 class Soundness {
  public:
   Soundness(const RunRecord& run, const fs::path& folder)
@@ -97,14 +98,14 @@ class Soundness {
 
   void require(const CellRecord& cell) const {
     require_inside(cell.folder);
-    // A launcher may have started more ranks than can be run; then none was.
+    // A launcher may have started more ranks than Lockstep can run; then none ran.
     const int most = cell.processes > 0 ? kMostRanksOfRecord : std::numeric_limits<int>::max();
     require_world(cell, cell.cell.world_size, most);
     if (cell.cell.steps < 1) {
       refuse(cell.folder + " with at least 1 step", std::to_string(cell.cell.steps));
     }
     require_processes(cell);
-    // A cell that cannot be run brings no reference along.
+    // A cell that cannot be run has no reference.
     if (cell.processes > 0 && !cell.reference_folder.empty()) require_reference(cell);
   }
 
@@ -115,8 +116,8 @@ class Soundness {
     }
   }
 
-  /// A cell that was not run has none. Records that count their cells know that a reference is run
-  /// with all its perturbed copies; before, there may be fewer.
+  /// A cell that was not run has none. Records that count their cells always run a reference with
+  /// all its perturbed copies; older records may have fewer.
   void require_processes(const CellRecord& cell) const {
     const bool is_reference = cell.cell.role == Role::reference;
     const int all = is_reference ? 1 + kPerturbedReferences : cell.cell.world_size;

@@ -6,10 +6,10 @@
 
 namespace lockstep {
 
-/// Refuses a record that is well-formed and cannot be of a run: cells or claims that were planned
-/// and are missing, worlds and processes that no run has, two cells in one folder, a folder that
-/// does not lie inside that of the run, a reference that is none. `folder` is that of the run.
-/// Throws Error (usage).
+/// Rejects a well-formed record that no run can have produced. Examples are missing cells or claims
+/// that were planned, impossible world sizes or processes, and two cells in one folder. So are a
+/// folder outside `folder`, which is that of the run, and a reference that is not one. Throws Error
+/// (usage).
 void require_sound(const RunRecord& run, const std::filesystem::path& folder);
 
 }  // namespace lockstep

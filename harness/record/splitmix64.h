@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// The number that splitmix64 gives in the state `x`, whose next one is x + kSplitmixStep.
+/// The output of splitmix64 in state `x`; the next state is x + kSplitmixStep.
 ///
 /// Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
 inline constexpr std::uint64_t kSplitmixStep = 0x9e3779b97f4a7c15;

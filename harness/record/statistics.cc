@@ -29,8 +29,8 @@ void for_each_component(DType component, std::span<const std::byte> bytes, const
   for (std::size_t at = 0; at + size <= bytes.size(); at += size) visit(bytes.data() + at);
 }
 
-// A power of two that brings `largest` near 1, so that squares neither over- nor underflow and no
-// digit changes.
+// A power of two that scales `largest` to about 1, so that squares neither overflow nor underflow
+// and no digit changes.
 double scale_for(double largest) {
   if (largest == 0) return 1;
   return std::scalbn(1.0, -std::clamp(std::ilogb(largest), -1000, 1000));

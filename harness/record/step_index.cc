@@ -80,7 +80,7 @@ namespace {
 constexpr std::string_view kIndexMagic = "lockstep step index 1\n";
 constexpr std::size_t kIndexHeaderSize = 512;
 
-// A step has an entry for each replica group; one without any has one of no group.
+// A step has one entry per replica group. A step without groups has one entry for no group.
 struct Word {
   enum : std::size_t {
     kStep,
@@ -174,7 +174,7 @@ StepSummary::Phases phases_in(const IndexEntry& entry) {
   return phases;
 }
 
-/// Whether two entries are of one step, apart from groups.
+/// Whether two entries describe the same step, ignoring groups.
 bool is_same_step(const IndexedStep& a, IndexedStep b) {
   b.summary.groups = a.summary.groups;
   return a == b;
@@ -200,7 +200,7 @@ StepIndex read_step_index(const std::filesystem::path& path) {
   }
   StepIndex index{std::string(header.substr(kIndexMagic.size(), end - kIndexMagic.size())), {}};
   std::vector<IndexedStep>& steps = index.steps;
-  std::uint64_t missing = 0;  // entries of the last step
+  std::uint64_t missing = 0;  // entries of the last step not read yet
   for (std::size_t at = kIndexHeaderSize; at + kIndexEntrySize <= text.size();
        at += kIndexEntrySize) {
     IndexEntry entry;

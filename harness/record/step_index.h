@@ -14,26 +14,26 @@
 
 namespace lockstep {
 
-/// What the rows of one step of one rank come to, whatever their order: enough to know that ranks
-/// agree without reading the rows.
+/// Order-independent summary of the rows of one step on one rank. It shows that ranks agree without
+/// reading the rows.
 struct StepSummary {
   /// Digests of the rows of a replica group, by phase.
   using Phases = std::array<Digest, 4>;
 
   std::int64_t rows = 0;
-  std::int64_t non_finite = 0;  ///< elements, of all rows
-  bool has_values = false;      ///< a row is of a tensor that can be compared
-  Digest tensors;               ///< of the set of what was observed, without the values
-  /// By the digest of the group's name, ascending. What one rank alone holds has a group of its
-  /// own.
+  std::int64_t non_finite = 0;  ///< elements, over all rows
+  bool has_values = false;      ///< at least one tensor is comparable
+  Digest tensors;               ///< of the set of observed tensors, without their values
+  /// By the digest of the group's name, ascending. A tensor held by one rank alone has its own
+  /// group.
   std::vector<std::pair<Digest, Phases>> groups;
 
   bool operator==(const StepSummary&) const = default;
 };
 
-/// What a tensor adds to the digests of a step: computed once a tensor.
+/// Contribution of a tensor to the digests of a step, computed once per tensor.
 struct TensorIdentity {
-  Digest tensor;  ///< of all that it is
+  Digest tensor;  ///< of all its properties
   Digest group;   ///< of the name of its replica group
   Phase phase = Phase::pre_forward;
   bool has_values = false;
@@ -46,24 +46,24 @@ TensorIdentity identity_of(const ObservedTensor& tensor);
 void add(const TensorIdentity& tensor, std::int64_t micro_batch, const Digest& digest,
          std::int64_t non_finite, StepSummary& summary);
 
-/// Where the rows of a step are in a journal, one behind the other, and what they come to.
+/// Position of a step's contiguous rows in a journal, and their summary.
 struct IndexedStep {
   std::int64_t step = 0;
   std::uint64_t offset = 0;  ///< of its first row, in bytes
   std::uint64_t bytes = 0;
-  Digest checksum;  ///< `digest_run` of these bytes from 0 on
+  Digest checksum;  ///< `digest_run` of these bytes, from offset 0
   StepSummary summary;
 
   bool operator==(const IndexedStep&) const = default;
 };
 
-/// The index beside a journal: `rank-N.index` beside `rank-N.csv`.
+/// The index next to a journal: `rank-N.index` for `rank-N.csv`.
 std::filesystem::path index_file(const std::filesystem::path& journal);
 
-/// Appends an entry a step, each by one write. One thread at a time.
+/// Appends one entry per step, each by one write. One thread at a time.
 class StepIndexWriter {
  public:
-  /// Throws Error (usage) when the file exists or cannot be made.
+  /// Throws Error (usage) when the file exists or cannot be created.
   StepIndexWriter(const std::filesystem::path& path, std::string_view identity);
 
   /// Throws Error (usage) when the disk is full.
@@ -73,15 +73,15 @@ class StepIndexWriter {
   AppendedFile file_;
 };
 
-/// What an index held.
+/// Content of an index.
 struct StepIndex {
-  std::string identity;  ///< of who wrote it
+  std::string identity;  ///< of the writer
   std::vector<IndexedStep> steps;
 };
 
-/// Reads an index; of several entries of one step the last counts, and one that was torn at the end
-/// is left out. Throws Error (usage) for a file
-/// that is none, and for an entry that does not have the checksum that it names.
+/// Reads an index. If a step has several entries, the last one counts; a torn entry at the end is
+/// skipped. Throws Error (usage) for a file of another format and for an entry with a wrong
+/// checksum.
 StepIndex read_step_index(const std::filesystem::path& path);
 
 }  // namespace lockstep

@@ -45,7 +45,7 @@ std::optional<std::vector<std::int64_t>> parse_shape(std::string_view cell) {
   }
 }
 
-/// No tensor has more, and what a shape counts stays far from the largest whole number.
+/// Larger than any tensor, and small enough that element counts cannot overflow.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
 
 /// The judge lists the pieces of a shard.

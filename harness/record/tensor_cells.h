@@ -13,30 +13,31 @@
 
 namespace lockstep {
 
-/// The cells of a tensor in a CSV file, in the order of `tensor_columns`, with commas between.
+/// The CSV cells of a tensor, separated by commas, in the order of `tensor_columns`.
 std::string tensor_cells(const ObservedTensor& tensor);
 
-/// "phase" to "not_comparable".
+/// The columns "phase" to "not_comparable".
 const std::vector<std::string_view>& tensor_columns();
 
 /// Whether elements of this type are whole numbers.
 bool is_of_whole_numbers(const std::string& dtype);
 
-/// One row of a journal or a tensor table, cell by cell; every refusal names the cell.
+/// One row of a journal or a tensor table, cell by cell. Every error names the cell.
 class RecordRow {
  public:
   RecordRow(const CsvRow& row, const std::filesystem::path& path,
             const std::vector<std::string_view>& columns)
       : row_(row), path_(path), columns_(columns) {}
 
-  /// A whole number from `least` on.
+  /// A whole number of at least `least`.
   std::int64_t whole(std::size_t column, std::int64_t least) const;
   double number(std::size_t column) const;
   std::string text(std::size_t column) const;
   std::string_view cell(std::size_t column) const { return row_.cells[column]; }
   /// 32 hexadecimal digits.
   Digest digest(std::size_t column) const;
-  /// An element of a tensor; nothing where the cell is empty. `is_whole`: of whole numbers.
+  /// An element of a tensor; empty if the cell is empty. `is_whole`: the tensor holds whole
+  /// numbers.
   Extreme extreme(std::size_t column, bool is_whole) const;
 
   /// The tensor whose cells begin at `first`.

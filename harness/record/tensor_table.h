@@ -12,14 +12,14 @@
 
 namespace lockstep {
 
-/// The tensor table beside a journal: `rank-N.tensors.csv` beside `rank-N.csv`.
+/// The tensor table next to a journal: `rank-N.tensors.csv` for `rank-N.csv`.
 std::filesystem::path tensor_table_file(const std::filesystem::path& journal);
 
-/// Numbers the tensors of a journal from 0 on, in the order in which they were first observed, and
-/// writes each once, in full and by one write, before a row refers to it. One thread at a time.
+/// Numbers the tensors of a journal from 0, in the order of their first observation. Each tensor is
+/// written once, by one write, before a row refers to it. One thread at a time.
 class TensorTableWriter {
  public:
-  /// Throws Error (usage) when the file exists or cannot be made.
+  /// Throws Error (usage) when the file exists or cannot be created.
   TensorTableWriter(const std::filesystem::path& path, std::string_view identity);
 
   /// The number of a tensor. Throws Error (usage) when it is new and the disk is full.
@@ -34,14 +34,14 @@ class TensorTableWriter {
   std::size_t next_ = 0;  ///< steps observe the same tensors in the same order
 };
 
-/// What a tensor table held.
+/// Content of a tensor table.
 struct TensorTable {
-  std::string identity;  ///< of who wrote it
+  std::string identity;  ///< of the writer
   std::vector<ObservedTensor> tensors;
 };
 
-/// Reads a tensor table; a torn last row is left out. Throws Error (usage) with file, line, column
-/// and what was expected.
+/// Reads a tensor table; a torn last row is skipped. Throws Error (usage) with file, line, column
+/// and the expected content.
 TensorTable read_tensor_table(const std::filesystem::path& path);
 
 }  // namespace lockstep

@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-/// Writes all of `bytes` to `fd`, by one write unless the system takes fewer. False, with errno
-/// set, when it takes no more.
+/// Writes all of `bytes` to `fd`, in one write unless the system takes fewer. Returns false, with
+/// errno set, when the system refuses the rest.
 inline bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd, bytes.data(), bytes.size());
@@ -26,9 +26,8 @@ inline bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-/// Writes a file under a temporary name, `path` with `.tmp` behind, and renames it: a file at
-/// `path` is whole, also when the writer is killed. Throws Error (usage); nothing is left behind
-/// then.
+/// Writes a file as `path` plus `.tmp` and renames it. So a file at `path` is complete, even if the
+/// writer is killed. Throws Error (usage) and then removes the temporary file.
 inline void write_whole_file(const std::filesystem::path& path, std::string_view bytes) {
   const std::string temporary = path.string() + ".tmp";
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

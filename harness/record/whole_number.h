@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// The whole number `name` of a JSON object. Throws a standard exception for a fraction, and for
-/// one that `Integer` does not hold: nlohmann's own conversion would make another number of it.
+/// The whole number `name` of a JSON object. Throws a standard exception for a fraction and for a
+/// number outside the range of `Integer`, which nlohmann's own conversion would silently change.
 template <class Integer, class Json>
 Integer whole_number(const Json& object, const char* name) {
   const Json& value = object.at(name);

@@ -1,7 +1,7 @@
-# lockstep_add_scenarios(NAME FILE...): a program with the command line of lockstep and the scenarios
-# of the files named: without .cc, below the current folder. Each defines the function
-# `lockstep::Scenario <file name>()`. The registry is generated from this list; a file that is on
-# disk and not on the list, or the other way round, is an error. Build folders do not count.
+# lockstep_add_scenarios(NAME FILE...): a program with the command line of lockstep and the
+# scenarios of the listed files. Files are relative to the current folder, without .cc. Each defines
+# the function `lockstep::Scenario <file name>()`. The registry is generated from this list. A file
+# that is only on disk or only on the list is an error. Build folders do not count.
 function(lockstep_add_scenarios program)
   file(GLOB_RECURSE on_disk RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS
        ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
@@ -37,8 +37,8 @@ function(lockstep_add_scenarios program)
   get_target_property(torch lockstep::torch INTERFACE_LINK_LIBRARIES)
   list(GET torch 0 torch)
   target_compile_definitions(${program} PRIVATE LOCKSTEP_TORCH_LIBRARY="${torch}")
-  # CMake would pad the rpath of a program that is installed with ':', which is the working folder.
-  # Scenarios call what they are made of by the same names, so they are compiled one by one.
+  # CMake would pad the rpath of an installed program with ':', which is the working folder.
+  # Scenarios use the same names for their parts, so they are compiled one by one.
   set_target_properties(${program} PROPERTIES BUILD_WITH_INSTALL_RPATH ON
                         INSTALL_RPATH_USE_LINK_PATH ON UNITY_BUILD OFF)
 endfunction()

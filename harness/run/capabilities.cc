@@ -59,7 +59,7 @@ Capability find_capability(const std::string& name) {
   return find_launcher_capability(name, kAnswerLimit);
 }
 
-/// Empty when it is met.
+/// Empty if it is met.
 std::string unmet_sentence(const Requirement& requirement, const Capability& found) {
   if (!found.is_there) {
     const std::string what =

@@ -12,27 +12,27 @@ namespace lockstep {
 
 std::vector<std::string> known_backends();  ///< gloo, mpi, nccl
 
-/// Looks for one of `known_backends`. nccl is there where its module was built and a GPU is there.
+/// Looks for one of `known_backends`. nccl is available if its module was built and there is a GPU.
 Capability find_backend_capability(const std::string& name,
                                    std::chrono::milliseconds limit = kAnswerLimit);
 
-/// The same GPUs for a plan of cells. LOCKSTEP_SHARE_GPU=1 lets ranks share them.
+/// The same GPUs in the form for a plan. LOCKSTEP_SHARE_GPU=1 lets ranks share them.
 GpusHere gpus_for_plan(const Capability& gpus);
 
-/// Throws Error (usage) where this build has no `backend`. GPUs are not looked for.
+/// Throws Error (usage) if this build lacks `backend`. Does not look for GPUs.
 void check_backend(const std::string& backend);
 
 /// One word of `--require`.
 struct Requirement {
   std::string name;  ///< of a capability
-  int count = 0;     ///< for GPUs: how many
+  int count = 0;     ///< number of GPUs
 };
 
-/// Reads "gloo,torchrun,gpus=2". Throws Error (usage) for a name or number that means nothing.
+/// Parses "gloo,torchrun,gpus=2". Throws Error (usage) for an unknown name or an invalid number.
 std::vector<Requirement> parse_requirements(const std::string& list);
 
-/// Looks for all of `requirements`, but not again for `gpus` that were found. Throws Error (unmet)
-/// with one sentence for each that this machine or this build does not meet.
+/// Looks for all of `requirements`; `gpus`, if given, are not looked up again. Throws Error (unmet)
+/// with one sentence for each unmet requirement.
 void check_requirements(const std::vector<Requirement>& requirements,
                         const std::optional<Capability>& gpus = {});
 

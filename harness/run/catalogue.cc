@@ -35,7 +35,7 @@ std::string axes_as_text(const Scenario& scenario) {
   return text;
 }
 
-/// "buggy: a, b; fixed: c"; references are no way to run a bug.
+/// "buggy: a, b; fixed: c"; references are omitted because they cannot show a bug.
 std::string variants_by_role(const Scenario& scenario) {
   std::vector<std::string> parts;
   for (const Role role : {Role::buggy, Role::latent, Role::fixed, Role::wrong_fix}) {
@@ -53,7 +53,7 @@ bool is_on_cpu_only(const Scenario& scenario) {
   return scenario.devices == std::vector<std::string>{"cpu"};
 }
 
-/// "2 to 16"; "2 to 16 on cpu, sim or cuda" where there is more than the CPU.
+/// "2 to 16"; "2 to 16 on cpu, sim or cuda" if other devices than the CPU are supported.
 std::string worlds_and_devices(const Scenario& scenario) {
   std::string text = worlds_in_words(scenario);
   if (is_on_cpu_only(scenario)) return text;
@@ -64,7 +64,7 @@ std::string worlds_and_devices(const Scenario& scenario) {
   return text;
 }
 
-/// A line; empty where there is only the CPU.
+/// A line; empty for the CPU alone.
 std::string devices_as_text(const Scenario& scenario) {
   if (is_on_cpu_only(scenario)) return "";
   return fmt::format("  Devices: {} (default: {})\n", fmt::join(scenario.devices, ", "),

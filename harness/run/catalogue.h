@@ -10,10 +10,10 @@ namespace lockstep {
 /// The scenarios as text: one paragraph each.
 std::string list_as_text(const std::vector<Scenario>& scenarios);
 
-/// The table of scenarios of the README.
+/// The README's table of scenarios.
 std::string list_as_markdown(const std::vector<Scenario>& scenarios);
 
-/// Everything there is to know about one scenario.
+/// The full description of one scenario.
 std::string scenario_sheet(const Scenario& scenario);
 
 }  // namespace lockstep

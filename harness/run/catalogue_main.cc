@@ -1,4 +1,4 @@
-// A program with the scenarios of `registry()`, and the whole command line of lockstep.
+// A program with the scenarios of `registry()` and the full command line of lockstep.
 
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 
 namespace {
 
-/// `lockstep` reads it in the file.
+/// `lockstep` reads it from the file.
 [[gnu::used]] const char kMark[] =
     LOCKSTEP_CATALOGUE_MARK "lockstep=" LOCKSTEP_VERSION "\ntorch=" LOCKSTEP_TORCH_VERSION
                             "\nlibrary=" LOCKSTEP_TORCH_LIBRARY "\n";
@@ -35,8 +35,8 @@ lockstep::Program program(const std::vector<std::string>& typed) {
 int main(int argc, char** argv) {
   const std::vector<std::string> typed(argv, argv + argc);
   const int status = lockstep::run_program([&] { return program(typed); }, argc, argv);
-  // Without destructors of libraries, as forked ranks end: torch's take its operators off its
-  // tables one by one, a quarter of the time that a short command takes.
+  // Ends without library destructors, like forked ranks. Torch's destructors unregister its
+  // operators one by one, which takes a quarter of a short command's time.
   std::fflush(nullptr);
   ::_exit(status);
 }

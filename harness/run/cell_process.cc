@@ -25,7 +25,7 @@ namespace lockstep {
 
 namespace {
 
-/// What an outcome begins with; the kind of an error follows its word.
+/// First word of a successful result; an error starts with its own word and its kind.
 constexpr std::string_view kRecord = "record\n";
 constexpr std::string_view kError = "error ";
 
@@ -60,7 +60,7 @@ std::string read_outcome(int file) {
   }
 }
 
-/// Where this is ignored, the process could not be asked to end.
+/// If SIGTERM is ignored, the process could not be asked to end.
 int signal_of_death() {
   struct sigaction action {};
   ::sigaction(SIGTERM, nullptr, &action);
@@ -69,9 +69,9 @@ int signal_of_death() {
 
 [[noreturn]] void be_cell(const std::function<CellRecord()>& run, int outcome,
                           pid_t parent) noexcept {
-  // Not SIGKILL: it has ranks to end, and what they started.
+  // Not SIGKILL, because it must end its ranks and their children.
   ::prctl(PR_SET_PDEATHSIG, signal_of_death());
-  // The parent may have gone before the line above.
+  // The parent may have ended before the line above.
   if (::getppid() != parent) ::_exit(1);
   ::_exit(write_all(outcome, outcome_of(run)) ? 0 : 1);
 }
@@ -106,7 +106,7 @@ CellProcess::CellProcess(const std::function<CellRecord()>& run)
 CellProcess::CellProcess(CellProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, 0)), outcome_(std::move(other.outcome_)) {}
 
-/// Asked to end, it ends its ranks and what these started; one that does not is killed.
+/// When asked, it ends its ranks and their children; if it does not, it is killed.
 CellProcess::~CellProcess() {
   if (pid_ <= 0) return;
   constexpr std::chrono::seconds kPatience{5};

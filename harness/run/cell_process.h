@@ -9,12 +9,12 @@
 
 namespace lockstep {
 
-/// A process that runs a cell, so that several run at a time: each has a supervisor of its own. It
-/// is ended, with its ranks, when this goes or when this process does. Requires: this process has
+/// A process that runs a cell, so that several cells can run at a time with separate supervisors.
+/// The destructor, or the end of this process, ends it with its ranks. Requires: this process has
 /// one thread, has run no torch operation and blocks no signal.
 class CellProcess {
  public:
-  /// `run` is called in the new process. Throws Error (machine) when no process can be made.
+  /// Calls `run` in the new process. Throws Error (machine) when no process can be created.
   explicit CellProcess(const std::function<CellRecord()>& run);
   ~CellProcess();
   CellProcess(CellProcess&& other) noexcept;
@@ -22,21 +22,21 @@ class CellProcess {
 
   bool has_ended() const;
 
-  /// For a process that is forked later: closes what only this one reads.
+  /// For a process that is forked later: closes the descriptors that only this one reads.
   void leave_to_parent();
 
-  /// Hands a signal that this process got on to it.
+  /// Forwards a signal of this process to it.
   void interrupt(int signal) const;
 
-  /// What `run` returned, or throws what it threw. Error (machine) where the process was ended
-  /// before. Requires: `has_ended()`. Once.
+  /// Returns the result of `run` or rethrows its exception. Throws Error (machine) if the process
+  /// was ended before. Requires: `has_ended()`. Call once.
   CellRecord take();
 
  private:
   int reap();
 
   pid_t pid_ = 0;     ///< 0 once reaped
-  UniqueFd outcome_;  ///< a file in memory, which the process leaves its record or its error in
+  UniqueFd outcome_;  ///< a memory file in which the process writes its record or error
 };
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ namespace {
 
 bool is_reference(const PlannedCell& planned) { return planned.cell.role == Role::reference; }
 
-/// Why the request is not for exactly one cell: what to give instead; empty when it is.
+/// How to change a request that is not for exactly one cell; empty if it is.
 std::string what_one_rank_takes(const RunRequest& request) {
   const std::vector<std::string>& names = request.selection.names;
   if (names.size() != 1 || names.front().find('/') == names.front().npos) {
@@ -40,7 +40,7 @@ std::string what_one_rank_takes(const RunRequest& request) {
   return {};
 }
 
-/// The cell that was asked for first, its reference behind it.
+/// The requested cell first, then its reference.
 Plan plan_of_one(RunRequest request, const std::vector<Scenario>& scenarios,
                  const ForeignPlacement& placement) {
   const char* const launcher = placement.variables->launcher;
@@ -65,7 +65,7 @@ Plan plan_of_one(RunRequest request, const std::vector<Scenario>& scenarios,
   return plan;
 }
 
-/// Where peers may have come first, the folder holds theirs and nothing else.
+/// Peers may have started first, so the folder may hold only their files.
 void require_unused(const fs::path& folder, const fs::path& cell_folder) {
   const fs::path top = folder / *fs::path(cell_folder).begin();
   std::error_code failure;
@@ -93,7 +93,7 @@ ExitStatus run_and_judge(const RunRequest& request, const Plan& plan, OneRank& r
   for (std::size_t i = 1; i < plan.cells.size(); ++i) {
     run.cells[i] = run_cell(plan.cells[i], folder, request.limit);
   }
-  save_record(folder, run);  // before it is judged: the judge may fail
+  save_record(folder, run);  // before judging, which may fail
   judge_run(run, folder);
   save_record(folder, run);
   const ExitStatus status = exit_status(run);
@@ -102,7 +102,7 @@ ExitStatus run_and_judge(const RunRequest& request, const Plan& plan, OneRank& r
   return status;
 }
 
-/// What the process of rank 0 found, where it has judged by now and in a folder that is seen here.
+/// The result of rank 0's process, if it has judged already and its folder is visible here.
 std::optional<ExitStatus> verdict_in(const fs::path& folder, const fs::path& cell_folder) {
   std::error_code failure;
   const bool is_judged = !fs::exists(world_file(folder / cell_folder), failure) &&
@@ -119,7 +119,7 @@ ExitStatus run_and_see_off(OneRank& rank, const fs::path& folder, const fs::path
   return end.kind == ExitKind::finished ? ExitStatus::as_expected : ExitStatus::failed;
 }
 
-/// Rank 0 alone records that the cell was not run.
+/// Only rank 0 records that the cell was not run.
 ExitStatus decline(const RunRequest& request, const Plan& plan, const ForeignPlacement& placement) {
   const bool is_required = !request.requirements.empty();
   if (placement.rank != 0) return is_required ? ExitStatus::failed : ExitStatus::not_applicable;

@@ -15,7 +15,7 @@ namespace lockstep {
 
 namespace {
 
-/// Returns why the torch that is loaded cannot be used; empty when it can.
+/// Returns why the loaded torch is unusable; empty if it works.
 std::string say_torch(DoctorSheet& sheet) {
   const LoadedTorch torch = loaded_torch();
   const bool is_known = !torch.version.empty();

@@ -4,8 +4,8 @@
 
 namespace lockstep {
 
-/// `doctor` of a program with scenarios: says also which torch and which backends it has, and
-/// starts two ranks that reduce a tensor.
+/// `doctor` of a catalogue program. It also reports torch and the backends, and starts two ranks
+/// that reduce a tensor.
 Command doctor_with_ranks();
 
 }  // namespace lockstep

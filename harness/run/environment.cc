@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-/// What changes how ranks start, meet, compute or communicate.
+/// Variables that affect how ranks start, connect, compute or communicate.
 constexpr std::array<std::string_view, 37> kAllowed{"CUBLAS_WORKSPACE_CONFIG",
                                                     "CUDA_LAUNCH_BLOCKING",
                                                     "CUDA_VISIBLE_DEVICES",

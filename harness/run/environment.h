@@ -11,12 +11,12 @@ namespace lockstep {
 /// Versions, host and the allow-listed environment variables of this process.
 RunEnvironment describe_environment(const std::string& started_utc);
 
-/// Of `variables` ("NAME=value") those that a record may hold, sorted, with what looks like a
-/// secret masked. All others are left out: a record is pasted into pull requests.
+/// The entries of `variables` ("NAME=value") that a record may hold, sorted, with apparent secrets
+/// masked. All others are omitted, because records are pasted into pull requests.
 std::vector<std::pair<std::string, std::string>> allowed_variables(
     const std::vector<std::string>& variables);
 
-/// `text` with the credentials of URLs and the values of options that sound secret masked.
+/// `text` with masked URL credentials and masked values of options that sound secret.
 std::string mask_secrets(const std::string& text);
 
 /// The name of this machine.

@@ -10,11 +10,11 @@ namespace lockstep {
 
 namespace {
 
-/// More than a rank takes for itself in any scenario without a GPU (about 10 MiB): it shares the
-/// rest with all others.
+/// More than a rank's private memory in any scenario without a GPU (about 10 MiB): the rest is
+/// shared between ranks.
 constexpr std::uint64_t kMemoryOfRank = std::uint64_t{128} << 20;
 
-/// Of the cell with the most: a reference has as many whatever the size of its world.
+/// For the cell with the most. A reference has the same number in every world.
 int processes_of(const std::vector<PlannedCell>& cells) {
   return std::max(most_ranks(cells), 1 + kPerturbedReferences);
 }

@@ -6,15 +6,15 @@
 
 namespace lockstep {
 
-/// The most cells that run at a time.
+/// Maximum cells that run at a time.
 inline constexpr int kMostJobs = 64;
 
-/// How many of `cells` run at a time where nobody says: four times as many as have a core for each
-/// rank, at least 2, since ranks mostly wait, but no more than the memory that is free now and the
-/// limits of processes and threads hold.
+/// Default number of `cells` to run at a time. It is four times the number of cells that have a
+/// core for each rank, and at least 2, since ranks mostly wait. The free memory and the limits of
+/// processes and threads cap it.
 int default_jobs(const std::vector<PlannedCell>& cells);
 
-/// The size of the largest world that is to run; 0: none is.
+/// The largest world size to be run; 0: none.
 int most_ranks(const std::vector<PlannedCell>& cells);
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a launcher may take beside its ranks: torchrun loads torch, srun waits for nodes.
+/// Time of a launcher in addition to its ranks: torchrun loads torch, srun waits for nodes.
 constexpr std::chrono::milliseconds kStarting = 90s;
 
 std::vector<std::string> command_for(const LauncherCommand& launcher, const PlannedCell& planned,
@@ -37,7 +37,7 @@ std::vector<std::string> command_for(const LauncherCommand& launcher, const Plan
   return words;
 }
 
-/// A launcher that is killed with this process could not clean up.
+/// A launcher killed with this process could not clean up.
 void become_launcher() {
   forget_foreign_placement();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -54,7 +54,7 @@ std::vector<RankExit> launch_by(const LauncherCommand& launcher, const PlannedCe
       launch_program(options, command_for(launcher, planned, folder, limit), log, become_launcher);
   if (launched.interruption != 0) {
     if (Interruption::noted() == 0) ::raise(launched.interruption);
-    return {};  // where the signal is only noted
+    return {};  // the signal is only recorded there
   }
   WorldExits world(folder, planned.cell);
   world.look();

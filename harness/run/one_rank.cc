@@ -30,12 +30,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What starting, dying and writing may take beside the limit of a rank.
+/// Allowance for starting, ending and writing, in addition to a rank's limit.
 constexpr std::chrono::milliseconds kSlack = 10s;
 constexpr std::chrono::milliseconds kBetweenLooks = 50ms;
-/// How far apart a launcher's processes may come.
+/// Largest expected distance between the starts of a launcher's processes.
 constexpr std::chrono::milliseconds kStartSpread = 30s;
-/// Added to the exit status that a process heard: others say that it heard none.
+/// Added to a received exit status, to distinguish it from processes that received none.
 constexpr int kHeard = 100;
 
 std::string new_token() {
@@ -63,7 +63,7 @@ OneRank::OneRank(const PlannedCell& planned, fs::path folder, std::chrono::milli
 
 OneRank::~OneRank() { close_world(); }
 
-/// Tells the others that they are no longer needed.
+/// Tells the other processes that they are no longer needed.
 void OneRank::close_world() {
   if (!std::exchange(is_open_, false)) return;
   if (!placement_.is_one_machine()) tell();
@@ -110,8 +110,8 @@ void OneRank::enter_world() {
   }
 }
 
-/// Processes of one launcher may come seconds apart, more than a cell that is expected to hang is
-/// given: its time begins when all are there. Without a folder that all see, nobody waits.
+/// Waits until all processes are there, because they may start seconds apart: longer than the limit
+/// of a cell that is expected to hang. Without a shared folder it does not wait.
 void OneRank::await_peers() {
   if (!placement_.is_one_machine() && placement_.port != 0) return;
   write_whole_file(rank_here_file(folder_, placement_.rank), "");
@@ -144,7 +144,7 @@ LaunchedOne OneRank::launch() {
   options.limit = limit_;
   options.folder = folder_;
   options.look_at_peers = [this] { return look_at_peers(); };
-  // Of its own machine a rank reads the logs itself, before it calls.
+  // On its own machine a rank reads the logs itself, before it calls.
   if (planned_.cell.collectives == Collectives::check && !placement_.is_one_machine()) {
     overdue_.emplace([this] { watch_overdue_calls(rendezvous_, placement_.rank, folder_); });
   }
@@ -166,7 +166,7 @@ void OneRank::refuse() const {
 RankExit OneRank::run() {
   LaunchedOne launched;
   {
-    // A second signal must not come between the end of the rank and the word of it.
+    // A second signal must not come between the rank's end and its record.
     const SignalWatch postponed;
     try {
       placement_.rank == 0 ? open_world() : enter_world();
@@ -176,7 +176,7 @@ RankExit OneRank::run() {
       launched.end.rank = placement_.rank;
       launched.end.kind = ExitKind::unstarted;
       launched.end.detail = error.what();
-      // Never over the word of an earlier run, which may be why.
+      // Does not overwrite the exit file of an earlier run, which may be the reason.
       if (!fs::exists(rank_exit_file(folder_, placement_.rank))) leave_word(launched.end);
       throw;
     }
@@ -201,11 +201,10 @@ std::vector<RankExit> OneRank::gather() {
   return exits_.exits(fmt::format("no word of it within {:.0f} s", waited.count()));
 }
 
-/// In a process of its own, as all that uses the store: nothing where this folder is that of rank
-/// 0.
+/// In a separate process, because it uses the store. Empty if this folder is that of rank 0.
 std::optional<ExitStatus> OneRank::send_and_hear() const {
   const auto world = read_world(folder_);
-  // Rank 0 may compute a reference, and judges, before it tells.
+  // Rank 0 may compute a reference, and judges, before it sends the status.
   const std::chrono::milliseconds limit = kStartSpread + 2 * (limit_ + kSlack);
   const Probe asked = probe(
       [&] {
@@ -231,7 +230,7 @@ std::optional<ExitStatus> OneRank::see_off() {
   if (!placement_.is_one_machine()) {
     if (const auto heard = send_and_hear()) return heard;
   }
-  // Rank 0 may compute a reference meanwhile, which has the same limit.
+  // Meanwhile rank 0 may compute a reference, which has the same limit.
   const Clock::time_point deadline =
       begin_ + kStartSpread + 2 * (limit_ + kSlack) + LaunchOptions().grace;
   std::error_code ignored;

@@ -17,37 +17,37 @@
 
 namespace lockstep {
 
-/// One rank of a cell, where a foreign launcher started this process to be it. This process only
-/// supervises: the rank is forked, so that its end, whatever it is, is on record in
-/// `rank-N.exit.json` before the launcher hears of it and ends the others. The process of rank 0
-/// serves the store in which ranks meet, unless the launcher does, and gathers what ranks of other
-/// machines leave where they do not see its folder.
+/// One rank of a cell, in a process that a foreign launcher started for it. This process only
+/// supervises a forked rank. So any exit of the rank is recorded in `rank-N.exit.json` before the
+/// launcher notices it and ends the others. The process of rank 0 serves the ranks' store, unless
+/// the launcher does. It also collects the files of ranks on other machines that do not see its
+/// folder.
 class OneRank {
  public:
-  /// `folder` is the cell's; it is made. `limit` is for the rank. Throws Error (usage).
+  /// Creates `folder`, which is the cell's. `limit` is for the rank. Throws Error (usage).
   OneRank(const PlannedCell& planned, std::filesystem::path folder, std::chrono::milliseconds limit,
           const ForeignPlacement& placement);
   ~OneRank();
   OneRank(const OneRank&) = delete;
   OneRank& operator=(const OneRank&) = delete;
 
-  /// Runs the rank, leaves its end on record and returns it. Where a signal asked this process to
-  /// end meanwhile, or the launcher is gone, it does not return.
+  /// Runs the rank, records its exit and returns it. Does not return if a signal asked this process
+  /// to end meanwhile, or if the launcher is gone.
   RankExit run();
 
-  /// Leaves on record, instead of running the rank, that the launcher's world is not the cell's.
+  /// Records, instead of running the rank, that the launcher's world is not the cell's.
   void refuse() const;
 
-  /// For rank 0: waits, not for ever, until all ranks are on record, and returns their ends.
+  /// For rank 0: waits for a limited time until all ranks are on record, and returns their exits.
   std::vector<RankExit> gather();
 
-  /// For rank 0: what `see_off` returns in processes that do not see its folder.
+  /// For rank 0: sets the result of `see_off` in processes that do not see its folder.
   void conclude(ExitStatus status) { status_ = status; }
 
-  /// For the others: brings the files of the rank to rank 0, where it does not see them, and waits,
-  /// not for ever, until the process of rank 0 needs this one no longer: some launchers end all
-  /// when one leaves whose rank failed. Returns the status that rank 0 concluded with where this
-  /// process does not see its folder.
+  /// For the others: sends the files of the rank to rank 0 if it does not see them. Then waits for
+  /// a limited time until rank 0 no longer needs this process, because some launchers end all ranks
+  /// when one that failed leaves. Returns rank 0's final status if this process does not see its
+  /// folder.
   std::optional<ExitStatus> see_off();
 
  private:
@@ -73,8 +73,8 @@ class OneRank {
   pid_t launcher_;  ///< the process that started this one
   Rendezvous rendezvous_;
   WorldExits exits_;
-  bool is_open_ = false;                       ///< this is rank 0, and its world can be entered
-  ExitStatus status_ = ExitStatus::undecided;  ///< that rank 0 concludes with
+  bool is_open_ = false;                       ///< this is rank 0, and its world accepts ranks
+  ExitStatus status_ = ExitStatus::undecided;  ///< final status of rank 0
   std::optional<HelperProcess> store_;
   std::optional<HelperProcess> receiver_;
   std::optional<HelperProcess> overdue_;

@@ -8,13 +8,14 @@
 
 namespace lockstep {
 
-/// How far the ranks of a cell have come, by the files that they write meanwhile: rows of journals,
-/// steps begun, collectives called. One thread.
+/// Progress of a cell's ranks, measured by the files that they write: rows of journals, steps
+/// begun, collectives called. One thread.
 class RankProgress {
  public:
   RankProgress(const std::filesystem::path& folder, int ranks);
 
-  /// A number that only grows, and does when a rank comes further, or as long as one has not begun.
+  /// A number that never decreases. It grows when a rank makes progress, and as long as one has not
+  /// begun.
   std::uint64_t reached();
 
  private:

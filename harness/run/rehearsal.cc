@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder of its own below the current one, removed with all that is in it.
+/// A separate folder in the current one, removed with its content.
 class HiddenFolder {
  public:
   HiddenFolder() {
@@ -64,14 +64,15 @@ CellRecord run_two_ranks(const fs::path& folder, std::chrono::milliseconds limit
   return run_cell(planned, folder, limit);
 }
 
-/// Of the rank that ended first: the other one may only have lost its peer.
+/// For the rank that ended first: the other one may only have lost its peer.
 std::string problem_of(const std::vector<RankExit>& exits) {
   const RankExit* first = nullptr;
   for (const RankExit& end : exits) {
     if (end.kind != ExitKind::finished && (!first || end.order < first->order)) first = &end;
   }
   if (!first) return {};
-  // What a library printed before it ended the process says why; of a rank that hangs it does not.
+  // The output of a library that ended the process gives the reason; that of a hanging rank does
+  // not.
   const bool has_crashed = first->kind == ExitKind::signalled || first->kind == ExitKind::exited;
   std::string words = first_line(first->error);
   if (words.empty() && has_crashed) words = first_line(first->last_output);

@@ -5,9 +5,9 @@
 
 namespace lockstep {
 
-/// Lets two ranks meet, reduce one tensor and leave their files, by the code that `run` uses, in a
-/// folder made for it inside the current one and removed afterwards. Returns why it failed in one
-/// sentence; empty when it did not.
+/// Lets two ranks connect, reduce one tensor and write their files, with the code of `run`. Uses a
+/// temporary folder inside the current one. Returns the reason for a failure in one sentence; empty
+/// on success.
 std::string rehearse(std::chrono::milliseconds limit);
 
 }  // namespace lockstep

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Adds to what the launcher saw what the rank said itself.
+/// Adds the rank's own status to the launcher's observations.
 void add_status(const fs::path& folder, const Cell& cell, RankExit& end) {
   const fs::path file = rank_status_file(folder, end.rank);
   const RankStatus status = read_rank_status(file);
@@ -44,7 +44,7 @@ void add_status(const fs::path& folder, const Cell& cell, RankExit& end) {
     end.cause = status.cause;
     end.error = status.error;
   }
-  // A rank that leaves its body by the back door has not finished, whatever its status says.
+  // A rank that bypasses the end of its body has not finished, whatever its exit status.
   if (end.kind == ExitKind::finished && !status.ended) end.kind = ExitKind::exited;
 }
 
@@ -90,7 +90,7 @@ std::chrono::milliseconds limit_of(const PlannedCell& planned, std::chrono::mill
 
 std::function<int(const RankPlacement&)> body_of(const PlannedCell& planned, const fs::path& folder,
                                                  std::chrono::milliseconds limit) {
-  // Longer than the cell may take: a hang is told by the supervisor, who knows which rank it is.
+  // Longer than the cell's limit, because the supervisor reports a hang and names the rank.
   GroupOptions group{planned.cell.backend, 2 * limit, planned.cell.device};
   group.records = planned.cell.collectives != Collectives::off;
   if (planned.cell.collectives == Collectives::check) group.peer_logs = folder;

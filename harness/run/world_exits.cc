@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The rank whose end a file of this name holds.
+/// The rank of an exit file with this name.
 std::optional<int> rank_of(const std::string& name) {
   constexpr std::string_view kPrefix = "rank-";
   int rank = 0;
@@ -31,14 +31,14 @@ std::optional<int> rank_of(const std::string& name) {
   return is_exit ? std::optional(rank) : std::nullopt;
 }
 
-/// How long before its end a rank at work may have shown that last: looks are late on busy cores.
+/// Maximum age of a working rank's last sign at its end: checks are late on busy cores.
 constexpr std::chrono::seconds kLatestLook{2};
 
-/// What tells of a rank's end: its supervisor, the rank itself before the supervisor could, nobody.
+/// Source of a rank's exit: its supervisor's record, the rank's own status, or neither.
 enum class Sign { word, status, none };
 
-/// Whether a rank failed for another reason than that a peer was gone or that somebody ended it.
-/// `word`: its supervisor's; null where there is none.
+/// Whether a rank failed by itself, not because of a lost peer or an external signal. `word`: its
+/// supervisor's record; null if there is none.
 bool has_failed_by_itself(const RankExit* word, const RankStatus& status) {
   if (word && (word->kind == ExitKind::exited || word->kind == ExitKind::signalled)) return true;
   const bool has_raised = word ? word->kind == ExitKind::raised : status.raised;
@@ -53,7 +53,7 @@ WorldExits::WorldExits(fs::path folder, Cell cell)
     : folder_(std::move(folder)), cell_(std::move(cell)) {}
 
 void WorldExits::look() {
-  // One listing, not a question for each rank: the folder may be on another machine.
+  // One listing instead of a query per rank, because the folder may be on another machine.
   std::error_code failure;
   for (const auto& entry : fs::directory_iterator(folder_, failure)) {
     const auto rank = rank_of(entry.path().filename().string());
@@ -89,7 +89,7 @@ bool WorldExits::is_empty() const {
   return true;
 }
 
-/// Whether the world came together, by the log of a rank: then all had been started.
+/// Whether the rendezvous completed, by the log of a rank: then all ranks had been started.
 bool WorldExits::have_met() const {
   for (int rank = 0; rank < cell_.world_size; ++rank) {
     LiveCollectiveLog log(collective_log_file(folder_, rank));
@@ -130,8 +130,8 @@ std::vector<RankExit> WorldExits::exits(const std::string& why) const {
   return exits;
 }
 
-/// The first by the clock of the folder, by a supervisor's word or where there is none by the
-/// rank's.
+/// The first by the clock of the folder: by a supervisor's record, or the rank's status if there is
+/// none.
 std::optional<WorldExits::Failure> WorldExits::first_failure() const {
   std::optional<Failure> first;
   for (int rank = 0; rank < cell_.world_size; ++rank) {

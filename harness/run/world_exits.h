@@ -10,34 +10,33 @@
 
 namespace lockstep {
 
-/// The ends of the ranks of one world, as the processes that a foreign launcher started write them
-/// into the cell's folder one by one.
+/// The exits of the ranks of one world. A foreign launcher's processes write them into the cell's
+/// folder one by one.
 class WorldExits {
  public:
   WorldExits(std::filesystem::path folder, Cell cell);
 
-  /// Reads those that came since. Throws Error (usage) for one that is malformed or of another
-  /// cell.
+  /// Reads new ones. Throws Error (usage) for one that is malformed or of another cell.
   void look();
 
   bool is_complete() const { return static_cast<int>(exits_.size()) >= cell_.world_size; }
 
-  /// Whether no rank left a sign of itself.
+  /// Whether no rank has written any sign.
   bool is_empty() const;
 
-  /// A rank that ended badly; the first of them, in time.
+  /// The rank that failed first, by time.
   std::optional<int> failed_rank() const;
 
-  /// The size of the world that a rank was told, where it is not this one's.
+  /// The world size that a rank was given, if it differs from this one's.
   std::optional<int> other_world_size() const;
 
-  /// One end per rank, in rank order, with the last lines of its log where it did not finish. A
-  /// rank that left no word did not finish, or was not started where nothing says that it was;
-  /// `why` is its detail, and it comes behind those that left one.
+  /// One exit per rank, in rank order, with the last lines of its log if it did not finish. A rank
+  /// without a record did not finish, or was not started if there is no sign of it. Its detail is
+  /// `why`, and it is ordered after those with a record.
   std::vector<RankExit> exits(const std::string& why) const;
 
-  /// For when the launcher has gone. Of ranks that left no word it says that the launcher ended
-  /// them for another's failure, where they were at work until then.
+  /// Call after the launcher has gone. A rank without a record that was working until then was
+  /// ended by the launcher because of another's failure.
   void tell_whom_the_launcher_ended(std::vector<RankExit>& exits) const;
 
  private:

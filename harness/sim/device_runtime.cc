@@ -30,8 +30,8 @@ DeviceIndex exchange_current(DeviceIndex index) {
   return before;
 }
 
-/// Every device has one stream, on which all is done when it is asked for: events and
-/// synchronisation have nothing to do.
+/// Every device has one stream, on which all work runs synchronously. So events and synchronisation
+/// do nothing.
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return kSim; }
@@ -102,7 +102,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
 }  // namespace
 
 void register_runtime(int count) {
-  // Never destroyed: the engine's threads use them until the process ends.
+  // Never destroyed, because the engine's threads use them until the process ends.
   static const auto* const guard = new Guard;
   static auto* const hooks = new Hooks;
   c10::register_privateuse1_backend("sim");

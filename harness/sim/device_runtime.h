@@ -6,7 +6,7 @@ namespace lockstep::sim {
 
 inline constexpr c10::DeviceType kSim = c10::DeviceType::PrivateUse1;
 
-/// Registers name, device guard, hooks and allocator of `count` devices. Once per process.
+/// Registers name, device guard, hooks and allocator of `count` devices. Call once per process.
 void register_runtime(int count);
 
 /// 0 before `register_runtime`.
@@ -15,7 +15,7 @@ int device_count();
 /// Of this thread.
 c10::Device current_device();
 
-/// Throws c10::Error, in CUDA's words, where there is no such device.
+/// Throws c10::Error, in CUDA's words, if there is no such device.
 void check_device(c10::DeviceIndex index);
 
 }  // namespace lockstep::sim

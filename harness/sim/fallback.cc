@@ -32,7 +32,7 @@ void for_each_tensor(const IValue& value, const Visit& visit) {
   }
 }
 
-/// What `map(tensor)` makes of every tensor of an argument or result.
+/// Replaces every tensor of an argument or result by `map(tensor)`.
 template <class Map>
 void map_tensors(IValue& value, const Map& map) {
   if (value.isTensor()) {
@@ -50,8 +50,8 @@ void map_tensors(IValue& value, const Map& map) {
   }
 }
 
-/// The rule of CUDA's kernels, in their words: all on one device, but for 0-dim tensors of the CPU
-/// that are only read, and indices.
+/// The rule of CUDA's kernels, in their words: all tensors are on one device. Exceptions are
+/// indices and 0-dim CPU tensors that are only read.
 class DeviceCheck {
  public:
   explicit DeviceCheck(const c10::OperatorHandle& op) : op_(op) {}
@@ -92,14 +92,14 @@ bool is_sim_device(const IValue& value) {
   return value.isDevice() && value.toDevice().type() == kSim;
 }
 
-/// The device on which results are to be.
+/// The device of the results.
 c10::Device check_devices(const c10::OperatorHandle& op, at::ArrayRef<IValue> arguments) {
   DeviceCheck check(op);
   std::optional<c10::Device> asked;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const c10::Argument& argument = op.schema().arguments()[i];
     if (is_sim_device(arguments[i])) asked = arguments[i].toDevice();
-    // `index`, `index_put` and their like: an index per dimension, or none.
+    // `index`, `index_put` and similar: an index per dimension, or none.
     const bool is_index = argument.name() == "indices" && arguments[i].isOptionalTensorList();
     for_each_tensor(arguments[i],
                     [&](const at::Tensor& tensor) { check.visit(tensor, argument, is_index); });

@@ -8,8 +8,8 @@ class OperatorHandle;
 
 namespace lockstep::sim {
 
-/// Runs any operator on virtual devices: checks that all its tensors are on one of them, runs the
-/// kernel of the CPU on their memory, and charges the results.
+/// Runs any operator on virtual devices. It checks that all tensors are on one device, runs the CPU
+/// kernel on their memory, and charges the results.
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 }  // namespace lockstep::sim

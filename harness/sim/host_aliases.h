@@ -6,20 +6,20 @@
 
 namespace lockstep::sim {
 
-/// The tensors of one call as the CPU's kernels see them: same memory, nothing is copied. What is
-/// one storage or one tensor on the devices is one on the CPU too, so that views, in-place changes,
-/// out-variants and checks for overlap mean the same.
+/// CPU aliases of the tensors of one call: same memory, no copies. Tensors that share a storage on
+/// a device share it on the CPU, too. So views, in-place changes, out-variants and overlap checks
+/// keep their meaning.
 class HostAliases {
  public:
   /// `tensor` itself unless it is on a virtual device.
   at::Tensor to_host(const at::Tensor& tensor);
 
-  /// After the call: what it resized, restrided or gave another storage becomes so on the devices.
-  /// Throws c10::OutOfMemoryError.
+  /// Call after the operator: applies its resizes, new strides and new storages to the device
+  /// tensors. Throws c10::OutOfMemoryError.
   void take_over_changes();
 
-  /// A result of the call on `device`; new memory is charged to it, that of an argument not again.
-  /// Throws c10::OutOfMemoryError.
+  /// A result of the call on `device`. New memory is charged to it, memory of an argument is not
+  /// charged again. Throws c10::OutOfMemoryError.
   at::Tensor to_device(const at::Tensor& result, c10::Device device);
 
  private:

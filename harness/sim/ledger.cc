@@ -14,8 +14,8 @@
 namespace lockstep::sim {
 namespace {
 
-/// Locks of the open file, not of the process: they end with it however it ends, before anybody
-/// waits for it, and one process may open a ledger more than once.
+/// Locks belong to the open file, not to the process. They are released at any end of the process,
+/// before a parent sees it, and one process may open a ledger more than once.
 bool lock_byte(int fd, int byte, short type) {
   struct flock region {};
   region.l_type = type;
@@ -53,7 +53,7 @@ Ledger::~Ledger() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-// Whoever is first makes the file long; it is zero-filled then, and that is an empty ledger.
+// The first process extends the file with zeros, which form an empty ledger.
 void Ledger::map(const std::filesystem::path& path) {
   struct stat status {};
   if (::fstat(fd_, &status) != 0) throw unwritable(path.string(), std::strerror(errno));
@@ -61,7 +61,8 @@ void Ledger::map(const std::filesystem::path& path) {
   if (!S_ISREG(status.st_mode) || (status.st_size != 0 && status.st_size != kSize)) {
     throw unwritable(path.string(), "it is no ledger of virtual devices");
   }
-  // Blocks, too: a full disk is an error here, not a signal at the first write.
+  // Allocates blocks, too, so that a full disk is an error here and not a signal at the first
+  // write.
   if (const int failure = ::posix_fallocate(fd_, 0, kSize); failure != 0) {
     throw unwritable(path.string(), std::strerror(failure));
   }

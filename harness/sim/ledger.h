@@ -13,20 +13,20 @@ namespace lockstep::sim {
 inline constexpr int kMostDevices = 64;
 inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-/// Live bytes of each device, over all processes that share a file and of this one. What a process
-/// leaves behind when it ends is given back, as a driver does it: when somebody else needs it.
-/// Thread-safe and free of locks between processes.
+/// Live bytes of each device, for this process and over all processes that share a file. Bytes of
+/// an ended process are released as by a driver: when another process needs them. Thread-safe,
+/// without locks between processes.
 class Ledger {
  public:
-  /// `path` is made where it is not; empty: this process has the devices to itself. Throws Error
+  /// Creates `path` if it is missing; empty: only this process uses the devices. Throws Error
   /// (usage) when the file cannot be used.
   explicit Ledger(const std::filesystem::path& path);
   ~Ledger();
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  /// What is now live of this process. Nothing, and nothing is added, where more than `capacity`
-  /// bytes would be used.
+  /// Returns the live bytes of this process. If more than `capacity` bytes would be used, adds
+  /// nothing and returns empty.
   std::optional<std::int64_t> add(int device, std::int64_t bytes, std::int64_t capacity);
   void remove(int device, std::int64_t bytes);
 
@@ -56,7 +56,7 @@ class Ledger {
   int fd_ = -1;
   Table* table_ = nullptr;
   int own_row_ = 0;
-  std::mutex reclaiming_;  ///< a lock of the file keeps no thread of its own process out
+  std::mutex reclaiming_;  ///< a file lock does not exclude threads of the same process
 };
 
 }  // namespace lockstep::sim

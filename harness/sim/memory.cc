@@ -28,10 +28,10 @@ struct Memory {
   std::array<std::atomic<std::int64_t>, kMostDevices> peak{};
 };
 
-// Never destroyed: tensors of static objects are freed after everything else.
+// Never destroyed, because tensors of static objects are freed last.
 Memory* memory = nullptr;
 
-/// As torch writes it.
+/// In torch's format.
 std::string rounded(std::int64_t bytes) {
   if (bytes < 1024) return fmt::format("{} bytes", bytes);
   const auto in = [&](int shift) {
@@ -55,7 +55,7 @@ std::string rounded(std::int64_t bytes) {
   TORCH_CHECK_WITH(OutOfMemoryError, false, text);
 }
 
-/// Bytes of a device, from the moment it is made until it is gone.
+/// Charges a device with bytes while it exists.
 class Charge {
  public:
   Charge(c10::DeviceIndex device, std::size_t bytes)
@@ -76,7 +76,7 @@ class Charge {
   std::int64_t bytes_;
 };
 
-/// What a DataPtr of a device owns.
+/// Data owned by a device's DataPtr.
 struct Allocated {
   Charge charge;
   c10::DataPtr host;

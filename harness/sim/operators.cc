@@ -33,7 +33,7 @@ using std::optional;
 
 constexpr c10::DispatchKeySet kKeys(DispatchKey::PrivateUse1);
 
-/// The current one where none, or none in particular, is asked for.
+/// The current device if none, or no index, is requested.
 Device resolve(optional<Device> device) {
   const Device resolved = device && device->has_index() ? *device : current_device();
   check_device(resolved.index());
@@ -67,7 +67,7 @@ Tensor zeros(IntArrayRef size, optional<at::ScalarType> dtype, optional<at::Layo
   return at::zeros(size, dtype, layout, resolve(device), is_pinned);
 }
 
-/// The only place in which data goes from one device to another.
+/// The only place that moves data between devices.
 Tensor copy_from(const Tensor& from, const Tensor& to, bool /*non_blocking*/) {
   HostAliases aliases;
   const Tensor host_to = aliases.to_host(to);
@@ -147,7 +147,7 @@ Tensor& set_to_nothing(Tensor& self) {
   return set_storage(self, std::move(nothing), 0, {0}, {});
 }
 
-/// What `set_data` asks, and with it everything that moves a parameter between CPU and devices.
+/// The check behind `set_data`, and so behind every move of a parameter between CPU and devices.
 bool may_share_variable(const Tensor& self, const Tensor& from) {
   const auto is_dense = [](const Tensor& tensor) {
     return tensor.layout() == at::kStrided && (tensor.is_cpu() || tensor.device().type() == kSim);
@@ -155,9 +155,9 @@ bool may_share_variable(const Tensor& self, const Tensor& from) {
   return is_dense(self) && is_dense(from);
 }
 
-// Composite code chooses these by the type of the device. They choose as for the CPU.
+// Composite code chooses these by device type. They choose as for the CPU.
 
-/// As CUDA's own kernels of the name do.
+/// The same check as in CUDA's kernels of this name.
 void check_same_device(const char* method,
                        std::initializer_list<std::pair<const Tensor*, const char*>> arguments) {
   const c10::Device device = arguments.begin()->first->device();
@@ -206,7 +206,7 @@ Tensor dropout(const Tensor& input, double probability, bool is_training) {
   return input.mul(at::empty_like(input).bernoulli_(1 - probability).div_(1 - probability));
 }
 
-// Libraries are kept: what is registered is to outlive the engine's threads.
+// Libraries are kept, because registrations must outlive the engine's threads.
 torch::Library& library(const char* space, DispatchKey key) {
   return *new torch::Library(torch::Library::IMPL, space, key, __FILE__, __LINE__);
 }
@@ -231,8 +231,8 @@ void register_own_kernels(torch::Library& aten) {
   aten.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
 }
 
-/// An operator with a kernel of the CPU and a composite one would take the composite here, which
-/// wins over a fallback and has not the CPU's bits: every kernel of the CPU is mirrored.
+/// Mirrors every CPU kernel. Otherwise an operator with both a CPU and a composite kernel would use
+/// the composite one. That takes precedence over a fallback and gives other bits.
 void mirror_host_kernels(torch::Library& aten) {
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name :
@@ -253,7 +253,7 @@ void register_operators() {
   library("_", DispatchKey::PrivateUse1).fallback(fallback());
   library("_", DispatchKey::AutocastPrivateUse1).fallback(torch::CppFunction::makeFallthrough());
   library("aten", DispatchKey::AutogradPrivateUse1).impl("dropout", TORCH_FN(dropout));
-  // A copy carries the bits of conjugation and negation itself; resolving them first would copy.
+  // A copy carries the conjugate and negative bits itself; resolving them first would copy.
   for (const DispatchKey key : {DispatchKey::Conjugate, DispatchKey::Negative}) {
     torch::Library& copies = library("aten", key);
     copies.impl("_copy_from", torch::CppFunction::makeFallthrough());

@@ -15,7 +15,7 @@ struct Pinned {
   std::unordered_set<const void*> all;
 };
 
-// Never destroyed: tensors of static objects are freed after everything else.
+// Never destroyed, because tensors of static objects are freed last.
 Pinned& pinned() {
   static auto* const instance = new Pinned;
   return *instance;

@@ -4,11 +4,11 @@
 
 namespace lockstep::sim {
 
-/// Memory of the CPU's allocator that is known to be pinned: DDP keeps its map of used parameters
-/// in such. Charged to no device. Thread-safe.
+/// Allocates CPU memory marked as pinned: DDP stores its map of used parameters there. Not charged
+/// to any device. Thread-safe.
 c10::Allocator* pinned_allocator();
 
-/// Whether an allocation of `pinned_allocator` that still lives begins at `data`.
+/// Whether a live allocation of `pinned_allocator` begins at `data`.
 bool is_pinned(const void* data);
 
 }  // namespace lockstep::sim

@@ -20,7 +20,7 @@ void open_virtual_devices(const VirtualDeviceOptions& options) {
   sim::open_memory(options);
   sim::register_runtime(options.count);
   sim::register_operators();
-  at::globalContext().setWarnOnAccumulateGradStreamMismatch(false);  // streams mean nothing here
+  at::globalContext().setWarnOnAccumulateGradStreamMismatch(false);  // streams have no meaning here
 }
 
 bool has_virtual_devices() { return sim::device_count() > 0; }

@@ -9,15 +9,15 @@
 
 namespace lockstep {
 
-/// What a step of a cell cost, from the collective logs in `folder` and the ranks' own times:
-/// collectives called in a step, their bytes, of the rank with most of them. Ranks
-/// without logs never met and called none; what is called before the first step is no part of it.
-/// Absent when a rank did not finish, and when some of the logs are missing. Throws Error (usage)
-/// for a malformed log.
+/// Cost of a step of a cell, from the collective logs in `folder` and the ranks' own times. It
+/// counts collectives called in a step, and their bytes, on the rank with the most. A rank without
+/// a log never completed the rendezvous and called none. Calls before the first step are excluded.
+/// Absent if a rank did not finish or some of the logs are missing. Throws Error (usage) for a
+/// malformed log.
 std::optional<Cost> cost_of(const std::filesystem::path& folder, const std::vector<RankExit>& exits,
                             std::int64_t steps);
 
-/// The most bytes that any rank observed as Kind::memory in any step.
+/// The largest Kind::memory value in bytes of any rank and step.
 class MemoryPeak : public StepFold {
  public:
   explicit MemoryPeak(const StepReader& evidence);
@@ -25,7 +25,7 @@ class MemoryPeak : public StepFold {
   bool wants([[maybe_unused]] std::int64_t step) const override { return is_observed_; }
   void see(const StepView& step) override;
 
-  /// Absent where no rank observed any.
+  /// Absent if no rank observed any.
   std::optional<std::int64_t> bytes() const { return most_; }
 
  private:

@@ -17,7 +17,7 @@ bool was_run(const Execution& execution) {
 
 const StepReader* EvidenceOfRun::of(const std::string& cell_folder) {
   const CellRecord* const cell = cell_in(cell_folder);
-  // What is counted says that the record is of a version whose files say who wrote them.
+  // Planned counts show that the record's version signs its files.
   return cell ? open(*cell, writers_of(*cell, run_.planned.has_value())) : nullptr;
 }
 
@@ -83,7 +83,7 @@ const StepReader* EvidenceOfRun::open(const Execution& execution, Writers writer
   return evidence.get();
 }
 
-/// Cells are compared by their digests, too: with their references and their repetitions.
+/// Cells are also compared by digest: with their references and repetitions.
 void EvidenceOfRun::require_digest_of_run(const StepReader& evidence,
                                           const Execution& execution) const {
   if (evidence.digest().empty() || evidence.digest() == run_.environment.digest) return;

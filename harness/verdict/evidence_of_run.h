@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// Whether ranks of it began to train.
+/// Whether its ranks began to train.
 bool was_run(const Execution& execution);
 
 /// The evidence of a run's cells and jobs, each read once.
@@ -22,39 +22,39 @@ class EvidenceOfRun {
   EvidenceOfRun(const RunRecord& run, std::filesystem::path folder, Reading reading = {})
       : run_(run), folder_(std::move(folder)), reading_(std::move(reading)) {}
 
-  /// Of the cell in `cell_folder`; null when there is no such cell or it was not run.
+  /// Of the cell in `cell_folder`; null if there is no such cell or it was not run.
   const StepReader* of(const std::string& cell_folder);
 
   /// Of a job that was run.
   const StepReader* of(const JobRecord& job);
 
-  /// What of the files is not as the ranks left it, a sentence each; empty where all is.
-  /// `identity`: of the execution.
+  /// Differences between the files and their state at the ranks' end, one sentence each; empty if
+  /// there are none. `identity` names the execution.
   std::vector<std::string> faults_of(const Execution& execution, const std::string& identity) const;
 
-  /// Lets go of the steps that were read, except those of the cell in `cell_folder`, which the next
-  /// cells are compared with.
+  /// Releases the steps in memory, except those of the cell in `cell_folder`, which the next cells
+  /// are compared with.
   void forget_steps_but_of(const std::string& cell_folder) const;
 
-  /// Reads all rows of the cell or job that a journal is of from now on.
+  /// From now on reads all rows of the cell or job that owns the journal.
   void distrust(const StaleIndex& stale);
 
-  /// Why an index of that cell was ignored; empty where none was.
+  /// Why an index of that cell was ignored; empty if none was.
   std::string index_fault_of(const std::string& cell_folder) const;
 
-  /// How the ranks of that cell ended; empty where there is no such cell or it was not run.
+  /// The rank exits of that cell; empty if there is no such cell or it was not run.
   std::vector<RankExit> exits_of(const std::string& cell_folder) const;
 
-  /// How rank 0 of that cell ended.
+  /// The exit of rank 0 of that cell.
   std::optional<RankExit> first_exit_of(const std::string& cell_folder) const;
 
-  /// Whether a file that was read does not say who wrote it.
+  /// Whether any file read does not name its writer.
   bool has_unsigned() const;
 
-  /// Whether a cell was run whose files nobody listed.
+  /// Whether a cell was run whose files are not listed.
   bool has_unlisted() const;
 
-  /// Whether digests are by a definition that this program does not compute.
+  /// Whether digests follow a definition that this program does not implement.
   bool has_other_digests() const { return run_.environment.digest != kDigestName; }
 
  private:
@@ -69,7 +69,7 @@ class EvidenceOfRun {
   std::map<std::string, std::string> index_faults_;  ///< by the cell's folder
 };
 
-/// Does `work`, and again where an index turned out not to be of its rows, without it.
+/// Calls `work`, and calls it again without an index that turned out not to match its rows.
 template <class Work>
 auto without_stale_indices(EvidenceOfRun& evidence, const Work& work) {
   for (;;) {

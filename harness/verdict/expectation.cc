@@ -22,8 +22,8 @@ bool declares(const Expectation& expectation, const Claim& claim) {
          (claim.predicate == Predicate::ranks_finish && !expectation.raises.empty());
 }
 
-/// A cell that is meant to lose ranks cannot be observed to its end: what stays open there is no
-/// reproach.
+/// A cell that declares a loss of ranks cannot be observed to its end, so undecided claims are no
+/// fault.
 bool ends_early_as_declared(const CellRecord& cell) {
   return std::any_of(cell.results.begin(), cell.results.end(), [&](const ClaimResult& result) {
     return result.claim.predicate == Predicate::ranks_finish &&
@@ -31,7 +31,7 @@ bool ends_early_as_declared(const CellRecord& cell) {
   });
 }
 
-/// What stays open is no reproach where nothing was to be tried.
+/// Undecided claims are no fault if the variant was not meant to be exercised.
 bool may_stay_open(const CellRecord& cell) {
   return cell.expectation.not_triggered || ends_early_as_declared(cell);
 }
@@ -43,8 +43,7 @@ Check check_about(const Claim& claim, bool is_declared) {
   return check;
 }
 
-/// How the findings of a claim, each of them, depart from what is pinned of it; empty: one does
-/// not.
+/// How every finding of a claim differs from its pin; empty if at least one matches.
 std::string departure_from(const Pin& pin, const ClaimResult& result, const CellRecord& cell) {
   std::string first;
   for (const Finding& finding : result.findings) {
@@ -55,7 +54,7 @@ std::string departure_from(const Pin& pin, const ClaimResult& result, const Cell
   return first.empty() ? "there is no finding" : first;
 }
 
-/// Why the declared violation of a claim is another one than was declared; empty: it is that one.
+/// Why the violation of a claim is not the declared one; empty: it is.
 std::string other_fault(const CellRecord& cell, const ClaimResult& result) {
   for (const Pin& pin : cell.expectation.pins) {
     if (pin.claim != result.claim) continue;
@@ -93,7 +92,7 @@ Check check_claim(const CellRecord& cell, const ClaimResult& result) {
   return check;
 }
 
-/// A path that was meant to be missed is to be missed by every rank.
+/// If a path is declared to be missed, every rank must miss it.
 Check check_trigger(const CellRecord& cell) {
   if (is_triggered(cell.exits)) {
     return {"is not triggered", Check::Result::missed,
@@ -103,7 +102,7 @@ Check check_trigger(const CellRecord& cell) {
           "no rank reached the place where the variant parts, so this run says nothing about it"};
 }
 
-/// What a rank said when it failed: its exception, or what a library printed before it aborted.
+/// Message of a failed rank: its exception, or a library's output before it aborted.
 std::string words_of(const RankFailure& failure) {
   return failure.error.empty() ? failure.last_output : failure.error;
 }
@@ -131,7 +130,7 @@ Check check_error(const ExpectedError& expected, const std::vector<Finding>& fai
   return check;
 }
 
-/// An error that no declared one explains hides behind a declared failure otherwise.
+/// Without this check, an unexplained error could hide behind a declared failure.
 void check_other_errors(CellRecord& cell, const std::vector<Finding>& failures) {
   if (cell.expectation.raises.empty()) return;
   for (const Finding& finding : failures) {
@@ -143,7 +142,7 @@ void check_other_errors(CellRecord& cell, const std::vector<Finding>& failures) 
   }
 }
 
-/// Whether the cell claims something of its collectives and none is on record: `--collectives off`.
+/// Whether the cell has claims about collectives but no record of them: `--collectives off`.
 bool lacks_collectives(const CellRecord& cell) {
   return std::any_of(cell.results.begin(), cell.results.end(), [](const ClaimResult& result) {
     return result.claim.predicate == Predicate::collectives_match && result.comparisons == 0 &&
@@ -151,7 +150,7 @@ bool lacks_collectives(const CellRecord& cell) {
   });
 }
 
-/// A run that shows nothing breaks no promise.
+/// A run without any symptom breaks no promise.
 Check check_symptom(const CellRecord& cell) {
   const SymptomKind promised = *cell.expectation.symptom;
   Check check{fmt::format("results in '{}'", name(promised)), Check::Result::as_promised, ""};

@@ -34,7 +34,7 @@ std::string unmet_in_words(const TableComparison& comparison) {
                      first.published.printed, first.measured);
 }
 
-/// Holds the rows of a table that are about a cell against it.
+/// Compares the rows of a table about a cell with its measured values.
 TableComparison compare_with_cell(PublishedTable table, const CellRecord& cell,
                                   const MeasuredValues& measured) {
   std::erase_if(table.values,
@@ -42,14 +42,14 @@ TableComparison compare_with_cell(PublishedTable table, const CellRecord& cell,
   return compare(table, [&](const PublishedValue& value) { return measured.of(value); });
 }
 
-/// Whether a rank could not write what it had kept: one that raised still does.
+/// Whether a rank could not write its snapshots: one that raised still does.
 bool was_ended(const std::vector<RankExit>& exits, int rank) {
   return std::any_of(exits.begin(), exits.end(), [&](const RankExit& end) {
     return end.rank == rank && end.kind != ExitKind::finished && end.kind != ExitKind::raised;
   });
 }
 
-/// What is missing of a cell's files.
+/// Missing files of a cell.
 std::vector<std::string> notes_of(const StepReader& evidence, const std::vector<RankExit>& exits) {
   std::vector<std::string> notes = evidence.notes();
   const std::string non_finite = evidence.non_finite_in_words();
@@ -61,8 +61,8 @@ std::vector<std::string> notes_of(const StepReader& evidence, const std::vector<
   return notes;
 }
 
-/// What is missing of the cell's files and its reference's, and which ranks never came to where the
-/// variant parts although others did.
+/// Missing files of the cell and its reference, and ranks that never reached the branch point
+/// although others did.
 std::vector<std::string> notes_of(const CellEvidence& judged,
                                   const std::vector<RankExit>& reference_exits,
                                   bool has_still_copies) {
@@ -86,7 +86,7 @@ std::vector<std::string> notes_of(const CellEvidence& judged,
   return notes;
 }
 
-/// Clears what an earlier judgement left.
+/// Clears the results of an earlier judgement.
 void begin_judging(Execution& execution) {
   execution.not_run = why_not_run(execution.exits);
   execution.results.clear();
@@ -102,8 +102,7 @@ ObservedSteps observed_steps(const StepReader& evidence) {
   return {static_cast<std::int64_t>(steps.size()), steps.front(), steps.back()};
 }
 
-/// What the judge finds of an execution, whose `judged` has everything but claims and exits;
-/// `others` see its steps, too.
+/// Judges an execution. `judged` has everything but claims and exits; `others` see its steps, too.
 /// Returns whether the perturbed references never moved.
 bool judge_execution(Execution& execution, CellEvidence& judged, const StepFolds& others) {
   judged.claims = execution.claims;
@@ -164,7 +163,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   evidence.forget_steps_but_of(cell.reference_folder);
 }
 
-/// Nothing was expected of a job: what is found stands for itself.
+/// A job has no expectation, so its findings are the result.
 void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   begin_judging(job);
   job.faults.clear();
@@ -186,13 +185,13 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   evidence.forget_steps_but_of("");
 }
 
-/// Says `note` once where it holds.
+/// Adds `note` once if `holds`.
 void note_where(bool holds, const std::string& note, RunRecord& run) {
   std::erase(run.notes, note);
   if (holds) run.notes.push_back(note);
 }
 
-/// Says what cannot be seen in the files of an older version.
+/// Notes the checks that files of older versions do not allow.
 void note_age(RunRecord& run, const EvidenceOfRun& evidence) {
   note_where(evidence.has_unsigned(),
              "files of ranks do not say who wrote them, as those before record version 1.4: an "
@@ -209,7 +208,7 @@ void note_age(RunRecord& run, const EvidenceOfRun& evidence) {
              run);
 }
 
-/// Holds each cell that was run again against its first run.
+/// Compares each repeated cell with its first run.
 void check_repetitions(RunRecord& run, EvidenceOfRun& evidence) {
   for (CellRecord& cell : run.cells) {
     if (cell.cell.repetition == 1) continue;
@@ -241,7 +240,7 @@ void judge_run(RunRecord& run, const fs::path& folder, const Reading& reading) {
 
 namespace {
 
-/// The first cell that a value is about, where it was run; else null.
+/// The first cell that a value is about, if it was run; otherwise null.
 const CellRecord* cell_of(const PublishedValue& value, const RunRecord& run) {
   const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& c) {
     return is_about(value, c.cell) && was_run(c);

@@ -32,7 +32,7 @@ void MeasuredTables::write_to(RunRecord& run) const {
   }
 }
 
-/// The first run of a variant under the conditions of a table; null where there is none.
+/// The first run of a variant under the conditions of a table; null if there is none.
 const CellRecord* MeasuredTables::cell_for(const Table& table, const std::string& variant) const {
   const auto found = std::find_if(run_.cells.begin(), run_.cells.end(), [&](const auto& record) {
     const Cell& cell = record.cell;
@@ -49,8 +49,8 @@ bool is_about(const PublishedValue& value, const Cell& cell) {
 
 namespace {
 
-/// What has to be measured for a published quantity; `synced` comes with an element, or, of all
-/// tensors together, with a norm.
+/// The quantity to measure for a published one. `synced` comes with an element or, for all tensors
+/// together, with a norm.
 Quantity quantity_of(const PublishedValue& value) {
   switch (value.quantity) {
     case PublishedQuantity::drift:
@@ -64,7 +64,7 @@ Quantity quantity_of(const PublishedValue& value) {
   return value.tensor == "*" ? Quantity::norm : Quantity::element;
 }
 
-/// What has to be measured for a published value; nothing where it names what nobody measures.
+/// The table to measure for a published value; empty if it names a quantity that is not measured.
 std::optional<TableSpec> spec_of(const PublishedValue& value) {
   const auto kind = parse<Kind>(value.kind);
   const auto phase = parse<Phase>(value.phase);

@@ -17,7 +17,7 @@ class MeasuredTables {
  public:
   explicit MeasuredTables(const RunRecord& run);
 
-  /// The columns that the cell fills, which was run. Valid as long as this.
+  /// The columns filled by a cell that was run. Valid as long as this.
   StepFolds columns_of(const CellRecord& cell);
 
   /// Writes the rows of all tables.
@@ -32,21 +32,20 @@ class MeasuredTables {
   std::map<const CellRecord*, std::vector<std::pair<std::size_t, std::size_t>>> filled_by_;
 };
 
-/// Whether a published value is about the cell.
 bool is_about(const PublishedValue& value, const Cell& cell);
 
-/// What a cell that was run held of what published tables say of it.
+/// Measured values of a cell for published tables.
 class MeasuredValues {
  public:
   explicit MeasuredValues(const CellRecord& cell) : cell_(cell) {}
 
-  /// Measures what `table` says of the cell, too.
+  /// Also measures the values of `table`.
   void add(const PublishedTable& table);
 
   /// Valid until the next `add`.
   StepFolds folds();
 
-  /// Requires: of a table that was added, and about the cell.
+  /// Requires: `value` belongs to an added table and is about the cell.
   std::optional<Measured> of(const PublishedValue& value) const;
 
  private:

@@ -14,19 +14,19 @@ namespace {
 
 bool is_unstarted(const RankExit& end) { return end.kind == ExitKind::unstarted; }
 
-/// Whether a rank came to the rendezvous and did not get out of it.
+/// Whether a rank began the rendezvous and did not complete it.
 bool is_unmet(const RankExit& end) {
   return end.rendezvous == RendezvousState::begun || end.rendezvous == RendezvousState::failed;
 }
 
-/// Whether the body of a rank did this: it got past the rendezvous, or ended before it.
+/// Whether the rank's body caused its exit: it completed the rendezvous, or ended before it.
 bool is_of_the_body(const RankExit& end) {
   const bool was_ended = is_unstarted(end) || end.kind == ExitKind::unfinished;
   return end.rendezvous == RendezvousState::met || (!was_ended && !is_unmet(end));
 }
 
-/// The rank whose end says most: one with an error of its own before one that lost a peer, these
-/// before one that only waited, the first of them in time.
+/// The most informative exit: an error of its own before a lost peer, and that before a mere wait;
+/// the earliest of them.
 const RankExit& telling(const std::vector<RankExit>& exits) {
   const auto weight = [](const RankExit& end) {
     if (end.kind == ExitKind::unfinished) return 2;

@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-/// Why ranks that were launched never began to train, where the machine is the reason; nothing
-/// where they did, or where the body of one of them failed before. Goes by how the ranks ended and
-/// by how far each got in the rendezvous, never by what they said.
+/// Why launched ranks never began to train, if the machine is the cause. Empty if they did, or if
+/// the body of a rank failed first. Based on the kinds of exit and each rank's progress in the
+/// rendezvous, never on messages.
 std::optional<NotRun> why_not_run(const std::vector<RankExit>& exits);
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-/// What was expected and was not found, part by part.
+/// Unmet expectations, part by part.
 class Departures {
  public:
   template <class Expected, class Found>
@@ -46,7 +46,7 @@ bool is_named(const std::vector<std::string>& patterns, const std::string& tenso
                      [&](const std::string& pattern) { return matches(pattern, tensor); });
 }
 
-/// Records of before 1.4 know the first tensor alone.
+/// Records before 1.4 store only the first tensor.
 std::vector<std::string> tensors_of(const Finding& finding) {
   return finding.tensors.empty() ? std::vector{finding.tensor} : finding.tensors;
 }
@@ -105,7 +105,7 @@ bool is_declared(const Claim& claim, const Expectation& expectation) {
          (claim.predicate == Predicate::ranks_finish && !expectation.raises.empty());
 }
 
-/// An error is known by its text; values that are wrong before it are not.
+/// An error is identified by its text; wrong values before it are not.
 bool has_to_pin(const Expectation& expectation) {
   return std::any_of(expectation.breaks.begin(), expectation.breaks.end(),
                      [&](const Claim& claim) { return claim.kind || expectation.raises.empty(); });
@@ -118,7 +118,8 @@ bool matches(std::string_view pattern, std::string_view name) {
   if (star == pattern.npos) return pattern == name;
   if (!name.starts_with(pattern.substr(0, star))) return false;
   name.remove_prefix(star);
-  // Each part between stars is taken where it comes first: that leaves most for the others.
+  // Each part between stars is matched as early as possible, which leaves the most text for the
+  // others.
   for (pattern.remove_prefix(star + 1); (star = pattern.find('*')) != pattern.npos;
        pattern.remove_prefix(star + 1)) {
     const std::size_t place = name.find(pattern.substr(0, star));
@@ -134,7 +135,7 @@ std::string departure(const Pin& pin, const Finding& finding, const CellRecord& 
   compare_tensors(pin, finding, departures);
   compare_attribution(pin, finding, departures);
   compare_number("ratio", pin.ratio, finding.ratio, departures);
-  // A gradient of zeros has no direction: it is not that of the reference.
+  // A zero gradient has no direction, so it does not match the reference's.
   const bool is_zero = finding.ratio && *finding.ratio == 0;
   compare_number("cosine", pin.cosine, is_zero ? 0 : finding.cosine, departures);
   compare_groups(pin, finding, departures);

@@ -19,7 +19,7 @@ bool all_finished(const CellRecord& cell) {
                      [](const RankExit& end) { return end.kind == ExitKind::finished; });
 }
 
-/// Where two runs first observe something else; empty when they do not.
+/// The first differing observation of two runs; empty if there is none.
 std::string first_other_observation(const StepView& again, const StepView& first) {
   for (int rank = 0; rank < first.processes(); ++rank) {
     const auto before = first.observations(rank);

@@ -5,10 +5,9 @@
 
 namespace lockstep {
 
-/// Holds a cell that was run again against its first run and adds a check that says whether they
-/// are the same: every observation where all ranks finished, else the findings (claim, step,
-/// tensor, groups of ranks, ratio). Both are judged already. `evidence` is null where a cell was
-/// not run.
+/// Compares a repeated cell with its first run and adds a check of their equality. If all ranks
+/// finished, every observation is compared. Otherwise the findings are: claim, step, tensor, groups
+/// of ranks, ratio. Both are already judged. `evidence` is null if a cell was not run.
 void check_repetition(CellRecord& cell, const StepReader* evidence, const CellRecord& first,
                       const StepReader* first_evidence);
 

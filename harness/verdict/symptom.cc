@@ -17,15 +17,15 @@ namespace lockstep {
 
 namespace {
 
-/// A line has no room for an error that is a page.
+/// A line has no room for a page-long error.
 constexpr std::size_t kMostOfAnError = 300;
 
 std::string in_step(std::int64_t step) {
   return step > 0 ? fmt::format("in step {}", step) : "before the first step";
 }
 
-/// The culprit that tells most: a rank that raised, in the earliest step, the lowest. The order in
-/// which ranks ended is a matter of luck.
+/// The most informative culprit: a rank that raised, in the earliest step, with the lowest number.
+/// The order in which ranks ended is a matter of chance.
 const RankExit* telling_end(const CellFacts& facts) {
   const std::vector<const RankExit*>& found = facts.unexplained;
   const auto order = [](const RankExit* end) {
@@ -37,7 +37,7 @@ const RankExit* telling_end(const CellFacts& facts) {
   return first == found.end() ? nullptr : *first;
 }
 
-/// " after a wrong step 1"; empty where no step before `step` is known to be wrong.
+/// " after a wrong step 1"; empty if no step before `step` is known to be wrong.
 std::string after_wrong_step(std::int64_t wrong_step, std::int64_t step) {
   const bool is_before = wrong_step > 0 && wrong_step < step;
   return is_before ? fmt::format(" after a wrong step {}", wrong_step) : "";
@@ -68,7 +68,7 @@ Symptom not_finished(const CellFacts& facts, const RankExit& end, std::int64_t w
   return symptom;
 }
 
-/// Of a cell whose ranks did not meet, by their program's fault.
+/// For a cell whose ranks' collectives did not match, by the program's fault.
 Symptom unmet(const CollectiveMismatch& missed, std::int64_t wrong_step) {
   Symptom symptom;
   symptom.kind =
@@ -97,7 +97,7 @@ Symptom never_trained_outcome(const std::vector<std::string>& names,
   return symptom;
 }
 
-/// `wrong`: the first wrong value; nothing where ranks only differ from each other.
+/// `wrong`: the first wrong value; empty if ranks only differ from each other.
 Symptom ranks_differ(const ValuePlace& parting, const std::optional<ValuePlace>& wrong,
                      std::int64_t wrong_step) {
   Symptom symptom;
@@ -116,7 +116,7 @@ Symptom ranks_differ(const ValuePlace& parting, const std::optional<ValuePlace>&
   return symptom;
 }
 
-/// How a wrong value stands to the right one, behind a comma; empty where it cannot be told.
+/// Relation of a wrong value to the expected one, after a comma; empty if unknown.
 std::string ratio_text(const Finding& finding) {
   if (!finding.ratio_in_words.empty()) return ", " + finding.ratio_in_words;
   const bool is_finite = finding.relative_difference && !std::isnan(*finding.relative_difference);
@@ -138,7 +138,7 @@ Symptom agree_but_wrong(const Finding& finding, bool is_known_to_agree) {
   return symptom;
 }
 
-/// Of a cell whose ranks finished and whose values are wrong; nothing when none was seen to be.
+/// For a cell whose ranks finished with wrong values; empty if none was seen.
 std::optional<Symptom> symptom_of_values(const WrongValues& wrong,
                                          const std::vector<ClaimResult>& results) {
   const std::int64_t wrong_step = first_damage(results);
@@ -151,7 +151,8 @@ std::optional<Symptom> symptom_of_values(const WrongValues& wrong,
   return agree_but_wrong(*finding, wrong.is_known_to_agree);
 }
 
-/// The largest excess of all, at the first place; nothing when memory stays within the reference's.
+/// The largest excess of all, at its first position; empty if memory stays within the reference's
+/// limit.
 std::optional<Symptom> exceeded_memory(const std::vector<ClaimResult>& results) {
   const Finding* first = first_finding(results, Predicate::at_most_reference);
   if (!first) return std::nullopt;
@@ -176,8 +177,8 @@ Symptom right() {
   return symptom;
 }
 
-/// Of a cell in which nothing was found, and which does not keep every claim.
-/// `progress`: how far ranks were that did not come to their end; empty: they did.
+/// For a cell without findings in which not every claim holds. `progress`: how far unfinished ranks
+/// were; empty: all finished.
 Symptom undecided(const std::vector<ClaimResult>& results, const std::string& progress) {
   const auto open = std::find_if(results.begin(), results.end(), [](const auto& result) {
     return result.verdict != Verdict::holds;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 
-/// Which tensors of a step a table is about.
+/// The tensors of a step that a table is about.
 struct Subject {
   Kind kind = Kind::gradient;
   Phase phase = Phase::pre_step;
@@ -64,7 +64,7 @@ std::set<std::string> names_of(const Step& step) {
   return names;
 }
 
-/// Whether all ranks hold the same bits of every tensor, and there is one.
+/// Whether all ranks hold the same bits of every tensor, and there is at least one.
 bool is_synced(const Step& step) {
   for (const Held& held : step.ranks) {
     if (held.empty() || held.size() != step.ranks.front().size()) return false;
@@ -90,7 +90,7 @@ double element_value(std::int64_t element, const SnapshotTensor* tensor) {
   return component_value(component, tensor->bytes.data() + place * size);
 }
 
-/// The largest difference between two ranks in any tensor; NaN where one cannot be told.
+/// The largest difference between two ranks in any tensor; NaN if one is unknown.
 double distance(const Step& step, std::size_t a, std::size_t b) {
   double largest = 0;
   const std::set<std::string> names = names_of(step);
@@ -141,14 +141,14 @@ Table::Entry entry_of(const TableSpec& spec, const Step& step) {
       entry.values.push_back(element_value(spec.element, step.kept(rank, spec.tensor)));
     }
   }
-  // How far the model is apart before the step: what the drift beside a norm means.
+  // The drift of the model before the step, shown next to a norm.
   if (spec.quantity == Quantity::norm) {
     entry.drift = drift(find_in(step.view, {Kind::parameter, Phase::pre_forward, ""}));
   }
   return entry;
 }
 
-/// Of a step that a cell of `processes` ranks does not have.
+/// For a step that a cell of `processes` ranks does not have.
 Table::Entry entry_of_none(const TableSpec& spec, int processes) {
   const bool is_one = spec.quantity == Quantity::drift;
   Table::Entry entry;

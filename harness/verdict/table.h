@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// One group of a table: what the ranks of one cell held in the steps that the table shows.
+/// One group of a table: the values of one cell's ranks in the steps of the table.
 class TableColumn : public StepFold {
  public:
   /// `processes`: of the cell.
@@ -19,10 +19,10 @@ class TableColumn : public StepFold {
   bool wants(std::int64_t step) const override;
   void see(const StepView& step) override;
 
-  /// The steps that it saw in which a rank observed what the table is about.
+  /// The seen steps in which a rank observed the table's tensors.
   const std::set<std::int64_t>& steps() const { return steps_; }
 
-  /// Nothing measured for a step that it did not see.
+  /// A step that was not seen gives an entry without measurements.
   Table::Entry at(std::int64_t step) const;
 
  private:

@@ -15,7 +15,7 @@
 #include "reports/base/plain_text.h"
 #include "reports/base/regular_file.h"
 
-// Its reader thread would outlive a fork in an undefined state.
+// Its reader thread would be in an undefined state after a fork.
 #define CSV_IO_NO_THREAD
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wparentheses"
@@ -28,7 +28,7 @@ namespace {
 using Quotes = io::double_quote_escape<',', '"'>;
 
 constexpr std::string_view kRemark = "# ";
-constexpr std::string_view kMark = "\xef\xbb\xbf";  // of the order of bytes; the parser skips it
+constexpr std::string_view kMark = "\xef\xbb\xbf";  // byte order mark; the parser skips it
 
 std::string in_quotes(std::string_view text) {
   std::string result = "\"";
@@ -39,7 +39,7 @@ std::string in_quotes(std::string_view text) {
   return result + '"';
 }
 
-/// One character of a cell, byte by byte where a terminal would obey it.
+/// Appends one character of a cell. Bytes that a terminal would obey are escaped.
 void append_escaped(std::string& text, std::string_view character) {
   if (character == "\\") {
     text += "\\\\";
@@ -65,8 +65,8 @@ class Lines {
   Lines(const std::filesystem::path& path, std::uint64_t most_bytes, const CsvPart& part)
       : path_(path.string()), file_(path, most_bytes), part_(part), line_(part.line - 1) {}
 
-  /// The next line as text that ends in a NUL in place of its newline; null after the last whole
-  /// one. Valid until the next call.
+  /// The next line, with a NUL in place of its newline; null after the last whole one. Valid until
+  /// the next call.
   char* next() {
     begin_ = next_;
     offset_ = part_.offset + consumed_;
@@ -81,11 +81,11 @@ class Lines {
   }
 
   std::int64_t line() const { return line_; }
-  /// Of the line that `next` returned, or of what follows the last one.
+  /// Offset of the last line returned by `next`, or of the remainder after the last one.
   std::uint64_t offset() const { return offset_; }
-  /// Of what follows the line that `next` returned.
+  /// Offset of the data after the line returned by `next`.
   std::uint64_t next_offset() const { return part_.offset + consumed_; }
-  /// What follows the last whole line, when `next` has returned null.
+  /// The remainder after the last whole line. Requires: `next` has returned null.
   std::string_view tail() const { return {buffer_.data() + begin_, buffer_.size() - begin_}; }
 
   const std::string& path() const { return path_; }
@@ -107,7 +107,7 @@ class Lines {
     return begin + (has_mark ? kMark.size() : 0);
   }
 
-  /// Reads on behind what is there from `begin_` on, and moves that to the front; false at the end.
+  /// Moves the data from `begin_` on to the front and reads more; false at the end.
   bool fill() {
     const std::uint64_t count = std::min(chunk_, part_.bytes - read_);
     chunk_ = std::min(2 * chunk_, kMebibyte);
@@ -129,22 +129,23 @@ class Lines {
   RegularFile file_;
   CsvPart part_;
   std::vector<char> buffer_;
-  std::uint64_t chunk_ = 4096;  ///< to be read next: a header needs no more, a file grows it
-  std::size_t begin_ = 0;       ///< of the line that was returned, in the buffer
-  std::size_t next_ = 0;        ///< of the one after it
-  std::uint64_t read_ = 0;      ///< bytes of the part that are or were in the buffer
-  std::uint64_t consumed_ = 0;  ///< bytes of the part in lines that were returned
+  std::uint64_t chunk_ = 4096;  ///< size of the next read: small for a header, growing with the
+                                ///< file
+  std::size_t begin_ = 0;       ///< of the returned line, in the buffer
+  std::size_t next_ = 0;        ///< of the line after it
+  std::uint64_t read_ = 0;      ///< bytes of the part read so far
+  std::uint64_t consumed_ = 0;  ///< bytes of the part in returned lines
   std::uint64_t offset_ = 0;
   std::int64_t line_ = 0;
 };
 
-/// Cuts lines into cells.
+/// Splits lines into cells.
 class Reader {
  public:
   template <class... Arguments>
   explicit Reader(const Arguments&... arguments) : lines_(arguments...) {}
 
-  /// The first line, where it begins with `kRemark`; the row that follows is the header then.
+  /// The first line if it begins with `kRemark`; then the next row is the header.
   std::string remark() {
     first_ = lines_.next();
     if (first_ == nullptr || !std::string_view(first_).starts_with(kRemark)) return "";
@@ -166,7 +167,7 @@ class Reader {
   const Lines& lines() const { return lines_; }
 
  private:
-  // Cuts the next cell off `line`, which is null after the last one.
+  // Removes the next cell from `line`, which is null after the last one.
   std::string_view next_cell(char*& line, bool has_quotes) {
     char* begin = line;
     char* end = nullptr;
@@ -190,7 +191,7 @@ class Reader {
   }
 
   Lines lines_;
-  char* first_ = nullptr;  ///< the first line, when it is no remark
+  char* first_ = nullptr;  ///< the first line, if it is no remark
   CsvRow row_;
 };
 
@@ -244,7 +245,7 @@ Number to_number(const CsvRow& row, std::size_t column, const std::filesystem::p
   return number;
 }
 
-/// Reads what stands before the rows.
+/// Reads the lines before the rows.
 CsvFrame read_head(Reader& reader, const CsvKind& kind) {
   CsvFrame frame;
   if (kind.has_remark) frame.remark = reader.remark();
@@ -252,7 +253,7 @@ CsvFrame read_head(Reader& reader, const CsvKind& kind) {
   return frame;
 }
 
-/// Reads the rows that are left.
+/// Reads the remaining rows.
 void read_rows(Reader& reader, const CsvKind& kind, const std::function<void(const CsvRow&)>& visit,
                CsvFrame& frame) {
   const std::string& name = reader.lines().path();
@@ -308,7 +309,7 @@ double to_double(const CsvRow& row, std::size_t column, const std::filesystem::p
 std::string csv_cell(std::string_view cell) {
   std::string text;
   for (std::size_t at = 0; at < cell.size();) {
-    // A byte that belongs to no character stands for itself.
+    // A byte outside any character stays as it is.
     const std::size_t length = std::max<std::size_t>(character_length(cell, at), 1);
     append_escaped(text, cell.substr(at, length));
     at += length;

@@ -2,8 +2,8 @@
 
 namespace lockstep {
 
-/// Torch ends a process whose current folder was removed. Throws Error (usage) there, before torch
-/// is loaded.
+/// Throws Error (usage) if the current folder was removed, because torch would end the process.
+/// Call it before torch is loaded.
 void require_current_folder();
 
 }  // namespace lockstep

@@ -24,7 +24,7 @@ std::string without_controls(std::string_view text) {
   return result;
 }
 
-// A sentence stays a sentence whatever stood in the file or on the command line.
+// Keeps a sentence intact, whatever a file or command line contained.
 std::string shown(std::string_view text) {
   std::size_t length = std::min<std::size_t>(text.size(), 80);
   const auto inside_character = [&](std::size_t at) { return (text[at] & 0xc0) == 0x80; };
@@ -33,7 +33,7 @@ std::string shown(std::string_view text) {
   return length < text.size() ? result + "..." : result;
 }
 
-// At most three lines of names; what is left out is counted.
+// At most three lines of names; omitted ones are counted.
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t kWidth = 96;
   constexpr int kMostLines = 3;
@@ -222,7 +222,7 @@ Error launcher_started_nothing(std::string_view launcher, std::string_view how,
   for (std::size_t at = 0; at < last_words.size();) {
     const std::size_t end = std::min(last_words.find('\n', at), last_words.size());
     const std::string_view line = last_words.substr(at, end - at);
-    // Frames of dashes and empty lines say nothing.
+    // Lines of dashes and empty lines carry no information.
     if (line.find_first_not_of(" \r\t-") != line.npos) words += "\n  " + shown(line);
     at = end + 1;
   }

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// A wrong world or a wrong user: thrown at the edge, caught in `main`, where `kind` is the exit
-/// status. A claim that does not hold is no error, it is a `Finding`.
+/// An error of the environment or the user: thrown at the edge, caught in `main`, where `kind` is
+/// the exit status. A violated claim is a `Finding`, not an error.
 class Error : public std::runtime_error {
  public:
   enum class Kind { unmet = 1, machine = 2, usage = 64, internal = 70 };
@@ -21,109 +21,108 @@ class Error : public std::runtime_error {
   Kind kind_;
 };
 
-/// What is being caught, as an Error: one of the system about a file is about that file, one of
-/// memory about the machine, and any other is a defect. Requires: called while an exception is
+/// Converts the exception being handled. A system error about a file names that file, a memory
+/// error blames the machine, and any other is a defect. Requires: called while an exception is
 /// handled.
 Error caught_error();
 
-// The sentences. Each says what failed, with which value, and what to do; error.cc holds them all.
+// The sentences. Each states the failure, the value and the remedy; error.cc contains them all.
 
-/// No `what` (scenario, variant, axis, format, ...) is called `given`; offers the nearest of
-/// `known`, else lists them.
+/// No `what` (scenario, variant, axis, format, ...) is called `given`. Suggests the nearest of
+/// `known`, or lists them.
 Error unknown_name(std::string_view what, std::string_view given,
                    const std::vector<std::string>& known);
 
-/// `given` is no value for `option`; `wanted` says what is: "a whole number from 1 to 64".
+/// `given` is no value for `option`; `wanted` describes one: "a whole number from 1 to 64".
 Error bad_value(std::string_view option, std::string_view given, std::string_view wanted);
 
-/// The file at `path` is not what it should be at `line` and `column` (both count from 1; 0: not
-/// known).
+/// The file at `path` is malformed at `line` and `column` (both from 1; 0: unknown).
 Error malformed(std::string_view path, std::int64_t line, std::int64_t column,
                 std::string_view expected, std::string_view found);
 
-/// The file or folder at `path` cannot be read; `why` in the system's words.
+/// The file or folder at `path` cannot be read; `why` is the system's message.
 Error unreadable(std::string_view path, std::string_view why);
 
-/// The file or folder at `path` cannot be written; `why` in the system's words.
+/// The file or folder at `path` cannot be written; `why` is the system's message.
 Error unwritable(std::string_view path, std::string_view why);
 
-/// Says that `--require` asked for `what`, why it is not met, and what helps. One line of an Error
-/// (unmet), which may have several.
+/// `--require` asked for `what`: why it is not met, and the remedy. One line of an Error (unmet),
+/// which may have several.
 std::string unmet_requirement(std::string_view what, std::string_view why, std::string_view remedy);
 
-/// All that `--require` asked for is there, but no cell was run.
+/// All requirements of `--require` are met, but no cell was run.
 Error nothing_ran();
 
-/// `--backend` asked for what this build does not have, and what helps. Text of an Error (unmet).
+/// `--backend` asked for a backend that this build lacks, and the remedy. Text of an Error (unmet).
 std::string backend_not_built(std::string_view backend, std::string_view remedy);
 
-/// The program with the scenarios cannot be started from `path`.
+/// The catalogue program cannot be started from `path`.
 Error no_catalogue(std::string_view path, std::string_view why);
 
-/// The one at `path` was built with another version of Lockstep than this program, `own`.
+/// The catalogue at `path` was built with another version of Lockstep than this program, `own`.
 Error other_catalogue(std::string_view path, std::string_view version, std::string_view own);
 
-/// The library of torch that the catalogue was linked with.
+/// The torch library that the catalogue was linked with is unreadable.
 Error unreadable_torch(std::string_view library, std::string_view why);
 
-/// Ranks that MPI connects were not started by an mpirun.
+/// Ranks of the MPI backend were not started by an mpirun.
 Error no_mpi_launcher();
 
-/// This build has no module for the MPI called `name`, whose launcher started the ranks; it has
-/// those of `built`.
+/// This build has no module for the MPI `name`, whose launcher started the ranks. It has modules
+/// for `built`.
 Error no_module_for(std::string_view name, const std::vector<std::string>& built);
 
-/// The launcher started `wanted` ranks, but for the MPI called `name` the world has `found`: its
-/// own is `launcher`.
+/// The launcher started `wanted` ranks, but the world of the MPI `name` has `found`. Its own
+/// launcher is `launcher`.
 Error other_mpi(std::string_view name, std::string_view launcher, int found, int wanted);
 
-/// A launcher set the variable `given`, and `missing` is not set beside it.
+/// A launcher set the variable `given` without `missing`.
 Error unset_variable(std::string_view missing, std::string_view given);
 
-/// The program that `--launcher` names is not there.
+/// The program named by `--launcher` is missing.
 Error no_such_launcher(std::string_view program);
 
-/// The launcher did not start the ranks of a cell; `how` it ended, "exited with status 1", and its
-/// last words.
+/// The launcher did not start the ranks of a cell. `how`: its exit, "exited with status 1".
+/// `last_words`: the end of its output.
 Error launcher_started_nothing(std::string_view launcher, std::string_view how,
                                std::string_view last_words);
 
-/// The launcher started worlds of another size than the cell has.
+/// The launcher started worlds of another size than the cell's.
 Error launcher_world_differs(std::string_view launcher, int started, int wanted);
 
-/// This process is one rank of a world, started by `launcher`, and was asked for something that one
-/// rank cannot do; `wanted` says what to ask for.
+/// This process is one rank of a world started by `launcher`, and one rank cannot do the requested
+/// work. `wanted` names a valid request.
 Error not_for_one_rank(std::string_view launcher, int rank, int world_size,
                        std::string_view wanted);
 
-/// The process of rank 0 did not say in `folder` where ranks meet.
+/// The process of rank 0 did not write the rendezvous address into `folder`.
 Error no_place_to_meet(std::string_view folder);
 
-/// The launcher of this process ended before it did.
+/// The launcher of this process ended first.
 Error launcher_is_gone(std::string_view launcher);
 
-/// A launcher that `--launcher` named started this program without telling it its rank.
+/// The `--launcher` program started this program without giving it a rank.
 Error launcher_gave_no_rank();
 
-/// The folder of a new run holds something.
+/// The folder of a new run is not empty.
 Error not_empty(std::string_view folder);
 
-/// No process can be made; `why` in the system's words.
+/// No process can be created; `why` is the system's message.
 Error no_process(std::string_view why);
 
-/// The process that ran a cell, and its ranks, was ended by somebody else: `how` it ended.
+/// A foreign signal ended the process that ran a cell, and its ranks; `how` describes its exit.
 Error cell_process_ended(std::string_view how);
 
-/// The machine does not give ranks what they need: its fault, not that of what was to be run.
+/// The machine denies a resource to the ranks: its fault, not that of the requested work.
 Error machine_fault(std::string_view problem, std::string_view remedy);
 
-/// The address and port (0: any) at which ranks are to meet cannot be had.
+/// The rendezvous address and port (0: any) are unavailable.
 Error nowhere_to_meet(std::string_view address, int port, std::string_view why);
 
-/// Something of ours went wrong: a defect.
+/// A defect in Lockstep.
 Error internal_error(std::string_view what);
 
-/// The one of `known` nearest to `given` by edits; empty when none is near enough to be meant.
+/// The one of `known` nearest to `given` by edits; empty if none is similar enough.
 std::string nearest_name(std::string_view given, const std::vector<std::string>& known);
 
 }  // namespace lockstep

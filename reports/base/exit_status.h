@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// How every command ends.
+/// Exit status of every command.
 enum class ExitStatus {
   as_expected = 0,
   failed = 1,
@@ -25,7 +25,7 @@ struct ExitMeaning {
   std::string_view meaning;  ///< with 'commands' in quotes
 };
 
-/// What `--help` and the README show.
+/// Shown by `--help` and the README.
 inline constexpr std::array<ExitMeaning, 8> kExitMeanings{
     ExitMeaning{ExitStatus::as_expected,
                 "everything as expected; 'doctor': 'run' can work here, or no "
@@ -44,13 +44,13 @@ inline constexpr std::array<ExitMeaning, 8> kExitMeanings{
     {ExitStatus::interrupted, "interrupted (SIGINT), whatever was found until then"},
     {ExitStatus::terminated, "terminated (SIGTERM), whatever was found until then"}};
 
-/// Of several, the first of these counts.
+/// From worst to best: of several, the first of these counts.
 inline constexpr std::array<ExitStatus, 8> kFromWorst{
     ExitStatus::terminated,     ExitStatus::interrupted, ExitStatus::defect,
     ExitStatus::usage,          ExitStatus::failed,      ExitStatus::undecided,
     ExitStatus::not_applicable, ExitStatus::as_expected};
 
-/// Of a command that ends by an error of this kind.
+/// Exit status of a command that ends with an error of this kind.
 ExitStatus exit_status(Error::Kind kind);
 
 /// The worse of two, by `kFromWorst`.

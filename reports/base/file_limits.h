@@ -4,8 +4,8 @@
 
 namespace lockstep {
 
-// The most bytes that a reader takes of each kind of file. Whoever has more has no run of Lockstep,
-// or one that is to be cut into smaller ones: a larger file is refused before it is read.
+// Size limits of readers for each kind of file. A larger file is rejected before it is read: it is
+// no run of Lockstep, or one to be split into smaller ones.
 
 inline constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 
@@ -20,9 +20,9 @@ inline constexpr std::uint64_t kLargestCollectiveLog = 4096 * kMebibyte;  ///< c
 /// rank-N.status.json, rank-N.exit.json, world.json, rank-N.mismatch.txt
 inline constexpr std::uint64_t kLargestStatus = 64 * kMebibyte;
 inline constexpr std::uint64_t kLargestPublishedTable = 256 * kMebibyte;
-/// Of a rank, sent to another machine as it is: its log, too.
+/// Of a rank, when it is sent to another machine unchanged; includes its log.
 inline constexpr std::uint64_t kLargestFile = 4096 * kMebibyte;
-/// A program with scenarios and all that a debugger wants to know of it.
+/// A catalogue program with all its debug information.
 inline constexpr std::uint64_t kLargestProgram = 4096 * kMebibyte;
 
 }  // namespace lockstep

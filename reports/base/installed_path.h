@@ -4,8 +4,9 @@
 
 namespace lockstep {
 
-/// `relative` ("share/lockstep/published") in the prefix that this program is in, as a build or an
-/// installation has it: in `bin`, or in `libexec/lockstep`. `otherwise` where it is in neither.
+/// `relative` ("share/lockstep/published") in the prefix of this program, in a build tree or an
+/// installation. The program is in `bin` or in `libexec/lockstep`. Returns `otherwise` if it is in
+/// neither.
 std::filesystem::path installed_path(const std::filesystem::path& relative,
                                      const std::filesystem::path& otherwise);
 

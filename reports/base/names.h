@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-/// The words of an enumeration, in the order of its enumerators, as they stand in files and on the
-/// command line. Every enumeration that is written somewhere specialises it. `former`: the words
-/// that older files have for the enumerators, in the same order.
+/// The words of an enumeration for files and the command line, in the order of its enumerators.
+/// Every enumeration that is written anywhere specialises it. `former`: the words of older files,
+/// in the same order.
 template <class Enum>
 struct Names;  // static constexpr std::array<std::string_view, N> values; perhaps `former`
 
@@ -19,7 +19,7 @@ constexpr std::string_view name(Enum value) {
   return Names<Enum>::values.at(static_cast<std::size_t>(value));
 }
 
-/// The enumerator whose word is `word`, or was; nothing when there is none.
+/// The enumerator with the current or former word `word`; empty if there is none.
 template <class Enum>
 constexpr std::optional<Enum> parse(std::string_view word) {
   for (std::size_t i = 0; i < Names<Enum>::values.size(); ++i) {

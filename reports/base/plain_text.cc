@@ -18,7 +18,7 @@ bool is_continued(std::string_view text, std::size_t at) {
   return (byte_at(text, at) & 0xc0) == 0x80;
 }
 
-/// Overlong forms, surrogates and what lies beyond U+10FFFF are told by the first two bytes.
+/// The first two bytes reveal overlong forms, surrogates and code points beyond U+10FFFF.
 bool may_follow(unsigned first, unsigned second) {
   switch (first) {
     case 0xe0:
@@ -67,14 +67,14 @@ bool is_control(std::string_view character) {
   return first < 0x20 || first == 0x7f || (first == 0xc2 && byte_at(character, 1) < 0xa0);
 }
 
-/// Marks, embeddings, overrides and isolates of the direction of writing; ends of lines and
-/// paragraphs.
+/// Marks, embeddings, overrides and isolates of the writing direction; line and paragraph
+/// separators.
 bool is_layout(unsigned point) {
   return point == 0x61c || point == 0x200e || point == 0x200f ||
          (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
 }
 
-/// Whether a word begins at `at`; what is not ASCII counts as a blank, since some of it is one.
+/// Whether a word begins at `at`. Non-ASCII counts as a blank, because some of it is.
 bool begins_word(std::string_view text, std::size_t at) {
   return at == 0 || byte_at(text, at - 1) <= ' ' || byte_at(text, at - 1) >= 0x7f;
 }

@@ -6,44 +6,44 @@
 
 namespace lockstep {
 
-/// Columns that a terminal or a comment shows without breaking a line.
+/// Columns that a terminal or a comment shows without wrapping.
 inline constexpr std::size_t kConsoleWidth = 100;
 
-/// Text of a job or a framework as anyone may show it: UTF-8, a byte that belongs to no character
-/// being U+FFFD; no control characters but newlines, `\x1b` standing for them; no tabs; no
-/// characters that turn the direction of writing or end a line, `\u202e` standing for them; nothing
-/// that a CI service takes for a command (`::error::` where a word begins, `##[`), `\x3a` or `\x23`
-/// standing for its first character.
+/// Makes text of a job or framework safe to show. The result is UTF-8, with U+FFFD for invalid
+/// bytes. Newlines stay, tabs become spaces, and other control characters become `\x1b` and the
+/// like. Characters that change the writing direction or end a line become `\u202e` and the like.
+/// In commands of CI services (`::error::` at the start of a word, `##[`) the first character
+/// becomes `\x3a` or `\x23`.
 std::string printable(std::string_view text);
 
-/// The same in one line: `\x0a` stands for a newline. For names, places and titles.
+/// The same in one line: newlines become `\x0a`. For names, places and titles.
 std::string plain(std::string_view text);
 
-/// Bytes of the character of UTF-8 that begins at `at`; 0 when none does.
+/// Bytes of the UTF-8 character that begins at `at`; 0 if none does.
 std::size_t character_length(std::string_view text, std::size_t at);
 
-/// The code point of one character of UTF-8.
+/// The code point of one UTF-8 character.
 unsigned code_point(std::string_view character);
 
-/// Whether a terminal obeys a character instead of showing it, newlines too: control characters,
-/// and those that turn the direction of writing or end a line.
+/// Whether a terminal obeys a character instead of showing it: control characters including
+/// newlines, and characters that change the writing direction or end a line.
 bool is_obeyed(std::string_view character);
 
-/// Whether a command of a CI service begins at `at` that needs no line of its own: `##[`, `##vso[`.
+/// Whether a CI command that needs no line of its own begins at `at`: `##[`, `##vso[`.
 bool begins_command(std::string_view text, std::size_t at);
 
-/// `text`, printable, in lines of at most `width` columns, broken between words, each ending in a
-/// newline; the first indented by `indent`, the others by `hanging` more.
+/// `text`, made printable, in lines of at most `width` columns, broken between words. Each line
+/// ends in a newline. The first is indented by `indent`, the others by `hanging` more.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t hanging = 0,
                     std::size_t width = kConsoleWidth);
 
-/// Every line of `text` behind `prefix`.
+/// Every line of `text` with `prefix` in front.
 std::string prefixed(const std::string& text, std::string_view prefix);
 
-/// The beginning of `text`, at most `most` bytes; " [...]" stands for the rest.
+/// The beginning of `text`, at most `most` bytes; " [...]" replaces the rest.
 std::string beginning(const std::string& text, std::size_t most);
 
-/// The end of `text`, at most `most` bytes; "[...] " stands for what came before.
+/// The end of `text`, at most `most` bytes; "[...] " replaces the beginning.
 std::string ending(const std::string& text, std::size_t most);
 
 }  // namespace lockstep

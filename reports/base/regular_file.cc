@@ -24,7 +24,7 @@ std::string_view kind_of(mode_t mode) {
 }  // namespace
 
 RegularFile::RegularFile(const std::filesystem::path& path, std::uint64_t most_bytes)
-    // Without waiting for somebody to open the other end of a pipe.
+    // Nonblocking, because a pipe would wait for a writer.
     : path_(path.string()), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   struct stat status {};
   const bool is_open = fd_ >= 0 && ::fstat(fd_, &status) == 0;

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// `word` as a shell reads it back: in quotes where it needs them.
+/// `word` in a form that a shell reads back, quoted if necessary.
 std::string shell_word(const std::string& word);
 
 }  // namespace lockstep

@@ -4,15 +4,15 @@
 
 namespace lockstep {
 
-/// One line on standard error that is replaced as work goes on. Shown on a terminal alone.
+/// One line on standard error that is replaced as work proceeds. Shown only on a terminal.
 class StatusLine {
  public:
   StatusLine();
-  ~StatusLine();  ///< takes the line away
+  ~StatusLine();  ///< removes the line
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
-  /// Shows `text`, cut to the width of the terminal: a line that wraps could not be taken back.
+  /// Shows `text`, cut to the terminal's width, because a wrapped line could not be removed.
   void show(const std::string& text) const;
 
  private:

@@ -6,7 +6,7 @@ namespace lockstep {
 
 namespace {
 
-/// The phase at which a kind is what it is to be; a claim about another phase names it.
+/// The usual phase of a kind; a claim about another phase names it.
 Phase customary_phase(Kind kind) {
   switch (kind) {
     case Kind::parameter:

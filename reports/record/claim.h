@@ -10,9 +10,9 @@
 namespace lockstep {
 
 /// Moment in a training step at which a tensor is observed.
-///   pre_forward    before the forward pass, after buffers were broadcast
+///   pre_forward    before the forward pass, after the broadcast of buffers
 ///   post_backward  right after the backward pass
-///   pre_step       when the gradients are what the optimizer is about to use
+///   pre_step       gradients are ready for the optimizer
 ///   post_step      after the optimizer's step
 enum class Phase { pre_forward, post_backward, pre_step, post_step };
 
@@ -24,8 +24,8 @@ struct Names<Phase> {
                                                           "stepped"};
 };
 
-/// What a tensor is to the training. New kinds are added at the end.
-///   memory   what a step needed: a whole number of bytes
+/// Role of a tensor in training. New kinds are added at the end.
+///   memory   memory use of a step: a whole number of bytes
 enum class Kind { parameter, gradient, buffer, loss, memory };
 
 template <>
@@ -34,7 +34,7 @@ struct Names<Kind> {
                                                           "memory"};
 };
 
-/// What is said of the observations. New predicates are added at the end; each has one judge.
+/// Property claimed of the observations. New predicates are added at the end; each has one judge.
 enum class Predicate {
   agree_across_ranks,
   equal_reference,
@@ -53,8 +53,8 @@ struct Names<Predicate> {
 /// A statement that is true of a correct program.
 struct Claim {
   Predicate predicate = Predicate::ranks_finish;
-  std::optional<Kind> kind;    ///< absent where the claim is about ranks
-  std::optional<Phase> phase;  ///< absent where the claim is about ranks
+  std::optional<Kind> kind;    ///< absent if the claim is about ranks
+  std::optional<Phase> phase;  ///< absent if the claim is about ranks
 
   bool operator==(const Claim&) const = default;
 };
@@ -62,28 +62,28 @@ struct Claim {
 /// All ranks hold the same bits of every tensor of `kind` at `phase`, in every step.
 Claim agree_across_ranks(Kind kind, Phase phase);
 
-/// Every tensor of `kind` at `phase` is the reference's, within the tolerance of rounding.
+/// Every tensor of `kind` at `phase` equals the reference's, within the rounding tolerance.
 Claim equal_reference(Kind kind, Phase phase);
 
-/// Every number of `kind` at `phase` is at most the reference's, but for a tenth of it.
+/// Every number of `kind` at `phase` exceeds the reference's by at most a tenth.
 Claim at_most_reference(Kind kind, Phase phase);
 
-/// Every rank runs to its end: none raises, exits early, is killed or stays.
+/// Every rank runs to its end: none raises, exits early, is killed or hangs.
 Claim ranks_finish();
 
 /// The ranks of every group call the same collectives in the same order, on the same tensors.
 Claim collectives_match();
 
-/// "gradients agree across ranks", "parameters equal the reference", "ranks finish". A claim about
-/// another phase than the customary one (gradients reduced, parameters stepped, buffers and losses
-/// forward, memory backward) names it: "gradients agree across ranks after backward".
+/// "gradients agree across ranks", "parameters equal the reference", "ranks finish". A claim names
+/// its phase if it is not the usual one: "gradients agree across ranks after backward". Usual are
+/// gradients reduced, parameters stepped, buffers and losses forward, memory backward.
 std::string sentence(const Claim& claim);
 
-/// Plural for sentences: "gradients".
+/// Plural form: "gradients".
 std::string_view plural(Kind kind);
 
-/// What became of a claim. The order is the order of badness: merging takes the worse one, and so
-/// does the exit status. Nothing observed is `undecided`, never `holds`.
+/// Verdict on a claim, ordered from good to bad: merging takes the worse one, and so does the exit
+/// status. A claim without observations is `undecided`, never `holds`.
 enum class Verdict { holds, undecided, violated };
 
 template <>

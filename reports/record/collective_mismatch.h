@@ -14,9 +14,9 @@ namespace lockstep {
 ///   missing       a rank is alive and never called it
 ///   dead          a rank had ended: by an error, an exit or a signal
 ///   stopped       a rank's process was stopped
-///   not_started   a rank never joined the group, or nobody met there
+///   not_started   a rank never joined the group, or no rank completed the rendezvous
 ///   operation, size, dtype, reduction, root
-///                 all came, and called it with another one
+///                 all ranks called it, with different values of this property
 ///   order         ranks called the same collectives in another order
 ///   tensors       ranks called it for different tensors, which all of them have
 ///   count         a rank finished after fewer collectives than the others
@@ -42,25 +42,25 @@ struct Names<MismatchFault> {
       "dtype",   "reduction", "root",    "order",       "tensors",   "count"};
 };
 
-/// Whether ranks called different things: the program's fault, whether anybody hung or not.
+/// Whether ranks made different calls: the program's fault, even if no rank hung.
 bool is_difference_of_calls(MismatchFault fault);
 
-/// What one rank did in one row of the calls that are shown side by side.
+/// One rank's call in one row of the calls shown side by side.
 struct CallOfRank {
   std::string text;  ///< "allreduce sum float32 [4, 4], gradient of w"; empty: it never called it
-  std::string site;  ///< "scenarios/.../file.cc:41" where it was called; empty: not known
-  bool is_open = false;  ///< it was entered and did not end
+  std::string site;  ///< call site "scenarios/.../file.cc:41"; empty: unknown
+  bool is_open = false;  ///< entered and not completed
   double open_s = 0;     ///< how long it was open; a clock field
 
   bool operator==(const CallOfRank&) const = default;
 };
 
-/// The same collective of a group, by its number, on all ranks.
+/// One collective of a group, by its number, on all ranks.
 struct CollectiveRow {
   std::int64_t number = 0;        ///< of the collective in its group, from 1
   std::int64_t step = 0;          ///< of the lowest rank that called it
   std::vector<CallOfRank> calls;  ///< one per rank of the world
-  bool differs = false;           ///< ranks called different things, or not all came
+  bool differs = false;           ///< ranks made different calls, or some made none
 
   bool operator==(const CollectiveRow&) const = default;
 };
@@ -68,14 +68,13 @@ struct CollectiveRow {
 /// The first collective mismatch of a cell.
 struct CollectiveMismatch {
   MismatchFault fault = MismatchFault::missing;
-  std::string group;          ///< "world"
-  std::int64_t number = 0;    ///< of the collective in its group, from 1; 0: of joining the group
-  std::int64_t step = 0;      ///< 0: before the first or after the last
-  std::vector<int> culprits;  ///< ranks that never called it or called something else, ascending
-  std::vector<int> waiting;   ///< ranks that are in it, ascending
-  std::string sentence;       ///< "rank 1 never entered collective 7 of the group world: ..."
-  std::vector<CollectiveRow>
-      rows;  ///< the last collectives of the group up to this one and behind it
+  std::string group;                ///< "world"
+  std::int64_t number = 0;          ///< of the collective in its group, from 1; 0: the join
+  std::int64_t step = 0;            ///< 0: before the first or after the last step
+  std::vector<int> culprits;        ///< ranks that never called it or made another call, ascending
+  std::vector<int> waiting;         ///< ranks that are in it, ascending
+  std::string sentence;             ///< "rank 1 never entered collective 7 of the group world: ..."
+  std::vector<CollectiveRow> rows;  ///< the collectives of the group before, at and after this one
 
   bool operator==(const CollectiveMismatch&) const = default;
 };

@@ -8,7 +8,7 @@ namespace lockstep {
 
 namespace {
 
-/// The words of Gloo, the store and MPI's backend when a peer is gone or does not come.
+/// Messages of Gloo, the store and the MPI backend for a peer that is gone or never comes.
 constexpr std::array<std::string_view, 9> kLossOfPeer{"Connection closed by peer",
                                                       "Connection reset by peer",
                                                       "Broken pipe",

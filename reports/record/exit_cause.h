@@ -6,11 +6,11 @@
 
 namespace lockstep {
 
-/// Whether `error` is how a transport says that a peer is gone or did not come. Asked where the
-/// error is raised, and of records that do not say why a rank ended.
+/// Whether `error` is a transport's message that a peer is gone or never came. Used where the error
+/// is raised, and for records that lack the cause of an exit.
 bool is_loss_of_peer(const std::string& error);
 
-/// Why a rank ended, by the sentences that records before 1.5 have in place of a cause.
+/// The cause of an exit, parsed from the sentences that records before 1.5 contain instead.
 ExitCause cause_by_sentences(const RankExit& end);
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@ namespace lockstep {
 /// The first element in which two holders of a tensor differ.
 struct ElementDifference {
   std::vector<std::int64_t> index;  ///< in the tensor's shape; empty for a 0-dim tensor
-  std::string left;                 ///< who holds `left_value`: "rank 0"
+  std::string left;                 ///< holder of `left_value`: "rank 0"
   std::string right;                ///< "rank 1", "the reference"
   double left_value = 0;
   double right_value = 0;
@@ -26,18 +26,18 @@ struct ElementDifference {
   bool operator==(const ElementDifference&) const = default;
 };
 
-/// How one rank ended, for a finding about `ranks finish`.
+/// Exit of one rank, for a finding about `ranks finish`.
 struct RankFailure {
   int rank = 0;
   std::string how;                  ///< "raised an error", "was killed by signal 6 (SIGABRT)"
-  std::string error;                ///< the framework's own words; empty when there were none
-  std::string last_output;          ///< the end of what the rank printed
+  std::string error;                ///< the framework's own words; empty if there are none
+  std::string last_output;          ///< the end of the rank's output
   std::optional<std::int64_t> lag;  ///< steps between the first damage found and this error
 
   bool operator==(const RankFailure&) const = default;
 };
 
-/// Whose gradient one is that is not the reference's, where that is known.
+/// Origin of a gradient that differs from the reference, if it is known.
 ///   own          the rank's own: never synchronised
 ///   other_rank   another rank's own
 ///   mixture      the mean of gradients of different tensors
@@ -48,21 +48,21 @@ struct Names<GradientAttribution> {
   static constexpr std::array<std::string_view, 3> values{"own", "other rank", "mixture"};
 };
 
-/// A claim that does not hold, with its evidence: the first place where it breaks, in execution
-/// order, and how far it goes from there.
+/// A violated claim with its evidence: the first position that breaks it, in execution order, and
+/// its later course.
 struct Finding {
   Claim claim;
-  std::int64_t step = 0;  ///< 0 when the rank had not begun a step
+  std::int64_t step = 0;  ///< 0 if the rank had not begun a step
   std::string tensor;     ///< empty for a finding about a rank
-  /// Ranks that hold equal bits, by lowest rank; against the reference: the ranks that are off,
-  /// each alone.
+  /// Ranks with equal bits, by lowest rank. In comparisons with the reference: each differing rank
+  /// alone.
   std::vector<std::vector<int>> groups;
   std::optional<ElementDifference> first_difference;
   std::int64_t differing_elements = 0;  ///< in that tensor, between its two furthest holders
   std::int64_t elements = 0;
   double worst_difference = 0;                ///< largest |difference| in that tensor
   std::optional<double> relative_difference;  ///< Frobenius, against the reference
-  std::optional<double> tolerance;            ///< what `relative_difference` was allowed to be
+  std::optional<double> tolerance;            ///< limit of `relative_difference`
   std::optional<double> ratio;                ///< to the reference, by projection
   std::optional<double> cosine;               ///< with the reference
   std::string ratio_in_words;                 ///< "half: averaged twice"; empty: no guess
@@ -70,8 +70,9 @@ struct Finding {
   std::int64_t last_step = 0;                 ///< the last step that breaks it
   double last_worst_difference = 0;           ///< largest |difference| in that step
   std::optional<RankFailure> failure;         ///< for `ranks finish`
-  std::string sentence;                       ///< what a maintainer would say
-  std::vector<std::string> tensors = {};      ///< that break the claim in `step`, in their order
+  std::string sentence;                       ///< for a maintainer to read
+  std::vector<std::string> tensors = {};      ///< that break the claim in `step`, in execution
+                                              ///< order
   std::optional<GradientAttribution> attribution = {};  ///< of `tensor`
 
   bool operator==(const Finding&) const = default;

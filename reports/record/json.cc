@@ -21,7 +21,7 @@ requires(std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) Json to_json
   return value;
 }
 
-/// JSON has no word for what is not finite.
+/// JSON cannot represent non-finite numbers.
 Json to_json(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value < 0 ? "-Infinity" : "Infinity";
@@ -62,7 +62,8 @@ Json to_json(const T& value) {
   return object;
 }
 
-/// What a terminal or a CI service would obey can stand in texts only, and has an escape there.
+/// Characters that a terminal or CI service would obey occur only inside strings, where they can be
+/// escaped.
 std::string without_commands(const std::string& json) {
   std::string safe;
   for (std::size_t at = 0; at < json.size();) {

@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-/// Ranks that did the same in a row.
+/// Ranks with the same call in a row.
 struct Doers {
   std::vector<int> ranks;
   const CallOfRank* call = nullptr;
@@ -44,19 +44,18 @@ std::string description(const CallOfRank& call) {
   return text;
 }
 
-/// Whether anybody in any row did something there.
+/// Whether a rank made a call in any row.
 bool is_member(const CollectiveMismatch& missed, int rank) {
   return std::any_of(missed.rows.begin(), missed.rows.end(), [&](const CollectiveRow& row) {
     return !row.calls[static_cast<std::size_t>(rank)].text.empty();
   });
 }
 
-/// The ranks of `callers` of whom a line tells: that one did not come is worth it where it was
-/// expected.
+/// The ranks of `callers` to show in a line. A missing call is shown only where it was expected.
 std::vector<int> shown_ranks(const CollectiveMismatch& missed, const CollectiveRow& row,
                              const Doers& callers) {
   if (!callers.call->text.empty()) return callers.ranks;
-  if (row.number > missed.number) return {};  // behind the missed one nobody was expected yet
+  if (row.number > missed.number) return {};  // after the mismatch no call was expected yet
   std::vector<int> told = callers.ranks;
   std::erase_if(told, [&](int rank) {
     const bool is_culprit =
@@ -66,7 +65,7 @@ std::vector<int> shown_ranks(const CollectiveMismatch& missed, const CollectiveR
   return told;
 }
 
-/// When a collective was called, whose rows before were called up to `last_step`.
+/// When a collective was called, given that earlier rows were called up to `last_step`.
 std::string moment_of(const CollectiveRow& row, std::int64_t last_step) {
   if (row.step > 0) return fmt::format("step {}", row.step);
   return last_step > 0 ? fmt::format("after step {}", last_step) : "before step 1";

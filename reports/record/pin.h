@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// Numbers from `least` to `most`, both among them.
+/// Numbers from `least` to `most`, inclusive.
 struct Range {
   double least = 0;
   double most = 0;
@@ -19,23 +19,23 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// What tells a fault from others that break the same claim: where it breaks first, and how. Empty
-/// parts are open, for the reason `why`.
+/// Properties that distinguish a fault from others that break the same claim: its first position
+/// and its form. Empty parts are open, for the reason `why`.
 struct Pin {
   Claim claim;
-  std::vector<std::int64_t> steps;  ///< one of them is the first that breaks it; 0 is before all
-  std::optional<std::int64_t> last_step = {};  ///< the last that breaks it
-  /// Names of tensors, in which a `*` stands for any text. Every tensor that breaks the claim in
-  /// its first step is one of them.
+  std::vector<std::int64_t> steps;  ///< candidates for the first breaking step; 0: before all steps
+  std::optional<std::int64_t> last_step = {};  ///< the last breaking step
+  /// Tensor names; `*` matches any text. Every tensor that breaks the claim in its first step must
+  /// match one.
   std::vector<std::string> tensors = {};
   std::optional<GradientAttribution> attribution = {};  ///< of the first tensor
   std::optional<Range> ratio = {};                      ///< of the first tensor to the reference
   std::optional<Range> cosine = {};                     ///< of the first tensor with the reference
-  /// As the finding has them: ranks that hold equal bits, or those that are off, each alone.
+  /// As in a finding: ranks with equal bits, or each differing rank alone.
   std::vector<std::vector<int>> groups = {};
   std::optional<MismatchFault> fault = {};  ///< of the collective mismatch
-  std::vector<int> culprits = {};           ///< of it
-  std::string why = {};                     ///< why what is open is open
+  std::vector<int> culprits = {};           ///< of the mismatch
+  std::string why = {};                     ///< why parts are left open
 
   bool operator==(const Pin&) const = default;
 };

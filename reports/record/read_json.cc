@@ -28,7 +28,7 @@ std::string json_in_words(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// A value with its place in the file, for errors: "record.json: cells[0].exits[1].code".
+/// A value and its position in the file, for errors: "record.json: cells[0].exits[1].code".
 class Node {
  public:
   Node(const Json& json, const std::string& file, int version, std::string where = "")
@@ -40,13 +40,13 @@ class Node {
     return wrong(place_, expected, json_in_words(value));
   }
 
-  /// The name of a field in a record as old as this one.
+  /// The name of a field in a record of this version.
   template <class Owner, class Value>
   std::string_view name_of(const Field<Owner, Value>& field) const {
     return version_ < kSince2 && !field.former.empty() ? field.former : field.name;
   }
 
-  /// Whether a record as old as this one may lack `field`.
+  /// Whether a record of this version may lack `field`.
   template <class Owner, class Value>
   bool may_lack(const Field<Owner, Value>& field) const {
     return version_ < field.since && value.is_object() &&
@@ -154,7 +154,7 @@ void read(const Node& node, T& value) {
   });
 }
 
-/// The position of a byte in a text, both counted from 1.
+/// Line and column of a byte in a text, both from 1.
 std::pair<std::int64_t, std::int64_t> line_and_column(const std::string& text, std::size_t byte) {
   const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(byte, text.size()));
   const auto line = std::count(text.begin(), end, '\n') + 1;
@@ -163,15 +163,15 @@ std::pair<std::int64_t, std::int64_t> line_and_column(const std::string& text, s
   return {line, static_cast<std::int64_t>(std::min(byte, text.size()) - start + 1)};
 }
 
-/// What the parser says behind its own position: "unexpected end of input; ...".
+/// The parser's message after its own position: "unexpected end of input; ...".
 std::string reason(const Json::parse_error& error) {
   const std::string text = error.what();
   const std::size_t mark = text.rfind(" - ");
   return mark == std::string::npos ? text : text.substr(mark + 3);
 }
 
-/// Finds the end of the first number that no double holds, of which the parser does not say where
-/// it is.
+/// Finds the end of the first number that overflows a double, because the parser does not report
+/// its position.
 class OverflowFinder : public nlohmann::json_sax<Json> {
  public:
   std::size_t byte() const { return byte_; }
@@ -197,7 +197,7 @@ class OverflowFinder : public nlohmann::json_sax<Json> {
   std::size_t byte_ = 0;
 };
 
-/// The number of which the parser says "number overflow parsing '1e999'".
+/// The number in the parser's message "number overflow parsing '1e999'".
 std::string number_of(const Json::out_of_range& error) {
   const std::string text = error.what();
   const std::size_t begin = text.find('\'');
@@ -221,8 +221,7 @@ Json parse_document(const std::string& text, const std::string& path) {
   }
 }
 
-/// The minor version of `version` where `major` is its major one: 7 of "1.7". None has more than
-/// four digits.
+/// The minor version of `version` if its major version is `major`: 7 of "1.7". At most four digits.
 std::optional<int> minor_of(const std::string& version, int major) {
   constexpr std::size_t kMostDigits = 4;
   const std::string prefix = fmt::format("{}.", major);
@@ -233,8 +232,8 @@ std::optional<int> minor_of(const std::string& version, int major) {
   return is_number ? std::optional(std::stoi(digits)) : std::nullopt;
 }
 
-/// The version of a document. "2.7" is read by a program that knows 2.0, and the other way round:
-/// fields are only added within a major version.
+/// The version of a document. A program that knows 2.0 reads "2.7" and vice versa, because fields
+/// are only added within a major version.
 int version_of(const Node& root) {
   const Node schema = root.at("schema");
   if (schema.value != kSchemaName) throw schema.error(fmt::format("\"{}\"", kSchemaName));
@@ -249,10 +248,10 @@ int version_of(const Node& root) {
                   kSchemaMajor));
 }
 
-/// The version from which on a record says why ranks ended, and which choices are defaults.
+/// First version that records exit causes and which choices are defaults.
 constexpr int kSinceCauses = 5;
 
-/// A folder names the choices that are no defaults: "...-tiles=4-view=on".
+/// A folder names the non-default choices: "...-tiles=4-view=on".
 bool names(const std::string& folder, const AxisValue& chosen) {
   const std::string name = fmt::format("-{}={}", chosen.axis, chosen.value);
   for (auto at = folder.find(name); at != folder.npos; at = folder.find(name, at + 1)) {
@@ -262,11 +261,11 @@ bool names(const std::string& folder, const AxisValue& chosen) {
   return false;
 }
 
-/// The version from which on a cell says what became of its collectives, and published tables
-/// are named after where they come from.
+/// First version that records the treatment of collectives and names published tables after their
+/// source.
 constexpr int kSinceCollectives = 6;
 
-/// As `--collectives` said in the command that made the record.
+/// From `--collectives` in the command that made the record.
 Collectives collectives_of(const std::vector<std::string>& command) {
   const std::string option = "--collectives";
   for (std::size_t i = 0; i < command.size(); ++i) {
@@ -279,7 +278,7 @@ Collectives collectives_of(const std::vector<std::string>& command) {
   return Collectives::log;
 }
 
-/// The published tables whose names once told nothing of where they come from.
+/// Published tables whose earlier names did not show their source.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kTablesRenamed{
     std::pair{"seed-001-training", "unsloth-3809-training"},
     {"seed-002-drift", "opentslm-49-drift"},

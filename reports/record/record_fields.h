@@ -8,16 +8,16 @@
 
 namespace lockstep {
 
-/// Versions count on from 1.6 to 2.0, so that one number says which is older.
+/// The number continues from 1.6 to 2.0, so that it orders all versions.
 inline constexpr int kSince2 = 7;
 
-/// A field of a record type, as it stands in record.json.
+/// A field of a record type and its name in record.json.
 template <class Owner, class Value>
 struct Field {
   std::string_view name;
   Value Owner::*member;
   int since = 0;                 ///< version of the schema that added it; older records lack it
-  std::string_view former = {};  ///< its name in records of 1.x; empty: it has always been `name`
+  std::string_view former = {};  ///< name in records of 1.x; empty: the same as `name`
 };
 
 template <class Owner, class Value>
@@ -26,12 +26,11 @@ constexpr Field<Owner, Value> field(std::string_view name, Value Owner::*member,
   return {name, member, since, former};
 }
 
-/// The fields of a record type, in the order in which they are written. Writer and reader both go
-/// by this list; reports/record/record.schema.json describes it.
+/// The fields of a record type, in writing order. Writer and reader both follow this list;
+/// reports/record/record.schema.json describes it.
 template <class Type>
 struct Fields;  // static constexpr std::tuple<Field<...>...> list
 
-/// Whether a type has fields.
 template <class Type>
 concept HasFields = requires {
   Fields<Type>::list;
@@ -230,7 +229,7 @@ struct Fields<ManifestSeal> {
                                           field("digest", &ManifestSeal::digest, kSince2));
 };
 
-/// These stand among the fields of what has an execution, not in an object of their own.
+/// Written as fields of the containing type, not as an object of their own.
 template <>
 struct Fields<Execution> {
   static constexpr auto list = std::tuple(

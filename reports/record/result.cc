@@ -22,8 +22,8 @@ int count(const CellRecord& cell, Check::Result wanted) {
                     [&](const Check& check) { return check.result == wanted; }));
 }
 
-/// How many things a cell declares that its checks can find. A declared error breaks `ranks finish`
-/// without saying so.
+/// Number of declarations that a cell's checks can find. A declared error implies a break of `ranks
+/// finish`.
 int declared(const CellRecord& cell) {
   const Expectation& expected = cell.expectation;
   const bool implies_end = !expected.raises.empty() && !contains(expected.breaks, ranks_finish()) &&
@@ -35,7 +35,7 @@ bool finds_all_declared(const CellRecord& cell) {
   return count(cell, Check::Result::found) >= declared(cell);
 }
 
-/// Whether a cell that was to show something bad is right.
+/// Whether a cell that declares a fault turned out right.
 bool is_right_instead(const CellRecord& cell) {
   return cell.symptom.kind == SymptomKind::right &&
          cell.expectation.symptom.value_or(SymptomKind::right) != SymptomKind::right;
@@ -48,7 +48,7 @@ bool is_an_ending(SymptomKind kind) {
 
 bool is_about_values(const Check& check) { return check.claim && check.claim->kind; }
 
-/// Whether ranks were to end badly, or to call what does not match, and did.
+/// Whether ranks were declared to fail or to make mismatched calls, and did.
 bool ends_as_declared(const CellRecord& cell) {
   const Expectation& expected = cell.expectation;
   const bool is_declared = !expected.raises.empty() || contains(expected.breaks, ranks_finish()) ||
@@ -65,14 +65,13 @@ bool is_about_values(SymptomKind kind) {
          kind == SymptomKind::never_trained || kind == SymptomKind::exceeds_memory;
 }
 
-/// The text of a symptom without the word that it begins with, where that is the name of its kind.
+/// The text of a symptom without its first word, if that is the name of its kind.
 std::string text_of(const Symptom& symptom) {
   const std::string begin = fmt::format("{}: ", name(symptom.kind));
   return symptom.text.starts_with(begin) ? symptom.text.substr(begin.size()) : symptom.text;
 }
 
-/// The finding that the symptom tells, about values that are the reference's in another size; null
-/// when it is none such.
+/// The finding behind the symptom if values are scaled copies of the reference's; otherwise null.
 const Finding* scaled_finding(const CellRecord& cell) {
   constexpr double kSameDirection = 0.9999;
   for (const ClaimResult& result : cell.results) {
@@ -87,7 +86,7 @@ const Finding* scaled_finding(const CellRecord& cell) {
   return nullptr;
 }
 
-/// The first finding about the error that the symptom tells; null when there is none.
+/// The first finding about the symptom's error; null if there is none.
 const Finding* raised_finding(const CellRecord& cell) {
   if (cell.symptom.error.empty()) return nullptr;
   for (const ClaimResult& result : cell.results) {
@@ -115,7 +114,7 @@ std::string symptom_in_words(const CellRecord& cell) {
   return text_of(cell.symptom);
 }
 
-/// The first check of the result that matters most; null when all is as expected.
+/// The first check with the worst result; null if all is as expected.
 const Check* worst_check(const CellRecord& cell) {
   for (const Check::Result wanted :
        {Check::Result::false_alarm, Check::Result::missed, Check::Result::undecided}) {

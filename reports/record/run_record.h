@@ -15,9 +15,9 @@
 
 namespace lockstep {
 
-/// Name and version of the record's schema (reports/record/record.schema.json). Fields are only
-/// added within a major version; a removal or a new name raises it. Records of 1.x are read by the
-/// names that they have; one of a later major version is refused.
+/// Name and version of the record's schema (reports/record/record.schema.json). Within a major
+/// version fields are only added; removing or renaming one requires a new major version. Records of
+/// 1.x are read by their old names; a later major version is rejected.
 inline constexpr std::string_view kSchemaName = "lockstep.record";
 inline constexpr int kSchemaMajor = 2;
 inline constexpr int kSchemaMinor = 0;
@@ -25,10 +25,11 @@ inline constexpr int kSchemaMinor = 0;
 /// One expectation of a cell, compared with the findings.
 struct Check {
   enum class Result { found, missed, false_alarm, as_promised, undecided };
-  std::string promise;  ///< what "it" does: "breaks gradients agree across ranks", "meets <table>"
+  std::string promise;  ///< predicate with the subject "it": "breaks gradients agree across ranks",
+                        ///< "meets <table>"
   Result result = Result::as_promised;
-  std::string text;                 ///< what is wrong, or why it is undecided
-  std::optional<Claim> claim = {};  ///< that is to hold or to be violated; absent: about no claim
+  std::string text;                 ///< the failure, or why it is undecided
+  std::optional<Claim> claim = {};  ///< claim to hold or to be violated; absent: no claim
 
   bool operator==(const Check&) const = default;
 };
@@ -39,10 +40,10 @@ struct Names<Check::Result> {
                                                           "as promised", "undecided"};
 };
 
-/// Whether the promise was kept, or the declared break found.
+/// Whether the promise was kept, or the declared break was found.
 bool is_as_promised(const Check& check);
 
-/// Verdict of a cell: its findings against its expectation. Reports use the words of `Result`.
+/// Verdict of a cell: findings compared with its expectation. Reports use the words of `Result`.
 enum class CellVerdict { as_expected, not_applicable, undecided, missed, false_alarm };
 
 template <>
@@ -51,11 +52,11 @@ struct Names<CellVerdict> {
                                                           "undecided", "missed", "false alarm"};
 };
 
-/// One cell: what was run, and what was expected of it.
+/// One cell: its run and its expectation.
 struct CellRecord : Execution {
   Cell cell;
   std::string reference_folder;  ///< of the reference cell; empty when there is none
-  std::string source;            ///< "scenarios/.../file.cc:41", where the variant parts
+  std::string source;            ///< the branch point: "scenarios/.../file.cc:41"
   std::string reproduce;         ///< the command that runs this cell alone
   Expectation expectation;
   std::vector<Check> checks;
@@ -65,19 +66,19 @@ struct CellRecord : Execution {
 };
 
 /// A training job that was watched while it ran. Its steps may be unknown in number, sparse, and
-/// end anywhere; nothing was expected of it.
+/// end anywhere. It has no expectation.
 struct JobRecord : Execution {
-  std::string id;     ///< drawn when it was launched: its files name it
-  std::string title;  ///< how a sentence names it: "torchrun train.py"
+  std::string id;     ///< random, drawn at the launch; its files contain it
+  std::string title;  ///< name in sentences: "torchrun train.py"
   int world_size = 0;
-  /// That were to be run, from 1 on, each of them observed; absent: not known.
+  /// Planned steps, from 1, all to be observed; absent: unknown.
   std::optional<std::int64_t> planned_steps = {};
-  std::vector<std::string> faults;  ///< of its files: why they are not what the ranks wrote
+  std::vector<std::string> faults;  ///< of its files: how they differ from the written ones
 
   bool operator==(const JobRecord&) const = default;
 };
 
-/// What a table shows of a tensor.
+/// Quantity shown in a table.
 ///   element     one element per rank, and whether all ranks hold the same bits of the tensor
 ///   drift       max |value on rank i - value on rank j| over all pairs, whole tensor
 ///   norm        L2 norm per rank, whether all ranks hold the same bits, and the drift of all
@@ -90,7 +91,7 @@ struct Names<Quantity> {
   static constexpr std::array<std::string_view, 4> values{"element", "drift", "norm", "distance"};
 };
 
-/// What a scenario wants printed, in the layout of its published table.
+/// A table that a scenario prints, in the layout of its published table.
 struct TableSpec {
   struct Group {
     std::string heading;  ///< "BUGGY"
@@ -98,27 +99,27 @@ struct TableSpec {
 
     bool operator==(const Group&) const = default;
   };
-  std::string title;  ///< stands above the table, a colon behind it
+  std::string title;  ///< above the table, followed by a colon
   Quantity quantity = Quantity::element;
   Kind kind = Kind::gradient;
   Phase phase = Phase::pre_step;
   std::string tensor;        ///< empty: all tensors of the kind together
   std::int64_t element = 0;  ///< row-major index, for Quantity::element
   std::string symbol;        ///< "g" in the column heading "g_r0"
-  int digits = 5;            ///< after the point, when printed
+  int digits = 5;            ///< after the decimal point in print
   std::vector<Group> groups;
-  std::int64_t first_step = 1;      ///< what the table calls the first step: 0 or 1
-  std::vector<std::int64_t> steps;  ///< that are shown, from 1; empty: all
+  std::int64_t first_step = 1;      ///< the table's number of the first step: 0 or 1
+  std::vector<std::int64_t> steps;  ///< steps to show, from 1; empty: all
 
   bool operator==(const TableSpec&) const = default;
 };
 
-/// A table with the values of one run; one group of columns per variant that was run.
+/// A table with the values of one run, with one group of columns per variant.
 struct Table {
   struct Entry {
-    std::vector<double> values;   ///< one per rank, or the drift alone; NaN where not measured
+    std::vector<double> values;   ///< one per rank, or the drift alone; NaN if not measured
     bool synced = false;          ///< all ranks hold the same bits of the whole tensor
-    std::optional<double> drift;  ///< for Quantity::norm; NaN where not measured
+    std::optional<double> drift;  ///< for Quantity::norm; NaN if not measured
 
     bool is_measured() const;  ///< any value is not NaN
 
@@ -139,8 +140,8 @@ struct Table {
   bool operator==(const Table&) const = default;
 };
 
-/// Versions, place and surroundings of a run. Clock and host fields differ from run to run;
-/// nothing else in a record does.
+/// Versions, place and settings of a run. Clock and host fields differ from run to run; no other
+/// field of a record does.
 struct RunEnvironment {
   std::string started_utc;  ///< "2026-11-20T18:52:46Z"; a clock field
   std::string host;         ///< a host field
@@ -148,13 +149,13 @@ struct RunEnvironment {
   std::string torch_version;
   std::string compiler;
   std::string digest;                                          ///< "lockstep-2"
-  std::vector<std::pair<std::string, std::string>> variables;  ///< allow-listed ones, by name
-  int jobs = 1;  ///< the most cells that ran at a time
+  std::vector<std::pair<std::string, std::string>> variables;  ///< allow-listed variables, by name
+  int jobs = 1;                                                ///< maximum cells at a time
 
   bool operator==(const RunEnvironment&) const = default;
 };
 
-/// What was planned when the run began: by it a record shows that something was taken out of it.
+/// Counts planned at the start of the run. They reveal cells, jobs or claims removed later.
 struct PlannedCounts {
   std::int64_t cells = 0;
   std::int64_t claims = 0;  ///< of all cells and jobs
@@ -163,14 +164,14 @@ struct PlannedCounts {
   bool operator==(const PlannedCounts&) const = default;
 };
 
-/// One run: what a renderer renders, what record.json holds.
+/// One run: the input of every renderer and the content of record.json.
 struct RunRecord {
   std::vector<std::string> command;
   RunEnvironment environment;
   std::vector<CellRecord> cells;
   std::vector<JobRecord> jobs;
   std::vector<Table> tables;
-  std::vector<std::string> notes;  ///< what to know of the run as a whole: "134 of 512 choices"
+  std::vector<std::string> notes;             ///< about the run as a whole: "134 of 512 choices"
   std::optional<PlannedCounts> planned = {};  ///< absent in records before 1.4
 
   bool operator==(const RunRecord&) const = default;
@@ -179,16 +180,16 @@ struct RunRecord {
 /// Counts the cells and jobs of a run, and their claims.
 PlannedCounts counts_of(const RunRecord& run);
 
-/// Of a judged job: violated where a claim is, where its files have faults, and where the ranks did
-/// something that nothing was claimed of, such as to die; holds where every claim does and every
-/// rank finished.
+/// Verdict of a judged job. It is violated if a claim is or if its files have faults. It is also
+/// violated if the ranks failed in a way that no claim covers, such as dying. It holds if every
+/// claim does and every rank finished.
 Verdict verdict_of(const JobRecord& job);
 
-/// Of a judged job.
+/// Exit status of a judged job.
 ExitStatus status_of(const JobRecord& job);
 
-/// Of a judged run: that of its worst cell or job; `not_applicable` when no cell applies and there
-/// is no job.
+/// Exit status of a judged run: that of its worst cell or job. It is `not_applicable` if no cell
+/// applies and there is no job.
 ExitStatus exit_status(const RunRecord& run);
 
 }  // namespace lockstep

@@ -10,18 +10,18 @@
 
 namespace lockstep {
 
-/// What a run of a cell came to, in a word. Made of findings, endings and observations.
+/// One-word symptom of a cell, derived from findings, rank exits and observations.
 ///   right             every claim holds
-///   raised            an error, before any value was seen to be wrong or in the first wrong step
+///   raised            an error, before any wrong value was seen or in the first wrong step
 ///   raised_late       an error, in a later step than the first wrong one
 ///   ranks_differ      no error; ranks hold different values
-///   agree_but_wrong   no error; all ranks hold the same values, and these are wrong
-///   never_trained     no error; a parameter that is to have a gradient never had one on any rank
-///   exceeds_memory    values are right; the memory they took is not
+///   agree_but_wrong   no error; all ranks hold the same wrong values
+///   never_trained     no error; a parameter's expected gradient never appeared on any rank
+///   exceeds_memory    values are right; the memory use is not
 ///   not_finished      a rank hung, was killed or left without an error
-///   undecided         nothing is violated, and not every claim holds
+///   undecided         no claim is violated, but not every claim holds
 ///   not_applicable    not run: a precondition is violated
-///   mismatched        ranks called collectives that do not fit: it ended them, or no value is
+///   mismatched        ranks made calls that do not match, which ended them, or no value is
 ///                     known to be wrong
 enum class SymptomKind {
   right,
@@ -45,13 +45,13 @@ struct Names<SymptomKind> {
       "undecided",       "not applicable", "mismatched"};
 };
 
-/// What a run of a cell came to, with the evidence that a line has room for.
+/// The symptom of a cell, with the evidence that fits on a line.
 struct Symptom {
   SymptomKind kind = SymptomKind::undecided;
   std::int64_t step = 0;        ///< of the error; else the first wrong step; 0: none
-  std::int64_t wrong_step = 0;  ///< first step with wrong values; 0: none was seen
-  std::string tensor;           ///< the first wrong tensor; empty: none was seen
-  std::optional<double> ratio;  ///< of that tensor to the reference, where ranks agree
+  std::int64_t wrong_step = 0;  ///< first step with wrong values; 0: none seen
+  std::string tensor;           ///< the first wrong tensor; empty: none seen
+  std::optional<double> ratio;  ///< of that tensor to the reference, if ranks agree
   std::optional<double> cosine;
   std::string error;  ///< the first sentence of the framework's own error
   std::string text;   ///< the line: "raised in step 2 after a wrong step 1: ..."

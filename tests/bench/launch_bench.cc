@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// From the launch to the end of the last of `state.range(0)` ranks that do nothing.
+/// From the launch to the last exit of `state.range(0)` ranks that do nothing.
 void launch_to_exit(benchmark::State& state) {
   std::string folder = (std::filesystem::temp_directory_path() / "launch-bench-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) return state.SkipWithError("no temporary folder");

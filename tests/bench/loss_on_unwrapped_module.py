@@ -1,5 +1,5 @@
-"""The toy of OpenTSLM#49 in Python, on the CPU over Gloo: what `lockstep run loss-on-unwrapped-module
---ranks 2` is timed against.
+"""The toy of OpenTSLM#49 in Python, on the CPU over Gloo, to time `lockstep run
+loss-on-unwrapped-module --ranks 2` against.
 
     python -m torch.distributed.run --standalone --nproc-per-node 2 tests/bench/loss_on_unwrapped_module.py
 """

@@ -1,4 +1,4 @@
-// What looking at a tensor costs, beside the cheapest passes over the same bytes.
+// Cost of observing a tensor, compared with the cheapest passes over the same bytes.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/randn.h>
@@ -23,7 +23,7 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-/// Runs `pass` over a float32 tensor of as many bytes as the benchmark's argument says.
+/// Runs `pass` over a float32 tensor with the number of bytes in the benchmark's argument.
 template <class Pass>
 void over_tensor(benchmark::State& state, const Pass& pass) {
   const at::Tensor tensor = tensor_of(state.range(0));

@@ -1,5 +1,5 @@
-// What recording a collective costs: the same call of a backend that does nothing, bare, recorded,
-// and recorded and held against the calls of peers. One run shows all of them.
+// Cost of recording a collective: the same call of an idle backend, bare, recorded, and recorded
+// and compared with peers' calls. One run shows all of them.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/ones.h>
@@ -28,7 +28,7 @@ class DoneWork : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> done_;
 };
 
-/// Every collective is done when it is called.
+/// Every collective completes when it is called.
 class IdleBackend : public c10d::Backend {
  public:
   explicit IdleBackend(int size) : Backend(0, size) { done_->markCompleted(); }
@@ -43,7 +43,7 @@ class IdleBackend : public c10d::Backend {
       c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get());
 };
 
-/// As many parameters as a transformer of 24 layers has, each with a gradient.
+/// As many parameters as a transformer of 24 layers, each with a gradient.
 std::vector<at::Tensor> named_gradients() {
   std::vector<at::Tensor> parameters;
   for (int i = 0; i < 300; ++i) {
@@ -70,7 +70,7 @@ void bare(benchmark::State& state) {
   call_all(state, backend);
 }
 
-/// A backend that is recorded in `folder`; `compares`: with the logs of its peers there.
+/// A backend recorded in `folder`; `compares`: with the logs of its peers there.
 void call_recorded(benchmark::State& state, const std::filesystem::path& folder, int size,
                    bool compares) {
   CollectiveLog log(collective_log_file(folder, 0), 0);
@@ -91,7 +91,7 @@ void recorded(benchmark::State& state) {
   call_recorded(state, folder.path(), 2, false);
 }
 
-/// The peers have not come yet: what is looked at is how far they are.
+/// The peers have not called yet, so only their progress is read.
 void compared(benchmark::State& state) {
   const TemporaryFolder folder;
   const auto size = static_cast<int>(state.range(0));
@@ -102,8 +102,8 @@ void compared(benchmark::State& state) {
   call_recorded(state, folder.path(), size, true);
 }
 
-// As many collectives as an hour of training has: a log grows by doubling, and the last time would
-// count for the others else.
+// As many collectives as in an hour of training. A log grows by doubling, and the last growth would
+// dominate otherwise.
 constexpr int kCalls = 100'000;
 BENCHMARK(bare)->Iterations(kCalls);
 BENCHMARK(recorded)->Iterations(kCalls);

@@ -1,7 +1,7 @@
-// What judging costs: records of many rows whose ranks agree, or whose last step differs.
+// Cost of judging: records of many rows whose ranks agree, or whose last step differs.
 //
-// Each benchmark writes its record first, in a folder of its own below TMPDIR; LOCKSTEP_BENCH_MIB
-// sets how large its journals are together (64).
+// Each benchmark first writes its record, in its own folder below TMPDIR. LOCKSTEP_BENCH_MIB sets
+// the total size of its journals (64).
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Tensors that each rank observes in a step: as many as fit 100 steps of 4096 ranks into 1 GiB.
+/// Tensors that each rank observes in a step: 100 steps of 4096 ranks then fit into 1 GiB.
 int tensors_of(int ranks) { return ranks > 64 ? 24 : 240; }
 
 /// Row `tensor` of a step: parameters and gradients that all ranks hold.
@@ -78,7 +78,7 @@ class Record {
     run_.jobs[0].manifest = write_manifest(folder, ranks, execution_identity(run_.jobs[0]));
   }
 
-  /// Judges all of it. Returns the bytes of its journals.
+  /// Judges the whole record. Returns the bytes of its journals.
   std::int64_t judge(IndexUse use) {
     RunRecord run = run_;
     judge_run(run, folder_.path(), {use});

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A torch that is missing or too old: ci/bootstrap and CMake say what to do, and install nothing.
+# A torch that is missing or too old: ci/bootstrap and CMake print the remedy and install nothing.
 #
 #   setup_test.sh CMAKE
 set -euo pipefail
@@ -20,7 +20,7 @@ expect() {  # WANTED TEXT, COMMAND...
   if output=$("$@" 2>&1); then
     printf 'wanted a failure of: %s\n' "$*" >&2
     status=1
-  # CMake breaks its messages into lines.
+  # CMake wraps its messages.
   elif [[ $(tr -s '\n ' ' ' <<<"$output") != *"$wanted"* ]]; then
     printf 'wanted: %s\ngot: %s\n' "$wanted" "$output" >&2
     status=1

@@ -1,4 +1,4 @@
-// How `lockstep` finds the program with the scenarios, and becomes it.
+// How `lockstep` finds the catalogue program and becomes it.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -64,7 +64,7 @@ TEST(CatalogueProgram, MustBeOne) {
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, HasSubstr("it is no program with scenarios"));
   }
-  // `lockstep` has the word, too: it would start itself for ever.
+  // `lockstep` contains the mark, too, so it would start itself forever.
   const Outcome outcome = run_shell("LOCKSTEP_CATALOGUE=" + kLockstep + " " + kLockstep + " list");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err, HasSubstr("it is no program with scenarios"));
@@ -83,7 +83,7 @@ TEST(CatalogueProgram, ThatCannotBeStartedIsNamed) {
   }
 }
 
-/// To read it would never end.
+/// Reading it would never end.
 TEST(CatalogueProgram, ThatIsANamedPipeIsRefused) {
   const TemporaryFolder folder;
   const std::string pipe = (folder.path() / "pipe").string();
@@ -102,7 +102,7 @@ TEST(CatalogueProgram, InAFolderThatWasRemovedIsNotStarted) {
   EXPECT_THAT(outcome.err, HasSubstr("Cannot read the current folder"));
 }
 
-// Torch that cannot be read: the loader would end the catalogue before it could say anything.
+// Unreadable torch: the loader would end the catalogue before it could print anything.
 
 TEST(TorchOfTheCatalogue, ThatIsMissingIsNamed) {
   const FakeCatalogue catalogue("echo ran");
@@ -165,7 +165,7 @@ TEST(DoctorOfTheProgram, SaysWhichTorchCannotBeRead) {
               HasSubstr("'lockstep run' cannot work here: torch cannot be read: "));
 }
 
-/// A copy of `lockstep` beside which there is nothing.
+/// A copy of `lockstep` in an otherwise empty folder.
 TEST(DoctorOfTheProgram, WithoutACatalogueSaysWhatWasNotTried) {
   const TemporaryFolder folder;
   fs::create_directory(folder.path() / "bin");

@@ -9,13 +9,13 @@ namespace lockstep {
 
 inline const std::string kLockstep = LOCKSTEP_PROGRAM;
 
-/// What a program with scenarios says of itself.
+/// The mark of a catalogue program.
 inline std::string mark_of(const std::string& version, const std::filesystem::path& library) {
   return "# lockstep catalogue mark\nlockstep=" + version +
          "\ntorch=2.11.0+fake\nlibrary=" + library.string() + "\n" + std::string(1, '\0');
 }
 
-/// A shell script that passes for such a program, with a file for its torch.
+/// A shell script that passes for a catalogue program, with a file for its torch.
 class FakeCatalogue {
  public:
   explicit FakeCatalogue(const std::string& script, const std::string& version = LOCKSTEP_VERSION) {
@@ -23,7 +23,7 @@ class FakeCatalogue {
     write(script, mark_of(version, torch()));
   }
 
-  /// A whole script that need not have a mark.
+  /// A complete script, which need not have a mark.
   void write(const std::string& script, const std::string& mark) const {
     write_text(path(), "#!/bin/sh\n" + script + "\nexit\n" + mark);
     std::filesystem::permissions(path(), std::filesystem::perms(0755));
@@ -32,7 +32,7 @@ class FakeCatalogue {
   std::filesystem::path path() const { return folder_.path() / "catalogue"; }
   std::filesystem::path torch() const { return folder_.path() / "libtorch_cpu.so"; }
 
-  /// Of `lockstep`, which has it for its catalogue. `before`: what the shell does first.
+  /// Runs `lockstep` with it as its catalogue. `before`: shell commands that run first.
   Outcome lockstep(const std::string& arguments, const std::string& before = "") const {
     return run_shell(before + " LOCKSTEP_CATALOGUE=" + path().string() + " " + kLockstep + " " +
                      arguments);

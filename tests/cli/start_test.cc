@@ -1,4 +1,4 @@
-// What `lockstep` does without torch.
+// Commands of `lockstep` without torch.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(Start, RefusesWhatIsNoCommand) {
   }
 }
 
-/// A folder with a record and no files of ranks.
+/// A folder with a record and without files of ranks.
 class RunOnRecord : public testing::Test {
  protected:
   RunOnRecord() {

@@ -18,7 +18,7 @@ Future pending_future(const c10::TypePtr& type) {
   return c10::make_intrusive<c10::ivalue::Future>(type);
 }
 
-/// Is done with being called at once, as NCCL is, and with its work when it is told.
+/// The call returns at once, as in NCCL; its work completes on demand.
 class QueuedWork : public c10d::Work {
  public:
   explicit QueuedWork(Future ended) : ended_(std::move(ended)) { called_->markCompleted(); }
@@ -90,7 +90,7 @@ TEST_F(Recorded, CallOfOtherBackendsEndsWithItsFuture) {
   EXPECT_EQ(last().state, CollectiveState::completed);
 }
 
-/// Over NCCL ranks may have parts of other sizes; what they gather is the same.
+/// With NCCL ranks may have parts of other sizes; the gathered result is the same.
 TEST_F(Recorded, GatheringUnevenPartsIsOfTheSizeOfAll) {
   std::vector<at::Tensor> part{at::ones({4})};
   std::vector<std::vector<at::Tensor>> all{{at::ones({4}), at::ones({6})}};

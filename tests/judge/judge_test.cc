@@ -120,7 +120,7 @@ TEST(Agreement, WhereNoRankHasAValueNothingWasCompared) {
 TEST(Agreement, OfTensorsOfOtherShapesIsViolated) {
   LiteralEvidence files(2);
   files.add(0, 1, "w", {1, 2});
-  files.add(1, 1, "w", {1, 2, 0});  // the same words: only the shape tells them apart
+  files.add(1, 1, "w", {1, 2, 0});  // the same words: only the shape distinguishes them
   const ClaimResult result = judge_one(kAgree, files.write());
   ASSERT_EQ(result.verdict, Verdict::violated);
   EXPECT_THAT(result.findings.at(0).sentence,
@@ -254,7 +254,7 @@ TEST(Equality, GuessesNothingForAnOddRatioOrAnotherDirection) {
   LiteralEvidence files(1);
   LiteralEvidence expected(1);
   expected.add(0, 1, "w", {1, 0});
-  files.add(0, 1, "w", {0.5F, 0.5F});  // projects to one half and is no half
+  files.add(0, 1, "w", {0.5F, 0.5F});  // projects to one half but is not one half
   const StepReader reference = expected.write();
   const ClaimResult result = judge_one(kEqual, files.write(), &reference);
   EXPECT_EQ(result.findings.at(0).ratio_in_words, "");
@@ -425,7 +425,7 @@ TEST(StepReader, MissesNoSnapshotOfTheStepInWhichARankWasEnded) {
   EXPECT_EQ(files.write().missing_snapshots(0, /*was_ended=*/true), "");
 }
 
-/// A rank that is off, and a reference whose perturbed process may have lost its values.
+/// A rank that differs, and a reference whose perturbed process may have lost its snapshots.
 ClaimResult judge_with_perturbed_values(bool has_them) {
   LiteralEvidence files(1);
   files.add(0, 1, "w", {2});

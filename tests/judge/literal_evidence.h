@@ -18,8 +18,8 @@
 
 namespace lockstep {
 
-/// Writes the files of a cell by hand, so that the judge can be held against records whose answer
-/// is known.
+/// Writes the files of a cell by hand, so that the judge can be tested with records whose answer is
+/// known.
 class LiteralEvidence {
  public:
   explicit LiteralEvidence(int processes) : processes_(processes) {}
@@ -30,8 +30,8 @@ class LiteralEvidence {
     std::int64_t micro_batch = 0;
   };
 
-  /// Notes a one-dimensional float32 tensor of `rank`. The row that is returned may be bent until
-  /// the next one is added.
+  /// Adds a one-dimensional float32 tensor of `rank`. The returned row may be modified until the
+  /// next one is added.
   Observation& add(int rank, std::int64_t step, const std::string& name,
                    const std::vector<float>& values) {
     return add(rank, step, name, values, Tensor{});
@@ -51,7 +51,7 @@ class LiteralEvidence {
     return rows_[rank].emplace_back(observation);
   }
 
-  /// Gives a whole tensor that was just added another shape, of as many elements.
+  /// Gives a whole tensor that was just added another shape with as many elements.
   void reshape(Observation& observation, const std::vector<std::int64_t>& shape) {
     observation.global_shape = observation.local_shape = shape;
     observation.offset.assign(shape.size(), 0);
@@ -63,7 +63,7 @@ class LiteralEvidence {
     }
   }
 
-  /// Notes a shard of a float32 tensor of `global_shape`: `local_shape` of it, from `offset` on.
+  /// Adds a shard of a float32 tensor of `global_shape`: `local_shape` of it, from `offset` on.
   Observation& add_shard(int rank, std::int64_t step, const std::string& name,
                          const std::vector<float>& values, std::vector<std::int64_t> global_shape,
                          std::vector<std::int64_t> offset, std::vector<std::int64_t> local_shape) {
@@ -79,7 +79,7 @@ class LiteralEvidence {
     return shard;
   }
 
-  /// Notes a 0-dim int64.
+  /// Adds a 0-dim int64.
   Observation& add_whole(int rank, std::int64_t step, const std::string& name, std::int64_t value,
                          const Tensor& what) {
     Observation observation = bare(rank, step, name, what);
@@ -94,7 +94,6 @@ class LiteralEvidence {
     return rows_[rank].emplace_back(observation);
   }
 
-  /// Notes a tensor that has no value.
   Observation& add_undefined(int rank, std::int64_t step, const std::string& name) {
     return add_undefined(rank, step, name, Tensor{});
   }
@@ -106,18 +105,18 @@ class LiteralEvidence {
     return rows_[rank].emplace_back(observation);
   }
 
-  /// Leaves out the snapshots of a step, as a rank that was killed does.
+  /// Omits the snapshots of a step, like a rank that was killed.
   void lose_values(int rank, std::int64_t step) { kept_.erase({rank, step}); }
 
   const std::filesystem::path& folder() const { return folder_.path(); }
 
-  /// Writes everything; once.
+  /// Writes everything; call once.
   StepReader write() const {
     write_as([](int) { return std::string(); });
     return StepReader(folder_.path(), processes_);
   }
 
-  /// The same in the name of `identity(rank)`, as files of a real cell are; does not read it.
+  /// The same with `identity(rank)` as the writer, like files of a real cell; does not read it.
   template <class Identity>
   void write_as(const Identity& identity) const {
     for (int rank = 0; rank < processes_; ++rank) {
@@ -146,7 +145,7 @@ class LiteralEvidence {
     return observation;
   }
 
-  /// By step, as a rank writes them.
+  /// By step, in a rank's writing order.
   std::vector<Observation> rows_in_order(int rank) const {
     const auto found = rows_.find(rank);
     if (found == rows_.end()) return {};
@@ -155,7 +154,7 @@ class LiteralEvidence {
                      [](const Observation& a, const Observation& b) { return a.step < b.step; });
     for (std::size_t i = 0; i < rows.size(); ++i) {
       rows[i].seq = static_cast<std::int64_t>(i);
-      // Of a row that was bent to another type.
+      // For a row that was changed to another type.
       if (is_of_whole_numbers(rows[i].dtype)) rows[i].statistics.minimum = Extreme();
       if (is_of_whole_numbers(rows[i].dtype)) rows[i].statistics.maximum = Extreme();
     }
@@ -164,7 +163,7 @@ class LiteralEvidence {
 
   using Tensors = std::map<std::string, SnapshotTensor>;
 
-  /// Those that still have a row: a row that was bent may be about something else.
+  /// The tensors that still have a row: a modified row may describe another tensor.
   Tensors with_rows(std::pair<int, std::int64_t> place, Tensors tensors) const {
     std::set<std::string> keys;
     for (const Observation& row : rows_.at(place.first)) {
@@ -184,7 +183,7 @@ inline std::vector<ClaimResult> judge(const CellEvidence& cell) {
   return judge(cell, facts_of(cell)).results;
 }
 
-/// Reads every step, as a judge does.
+/// Reads every step, like a judge.
 inline void read_all(const StepReader& evidence) {
   for (const std::int64_t step : evidence.steps()) evidence.at(step);
 }
@@ -211,7 +210,7 @@ inline RankExit exit_of(int rank, ExitKind ending, int order, std::string error 
   end.order = order;
   end.step = 2;
   end.error = std::move(error);
-  // As a rank does that raised.
+  // As in the status of a rank that raised.
   if (ending == ExitKind::raised && is_loss_of_peer(end.error)) end.cause = ExitCause::lost_peer;
   return end;
 }

@@ -87,8 +87,7 @@ TEST(Endings, BeforeTheFirstStepNameNone) {
   EXPECT_EQ(sentence_of(end), "rank 0 raised an error.");
 }
 
-/// Gradients differ in these steps, each in a phase and for a claim of its own; rank 1 raises in
-/// step 2.
+/// Gradients differ in these steps, each in its own phase and claim; rank 1 raises in step 2.
 Finding error_with_damage_in(const std::vector<std::int64_t>& damaged_steps) {
   LiteralEvidence files(2);
   CellEvidence cell;

@@ -1,4 +1,4 @@
-// Verdicts go by causes. What ranks, launchers and Lockstep say is for people.
+// Verdicts depend on causes. Messages of ranks, launchers and Lockstep are only for people.
 
 #include <gmock/gmock.h>
 
@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// A rank that trained and ended so.
+/// A rank that trained and then ended in this way.
 RankExit end_by(int rank, ExitKind ending, ExitCause cause, int order) {
   RankExit end = exit_of(rank, ending, order);
   end.cause = cause;
@@ -22,7 +22,7 @@ RankExit end_by(int rank, ExitKind ending, ExitCause cause, int order) {
   return end;
 }
 
-/// A rank that reached a collective of the world, and what became of it there.
+/// A rank that reached a collective of the world, and the state of that call.
 Collective call_of(std::int64_t step, std::uint64_t number) {
   Collective call;
   call.operation = "allreduce";
@@ -59,7 +59,7 @@ class ThreeRanks {
   std::unique_ptr<StepReader> evidence_;
 };
 
-/// What is decided of a cell, without a word of how it is told.
+/// The decisions about a cell, without their sentences.
 auto decided(const StepReader& evidence, const std::vector<RankExit>& exits) {
   CellEvidence cell;
   cell.world_size = 3;
@@ -95,7 +95,7 @@ std::vector<RankExit> reworded(std::vector<RankExit> exits, const std::string& w
   return exits;
 }
 
-/// What older records said of causes, each of which once decided a verdict.
+/// Sentences about causes in older records, each of which once decided a verdict.
 const std::vector<std::string> kSentences{"",
                                           "something else",
                                           "stopped by SIGSTOP",
@@ -129,7 +129,7 @@ TEST(RewordedExits, AreJudgedAlike) {
   }
 }
 
-/// The causes decide what the sentences once did.
+/// The causes now decide what the sentences decided before.
 TEST(RewordedExits, AreToldApartByTheirCauses) {
   using enum ExitCause;
   ThreeRanks ranks;
@@ -140,7 +140,7 @@ TEST(RewordedExits, AreToldApartByTheirCauses) {
   };
   EXPECT_NE(with(ExitKind::unfinished, stopped), with(ExitKind::unfinished, time_limit));
   EXPECT_NE(with(ExitKind::unfinished, unseen), with(ExitKind::unfinished, time_limit));
-  // Where a log says what a rank was in, that counts, too.
+  // If a log shows the call of a rank, that counts, too.
   const StepReader without_logs = LiteralEvidence(3).write();
   const auto beside_dead = [&](ExitCause cause) {
     return decided(without_logs,

@@ -1,4 +1,4 @@
-// A run that never reached the place where its variant parts says nothing about the variant.
+// A run that never reached the branch point says nothing about the variant.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(Trigger, ThatIsMissingDoesNotReplaceAnotherReason) {
   EXPECT_EQ(result.reason, judge_one(kAgree, evidence, nullptr, kReached).reason);
 }
 
-/// A cell whose claims came out so, with ends that did or did not reach the line.
+/// A cell whose claims all have this verdict, with exits that did or did not reach the line.
 CellRecord cell_with(Verdict verdict, const std::vector<RankExit>& exits, bool not_triggered) {
   CellRecord cell;
   cell.processes = 2;

@@ -17,8 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// One rank of somebody else's world, a program, and the host of the place where ranks meet
-// ---------
+// A rank of a foreign world, a program, and the host of the rendezvous ----------------------------
 
 TEST_F(Launch, OneRankHasThePlacementThatItIsGiven) {
   const RankPlacement placement{5, 8, 1, 4, {"node0", 29500, -1}};
@@ -78,7 +77,7 @@ TEST_F(Launch, ProgramThatCannotBeStartedSaysWhy) {
   EXPECT_EQ(text_of(file), "No such file or directory");
 }
 
-/// Says to everybody who connects who it is.
+/// Sends its identity to every process that connects.
 void say_who(const Rendezvous& rendezvous) {
   const pid_t own = ::getpid();
   for (;;) {

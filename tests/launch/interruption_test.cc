@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How a process ended that has default signals and runs `body`.
+/// Exit of a process that has default signals and runs `body`.
 int status_of(const std::function<int()>& body) {
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -84,7 +84,7 @@ TEST(Interruption, IsNotedNoLongerOnceNobodyWatches) {
 
 // Programs ----------------------------------------------------------------------------------------
 
-/// Launches a shell script, which is ended once its log has the word "ready".
+/// Launches a shell script, which is ended once its log contains the word "ready".
 class LaunchedProgram : public Launch {
  protected:
   LaunchedOne launch_script(const std::string& script) {

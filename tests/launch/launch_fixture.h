@@ -24,7 +24,7 @@
 
 namespace lockstep {
 
-/// Asks until `condition` holds; false when it did not within ten seconds.
+/// Polls until `condition` holds; false if it did not within ten seconds.
 inline bool comes_true(const std::function<bool()>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (!condition()) {
@@ -34,14 +34,14 @@ inline bool comes_true(const std::function<bool()>& condition) {
   return true;
 }
 
-/// Whether there is no such process, or only its entry, which its new parent has yet to remove.
+/// Whether there is no such process, or only its entry, which its new parent has not removed yet.
 inline bool is_gone(pid_t pid) {
   if (::kill(pid, 0) != 0) return errno == ESRCH;
   const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
   return stat.empty() || stat.find(") Z ") != stat.npos;
 }
 
-/// Ends a process that a test forked: an exception must not take it into the tests that follow.
+/// Ends a process that a test forked, so that an exception cannot carry it into later tests.
 [[noreturn]] inline void end_with(const std::function<int()>& body) {
   try {
     ::_exit(body());
@@ -64,7 +64,7 @@ inline int connect_to(const Rendezvous& rendezvous) {
   return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? fd : -1;
 }
 
-/// Launches ranks into a folder of the test's own.
+/// Launches ranks into the test's own folder.
 class Launch : public ::testing::Test {
  protected:
   Launch() {

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-/// PATH holds one folder, with what a test puts into it.
+/// PATH holds one folder, with the programs of a test.
 class FindLauncher : public testing::Test {
  protected:
   FindLauncher() : path_(std::getenv("PATH")) {
@@ -117,7 +117,7 @@ std::optional<ForeignPlacement> foreign_placement_in(const Variables& variables)
   });
 }
 
-/// "launcher rank/world size, local rank/ranks of the machine", or nothing.
+/// "launcher rank/world size, local rank/ranks of the machine", or empty.
 std::string placement_in(const Variables& variables) {
   const auto placement = foreign_placement_in(variables);
   if (!placement) return "";

@@ -24,10 +24,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Nothing stays behind ----------------------------------------------------------------------------
+// No leftovers ------------------------------------------------------------------------------------
 
-/// Starts a process that would live for ever and writes its number; in the process group of the
-/// rank, or in a session of its own.
+/// Starts a process that would run forever and writes its number. It is in the process group of the
+/// rank, or in its own session.
 void start_child(bool in_own_session) {
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -84,7 +84,7 @@ std::set<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
-/// What a launch could change in this process.
+/// State of this process that a launch could change.
 struct Belongings {
   std::set<std::string> descriptors = names_in("/proc/self/fd");
   std::string children = text_of("/proc/thread-self/children");
@@ -138,7 +138,7 @@ TEST_F(Launch, LeavesNoSocketOpen) {
 
 // A parent that is asked to end -------------------------------------------------------------------
 
-/// A process that launches three ranks which wait for ever; `prepare` runs in it before.
+/// A process that launches three ranks that wait forever; `prepare` runs in it first.
 class Parent {
  public:
   Parent(const LaunchOptions& options, const std::function<void()>& prepare) {
@@ -166,7 +166,7 @@ class Parent {
   }
 
  private:
-  /// 10 when every rank is told to be interrupted and the handler ran once.
+  /// 10 if every rank is reported as interrupted and the handler ran once.
   int be_parent(LaunchOptions options) {
     options.ranks = 3;
     const auto exits = launch_ranks(options, [this](const RankPlacement& placement) {

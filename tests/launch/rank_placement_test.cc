@@ -19,8 +19,7 @@
 namespace lockstep {
 namespace {
 
-// Placements and the place to meet
-// ---------------------------------------------------------------------
+// Placements and the rendezvous address -----------------------------------------------------------
 
 bool is_listening(int fd) {
   int listening = 0;
@@ -34,7 +33,7 @@ int listening_sockets() {
   return count;
 }
 
-/// Rank 0 hears from every other rank once.
+/// Rank 0 receives one message from every other rank.
 int meet(const RankPlacement& placement) {
   const auto own = static_cast<char>(placement.rank);
   if (placement.rank != 0) {
@@ -93,7 +92,7 @@ TEST_F(Launch, CanBeRepeated) {
   }
 }
 
-// What a rank starts with -------------------------------------------------------------------------
+// Initial state of a rank -------------------------------------------------------------------------
 
 TEST_F(Launch, RankHasDefaultSignalsEmptyInputAndOneThread) {
   const auto pipe_before = ::signal(SIGPIPE, SIG_IGN);

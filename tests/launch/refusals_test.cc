@@ -55,7 +55,7 @@ TEST_F(Launch, ExistingLogIsNotOverwritten) {
   EXPECT_EQ(log(1), "of an earlier run");
 }
 
-/// Runs `body` in a process of a user who may have `processes` of them. Returns what it returns.
+/// Runs `body` in a process of a user with a limit of `processes`. Returns its result.
 int with_few_processes(rlim_t processes, const std::function<int()>& body) {
   const pid_t pid = ::fork();
   if (pid == 0) {

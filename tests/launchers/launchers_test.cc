@@ -1,5 +1,5 @@
-// Ranks that torchrun and both MPIs start: the same verdicts as for ranks of our own, and nothing
-// is left behind whatever happens to them.
+// Ranks started by torchrun and both MPIs get the same verdicts as our own ranks, and leave nothing
+// behind however they end.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ const std::string kTorchrun = LOCKSTEP_TORCHRUN;
 struct Case {
   std::string name;
   std::string command;   ///< with {ranks}
-  std::string launcher;  ///< as records name it
+  std::string launcher;  ///< name in records
 
   std::string program() const { return command.substr(0, command.find(' ')); }
   std::string with(int ranks) const {
@@ -48,7 +48,7 @@ const std::vector<Case> kCases{
     {"openmpi", "mpirun.openmpi -n {ranks}", "Open MPI's mpirun"},
     {"mpich", "mpirun.mpich -n {ranks}", "MPICH's mpirun"}};
 
-/// A free port, for launchers that want to be told one.
+/// A free port, for launchers that need one.
 int free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -175,7 +175,7 @@ TEST_P(StartedBy, DirectlyItExitsByTheVerdictWhateverBecameOfItsRanks) {
   expect_nothing_left();
 }
 
-/// Runs `line` in the background, waits for a file of rank 1, ends the first process by `signal`.
+/// Runs `line` in the background, waits for a file of rank 1, ends the first process with `signal`.
 std::string ended_by(const std::string& signal, const std::string& line, const fs::path& file) {
   return fmt::format(
       "exec 2>/dev/null; {} >log 2>&1 & pid=$!; for i in $(seq 600); do [ -e {} ] && break; "
@@ -211,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(Launcher, StartedBy, testing::ValuesIn(kCases),
 // Two machines without a shared folder
 // --------------------------------------------------------------
 
-/// Two torchruns as on two machines: folders of their own, which the other does not see.
+/// Two torchruns that simulate two machines: separate folders that the other does not see.
 class TwoNodes : public testing::Test {
  protected:
   void SetUp() override {
@@ -228,7 +228,7 @@ class TwoNodes : public testing::Test {
   Outcome report() const { return run_shell(kTestbed + " report " + (path() / "0/run").string()); }
   fs::path path() const { return folder_.path(); }
 
-  /// How ranks ended, in detail.
+  /// Details of the rank exits.
   std::vector<std::string> exits() const {
     std::vector<std::string> details;
     const auto record = nlohmann::json::parse(text_of(path() / "0/run/record.json"));
@@ -285,8 +285,7 @@ TEST_F(TwoNodes, AreLeftToTheirLimitWhereNobodyCallsAnythingElse) {
   EXPECT_THAT(exits(), testing::Not(Contains(HasSubstr("ended because"))));
 }
 
-// What is not one rank of one cell, and launchers that are none
-// ----------------------------------------
+// Requests other than one rank of one cell, and invalid launchers ---------------------------------
 
 struct Wrong {
   const char* arguments;

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs the catalogue by srun, over gloo and over both MPIs, on a Slurm of one machine that lives as
-# long as this script.
+# Runs the catalogue with srun, over gloo and over both MPIs, on a Slurm of one machine that exists
+# as long as this script.
 #
 #   loopback_slurm.sh LOCKSTEP TESTBED [SCENARIO...]
 #
-# Exits 77 with a reason where Slurm and munge are not installed (Debian: slurmctld slurmd
-# slurm-client munge) or this is not root.
+# Exits 77 with a reason if Slurm and munge are not installed (Debian: slurmctld slurmd slurm-client
+# munge) or the user is not root.
 set -euo pipefail
 lockstep=$1
 testbed=$2
@@ -106,7 +106,7 @@ done
 srun -n 2 "$lockstep" run loss-on-unwrapped-module/bypass --out direct
 "$lockstep" report direct || fail "the report of a direct start"
 
-# A batch script has the variables of a rank and is none.
+# A batch script has the variables of a rank without being one.
 sbatch --wait --ntasks=2 --output="$folder/batch.log" --wrap="
   $testbed run endings/finishes --out in-batch
   $testbed run endings/is-killed --ranks 2 --launcher 'srun -n {ranks}' --out by-batch" >/dev/null ||

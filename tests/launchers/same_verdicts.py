@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the catalogue with ranks of its own over gloo, and with those of a foreign launcher over a
-backend, and says where the two come to something else.
+"""Runs the catalogue with its own ranks over gloo, and with those of a foreign launcher over a
+backend. Reports differences between the results.
 
   same_verdicts.py LOCKSTEP BACKEND LAUNCHER [SCENARIO...]
 
-LAUNCHER is as `lockstep run --launcher` takes it. Exits with 1 on any difference, with 77 and a
-reason where there is no such launcher.
+LAUNCHER has the form of `lockstep run --launcher`. Exits with 1 on any difference, with 77 and a
+reason if there is no such launcher.
 """
 
 import json
@@ -32,12 +32,12 @@ def title(cell):
 
 
 def findings(result):
-    """What a finding says but for how much, which depends on the order of summation."""
+    """A finding without its numbers, which depend on the order of summation."""
     return [(f["step"], f.get("tensor"), f.get("groups")) for f in result["findings"]]
 
 
 def come_to(cell, same_words):
-    """What a cell comes to: the words of a failure are those of the backend."""
+    """The result of a cell. The words of a failure are the backend's."""
     said = {
         "verdict": cell["verdict"],
         "symptom": cell["symptom"]["kind"],
@@ -64,7 +64,7 @@ def main():
     if not shutil.which(launcher.split()[0]):
         print(f"same_verdicts: skipped: there is no {launcher.split()[0]}", file=sys.stderr)
         return 77
-    # Open MPI starts nothing as root, and no more than there are cores, unless it is told to.
+    # Unless told otherwise, Open MPI starts nothing as root and no more ranks than there are cores.
     os.environ.update(
         OMPI_ALLOW_RUN_AS_ROOT="1",
         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",

@@ -38,7 +38,7 @@ constexpr ReduceOp::RedOpType kReductions[] = {ReduceOp::SUM, ReduceOp::AVG, Red
                                                ReduceOp::MIN, ReduceOp::MAX, ReduceOp::BAND,
                                                ReduceOp::BOR, ReduceOp::BXOR};
 
-/// What rank `rank` has: the same on every rank that asks. Whole numbers over their whole range.
+/// The value of rank `rank`, which every rank can compute. Whole numbers use their full range.
 at::Tensor value_of(int rank, at::ScalarType dtype, std::int64_t elements, int salt = 0) {
   const at::Generator generator = cpu_generator(static_cast<std::uint64_t>(100 * salt + rank + 1));
   if (at::isFloatingType(dtype)) return at::randn({elements}, generator, at::kFloat).to(dtype);
@@ -89,7 +89,7 @@ bool has_reduction(at::ScalarType dtype, ReduceOp::RedOpType op) {
   return op != ReduceOp::AVG;
 }
 
-/// Bit for bit, unless the library was asked to choose the order.
+/// Bit for bit, unless the library chooses the order.
 bool is_same(const at::Tensor& found, const at::Tensor& wanted) {
   static const bool is_ordered = std::getenv("LOCKSTEP_MPI_ORDER") == nullptr;
   if (is_ordered || !at::isFloatingType(wanted.scalar_type())) return at::equal(found, wanted);
@@ -228,7 +228,7 @@ void check_alltoall(Checks& checks, const Backend& backend, at::ScalarType dtype
   }
 }
 
-/// Where MPI's own operations are wrong.
+/// Cases in which MPI's own operations are wrong.
 void check_short_numbers(Checks& checks, const Backend& backend) {
   const int me = checks.placement().rank;
   const int ranks = checks.placement().world_size;
@@ -247,7 +247,7 @@ void check_short_numbers(Checks& checks, const Backend& backend) {
   checks.expect(reduced(me == 0 ? 1 : 0, at::kBool, ReduceOp::SUM) == 1, "true + false");
 }
 
-/// An order of summation that shows: 1e8 hides what is added to it.
+/// Values whose order of summation matters: adding to 1e8 loses small numbers.
 void check_order(Checks& checks, const Backend& backend) {
   if (std::getenv("LOCKSTEP_MPI_ORDER")) return;
   const int me = checks.placement().rank;
@@ -260,7 +260,7 @@ void check_order(Checks& checks, const Backend& backend) {
   checks.expect(at::equal(own[0], serially(all, ReduceOp::SUM)), "100000 elements in rank order");
 }
 
-/// What a scenario measures of a step is the training's memory.
+/// A scenario measures only the training's memory in a step.
 void check_memory(Checks& checks, const Backend& backend) {
   Tensors own{at::zeros({1000}, at::kFloat)}, pair{own[0].clone(), own[0].clone()};
   const ActivationMemory memory;
@@ -325,7 +325,7 @@ void check_collectives(Checks& checks) {
   backend->shutdown();
 }
 
-/// In a ring, large enough that a send alone cannot end.
+/// In a ring, large enough that a send cannot complete alone.
 void check_messages(Checks& checks) {
   const Backend backend = checks.backend();
   const int ranks = checks.placement().world_size;

@@ -30,7 +30,7 @@ int serve_store() {
   return served.back()->getPort();
 }
 
-/// The placement with a rendezvous of its own, which rank 0 makes known in a file.
+/// The placement with its own rendezvous, which rank 0 publishes in a file.
 RankPlacement placement_at(const Checks& checks, const std::string& name) {
   RankPlacement placement = checks.placement();
   const fs::path file = checks.folder() / ("port-" + name);

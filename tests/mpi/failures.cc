@@ -19,7 +19,7 @@ using Work = c10::intrusive_ptr<c10d::Work>;
 using Call = std::function<Work(const Backend&, int ranks)>;
 
 struct NamedCall {
-  std::string words;  ///< as the error has them
+  std::string words;  ///< as in the error
   Call call;
 };
 
@@ -89,7 +89,7 @@ std::vector<std::pair<NamedCall, NamedCall>> pairs_that_differ() {
   return pairs;
 }
 
-/// Rank 1 calls another than the others, as the second collective.
+/// Rank 1's second collective differs from the others'.
 void check_mismatch(Checks& checks, const NamedCall& common, const NamedCall& other) {
   const int ranks = checks.placement().world_size;
   const Backend backend = checks.backend(std::chrono::seconds(20));
@@ -125,7 +125,7 @@ void wait_for_results(const Checks& checks, int ranks) {
   }
 }
 
-/// A message that nobody sends.
+/// A message without a sender.
 void check_absent_message(Checks& checks) {
   const Backend backend = checks.backend(std::chrono::milliseconds(300));
   if (checks.placement().rank != 0) return;

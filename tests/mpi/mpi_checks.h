@@ -17,7 +17,7 @@ class Backend;
 
 namespace lockstep::mpi_test {
 
-/// What a case is checked with: the place of this rank, and the list of what is wrong.
+/// Context of a test case: this rank's placement and the list of failures.
 class Checks {
  public:
   Checks(RankPlacement placement, std::filesystem::path folder)
@@ -30,7 +30,7 @@ class Checks {
   void expect(bool holds, const std::string& what) {
     if (!holds) failures_ += what + "\n";
   }
-  /// That `call` throws and its text has all of `fragments`.
+  /// Expects that `call` throws and its text contains all of `fragments`.
   void expect_error(const std::string& what, const std::function<void()>& call,
                     const std::vector<std::string>& fragments);
 
@@ -47,13 +47,13 @@ class Checks {
 /// Every collective, dtype and reduction against values computed serially.
 void check_collectives(Checks& checks);
 void check_messages(Checks& checks);
-/// Ranks that call different collectives are told so, all of them.
+/// Ranks that call different collectives all get an error that says so.
 void check_mismatches(Checks& checks);
-/// Time limits, with ranks that do not come.
+/// Time limits, with ranks that never come.
 void check_absent(Checks& checks);
-/// The module of another MPI than the one that started the ranks.
+/// The module of an MPI other than the one that started the ranks.
 void check_wrong_flavour(Checks& checks);
-/// A training step of the real reducer has the bits that it has over Gloo.
+/// A training step of the real reducer gives the same bits as over Gloo.
 void check_ddp(Checks& checks);
 
 }  // namespace lockstep::mpi_test

@@ -1,4 +1,4 @@
-// One rank of the tests of the backend mpi: run_ranks.sh starts as many as a case needs.
+// One rank of the tests of the mpi backend: run_ranks.sh starts as many as a case needs.
 
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
@@ -52,8 +52,8 @@ RankPlacement own_placement() {
   return placement;
 }
 
-/// A launcher kills the others when one leaves without finalizing MPI. One that crashed is not
-/// waited for.
+/// A launcher kills the others when one leaves without finalizing MPI. Does not wait for a rank
+/// that crashed.
 void wait_for_results(const Checks& checks) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (int rank = 0; rank < checks.placement().world_size; ++rank) {
@@ -87,7 +87,7 @@ int run(const std::filesystem::path& folder, const std::string& name) {
 
 }  // namespace lockstep::mpi_test
 
-/// As a rank of Lockstep ends: without destructors, which could wait.
+/// Ends like a rank of Lockstep: without destructors, which could wait.
 int main(int argc, char** argv) {
   if (argc != 3) return 64;
   ::_exit(lockstep::mpi_test::run(argv[1], argv[2]));

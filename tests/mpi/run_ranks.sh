@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Starts ranks of tests by an MPI's own launcher and judges what they wrote.
+# Starts ranks of tests with an MPI's own launcher and checks their results.
 #
 #   run_ranks.sh openmpi|mpich RANKS CASE PROGRAM MODULES
 #
-# MODULES is the folder of the modules. Every rank writes its failures into a file, which is empty when
-# there are none: the status of mpirun is not looked at, because a rank that may not finalize MPI makes
-# it fail. Exits 77 with a reason where the launcher or the module is missing.
+# MODULES is the folder of the modules. Every rank writes its failures into a file, which is empty
+# when there are none. The status of mpirun is ignored, because a rank that may not finalize MPI
+# makes it fail. Exits 77 with a reason if the launcher or the module is missing.
 set -euo pipefail
 
 flavour=$1 ranks=$2 case=$3 program=$4 modules=$5
@@ -35,7 +35,7 @@ for ((rank = 0; rank < ranks; ++rank)); do
     failed=1
   fi
 done
-# Ranks that end as they should leave nothing to complain of.
+# Ranks that end properly cause no complaint.
 if [[ $case != absent && $status -ne 0 ]]; then
   echo "$launcher ended with status $status"
   failed=1

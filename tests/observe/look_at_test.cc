@@ -51,7 +51,7 @@ TEST(LookAt, SeesEveryFlippedBitOfEveryDtype) {
     const Observation before = look(tensor);
     std::set<Digest> seen{before.digest};
     for (std::size_t bit = 0; bit < tensor.nbytes() * 8; ++bit) {
-      if (dtype == at::kBool && bit % 8 != 0) continue;  // no other bit of a bool is ever set
+      if (dtype == at::kBool && bit % 8 != 0) continue;  // other bits of a bool are never set
       flip(tensor, bit);
       EXPECT_TRUE(seen.insert(look(tensor).digest).second) << dtype_text(dtype) << ' ' << bit;
       flip(tensor, bit);
@@ -145,7 +145,7 @@ TEST(LookAt, LeavesTheTensorAsItWas) {
   EXPECT_TRUE(leaf.is_leaf());
   EXPECT_TRUE(at::equal(leaf.grad(), gradient));
   EXPECT_TRUE(at::equal(leaf.detach(), at::arange(6, at::kFloat)));
-  tensor.sum().backward();  // the graph is whole
+  tensor.sum().backward();  // the graph is intact
 }
 
 TEST(LookAt, SaysWhatIsNotComparable) {
@@ -182,7 +182,7 @@ TEST(LookAt, TellsShapeAndDtypeOfWhatIsNotComparable) {
   EXPECT_THAT(look(at::Tensor()).local_shape, IsEmpty());
 }
 
-/// Cuts `whole` along `dimension` behind the indices `cuts`.
+/// Cuts `whole` along `dimension` after the indices `cuts`.
 std::vector<std::pair<at::Tensor, Shard>> shards_of(const at::Tensor& whole, std::int64_t dimension,
                                                     std::vector<std::int64_t> cuts) {
   cuts.push_back(whole.size(dimension));
@@ -256,7 +256,7 @@ TEST(LookAt, RefusesAShardThatDoesNotFit) {
               HasSubstr("shape [2, 3] at offset [3, 0] does not fit the global shape [4, 3]"));
 }
 
-/// What comes of `tensors` in one call, with their bytes.
+/// Results for `tensors` in one call, with their bytes.
 std::vector<std::pair<Observation, std::vector<std::byte>>> digest_at_once(const Tensors& tensors) {
   std::vector<Observation> rows;
   for (const at::Tensor& tensor : tensors) rows.push_back(describe(tensor, std::nullopt));

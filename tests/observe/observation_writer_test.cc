@@ -232,7 +232,7 @@ TEST_F(ObservationWriterTest, SaysThatTheDiskIsFull) {
   }
   EXPECT_THAT(of_values, HasSubstr("rank-0.step-1.safetensors"));
   EXPECT_THAT(of_journal, HasSubstr("rank-0.csv"));
-  writer.finish();  // there is room again, and nothing was dropped
+  writer.finish();  // there is space again, and nothing was dropped
   EXPECT_EQ(kept(1).count("0/post_step/parameter/w"), 1U);
 }
 
@@ -275,7 +275,7 @@ TEST_F(ObservationWriterTest, NotesNothingOfACallWithATensorThatItRefuses) {
   EXPECT_FALSE(std::filesystem::exists(snapshot_file(folder_.path(), 0, 1)));
 }
 
-/// Notes what it is asked for.
+/// Records its requests.
 class AskedDigester : public CpuDigester {
  public:
   explicit AskedDigester(std::vector<std::vector<bool>>& wanted) : wanted_(wanted) {}
@@ -287,7 +287,8 @@ class AskedDigester : public CpuDigester {
   }
 
  private:
-  std::vector<std::vector<bool>>& wanted_;  ///< of each call, whether the bytes of each tensor were
+  std::vector<std::vector<bool>>& wanted_;  ///< for each call, whether each tensor's bytes were
+                                            ///< requested
 };
 
 /// A step of tensors of 16, 24, 8, 0 and 4 bytes, and one of 4 bytes, under a policy.

@@ -61,7 +61,7 @@ void observe(Observer& observer, std::int64_t elements = 2) {
   observer.observe(Phase::post_step, Kind::parameter, {"w", at::zeros({elements})});
 }
 
-/// What `call` prints on stderr.
+/// Output of `call` on stderr.
 std::string said_by(const std::function<void()>& call) {
   testing::internal::CaptureStderr();
   call();
@@ -91,7 +91,7 @@ TEST_F(ObserverTest, WritesDownWhatItIsShown) {
   EXPECT_EQ(read_safetensors(snapshot_file(folder_.path(), 3, 2)).size(), 2U);
 }
 
-/// Throws something from the second call on.
+/// Throws from the second call on.
 class FailingDigester : public CpuDigester {
  public:
   explicit FailingDigester(std::function<void()> raise) : raise_(std::move(raise)) {}
@@ -106,7 +106,7 @@ class FailingDigester : public CpuDigester {
   int calls_ = 0;
 };
 
-/// What is thrown, and in what words the observer says so.
+/// A thrown exception, and the observer's words for it.
 struct Failure {
   std::string name;
   std::function<void()> raise;
@@ -178,7 +178,7 @@ TEST_P(FailingObserver, LeavesTensorsAndAutogradAsTheyAre) {
   EXPECT_EQ(tensor.grad_fn(), grad_fn);
   EXPECT_TRUE(at::equal(leaf.detach(), at::arange(6, at::kFloat)));
   EXPECT_TRUE(c10::GradMode::is_enabled());
-  tensor.sum().backward();  // the graph is whole
+  tensor.sum().backward();  // the graph is intact
   EXPECT_TRUE(at::equal(leaf.grad(), at::ones({6}) * 4));
 }
 

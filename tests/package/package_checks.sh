@@ -1,5 +1,4 @@
-# For the tests of the package: a folder of their own, which is the working folder, and what they ask of
-# commands. To be sourced.
+# Shared by the package tests: a temporary working folder, and checks of commands. To be sourced.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -23,7 +22,7 @@ says() {  # TEXT, which a program may have broken into lines
   fail "wanted: $1"
 }
 
-# Of `project`, with what is installed in `prefix`.
+# Configures `project` with the installation in `prefix`.
 configure() {  # BUILD FOLDER, OPTIONS of CMake
   "$cmake" -S "$project" -B "$1" -DCMAKE_PREFIX_PATH="$folder/prefix" "${@:2}"
 }

@@ -1,7 +1,7 @@
-"""Holds the tiled MLP's gradient accumulator under DDP and FSDP1 against Python's.
+"""Compares the tiled MLP's gradient accumulator under DDP and FSDP1 with Python's.
 
-As ddp_parity.py does it: outcome, collectives and bits of the variants of the scenario about it that
-name these engines, on every rank.
+Like ddp_parity.py: outcome, collectives and bits of the variants of its scenario that name these
+engines, on every rank.
 
 accumulator_parity.py LOCKSTEP [FOLDER]: LOCKSTEP is the program; FOLDER keeps the files.
 """

@@ -1,15 +1,15 @@
-"""One rank of the training of scenarios/sharding/tiled_gradient_accumulator_stacks_hooks.cc, through
+"""One rank of the training of scenarios/sharding/tiled_gradient_accumulator_stacks_hooks.cc, with
 torch's DDP or FSDP1.
 
-Started by torchrun: accumulator_training.py FOLDER VARIANT... Every variant runs in a process of its
-own, as those of ddp_training.py do; what it did goes to FOLDER/<variant>/w<world>/rank-N.json.
+Started by torchrun: accumulator_training.py FOLDER VARIANT... Every variant runs in a separate
+process, like those of ddp_training.py; its results go to FOLDER/<variant>/w<world>/rank-N.json.
 """
 
 import os
 import sys
 import warnings
 
-os.environ["TORCH_FR_BUFFER_SIZE"] = "10000"  # the flight recorder notes what DDP calls
+os.environ["TORCH_FR_BUFFER_SIZE"] = "10000"  # the flight recorder logs DDP's calls
 import torch
 import torch.distributed as dist
 from ddp_training import collectives, run_each
@@ -67,7 +67,7 @@ def train(variant, tensors):
 
 
 def run(variant):
-    warnings.simplefilter("ignore", FutureWarning)  # that NO_SHARD is deprecated
+    warnings.simplefilter("ignore", FutureWarning)  # NO_SHARD is deprecated
     is_flat = variant.startswith("flat-")
     wrappers = {"all_gather": all_gather, "reduce_scatter_tensor": reduce_scatter, "all_reduce": all_reduce}
     outcome = outcome_of(lambda tensors: train(variant, tensors), Calls(**wrappers if is_flat else {}))

@@ -1,7 +1,7 @@
-"""Holds lockstep::DistributedDataParallel against Python's.
+"""Compares lockstep::DistributedDataParallel with Python's.
 
-The same training on both sides, compared by outcome, collectives and bits, for every variant of the
-scenario ddp-parity and every rank.
+Both sides run the same training. Outcome, collectives and bits must be equal, for every variant of
+the scenario ddp-parity and every rank.
 
 ddp_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the files.
 """
@@ -21,7 +21,7 @@ WORLDS = (2, 3)
 TRAINING = pathlib.Path(__file__).with_name("ddp_training.py")
 ENTRY = struct.Struct("<QQqQQqqIiiiB7x24s16s16s32s64s64s88s")  # docs/formats.md, "Collective log"
 
-# What the peers of a rank that raised get to see depends on who is faster.
+# Peers of a rank that raised see different errors, depending on a race.
 GONE = "the peer is gone"
 PEER_IS_GONE = re.compile(r"Connection (closed|reset) by peer|Broken pipe|Read error")
 
@@ -53,7 +53,7 @@ def read_safetensors(file):
 
 
 def rows_of(journal):
-    """The rows of a journal, by column, with those of the tensor that each is about."""
+    """The rows of a journal, by column, combined with the columns of their tensors."""
 
     def rows(file):
         return csv.DictReader(file.read_text().split("\n")[1:])
@@ -63,7 +63,7 @@ def rows_of(journal):
 
 
 def fragment(error):
-    """An error without what differs between two programs that raise the same."""
+    """An error without the parts that differ between two programs that raise the same."""
     if PEER_IS_GONE.search(error):
         return GONE
     error = re.split(r"\nException raised from|Please report a bug to PyTorch", error)[0]
@@ -82,13 +82,13 @@ def read_ours(folder, rank):
     return {"error": error, "collectives": collectives, "tensors": tensors}
 
 
-# c10d's names of element types, as the flight recorder writes them, where torch has others.
+# c10d's names of element types in the flight recorder, if they differ from torch's.
 DTYPES = {"float": "float32", "long": "int64", "int": "int32", "": ""}
 
 
 def read_python(folder, rank):
     theirs = json.loads((folder / f"rank-{rank}.json").read_text())
-    if "collectives" not in theirs:  # it calls others to the same end
+    if "collectives" not in theirs:  # it makes other calls with the same result
         return theirs
     theirs["collectives"] = [
         [operation, elements, DTYPES.get(dtype, dtype)] for operation, dtype, elements in theirs["collectives"]
@@ -97,8 +97,8 @@ def read_python(folder, rank):
 
 
 def outcome_difference(ours, theirs):
-    """Compares what the ranks of a cell raised. A rank whose peer raised may be told by the peer's
-    absence before it comes to raise the same: which of the two, a race decides."""
+    """Compares the errors of a cell's ranks. If a peer raised, a rank may see the peer's absence
+    before it raises the same error itself: a race decides."""
     errors = [{fragment(end["error"]) for end in ends} - {GONE} for ends in (ours, theirs)]
     if errors[0] != errors[1]:
         return f"outcome: ours {errors[0]}, Python's {errors[1]}"
@@ -110,7 +110,7 @@ def outcome_difference(ours, theirs):
 
 
 def rank_difference(one, other):
-    """What two ranks did differently first, as a sentence; None when nothing is different."""
+    """The first difference between two ranks, as a sentence; None if there is none."""
     calls = [(side["collectives"] if "collectives" in other else []) for side in (one, other)]
     for index, (call, their_call) in enumerate(zip(*calls)):
         if call != their_call:
@@ -119,7 +119,7 @@ def rank_difference(one, other):
     if fragment(one["error"]) == fragment(other["error"]) != GONE:
         if len(calls[0]) != len(calls[1]):
             return f"{len(calls[0])} collectives, Python's {len(calls[1])}"
-    else:  # it got as far as its peers let it
+    else:  # it ended when its peers did
         keys = set(one["tensors"]) & set(other["tensors"])
     for key in sorted(keys):
         if one["tensors"].get(key) != other["tensors"].get(key):
@@ -160,7 +160,8 @@ def compare(ours, theirs, variants):
 
 
 def variants_of(testbed, scenario):
-    """The variants that the scenario declares: one line each, by four spaces, in the catalogue."""
+    """The declared variants of the scenario, from the catalogue: one per line, after four spaces.
+    """
     catalogue = subprocess.run([testbed, "list"], capture_output=True, text=True, check=True).stdout
     lines = catalogue.split(f"{scenario}\n", 1)[1].splitlines()
     own = itertools.takewhile(lambda line: line.startswith(" "), lines)
@@ -168,8 +169,8 @@ def variants_of(testbed, scenario):
 
 
 def check(testbed, folder, scenario, training, prefixes=("",)):
-    """Runs both sides in `folder` and compares them; the exit status. Of the variants, those that
-    begin with one of `prefixes`."""
+    """Runs both sides in `folder` and compares them; returns the exit status. Only variants that
+    begin with one of `prefixes` run."""
     variants = [name for name in variants_of(testbed, scenario) if name.startswith(prefixes)]
     ranks = ",".join(map(str, WORLDS))
     chosen = [f"{scenario}/{variant}" for variant in variants]

@@ -1,7 +1,7 @@
-"""One rank of the training of tests/testbed/ddp_parity.cc, through torch.nn.parallel.
+"""One rank of the training of tests/testbed/ddp_parity.cc, with torch.nn.parallel.
 
-Started by torchrun: ddp_training.py FOLDER VARIANT... Every variant runs in a process of its own,
-forked from this one, as its peers may die with it; what it did goes to
+Started by torchrun: ddp_training.py FOLDER VARIANT... Every variant runs in a separate process,
+forked from this one, because its peers may die with it. Its results go to
 FOLDER/<variant>/w<world>/rank-N.json.
 """
 
@@ -13,7 +13,7 @@ import pathlib
 import pickle
 import sys
 
-os.environ["TORCH_FR_BUFFER_SIZE"] = "10000"  # the flight recorder notes every collective
+os.environ["TORCH_FR_BUFFER_SIZE"] = "10000"  # the flight recorder logs every collective
 import torch
 import torch._dynamo  # DDP imports it on first use: once here, not in every process
 import torch.distributed as dist
@@ -119,7 +119,7 @@ def train(words, rank, world, tensors):
 
 
 def collectives():
-    """Operation, dtype and number of elements of what was called, in order."""
+    """Operation, dtype and number of elements of each call, in order."""
     trace = pickle.loads(torch._C._distributed_c10d._dump_fr_trace())
     called = []
     for entry in trace["entries"]:
@@ -150,7 +150,7 @@ def run(variant):
 
 
 def run_each(run_variant, folder, variants):
-    """Calls `run_variant` in a process of its own for each, and keeps what it returns."""
+    """Calls `run_variant` in a separate process for each variant, and stores its result."""
     torch.set_num_threads(1)
     for variant in variants:
         child = os.fork()

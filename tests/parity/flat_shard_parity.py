@@ -1,7 +1,7 @@
-"""Holds lockstep::FlatShard against Python's FullyShardedDataParallel.
+"""Compares lockstep::FlatShard with Python's FullyShardedDataParallel.
 
-As fully_shard_parity.py does it for another engine: outcome, collectives and bits of every variant
-of the scenario flat-shard-parity on every rank.
+Like fully_shard_parity.py for another engine: outcome, collectives and bits of every variant of the
+scenario flat-shard-parity on every rank.
 
 flat_shard_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the
 files.

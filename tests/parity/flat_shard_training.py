@@ -1,6 +1,6 @@
-"""One rank of the training of tests/testbed/flat_shard_parity.cc, through torch's FSDP1.
+"""One rank of the training of tests/testbed/flat_shard_parity.cc, with torch's FSDP1.
 
-Started by torchrun: flat_shard_training.py FOLDER VARIANT... What it did goes to
+Started by torchrun: flat_shard_training.py FOLDER VARIANT... Its results go to
 FOLDER/<variant>/w<world>/rank-N.json.
 """
 
@@ -36,7 +36,7 @@ def shard(model, words):
 
 
 def flat_parameters(model):
-    """With the names of the modules that they are of."""
+    """With the names of their modules."""
     for name, module in model.named_modules():
         if isinstance(module, FullyShardedDataParallel) and module._flat_param is not None:
             name = f"{name}.".replace("_fsdp_wrapped_module.", "").removeprefix(".")
@@ -44,7 +44,7 @@ def flat_parameters(model):
 
 
 def pieces_of(model, rank, value_of):
-    """This rank's pieces of what `value_of` says of the flat parameters, by parameter."""
+    """This rank's pieces of `value_of` each flat parameter, by parameter."""
     for prefix, flat in flat_parameters(model):
         value = value_of(flat)
         if value is None:
@@ -62,7 +62,7 @@ def pieces_of(model, rank, value_of):
 
 
 def all_gather(calls, gather, outputs, shard, **options):
-    # What on a GPU is all_gather_into_tensor is this on the CPU.
+    # On the CPU this replaces all_gather_into_tensor, which a GPU uses.
     assert sum(output.numel() for output in outputs) == shard.numel() * len(outputs)
     calls.note("allgather_base", shard)
     return gather(outputs, shard, **options)
@@ -116,7 +116,7 @@ def run(words):
 
 
 def main():
-    warnings.simplefilter("ignore", FutureWarning)  # that NO_SHARD is deprecated
+    warnings.simplefilter("ignore", FutureWarning)  # NO_SHARD is deprecated
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
     run_variants(run)

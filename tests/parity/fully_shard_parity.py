@@ -1,8 +1,8 @@
-"""Holds lockstep::FullyShard against Python's fully_shard.
+"""Compares lockstep::FullyShard with Python's fully_shard.
 
-The same training on both sides, compared by outcome, collectives and bits, for every variant of the
-scenario fully-shard-parity and every rank; and the digests of all ranks' shards have to add up
-to those of the whole parameters.
+Both sides run the same training. Outcome, collectives and bits must be equal, for every variant of
+the scenario fully-shard-parity and every rank. The digests of all ranks' shards must add up to
+those of the whole parameters.
 
 fully_shard_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the
 files.
@@ -24,7 +24,7 @@ def lanes(text):
 
 
 def sum_difference(cell, world):
-    """Where the digests of the shards with which training began do not add up."""
+    """The first place at which the digests of the initial shards do not add up."""
     wholes, sums = {}, collections.defaultdict(lambda: (0, 0))
     for rank in range(world):
         for row in ddp_parity.rows_of(cell / f"rank-{rank}.csv"):

@@ -1,6 +1,6 @@
-"""One rank of the training of tests/testbed/fully_shard_parity.cc, through torch's fully_shard.
+"""One rank of the training of tests/testbed/fully_shard_parity.cc, with torch's fully_shard.
 
-Started by torchrun: fully_shard_training.py FOLDER VARIANT... What it did goes to
+Started by torchrun: fully_shard_training.py FOLDER VARIANT... Its results go to
 FOLDER/<variant>/w<world>/rank-N.json.
 """
 
@@ -48,7 +48,7 @@ def reduce_scatter(calls, scatter, output, input, op, **options):  # noqa: A002,
 
 def train(words, rank, mesh, tensors):
     model = model_of(words)
-    used = []  # of the first weight of the first MLP: what it computes with
+    used = []  # values of the first MLP's first weight that it computes with
     model.layers[0].mlp.gate.register_forward_pre_hook(lambda gate, _: used.append(gate.weight))
 
     def note(key, named):

@@ -1,7 +1,7 @@
-"""What a cell of scenarios/hooks came to, made of what its ranks and its reference saw.
+"""The outcome of a cell of scenarios/hooks, computed from its ranks and its reference.
 
-A process is what hooks_training.run saves: the step it was in, its error, and by key the tensors,
-None where one was undefined.
+A process is the data saved by hooks_training.run: its last step, its error, and by key the tensors,
+None for an undefined one.
 """
 
 import collections
@@ -10,8 +10,8 @@ import torch
 
 from ddp_parity import GONE, fragment
 
-# How far a right tensor may be off, relative to all of its kind in its step: epsilons of its
-# dtype, which deep models come near, and never more than the least that a fault makes of it.
+# Tolerance of a correct tensor, relative to all of its kind in its step: epsilons of its dtype,
+# which deep models nearly reach. It is never more than the smallest effect of a fault.
 ROUNDINGS = 256
 MOST = 0.05
 
@@ -25,7 +25,7 @@ def kind_of(key):
 
 
 def same(one, other):
-    """Whether two tensors are the same bits, or neither is there."""
+    """Whether two tensors have the same bits, or both are missing."""
     if one is None or other is None:
         return one is other
     return torch.equal(bytes_of(one), bytes_of(other))
@@ -45,7 +45,7 @@ def norm(tensors):
 
 
 def distances(rank, reference):
-    """How far each tensor of a rank is from the reference's, relative to all of its kind."""
+    """Distance of each tensor of a rank from the reference's, relative to all of its kind."""
     groups = collections.defaultdict(list)
     for key, tensor in reference.items():
         groups[step_of(key), kind_of(key)].append(tensor)
@@ -72,7 +72,7 @@ def never_trained(ranks, reference):
 
 
 def outcome(ranks, reference, dtype):
-    """What a cell came to, of what its ranks and the reference saw: the class, and its step."""
+    """The outcome of a cell, from its ranks and the reference: the class, and its step."""
     tensors = [rank["tensors"] for rank in ranks]
     shared = set.intersection(*map(set, tensors))
     apart = [k for k in shared if not all(same(tensors[0][k], other[k]) for other in tensors)]

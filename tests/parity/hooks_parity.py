@@ -1,10 +1,10 @@
-"""Holds the scenarios about gradient hooks against the same trainings with Python's DDP.
+"""Compares the scenarios about gradient hooks with the same trainings in Python's DDP.
 
-A fixed set of cells runs on both sides. Python's outcomes are made of its own errors and its own
-gradients, beside its own plain training in one process; then outcome, errors and the bits of every
-gradient and parameter must be what lockstep has.
+A fixed set of cells runs on both sides. Python's outcomes follow from its own errors and gradients,
+compared with its own plain training in one process. Then outcome, errors and the bits of every
+gradient and parameter must equal lockstep's.
 
-hooks_parity.py LOCKSTEP [--matrix] [--keep FOLDER]: LOCKSTEP is the program; --matrix takes every
+hooks_parity.py LOCKSTEP [--matrix] [--keep FOLDER]: LOCKSTEP is the program; --matrix covers every
 pair of values of every two axes instead; FOLDER keeps the files.
 """
 
@@ -20,7 +20,7 @@ import tempfile
 import time
 import traceback
 
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # DDP has advice for most of these cells
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # DDP prints advice for most of these cells
 import torch
 
 import hooks_training
@@ -28,7 +28,7 @@ from ddp_parity import GONE, fragment, read_safetensors, rows_of
 from hooks_outcome import bits, outcome
 from hooks_scenarios import SCENARIOS, Cell
 
-LIMIT_S = 120  # of all ranks of a cell
+LIMIT_S = 120  # for all ranks of a cell
 LEAST_CELLS = 60
 UNDEFINED = "undefined"
 
@@ -50,7 +50,7 @@ ACCUMULATED = (
 )
 SUMMED = ("summed-weights-aliased", "summed-weights-cloned")
 
-# What is run: scenario, variants (none: all), ranks, and the axes that are not as usual.
+# Cells to run: scenario, variants (none: all), ranks, and the axes that are not at their default.
 SELECTIONS = (
     (TILED, (), 2, ""),
     (TILED, (*TILED_HOOKED, *ROUTED, "one-tile-set-aside"), 3, "length=11 tiles=3"),
@@ -106,7 +106,7 @@ def matrices():
 
 
 def run_lockstep(program, arguments, out):
-    """The cells of a run as they stand in its record."""
+    """The cells in the record of a run."""
     command = [program, "run", *arguments, "--out", str(out)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
@@ -129,7 +129,7 @@ def cell_of(record):
 
 
 def fork(train, cell, rank, world, folder):
-    """A process of a cell, as its peers may die with it."""
+    """A process of a cell, because its peers may die with it."""
     child = os.fork()
     if child:
         return child
@@ -157,7 +157,7 @@ def read_python(folder, rank):
 
 
 def run_python(cell, folder):
-    """What the ranks of a cell saw, and what its own reference did."""
+    """Tensors of the ranks of a cell, and of its own reference."""
     alone, ranks = folder / "reference", range(cell.world)
     children = [fork(hooks_training.train_reference, cell, 0, 1, alone)]
     children += [fork(hooks_training.train_rank, cell, rank, cell.world, folder) for rank in ranks]
@@ -166,12 +166,12 @@ def run_python(cell, folder):
 
 
 def our_outcome(record):
-    """What lockstep says the cell came to."""
+    """Lockstep's outcome of the cell."""
     return record["symptom"]["kind"], record["symptom"]["step"]
 
 
 def read_ours(folder, rank):
-    """As hooks_training.run saves it, with the bits in hexadecimal."""
+    """The format of hooks_training.run, with the bits in hexadecimal."""
     tensors = {}
     for row in rows_of(folder / f"rank-{rank}.csv"):
         if row["phase"] in ("pre_step", "post_step"):
@@ -189,9 +189,8 @@ def read_ours(folder, rank):
 
 
 def ending_difference(ours, theirs):
-    """How the ranks' ends differ: finished, or raised what in which step. A rank whose peer raised
-    may be told by the peer's absence before it comes to raise the same: which of the two, a race
-    decides."""
+    """The difference in the ranks' exits: finished, or the error and its step. If a peer raised, a
+    rank may see the peer's absence before it raises the same error itself: a race decides."""
     ends = [[(fragment(rank["error"]), rank["step"]) for rank in side] for side in (ours, theirs)]
     causes = [{end for end in side if end[0] != GONE} for side in ends]
     if causes[0] != causes[1]:
@@ -204,8 +203,8 @@ def ending_difference(ours, theirs):
 
 
 def tensors_difference(ours, theirs):
-    """The first tensor of which two processes have other bits; those that only one of them came to
-    see are no difference where an error ended them."""
+    """The first tensor with different bits in two processes. If an error ended them, tensors of
+    only one process do not count."""
     ours, is_whole = ours["tensors"], not (ours["error"] or theirs["error"])
     theirs = {
         key: UNDEFINED if tensor is None else bits(tensor).hex()
@@ -220,8 +219,8 @@ def tensors_difference(ours, theirs):
 
 
 class Comparison:
-    """Of cells, one after another. Where lockstep may leave a cell undecided, its class is not
-    compared; all else is."""
+    """Compares cells one after another. If lockstep may leave a cell undecided, its class is not
+    compared; everything else is."""
 
     def __init__(self, folder, may_be_undecided):
         self.folder, self.may_be_undecided = folder, may_be_undecided

@@ -1,6 +1,7 @@
 """The models and losses of scenarios/hooks in torch.nn.
 
-Nothing here knows a result of lockstep: a cell is its variant and conditions, by name.
+This file contains no results of lockstep: a cell is defined by the names of its variant and
+conditions.
 """
 
 import typing
@@ -38,7 +39,7 @@ class Cell(typing.NamedTuple):
 
 
 class Scenario:
-    """What the cells of a scenario have in common; `place` is step, rank and micro-batch."""
+    """Common parts of a scenario's cells; `place` is step, rank and micro-batch."""
 
     def __init__(self, cell):
         self.cell = cell
@@ -59,7 +60,7 @@ class Scenario:
         return LEARNING_RATE
 
     def is_covered(self):
-        """Whether what the cell is about is seen here."""
+        """Whether this file reproduces the cell's subject."""
         return True
 
     def tiling(self):
@@ -94,7 +95,7 @@ class SummedLinear(nn.Module):
 
 
 class Layers(nn.Module):
-    """A tiled MLP and what stands around it."""
+    """A tiled MLP and the layers around it."""
 
     def __init__(self, cell, tiling):
         super().__init__()
@@ -210,7 +211,8 @@ TOUCHING_ALL = (
 
 
 class ExpertLayers(nn.Module):
-    """What is tiled, once or twice, between two layers: two experts, and a column that routes."""
+    """Two layers with a part between them that is tiled once or twice: two experts, and a column
+    that routes."""
 
     def __init__(self, variant, tiling):
         super().__init__()
@@ -262,7 +264,7 @@ class ExpertLayers(nn.Module):
 
 class AbsentFromLastTile(Scenario):
     def is_covered(self):
-        """What copies None is refused by Python's binding, in other words than torch's own."""
+        """Python's binding refuses to copy None, in other words than torch's own."""
         return self.cell.variant != "tokenless-tile"
 
     @staticmethod
@@ -282,7 +284,7 @@ class AbsentFromLastTile(Scenario):
 
 
 class AboveEmbedding(nn.Module):
-    """An MLP above an embedding that is frozen; `run(mlp, hidden)`."""
+    """An MLP above a frozen embedding; `run(mlp, hidden)`."""
 
     def __init__(self, cell, run):
         super().__init__()
@@ -371,7 +373,7 @@ class AnotherMask(Scenario):
         def run_plain(mlp, _parameters, hidden):
             if not self.has_autocast:
                 return mlp(hidden)
-            outputs = []  # tile by tile, as each one's gradient is rounded to bfloat16
+            outputs = []  # tile by tile, because each one's gradient is rounded to bfloat16
             for rows in hidden.flatten(0, -2).tensor_split(int(self.cell.axis("tiles"))):
                 with self.autocast(cache_enabled=False):
                     outputs.append(mlp(rows))
@@ -425,7 +427,7 @@ class CheckpointedVisionLanguage(VisionLanguage):
 
 class ReentrantCheckpoint(Scenario):
     def is_covered(self):
-        """Neither memory is, nor buffers."""
+        """Neither memory nor buffers are covered."""
         variant = self.cell.variant
         return variant != "non-reentrant" and not variant.startswith("batch-norm")
 
@@ -487,14 +489,14 @@ class MlpLayers(nn.Module):
 
 
 class AccumulatorUnderDdp(Scenario):
-    """Of a scenario about sharded models, what it trains under DDP."""
+    """The part of a scenario about sharded models that trains under DDP."""
 
     def __init__(self, cell):
         self.cell = cell
         self.length, self.tiles = int(cell.axis("length")), int(cell.axis("tiles"))
 
     def is_covered(self):
-        """Laws have references of their own, and causes are taken out one by one elsewhere."""
+        """Predictions have references of their own, and causes are removed one by one elsewhere."""
         is_whole = self.cell.axis("causes", "all") == "all"
         is_own = not self.cell.variant.endswith("by-its-law")
         return self.cell.variant.startswith("ddp-") and is_own and is_whole

@@ -1,4 +1,4 @@
-"""The training of the cells of scenarios/hooks, through torch.nn.parallel."""
+"""The training of the cells of scenarios/hooks, with torch.nn.parallel."""
 
 import contextlib
 import datetime
@@ -22,7 +22,7 @@ def prior_gradients(cell, model):
 
 
 class Kept:
-    """What a process saw: the tensors of every step, and how it ended."""
+    """Results of a process: the tensors of every step, and its exit."""
 
     def __init__(self):
         self.step, self.error, self.tensors = 0, "", {}
@@ -36,7 +36,7 @@ class Kept:
 
 
 def train_steps(cell, scenario, model, kept, backward):
-    """`backward(step)` leaves the gradients of a step."""
+    """`backward(step)` computes the gradients of a step."""
     optimizer = torch.optim.SGD(model.parameters(), lr=scenario.learning_rate())
     for kept.step in range(1, cell.steps + 1):
         optimizer.zero_grad()
@@ -103,7 +103,7 @@ def train_reference(cell, _rank, kept):
 
 
 def run(train, cell, rank, world, folder):
-    """Trains as one rank of `world`, in this process; leaves what it saw in FOLDER/rank-N.pt."""
+    """Trains as one rank of `world`, in this process; writes its results to FOLDER/rank-N.pt."""
     kept = Kept()
     try:
         if world > 1:

@@ -1,6 +1,6 @@
 """Models of harness/train in torch.nn: the same layers, drawn in the same order.
 
-As Python's own generator is seeded, so are their weights.
+The seed of Python's own generator determines their weights.
 """
 
 import typing
@@ -128,7 +128,7 @@ class LanguageBlock(nn.Module):
 
 
 class Sizes(typing.NamedTuple):
-    """Of a vision-language model; `image` is [channels, height, width]."""
+    """Sizes of a vision-language model; `image` is [channels, height, width]."""
 
     image: tuple
     width: int = 16  # of an image token
@@ -157,7 +157,7 @@ class Vision(nn.Module):
 
     def forward(self, image):
         patches = functional.unfold(image, kernel_size=4, stride=4).transpose(1, 2)
-        # In bfloat16, linear layers round otherwise where their input is not contiguous.
+        # In bfloat16, linear layers round differently if their input is not contiguous.
         tokens = self.embedding(patches.contiguous()) + self.position
         for block in self.blocks:
             tokens = block(tokens)

@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kInputs = 4;
 constexpr int kLayers = 3;
 
-/// How the MLPs are tiled; absent: they are not.
+/// Tiling of the MLPs; absent: none.
 std::optional<TilingOptions> tiling_of(const Rank& rank) {
   TilingOptions tiling{.tiles = ParityModel::kTiles};
   if (rank.has("tiles-per-tile")) return tiling;

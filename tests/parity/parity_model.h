@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// Has a parameter of its own beside an MLP: x + mlp(norm(x)) * scale.
+/// An MLP and a parameter of its own: x + mlp(norm(x)) * scale.
 struct ParityLayer : Module {
   ParityLayer(std::int64_t width, std::int64_t hidden, const at::Generator& generator);
   at::Tensor forward(const at::Tensor& input) override;  ///< [..., width]
@@ -24,10 +24,10 @@ struct ParityLayer : Module {
   at::Tensor scale;
 };
 
-/// What the parity scenarios about sharded models train; in Python, `model_of` of
-/// tests/parity/sharded_training.py makes it. The words of the cell's variant choose its sizes, its
-/// dtype, and what is frozen, skipped, checkpointed and tiled. The default sizes are uneven: 5 and
-/// 7 rows, cut for 2 and 3 ranks, and tensors of a single row.
+/// Model of the parity scenarios about sharded models; in Python, `model_of` of
+/// tests/parity/sharded_training.py creates it. The words of the cell's variant choose its sizes,
+/// its dtype, and the frozen, skipped, checkpointed and tiled parts. The default sizes are uneven:
+/// 5 and 7 rows, cut for 2 and 3 ranks, and tensors of a single row.
 struct ParityModel : Module {
   static constexpr std::int64_t kTiles = 2;
 
@@ -37,7 +37,7 @@ struct ParityModel : Module {
   void tile_mlps(const TilingOptions& tiling);
 
   bool checkpoints, checkpoints_reentrant;
-  bool skips_a_layer;  ///< the second one, in the forwards to come
+  bool skips_a_layer;  ///< the second one, in later forwards
   std::shared_ptr<Linear> embedding, head;
   std::vector<std::shared_ptr<ParityLayer>> layers;
 };

@@ -15,8 +15,8 @@ namespace lockstep {
 /// empty, or several that are joined so.
 Variant variant_of_words(std::initializer_list<std::string_view> words);
 
-/// A small training that a program of tests/parity runs too, for the variants of the same names.
-/// That program compares the two sides; all that is claimed here is that the ranks finish.
+/// A small training that a program of tests/parity repeats, with variants of the same names. That
+/// program compares the two sides; the scenario itself only claims that the ranks finish.
 Scenario parity_scenario(std::string id, std::string summary, std::vector<Variant> variants,
                          std::function<void(Rank&)> body);
 

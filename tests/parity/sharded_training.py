@@ -1,4 +1,4 @@
-"""What fully_shard_training.py, flat_shard_training.py and zero_training.py have in common.
+"""Shared by fully_shard_training.py, flat_shard_training.py and zero_training.py.
 
 The model is that of tests/parity/parity_model.h.
 """
@@ -21,7 +21,7 @@ LAYERS = 3
 TILES = 2
 TILINGS = {
     "tiles-per-tile": Tiling(TILES, "per-tile"),
-    "tiles-ready": Tiling(TILES, "per-tile"),  # zero_training.py tells which is the last
+    "tiles-ready": Tiling(TILES, "per-tile"),  # zero_training.py announces the last one
     "tiles-set-aside": Tiling(TILES, "per-tile", sets_aside=True),
     "tiles-but-last": Tiling(TILES, "grad-but-last"),
     "tiles-explicit": Tiling(TILES, "explicit-inputs"),
@@ -69,7 +69,7 @@ class Model(nn.Module):
 
 
 def tile_mlps(model, tiling):
-    """As trainers do it: they replace the forward of each MLP."""
+    """Like trainers: replaces the forward of each MLP."""
     for layer in model.layers:
 
         def forward(rows, mlp=layer.mlp, whole=layer.mlp.forward):
@@ -120,10 +120,10 @@ def bits_of(tensor):
 
 
 class Calls:
-    """The collectives that are called while it is there: operation, dtype and elements.
+    """Records collectives during its lifetime: operation, dtype and elements.
 
-    `wrappers` stand in for the functions of torch.distributed of their names; each is given this
-    object and the function it stands in for.
+    `wrappers` replace the functions of torch.distributed with their names; each receives this
+    object and the replaced function.
     """
 
     def __init__(self, **wrappers):
@@ -145,7 +145,8 @@ class Calls:
 
 
 def outcome_of(train, calls):
-    """What this rank raised and called, and the tensors that `train` put into its dictionary."""
+    """The error and the calls of this rank, and the tensors that `train` put into its dictionary.
+    """
     error, tensors = "", {}
     with calls:
         try:
@@ -156,7 +157,7 @@ def outcome_of(train, calls):
 
 
 def run_variants(run):
-    """Calls `run` with the words of every variant on the command line and keeps what it returns."""
+    """Calls `run` with the words of every variant on the command line and stores its results."""
     folder, variants = pathlib.Path(sys.argv[1]), sys.argv[2:]
     rank, world = dist.get_rank(), dist.get_world_size()
     for variant in variants:

@@ -1,6 +1,6 @@
-"""A tiled function as Python code would have it: recomputed tile by tile in backward.
+"""A tiled function in Python: recomputed tile by tile in backward.
 
-What harness/train/autograd/tiled does, written against torch.autograd alone.
+Does the same as harness/train/autograd/tiled, with torch.autograd alone.
 """
 
 import contextlib
@@ -13,17 +13,18 @@ import torch
 class Tiling(typing.NamedTuple):
     tiles: int = 1
     backward: str = "per-tile"  # or "grad-but-last", "explicit-inputs"
-    sets_aside: bool = False  # gradients of earlier tiles are kept beside `.grad`
+    sets_aside: bool = False  # gradients of earlier tiles are stored separately from `.grad`
     carries_all_outputs: bool = True
     random: str = "restored"  # or "drawn-anew", "first-for-all": when tiles are recomputed
     restores_autocast: bool = True
-    clones_first: bool = False  # the first gradient of a parameter, where none is set aside
-    accumulator: str = ""  # or "published", "mended": hooks that add up, where each tile goes backward
+    clones_first: bool = False  # copy the first gradient of a parameter, if none is set aside
+    accumulator: str = ""  # or "published", "mended": hooks that accumulate, with one backward per
+                           # tile
 
 
 class GradientAccumulator:
-    """The class of that name in axolotl's tiled MLP, as it was merged; or mended: hooks are removed
-    before those of the next tile, nothing is divided, and what is returned is not set as well."""
+    """The class of that name in axolotl's tiled MLP, as it was merged. Or mended: hooks are removed
+    before those of the next tile, nothing is divided, and the returned value is not also set."""
 
     def __init__(self, parameters, tiles, is_mended):
         self.tiles, self.is_mended = tiles, is_mended
@@ -107,7 +108,7 @@ class Tiled(torch.autograd.Function):
 
     @staticmethod
     def recomputed(context, gradients):
-        """By tile: a function that computes its rows again; they, its outputs, their gradients."""
+        """Per tile: a function that recomputes its rows, then its outputs and their gradients."""
         (whole,) = context.saved_tensors
         by_output = [g if g is None else Tiled.split(context, g) for g in gradients]
 
@@ -124,7 +125,7 @@ class Tiled(torch.autograd.Function):
     @staticmethod
     @contextlib.contextmanager
     def conditions(context, index):
-        """What a tile is recomputed under."""
+        """The conditions of a tile's recomputation."""
         tiling = context.tiling
         with contextlib.ExitStack() as stack:
             if tiling.random != "drawn-anew":
@@ -197,7 +198,7 @@ class Tiled(torch.autograd.Function):
                     parameter.grad = gradient.clone() if is_cloned else gradient
                 elif gradient is not None:
                     parameter.grad.add_(gradient)
-        if aside is not None and len(tiles) > 1:  # a single tile has nobody to put it back
+        if aside is not None and len(tiles) > 1:  # a single tile never puts it back
             for parameter, gradient in zip(context.parameters, aside):
                 parameter.grad = gradient
         return [*of_rows, Tiled.run_backward(tiles[-1])], ()
@@ -213,7 +214,7 @@ class Tiled(torch.autograd.Function):
 
 
 def tiled(function, parameters, whole, tiling):
-    """`function` of rows, to a tuple; `parameters` are the leaves that it uses."""
+    """`function` of rows, returning a tuple; `parameters` are the leaves that it uses."""
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     shown = trained if tiling.backward == "explicit-inputs" else ()
     return Tiled.apply(function, trained, tiling, whole, *shown)

@@ -1,6 +1,6 @@
-// Numbers of harness/train for train_parity.py, which computes them again with Python's torch.
+// Numbers of harness/train for train_parity.py, which recomputes them with Python's torch.
 //
-// train_parity FILE: FILE becomes a safetensors file.
+// train_parity FILE: writes FILE as a safetensors file.
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Generator.h>
@@ -47,7 +47,7 @@ class Numbers {
   void put_all(const std::string& key, const std::vector<NamedTensor>& named) {
     for (const NamedTensor& entry : named) put(key + "/" + entry.name, entry.tensor);
   }
-  /// Of all that have one.
+  /// Of all parameters that have one.
   void put_gradients(const std::string& key, const Module& module) {
     for (const NamedTensor& entry : module.named_parameters()) {
       if (entry.tensor.grad().defined()) put(key + "/" + entry.name, entry.tensor.grad());
@@ -90,7 +90,7 @@ void samplers(Numbers& numbers) {
   }
 }
 
-// Sizes on both sides of a vector register, so that its tail is met too.
+// Sizes on both sides of a vector register, to cover its tail, too.
 std::vector<at::Tensor> parameters(at::ScalarType dtype) {
   const std::vector<std::vector<std::int64_t>> shapes{{}, {3}, {4, 4}, {17, 31}};
   std::vector<at::Tensor> result;
@@ -143,7 +143,7 @@ void clip(Numbers& numbers) {
   }
 }
 
-/// With weights of which none is 1 or 0, as a norm's would be.
+/// With weights other than 1 and 0, unlike those of a norm.
 void layer(Numbers& numbers, const std::string& name, Module& module) {
   std::uint64_t seed = 20;
   {
@@ -183,7 +183,7 @@ void layers(Numbers& numbers) {
   layer(numbers, "causal_attention", causal_attention);
 }
 
-/// A training as a scenario does it; the numbers at its start say the order of the parameters.
+/// A training like a scenario's; the numbers at its start show the order of the parameters.
 void training(Numbers& numbers, const std::string& optimizer_name) {
   TimeSeriesTransformer model({}, cpu_generator(7));
   const auto named = model.named_parameters();

@@ -1,7 +1,7 @@
-"""Holds the parts of harness/train against Python's torch: sampler, optimizers, clipping, layers.
+"""Compares the parts of harness/train with Python's torch: sampler, optimizers, clipping, layers.
 
-Both sides compute the same numbers from the same seeds; they must be the same bits. Attention and
-block are held against torch's own modules too, which order their products differently: to rounding.
+Both sides compute the same numbers from the same seeds; the bits must be equal. Attention and block
+are also compared with torch's own modules, which order their products differently: up to rounding.
 
 train_parity.py PROGRAM: PROGRAM is the program train_parity.
 """
@@ -33,7 +33,7 @@ from models import (
 DTYPES = {"F32": torch.float32, "F64": torch.float64, "BF16": torch.bfloat16, "I64": torch.int64}
 TRAINED = {str(dtype).removeprefix("torch."): dtype
            for dtype in (torch.float32, torch.float64, torch.bfloat16)}
-ROUNDING = 1e-5  # of sums of some ten products of order 10, in float32
+ROUNDING = 1e-5  # for sums of about ten products of order 10, in float32
 
 
 def read_safetensors(file):
@@ -165,7 +165,7 @@ def vision_language_step(numbers, prefix, model, step):
     drawn = torch.Generator().manual_seed(200 * step)
     text = torch.randint(32, (3, 5), generator=drawn)
     logits = model(normal((3, 2, 8, 12), 100 * step).to(dtype), text)
-    # What the last image token and every text token but the last say of the next one.
+    # Predictions of the last image token and of every text token but the last.
     loss = functional.cross_entropy(logits[:, 5:-1].reshape(-1, 32), text.reshape(-1))
     loss.backward()
     numbers[f"{prefix}/logits"] = logits.detach()
@@ -227,7 +227,7 @@ def causal_attention():
 
 
 def torch_modules():
-    """Attention and block by torch's own modules, with the weights of `layers`."""
+    """Attention and block as torch's own modules, with the weights of `layers`."""
     attention = nn.MultiheadAttention(12, 3, batch_first=True)
     block = nn.TransformerEncoderLayer(
         12, 3, 20, dropout=0, activation="gelu", batch_first=True, norm_first=True
@@ -253,7 +253,7 @@ def bits(tensor):
 
 
 def difference(key, ours, theirs):
-    """How two numbers differ, as a sentence; None when they are the same bits."""
+    """The difference of two numbers, as a sentence; None if the bits are equal."""
     if ours is None or theirs is None:
         return f"{key}: only {'Python has it' if ours is None else 'we have it'}"
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
@@ -265,7 +265,7 @@ def difference(key, ours, theirs):
 
 
 def distance(key, ours, theirs):
-    """The sentence when two numbers are further apart than rounding; else None."""
+    """A sentence if two numbers differ by more than rounding; otherwise None."""
     largest = (ours - theirs).abs().max().item()
     return None if largest <= ROUNDING else f"{key}: {largest:g} from torch's own module"
 

@@ -1,8 +1,8 @@
-"""Holds lockstep::Zero against DeepSpeed's ZeRO.
+"""Compares lockstep::Zero with DeepSpeed's ZeRO.
 
-The same training on both sides, compared by outcome and bits, for every variant of the scenario
-zero-parity and every rank. Collectives are not compared: DeepSpeed calls more of them, for norms,
-and others to the same end. Its asserts are off: here, what it refuses takes place.
+Both sides run the same training. Outcome and bits must be equal, for every variant of the scenario
+zero-parity and every rank. Collectives are not compared: DeepSpeed makes more of them, for norms,
+and others with the same result. Its asserts are off, because cases that it refuses are run here.
 
 zero_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the files.
 """

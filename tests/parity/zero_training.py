@@ -1,6 +1,6 @@
-"""One rank of the training of tests/testbed/zero_parity.cc, through DeepSpeed's ZeRO.
+"""One rank of the training of tests/testbed/zero_parity.cc, with DeepSpeed's ZeRO.
 
-Started by torchrun: zero_training.py FOLDER VARIANT... What it did goes to
+Started by torchrun: zero_training.py FOLDER VARIANT... Its results go to
 FOLDER/<variant>/w<world>/rank-N.json.
 """
 
@@ -19,7 +19,7 @@ LARGE_BUCKET = 100_000
 
 
 def with_readiness(tiles, parameters):
-    """The tiles of a backward, as DeepSpeed's own tile functions announce them."""
+    """The tiles of a backward, announced like by DeepSpeed's own tile functions."""
     for index, tile in enumerate(tiles):
         for parameter in parameters:
             parameter.ds_grad_is_ready = index + 1 == TILES

@@ -36,7 +36,7 @@ std::size_t product(const std::vector<int>& shape) {
 
 using Pairs = std::set<std::pair<std::string, std::string>>;
 
-/// Which values of two axes stand beside each other.
+/// The pairs of values of two axes.
 Pairs pairs_in(const std::vector<Choice>& choices, std::size_t a, std::size_t b) {
   Pairs pairs;
   for (const Choice& choice : choices) pairs.emplace(choice.at(a).value, choice.at(b).value);
@@ -116,7 +116,7 @@ TEST(CountChoices, StopsAtTheLargestNumber) {
             std::numeric_limits<std::size_t>::max());
 }
 
-/// Pairs of values that stand beside each other in a choice that `obstacle` lets through.
+/// Pairs of values in choices that `obstacle` accepts.
 std::set<std::string> good_pairs(const std::vector<Choice>& choices, const Obstacle& obstacle) {
   std::set<std::string> pairs;
   for (const Choice& choice : choices) {
@@ -140,7 +140,7 @@ struct Rule {
 
 class ChoicesUnderARule : public testing::TestWithParam<Rule> {};
 
-/// Against every combination, which shows which pairs can be run at all.
+/// Compared with all combinations, which show the pairs that can be run at all.
 TEST_P(ChoicesUnderARule, CoverEveryPairThatCanBeRun) {
   const auto axes = axes_of({3, 2, 4, 3, 2, 3});
   const Obstacle& obstacle = GetParam().obstacle;
@@ -234,8 +234,8 @@ TEST(PairwiseChoices, OfOneOrTwoAxesAreEveryCombination) {
 
 TEST(PairwiseChoices, AreFarFewerThanTheProduct) {
   EXPECT_LT(pairwise_choices(axes_of({2, 2, 2})).size(), 8U);
-  EXPECT_LE(pairwise_choices(axes_of({3, 3, 3, 3})).size(), 15U);        // of 81; 9 is the least
-  EXPECT_LE(pairwise_choices(axes_of({4, 4, 4, 4, 4, 4})).size(), 40U);  // of 4096; 16 at least
+  EXPECT_LE(pairwise_choices(axes_of({3, 3, 3, 3})).size(), 15U);        // of 81; the minimum is 9
+  EXPECT_LE(pairwise_choices(axes_of({4, 4, 4, 4, 4, 4})).size(), 40U);  // of 4096; at least 16
   EXPECT_LE(pairwise_choices(axes_of({2, 2, 2, 2, 2, 2, 2, 2, 2, 2})).size(), 14U);  // of 1024
 }
 

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// A scenario whose body is never run: "bug" and "fix" beside "plain", "other" beside "special",
-/// which depends on the axis that "other" depends on.
+/// A scenario whose body is never run. The reference of "bug" and "fix" is "plain". That of "other"
+/// is "special", which depends on the same axis as "other".
 inline Scenario literal_scenario(std::string id = "bug-class") {
   const Claim agree = agree_across_ranks(Kind::gradient, Phase::pre_step);
   return {

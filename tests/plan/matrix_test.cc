@@ -103,7 +103,7 @@ TEST(Matrix, BeyondTheMostCellsIsEveryPairAndSaysSo) {
                           " of 84 cells, so that every pair of values of two axes occurs"));
 }
 
-/// A large scenario does not take the whole matrix from a small one, nor one world from another.
+/// A large scenario does not reduce a small one to pairs, nor one world another.
 TEST(Matrix, IsBoundedForEachScenarioInEachWorld) {
   std::vector<Scenario> both = kNarrow;
   both.insert(both.end(), kWide.begin(), kWide.end());
@@ -137,7 +137,7 @@ TEST(Matrix, CountsACellOnceHoweverOftenItIsRepeated) {
   EXPECT_THAT(select_cells(kWide, selection).cells, SizeIs(2 * kWhole));
 }
 
-/// Ten axes of four values: a million cells a variant.
+/// Ten axes of four values: a million cells per variant.
 Scenario vast_scenario() {
   Scenario scenario = wide_scenario();
   scenario.axes.clear();
@@ -204,7 +204,7 @@ TEST(Matrix, ThatFitsForWantOfReferencesIsWhole) {
   EXPECT_THAT(select_cells({scenario}, selection).cells, SizeIs(81));
 }
 
-/// What `command` asks for, read as the program reads it.
+/// The selection of `command`, parsed like in the program.
 Selection understood(const std::string& command) {
   Selection selection;
   std::istringstream words(command);

@@ -15,7 +15,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// What `validate` says of the literal scenario once `change` was made to it.
+/// The error of `validate` for the literal scenario after `change`.
 std::string objection_to(const std::function<void(Scenario&)>& change) {
   Scenario scenario = literal_scenario();
   change(scenario);

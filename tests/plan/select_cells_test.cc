@@ -32,7 +32,7 @@ Selection of(const std::vector<std::string>& names) {
   return selection;
 }
 
-/// The folders of the cells, each with every axis that its variant depends on.
+/// The folders of the cells, each with every axis of its variant.
 std::vector<std::string> folders_of(const Plan& plan) {
   std::vector<std::string> folders;
   for (const PlannedCell& planned : plan.cells) {
@@ -135,7 +135,7 @@ TEST(SelectCells, OfAWorldSizeThatIsNotSupportedDoNotApplyAndBringNoReference) {
   EXPECT_EQ(plan.cells[2].expectation.not_applicable, "supports world sizes 2, 4, not 3");
 }
 
-/// The literal scenario on all kinds of devices; "bug" takes as many as it has tiles.
+/// The literal scenario on all kinds of devices; "bug" needs as many as it has tiles.
 Scenario scenario_on_devices() {
   Scenario scenario = literal_scenario();
   scenario.devices = {"sim", "cuda"};
@@ -153,7 +153,7 @@ Selection on_gpus(int count) {
   return selection;
 }
 
-/// Why the cell of "bug" with so many tiles, each on a device of its own, is not run.
+/// Why the cell of "bug" with this many tiles, each on its own device, is not run.
 std::string objection_with(int gpus, const std::string& tiles) {
   Selection selection = on_gpus(gpus);
   selection.axes = {{"tiles", tiles}};
@@ -341,7 +341,7 @@ TEST(SelectCells, KnowWhichChoicesAreDefaults) {
   for (const bool is_matrix : {false, true}) {
     Selection selection = of({});
     selection.matrix = is_matrix;
-    selection.axes = {{"rate", "slow"}};  // which is the default
+    selection.axes = {{"rate", "slow"}};  // the default
     std::set<bool> found;
     for (const PlannedCell& planned : select_cells(kScenarios, selection).cells) {
       for (const AxisValue& chosen : planned.cell.axes) {

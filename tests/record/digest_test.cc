@@ -98,8 +98,8 @@ TEST(WordKeys, AreDistinctWithinALane) {
   }
 }
 
-/// Two flipped signs change a lane by 2^31 times the sum or difference of two keys: it sees them
-/// where that is no multiple of 2^33.
+/// Two flipped signs change a lane by 2^31 times the sum or difference of two keys. The lane
+/// detects them unless that is a multiple of 2^33.
 TEST(WordKeys, OfABlockDifferInTheirLowHalvesSoThatNoPairOfSignsIsLost) {
   constexpr std::uint64_t kUnseen = (std::uint64_t{1} << 33) - 1;
   for (const auto lane : {&Digest::low, &Digest::high}) {
@@ -195,14 +195,14 @@ TEST(DigestText, IsNothingElse) {
   }
 }
 
-/// The test of changes: every change of a tensor's bytes must change its digest.
+/// Tests that every change of a tensor's bytes changes its digest.
 class Changes {
  public:
   explicit Changes(Bytes before) : before_(std::move(before)), digest_(of(before_)) {}
 
   const Bytes& before() const { return before_; }
 
-  /// `after` must differ from what it was made from.
+  /// `after` must differ from the original.
   void expect_seen(const Bytes& after, const std::string& what) {
     ASSERT_NE(after, before_) << what << " is no change";
     EXPECT_NE(of(after), digest_) << what;
@@ -435,8 +435,8 @@ TEST(DigestChanges, FlipsOfOneAndTwoBitsAreToldApart) {
   expect_count(tried, 2 * (2048 + 2048 * 2047 / 2));
 }
 
-/// Changes of many words at once, with the structure that faults in training have, each drawn from
-/// its number. A change is the difference of each word that it touches.
+/// Changes of many words at once, with the structure of training faults, each drawn from its
+/// number. A change is the difference of each word that it touches.
 class StructuredChanges {
  public:
   static constexpr std::uint64_t kBlocks = 64;
@@ -446,7 +446,7 @@ class StructuredChanges {
     for (std::uint64_t j = 0; j < kWords; ++j) keys_.push_back(word_keys(j));
   }
 
-  /// By how much change `number` moves the digest.
+  /// The change of the digest by change `number`.
   Digest moved_by(std::uint64_t number) {
     draws_ = number << 20;
     moved_ = {};
@@ -470,7 +470,7 @@ class StructuredChanges {
     return moved_;
   }
 
-  /// The words that the last change touched, each by how much.
+  /// The words that the last change touched, with their differences.
   const std::map<std::uint64_t, std::uint64_t>& touched() const { return touched_; }
   void note_touched(bool is_noted) { is_noted_ = is_noted; }
 
@@ -483,7 +483,7 @@ class StructuredChanges {
     if (is_noted_) touched_[j] += difference;
   }
 
-  /// A flipped bit, a sign, one unit in the last place, or anything of 32 bits.
+  /// A flipped bit, a sign, one unit in the last place, or any 32 bits.
   std::uint64_t difference() {
     const std::uint64_t kind = draw(4);
     const std::uint64_t size = kind == 0   ? std::uint64_t{1} << draw(32)
@@ -501,8 +501,8 @@ class StructuredChanges {
     add(second, draw(2) == 0 ? bit : 0 - bit);
   }
 
-  /// The same change in some rows and columns of a matrix whose rows are as long as a block, or
-  /// half or twice as long; perhaps with a sign for each row and column.
+  /// The same change in some rows and columns of a matrix, sometimes with a sign for each row and
+  /// column. The rows have the length of a block, half of it or twice that.
   void change_a_rectangle() {
     const std::uint64_t width = kDigestBlock / 2 << draw(3);
     const std::uint64_t height = kWords / width;
@@ -531,7 +531,7 @@ class StructuredChanges {
     }
   }
 
-  /// Two blocks of words change places; their words are ones and twos with signs, or any.
+  /// Swaps two blocks of words; their words are ones and twos with signs, or any.
   void swap_two_blocks() {
     constexpr std::uint64_t kNumbers[] = {0x3f800000, 0xbf800000, 0x40000000, 0xc0000000};
     const std::uint64_t size = 16ULL << draw(3);
@@ -553,7 +553,7 @@ class StructuredChanges {
   std::map<std::uint64_t, std::uint64_t> touched_;
 };
 
-/// What the digest of a tensor in memory does, the sums of `StructuredChanges` do.
+/// The sums of `StructuredChanges` equal the changes of a digest of a tensor in memory.
 TEST(StructuredChanges, MoveTheDigestAsTheySay) {
   StructuredChanges changes;
   changes.note_touched(true);
@@ -563,7 +563,8 @@ TEST(StructuredChanges, MoveTheDigestAsTheySay) {
     for (const auto& [j, difference] : changes.touched()) {
       const auto before = static_cast<std::uint32_t>(splitmix64(j));
       const std::uint32_t after = before + static_cast<std::uint32_t>(difference);
-      // A word that wraps around differs by 2^32 less: the sum has to be of what is in memory.
+      // A word that wraps around differs by 2^32 less, and the sum must reflect the bytes in
+      // memory.
       const std::uint64_t wrapped = std::uint64_t{after} - before - difference;
       const Digest keys = word_keys(j);
       const Bytes was = bytes_of<std::uint32_t>({before});
@@ -577,7 +578,7 @@ TEST(StructuredChanges, MoveTheDigestAsTheySay) {
   }
 }
 
-/// 10^7 of them, or as many as LOCKSTEP_STRUCTURED_CHANGES says; a lane alone may lose one.
+/// 10^7 changes, or the number in LOCKSTEP_STRUCTURED_CHANGES; a single lane may miss one.
 TEST(StructuredChanges, AreSeen) {
   const char* const asked = std::getenv("LOCKSTEP_STRUCTURED_CHANGES");
   const std::uint64_t count = asked ? std::stoull(asked) : 10'000'000;

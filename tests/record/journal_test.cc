@@ -57,7 +57,7 @@ class JournalFile : public ::testing::Test {
     return lockstep::refusal_of(path_, [&] { read_journal(path_); });
   }
 
-  /// What a journal of one row says when the cell of `column` is `cell`.
+  /// The error for a journal of one row whose cell in `column` is `cell`.
   std::string refusal_of(const std::string& column, const std::string& cell) {
     const std::vector<std::string> columns{"step", "micro_batch", "tensor",  "digest",
                                            "norm", "minimum",     "maximum", "non_finite"};
@@ -66,7 +66,7 @@ class JournalFile : public ::testing::Test {
     return refusal();
   }
 
-  /// The same of the table of its one tensor.
+  /// The same for the table of its one tensor.
   std::string refusal_of_table(const std::string& column, const std::string& cell) {
     const std::vector<std::string> columns{
         "tensor",       "phase",  "kind",        "name",          "dtype",
@@ -220,7 +220,7 @@ TEST_F(JournalFile, IsBegunWhenItIsNotEmpty) {
 TEST_F(JournalFile, LeavesATornRowOut) {
   write({observation(0), observation(1)});
   const std::string text = read_text(path_, kLargestFile);
-  const std::size_t header = text.find('\n', text.find('\n') + 1) + 1;  // behind the remark
+  const std::size_t header = text.find('\n', text.find('\n') + 1) + 1;  // after the remark
   const std::size_t first = text.find('\n', header) + 1;
   for (std::size_t size = header; size < text.size(); ++size) {
     fs::resize_file(path_, size);
@@ -346,7 +346,7 @@ TEST_F(JournalFile, RefusesATableOfAnotherRank) {
   EXPECT_THROW(read_journal(path_), Error);
 }
 
-/// What a program before record 2.0 wrote: each row has all of its tensor.
+/// A journal from before record 2.0: each row describes its tensor in full.
 class JournalOfTheFirstKind : public JournalFile {
  protected:
   const std::string header_ =

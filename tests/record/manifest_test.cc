@@ -22,7 +22,7 @@ using testing::StartsWith;
 
 constexpr const char* kIdentity = "a-scenario/variant/w2 with seed 0 and 2 steps";
 
-/// What two ranks left: journals of two rows, and other files.
+/// Files of two ranks: journals of two rows, and others.
 class Manifest : public testing::Test {
  protected:
   Manifest() {
@@ -77,7 +77,7 @@ TEST_F(Manifest, ListsWhatRanksLeftByRankAndName) {
   EXPECT_EQ(seal_.bytes, static_cast<std::int64_t>(text().size()));
 }
 
-/// The list of the journal that the format document shows, its table and its index.
+/// The list of the journal shown in the format document, its table and its index.
 TEST(ManifestFile, IsWrittenAsDocumented) {
   const TemporaryFolder folder;
   Observation row;
@@ -128,14 +128,14 @@ TEST_F(Manifest, NamesFilesThatWereExchanged) {
   fs::rename(path("rank-0.index"), path("kept"));
   fs::rename(path("rank-1.index"), path("rank-0.index"));
   fs::rename(path("kept"), path("rank-1.index"));
-  // Of the same bytes: nothing was changed.
+  // With the same bytes: no change.
   EXPECT_THAT(faults(), IsEmpty());
   fs::rename(path("rank-0.status.json"), path("rank-1.status.json"));
   EXPECT_THAT(faults(), ElementsAre("rank-1.status.json was added: manifest.csv does not list it",
                                     "rank-0.status.json is missing"));
 }
 
-/// As from another machine, after the list was made.
+/// As if from another machine, after the list was made.
 TEST_F(Manifest, MayLackTheWordOfASupervisorThatCameLate) {
   write("rank-1.exit.json", "{}");
   EXPECT_THAT(faults(), IsEmpty());
@@ -160,7 +160,8 @@ TEST_F(Manifest, IsKnownByItsSeal) {
   EXPECT_THAT(faults(), ElementsAre("manifest.csv is missing"));
 }
 
-/// Someone who changes a file, the list and the record is believed: a check against faults.
+/// Consistent changes of a file, the list and the record go undetected: the check is against faults
+/// only.
 TEST_F(Manifest, OfAnotherExecutionIsRefused) {
   try {
     manifest_faults(folder_.path(), 2, "another/cell/w2 with seed 0 and 2 steps", seal_);

@@ -47,7 +47,7 @@ TEST(ProcessIdentity, IsCutBetweenCharacters) {
   for (const char* padding : {"", "x", "xx"}) {
     Cell long_one = cell(Role::buggy);
     std::string value = padding;
-    for (int i = 0; i < 200; ++i) value += "\xe2\x82\xac";  // a sign of three bytes
+    for (int i = 0; i < 200; ++i) value += "\xe2\x82\xac";  // a three-byte character
     long_one.axes = {{"axis", value}};
     const std::string identity = process_identity(long_one, 0);
     EXPECT_GT(identity.size(), kLongestProcessIdentity - 3);

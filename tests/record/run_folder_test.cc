@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr int kProcesses = 8;
 
-/// Processes that ask for one folder, all at once.
+/// Processes that all ask for one folder at once.
 class Rivals {
  public:
   explicit Rivals(const fs::path& folder) {
@@ -31,10 +31,10 @@ class Rivals {
       if (pid == 0) ::_exit(ask_for(folder));
     }
     ::close(start_[0]);
-    ::close(start_[1]);  // whoever waits for it goes on
+    ::close(start_[1]);  // releases the waiting processes
   }
 
-  /// How many have got it, and how many were told that it is not empty.
+  /// How many got it, and how many were told that it is not empty.
   std::pair<int, int> won_and_refused() {
     std::pair<int, int> counts{0, 0};
     for (const pid_t pid : pids_) {

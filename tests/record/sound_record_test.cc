@@ -26,7 +26,7 @@ CellRecord cell_of(const std::string& variant, Role role, int processes) {
   return record;
 }
 
-/// A record of two cells, which a test bends.
+/// A record of two cells, which a test modifies.
 class SoundRecord : public testing::Test {
  protected:
   SoundRecord() {
@@ -99,7 +99,7 @@ TEST_F(SoundRecord, HasAllJobsAndTheirClaimsThatWerePlanned) {
 }
 
 TEST_F(SoundRecord, RefusesJobsThatCannotHaveBeen) {
-  run_.planned.reset();  // jobs come and go
+  run_.planned.reset();  // tests add and remove jobs
   add_job("job", 2).id.clear();
   EXPECT_THAT(refusal(), HasSubstr("job with the id of its job"));
   run_.jobs.clear();

@@ -153,7 +153,7 @@ TEST_F(StepIndexFile, IsRefusedWhereItIsNone) {
   }
 }
 
-/// A journal of three steps, with the two files beside it.
+/// A journal of three steps, with its two other files.
 class IndexedJournal : public testing::Test {
  protected:
   IndexedJournal() {
@@ -170,7 +170,7 @@ class IndexedJournal : public testing::Test {
     }
   }
 
-  /// That both ways of opening it find the same.
+  /// Expects the same result from both ways of opening it.
   void expect_same_steps(const std::string& fault) const {
     const JournalReader believed(path_);
     const JournalReader scanned(path_, IndexUse::ignored);
@@ -220,7 +220,7 @@ TEST_F(IndexedJournal, WhoseStepGoesOnAfterItWasFinishedIsRead) {
   for (const std::int64_t rows : {1, 2, 3}) {
     row.micro_batch = rows;
     journal->append(row);
-    expect_same_steps("");  // of a rank that is killed now
+    expect_same_steps("");  // as if the rank were killed now
     journal->finish();
     journal->finish();
     expect_same_steps("");

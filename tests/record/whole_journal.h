@@ -27,7 +27,7 @@ inline WholeJournal read_journal(const std::filesystem::path& path) {
   return journal;
 }
 
-/// With the table and the index beside it.
+/// Also removes its table and index.
 inline void remove_journal(const std::filesystem::path& path) {
   for (const auto& file : {path, tensor_table_file(path), index_file(path)}) {
     std::filesystem::remove(file);

@@ -1,5 +1,5 @@
-// Rows of a published table that are met in shape: another program is measured, and only what the
-// value shows is to be met.
+// Rows of a published table that are matched in shape: another program is measured, and only the
+// meaning of a value must match.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ PublishedValue row(PublishedQuantity quantity, std::int64_t step, int rank,
   return value;
 }
 
-/// Whether the last of `rows` is met when that is measured; one list of values per row.
+/// Whether the last of `rows` matches these measurements; one list of values per row.
 bool is_last_met(const std::vector<PublishedValue>& rows,
                  const std::vector<std::vector<double>>& measured, bool synced = false) {
   const TableComparison comparison = compare(
@@ -143,7 +143,7 @@ TEST(InShape, OfAnElementIsWhetherItIsBelowThatOfTheFirstStep) {
   EXPECT_FALSE(is_met("2.05", kNan, 2));
 }
 
-/// Whether the last of ten steps is met.
+/// Whether the last of ten steps matches.
 bool is_tenth_met(const std::vector<double>& printed, const std::vector<double>& measured) {
   std::vector<PublishedValue> rows;
   std::vector<std::vector<double>> values;
@@ -226,7 +226,7 @@ TEST(InShape, TellsWhatWasMeasuredAsThePublicationPrintsIt) {
   EXPECT_EQ(comparison.unmet.at(0).measured, "2.500e-01");
 }
 
-/// The tables as the pull request shows them, without their headings.
+/// The tables of the pull request, without their headings.
 struct PublishedStep {
   const char* variant;
   std::int64_t step;

@@ -23,7 +23,7 @@ constexpr const char* kHeader =
 constexpr const char* kElement =
     "bug,bypass,2,element,gradient,reduced,weight,0,1,1,1,0.19431,as is,\"request #49, 2026\"\n";
 
-/// A file in a folder that is this test's alone.
+/// A file in this test's own folder.
 std::filesystem::path file_with(const std::string& text) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
@@ -39,7 +39,7 @@ PublishedTable table_of(const std::string& rows) {
   return table;
 }
 
-/// What the reader says of a table whose one row is `kElement` with `cell` in `column`.
+/// The reader's error for a table whose single row is `kElement` with `cell` in `column`.
 std::string refusal(int column, const std::string& cell) {
   std::istringstream row(std::string(kElement).substr(0, std::string(kElement).find(",\"")));
   std::string changed;
@@ -213,7 +213,7 @@ std::map<Key, std::string> printed_values(const std::string& id) {
   return printed;
 }
 
-/// The tables as the script of the pull request printed them, without their headings.
+/// The tables as the pull request's script printed them, without their headings.
 constexpr const char* kGradients = R"(
    1 |     0.04043     0.19431   False |     0.11737     0.11737    True
    2 |    -0.13683    -0.05685   False |    -0.09659    -0.09659    True

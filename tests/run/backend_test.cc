@@ -1,4 +1,4 @@
-// `run --backend` on builds with and without the modules of backends, and what says so.
+// `run --backend` on builds with and without backend modules, and the messages about them.
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ const fs::path kModules = LOCKSTEP_MODULES;
 
 bool is_built(const std::string& module) { return fs::exists(kModules / (module + ".so")); }
 
-/// A machine whose driver does what FAKE_CUDA says, and no launcher.
+/// A machine whose driver behaves as FAKE_CUDA says, without a launcher.
 class Backend : public testing::Test {
  protected:
   Outcome call(const std::string& program, const std::string& arguments,
@@ -99,7 +99,7 @@ TEST_F(Backend, IsTold) {
                                                         : "nccl: not in this build"));
 }
 
-/// With all libraries that they need, on a machine without a GPU or an mpirun too.
+/// With all libraries that they need, even on a machine without a GPU or an mpirun.
 TEST_F(Backend, ModulesThatAreBuiltCanBeLoaded) {
   for (const char* module : {"lockstep_mpi_openmpi", "lockstep_mpi_mpich", "lockstep_nccl"}) {
     if (!is_built(module)) continue;
@@ -110,7 +110,7 @@ TEST_F(Backend, ModulesThatAreBuiltCanBeLoaded) {
   }
 }
 
-/// Nothing of MPI or CUDA is in a process that was not asked for it.
+/// A process that did not ask for MPI or CUDA loads nothing of them.
 TEST_F(Backend, GlooAloneIsLinked) {
   const Outcome outcome = call("ldd", LOCKSTEP_CATALOGUE);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("libtorch_cpu"), Not(HasSubstr("libmpi")),

@@ -1,4 +1,4 @@
-// The program as its users meet it: arguments in, status and text out.
+// The program from its users' point of view: arguments in, status and text out.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ const std::string kPublished = LOCKSTEP_SOURCE_DIR "/reference/published/";
 
 Outcome lockstep(const std::string& arguments) { return run_shell(kLockstep + " " + arguments); }
 
-/// One run of loss-on-unwrapped-module with 2 ranks, shared by the tests that only look at it.
+/// One run of loss-on-unwrapped-module with 2 ranks, shared by the tests that only read it.
 class OpenTslm49 : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -129,7 +129,7 @@ TEST_F(OpenTslm49, LeavesTheFilesOfTheFormatDocument) {
   }
 }
 
-/// A suite of its own, as it may skip itself.
+/// A separate suite, because it may skip itself.
 class SchemaOfOpenTslm49 : public OpenTslm49 {};
 
 TEST_F(SchemaOfOpenTslm49, IsMetByTheRecord) {
@@ -191,8 +191,9 @@ TEST_F(DamagedRun, WithAMalformedJournalIsRefusedWithItsPlace) {
 TEST_F(DamagedRun, WithAChangedRowFails) {
   std::string text = text_of(journal());
   const std::size_t row = text.rfind("\n5,0,");
-  const std::size_t cells = text.find(',', text.find(',', row + 5) + 1);  // behind the digest
-  text.insert(text.find(',', cells + 1) - 1, "1");                        // another norm or minimum
+  const std::size_t cells = text.find(',', text.find(',', row + 5) + 1);  // after the digest
+  text.insert(text.find(',', cells + 1) - 1, "1");                        // changes the norm or the
+                                                                          // minimum
   write_text(journal(), text);
   const Outcome reported = report();
   EXPECT_NE(reported.status, 0);
@@ -325,18 +326,18 @@ TEST_F(DamagedRun, WithAPerturbedReferenceAsReferenceIsRefused) {
   EXPECT_THAT(reported.err, HasSubstr("found 'perturbed reference 1 of "));
 }
 
-/// A run with digests of another definition than this program's.
+/// A run whose digests have another definition than this program's.
 class OlderDigests : public DamagedRun {
  protected:
-  /// Makes a journal of the first kind of one, as programs before 2.0 wrote it, and other digests
-  /// of its digests: equal ones stay equal, and none is that of a value.
+  /// Converts a journal to version 1, as programs before 2.0 wrote it, and replaces its digests.
+  /// Equal ones stay equal, and none matches a value.
   static void age(const fs::path& journal) {
     const fs::path table = fs::path(journal).replace_extension(".tensors.csv");
     std::vector<std::string> tensors;
     for (const std::string& line : lines_of(text_of(table))) {
       tensors.push_back(line.substr(line.find(',') + 1));
     }
-    tensors.erase(tensors.begin());  // who wrote it; the header is the first that is left
+    tensors.erase(tensors.begin());  // the writer; the header comes first then
     const std::vector<std::string> rows = lines_of(text_of(journal));
     const std::string kind = "# journal 2, digest lockstep-2, ";
     ASSERT_TRUE(rows.at(0).starts_with(kind));
@@ -356,7 +357,7 @@ class OlderDigests : public DamagedRun {
     fs::remove(fs::path(journal).replace_extension(".index"));
   }
 
-  /// A cell of 32 hexadecimal digits has its first digit moved to the end.
+  /// Moves the first digit of each cell of 32 hexadecimal digits to the end.
   static std::string with_other_digest(std::string line) {
     static const std::regex digest(",([0-9a-f])([0-9a-f]{31}),");
     return std::regex_replace(line, digest, ",$2$1,");
@@ -407,10 +408,10 @@ TEST_F(OlderDigests, OfAnotherDefinitionThanTheRecordSaysAreRefused) {
                         "'lockstep-1'"));
 }
 
-/// The record of a run that a test may bend.
+/// The record of a run that a test may modify.
 class BentRecord : public DamagedRun {
  protected:
-  /// What a report says when `bend` was done to the record.
+  /// The report after `bend` has modified the record.
   template <class Bend>
   Outcome report_after(const Bend& bend) const {
     auto record = nlohmann::json::parse(text_of(copy() / "record.json"));

@@ -1,4 +1,4 @@
-// `run --device` on machines with and without GPUs: a driver library that is no driver says which.
+// `run --device` on machines with and without GPUs, simulated by a fake driver library.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A run on a machine whose driver does what FAKE_CUDA says.
+/// A run on a machine whose driver behaves as FAKE_CUDA says.
 class DeviceOption : public testing::Test {
  protected:
   Outcome run(const std::string& fake_cuda, const std::string& program,

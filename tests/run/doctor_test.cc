@@ -1,4 +1,4 @@
-// What `lockstep doctor` and `lockstep run --require` say of machines that lack something.
+// Messages of `lockstep doctor` and `lockstep run --require` on machines that lack something.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ const std::string kFakeCuda = "LD_LIBRARY_PATH=" LOCKSTEP_FAKE_CUDA " FAKE_CUDA=
 const std::string kWorks = "'lockstep run' can work here:";
 const std::string kWorksNot = "'lockstep run' cannot work here:";
 
-/// A machine with a few fake programs and nothing left of the tests' own surroundings.
+/// A machine with a few fake programs and none of the tests' own environment.
 class Machine : public testing::Test {
  protected:
   Machine() { fs::create_directory(bin()); }
@@ -36,7 +36,7 @@ class Machine : public testing::Test {
     return program;
   }
 
-  /// `before`: what the shell does first, assignments included.
+  /// `before`: shell commands that run first, including assignments.
   Outcome lockstep(const std::string& before, const std::string& arguments) const {
     const std::string outside =
         "unset RANK WORLD_SIZE OMPI_COMM_WORLD_RANK PMI_RANK SLURM_PROCID SLURM_STEP_ID "
@@ -57,7 +57,7 @@ class Machine : public testing::Test {
   }
   bool has_run() const { return fs::exists(folder_.path() / "run"); }
 
-  /// What is in the folder that doctor was called in.
+  /// Number of entries in doctor's working folder.
   std::ptrdiff_t entries() const {
     return std::distance(fs::directory_iterator(folder_.path()), {});
   }
@@ -180,7 +180,7 @@ TEST_F(Doctor, WithTooFewOpenFilesSaysThatRunCannotWork) {
   }
 }
 
-/// Empty where this process may make a network without a loopback interface.
+/// Empty if this process may create a network without a loopback interface.
 std::string why_no_network_of_its_own() {
   const Outcome outcome = run_shell("/usr/bin/unshare -n true");
   return outcome.status == 0 ? "" : "unshare -n: " + outcome.err;

@@ -1,4 +1,4 @@
-// A driver library that does what the variable FAKE_CUDA says: "2" devices, "error 999", "abort",
+// A driver library that behaves as the variable FAKE_CUDA says: "2" devices, "error 999", "abort",
 // "hang", "exit", "noise". Doctor finds it first on LD_LIBRARY_PATH, under the real one's name.
 
 #include <unistd.h>

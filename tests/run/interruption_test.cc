@@ -1,4 +1,5 @@
-// Runs that SIGINT or SIGTERM ends: what was done is judged and written, and nothing is left.
+// Runs ended by SIGINT or SIGTERM: completed work is judged and written, and no process or file is
+// left over.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -27,8 +28,8 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// Three cells of the testbed in a folder of the test's own: one that ends soon, one that would
-/// take hours, and one that is never begun.
+/// Three cells of the testbed in the test's own folder: one that ends soon, one that would take
+/// hours, and one that never starts.
 class InterruptedRun : public testing::Test {
  protected:
   ~InterruptedRun() override {
@@ -48,7 +49,7 @@ class InterruptedRun : public testing::Test {
     ::_exit(101);
   }
 
-  /// Once the long cell has begun.
+  /// After the long cell has begun.
   Outcome end_by(int signal) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
     const fs::path first_file = run() / "endings/finishes/w2/rank-1.step-1.safetensors";
@@ -74,7 +75,7 @@ class InterruptedRun : public testing::Test {
     return lines;
   }
 
-  /// What a launcher left in the temporary folder.
+  /// Leftovers of a launcher in the temporary folder.
   std::vector<std::string> session_folders() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder_.path())) {
@@ -131,7 +132,7 @@ TEST_F(InterruptedRun, SaysOnceInItsReportHowManyCellsWereNotRun) {
   EXPECT_THAT(report.out, HasSubstr("3 cells, 1 as expected, 2 NOT RUN."));
 }
 
-/// The same three cells at a time: two of them would take hours.
+/// All three cells at a time: two of them would take hours.
 class InterruptedCells : public InterruptedRun {
  protected:
   void start() {

@@ -1,5 +1,4 @@
-// Where the programs of a build look for their shared libraries, and what they say where torch
-// cannot be read.
+// The library paths of a build's programs, and their messages if torch cannot be read.
 
 #include <elf.h>
 #include <fmt/format.h>
@@ -42,7 +41,7 @@ std::vector<fs::path> programs_and_libraries() {
   return files;
 }
 
-/// What stands between brackets in the lines of `readelf -d` with `tag`.
+/// The text in brackets in the lines of `readelf -d` with `tag`.
 std::vector<std::string> dynamic_entries(const fs::path& file, const std::string& tag) {
   std::vector<std::string> values;
   for (const std::string& line : lines_of(run_shell("readelf -d " + file.string()).out)) {
@@ -53,7 +52,7 @@ std::vector<std::string> dynamic_entries(const fs::path& file, const std::string
   return values;
 }
 
-/// Of RUNPATH and RPATH, in the order in which the loader looks.
+/// From RUNPATH and RPATH, in the loader's search order.
 std::vector<std::string> library_folders(const fs::path& file) {
   std::vector<std::string> folders;
   for (const char* const tag : {"RUNPATH", "RPATH"}) {
@@ -67,7 +66,7 @@ std::vector<std::string> library_folders(const fs::path& file) {
   return folders;
 }
 
-// An empty folder is the working folder for the loader.
+// The loader takes an empty entry for the working folder.
 TEST(Libraries, AreLookedForInAbsoluteFoldersOnly) {
   const std::vector<fs::path> files = programs_and_libraries();
   EXPECT_THAT(files, Contains(fs::path(LOCKSTEP_CATALOGUE)));

@@ -1,4 +1,4 @@
-// A library that, loaded first, stands for a machine on which no thread can be made.
+// A preloaded library that simulates a machine on which no thread can be created.
 
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-// Preloaded, it speaks for the torch that is loaded: another release than Lockstep was built with.
+// Preloaded, it reports another torch release than Lockstep was built with.
 
 #include <cstdint>
 

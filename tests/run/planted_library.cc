@@ -1,4 +1,4 @@
-// Says that it was loaded.
+// Prints that it was loaded.
 
 #include <cstdio>
 

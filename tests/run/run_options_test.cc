@@ -1,4 +1,4 @@
-// The options of `run` that say which cells are run, and which reports are written.
+// Options of `run` that select cells and reports.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A run in a folder of its own.
+/// A run in its own folder.
 class RunWith {
  public:
   explicit RunWith(const std::string& arguments)
@@ -75,7 +75,7 @@ TEST(RepeatOption, TellsWhereARepetitionIsAnother) {
   const fs::path cells = run.path() / "test-never-ran-the-changed-path/fix-tested-by-a-launcher";
   const fs::path journal = cells / "w2-repetition=2/rank-1.csv";
   std::string text = text_of(journal);
-  text[text.size() - 2] = '1';  // not finite elements of its last observation
+  text[text.size() - 2] = '1';  // non-finite elements of its last observation
   write_text(journal, text);
   const Outcome report = run_shell(kLockstep + " report " + run.path().string());
   EXPECT_EQ(report.status, 1) << report.out;
@@ -99,7 +99,7 @@ TEST(FormatOption, WritesWhatReportShows) {
   EXPECT_THAT(text_of(run.path() / "report.md"), HasSubstr("not triggered"));
 }
 
-/// A record without what differs from one run to the next: times, and how many cells ran at a time.
+/// A record without the parts that differ between runs: times, and the number of parallel cells.
 nlohmann::json without_clocks(nlohmann::json record) {
   record.at("environment").erase("started_utc");
   record.at("environment").erase("jobs");
@@ -129,7 +129,7 @@ TEST(JobsOption, ChangesNothingThatIsOnRecord) {
   ASSERT_EQ(alone.at("cells").size(), together.at("cells").size());
   for (std::size_t i = 0; i < alone.at("cells").size(); ++i) {
     const auto& cell = alone.at("cells").at(i);
-    // Who hangs is ended when the machine sees it, and the calls of the others with it.
+    // The supervisor's timing decides when a hanging rank and the others' calls end.
     if (cell.at("cell").at("variant") == "skip-missing") continue;
     EXPECT_EQ(nlohmann::json::diff(cell, together.at("cells").at(i)), nlohmann::json::array())
         << cell.at("folder");

@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// What three ranks of a launcher left in the folder of their cell.
+/// Files of three ranks of a launcher in the folder of their cell.
 class LeftByThreeRanks : public testing::Test {
  protected:
   void leave_log(int rank) const { std::ofstream(rank_log(folder_.path(), rank)) << "a line\n"; }
@@ -49,7 +49,7 @@ class LeftByThreeRanks : public testing::Test {
     write_rank_status(rank_status_file(folder_.path(), rank), status);
   }
 
-  /// A rank without a word, which was at work until so long before now.
+  /// A rank without an exit file that was working until this long ago.
   void leave_sign(int rank, std::chrono::seconds before) const {
     leave_log(rank);
     const auto file = rank_here_file(folder_.path(), rank);
@@ -168,7 +168,7 @@ TEST_F(LeftByThreeRanks, NothingIsASignThatNoneWasStarted) {
   EXPECT_FALSE(is_empty());
 }
 
-/// That a peer was gone is no failure of its own: who died before is not known.
+/// A lost peer is no failure of the rank itself, and the rank that died first is unknown.
 TEST_F(LeftByThreeRanks, NobodyIsEndedForARankThatLostAPeer) {
   leave_sign(0, 1s);
   leave_sign(1, 0s);

@@ -1,5 +1,5 @@
-// What the scenario of checkpoints promises beyond what every scenario does: its fix gives the very
-// gradients of a model without checkpoints.
+// Additional promise of the scenario of checkpoints: its fix gives exactly the gradients of a model
+// without checkpoints.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

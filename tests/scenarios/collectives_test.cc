@@ -1,5 +1,5 @@
-// Ranks that call different collectives are named, whatever the backend makes of it; ranks whose
-// calls only look different are not.
+// Ranks that call different collectives are named, whatever the backend does; ranks whose calls
+// only look different are not.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,16 +18,16 @@ namespace {
 
 using nlohmann::json;
 
-/// How ranks are connected, and by which program started.
+/// Backend of the ranks, and the program that starts them.
 struct Way {
   std::string name;
   int ranks;
-  std::string mpirun;  ///< empty: ours start, over gloo
+  std::string mpirun;  ///< empty: Lockstep starts them, over gloo
 
   bool is_mpi() const { return !mpirun.empty(); }
   std::string options() const {
-    // Long enough for healthy ranks; and what ranks that hang are waited for, which many do over
-    // gloo.
+    // Long enough for healthy ranks. It is also the time to wait for hanging ones, which are common
+    // over gloo.
     const std::string same = fmt::format("--ranks {} --timeout {}", ranks, is_mpi() ? 15 : 3);
     return same + (is_mpi() ? " --backend mpi --launcher '" + mpirun + " -n {ranks}'" : "");
   }
@@ -39,7 +39,6 @@ const std::vector<Way> kWays{{"gloo_2", 2, ""},
                              {"openmpi_3", 3, "mpirun.openmpi"},
                              {"mpich_2", 2, "mpirun.mpich"}};
 
-/// Tests that are done over every backend.
 class OverEveryBackend : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
@@ -71,7 +70,7 @@ std::string verdict_on_collectives(const json& cell) {
   return cell.at("results").at(0).at("verdict");
 }
 
-/// With two ranks either may be the one that is wrong; with more it is the one that is alone.
+/// With two ranks either may be the wrong one; with more it is the one that is alone.
 void expect_named(const json& cell, const std::vector<std::string>& faults) {
   SCOPED_TRACE(title(cell));
   EXPECT_EQ(verdict_on_collectives(cell), "violated");
@@ -154,7 +153,7 @@ TEST_P(Mismatch, OfARankThatNeverComesIsNamed) {
   EXPECT_EQ(one.cell("missing").at("mismatch").at("number"), 2);
 }
 
-/// Rank 1's call of step 3 meets the others' of step 2; for their last one there is none.
+/// Rank 1's call of step 3 pairs with the others' of step 2; their last one has no partner.
 TEST_P(Mismatch, OfARankThatFinishesEarlyIsNamed) {
   const TestbedRun one = run("count", "--set first=all-reduce");
   const json cell = one.cell("count");
@@ -164,7 +163,7 @@ TEST_P(Mismatch, OfARankThatFinishesEarlyIsNamed) {
   EXPECT_EQ(cell.at("mismatch").at("number"), 3);
 }
 
-/// Ranks of other groups came earlier, to wait for those that were ended by it.
+/// Ranks of other groups called earlier, and wait for ranks that the mismatch ended.
 TEST(MismatchInAPart, IsNamedBeforeThoseWhoWaitForItsRanks) {
   const TestbedRun one("collective-mismatch/rows-and-columns --ranks 4 --timeout 10");
   const json cell = one.cell("rows-and-columns");

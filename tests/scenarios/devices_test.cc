@@ -1,4 +1,4 @@
-// What the scenarios of device maps promise beyond what every scenario does.
+// Additional promises of the scenarios of device maps.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ class Devices : public testing::Test {
     throw std::out_of_range("no cell of " + variant);
   }
 
-  /// What the ranks of a cell raised, by rank.
+  /// Errors of a cell's ranks, by rank.
   std::map<int, std::string> errors_of(const std::string& variant) const {
     std::map<int, std::string> errors;
     for (const json& result : cell_of(variant).at("results")) {
@@ -50,7 +50,7 @@ class Devices : public testing::Test {
     return errors;
   }
 
-  /// What the report says of the end of a rank.
+  /// The report's sentence about a rank's exit.
   std::string sentence_of(const std::string& variant) const {
     for (const json& result : cell_of(variant).at("results")) {
       for (const json& finding : result.at("findings")) {
@@ -60,7 +60,7 @@ class Devices : public testing::Test {
     return "";
   }
 
-  /// Where the weights of a rank were.
+  /// Devices of a rank's weights.
   std::set<std::string> placement(const std::string& variant, int rank) const {
     std::set<std::string> places;
     for (const Observation& row : read_journal(journal(variant, rank)).observations) {

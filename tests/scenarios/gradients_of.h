@@ -13,7 +13,7 @@ namespace lockstep {
 /// Digests by step and name.
 using Gradients = std::map<std::pair<std::int64_t, std::string>, Digest>;
 
-/// What a rank was about to give its optimizer, by its journal.
+/// Gradients that a rank passed to its optimizer, by its journal.
 inline Gradients gradients_of(const std::filesystem::path& journal) {
   Gradients found;
   for (const Observation& row : read_journal(journal).observations) {

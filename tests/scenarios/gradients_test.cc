@@ -1,5 +1,5 @@
-// Wrong gradients in every dtype, whatever share of the step they are, and healthy trainings of any
-// kind: the first are named, about the second nothing is said.
+// Wrong gradients must be named in every dtype, whatever their share of the step. Healthy trainings
+// of any kind must give no finding.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ TEST(GradientFaults, OfEveryKindAreFoundInEveryDType) {
   }
 }
 
-/// What was said of a training.
+/// Findings about a training.
 struct Judged {
   bool is_violated = false;
   bool is_undecided = false;
@@ -67,7 +67,7 @@ Judged judged(const std::string& arguments, const std::string& variant) {
   return judged;
 }
 
-/// How many are run: LOCKSTEP_RANDOM_TRAININGS, or 12.
+/// Number of trainings: LOCKSTEP_RANDOM_TRAININGS, or 12.
 int training_count() {
   const char* asked = std::getenv("LOCKSTEP_RANDOM_TRAININGS");
   return asked ? std::atoi(asked) : 12;

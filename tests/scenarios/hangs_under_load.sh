@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs every variant that hangs again and again, several at a time and beside as many busy loops as
-# there are cores twice over: each cell is as expected, so none is undecided for want of time, and each
-# repetition has the findings of the first. The exit status is 1 where one was not.
+# Runs every hanging variant repeatedly, several at a time, with twice as many busy loops as cores.
+# Each cell must be as expected, so a lack of time makes none undecided. Each repetition must have
+# the findings of the first. The exit status is 1 otherwise.
 #
 #   tests/scenarios/hangs_under_load.sh LOCKSTEP [REPETITIONS]      (default: 20)
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs every variant that is right with other seeds on 2, 3, 4 and 8 ranks, and for 1 and for 100
-# steps on 2: each cell is as expected, so none is a false alarm or undecided. All are run, and the
-# exit status is 1 where one was not.
+# Runs every correct variant with other seeds on 2, 3, 4 and 8 ranks, and for 1 and for 100 steps on
+# 2. Each cell must be as expected, neither a false alarm nor undecided. All are run, and the exit
+# status is 1 if one was not.
 #
 #   tests/scenarios/healthy_seeds.sh LOCKSTEP [SEED...]      (default: 0 to 9)
 set -euo pipefail
@@ -14,7 +14,7 @@ seeds=("$@")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# `list` has a scenario in a line of its own, and below it a variant and its role in each line.
+# `list` prints a scenario on its own line, followed by lines with a variant and its role.
 mapfile -t healthy < <("$lockstep" list |
   awk '/^[^ ]/ { scenario = $1 } /^    / && ($2 == "fixed" || $2 == "latent") { print scenario "/" $1 }')
 [ ${#healthy[@]} -gt 0 ] || { echo "healthy_seeds.sh: no variant is right" >&2; exit 1; }

@@ -1,4 +1,4 @@
-// What the scenarios about gradient hooks promise beyond being as expected.
+// Additional promises of the scenarios about gradient hooks.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ class CatalogueRun {
     record_ = json::parse(text_of(folder() / "record.json"));
   }
 
-  /// The cells of the variants that repair the fault, but for those that cannot be run.
+  /// The cells of the variants that repair the fault, except those that cannot be run.
   std::vector<json> fixed() const {
     std::vector<json> cells;
     for (const json& cell : record_.at("cells")) {
@@ -47,7 +47,7 @@ class CatalogueRun {
 
   const json& cells() const { return record_.at("cells"); }
 
-  /// What rank `rank` of the cell in `cell_folder` was about to give its optimizer, by step and
+  /// Gradients that rank `rank` of the cell in `cell_folder` passed to its optimizer, by step and
   /// name.
   Gradients gradients(const std::string& cell_folder, int rank) const {
     Gradients found = gradients_of(folder() / cell_folder / fmt::format("rank-{}.csv", rank));
@@ -98,7 +98,7 @@ TEST_P(EveryRepair, IsRightToTwelveDigitsInDouble) {
     for (const char* kind : {"gradient", "parameter"}) {
       const json& result = result_of(cell, "equal_reference", kind);
       ASSERT_GT(result.at("comparisons"), 0) << cell.at("folder");
-      if (result.at("margin").is_null()) continue;  // bit for bit
+      if (result.at("margin").is_null()) continue;  // bitwise equal
       const double difference =
           result.at("margin").get<double>() * result.at("tolerance").get<double>();
       EXPECT_LE(difference, 1e-12) << cell.at("folder") << " " << kind;
@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class WhereSumsAreExact : public testing::TestWithParam<std::string> {};
 
-/// Worlds of a power of two: a division by 3 is not exact.
+/// World sizes that are powers of two, because a division by 3 is not exact.
 TEST_P(WhereSumsAreExact, TilesAreTheReferenceBitForBit) {
   const CatalogueRun run(variants_of(kPerTile, {"grad-but-last", "explicit-inputs"}) +
                          "--ranks 2,4 --matrix --set values=dyadic --set bucket=standard "
@@ -139,7 +139,7 @@ TEST_P(WhereSumsAreExact, TilesAreTheReferenceBitForBit) {
 INSTANTIATE_TEST_SUITE_P(Of, WhereSumsAreExact, testing::Values("float32", "float64"),
                          [](const auto& dtype) { return dtype.param; });
 
-/// The pull request leaves a run of one rank as it was; nothing would change if it did not.
+/// The pull request does not change a run of one rank; changing it would make no difference.
 TEST(GatedRepair, IsTheUngatedOneBitForBitOnOneRank) {
   const CatalogueRun run(
       fmt::format("{0}/gated {0}/grad-but-last --ranks 1 --matrix "
@@ -158,7 +158,7 @@ TEST(GatedRepair, IsTheUngatedOneBitForBitOnOneRank) {
   EXPECT_GE(compared, 15);
 }
 
-/// What the variants of a scenario came to.
+/// Symptoms of the variants of a scenario.
 std::set<std::string> outcomes_of(const std::string& arguments) {
   const CatalogueRun run(arguments + " --ranks 2");
   std::set<std::string> kinds;
@@ -166,7 +166,7 @@ std::set<std::string> outcomes_of(const std::string& arguments) {
   return kinds;
 }
 
-/// The cell of the variant in a run of one.
+/// The cell of the variant in a run of one variant.
 struct Trained {
   explicit Trained(const std::string& conditions)
       : run(kPerTile + "/explicit-inputs --ranks 2 " + conditions), cell(run.fixed().at(0)) {}
@@ -178,7 +178,7 @@ struct Trained {
   json cell;
 };
 
-/// A condition that is read wrongly is read wrongly by the expectation too, and nothing is missed.
+/// If a condition is misread, the expectation misreads it, too, and the cell is still as expected.
 TEST(ConditionsOfAStep, ReachTheTraining) {
   const Trained plain("");
   EXPECT_NE(Trained("--set prior=on").gradients(), plain.gradients());
@@ -192,7 +192,7 @@ TEST(ConditionsOfAStep, ReachTheTraining) {
   EXPECT_NE(Trained("--set batch=1").gradients(), plain.gradients());
 }
 
-/// The same fault, told apart.
+/// The same fault with distinct symptoms.
 TEST(OutcomesOfHooks, AreAllKindsThatTheFaultHas) {
   EXPECT_THAT(outcomes_of(kPerTile), ElementsAre("agree but wrong", "raised", "right"));
   EXPECT_THAT(outcomes_of(kPerTile + " --set around=nothing"),
@@ -202,7 +202,7 @@ TEST(OutcomesOfHooks, AreAllKindsThatTheFaultHas) {
   EXPECT_THAT(outcomes_of(kAnotherMask), ElementsAre("agree but wrong", "right"));
 }
 
-/// Nothing is pending after the first tile: nobody complains, whatever the number of ranks.
+/// After the first tile no work is pending, so no error is raised for any number of ranks.
 TEST(SilentTiles, AreFoundWithoutAnError) {
   for (const char* around : {"above", "nothing"}) {
     const CatalogueRun run(

@@ -1,4 +1,4 @@
-// Ranks that end at random collectives: the right one is named in time, and nothing stays behind.
+// Ranks that end at random collectives: the right one is named in time, and nothing is left behind.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using nlohmann::json;
 constexpr double kLimitSeconds = 2;  // of the testbed's faulty cells
 constexpr double kGraceSeconds = 5;
 
-/// How many are run: LOCKSTEP_RANDOM_FAULTS, or 10.
+/// Number of faults: LOCKSTEP_RANDOM_FAULTS, or 10.
 int fault_count() {
   const char* asked = std::getenv("LOCKSTEP_RANDOM_FAULTS");
   return asked ? std::atoi(asked) : 10;
@@ -34,7 +34,7 @@ std::set<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// What other programs leave there meanwhile is not ours.
+/// Files of other programs there do not count.
 std::set<std::string> shared_memory() {
   std::set<std::string> ours;
   for (const std::string& name : names_in("/dev/shm")) {
@@ -55,7 +55,7 @@ int processes_with(const std::string& mark) {
   return count;
 }
 
-/// The rank that was to end says so before it does; -1 when none has.
+/// The rank chosen to end prints that first; -1 if none has.
 int planted_rank(const fs::path& cell, int world_size) {
   for (int rank = 0; rank < world_size; ++rank) {
     const std::string log = text_of(cell / fmt::format("rank-{}.log", rank));
@@ -74,7 +74,7 @@ json findings_of(const json& cell) {
 
 class RandomFaults : public testing::Test {
  protected:
-  /// Runs the cell with its own folder for temporary files, and judges its files again.
+  /// Runs the cell with a separate folder for temporary files, and judges its files again.
   void run(int seed, const std::string& fault, int ranks) {
     const TemporaryFolder folder;
     const fs::path out = folder.path() / "run", temporary = folder.path() / "tmp";

@@ -1,4 +1,4 @@
-// What the scenarios about sharded models promise beyond being as expected.
+// Additional promises of the scenarios about sharded models.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ namespace {
 
 const std::string kAccumulator = "tiled-gradient-accumulator-stacks-hooks";
 
-/// Whether any gradient that the reference of one rank kept in step 1 is no number of bfloat16,
-/// where the model computes in that.
+/// Whether any gradient of the one-rank reference in step 1 cannot be represented in bfloat16, the
+/// dtype of the computation.
 bool is_finer_than_bfloat16(int accumulation) {
   const TemporaryFolder folder;
   const Outcome outcome = run_shell(fmt::format(

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every cell of scenarios ten times: with every value of its axes on 2 ranks, and with the
-# standard ones on 3 and 4. Each is as expected, and each repetition is the first run again,
+# defaults on 3 and 4. Each must be as expected, and each repetition must equal the first run,
 # observation by observation.
 #
 #   tests/scenarios/ten_times.sh LOCKSTEP SCENARIO...

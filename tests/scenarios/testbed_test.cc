@@ -1,4 +1,4 @@
-// The instrument against lies: planted faults must be named, healthy runs must be silent.
+// Tests the instrument itself: planted faults must be named, healthy runs must give no finding.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -85,7 +85,7 @@ TEST(SwappedRoles, TurnTheDetectionTableRed) {
   EXPECT_EQ(run.cell("clean").at("verdict"), "missed");
 }
 
-/// A cell passes for its fault by what is pinned of it, and not by the claims alone that break.
+/// A cell is recognised by the pins of its fault, not only by the broken claims.
 TEST(ReplacedBodies, AreNotTheDeclaredFault) {
   const TestbedRun run("replaced-bodies --ranks 2,3 --matrix");
   EXPECT_EQ(run.outcome().status, 1);
@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(Testbed, Endings,
                            return name;
                          });
 
-// Where nothing is recorded nobody was seen in a call, and a lost peer is still a consequence.
+// Without recorded calls no rank is known to be in one, but a lost peer is still a consequence.
 TEST(Endings, AreOneRanksAloneWithoutCollectiveLogsToo) {
   for (const char* variant : {"raises", "exits", "is-killed"}) {
     const TestbedRun run(fmt::format("endings/{} --ranks 3 --collectives off", variant));
@@ -175,7 +175,7 @@ TEST(Endings, AreOneRanksAloneWithoutCollectiveLogsToo) {
 }
 
 TEST(Endings, AtALimitThatCameTooSoonAreNobodysFault) {
-  // On a busy machine ranks take more than a second to meet.
+  // On a busy machine the rendezvous takes more than a second.
   const TestbedRun run("endings/finishes --ranks 2 --steps 1000000 --timeout 3");
   EXPECT_EQ(run.outcome().status, 2) << run.outcome().out << run.outcome().err;
   const json cell = run.cell("finishes");

@@ -26,8 +26,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Every test is a process of its own under ctest; in one process the first one opens them.
-/// A custom function whose backward leaves the gradient on `device`.
+/// A custom function whose backward puts the gradient on `device`. Every test is a separate process
+/// under ctest; in one process the first test opens the devices.
 class MovesGradient : public torch::autograd::Function<MovesGradient> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
@@ -101,7 +101,7 @@ TEST(VirtualDevices, AreOpenedOnce) {
   EXPECT_EQ(at::empty({1}, virtual_device(2)).device().str(), "sim:2");
 }
 
-// Not seen: nobody checks the device of what is put into `.grad` by hand.
+// Undetected: the device of a gradient assigned to `.grad` by hand is not checked.
 TEST(VirtualDevices, TakeAnyGradientThatIsAssigned) {
   open_two();
   const at::Tensor leaf = at::ones({2}).to(virtual_device(0)).requires_grad_();
@@ -109,7 +109,7 @@ TEST(VirtualDevices, TakeAnyGradientThatIsAssigned) {
   EXPECT_EQ(leaf.grad().device(), virtual_device(1));
 }
 
-// Not seen: a GPU's memory is no memory of the host, and its generator is its own.
+// Undetected: on a GPU the host cannot read the memory, and the generator is separate.
 TEST(VirtualDevices, AllowTheHostToReadThemAndToDrawForThem) {
   open_two();
   at::Tensor tensor = at::ones({2}).to(virtual_device(0));

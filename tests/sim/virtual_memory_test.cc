@@ -33,7 +33,7 @@ at::Tensor device_bytes(std::int64_t count, int device = 0) {
   return at::empty({count}, at::device(virtual_device(device)).dtype(at::kByte));
 }
 
-/// What is said of want of memory; empty when there is none.
+/// The out-of-memory error; empty if there is none.
 std::string refusal_of(const std::function<void()>& call) {
   try {
     call();
@@ -45,8 +45,8 @@ std::string refusal_of(const std::function<void()>& call) {
 
 std::int64_t live() { return virtual_memory(0).live; }
 
-/// One device pair of 4 MiB each, as every test but those of ledgers has it; a process of its own
-/// for each test, which ctest gives them.
+/// Two devices of 4 MiB each, used by all tests except those of ledgers. ctest runs each test in a
+/// separate process.
 class VirtualMemoryTest : public testing::Test {
  protected:
   VirtualMemoryTest() {
@@ -157,7 +157,7 @@ TEST_F(VirtualMemoryTest, MovesWithSetData) {
   EXPECT_EQ(virtual_memory(1).live, 400);
 }
 
-/// Runs `body` in a process of its own; its status, 70 where it throws.
+/// Runs `body` in a separate process; returns its status, 70 if it throws.
 class Child {
  public:
   explicit Child(const std::function<int()>& body) : pid_(::fork()) {
@@ -180,7 +180,7 @@ class Child {
   pid_t pid_;
 };
 
-/// A line between two processes: one says that it is so far, the other waits for it.
+/// A pipe between two processes: one reports its progress, the other waits for it.
 class Signal {
  public:
   Signal() { EXPECT_EQ(::pipe(exits_), 0); }

@@ -1,4 +1,4 @@
-// What virtual devices compute has the bits of the CPU; the exceptions are tested here too.
+// Results of virtual devices have the bits of the CPU; the exceptions are tested here, too.
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ at::Tensor numbers(std::int64_t below, at::IntArrayRef shape, const at::Tensor& 
       .to(like.device());
 }
 
-/// A function of a matrix [6, 8] and a weight [8, 8], which are leaves.
+/// A function of two leaves: a matrix [6, 8] and a weight [8, 8].
 struct Operator {
   std::string name;
   std::function<at::Tensor(const at::Tensor& x, const at::Tensor& w)> compute;
@@ -230,7 +230,7 @@ TEST_F(VirtualModels, AVisionLanguageModelTrainsToTheBitsOfTheCpu) {
   }
 }
 
-// Composite code of torch chooses the kernel of attention by the type of the device.
+// Composite code of torch chooses the kernel of attention by device type.
 /// A known exception: its bits may differ.
 TEST_F(VirtualModels, ScaledDotProductAttentionIsCloseToTheCpu) {
   const at::Tensor q = drawn({2, 2, 16, 8}, 1);

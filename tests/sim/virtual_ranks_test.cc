@@ -32,7 +32,7 @@ namespace {
 
 using testing::SizeIs;
 
-/// Two layers, each on a device of its own.
+/// Two layers, each on its own device.
 class TwoLayers : public Module {
  public:
   TwoLayers(at::Device lower, at::Device upper) : upper_device_(upper) {
@@ -83,7 +83,7 @@ bool equal(const std::vector<at::Tensor>& left, const std::vector<at::Tensor>& r
   return is_equal;
 }
 
-/// Gloo's threads let go of a collective's tensors a moment after its end.
+/// Gloo's threads release a collective's tensors a moment after its end.
 bool all_is_freed() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (virtual_memory(0).live + virtual_memory(1).live != 0) {
@@ -93,11 +93,11 @@ bool all_is_freed() {
   return true;
 }
 
-/// More than is ever used: that it is shared is to be in the way of nothing.
+/// Larger than any use, so that sharing never gets in the way.
 constexpr std::int64_t kCapacity = std::int64_t{1} << 30;
 
-/// Ranks with a process group for tensors of virtual devices. Their process has one thread before
-/// it forks: a test that comes after torch's own threads cannot have ranks.
+/// Ranks with a process group for tensors of virtual devices. Their process must have one thread
+/// before it forks, so a test after the start of torch's own threads cannot have ranks.
 class VirtualRanks : public testing::Test {
  protected:
   std::vector<RankExit> launch(int ranks, const std::function<int(const RankPlacement&)>& body) {
@@ -124,7 +124,7 @@ class VirtualRanks : public testing::Test {
   int launches_ = 0;
 };
 
-/// What ended otherwise than with status 0, with its last words; empty when all is well.
+/// Ranks that ended with a status other than 0, with their last output; empty if there are none.
 std::string complaints(const std::vector<RankExit>& exits) {
   std::string all;
   for (const RankExit& end : exits) {
@@ -168,17 +168,17 @@ TEST_F(VirtualRanks, HaveTheParametersOfRankZeroUnlessTheyAreNotToBeSynchronised
   EXPECT_EQ(complaints(exits), "");
 }
 
-/// A collective on tensors of `device`; returns what it left in them.
+/// A collective on tensors of `device`; returns its output tensors.
 using Exchange = std::function<Tensors(c10d::ProcessGroup& group, at::Device device)>;
 
-/// [2, 3], another on every rank.
+/// [2, 3], different on every rank.
 at::Tensor own(c10d::ProcessGroup& group, at::Device device) {
   return at::randn({2, 3}, cpu_generator(static_cast<std::uint64_t>(20 + group.getRank())),
                    at::TensorOptions())
       .to(device);
 }
 
-/// Waits, and sees that the future holds tensors of `device`.
+/// Waits, and checks that the future holds tensors of `device`.
 void finish(const c10::intrusive_ptr<c10d::Work>& work, at::Device device) {
   work->wait();
   const auto future = future_of(*work);

@@ -1,5 +1,5 @@
-// A training with DDP in which a rank ends at a random collective: which rank, at which one, and
-// whether before it or within, is drawn from the seed.
+// A training with DDP in which a rank ends at a random collective. The seed determines the rank,
+// the collective, and whether it ends before or within it.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/randint.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::int64_t kCallsPerStep = 4;  // two buckets, but one in step 1; losses; a barrier
 
-/// Ends the process that it was set for, once it has burnt down.
+/// Ends its process after a number of calls.
 class Fuse {
  public:
   explicit Fuse(Rank& rank) : rank_(rank) {
@@ -58,7 +58,7 @@ class Fuse {
   }
 
   Rank& rank_;
-  std::int64_t left_ = 0;  ///< calls until it goes off; 0: never
+  std::int64_t left_ = 0;  ///< calls until then; 0: never
   bool is_within_ = false;
   bool is_burnt_ = false;
 };

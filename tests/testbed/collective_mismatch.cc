@@ -1,5 +1,5 @@
-// Rank 1 calls something else than the others in step 2; or all ranks do what looks like that and
-// is not.
+// In step 2, rank 1 makes another call than the others. In some variants all ranks make calls that
+// only look different.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -24,7 +24,7 @@ namespace {
 constexpr int kCulprit = 1;
 constexpr std::int64_t kStep = 2;
 
-/// What a call is made with, beside its operation.
+/// Arguments of a call apart from its operation.
 struct Call {
   std::int64_t elements = 4;
   at::ScalarType dtype = at::kFloat;
@@ -42,7 +42,7 @@ void make(ProcessGroup& group, std::string_view operation, const Call& call = {}
   group.barrier();
 }
 
-/// What rank 1 does in step 2 where the others call `operation`.
+/// Rank 1's call in step 2 while the others call `operation`.
 void call_other(Rank& rank, std::string_view operation) {
   ProcessGroup& group = rank.group();
   if (rank.is("operation")) return make(group, rank.axis("second"));
@@ -93,7 +93,7 @@ void reduce_other_tensors(Rank& rank) {
   });
 }
 
-/// Zeros for what rank 1 has no gradient of; a model that only rank 1 builds before its own.
+/// Uses zeros for missing gradients of rank 1; builds an extra model on rank 1 first.
 void reduce_gradients(Rank& rank) {
   const bool is_filled = rank.is("zeros-from-another-line");
   std::optional<Model> extra;
@@ -115,7 +115,7 @@ void reduce_gradients(Rank& rank) {
   });
 }
 
-/// One weight under two names, of which the one that is registered first is the weight's.
+/// One weight under two names, of which the one registered first counts.
 class Tied : public Module {
  public:
   explicit Tied(bool head_first) {
@@ -141,7 +141,7 @@ void train_with_ddp(Rank& rank, Module& model, const DdpOptions& options) {
   });
 }
 
-/// Each rank starts the groups' all-reduces in an order of its own and waits for all of them.
+/// Each rank starts the groups' all-reduces in its own order and waits for all of them.
 void reduce_in_two_groups(Rank& rank) {
   std::vector<int> all;
   for (int i = 0; i < rank.world_size(); ++i) all.push_back(i);
@@ -158,7 +158,7 @@ void reduce_in_two_groups(Rank& rank) {
   });
 }
 
-/// Neighbours 0 and 1, and 1 and 2, reduce with each other, as often as each pair likes.
+/// Neighbours 0 and 1, and 1 and 2, reduce with each other, a different number of times per pair.
 void reduce_in_pairs(Rank& rank) {
   std::unique_ptr<ProcessGroup> left, right;
   const int last = rank.world_size() - 1;
@@ -177,8 +177,8 @@ void reduce_in_pairs(Rank& rank) {
   });
 }
 
-/// Ranks 0,1 and 2,3 work together; so do 0,2 and 1,3, which the lower two are ready for first. The
-/// upper two do not agree about what they do together.
+/// Ranks 0,1 and 2,3 form groups; so do 0,2 and 1,3, which the lower two ranks call first. The
+/// upper two make mismatched calls in their common group.
 void reduce_in_rows_and_columns(Rank& rank) {
   const int row = rank.rank() / 2, column = rank.rank() % 2;
   const auto in_row = rank.group().subgroup("row " + std::to_string(row), {2 * row, 2 * row + 1});

@@ -1,7 +1,7 @@
-// The same small training that tests/parity/ddp_parity.py runs through Python's
-// DistributedDataParallel, in every combination of what can be asked of it. Both sides must agree
-// in outcome, collectives and bits. The name of a variant is its words, joined by "+"; the Python
-// side reads them from the folders of a run.
+// The small training that tests/parity/ddp_parity.py runs with Python's DistributedDataParallel, in
+// every combination of its options. Both sides must agree in outcome, collectives and bits. The
+// name of a variant is its words, joined by "+"; the Python side reads them from the folders of a
+// run.
 
 #include <ATen/ops/randn.h>
 
@@ -20,7 +20,7 @@ namespace lockstep {
 
 namespace {
 
-/// When the layer `extra` takes part in the loss.
+/// When the layer `extra` contributes to the loss.
 constexpr std::array<std::string_view, 5> kUses{"always", "never", "not-on-last-rank",
                                                 "not-in-step-2", "output-without-loss"};
 
@@ -34,8 +34,8 @@ constexpr unsigned kCommHook = 1U << 4, kSmallBuckets = 1U << 5;
 /// 32 float32: the model's gradients need several buckets.
 constexpr std::int64_t kSmallBucketBytes = 128;
 
-/// The parts are registered in another order than they are used in, so that rebuilding the buckets
-/// in the order of the gradients changes them.
+/// The parts are registered in another order than they are used in. So rebuilding the buckets in
+/// the order of the gradients changes them.
 struct Model : Module {
   explicit Model(const at::Generator& generator)
       : scale(register_parameter("scale", at::randn({3}, generator, at::TensorOptions()))),
@@ -44,7 +44,7 @@ struct Model : Module {
         norm(register_module("norm", std::make_shared<BatchNorm1d>(5))),
         first(register_module("first", std::make_shared<Linear>(6, 5, generator))) {}
 
-  /// The output and, when `extra` is used, what it gave.
+  /// The output and, if `extra` is used, its output.
   std::vector<at::Tensor> outputs(const at::Tensor& input, bool uses_extra, bool adds_extra) {
     at::Tensor hidden = norm->forward(first->forward(input)).relu();
     if (!uses_extra) return {last->forward(hidden) * scale};
@@ -96,13 +96,13 @@ void backward(Rank& rank, DistributedDataParallel& ddp, Model& model, std::int64
     return model.outputs(input_of(rank, step, micro_batch), uses_extra(rank, step),
                          !rank.has("output-without-loss"));
   });
-  outputs[0].mul_(3);  // in place: what the wrapper returns may be changed
+  outputs[0].mul_(3);  // in place: the wrapper's result may be modified
   outputs[0].pow(2).mean().backward();
   rank.observer().begin_micro_batch(micro_batch);
   rank.observe_gradients(Phase::pre_step, model);
 }
 
-/// Where ranks join, the last one has no batch in the last step.
+/// If ranks join, the last one has no batch in the last step.
 std::optional<DistributedDataParallel::Join> join_of(const Rank& rank,
                                                      DistributedDataParallel& ddp) {
   using Join = DistributedDataParallel::Join;
@@ -145,8 +145,8 @@ std::string name_of(std::string_view use, unsigned chosen) {
   return name;
 }
 
-/// Defaults make one bucket of this model, whatever else is asked for; a static graph that begins
-/// inside no_sync raises in its first backward, whatever happens to the buckets.
+/// With the defaults this model is one bucket, whatever the other options. A static graph that
+/// begins inside no_sync raises in its first backward, regardless of the buckets.
 bool adds_something(unsigned chosen) {
   if (chosen != 0 && (chosen & kSmallBuckets) == 0) return false;
   const bool raises = (chosen & kStatic) && (chosen & kNoSync);

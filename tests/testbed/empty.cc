@@ -1,4 +1,4 @@
-// Nothing happens: what a launch costs.
+// An empty body, to measure the cost of a launch.
 
 #include "harness/scenario/scenario.h"
 #include "harness/train/rank/rank.h"

@@ -1,4 +1,4 @@
-// One rank ends badly in step 2, or only goes to another folder, while the others wait for it in a
+// One rank fails in step 2, or only changes its folder, while the others wait for it in a
 // collective.
 
 #include <ATen/ops/ones.h>

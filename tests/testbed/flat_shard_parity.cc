@@ -1,5 +1,5 @@
-// The training of fully_shard_parity with FlatShard, as tests/parity/flat_shard_parity.py runs it
-// through Python's FullyShardedDataParallel.
+// The training of fully_shard_parity with FlatShard, which tests/parity/flat_shard_parity.py runs
+// with Python's FullyShardedDataParallel.
 
 #include <array>
 #include <memory>

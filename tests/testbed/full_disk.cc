@@ -1,5 +1,5 @@
-// The disk is full for rank 1 from step 2 on. Its body catches whatever it is thrown, and trains
-// on.
+// The disk is full for rank 1 from step 2 on. Its body catches all exceptions and continues
+// training.
 
 #include <ATen/ops/ones.h>
 #include <sys/resource.h>
@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-/// No file of this process grows beyond 4096 bytes, less than the tensor takes.
+/// Limits files of this process to 4096 bytes, less than the tensor needs.
 void fill_disk() {
   rlimit size{};
   ::getrlimit(RLIMIT_FSIZE, &size);
@@ -30,7 +30,7 @@ void train(Rank& rank) {
   });
 }
 
-/// As a training loop does that ends quietly.
+/// Like a training loop that ends quietly.
 void train_and_catch(Rank& rank) {
   try {
     train(rank);

@@ -1,6 +1,6 @@
-// The same small training that tests/parity/fully_shard_parity.py runs through Python's
-// fully_shard. Both sides must agree in outcome, collectives and bits. The name of a variant is its
-// words, joined by "+"; the Python side reads them from the folders of a run.
+// The small training that tests/parity/fully_shard_parity.py runs with Python's fully_shard. Both
+// sides must agree in outcome, collectives and bits. The name of a variant is its words, joined by
+// "+"; the Python side reads them from the folders of a run.
 
 #include "tests/testbed/fully_shard_parity.h"
 
@@ -25,10 +25,10 @@ namespace lockstep {
 
 namespace {
 
-/// Which modules are wrapped beside the root.
+/// Wrapped modules in addition to the root.
 constexpr std::array<std::string_view, 4> kLevels{"mlp", "layer", "mlp-and-layer", "root"};
 
-/// What is asked for, beside the level. Empty: the defaults.
+/// Options in addition to the level. Empty: the defaults.
 constexpr std::array<std::string_view, 23> kFlags{
     "",
     "even",
@@ -97,7 +97,7 @@ std::vector<NamedTensor> copies_of(const Module& model) {
   return copies;
 }
 
-/// What the shards have to add up to.
+/// The total that the shards must add up to.
 void observe_whole(Rank& rank, std::vector<NamedTensor> whole) {
   for (NamedTensor& entry : whole) entry.name = "whole." + entry.name;
   rank.observer().observe(Phase::pre_forward, Kind::parameter, whole);

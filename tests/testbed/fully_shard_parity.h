@@ -10,11 +10,10 @@
 
 namespace lockstep {
 
-/// Shards `model` and the parts `wrapped`.
 using MakeSharded = std::function<std::unique_ptr<ShardedModel>(
     Rank& rank, Module& model, const std::vector<Module*>& wrapped)>;
 
-/// The training of the words of the cell's variant, with the engine that `make` makes.
+/// The training for the words of the cell's variant, with the engine created by `make`.
 void train_sharded(Rank& rank, const MakeSharded& make);
 
 }  // namespace lockstep

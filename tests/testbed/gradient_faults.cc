@@ -1,5 +1,5 @@
-// One gradient of a transformer is made wrong on all ranks, in every dtype: what the judge has to
-// find however small the tensor's share of the step's gradient is.
+// One gradient of a transformer is made wrong on all ranks, in every dtype. The judge must find it,
+// however small the tensor's share of the step's gradient is.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -40,7 +40,7 @@ at::Tensor loss_of(Rank& rank, Module& model, int owner, std::int64_t step) {
   return at::cross_entropy_loss(model(rank.input(series.to(dtype_of(rank)))), classes);
 }
 
-/// The gradient of another tensor of as many elements; its own back to front where there is none.
+/// The gradient of another tensor with as many elements; if there is none, its own in reverse.
 at::Tensor foreign_gradient(const std::vector<at::Tensor>& parameters, std::size_t mine) {
   const at::Tensor& own = parameters[mine].grad();
   for (std::size_t ahead = 1; ahead < parameters.size(); ++ahead) {
@@ -50,7 +50,7 @@ at::Tensor foreign_gradient(const std::vector<at::Tensor>& parameters, std::size
   return own.flatten().flip(0).reshape(own.sizes());
 }
 
-/// The tensor that is made wrong; none in a healthy cell.
+/// The tensor to make wrong; empty in a healthy cell.
 std::optional<std::size_t> wrong_tensor(const Rank& rank) {
   if (!has_axis(rank.cell(), "tensor")) return std::nullopt;
   return static_cast<std::size_t>(std::stoll(rank.axis("tensor")));

@@ -1,6 +1,6 @@
-// A layer that no rank uses in step 1: its bucket never fills, the reducer leaves that step
-// unsynchronised and says so only when the next forward begins. The damage is one step older than
-// the error.
+// No rank uses one layer in step 1, so its bucket never fills. The reducer leaves that step
+// unsynchronised and reports it only when the next forward begins. The damage is one step older
+// than the error.
 
 #include <ATen/ops/randn.h>
 

@@ -1,4 +1,4 @@
-// Every value is right and no rank comes to where the variant parts: nothing is known of it.
+// Every value is right and no rank reaches the branch point, so the variant was not exercised.
 
 #include <ATen/ops/ones.h>
 

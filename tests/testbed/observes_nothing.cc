@@ -1,4 +1,4 @@
-// A program that looks at nothing must not be called in lockstep.
+// A program without observations must not be reported as in lockstep.
 
 #include "harness/scenario/expect.h"
 #include "harness/scenario/scenario.h"

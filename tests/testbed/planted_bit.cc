@@ -29,7 +29,7 @@ void train_with_planted_bit(Rank& rank) {
         rank.rank() == std::stoi(rank.axis("rank")) && step == std::stoi(rank.axis("step"));
     rank.at_branch();
     if (rank.is("clean")) {
-      // as it is
+      // unchanged
     } else if (rank.is("flip") && is_here) {
       flip(b, 5, std::stoi(rank.axis("bit")));
     }

@@ -1,6 +1,6 @@
-// Healthy trainings, drawn from the seed: whatever the model, the optimizer and the dtype, the
-// judge has to be silent. `unstable` amplifies roundings until they are as large as the gradients:
-// of that nothing can be decided, and nobody may be blamed.
+// Healthy trainings, drawn from the seed. The judge must report nothing, for any model, optimizer
+// and dtype. `unstable` amplifies roundings until they are as large as the gradients: there the
+// result must be undecided.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -35,7 +35,7 @@ namespace {
 enum class Activation { tanh, relu, gelu, silu, none };
 enum class Reduction { each, flat, ddp };
 
-/// One training; every field is drawn, but for those of an unstable one.
+/// One training; every field is random, except those of an unstable one.
 struct Recipe {
   std::int64_t depth = 1;
   std::int64_t width = 4;
@@ -45,7 +45,7 @@ struct Recipe {
   std::string optimizer = "sgd";
   at::ScalarType dtype = at::kFloat;
   double learning_rate = 0.01;
-  double gain = 1;  ///< of the weights, beside how Linear draws them
+  double gain = 1;  ///< of the weights, relative to Linear's initialisation
   bool has_tokens = false;
   bool has_norms = false;
   bool has_adapters = false;
@@ -78,7 +78,7 @@ Recipe drawn_recipe(std::uint64_t seed) {
   recipe.reduction = draw.of<Reduction>({Reduction::each, Reduction::flat, Reduction::ddp});
   recipe.optimizer = draw.of<std::string>({"sgd", "adamw"});
   recipe.dtype = draw.of<at::ScalarType>({at::kFloat, at::kDouble, at::kHalf, at::kBFloat16});
-  // AdamW's eps is 0 in float16: it divides by what has underflown, which no reference survives.
+  // AdamW's eps is 0 in float16, so it divides by underflowed values, which breaks every reference.
   if (recipe.dtype == at::kHalf) recipe.optimizer = "sgd";
   recipe.learning_rate = std::pow(10.0, -1.0 - 0.5 * static_cast<double>(draw.below(6)));
   recipe.has_tokens = draw.below(3) == 0;
@@ -118,7 +118,7 @@ at::Tensor activated(Activation activation, const at::Tensor& input) {
 
 constexpr std::int64_t kVocabulary = 16;
 
-/// A stack of linear layers, of tokens behind an embedding.
+/// A stack of linear layers for tokens, after an embedding.
 class Stack : public Module {
  public:
   Stack(const Recipe& recipe, const at::Generator& generator) : recipe_(recipe) {

@@ -1,4 +1,4 @@
-// What happens before ranks have met: some of it is the body's fault, some the machine's.
+// Events before the rendezvous completes: some are the body's fault, some the machine's.
 
 #include <ATen/ops/ones.h>
 #include <sys/resource.h>
@@ -15,8 +15,8 @@ namespace lockstep {
 
 namespace {
 
-/// As on a machine whose limit of open files is too low: enough for the rank's own log and for one
-/// more at a time, and not for the connections of the store and of Gloo.
+/// Simulates a low limit of open files. It suffices for the rank's own log and one more file at a
+/// time, but not for the connections of the store and of Gloo.
 void leave_no_files() {
   const int next = ::dup(STDOUT_FILENO);
   ::close(next);

@@ -1,5 +1,5 @@
-// Faults of the catalogue's classes, declared as its scenarios declare them, and in the place of
-// each five others that break the same claims. Only the declared one is the declared one.
+// Faults of the catalogue's classes, declared like in its scenarios. Each has five replacements
+// that break the same claims. Only the declared fault must be recognised as declared.
 
 #include <ATen/TensorOperators.h>
 
@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-/// What the cell declares, and what its variant `as-declared` does.
+/// The declared fault of the cell, which its variant `as-declared` contains.
 void leave_declared_fault(Rank& rank, const std::vector<at::Tensor>& parameters) {
   if (is_set(rank.cell(), "declared", "never-reduced")) return;
   average_each(rank.group(), parameters);
@@ -21,7 +21,7 @@ void leave_declared_fault(Rank& rank, const std::vector<at::Tensor>& parameters)
   for (const at::Tensor& parameter : parameters) parameter.mutable_grad() *= rank.world_size();
 }
 
-/// The right gradient of a parameter becomes that of another fault.
+/// Replaces the correct gradient of a parameter by that of another fault.
 void leave_other_fault(Rank& rank, at::Tensor& gradient) {
   if (rank.is("constant")) gradient.fill_(0.123);
   if (rank.is("absent")) gradient = at::Tensor();

@@ -1,4 +1,4 @@
-// The planted bit with its roles swapped: the detection table must turn red on both lines.
+// The planted bit with swapped roles: both lines of the detection table must turn red.
 
 #include "harness/scenario/scenario.h"
 #include "tests/testbed/planted_bit.h"

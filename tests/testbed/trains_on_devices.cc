@@ -1,4 +1,4 @@
-// A small model whose halves are on two devices of a node that has one for each rank.
+// A small model whose halves are on two devices of a node with one per rank.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/randn.h>
@@ -42,7 +42,7 @@ at::Tensor input_of(Rank& rank, int shard) {
   return rank.input(at::randn({4, 6}, cpu_generator(rank.seed(seed)), at::TensorOptions()));
 }
 
-/// The lowest bit of one element of a gradient that was reduced. DDP shall not see it.
+/// Flips the lowest bit of one element of a reduced gradient, unnoticed by DDP.
 void flip_one_bit(Halves& model) {
   at::Tensor gradient = model.upper->named_parameters().front().tensor.grad();
   at::Tensor host = gradient.cpu();

@@ -1,6 +1,6 @@
-// The same small training that tests/parity/zero_parity.py runs through DeepSpeed's ZeRO. Both
-// sides must agree in bits. The name of a variant is its words, joined by "+"; the Python side
-// reads them from the folders of a run.
+// The small training that tests/parity/zero_parity.py runs with DeepSpeed's ZeRO. Both sides must
+// agree in bits. The name of a variant is its words, joined by "+"; the Python side reads them from
+// the folders of a run.
 
 #include <array>
 #include <string>
@@ -18,7 +18,7 @@ namespace lockstep {
 
 namespace {
 
-/// What is asked for, beside the stage. Empty: the defaults.
+/// Options in addition to the stage. Empty: the defaults.
 constexpr std::array<std::string_view, 18> kFlags{
     "",
     "even",
@@ -73,7 +73,7 @@ void train(Rank& rank) {
   });
 }
 
-/// DeepSpeed's buffer for stage 2 overflows where a parameter is reduced twice, its asserts aside.
+/// With its asserts off, DeepSpeed's buffer for stage 2 overflows if a parameter is reduced twice.
 bool is_refused(std::string_view stage, std::string_view flags) {
   return stage == "stage-2" && flags.starts_with("tiles-per-tile");
 }

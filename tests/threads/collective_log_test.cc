@@ -50,7 +50,7 @@ Collective timeless(Collective c) {
 
 class CollectiveLogFile : public ::testing::Test {
  protected:
-  /// What the reader says after `bytes` were put at `offset` of a log of two entries.
+  /// The reader's error after `bytes` were written at `offset` of a log of two entries.
   std::string refusal(std::size_t offset, std::string_view bytes) {
     fs::remove(path_);
     {

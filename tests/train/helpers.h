@@ -1,4 +1,4 @@
-// What the tests of this folder share.
+// Shared by the tests of this folder.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,7 +36,7 @@ inline std::vector<std::byte> bytes_of(const at::Tensor& tensor) {
   return bytes;
 }
 
-/// Equal in every element, on any device; undefined where the other is.
+/// Equal in every element, on any device; both undefined, or neither.
 inline void expect_equal(const Tensors& left, const Tensors& right) {
   ASSERT_EQ(left.size(), right.size());
   for (std::size_t i = 0; i < left.size(); ++i) {
@@ -45,7 +45,7 @@ inline void expect_equal(const Tensors& left, const Tensors& right) {
   }
 }
 
-/// Every test is a process of its own under ctest; in one process the first one opens them.
+/// Every test is a separate process under ctest; in one process the first one opens them.
 inline void open_two(const VirtualDeviceOptions& options = {}) {
   if (!has_virtual_devices()) open_virtual_devices(options);
 }

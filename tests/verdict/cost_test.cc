@@ -13,7 +13,6 @@ namespace {
 
 class CostOfACell : public testing::Test {
  protected:
-  /// A call of `rank` in each of these steps, of `bytes` each.
   void call(int rank, const std::vector<std::int64_t>& steps, std::uint64_t bytes) const {
     CollectiveLog log(file(rank), rank);
     for (const std::int64_t step : steps) {

@@ -165,7 +165,7 @@ TEST(Expectation, OfATableThatIsNotMetIsMissed) {
   EXPECT_EQ(cell.verdict, CellVerdict::missed);
 }
 
-/// A cell that breaks `kAgree` as declared, promised to come to `promised`.
+/// A cell that breaks `kAgree` as declared, with `promised` as its expected symptom.
 CellRecord coming_to(SymptomKind kind, SymptomKind promised) {
   CellRecord cell = cell_with(Verdict::violated);
   cell.expectation.breaks = {kAgree};

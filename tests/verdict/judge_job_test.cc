@@ -1,5 +1,4 @@
-// Watched jobs: nobody knows how many steps they were to have, which steps are observed, and when
-// they end.
+// Watched jobs, with unknown steps, unknown observed steps and an unknown end.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +65,7 @@ class Job {
     record().exits[static_cast<std::size_t>(rank)].code = 9;
   }
 
-  /// As its owner does who has seen enough.
+  /// Like an owner who ends the job early.
   void interrupt(std::int64_t step) {
     for (RankExit& end : record().exits) {
       end.kind = ExitKind::unfinished;
@@ -75,7 +74,7 @@ class Job {
     }
   }
 
-  /// Once.
+  /// Call once.
   void write() {
     files_.write_as([&](int rank) { return process_identity(record(), rank); });
     record().manifest =
@@ -155,7 +154,7 @@ TEST(JudgedJob, MayEndAnywhere) {
   EXPECT_EQ(judged.results[2].verdict, Verdict::violated);
 }
 
-/// The same files, of ranks that say that they have finished.
+/// The same files, from ranks that report that they finished.
 TEST(JudgedJob, WhoseRanksFinishedAfterDifferentStepsIsUndecided) {
   Job job(2);
   job.observe_all(every(1, 6));
@@ -179,7 +178,7 @@ TEST(JudgedJob, DiffersInTheStepThatItEndedIn) {
   EXPECT_EQ(job.judged().results[0].findings[0].step, 7);
 }
 
-/// The death of one rank excuses what it did not observe, not what the others stopped to.
+/// The death of one rank excuses its missing observations, but not those of the others.
 TEST(JudgedJob, WhoseRanksStoppedObservingSomethingIsUndecided) {
   Job job(2);
   job.observe_all(every(1, 6));
@@ -225,7 +224,7 @@ TEST(JudgedJob, NamesATensorThatNobodyObservesAnyMore) {
   }
 }
 
-/// Rank 1 falls silent after step 5 and trains on; in step 1000 all are killed.
+/// Rank 1 stops observing after step 5 and continues training; in step 1000 all are killed.
 TEST(JudgedJob, WithARankThatFellSilentIsUndecided) {
   Job job(2);
   job.observe_all(every(1, 5));
@@ -251,7 +250,7 @@ TEST(JudgedJob, WhoseRanksAllFellSilentIsUndecided) {
   }
 }
 
-/// Rank 2 dies in step 4; the others part in step 6.
+/// Rank 2 dies in step 4; the others diverge in step 6.
 TEST(JudgedJob, ComparesThoseThatAreLeft) {
   Job job(3);
   job.observe_all(every(1, 4));
@@ -268,7 +267,7 @@ TEST(JudgedJob, ComparesThoseThatAreLeft) {
   EXPECT_EQ(judged.results[0].findings[0].step, 6);
 }
 
-/// Whatever was claimed of it.
+/// Regardless of its claims.
 TEST(JudgedJob, WhoseRankDiedIsNotInLockstep) {
   Job job(2);
   job.observe_all(every(1, 20));
@@ -317,7 +316,7 @@ TEST(JudgedJob, WithoutAListOfItsFilesHasFailed) {
   EXPECT_EQ(status_of(job.judged()), ExitStatus::failed);
 }
 
-/// Rank 0 is in a collective, rank 1 still computes: as most jobs are when somebody ends them.
+/// Rank 0 is in a collective, rank 1 still computes: typical for a job ended by its owner.
 TEST(JudgedJob, ThatItsOwnerEndsWithinACollectiveIsNoFinding) {
   Job job(2);
   job.observe_all(every(1, 20));
@@ -342,7 +341,7 @@ TEST(JudgedJob, ThatItsOwnerEndsWithinACollectiveIsNoFinding) {
   EXPECT_EQ(judged.results[3].verdict, Verdict::undecided);
 }
 
-/// Nothing was claimed of how ranks end.
+/// There was no claim about rank exits.
 TEST(JudgedJob, ThatItsOwnerEndsIsNeverCalledInLockstep) {
   Job job(2);
   job.observe_all(every(1, 20));
@@ -363,7 +362,7 @@ TEST(JudgedJob, ThatItsOwnerEndsIsUndecidedAndNoFinding) {
   EXPECT_EQ(status_of(judged), ExitStatus::undecided);
 }
 
-/// The copies of rank 1's tensor are on rank 3, which looked at nothing.
+/// The copies of rank 1's tensor are on rank 3, which observed nothing.
 TEST(JudgedJob, WithARankThatObservedNothingIsUndecided) {
   Job job(4);
   for (std::int64_t step = 1; step <= 10; ++step) {

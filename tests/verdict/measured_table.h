@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// The table of what cells left; `evidence` has one entry per group, null for one that was not run.
+/// The table of these cells; `evidence` has one entry per group, null for one that was not run.
 inline Table measured_table(const TableSpec& spec, const std::vector<const StepReader*>& evidence) {
   std::deque<TableColumn> measured;
   std::vector<const TableColumn*> columns;

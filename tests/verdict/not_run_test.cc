@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// The end of a rank that got as far as `state` in the rendezvous, before its first step.
+/// The exit of a rank that reached `state` in the rendezvous, before its first step.
 RankExit unmet(int rank, ExitKind ending, RendezvousState state, const std::string& error = "") {
   RankExit end = exit_of(rank, ending, rank, error);
   end.step = 0;

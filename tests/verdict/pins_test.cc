@@ -41,7 +41,7 @@ std::string departure_of(const Finding& finding, const Pin& pin = pin_of_doubled
   return departure(pin, finding, {});
 }
 
-/// What is found once `change` was made to the pinned finding.
+/// The result after `change` modified the pinned finding.
 std::string departure_after(const std::function<void(Finding&)>& change) {
   Finding finding = doubled();
   change(finding);
@@ -86,7 +86,7 @@ TEST(Pin, MayAllowSeveralSteps) {
   EXPECT_EQ(departure_of(doubled(), pin), "");
 }
 
-/// A record of before 1.4 has the first tensor alone.
+/// A record before 1.4 has only the first tensor.
 TEST(Pin, GoesByTheFirstTensorWhereTheOthersAreNotKnown) {
   EXPECT_EQ(departure_after([](Finding& f) { f.tensors.clear(); }), "");
   EXPECT_THAT(departure_after([](Finding& f) {
@@ -156,7 +156,7 @@ TEST(Expectation, WithAPinIsMetByThatFault) {
   EXPECT_EQ(cell_that_found(doubled()).verdict, CellVerdict::as_expected);
 }
 
-/// The body of the scenario was exchanged: each breaks the declared claim, and is another fault.
+/// The scenario's body was replaced: each replacement breaks the declared claim with another fault.
 TEST(Expectation, WithAPinIsMissedByAnotherFaultThatBreaksTheSameClaim) {
   Finding times_1_7 = doubled(), times_0_9 = doubled(), constant = doubled(), zero = doubled(),
           absent = doubled();
@@ -174,7 +174,7 @@ TEST(Expectation, WithAPinIsMissedByAnotherFaultThatBreaksTheSameClaim) {
   }
 }
 
-/// Of ranks that all failed one is the pinned one.
+/// If all ranks failed, one of them is the pinned one.
 TEST(Expectation, WithAPinIsMetByOneOfSeveralFindings) {
   CellRecord cell = cell_that_found(doubled());
   Finding other = doubled();

@@ -41,7 +41,6 @@ void observe(LiteralEvidence& files) {
   }
 }
 
-/// The check of `again` against `first`.
 Check check_of(CellRecord again, const StepReader& evidence, const CellRecord& first,
                const StepReader& first_evidence) {
   check_repetition(again, &evidence, first, &first_evidence);
@@ -55,7 +54,7 @@ Check check_of(CellRecord again, const StepReader& evidence, const CellRecord& f
 
 class Repetition : public testing::Test {
  protected:
-  /// From the first call on the files stay as they are.
+  /// After the first call the files do not change.
   Check check() {
     if (!evidence_) evidence_ = again_files_.write();
     if (!first_evidence_) first_evidence_ = first_files_.write();

@@ -18,7 +18,7 @@ constexpr LiteralEvidence::Tensor kMemory{Kind::memory, Phase::post_backward, 0}
 constexpr LiteralEvidence::Tensor kStepped{Kind::parameter, Phase::post_step, 0};
 constexpr LiteralEvidence::Tensor kBackward{Kind::gradient, Phase::post_backward, 0};
 
-/// A cell of two ranks and its reference, written by hand and judged as a run is.
+/// A cell of two ranks and its reference, written by hand and judged like a run.
 class Symptoms : public testing::Test {
  protected:
   Symptoms() {
@@ -48,7 +48,7 @@ class Symptoms : public testing::Test {
     }
   }
 
-  /// A gradient that only rank 0 has right.
+  /// A gradient that is right only on rank 0.
   void add_apart(std::int64_t step, const std::string& name) {
     files_.add(0, step, name, {1, 2});
     files_.add(1, step, name, {5, 2});
@@ -418,7 +418,7 @@ TEST_F(Symptoms, AreNotNeverTrainedWhereOneRankDidNotLook) {
 }
 
 TEST_F(Symptoms, AreNeverTrainedWhereNoShardEverHadAGradient) {
-  files_.add_undefined(0, 1, "w").replica_group = "rank 0";  // rank 1 holds nothing of it
+  files_.add_undefined(0, 1, "w").replica_group = "rank 0";  // rank 1 holds no part of it
   reference_.add(0, 1, "w", {1, 2});
   EXPECT_EQ(symptom().kind, SymptomKind::never_trained);
 }

@@ -16,7 +16,7 @@ using c10d::OpType;
 int count_of(const at::Tensor& tensor) { return static_cast<int>(tensor.numel()); }
 MPI_Datatype type_of(const at::Tensor& tensor) { return mpi_type(tensor.element_size()); }
 
-/// The reduction of blocks of `result`'s size, in rank order, into `result`.
+/// Reduces the blocks, each of `result`'s size, into `result` in rank order.
 void reduce_blocks(const MpiReduction& reduction, const at::Tensor& blocks, int ranks,
                    const at::Tensor& result) {
   const auto* const block = static_cast<const char*>(blocks.data_ptr());
@@ -66,7 +66,7 @@ void check_received(const MPI_Status& status, const at::Tensor& tensor) {
                    " sent ", received, " elements");
 }
 
-/// Starts a call of MPI that does not block; `comm` and `request` are what it is to use.
+/// Starts a nonblocking MPI call, which uses `comm` and `request`.
 template <class Call>
 std::function<MPI_Request(MPI_Comm)> starting(const char* name, Call call) {
   return [name, call = std::move(call)](MPI_Comm comm) {
@@ -309,7 +309,7 @@ MpiBackend::Work MpiBackend::alltoall_base(at::Tensor& output, at::Tensor& input
   task.call.received = split_sizes(output, output_sizes, size_);
   task.start = starting(
       "MPI_Ialltoallv",
-      // MPI reads the counts until the call has ended.
+      // MPI reads the counts until the call ends.
       [input, output, from = std::make_shared<Parts>(task.call.sent),
        to = std::make_shared<Parts>(task.call.received)](MPI_Comm comm, MPI_Request* request) {
         return MPI_Ialltoallv(input.data_ptr(), from->counts.data(), from->offsets.data(),

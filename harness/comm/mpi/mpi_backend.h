@@ -11,17 +11,18 @@
 
 namespace lockstep {
 
-/// MPI under c10d: dense, contiguous tensors of the CPU, whatever their dtype. Calls return at once
-/// and may be made by any thread, one at a time; works have futures. What cannot be right on any
-/// rank is refused in the call (c10::Error), what ranks called differently when they meet
-/// (MpiGroup). A call of no elements is checked like all others, and calls nothing.
+/// MPI under c10d, for dense, contiguous CPU tensors of any dtype. Calls return at once and may be
+/// made by any thread, one at a time; works have futures. Calls that are invalid on any rank are
+/// rejected immediately (c10::Error). Calls that differ between ranks are rejected when they are
+/// compared (MpiGroup). A call without elements is checked like all others and calls no MPI
+/// function.
 ///
-/// Reductions of floating values are made in rank order, so that every MPI gives the bits of a
-/// serial sum, and two runs of different MPIs can be compared; MpiOrder has the other choice.
+/// Floating values are reduced in rank order, so every MPI gives the bits of a serial sum. Runs
+/// with different MPIs can then be compared; MpiOrder has the alternative.
 class MpiBackend : public c10d::Backend {
  public:
   MpiBackend(std::shared_ptr<MpiGroup> group, std::chrono::milliseconds timeout, MpiOrder order);
-  /// Does not wait for peers, and does not finalize MPI.
+  /// Neither waits for peers nor finalizes MPI.
   ~MpiBackend() override;
 
   using Work = c10::intrusive_ptr<c10d::Work>;
@@ -57,11 +58,11 @@ class MpiBackend : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return collectives_; }
 
-  /// Healthy end, called by all ranks: finalizes MPI once all of them are there, within the time
-  /// limit of a collective. mpirun complains of ranks that end without. Nothing can be called
+  /// Successful end, called by all ranks: finalizes MPI once all are there, within the time limit
+  /// of a collective. mpirun complains about ranks that end without it. No calls are allowed
   /// afterwards.
   void shutdown() override;
-  /// What is under way fails.
+  /// Pending calls fail.
   void abort() override { group_->abandon(); }
 
  private:

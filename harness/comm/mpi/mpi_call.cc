@@ -22,7 +22,7 @@ std::optional<Value> value_of(std::int64_t word) {
   return word == kNone ? std::nullopt : std::optional<Value>(static_cast<Value>(word));
 }
 
-/// "ALLREDUCE" as the logs of collectives have it.
+/// "ALLREDUCE" in the spelling of the collective logs.
 std::string name_of(c10d::OpType operation) {
   std::string name = c10d::opTypeToString(operation);
   if (name.starts_with('_')) name.erase(0, 1);
@@ -42,7 +42,7 @@ std::string elements_in_words(std::int64_t count) {
   return fmt::format("{} element{}", count, count == 1 ? "" : "s");
 }
 
-/// Where the peers of an all-to-all expect other amounts than they get; empty: nowhere.
+/// Ranks of an all-to-all that expect other amounts than their peers send; empty: none.
 std::string uneven_exchange(const std::vector<MpiCall>& calls) {
   for (std::size_t from = 0; from < calls.size(); ++from) {
     for (std::size_t to = 0; to < calls.size(); ++to) {

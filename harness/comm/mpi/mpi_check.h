@@ -4,8 +4,8 @@
 
 namespace lockstep {
 
-/// Throws c10::Error (DistBackendError) with `what` was called and MPI's own words, unless `code`
-/// is MPI_SUCCESS.
+/// Throws c10::Error (DistBackendError) with the name `what` of the call and MPI's own message,
+/// unless `code` is MPI_SUCCESS.
 void check_mpi(int code, const char* what);
 
 }  // namespace lockstep

@@ -15,8 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What all ranks call, told by everybody to everybody: a message each, so that a rank that does
-/// not come is known by name.
+/// Exchanges the calls of all ranks: one message to each peer, so that a missing rank can be named.
 class Exchange {
  public:
   Exchange(const MpiCall& own, int rank, int size, MPI_Comm comm)
@@ -83,7 +82,7 @@ class Exchange {
   std::vector<std::int64_t> words_;
   std::vector<std::vector<std::int64_t>> received_;  ///< by rank
   std::vector<int> peers_;
-  std::vector<MPI_Request> requests_;  ///< one a peer; null once its call is here
+  std::vector<MPI_Request> requests_;  ///< one per peer; null once its call has arrived
   std::vector<MPI_Request> sends_;
 };
 
@@ -92,7 +91,7 @@ std::string text_of(const std::exception& failure) {
   return error ? error->what_without_backtrace() : failure.what();
 }
 
-/// Whether it is done; then `finish` has run.
+/// Whether it is complete; then `finish` has run.
 bool has_finished(const MpiTask& task, MPI_Request& request) {
   int is_done = 0;
   MPI_Status status;
@@ -282,7 +281,7 @@ void MpiGroup::give_up_calls() {
   if (is_called || !under_way_.empty()) MpiThread::instance().forbid_finalize();
 }
 
-// What is under way is never freed: MPI may yet write to it.
+// Buffers of pending calls are never freed, because MPI may still write to them.
 void MpiGroup::break_group(const std::string& reason, const MpiTask* culprit) {
   failure_ = culprit ? fmt::format("{}: {}", title(*culprit), reason) : reason;
   give_up_calls();

@@ -16,44 +16,44 @@
 
 namespace lockstep {
 
-/// Something to be done with MPI. `start` and `finish` run on the thread that calls MPI.
+/// A unit of MPI work. `start` and `finish` run on the thread that calls MPI.
 struct MpiTask {
   MpiCall call;
-  std::uint64_t seq = 0;  ///< of the collectives, or of the messages, of this rank; from 1
+  std::uint64_t seq = 0;               ///< among this rank's collectives, or its messages; from 1
   std::chrono::milliseconds limit{0};  ///< from its start
-  /// Starts a call that does not block. Keeps alive what it reads and writes.
+  /// Starts a nonblocking call. Keeps its buffers alive.
   std::function<MPI_Request(MPI_Comm comm)> start;
-  /// Once it is done; may throw.
+  /// Called on completion; may throw.
   std::function<void(const MPI_Status& status)> finish;
   c10::intrusive_ptr<MpiWork> work;
 };
 
-/// The ranks of MPI_COMM_WORLD as one group: does their tasks, collectives one after another,
-/// messages beside them, each within its time limit.
+/// The ranks of MPI_COMM_WORLD as one group. It runs collectives one after another and messages
+/// alongside them, each within its time limit.
 ///
-/// Before a collective starts, all ranks tell all others what they called, and every rank checks
-/// that all called the same: where they did not, all of them fail with the same words. Messages are
-/// not checked beforehand; one of another size than expected fails where it arrives.
+/// Before a collective starts, all ranks exchange their calls, and every rank checks that they
+/// match. If they do not, all ranks fail with the same message. Messages are not checked
+/// beforehand; one of an unexpected size fails at its receiver.
 ///
-/// The first failure breaks the group: what is under way and what comes later fails with its words.
-/// MPI has no way back from a call that was given up: where there was one, MPI is never finalized,
-/// and what the call may still write to is never freed.
+/// The first failure breaks the group: pending and later calls fail with its message. MPI cannot
+/// recover from an abandoned call. After one, MPI is never finalized, and buffers that the call may
+/// still write are never freed.
 class MpiGroup : public std::enable_shared_from_this<MpiGroup> {
  public:
-  /// Initialises MPI where that is still to be done. Blocks until all ranks of the world call it.
+  /// Initialises MPI if needed. Blocks until all ranks of the world call it.
   static std::shared_ptr<MpiGroup> create();
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Thread-safe; never blocks. How it ends is known to the task's work.
+  /// Thread-safe; never blocks. The task's work receives the result.
   void submit(MpiTask task);
 
-  /// What is queued or under way fails; nothing is called any more. Does not wait for peers.
+  /// Queued and pending tasks fail, and no more MPI calls are made. Does not wait for peers.
   void abandon();
 
-  /// Healthy end: waits, up to `limit`, until all ranks are here and finalizes MPI. Returns false,
-  /// and leaves MPI as it is, where they do not come or the group is broken.
+  /// Successful end: waits, up to `limit`, until all ranks are here and finalizes MPI. If they do
+  /// not come or the group is broken, returns false and leaves MPI as it is.
   bool leave(std::chrono::milliseconds limit);
 
  private:
@@ -78,12 +78,12 @@ class MpiGroup : public std::enable_shared_from_this<MpiGroup> {
   int rank_ = 0;
   int size_ = 1;
   MPI_Comm collectives_ = MPI_COMM_NULL;
-  MPI_Comm exchanges_ = MPI_COMM_NULL;  ///< of what ranks are about to call
+  MPI_Comm exchanges_ = MPI_COMM_NULL;  ///< for the exchange of upcoming calls
   MPI_Comm messages_ = MPI_COMM_NULL;
   std::deque<MpiTask> waiting_;
   std::unique_ptr<Collective> current_;
   std::vector<std::unique_ptr<Message>> under_way_;
-  const MpiTask* advancing_ = nullptr;  ///< whose failure an exception is
+  const MpiTask* advancing_ = nullptr;  ///< an exception belongs to this task
   std::string failure_;                 ///< empty: healthy
   bool is_polled_ = false;
 };

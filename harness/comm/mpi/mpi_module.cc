@@ -1,4 +1,4 @@
-// The function that a module exports; LOCKSTEP_MPI_NAME and LOCKSTEP_MPI_LAUNCHER say which MPI it
+// The exported function of the module; LOCKSTEP_MPI_NAME and LOCKSTEP_MPI_LAUNCHER name the MPI it
 // was built with.
 
 #include <cstdlib>

@@ -27,7 +27,7 @@ std::map<MPI_User_function*, MPI_Op>& operations() {
   return made;
 }
 
-/// In 64 bits and without a sign, where nothing overflows but as torch has it.
+/// Computed in unsigned 64 bits, so that integers wrap like torch's.
 template <class T>
 constexpr bool kIsWhole = std::is_integral_v<T> && !std::is_same_v<T, bool>;
 
@@ -188,7 +188,7 @@ void MpiReduction::combine(const void* from, void* into, std::int64_t elements) 
   const auto bytes = static_cast<std::int64_t>(c10::elementSize(dtype_));
   for (std::int64_t begin = 0; begin < elements; begin += kMost) {
     int count = static_cast<int>(std::min(elements - begin, kMost));
-    // MPI's signature is not const; the functions leave `from` as it is.
+    // MPI's signature is not const, but the functions do not change `from`.
     combine_(const_cast<char*>(static_cast<const char*>(from) + begin * bytes),
              static_cast<char*>(into) + begin * bytes, &count, nullptr);
   }

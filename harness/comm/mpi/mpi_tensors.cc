@@ -11,8 +11,8 @@ namespace lockstep {
 
 namespace {
 
-/// Memory of the backend's own, as libraries have it: torch's allocator would count it to what the
-/// training needs.
+/// The backend's own memory, as in other libraries: torch's allocator would count it as part of the
+/// training.
 at::Tensor staging(std::int64_t elements, at::ScalarType type) {
   const std::size_t bytes = static_cast<std::size_t>(elements) * c10::elementSize(type);
   const auto release = [](void* memory) { ::operator delete(memory); };

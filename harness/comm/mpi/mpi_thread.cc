@@ -18,7 +18,8 @@ namespace lockstep {
 
 namespace {
 
-/// A peer that is on its way comes within so many rounds; then the core is left to others.
+/// A peer that is about to call arrives within this many rounds; afterwards the thread yields the
+/// core.
 constexpr int kBusyRounds = 2'000;
 constexpr std::chrono::microseconds kNap{50};
 
@@ -89,7 +90,7 @@ std::deque<std::function<void()>> MpiThread::take_jobs() {
 }
 
 void MpiThread::poll_all() {
-  // What ends may have others begin.
+  // A task that ends may start others.
   std::vector<std::function<bool()>> polled = std::exchange(polled_, {});
   std::erase_if(polled, [this](const std::function<bool()>& poll) {
     const bool has_ended = !poll();

@@ -8,30 +8,31 @@
 
 namespace lockstep {
 
-/// The one thread of this process that calls MPI: it initialises MPI, polls what is under way, and
-/// finalizes it, so that MPI_THREAD_FUNNELED is enough of an implementation. Never destroyed: a
-/// process may end while it waits for peers that do not come.
+/// The single thread of this process that calls MPI: it initialises MPI, polls pending calls and
+/// finalizes it. So MPI_THREAD_FUNNELED is sufficient. Never destroyed, because a process may end
+/// while it waits for missing peers.
 class MpiThread {
  public:
   /// Initialises MPI on the first call, which blocks until all ranks of the world are there. Throws
-  /// c10::Error when MPI cannot be had. Thread-safe.
+  /// c10::Error when MPI is unavailable. Thread-safe.
   static MpiThread& instance();
 
-  /// Runs `job` on the thread, soon. It must not throw. Thread-safe.
+  /// Queues `job` for the thread. It must not throw. Thread-safe.
   void post(std::function<void()> job);
 
-  /// The same, waiting for its end; what it throws is thrown here. Not to be called by the thread.
+  /// The same, and waits for its end; rethrows its exception. Must not be called on that thread.
   void run(const std::function<void()>& job);
 
-  /// Runs `poll` again and again until it returns false. Only to be called by the thread.
+  /// Calls `poll` repeatedly until it returns false. Call only on that thread.
   void poll_until_false(std::function<bool()> poll) { polled_.push_back(std::move(poll)); }
 
-  /// Frees datatypes and operations, and calls MPI_Finalize, which waits for all ranks: no more MPI
-  /// in this process. Does nothing, and returns false, once `forbid_finalize` was called.
+  /// Frees datatypes and operations and calls MPI_Finalize, which waits for all ranks. MPI is
+  /// unusable in this process afterwards. After `forbid_finalize` it does nothing and returns
+  /// false.
   bool finalize();
 
-  /// To be called where a call of MPI was given up: finalizing would wait for it. Only by the
-  /// thread.
+  /// Call it after abandoning an MPI call, because finalizing would wait for that call. Only on
+  /// that thread.
   void forbid_finalize() { may_finalize_ = false; }
 
  private:
@@ -45,7 +46,7 @@ class MpiThread {
   std::deque<std::function<void()>> jobs_;
   std::vector<std::function<bool()>> polled_;
   bool may_finalize_ = true;
-  int idle_rounds_ = 0;  ///< since something came or ended
+  int idle_rounds_ = 0;  ///< since the last arrival or completion
 };
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@ MpiWork::MpiWork(int rank, c10d::OpType operation, std::uint64_t seq,
           c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
 }
 
-// What hangs on the future is done before anybody who waits for the work goes on.
+// Callbacks of the future run before waiting threads continue.
 void MpiWork::complete() {
   future_->markCompleted(c10::IValue(outputs_));
   finish();

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// What a caller of the backend waits for. Ended once, by the thread that calls MPI.
+/// The work that a caller of the backend waits for. Ended once, by the thread that calls MPI.
 class MpiWork : public c10d::Work {
  public:
   MpiWork(int rank, c10d::OpType operation, std::uint64_t seq, std::vector<at::Tensor> outputs);
@@ -21,9 +21,9 @@ class MpiWork : public c10d::Work {
   int sourceRank() const override { return source_; }
 
   void complete();
-  /// As c10::Error (DistBackendError).
+  /// Raises c10::Error (DistBackendError) in the waiter.
   void fail(const std::string& reason);
-  /// Of a message that was received from anybody. Before `complete`.
+  /// Sender of a message received from any rank. Call before `complete`.
   void set_source(int rank) { source_ = rank; }
 
  private:

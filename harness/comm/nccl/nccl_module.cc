@@ -1,4 +1,4 @@
-// The function that the module exports.
+// The exported function of the module.
 
 #include <c10/cuda/CUDAFunctions.h>
 #include <fmt/format.h>
@@ -19,8 +19,8 @@ bool may_share() {
   return word && std::string(word) == "1";
 }
 
-/// NCCL refuses two ranks on one GPU where both say that they are on the same host: ranks that
-/// share each say another. To be called before the first call of NCCL. Not tried on a GPU yet.
+/// NCCL refuses two ranks on one GPU if both report the same host, so ranks that share one report
+/// different hosts. Call it before the first NCCL call. Not tried on a GPU yet.
 void pretend_own_host(int rank) {
   ::setenv("NCCL_HOSTID", fmt::format("lockstep-{}", rank).c_str(), /*overwrite=*/0);
 }

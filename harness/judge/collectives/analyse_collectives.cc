@@ -21,7 +21,7 @@ bool is_in(const CollectiveMismatch& missed, int rank) {
   return is_among(missed.waiting, rank) || is_among(missed.culprits, rank);
 }
 
-/// Misses that ranks did not come out of, and which of them wait for which.
+/// Open mismatches, and which of them wait for which.
 class OpenMisses {
  public:
   OpenMisses(std::vector<GroupMismatch> misses, const CellEvidence& cell)
@@ -29,8 +29,8 @@ class OpenMisses {
     for (std::size_t i = 0; i < misses_.size(); ++i) causes_[i] = causes_of(misses_[i]);
   }
 
-  /// Those that follow from no other, and of those that follow from each other one that names them
-  /// all; the first in front.
+  /// The root causes: mismatches that wait for no other, earliest first. A cycle becomes one
+  /// mismatch that names all its ranks.
   std::vector<CollectiveMismatch> roots() const {
     std::vector<GroupMismatch> roots;
     std::vector<bool> is_told(misses_.size());
@@ -48,7 +48,7 @@ class OpenMisses {
   }
 
  private:
-  /// The misses in which the ranks are that one waits for; none where one of these is in no other.
+  /// The mismatches that the awaited ranks are in. Empty if one of these ranks is in no other.
   std::vector<std::size_t> causes_of(const GroupMismatch& miss) const {
     std::vector<std::size_t> causes;
     if (is_difference_of_calls(miss.mismatch.fault)) return causes;
@@ -60,7 +60,7 @@ class OpenMisses {
     return causes;
   }
 
-  /// The miss of another group that a rank is in.
+  /// The mismatch of another group that a rank is in.
   std::optional<std::size_t> place_of(int rank, const std::string& group) const {
     const Collective* const call = open_elsewhere(cell_, rank, group);
     if (!call || call->group == group) return std::nullopt;
@@ -73,7 +73,7 @@ class OpenMisses {
     return std::nullopt;
   }
 
-  /// All that one follows from, itself only where it is in a circle.
+  /// All mismatches that one waits for, directly or not; itself only in a cycle.
   std::vector<std::size_t> reached_from(std::size_t start) const {
     std::vector<std::size_t> reached, ahead = causes_[start];
     while (!ahead.empty()) {
@@ -94,18 +94,18 @@ class OpenMisses {
                        [&](std::size_t each) { return causes_[each].empty(); });
   }
 
-  /// One of which all ranks of a circle are the culprits.
+  /// One mismatch whose culprits are all ranks of a cycle.
   GroupMismatch merged(const std::vector<std::size_t>& circle) const;
 
-  /// The first in front, each cause once.
+  /// Earliest first, each cause once.
   std::vector<CollectiveMismatch> shown_once(std::vector<GroupMismatch> roots) const;
 
   std::vector<GroupMismatch> misses_;
   const CellEvidence& cell_;
-  std::vector<std::vector<std::size_t>> causes_;  ///< by miss
+  std::vector<std::vector<std::size_t>> causes_;  ///< by mismatch
 };
 
-/// By the clock of a rank that came to both, where there is one, else by the step.
+/// By the clock of a rank that called both, if there is one; otherwise by the step.
 bool is_earlier(const GroupMismatch& a, const GroupMismatch& b) {
   for (const auto& [rank, moment] : a.came_ns) {
     const auto other = b.came_ns.find(rank);
@@ -114,8 +114,8 @@ bool is_earlier(const GroupMismatch& a, const GroupMismatch& b) {
   return a.mismatch.step < b.mismatch.step;
 }
 
-/// That ranks called different things is told before anything else, since others may have waited
-/// first for those that were ended by it; then that a rank which lives did not come.
+/// Different calls come first, because other ranks may have waited earlier for ranks that a
+/// difference ended. Then come calls that a live rank never made.
 bool comes_before(const GroupMismatch& a, const GroupMismatch& b) {
   const auto weight = [](const GroupMismatch& miss) {
     if (is_difference_of_calls(miss.mismatch.fault)) return 0;
@@ -162,7 +162,7 @@ std::vector<CollectiveMismatch> OpenMisses::shown_once(std::vector<GroupMismatch
   return told;
 }
 
-/// Whether a rank did not come out of the very call in which `missed` came to be.
+/// Whether a rank never completed the very call of `missed`.
 bool is_in_call(const CollectiveMismatch& missed, const CellEvidence& cell, int rank) {
   const std::vector<Collective>* log = cell.evidence->collectives(rank);
   return log && std::any_of(log->begin(), log->end(), [&](const Collective& call) {
@@ -171,8 +171,8 @@ bool is_in_call(const CollectiveMismatch& missed, const CellEvidence& cell, int 
          });
 }
 
-/// The ranks that wait, by their logs, for ranks of `known`: in point-to-point calls, and in later
-/// collectives of the groups of `missed`.
+/// Whether `rank`, by its log, waits for ranks of `known` in a point-to-point call, or is in a
+/// later collective of a group in `missed`.
 bool waits_behind(const CellEvidence& cell, int rank, const std::vector<int>& known,
                   const std::vector<CollectiveMismatch>& missed) {
   const std::vector<Collective>* log = cell.evidence->collectives(rank);
@@ -189,11 +189,11 @@ bool is_same_call(const CollectiveMismatch& a, const CollectiveMismatch& b) {
   return a.group == b.group && a.number == b.number;
 }
 
-/// The first of `missed` that does not follow from others, whenever those came.
+/// The earliest of `missed` that does not follow from another, regardless of when the others began.
 std::optional<CollectiveMismatch> first_of(std::vector<GroupMismatch> missed,
                                            const std::vector<CollectiveMismatch>& blocking) {
   const auto root_of = [&](const CollectiveMismatch& mismatch) {
-    // From behind: of two of the same call the wider one.
+    // In reverse, because a merged mismatch of the same call comes later.
     return std::find_if(blocking.rbegin(), blocking.rend(), [&](const CollectiveMismatch& root) {
       return is_same_call(root, mismatch);
     });
@@ -217,10 +217,10 @@ bool was_interrupted(const CollectiveMismatch& missed, const CellEvidence& cell)
          std::any_of(missed.waiting.begin(), missed.waiting.end(), was_ended);
 }
 
-/// Whether ranks that did not come are known to stay away, rather than to be slow: of ranks that
-/// were ended at their limit one has waited for long, and those that did not come did nothing else
-/// meanwhile. What is a fault whoever waits how long needs no time. Of ranks that somebody ended
-/// nothing is known.
+/// Whether missing ranks are known to stay away instead of being slow. Among waiting ranks ended at
+/// their limit, one must have waited for long enough. The missing ranks must have been stuck
+/// meanwhile. Faults that do not depend on waiting time need no such test. An interruption leaves
+/// the answer unknown.
 bool is_for_good(const GroupMismatch& miss, const CellEvidence& cell) {
   const CollectiveMismatch& missed = miss.mismatch;
   const bool is_about_time =
@@ -255,7 +255,7 @@ std::string wait_in_words(const GroupMismatch& miss, const CellEvidence& cell) {
                      waited, whom, where, missed.group);
 }
 
-/// Drops what was not yet a hang when ranks were ended, and says so.
+/// Drops a mismatch that was not yet a hang when ranks were ended, and records that.
 void drop_unproven(std::optional<GroupMismatch>& miss, const CellEvidence& cell,
                    CollectiveAnalysis& all) {
   if (!miss || is_for_good(*miss, cell)) return;
@@ -314,7 +314,7 @@ bool is_explained(const CollectiveAnalysis& analysis, const RankExit& end,
     return waits_behind(cell, end.rank, known, analysis.open);
   }
   if (has_lost_peer(cell, end)) return true;
-  // Gloo ends the process, and MPI's backend raises, in the call that did not fit.
+  // In a call that does not match, Gloo aborts the process and the MPI backend raises.
   const bool has_aborted = end.kind == ExitKind::signalled && end.code == SIGABRT;
   return (has_aborted || end.kind == ExitKind::raised) &&
          any([&](const CollectiveMismatch& missed) {

@@ -9,34 +9,35 @@
 
 namespace lockstep {
 
-/// What the collective logs of a case say of the ranks' analysis.
+/// Result of the collective logs of a cell.
 struct CollectiveAnalysis {
   std::int64_t compared = 0;  ///< collectives that all ranks of their group called
-  /// The first that they did not meet in; where ranks called different things anywhere, that.
+  /// The first mismatch; if ranks called different operations anywhere, that one.
   std::optional<CollectiveMismatch> missed;
-  /// Those that ranks did not come out of.
+  /// Collectives that some rank entered and never completed.
   std::vector<CollectiveMismatch> open;
-  /// What ended the cell: of `open`, those that do not wait for ranks of another one, the first in
-  /// front; where they wait for each other one names all these ranks.
+  /// Root causes of the hang: the entries of `open` that wait for no other, earliest first. If they
+  /// wait for each other, one entry names all their ranks.
   std::vector<CollectiveMismatch> blocking;
-  /// Why it is not known whether they met although none was missed; empty: it is known.
+  /// Why a mismatch cannot be ruled out although none was found; empty: it can.
   std::string doubt;
-  /// Where ranks trained until they were ended at their limit, how far they were; empty: they did
-  /// not. Nobody is at fault then for what was not yet a hang.
+  /// How far the ranks were if they trained until their time limit; empty: they did not. An open
+  /// collective that is not yet a hang is then no fault.
   std::string progress;
 };
 
-/// Holds the collectives of all ranks against each other, group by group, in the order of their
-/// numbers. Asynchronous calls on different groups may come in any order. A tensor is known by what
-/// it is called: where ranks reduce differently called tensors with each other it is a mismatch
-/// only if all have both of them, since tied parameters may have different names.
+/// Compares the collectives of all ranks group by group, in the order of their numbers.
+/// Asynchronous calls on different groups may arrive in any order. Tensors are identified by name.
+/// Tied parameters may have different names, so a reduction of differently named tensors is a
+/// mismatch only if all ranks have both.
 CollectiveAnalysis analyse_collectives(const CellEvidence& cell);
 
-/// Whether it is the fault of the program, which is told rather than who was ended by it.
+/// Whether the program caused the mismatch. Such a mismatch is reported instead of the ranks that
+/// it ended.
 bool is_program_fault(const CollectiveMismatch& missed);
 
-/// Whether `end` is how a mismatch ended a rank that was in it or waited for it: no
-/// fault of its own.
+/// Whether a mismatch explains `end`: it ended a rank that was in the collective or waited for it.
+/// Such a rank is not at fault.
 bool is_explained(const CollectiveAnalysis& analysis, const RankExit& end,
                   const CellEvidence& cell);
 

@@ -19,11 +19,11 @@ namespace lockstep {
 
 namespace {
 
-/// How many collectives before the missed one are shown, and behind it.
+/// Number of collectives shown before the mismatch, and after it.
 constexpr std::uint64_t kShownBefore = 5;
 constexpr std::uint64_t kShownBehind = 2;
 
-/// Why a rank did not come: as its ending tells.
+/// Why a rank never called it, according to its exit.
 MismatchFault absence_of(const RankExit* end) {
   if (!end) return MismatchFault::missing;
   switch (end->kind) {
@@ -41,12 +41,12 @@ MismatchFault absence_of(const RankExit* end) {
   return MismatchFault::missing;
 }
 
-/// A rank that raised because its peer was gone is not the one that everybody waited for.
+/// A rank that raised because its peer was gone is not the one that others waited for.
 bool is_victim(const CellEvidence& cell, const RankExit* end) {
   return end && has_lost_peer(cell, *end);
 }
 
-/// Whether a rank failed by itself, rather than by what became of its peers.
+/// Whether any rank failed by itself, not because of its peers.
 bool any_failed_by_itself(const CellEvidence& cell) {
   return std::any_of(cell.exits.begin(), cell.exits.end(), [&](const RankExit& end) {
     return end.kind != ExitKind::finished && end.kind != ExitKind::unfinished &&
@@ -54,8 +54,8 @@ bool any_failed_by_itself(const CellEvidence& cell) {
   });
 }
 
-/// Of the ranks that did not come, those that tell why: the dead before the stopped, these before
-/// those that finished, these before those that are elsewhere.
+/// The missing ranks that explain the mismatch best: dead ranks before stopped ones, then finished
+/// ones, then ranks in another call.
 std::pair<MismatchFault, std::vector<int>> absent(const CellEvidence& cell,
                                                   const std::vector<int>& ranks) {
   for (const MismatchFault fault : {MismatchFault::dead, MismatchFault::stopped,
@@ -81,7 +81,7 @@ CallOfRank shown_call(const Collective& call, const RankExit* end) {
   return shown;
 }
 
-/// Looks for the first mismatch of one group.
+/// Searches for the first mismatch of one group.
 class Search {
  public:
   Search(const CellEvidence& cell, const Group& group) : cell_(cell), group_(group) {}
@@ -94,7 +94,7 @@ class Search {
   }
 
  private:
-  /// Whether the group came to be: all members are on record, or some met the others.
+  /// Whether the group was formed: all members are on record, or some completed the rendezvous.
   bool all_joined() {
     const auto came = static_cast<int>(group_.members.size());
     if (came >= group_.size) {
@@ -112,7 +112,8 @@ class Search {
     return false;
   }
 
-  /// All came, and were ended before they had met: as one where nobody else is at fault.
+  /// All joined, but were ended before the rendezvous completed. It is a mismatch only if no rank
+  /// is at fault otherwise.
   void note_nobody_met() {
     found_.doubt = fmt::format(
         "all {} ranks came to the group {}, and none had met the others when it was ended",
@@ -128,8 +129,7 @@ class Search {
     note(std::move(missed), MismatchFault::not_started, 0, {}, waiting);
   }
 
-  /// Ranks that never came to the group; of a part of the world it is not known whom it was to
-  /// have.
+  /// Ranks that never joined the group. Empty for a subgroup, whose intended members are unknown.
   std::vector<int> absentees() const {
     std::vector<int> ranks;
     if (group_.size != cell_.evidence->processes()) return ranks;
@@ -158,7 +158,7 @@ class Search {
     note(std::move(missed), fault, 0, culprits, waiting);
   }
 
-  /// Whether a rank that did not come to the group died or was stopped: it may be who was to come.
+  /// Whether a rank outside the group died or was stopped: it may have been an intended member.
   bool has_dead_stranger() const {
     return std::any_of(cell_.exits.begin(), cell_.exits.end(), [&](const RankExit& end) {
       const MismatchFault why = absence_of(&end);
@@ -167,7 +167,7 @@ class Search {
     });
   }
 
-  /// Goes on to the next collective that a rank has on record; false where there is none.
+  /// Advances to the next recorded collective; false if there is none.
   bool next_row() {
     const std::optional<std::uint64_t> next = group_.next(number_);
     if (!next) return false;
@@ -186,7 +186,7 @@ class Search {
     ++found_.compared;
   }
 
-  /// Ranks that called different things and went on may be ended by a later collective.
+  /// Ranks that made different calls and continued may be ended by a later collective.
   void find_hang() {
     std::optional<GroupMismatch> first = std::exchange(found_.first, std::nullopt);
     while (!(found_.first && found_.first->is_open) && !is_over_ && next_row()) {
@@ -199,7 +199,7 @@ class Search {
 
   std::int64_t step() const { return row_.begin()->second->step; }
 
-  /// Ranks of the row that did not come out of it.
+  /// Ranks of the row that never completed it.
   std::vector<int> not_out() const {
     std::vector<int> ranks;
     for (const auto& [rank, call] : row_) {
@@ -208,7 +208,8 @@ class Search {
     return ranks;
   }
 
-  /// Whether a rank that was busy was ended soon after another had failed: it might have come.
+  /// Whether a busy rank was ended soon after another had failed, so that it might still have
+  /// called it.
   bool was_cut_off(int rank) const {
     const RankExit* end = exit_of(cell_, rank);
     return end && end->cause == ExitCause::peer_failed && !elsewhere(rank) &&
@@ -235,7 +236,7 @@ class Search {
     return false;
   }
 
-  /// Calls that cannot meet.
+  /// Calls that cannot match.
   bool find_mismatch() {
     const auto classes = classes_of(row_, fits);
     if (classes.size() < 2) return false;
@@ -244,7 +245,7 @@ class Search {
     return true;
   }
 
-  /// In what the largest class differs from another one, of all the first in this order.
+  /// The first property in this order in which the largest class differs from another one.
   MismatchFault coarsest(const std::vector<std::vector<int>>& classes) const {
     const auto largest =
         std::max_element(classes.begin(), classes.end(),
@@ -261,7 +262,7 @@ class Search {
     return MismatchFault::root;
   }
 
-  /// Calls that meet, on tensors that all ranks have and that are not the same.
+  /// Matching calls on different tensors, all of which every rank has.
   bool find_other_tensors() {
     const auto is_same_name = [](const Collective& a, const Collective& b) {
       return a.tensor_id == b.tensor_id;
@@ -279,14 +280,14 @@ class Search {
       note_mismatch(MismatchFault::order, classes);
       return true;
     }
-    // What one rank sends out of one tensor, others may well take into another.
+    // Receivers of a broadcast may well store it in another tensor.
     const bool is_combined = row_.begin()->second->operation != "broadcast";
     if (!is_combined || !all_have(classes)) return false;
     note_mismatch(MismatchFault::tensors, classes);
     return true;
   }
 
-  /// Whether every rank of the row has, by its log or its journal, all tensors that are called.
+  /// Whether every rank of the row has all tensors of the calls, by its log or its journal.
   bool all_have(const std::vector<std::vector<int>>& classes) const {
     for (const auto& [rank, call] : row_) {
       for (const std::vector<int>& ranks : classes) {
@@ -329,7 +330,7 @@ class Search {
     return fault != MismatchFault::order && fault != MismatchFault::tensors;
   }
 
-  /// Members that did not come although others did.
+  /// Members that never called it although others did.
   bool find_absence() {
     std::vector<int> ranks;
     for (const auto& [rank, calls] : group_.members) {
@@ -376,7 +377,7 @@ class Search {
     return fault == MismatchFault::count || fault == MismatchFault::missing;
   }
 
-  /// Whether a rank that did not wait for the result went on to the next, as all others did.
+  /// Whether one rank left the result pending and moved on to the next, as all others did.
   bool has_left_behind(int rank) const {
     return not_out().size() == 1 && group_.members.at(rank).rbegin()->first > number_;
   }
@@ -403,7 +404,7 @@ class Search {
     return true;
   }
 
-  /// Equal calls of tensors without a name, from places that are swapped.
+  /// Equal calls on unnamed tensors, from call sites that are swapped.
   void find_doubt() {
     if (!found_.doubt.empty()) return;
     Row unnamed = row_;
@@ -435,7 +436,7 @@ class Search {
                                  number == 0 || !not_out().empty()};
   }
 
-  /// When ranks came to the row.
+  /// When each rank called the collective.
   std::map<int, std::int64_t> moments() const {
     std::map<int, std::int64_t> moments;
     for (const auto& [rank, call] : row_) moments[rank] = call->entered_ns;
@@ -467,7 +468,7 @@ class Search {
   const Group& group_;
   Row row_;
   std::uint64_t number_ = 0;
-  bool is_over_ = false;  ///< what comes later says nothing
+  bool is_over_ = false;  ///< later calls prove nothing
   GroupAnalysis found_;
 };
 

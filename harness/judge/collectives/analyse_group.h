@@ -10,30 +10,30 @@
 
 namespace lockstep {
 
-/// A mismatch, as it compares to those of other groups.
+/// A mismatch of one group, comparable with those of other groups.
 struct GroupMismatch {
   CollectiveMismatch mismatch;
-  /// When ranks came to it, by the clocks of their machines, which have nothing in common.
+  /// When each rank called it, by the clock of its machine. Clocks of different machines are
+  /// unrelated.
   std::map<int, std::int64_t> came_ns;
-  bool is_open = false;  ///< ranks did not come out of it
+  bool is_open = false;  ///< some rank never completed it
 };
 
-/// How the ranks of one group met.
+/// Result for the calls of one group.
 struct GroupAnalysis {
-  std::int64_t compared = 0;           ///< collectives that all ranks called
-  std::optional<GroupMismatch> first;  ///< the first mismatch
+  std::int64_t compared = 0;  ///< collectives that all ranks called
+  std::optional<GroupMismatch> first;
   std::optional<GroupMismatch>
-      hang;           ///< that ranks did not come out of, where they did of the first
-  std::string doubt;  ///< why it is not known whether they met; empty: it is
+      hang;           ///< the first that ranks never completed, if they completed `first`
+  std::string doubt;  ///< why a mismatch cannot be ruled out; empty: it can
 };
 
-/// Holds the calls of a group against each other, in the order of their numbers. `group` is of the
-/// evidence of the case.
+/// Compares the calls of a group in the order of their numbers. `group` belongs to the evidence of
+/// the cell.
 GroupAnalysis analyse_group(const CellEvidence& cell, const Group& group);
 
-/// What a rank is in beside the collectives of a group, or was when it raised: who waits there is
-/// not at fault here. Joining another group and point-to-point calls count; null: it is in nothing
-/// else.
+/// The call that a rank is in outside this group, or was in when it raised. A rank that waits there
+/// is not at fault here. Joining another group and point-to-point calls count; null: no such call.
 const Collective* open_elsewhere(const CellEvidence& cell, int rank, const std::string& group);
 
 }  // namespace lockstep

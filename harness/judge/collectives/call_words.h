@@ -14,11 +14,11 @@ std::string place_in_words(const Group& group, std::uint64_t number, std::int64_
 /// "allreduce sum float32 [4], gradient of w at file.cc:12".
 std::string call_with_site(const Collective& call);
 
-/// What a rank did last in a group: "the last it did there was collective 6, a broadcast ..., which
-/// ended". `elsewhere`: what it is in instead; null: nothing.
+/// The last call of a rank in a group: "the last it did there was collective 6, a broadcast ...,
+/// which ended". `elsewhere`: the call it is in instead; null: none.
 std::string last_act(const Group& group, int rank, const Collective* elsewhere);
 
-/// What the ranks of a row call, class by class.
+/// The calls of the ranks of a row, class by class.
 std::string calls_in_words(const Row& row, const std::vector<std::vector<int>>& classes);
 
 }  // namespace lockstep

@@ -7,13 +7,14 @@
 
 namespace lockstep {
 
-/// What is found of a cell once, before any claim is judged. Points into the case.
+/// Facts about a cell that are computed once, before any claim is judged. Points into the cell's
+/// evidence.
 struct CellFacts {
   CollectiveAnalysis analysis;
-  /// The ranks that ended badly, by rank, without those whose end is a consequence of another's.
+  /// The ranks that failed, in rank order, except those whose failure follows from another rank's.
   std::vector<const RankExit*> culprits;
-  std::vector<const RankExit*> unexplained;  ///< culprits that no mismatch ended
-  bool all_finished = true;                  ///< every rank came to its end
+  std::vector<const RankExit*> unexplained;  ///< culprits whose exit no mismatch explains
+  bool all_finished = true;                  ///< every rank finished
 };
 
 CellFacts facts_of(const CellEvidence& cell);

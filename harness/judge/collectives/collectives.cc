@@ -9,7 +9,7 @@ namespace lockstep {
 
 namespace {
 
-/// Ranks that did the same in the missed collective, by lowest rank.
+/// Ranks with the same call in the mismatch, by lowest rank.
 std::vector<std::vector<int>> groups_of(const CollectiveMismatch& missed) {
   const auto row = std::find_if(missed.rows.begin(), missed.rows.end(),
                                 [&](const CollectiveRow& r) { return r.number == missed.number; });

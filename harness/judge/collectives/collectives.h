@@ -4,8 +4,8 @@
 
 namespace lockstep {
 
-/// What the ranks called, by their collective logs. Ranks that died or were stopped leave it
-/// undecided: up to there they matched.
+/// Judges whether the ranks' collectives match, by their collective logs. Ranks that died or were
+/// stopped leave the claim undecided, because only the calls before that are known to match.
 void judge_collectives(const CellFacts& facts, ClaimResult& result);
 
 /// A mismatch as a finding about `claim`.

@@ -8,7 +8,7 @@ namespace lockstep {
 
 namespace {
 
-/// `places` of the groups in `groups`, by name.
+/// `places` maps a name to its index in `groups`.
 Group& group_called(const Collective& call, std::vector<Group>& groups,
                     std::map<std::string, std::size_t>& places) {
   const auto [place, is_new] = places.emplace(call.group, groups.size());
@@ -20,7 +20,7 @@ Group& group_called(const Collective& call, std::vector<Group>& groups,
   return group;
 }
 
-/// Whether both are known to be on the same tensor, or nothing is known of one.
+/// Whether both are known to have the same tensor, or one tensor is unknown.
 bool may_be_on_same(const Collective& a, const Collective& b) {
   const bool is_known = is_named(a) && is_named(b) && combines_one_tensor(a);
   return !is_known || a.tensor_id == b.tensor_id;

@@ -15,37 +15,37 @@ namespace lockstep {
 /// The calls of one rank in one group, by number.
 using Calls = std::map<std::uint64_t, const Collective*>;
 
-/// What the collective logs of all ranks have of one process group.
+/// The calls of one process group in the collective logs of all ranks.
 struct Group {
   std::string name;
   int size = 0;
-  std::int64_t step = 0;                 ///< in which the first of its ranks by number joined it
-  std::map<int, Calls> members;          ///< by rank; those that came to join it
-  std::set<int> joined;                  ///< of them those that met the others
-  std::map<int, std::int64_t> begun_ns;  ///< when each came
+  std::int64_t step = 0;                 ///< in which its lowest rank joined it
+  std::map<int, Calls> members;          ///< by rank; those that called the join
+  std::set<int> joined;                  ///< of them, those whose rendezvous completed
+  std::map<int, std::int64_t> begun_ns;  ///< when each called the join
 
-  /// The number of the last call of any rank; 0: there is none.
+  /// The largest call number of any rank; 0: no calls.
   std::uint64_t last() const;
 
-  /// The number of the first call behind `number` that any rank has on record; nothing: none.
+  /// The lowest call number above `number` that any rank recorded; empty: none.
   std::optional<std::uint64_t> next(std::uint64_t number) const;
 };
 
-/// The groups of a cell in the order in which logs name them, those of rank 0 first. Points into
-/// `evidence`.
+/// The groups of a cell in the order of their first appearance in the logs, starting with rank 0's
+/// log. Points into `evidence`.
 std::vector<Group> groups_of(const StepReader& evidence);
 
-/// The same collective of a group, as the ranks called it that came.
+/// One collective of a group as its ranks called it; ranks that never called it are missing.
 using Row = std::map<int, const Collective*>;
 
 Row row_of(const Group& group, std::uint64_t number);
 
-/// Ranks whose calls `is_same` takes for the same, by lowest rank.
+/// Groups ranks whose calls `is_same` considers equal, sorted by lowest rank.
 template <class Same>
 std::vector<std::vector<int>> classes_of(const Row& row, const Same& is_same) {
   std::vector<std::vector<int>> classes;
   for (const auto& [rank, call] : row) {
-    const Collective& own = *call;  // a lambda may not capture what a binding names
+    const Collective& own = *call;  // a lambda cannot capture a structured binding
     const auto found = std::find_if(classes.begin(), classes.end(), [&](const auto& ranks) {
       return is_same(*row.at(ranks.front()), own);
     });
@@ -58,23 +58,22 @@ std::vector<std::vector<int>> classes_of(const Row& row, const Same& is_same) {
   return classes;
 }
 
-/// Whether two calls can meet, by all but their tensors.
+/// Whether two calls are compatible apart from their tensors.
 bool fits(const Collective& a, const Collective& b);
 
-/// Whether two calls may be meant to meet: nothing known of their tensors says otherwise.
+/// Whether two calls may be the same collective: their known tensors do not contradict it.
 bool may_meet(const Collective& a, const Collective& b);
 
-/// Whether it is known what the tensor of a call is.
+/// Whether the name of a call's tensor is known.
 bool is_named(const Collective& call);
 
-/// Whether ranks are to name the same tensor: where results are gathered or scattered each has its
-/// own part of something.
+/// Whether all ranks must pass the same tensor. In gathers and scatters each rank has its own part.
 bool combines_one_tensor(const Collective& call);
 
-/// The ranks outside of the largest class; all of them where two are as large.
+/// The ranks outside the largest class; all ranks if two classes tie.
 std::vector<int> minority(std::vector<std::vector<int>> classes);
 
-/// Whether a rank calls, behind `number` and in the same step, what `is_wanted`.
+/// Whether a rank makes a call after `number`, in the same step, that satisfies `is_wanted`.
 template <class Wanted>
 bool comes_later(const Calls& calls, std::uint64_t number, const Wanted& is_wanted) {
   const std::int64_t step = calls.at(number)->step;
@@ -85,7 +84,7 @@ bool comes_later(const Calls& calls, std::uint64_t number, const Wanted& is_want
   return false;
 }
 
-/// Whether each of two ranks comes to the other's call later in the step.
+/// Whether each of two ranks makes the other's call later in the step.
 template <class Same>
 bool is_swapped(const Group& group, std::uint64_t number, int a, int b, const Same& is_same) {
   const Calls& of_a = group.members.at(a);

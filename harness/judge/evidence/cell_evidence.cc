@@ -10,7 +10,7 @@ std::int64_t first_open_step(const CellEvidence& cell) {
   if (cell.steps || !cell.evidence) return first;
   for (const RankExit& end : cell.exits) {
     if (end.kind == ExitKind::finished) continue;
-    // A rank may have trained on without observing anything, which is no part of its end.
+    // A rank may have trained on without observing, which its exit does not show.
     first = std::min(first, std::max(cell.evidence->last_step(end.rank), end.step));
   }
   return first;

@@ -9,31 +9,31 @@
 
 namespace lockstep {
 
-/// What the judge is given of a cell, or of a job. It knows neither role nor expectation: what it
-/// finds is compared with them afterwards.
+/// The judge's input for a cell or a job. It contains neither role nor expectation: the findings
+/// are compared with those afterwards.
 struct CellEvidence {
   int world_size = 0;
-  /// That were to be run: a claim that was not observed to the last one is undecided. Absent: not
-  /// known, as of a watched job, whose steps may be sparse and end anywhere.
+  /// Planned steps: a claim that was not observed in all of them is undecided. Absent: unknown, as
+  /// for a watched job, whose steps may be sparse and end anywhere.
   std::optional<std::int64_t> steps = 0;
-  bool is_job = false;  ///< another program trained: its ranks may be observed in part
+  bool is_job = false;  ///< another program trained: some ranks may be unobserved
   std::vector<Claim> claims;
-  const StepReader* evidence = nullptr;  ///< null where only the endings are judged
-  /// Rank 0 is the reference, the others are the same with perturbed inputs; null when the scenario
-  /// has none.
+  const StepReader* evidence = nullptr;  ///< null if only rank exits are judged
+  /// Rank 0 is the reference, the others are copies with perturbed inputs; null if the scenario has
+  /// none.
   const StepReader* reference = nullptr;
-  std::optional<RankExit> reference_exit = {};  ///< of the reference's rank 0; absent: not known
+  std::optional<RankExit> reference_exit = {};  ///< of the reference's rank 0; absent: unknown
   std::vector<RankExit> exits;
 };
 
-/// Where no steps were planned, the first step that a rank which did not finish may not have come
-/// through: from it on nothing follows from what was not observed. Else the largest number.
+/// The first step that an unfinished rank may not have completed, if no steps were planned. From
+/// this step on, a missing observation proves nothing. If steps were planned, the largest number.
 std::int64_t first_open_step(const CellEvidence& cell);
 
-/// One step of a cell, beside the same step of its reference.
+/// One step of a cell, with the same step of its reference.
 struct CellStep {
   const StepView& actual;
-  const StepView* reference = nullptr;  ///< null where the cell has none
+  const StepView* reference = nullptr;  ///< null if the cell has none
 };
 
 }  // namespace lockstep

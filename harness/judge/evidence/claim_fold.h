@@ -7,23 +7,23 @@
 
 namespace lockstep {
 
-/// What makes the result of one claim out of a cell's steps: each is seen once, in ascending order,
-/// those of the reference alone, too, and nothing of it is kept but what the result needs.
+/// Computes the result of one claim from the steps of a cell. It sees each step once, in ascending
+/// order, including steps of the reference alone. It stores only data that the result needs.
 class ClaimFold {
  public:
   virtual ~ClaimFold() = default;
 
   virtual void see(const CellStep& step) = 0;
 
-  /// Whether `see_alike` may stand for `see` where a step is like `like`.
+  /// Whether `see_alike` may replace `see` for a step that equals `like`.
   virtual bool knows([[maybe_unused]] std::int64_t like) const { return false; }
 
-  /// Sees a step in which each rank observed the tensors that it did in the step `like`, which was
-  /// seen, and all ranks of each replica group hold the same bits. Requires: it knows `like`.
+  /// Sees a step without reading it. Each rank observed the same tensors as in the step `like`,
+  /// which was seen. All ranks of each replica group hold the same bits. Requires: `knows(like)`.
   virtual void see_alike([[maybe_unused]] std::int64_t step, [[maybe_unused]] std::int64_t like) {}
 
-  /// Fills verdict, reason, comparisons and findings of a result whose claim is set. After the last
-  /// step; once.
+  /// Fills verdict, reason, comparisons and findings of a result whose claim is set. Call once,
+  /// after the last step.
   virtual void write(ClaimResult& result) = 0;
 };
 

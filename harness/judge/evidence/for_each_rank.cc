@@ -10,9 +10,9 @@
 namespace lockstep {
 namespace {
 
-/// A thread costs more than the files of a few ranks.
+/// For few ranks a thread costs more than reading their files.
 constexpr int kMostOfOneThread = 64;
-constexpr unsigned kMostThreads = 8;  // they wait for one disk
+constexpr unsigned kMostThreads = 8;  // all threads share one disk
 
 }  // namespace
 

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// How many steps pass between two in which something is observed. By it a job of which nobody
-/// knows when it observes what shows that something is missed.
+/// The largest distance between two steps with an observation. It shows that an observation is
+/// missing in a job whose observation interval is unknown.
 class Gap {
  public:
   /// Steps ascend.
@@ -15,10 +15,10 @@ class Gap {
     last_ = step;
   }
 
-  /// In which it was observed; 0: in none.
+  /// The last observed step; 0: none.
   std::int64_t last() const { return last_; }
 
-  /// Whether it was to be observed again by `step`: after as many steps as ever before.
+  /// Whether an observation was due by `step`: the longest distance so far has passed.
   bool is_overdue(std::int64_t step) const { return step - last_ >= longest_; }
 
  private:

@@ -8,10 +8,10 @@ namespace lockstep {
 /// Whether the claim is about observations of this tensor.
 bool concerns(const Claim& claim, const ObservedTensor& tensor);
 
-/// Whether there is no tensor to speak of, rather than one that cannot be compared.
+/// Whether the tensor is undefined, in contrast to one that cannot be compared.
 bool is_undefined(const ObservedTensor& tensor);
 
-/// Whether two observations are of the same bits, dtype and shape.
+/// Whether two observations have the same bits, dtype and shape.
 bool is_same_value(const Observation& a, const Observation& b);
 
 }  // namespace lockstep

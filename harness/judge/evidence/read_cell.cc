@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A rank that came to its end had a journal; where it is gone, nothing can be judged.
+/// A finished rank had a journal; if it is missing, the run cannot be judged.
 void require_journals(const fs::path& folder, const Execution& execution) {
   for (const RankExit& end : execution.exits) {
     const fs::path file = journal_file(folder, end.rank);
@@ -25,7 +25,7 @@ void require_journals(const fs::path& folder, const Execution& execution) {
   }
 }
 
-/// The last row of a full disk is torn, and was not counted.
+/// On a full disk the last row is torn and was not counted.
 void require_rows(const fs::path& folder, const Execution& execution, const StepReader& evidence) {
   for (const RankExit& end : execution.exits) {
     const auto found = evidence.rows(end.rank);
@@ -54,7 +54,7 @@ Writers writers_of(const CellRecord& cell, bool must_sign) {
 
 Writers writers_of(const JobRecord& job) {
   Writers writers = writers_named(job, job.processes, true);
-  writers.may_be_silent = true;  // it may end before anything of it is observed
+  writers.may_be_silent = true;  // it may end before its first observation
   return writers;
 }
 

@@ -8,14 +8,15 @@
 
 namespace lockstep {
 
-/// Opens the evidence of an execution in its folder inside `run_folder`; `writers` are its
-/// processes. Throws Error (usage) as StepReader does, and where a rank that ended by itself has
-/// another number of rows than it said, or no journal although it had to have one.
+/// Opens the evidence of an execution in its folder in `run_folder`; `writers` are its processes.
+/// Throws Error (usage) as StepReader does. Also throws if a rank that ended by itself has a
+/// different row count than it reported, or lacks a required journal.
 std::unique_ptr<StepReader> open_execution(const std::filesystem::path& run_folder,
                                            const Execution& execution, Writers writers,
                                            const Reading& reading = {});
 
-/// Who wrote the files of a cell, or of a job. `must_sign`: a file that does not say it is refused.
+/// The processes that wrote the files of a cell or job. `must_sign`: a file that does not name its
+/// writer is rejected.
 Writers writers_of(const CellRecord& cell, bool must_sign);
 Writers writers_of(const JobRecord& job);
 

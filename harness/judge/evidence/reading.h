@@ -10,8 +10,8 @@ namespace lockstep {
 /// How the files of a run are read.
 struct Reading {
   IndexUse index = IndexUse::believed;
-  /// Hears how many bytes of journals were dealt with since its last call: each journal once when
-  /// its steps are found, and once more step by step when they are judged. Empty: nobody listens.
+  /// Receives the bytes of journals processed since its last call. Each journal counts twice: once
+  /// when its steps are found, and again step by step when they are judged. May be empty.
   std::function<void(std::uint64_t bytes)> meter = {};
 };
 

@@ -8,13 +8,13 @@
 
 namespace lockstep {
 
-/// What is made of the steps of one execution beside its claims, in the same pass: a table, a peak.
-/// Each step is seen at most once, in ascending order.
+/// Computes a table or a peak from the steps of one execution, in the same pass as its claims. Each
+/// step is seen at most once, in ascending order.
 class StepFold {
  public:
   virtual ~StepFold() = default;
 
-  /// Whether it has to see the step, although ranks agree in it by their indices.
+  /// Whether it must see the step even if the indices show that ranks agree in it.
   virtual bool wants(std::int64_t step) const = 0;
 
   virtual void see(const StepView& step) = 0;
@@ -22,13 +22,12 @@ class StepFold {
 
 using StepFolds = std::vector<std::reference_wrapper<StepFold>>;
 
-/// Whether one of them wants the step.
 bool any_wants(const StepFolds& folds, std::int64_t step);
 
-/// Shows a step to those that want it.
+/// Shows a step to the folds that want it.
 void show(const StepView& step, const StepFolds& folds);
 
-/// Shows them the steps that one of them wants; where nothing is judged.
+/// Shows the folds every step that at least one of them wants. For runs where no claim is judged.
 void fold_steps(const StepReader& evidence, const StepFolds& folds);
 
 }  // namespace lockstep

@@ -22,11 +22,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Tolerances are relative to the norms of the journal. Their order of summation is not specified.
+/// Tolerances are relative to the norms in the journal, whose summation order is not specified.
 void require_norm(const Observation& observation, const SnapshotTensor& tensor,
                   const fs::path& file) {
   constexpr double kRounding = 1e-9;
-  if (name(tensor.dtype) != observation.dtype) return;  // which no comparison takes for equal
+  if (name(tensor.dtype) != observation.dtype) return;  // no comparison treats these as equal
   const double found = statistics(tensor.dtype, tensor.bytes).norm;
   const double stated = observation.statistics.norm;
   if (std::abs(found - stated) <= kRounding * found) return;
@@ -36,7 +36,7 @@ void require_norm(const Observation& observation, const SnapshotTensor& tensor,
                   fmt::format("{}", found));
 }
 
-/// A value that is not the one that was digested is no evidence.
+/// A snapshot that differs from its digest is not evidence.
 void require_digest(const Observation& observation, const SnapshotTensor& tensor,
                     const fs::path& file) {
   const Digest found = observation.local_shape == tensor.shape
@@ -50,10 +50,10 @@ void require_digest(const Observation& observation, const SnapshotTensor& tensor
       to_text(found));
 }
 
-/// Steps that were read are kept up to this size: small cells are looked at again and again.
+/// Limit of the steps kept in memory: small cells are read repeatedly.
 constexpr std::size_t kMostOfViews = 32 << 20;
 
-/// Refuses values that no row of the step is about. The row that was torn was of the last step.
+/// Rejects snapshots without a row in the step. A torn row can only belong to the last step.
 void require_rows(const StepView::Rank& rank, const fs::path& file) {
   std::set<std::string> keys;
   for (const Observation& observation : rank.observations) {
@@ -86,8 +86,7 @@ StepReader::StepReader(fs::path folder, int processes, Writers writers, Reading 
   find_snapshots();
 }
 
-/// Whether a file says who wrote it, where that is asked. Evidence of another process is none of
-/// this one.
+/// Whether a file names its writer, if that is checked. Throws for a file of another process.
 bool StepReader::is_written_by(int rank, const std::string& found, const fs::path& file) const {
   if (writers_.identities.empty()) return true;
   if (found.empty() && writers_.must_sign) {
@@ -108,7 +107,7 @@ void StepReader::require_same_digest(const JournalReader& journal) {
                   journal.digest());
 }
 
-/// Whether the journal says who wrote it, or is none.
+/// Whether the journal names its writer, or is missing.
 bool StepReader::open_journal(int rank) {
   const fs::path file = journal_file(folder_, rank);
   if (!has_journal(file)) return true;
@@ -118,7 +117,7 @@ bool StepReader::open_journal(int rank) {
   return is_signed;
 }
 
-/// In the order of ranks.
+/// Called in rank order.
 void StepReader::note_journal(int rank) {
   const auto& journal = journals_[static_cast<std::size_t>(rank)];
   if (!journal) return;
@@ -203,7 +202,8 @@ std::shared_ptr<const StepView> StepReader::at(std::int64_t step) const {
   return views_.front();
 }
 
-/// Reads a step of a rank into `view`; whether its snapshots say who wrote them, or are none.
+/// Reads a step of a rank into `view`. Returns whether its snapshots name their writer, or are
+/// missing.
 bool StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) const {
   const auto place = static_cast<std::size_t>(rank);
   view.observations = journals_[place]->read(step);
@@ -228,7 +228,7 @@ bool StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) c
 
 namespace {
 
-/// Takes `text` and the whole number behind it off the front of `name`.
+/// Removes `text` and the whole number after it from the front of `name`.
 std::optional<std::int64_t> take_number(std::string_view text, std::string_view& name) {
   if (!name.starts_with(text)) return std::nullopt;
   name.remove_prefix(text.size());
@@ -239,7 +239,7 @@ std::optional<std::int64_t> take_number(std::string_view text, std::string_view&
   return number;
 }
 
-/// The rank and the step of snapshots by the name of their file; nothing for other files.
+/// The rank and step of a snapshot file, parsed from its name; empty for other files.
 std::optional<std::pair<std::int64_t, std::int64_t>> place_of(std::string_view name) {
   const auto rank = take_number("rank-", name);
   const auto step = take_number(".step-", name);
@@ -260,7 +260,7 @@ std::string steps_in_words(const std::vector<std::int64_t>& steps) {
 
 }  // namespace
 
-/// Refuses values of a step that the journal does not have at all, or has nothing comparable in.
+/// Rejects snapshots of a step that the journal lacks, or in which no tensor is comparable.
 void StepReader::find_snapshots() {
   snapshots_.resize(journals_.size());
   for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -318,7 +318,7 @@ std::string StepReader::missing_snapshots(int rank, bool was_ended) const {
   if (!journals_.at(place)) return "";
   std::vector<std::int64_t> missing;
   for (const JournalStep& step : journals_[place]->steps()) {
-    // Who was ended in a step did not come to write its values.
+    // A rank ended within a step may not have written its snapshots.
     const bool is_cut = was_ended && &step == &journals_[place]->steps().back();
     if (!step.summary.has_values || is_cut || snapshots_[place].contains(step.step)) continue;
     missing.push_back(step.step);

@@ -12,13 +12,13 @@
 
 namespace lockstep {
 
-/// What all ranks observed in one step.
+/// The observations of all ranks in one step.
 class StepView {
  public:
-  /// What one rank observed.
+  /// The observations of one rank.
   struct Rank {
     std::vector<Observation> observations;          ///< in execution order
-    std::map<std::string, SnapshotTensor> tensors;  ///< kept whole, by `snapshot_key`
+    std::map<std::string, SnapshotTensor> tensors;  ///< snapshots, by `snapshot_key`
   };
 
   StepView(std::int64_t number, std::vector<Rank> ranks);
@@ -26,13 +26,13 @@ class StepView {
   std::int64_t number() const { return number_; }
   int processes() const { return static_cast<int>(ranks_.size()); }
 
-  /// Empty where the rank observed nothing in this step. Valid as long as this.
+  /// Empty if the rank observed nothing in this step. Valid as long as this.
   std::span<const Observation> observations(int rank) const;
 
-  /// The value kept for an observation of `rank`; null when none was kept. Valid as long as this.
+  /// The snapshot of an observation of `rank`; null if there is none. Valid as long as this.
   const SnapshotTensor* kept(int rank, const Observation& observation) const;
 
-  /// Bytes of memory that this takes, roughly.
+  /// Approximate memory in bytes.
   std::size_t size() const { return size_; }
 
  private:

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Where something was found, in execution order.
+/// Position of a finding, in execution order.
 struct ValuePlace {
   std::int64_t step = 0;
   std::int64_t seq = 0;

@@ -8,14 +8,14 @@
 
 namespace lockstep {
 
-/// How sentences and differences call the holder of the reference's values.
+/// Name of the reference in sentences and differences.
 inline constexpr const char* kReference = "the reference";
 
 /// "w in step 2 cannot be compared: sparse layout".
 std::string incomparable_in_words(const Observation& observation);
 
-/// Why the reference has nothing to compare `actual` with: "the reference has no w in step 2: it
-/// did not finish within its limit of 60 s".
+/// Why the reference has no counterpart of `actual`: "the reference has no w in step 2: it did not
+/// finish within its limit of 60 s".
 std::string missing_in_reference(const CellEvidence& cell, const Observation& actual);
 
 /// "ranks 0,1,3 agree; 2 differs" for groups of equal ranks.
@@ -25,15 +25,15 @@ std::string groups_in_words(const std::vector<std::vector<int>>& groups);
 /// apart)".
 std::string element_in_words(const ElementDifference& difference);
 
-/// Why two observations differ where it is not a value: one has none, or their dtypes or shapes
-/// differ. Empty when they can be compared. `left` and `right` name the holders.
+/// Why two observations cannot be compared by value: one has none, or their dtypes or shapes
+/// differ. Empty if they can. `left` and `right` name the holders.
 std::string structural_difference(const Observation& a, const std::string& left,
                                   const Observation& b, const std::string& right);
 
 /// "[2, 3]".
 std::string shape_in_words(const std::vector<std::int64_t>& shape);
 
-/// A number for a sentence: six significant digits.
+/// A number with six significant digits, for a sentence.
 std::string number(double value);
 
 }  // namespace lockstep

@@ -11,36 +11,36 @@ namespace lockstep {
 
 namespace {
 
-/// What matters of such an error comes behind the first sentence: how much was wanted, what was
-/// free, and for which part of the model.
+/// The details of such an error follow its first sentence: the requested size, the free memory and
+/// the part of the model.
 constexpr std::string_view kOutOfMemory = "out of memory. ";
 
-/// Whether a rank may have ended badly because another one did before.
+/// Whether a rank may have failed because of an earlier failure of another rank.
 bool may_be_consequence(const CellEvidence& cell, const RankExit& end) {
   const bool was_ended = end.kind == ExitKind::unfinished && end.cause != ExitCause::stopped &&
                          end.cause != ExitCause::unseen;
   return was_ended || has_lost_peer(cell, end);
 }
 
-/// A rank that lost a peer, or waited for one that had ended badly, is no culprit of its own. Ranks
-/// that only wait for each other all are. The order of endings does not count for a lost peer: its
-/// connections are closed before its end can be seen.
+/// A rank that lost a peer, or waited for a failed one, is no culprit. If ranks only wait for each
+/// other, all are culprits. The order of exits is ignored for a lost peer, because its connections
+/// close before its exit can be seen.
 bool is_consequence(const CellEvidence& cell, const RankExit& end,
                     const std::vector<const RankExit*>& failed) {
   const bool lost_peer = end.kind == ExitKind::raised;
   return may_be_consequence(cell, end) &&
          std::any_of(failed.begin(), failed.end(), [&](const RankExit* other) {
-           // What somebody ended later is no reason.
+           // A later interruption is no reason.
            if (other->cause == ExitCause::interrupted && other->order > end.order) return false;
            if (lost_peer && other->kind == ExitKind::unfinished) return true;
            if (other->cause == ExitCause::stopped) return true;
-           // When a rank without a word ended is not known.
+           // The exit time of a rank without a report is unknown.
            const bool is_before = other->cause == ExitCause::unseen || other->order < end.order;
            return !may_be_consequence(cell, *other) && (lost_peer || is_before);
          });
 }
 
-/// Whether a sentence ends at this full stop: "e.g. this" goes on.
+/// Whether this full stop ends a sentence: "e.g. this" continues.
 bool ends_sentence(const std::string& line, std::size_t stop) {
   const auto next = line.find_first_not_of(' ', stop + 1);
   return next == std::string::npos ||

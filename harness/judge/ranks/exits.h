@@ -9,20 +9,21 @@ namespace lockstep {
 
 bool is_among(const std::vector<int>& ranks, int rank);
 
-/// How a rank ended; null where that is not known.
+/// Exit of a rank; null if unknown.
 const RankExit* exit_of(const CellEvidence& cell, int rank);
 
-/// Whether a rank raised because a peer was gone: its cause says so, and by its collective log,
-/// where it has any entry, it was in a call. A loader of data loses connections in the same words.
+/// Whether a rank raised because a peer was gone. The exit's cause must say so. If its collective
+/// log has entries, the rank must also have been in a call: data loaders lose connections with the
+/// same messages.
 bool has_lost_peer(const CellEvidence& cell, const RankExit& end);
 
-/// The ranks that ended badly, by rank, without those whose end is a consequence of another's.
-/// Empty only where none ended badly, or all were ended at their limit while they trained. Points
-/// into the case.
+/// The ranks that failed, in rank order, except those whose failure follows from another rank's.
+/// Empty only if none failed, or if all were ended at their limit while training. Points into the
+/// cell's evidence.
 std::vector<const RankExit*> culprits(const CellEvidence& cell);
 
-/// What a framework says before it explains at length: up to the end of the first line or sentence,
-/// without where it was raised. An error for want of memory is told to the end of the line.
+/// The first line or sentence of a framework's error, without the source location. The error of a
+/// failed allocation is kept to the end of the line.
 std::string first_sentence(const std::string& text);
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ const std::vector<Collective>* calls_of(const CellEvidence& cell, int rank) {
   return cell.evidence ? cell.evidence->collectives(rank) : nullptr;
 }
 
-/// When a rank did something last; 0 where nothing is known of it.
+/// Time of a rank's last action; 0 if unknown.
 std::int64_t last_act_ns(const CellEvidence& cell, const RankExit& end) {
   std::int64_t last = end.step_began_ns.value_or(0);
   const std::vector<Collective>* const calls = calls_of(cell, end.rank);
@@ -29,14 +29,14 @@ std::int64_t last_act_ns(const CellEvidence& cell, const RankExit& end) {
   return last;
 }
 
-/// How long a late rank had from its first call on, in seconds; without one, its limit.
+/// Time of a late rank from its first call, in seconds; without a call, its limit.
 double time_of(const CellEvidence& cell, const RankExit& end) {
   const std::vector<Collective>* const calls = calls_of(cell, end.rank);
   if (!calls || calls->empty()) return *end.limit_s;
   return static_cast<double>(*end.ended_ns - calls->front().entered_ns) / kNanosecondsPerSecond;
 }
 
-/// The ranks that did not finish, without those that only saw a peer go.
+/// The ranks that did not finish, except those that only lost a peer.
 std::vector<RankExit> failed_in(const CellEvidence& cell) {
   std::vector<RankExit> failed = cell.exits;
   std::erase_if(failed, [&](const RankExit& end) {

@@ -7,30 +7,31 @@
 
 namespace lockstep {
 
-/// A hang is one only where it took this part of the time that a rank had, from its first call to
-/// its end: whoever has waited for less than it had trained may be waiting for a slow peer. A
-/// supervisor that saw no rank come further for the limit (ExitCause::no_progress) has asked that.
+/// Waiting counts as a hang only if it took this fraction of the rank's time from its first call to
+/// its end. A rank that waited for less time than it trained may be waiting for a slow peer.
+/// ExitCause::no_progress needs no such test, because the supervisor saw no progress for the limit.
 inline constexpr double kFairPart = 0.5;
 
-/// And this part of the time limit: who came late to its first call has had little time.
+/// Waiting must also take this fraction of the time limit, since a rank with a late first call had
+/// little time.
 inline constexpr double kLeastPartOfLimit = 0.25;
 
-/// Whether a rank was ended at its time limit, and it is known when.
+/// Whether a rank was ended at its time limit, at a known time.
 bool is_late(const RankExit& end);
 
-/// Whether `since_ns`, by the clock of the rank, was long enough before a late rank's end for what
-/// began then to be a hang.
+/// Whether a wait that began at `since_ns`, by the rank's clock, lasted long enough until a late
+/// rank's end to be a hang.
 bool is_long_ago(const CellEvidence& cell, const RankExit& end, std::int64_t since_ns);
 
 /// Whether a late rank neither began a step nor entered or left a collective for that long.
 bool is_stuck(const CellEvidence& cell, const RankExit& end);
 
-/// Whether ranks trained until they were ended at their limit: no rank ended badly in another way,
-/// and one of them was not stuck.
+/// Whether ranks trained until their time limit: no rank failed in another way, and at least one
+/// was not stuck.
 bool was_training(const CellEvidence& cell);
 
-/// Of ranks that trained until then: "still making progress at the limit of 2 s, step 209 of
-/// 200000: raise --timeout". Empty for others.
+/// For ranks that trained until their limit: "still making progress at the limit of 2 s, step 209
+/// of 200000: raise --timeout". Empty for others.
 std::string progress_in_words(const CellEvidence& cell);
 
 }  // namespace lockstep

@@ -22,8 +22,8 @@ namespace lockstep {
 
 namespace {
 
-/// What has to be the same on all ranks that hold it: one tensor, or one shard of it. A shape that
-/// differs makes another shard, a shape that differs of a whole tensor is a difference.
+/// Identifies data that must be equal on all its ranks: one tensor, or one shard of it. A shard
+/// with a different shape is another shard; a whole tensor with a different shape is a difference.
 struct HeldTensorKey {
   std::string name;
   std::string replica_group;
@@ -43,7 +43,7 @@ struct HeldTensorKey {
 /// A tensor in one micro-batch of a step.
 struct HeldTensor {
   std::int64_t step = 0;
-  std::int64_t seq = 0;  ///< of the lowest rank that holds it: execution order
+  std::int64_t seq = 0;  ///< on its lowest rank: execution order
   std::map<int, const Observation*> holders;
 };
 
@@ -67,10 +67,10 @@ std::vector<HeldTensor> places_in_execution_order(const StepView& step, const Cl
   return ordered;
 }
 
-/// What makes two values the same (`is_same_value`), so that thousands of ranks are grouped by it.
+/// The criteria of `is_same_value` as a key, so that thousands of ranks can be grouped.
 using ValueKey = std::tuple<Digest, std::string, std::vector<std::int64_t>, std::string>;
 
-/// The ranks that hold the same, by their first.
+/// Ranks with the same value, by lowest rank.
 std::vector<std::vector<int>> groups_of(const HeldTensor& place) {
   std::vector<std::vector<int>> groups;
   std::map<ValueKey, std::size_t> known;
@@ -83,13 +83,13 @@ std::vector<std::vector<int>> groups_of(const HeldTensor& place) {
   return groups;
 }
 
-/// The value of the first rank of a group.
+/// The snapshot of a group's first rank.
 struct KeptValue {
   int rank = 0;
   const SnapshotTensor* tensor = nullptr;
 };
 
-/// Of those groups that kept theirs, in their order.
+/// One per group with a snapshot, in group order.
 std::vector<KeptValue> kept_values(const StepView& step, const HeldTensor& place,
                                    const std::vector<std::vector<int>>& groups) {
   std::vector<KeptValue> values;
@@ -100,14 +100,14 @@ std::vector<KeptValue> kept_values(const StepView& step, const HeldTensor& place
   return values;
 }
 
-/// How two values differ; nothing where they cannot be compared.
+/// Difference of two values; empty if they cannot be compared.
 std::optional<ValueDifference> difference_between(const SnapshotTensor& left,
                                                   const SnapshotTensor& right) {
   if (left.dtype != right.dtype || left.shape != right.shape) return {};
   return difference(left, right);
 }
 
-/// Notes the first element that differs, of the first two groups that can be compared.
+/// Stores the first differing element of the first two comparable groups.
 void note_first(const ValueDifference& apart, int a, int b, Finding& finding) {
   finding.first_difference = apart.first;
   finding.first_difference->left = fmt::format("rank {}", a);
@@ -116,7 +116,8 @@ void note_first(const ValueDifference& apart, int a, int b, Finding& finding) {
   finding.differing_elements = apart.differing;
 }
 
-/// The largest difference between any two groups; also fills the evidence of `finding` when asked.
+/// The largest difference between any two groups; also fills the evidence of `finding` if it is
+/// given.
 double measure(const StepView& step, const HeldTensor& place,
                const std::vector<std::vector<int>>& groups, Finding* finding) {
   double worst = 0;
@@ -160,8 +161,8 @@ std::string sentence_of(const Finding& finding, const std::string& structural) {
   return text;
 }
 
-/// Who has to hold a tensor: every rank, or of a shard or a replica group whoever held it in any
-/// step.
+/// The expected holders of a tensor: every rank. For a shard or replica group, the ranks that held
+/// it in any step.
 class ExpectedHolders {
  public:
   ExpectedHolders(const StepReader& evidence, const Claim& claim)
@@ -173,20 +174,20 @@ class ExpectedHolders {
     }
   }
 
-  /// Of what all ranks have to hold, nothing is said before all do; of shards and replica groups,
-  /// whoever holds them is compared.
+  /// A tensor of all ranks is compared only after all have observed it. Shards and replica groups
+  /// are compared between their holders.
   bool may_be_compared(const HeldTensor& place) const {
     return !is_everywhere(*place.holders.begin()->second) || are_all_in(place);
   }
 
-  /// Whether a tensor of all ranks was held by all that observed anything: it is no other one of
-  /// the same name on each stage of a pipeline.
+  /// Whether all observing ranks ever held a tensor of all ranks. If not, each pipeline stage may
+  /// have its own tensor of this name.
   bool were_ever_all_in(const HeldTensor& place) const {
     const Observation& any = *place.holders.begin()->second;
     return !is_everywhere(any) || ranks_.at(HeldTensorKey(any)).size() == observing_.size();
   }
 
-  /// Whether the rank observed anything of the claim.
+  /// Whether the rank observed any tensor of the claim.
   bool is_observing(int rank) const { return observing_.contains(rank); }
 
   bool are_all_in(const HeldTensor& place) const {
@@ -203,16 +204,16 @@ class ExpectedHolders {
 
   std::map<HeldTensorKey, std::set<int>> ranks_;
   int processes_;
-  std::set<int> observing_;  ///< ranks that observed anything of the claim
+  std::set<int> observing_;  ///< ranks with an observation for the claim
 };
 
-/// A tensor that nobody looked at any more after some step agrees for the lack of anybody who would
-/// see it differ. Without a plan of the steps it may be due again.
+/// A tensor without observations after some step agrees trivially, because a difference would go
+/// unseen. Without a plan of the steps it may still be due again.
 class LastSeen {
  public:
   explicit LastSeen(bool is_planned) : is_planned_(is_planned) {}
 
-  /// Returns where it is noted when the tensor was seen last.
+  /// Returns the record of the tensor's last observation.
   Gap* add(const HeldTensor& place) {
     Gap& seen = tensors_[HeldTensorKey(*place.holders.begin()->second)];
     add(place.step, {&seen});
@@ -224,7 +225,7 @@ class LastSeen {
     for (Gap* const seen : tensors) seen->note_observed(step);
   }
 
-  /// The first by name, in words; empty where there is none.
+  /// The first by name, in words; empty if there is none.
   std::string first_abandoned() const {
     for (const auto& [key, seen] : tensors_) {
       if (seen.last() == last_ || (!is_planned_ && !seen.is_overdue(last_))) continue;
@@ -245,7 +246,7 @@ bool is_comparable(const HeldTensor& place) {
                      [](const auto& holder) { return holder.second->not_comparable.empty(); });
 }
 
-/// Why a place cannot be compared across ranks; empty when it can, and where there is nothing to
+/// Why a tensor cannot be compared across ranks; empty if it can, or if there is nothing to
 /// compare.
 std::string obstacle(const HeldTensor& place, const ExpectedHolders& holders) {
   const Observation& any = *place.holders.begin()->second;
@@ -256,7 +257,7 @@ std::string obstacle(const HeldTensor& place, const ExpectedHolders& holders) {
   return incomparable_in_words(any);
 }
 
-/// The differences of a claim, boiled down to one finding.
+/// Summarises the differences of a claim in one finding.
 class Divergence {
  public:
   explicit Divergence(const Claim& claim) { finding_.claim = claim; }
@@ -300,8 +301,8 @@ class Divergence {
   std::string structural_;
 };
 
-/// A rank that trained and observed nothing of what the claim is about, in words; empty where
-/// there is none. Groups of copies do not miss it.
+/// A rank that trained without observing any tensor of the claim, in words; empty if there is none.
+/// Replica groups do not expect it.
 std::string first_silent_rank(const CellEvidence& cell, const Claim& claim,
                               const ExpectedHolders& holders) {
   for (const RankExit& end : cell.exits) {
@@ -330,7 +331,7 @@ class AgreementFold : public ClaimFold {
         seen.tensors.push_back(last_seen_.add(place));
         if (reason_.empty()) reason_ = obstacle(place, holders_);
       }
-      // Where ranks have gone, those that are left are compared.
+      // After ranks have left, the remaining ones are compared.
       const bool is_open = place.step >= first_open_;
       const bool is_left = is_open && holders_.were_ever_all_in(place);
       const bool is_compared = (is_left || holders_.may_be_compared(place)) &&
@@ -366,22 +367,22 @@ class AgreementFold : public ClaimFold {
   }
 
  private:
-  /// What a step like this one adds.
+  /// Contribution of a step equal to this one.
   struct Seen {
     std::int64_t comparisons = 0;
-    std::vector<Gap*> tensors;  ///< where `last_seen_` notes them
+    std::vector<Gap*> tensors;  ///< their records in `last_seen_`
   };
-  static constexpr std::size_t kMostRemembered = 64;  ///< what ranks observe changes rarely
+  static constexpr std::size_t kMostRemembered = 64;  ///< sets of observed tensors rarely change
 
   Claim claim_;
   ExpectedHolders holders_;
-  std::int64_t first_open_;  ///< from which on a tensor may be missing
+  std::int64_t first_open_;  ///< from this step on a tensor may be missing
   Divergence divergence_;
   LastSeen last_seen_;
   std::map<std::int64_t, Seen> seen_;  ///< the latest steps
   std::int64_t comparisons_ = 0;
   std::string reason_;       ///< the first obstacle
-  std::string silent_rank_;  ///< a rank that observed nothing, in words
+  std::string silent_rank_;  ///< a rank without observations, in words
 };
 
 }  // namespace

@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// Bitwise, whole tensors and equal shards, between the ranks of a replica group. The cell outlives
-/// the fold.
+/// Compares whole tensors and equal shards bitwise between the ranks of a replica group. The cell
+/// outlives the fold.
 std::unique_ptr<ClaimFold> fold_agreement(const CellEvidence& cell, const Claim& claim);
 
 }  // namespace lockstep

@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-/// Sums over the components of two tensors. No double overflows in them when squared.
+/// Sums over the components of two tensors. Their squares do not overflow a double.
 struct Sums {
   double worst = 0;
   long double squared_difference = 0;
@@ -33,7 +33,7 @@ struct Sums {
     const long double a = left;
     const long double b = right;
     const long double apart = std::abs(a - b);
-    if (apart > worst) worst = static_cast<double>(apart);  // stays NaN once it is
+    if (apart > worst) worst = static_cast<double>(apart);  // a NaN stays
     squared_difference += apart * apart;
     left_left += a * a;
     right_right += b * b;
@@ -63,15 +63,15 @@ ElementDifference element_difference(const SnapshotTensor& left, const SnapshotT
   return found;
 }
 
-/// What a ratio may come from.
+/// Possible cause of a ratio.
 struct Explanation {
   double ratio = 0;
   std::string text;  ///< the ratio
   std::string cause;
-  double scale = 1;  ///< to which a precision is relative
+  double scale = 1;  ///< a precision is relative to this
 };
 
-/// The more likely ones first.
+/// Most likely first.
 std::vector<Explanation> explanations(int world_size) {
   constexpr double kNothing = 1e-3;
   const double w = world_size;
@@ -95,9 +95,9 @@ std::vector<Explanation> explanations(int world_size) {
   return known;
 }
 
-/// A fraction of small numbers that nothing is known of: "5/8 of what it should be".
+/// A fraction of small numbers without a known cause: "5/8 of what it should be".
 std::string fraction_in_words(double ratio, double precision) {
-  constexpr double kChance = 1e-3;  // fractions are that close to any number
+  constexpr double kChance = 1e-3;  // every number has a fraction this close
   if (precision > kChance) return "";
   for (int below = 2; below <= 16; ++below) {
     const double above = std::round(ratio * below);
@@ -161,7 +161,7 @@ std::string ratio_in_words(double ratio, int world_size, double precision) {
   const Explanation& first = fitting.front();
   std::vector<std::string> causes;
   for (const Explanation& known : fitting) {
-    if (known.text != first.text) return "";  // as far as can be told, it may be either
+    if (known.text != first.text) return "";  // ambiguous at this precision
     causes.push_back(known.cause);
   }
   return fmt::format("{}: {}", first.text, fmt::join(causes, ", or "));

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// How two tensors of one dtype and shape differ, bit by bit and in numbers. Components that are
-/// not finite on either side count as bitwise differences only.
+/// Difference of two tensors of one dtype and shape, bitwise and numerically. A component that is
+/// not finite on either side counts as a bitwise difference only.
 struct ValueDifference {
   std::int64_t elements = 0;
   std::int64_t differing = 0;  ///< elements whose bits differ
@@ -22,7 +22,7 @@ struct ValueDifference {
   double right_norm = 0;
   std::optional<double> ratio;             ///< <left, right> / <right, right>
   std::optional<double> cosine;            ///< absent when a norm is 0
-  std::optional<ElementDifference> first;  ///< `left` and `right` hold no names yet
+  std::optional<ElementDifference> first;  ///< `left` and `right` are not set yet
 };
 
 /// Requires equal dtype and shape.
@@ -31,9 +31,9 @@ ValueDifference difference(const SnapshotTensor& left, const SnapshotTensor& rig
 /// The components of a tensor as numbers: two of a complex element.
 std::vector<double> components_of(const SnapshotTensor& tensor);
 
-/// What a ratio to the reference says, in words, with all that it may come from: "1/4: averaged
-/// twice over 4 ranks, or divided by 4", "5/8 of what it should be"; empty when nothing is within
-/// `precision` (relative), or so imprecise that several ratios are.
+/// A ratio to the reference in words, with its possible causes: "1/4: averaged twice over 4 ranks,
+/// or divided by 4", "5/8 of what it should be". Empty if no simple ratio is within `precision`
+/// (relative), or if several are.
 std::string ratio_in_words(double ratio, int world_size, double precision);
 
 /// The larger of two differences; NaN (not finite) is larger than any.

@@ -25,23 +25,23 @@ namespace lockstep {
 
 namespace {
 
-/// One tensor of one rank beside the reference's.
+/// One tensor of one rank compared with the reference's.
 struct TensorComparison {
   int rank = 0;
   const Observation* actual = nullptr;
   const Observation* expected = nullptr;
   const ExpectedValues* values_of_claim = nullptr;
   Verdict verdict = Verdict::holds;
-  double distance = 0;  ///< norm of the difference; NaN where a value is not finite or is none
-  std::vector<double> along;  ///< how far it goes along the tensor's fault directions
+  double distance = 0;        ///< norm of the difference; NaN if a value is missing or not finite
+  std::vector<double> along;  ///< its part along each of the tensor's fault directions
   ValueDifference values;
-  std::string structural;  ///< how they differ where it is not a value
-  std::string reason;      ///< why undecided, where it is not for the size of the difference
+  std::string structural;  ///< a difference other than the value
+  std::string reason;      ///< why undecided, if not because of the difference's size
 
-  /// Measured when it is first asked for: what equals the reference bit by bit needs no tolerance.
+  /// Computed on first use, because bitwise equal tensors need no tolerance.
   const ExpectedTensor& tensor() const { return values_of_claim->of(*expected); }
 
-  /// Largest of the distance and of the fault it is nearest to, in units of their tolerances.
+  /// The distance or the nearest fault, whichever is larger in units of its tolerance.
   double margin() const {
     double largest = distance / tensor().tolerance.norm;
     if (const auto fault = clearest_fault(tensor(), along)) {
@@ -53,12 +53,12 @@ struct TensorComparison {
 
 double distance_of(const ValueDifference& values) {
   if (std::isnan(values.worst)) return std::numeric_limits<double>::quiet_NaN();
-  // Other bits of equal numbers, such as -0.0, are no difference and yet not the same bits.
+  // Different bits of equal numbers, such as -0.0: not the same bits, but no numeric difference.
   if (values.worst == 0) return std::numeric_limits<double>::denorm_min();
   return values.norm;
 }
 
-/// How they differ where it is not a value; a shard has to lie in the reference's tensor.
+/// Their difference other than the value; a shard must lie in the reference's tensor.
 std::string structural_difference_of(int rank, const Observation& actual,
                                      const Observation& expected) {
   Observation whole = actual;
@@ -66,7 +66,7 @@ std::string structural_difference_of(int rank, const Observation& actual,
   return structural_difference(whole, fmt::format("rank {}", rank), expected, kReference);
 }
 
-/// The reference's value of what `actual` is of; nothing where none was kept.
+/// The reference's value for the tensor of `actual`; empty if there is no snapshot.
 std::optional<SnapshotTensor> expected_value(const ExpectedValues& values,
                                              const Observation& actual,
                                              const Observation& expected) {
@@ -76,14 +76,14 @@ std::optional<SnapshotTensor> expected_value(const ExpectedValues& values,
   return is_shard(actual) ? cut(*whole, actual) : *whole;
 }
 
-/// What one step is compared with.
+/// Expected values of one step.
 struct ExpectedStep {
   const Claim& claim;
   const ExpectedValues& values;
   ReferenceStability& stability;
 };
 
-/// Where roundings alone move the reference as far as a fault would, nobody is to blame.
+/// If rounding alone moves the reference as far as a fault would, the claim is undecided.
 void allow_for_instability(const ExpectedStep& expected, TensorComparison& comparison) {
   if (comparison.verdict == Verdict::holds && comparison.tensor().is_resolved) return;
   std::string reason = expected.stability.instability(expected.claim, expected.values);
@@ -95,7 +95,7 @@ void allow_for_instability(const ExpectedStep& expected, TensorComparison& compa
   comparison.reason = std::move(reason);
 }
 
-/// Where the components of a shard are in the whole tensor; empty for a whole tensor.
+/// Indices of a shard's components in the whole tensor; empty for a whole tensor.
 std::vector<std::size_t> places_of(const Observation& actual) {
   std::vector<std::size_t> places;
   if (!is_shard(actual)) return places;
@@ -108,7 +108,7 @@ std::vector<std::size_t> places_of(const Observation& actual) {
   return places;
 }
 
-/// Requires two values that differ.
+/// Requires: the two values differ.
 void compare_values(const ExpectedStep& step, const SnapshotTensor& actual,
                     const SnapshotTensor& expected, TensorComparison& comparison) {
   if (!is_inexact(comparison.actual->dtype)) {
@@ -129,7 +129,7 @@ void compare_values(const ExpectedStep& step, const SnapshotTensor& actual,
     comparison.along = along(comparison.tensor(), components_of(actual), components_of(expected),
                              places_of(*comparison.actual));
   }
-  // What one shard goes along a direction says nothing before the others are added.
+  // The part of one shard along a direction is meaningless until the others are added.
   const bool is_part = is_shard(*comparison.actual);
   comparison.verdict = verdict_of(comparison.tensor(), comparison.distance,
                                   is_part ? std::vector<double>() : comparison.along);
@@ -172,12 +172,12 @@ TensorComparison compare(const StepView& seen, int rank, const Observation& actu
   return comparison;
 }
 
-/// A norm as a fraction of the reference's; itself where that is 0.
+/// A norm as a fraction of the reference's; unchanged if that is 0.
 double relative(const TensorComparison& comparison, double norm) {
   return comparison.tensor().norm > 0 ? norm / comparison.tensor().norm : norm;
 }
 
-/// How exactly the ratio of a tensor to the reference's is known.
+/// Relative uncertainty of a tensor's ratio to the reference.
 double precision_of(const ExpectedTensor& expected) {
   const bool knows_direction =
       !expected.directions.empty() && expected.directions.front().name == kReference;
@@ -185,11 +185,11 @@ double precision_of(const ExpectedTensor& expected) {
                          : kClearFactor * expected.tolerance.norm / expected.norm;
 }
 
-/// What multiple of what it should be the value is, in words; empty where it is none.
+/// The ratio of the value to the expected one, in words; empty if it is no multiple.
 std::string multiple_of(int world_size, const TensorComparison& comparison) {
   const ValueDifference& values = comparison.values;
   if (!values.ratio) return "";
-  // Only a tensor of the same direction is a multiple; a zero tensor has none.
+  // Only a parallel tensor is a multiple; a zero tensor has none.
   const double residual = values.norm * values.norm - (*values.ratio - 1) * (*values.ratio - 1) *
                                                           values.right_norm * values.right_norm;
   const double tolerance = comparison.tensor().tolerance.norm;
@@ -197,7 +197,7 @@ std::string multiple_of(int world_size, const TensorComparison& comparison) {
   return ratio_in_words(*values.ratio, world_size, precision_of(comparison.tensor()));
 }
 
-/// How large the difference is, by what shows that it is too large.
+/// Size of the difference, in the measure that exceeds its tolerance.
 std::string size_in_words(const TensorComparison& first) {
   const double tolerance = first.tensor().tolerance.norm;
   const auto fault = clearest_fault(first.tensor(), first.along);
@@ -214,7 +214,7 @@ std::string size_in_words(const TensorComparison& first) {
                      number(relative(first, first.distance)), number(relative(first, tolerance)));
 }
 
-/// How the first tensor is wrong, as the end of a sentence.
+/// The fault of the first tensor, as the end of a sentence.
 std::string fault_in_words(const Finding& finding, const TensorComparison& first) {
   std::string text;
   if (!first.structural.empty()) {
@@ -252,7 +252,7 @@ Finding finding_of(const CellStep& step, int world_size, const Claim& claim,
   finding.worst_difference = first.values.worst;
   finding.relative_difference = relative(first, first.distance);
   finding.tolerance = relative(first, first.tensor().tolerance.norm);
-  // What is finite of a value says nothing of the rest.
+  // The finite part of a value says nothing about the rest.
   if (!std::isfinite(first.values.worst)) return finding;
   finding.ratio = first.values.ratio;
   finding.cosine = first.values.cosine;
@@ -268,13 +268,13 @@ bool precedes(const TensorComparison& a, const TensorComparison& b) {
   return std::tuple(a.actual->seq, a.rank) < std::tuple(b.actual->seq, b.rank);
 }
 
-/// Everything that was compared, boiled down.
+/// Summarises all comparisons.
 class ComparedTensors {
  public:
   ComparedTensors(const CellEvidence& cell, const Claim& claim)
       : world_size_(cell.world_size), processes_(cell.evidence->processes()), claim_(claim) {}
 
-  /// Everything that was compared in a step; ascending.
+  /// Adds all comparisons of a step; steps ascend.
   void add(const CellStep& step, const std::vector<TensorComparison>& comparisons) {
     std::vector<const TensorComparison*> violated;
     for (const TensorComparison& comparison : comparisons) {
@@ -313,7 +313,7 @@ class ComparedTensors {
   }
 
  private:
-  /// The first violated step says where and how.
+  /// The first violated step gives the position and the form of the fault.
   void begin(const CellStep& step, const std::vector<const TensorComparison*>& violated) {
     const TensorComparison& first = **std::min_element(
         violated.begin(), violated.end(),
@@ -355,26 +355,26 @@ class ComparedTensors {
   int processes_ = 0;
   Claim claim_;
   std::int64_t comparisons_ = 0;
-  std::int64_t places_ = 0;  ///< that are violated
+  std::int64_t places_ = 0;  ///< violated (step, tensor) pairs
   Verdict verdict_ = Verdict::holds;
   std::optional<double> margin_;
-  double tolerance_ = 0;  ///< where the margin is, relative to the tensor
+  double tolerance_ = 0;  ///< at the margin, relative to the tensor
   std::string tolerance_from_;
   std::string reason_;
   std::optional<Finding> finding_;
   std::string fault_;  ///< the end of its sentence
   int first_rank_ = 0;
-  std::set<int> ranks_;  ///< that are off
+  std::set<int> ranks_;  ///< differing ranks
 };
 
 bool is_nothing_on_both(const Observation& actual, const Observation& reference) {
   return !actual.not_comparable.empty() && actual.not_comparable == reference.not_comparable;
 }
 
-/// Who looked at a tensor of the reference.
+/// Ranks that observed a tensor of the reference.
 struct Seen {
   std::set<int> ranks;
-  bool has_copies = false;  ///< somebody holds what is no shard of one rank alone
+  bool has_copies = false;  ///< a rank holds more than a shard of its own
   std::vector<const Observation*> parts;
 
   void add(int rank, const Observation& actual, const Observation& whole) {
@@ -384,8 +384,8 @@ struct Seen {
   }
 };
 
-/// What of a tensor nobody looked at, in words; empty when all was. What ranks alone hold has to be
-/// the whole together; where there are copies every rank has to have looked.
+/// The unobserved part of a tensor, in words; empty if there is none. Shards must cover the whole
+/// tensor; copies must be observed on every rank.
 std::string missing_of(const Observation& whole, const Seen& seen, int processes) {
   const bool is_for_all = seen.ranks.empty() || seen.has_copies;
   if (is_for_all && static_cast<int>(seen.ranks.size()) != processes) {
@@ -398,8 +398,7 @@ std::string missing_of(const Observation& whole, const Seen& seen, int processes
                      shape_in_words(index_of(gap->begin, whole.global_shape)));
 }
 
-/// The first tensor of a step of the reference that was not wholly looked at, in words; empty when
-/// all were.
+/// The first tensor of a reference step that was not fully observed, in words; empty if all were.
 std::string first_missing(const ExpectedValues& expected, const std::map<TensorKey, Seen>& seen,
                           int processes) {
   for (const auto& [key, observation] : expected.tensors()) {
@@ -411,8 +410,8 @@ std::string first_missing(const ExpectedValues& expected, const std::map<TensorK
   return "";
 }
 
-/// The shards of a tensor are one tensor: what is off in all of them together is told of the one
-/// that is furthest off. Of copies of a shard the worst counts.
+/// Treats the shards of a tensor as one tensor: their total difference is reported for the shard
+/// that differs most. Of several copies of a shard the worst counts.
 void add_up_shards(const ExpectedStep& step, std::vector<TensorComparison>& comparisons) {
   using Offsets = std::vector<std::int64_t>;
   std::map<TensorKey, std::vector<TensorComparison*>> by_tensor;
@@ -501,8 +500,8 @@ class EqualityFold : public ClaimFold {
   const ReferenceRun& run_;
   ReferenceStability& stability_;
   ComparedTensors compared_;
-  std::string obstacle_;  ///< the first thing that could not be compared
-  std::string missing_;   ///< the first that was not observed
+  std::string obstacle_;  ///< the first impossible comparison
+  std::string missing_;   ///< the first missing observation
 };
 
 }  // namespace

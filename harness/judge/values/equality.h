@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// Against the reference, within what roundings explain (see expected_values.h). All outlive the
-/// fold.
+/// Compares with the reference, within the rounding tolerance (see expected_values.h). All
+/// arguments outlive the fold.
 std::unique_ptr<ClaimFold> fold_equality(const CellEvidence& cell, const Claim& claim,
                                          const ReferenceRun& run, ReferenceStability& stability);
 

@@ -40,7 +40,7 @@ double largest(const std::vector<double>& numbers) {
   return found;
 }
 
-/// What one rounding of the largest contribution to a direction is, as a fraction of it.
+/// One rounding of the largest contribution to a direction, as a fraction of the direction.
 double largest_share(const std::vector<double>& value, const FaultDirection& direction) {
   double found = 0;
   for (std::size_t i = 0; i < value.size(); ++i) {
@@ -162,9 +162,9 @@ bool ExpectedValues::is_moved(const Observation& expected) const {
                      [&](const auto& copy) { return copy.second->digest != expected.digest; });
 }
 
-/// Whether a parameter is not trained: without a gradient it stays as it was, in the reference and
-/// in every copy. One with a gradient may stay, too, where rounding takes each step away; another
-/// rank's roundings may not.
+/// Whether a parameter is not trained. Without a gradient it stays constant, in the reference and
+/// in every copy. A parameter with a gradient may also stay constant if rounding cancels each step,
+/// but it may move with another rank's roundings.
 bool ExpectedValues::is_frozen(const Observation& expected) const {
   if (expected.kind != Kind::parameter) return false;
   const Observation* const before = run_.initial(expected.name);
@@ -172,7 +172,7 @@ bool ExpectedValues::is_frozen(const Observation& expected) const {
          !run_.is_trained(expected.name);
 }
 
-/// What every rank adds to a gradient, as a mean of norms; 0 where that is not on record.
+/// Mean norm of the ranks' contributions to a gradient; 0 if not recorded.
 double ExpectedValues::summands_norm(const Observation& expected) const {
   const auto own = own_gradients_.find(expected.name);
   if (expected.kind != Kind::gradient || own == own_gradients_.end()) return 0;
@@ -181,15 +181,15 @@ double ExpectedValues::summands_norm(const Observation& expected) const {
   return sum / run_.world_size();
 }
 
-/// What clipping, or an unscaled loss, makes of the ranks' own gradients behind the place where
-/// they are noted: the norm of the gradient in units of that of their mean. 1 where it is no less
-/// than half, or where the ranks' gradients cancel so far that roundings are what is left.
+/// The norm of the gradient relative to that of the mean of the ranks' own gradients. Clipping or
+/// an unscaled loss changes it after those are recorded. It is 1 if the ratio is at least a half,
+/// or if the ranks' gradients cancel so far that mostly roundings remain.
 double ExpectedValues::scale_of_own_gradients(const Observation& expected) const {
   const double summands = summands_norm(expected);
   Numbers sum;
   for (int rank = 0; rank < run_.world_size() && summands > 0; ++rank) {
     const SnapshotTensor* const own = own_gradient(expected, rank);
-    if (!own) continue;  // as zeros
+    if (!own) continue;  // counts as zeros
     const Numbers numbers = components_of(*own);
     if (sum.empty()) sum.resize(numbers.size());
     if (sum.size() != numbers.size()) return 1;
@@ -201,7 +201,7 @@ double ExpectedValues::scale_of_own_gradients(const Observation& expected) const
   return scale < 0.5 ? scale : 1;
 }
 
-/// `summation`: of a gradient, as a fraction of what the ranks contribute to it.
+/// `summation`: of a gradient, as a fraction of the ranks' contributions.
 double ExpectedValues::least_tolerance(const Observation& expected, const Numbers& magnitudes,
                                        double norm, double scale, double summation) const {
   const DType component = component_of(expected);
@@ -209,7 +209,7 @@ double ExpectedValues::least_tolerance(const Observation& expected, const Number
   const double elements = std::accumulate(expected.local_shape.begin(), expected.local_shape.end(),
                                           1.0, std::multiplies<>());
   const double subnormal = run_.world_size() * std::sqrt(elements) * smallest_subnormal(component);
-  // Where no copy moved anything, nothing says how far differences of earlier steps are carried.
+  // If no copy moved anything, the propagation of earlier differences is unknown.
   if (!has_moved_) {
     const auto steps = static_cast<double>(expected.step);
     return rounding_tolerance(unit, run_.world_size()) * norm * steps + subnormal;
@@ -223,7 +223,7 @@ double ExpectedValues::least_tolerance(const Observation& expected, const Number
   return summation * std::max(summands, norm) + subnormal;
 }
 
-/// The parameter before the first step; nothing where that was not kept.
+/// The parameter before the first step; empty if there is no snapshot.
 std::optional<std::vector<double>> ExpectedValues::initial_value(const Observation& expected,
                                                                  std::size_t elements) const {
   const SnapshotTensor* const kept = run_.initial_value(expected.name);
@@ -233,8 +233,8 @@ std::optional<std::vector<double>> ExpectedValues::initial_value(const Observati
   return numbers;
 }
 
-/// What a fault in training would take away. A parameter that was never trained is as far off as
-/// the reference's has moved, however small that is beside the parameter.
+/// The part of a value that a training fault would remove. An untrained parameter differs by the
+/// reference's whole movement, even if that is small compared with the parameter.
 std::optional<std::vector<double>> ExpectedValues::signal_of(const Observation& expected,
                                                              const Numbers& value) const {
   if (expected.kind != Kind::parameter) return value;
@@ -243,8 +243,8 @@ std::optional<std::vector<double>> ExpectedValues::signal_of(const Observation& 
   return minus(value, *before);
 }
 
-/// The value, and of a parameter how large the numbers are that it was rounded from: training may
-/// have taken most of its first value away, and the roundings of that stay.
+/// The value; for a parameter, the size of the numbers it was rounded from. Training may have
+/// cancelled most of its first value, but the roundings of that remain.
 std::vector<double> ExpectedValues::magnitudes_of(const Observation& expected,
                                                   Numbers value) const {
   if (expected.kind != Kind::parameter) return value;
@@ -285,8 +285,8 @@ void ExpectedValues::add_directions(const Observation& expected, const SnapshotT
   }
 }
 
-/// Of each direction: what rounding explains, and kDirectionFactor times how far the worst copy
-/// moved along it.
+/// For each direction: the rounding tolerance, and kDirectionFactor times the movement of the worst
+/// copy along it.
 void ExpectedValues::set_tolerances(const Observation& expected, const SnapshotTensor& value,
                                     const Numbers& numbers, const Numbers& magnitudes,
                                     double least_along, ExpectedTensor& tensor) const {

@@ -12,96 +12,95 @@
 
 namespace lockstep {
 
-/// A tensor in a step, in the phase of a claim: micro-batch, name.
+/// A tensor in a step, in the phase of a claim: micro-batch and name.
 using TensorKey = std::pair<std::int64_t, std::string>;
 
 TensorKey key_of(const Observation& observation);
 
-/// Whether values of this type carry roundings: floating or complex.
+/// Whether values of this type are rounded: floating or complex.
 bool is_inexact(const std::string& dtype);
 
-/// How far a value of one tensor may be from the reference's: the L2 norm of the difference. 0 for
-/// types without roundings.
+/// Allowed distance of a tensor from the reference, as the L2 norm of the difference. 0 for types
+/// without rounding.
 struct Tolerance {
   double norm = 0;
-  std::string from;  ///< in words
+  std::string from;  ///< its origin, in words
 };
 
-/// Of a tensor's signal: a halved one.
+/// As a fraction of a tensor's signal: half of it is lost.
 inline constexpr double kSmallestFault = 0.5;
 
-/// What a known fault takes from a tensor or adds to it: along the expected value itself (zeroed,
-/// halved, doubled, another tensor's), or along what one rank contributes to a gradient (a rank is
-/// missing). Roundings of many elements hardly add up along any direction, so that such a fault
-/// shows where the norm of the difference alone is within what rounding explains.
+/// Direction in which a known fault changes a tensor. A zeroed, halved or doubled tensor, or
+/// another one, changes it along the expected value. A missing rank changes a gradient along that
+/// rank's contribution. Roundings of many elements hardly add up along any direction. So such a
+/// fault is visible even if the norm of the difference is within the rounding tolerance.
 struct FaultDirection {
   std::string name;             ///< "the reference", "rank 3's own gradient"
   std::vector<double> numbers;  ///< one per component of the tensor
   double squared_norm = 0;
-  double smallest_fault = 0;  ///< as a fraction of the direction: 1/2 when halved, 1/W of a rank
+  double smallest_fault = 0;  ///< as a fraction of the direction: 1/2 if halved, 1/W for a rank
   double tolerance = 0;       ///< as a fraction of the direction
 };
 
-/// The reference's value of one tensor in one step, and how far roundings move it.
+/// The reference's value of one tensor in one step, and its sensitivity to rounding.
 struct ExpectedTensor {
-  double norm = 0;                ///< L2, of the reference's value
-  bool is_moved_exactly = false;  ///< of whole numbers: a copy holds others
-  double signal = 0;  ///< norm of what training made: of a parameter how far it moved so far, of
-                      ///< anything else the value itself
-  double moved = 0;   ///< norm, by the worst perturbed copy; infinity where one is not finite
+  double norm = 0;                ///< L2 norm of the reference's value
+  bool is_moved_exactly = false;  ///< whole numbers that differ in a copy
+  double signal = 0;  ///< norm of the result of training: of a parameter its change so far, of all
+                      ///< else the value itself
+  double moved = 0;   ///< norm, for the worst perturbed copy; infinity if one is not finite
   Tolerance tolerance;
-  std::vector<FaultDirection> directions;  ///< the signal first; empty where that is 0
+  std::vector<FaultDirection> directions;  ///< the signal first; empty if that is 0
   std::map<int, double> moves;             ///< by copy, along the signal, in units of its square
-  bool is_resolved = true;  ///< roundings are small enough for a halved signal to be seen
+  bool is_resolved = true;                 ///< rounding is small enough to reveal a halved signal
 };
 
-/// Whether the reference's values of a step mean something: they do not where perturbed copies move
+/// Whether the reference's values of a step are meaningful. They are not if perturbed copies move
 /// all tensors together as far as the smallest fault would.
 struct Stability {
   double signal = 0;  ///< norm of the signals of all tensors of the step
   double noise = 0;   ///< of all tensors along their signals, as a fraction of `signal`
-  std::string worst;  ///< the tensor that contributes most to it
-  double moved = 0;   ///< how far copies moved that one, relative to its signal
+  std::string worst;  ///< the tensor with the largest share
+  double moved = 0;   ///< its movement in the copies, relative to its signal
 
   bool is_stable() const { return noise <= kSmallestFault; }
 };
 
-/// What is off by less than this fraction of its step's signal is no fault where copies of the
-/// reference are off by as much as the tensor itself is.
+/// A difference below this fraction of its step's signal is no fault, if copies of the reference
+/// differ by as much as the tensor itself.
 inline constexpr double kNegligible = 0.1;
 
-/// Roundings of its largest element that a healthy parameter may be off by where no copy is.
+/// Allowed error of a healthy parameter that no copy moves, in roundings of its largest element.
 inline constexpr double kRoundingsOfAParameter = 8;
 
-/// What is explained along a direction, in multiples of what the worst copy moved along it. Less
-/// than for norms: only differences as large as the smallest fault are asked about there.
+/// Tolerance along a direction, in multiples of the worst copy's movement along it. It is smaller
+/// than for norms, because only differences as large as the smallest fault are tested there.
 inline constexpr double kDirectionFactor = 5;
 
 /// A fault in a known direction must exceed its tolerance by this factor.
 inline constexpr double kFaultFactor = 5;
 
-/// What the reference holds in one step of the tensors that a claim is about, and how far its
-/// perturbed copies moved them.
+/// The reference's tensors for a claim in one step, and how far the perturbed copies moved them.
 class ExpectedValues {
  public:
-  /// `step` is one of the reference's. Both outlive this.
+  /// `step` belongs to the reference. Both arguments outlive this.
   ExpectedValues(const ReferenceRun& run, const Claim& claim, const StepView& step);
 
   std::int64_t step() const { return step_.number(); }
 
-  /// By micro-batch and name. What the reference notes of one rank alone is not among them.
+  /// By micro-batch and name. Tensors that the reference recorded for one rank alone are excluded.
   const std::map<TensorKey, const Observation*>& tensors() const { return tensors_; }
 
   /// The reference's observation of the same tensor; null when it has none.
   const Observation* find(const Observation& actual) const;
 
-  /// What is known of an observation that `find` returned; computed when it is first asked for.
+  /// Details of an observation returned by `find`; computed on first use.
   const ExpectedTensor& of(const Observation& expected) const;
 
-  /// The reference's value of an observation that `find` returned; null where none was kept.
+  /// The reference's snapshot of an observation returned by `find`; null if there is none.
   const SnapshotTensor* value(const Observation& expected) const;
 
-  /// Computed when it is first asked for.
+  /// Computed on first use.
   const Stability& stability() const;
 
  private:
@@ -134,26 +133,27 @@ class ExpectedValues {
   bool has_moved_ = false;
   std::map<TensorKey, const Observation*> tensors_;
   std::map<TensorKey, std::vector<std::pair<int, const Observation*>>> copies_;
-  /// What each rank's data alone give, by the name of the gradient.
+  /// The gradients from each rank's data alone, by the name of the gradient.
   std::map<std::string, std::map<int, const Observation*>> own_gradients_;
   mutable std::map<const Observation*, ExpectedTensor> measured_;
   mutable std::optional<Stability> stability_;
 };
 
-/// How far the difference of two values (one number per component) goes along each direction, as a
-/// fraction of it. `places`: of these components in the whole tensor; empty: they are all of it.
-/// What shards go along a direction adds up to what the tensor does.
+/// Length of the difference of two values along each direction, as a fraction of the direction.
+/// Values have one number per component. `places`: indices of these components in the whole tensor;
+/// empty: they are all of it. The results of all shards add up to that of the tensor.
 std::vector<double> along(const ExpectedTensor& expected, const std::vector<double>& actual,
                           const std::vector<double>& reference,
                           const std::vector<std::size_t>& places = {});
 
-/// The direction in which a difference goes as far as the smallest fault would, at least half of
-/// it, and farther than rounding explains, by the most tolerances; nothing where there is none.
+/// The direction along which a difference most clearly shows a fault: it exceeds its tolerance by
+/// the largest factor. The difference must exceed the tolerance and reach at least half of the
+/// smallest fault. Empty if no direction qualifies.
 std::optional<std::size_t> clearest_fault(const ExpectedTensor& expected,
                                           const std::vector<double>& along);
 
-/// The verdict of a difference of this norm that goes along the tensor's directions by `along`;
-/// that is empty where it is not known.
+/// The verdict on a difference of this norm and these fractions `along` the tensor's directions.
+/// `along` is empty if unknown.
 Verdict verdict_of(const ExpectedTensor& expected, double norm, const std::vector<double>& along);
 
 }  // namespace lockstep

@@ -22,15 +22,15 @@ namespace lockstep {
 
 namespace {
 
-/// What the data of one rank give for a tensor of the actual one's dtype and shape.
+/// The gradient from one rank's data, for a tensor of the actual one's dtype and shape.
 struct OwnGradient {
   std::string name;
   const Observation* observation = nullptr;
   const SnapshotTensor* value = nullptr;
-  std::vector<double> numbers = {};  ///< of the value, once a mixture is looked for
+  std::vector<double> numbers = {};  ///< of the value, once a mixture is searched
 };
 
-/// By the reference's notes of the ranks' own gradients; one list per rank.
+/// From the reference's own gradients of the ranks; one list per rank.
 std::vector<std::vector<OwnGradient>> own_gradients(const StepView& reference, int world_size,
                                                     const Observation& actual) {
   std::vector<std::vector<OwnGradient>> all(static_cast<std::size_t>(world_size));
@@ -51,13 +51,13 @@ std::vector<std::vector<OwnGradient>> own_gradients(const StepView& reference, i
   return all;
 }
 
-/// Whether nothing arrived, which says nothing of where it comes from. So is what is empty.
+/// Whether the value is all zeros or empty, which does not reveal its origin.
 bool is_zero(const SnapshotTensor& value) {
   return std::all_of(value.bytes.begin(), value.bytes.end(),
                      [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-/// Whether `actual` is, or is a shard of, the gradient of that name. `value`: what was kept of it.
+/// Whether `actual` is the gradient of that name, or a shard of it. `value`: its snapshot.
 bool holds(const std::vector<OwnGradient>& gradients, const Observation& actual,
            const SnapshotTensor* value) {
   return std::any_of(gradients.begin(), gradients.end(), [&](const OwnGradient& own) {
@@ -82,7 +82,7 @@ bool is_shared(const StepView& step, const Observation& actual, int rank) {
   return false;
 }
 
-/// Whether no rank but `owner` has a gradient of that name: then its own one is the sum of all.
+/// Whether only `owner` has a gradient of that name; then its own gradient is the total.
 bool is_alone(const std::vector<std::vector<OwnGradient>>& gradients, const std::string& name,
               std::size_t owner) {
   for (std::size_t rank = 0; rank < gradients.size(); ++rank) {
@@ -96,7 +96,7 @@ bool is_alone(const std::vector<std::vector<OwnGradient>>& gradients, const std:
   return true;
 }
 
-/// Whether `actual` is the mean of one gradient per rank, up to the roundings of the sum.
+/// Whether `actual` is the mean of one gradient per rank, up to rounding.
 bool is_mean(const std::vector<double>& actual, const std::vector<const OwnGradient*>& chosen,
              double tolerance) {
   std::vector<double> mean(actual.size());
@@ -137,10 +137,10 @@ bool advance(std::vector<std::size_t>& choice,
   return false;
 }
 
-/// The mean of gradients of different names that `value` is; empty when it is none.
+/// Describes `value` as a mean of gradients with different names; empty if it is none.
 std::string mixture_in_words(const SnapshotTensor& value, double tolerance,
                              std::vector<std::vector<OwnGradient>> gradients) {
-  constexpr double kMostChoices = 4096;  // a guess that is worth no more
+  constexpr double kMostChoices = 4096;  // more choices make any match a guess
   double choices = 1;
   for (const auto& own : gradients) choices *= static_cast<double>(own.size());
   if (choices < 1 || choices > kMostChoices) return "";

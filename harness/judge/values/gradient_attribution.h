@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Whose gradient one is. Both parts are empty where that is not known.
+/// Origin of a gradient. Both parts are empty if it is unknown.
 struct DiagnosedAttribution {
   std::optional<GradientAttribution> kind;
   /// "it is the rank's own gradient: never synchronised", "it is the mean of a on rank 0 and b on
@@ -15,9 +15,9 @@ struct DiagnosedAttribution {
   std::string words;
 };
 
-/// Where a gradient of `rank` that is not the reference's comes from, by the reference's notes of
-/// what each rank's shard alone gives. Never synchronised is only what no other rank holds.
-/// `actual` is of `step`.
+/// Finds the origin of a gradient of `rank` that differs from the reference, by the reference's
+/// gradients of each rank's shard alone. A gradient counts as never synchronised only if no other
+/// rank holds it. `actual` is of `step`.
 DiagnosedAttribution attribution_of_gradient(const CellStep& step, int world_size,
                                              const Observation& actual, int rank);
 

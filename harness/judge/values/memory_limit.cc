@@ -20,10 +20,10 @@ namespace lockstep {
 
 namespace {
 
-/// What a step needed, by name.
+/// Memory needs of a step, by name.
 using Needs = std::map<std::string, std::int64_t>;
 
-/// One number of one rank beside the reference's.
+/// One number of one rank compared with the reference's.
 struct Excess {
   int rank = 0;
   ValuePlace place;
@@ -36,8 +36,8 @@ std::string place_in_words(const Observation& observation, const std::string& ho
   return fmt::format("{} in step {} {}", observation.name, observation.step, holder);
 }
 
-/// The reference's numbers in a step; of several micro-batches the largest one. Writes `reason`
-/// where one cannot be read, or is 0: that has no multiples, and nothing was measured.
+/// The reference's numbers in a step; of several micro-batches the largest. Sets `reason` if a
+/// number is unreadable or 0: then the memory was not measured, and a limit of 0 has no multiples.
 Needs needs_of(const StepView& reference, const Claim& claim, std::string& reason) {
   Needs needs;
   for (const Observation& observation : reference.observations(0)) {
@@ -60,7 +60,7 @@ Needs needs_of(const StepView& reference, const Claim& claim, std::string& reaso
   return needs;
 }
 
-/// Everything that was held against the reference, boiled down.
+/// Summarises all comparisons with the reference.
 class Excesses {
  public:
   void add(const Excess& excess) {
@@ -146,7 +146,7 @@ class MemoryLimitFold : public ClaimFold {
   }
 
  private:
-  /// Compares the numbers of a rank with the reference's, and notes the first that cannot be.
+  /// Compares a rank's numbers with the reference's, and records the first impossible comparison.
   void see(const StepView& step, int rank, const Needs& needs) {
     std::string& reason = reasons_[static_cast<std::size_t>(rank)];
     const auto note = [&](std::string obstacle) {

@@ -9,14 +9,14 @@ namespace lockstep {
 
 namespace {
 
-/// Whether a gradient may move its parameter: it is there, and not known to be all zeros.
+/// Whether a gradient may move its parameter: it exists and is not known to be all zeros.
 bool may_train(const Observation& gradient) {
   if (is_undefined(gradient)) return false;
   return !gradient.not_comparable.empty() || gradient.statistics.norm > 0 ||
          gradient.statistics.non_finite > 0;
 }
 
-/// What a perturbed copy observes like the reference: kind, phase, micro-batch, name.
+/// Key shared by the reference and its perturbed copies: kind, phase, micro-batch, name.
 using SharedKey = std::tuple<Kind, Phase, std::int64_t, std::string>;
 
 SharedKey shared_key(const Observation& o) { return {o.kind, o.phase, o.micro_batch, o.name}; }

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// What must be known of all steps of a reference before one of them can be compared with.
+/// Facts about all steps of a reference that every comparison with one step needs.
 class ReferenceRun {
  public:
   /// `steps`: rank 0 is the reference, the others its perturbed copies. They outlive this.
@@ -20,25 +20,25 @@ class ReferenceRun {
   const StepReader& steps() const { return steps_; }
   int world_size() const { return world_size_; }
 
-  /// Whether a gradient that may move it was observed of the parameter of that name.
+  /// Whether a gradient that can change the parameter of that name was observed.
   bool is_trained(const std::string& name) const { return trained_.contains(name); }
 
-  /// A parameter before the first step; null where that is not on record.
+  /// A parameter before the first step; null if not recorded.
   const Observation* initial(const std::string& name) const;
-  /// Its value; null where it was not kept.
+  /// Its value; null if there is no snapshot.
   const SnapshotTensor* initial_value(const std::string& name) const;
 
-  /// Whether the reference observed anything that a claim is about.
+  /// Whether the reference observed any tensor of a claim.
   bool has_observed(const Claim& claim) const { return observed_.contains(place_of(claim)); }
 
-  /// Whether any perturbed copy moved any of that. Where none did, nothing says how far roundings
-  /// of earlier steps are carried.
+  /// Whether any perturbed copy moved any of them. If none did, the propagation of rounding errors
+  /// between steps is unknown.
   bool has_moved(const Claim& claim) const { return moved_.contains(place_of(claim)); }
 
  private:
   using Place = std::pair<std::optional<Kind>, std::optional<Phase>>;
 
-  /// The view keeps alive what the observation is part of.
+  /// The view keeps the observation's memory alive.
   struct Initial {
     std::shared_ptr<const StepView> step;
     const Observation* observation = nullptr;
@@ -55,7 +55,7 @@ class ReferenceRun {
   std::set<Place> moved_;
 };
 
-/// Whether the reference noted this of the data of one rank alone.
+/// Whether the reference recorded this for the data of one rank alone.
 bool is_about_one_rank(const ObservedTensor& tensor);
 
 }  // namespace lockstep

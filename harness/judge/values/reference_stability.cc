@@ -42,7 +42,7 @@ std::string ReferenceStability::instability(Search& search, const Claim& claim,
   return movement_in_words(search.step, search.stability.worst, search.stability.moved);
 }
 
-/// `known`: values of the last step that are measured already.
+/// `known`: values of the last step, if already computed.
 void ReferenceStability::search_until(Search& search, std::int64_t last,
                                       const ExpectedValues* known) const {
   const std::vector<std::int64_t>& steps = run_.steps().steps();
@@ -63,7 +63,7 @@ std::string instability_of(const ExpectedValues& values, const Observation& expe
                            double distance) {
   const ExpectedTensor& tensor = values.of(expected);
   const double negligible = kNegligible * values.stability().signal;
-  const bool is_excused = !tensor.is_resolved && distance <= negligible;  // NaN is not
+  const bool is_excused = !tensor.is_resolved && distance <= negligible;  // false for NaN
   if (!is_excused) return "";
   return movement_in_words(expected.step, expected.name, tensor.moved / tensor.signal);
 }

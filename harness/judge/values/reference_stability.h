@@ -11,25 +11,25 @@
 
 namespace lockstep {
 
-/// Whether what the claims of a cell are compared with means something. What one claim is about
-/// depends on the others: gradients on the parameters of the step before. Steps are measured when
-/// they are first asked for, and once.
+/// Whether the reference is a meaningful comparison for the claims of a cell. The tensors of one
+/// claim depend on those of others: gradients depend on the parameters of the step before. Each
+/// step is measured once, on first use.
 class ReferenceStability {
  public:
   /// `run` outlives this.
   ReferenceStability(const CellEvidence& cell, const ReferenceRun& run);
 
-  /// Why nothing can be said of the step of `values`, which are those of `claim`, in words; empty
-  /// where the reference is stable up to there.
+  /// Why the reference of `claim` is too unstable in the step of `values`; empty if it is stable up
+  /// to there.
   std::string instability(const Claim& claim, const ExpectedValues& values);
 
  private:
-  /// The first step whose values mean nothing, of one claim.
+  /// Search for the first unstable step of one claim.
   struct Search {
     Claim claim;
-    std::size_t next = 0;   ///< of the reference's steps: those before are stable
-    std::int64_t step = 0;  ///< that was found; 0: none so far
-    Stability stability;    ///< of it
+    std::size_t next = 0;   ///< index into the reference's steps: those before are stable
+    std::int64_t step = 0;  ///< the unstable step; 0: none so far
+    Stability stability;    ///< of that step
   };
 
   std::string instability(Search& search, const Claim& claim, const ExpectedValues& values) const;
@@ -39,8 +39,8 @@ class ReferenceStability {
   std::vector<Search> searches_;  ///< one per claim about the reference
 };
 
-/// The same of a tensor of a stable step that is off by `distance`: where roundings move it as far
-/// as its signal, and what it is off by is nothing beside its step.
+/// The same for a tensor of a stable step that differs by `distance`. It is unstable if rounding
+/// moves it as far as its signal and `distance` is negligible in its step.
 std::string instability_of(const ExpectedValues& values, const Observation& expected,
                            double distance);
 

@@ -10,23 +10,23 @@
 
 namespace lockstep {
 
-/// Whether `observation` is of a part of a tensor, or of what one rank alone holds: no copy of it
-/// is to be expected on the others.
+/// Whether `observation` is a part of a tensor, or is held by one rank alone. Other ranks then have
+/// no copy of it.
 bool is_shard(const Observation& observation);
 
-/// Whether `shard` says that it lies in a tensor like `whole`: of its global shape, or of that of
-/// the tensor when it is flattened.
+/// Whether `shard` describes a part of a tensor like `whole`: it names the same global shape, or
+/// that of the flattened tensor.
 bool lies_in(const Observation& shard, const Observation& whole);
 
-/// The elements of `whole` that `shard` covers, in the shape of the shard. Requires: it lies in it.
+/// The elements of `whole` covered by `shard`, in the shape of the shard. Requires: `lies_in`.
 SnapshotTensor cut(const SnapshotTensor& whole, const Observation& shard);
 
-/// The index in the tensor `whole` of the element of `shard` that has `index` there.
+/// Maps an element's `index` in `shard` to its index in the tensor `whole`.
 std::vector<std::int64_t> index_in_whole(const std::vector<std::int64_t>& index,
                                          const Observation& shard, const Observation& whole);
 
-/// The first elements of `whole`, in row-major order, that are in none of `shards`; nothing when
-/// all are. Requires: they lie in it.
+/// The first elements of `whole`, in row-major order, that no shard covers; empty if all are
+/// covered. Requires: `lies_in` for each shard.
 std::optional<Run> first_gap(const Observation& whole,
                              const std::vector<const Observation*>& shards);
 

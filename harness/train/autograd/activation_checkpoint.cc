@@ -27,7 +27,7 @@ namespace {
 namespace autograd = torch::autograd;
 using Tensors = std::vector<at::Tensor>;
 
-/// A node that no backward reaches: it has inputs saved as autograd saves those of any function.
+/// A node that no backward reaches. Its inputs are saved like those of any function.
 class SavedInputs : public autograd::Function<SavedInputs> {
  public:
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& /*starter*/,
@@ -51,13 +51,13 @@ class SavedInputs : public autograd::Function<SavedInputs> {
   }
 };
 
-/// Thrown through the segment when all that is needed has been recomputed. A std::exception, since
-/// the segment may run a backward, and torch's engine cleans up after those only.
+/// Thrown through the segment when all required tensors are recomputed. It is a std::exception,
+/// because the segment may run a backward, and torch's engine cleans up only after those.
 struct Enough : std::exception {
   const char* what() const noexcept override { return "all that is needed has been recomputed"; }
 };
 
-/// What a recomputed tensor has to have in common with the first.
+/// Properties that a recomputed tensor must share with the original.
 struct Likeness {
   explicit Likeness(const at::Tensor& tensor)
       : shape(tensor.sizes().vec()), dtype(tensor.scalar_type()), device(tensor.device()) {}
@@ -72,7 +72,7 @@ struct Likeness {
   at::Device device;
 };
 
-/// A backward pass; also an unpacking outside of any, which is one of its own.
+/// A backward pass. An unpacking outside any pass counts as a pass of its own.
 using PassId = std::int64_t;
 
 PassId current_pass() {
@@ -81,14 +81,14 @@ PassId current_pass() {
   return id == -1 ? next_outside.fetch_sub(1) : id;
 }
 
-/// What autograd keeps of a tensor that the segment saved.
+/// Autograd's stand-in for a tensor that the segment saved.
 struct SavedPlace {
   explicit SavedPlace(const at::Tensor& saved) : likeness(saved) {}
   Likeness likeness;
   std::unordered_map<PassId, at::Tensor> recomputed;
 };
 
-/// A checkpoint. Kept by the places that it gave out, of which it knows only those still in use.
+/// A checkpoint. Its places keep it alive; it tracks only those still in use.
 class Frame : public std::enable_shared_from_this<Frame> {
  public:
   Frame(std::shared_ptr<autograd::Node> inputs, SegmentRerun rerun, bool early_stop)
@@ -101,7 +101,7 @@ class Frame : public std::enable_shared_from_this<Frame> {
   struct Refill {
     PassId pass;
     std::size_t saved = 0;
-    bool outran_forward = false;  ///< a backward inside of the segment's first run needed it
+    bool outran_forward = false;  ///< a backward inside the segment's first run needed it
   };
 
   Unpack keep_place(const at::Tensor& saved);
@@ -116,7 +116,7 @@ class Frame : public std::enable_shared_from_this<Frame> {
   SegmentRerun rerun_;
   bool early_stop_;
   bool is_forward_over_ = false;
-  std::vector<std::weak_ptr<SavedPlace>> places_;  ///< in the order in which they were saved
+  std::vector<std::weak_ptr<SavedPlace>> places_;  ///< in the order of saving
   std::set<PassId> recomputed_;
 };
 
@@ -173,7 +173,7 @@ void Frame::put(Refill& refill, const at::Tensor& tensor) {
   const auto stop_if_enough = [&] {
     if (early_stop_ && refill.saved == places_.size()) throw Enough();
   };
-  stop_if_enough();  // again, where the segment caught the first one
+  stop_if_enough();  // again, in case the segment caught the first one
   if (refill.saved < places_.size()) {
     if (const auto place = places_[refill.saved].lock()) place->recomputed[refill.pass] = tensor;
   } else if (!is_forward_over_) {

@@ -19,7 +19,7 @@ namespace {
 /// torch's own allocator has 0.
 constexpr std::uint8_t kPriority = 1;
 
-/// Bytes of one kind of memory. Only the thread that counts adds; any thread takes away.
+/// Bytes of one kind of memory. Only the counting thread adds; any thread subtracts.
 class Gauge {
  public:
   void add(std::int64_t bytes) {
@@ -54,7 +54,7 @@ using Count = ActivationMemory::Count;
 thread_local Count* innermost = nullptr;
 thread_local int host_scopes = 0;
 
-/// What was allocated while something counted, by address.
+/// Allocations made while an object counted, by address.
 class Ledger {
  public:
   void enter(void* address, std::int64_t bytes, std::shared_ptr<Count> count, MemorySide place) {
@@ -67,7 +67,7 @@ class Ledger {
   }
 
   void strike(void* address) {
-    // An address that was entered is known to whoever frees it, and so is that the ledger has it.
+    // A thread that frees a counted address also sees that the ledger is not empty.
     if (size_.load(std::memory_order_acquire) == 0) return;
     const Entry entry = take(address);
     for (Count* each = entry.count.get(); each != nullptr; each = each->outer.get()) {
@@ -94,7 +94,7 @@ class Ledger {
   std::atomic<std::size_t> size_ = 0;
 };
 
-/// Never destroyed: tensors of static life are freed after it would be.
+/// Never destroyed, because static tensors are freed later.
 Ledger& ledger() {
   static auto* const instance = new Ledger();
   return *instance;
@@ -129,7 +129,7 @@ class CountingAllocator : public c10::Allocator {
   }
 };
 
-/// False when an allocator of higher priority is there.
+/// False if there is an allocator of higher priority.
 bool install_allocator() {
   static CountingAllocator* const allocator = [] {
     torch_allocator = c10::GetCPUAllocator();

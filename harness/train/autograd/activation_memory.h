@@ -5,47 +5,47 @@
 
 namespace lockstep {
 
-/// Counts the memory of tensors on the CPU: the bytes that torch's CPU allocator is asked for by
-/// the thread that made this object, while it lives. Measured at the allocator, not computed from
-/// shapes; what the allocator rounds up and what kernels take from elsewhere is not in it. What was
-/// there before is not counted, and its end neither; so `live` is never negative. Ends of what was
-/// counted count on any thread, and tensors may outlive the object.
+/// Counts the CPU memory of tensors: the bytes that this thread requests from torch's CPU allocator
+/// during the object's lifetime. It measures at the allocator instead of computing from shapes. It
+/// excludes rounding by the allocator and kernels' other memory. Earlier allocations and their
+/// release are not counted, so `live` is never negative. Releases count on any thread, and tensors
+/// may outlive the object.
 ///
-/// An object counts what an object made inside its life counts too. Where none lives, an allocation
-/// costs one look at a thread-local pointer more.
+/// An outer object also counts the allocations of objects inside its lifetime. Without an object,
+/// an allocation costs one extra read of a thread-local pointer.
 ///
-/// Not seen: what torch's worker threads allocate inside a kernel, and a storage from before the
-/// first object of the process that grows in place.
+/// Not counted: allocations of torch's worker threads inside a kernel, and in-place growth of a
+/// storage older than the process' first object.
 ///
-/// Thread rule: made, used in reverse order and ended on one thread; the numbers can be read on
-/// any.
+/// Thread rule: create and destroy on one thread, in reverse order; any thread may read the
+/// numbers.
 class ActivationMemory {
  public:
-  /// The first one in a process puts a counting allocator before torch's: make it while no other
-  /// thread allocates. Throws Error (internal) when another allocator of higher priority is there.
+  /// The first one in a process puts a counting allocator before torch's, so create it while no
+  /// other thread allocates. Throws Error (internal) when another allocator has a higher priority.
   ActivationMemory();
   ~ActivationMemory();
   ActivationMemory(const ActivationMemory&) = delete;
   ActivationMemory& operator=(const ActivationMemory&) = delete;
 
-  /// Bytes that are allocated and not freed, without those of host memory.
+  /// Bytes allocated and not freed, without host memory.
   std::int64_t live() const;
   /// The most that `live` was.
   std::int64_t peak() const;
 
-  /// The same of what was allocated as host memory.
+  /// The same for allocations of host memory.
   std::int64_t host_live() const;
   std::int64_t host_peak() const;
 
-  /// What the allocator knows of an object; it lives until its last allocation is freed.
+  /// The allocator's state for an object; it lives until its last allocation is freed.
   struct Count;
 
  private:
   std::shared_ptr<Count> count_;
 };
 
-/// While it lives, what this thread allocates is counted as host memory: the place to which
-/// activations are offloaded from a GPU, in a world in which all memory is the CPU's.
+/// While it exists, allocations of this thread count as host memory. It stands for the destination
+/// of offloaded activations, because all memory is the CPU's here.
 class HostMemory {
  public:
   HostMemory();

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// How operators on the CPU choose their dtype on this thread.
+/// Autocast settings of this thread for CPU operators.
 struct AutocastState {
   bool is_enabled = false;
   at::ScalarType dtype = at::kBFloat16;
@@ -15,16 +15,16 @@ struct AutocastState {
 
 AutocastState autocast_state();
 
-/// `with torch.autocast("cpu", dtype)`: while it lives, operators of this thread that gain from it
-/// compute in `dtype`. At the end the state before is back; the end of the outermost scope drops
-/// the parameters that were cast.
+/// `with torch.autocast("cpu", dtype)`: while it exists, eligible operators of this thread compute
+/// in `dtype`. The destructor restores the previous state; the end of the outermost scope drops
+/// cached casts of parameters.
 ///
-/// Thread rule: ends on the thread that began it, in reverse order.
+/// Thread rule: destroy on the same thread, in reverse order.
 class AutocastScope {
  public:
   /// Throws Error (internal) unless `dtype` is bfloat16 or float16; torch warns and does nothing.
   explicit AutocastScope(at::ScalarType dtype);
-  /// All of a state, one in which autocast is off too.
+  /// Applies a complete state, including one with autocast off.
   explicit AutocastScope(const AutocastState& state);
   ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;

@@ -14,7 +14,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// What a graph node keeps of the model: what is to be done when backward has passed it.
+/// Payload of a graph node: the callback for when backward has passed it.
 struct AfterBackward : torch::CustomClassHolder {
   explicit AfterBackward(std::function<void()> f) : run(std::move(f)) {}
   std::function<void()> run;

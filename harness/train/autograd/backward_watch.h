@@ -8,16 +8,17 @@
 namespace lockstep {
 
 /// Passes the inputs of a module on, so that backward calls `after` when it has all their
-/// gradients: those of the module's parameters are there by then. Inputs that require no gradient
-/// pass as they are; where none does, or without grad mode, nobody is told.
+/// gradients. By then the gradients of the module's parameters are complete. Inputs that require no
+/// gradient pass unchanged. If none does, or without grad mode, `after` is never called.
 std::vector<at::Tensor> watch_inputs(const std::vector<at::Tensor>& inputs,
                                      std::function<void()> after);
 
-/// Has backward call `before` when it comes to one of the outputs of a module, for each that
-/// requires a gradient.
+/// Lets backward call `before` when it reaches an output of a module, once per output that requires
+/// a gradient.
 void watch_outputs(const std::vector<at::Tensor>& outputs, const std::function<void()>& before);
 
-/// Has the backward that is running call `at_end` when it ends. In a nested one: when that ends.
+/// Lets the running backward call `at_end` at its end. In a nested backward: at the end of that
+/// one.
 void at_end_of_backward(std::function<void()> at_end);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-/// One level of torch.func.grad: tensors that are wrapped in it are those of its own autograd.
+/// One level of torch.func.grad: tensors wrapped in it belong to its own autograd.
 class GradLevel {
  public:
   GradLevel()
@@ -70,7 +70,7 @@ GradAndValue grad_and_value(const LossOf& loss_of, const std::vector<at::Tensor>
 
 GradAndValue functional_grad_and_value(const LossOf& loss_of,
                                        const std::vector<at::Tensor>& arguments) {
-  // Inside of the level a detached tensor is a wrapper of it.
+  // Inside the level a detached tensor is a wrapper of that level.
   const std::vector<at::Tensor> detached = detach_all(arguments);
   GradAndValue results = wrapped_grad_and_value(loss_of, detached);
   return {detach_all(results.gradients), results.value.detach()};

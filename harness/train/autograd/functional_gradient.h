@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// A 0-dim tensor that is differentiable in `arguments`.
+/// Returns a 0-dim tensor that is differentiable in `arguments`.
 using LossOf = std::function<at::Tensor(const std::vector<at::Tensor>& arguments)>;
 
 struct GradAndValue {
@@ -15,13 +15,13 @@ struct GradAndValue {
   at::Tensor value;                   ///< without a graph
 };
 
-/// The gradients of `loss_of` at `arguments`, by a graph of its own whose leaves they are, and its
-/// value. Looks at no graph that they belong to.
+/// The value of `loss_of` at `arguments` and its gradients, from a separate graph with the
+/// arguments as leaves. Does not touch other graphs of the arguments.
 GradAndValue grad_and_value(const LossOf& loss_of, const std::vector<at::Tensor>& arguments);
 
-/// torch.func.grad_and_value: the same by functorch, which wraps the arguments. A wrapper has no
-/// storage, and the engine asks for that of a gradient that goes from one device to another:
-/// "Cannot access storage of TensorWrapper".
+/// torch.func.grad_and_value: the same with functorch, which wraps the arguments. A wrapper has no
+/// storage, but the engine needs the storage of a gradient that moves between devices: "Cannot
+/// access storage of TensorWrapper".
 GradAndValue functional_grad_and_value(const LossOf& loss_of,
                                        const std::vector<at::Tensor>& arguments);
 

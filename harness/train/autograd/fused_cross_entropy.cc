@@ -27,7 +27,7 @@ constexpr std::size_t kDifferentiable = 3;  // hidden, head_weight, scale
 using Gradients = std::array<at::Tensor, kDifferentiable>;
 using Needs = std::array<bool, kDifferentiable>;
 
-/// The function's inputs, hidden states and labels as rows, labels where the head is.
+/// The function's inputs: hidden states and labels as rows, labels on the head's device.
 struct Inputs {
   at::Tensor hidden, head_weight, scale, labels;
 };
@@ -53,7 +53,7 @@ at::Tensor plain_loss(const Inputs& inputs, const at::Tensor& count) {
   return at::cross_entropy_loss(logits, inputs.labels, /*weight=*/{}, at::Reduction::Sum) / count;
 }
 
-/// The loss of some rows, and their part of every gradient, added to `sums`.
+/// The loss of some rows. Adds their part of every gradient to `sums`.
 at::Tensor loss_of_rows(const Inputs& rows, const Needs& needs, const at::Tensor& count,
                         const FusedCrossEntropyOptions& options, Gradients& sums) {
   const std::array<at::Tensor, kDifferentiable> given{rows.hidden, rows.head_weight, rows.scale};

@@ -43,7 +43,7 @@ void GradientAccumulator::install_hooks(const TileTurn& turn) {
   }
 }
 
-/// What becomes the gradient; undefined: what it was.
+/// Returns the new gradient; undefined: the previous one.
 at::Tensor GradientAccumulator::accumulate(std::size_t parameter, const at::Tensor& gradient,
                                            double scale, bool hands_over) {
   const at::NoGradGuard no_grad;

@@ -28,7 +28,7 @@ Tensors detached(const Tensors& saved) {
   return leaves;
 }
 
-/// Backward of what the recomputed segment gave, on to its leaves: its inputs and parameters.
+/// Backward from the recomputed segment's outputs to its leaves: inputs and parameters.
 void nested_backward(const Tensors& outputs, const Tensors& gradients) {
   Tensors roots, gradients_of_roots;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

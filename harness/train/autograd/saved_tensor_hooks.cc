@@ -14,7 +14,7 @@ namespace autograd = torch::autograd;
 
 thread_local const Pack* innermost = nullptr;
 
-/// What autograd keeps instead of one tensor.
+/// Autograd's replacement for one saved tensor.
 class PackedTensor : public autograd::SavedVariableHooks {
  public:
   explicit PackedTensor(const Pack& pack) : pack_(pack) {}
@@ -30,14 +30,14 @@ class PackedTensor : public autograd::SavedVariableHooks {
   }
 
  private:
-  const Pack& pack_;  ///< gone with its scope: called only where autograd makes this
+  const Pack& pack_;  ///< destroyed with its scope: called only while autograd constructs this
   Unpack unpack_;
 };
 
 class HookedEngine : public autograd::Engine {
  public:
-  /// torch starts the threads of one engine per process. Where that was the engine before, because
-  /// a backward has run, this one would have none.
+  /// torch starts the threads of one engine per process. If a backward has already run with another
+  /// engine, this one would have none.
   HookedEngine() {
     initialize_device_threads_pool();
     if (!thread_pool_shared_) start_device_threads();
@@ -48,7 +48,7 @@ class HookedEngine : public autograd::Engine {
   }
 };
 
-/// Never destroyed: threads that it started may outlive `main`.
+/// Never destroyed, because threads that it started may outlive `main`.
 autograd::Engine& hooked_engine() {
   static auto* const engine = new HookedEngine();
   return *engine;

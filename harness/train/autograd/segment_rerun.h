@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// Where generators stand. Kept as generators, which take no memory of tensors.
+/// State of generators. Stored as generators, which use no tensor memory.
 class RandomState {
  public:
   explicit RandomState(std::vector<at::Generator> generators);
@@ -20,10 +20,10 @@ class RandomState {
 
  private:
   std::vector<at::Generator> generators_;
-  std::vector<at::Generator> states_;  ///< one per generator
+  std::vector<at::Generator> states_;
 };
 
-/// A checkpointed segment, and what its forward ran under: the state of this thread at
+/// A checkpointed segment and the conditions of its forward: the state of this thread at
 /// construction.
 class SegmentRerun {
  public:
@@ -31,8 +31,8 @@ class SegmentRerun {
 
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs) const;
 
-  /// Runs the segment with grad mode, under what its forward ran under as far as the options say.
-  /// Generators and autocast are then as before, also where the segment throws.
+  /// Runs the segment with grad mode, under the conditions of its forward that the options select.
+  /// Restores generators and autocast afterwards, even if the segment throws.
   std::vector<at::Tensor> again(const std::vector<at::Tensor>& inputs) const;
 
  private:
@@ -41,7 +41,7 @@ class SegmentRerun {
   std::optional<AutocastState> autocast_;
 };
 
-/// The segment of one tensor as one of several.
+/// Adapts a segment of one tensor to lists.
 Segment segment_of_one(const SegmentOfOne& segment);
 
 }  // namespace lockstep

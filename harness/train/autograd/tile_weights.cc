@@ -10,8 +10,8 @@ namespace lockstep {
 
 namespace {
 
-/// `forward` of `rows`, with the gradients of `module`'s parameters times `weight` and that of
-/// `rows` as it is.
+/// `forward` of `rows`. The gradients of `module`'s parameters are multiplied by `weight`, that of
+/// `rows` is unchanged.
 at::Tensor weighted(const Module& module, const at::Tensor& rows, const Module::Forward& forward,
                     double weight) {
   const at::Tensor by_parameters = forward(rows.detach());

@@ -23,13 +23,13 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// Adds where both are defined; `more` may be all there is, or nothing.
+/// The sum if both are defined; otherwise the defined one, or undefined.
 at::Tensor sum(const at::Tensor& a, const at::Tensor& more) {
   if (!a.defined()) return more;
   return more.defined() ? a + more : a;
 }
 
-/// As a trainer adds to a gradient by hand.
+/// Like a trainer that adds to a gradient by hand.
 void add_in_place(at::Tensor& gradient, const at::Tensor& more, bool clones_first) {
   if (!gradient.defined()) {
     gradient = more.defined() && clones_first ? more.clone() : more;
@@ -38,12 +38,12 @@ void add_in_place(at::Tensor& gradient, const at::Tensor& more, bool clones_firs
   }
 }
 
-/// What backward needs to know of one call.
+/// Data that backward needs about one call.
 struct Tiles : torch::CustomClassHolder {
   TileFunction function;
   Tensors parameters;  // that require a gradient
   TilingOptions options;
-  std::vector<SegmentRerun> reruns;  // one per tile, once forward has run
+  std::vector<SegmentRerun> reruns;  // one per tile, after forward
 
   /// Forward of the next tile.
   Tensors run(const at::Tensor& rows) {
@@ -72,13 +72,13 @@ struct Tiles : torch::CustomClassHolder {
     return {};
   }
 
-  /// What is left of the leading dimensions of `input` in a tile.
+  /// Number of leading dimensions of `input` that remain in a tile.
   std::int64_t leading_dims(const at::Tensor& input) const {
     return options.cut == TileCut::chunked_sequence ? input.dim() - 1 : 1;
   }
 
-  /// Of `parts` of all tiles of `input`, [leading dimensions of a tile, ...]: the whole, with the
-  /// leading dimensions of `input`.
+  /// Joins the `parts` of all tiles of `input`, [leading dimensions of a tile, ...], into a tensor
+  /// with the leading dimensions of `input`.
   at::Tensor join(const Tensors& parts, const at::Tensor& input) const {
     const std::int64_t leading = leading_dims(input);
     const at::Tensor rows = at::cat(parts, leading - 1);
@@ -88,7 +88,7 @@ struct Tiles : torch::CustomClassHolder {
     return rows.reshape(shape);
   }
 
-  /// The part of `whole` that `tile` gets, where tiles are cut to the shapes of `inputs`: a view.
+  /// The part of `whole` for `tile`, if tiles are cut to the shapes of `inputs`: a view.
   at::Tensor slice(const at::Tensor& whole, std::size_t tile, const Tensors& inputs) const {
     const std::int64_t features = whole.size(-1);
     const auto elements = [&](const at::Tensor& input) {
@@ -114,7 +114,7 @@ struct Tiles : torch::CustomClassHolder {
   }
 };
 
-/// One tile recomputed with grad: its outputs and their gradients, where there are any.
+/// One tile recomputed with grad: its outputs and, if defined, their gradients.
 struct Recomputed {
   std::int64_t tile = 0;
   at::Tensor input;
@@ -146,7 +146,7 @@ class TiledBackward {
     }
   }
 
-  /// Of the shape of `input`; undefined where no output has a gradient.
+  /// Has the shape of `input`; undefined if no output has a gradient.
   at::Tensor input_gradient(const at::Tensor& input) const {
     if (input_gradients_.empty()) return {};
     if (tiles_.options.slices == TileSlices::own) {
@@ -188,7 +188,7 @@ class TiledBackward {
     return recomputed;
   }
 
-  /// The real backward: hooks of the parameters run.
+  /// The real backward: parameter hooks run.
   void backward(const Recomputed& tile) {
     torch::autograd::backward(tile.outputs, tile.gradients);
     finish(tile, tile.input.grad());
@@ -268,7 +268,7 @@ class TiledBackward {
 
   const Tiles& tiles_;
   Tensors inputs_;                         // by tile
-  std::vector<Tensors> output_gradients_;  // by output and tile; undefined where there is none
+  std::vector<Tensors> output_gradients_;  // by output and tile; undefined if there is none
   Tensors input_gradients_;                // by tile
   Tensors sums_;                           // by parameter
 };

@@ -25,14 +25,14 @@ constexpr std::size_t kBroadcastBytes = 250 * 1024 * 1024;
 
 Group share(c10d::ProcessGroup& group) { return Group::unsafe_reclaim_from_nonowning(&group); }
 
-/// What a graph node keeps of the wrapper: what is to be done when backward reaches it.
+/// Payload of a graph node: the callback for when backward reaches it.
 struct BackwardStart : torch::CustomClassHolder {
   explicit BackwardStart(std::function<void()> f) : run(std::move(f)) {}
   std::function<void()> run;
 };
 
-/// torch's `_DDPSink`: the outputs pass through it, so that their part of backward begins here. An
-/// output that the loss does not use gets no gradient rather than zeros.
+/// torch's `_DDPSink`: the outputs pass through it, so their part of backward begins here. An
+/// output that the loss does not use gets no gradient instead of zeros.
 class Sink : public torch::autograd::Function<Sink> {
  public:
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
@@ -69,8 +69,8 @@ class BlockingHook : public c10d::CppCommHookInterface<CommHook> {
   ProcessGroup& group_;
 };
 
-/// Bytes of the buckets before they are rebuilt in the order of the first backward. Where that
-/// happens, everything is one bucket until then.
+/// Bytes of the buckets before they are rebuilt in the order of the first backward. If they will be
+/// rebuilt, everything is one bucket until then.
 std::vector<std::size_t> bucket_limits(const DdpOptions& options) {
   if (options.static_graph || !options.find_unused_parameters) {
     return {static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())};
@@ -79,7 +79,7 @@ std::vector<std::size_t> bucket_limits(const DdpOptions& options) {
   return {c10d::kDefaultFirstBucketBytes, c10d::kDefaultBucketBytesCap};
 }
 
-/// As torch names them: a parameter of the root has a dot in front.
+/// As named in torch: a parameter of the root has a leading dot.
 std::string name_for_reducer(const std::string& name) {
   return name.find('.') == std::string::npos ? "." + name : name;
 }
@@ -109,11 +109,12 @@ struct DistributedDataParallel::State : std::enable_shared_from_this<State> {
   Group c10d_group;
   DdpOptions options;
   std::shared_ptr<c10d::Reducer> reducer;
-  std::shared_ptr<c10d::Logger> logger;  // its end asks the reducer, which knows it weakly
+  std::shared_ptr<c10d::Logger> logger;  // its destructor accesses the reducer, which holds it
+                                         // weakly
   bool synchronises = true;              // false inside no_sync
   bool broadcasts_buffers = true;        // false after a forward that did not synchronise
   bool is_delayed_reduce_queued = false;
-  std::optional<Join::Divisor> join_divisor = {};  // of the join that is going on
+  std::optional<Join::Divisor> join_divisor = {};  // of the current join
 };
 
 void DistributedDataParallel::State::broadcast(const std::vector<at::Tensor>& tensors, int root) {
@@ -163,7 +164,7 @@ void DistributedDataParallel::State::before_forward() {
   if (join_divisor) sum_of_ranks(1);  // whether backward will reduce: in a join it always does
 }
 
-/// Where the divisor is the number of ranks that have a batch, the reducer takes it from this work.
+/// If the divisor is the number of ranks with a batch, the reducer takes it from this work.
 void DistributedDataParallel::State::tell_joined_ranks() {
   std::vector<at::Tensor> present{at::ones({1})};
   reducer->set_forward_pass_work_handle(c10d_group->allreduce(present),
@@ -176,7 +177,7 @@ std::int64_t DistributedDataParallel::State::sum_of_ranks(std::int64_t mine) {
   return sum.item().toLong();
 }
 
-/// The collectives of a forward and a backward of the others, behind their `tell_joined_ranks`.
+/// The collectives of the other ranks' forward and backward, after their `tell_joined_ranks`.
 void DistributedDataParallel::State::shadow_step() {
   reducer->rebuild_buckets();
   sum_of_ranks(0);
@@ -209,7 +210,7 @@ std::vector<at::Tensor> DistributedDataParallel::State::through_sink(
   return outputs;
 }
 
-/// A static graph's first backward is only watched; its gradients are reduced when it has ended.
+/// The first backward of a static graph is only observed; its gradients are reduced after its end.
 void DistributedDataParallel::State::at_backward_start() {
   if (!options.static_graph || is_delayed_reduce_queued) return;
   torch::autograd::Engine::get_default_engine().queue_callback(

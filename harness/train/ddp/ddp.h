@@ -18,34 +18,35 @@ struct DdpOptions {
   bool find_unused_parameters = false;
   bool gradient_as_bucket_view = false;
   bool static_graph = false;
-  /// Parameters are verified and rank 0's broadcast when it is made, which takes a second copy of
-  /// them for that time; false where all ranks are known to have the same.
+  /// Verifies the parameters and broadcasts rank 0's at construction, which temporarily needs a
+  /// second copy of them. False if all ranks are known to have the same.
   bool init_sync = true;
   /// Bytes of a bucket; absent: torch's default of 25 MiB, after a first one of 1 MiB.
   std::optional<std::int64_t> bucket_bytes = {};
 };
 
-/// What reduces a bucket instead of the all-reduce: gets the flat bucket of this rank (sum not yet
-/// divided), returns what becomes the gradients.
+/// Replaces the all-reduce of a bucket: receives this rank's flat bucket (not yet divided) and
+/// returns the new gradients.
 using CommHook = std::function<at::Tensor(ProcessGroup& group, const at::Tensor& bucket)>;
 
-/// What c10d says of a misused reducer, in fragments that stay the same between releases.
+/// Stable fragments of c10d's error messages about a misused reducer.
 namespace ddp_error {
 inline constexpr const char* kReadyTwice = "Expected to mark a variable ready only once";
 inline constexpr const char* kPriorUnfinished =
     "Expected to have finished reduction in the prior iteration";
 inline constexpr const char* kNotBucketView = "is not the expected DDP bucket view";
-/// Static graph, and `no_sync` around the first backward: the reduction that was delayed to its end
-/// finds a reducer that nobody has armed.
+/// Static graph, and `no_sync` around the first backward: the delayed reduction at its end finds a
+/// reducer that was never armed.
 inline constexpr const char* kNotArmed = "expect_autograd_hooks_ INTERNAL ASSERT FAILED";
 }  // namespace ddp_error
 
 /// torch.nn.parallel.DistributedDataParallel, in C++: the same calls on the same c10d::Reducer in
-/// the same order. Not here: mixed precision, delayed all-reduce hooks of single parameters.
-/// A test holds it against Python's.
+/// the same order. Not supported: mixed precision, delayed all-reduce hooks of single parameters. A
+/// test compares it with Python's.
 ///
-/// Constructing verifies that all ranks have the same parameters and broadcasts rank 0's parameters
-/// and buffers, unless told not to; all ranks must do it. What c10d throws is passed on unchanged.
+/// The constructor verifies that all ranks have the same parameters and broadcasts rank 0's
+/// parameters and buffers, unless disabled; all ranks must call it. Exceptions of c10d are passed
+/// on unchanged.
 class DistributedDataParallel {
  public:
   DistributedDataParallel(Module& module, ProcessGroup& group, const DdpOptions& options = {});
@@ -60,10 +61,10 @@ class DistributedDataParallel {
   /// The same for a forward of any signature and with any number of outputs.
   std::vector<at::Tensor> forward(const std::function<std::vector<at::Tensor>()>& module_forward);
 
-  /// What a trainer gets from `ddp.module`: calling it bypasses the wrapper.
+  /// `ddp.module` of a trainer: calling it bypasses the wrapper.
   Module& module();
 
-  /// While it lives, backward only accumulates: nothing is synchronised.
+  /// While it exists, backward only accumulates and does not synchronise.
   class NoSync {
    public:
     explicit NoSync(DistributedDataParallel& ddp);
@@ -77,24 +78,24 @@ class DistributedDataParallel {
   };
   NoSync no_sync() { return NoSync(*this); }
 
-  /// Once, before the first backward.
+  /// Call once, before the first backward.
   void register_comm_hook(CommHook hook);
 
   struct State;
 
-  /// torch's `join`, for ranks that have different numbers of batches. All ranks make one before
-  /// their first batch and call `finish` behind their last one. Not with buffers that are
+  /// torch's `join`, for ranks with different numbers of batches. All ranks create one before their
+  /// first batch and call `finish` after their last one. Not supported with buffers that are
   /// broadcast, `find_unused_parameters` or `no_sync`.
   class Join {
    public:
-    /// What a gradient is divided by while some ranks have no batch any more: the number of all
-    /// ranks, as is torch's default, or of those that have one.
+    /// Divisor of a gradient while some ranks have run out of batches: the number of all ranks,
+    /// torch's default, or of those with batches.
     enum class Divisor { all_ranks, ranks_with_batches };
 
     explicit Join(DistributedDataParallel& ddp, Divisor divisor = Divisor::all_ranks);
 
-    /// Shadows the collectives of the others with zeros until no rank has a batch any more. Then
-    /// the parameters are those of a rank that had the most batches; gradients are as they were.
+    /// Shadows the collectives of the others with zeros until no rank has a batch left. Then the
+    /// parameters are those of a rank with the most batches; gradients are unchanged.
     void finish();
 
    private:

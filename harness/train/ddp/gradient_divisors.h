@@ -2,14 +2,14 @@
 
 namespace lockstep {
 
-/// What gradients are divided by before and after they are summed over ranks: about the square root
-/// of the number of ranks each, the first a power of two, since half precision has a narrow range.
+/// Divisors of gradients before and after the sum over ranks. Each is about the square root of the
+/// number of ranks, the first a power of two, because half precision has a narrow range.
 struct GradientDivisors {
   double before = 1;
   double after = 1;
 };
 
-/// As torch's sharded engines choose them.
+/// The choice of torch's sharded engines.
 GradientDivisors gradient_divisors(int world_size);
 
 }  // namespace lockstep

@@ -9,25 +9,25 @@
 
 namespace lockstep {
 
-// What a trainer does that reduces its gradients itself, with no DDP around its model.
+// Gradient reduction of a trainer without DDP around its model.
 
-/// Averages the gradients of `parameters` over the ranks, one all-reduce after the other in their
-/// order. Requires that each has one.
+/// Averages the gradients of `parameters` over the ranks, with one all-reduce each, in order.
+/// Requires: each has one.
 void average_each(ProcessGroup& group, const std::vector<at::Tensor>& parameters,
                   CallSite site = CallSite::here());
 
-/// The same in one all-reduce of all of them.
+/// The same with a single all-reduce.
 void average_flat(ProcessGroup& group, const std::vector<at::Tensor>& parameters,
                   CallSite site = CallSite::here());
 
-/// Gradients that are not there become zeros.
+/// Sets missing gradients to zeros.
 void fill_gradients(const std::vector<at::Tensor>& parameters);
 
-/// A loss (0-dim) whose gradients are zeros, finite whatever was computed before: what a rank
-/// contributes that has nothing to contribute.
+/// A loss (0-dim) whose gradients are zeros, finite whatever was computed before. For a rank
+/// without data.
 at::Tensor loss_of_nothing(const Module& module);
 
-/// The least and the largest of what the ranks have: how they come to one decision.
+/// The minimum and the maximum over the ranks, for a common decision.
 double least_of_ranks(ProcessGroup& group, double mine, CallSite site = CallSite::here());
 double largest_of_ranks(ProcessGroup& group, double mine, CallSite site = CallSite::here());
 

@@ -53,7 +53,7 @@ LoraLinear::LoraLinear(std::shared_ptr<Module> base, const LoraOptions& options,
 }
 
 at::Tensor LoraLinear::forward(const at::Tensor& input) {
-  // First the layer: backward adds the gradients of the input in this order.
+  // First the layer, because backward adds the gradients of the input in this order.
   const at::Tensor output = (*base_)(input);
   return output + (*lora_b_)((*lora_a_)(input)) * scale_;
 }

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// A transformer's layer without its attention: x + mlp(norm(x)).
+/// A transformer layer without attention: x + mlp(norm(x)).
 class MlpLayer : public Module {
  public:
   MlpLayer(std::int64_t width, std::int64_t hidden, const at::Generator& generator);
@@ -34,15 +34,15 @@ struct MlpLayersOptions {
   int layers = 2;
 };
 
-/// What scenarios about tiled MLPs train: `embedding`, `layers.0` and so on, and `head`, which give
-/// [..., inputs] to [..., 1].
+/// Model of scenarios about tiled MLPs: `embedding`, `layers.0` and so on, and `head`, from [...,
+/// inputs] to [..., 1].
 class MlpLayers : public Module {
  public:
   MlpLayers(const MlpLayersOptions& options, const at::Generator& generator);
   at::Tensor forward(const at::Tensor& input) override;
 
-  /// All MLPs, or layers, by what a user calls the level at which modules are wrapped: "mlp",
-  /// "layer", or "root" for none beside the model itself.
+  /// All MLPs or layers, named by the user's level of wrapping: "mlp", "layer", or "root" for none
+  /// except the model itself.
   std::vector<Module*> at_level(std::string_view level) const;
   std::vector<Module*> mlps() const { return at_level("mlp"); }
 

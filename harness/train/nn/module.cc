@@ -28,7 +28,7 @@ std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
   return tensors;
 }
 
-/// Bound of torch.nn.init.kaiming_uniform_ with a = sqrt(5), rounded where torch rounds.
+/// Bound of torch.nn.init.kaiming_uniform_ with a = sqrt(5), rounded at the same points as torch.
 double kaiming_bound(std::int64_t fan_in) {
   const double slope = std::sqrt(5.0);
   const double gain = std::sqrt(2.0 / (1.0 + slope * slope));
@@ -124,7 +124,7 @@ void Module::zero_grad() {
 
 at::Tensor Module::register_parameter(std::string name, at::Tensor value) {
   parameters_.push_back({std::move(name), value.detach().requires_grad_(true)});
-  // Until the model that it becomes a part of says its name there.
+  // Until the containing model sets its own name.
   const NamedTensor& parameter = parameters_.back();
   name_parameter(parameter.tensor, fmt::format("{}#{}", parameter.name, parameters_named() + 1));
   return parameter.tensor;

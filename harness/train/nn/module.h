@@ -18,40 +18,39 @@ struct Generator;
 
 namespace lockstep {
 
-/// A part of a model: parameters, buffers and children by name, in the order in which they were
-/// registered, as torch.nn.Module keeps them. Layers compute with ATen's own differentiable
-/// functions.
+/// A part of a model: parameters, buffers and children by name, in registration order, like
+/// torch.nn.Module. Layers compute with ATen's own differentiable functions.
 class Module {
  public:
   virtual ~Module() = default;
 
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
-  /// How a module calls its parts: `forward`, behind what `run_on` and `wrap_calls` asked for.
+  /// Calls the module: `forward`, after the effects of `run_on` and `wrap_calls`.
   at::Tensor operator()(const at::Tensor& input);
 
-  /// From now on, where this is called, `around` is called instead and given what would have been:
-  /// the last one that wrapped is the first to run.
+  /// From now on, calls of this module go to `around`, which receives the function that it
+  /// replaces. The last wrapper runs first.
   using Forward = std::function<at::Tensor(const at::Tensor& input)>;
   void wrap_calls(
       std::function<at::Tensor(const at::Tensor& input, const Forward& forward)> around);
 
-  /// From now on, where this is called, its input is moved to `device` first, as accelerate's hooks
-  /// do, and an error for want of memory says that it came in `name`. Moves no parameter.
+  /// From now on, calls of this module first move the input to `device`, as accelerate's hooks do.
+  /// An out-of-memory error then names `name`. Moves no parameter.
   void run_on(at::Device device, std::string name);
 
   /// A part of a model and its name there.
   struct Part {
     std::string name;
-    Module* module = nullptr;  ///< lives as long as its model does
+    Module* module = nullptr;  ///< lives as long as its model
   };
-  std::vector<Part> children() const;  ///< of this module alone, in their order
+  std::vector<Part> children() const;  ///< direct children, in order
 
-  /// Parameters and buffers of this module alone, without its children's.
+  /// Parameters and buffers of this module, without its children's.
   std::vector<NamedTensor> own_tensors() const;
   const std::vector<NamedTensor>& own_parameters() const { return parameters_; }
 
-  /// Own parameters first, then the children's, depth first; a tensor that appears twice is listed
+  /// Own parameters first, then the children's, depth first. A tensor that appears twice is listed
   /// once, under its first name.
   std::vector<NamedTensor> named_parameters() const;
   std::vector<NamedTensor> named_buffers() const;
@@ -65,12 +64,11 @@ class Module {
   /// Drops all gradients (`set_to_none`).
   void zero_grad();
 
-  /// Parameters and buffers of floating type become `dtype`, in place: whoever holds one sees it.
-  /// To be called before anything else uses them.
+  /// Converts floating parameters and buffers to `dtype`, in place, so every holder sees it. Call
+  /// it before they are used.
   void to(at::ScalarType dtype);
 
-  /// Parameters and buffers are moved to `device`, in place. To be called before gradients are
-  /// there.
+  /// Moves parameters and buffers to `device`, in place. Call it before there are gradients.
   void to(at::Device device);
 
   /// Parameters of this and all children no longer require a gradient.
@@ -85,7 +83,7 @@ class Module {
     children_.push_back({std::move(name), child});
     return child;
   }
-  /// The child called `name` becomes `child`, in the same place. Throws Error (internal) when there
+  /// Replaces the child `name` by `child`, in the same position. Throws Error (internal) when there
   /// is none.
   std::shared_ptr<Module> replace_module(const std::string& name, std::shared_ptr<Module> child);
 
@@ -100,7 +98,7 @@ class Module {
   };
   at::Tensor forward_in_place(const at::Tensor& input);
 
-  /// Appends to `all` what it does not hold yet of `own`, of this and all children.
+  /// Appends the `own` tensors of this and all children to `all`, without duplicates.
   void collect(std::vector<NamedTensor> Module::*own, const std::string& prefix,
                std::vector<NamedTensor>& all) const;
 
@@ -108,19 +106,19 @@ class Module {
   std::vector<NamedTensor> buffers_;
   std::vector<Child> children_;
   std::optional<NamedDevice> place_;
-  Forward call_;  ///< what calling it does where calls are wrapped
+  Forward call_;  ///< runs on a call if calls are wrapped
   bool training_ = true;
 };
 
-/// From now on, collectives on these parameters and their gradients are logged under the names that
-/// `module` has for them.
+/// From now on, collectives on these parameters and their gradients are logged under their names in
+/// `module`.
 void name_parameters(const Module& module);
 
-/// Makes what is to stand in the place of a part of a model: `LoraLinear` around a `Linear`, say.
+/// Creates the replacement for a part of a model: `LoraLinear` around a `Linear`, for example.
 using WrapModule = std::function<std::shared_ptr<Module>(std::shared_ptr<Module> module)>;
 
-/// torch.nn.Linear: weight [out, in], bias [out] unless `has_bias` is false, float32, drawn as
-/// `reset_parameters` draws them from `generator`.
+/// torch.nn.Linear: weight [out, in], bias [out] unless `has_bias` is false, float32, drawn from
+/// `generator` like `reset_parameters`.
 class Linear : public Module {
  public:
   Linear(std::int64_t in, std::int64_t out, const at::Generator& generator, bool has_bias = true);
@@ -144,14 +142,14 @@ class BatchNorm1d : public Module {
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
 };
 
-/// torch.nn.Dropout: while training, each element is 0 with `probability`, else multiplied by
-/// 1 / (1 - probability); in evaluation nothing happens. Other than torch's, the mask is drawn from
-/// a generator of its own choice, one uniform number per element in row-major order, float32 in
-/// every dtype: blocks of rows that are drawn one after the other have the mask of the whole.
+/// torch.nn.Dropout: in training, each element is 0 with `probability`, otherwise multiplied by 1 /
+/// (1 - probability). In evaluation it does nothing. Unlike torch's, the mask comes from a given
+/// generator: one uniform number per element in row-major order, float32 for every dtype. So
+/// consecutive blocks of rows get the mask of the whole.
 class Dropout : public Module {
  public:
-  /// Shares `generator` with whoever else draws from it. Throws Error (internal) unless
-  /// 0 <= `probability` < 1.
+  /// Shares `generator` with its other users. Throws Error (internal) unless 0 <= `probability` <
+  /// 1.
   Dropout(double probability, at::Generator generator);
   at::Tensor forward(const at::Tensor& input) override;  ///< any shape
 
@@ -160,7 +158,7 @@ class Dropout : public Module {
   at::Generator generator_;
 };
 
-/// A CPU generator with `seed`, of its own: no global state.
+/// A separate CPU generator with `seed`: no global state.
 at::Generator cpu_generator(std::uint64_t seed);
 
 }  // namespace lockstep

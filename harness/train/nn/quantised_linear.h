@@ -8,21 +8,21 @@
 
 namespace lockstep {
 
-/// A linear layer that is loaded in 8 bits and no longer learns: buffers `weight` [out, in], int8,
-/// and `scale` [out, 1], float32, the largest absolute value of each row / 127; and `bias`, if the
-/// layer had one. Multiplies by weight * scale in the dtype of its input: no gradient of the
-/// weight, an ordinary one of the input. An adapter (`LoraLinear`) goes around it as around a
-/// `Linear`.
+/// A frozen linear layer stored in 8 bits. Buffers: `weight` [out, in], int8; `scale` [out, 1],
+/// float32, the largest absolute value of each row / 127; and `bias`, if the layer had one.
+/// Multiplies by weight * scale in the dtype of its input. The weight has no gradient, the input an
+/// ordinary one. An adapter (`LoraLinear`) wraps it like a `Linear`.
 ///
-/// Other than bitsandbytes' layer, the input is not quantised, no column is kept in 16 bits, and
-/// the product weight * scale is kept for backward, not computed again.
+/// Unlike bitsandbytes' layer, it does not quantise the input and keeps no column in 16 bits. The
+/// product weight * scale is stored for backward, not recomputed.
 ///
 /// Source: Dettmers et al., "LLM.int8(): 8-bit matrix multiplication for transformers at scale",
 /// 2022.
 class QuantisedLinear : public Module {
  public:
   /// Rounds the weight of `layer` to the nearest multiple of its row's scale, ties to even; a row
-  /// of zeros stays zero. Throws Error (internal) when its first parameter is no weight [out, in].
+  /// of zeros stays zero. Throws Error (internal) when its first parameter is not a weight [out,
+  /// in].
   explicit QuantisedLinear(const Module& layer);
   at::Tensor forward(const at::Tensor& input) override;  ///< [..., in] to [..., out]
 

@@ -11,13 +11,14 @@ namespace lockstep {
 
 enum class GateActivation {
   silu,
-  /// None: the layer is the polynomial down(gate(x) * up(x)), exact on numbers of few digits.
+  /// None: the layer is the polynomial down(gate(x) * up(x)), exact for numbers of few digits.
   identity,
 };
 
-/// The MLP of Llama and Qwen: down(activation(gate(x)) * up(x)), three linear layers without bias:
-/// `gate` and `up` [hidden, width], `down` [width, hidden], drawn in this order as `Linear` draws.
-/// Multiplies as one elementwise product, where fused kernels of real models round less often.
+/// The MLP of Llama and Qwen: down(activation(gate(x)) * up(x)), three linear layers without bias.
+/// `gate` and `up` are [hidden, width], `down` is [width, hidden], drawn in this order like
+/// `Linear`. The product is a separate elementwise operation; fused kernels of real models round
+/// less often.
 ///
 /// Source: Shazeer, "GLU variants improve transformer", 2020.
 class SwiGlu : public Module {
@@ -26,8 +27,7 @@ class SwiGlu : public Module {
          GateActivation activation = GateActivation::silu);
   at::Tensor forward(const at::Tensor& input) override;  ///< [..., width]
 
-  /// Puts wrap(layer) in the place of each of gate, up and down, in this order and under the same
-  /// name.
+  /// Replaces each of gate, up and down by wrap(layer), in this order and under the same name.
   void wrap_projections(const WrapModule& wrap);
 
  private:

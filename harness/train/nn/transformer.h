@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// torch.nn.LayerNorm over the last dimension: weight and bias [features], ones and zeros at first,
-/// eps 1e-5.
+/// torch.nn.LayerNorm over the last dimension: weight and bias [features], initially ones and
+/// zeros, eps 1e-5.
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(std::int64_t features);
@@ -31,11 +31,11 @@ class Mlp : public Module {
   std::shared_ptr<Linear> up_, down_;
 };
 
-/// torch.nn.MultiheadAttention of a batch with itself, batch first, without mask and dropout:
-/// `in_projection` [3 * width, width], the rows of queries, keys and values in this order, and
-/// `out_projection` [width, width], drawn as `Linear` draws them. Attention is computed as matrix
-/// products and a softmax, torch's SDPBackend.MATH: which kernel it is does not depend on shapes,
-/// dtypes and the machine.
+/// torch.nn.MultiheadAttention as self-attention, batch first, without mask and dropout.
+/// `in_projection` is [3 * width, width], with the rows of queries, keys and values in this order,
+/// and `out_projection` [width, width]; both are drawn like `Linear`. Attention is computed with
+/// matrix products and a softmax, torch's SDPBackend.MATH. So the kernel does not depend on shapes,
+/// dtypes or the machine.
 class SelfAttention : public Module {
  public:
   /// Throws Error (internal) unless `heads` divides `width`.
@@ -64,7 +64,7 @@ class TransformerBlock : public Module {
 
 struct TransformerOptions {
   std::int64_t length = 64;  ///< of a series; a multiple of `patch`
-  std::int64_t patch = 8;    ///< values of a series that make one token
+  std::int64_t patch = 8;    ///< values of a series per token
   std::int64_t width = 32;   ///< of a token; a multiple of `heads`
   std::int64_t heads = 4;
   std::int64_t hidden = 64;  ///< of the MLPs
@@ -72,19 +72,19 @@ struct TransformerOptions {
   std::int64_t classes = 4;
 };
 
-/// A classifier of time series: a series is cut into patches, each becomes a token by a linear
-/// layer and gets its learned position; then blocks, a norm, the mean over the tokens and a linear
-/// layer. Parameters, in this order, float32, on the CPU: `position` [tokens, width] (normal, with
-/// standard deviation 0.02), `embedding`, `blocks.0` and so on, `norm`, `head`. They are drawn from
-/// `generator` in this order too.
+/// A classifier of time series. A series is cut into patches; a linear layer turns each into a
+/// token, to which a learned position is added. Then follow blocks, a norm, the mean over the
+/// tokens and a linear layer. Parameters, in this order, float32, on the CPU: `position` [tokens,
+/// width] (normal, with standard deviation 0.02), `embedding`, `blocks.0` and so on, `norm`,
+/// `head`. They are drawn from `generator` in the same order.
 ///
 /// Source: Nie et al., "A time series is worth 64 words", 2023, for the patches.
 class TimeSeriesTransformer : public Module {
  public:
-  /// Throws Error (internal) for options that do not fit each other.
+  /// Throws Error (internal) for inconsistent options.
   TimeSeriesTransformer(const TransformerOptions& options, const at::Generator& generator);
 
-  /// [batch, length] to logits [batch, classes].
+  /// From [batch, length] to logits [batch, classes].
   at::Tensor forward(const at::Tensor& input) override;
 
  private:

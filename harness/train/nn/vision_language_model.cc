@@ -45,7 +45,7 @@ void require_at_least(std::int64_t least, std::string_view what, std::int64_t va
       fmt::format("a vision-language model needs at least {} of {}, not {}", least, what, value));
 }
 
-/// The sizes that no layer checks itself.
+/// Checks the sizes that no layer checks itself.
 VisionLanguageOptions checked(const VisionLanguageOptions& options) {
   require_divides("height", options.height, options.patch);
   require_divides("width", options.width, options.patch);
@@ -73,7 +73,7 @@ class Embedding : public Module {
 
   at::Tensor forward(const at::Tensor& input) override { return at::embedding(weight_, input); }
 
-  /// As the head of a model: the product of `input` with every entry.
+  /// For the head of a model: the product of `input` with every entry.
   at::Tensor logits(const at::Tensor& input) const {
     return at::linear(input.to(weight_.device()), weight_);
   }
@@ -216,7 +216,7 @@ class VisionLanguageModel::Language : public Module {
 
   at::Tensor embed(const at::Tensor& tokens) { return (*embedding_)(tokens); }
 
-  /// Embedded tokens to hidden states.
+  /// From embedded tokens to hidden states.
   at::Tensor forward(const at::Tensor& embedded) override {
     at::Tensor tokens = embedded.to(position_.device()) + position_.narrow(0, 0, embedded.size(1));
     for (std::int64_t layer = 0; layer < layers_; ++layer) {

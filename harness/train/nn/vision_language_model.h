@@ -13,12 +13,13 @@
 
 namespace lockstep {
 
-/// Runs a part of a model: what `module.forward(input)` returns, perhaps in pieces, or computed
-/// again in backward. The module lives as long as its model does.
+/// Runs a part of a model and returns the result of `module.forward(input)`. It may run in pieces,
+/// or be recomputed in backward. The module lives as long as its model.
 using RunModule = std::function<at::Tensor(Module& module, const at::Tensor& input)>;
 
-/// torch.nn.RMSNorm over the last dimension: weight [features], ones at first, eps 1e-6 as Llama's
-/// and Qwen's. In bfloat16 it multiplies by the weight before it rounds; theirs after.
+/// torch.nn.RMSNorm over the last dimension: weight [features], initially ones, eps 1e-6 like
+/// Llama's and Qwen's. In bfloat16 it multiplies by the weight before it rounds; theirs multiply
+/// after.
 class RmsNorm : public Module {
  public:
   explicit RmsNorm(std::int64_t features);
@@ -28,17 +29,17 @@ class RmsNorm : public Module {
   at::Tensor weight_;
 };
 
-/// Attention of each token to itself and those before it: `query`, `key`, `value` and `output`
-/// [width, width], without bias, drawn in this order as `Linear` draws them. Computed as matrix
-/// products, mask and softmax, as `SelfAttention` is. Llama's and Qwen's, but without rotary
-/// embedding, grouped keys and dropout.
+/// Attention of each token to itself and earlier tokens. `query`, `key`, `value` and `output` are
+/// [width, width] without bias, drawn in this order like `Linear`. Computed with matrix products,
+/// mask and softmax, like `SelfAttention`. Follows Llama's and Qwen's, without rotary embedding,
+/// grouped keys and dropout.
 class CausalSelfAttention : public Module {
  public:
   /// Throws Error (internal) unless `heads` divides `width`.
   CausalSelfAttention(std::int64_t width, std::int64_t heads, const at::Generator& generator);
   at::Tensor forward(const at::Tensor& input) override;  ///< [batch, tokens, width]
 
-  /// As SwiGlu's: query, key, value, output.
+  /// Like SwiGlu's: query, key, value, output.
   void wrap_projections(const WrapModule& wrap);
 
  private:
@@ -54,7 +55,7 @@ class LanguageBlock : public Module {
                 GateActivation activation, const at::Generator& generator);
   at::Tensor forward(const at::Tensor& input) override;  ///< [batch, tokens, width]
 
-  /// From now on the MLP is run by `run`, which gets what `mlp_norm` returned.
+  /// From now on `run` runs the MLP, with the output of `mlp_norm`.
   void run_mlp_with(RunModule run);
 
   /// The projections of the attention, then those of the MLP.
@@ -72,7 +73,7 @@ struct VisionLanguageOptions {
   std::int64_t channels = 1;
   std::int64_t height = 8;  ///< of an image; a multiple of `patch`
   std::int64_t width = 8;   ///< of an image; a multiple of `patch`
-  std::int64_t patch = 4;   ///< height and width of what makes one image token
+  std::int64_t patch = 4;   ///< height and width of the patch of one image token
 
   std::int64_t vision_width = 16;  ///< of an image token; a multiple of `vision_heads`
   std::int64_t vision_heads = 2;
@@ -89,13 +90,14 @@ struct VisionLanguageOptions {
 
   /// The head's weight is the embedding's: one parameter, used twice.
   bool tied_head = true;
-  /// The first language block is run `language_blocks` times: one block's parameters.
+  /// Runs the first language block `language_blocks` times, with one set of parameters.
   bool shared_blocks = false;
-  /// Adapters on every projection of the language blocks, the rest frozen; absent: all is trained.
+  /// Adapters on every projection of the language blocks, with the rest frozen; absent: everything
+  /// is trained.
   std::optional<LoraOptions> lora = {};
 };
 
-/// One patch, one vision block and small widths: for scenarios about what stands around the model.
+/// One patch, one vision block and small widths, for scenarios about code around the model.
 inline constexpr VisionLanguageOptions kTinyVisionLanguage{.height = 4,
                                                            .width = 4,
                                                            .vision_width = 8,
@@ -103,18 +105,18 @@ inline constexpr VisionLanguageOptions kTinyVisionLanguage{.height = 4,
                                                            .vision_hidden = 8,
                                                            .vision_blocks = 1};
 
-/// A small model of images and text, built as LLaVA and Qwen-VL are: patches of the image, each a
-/// token by a linear layer with its learned position; vision blocks (`TransformerBlock`); a
-/// projector of two linear layers with a GELU between them; then the tokens of the text behind
-/// those of the image, language blocks, an RmsNorm and a linear head without bias.
+/// A small model of images and text, with the structure of LLaVA and Qwen-VL. A linear layer turns
+/// each image patch into a token with a learned position. Vision blocks (`TransformerBlock`)
+/// follow, then a projector of two linear layers with a GELU between them. The text tokens are
+/// appended to the image tokens. Language blocks, an RmsNorm and a linear head without bias follow.
 ///
-/// Not as theirs: learned positions instead of rotary ones, image tokens first instead of in the
-/// place of a placeholder, one image per sample, no norm behind the vision blocks, no padding, and
-/// all in the dtype of the parameters. The linear layer of a patch is ViT's convolution, as a
-/// matrix product.
+/// Differences from those models: learned instead of rotary positions, and image tokens in front
+/// instead of at a placeholder. There is one image per sample, no norm after the vision blocks and
+/// no padding, and everything has the parameters' dtype. The linear layer of a patch is ViT's
+/// convolution, as a matrix product.
 ///
-/// Its parts may be on several devices (`Module::run_on`): the image tokens are moved to where the
-/// text is embedded, and positions to where they are added.
+/// Parts may be on several devices (`Module::run_on`). Image tokens are moved to the device of the
+/// text embedding, and positions to the device that adds them.
 ///
 /// Parameters, in this order, float32, on the CPU:
 ///
@@ -126,42 +128,43 @@ inline constexpr VisionLanguageOptions kTinyVisionLanguage{.height = 4,
 ///     language.embedding.weight     [vocabulary, language_width]
 ///     language.blocks.0 ...
 ///     language.norm.weight          [language_width]
-///     language.head.weight          [vocabulary, language_width]; listed only where it is not tied
+///     language.head.weight          [vocabulary, language_width]; listed only if it is not tied
 ///
-/// They are drawn from `generator` in this order too, positions and embedding from a normal
-/// distribution with standard deviation 0.02; the adapters last, so that a model with adapters has
-/// the weights of one without.
+/// They are drawn from `generator` in the same order, positions and embedding from a normal
+/// distribution with standard deviation 0.02. The adapters are drawn last, so that a model with
+/// adapters has the weights of one without.
 ///
 /// Source: Liu et al., "Visual instruction tuning", 2023.
 class VisionLanguageModel : public Module {
  public:
-  /// Throws Error (internal) for options that do not fit each other.
+  /// Throws Error (internal) for inconsistent options.
   VisionLanguageModel(const VisionLanguageOptions& options, const at::Generator& generator);
 
-  /// Image [batch, channels, height, width] in the dtype of the parameters and tokens
-  /// [batch, text], int64, of at most `max_text`, to logits [batch, patches + text, vocabulary].
-  /// Throws c10::Error for other shapes, and for tokens beyond the vocabulary.
+  /// From an image [batch, channels, height, width] in the parameters' dtype and tokens [batch,
+  /// text], int64, at most `max_text`, to logits [batch, patches + text, vocabulary]. Throws
+  /// c10::Error for other shapes, and for tokens beyond the vocabulary.
   at::Tensor forward(const at::Tensor& image, const at::Tensor& tokens);
 
-  /// What the head is to predict the text from: [batch, text, language_width], the last image token
-  /// and all text tokens but the last, on the device of the norm.
+  /// The head's input for predicting the text: [batch, text, language_width]. It contains the last
+  /// image token and all text tokens except the last, on the device of the norm.
   at::Tensor hidden_states(const at::Tensor& image, const at::Tensor& tokens);
 
   /// [vocabulary, language_width]: the head's own, or the embedding's.
   const at::Tensor& head_weight() const;
 
-  /// From now on every vision and every language block is run by `run`. With adapters, the vision
-  /// blocks and the first language block get an input that requires no gradient.
+  /// From now on `run` runs every vision and language block. With adapters, the input of the vision
+  /// blocks and of the first language block requires no gradient.
   void run_blocks_with(const RunModule& run);
 
-  /// From now on the MLP of every language block is run by `run`, inside what runs the block.
+  /// From now on `run` runs the MLP of every language block, inside the function that runs the
+  /// block.
   void run_mlps_with(const RunModule& run);
 
  private:
   class Vision;
   class Language;
 
-  /// Throws Error (internal): an image alone is no input.
+  /// Throws Error (internal), because an image alone is not an input.
   at::Tensor forward(const at::Tensor& input) override;
 
   /// [batch, patches + text, language_width].
@@ -172,10 +175,10 @@ class VisionLanguageModel : public Module {
   std::shared_ptr<Language> language_;
 };
 
-/// Cross-entropy of every text token given all before it, their mean (0-dim): the last image token
-/// predicts the first text token. `logits` as the model returns them, `labels` [batch, text],
-/// int64: the tokens, or -100 for those that are not to count. In the dtype of `logits`, where real
-/// models compute it in float32.
+/// Mean cross-entropy (0-dim) of every text token given all tokens before it. The last image token
+/// predicts the first text token. `logits` are those of the model. `labels` [batch, text], int64,
+/// are the tokens, or -100 for those to ignore. The result has the dtype of `logits`; real models
+/// compute it in float32.
 at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& labels);
 
 }  // namespace lockstep

@@ -19,8 +19,9 @@ double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm
   }
   if (gradients.empty()) return 0;
   const at::Tensor norm = at::linalg_vector_norm(at::stack(norms));
-  // The reciprocal is how Python divides a number by a tensor; the quotient has other bits. A
-  // coefficient of 1 changes nothing, and spares a device the question.
+  // Python divides a number by a tensor with the reciprocal; the quotient has other bits.
+  // Multiplying by a coefficient of 1 changes nothing, and testing for it would synchronise the
+  // device.
   const at::Tensor coefficient =
       at::clamp((norm + 1e-6).reciprocal() * max_norm, std::nullopt, 1.0);
   for (at::Tensor& gradient : gradients) gradient.mul_(coefficient);

@@ -35,12 +35,13 @@ void compute_with(Module& low, Module& master) {
     const at::Tensor& wide = masters[pairs.size()];
     parameter.register_hook([wide](const at::Tensor& gradient) -> at::Tensor {
       add_to_gradient(wide, gradient);
-      return at::zeros_like(gradient);  // a leaf keeps what its hook returns, and nobody drops it
+      return at::zeros_like(gradient);  // a leaf keeps its hook's result as its gradient, which is
+                                        // never dropped
     });
     pairs.emplace_back(parameter, wide);
   }
   low.wrap_calls([pairs](const at::Tensor& input, const Module::Forward& forward) {
-    // Without a new version: calls before this one may have saved the tensor, with these values.
+    // Without a new version, because earlier calls may have saved the tensor, with these values.
     for (const auto& [narrow, wide] : pairs) narrow.variable_data().copy_(wide);
     return forward(input);
   });

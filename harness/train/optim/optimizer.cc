@@ -34,7 +34,7 @@ void AdamW::step() {
   }
 }
 
-// Python hands all parameters of a dtype to one call; the kernel takes them one by one.
+// Python passes all parameters of a dtype to one call; the kernel processes them one by one.
 void AdamW::step_one(at::Tensor& parameter, State& state) const {
   if (!state.step.defined()) {
     state.step = at::zeros({}, parameter.options().dtype(at::kFloat));

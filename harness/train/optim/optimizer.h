@@ -8,15 +8,15 @@
 
 namespace lockstep {
 
-/// Changes parameters by their gradients, in place and outside autograd. A parameter without a
-/// gradient is left alone. Gradients are read and not dropped; nothing communicates.
+/// Updates parameters by their gradients, in place and outside autograd. A parameter without a
+/// gradient is skipped. Gradients are read and not dropped. Does not communicate.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
   virtual void step() = 0;
 
-  /// From the next step on, for all parameters: what a schedule calls.
+  /// From the next step on, for all parameters; for schedules.
   virtual void set_learning_rate(double learning_rate) = 0;
 };
 
@@ -41,7 +41,7 @@ struct AdamWOptions {
 };
 
 /// torch.optim.AdamW(fused=True) without amsgrad: torch's own kernel, bit for bit. A parameter's
-/// state is made, and its steps are counted, from the first step in which it has a gradient.
+/// state is created, and its step count begins, in the first step with a gradient.
 ///
 /// Source: Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
 class AdamW : public Optimizer {
@@ -51,7 +51,7 @@ class AdamW : public Optimizer {
   void set_learning_rate(double learning_rate) override { learning_rate_ = learning_rate; }
 
  private:
-  /// Of one parameter: undefined until it is needed. Named as in Python's state.
+  /// State of one parameter: undefined until needed. Names follow Python's state.
   struct State {
     at::Tensor step;  ///< 0-dim, float32
     at::Tensor exp_avg, exp_avg_sq;
@@ -64,8 +64,8 @@ class AdamW : public Optimizer {
   AdamWOptions options_;
 };
 
-/// The optimizer called `name`, "sgd" or "adamw", with its default options. Throws Error (usage)
-/// for another name.
+/// The optimizer `name`, "sgd" or "adamw", with its default options. Throws Error (usage) for
+/// another name.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
                                           std::vector<at::Tensor> parameters, double learning_rate);
 

@@ -82,7 +82,7 @@ void refuse_doubled_names(const DeviceMap& map) {
   }
 }
 
-/// Every tensor in every place it has in the model, in the order of the model.
+/// Every tensor at every position in the model, in model order.
 void list_tensors(const Module& module, const std::string& name, std::vector<NamedTensor>& all) {
   for (const NamedTensor& own : module.own_tensors()) {
     all.push_back({joined(name, own.name), own.tensor});
@@ -99,7 +99,7 @@ void list_parts(const Module& module, const std::string& name, std::vector<std::
   }
 }
 
-/// A name that holds no part is one that somebody misspelt.
+/// A name without a part is a misspelling.
 void refuse_unknown_names(const DeviceMap& map, const Module& model) {
   std::vector<std::string> known;
   list_parts(model, "", known);
@@ -111,12 +111,12 @@ void refuse_unknown_names(const DeviceMap& map, const Module& model) {
       return is_name_inside(name, entry.name);
     });
     if (is_known) continue;
-    known.erase(known.begin());  // the whole model has no name to be listed
+    known.erase(known.begin());  // the whole model has no listed name
     throw unknown_name("part of the model", entry.name, known);
   }
 }
 
-/// Every tensor has a place, and one place.
+/// Every tensor must have exactly one device.
 void refuse_unclear_places(const DeviceMap& map, const Module& model) {
   std::vector<NamedTensor> tensors;
   list_tensors(model, "", tensors);
@@ -139,7 +139,7 @@ void refuse_unclear_places(const DeviceMap& map, const Module& model) {
   }
 }
 
-/// The one device of all tensors of a part; none where they have several, or there are no tensors.
+/// The single device of all tensors of a part; empty if they have several, or there are no tensors.
 std::optional<at::Device> common_device(const Module& module, const std::string& name,
                                         const DeviceMap& map) {
   std::vector<NamedTensor> tensors;
@@ -187,7 +187,7 @@ std::vector<NamedTensor> each_once(const Module& module, const std::string& name
   return once;
 }
 
-/// Parts of a part too: models call them from outside of it.
+/// Includes parts of a part, because models call them directly.
 void run_all_on(Module& module, at::Device device, const std::string& name) {
   module.run_on(device, name);
   for (const Module::Part& part : module.children()) {

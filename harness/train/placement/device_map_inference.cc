@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-/// Bytes of each tensor; 0 where it has an earlier place in the model.
+/// Bytes of each tensor; 0 at its later positions in the model.
 using TensorBytes = std::map<const c10::TensorImpl*, std::int64_t>;
 
 void merge(const TensorBytes& from, TensorBytes& into) {
@@ -34,14 +34,14 @@ bool share_a_tensor(const TensorBytes& one, const TensorBytes& other) {
                      [&](const auto& entry) { return other.count(entry.first) > 0; });
 }
 
-/// A module or, where `module` is null, one tensor of a module that was divided.
+/// A module or, if `module` is null, one tensor of a divided module.
 struct Piece {
   std::string name;
   const Module* module = nullptr;
   TensorBytes tensors;
 };
 
-/// A model as accelerate cuts it.
+/// A model cut into pieces like in accelerate.
 class Pieces {
  public:
   Pieces(const Module& model, const IsIndivisible& is_indivisible)
@@ -52,7 +52,7 @@ class Pieces {
 
   const Piece& whole() const { return whole_; }
 
-  /// Own tensors, then children; what holds no tensor needs no place.
+  /// Own tensors, then children; pieces without tensors need no device.
   std::vector<Piece> inside(const Piece& piece) const {
     std::vector<Piece> pieces;
     for (const NamedTensor& own : piece.module->own_tensors()) {
@@ -121,7 +121,7 @@ class Pieces {
 
 struct LayerSizes {
   std::int64_t largest_indivisible = 0;
-  std::int64_t leaves = 0;  ///< modules without children, of those that have bytes of their own
+  std::int64_t leaves = 0;  ///< modules without children, among those with bytes of their own
   std::int64_t leaf_bytes = 0;
 };
 
@@ -149,7 +149,7 @@ std::vector<DeviceCapacity> usable(const std::vector<DeviceCapacity>& devices) {
   return result;
 }
 
-/// Puts the pieces of a model on devices, one after the other.
+/// Assigns the pieces of a model to devices, one after the other.
 class Filling {
  public:
   Filling(const Pieces& pieces, std::vector<DeviceCapacity> devices, bool keeps_room)
@@ -175,8 +175,8 @@ class Filling {
   }
 
  private:
-  /// accelerate keeps room on the first device for layers that it brings back from the host, and
-  /// balances in the knowledge of it.
+  /// accelerate reserves room on the first device for layers brought back from the host, and
+  /// accounts for it when balancing.
   std::int64_t room() const {
     if (device_ > 0 || !keeps_room_) return left_[device_].bytes;
     std::int64_t kept = 0;
@@ -184,7 +184,7 @@ class Filling {
     return left_[0].bytes - kept;
   }
 
-  /// `piece` and whatever waiting piece shares a tensor with it, or with one that does.
+  /// Places `piece` and, transitively, all waiting pieces that share a tensor with it.
   bool put_with_partners(const Piece& piece) {
     TensorBytes together = piece.tensors;
     std::vector<bool> is_partner(waiting_.size());

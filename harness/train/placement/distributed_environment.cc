@@ -17,9 +17,9 @@ namespace lockstep {
 
 namespace {
 
-/// The first of what the launchers call a number that is set, as a number from `least` to `most`. A
-/// batch script of Slurm has the variables of a rank without being one; ranks have the number of
-/// their step.
+/// The first set variable among the launchers' names for a number, checked to be from `least` to
+/// `most`. A batch script of Slurm has the variables of a rank without being one; ranks also have
+/// the number of their step.
 std::optional<int> number_in(const Environment& environment,
                              const char* PlacementVariables::*number, int least, int most) {
   for (const PlacementVariables& variables : kPlacementVariables) {

@@ -45,8 +45,8 @@ std::int64_t elements_of(const std::vector<NamedTensor>& parameters) {
   return elements;
 }
 
-/// So that a parameter that changes between forward and backward is noticed in backward, whichever
-/// of the tensors it was changed through.
+/// Lets backward detect a change of the parameter after forward, through whichever tensor it was
+/// made.
 void share_version(const at::Tensor& tensor, const at::Tensor& leaf) {
   namespace impl = torch::autograd::impl;
   impl::set_version_counter(tensor, impl::version_counter(leaf));
@@ -132,7 +132,7 @@ void FlatParameter::reshard(bool releases) {
   is_gathered_ = false;
 }
 
-// The objects that modules hold take the place of the views: they get their memory and their edge.
+// The modules' tensor objects become the views: they get the views' memory and graph edge.
 void FlatParameter::make_views() {
   const at::AutoGradMode records(true);
   std::vector<std::int64_t> sizes;
@@ -151,7 +151,7 @@ void FlatParameter::set_gradients_aside() {
   if (!requires_grad()) return;
   const at::NoGradGuard no_grad;
   if (keeps_whole_) {
-    // Whoever dropped or replaced the pieces' gradients did so to the leaf's.
+    // If the pieces' gradients were dropped or replaced, the leaf's gradient follows.
     if (given_.defined()) leaf_.mutable_grad() = take_piece_gradients();
   } else if (!has_gradient()) {
     const at::Tensor before = take_piece_gradients();
@@ -159,7 +159,7 @@ void FlatParameter::set_gradients_aside() {
   }
 }
 
-/// What the pieces have, whoever gave it to them; undefined where none has any.
+/// Takes the pieces' gradients, whatever their origin; undefined if no piece has one.
 at::Tensor FlatParameter::take_piece_gradients() {
   at::Tensor whole = std::exchange(given_, at::Tensor());
   const bool has_any = std::any_of(pieces_.begin(), pieces_.end(), [](const NamedShard& piece) {

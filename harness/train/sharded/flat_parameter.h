@@ -12,23 +12,23 @@
 
 namespace lockstep {
 
-/// The parameters of a module as one: flattened, one behind the other, padded to a multiple of the
-/// ranks and cut in equal pieces, of which this rank keeps one. A piece may cut a parameter. Or it
-/// is whole on every rank.
+/// The parameters of a module as one: flattened, concatenated and padded to a multiple of the
+/// ranks. They are cut into equal pieces, of which this rank keeps one. A piece may cut a
+/// parameter. Alternatively it is whole on every rank.
 ///
 /// The flat parameter is a leaf, the only one of these parameters that autograd knows. The model's
-/// own tensors stay the objects that modules compute with, and become views of it: they share its
-/// memory, and a gradient of theirs flows through the split that made them into the one of the
-/// leaf, also that of a parameter that got none, as zeros. Between `unshard` and a `reshard` that
-/// releases, the memory is there; without it they have their shapes and no data. Optimizers step
-/// leaves of their own, views of this rank's piece.
+/// own tensors remain the objects that modules compute with, and become views of it. They share its
+/// memory, and their gradients flow through the split into that of the leaf. A parameter without a
+/// gradient contributes zeros. The memory exists between `unshard` and a releasing `reshard`;
+/// without it the tensors have their shapes and no data. Optimizers step separate leaves, views of
+/// this rank's piece.
 ///
-/// All ranks call the same, in the same order.
+/// All ranks make the same calls in the same order.
 class FlatParameter {
  public:
-  /// Takes the data out of `parameters`, leaves of the module called `of_module` (empty: the root),
-  /// at least one. Throws Error (internal) where they cannot be one: of several dtypes or devices,
-  /// of integers, without dimensions, some of them frozen.
+  /// Takes the data out of `parameters`, leaves of the module `of_module` (empty: the root), at
+  /// least one. Throws Error (internal) if they cannot form one tensor: several dtypes or devices,
+  /// integers, no dimensions, some of them frozen.
   FlatParameter(const std::string& of_module, std::vector<NamedTensor> parameters,
                 ProcessGroup& group, bool keeps_whole);
 
@@ -36,37 +36,37 @@ class FlatParameter {
   /// [elements of all parameters, without padding]
   const at::Tensor& leaf() const { return leaf_; }
 
-  /// This rank's pieces, leaves [elements] of a global shape [elements of the parameter], in the
-  /// order of the parameters; empty where this rank has none of it. Where all is whole they have
-  /// the parameters' shapes.
+  /// This rank's pieces: leaves [elements] of a global shape [elements of the parameter], in the
+  /// order of the parameters. A piece is empty if this rank has no part of the parameter. If
+  /// everything is whole, they have the parameters' shapes.
   const std::vector<NamedShard>& pieces() const { return pieces_; }
 
-  /// Has the memory gathered by one collective, unless it is there.
+  /// Gathers the memory with one collective, unless it is present.
   void unshard();
-  /// Whether it was unsharded after it was resharded the last time.
+  /// Whether it was unsharded after the last reshard.
   bool is_in_use() const { return is_in_use_; }
   void reshard(bool releases);
-  /// Makes the model's tensors views of the leaf anew, in a graph of their own. Unsharded only.
+  /// Makes the model's tensors new views of the leaf, in a new graph. Only while unsharded.
   void make_views();
 
-  /// Before gradients of this backward come: those that the pieces have, of a backward before, are
-  /// set aside, and the reduced ones will be added to them. Gradients that are not reduced yet stay
-  /// in the leaf.
+  /// Call before the gradients of this backward arrive. Sets aside the pieces' gradients of an
+  /// earlier backward, to which the reduced ones will be added. Gradients not reduced yet stay in
+  /// the leaf.
   void set_gradients_aside();
   /// Whether backward has left a gradient in the leaf.
   bool has_gradient() const { return leaf_.grad().defined(); }
-  /// Averages the leaf's gradient over the ranks, by one collective.
+  /// Averages the leaf's gradient over the ranks, with one collective.
   void reduce_gradient();
-  /// Gives the pieces the sum of what was reduced and what was set aside. Not `is_reduced`: nothing
-  /// was, in this backward, and what was set aside is dropped.
+  /// Gives the pieces the sum of the reduced and the set-aside gradients. Not `is_reduced`: this
+  /// backward reduced nothing, and the set-aside gradients are dropped.
   void hand_over_gradients(bool is_reduced);
-  /// Where gradients are whole on every rank, the pieces show them also where nothing was reduced.
+  /// If gradients are whole on every rank, shows them in the pieces even without a reduction.
   void show_whole_gradients();
   /// Drops the gradients of pieces and leaf, but not those set aside.
   void zero_grad();
 
  private:
-  /// Where a piece lies in what this rank keeps.
+  /// Position of a piece in this rank's part.
   struct Range {
     std::int64_t first = 0;
     std::int64_t elements = 0;
@@ -83,12 +83,12 @@ class FlatParameter {
   ProcessGroup& group_;
   bool keeps_whole_;
   at::Tensor leaf_;
-  at::Tensor buffer_;  ///< the leaf's memory and the padding behind it
-  at::Tensor local_;   ///< what this rank keeps
+  at::Tensor buffer_;  ///< the leaf's memory and the padding after it
+  at::Tensor local_;   ///< this rank's part
   std::vector<NamedShard> pieces_;
   std::vector<Range> ranges_;  ///< of the pieces
-  at::Tensor set_aside_;       ///< as `local_`; undefined: nothing
-  at::Tensor given_;           ///< of which the pieces' gradients are views
+  at::Tensor set_aside_;       ///< same layout as `local_`; undefined: none
+  at::Tensor given_;           ///< the pieces' gradients are views of it
   bool is_gathered_ = true;
   bool is_in_use_ = true;
 };

@@ -23,7 +23,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// What is to be done where the gradient of a flat parameter is complete; ends with this object.
+/// Callback for when the gradient of a flat parameter is complete; removed with this object.
 class PostBackwardHook {
  public:
   PostBackwardHook(const at::Tensor& leaf, const std::function<void()>& run)
@@ -42,7 +42,7 @@ class PostBackwardHook {
   std::uintptr_t key_;
 };
 
-/// The same where no gradient comes: when those of all inputs have.
+/// The same if no gradient arrives: runs when those of all inputs have.
 class InputHook {
  public:
   InputHook(const Tensors& inputs, const std::function<void()>& run)
@@ -60,14 +60,14 @@ class InputHook {
   InputHook& operator=(const InputHook&) = delete;
 
  private:
-  std::shared_ptr<std::size_t> missing_;  // 0: nothing is waited for
+  std::shared_ptr<std::size_t> missing_;  // 0: nothing is awaited
 };
 
 /// A module with a flat parameter, or the root, which may have none.
 struct FlatUnit {
   Module* module = nullptr;
   bool is_root = false;
-  bool is_training = false;  // between its forward's begin and end, or in backward
+  bool is_training = false;  // from the begin to the end of its forward, or in backward
   std::optional<FlatParameter> flat = {};
 
   // Of the flat parameter:
@@ -81,7 +81,7 @@ struct FlatUnit {
   std::optional<InputHook> input_hook = {};
 };
 
-/// Whether `part` is `module` or lies in it.
+/// Whether `part` is `module` or a part of it.
 bool has_part(const Module& module, const Module& part) {
   const std::vector<Module::Part> children = module.children();
   return &module == &part || std::any_of(children.begin(), children.end(), [&](const auto& child) {
@@ -137,7 +137,7 @@ FlatShard::State::State(Module& whole, const std::vector<Module*>& wrapped, Proc
   for (const NamedTensor& entry : parameters) shards.push_back(by_name.at(entry.name));
 }
 
-/// Each module keeps the state alive: it cannot compute without any more.
+/// Each module keeps the state alive, because it can no longer compute without it.
 void FlatShard::State::wrap_modules() {
   for (const auto& unit : units) {
     wrap_calls_with_lists(*unit->module, [state = shared_from_this(), &unit = *unit](
@@ -154,8 +154,8 @@ Tensors FlatShard::State::call(FlatUnit& unit, const Tensors& inputs, const Forw
   return outputs;
 }
 
-// Called in its own backward, by whoever recomputes activations, a module finds its parameters
-// gathered, and the hooks of the forward before.
+// If a module is called in its own backward, to recompute activations, its parameters are already
+// gathered and the hooks of the earlier forward exist.
 void FlatShard::State::before_forward(FlatUnit& unit, const Tensors& inputs) {
   if (unit.state == TrainingState::pre_backward) return;
   unit.is_training = true;
@@ -168,7 +168,7 @@ void FlatShard::State::before_forward(FlatUnit& unit, const Tensors& inputs) {
   hook_gradient(unit, inputs);
 }
 
-/// In the first forward of several, and until a backward has ended.
+/// In the first of several forwards, and until a backward has ended.
 void FlatShard::State::hook_gradient(FlatUnit& unit, const Tensors& inputs) {
   if (!at::GradMode::is_enabled() || unit.gradient_hook || unit.input_hook) return;
   if (unit.flat->requires_grad()) {
@@ -189,7 +189,7 @@ void FlatShard::State::hook_gradient(FlatUnit& unit, const Tensors& inputs) {
 void FlatShard::State::after_forward(FlatUnit& unit, const Tensors& outputs) {
   if (unit.state == TrainingState::pre_backward) return;
   if (unit.flat) {
-    // A place of 0 counts as none in the original.
+    // The original treats a position of 0 as none.
     if (unit.post_forward_place.value_or(0) == 0) {
       unit.post_forward_place = post_forward_order_.size();
     }
@@ -236,7 +236,7 @@ void FlatShard::State::before_backward(FlatUnit& unit) {
   unit.ran_before_backward = true;
 }
 
-/// That whose forward ended just before is likely to be needed next.
+/// The unit whose forward ended just before is probably needed next.
 void FlatShard::State::gather_ahead(const FlatUnit& unit) {
   if (unit.post_forward_place.value_or(0) == 0) return;
   FlatUnit& next = *post_forward_order_[*unit.post_forward_place - 1];
@@ -262,7 +262,8 @@ void FlatShard::State::reshard_in_backward(FlatUnit& unit) {
   unit.is_gathered_ahead = false;
 }
 
-/// When backward ends: some were not told, and what was told reads gradients from now on.
+/// Called at the end of backward. Some units were not notified, and notified ones read gradients
+/// from now on.
 void FlatShard::State::finish_backward() {
   post_forward_order_.clear();
   for (const auto& unit : units) {

@@ -63,7 +63,7 @@ FullyShard::State::State(Module& whole, const std::vector<Module*>& wrapped, Pro
   for (const NamedTensor& entry : parameters) shards.push_back(by_name.at(entry.name));
 }
 
-/// Each module keeps the state alive: it cannot compute without any more.
+/// Each module keeps the state alive, because it can no longer compute without it.
 void FullyShard::State::wrap_modules() {
   for (const auto& unit : units) {
     wrap_calls_with_lists(*unit->module, [state = shared_from_this(), &unit = *unit](
@@ -84,8 +84,8 @@ Tensors FullyShard::State::call(ShardedUnit& unit, const Tensors& inputs, const 
   return after_forward(unit, forward(before_forward(unit, inputs)));
 }
 
-// Called in backward, by whoever recomputes activations, a module finds its group unsharded, and
-// what is behind its backward will reshard it.
+// If a module is called in backward, to recompute activations, its group is already unsharded. The
+// rest of its backward reshards it.
 Tensors FullyShard::State::before_forward(ShardedUnit& unit, const Tensors& inputs) {
   if (unit.state == TrainingState::pre_backward) {
     if (unit.group) {
@@ -132,7 +132,7 @@ void FullyShard::State::before_backward(ShardedUnit& unit) {
   gather_ahead(*unit.group);
 }
 
-/// Of the groups, that which ended its forward just before `group` is likely to be needed next.
+/// The group whose forward ended just before that of `group` is probably needed next.
 void FullyShard::State::gather_ahead(ParameterGroup& group) {
   if (group.post_forward_places.empty()) return;
   const std::size_t place = group.post_forward_places.back();
@@ -140,7 +140,7 @@ void FullyShard::State::gather_ahead(ParameterGroup& group) {
   if (place > 0) post_forward_order_[place - 1]->unshard();
 }
 
-/// When backward ends: groups whose inputs required no gradient have not been told.
+/// Called at the end of backward: groups whose inputs required no gradient were not notified.
 void FullyShard::State::finish_backward() {
   for (const auto& unit : units) {
     unit->state = TrainingState::idle;

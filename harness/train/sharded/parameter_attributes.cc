@@ -12,14 +12,14 @@ namespace lockstep {
 
 namespace {
 
-/// Of one tensor. The weak reference keeps its address from being given to another.
+/// Attributes of one tensor. The weak reference keeps its address from being reused.
 struct Attributes {
   c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
   std::map<std::string, std::int64_t> values;
 };
 
-/// torch has no place for such notes in a tensor that outlives `set_data`: its backend's metadata
-/// are replaced with the data.
+/// A tensor has no room for attributes that survive `set_data`: its backend metadata are replaced
+/// with the data.
 class Table {
  public:
   void set(const at::Tensor& tensor, const std::string& name, std::int64_t value) {
@@ -47,7 +47,7 @@ class Table {
   std::unordered_map<const c10::TensorImpl*, Attributes> all_;
 };
 
-/// Never destroyed: tensors may be used until the process ends.
+/// Never destroyed, because tensors may be used until the process ends.
 Table& table() {
   static Table& all = *new Table;
   return all;

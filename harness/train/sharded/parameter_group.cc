@@ -23,7 +23,7 @@ void require_one_dtype(const std::string& of_name, std::vector<ShardedParameter>
   }
 }
 
-/// By torch's rule, which treats float64 as it does half precision.
+/// By torch's rule, which treats float64 like half precision.
 bool has_wide_range(at::ScalarType dtype) { return dtype == at::kFloat || dtype == at::kBFloat16; }
 
 }  // namespace
@@ -91,7 +91,7 @@ void ParameterGroup::post_backward() {
   if (!gradients.parameters.empty()) reduce(gradients);
 }
 
-/// In backwards that do not reduce, gradients of a dtype of their own add up in the reduce dtype.
+/// In non-reducing backwards, gradients with a separate reduce dtype are accumulated in it.
 void ParameterGroup::keep_gradients() {
   const at::NoGradGuard no_grad;
   if (!options_.reduce_dtype) return;
@@ -146,7 +146,7 @@ void ParameterGroup::reduce(const Gradients& gradients) {
   }
 }
 
-/// The mean over the ranks of `input` [ranks, elements]; this rank's part of it.
+/// This rank's part of the mean over the ranks of `input` [ranks, elements].
 at::Tensor ParameterGroup::reduce_scatter(at::Tensor& input) {
   if (group_.size() == 1) return input.view(-1);
   at::Tensor output = at::empty({input.size(1)}, input.options());

@@ -13,28 +13,28 @@
 
 namespace lockstep {
 
-/// Where training is with a part of a sharded model.
+/// Training phase of a part of a sharded model.
 enum class TrainingState { idle, forward, pre_backward, post_backward };
 
-/// How a group of sharded parameters is treated.
+/// Treatment of a group of sharded parameters.
 struct ParameterGroupOptions {
-  /// In which gradients are reduced; absent: that of the unsharded parameters.
+  /// Dtype of the gradient reduction; absent: that of the unsharded parameters.
   std::optional<at::ScalarType> reduce_dtype = {};
   bool reshard_after_forward = true;
   bool reshard_after_backward = true;
-  /// Whether backward reduces gradients; else they accumulate on this rank, whole.
+  /// Whether backward reduces gradients; otherwise they accumulate on this rank, whole.
   bool reduces_gradients = true;
 };
 
 /// Sharded parameters that are gathered and reduced together, each time by one collective. All
-/// ranks call the same, in the same order.
+/// ranks make the same calls in the same order.
 ///
-/// An all-gather is of the padded shards, one behind the other, in the order of the parameters; a
-/// reduce-scatter of the padded gradients of those parameters that have one, first all parts for
-/// rank 0, then those for rank 1. A single rank calls no collective.
+/// An all-gather sends the concatenated padded shards, in the order of the parameters. A
+/// reduce-scatter sends the padded gradients of the parameters that have one. All parts for rank 0
+/// come first, then those for rank 1, and so on. A single rank calls no collective.
 class ParameterGroup {
  public:
-  /// `name`: of the module whose parameters these are, for the collective log; empty: of the root.
+  /// `name`: the module that owns the parameters, for the collective log; empty: the root.
   /// `parameters`: at least one. Throws Error (internal) when they differ in dtype.
   ParameterGroup(const std::string& name, std::vector<ShardedParameter> parameters,
                  ProcessGroup& group, const ParameterGroupOptions& options);
@@ -42,20 +42,20 @@ class ParameterGroup {
   ParameterGroupOptions& options() { return options_; }
   std::vector<ShardedParameter>& parameters() { return parameters_; }
 
-  /// Gathers the parameters. Nothing where they are there, or gathered already.
+  /// Gathers the parameters. Does nothing if they are unsharded or already gathered.
   void unshard();
-  /// Gives the model what `unshard` gathered; nothing where it did not.
+  /// Gives the gathered parameters to the model; does nothing if there are none.
   void finish_unshard();
-  /// Releases the unsharded parameters, except in forward where the options say so.
+  /// Releases the unsharded parameters; in forward, only if the options say so.
   void reshard();
-  /// Reduces the gradients that backward left in the unsharded parameters, after resharding these.
-  /// Calls no collective where there is none.
+  /// Reshards the parameters, then reduces the gradients that backward left in them. Calls no
+  /// collective if there are none.
   void post_backward();
-  /// Drops what was gathered and not used.
+  /// Drops gathered parameters that were not used.
   void drop_gathered() { gathered_ = at::Tensor(); }
 
   TrainingState state = TrainingState::idle;
-  /// Where it stands in the order in which groups ended their forwards, once for each.
+  /// Its positions in the order in which forwards ended, one for each forward.
   std::vector<std::size_t> post_forward_places;
 
  private:
@@ -72,10 +72,9 @@ class ParameterGroup {
   std::vector<ShardedParameter> parameters_;
   ProcessGroup& group_;
   ParameterGroupOptions options_;
-  /// Per parameter, in the reduce dtype: what backwards that did not reduce left. Undefined:
-  /// nothing.
+  /// Per parameter, in the reduce dtype: gradients of non-reducing backwards. Undefined: none.
   std::vector<at::Tensor> kept_gradients_;
-  at::Tensor gathered_;  ///< [ranks, padded elements of all]; undefined: no all-gather is ahead
+  at::Tensor gathered_;  ///< [ranks, padded elements of all]; undefined: no all-gather is pending
   bool is_unsharded_ = false;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 using Units = std::vector<std::unique_ptr<ShardedUnit>>;
 
-/// ParameterNames by tensor.
+/// Parameter names by tensor.
 using ParameterNames = std::unordered_map<const void*, std::string>;
 
 ParameterNames names_of(const Module& root) {
@@ -41,7 +41,7 @@ std::string name_of_part(const std::string& whole, const std::string& part) {
   return whole.empty() ? part : whole + "." + part;
 }
 
-/// A walk over a model that comes to each module once.
+/// A traversal of a model that visits each module once.
 class Walk {
  public:
   Walk(const std::set<Module*>& with_unit, const ParameterNames& names, ParameterOrder order)
@@ -114,7 +114,7 @@ std::vector<FoundUnit> find_units(Module& root, const std::vector<Module*>& wrap
 Units shard_units(Module& root, const std::vector<Module*>& wrapped, ProcessGroup& group,
                   const FullyShardOptions& options) {
   Units units;
-  // Those of the parts first: torch's order, in which they lie behind one another in collectives.
+  // Parts first: torch's order of parameters in collectives.
   for (FoundUnit& found : find_units(root, wrapped, ParameterOrder::parts_first)) {
     units.push_back(std::make_unique<ShardedUnit>());
     ShardedUnit& unit = *units.back();

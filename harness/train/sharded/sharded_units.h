@@ -14,25 +14,25 @@
 
 namespace lockstep {
 
-/// How the parameters of a unit follow each other: a module's own before those of its parts, as
-/// named_parameters() has them, or behind them.
+/// Order of the parameters of a unit: a module's own before those of its parts, like
+/// named_parameters(), or after them.
 enum class ParameterOrder { own_first, parts_first };
 
-/// A module that is to be gathered and reduced as one, with the parameters that no such module
-/// inside of it has, each once.
+/// A module to be gathered and reduced as one, with its parameters, each once. Parameters of such
+/// modules inside it are excluded.
 struct FoundUnit {
   Module* module = nullptr;
   std::string name;  ///< in the root; empty: the root
   std::vector<NamedTensor> parameters;
 };
 
-/// The units of `root` and of `wrapped`, parts of it: those of a module before those of its parts.
-/// Throws Error (internal) for a module that is no part of `root` or is there twice.
+/// The units of `root` and of `wrapped`, parts of it; a module comes before its parts. Throws Error
+/// (internal) for a module that is not a part of `root` or is listed twice.
 std::vector<FoundUnit> find_units(Module& root, const std::vector<Module*>& wrapped,
                                   ParameterOrder order);
 
-/// A module that is gathered and reduced as one, with the parameters that no such module inside of
-/// it has.
+/// A module that is gathered and reduced as one, with its parameters. Those of such modules inside
+/// it are excluded.
 struct ShardedUnit {
   Module* module = nullptr;
   std::string name;                     ///< in the root; empty: the root
@@ -40,14 +40,14 @@ struct ShardedUnit {
   TrainingState state = TrainingState::idle;
 };
 
-/// Shards the units that `find_units` finds. Throws what the constructor of FullyShard throws.
+/// Shards the units found by `find_units`. Throws like the constructor of FullyShard.
 std::vector<std::unique_ptr<ShardedUnit>> shard_units(Module& root,
                                                       const std::vector<Module*>& wrapped,
                                                       ProcessGroup& group,
                                                       const FullyShardOptions& options);
 
-/// `Module::wrap_calls` for an `around` that takes lists of tensors, as a forward of any signature
-/// has them.
+/// `Module::wrap_calls` for an `around` that takes lists of tensors, for a forward of any
+/// signature.
 void wrap_calls_with_lists(
     Module& module, std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs,
                                                           const ShardedModel::Forward& forward)>

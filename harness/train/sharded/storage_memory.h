@@ -4,11 +4,12 @@
 
 namespace lockstep {
 
-/// Gives the storage of `tensor`, a whole storage, memory of any content; nothing where it has it.
+/// Allocates uninitialised memory for the storage of `tensor`, which covers it all; does nothing if
+/// it has some.
 void allocate_storage(const at::Tensor& tensor);
 
-/// Takes the memory of `tensor`'s storage away: every tensor of this storage keeps its shape and
-/// has no data. What reads one fails as torch has it fail.
+/// Frees the memory of `tensor`'s storage: every tensor of this storage keeps its shape and has no
+/// data. Reads fail with torch's errors.
 void release_storage(const at::Tensor& tensor);
 
 }  // namespace lockstep

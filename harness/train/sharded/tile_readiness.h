@@ -7,21 +7,22 @@
 
 namespace lockstep {
 
-/// How a tile function tells ZeRO that a parameter's gradient is not whole yet.
+/// How a tile function tells ZeRO that a parameter's gradient is incomplete.
 struct TileReadiness {
-  /// Its parameters are told only where any of them has one of these attributes, by which the
-  /// function sees what engine it runs under; empty: always.
+  /// Marks its parameters only if any of them has one of these attributes, by which the function
+  /// recognises its engine; empty: always.
   std::vector<std::string> markers = {};
-  /// The last tile is that of those that there are; else that of those asked for, which may never
-  /// come, and parameters then stay as they are.
+  /// Last tile: of the existing tiles. Otherwise of the requested ones, which may never come;
+  /// parameters then stay as they are.
   bool counts_pieces = false;
 };
 
-/// Adds to `tiling` that parameters are told before each tile whether it is the last, by the
-/// attribute that ZeRO's hooks read (`zero_attribute::kGradientIsReady`). Where they are not, there
-/// is what `tiling` did before each tile until now. Requires backward_per_tile, in place.
+/// Extends `tiling`: before each tile, every parameter is marked as being in the last tile or not,
+/// in the attribute that ZeRO's hooks read (`zero_attribute::kGradientIsReady`). If they are not
+/// marked, the previous `before_tile` of `tiling` runs instead. Requires backward_per_tile, in
+/// place.
 ///
-/// Source: DeepSpeed's TiledMLP, which tells always and counts the tiles that were asked for.
+/// Source: DeepSpeed's TiledMLP, which always marks and counts the requested tiles.
 void tell_readiness(TilingOptions& tiling, const TileReadiness& readiness = {});
 
 }  // namespace lockstep

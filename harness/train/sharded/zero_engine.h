@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// What a stage of Zero does with parameters and gradients.
+/// Treatment of parameters and gradients in one stage of Zero.
 class ZeroEngine {
  public:
   virtual ~ZeroEngine() = default;
@@ -14,9 +14,9 @@ class ZeroEngine {
   virtual const std::vector<NamedShard>& shards() const = 0;
   virtual bool keeps_parameters_whole() const = 0;
 
-  /// The model is called, outside of backward.
+  /// Called when the model is called outside backward.
   virtual void begin_forward() {}
-  /// Backward has ended. `is_boundary`: the step follows.
+  /// Called at the end of backward. `is_boundary`: the step follows.
   virtual void finish_backward(bool is_boundary) = 0;
   virtual void zero_grad() = 0;
   virtual void finish_step() {}

@@ -18,7 +18,7 @@ namespace lockstep {
 
 namespace {
 
-/// DeepSpeed's partitions begin at a multiple of so many elements, for NCCL's sake.
+/// DeepSpeed's partitions begin at a multiple of this many elements, for NCCL.
 constexpr std::int64_t kAlignment = 2;
 
 std::vector<NamedTensor> trainable_of(const Module& root) {
@@ -90,7 +90,7 @@ void ZeroFlatGroup::keep_books(const PartitionLayout& layout) {
   }
 }
 
-/// A parameter that is not trained is nobody's to step: its part is empty on all ranks.
+/// No rank steps an untrained parameter: its part is empty on all ranks.
 void ZeroFlatGroup::list_shards(const Module& root) {
   std::map<std::string, const Member*> by_name;
   for (const Member& member : members_) by_name[member.name] = &member;
@@ -115,7 +115,7 @@ void ZeroFlatGroup::hook_parameters() {
   }
 }
 
-/// The gradient moves into the bucket: what is added to `.grad` from now on is added there.
+/// The gradient moves into the bucket: later additions to `.grad` go there.
 void ZeroFlatGroup::note_gradient(std::size_t index) {
   const at::Tensor& parameter = members_[index].parameter;
   const std::int64_t elements = parameter.numel();
@@ -140,7 +140,7 @@ void ZeroFlatGroup::reduce_bucket() {
   for (const Entry& entry : entries) keep_or_drop(members_[entry.member]);
 }
 
-/// Every rank gets all sums and takes those of its own partition.
+/// Every rank receives all sums and takes those of its own partition.
 void ZeroFlatGroup::all_reduce(std::vector<Entry>& entries) {
   std::vector<at::Tensor> parts;
   for (Entry& entry : entries) parts.push_back(entry.flat.div_(group_.size()));

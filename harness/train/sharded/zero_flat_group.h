@@ -21,7 +21,7 @@ class ZeroFlatGroup : public ZeroEngine, public std::enable_shared_from_this<Zer
  public:
   ZeroFlatGroup(Module& root, ProcessGroup& group, const ZeroOptions& options);
 
-  /// From now on backward calls it.
+  /// Registers the hooks that backward calls.
   void hook_parameters();
 
   const std::vector<NamedShard>& shards() const override { return shards_; }
@@ -38,12 +38,12 @@ class ZeroFlatGroup : public ZeroEngine, public std::enable_shared_from_this<Zer
     at::Tensor shard;      ///< lies in `partition_`
     PartitionPiece own;
     bool takes_mean = true;      ///< of its own piece
-    std::int64_t read_from = 0;  ///< element of the gradient at which its own piece is read
+    std::int64_t read_from = 0;  ///< first element of its own piece in the gradient
   };
   /// A gradient that waits for the reduction.
   struct Entry {
     std::size_t member;
-    at::Tensor flat;  ///< its data, which `.grad` shared when it was noted
+    at::Tensor flat;  ///< its data, shared with `.grad` when it was recorded
   };
 
   void flatten(const std::vector<NamedTensor>& trainable);

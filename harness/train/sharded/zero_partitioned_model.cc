@@ -54,7 +54,7 @@ void ZeroPartitionedModel::partition(const NamedTensor& entry) {
 
 void ZeroPartitionedModel::find_members(Module& module) {
   std::vector<Member*>& own = of_module_[&module];
-  if (!own.empty()) return;  // a part that has two names
+  if (!own.empty()) return;  // a part with two names
   for (const NamedTensor& entry : module.own_parameters()) {
     const auto found = std::find_if(members_.begin(), members_.end(), [&](Member& member) {
       return member.parameter.unsharded().is_same(entry.tensor);
@@ -129,7 +129,7 @@ void ZeroPartitionedModel::note_gradient(Member& member) {
   bucket_elements_ += elements;
 }
 
-/// What is reduced is what `.grad` is now, which may be more than it was when it was noted.
+/// Reduces the current `.grad`, which may contain more than when it was recorded.
 void ZeroPartitionedModel::reduce_bucket() {
   std::vector<Member*> members = std::exchange(bucket_, {});
   bucket_elements_ = 0;
@@ -149,7 +149,7 @@ void ZeroPartitionedModel::reduce_bucket() {
   }
 }
 
-/// The mean over the ranks: this rank's padded partitions, one behind the other.
+/// The mean over the ranks: this rank's padded partitions, concatenated.
 at::Tensor ZeroPartitionedModel::reduce_scatter(const std::vector<Member*>& members) {
   std::vector<at::Tensor> parts;
   for (Member* member : members) {
@@ -165,8 +165,8 @@ at::Tensor ZeroPartitionedModel::reduce_scatter(const std::vector<Member*>& memb
   return output;
 }
 
-/// In the first micro-batch of a step it replaces what was there: also what an earlier reduction of
-/// the same backward left.
+/// In the first micro-batch of a step it replaces the previous gradient, even an earlier result of
+/// the same backward.
 void ZeroPartitionedModel::take(Member& member, const at::Tensor& reduced) const {
   if (micro_step_ == 0) {
     member.gradient.copy_(reduced);

@@ -17,17 +17,17 @@
 
 namespace lockstep {
 
-/// Stage 3 of Zero: each parameter is partitioned by itself, and whole only while a module that
+/// Stage 3 of Zero: each parameter is partitioned separately, and whole only while a module that
 /// owns it computes.
 class ZeroPartitionedModel : public ZeroEngine,
                              public std::enable_shared_from_this<ZeroPartitionedModel> {
  public:
   ZeroPartitionedModel(Module& root, ProcessGroup& group, const ZeroOptions& options);
 
-  /// From now on backward calls it.
+  /// Registers the hooks that backward calls.
   void hook_parameters();
 
-  /// Of `module`, before and behind what computes with its own parameters.
+  /// Gathers and releases the own parameters of `module`, before and after it computes with them.
   void fetch(const Module& module);
   void release(const Module& module);
 
@@ -41,7 +41,7 @@ class ZeroPartitionedModel : public ZeroEngine,
   struct Member {
     explicit Member(ShardedParameter p) : parameter(std::move(p)) {}
     ShardedParameter parameter;
-    at::Tensor gradient;  ///< as the shard; kept from step to step
+    at::Tensor gradient;  ///< same shape as the shard; kept from step to step
     std::set<const Module*> users;
     bool is_whole = false;
   };
@@ -62,7 +62,7 @@ class ZeroPartitionedModel : public ZeroEngine,
   std::vector<Member*> bucket_;
   std::int64_t bucket_elements_ = 0;
   std::int64_t micro_step_ = 0;
-  bool has_finished_backward_ = false;  ///< since the last forward began
+  bool has_finished_backward_ = false;  ///< since the start of the last forward
 };
 
 }  // namespace lockstep

@@ -73,7 +73,7 @@ class Logs {
 
   LiteralEvidence& files() { return files_; }
 
-  /// Judges; `ends` may be left out.
+  /// Judges; `ends` is optional.
   CollectiveAnalysis analysis(std::vector<RankExit> exits = {}) {
     return analyse_collectives(judged_cell(std::move(exits)));
   }
@@ -116,7 +116,7 @@ class Logs {
   std::unique_ptr<StepReader> evidence_;
 };
 
-/// An all-reduce of a gradient; without a name of something that is not known.
+/// An all-reduce of a gradient; without a name, of an unknown tensor.
 Collective reduce(const std::string& name, std::int64_t step = 1, std::uint64_t elements = 4) {
   Collective call;
   call.operation = "allreduce";
@@ -442,7 +442,7 @@ TEST(CollectiveAnalysis, BlameTheRankThatDiedWhileAllWereJoining) {
   EXPECT_EQ(exits.findings[0].failure.value().rank, 1);
 }
 
-// The logs are written one after another, as clocks of machines that were started so.
+// The logs are written one after another, as by the clocks of machines that booted in this order.
 TEST(CollectiveAnalysis, TellTheFirstByTheClockOfARankThatCameToBoth) {
   Logs logs(3);
   for (const int rank : {1, 2}) logs.join(rank, "one", 2);
@@ -537,7 +537,7 @@ RankExit raised(int rank, const std::string& error) {
   return exit_of(rank, ExitKind::raised, 1, error);
 }
 
-/// Ranks 0,1 and 2,3 are groups called tp, 0,2 and 1,3 are groups called dp.
+/// Ranks 0,1 and 2,3 are groups called tp; 0,2 and 1,3 are groups called dp.
 void join_tensor_and_data_parallel(Logs& logs) {
   for (int rank = 0; rank < 4; ++rank) {
     logs.join(rank, rank < 2 ? "tp0" : "tp1", 2);
@@ -686,7 +686,7 @@ TEST(CollectiveAnalysis, BlameNobodyWhoWasBusyWhenAnotherFailed) {
   EXPECT_EQ(finish.findings[0].failure.value().rank, 3);
 }
 
-/// Gone together with who would have told how.
+/// Lost together with its supervisor, so its exit is unknown.
 RankExit lost(int rank) {
   RankExit end = late(rank, 3);
   end.detail = "its launcher left no word of it";
@@ -821,7 +821,7 @@ TEST(CollectiveAnalysis, TellOfAllGroupsThatDidNotComeTogether) {
 TEST(CollectiveAnalysis, DoNotLookForARankInACallThatItLeftBehind) {
   Logs logs(2);
   logs.add(0, reduce("a"));
-  logs.add(1, reduce("a"), kOpen);  // a handle that nobody waited for
+  logs.add(1, reduce("a"), kOpen);  // a handle without a wait
   logs.all(reduce("b"));
   logs.add(0, reduce("c", 9), kOpen);
   const std::vector<RankExit> exits{late(0, 1), killed(1)};
@@ -912,7 +912,7 @@ TEST(CollectiveAnalysis, DoNotExplainAnAbortElsewhere) {
 }
 
 TEST(CollectiveAnalysis, BlameNobodyWhoWaitsInAnotherGroup) {
-  // Rank 2 is nowhere; rank 1 waits for it in a part of the world, rank 0 for both in the world.
+  // Rank 2 is in no call. Rank 1 waits for it in a subgroup, rank 0 for both in the world.
   Logs logs(3);
   logs.join(1, "part", 2);
   logs.join(2, "part", 2);

@@ -1,5 +1,5 @@
-// Files of a run with bytes changed at random, always the same ones: a reader takes them or refuses
-// them with a sentence. That it neither crashes nor reads beyond their end, the sanitizers see.
+// Files of a run with randomly changed bytes, from a fixed seed: a reader accepts them or rejects
+// them with a sentence. The sanitizers check that it neither crashes nor reads beyond their end.
 
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ class Mutator {
   std::mt19937 random_;
 };
 
-/// Whether `read` takes the text; the only other way out is an error of the user's.
+/// Whether `read` accepts the text; the only other result is a usage error.
 template <class Read>
 bool is_accepted(const Read& read) {
   try {
@@ -88,7 +88,7 @@ TEST(MutatedFiles, OfARecordAreReadOrRefused) {
   }
 }
 
-/// A cell of two ranks with a journal, values and a log each.
+/// A cell of two ranks, each with a journal, snapshots and a log.
 class MutatedFiles : public testing::TestWithParam<const char*> {
  protected:
   MutatedFiles() {

@@ -18,7 +18,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// A cell whose two ranks saw the same two tensors in two steps, and joined one collective each.
+/// A cell whose two ranks observed the same two tensors in two steps, and joined one collective
+/// each.
 class CellOnDisk : public testing::Test {
  protected:
   void write(Role role = Role::fixed) {
@@ -76,7 +77,7 @@ class CellOnDisk : public testing::Test {
     fs::rename(folder() / "aside", b);
   }
 
-  /// Rewrites a journal with the rows for which `is_kept(row)`, counted anew.
+  /// Rewrites a journal with the rows for which `is_kept(row)`, renumbered.
   template <class IsKept>
   void keep_rows(int rank, const IsKept& is_kept) const {
     const WholeJournal before = read_journal(journal(rank));

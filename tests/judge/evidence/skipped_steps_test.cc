@@ -1,5 +1,5 @@
-// Steps whose rows are not read, since all ranks agree by their indices: the judge finds what it
-// finds where it reads all.
+// Steps whose rows are skipped because all ranks agree by their indices: the judge's results equal
+// those of reading everything.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class LongCell {
     }
   }
 
-  /// Without snapshots: steps that have some are read.
+  /// Without snapshots, because steps with some are read.
   void write() {
     for (int rank = 0; rank < run_.cells[0].processes; ++rank) {
       for (std::int64_t step = 1; step <= kMostSteps; ++step) files_.lose_values(rank, step);
@@ -82,7 +82,7 @@ class LongCell {
   RunRecord run_;
 };
 
-/// Rewrites the index of a rank, with the checksums that it had.
+/// Rewrites the index of a rank, keeping its checksums.
 template <class Change>
 void change_index(const fs::path& journal, const Change& change) {
   StepIndex index = read_step_index(index_file(journal));
@@ -102,8 +102,8 @@ TEST(SkippedSteps, AreThoseInWhichRanksAgreeByTheirIndices) {
   cell.add_agreeing(22, kSteps, 2);
   cell.write();
   EXPECT_EQ(cell.judged(IndexUse::believed).results.at(0).verdict, Verdict::violated);
-  // An index that lies about a step that no sample takes is believed, and only by `--full` found
-  // out: its rows are not read.
+  // A false index entry for a step outside the sample is believed, because its rows are not read.
+  // Only `--full` detects it.
   change_index(cell.journal(1), [&](std::vector<IndexedStep>& steps) {
     steps[20].summary = read_step_index(index_file(cell.journal(0))).steps[20].summary;
   });
@@ -222,7 +222,7 @@ TEST(SkippedSteps, WithElementsThatAreNotFiniteOnAllRanksSaySo) {
                                 "on ranks 0,1,2"));
 }
 
-/// So many that their files are read by several threads.
+/// Enough that several threads read their files.
 TEST(SkippedSteps, OfManyRanksAreThoseOfFew) {
   for (const bool differs : {false, true}) {
     constexpr int kRanks = 100;
@@ -267,7 +267,7 @@ TEST(SkippedSteps, HaveNoSnapshots) {
 
 TEST(SkippedSteps, AreSkippedAgainAfterManyThatDiffer) {
   LongCell cell(2);
-  constexpr std::int64_t kMany = 70;  // more than a fold remembers
+  constexpr std::int64_t kMany = 70;  // more than a fold stores
   for (std::int64_t step = 1; step <= kMany; ++step) {
     for (int rank = 0; rank < 2; ++rank) {
       cell.files().add(rank, step, "w", {1}, kParameter);
@@ -279,7 +279,7 @@ TEST(SkippedSteps, AreSkippedAgainAfterManyThatDiffer) {
   EXPECT_EQ(cell.judged(IndexUse::believed), cell.judged(IndexUse::ignored));
 }
 
-/// Rows of a tensor that is observed twice: which of the two a rank holds is not known.
+/// Rows of a tensor that is observed twice: which of the two a rank holds is unknown.
 TEST(SkippedSteps, WithATensorObservedTwiceAreRefused) {
   LongCell cell(2);
   for (int rank = 0; rank < 2; ++rank) {

@@ -20,8 +20,8 @@ using ::testing::Not;
 constexpr double kLimit = 2;
 constexpr double kStillOpen = 0;
 
-/// Two ranks or more that were ended at a limit of 2 s. They came to their group at `came_s`, of
-/// which without one nothing is recorded; times are in seconds from their start.
+/// Two or more ranks that were ended at a limit of 2 s. They joined their group at `came_s`;
+/// without a time, no join is recorded. Times are in seconds from their start.
 class LateRanks {
  public:
   explicit LateRanks(int world, std::optional<double> came_s = 0.1)
@@ -37,7 +37,7 @@ class LateRanks {
     }
   }
 
-  /// A collective of all ranks, the next of each that calls it.
+  /// A collective of all ranks: the next one for each rank that calls it.
   void call(int rank, std::int64_t step, double entered, double left,
             const std::string& reduction = "sum") {
     Collective call;
@@ -54,7 +54,7 @@ class LateRanks {
     enter(rank, call, entered, left);
   }
 
-  /// The same of all ranks at once.
+  /// The same call on all ranks at once.
   void all_call(std::int64_t step, double entered, double left) {
     for (std::size_t rank = 0; rank < calls_.size(); ++rank) {
       call(static_cast<int>(rank), step, entered, left);
@@ -107,7 +107,7 @@ class LateRanks {
     log.push_back(call);
   }
 
-  /// A log has the times at which it was written: these are put in their places.
+  /// Overwrites the times in a log with these.
   void write(int rank) {
     const auto& calls = calls_.at(static_cast<std::size_t>(rank));
     const auto file = collective_log_file(files_.folder(), rank);
@@ -139,7 +139,7 @@ class LateRanks {
   std::unique_ptr<StepReader> evidence_;
 };
 
-/// A step of 10 ms, again and again, until `end`.
+/// Repeats a step of 10 ms until `end`.
 void train(LateRanks& ranks, double end) {
   std::int64_t step = 1;
   for (double now = 0.12; now + 0.01 < end; now += 0.01, ++step) {
@@ -200,7 +200,7 @@ TEST(Progress, ThatEndedLongBeforeTheLimitIsAHang) {
   EXPECT_THAT(ranks.symptom().text, HasSubstr("not finished: rank 0 never entered"));
 }
 
-// A supervisor that watches progress ends ranks when there is none, however long they trained.
+// A supervisor that watches progress ends ranks without any, however long they trained.
 TEST(Progress, ThatWasSeenToEndIsAHangHoweverLongItWas) {
   LateRanks ranks(2);
   train(ranks, 1.4);
@@ -223,7 +223,7 @@ TEST(Progress, ThatWasSeenToEndIsNoneWhereARankActedALittleBefore) {
   EXPECT_EQ(ranks.judged(ranks_finish()).verdict, Verdict::undecided);
 }
 
-// On a busy machine ranks come late to their first call: what counts is the time they had then.
+// On a busy machine ranks reach their first call late, so their time counts from then on.
 TEST(Progress, CountsFromTheFirstCallOfARank) {
   LateRanks ranks(2, /*came_s=*/1.1);
   ranks.all_call(1, 1.2, 1.25);

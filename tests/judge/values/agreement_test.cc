@@ -151,7 +151,7 @@ TEST(Agreement, MeasuresNothingBetweenDTypes) {
 
 TEST(Agreement, OfATensorThatOneRankCannotCompareIsViolated) {
   LiteralEvidence files(2);
-  files.add(0, 1, "w", {0});  // its digest is that of nothing
+  files.add(0, 1, "w", {0});  // its digest is that of an empty tensor
   files.add(1, 1, "w", {0}).not_comparable = "sparse layout";
   EXPECT_EQ(judge_one(kAgree, files.write()).verdict, Verdict::violated);
 }

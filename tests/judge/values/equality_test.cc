@@ -19,7 +19,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// `ranks` ranks beside a reference.
+/// `ranks` ranks and a reference.
 struct Pair {
   explicit Pair(int ranks) : files(ranks), expected(1) {}
 
@@ -138,7 +138,7 @@ TEST(Equality, NamesTheRankWhoseGradientItIs) {
   EXPECT_THAT(pair.judged().findings.at(0).sentence, HasSubstr("it is rank 0's own gradient"));
 }
 
-/// Rank 0 is off in step 2 by 0.5; rank 1 in step 1 by 9 and in step 2 by 0.25.
+/// Rank 0 differs in step 2 by 0.5; rank 1 in step 1 by 9 and in step 2 by 0.25.
 Finding found_on_two_ranks() {
   Pair pair(2);
   for (int step = 1; step <= 2; ++step) pair.expected.add(0, step, "w", {1});
@@ -179,7 +179,7 @@ TEST(RoundingTolerance, GrowsWithTheRanks) {
   EXPECT_EQ(summation_tolerance(0x1p-24, 4), 0x1p-22);
 }
 
-/// A rank beside a reference whose second, perturbed process holds something else.
+/// A rank and a reference with a perturbed process that holds another value.
 ClaimResult judged_beside_perturbed(float actual, float reference, float perturbed) {
   LiteralEvidence files(1);
   LiteralEvidence expected(2);
@@ -321,8 +321,8 @@ TEST(Equality, HoldsForTheVeryBitsOfAReferenceThatIsNotStable) {
   EXPECT_EQ(judged_beside_perturbed(1, 1, 9).verdict, Verdict::holds);
 }
 
-/// A rank that holds `actual` of a tensor that consists of roundings, such as the gradient of a
-/// bias that softmax ignores.
+/// A rank that holds `actual` of a tensor that consists of rounding errors, such as the gradient of
+/// a bias that softmax ignores.
 Verdict judged_roundings(float actual) {
   LiteralEvidence files(1);
   LiteralEvidence expected(5);
@@ -360,7 +360,7 @@ TEST(Equality, IsUndecidedWhereAPerturbedReferenceEndedBefore) {
       "perturbed reference 1 has no value of w in step 3, so that the tolerance is not known");
 }
 
-/// Whole numbers of one rank beside those of the reference, 4, and of a perturbed copy.
+/// Whole numbers of one rank compared with those of the reference, 4, and of a perturbed copy.
 Verdict judged_counts(std::int64_t copy, std::int64_t actual) {
   const LiteralEvidence::Tensor counts{Kind::buffer, Phase::post_step};
   LiteralEvidence files(1);
@@ -410,7 +410,8 @@ TEST(Equality, AllowsTheRoundingsOfSummandsThatCancel) {
   EXPECT_EQ(judge_one(kEqual, files.write(), &evidence).verdict, Verdict::holds);
 }
 
-/// Ranks whose mean of ones is off by four roundings, beside copies that hold its very bits.
+/// Ranks whose mean of ones differs by four roundings, compared with copies that hold exactly its
+/// bits.
 Verdict judged_mean_of_ones(int ranks) {
   LiteralEvidence files(ranks);
   LiteralEvidence expected(2);
@@ -457,7 +458,7 @@ TEST(Equality, IsUndecidedWhereTheReferenceOfAnotherClaimIsNotStable) {
   EXPECT_THAT(result.reason, HasSubstr("the reference is not stable here: in step 1"));
 }
 
-/// Gradients that are clipped to a norm of 1.4 from their own of 1.4e8, beside `actual`.
+/// Gradients that are clipped from their norm of 1.4e8 to 1.4, compared with `actual`.
 Verdict judged_behind_clipping(const std::vector<float>& actual) {
   LiteralEvidence files(2);
   LiteralEvidence expected(2);
@@ -477,8 +478,8 @@ TEST(Equality, OfClippedGradientsIsRelativeToWhatClippingLeaves) {
   EXPECT_EQ(judged_behind_clipping({0.5F, 0.5F}), Verdict::violated) << "one rank is missing";
 }
 
-/// A gradient of 256 elements, the mean of what `kOwners` ranks contribute, beside copies whose
-/// elements are off by 2 % of a typical one: as bfloat16's are.
+/// A gradient of 256 elements, the mean of the contributions of `kOwners` ranks. The elements of
+/// the copies differ by 2 % of a typical one, as in bfloat16.
 class NoisyGradient {
  public:
   static constexpr int kOwners = 8;
@@ -507,7 +508,7 @@ class NoisyGradient {
     return result();
   }
 
-  /// The same where each rank holds its shard alone.
+  /// The same with each rank holding only its shard.
   ClaimResult judged_in_shards(const std::vector<float>& actual) {
     constexpr std::int64_t kShard = 256 / kOwners;
     for (int rank = 0; rank < kOwners; ++rank) {
@@ -647,7 +648,7 @@ TEST(Equality, WithAReferenceOfZerosSaysTheSizeOfTheDifference) {
   EXPECT_EQ(finding.relative_difference, 5);
 }
 
-/// Parameters of the value 1 that move by `ulps` in a step, beside ranks that hold `actual`.
+/// Parameters of the value 1 that move by `ulps` in a step, compared with ranks that hold `actual`.
 Verdict judged_parameters(int ulps, float actual) {
   const LiteralEvidence::Tensor stepped{Kind::parameter, Phase::post_step};
   const float moved = 1 + static_cast<float>(ulps) * 0x1p-23F;
@@ -668,12 +669,12 @@ Verdict judged_parameters(int ulps, float actual) {
 
 TEST(Equality, OfParametersIsRelativeToHowFarTheyMoved) {
   EXPECT_EQ(judged_parameters(3, 1 + 3 * 0x1p-23F), Verdict::holds);
-  EXPECT_EQ(judged_parameters(3, 1), Verdict::violated);  // nothing was trained
+  EXPECT_EQ(judged_parameters(3, 1), Verdict::violated);  // no training took place
   EXPECT_EQ(judged_parameters(4, 1 + 2 * 0x1p-23F), Verdict::violated);
 }
 
-/// A parameter of ones that training leaves as it is, beside ranks that hold `actual`; another one
-/// is trained, and copies move that. `gradient`: of the first.
+/// A parameter of ones that training does not change, compared with ranks that hold `actual`.
+/// Another parameter is trained and moves in the copies. `gradient`: of the first.
 Verdict judged_frozen(float actual, float gradient = 0) {
   const LiteralEvidence::Tensor stepped{Kind::parameter, Phase::post_step};
   LiteralEvidence files(1);
@@ -699,14 +700,15 @@ TEST(Equality, OfParametersThatNobodyTrainsIsExact) {
   EXPECT_EQ(judged_frozen(1 + 3 * 0x1p-23F), Verdict::violated);
 }
 
-// Rounding took the reference's step away, and not that of ranks whose sums it rounded otherwise.
+// Rounding cancelled the reference's step, but not that of ranks whose sums were rounded
+// differently.
 TEST(Equality, OfParametersWhoseStepsAreRoundedAwayIsUpToRoundings) {
   EXPECT_EQ(judged_frozen(1, 1e-9F), Verdict::holds);
   EXPECT_EQ(judged_frozen(1 + 3 * 0x1p-23F, 1e-9F), Verdict::holds);
   EXPECT_EQ(judged_frozen(1 + 300 * 0x1p-23F, 1e-9F), Verdict::violated);
 }
 
-/// Two ranks beside a reference of [3, 2]: 1 2 / 3 4 / 5 6.
+/// Two ranks and a reference of [3, 2]: 1 2 / 3 4 / 5 6.
 struct Sharded : Pair {
   Sharded() : Pair(2) {
     Observation& whole = expected.add(0, 1, "w", {1, 2, 3, 4, 5, 6});
@@ -795,7 +797,7 @@ TEST(Equality, OfShardsAddsUpWhatIsOffInEach) {
   EXPECT_EQ(pair.judged().verdict, Verdict::violated);
 }
 
-/// A shard alone may go along a direction; what counts is the sum.
+/// A single shard may move along a direction; only the sum counts.
 TEST(Equality, OfShardsTakesBackWhatAnotherShardIsOffTheOtherWay) {
   LiteralEvidence files(2);
   LiteralEvidence expected(2);

@@ -11,13 +11,13 @@ namespace {
 
 using Values = std::vector<float>;
 
-/// A reference that notes what each rank's shard alone gives, and ranks whose one gradient is asked
-/// about.
+/// A reference that records the gradients from each rank's shard, and ranks with one gradient to
+/// attribute.
 class Origin {
  public:
   explicit Origin(int world_size) : world_size_(world_size), reference_(1), actual_(world_size) {}
 
-  /// The reference notes that the shard of `rank` gives `values` for `name`.
+  /// Records in the reference that the shard of `rank` gives `values` for `name`.
   Observation& note(int rank, const std::string& name, const Values& values) {
     Observation& observation =
         reference_.add(0, 1, name, values, {Kind::gradient, Phase::post_backward, rank});
@@ -25,8 +25,8 @@ class Origin {
     return observation;
   }
 
-  /// Where `rank` has its shard of the gradient `name` from, which is one-dimensional: as many
-  /// elements as `values`, from `offset` on.
+  /// Attribution of `rank`'s shard of the one-dimensional gradient `name`: as many elements as
+  /// `values`, from `offset` on.
   std::string of_shard(int rank, const std::string& name, const Values& values,
                        std::int64_t elements, std::int64_t offset) {
     actual_.add_shard(rank, 1, name, values, {elements}, {offset},
@@ -34,7 +34,7 @@ class Origin {
     return origin(rank);
   }
 
-  /// Where `rank` has its gradient `name` from.
+  /// Attribution of `rank`'s gradient `name`.
   std::string of(int rank, const std::string& name, const Values& values,
                  Kind kind = Kind::gradient) {
     actual_.add(rank, 1, name, values, {kind, Phase::pre_step});
@@ -193,8 +193,8 @@ TEST(GradientAttribution, IsNotKnownOfWhatIsNoGradientOrHasNoReference) {
   EXPECT_EQ(attribution_of_gradient({*step}, 2, step->observations(0).front(), 0).words, "");
 }
 
-/// The outcome of two ranks that hold `actual` as the gradient "a", each of its own; `own`: what
-/// the shard of each gives, `mean` what is right.
+/// The symptom of two ranks that hold `actual` as the gradient "a". `own`: the gradient from each
+/// shard, `mean`: the correct one.
 std::string told(const std::vector<Values>& actual, const std::vector<Values>& own,
                  const Values& mean) {
   LiteralEvidence reference(1);

@@ -14,7 +14,7 @@ const Claim kBound = at_most_reference(Kind::memory, Phase::post_backward);
 
 constexpr LiteralEvidence::Tensor kMemory{Kind::memory, Phase::post_backward, 0};
 
-/// What two ranks needed in each step, beside a reference; judged over as many steps.
+/// Memory of two ranks in each step, compared with a reference; all these steps are judged.
 ClaimResult judged(const std::vector<std::vector<std::int64_t>>& ranks,
                    const std::vector<std::int64_t>& reference) {
   LiteralEvidence files(static_cast<int>(ranks.size()));

@@ -1,4 +1,4 @@
-// Judges the run in a folder and says how many of its cells are as expected.
+// Judges the run in a folder and prints how many of its cells are as expected.
 
 #include <algorithm>
 #include <cstdio>

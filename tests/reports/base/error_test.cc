@@ -53,9 +53,9 @@ TEST(UnknownName, ListsTheLastNameThatFits) {
 
 TEST(NearestName, CountsEdits) {
   const std::vector<std::string> known{"csv", "json", "console"};
-  EXPECT_EQ(nearest_name("jsn", known), "json");    // one left out
-  EXPECT_EQ(nearest_name("jsoon", known), "json");  // one too many
-  EXPECT_EQ(nearest_name("jzon", known), "json");   // another
+  EXPECT_EQ(nearest_name("jsn", known), "json");    // a letter missing
+  EXPECT_EQ(nearest_name("jsoon", known), "json");  // a letter too many
+  EXPECT_EQ(nearest_name("jzon", known), "json");   // a wrong letter
   EXPECT_EQ(nearest_name("josn", known), "json");   // two swapped
   EXPECT_EQ(nearest_name("cvs", known), "csv");     // two swapped in a short name
   EXPECT_EQ(nearest_name("konzole", known), "console");

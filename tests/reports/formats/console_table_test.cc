@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// The lines that the script of the pull request printed.
+/// The lines printed by the pull request's script.
 constexpr const char* kPublishedGradients =
     "Table 1 - gradient on weight[0] after backward, per rank:\n"
     "step |  BUGGY g_r0        g_r1  synced |  FIXED g_r0        g_r1  synced\n"
@@ -37,7 +37,7 @@ std::string render_table(const Table& table) {
   return render_console(run);
 }
 
-/// The lines of a rendered table alone, without its title and what stands around it.
+/// The lines of a rendered table, without its title and surrounding text.
 std::vector<std::string> table_lines(const Table& table) {
   std::vector<std::string> lines;
   std::istringstream text(render_table(table));
@@ -108,7 +108,7 @@ TEST(ConsoleTable, KeepsColumnsUnderEachOtherWhateverTheNumber) {
   EXPECT_EQ(table_lines(table)[1], "   1 | 123456789.250000 |     0.000000");
 }
 
-/// The lines that the author of OpenTSLM#49 printed of the pipeline.
+/// The pipeline's lines printed by the author of OpenTSLM#49.
 constexpr const char* kPublishedNorms =
     "BUGGY (current code: loss on _get_model(), no all-reduce)\n"
     "step | per-rank grad norm     | grad_synced | weight drift across ranks\n"

@@ -96,7 +96,7 @@ TEST(Console, SaysWhyACellWasNotTriggered) {
                         "variant parts\n"));
 }
 
-/// What the heading of a cell says behind its verdict.
+/// The text after the verdict in the heading of a cell.
 std::string margin_of(const std::vector<ClaimResult>& results) {
   CellRecord cell = literal_cell("s", "v", Role::fixed, CellVerdict::as_expected);
   cell.results = results;

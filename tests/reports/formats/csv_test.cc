@@ -14,7 +14,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// The rows of the report whose first cell is `row`, without it.
+/// The rows of the report whose first cell is `row`, without that cell.
 std::vector<std::string> rows(const RunRecord& run, const std::string& row) {
   std::vector<std::string> found;
   for (const std::string& line : lines_of(render_csv(run))) {

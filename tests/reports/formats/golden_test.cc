@@ -11,8 +11,8 @@
 namespace lockstep {
 namespace {
 
-/// Whether `rendered` is what `tests/reports/formats/<name>.golden` holds; writes it anew when
-/// asked to.
+/// Expects that `rendered` equals `tests/reports/formats/<name>.golden`; rewrites the file on
+/// request.
 void expect_golden(const std::string& name, const std::string& rendered) {
   const std::string path = LOCKSTEP_SOURCE_DIR "/tests/reports/formats/" + name + ".golden";
   if (std::getenv("LOCKSTEP_UPDATE_GOLDENS")) {
@@ -34,7 +34,7 @@ TEST_P(GoldenOfJobs, IsMetByteForByte) {
   expect_golden(GetParam() + "-jobs", find_renderer(GetParam()).render(literal_jobs()));
 }
 
-/// The other formats say of a matrix what they say of any run.
+/// The other formats describe a matrix like any run.
 class GoldenOfAMatrix : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenOfAMatrix, IsMetByteForByte) {
@@ -50,7 +50,7 @@ RunRecord literal_run_on(const std::string& device) {
   return run;
 }
 
-/// Each format in its own words; the CPU is not worth one.
+/// Each format in its own words; the CPU is not mentioned.
 TEST(DeviceOfACell, IsNamedByEveryFormatUnlessItIsTheCpu) {
   for (const auto& [format, words] :
        {std::pair("console", "loss-on-unwrapped-module, 2 ranks on sim"),
@@ -66,7 +66,7 @@ TEST(DeviceOfACell, IsNamedByEveryFormatUnlessItIsTheCpu) {
   }
 }
 
-/// Where a scenario's line has no section beside it.
+/// Covers scenarios whose line has no section of its own.
 TEST(DeviceOfACell, IsNamedInTheDetectionTable) {
   for (const char* format : {"console", "markdown"}) {
     const std::string text = find_renderer(format).render(literal_run_on("sim"));

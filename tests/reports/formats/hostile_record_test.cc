@@ -15,8 +15,8 @@
 namespace lockstep {
 namespace {
 
-/// What a terminal, a CI service or a spreadsheet would obey, at the beginning of the text and of
-/// lines in it.
+/// Text that a terminal, a CI service or a spreadsheet would obey, at the beginning of the text and
+/// of lines in it.
 const std::vector<std::string> kHostile{
     std::string(
         "::error::pwned\n::error file=x::y\r\n \t::warning::z \x1b[2J\x1b]0;title\x07\0\x7f", 62) +
@@ -62,7 +62,6 @@ void fill(T& record, const std::string& text, Empty empty) {
   for_each_field<T>([&](const auto& field) { fill(record.*field.member, text, empty); });
 }
 
-/// The code points of a text in UTF-8.
 std::vector<unsigned> code_points(const std::string& text) {
   std::vector<unsigned> points;
   for (const char c : text) {
@@ -84,8 +83,8 @@ bool is_obeyed(unsigned point) {
   return is_control || is_direction || point == 0x2028 || point == 0x2029;
 }
 
-/// The words that a CI service takes for a command: they begin a line, whatever blanks before, or
-/// stand anywhere.
+/// Words that a CI service takes for a command: at the beginning of a line, after any blanks, or
+/// anywhere.
 bool has_command(const std::string& line) {
   const std::size_t begin = line.find_first_not_of(" \xc2\xa0");
   return (begin != std::string::npos && line.compare(begin, 2, "::") == 0) ||

@@ -13,7 +13,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-/// What xmllint says of a document; empty when it is valid by the schema.
+/// xmllint's message about a document; empty if the schema accepts it.
 std::string complaint(const std::string& document) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "report.xml";
@@ -63,7 +63,7 @@ TEST_F(JunitSchema, RefusesWhatIsPlanted) {
   EXPECT_THAT(planted("</testcase>", ""), HasSubstr("parser error"));
 }
 
-/// The element of the case called `name`.
+/// The element of the test case `name`.
 std::string case_of(const RunRecord& run, const std::string& name) {
   const std::string text = render_junit(run);
   const auto begin = text.rfind("<testcase", text.find("name=\"" + name + "["));

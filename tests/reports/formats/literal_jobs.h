@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// A job of two ranks whose steps are sparse, and which was stopped in the middle of one.
+/// A job of two ranks with sparse steps, which was stopped within one.
 inline JobRecord literal_job(const std::string& id) {
   const CellRecord cell = literal_cell("a-job", "watched", Role::fixed, CellVerdict::as_expected);
   JobRecord job;

@@ -21,8 +21,8 @@ inline CellRecord matrix_cell(const std::string& variant, Role role,
   return record;
 }
 
-/// Two variants over several choices, one that depends on no axis, and their reference; a cell that
-/// is not as expected, one that could not be decided and one that cannot be run.
+/// Two variants over several choices, one that depends on no axis, and their reference. Also a cell
+/// that is not as expected, one that is undecided and one that cannot be run.
 inline RunRecord literal_matrix() {
   const auto axes = [](const std::string& view, const std::string& k) {
     return std::vector<AxisValue>{{"optimizer", "sgd"}, {"view", view}, {"k", k}};
@@ -71,7 +71,7 @@ inline RunRecord literal_matrix() {
   unrun.folder = folder;
   unrun.cell = run.cells[6].cell;
   unrun.cell.axes = {{"optimizer", "sgd", true}, {"k", "9"}};
-  // A scenario beside it that was run with one choice is told as ever.
+  // Another scenario, run with one choice, is reported as usual.
   run.cells.push_back(literal_buggy());
   run.tables = {published_drift(), literal_distances()};
   run.tables[1].scenario = "frozen-tower";

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// An outcome of the first step about "weight".
+/// A symptom in the first step, about "weight".
 inline Symptom literal_outcome(SymptomKind kind, const std::string& text) {
   Symptom outcome;
   outcome.kind = kind;
@@ -124,7 +124,7 @@ inline RunRecord literal_run_of(std::vector<CellRecord> cells) {
   return run;
 }
 
-/// Rank 1 of three never came to the second collective.
+/// Rank 1 of three never called the second collective.
 inline CollectiveMismatch literal_mismatch() {
   const CallOfRank reduce{"allreduce avg float32 [4], gradient of w", "sync.cc:36", false, 0};
   CallOfRank waiting = reduce;
@@ -220,7 +220,7 @@ inline CellRecord literal_not_applicable() {
   return cell;
 }
 
-/// A claim about the reference that holds with room to spare.
+/// A claim about the reference that clearly holds.
 inline ClaimResult literal_margin(double margin) {
   ClaimResult result;
   result.claim = equal_reference(Kind::gradient, Phase::pre_step);
@@ -244,7 +244,7 @@ inline CellRecord literal_fixed(int repetition) {
   return cell;
 }
 
-/// What the other repetitions keep.
+/// A repetition that differs from the others.
 inline CellRecord literal_odd_one_out() {
   CellRecord cell = literal_fixed(3);
   cell.verdict = CellVerdict::false_alarm;
@@ -270,7 +270,7 @@ inline CellRecord literal_not_triggered() {
   return cell;
 }
 
-/// A run with a cell of every verdict and a rank of every bad ending.
+/// A run with a cell of every verdict and a rank of every failed exit.
 inline RunRecord literal_run() {
   RunRecord run;
   run.command = {"lockstep", "run", "--set", "tiles=4, \"quoted\""};

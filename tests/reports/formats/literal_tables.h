@@ -43,7 +43,7 @@ inline Table published_drift() {
   return table;
 }
 
-/// What OpenTSLM#49 printed of the whole pipeline.
+/// The values that OpenTSLM#49 printed for the whole pipeline.
 inline Table published_norms() {
   Table table{"loss-on-unwrapped-module", 2, {}, {}, {}};
   table.spec = {.title = "The same on the pipeline",

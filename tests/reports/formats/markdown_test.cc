@@ -24,7 +24,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return times;
 }
 
-/// The report without its blocks of code and code in lines: what GitHub reads as prose.
+/// The report without code blocks and inline code: GitHub renders the rest as prose.
 std::string prose_of(const std::string& report) {
   std::string prose;
   std::string fence;

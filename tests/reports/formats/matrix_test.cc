@@ -48,7 +48,8 @@ TEST(Section, NamesTheDeviceOfItsCellsUnlessItIsTheCpu) {
   EXPECT_EQ(sections_of(run).at(0).title, "frozen-tower, 2 ranks on cuda, m=1");
 }
 
-/// Whatever axes they depend on; the title says what is no default (k=2 and view=off are).
+/// Regardless of their axes; the title names the values that are not defaults (k=2 and view=off
+/// are).
 TEST(Section, HoldsAllVariantsOfAScenarioInAWorld) {
   const RunRecord run =
       literal_run_of({right("a", Role::buggy, {{"k", "2"}, {"view", "off"}}),

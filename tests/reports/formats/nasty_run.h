@@ -6,9 +6,8 @@
 
 namespace lockstep {
 
-/// Everything that means something to somebody: control characters, ends of quotations in XML, HTML
-/// and Markdown, bytes that are no UTF-8, characters that XML forbids, and names that would be
-/// called.
+/// Text with a special meaning. It contains control characters, ends of quotations in XML, HTML and
+/// Markdown, invalid UTF-8, characters that XML forbids, and names that would be mentioned.
 inline const std::string kNasty =
     "\x01\b\x1b[31m\x7f\r\n\t ]]> & <script> </details> \"'` ``` |\\| **b** _i_ $1+1$ :tada: "
     "@octocat "
@@ -17,7 +16,7 @@ inline const std::string kNasty =
     "\xef\xbf\xbe\xef\xbf\xbf \xc2\x9b \xe2\x82" +
     std::string("\0\xe2", 2);
 
-/// `literal_run` with `text` in every field that comes from outside, behind what begins it.
+/// `literal_run` with `text` in every field of foreign origin, after its original beginning.
 inline RunRecord nasty_run(const std::string& text = kNasty) {
   RunRecord run = literal_run();
   run.command.push_back(text);

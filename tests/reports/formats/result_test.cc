@@ -20,7 +20,7 @@ Check check_of(const ClaimResult& result, Check::Result outcome) {
   return {"keeps " + sentence(result.claim), outcome, result.reason, result.claim};
 }
 
-/// A fix whose rank 0 is killed, so that nothing else can be decided.
+/// A fix whose rank 0 is killed, so all other claims are undecided.
 CellRecord killed() {
   CellRecord cell = literal_cell("nasty", "regressed", Role::fixed, CellVerdict::false_alarm);
   cell.results[0].verdict = Verdict::undecided;
@@ -40,7 +40,7 @@ CellRecord killed() {
   return cell;
 }
 
-/// A fix that sums where it should average.
+/// A fix that sums instead of averaging.
 CellRecord summed() {
   CellRecord cell = literal_cell("nasty", "regressed", Role::fixed, CellVerdict::false_alarm);
   Finding finding = literal_divergence();
@@ -65,7 +65,7 @@ CellRecord interrupted() {
   return cell;
 }
 
-/// A cell whose ranks the machine kept from meeting.
+/// A cell whose rendezvous the machine prevented.
 CellRecord unmet() {
   CellRecord cell = interrupted();
   cell.processes = 2;
@@ -193,7 +193,7 @@ TEST(Mismatch, OutsideOfStepsIsSaidToBeBeforeOrAfterThem) {
                                       HasSubstr("\n    ! 9  after step 4  rank 0: barrier")));
 }
 
-/// What was seen before the end is no consequence of it.
+/// Findings from before the exit are no consequence of it.
 TEST(Cause, OfAnEndingNamesWhatStayedOpenWhereOtherClaimsWereDecided) {
   CellRecord cell = killed();
   ClaimResult held = cell.results[0];
@@ -232,7 +232,7 @@ TEST(Cause, OfTheSameErrorOnSeveralRanksIsToldOnce) {
                          "  Nothing else"));
 }
 
-/// The element of the only case of a run.
+/// The element of a run's only test case.
 std::string junit_of(const CellRecord& cell) {
   const std::string text = render_junit(literal_run_of({cell}));
   const std::size_t begin = text.find("<testcase");
@@ -352,7 +352,7 @@ TEST(Detections, DeclareNothingForACellThatWasNotRun) {
   EXPECT_EQ(detections(run)[0].declared, 0);
 }
 
-/// A declared error breaks `ranks finish` without saying so, and both have to be found.
+/// A declared error implies a break of `ranks finish`, and both must be found.
 TEST(Detections, FindACellWhereAllThatItDeclaresWasFound) {
   CellRecord cell = literal_missed();
   EXPECT_EQ(detections(literal_run_of({cell}))[0].found, 0);

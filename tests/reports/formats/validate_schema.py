@@ -1,9 +1,9 @@
-"""Holds reports/record/record.schema.json against a rendered record.
+"""Compares reports/record/record.schema.json with a rendered record.
 
 usage: validate_schema.py SCHEMA RECORD
 
-The record has to be valid, the schema has to refuse planted faults, and every field of the record
-has to be described and required. Returns 77 (skipped) where Python's jsonschema is missing.
+The record must be valid, the schema must reject planted faults, and every field of the record must
+be described and required. Returns 77 (skipped) if Python's jsonschema is missing.
 """
 
 import copy
@@ -18,8 +18,8 @@ except ImportError:
 
 
 def resolve(schema, node):
-    """The description of an object, behind references, `null` as an alternative, and what it
-    shares with others."""
+    """The description of an object, with references, `null` alternatives and shared parts resolved.
+    """
     for alternative in node.get("anyOf", []):
         if "$ref" in alternative:
             node = alternative

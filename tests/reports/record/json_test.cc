@@ -24,14 +24,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// `literal_run` without NaN, which is equal to nothing.
+/// `literal_run` without NaN, which never compares equal.
 RunRecord comparable_run() {
   RunRecord run = literal_run();
   run.tables[1].rows[4].entries[0].values[0] = -0.0;
   return run;
 }
 
-/// What the reader says of the record after `change`.
+/// The reader's error for the record after `change`.
 std::string refusal(const std::function<void(Json&)>& change) {
   Json document = Json::parse(render_json(comparable_run()));
   change(document);
@@ -54,7 +54,7 @@ TEST(Json, ReadsBackEveryFieldOfJobs) {
   EXPECT_EQ(read_json(render_json(run), "record.json"), run);
 }
 
-/// As `report --format json` writes what an older program recorded.
+/// As after `report --format json` on an older program's record.
 TEST(Json, ReadsBackARecordOfAnOlderVersionThatItWroteAgain) {
   const std::string text =
       read_text(LOCKSTEP_SOURCE_DIR "/tests/reports/formats/record-1.6.json", kLargestRecord);
@@ -160,7 +160,7 @@ TEST(Json, ReadsANewerMinorVersionAndIgnoresItsFields) {
 TEST(Json, ReadsTheNamesOfTheOlderMajorVersion) {
   RunRecord run = comparable_run();
   Json document = as_of_1(Json::parse(render_json(run)), "1.6");
-  for (CellRecord& cell : run.cells) cell.manifest.reset();  // which came with 2.0
+  for (CellRecord& cell : run.cells) cell.manifest.reset();  // added in 2.0
   EXPECT_EQ(read_json(document.dump(), "record.json"), run);
   document["cells"][0]["ends"][0].erase("ending");
   EXPECT_THAT(refusal([&](Json& json) { json = document; }),
@@ -266,7 +266,7 @@ TEST(Json, DerivesWhatBecameOfCollectivesFromTheCommandOfAnOlderRecord) {
   EXPECT_EQ(derived({"--collectives", "nosuch"}), Collectives::log);
 }
 
-/// k=3 is no part of k=33, nor of another axis whose name ends in k.
+/// k=3 matches neither k=33 nor another axis whose name ends in k.
 TEST(Json, TellsDefaultsByWholeNamesAndValues) {
   const auto are_default = [](const std::string& value, const std::string& folder) {
     RunRecord written = literal_run();

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The record as a program of schema 1.x wrote it, `version` being "1.4".
+/// The record in the format of schema 1.x; `version` is "1.4", for example.
 inline nlohmann::ordered_json as_of_1(nlohmann::ordered_json document, const std::string& version) {
   using Json = nlohmann::ordered_json;
   const auto rename = [](Json& object, const char* now, const char* before) {

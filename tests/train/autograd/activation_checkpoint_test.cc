@@ -34,7 +34,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// How a segment is run.
+/// A way to run a segment.
 struct Way {
   std::string name;
   std::function<Tensors(const Segment&, const Tensors&, CheckpointOptions)> run;
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Way, EveryCheckpoint, testing::Values(kReentrant, kEarl
 INSTANTIATE_TEST_SUITE_P(Way, EveryRecordingCheckpoint, testing::Values(kEarly, kWhole),
                          [](const auto& way) { return way.param.name; });
 
-/// A residual MLP with dropout that counts how often it runs.
+/// A residual MLP with dropout that counts its runs.
 class Block : public Module {
  public:
   static constexpr std::int64_t kWidth = 6;
@@ -370,7 +370,7 @@ TEST_P(EveryCheckpoint, UpdatesTheStatisticsOfBatchNormTwice) {
   EXPECT_FALSE(at::equal(once[0], twice[0]));
 }
 
-/// What a checkpoint must leave as it was.
+/// State that a checkpoint must not change.
 class Surroundings {
  public:
   explicit Surroundings(at::Generator generator)
@@ -393,7 +393,7 @@ class Surroundings {
     const at::Tensor y = x.pow(2).sum();
     y.backward();
     EXPECT_TRUE(at::equal(x.grad(), at::full({1}, 2.0)));
-    EXPECT_THROW(y.backward(), c10::Error);  // whoever has hooks would not notice
+    EXPECT_THROW(y.backward(), c10::Error);  // hooks would not notice
   }
 
  private:
@@ -402,7 +402,7 @@ class Surroundings {
   AutocastState autocast_ = autocast_state();
 };
 
-/// Fails in its `run`th run, in the middle.
+/// Fails in the middle of its `run`th run.
 SegmentOfOne failing_in(int run, Block& block) {
   return [run, &block](const at::Tensor& x) {
     const at::Tensor y = block.forward(x.sin());
@@ -439,7 +439,8 @@ TEST_P(EveryCheckpoint, PassesOnWhatRecomputingThrowsAndLeavesAllAsItWas) {
   surroundings.expect_unchanged();
 }
 
-/// `depth` levels of checkpoints: each level is an operation, the level below and another one.
+/// `depth` levels of checkpoints: each level is an operation, the level below and another
+/// operation.
 at::Tensor nested(const std::vector<Way>& ways, std::size_t depth, const at::Tensor& x, int& runs) {
   if (depth == ways.size()) {
     ++runs;
@@ -698,7 +699,7 @@ class LoneRank {
   ProcessGroup group_{RankPlacement(), GroupOptions(), log_};
 };
 
-/// Gradients after two steps of DDP over a stack in which a block runs `uses` times.
+/// Gradients after two steps of DDP over a stack with a block that runs `uses` times.
 Tensors ddp_gradients(const Way& way, int uses, const DdpOptions& options) {
   LoneRank rank;
   Stack stack(way);

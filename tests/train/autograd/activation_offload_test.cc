@@ -29,7 +29,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// What a training step takes, in bytes, and the gradients that it gives.
+/// Memory of a training step, in bytes, and its gradients.
 struct Step {
   std::int64_t live_after_forward = 0;
   std::int64_t peak = 0;
@@ -50,7 +50,7 @@ Step step(const RunSegment& run) {
   std::vector<std::unique_ptr<TransformerBlock>> blocks;
   for (std::int64_t i = 0; i < kBlocks; ++i) {
     blocks.push_back(std::make_unique<TransformerBlock>(kHidden, 2, 64, cpu_generator(i)));
-    // Gradients are there before: they are no activations.
+    // Gradients exist beforehand, so they do not count as activations.
     for (at::Tensor& parameter : blocks.back()->parameters()) {
       parameter.mutable_grad() = at::zeros(parameter.sizes());
     }
@@ -108,14 +108,14 @@ TEST(OffloadScope, MovesActivationsToHostMemory) {
 
 class OffloadedInputs : public testing::TestWithParam<RunSegment> {};
 
-/// What single-GPU trainers had, and what works under DDP.
+/// The form used by single-GPU trainers, and the form that works under DDP.
 TEST_P(OffloadedInputs, OfCheckpointsAreAllThatIsMoved) {
   const Step whole = step<Nothing>(plain);
   const Step kept = step<Nothing>(GetParam());
   const Step offloaded = step<OffloadScope>(GetParam());
   expect_equal(kept.gradients, whole.gradients);
   expect_equal(offloaded.gradients, whole.gradients);
-  // The last block's output is saved by the loss, which is outside.
+  // The loss, which is outside, saves the last block's output.
   EXPECT_EQ(offloaded.host_after_forward, kBlocks * kActivation);
   EXPECT_EQ(offloaded.host_after_backward, 0);
   EXPECT_EQ(kept.live_after_forward - offloaded.live_after_forward, kBlocks * kActivation);
@@ -184,9 +184,9 @@ TEST(OffloadScope, GivesBackEveryLayoutBitForBit) {
   }
 }
 
-std::int64_t live_in_backward = 0;  ///< of the last backward of `Watched`
+std::int64_t live_in_backward = 0;  ///< in the last backward of `Watched`
 
-/// The identity; notes the memory that there is while its backward holds the input.
+/// The identity; records the live memory while its backward holds the input.
 class Watched : public torch::autograd::Function<Watched> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,

@@ -1,5 +1,5 @@
-// What functorch's gradients do with tensors on two devices: the engine asks for the storage of a
-// gradient that it hands to another device, and a wrapper has none.
+// Functorch's gradients of tensors on two devices: the engine needs the storage of a gradient that
+// moves to another device, and a wrapper has none.
 
 #include "harness/train/autograd/functional_gradient.h"
 
@@ -31,7 +31,7 @@ using testing::Not;
 
 constexpr const char* kNoStorage = "Cannot access storage of TensorWrapper";
 
-/// A hidden layer and a head, on devices of their own.
+/// A hidden layer and a head, on separate devices.
 struct LinearModel {
   LinearModel(at::Device hidden_device, at::Device head_device)
       : hidden(drawn({8, 4}, 1).to(hidden_device)),
@@ -43,7 +43,7 @@ struct LinearModel {
     return at::randn(shape, cpu_generator(seed), at::TensorOptions());
   }
 
-  /// `moves`: the hidden states go to the head's device first.
+  /// `moves`: the hidden states are moved to the head's device first.
   LossOf loss(bool moves) const {
     return [*this, moves](const Tensors& weights) {
       const at::Tensor states = at::tanh(at::linear(input, weights[0]));

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kVocabulary = 11;
 
-/// A head, hidden states of uneven rows, and labels of which one does not count.
+/// A head, hidden states of uneven rows, and labels of which one is ignored.
 class FusedCrossEntropy : public testing::Test {
  protected:
   at::Tensor fused(const FusedCrossEntropyOptions& options) {
@@ -31,7 +31,7 @@ class FusedCrossEntropy : public testing::Test {
     return at::cross_entropy_loss(logits.flatten(0, 1), labels.flatten());
   }
 
-  /// Gradients of hidden states, head and scale, which are dropped.
+  /// Takes and drops the gradients of hidden states, head and scale.
   std::vector<at::Tensor> take_gradients() {
     std::vector<at::Tensor> gradients;
     for (at::Tensor* tensor : {&hidden, &head, &scale}) {
@@ -49,7 +49,7 @@ class FusedCrossEntropy : public testing::Test {
     }
   }
 
-  /// A leaf there.
+  /// A leaf on that device.
   static at::Tensor on(at::Device device, const at::Tensor& tensor) {
     return tensor.detach().to(device).requires_grad_(true);
   }

@@ -41,7 +41,7 @@ Tensors priors() {
   return priors;
 }
 
-/// What is left in `.grad` by tiles whose gradients the hooks add up, on top of `priors`.
+/// The resulting `.grad` of tiles whose gradients the hooks accumulate, on top of `priors`.
 Tensors accumulated(std::int64_t tiles, GradientAccumulatorOptions options) {
   options.dtype = at::kDouble;
   SwiGlu module = mlp();
@@ -59,7 +59,7 @@ Tensors accumulated(std::int64_t tiles, GradientAccumulatorOptions options) {
   return gradients;
 }
 
-/// Expects `prior` times what was there, and tile i's gradient times weight_of(i).
+/// Expects `prior` times the previous gradient, plus tile i's gradient times weight_of(i).
 void expect_law(const Tensors& actual, std::int64_t tiles, double prior,
                 const std::function<double(std::int64_t)>& weight_of) {
   Tensors expected = priors();
@@ -115,7 +115,7 @@ TEST_P(Tiles, OfMendedHooksAreTheSum) {
 
 INSTANTIATE_TEST_SUITE_P(GradientAccumulator, Tiles, testing::Values(1, 2, 3, 4, 8));
 
-/// 24 rows in tiles of 4 where 7 are asked for: 6.
+/// 24 rows in tiles of 4, with 7 tiles requested: 6.
 TEST(GradientAccumulator, LosesWhatWasThereWhereTheLastTileNeverComes) {
   constexpr std::int64_t kAsked = 7;
   const auto once = [](std::int64_t /*tile*/) { return 1; };

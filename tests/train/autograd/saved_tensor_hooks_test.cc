@@ -23,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// Notes what is done with saved tensors, and keeps them.
+/// Records operations on saved tensors, and stores the tensors.
 struct Noting {
   explicit Noting(std::string given) : name(std::move(given)) {}
 
@@ -182,7 +182,7 @@ TEST(SavedTensorHooks, OfAnotherThreadDoNotSeeThisOnesTensors) {
   EXPECT_THAT(*noting.notes, IsEmpty());
 }
 
-/// The square; its backward runs a graph and a backward of its own, `depth` levels deep.
+/// The square; its backward runs a graph with a nested backward, `depth` levels deep.
 class NestedSquare : public torch::autograd::Function<NestedSquare> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
@@ -228,7 +228,7 @@ TEST(SavedTensorHooks, EndWithTheFailureOfANestedBackward) {
   EXPECT_THAT(*noting.notes, ElementsAre("pack a", "unpack a"));
 }
 
-/// What begins in a backward on torch's other thread, deep down, works there too.
+/// A scope that begins in a deep backward on torch's other thread works there, too.
 TEST(SavedTensorHooks, OfACallerAreNotSeenBeyondTheDepthAtWhichTorchChangesThreads) {
   Noting noting("a");
   const at::Tensor x = leaf(3);

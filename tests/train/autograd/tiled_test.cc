@@ -31,7 +31,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kWidth = 6;
 
-/// A polynomial of what it is given: exact where its numbers have few digits.
+/// A polynomial of its input: exact for numbers with few digits.
 struct Product : Module {
   explicit Product(std::uint64_t seed = 3)
       : gate(register_module("gate", std::make_shared<Linear>(kWidth, 5, cpu_generator(seed)))),
@@ -122,7 +122,7 @@ TEST_P(EveryWay, IsItBitForBitWhereSumsAreExact) {
   }
 }
 
-/// But for the one that is known for it: see Tiled.OneTileSetAsideLosesWhatWasThere.
+/// Except for a known case: see Tiled.OneTileSetAsideLosesWhatWasThere.
 TEST_P(EveryWay, AddsToTheGradientThatIsThere) {
   const auto& [backward, accumulation, tiles] = GetParam();
   const bool loses = backward == TileBackward::grad_but_last &&
@@ -209,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(1, 2, 3, 4, 8)),
     name_of);
 
-/// What the pull request relies on when it leaves a run of one rank as it was.
+/// The pull request relies on this when it does not change a run of one rank.
 TEST(Tiled, GradButLastIsBackwardPerTileBitForBit) {
   for (const std::int64_t tiles : {1, 2, 3, 4, 8}) {
     Product one, other;
@@ -236,7 +236,7 @@ TEST(Tiled, SeesAnInputWithoutGradientOnlyByItsParameters) {
   }
 }
 
-/// What a tile is recomputed with: its own random numbers, others, or the first tile's.
+/// Random numbers of a recomputed tile: its own, others, or the first tile's.
 TEST(Tiled, DrawsItsOwnRandomNumbersAgain) {
   for (const TileRandom random :
        {TileRandom::restored, TileRandom::drawn_anew, TileRandom::first_for_all}) {
@@ -281,7 +281,7 @@ TEST(Tiled, GivesZerosToAnInputThatATileDoesNotUse) {
   EXPECT_TRUE(at::equal(input.grad()[3], at::zeros_like(input[3])));
 }
 
-/// Two outputs, the second of other shape.
+/// Two outputs, the second of another shape.
 std::vector<at::Tensor> with_router(Product& product, const at::Tensor& rows) {
   return {product.gate->forward(rows), product.up->forward(rows).softmax(-1).narrow(-1, 0, 2)};
 }
@@ -384,7 +384,7 @@ TEST(ChunkedTiles, AreWrongWithSlicesOfTheBufferForTwoSequences) {
   }
 }
 
-/// The tiles that a backward comes to.
+/// The tiles that backward reaches.
 std::vector<std::int64_t> turns_of(TilingOptions tiling, at::IntArrayRef shape) {
   std::vector<std::int64_t> turns;
   tiling.before_tile = [&](const TileTurn& turn) {
@@ -415,7 +415,7 @@ TEST(ChunkedTiles, AreRefusedWhereThatIsAskedFor) {
   EXPECT_NO_THROW(train(module, normal({1, 8, kWidth}, 1, at::kDouble), tiling));
 }
 
-/// Rows that nothing depends on: the output is a parameter, once for each.
+/// The output does not depend on the rows: it is a parameter, once for each.
 struct IgnoresRows : Module {
   IgnoresRows() : token(register_parameter("token", normal({1, kWidth}, 2, at::kDouble))) {}
   at::Tensor forward(const at::Tensor& rows) override { return token.expand_as(rows); }
@@ -449,7 +449,7 @@ TEST(AnInputThatNoTileUses, IsNotLookedAtInTheLastTile) {
   EXPECT_NO_THROW(train(module, normal({4, kWidth}, 1, at::kDouble), unguarded));
 }
 
-/// A sum of two parameters, of which autograd makes one gradient for both.
+/// A sum of two parameters, for which autograd creates one gradient.
 struct Summed : Module {
   Summed()
       : one(register_parameter("one", normal({kWidth}, 2, at::kDouble))),

@@ -24,7 +24,7 @@ TEST(MicroBatch, HasASeedOfItsOwnInTheLargestWorld) {
   EXPECT_EQ(seeds.size(), drawn);
 }
 
-/// Published values depend on them.
+/// Published values depend on these seeds.
 TEST(MicroBatch, HasTheSeedsOfSmallWorldsAsEver) {
   EXPECT_EQ((MicroBatch{0, 1, 0}.seed(1'000'000)), 1'000'100U);
   EXPECT_EQ((MicroBatch{9, 20, 3}.seed(1'000'000)), 1'002'093U);

@@ -23,7 +23,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// A parameter of every kind that could be changed on the way.
+/// A parameter of every kind that a checkpoint could change.
 struct Model : Module {
   explicit Model(double value)
       : linear(register_module("linear", std::make_shared<Linear>(3, 2, cpu_generator(1)))),
@@ -44,7 +44,7 @@ struct Model : Module {
   at::Tensor odd;
 };
 
-/// Another model in its names, its shapes or its dtypes.
+/// A model that differs in its names, shapes or dtypes.
 struct Small : Module {
   Small(const std::string& name, const at::Tensor& value) { register_buffer(name, value); }
   at::Tensor forward(const at::Tensor& input) override { return input; }
@@ -61,7 +61,7 @@ class Checkpoint : public testing::Test {
  protected:
   std::filesystem::path path() const { return folder_.path() / "model.safetensors"; }
 
-  /// The sentence with which the file is refused by `module`.
+  /// The sentence with which `module` rejects the file.
   std::string refusal(Module& module) const {
     try {
       load_checkpoint(module, path());

@@ -26,7 +26,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// A layer with this weight.
 Linear layer_of(const at::Tensor& weight) {
   Linear layer(weight.size(1), weight.size(0), cpu_generator(5), /*has_bias=*/false);
   layer.parameters().front().detach().copy_(weight);

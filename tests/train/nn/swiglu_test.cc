@@ -86,7 +86,7 @@ TEST(SwiGlu, HasTheGradientsOfItsTilesWithoutItsActivation) {
   }
 }
 
-/// Adds 1 to what it wraps.
+/// Adds 1 to the result of its wrapped module.
 class PlusOne : public Module {
  public:
   explicit PlusOne(std::shared_ptr<Module> base)

@@ -62,7 +62,7 @@ std::vector<std::string> trained(const Module& module) {
   return names;
 }
 
-/// All ways to train and to share.
+/// All combinations of trained and shared parts.
 std::vector<VisionLanguageOptions> variants() {
   std::vector<VisionLanguageOptions> all;
   for (const bool tied : {true, false}) {
@@ -208,7 +208,7 @@ TEST(VisionLanguageModel, HasOneTensorForEmbeddingAndTiedHead) {
   names.pop_back();
   EXPECT_EQ(names_of(tied.named_parameters()), names);
 
-  // The embedding of a token that no text has: only the head gives it a gradient.
+  // The embedding of a token that occurs in no text: only the head gives it a gradient.
   const at::Tensor absent = at::zeros({3, 5}, at::kLong);
   for (VisionLanguageModel* model : {&tied, &untied}) {
     next_token_loss(model->forward(normal({3, 1, 8, 8}, 1), absent), absent).backward();

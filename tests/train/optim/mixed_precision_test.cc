@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// A model in float32 and what computes for it in bfloat16, drawn from other seeds.
+/// A model in float32 and its computing copy in bfloat16, drawn from other seeds.
 struct Mixed {
   Mixed() {
     low.to(at::kBFloat16);

@@ -20,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-// Sizes on both sides of a vector register, so that its tail is met too.
+// Sizes on both sides of a vector register, to cover its tail, too.
 std::vector<at::Tensor> parameters(at::ScalarType dtype) {
   at::Generator generator = cpu_generator(7);
   std::vector<at::Tensor> result;
@@ -113,7 +113,7 @@ TEST(AdamW, StepsFirstByTheSignOfTheGradientAfterTheDecay) {
   EXPECT_NEAR(parameter.item<double>(), decayed + 0.1 * 4.0 / (4.0 + 1.0), 1e-12);
 }
 
-// torch's C++ optimizer computes the same in single operations, with other roundings.
+// torch's C++ optimizer computes the same with single operations, which round differently.
 TEST(AdamW, FollowsTorchsCppOptimizer) {
   const std::vector<at::Tensor> ours = parameters(at::kDouble);
   const std::vector<at::Tensor> theirs = parameters(at::kDouble);
@@ -122,7 +122,7 @@ TEST(AdamW, FollowsTorchsCppOptimizer) {
   for (int step = 0; step < 10; ++step) {
     adamw.step();
     torch_adamw.step();
-    // The averages of a gradient that stays the same do not depend on the betas.
+    // The averages of a constant gradient do not depend on the betas.
     for (const auto* parameters : {&ours, &theirs}) {
       for (const at::Tensor& parameter : *parameters) parameter.grad().mul_(-0.7);
     }

@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 
 const at::Device kFirst("cuda:0"), kSecond("cuda:1"), kThird("cuda:2");
 
-/// A part of a model made by hand; sizes in bytes.
+/// A hand-made part of a model; sizes in bytes.
 class Tree : public Module {
  public:
   std::shared_ptr<Tree> part(const std::string& name, std::int64_t bytes = 0) {
@@ -148,7 +148,7 @@ TEST(BytesOf, CountsWhatIsInSeveralPlacesOnce) {
 }
 
 TEST(Sequential, FillsTheDevicesInOrder) {
-  // On the first device, room is kept for the largest part still to come: 3 of 10.
+  // The first device keeps room for the largest part still to come: 3 of 10.
   const Tree model = row({3, 3, 3, 3, 3});
   EXPECT_EQ(inferred(model, DevicePolicy::sequential, {10, 100}),
             R"({"a": "cuda:0", "b": "cuda:0", "c": "cuda:1", "d": "cuda:1", "e": "cuda:1"})");
@@ -173,7 +173,7 @@ TEST(Sequential, LeavesOutDevicesWithoutCapacity) {
   EXPECT_EQ(inferred(row({3, 3}), DevicePolicy::sequential, {0, 6}), R"({"": "cuda:1"})");
   EXPECT_EQ(inferred(row({3, 3, 3}), DevicePolicy::sequential, {6, 0, 6}),
             R"({"a": "cuda:0", "b": "cuda:2", "c": "cuda:2"})");
-  // No room is kept for another part on what has become the first.
+  // The device that becomes the first keeps no room for another part.
   EXPECT_EQ(inferred(row({3, 3, 3}), DevicePolicy::sequential, {0, 6, 6}),
             R"({"a": "cuda:1", "b": "cuda:1", "c": "cuda:2"})");
 }
@@ -232,7 +232,7 @@ TEST(Sequential, DividesWhatAPartSharesATensorWith) {
 
 TEST(Balanced, GivesEveryDeviceItsShareAndRoomForOneLayer) {
   const Tree model = row({8, 8, 8, 8});
-  // 32 / 2 + 8 * 1.25; the last device keeps all it has.
+  // 32 / 2 + 8 * 1.25; the last device keeps its full capacity.
   EXPECT_THAT(left_by(model, DevicePolicy::balanced, {100, 100}), ElementsAre(26, 100));
   EXPECT_THAT(left_by(model, DevicePolicy::automatic, {100, 100}), ElementsAre(26, 100));
   EXPECT_THAT(left_by(model, DevicePolicy::balanced, {20, 100}), ElementsAre(20, 100));
@@ -267,7 +267,7 @@ TEST(Balanced, CountsATensorInSeveralPlacesOnce) {
 }
 
 TEST(Balanced, DividesPartsOfUnevenSize) {
-  // 40 / 2 + 10 * 1.25 = 32, of which room is kept for the largest part to come.
+  // 40 / 2 + 10 * 1.25 = 32, which includes room for the largest part to come.
   EXPECT_EQ(inferred(row({20, 4, 4, 12}), DevicePolicy::balanced, {99, 99}),
             R"({"a": "cuda:0", "b": "cuda:1", "c": "cuda:1", "d": "cuda:1"})");
   EXPECT_EQ(inferred(row({4, 4, 12, 20}), DevicePolicy::balanced, {99, 99}),
@@ -276,7 +276,7 @@ TEST(Balanced, DividesPartsOfUnevenSize) {
 
 TEST(BalancedLow0, LeavesTheFirstDeviceWhatTheOthersCannotTake) {
   const Tree model = row({8, 8, 8, 8});
-  // Of three devices, two share: 32 / 2 + 8 * 1.25.
+  // Two of three devices share: 32 / 2 + 8 * 1.25.
   EXPECT_THAT(left_by(model, DevicePolicy::balanced_low_0, {100, 100, 100}),
               ElementsAre(0, 26, 100));
   EXPECT_EQ(inferred(model, DevicePolicy::balanced_low_0, {100, 100, 100}),
@@ -360,7 +360,7 @@ TEST(Place, RefusesAMapThatLeavesATensorOutOrOpen) {
   EXPECT_EQ(refused("block.weight=cpu,embedding=cpu,=cpu"), "no error");
 }
 
-/// Output, then gradients of what is trained, on the CPU.
+/// The output, then gradients of trained tensors, on the CPU.
 std::vector<at::Tensor> results_of(const Module& model, const at::Tensor& output,
                                    const at::Tensor& loss) {
   loss.backward();

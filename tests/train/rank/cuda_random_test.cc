@@ -37,7 +37,7 @@ TEST(Philox, MeetsTheKnownAnswers) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// torch has a Philox of its own for the CPU, with the same numbering.
+// torch has its own Philox for the CPU, with the same numbering.
 TEST(Philox, EqualsTorchsEngine) {
   for (const std::uint64_t seed : {0ULL, 1004ULL, 0xfedcba9876543210ULL}) {
     for (const std::uint64_t subsequence : {0ULL, 255ULL, 0x1'0000'0003ULL}) {
@@ -50,8 +50,8 @@ TEST(Philox, EqualsTorchsEngine) {
   }
 }
 
-// What torch printed on a GPU: `torch.manual_seed(0)`, then randn(8, 8), randn(8, 8), randn(1, 8)
-// with device="cuda". Source: github.com/kapilsh/cuda-mode-lecture, "Fused Add Mul Relu".
+// Torch's output on a GPU: `torch.manual_seed(0)`, then randn(8, 8), randn(8, 8), randn(1, 8) with
+// device="cuda". Source: github.com/kapilsh/cuda-mode-lecture, "Fused Add Mul Relu".
 constexpr float kPrintedFirst[8][8] = {
     {-0.9247, -0.4253, -2.6438, 0.1452, -0.1209, -0.5797, -0.6229, -0.3284},
     {-1.0745, -0.3631, -1.6711, 2.2655, 0.3117, -0.1842, 1.2866, 1.1820},
@@ -94,7 +94,7 @@ TEST(CudaGenerator, ContinuesItsStreamAsAGpuDid) {
 }
 
 // The kernel of ATen/native/cuda/DistributionTemplates.h and curand's state machine, thread by
-// thread, as they are written there.
+// thread, as written there.
 class Thread {
  public:
   Thread(std::uint64_t seed, std::uint64_t subsequence, std::uint64_t offset) {
@@ -178,8 +178,8 @@ TEST(CudaGenerator, LaysNumbersOutAsTheKernelDoes) {
   }
 }
 
-// Two multiprocessors of 512 threads: a grid of 1024, so 1025 elements reach the second number of a
-// call and 4097 the second call.
+// Two multiprocessors of 512 threads give a grid of 1024. So 1025 elements need the second number
+// of a call and 4097 the second call.
 TEST(CudaGenerator, LaysNumbersOutBeyondOneGrid) {
   for (const std::int64_t numel : {1023, 1024, 1025, 2047, 4096, 4097, 9000}) {
     CudaGenerator generator(7, CudaGrid{2, 512});
@@ -218,7 +218,7 @@ TEST(CudaGenerator, DrawsNothingForAnEmptyTensor) {
   EXPECT_TRUE(at::equal(generator.randn({4}), CudaGenerator(5).randn({4})));
 }
 
-// The four numbers of one call, every float32 operation rounded once; computed with exact
+// The four numbers of one call, with every float32 operation rounded once; computed with exact
 // fractions.
 TEST(CudaGenerator, RoundsAsFloat32) {
   const std::vector<float> drawn = values(CudaGenerator(42, CudaGrid{1, 256}).randn({1024}));
@@ -262,13 +262,13 @@ TEST(CudaGenerator, RefusesAGridThatNoGpuHas) {
               HasSubstr("255 threads"));
 }
 
-// The script of pull request 49: two ranks with a replica each of Linear(4, 4), drawn with seed 0
-// on the CPU; rank r moves its inputs by r.
+// The script of pull request 49: two ranks, each with a replica of Linear(4, 4), drawn with seed 0
+// on the CPU. Rank r shifts its inputs by r.
 struct Replica {
   Linear model{4, 4, cpu_generator(0)};
   Sgd optimizer{model.parameters(), 0.05};
 
-  /// The gradient of the first weight, from 0 counted step s.
+  /// The gradient of the first weight in step s, counted from 0.
   float step(std::uint64_t s, int rank) {
     const at::Tensor input = CudaGenerator(1000 + s).randn({4, 4}) * 0.5 + rank;
     const at::Tensor target = CudaGenerator(s).randn({4, 4});

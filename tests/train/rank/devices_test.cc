@@ -22,8 +22,8 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// A rank of a cell on `device`, in a folder of its own. Every test is a process of its own under
-/// ctest: a process opens virtual devices once.
+/// A rank of a cell on `device`, in its own folder. Every test is a separate process under ctest,
+/// because a process opens virtual devices only once.
 class RankOn {
  public:
   explicit RankOn(const std::string& device, Role role = Role::fixed) {

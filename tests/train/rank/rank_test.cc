@@ -22,7 +22,7 @@ namespace {
 
 using testing::Each;
 
-/// A rank of a cell with that role, in a folder of its own.
+/// A rank of a cell with that role, in its own folder.
 class LiteralRank {
  public:
   LiteralRank(Role role, int rank, std::int64_t steps = 1) {
@@ -45,7 +45,7 @@ class LiteralRank {
   std::optional<Rank> rank_;
 };
 
-/// What the reference `perturbation` makes of `tensor` in the `calls`th call of each of two steps.
+/// Results of the reference `perturbation` for `tensor` in each of `calls` calls in two steps.
 std::vector<at::Tensor> inputs_of(int perturbation, const at::Tensor& tensor, int calls = 2) {
   LiteralRank reference(Role::reference, perturbation, 2);
   std::vector<at::Tensor> inputs;
@@ -55,7 +55,7 @@ std::vector<at::Tensor> inputs_of(int perturbation, const at::Tensor& tensor, in
   return inputs;
 }
 
-/// How many representable values each element was moved by; up is positive.
+/// How many representable values each element moved; up is positive.
 template <class Bits>
 std::vector<std::int64_t> moves(const at::Tensor& from, const at::Tensor& to) {
   std::vector<std::int64_t> all;

@@ -38,7 +38,7 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kWidth = 5;
 
-/// An MLP with a parameter beside it.
+/// An MLP and a parameter of its own.
 struct Layer : Module {
   explicit Layer(const at::Generator& generator)
       : mlp(register_module("mlp", std::make_shared<SwiGlu>(kWidth, 7, generator))),
@@ -97,13 +97,13 @@ void add_mean_gradients(Module& plain, int ranks, std::int64_t step = 0) {
   for (int rank = 0; rank < ranks; ++rank) (loss(plain(input(rank, step))) / ranks).backward();
 }
 
-/// What of `whole` [any shape] lies where the shard does.
+/// The elements of `whole` [any shape] that the shard covers.
 at::Tensor part_of(const at::Tensor& whole, const NamedShard& shard) {
   if (shard.place.global_shape != std::vector<std::int64_t>{whole.numel()}) return whole;
   return whole.reshape({-1}).narrow(0, shard.place.offset.front(), shard.tensor.numel());
 }
 
-/// The first tensor that is not right, in words; empty when all are.
+/// The first wrong tensor, in words; empty if all are right.
 std::string difference(const std::vector<NamedShard>& shards, const std::vector<at::Tensor>& right,
                        const std::function<at::Tensor(const at::Tensor& shard)>& value_of) {
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -129,7 +129,7 @@ std::string parameter_difference(const FlatShard& sharded, const Module& plain) 
   return difference(sharded.shards(), copies_of(plain.parameters()), value_of);
 }
 
-/// What `run` raises; empty: nothing.
+/// The error of `run`; empty: none.
 std::string error_of(const std::function<void()>& run) {
   try {
     run();
@@ -141,11 +141,11 @@ std::string error_of(const std::function<void()>& run) {
 
 bool has_data(const Module& module) { return module.parameters().front().storage().nbytes() > 0; }
 
-/// Ranks with a process group. Their process has one thread before it forks: this one runs no torch
-/// operation.
+/// Ranks with a process group. Their process must have one thread before it forks, so this one runs
+/// no torch operation.
 class FlatShardRanks : public testing::Test {
  protected:
-  /// The first complaint of any of `ranks` ranks; empty when none has one.
+  /// The first complaint of any of `ranks` ranks; empty if there is none.
   std::string run(int ranks, const std::function<std::string(ProcessGroup& group)>& body) {
     LaunchOptions options;
     options.ranks = ranks;
@@ -329,7 +329,7 @@ TEST_F(FlatShardRanks, ZeroGradDropsWhatWasReduced) {
             "");
 }
 
-/// A flat parameter has a gradient or has none: frozen are whole modules.
+/// A flat parameter either has a gradient or not, so whole modules are frozen.
 TEST_F(FlatShardRanks, FrozenModulesGetNoGradient) {
   EXPECT_EQ(run_all(2,
                     [](ProcessGroup& group, FlatStrategy strategy, Level level) {
@@ -353,7 +353,7 @@ TEST_F(FlatShardRanks, FrozenModulesGetNoGradient) {
             "");
 }
 
-/// Where backward has come to the module's input, and not when it ends.
+/// When backward reaches the module's input, not when it ends.
 TEST_F(FlatShardRanks, ReleasesFrozenModulesInBackward) {
   EXPECT_EQ(run(2,
                 [](ProcessGroup& group) -> std::string {
@@ -374,7 +374,7 @@ TEST_F(FlatShardRanks, ReleasesFrozenModulesInBackward) {
             "");
 }
 
-/// What is released where the forward has ended, and where backward has.
+/// Parameters released at the end of the forward, and at the end of backward.
 TEST_F(FlatShardRanks, ReleasesByItsStrategy) {
   EXPECT_EQ(
       run_all(2,
@@ -428,7 +428,7 @@ TEST_F(FlatShardRanks, TilesFindTheirParametersReleasedOnceTheyAreReduced) {
             "");
 }
 
-/// Gradients of the tiles come to the flat parameter as one.
+/// Gradients of the tiles reach the flat parameter as one.
 TEST_F(FlatShardRanks, TakesTilesWithExplicitInputs) {
   EXPECT_EQ(run_all(2,
                     [](ProcessGroup& group, FlatStrategy strategy, Level level) {
@@ -446,7 +446,7 @@ TEST_F(FlatShardRanks, TakesTilesWithExplicitInputs) {
             "");
 }
 
-/// Kept until the last: parameters are not released where gradients are not reduced.
+/// Kept until the last tile: without a reduction of gradients, parameters are not released.
 TEST_F(FlatShardRanks, TilesWithoutSyncKeepParametersOfShardGradOp) {
   EXPECT_EQ(run(2,
                 [](ProcessGroup& group) -> std::string {
@@ -513,7 +513,7 @@ TEST_F(FlatShardRanks, RecomputesCheckpoints) {
   }
 }
 
-/// Of a module that was used, what no gradient came to has zeros; of one that was not, none.
+/// In a used module, parameters without a gradient get zeros; an unused module gets none.
 TEST_F(FlatShardRanks, WhatIsNotUsedHasZerosOrNone) {
   EXPECT_EQ(run(2,
                 [](ProcessGroup& group) -> std::string {
@@ -539,7 +539,8 @@ TEST_F(FlatShardRanks, WhatIsNotUsedHasZerosOrNone) {
             "");
 }
 
-/// The original's flaw: what forward keeps is gathered again only once a backward released it.
+/// The original's flaw: parameters kept after forward are gathered again only after a backward has
+/// released them.
 TEST_F(FlatShardRanks, ComputesWithOldParametersBehindAnEvaluation) {
   EXPECT_EQ(run(2,
                 [](ProcessGroup& group) -> std::string {

@@ -27,7 +27,7 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kWidth = 5;
 
-/// Two MLPs between linear layers, with a parameter of its own.
+/// Two MLPs between linear layers, and a parameter of its own.
 struct Model : Module {
   Model()
       : embedding(register_module("embedding", std::make_shared<Linear>(3, kWidth, generator))),
@@ -67,10 +67,10 @@ void expect_gradients(const FullyShard& sharded, const std::map<std::string, at:
   }
 }
 
-/// A world of one rank, in which nothing is rounded and no collective called.
+/// A world of one rank, without rounding and without collectives.
 class FullyShardOnOneRank : public testing::Test {
  protected:
-  /// The engine has to know of devices before the first backward of the process.
+  /// The engine must know the devices before the first backward of the process.
   static void SetUpTestSuite() {
     if (!has_virtual_devices()) open_virtual_devices({.count = 1});
   }
@@ -185,7 +185,7 @@ TEST_F(FullyShardOnOneRank, GathersAndReleasesAModuleWhenItIsTold) {
   EXPECT_THROW(sharded.unshard(*model.embedding), Error) << "it is no unit of its own";
 }
 
-/// What is not released is not gathered anew either.
+/// Parameters that are not released are not gathered again.
 TEST_F(FullyShardOnOneRank, ParametersThatAreKeptAreThoseOfBeforeTheStep) {
   Model model;
   FullyShard sharded = shard(model, {});

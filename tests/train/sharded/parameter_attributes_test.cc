@@ -25,7 +25,7 @@ TEST(ParameterAttributes, StayWhereDataAreReplaced) {
   Linear layer(3, 2, cpu_generator(1));
   const at::Tensor weight = layer.parameters()[0];
   set_attribute(weight, "id", 3);
-  layer.to(at::kFloat);  // what it is already
+  layer.to(at::kFloat);  // no conversion
   EXPECT_EQ(attribute(weight, "id"), 3);
   layer.to(at::kDouble);
   EXPECT_EQ(attribute(weight, "id"), 3);
@@ -45,7 +45,7 @@ TEST(ParameterAttributes, AreNotThoseOfCopies) {
 
 TEST(ParameterAttributes, GoWithTheTensor) {
   for (int i = 0; i < 100; ++i) {
-    const at::Tensor tensor = at::ones({2});  // where the last one was, as may be
+    const at::Tensor tensor = at::ones({2});  // possibly at the previous one's address
     EXPECT_EQ(attribute(tensor, "id"), std::nullopt);
     set_attribute(tensor, "id", i);
   }

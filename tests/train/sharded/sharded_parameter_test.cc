@@ -23,7 +23,6 @@ at::Tensor parameter(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat) {
   return at::randn(shape, cpu_generator(3), dtype).requires_grad_(true);
 }
 
-/// What every rank holds of a parameter.
 std::vector<ShardedParameter> on_all_ranks(const at::Tensor& whole, int world_size) {
   std::vector<ShardedParameter> ranks;
   for (int rank = 0; rank < world_size; ++rank) {

@@ -67,7 +67,7 @@ TEST(PartitionLayout, CoversEveryElementOnceInOrder) {
   }
 }
 
-/// A parameter of so many elements, none among them; each gets a gradient of its own.
+/// A parameter of this many elements, possibly zero; each gets its own gradient.
 struct Layer : Module {
   Layer(std::int64_t elements, const at::Generator& generator)
       : weight(
@@ -80,7 +80,7 @@ struct Layer : Module {
   at::Tensor weight;
 };
 
-/// Parameters that boundaries cut, once or twice, that are empty or smaller than a partition.
+/// Parameters that boundaries cut once or twice, that are empty, or smaller than a partition.
 struct Model : Module {
   explicit Model(const std::vector<std::int64_t>& sizes = {8, 0, 24, 7, 1}) {
     const at::Generator generator = cpu_generator(3);
@@ -111,17 +111,17 @@ at::Tensor input(int seed, int rank) {
 
 at::Tensor loss_of(const at::Tensor& output) { return output.pow(2).mean(); }
 
-/// Leaves the mean over the ranks in `model`, added to what was there.
+/// Computes the mean over the ranks in `model`, added to the previous gradients.
 void add_mean_gradients(Model& model, int seed, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) (loss_of(model(input(seed, rank))) / ranks).backward();
 }
 
-/// Of a whole tensor, flattened, what a shard holds.
+/// The elements of a whole, flattened tensor that a shard covers.
 at::Tensor slice(const at::Tensor& whole, const NamedShard& shard) {
   return whole.detach().reshape({-1}).narrow(0, shard.place.offset.at(0), shard.tensor.numel());
 }
 
-/// Where `of(shard)` is not what `of(parameter)` is on one process; empty: nowhere.
+/// The first difference between `of(shard)` and `of(parameter)` on one process; empty: none.
 std::string difference(const Zero& zero, const Module& plain,
                        const std::function<at::Tensor(const at::Tensor&)>& of) {
   const std::vector<NamedTensor> whole = plain.named_parameters();
@@ -139,7 +139,7 @@ std::string difference(const Zero& zero, const Module& plain,
   return "";
 }
 
-/// A parameter that nobody used counts as zeros.
+/// An unused parameter counts as zeros.
 at::Tensor gradient_of(const at::Tensor& tensor) {
   if (tensor.grad().defined() || !tensor.is_leaf()) return tensor.grad();
   return at::zeros_like(tensor.detach());
@@ -161,7 +161,7 @@ std::vector<ZeroOptions> all_options() {
   return all;
 }
 
-/// What a rank finds wrong; empty: nothing.
+/// Returns the error that a rank found; empty: none.
 using Body = std::function<std::string(ProcessGroup& group, const ZeroOptions& options)>;
 
 class ZeroRanks : public testing::TestWithParam<int> {
@@ -293,7 +293,7 @@ TEST_P(ZeroRanks, LeaveFrozenParametersAlone) {
   });
 }
 
-/// DeepSpeed's law of each stage.
+/// DeepSpeed's behaviour in each stage.
 TEST_P(ZeroRanks, GiveAnUnusedParameterZerosOrInStage3WhatItHad) {
   run([](ProcessGroup& group, const ZeroOptions& options) {
     Model plain;
@@ -361,7 +361,7 @@ TEST_P(ZeroRanks, TakeTheGradientsOfTilesThatSayWhichIsTheLast) {
   });
 }
 
-/// What tile `tile` of two gives the MLP on `rank`, flattened.
+/// Gradient of the MLP from tile `tile` of two on `rank`, flattened.
 at::Tensor gradient_of_tile(const std::string& name, int rank, int tile) {
   TiledModel plain;
   const at::Tensor hidden = (*plain.embedding)(rows(rank)).detach();
@@ -385,9 +385,9 @@ bool holds_part(const std::string& name, int rank, int ranks) {
   return false;
 }
 
-/// What a parameter of the MLP has on `own` when each tile is reduced. Stage 3: the mean of the
-/// last tile. Stage 2: that, and of the first what ranks still had when they added to it: its mean
-/// on the rank itself, their own part of it on others that kept the gradient.
+/// Gradient of an MLP parameter on `own` if each tile is reduced. Stage 3: the mean of the last
+/// tile. Stage 2: that, plus the first tile's gradient that ranks still had when they added to it.
+/// On the owning rank that is its mean, on others that kept the gradient their own part of it.
 at::Tensor reduced_per_tile(const std::string& name, int stage, int own, int ranks) {
   at::Tensor sum = at::zeros_like(gradient_of_tile(name, 0, 0));
   for (int rank = 0; rank < ranks; ++rank) {
@@ -402,7 +402,7 @@ at::Tensor reduced_per_tile(const std::string& name, int stage, int own, int ran
   return sum / ranks;
 }
 
-/// Stage 1 reduces at the end, and so do the others where all gradients fit into a bucket.
+/// Stage 1 reduces at the end, and so do the others if all gradients fit into a bucket.
 TEST_P(ZeroRanks, ReduceEachTileThatSaysNothing) {
   run([](ProcessGroup& group, const ZeroOptions& options) {
     TiledModel plain;
@@ -452,10 +452,10 @@ TEST_P(ZeroRanks, LeaveAGradientThatIsNotReadyWhereItIs) {
       {{.stage = 3}, {.stage = 3, .reduce_bucket_size = 10}});
 }
 
-/// A world of one rank, in which no collective is called.
+/// A world of one rank, without collectives.
 class ZeroOnOneRank : public testing::Test {
  protected:
-  /// The engine has to know of devices before the first backward of the process.
+  /// The engine must know the devices before the first backward of the process.
   static void SetUpTestSuite() {
     if (!has_virtual_devices()) open_virtual_devices({.count = 1});
   }
@@ -544,7 +544,7 @@ TEST_F(ZeroOnOneRank, Stage3KeepsTheSecondReductionOfTheFirstBackwardAndAddsInLa
   Zero zero(model, group_, {.stage = 3, .reduce_bucket_size = 1});
   const auto backward = [&] { loss_of(zero.forward(rows(0))).backward(); };
   backward();
-  // Of one tile: the loss of the whole, where the other half gives no gradient to the MLP.
+  // With one tile: the loss of the whole, in which the other half gives no gradient to the MLP.
   const at::Tensor hidden = (*plain.embedding)(rows(0)).detach();
   const at::Tensor outputs = (*plain.head)((*plain.mlp)(hidden));
   const at::Tensor of_last = (outputs.narrow(0, 2, 2).pow(2).sum() / outputs.numel());
