@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a build, and builds and runs a project that finds the component core of it and has no torch;
-# of a build without torch also what the program and the package then say.
+# Installs a build, then builds and runs a project that uses its component core and has no torch. For a
+# build without torch it also checks the messages of the program and of the package.
 #
 #   core_test.sh CMAKE BUILD HAS_TORCH [FLAGS of the compiler]
 set -euo pipefail

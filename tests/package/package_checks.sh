@@ -1,5 +1,4 @@
-# For the tests of the package: a folder of their own, which is the working folder, and what they ask of
-# commands. To be sourced.
+# For the tests of the package, to be sourced: a temporary working folder, and the checks of commands.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -17,13 +16,13 @@ run() {  # WANTED STATUS, COMMAND...
   fail "wanted status $wanted, got $status, of: $*"
 }
 
-says() {  # TEXT, which a program may have broken into lines
+says() {  # TEXT, with any line breaks in it
   [[ $(tr -s '\n ' ' ' <"$folder/output") == *"$1"* ]] && return
   cat "$folder/output" >&2
   fail "wanted: $1"
 }
 
-# Of `project`, with what is installed in `prefix`.
+# Configures `project` with the installation in `prefix`.
 configure() {  # BUILD FOLDER, OPTIONS of CMake
   "$cmake" -S "$project" -B "$1" -DCMAKE_PREFIX_PATH="$folder/prefix" "${@:2}"
 }

@@ -1,5 +1,5 @@
 // A trainer sums its gradients over the ranks by hand and never divides. The ranks agree in every
-// bit, so that nothing looks wrong; the step is as many times too long as there are ranks.
+// bit, so nothing looks wrong, but each step is too long by a factor of the world size.
 
 #include <ATen/ops/randn.h>
 
