@@ -62,7 +62,8 @@ class CheckDocs(unittest.TestCase):
         self.program.chmod(0o755)
         (self.root / "tests/words").write_text("a\nHUNG\n")
         (self.root / "scenarios/CMakeLists.txt").write_text("lockstep_add_scenarios(x\n  hooks/a_fault)\n")
-        self.write("README.md", "")
+        for name in ("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/formats.md"):
+            self.write(name, "")
         self.write("docs/faq.md", INDEX % "")
         self.write("docs/reading-a-report.md", "# Page\n\n" + BUG + FIX + FILE)
 
@@ -105,14 +106,23 @@ class CheckDocs(unittest.TestCase):
         self.assertIn("no line with 'never' after that with 'FAILED'", self.check()[1])
 
     def test_finds_a_scenario_that_does_not_exist(self):
-        self.assertEqual(self.check("--ids"), (0, ""))
+        self.assertEqual(self.check("--names"), (0, ""))
         self.write("docs/faq.md", "| The job hangs | `a-fault`, `no-fault` |\n")
         self.write("README.md", "    lockstep show other-fault/x\n")
-        status, error = self.check("--ids")
+        status, error = self.check("--names")
         self.assertEqual(status, 1)
         self.assertIn("docs/faq.md:1: there is no scenario 'no-fault'", error)
         self.assertIn("README.md:1: there is no scenario 'other-fault'", error)
         self.assertNotIn("'a-fault'", error)
+
+    def test_finds_a_link_to_a_page_or_heading_that_does_not_exist(self):
+        self.write("docs/formats.md", "# Journal: `rank-N.csv`\n[a](#journal-rank-ncsv) [b](https://x.y/z)\n")
+        self.write("README.md", "[c](docs/formats.md#journal-rank-ncsv) [d](docs)\n")
+        self.assertEqual(self.check("--names"), (0, ""))
+        self.write("README.md", "[a](docs/none.md)\n[b](docs/formats.md#none)\n")
+        self.assertEqual(self.check("--names")[1].splitlines(), [
+            "ci/check-docs: README.md:1: there is no 'docs/none.md'",
+            "ci/check-docs: README.md:2: there is no 'docs/formats.md#none'"])
 
     def test_makes_the_index_from_a_run(self):
         cells = [cell("right", "right"), cell("hangs", "not finished", exits=["finished", "unfinished"]),
