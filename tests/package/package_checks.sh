@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 # Shared by the package tests: a temporary working folder, and checks of commands. To be sourced.
+=======
+# For the tests of the package, to be sourced: a temporary working folder, and the checks of commands.
+>>>>>>> docs-branch
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -16,7 +20,7 @@ run() {  # WANTED STATUS, COMMAND...
   fail "wanted status $wanted, got $status, of: $*"
 }
 
-says() {  # TEXT, which a program may have broken into lines
+says() {  # TEXT, with any line breaks in it
   [[ $(tr -s '\n ' ' ' <"$folder/output") == *"$1"* ]] && return
   cat "$folder/output" >&2
   fail "wanted: $1"
