@@ -4,7 +4,8 @@
 
 namespace lockstep {
 
-/// One line on standard error that is replaced as work goes on. Shown on a terminal alone.
+/// One line on standard error that is replaced as work goes on. Shown only on a terminal that obeys
+/// escapes.
 class StatusLine {
  public:
   StatusLine();
@@ -15,9 +16,12 @@ class StatusLine {
   /// Shows `text`, cut to the width of the terminal: a line that wraps could not be taken back.
   void show(const std::string& text) const;
 
- private:
+  /// Takes the line away, so that something else can be written.
   void clear() const;
 
+  bool is_shown() const { return is_shown_; }
+
+ private:
   bool is_shown_;
 };
 

@@ -94,7 +94,7 @@ std::string mismatch_details(const Execution& cell) {
   return fenced(ending(table, kMostOfAText)) + "\n";
 }
 
-std::string detail_text(const ShownCell& shown, bool with_axes) {
+std::string detail_text(const ShownCell& shown, Naming naming) {
   const CellRecord& cell = *shown.record;
   std::vector<std::string> points;
   const auto add_lines = [&](const std::vector<std::string>& lines) {
@@ -115,7 +115,7 @@ std::string detail_text(const ShownCell& shown, bool with_axes) {
   if (!cell.reproduce.empty()) {
     text += fmt::format("again: {}\n", in_code(beginning(cell.reproduce, kMostOfAText)));
   }
-  return folded(title_text(heading_of(shown, with_axes)), text, is_wrong(cell));
+  return folded(title_text(heading_of(shown, naming)), text, is_wrong(cell));
 }
 
 /// Failures first, then what is undecided, then the others.
@@ -179,12 +179,13 @@ void append_section(Pieces& pieces, const Section& section) {
     append_tables(pieces, section);
   }
   std::vector<std::string> others;
+  const Naming naming = section.is_matrix ? Naming::with_axes : Naming::variant;
   for (const ShownCell* cell : by_importance(section)) {
     if (has_details(*cell)) {
-      pieces.push_back({is_wrong(*cell->record) ? Part::wrong : Part::detail,
-                        detail_text(*cell, section.is_matrix)});
+      pieces.push_back(
+          {is_wrong(*cell->record) ? Part::wrong : Part::detail, detail_text(*cell, naming)});
     } else {
-      others.push_back(fmt::format("- {}\n", title_text(heading_of(*cell, section.is_matrix))));
+      others.push_back(fmt::format("- {}\n", title_text(heading_of(*cell, naming))));
     }
   }
   if (!others.empty()) pieces.push_back({Part::list, list_text(others) + "\n"});
