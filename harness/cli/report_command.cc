@@ -1,6 +1,7 @@
 #include "harness/cli/report_command.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "harness/cli/reading_progress.h"
+#include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
 #include "harness/record/journal.h"
 #include "harness/record/run_folder.h"
@@ -40,9 +42,10 @@ std::uint64_t bytes_to_read(const RunRecord& run, const std::filesystem::path& f
 }
 
 ExitStatus report(const std::vector<std::string>& folders, const std::string& format,
-                  IndexUse use) {
+                  Verbosity verbosity, IndexUse use) {
   const Renderer& renderer = find_renderer(format);
-  const bool is_text = format == "console" || format == "markdown";
+  const bool is_console = format == "console";
+  const bool is_text = is_console || format == "markdown";
   if (folders.size() > 1 && !is_text) {
     throw bad_value("--format", format, "console or markdown for several folders");
   }
@@ -56,7 +59,9 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
     if (folders.size() > 1) {
       write_standard_output(fmt::format("{}{}\n\n", &folder == &folders[0] ? "" : "\n", folder));
     }
-    write_standard_output(renderer.render(run));
+    write_standard_output(is_console
+                              ? render_screen(run, screen_of(STDOUT_FILENO, verbosity, folder))
+                              : renderer.render(run));
     status = worse(status, exit_status(run));
   }
   return status;
@@ -66,6 +71,7 @@ struct ReportWords {
   std::vector<std::string> folders;
   std::string format = "console";
   bool is_full = false;
+  VerbosityFlags verbosity;
 };
 
 void add_report_options(CLI::App& app, ReportWords& words) {
@@ -77,6 +83,7 @@ void add_report_options(CLI::App& app, ReportWords& words) {
       ->capture_default_str();
   app.add_flag("--full", words.is_full,
                "read every row, also of steps in which ranks agree by the index of their journals");
+  add_verbosity_options(app, words.verbosity);
 }
 
 }  // namespace
@@ -85,7 +92,7 @@ Command report_command() {
   auto words = std::make_shared<ReportWords>();
   return {"report", [words](CLI::App& app) { add_report_options(app, *words); },
           [words] {
-            return report(words->folders, words->format,
+            return report(words->folders, words->format, verbosity_of(words->verbosity),
                           words->is_full ? IndexUse::checked : IndexUse::believed);
           }};
 }

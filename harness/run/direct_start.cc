@@ -1,12 +1,14 @@
 #include "harness/run/direct_start.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
 #include <system_error>
 #include <utility>
 
+#include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
 #include "harness/plan/select_cells.h"
 #include "harness/record/rank_exit.h"
@@ -15,7 +17,6 @@
 #include "harness/run/run_cell.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/base/error.h"
-#include "reports/formats/renderer.h"
 
 namespace lockstep {
 
@@ -98,7 +99,8 @@ ExitStatus run_and_judge(const RunRequest& request, const Plan& plan, OneRank& r
   save_record(folder, run);
   const ExitStatus status = exit_status(run);
   rank.conclude(status);
-  write_standard_output(render_console(run) + fmt::format("Files: {}\n", request.out));
+  write_standard_output(
+      render_screen(run, screen_of(STDOUT_FILENO, request.verbosity, request.out)));
   return status;
 }
 

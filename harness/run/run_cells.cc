@@ -7,7 +7,11 @@
 #include <chrono>
 #include <functional>
 #include <list>
+#include <map>
+#include <numeric>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "harness/launch/interruption.h"
@@ -15,30 +19,15 @@
 #include "harness/launch/signal_watch.h"
 #include "harness/record/run_folder.h"
 #include "harness/run/cell_process.h"
+#include "harness/run/live_report.h"
 #include "harness/run/run_cell.h"
 #include "reports/base/error.h"
-#include "reports/base/status_line.h"
 
 namespace lockstep {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-/// Says which cell runs, when somebody is watching.
-class Progress {
- public:
-  explicit Progress(std::size_t cells) : cells_(cells) {}
-
-  void begin(const Cell& cell) {
-    line_.show(fmt::format("[{}/{}] {}", ++begun_, cells_, title_of(cell)));
-  }
-
- private:
-  StatusLine line_;
-  std::size_t cells_;
-  std::size_t begun_ = 0;
-};
 
 /// Saves the record of a run as it grows, often, but so that saving takes a tenth of the time at
 /// most: a record of a thousand cells is not written a thousand times.
@@ -72,6 +61,34 @@ void note_interruption(RunRecord& run) {
   run.notes.push_back(fmt::format("interrupted by {}: {} of {} cells were run",
                                   signal_name(Interruption::noted()), cells_that_ran(run),
                                   run.cells.size()));
+}
+
+/// The order in which cells are started: references before what is compared with them, so that a
+/// cell can be judged as soon as it has ended.
+std::vector<std::size_t> starting_order(const std::vector<PlannedCell>& cells) {
+  std::map<std::string, std::size_t> scenarios;
+  for (std::size_t i = 0; i < cells.size(); ++i) scenarios.try_emplace(cells[i].cell.scenario, i);
+  std::vector<std::size_t> order(cells.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto place = [&](std::size_t i) {
+    const Cell& cell = cells[i].cell;
+    return std::tuple(cell.repetition, scenarios.at(cell.scenario), cell.role != Role::reference);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+  return order;
+}
+
+/// Says of all cells that were not begun, or were ended, why.
+void note_stop(const std::string& failure, RunRecord& run) {
+  const std::size_t ran = cells_that_ran(run);
+  for (CellRecord& cell : run.cells) {
+    if (has_run(cell) || !cell.expectation.not_applicable.empty()) continue;
+    cell.expectation.not_applicable =
+        fmt::format("the run stopped at its first failure, {} (--fail-fast)", failure);
+  }
+  run.notes.push_back(fmt::format("stopped at the first failure, {}: {} of {} cells were run",
+                                  failure, ran, run.cells.size()));
 }
 
 /// While it lives, the status of a child waits to be asked for: a caller that ignores SIGCHLD has
@@ -118,11 +135,17 @@ class RunningCells {
     return true;
   }
 
-  /// Blocks until a cell has ended, or a signal came that asks this process to end.
-  void wait(RunRecord& run) {
+  /// Blocks until a cell has ended, or a signal came that asks this process to end. Returns the
+  /// cell's index in the run; nothing where a signal came.
+  std::optional<std::size_t> wait(RunRecord& run) {
+    ended_.reset();
     const int signal = wait_for_signal(run);
     if (signal != 0) ::raise(signal);  // as if it had come now
+    return ended_;
   }
+
+  /// Ends those that run, which then count as not run.
+  void stop() { interrupt(SIGTERM); }
 
  private:
   struct Running {
@@ -175,6 +198,7 @@ class RunningCells {
       throw cell_process_ended("was asked by a signal to end");
     }
     run.cells[ended->index] = std::move(record);
+    ended_ = ended->index;
     running_.erase(ended);
     return true;
   }
@@ -182,6 +206,7 @@ class RunningCells {
   std::size_t jobs_;
   bool is_interrupted_ = false;
   std::list<Running> running_;
+  std::optional<std::size_t> ended_;  ///< last
 };
 
 }  // namespace
@@ -190,28 +215,36 @@ std::size_t cells_that_ran(const RunRecord& run) {
   return static_cast<std::size_t>(std::count_if(run.cells.begin(), run.cells.end(), has_run));
 }
 
-void run_cells(const std::vector<PlannedCell>& cells, int jobs, std::chrono::milliseconds limit,
-               const LauncherCommand* launcher, const fs::path& folder, RunRecord& run) {
+void run_cells(const std::vector<PlannedCell>& cells, const RunOptions& options,
+               const fs::path& folder, RunRecord& run) {
   const SeenChildren seen;
-  Progress progress(cells.size());
+  LiveReport live(run, folder, options.verbosity);
   GrowingRecord record(folder, run);
-  RunningCells running(jobs);
+  RunningCells running(options.jobs);
+  const std::vector<std::size_t> order = starting_order(cells);
+  bool is_stopped = false;
   for (std::size_t next = 0;;) {
-    const bool may_start = next < cells.size() && Interruption::noted() == 0;
+    const bool may_start = next < cells.size() && Interruption::noted() == 0 && !is_stopped;
     const auto start_next = [&] {
-      const PlannedCell& planned = cells[next];
-      return running.start(planned, next,
-                           [&] { return run_cell(planned, folder, limit, launcher); });
+      const PlannedCell& planned = cells[order[next]];
+      return running.start(planned, order[next], [&] {
+        return run_cell(planned, folder, options.limit, options.launcher);
+      });
     };
-    if (may_start && running.has_room_for(cells[next]) && start_next()) {
-      progress.begin(cells[next++].cell);
+    if (may_start && running.has_room_for(cells[order[next]]) && start_next()) {
+      live.begin(order[next++]);
     } else if (!running.is_empty()) {
-      running.wait(run);
+      const auto ended = running.wait(run);
+      if (ended) live.end(*ended);
       record.save_when_due();
+      if (options.fails_fast && live.first_failure() && !std::exchange(is_stopped, true)) {
+        running.stop();
+      }
     } else {
       break;
     }
   }
+  if (is_stopped) note_stop(*live.first_failure(), run);
   note_interruption(run);
   save_record(folder, run);  // before it is judged: the judge may fail
 }

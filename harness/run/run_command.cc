@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
 #include "harness/launch/interruption.h"
 #include "harness/launch/launch.h"
@@ -151,7 +152,10 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   const fs::path folder = fs::absolute(shown_folder);
 
   const Interruption interruption;
-  run_cells(cells, jobs, request.limit, launcher ? &*launcher : nullptr, folder, run);
+  run_cells(
+      cells,
+      {jobs, request.limit, launcher ? &*launcher : nullptr, request.verbosity, request.fails_fast},
+      folder, run);
 
   judge_run(run, folder);
   save_record(folder, run);
@@ -159,7 +163,8 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
     write_whole_file(folder / ("report." + renderer->extension), renderer->render(run));
   }
   if (Interruption::noted() != 0) return say_interrupted(run, shown_folder);
-  write_standard_output(render_console(run) + fmt::format("Files: {}\n", shown_folder.string()));
+  write_standard_output(
+      render_screen(run, screen_of(STDOUT_FILENO, request.verbosity, shown_folder.string())));
   const ExitStatus status = exit_status(run);
   if (status == ExitStatus::not_applicable && !request.requirements.empty()) throw nothing_ran();
   return status;

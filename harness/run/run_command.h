@@ -8,6 +8,7 @@
 #include "harness/plan/plan.h"
 #include "harness/run/capabilities.h"
 #include "reports/base/exit_status.h"
+#include "reports/formats/screen.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -18,9 +19,11 @@ struct RunRequest {
   std::optional<int> jobs;                  ///< cells at a time; absent: `default_jobs`
   std::string out;                          ///< folder; empty: runs/<utc>
   std::vector<std::string> formats;         ///< files to write beside what is shown
-  std::vector<Requirement> requirements;    ///< what must be there, or nothing is run
-  std::vector<std::string> command;         ///< as typed, for the record
-  bool has_ranks = false;                   ///< world sizes were asked for
+  Verbosity verbosity = Verbosity::overview;
+  bool fails_fast = false;                ///< the first failure ends the run
+  std::vector<Requirement> requirements;  ///< what must be there, or nothing is run
+  std::vector<std::string> command;       ///< as typed, for the record
+  bool has_ranks = false;                 ///< world sizes were asked for
   std::string launcher;     ///< that starts the ranks; empty: whoever started this process, else it
   std::string cell_folder;  ///< not empty: this is a rank that another run had a launcher start
   int cell_repetition = 1;  ///< of that rank's cell

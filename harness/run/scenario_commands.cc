@@ -7,6 +7,7 @@
 #include <string>
 
 #include "harness/cli/option_values.h"
+#include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
 #include "harness/launch/launch.h"
 #include "harness/plan/wanted.h"
@@ -61,6 +62,8 @@ struct RunWords {
   std::string formats;
   std::string require;
   std::string jobs;
+  VerbosityFlags verbosity;
+  bool fails_fast = false;
 };
 
 /// torch's CPU generator looks at the low 32 bits of a seed.
@@ -124,6 +127,8 @@ RunRequest request_of(const RunWords& words, const std::vector<std::string>& com
   request.out = words.out;
   if (!words.formats.empty()) request.formats = split(words.formats, ',');
   if (!words.require.empty()) request.requirements = parse_requirements(words.require);
+  request.verbosity = verbosity_of(words.verbosity);
+  request.fails_fast = words.fails_fast;
   return request;
 }
 
@@ -205,6 +210,9 @@ void add_options(CLI::App& run, RunWords& words) {
                  "srun, gpus=N; and fail where nothing ran")
       ->check(complaint_if_empty)
       ->type_name("A[,B...]");
+  add_verbosity_options(run, words.verbosity);
+  run.add_flag("-x,--fail-fast", words.fails_fast,
+               "stop at the first failure; the cells left out are NOT RUN for that reason");
 }
 
 Command run_scenarios(const std::vector<Scenario>& scenarios, std::vector<std::string> typed) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace lockstep {
@@ -157,6 +158,35 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t han
     line += (line.size() > begin ? " " : "") + word;
   }
   return line.size() > begin ? lines + line + "\n" : lines;
+}
+
+namespace {
+
+/// Where to break `line`, which is longer than `width`, behind its first `indent` bytes.
+std::size_t break_of(const std::string& line, std::size_t width, std::size_t indent) {
+  const std::size_t blank = line.rfind(' ', width);
+  if (blank != std::string::npos && line.find_first_not_of(' ', indent) < blank) return blank;
+  std::size_t end = width;
+  while (end > indent + 1 && is_continued(line, end)) --end;
+  return end;
+}
+
+}  // namespace
+
+std::string folded(const std::string& text, std::size_t width, std::size_t hanging) {
+  hanging = std::min(hanging, width / 2);
+  std::string result;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    for (std::size_t indent = 0; line.size() > width; indent = hanging) {
+      const std::size_t end = break_of(line, width, indent);
+      result += line.substr(0, end) + "\n";
+      line.erase(0, line[end] == ' ' ? end + 1 : end);
+      line.insert(0, hanging, ' ');
+    }
+    result += line + "\n";
+  }
+  return result;
 }
 
 std::string prefixed(const std::string& text, std::string_view prefix) {

@@ -37,7 +37,12 @@ bool begins_command(std::string_view text, std::size_t at);
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t hanging = 0,
                     std::size_t width = kConsoleWidth);
 
-/// Every line of `text` with `prefix` in front.
+/// Every line of `text` in lines of at most `width` columns, each ending in a newline. Blanks stay
+/// as they are: a line is broken at its last blank that fits, else in the middle of a word, and
+/// goes on after `hanging` blanks.
+std::string folded(const std::string& text, std::size_t width, std::size_t hanging = 0);
+
+/// Every line of `text` behind `prefix`.
 std::string prefixed(const std::string& text, std::string_view prefix);
 
 /// The beginning of `text`, at most `most` bytes; " [...]" replaces the rest.

@@ -6,9 +6,12 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "reports/base/terminal.h"
+
 namespace lockstep {
 namespace {
 
+/// The terminal's own, whatever COLUMNS says: a longer line could not be taken back.
 std::size_t width() {
   winsize size{};
   const bool is_known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
@@ -17,7 +20,7 @@ std::size_t width() {
 
 }  // namespace
 
-StatusLine::StatusLine() : is_shown_(::isatty(STDERR_FILENO) == 1) {}
+StatusLine::StatusLine() : is_shown_(terminal_of(STDERR_FILENO).obeys_escapes) {}
 
 StatusLine::~StatusLine() { clear(); }
 

@@ -4,7 +4,8 @@
 
 namespace lockstep {
 
-/// One line on standard error that is replaced as work proceeds. Shown only on a terminal.
+/// One line on standard error that is replaced as work goes on. Shown only on a terminal that obeys
+/// escapes.
 class StatusLine {
  public:
   StatusLine();
@@ -15,9 +16,12 @@ class StatusLine {
   /// Shows `text`, cut to the terminal's width, because a wrapped line could not be removed.
   void show(const std::string& text) const;
 
- private:
+  /// Takes the line away, so that something else can be written.
   void clear() const;
 
+  bool is_shown() const { return is_shown_; }
+
+ private:
   bool is_shown_;
 };
 

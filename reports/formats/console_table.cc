@@ -9,7 +9,9 @@
 #include "reports/base/plain_text.h"
 #include "reports/formats/columns.h"
 #include "reports/formats/norm_table.h"
+#include "reports/formats/sparkline.h"
 #include "reports/formats/table_cells.h"
+#include "reports/formats/table_sparklines.h"
 
 namespace lockstep {
 
@@ -81,12 +83,13 @@ std::size_t width_of(const Columns& columns) {
 }
 
 /// Groups side by side, as many as fit; at least one.
-std::vector<std::vector<Columns>> stacked(const Column& step, const std::vector<Columns>& groups) {
+std::vector<std::vector<Columns>> stacked(const Column& step, const std::vector<Columns>& groups,
+                                          std::size_t most) {
   std::vector<std::vector<Columns>> tables;
-  std::size_t width = kConsoleWidth;
+  std::size_t width = most;
   for (const Columns& group : groups) {
     const std::size_t added = 3 + width_of(group);
-    if (width + added > kConsoleWidth) {
+    if (width + added > most) {
       tables.emplace_back();
       width = step.width;
     }
@@ -119,23 +122,51 @@ std::string footnotes(const Table& table) {
       return fmt::format("{0}_rN: max |value on rank N - value on rank 0| over {1}\n",
                          plain(spec.symbol), plain(subject_of(spec))) +
              ranks_footnote(table);
-    default:
-      return "";
+    case Quantity::norm:
+      return fmt::format(
+                 "norm: of {} on a rank; synced: all ranks hold the same bits\n"
+                 "drift: max|W_i - W_j| over all parameters, before the step\n",
+                 plain(subject_of(spec))) +
+             ranks_footnote(table);
+    case Quantity::drift:
+      break;
   }
+  return "";
 }
 
-}  // namespace
+/// The table with some of its rows.
+Table with_fewer_rows(const Table& table, std::size_t most) {
+  Table fewer = table;
+  fewer.rows.clear();
+  for (const std::size_t i : thinned(table.rows.size(), most)) fewer.rows.push_back(table.rows[i]);
+  return fewer;
+}
 
-std::string table_text(const Table& table) {
-  if (table.spec.quantity == Quantity::norm) return norm_table_text(table);
+std::string rows_of(const Table& table, std::size_t width) {
+  if (table.spec.quantity == Quantity::norm) return norm_rows_text(table);
   const Column step = column(table, kStepWidth, "step",
                              [&](const Table::Row& row) { return step_text(table, row); });
   std::vector<Columns> groups;
   for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
     groups.push_back(columns_of(table, group));
   }
+  std::string text;
+  for (const auto& fitting : stacked(step, groups, width)) text += rows_text(step, fitting);
+  return text;
+}
+
+}  // namespace
+
+std::string table_text(const Table& table, const TableLayout& layout) {
   std::string text = plain(table.spec.title) + ":\n";
-  for (const auto& fitting : stacked(step, groups)) text += rows_text(step, fitting);
+  const std::size_t rows = table.rows.size();
+  if (rows <= layout.most_rows) {
+    text += rows_of(table, layout.width);
+  } else {
+    text += rows_of(with_fewer_rows(table, layout.most_rows), layout.width) +
+            fmt::format("{} of {} steps; -vv shows all\n", layout.most_rows, rows);
+  }
+  if (layout.has_sparklines) text += table_sparklines(table, layout.width);
   return text + footnotes(table);
 }
 

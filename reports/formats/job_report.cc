@@ -47,10 +47,10 @@ std::string heading_of(const JobRecord& job) {
                              : "UNDECIDED: its ranks were ended before they finished";
 }
 
-std::vector<std::string> lines_of(const JobRecord& job) {
+std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownFinding>& findings) {
   std::vector<std::string> lines;
   for (std::size_t i = 1; i < job.faults.size(); ++i) lines.push_back(job.faults[i]);
-  for (const ShownFinding& shown : shown_findings(job)) lines.push_back(shown.sentence);
+  for (const ShownFinding& shown : findings) lines.push_back(shown.sentence);
   const bool has_other_heading = status_of(job) != ExitStatus::undecided;
   for (const ClaimResult& result : job.results) {
     if (result.verdict != Verdict::undecided) continue;
@@ -59,6 +59,10 @@ std::vector<std::string> lines_of(const JobRecord& job) {
   }
   for (const std::string& note : job.notes) lines.push_back("note: " + note);
   return lines;
+}
+
+std::vector<std::string> lines_of(const JobRecord& job) {
+  return lines_of(job, shown_findings(job));
 }
 
 }  // namespace lockstep

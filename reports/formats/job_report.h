@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/formats/shown_findings.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -16,5 +17,8 @@ std::string heading_of(const JobRecord& job);
 
 /// What was found, could not be decided, or is to be known of a job, a line each.
 std::vector<std::string> lines_of(const JobRecord& job);
+
+/// The same with `findings` in the words of another function.
+std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownFinding>& findings);
 
 }  // namespace lockstep

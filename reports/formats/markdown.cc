@@ -94,7 +94,14 @@ std::string mismatch_details(const Execution& cell) {
   return fenced(ending(table, kMostOfAText)) + "\n";
 }
 
-std::string detail_text(const ShownCell& shown, bool with_axes) {
+/// The heading of a cell, of one that is as expected with what that was.
+std::string summary_of(const ShownCell& shown, Naming naming) {
+  const CellRecord& cell = *shown.record;
+  const bool has_symptom = result_of(cell) == Result::as_expected && !shown_findings(cell).empty();
+  return heading_of(shown, naming) + (has_symptom ? ": " + cell.symptom.text : "");
+}
+
+std::string detail_text(const ShownCell& shown, Naming naming) {
   const CellRecord& cell = *shown.record;
   std::vector<std::string> points;
   const auto add_lines = [&](const std::vector<std::string>& lines) {
@@ -115,7 +122,7 @@ std::string detail_text(const ShownCell& shown, bool with_axes) {
   if (!cell.reproduce.empty()) {
     text += fmt::format("again: {}\n", in_code(beginning(cell.reproduce, kMostOfAText)));
   }
-  return folded(title_text(heading_of(shown, with_axes)), text, is_wrong(cell));
+  return folded(title_text(summary_of(shown, naming)), text, is_wrong(cell));
 }
 
 /// Failures first, then what is undecided, then the others.
@@ -163,12 +170,25 @@ void append_matrix(Pieces& pieces, const Section& section) {
   if (!footnote.empty()) pieces.push_back({Part::matrix, sentence_text(footnote) + "\n\n"});
 }
 
+/// A table folded below its first line.
+std::string table_details(const std::string& table) {
+  const std::size_t title = table.find(":\n");
+  return folded(title_text(table.substr(0, title)), fenced(table.substr(title + 2)));
+}
+
 void append_tables(Pieces& pieces, const Section& section) {
   for (const Table* table : section.tables) {
-    pieces.push_back({Part::table, fenced(table_text(*table)) + "\n"});
+    pieces.push_back({Part::table, table_details(table_text(*table))});
   }
+}
+
+void append_cost(Pieces& pieces, const Section& section) {
   const std::string cost = cost_text(section);
-  if (!cost.empty()) pieces.push_back({Part::table, fenced(cost) + "\n"});
+  if (!cost.empty()) pieces.push_back({Part::extra, table_details(cost)});
+}
+
+std::string others_in_words(std::size_t count) {
+  return fmt::format("{} {} without a finding", count, count == 1 ? "cell" : "cells");
 }
 
 void append_section(Pieces& pieces, const Section& section) {
@@ -179,15 +199,17 @@ void append_section(Pieces& pieces, const Section& section) {
     append_tables(pieces, section);
   }
   std::vector<std::string> others;
+  const Naming naming = section.is_matrix ? Naming::with_axes : Naming::variant;
   for (const ShownCell* cell : by_importance(section)) {
     if (has_details(*cell)) {
-      pieces.push_back({is_wrong(*cell->record) ? Part::wrong : Part::detail,
-                        detail_text(*cell, section.is_matrix)});
+      pieces.push_back(
+          {is_wrong(*cell->record) ? Part::wrong : Part::detail, detail_text(*cell, naming)});
     } else {
-      others.push_back(fmt::format("- {}\n", title_text(heading_of(*cell, section.is_matrix))));
+      others.push_back(fmt::format("- {}\n", title_text(heading_of(*cell, naming))));
     }
   }
-  if (!others.empty()) pieces.push_back({Part::list, list_text(others) + "\n"});
+  if (!others.empty()) pieces.push_back({Part::list, folded(others_in_words(others.size()), list_text(others))});
+  if (!section.is_matrix) append_cost(pieces, section);
 }
 
 void append_job(Pieces& pieces, const JobRecord& job) {
@@ -250,14 +272,25 @@ void append_context(Pieces& pieces, const RunRecord& run, const std::vector<Sect
   }
   if (!notes.empty()) pieces.push_back({Part::overview, notes});
   const std::string margins = margins_text(sections);
-  if (!margins.empty()) pieces.push_back({Part::list, folded("Margins", margins)});
+  if (!margins.empty()) pieces.push_back({Part::extra, folded("Margins", margins)});
   pieces.push_back({Part::list, folded("Environment", environment_text(run))});
+}
+
+/// "Lockstep: 260 of 261 cells as expected".
+std::string title_of(const RunRecord& run) {
+  if (!has_detections(run)) return "Lockstep";
+  const auto right = std::count_if(run.cells.begin(), run.cells.end(), [](const CellRecord& cell) {
+    return result_of(cell) == Result::as_expected;
+  });
+  return fmt::format("Lockstep: {} of {} {} as expected", right, run.cells.size(),
+                     run.cells.size() == 1 ? "cell" : "cells");
 }
 
 }  // namespace
 
 std::string render_markdown(const RunRecord& run) {
-  const std::string verdict = fmt::format("**{}**\n\n", title_text(verdict_sentence(run)));
+  const std::string verdict = fmt::format("## {}\n\n**{}**\n\n", title_text(title_of(run)),
+                                          title_text(verdict_sentence(run)));
   Pieces pieces;
   if (has_detections(run)) {
     pieces.push_back({Part::overview, detection_table(run)});

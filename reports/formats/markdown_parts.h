@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-/// What a piece of the Markdown report is. Where there is no room for all, the first of these are
+/// What a piece of the Markdown report is; `extra`: costs and margins. Where there is no room for all, the first of these are
 /// kept.
-enum class Part { overview, heading, table, wrong, matrix, list, detail };
+enum class Part { overview, heading, wrong, matrix, table, detail, list, extra };
 
 /// A piece of the report, which is there as a whole or not at all.
 struct Piece {

@@ -67,18 +67,31 @@ std::vector<std::string> default_values(const Section& section) {
   return values;
 }
 
+/// `shared`: choices that no title above says.
 std::string title_of(const Cells& cells, const std::vector<AxisValue>& shared) {
   const Cell& cell = cells.front()->record->cell;
   std::vector<std::string> words{fmt::format("{} ({})", cell.variant, name(cell.role))};
   for (const AxisValue& chosen : shared) words.push_back(choice_in_words(chosen));
   if (cells.size() > 1) words.push_back(fmt::format("{} cells", cells.size()));
+  for (const CellRecord* alike : cells.front()->alike) {
+    words.push_back(fmt::format("{} ({})", alike->cell.variant, name(alike->cell.role)));
+  }
   return fmt::format("{}", fmt::join(words, ", "));
+}
+
+/// How near values that are right came to the reference; empty where none was compared with it.
+std::string nearness(const ShownCell& shown) {
+  const ClaimResult* const nearest = nearest_to_tolerance(shown);
+  if (!nearest || shown.record->symptom.kind != SymptomKind::right) return "";
+  if (*nearest->margin == 0) return ", bit for bit";
+  return fmt::format(", within {:.2g} % of the tolerance", 100 * *nearest->margin);
 }
 
 std::string symptom_text(const ShownCell& shown) {
   const CellRecord& record = *shown.record;
   const Result result = result_of(record);
-  std::string text = record.symptom.text;
+  std::string text = record.symptom.text + nearness(shown);
+  if (record.expectation.not_triggered) text = "not triggered, as declared";
   if (result != Result::as_expected) text = fmt::format("{}: {}", name(result), cause_of(record));
   if (text.empty()) text = name(result);
   if (shown.repetitions > 1) {
@@ -87,7 +100,7 @@ std::string symptom_text(const ShownCell& shown) {
   return text;
 }
 
-MatrixLine line_of(const ShownCell& shown, const std::vector<AxisValue>& shared) {
+MatrixLine line_of(const ShownCell& shown, const std::vector<AxisValue>& shared, bool is_matrix) {
   const Cell& cell = shown.record->cell;
   std::vector<std::string> words;
   for (const AxisValue& chosen : unusual_choices(shown.record->cell)) {
@@ -95,8 +108,9 @@ MatrixLine line_of(const ShownCell& shown, const std::vector<AxisValue>& shared)
       words.push_back(choice_in_words(chosen));
     }
   }
-  if (words.empty()) words.emplace_back("default values");
-  if (cell.repetition > 1) words.push_back(fmt::format("repetition {}", cell.repetition));
+  if (words.empty() && is_matrix) words.emplace_back("default values");
+  if (cell.repetition > 1 || words.empty())
+    words.push_back(fmt::format("repetition {}", cell.repetition));
   return {&shown, mark_of(*shown.record), fmt::format("{}", fmt::join(words, ", ")),
           symptom_text(shown)};
 }
@@ -114,12 +128,13 @@ std::vector<MatrixVariant> matrix_lines(const Section& section) {
   for (const Cells& cells : by_variant(section)) {
     MatrixVariant& variant = variants.emplace_back();
     const std::vector<AxisValue> shared = shared_choices(cells);
-    variant.title = title_of(cells, shared);
+    variant.title = title_of(cells, section.is_matrix ? shared : std::vector<AxisValue>());
     if (std::all_of(cells.begin(), cells.end(), is_right_reference)) {
       variant.lines = {{cells.front(), ' ', "", symptom_text(*cells.front())}};
       continue;
     }
-    for (const ShownCell* shown : cells) variant.lines.push_back(line_of(*shown, shared));
+    for (const ShownCell* shown : cells)
+      variant.lines.push_back(line_of(*shown, shared, section.is_matrix));
   }
   return variants;
 }

@@ -21,15 +21,16 @@ struct MatrixVariant {
   std::vector<MatrixLine> lines;
 };
 
-/// The lines of a section that is a matrix, variant by variant. The cells of a reference that are
-/// all right are one line: they only say that it ran.
+/// The lines of a section, variant by variant. The cells of a reference that are all right are one
+/// line: they only say that it ran. Where the section is no matrix, its title says the choices.
 std::vector<MatrixVariant> matrix_lines(const Section& section);
 
 /// "k=3, view=on: ranks differ from step 1 on: w", behind the title where a variant has one line
 /// only.
 std::string line_text(const MatrixVariant& variant, const MatrixLine& line);
 
-/// The cells whose findings a matrix tells: those that are not as expected.
+/// The cells that are not as expected, but for those that were not run: a matrix tells their
+/// findings alone.
 std::vector<const ShownCell*> conspicuous_cells(const Section& section);
 
 /// What the marks mean, which values stand for axes that are not named, and which tables of a

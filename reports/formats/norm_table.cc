@@ -76,17 +76,12 @@ std::string block_text(const Table& table, std::size_t group) {
 
 }  // namespace
 
-std::string norm_table_text(const Table& table) {
-  std::string text = plain(table.spec.title) + ":\n";
+std::string norm_rows_text(const Table& table) {
+  std::string text;
   for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
     text += (group == 0 ? "" : "\n") + block_text(table, group);
   }
-  return text +
-         fmt::format(
-             "norm: of {} on a rank; synced: all ranks hold the same bits\n"
-             "drift: max|W_i - W_j| over all parameters, before the step\n",
-             plain(subject_of(table.spec))) +
-         ranks_footnote(table);
+  return text;
 }
 
 }  // namespace lockstep

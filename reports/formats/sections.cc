@@ -148,14 +148,20 @@ std::string margin_text(const ShownCell& cell) {
 }
 
 /// The variants that a heading is about, with what is asked of one that does something else.
-std::string names_of(const ShownCell& shown, bool with_axes) {
+std::string names_of(const ShownCell& shown, Naming naming) {
   const CellRecord& record = *shown.record;
   const Cell& cell = record.cell;
-  std::string text = fmt::format("{} ({}", cell.variant, name(cell.role));
+  const bool is_in_full = naming == Naming::in_full;
+  std::string text =
+      fmt::format("{}{} ({}", is_in_full ? cell.scenario + "/" : "", cell.variant, name(cell.role));
   if (is_failure(result_of(record))) text += fmt::format(", {}", demand_on(record));
   text += ")";
-  for (const AxisValue& chosen : with_axes ? cell.axes : std::vector<AxisValue>()) {
-    text += fmt::format(", {}={}", chosen.axis, chosen.value);
+  if (is_in_full) {
+    text += ", " + conditions(cell.world_size, cell.backend, cell.device, unusual_choices(cell));
+  } else if (naming == Naming::with_axes) {
+    for (const AxisValue& chosen : cell.axes) {
+      text += fmt::format(", {}={}", chosen.axis, chosen.value);
+    }
   }
   if (cell.repetition > 1) text += fmt::format(", repetition {}", cell.repetition);
   for (const CellRecord* alike : shown.alike) {
@@ -183,10 +189,10 @@ std::vector<Section> sections_of(const RunRecord& run) {
   return shown;
 }
 
-std::string heading_of(const ShownCell& shown, bool with_axes) {
+std::string heading_of(const ShownCell& shown, Naming naming) {
   const CellRecord& record = *shown.record;
   const Result result = result_of(record);
-  const std::string who = names_of(shown, with_axes);
+  const std::string who = names_of(shown, naming);
   std::string text = result == Result::as_expected
                          ? fmt::format("{}: {}", who, name(result))
                          : fmt::format("{}: {}: {}", name(result), who, cause_of(record));

@@ -32,11 +32,16 @@ struct Section {
 /// The sections of a report, in the order of the record, which they point into.
 std::vector<Section> sections_of(const RunRecord& run);
 
+/// How a heading names a cell.
+///   variant     "bypass (buggy)": below a title that says the rest
+///   with_axes   and its axis values
+///   in_full     "loss-on-unwrapped-module/bypass (buggy), 2 ranks on sim, k=3"
+enum class Naming { variant, with_axes, in_full };
+
 /// "bypass (buggy): as expected; equal to the reference bit for bit"; "FAILED: through-wrapper
 /// (fixed, must be right): rank 0 was killed by signal 11 (SIGSEGV) in step 288"; "NOT RUN: bypass
-/// (buggy), each (fixed): no GPU is there". The axis values stand behind the role where the
-/// section's title does not say them.
-std::string heading_of(const ShownCell& cell, bool with_axes = false);
+/// (buggy), each (fixed): no GPU is there".
+std::string heading_of(const ShownCell& cell, Naming naming = Naming::variant);
 
 /// The expectations that were not met, but for the one that the heading tells, and what became of a
 /// cell that was meant not to be triggered, a line each.

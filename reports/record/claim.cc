@@ -36,6 +36,12 @@ std::string_view phase_in_words(Phase phase) {
   return "";
 }
 
+/// " after backward"; empty where it is the customary phase.
+std::string unusual_phase(const Claim& claim) {
+  const bool is_named = claim.phase && *claim.phase != customary_phase(*claim.kind);
+  return is_named ? fmt::format(" {}", phase_in_words(*claim.phase)) : "";
+}
+
 std::string_view predicate_in_words(Predicate predicate) {
   switch (predicate) {
     case Predicate::agree_across_ranks:
@@ -71,11 +77,11 @@ Claim collectives_match() { return {Predicate::collectives_match, std::nullopt, 
 std::string sentence(const Claim& claim) {
   std::string text(predicate_in_words(claim.predicate));
   if (!claim.kind) return text;
-  text = fmt::format("{} {}", plural(*claim.kind), text);
-  if (claim.phase && claim.phase != customary_phase(*claim.kind)) {
-    text += fmt::format(" {}", phase_in_words(*claim.phase));
-  }
-  return text;
+  return fmt::format("{} {}{}", plural(*claim.kind), text, unusual_phase(claim));
+}
+
+std::string subject(const Claim& claim) {
+  return claim.kind ? fmt::format("{}{}", plural(*claim.kind), unusual_phase(claim)) : "ranks";
 }
 
 std::string_view plural(Kind kind) {

@@ -1,8 +1,11 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <tuple>
 
 #include "reports/formats/renderer.h"
+#include "reports/formats/screen.h"
 #include "tests/command.h"
 #include "tests/reports/formats/literal_jobs.h"
 #include "tests/reports/formats/literal_matrix.h"
@@ -40,6 +43,51 @@ class GoldenOfAMatrix : public testing::TestWithParam<std::string> {};
 TEST_P(GoldenOfAMatrix, IsMetByteForByte) {
   expect_golden(GetParam() + "-matrix", find_renderer(GetParam()).render(literal_matrix()));
 }
+
+/// Everything as expected, in two scenarios with tables.
+RunRecord literal_green_run() {
+  RunRecord run = literal_run();
+  std::erase_if(run.cells, [](const CellRecord& cell) {
+    return cell.verdict != CellVerdict::as_expected;
+  });
+  for (CellRecord cell : {literal_buggy(), literal_fixed(1)}) {
+    cell.cell.scenario = "error-after-damage";
+    cell.cell.device = "sim";
+    run.cells.push_back(cell);
+  }
+  run.notes.clear();
+  return run;
+}
+
+Screen golden_screen(Verbosity verbosity, std::size_t width) {
+  Screen screen;
+  screen.verbosity = verbosity;
+  screen.width = width;
+  screen.folder = "runs/latest";
+  return screen;
+}
+
+/// The console at each verbosity, as wide as terminals are.
+class GoldenOfAScreen : public testing::TestWithParam<std::tuple<Verbosity, std::size_t>> {
+ protected:
+  void expect_screen(const std::string& name, const RunRecord& run) {
+    const auto [verbosity, width] = GetParam();
+    expect_golden(fmt::format("screen-{}-{}-{}", name, lockstep::name(verbosity), width),
+                  render_screen(run, golden_screen(verbosity, width)));
+  }
+};
+
+TEST_P(GoldenOfAScreen, AsExpected) { expect_screen("green", literal_green_run()); }
+TEST_P(GoldenOfAScreen, WithFailures) { expect_screen("failures", literal_run()); }
+TEST_P(GoldenOfAScreen, OfJobs) { expect_screen("jobs", literal_jobs()); }
+
+INSTANTIATE_TEST_SUITE_P(Of, GoldenOfAScreen,
+                         testing::Values(std::tuple(Verbosity::verdict, 80),
+                                         std::tuple(Verbosity::overview, 40),
+                                         std::tuple(Verbosity::overview, 80),
+                                         std::tuple(Verbosity::variants, 40),
+                                         std::tuple(Verbosity::variants, 80),
+                                         std::tuple(Verbosity::full, 80)));
 
 INSTANTIATE_TEST_SUITE_P(Of, GoldenOfAMatrix, testing::Values("console", "markdown"),
                          [](const auto& format) { return format.param; });

@@ -47,12 +47,12 @@ std::string prose_of(const std::string& report) {
 TEST(Markdown, BeginsWithTheVerdictAndTheDetectionTable) {
   EXPECT_THAT(
       render_markdown(literal_run()),
-      StartsWith("**Not everything is as expected: 10 cells, 5 as expected, 2 FAILED, 1 NOT "
+      StartsWith("## Lockstep: 5 of 10 cells as expected\n\n**Not everything is as expected: 10 cells, 5 as expected, 2 FAILED, 1 NOT "
                  "FOUND, 1 UNDECIDED, 1 NOT RUN.**\n\n"
                  "| scenario | cells | found | as expected | FAILED | NOT FOUND | "
                  "UNDECIDED | NOT RUN |\n|---|---:|---:|---:|---:|---:|---:|---:|\n"
                  "| loss-on-unwrapped-module | 8 | 1 of 1 | 5 | 2 | 0 | 1 | 0 |\n"));
-  EXPECT_THAT(render_markdown({}), StartsWith("**Nothing ran: 0 cells.**\n\n| scenario |"));
+  EXPECT_THAT(render_markdown({}), StartsWith("## Lockstep: 0 of 0 cells as expected\n\n**Nothing ran: 0 cells.**\n\n| scenario |"));
 }
 
 TEST(Markdown, TellsWhatIsWrongFirst) {

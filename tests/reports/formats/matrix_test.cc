@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "reports/formats/renderer.h"
+#include "reports/formats/screen.h"
 #include "tests/reports/formats/literal_matrix.h"
 #include "tests/reports/formats/literal_run.h"
 
@@ -138,8 +139,10 @@ TEST(Matrix, LeavesCostAndValuesToTheOtherFormats) {
               AllOf(HasSubstr("\ncost,frozen-tower"), HasSubstr("\nvalue,frozen")));
 }
 
-TEST(Matrix, StaysWithinEightyColumnsAndMarksInTheFirst) {
-  std::istringstream text(render_console(literal_matrix()));
+TEST(Matrix, StaysWithinItsWidthAndMarksInTheFirstColumn) {
+  Screen screen;
+  screen.width = 80;
+  std::istringstream text(render_screen(literal_matrix(), screen));
   int marks = 0;
   for (std::string line; std::getline(text, line) && !line.starts_with("FAILED: thawed");) {
     EXPECT_LE(line.size(), 80U) << line;

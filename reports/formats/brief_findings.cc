@@ -1,0 +1,205 @@
+#include "reports/formats/brief_findings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "reports/base/plain_text.h"
+#include "reports/record/mismatch_table.h"
+
+namespace lockstep {
+
+std::string subject(const Claim& claim);
+
+namespace {
+
+constexpr std::size_t kMostOfASentence = 300;
+
+using Findings = std::vector<const Finding*>;
+
+bool is_about_agreement(const Finding& finding) {
+  return finding.claim.predicate == Predicate::agree_across_ranks;
+}
+
+/// Whether it is about values that ranks hold; memory is a matter of its own.
+bool is_about_held_values(const Finding& finding) {
+  return is_about_agreement(finding) || finding.claim.predicate == Predicate::equal_reference;
+}
+
+/// In the order in which the training came to them; differences between ranks first.
+Findings value_findings(const Execution& execution) {
+  Findings found;
+  for (const ClaimResult& result : execution.results) {
+    for (const Finding& finding : result.findings) {
+      if (is_about_held_values(finding)) found.push_back(&finding);
+    }
+  }
+  const auto moment = [](const Finding* finding) {
+    return std::tuple(finding->step, finding->claim.phase, finding->claim.predicate);
+  };
+  std::stable_sort(found.begin(), found.end(),
+                   [&](const Finding* a, const Finding* b) { return moment(a) < moment(b); });
+  return found;
+}
+
+/// "; ranks 0,2,3 against rank 1"; empty where there are two ranks.
+std::string parties(const Finding& finding) {
+  const auto& groups = finding.groups;
+  const bool is_alone = std::all_of(groups.begin(), groups.end(),
+                                    [](const auto& group) { return group.size() == 1; });
+  if (is_alone && groups.size() <= 2) return "";
+  if (is_alone) return "; no two ranks agree";
+  std::vector<std::string> words;
+  for (const std::vector<int>& group : groups) words.push_back(ranks_in_words(group));
+  return fmt::format("; {}", fmt::join(words, " against "));
+}
+
+std::string_view attribution_in_words(GradientAttribution attribution) {
+  switch (attribution) {
+    case GradientAttribution::own:
+      return "; each rank's is its own, never synchronised";
+    case GradientAttribution::other_rank:
+      return "; it is another rank's own";
+    case GradientAttribution::mixture:
+      return "; it is a mean of different tensors";
+  }
+  return "";
+}
+
+std::string attribution_of(const Finding& root, const Findings& others) {
+  if (root.attribution) return std::string(attribution_in_words(*root.attribution));
+  for (const Finding* other : others) {
+    const bool is_the_same = other->step == root.step && other->tensor == root.tensor &&
+                             other->claim.kind == root.claim.kind && other->attribution;
+    if (is_the_same) return std::string(attribution_in_words(*other->attribution));
+  }
+  return "";
+}
+
+std::string difference_between_ranks(const Finding& finding) {
+  std::string text = fmt::format(
+      "{} differ between ranks: {} in step {}, {} of {} elements, by up "
+      "to {:.3g}",
+      subject(finding.claim), finding.tensor, finding.step, finding.differing_elements,
+      finding.elements, finding.worst_difference);
+  if (finding.last_step > finding.step) {
+    text += fmt::format(", until step {}", finding.last_step);
+    if (finding.last_worst_difference != 0) {
+      text += fmt::format(" (there {:.3g})", finding.last_worst_difference);
+    }
+  }
+  return text + parties(finding);
+}
+
+std::string ratio_in_words(const Finding& finding) {
+  if (!finding.ratio_in_words.empty()) return "; ratio " + finding.ratio_in_words;
+  if (!finding.ratio || !finding.cosine) return "";
+  return fmt::format("; ratio {:.4g}, cosine {:.4g}", *finding.ratio, *finding.cosine);
+}
+
+std::string difference_from_reference(const Finding& finding) {
+  std::vector<int> ranks;
+  for (const std::vector<int>& group : finding.groups) {
+    ranks.insert(ranks.end(), group.begin(), group.end());
+  }
+  std::string text = fmt::format("{} are not the reference's: {} in step {}",
+                                 subject(finding.claim), finding.tensor, finding.step);
+  if (!ranks.empty()) text += " on " + ranks_in_words(ranks);
+  if (!finding.relative_difference || !std::isfinite(*finding.relative_difference)) return text;
+  text += fmt::format(", relative difference {:.3g}", *finding.relative_difference);
+  if (finding.tolerance) text += fmt::format(", tolerance {:.2g}", *finding.tolerance);
+  return text + ratio_in_words(finding);
+}
+
+/// Without a difference of elements, the sentence alone says what is another dtype or shape.
+std::string first_wrong_value(const Finding& root, const Findings& others) {
+  if (!root.first_difference) return beginning(root.sentence, kMostOfASentence);
+  const std::string text =
+      is_about_agreement(root) ? difference_between_ranks(root) : difference_from_reference(root);
+  return text + attribution_of(root, others);
+}
+
+std::string names_of(const Findings& findings, const Finding& root) {
+  std::vector<std::string> names;
+  for (const Finding* finding : findings) {
+    const bool is_later = finding->step != root.step;
+    names.push_back(subject(finding->claim) +
+                    (is_later ? fmt::format(" from step {} on", finding->step) : ""));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Whether all that differs between ranks, and nothing else, is off the reference, as early.
+bool are_the_same(const Findings& apart, const Findings& off) {
+  return apart.size() == off.size() &&
+         std::all_of(apart.begin(), apart.end(), [&](const Finding* finding) {
+           return std::any_of(off.begin(), off.end(), [&](const Finding* other) {
+             return other->step == finding->step && other->claim.kind == finding->claim.kind &&
+                    other->claim.phase == finding->claim.phase;
+           });
+         });
+}
+
+std::string off_in_words(const Finding& root, Findings apart, const Findings& off) {
+  apart.insert(apart.begin(), &root);
+  if (!are_the_same(apart, off)) return names_of(off, root) + " against the reference";
+  const std::string_view all = apart.size() == 1 ? "the same" : apart.size() == 2 ? "both" : "all";
+  return fmt::format("{} against the reference", all);
+}
+
+/// "; also: parameters, both against the reference": what breaks besides the first.
+std::string besides(const Finding& root, const Findings& others) {
+  Findings apart;
+  Findings off;
+  for (const Finding* other : others) (is_about_agreement(*other) ? apart : off).push_back(other);
+  std::vector<std::string> words;
+  if (is_about_agreement(root)) {
+    if (!apart.empty()) words.push_back(names_of(apart, root));
+    if (!off.empty()) words.push_back(off_in_words(root, apart, off));
+  } else {
+    if (!off.empty()) words.push_back(names_of(off, root));
+    if (!apart.empty()) words.push_back(names_of(apart, root) + " between ranks");
+  }
+  return words.empty() ? "" : fmt::format("; also: {}", fmt::join(words, ", "));
+}
+
+/// The first wrong value of an execution in one finding; none where no value is known to be wrong.
+std::vector<ShownFinding> wrong_values(const Execution& execution) {
+  Findings found = value_findings(execution);
+  if (found.empty()) return {};
+  const Finding* const root = found.front();
+  found.erase(found.begin());
+  std::string text = first_wrong_value(*root, found);
+  if (text.ends_with('.')) text.pop_back();
+  return {{root, text + besides(*root, found)}};
+}
+
+std::vector<ShownFinding> brief(const Execution& execution, std::vector<ShownFinding> shown) {
+  std::vector<ShownFinding> all = wrong_values(execution);
+  for (ShownFinding& other : shown) {
+    if (is_about_held_values(*other.finding)) continue;
+    other.sentence = beginning(other.sentence, kMostOfASentence);
+    const bool has_output = other.finding->failure && other.finding->failure->error.empty() &&
+                            !other.finding->failure->last_output.empty();
+    if (!other.sentence.empty() || has_output) all.push_back(std::move(other));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<ShownFinding> brief_findings(const CellRecord& cell) {
+  return brief(cell, shown_findings(cell));
+}
+
+std::vector<ShownFinding> brief_findings(const JobRecord& job) {
+  return brief(job, shown_findings(job));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "reports/base/names.h"
+#include "reports/base/plain_text.h"
+#include "reports/record/result.h"
+#include "reports/record/run_record.h"
+
+namespace lockstep {
+
+/// How much of a run the console report shows.
+///   verdict    the verdict alone
+///   overview   a line per scenario, and whatever is not as expected; of a single scenario also its
+///              tables, and a line per variant with its findings
+///   variants   the same, and a line per variant of every scenario
+///   full       every finding with its bits, every table, the cost of a step
+enum class Verbosity { verdict, overview, variants, full };
+
+template <>
+struct Names<Verbosity> {
+  static constexpr std::array<std::string_view, 4> values{"verdict", "overview", "variants",
+                                                          "full"};
+};
+
+/// What a console report is written for. The default is a file: everything, and no escapes.
+struct Screen {
+  Verbosity verbosity = Verbosity::full;
+  std::size_t width = kConsoleWidth;
+  bool has_colour = false;      ///< the words of a verdict may be coloured
+  bool has_sparklines = false;  ///< it shows block characters
+  std::string folder;           ///< of the run's files; empty: not told
+};
+
+/// The console report as `screen` shows it.
+std::string render_screen(const RunRecord& run, const Screen& screen);
+
+/// A cell that is not as expected, as the report tells it at its end: with its scenario, in full
+/// but for bits.
+std::string failure_text(const CellRecord& cell, const Screen& screen);
+
+/// `text`, or its part of `size` bytes at `begin`, in the colour of a result: green as expected,
+/// red a failure, yellow anything else. Unchanged where the screen has no colour.
+std::string painted(const std::string& text, Result result, const Screen& screen,
+                    std::size_t begin = 0, std::size_t size = std::string::npos);
+
+}  // namespace lockstep
