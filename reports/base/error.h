@@ -123,7 +123,7 @@ Error nowhere_to_meet(std::string_view address, int port, std::string_view why);
 /// Something of ours went wrong: a defect.
 Error internal_error(std::string_view what);
 
-/// The one of `known` nearest to `given` by edits; empty when none is near enough to be meant.
+/// The one of `known` that `given` is nearest to by edits, or begins; empty: none can be meant.
 std::string nearest_name(std::string_view given, const std::vector<std::string>& known);
 
 }  // namespace lockstep

@@ -25,8 +25,10 @@ run 1 "${lockstep_run[@]}" --out not-met
 unset LOCKSTEP_PYTHON LOCKSTEP_CATALOGUE
 run 0 configure built -DLOCKSTEP_PYTHON="$python"
 run 0 "$cmake" --build built
-run 0 built/scenarios/outside list
-[[ $(grep -c '^[^ ]' output) -eq 1 ]] || fail "the program has more scenarios than its own"
+run 0 built/scenarios/outside list --format json
+[[ $(grep -c '"id":' output) -eq 1 ]] || fail "the program has more scenarios than its own"
+run 0 built/scenarios/outside list --help
+says "Usage: outside list"
 run 0 built/scenarios/outside show summed-gradient
 says "Source: scenarios/scale/summed_gradient.cc"
 run 0 built/scenarios/outside run --ranks 2 --out outside-run
@@ -34,8 +36,8 @@ says "scenarios/scale/summed_gradient.cc:"
 says "2: summed over 2 ranks, never averaged"
 
 # `lockstep` runs them, too; the core of the package judges them without torch.
-LOCKSTEP_CATALOGUE=built/scenarios/outside run 0 "$prefix/bin/lockstep" list
-[[ $(grep -c '^[^ ]' output) -eq 1 ]] || fail "lockstep has more scenarios than its catalogue"
+LOCKSTEP_CATALOGUE=built/scenarios/outside run 0 "$prefix/bin/lockstep" list --format json
+[[ $(grep -c '"id":' output) -eq 1 ]] || fail "lockstep has more scenarios than its catalogue"
 project=$here/core run 0 configure core -DLOCKSTEP_PYTHON=/nowhere/python
 run 0 "$cmake" --build core
 run 0 core/reader outside-run
@@ -43,8 +45,12 @@ says "cells are as expected"
 
 touch "$project/scenarios/stray.cc"
 run 1 "$cmake" --build built
-says "lists 'scale/summed_gradient.cc', the folder holds 'scale/summed_gradient.cc;stray.cc'"
+says "scenarios/CMakeLists.txt: stray.cc is not listed: add stray"
 rm "$project/scenarios/stray.cc"
+mv "$project/scenarios/scale/summed_gradient.cc" away.cc
+run 1 "$cmake" --build built
+says "scale/summed_gradient.cc is listed, and there is no such file"
+mv away.cc "$project/scenarios/scale/summed_gradient.cc"
 
 # It is the installed headers that are used, and each of them is needed.
 rm "$prefix/include/lockstep/harness/observe/observer.h"

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "tests/golden.h"
 
-#include <cstdlib>
+#include <gtest/gtest.h>
 
 #include "reports/formats/renderer.h"
 #include "tests/command.h"
@@ -11,15 +11,9 @@
 namespace lockstep {
 namespace {
 
-/// Whether `rendered` is what `tests/reports/formats/<name>.golden` holds; writes it anew when
-/// asked to.
+/// Of `tests/reports/formats/<name>.golden`.
 void expect_golden(const std::string& name, const std::string& rendered) {
-  const std::string path = LOCKSTEP_SOURCE_DIR "/tests/reports/formats/" + name + ".golden";
-  if (std::getenv("LOCKSTEP_UPDATE_GOLDENS")) {
-    write_text(path, rendered);
-    FAIL() << path << " was written anew; read it before you trust it";
-  }
-  EXPECT_EQ(rendered, text_of(path)) << "LOCKSTEP_UPDATE_GOLDENS=1 writes " << path << " anew";
+  expect_golden_file("reports/formats/" + name, rendered);
 }
 
 class Golden : public testing::TestWithParam<std::string> {};
