@@ -69,7 +69,7 @@ inline constexpr std::array<Variable, 7> kVariables{
              "the folder of this program)",
              "list show run doctor"},
     {"COLUMNS", "the width of what is printed (default: the terminal's, else 100)",
-     "list show run report compare"},
+     "list show run report"},
     {"MASTER_ADDR, MASTER_PORT",
      "where ranks meet that a launcher starts on several machines without a shared folder", "run"},
     {"CUDA_VISIBLE_DEVICES", "the GPUs that ranks may use", "run doctor"},

@@ -22,14 +22,14 @@ bool is_read_by(const Variable& variable, std::string_view command) {
 }
 
 /// A name, and below it its meaning.
-std::string entry(std::string_view name, std::string_view meaning, std::size_t width) {
+std::string named(std::string_view name, std::string_view meaning, std::size_t width) {
   return fmt::format("  {}\n{}", name, wrapped(std::string(meaning), 6, 0, width));
 }
 
 std::string examples_of(const CommandName& command, const std::string& program, std::size_t width) {
   std::string text = "Examples:\n";
   for (const Example& example : command.examples) {
-    text += entry(fmt::format("{} {}", program, example.arguments), example.effect, width);
+    text += named(fmt::format("{} {}", program, example.arguments), example.effect, width);
   }
   return text;
 }
@@ -39,7 +39,7 @@ std::string environment_of(std::string_view command, std::size_t width) {
   std::string text;
   for (const Variable& variable : kVariables) {
     if (!command.empty() && !is_read_by(variable, command)) continue;
-    text += entry(variable.name, variable.meaning, width);
+    text += named(variable.name, variable.meaning, width);
   }
   return text.empty() ? "" : "Environment:\n" + text + "\n";
 }
@@ -53,6 +53,36 @@ std::string help_footer(std::size_t width) {
 std::string help_footer(const CommandName& command, const std::string& program, std::size_t width) {
   return fmt::format("{}\n{}{}", examples_of(command, program, width),
                      environment_of(command.name, width), exit_statuses_of(command.name, width));
+}
+
+std::string HelpFormatter::make_description(const CLI::App* app) const {
+  return wrapped(app->get_description(), 0, 0, width_);
+}
+
+std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
+  std::string name = make_option_name(option, is_positional);
+  const bool takes_several = option->get_expected_max() == CLI::detail::expected_max_vector_size;
+  if (is_positional && takes_several) name += "...";
+  if (!is_positional && option->get_type_size() != 0) name += " " + option->get_type_name();
+  std::string meaning = option->get_description();
+  if (!option->get_default_str().empty()) {
+    meaning += fmt::format(" (default: {})", option->get_default_str());
+  }
+  return entry(name, meaning);
+}
+
+std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
+  return entry(command->get_name(), command->get_description());
+}
+
+std::string HelpFormatter::entry(const std::string& name, const std::string& meaning) const {
+  constexpr std::size_t kColumn = 26;
+  constexpr std::size_t kNarrow = 70;
+  if (width_ < kNarrow) return named(name, meaning, width_);
+  const std::string start = fmt::format("  {:<{}}", name, kColumn - 2);
+  const std::string text = wrapped(meaning, kColumn, 0, width_);
+  if (start.size() > kColumn || start.back() != ' ') return start + "\n" + text;
+  return std::string(text).replace(0, kColumn, start);
 }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -136,6 +137,7 @@ void check_options(const CLI::App& app, const std::vector<std::string>& words) {
 
 void add_commands(const Program& program, CLI::App& app) {
   const std::size_t width = terminal_width(STDOUT_FILENO);
+  app.formatter(std::make_shared<HelpFormatter>(width));
   app.footer(help_footer(width));
   for (const CommandName& name : kCommands) {
     CLI::App& one = *app.add_subcommand(std::string(name.name), std::string(name.summary));
@@ -184,7 +186,7 @@ ExitStatus parse_and_dispatch(const Program& program, const Arguments& arguments
     if (!command) return program.pass_on(arguments.pointers.data());
   }
   CLI::App app(
-      "Shows whether the ranks of a distributed training job stay in lockstep, and if not,\n"
+      "Shows whether the ranks of a distributed training job stay in lockstep, and if not, "
       "the first place where they part and why.",
       arguments.program);
   app.set_version_flag("--version", program.version);

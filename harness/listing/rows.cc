@@ -65,7 +65,9 @@ std::string wrapped_rows(const std::vector<TextRow>& rows, std::size_t indent, s
   std::string text;
   for (const TextRow& row : rows) {
     const std::string start = std::string(indent, ' ') + start_of(row, widths);
-    if (start.size() + kLeastRoom <= width) {
+    if (row.back().empty()) {
+      text += without_blanks_behind(start) + "\n";
+    } else if (start.size() + kLeastRoom <= width) {
       text += wrapped(row.back(), start.size(), 0, width).replace(0, start.size(), start);
     } else {
       text += without_blanks_behind(start) + "\n" + wrapped(row.back(), indent + 4, 0, width);

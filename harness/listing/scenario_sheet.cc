@@ -32,16 +32,14 @@ std::string lines_of_claims(const std::vector<Claim>& claims, std::size_t width)
   return text;
 }
 
+/// With the axes of each variant behind what it does, where it does not depend on all of them.
 std::string variant_table(const Scenario& scenario, std::size_t width) {
-  const bool has_axes = !scenario.axes.empty();
   std::vector<TextRow> rows;
   for (const Variant& variant : scenario.variants) {
-    rows.push_back({variant.name, std::string(name(variant.role))});
-    if (has_axes) rows.back().push_back(axes_in_short(scenario, variant));
-    rows.back().push_back(variant.summary);
+    const std::string axes = scenario.axes.empty() ? "all" : axes_in_short(scenario, variant);
+    rows.push_back({variant.name, std::string(name(variant.role)),
+                    variant.summary + (axes == "all" ? "" : fmt::format(" [axes: {}]", axes))});
   }
-  rows.insert(rows.begin(), has_axes ? TextRow{"variant", "role", "axes", "what it does"}
-                                     : TextRow{"variant", "role", "what it does"});
   return wrapped_rows(rows, kSheetIndent, width);
 }
 

@@ -48,13 +48,12 @@ std::string exit_statuses_as_text(std::size_t width) {
 
 std::string exit_statuses_of(std::string_view command, std::size_t width) {
   std::string text = "Exit status:\n";
-  bool may_be_undecided = false;
   for (const CommandExit& entry : kCommandExits) {
     if (entry.command != command) continue;
     text += row(entry.status, entry.meaning, width);
-    may_be_undecided |= entry.status == ExitStatus::undecided;
   }
-  return may_be_undecided ? text + wrapped(order(), 2, 0, width) : text;
+  const bool has_several = command == "run" || command == "report";
+  return has_several ? text + wrapped(order(), 2, 0, width) : text;
 }
 
 std::string exit_statuses_as_markdown() {

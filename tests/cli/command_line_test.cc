@@ -34,6 +34,19 @@ TEST(Help, IsThatOfTheGoldens) {
   }
 }
 
+TEST(Help, KeepsToTheWidthOfTheTerminal) {
+  for (const char* arguments : {"--help", "report --help", "compare --help", "doctor --help"}) {
+    for (const std::size_t columns : {40U, 80U, 120U}) {
+      for (const std::string& line :
+           lines_of(typed(arguments, fmt::format("COLUMNS={}", columns)).out)) {
+        // What is typed is never broken.
+        const bool is_typed = line.starts_with("  lockstep ") || line.starts_with("Usage: ");
+        if (!is_typed) EXPECT_LE(line.size(), columns) << line;
+      }
+    }
+  }
+}
+
 TEST(Help, OfEachCommandHasTwoExamplesAndItsOwnExitStatuses) {
   for (const char* command : {"report", "compare", "doctor"}) {
     const std::string help = typed(std::string(command) + " --help").out;

@@ -33,6 +33,10 @@ TEST(WrappedRows, HangTheLastColumn) {
             "  a  one two three four five six seven\n     eight\n");
 }
 
+TEST(WrappedRows, WithoutATextAreOneLine) {
+  EXPECT_EQ(wrapped_rows({{"a", ""}, {"b", "c"}}, 2, 40), "  a\n  b  c\n");
+}
+
 TEST(WrappedRows, WithoutRoomStandBelow) {
   EXPECT_EQ(wrapped_rows({{"a-long-name", "one two three four five six"}}, 2, 30),
             "  a-long-name\n      one two three four five\n      six\n");
