@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <CLI/CLI.hpp>
 #include <sstream>
 #include <string_view>
 
@@ -44,6 +44,44 @@ std::string environment_of(std::string_view command, std::size_t width) {
   return text.empty() ? "" : "Environment:\n" + text + "\n";
 }
 
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(std::size_t width) : width_(width) {}
+
+  std::string make_description(const CLI::App* app) const override {
+    return wrapped(app->get_description(), 0, 0, width_);
+  }
+
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    std::string name = make_option_name(option, is_positional);
+    const bool takes_several = option->get_expected_max() == CLI::detail::expected_max_vector_size;
+    if (is_positional && takes_several) name += "...";
+    if (!is_positional && option->get_type_size() != 0) name += " " + option->get_type_name();
+    std::string meaning = option->get_description();
+    if (!option->get_default_str().empty()) {
+      meaning += fmt::format(" (default: {})", option->get_default_str());
+    }
+    return entry(name, meaning);
+  }
+
+  std::string make_subcommand(const CLI::App* command) const override {
+    return entry(command->get_name(), command->get_description());
+  }
+
+ private:
+  std::string entry(const std::string& name, const std::string& meaning) const {
+    constexpr std::size_t kColumn = 26;
+    constexpr std::size_t kNarrow = 70;
+    if (width_ < kNarrow) return named(name, meaning, width_);
+    const std::string start = fmt::format("  {:<{}}", name, kColumn - 2);
+    const std::string text = wrapped(meaning, kColumn, 0, width_);
+    if (start.size() > kColumn || start.back() != ' ') return start + "\n" + text;
+    return std::string(text).replace(0, kColumn, start);
+  }
+
+  std::size_t width_;
+};
+
 }  // namespace
 
 std::string help_footer(std::size_t width) {
@@ -55,34 +93,8 @@ std::string help_footer(const CommandName& command, const std::string& program, 
                      environment_of(command.name, width), exit_statuses_of(command.name, width));
 }
 
-std::string HelpFormatter::make_description(const CLI::App* app) const {
-  return wrapped(app->get_description(), 0, 0, width_);
-}
-
-std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
-  std::string name = make_option_name(option, is_positional);
-  const bool takes_several = option->get_expected_max() == CLI::detail::expected_max_vector_size;
-  if (is_positional && takes_several) name += "...";
-  if (!is_positional && option->get_type_size() != 0) name += " " + option->get_type_name();
-  std::string meaning = option->get_description();
-  if (!option->get_default_str().empty()) {
-    meaning += fmt::format(" (default: {})", option->get_default_str());
-  }
-  return entry(name, meaning);
-}
-
-std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
-  return entry(command->get_name(), command->get_description());
-}
-
-std::string HelpFormatter::entry(const std::string& name, const std::string& meaning) const {
-  constexpr std::size_t kColumn = 26;
-  constexpr std::size_t kNarrow = 70;
-  if (width_ < kNarrow) return named(name, meaning, width_);
-  const std::string start = fmt::format("  {:<{}}", name, kColumn - 2);
-  const std::string text = wrapped(meaning, kColumn, 0, width_);
-  if (start.size() > kColumn || start.back() != ' ') return start + "\n" + text;
-  return std::string(text).replace(0, kColumn, start);
+std::shared_ptr<CLI::FormatterBase> help_formatter(std::size_t width) {
+  return std::make_shared<HelpFormatter>(width);
 }
 
 }  // namespace lockstep

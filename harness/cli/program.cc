@@ -9,7 +9,6 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -137,7 +136,7 @@ void check_options(const CLI::App& app, const std::vector<std::string>& words) {
 
 void add_commands(const Program& program, CLI::App& app) {
   const std::size_t width = terminal_width(STDOUT_FILENO);
-  app.formatter(std::make_shared<HelpFormatter>(width));
+  app.formatter(help_formatter(width));
   app.footer(help_footer(width));
   for (const CommandName& name : kCommands) {
     CLI::App& one = *app.add_subcommand(std::string(name.name), std::string(name.summary));
