@@ -112,7 +112,7 @@ CatalogueProgram find_catalogue() {
   return catalogue;
 }
 
-void become_catalogue(char** arguments) {
+void become_catalogue(char* const* arguments) {
   const CatalogueProgram catalogue = find_catalogue();
   require_current_folder();
   ::execv(catalogue.path.c_str(), arguments);

@@ -28,6 +28,6 @@ CatalogueProgram find_catalogue();
 /// Makes this process that program, with the same arguments, environment and open files. Throws
 /// Error as `find_catalogue` does, and (usage) where the current folder was removed: libraries that
 /// come with torch end a process there without a word.
-[[noreturn]] void become_catalogue(char** arguments);
+[[noreturn]] void become_catalogue(char* const* arguments);
 
 }  // namespace lockstep

@@ -14,20 +14,68 @@ class App;
 
 namespace lockstep {
 
+/// A command line that a user would type, without the name of the program.
+struct Example {
+  std::string_view arguments;
+  std::string_view effect;
+};
+
 /// A command of the command line, as `--help` names it.
 struct CommandName {
   std::string_view name;
   std::string_view summary;
+  std::array<Example, 2> examples;
 };
 
 /// All of them, in the order of `--help`.
 inline constexpr std::array<CommandName, 6> kCommands{
-    CommandName{"list", "List the scenarios"},
-    {"show", "Say everything about one scenario"},
-    {"run", "Run scenarios on real ranks, judge and report them"},
-    {"report", "Judge a run's files again and show the report"},
-    {"compare", "Hold a published table against a run, to the printed digit"},
-    {"doctor", "Say what is here, what is missing, and whether 'run' can work"}};
+    CommandName{
+        "list",
+        "List the scenarios",
+        {{{"list sharding", "the scenarios of a class"},
+          {"list 'loss*' --format json", "those whose id begins with 'loss', for a script"}}}},
+    {"show",
+     "Say everything about one scenario",
+     {{{"show loss-on-unwrapped-module", "where it comes from, its axes, claims and variants"},
+       {"show loss-on-unwrapped-module/bypass", "one variant, and what is expected of it"}}}},
+    {"run",
+     "Run scenarios on real ranks, judge and report them",
+     {{{"run loss-on-unwrapped-module --ranks 2,3", "all its variants, in two worlds"},
+       {"run 'collective*' --out found --format junit", "several scenarios, with a file for CI"}}}},
+    {"report",
+     "Judge a run's files again and show the report",
+     {{{"report runs/latest", "the last run"},
+       {"report runs/latest --format markdown", "the same for a comment on a pull request"}}}},
+    {"compare",
+     "Hold a published table against a run, to the printed digit",
+     {{{"compare opentslm-49-drift runs/latest", "a table that comes with Lockstep"},
+       {"compare mine.csv runs/latest", "a table of your own"}}}},
+    {"doctor",
+     "Say what is here, what is missing, and whether 'run' can work",
+     {{{"doctor", "the verdict first"},
+       {"doctor --timeout 5", "where a launcher or a driver does not answer"}}}}};
+
+/// A variable of the environment that some commands read.
+struct Variable {
+  std::string_view name;
+  std::string_view meaning;
+  std::string_view commands;  ///< their names, separated by blanks; empty: the build
+};
+
+/// What `--help` shows of the environment: of a command its own, without a command all.
+inline constexpr std::array<Variable, 7> kVariables{
+    Variable{"LOCKSTEP_CATALOGUE",
+             "the program with the scenarios (default: libexec/lockstep/lockstep-catalogue beside "
+             "the folder of this program)",
+             "list show run doctor"},
+    {"COLUMNS", "the width of what is printed (default: the terminal's, else 100)",
+     "list show run report"},
+    {"MASTER_ADDR, MASTER_PORT",
+     "where ranks meet that a launcher starts on several machines without a shared folder", "run"},
+    {"CUDA_VISIBLE_DEVICES", "the GPUs that ranks may use", "run doctor"},
+    {"LOCKSTEP_MPI", "openmpi or mpich: the MPI of --backend mpi (default: the launcher's)", "run"},
+    {"LOCKSTEP_PYTHON", "when Lockstep is built: a Python that has torch", ""},
+    {"XDG_CACHE_HOME", "when Lockstep is built: where ci/bootstrap keeps its torch", ""}};
 
 /// What a program does for one of `kCommands`.
 struct Command {
@@ -35,7 +83,6 @@ struct Command {
   /// Adds the options, of which `run` then has the values.
   std::function<void(CLI::App&)> add_options;
   std::function<ExitStatus()> run;
-  bool has_status_table = true;  ///< `--help` of the command shows the exit statuses
 };
 
 }  // namespace lockstep

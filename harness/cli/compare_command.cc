@@ -4,21 +4,32 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <tuple>
 
 #include "harness/cli/standard_output.h"
 #include "harness/record/run_folder.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/base/plain_text.h"
+#include "reports/base/shell_word.h"
+#include "reports/base/usage_error.h"
 
 namespace lockstep {
 
 namespace {
 
+std::string ranks_in_words(int count) {
+  return fmt::format("{} rank{}", count, count == 1 ? "" : "s");
+}
+
 std::string where(const PublishedValue& value) {
-  std::string text = fmt::format("{}/{}, {} ranks, step {}", plain(value.scenario),
-                                 plain(value.variant), value.world_size, value.step);
+  std::string text = fmt::format("{}/{}, {}, step {}", plain(value.scenario), plain(value.variant),
+                                 ranks_in_words(value.world_size), value.step);
   if (value.rank >= 0) text += fmt::format(", rank {}", value.rank);
   return text;
 }
@@ -35,18 +46,71 @@ std::string closeness(const PublishedTable& table) {
              : "in shape or to the printed digit, as each row says";
 }
 
-std::string comparison_in_words(const PublishedTable& table, const TableComparison& comparison) {
+/// What was published of one cell and not measured.
+struct Gap {
+  std::int64_t values = 0;
+  std::int64_t first_step = 0;
+  std::int64_t last_step = 0;
+};
+
+/// A cell as tables name it.
+using PublishedCell = std::tuple<std::string, std::string, int>;
+
+std::map<PublishedCell, Gap> gaps_of(const TableComparison& comparison) {
+  std::map<PublishedCell, Gap> gaps;
+  for (const Unmet& unmet : comparison.unmet) {
+    if (unmet.measured != kNotMeasured) continue;
+    const PublishedValue& value = unmet.published;
+    const auto [place, is_new] = gaps.try_emplace({value.scenario, value.variant, value.world_size},
+                                                  Gap{0, value.step, value.step});
+    Gap& gap = place->second;
+    ++gap.values;
+    gap.first_step = std::min(gap.first_step, value.step);
+    gap.last_step = std::max(gap.last_step, value.step);
+  }
+  return gaps;
+}
+
+bool was_run(const RunRecord& run, const PublishedCell& asked) {
+  return std::any_of(run.cells.begin(), run.cells.end(), [&](const CellRecord& record) {
+    const Cell& cell = record.cell;
+    return record.processes > 0 &&
+           PublishedCell(cell.scenario, cell.variant, cell.world_size) == asked;
+  });
+}
+
+/// A line for each cell that lacks values: the command that runs it, or the steps that it lacks.
+std::string gaps_in_words(const TableComparison& comparison, const RunRecord& run) {
+  std::string text;
+  for (const auto& [cell, gap] : gaps_of(comparison)) {
+    const auto& [scenario, variant, world_size] = cell;
+    const std::string name = plain(scenario) + "/" + plain(variant);
+    const std::string values = fmt::format("{} value{}", gap.values, gap.values == 1 ? "" : "s");
+    if (!was_run(run, cell)) {
+      text += fmt::format("not in this run: {} on {} ({}). Run: lockstep run {} --ranks {}\n", name,
+                          ranks_in_words(world_size), values, shell_word(name), world_size);
+      continue;
+    }
+    text += fmt::format("not measured: {} on {}, {} in steps {} to {}\n", name,
+                        ranks_in_words(world_size), values, gap.first_step, gap.last_step);
+  }
+  return text;
+}
+
+std::string comparison_in_words(const PublishedTable& table, const TableComparison& comparison,
+                                const RunRecord& run) {
   std::string text = fmt::format("{}: {} of {} published values are met {}.\n", plain(table.id),
                                  comparison.met, comparison.values, closeness(table));
   if (comparison.beside > 0) {
     text += fmt::format("{} more are of another program, and not compared.\n", comparison.beside);
   }
   for (const Unmet& unmet : comparison.unmet) {
-    text +=
-        fmt::format("{}:{}: {}: published {}, {}\n", plain(table.path.string()),
-                    unmet.published.line, where(unmet.published), plain(unmet.published.printed),
-                    unmet.measured == kNotMeasured ? unmet.measured : "measured " + unmet.measured);
+    if (unmet.measured == kNotMeasured) continue;
+    text += fmt::format("{}:{}: {}: published {}, measured {}\n", plain(table.path.string()),
+                        unmet.published.line, where(unmet.published),
+                        plain(unmet.published.printed), unmet.measured);
   }
+  text += gaps_in_words(comparison, run);
   if (comparison.definitions_differ > 0) {
     text += fmt::format(
         "{} rows on which the published definition of 'synced' and the bits of the whole tensor "
@@ -56,10 +120,31 @@ std::string comparison_in_words(const PublishedTable& table, const TableComparis
   return text;
 }
 
-ExitStatus compare_files(const std::string& table_file, const std::string& folder) {
-  const PublishedTable table = read_published_table(table_file);
-  const TableComparison comparison = compare_with_run(table, load_record(folder), folder);
-  write_standard_output(comparison_in_words(table, comparison));
+/// Whether `word` is a run, and no table: a folder, or its record.
+bool is_run(const std::string& word) {
+  std::error_code failure;
+  return std::filesystem::is_directory(run_folder_of(word), failure);
+}
+
+/// A file, or the table of that name that comes with Lockstep.
+std::filesystem::path table_file(const std::string& word) {
+  std::error_code failure;
+  if (word.empty()) throw unreadable("", "the path is empty", "Name a published table");
+  const bool is_path = word.find('/') != std::string::npos || word.ends_with(".csv");
+  return is_path || std::filesystem::exists(word, failure) ? std::filesystem::path(word)
+                                                           : published_table_file(word);
+}
+
+ExitStatus compare_files(const std::string& table_word, const std::string& run_word) {
+  if (is_run(table_word)) {
+    throw is_run(run_word) ? two_runs(table_word, run_word)
+                           : swapped_arguments(table_word, run_word);
+  }
+  const PublishedTable table = read_published_table(table_file(table_word));
+  const std::filesystem::path folder = run_folder_of(run_word);
+  const RunRecord run = load_record(folder);
+  const TableComparison comparison = compare_with_run(table, run, folder);
+  write_standard_output(comparison_in_words(table, comparison, run));
   if (comparison.values == 0) return ExitStatus::not_applicable;
   return comparison.unmet.empty() ? ExitStatus::as_expected : ExitStatus::failed;
 }
@@ -70,8 +155,11 @@ struct CompareWords {
 };
 
 void add_compare_options(CLI::App& app, CompareWords& words) {
-  app.add_option("table", words.table, "published table, a CSV file")->required()->type_name("");
-  app.add_option("dir", words.folder, "folder of the run")->required()->type_name("");
+  app.add_option("TABLE", words.table,
+                 "published table: a CSV file, or the name of one that comes with Lockstep")
+      ->required()
+      ->type_name("");
+  app.add_option("RUN", words.folder, "folder of the run")->required()->type_name("");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// `lockstep compare TABLE.csv DIR`: holds a published table against the run in a folder, to the
+/// `lockstep compare TABLE RUN`: holds a published table against the run in a folder, to the
 /// printed digit. Ends as expected where every value is met, not applicable where there is none.
 Command compare_command();
 

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "harness/launch/probe.h"
 #include "reports/base/current_folder.h"
 #include "reports/base/error.h"
+#include "reports/base/status_line.h"
 
 namespace lockstep {
 
@@ -42,9 +44,15 @@ bool has_answered(const Probe& asked) {
   return has_ended && asked.end.code != kNotStarted;
 }
 
-ExitStatus conclude_without_ranks(const std::string& problem) {
-  write_standard_output("\n" + paragraph("", run_cannot_work(problem)));
-  return ExitStatus::failed;
+/// What the catalogue says, or what there is to say in its place.
+struct CatalogueAnswer {
+  std::string conclusion;
+  std::string findings;
+  ExitStatus status = ExitStatus::failed;
+};
+
+CatalogueAnswer no_ranks(const std::string& problem) {
+  return {paragraph("", run_cannot_work(problem)), "", ExitStatus::failed};
 }
 
 /// Where the ranks of `run` would start.
@@ -57,23 +65,24 @@ std::string fault_of_folder() {
   return "";
 }
 
-ExitStatus ask_catalogue(std::chrono::milliseconds limit) {
+CatalogueAnswer ask_catalogue(const CatalogueProgram& catalogue, std::chrono::milliseconds limit) {
   const std::string gone = fault_of_folder();
-  if (!gone.empty()) return conclude_without_ranks(gone);
-  const CatalogueProgram catalogue = find_catalogue();
+  if (!gone.empty()) return no_ranks(gone);
   const Probe asked =
       probe_program({catalogue.path, "doctor", kRanksOnly, "--timeout",
                      fmt::format("{}", std::chrono::duration<double>(limit).count())},
                     limit_of_catalogue(limit));
   if (!has_answered(asked)) {
-    return conclude_without_ranks(fmt::format("{} {}", catalogue.path.string(), failure_of(asked)));
+    return no_ranks(fmt::format("{} {}", catalogue.path.string(), failure_of(asked)));
   }
-  write_standard_output(asked.output);
-  return static_cast<ExitStatus>(asked.end.code);
+  const auto status = static_cast<ExitStatus>(asked.end.code);
+  const auto gap = asked.output.find("\n\n");
+  if (gap == std::string::npos) return {asked.output, "", status};
+  return {asked.output.substr(0, gap + 1), asked.output.substr(gap + 2), status};
 }
 
 /// A program without a catalogue is whole: it reads and compares runs of others.
-ExitStatus say_untried() {
+CatalogueAnswer say_untried() {
   DoctorSheet sheet;
   sheet.begin("catalogue");
   sheet.say(fmt::format("none: there is no {}", catalogue_path().string()));
@@ -84,21 +93,45 @@ ExitStatus say_untried() {
       "'lockstep report' and 'lockstep compare' can work here. Whether 'lockstep run' "
       "can was not tried: there is no catalogue, so no two ranks met.");
   if (!problem.empty()) sheet.conclude("Ranks could not be run in any case: " + problem);
-  write_standard_output(sheet.text());
-  return problem.empty() ? ExitStatus::as_expected : ExitStatus::failed;
+  return {sheet.conclusion(), sheet.findings(),
+          problem.empty() ? ExitStatus::as_expected : ExitStatus::failed};
 }
 
-ExitStatus examine(std::chrono::milliseconds limit) {
-  DoctorSheet sheet;
-  say_machine(sheet, limit);
-  write_standard_output(sheet.text());
-  if (!is_catalogue_expected()) return say_untried();
+/// The catalogue, or why it cannot be started.
+struct FoundCatalogue {
+  std::optional<CatalogueProgram> program;
+  std::string problem;
+};
+
+FoundCatalogue look_for_catalogue() {
+  if (!is_catalogue_expected()) return {};
   try {
-    return ask_catalogue(limit);
+    return {find_catalogue(), ""};
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::unmet) throw;
-    return conclude_without_ranks(error.what());
+    return {std::nullopt, error.what()};
   }
+}
+
+CatalogueAnswer answer_of(const FoundCatalogue& catalogue, std::chrono::milliseconds limit) {
+  if (catalogue.program) return ask_catalogue(*catalogue.program, limit);
+  return catalogue.problem.empty() ? say_untried() : no_ranks(catalogue.problem);
+}
+
+/// Says nothing before the conclusion is known, which stands first.
+ExitStatus examine(std::chrono::milliseconds limit) {
+  const FoundCatalogue catalogue = look_for_catalogue();
+  DoctorSheet sheet;
+  CatalogueAnswer answer;
+  {
+    const StatusLine line;
+    line.show("asking drivers, launchers and Python");
+    say_machine(sheet, limit, catalogue.program ? catalogue.program->torch_library : fs::path());
+    line.show("asking the catalogue");
+    answer = answer_of(catalogue, limit);
+  }
+  write_standard_output(answer.conclusion + "\n" + sheet.findings() + answer.findings);
+  return answer.status;
 }
 
 struct DoctorWords {

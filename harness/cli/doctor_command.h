@@ -9,7 +9,7 @@ namespace lockstep {
 
 /// `lockstep doctor`: says what this machine has, and then asks the catalogue, a process of its
 /// own, what it has and whether two ranks can meet. Without a catalogue it says that nobody tried
-/// that.
+/// that. Its conclusion stands first, as in the catalogue's answer, where an empty line ends it.
 Command doctor_command();
 
 /// The same command of a program that does its part in `body`. `body` is called with the limit, and

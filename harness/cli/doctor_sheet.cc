@@ -15,10 +15,14 @@
 #include "harness/launch/machine.h"
 #include "harness/launch/python_on_path.h"
 #include "reports/base/error.h"
+#include "reports/base/plain_text.h"
+#include "reports/base/shell_word.h"
 
 namespace lockstep {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::size_t kLabelWidth = 11;
 
@@ -29,16 +33,37 @@ void say_gpus(DoctorSheet& sheet, std::chrono::milliseconds limit) {
   if (!gpus.remedy.empty()) sheet.advise(gpus.remedy);
 }
 
-void say_launchers(DoctorSheet& sheet, std::chrono::milliseconds limit) {
+/// The folder of programs that a torch in PREFIX/lib/pythonX.Y/site-packages/torch came with, where
+/// torchrun is among them.
+std::string folder_of_torchrun(const fs::path& torch) {
+  const fs::path programs = torch.parent_path().parent_path().parent_path().parent_path() / "bin";
+  return find_program((programs / "torchrun").string()).empty() ? "" : programs.string();
+}
+
+/// Of the torch of the Python on PATH, else of the catalogue's.
+std::string folder_of_torchrun(const PythonOnPath& python, const fs::path& torch_library) {
+  const std::string of_python =
+      python.torch_folder.empty() ? "" : folder_of_torchrun(fs::path(python.torch_folder));
+  return of_python.empty() ? folder_of_torchrun(torch_library.parent_path().parent_path())
+                           : of_python;
+}
+
+/// `torchrun`: the folder that it is in, where that is known.
+void say_launchers(DoctorSheet& sheet, std::chrono::milliseconds limit,
+                   const std::string& torchrun) {
   sheet.begin("launchers");
   for (const std::string& name : known_launchers()) {
-    sheet.say(find_launcher_capability(name, limit));
+    Capability launcher = find_launcher_capability(name, limit);
+    const bool is_off_path = name == "torchrun" && !torchrun.empty() && find_program(name).empty();
+    if (is_off_path) launcher.remedy.clear();
+    sheet.say(launcher);
+    if (is_off_path)
+      sheet.advise_command(fmt::format("export PATH={}:$PATH", plain(shell_word(torchrun))));
   }
 }
 
-void say_python(DoctorSheet& sheet, std::chrono::milliseconds limit) {
+void say_python(DoctorSheet& sheet, const PythonOnPath& python) {
   sheet.begin("python");
-  const PythonOnPath python = find_python(limit);
   if (python.path.empty()) {
     sheet.say("not on PATH");
     return sheet.advise("install python3, where jobs in Python are to be looked at");
@@ -116,7 +141,7 @@ void say_limits(DoctorSheet& sheet) {
 }  // namespace
 
 void DoctorSheet::say(const std::string& sentence) {
-  text_ += paragraph(fmt::format("{:<{}}", label_, kLabelWidth), sentence);
+  findings_ += paragraph(fmt::format("{:<{}}", label_, kLabelWidth), sentence);
   label_.clear();
 }
 
@@ -126,15 +151,24 @@ void DoctorSheet::say(const Capability& capability) {
 }
 
 void DoctorSheet::advise(const std::string& remedy) {
-  text_ += paragraph(std::string(kLabelWidth + 2, ' '), "what helps: " + remedy);
+  findings_ += paragraph(std::string(kLabelWidth + 2, ' '), "what helps: " + remedy);
 }
 
-void DoctorSheet::conclude(const std::string& sentence) { text_ += "\n" + paragraph("", sentence); }
+void DoctorSheet::advise_command(const std::string& command) {
+  advise("");
+  findings_ += std::string(kLabelWidth + 2, ' ') + command + "\n";
+}
 
-void say_machine(DoctorSheet& sheet, std::chrono::milliseconds limit) {
+void DoctorSheet::conclude(const std::string& sentence) {
+  conclusion_ += (conclusion_.empty() ? "" : "\n") + paragraph("", sentence);
+}
+
+void say_machine(DoctorSheet& sheet, std::chrono::milliseconds limit,
+                 const fs::path& torch_library) {
+  const PythonOnPath python = find_python(limit);
   say_gpus(sheet, limit);
-  say_launchers(sheet, limit);
-  say_python(sheet, limit);
+  say_launchers(sheet, limit, folder_of_torchrun(python, torch_library));
+  say_python(sheet, python);
   say_surroundings(sheet);
   say_limits(sheet);
 }

@@ -24,7 +24,9 @@ std::string version() {
 lockstep::Program program() {
   return {version,
           {lockstep::report_command(), lockstep::compare_command(), lockstep::doctor_command()},
-          [](char** arguments) -> lockstep::ExitStatus { lockstep::become_catalogue(arguments); }};
+          [](char* const* arguments) -> lockstep::ExitStatus {
+            lockstep::become_catalogue(arguments);
+          }};
 }
 
 }  // namespace

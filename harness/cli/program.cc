@@ -2,26 +2,57 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "harness/cli/help.h"
 #include "harness/cli/standard_output.h"
-#include "reports/base/error.h"
 #include "reports/base/exit_status.h"
+#include "reports/base/plain_text.h"
+#include "reports/base/terminal.h"
+#include "reports/base/usage_error.h"
 
 namespace lockstep {
 
 namespace {
 
+/// The command line. "help run" is read as "run --help".
+struct Arguments {
+  Arguments(std::string name, int argc, char** argv)
+      : program(std::move(name)), words(argv, argv + argc) {
+    if (words.size() > 1 && words[1] == "help") {
+      words.erase(words.begin() + 1);
+      words.emplace_back("--help");
+    }
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+  }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  std::string program;
+  std::vector<std::string> words;
+  std::vector<char*> pointers;  ///< to the words, and a null behind them
+};
+
+/// What the user called this program: in `lockstep`'s place a catalogue is called so, too.
+std::string name_of_program(int argc, char** argv) {
+  const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
+  return name.empty() ? "lockstep" : plain(name);
+}
+
 /// Says what is wrong, if anybody can hear it: the exit status says it too.
-void complain(const std::string& sentence) {
-  std::fputs(("lockstep: " + sentence + "\n").c_str(), stderr);
+void complain(const std::string& program, const std::string& sentence) {
+  std::fputs(fmt::format("{}: {}\n", program, sentence).c_str(), stderr);
 }
 
 /// A file that is opened as descriptor 1 would receive what is printed.
@@ -61,48 +92,123 @@ ExitStatus show_answer(const CLI::App& app, const CLI::ParseError& question) {
   return ExitStatus::as_expected;
 }
 
+/// "lockstep run"
+std::string full_name(const CLI::App& app) {
+  const CLI::App* const parent = app.get_parent();
+  return parent ? parent->get_name() + " " + app.get_name() : app.get_name();
+}
+
+/// "Usage: lockstep compare [OPTIONS] TABLE RUN"
+std::string usage_of(const CLI::App& app) {
+  const std::string text = CLI::Formatter().make_usage(&app, full_name(app));
+  const auto begin = text.find_first_not_of('\n');
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+std::vector<std::string> options_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+/// "--ranks" of "--ranks=2", "-v" of "-vv"; empty for what is no option.
+std::string option_in(const std::string& word) {
+  const bool is_option = word.size() > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9');
+  if (!is_option) return "";
+  return word[1] == '-' ? word.substr(0, word.find('=')) : word.substr(0, 2);
+}
+
+/// CLI11 would name an unknown option last, behind words that are missing, and with its value.
+void check_options(const CLI::App& app, const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    const std::string name = option_in(words[i]);
+    if (name.empty()) continue;
+    const CLI::Option* const option = app.get_option_no_throw(name);
+    if (!option) throw unknown_option(full_name(app), name, options_of(app));
+    const bool has_value_behind = option->get_items_expected_max() > 0 && name == words[i];
+    if (has_value_behind) ++i;
+  }
+}
+
 void add_commands(const Program& program, CLI::App& app) {
-  const std::string exit_statuses = exit_statuses_as_text();
-  app.footer(exit_statuses);
+  const std::size_t width = terminal_of(STDOUT_FILENO).width;
+  app.formatter(help_formatter(width));
+  app.footer(help_footer(width));
   for (const CommandName& name : kCommands) {
     CLI::App& one = *app.add_subcommand(std::string(name.name), std::string(name.summary));
+    one.allow_extras();
     const Command* const command = find_command(program, name.name);
     if (!command) continue;
     command->add_options(one);
-    if (command->has_status_table) one.footer(exit_statuses);
+    one.footer(help_footer(name, app.get_name(), width));
   }
 }
 
-ExitStatus parse_and_dispatch(const Program& program, int argc, char** argv) {
-  const bool has_command = argc > 1 && argv[1][0] != '-';
+/// "--ranks needs a value: N[,N...]", where CLI11 says "--ranks: 1 required N[,N...] missing".
+std::string fault_in_words(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string said = error.what();
+  const CLI::Option* const option = app.get_option_no_throw(said.substr(0, said.find(':')));
+  const bool lacks_value = option && dynamic_cast<const CLI::ArgumentMismatch*>(&error);
+  return lacks_value
+             ? fmt::format("{} needs a value: {}", option->get_name(), option->get_type_name())
+             : said;
+}
+
+void parse(CLI::App& app, CLI::App& chosen, const Arguments& arguments) {
+  try {
+    app.parse(static_cast<int>(arguments.words.size()), arguments.pointers.data());
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) throw;
+    throw wrong_arguments(full_name(chosen), fault_in_words(chosen, error), usage_of(chosen));
+  }
+  const std::vector<std::string> extra = chosen.remaining();
+  if (!extra.empty()) throw unexpected_words(full_name(chosen), extra, usage_of(chosen));
+}
+
+/// Nothing was asked for. A script whose command came out empty must not pass, so this fails.
+ExitStatus show_help_only(const CLI::App& app) {
+  std::fputs(app.help().c_str(), stderr);
+  return ExitStatus::usage;
+}
+
+ExitStatus parse_and_dispatch(const Program& program, const Arguments& arguments) {
+  const std::vector<std::string>& words = arguments.words;
+  const bool has_command = words.size() > 1 && !words[1].starts_with('-');
+  const Command* command = nullptr;
   if (has_command) {
-    check_command(argv[1]);
-    if (!find_command(program, argv[1])) return program.pass_on(argv);
+    check_command(words[1]);
+    command = find_command(program, words[1]);
+    if (!command) return program.pass_on(arguments.pointers.data());
   }
   CLI::App app(
-      "Shows whether the ranks of a distributed training job stay in lockstep, and if not,\n"
+      "Shows whether the ranks of a distributed training job stay in lockstep, and if not, "
       "the first place where they part and why.",
-      "lockstep");
+      arguments.program);
   app.set_version_flag("--version", program.version);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   add_commands(program, app);
+  if (words.size() < 2) return show_help_only(app);
+  CLI::App& chosen = command ? *app.get_subcommand(words[1]) : app;
+  check_options(chosen, {words.begin() + (command ? 2 : 1), words.end()});
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return show_answer(app, error);
-    complain(std::string(error.what()) + "\nSee 'lockstep --help' or 'lockstep COMMAND --help'.");
-    return ExitStatus::usage;
+    parse(app, chosen, arguments);
+  } catch (const CLI::ParseError& question) {
+    return show_answer(app, question);
   }
-  const Command* const command = find_command(program, app.get_subcommands().front()->get_name());
-  return command ? command->run() : program.pass_on(argv);
+  return command ? command->run() : show_help_only(app);
 }
 
 ExitStatus answer(const std::function<Program()>& make, int argc, char** argv) {
+  const std::string name = name_of_program(argc, argv);
   try {
-    return parse_and_dispatch(make(), argc, argv);
+    return parse_and_dispatch(make(), Arguments(name, argc, argv));
   } catch (...) {
     const Error error = caught_error();
-    complain(error.what());
+    complain(name, error.what());
     return exit_status(error.kind());
   }
 }

@@ -50,14 +50,16 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
     throw bad_value("--format", format, "console or markdown for several folders");
   }
   ExitStatus status = ExitStatus::as_expected;
-  for (const std::string& folder : folders) {
+  for (const std::string& named : folders) {
+    const std::filesystem::path folder = run_folder_of(named);
     RunRecord run = load_record(folder);
     {
       ReadingProgress progress(bytes_to_read(run, folder));
       judge_run(run, folder, {use, [&](std::uint64_t bytes) { progress.add(bytes); }});
     }
     if (folders.size() > 1) {
-      write_standard_output(fmt::format("{}{}\n\n", &folder == &folders[0] ? "" : "\n", folder));
+      write_standard_output(
+          fmt::format("{}{}\n\n", &named == &folders[0] ? "" : "\n", folder.string()));
     }
     write_standard_output(is_console
                               ? render_screen(run, screen_of(STDOUT_FILENO, verbosity, folder))
@@ -75,7 +77,7 @@ struct ReportWords {
 };
 
 void add_report_options(CLI::App& app, ReportWords& words) {
-  app.add_option("dir", words.folders, "folder of the run; several: one after the other")
+  app.add_option("RUN", words.folders, "folder of the run; several: one after the other")
       ->required()
       ->type_name("");
   app.add_option("--format", words.format, "one of " + formats_in_words())

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "reports/base/error.h"
+#include "harness/plan/glob.h"
+#include "reports/base/usage_error.h"
 
 namespace lockstep {
 
@@ -19,13 +20,51 @@ void want_all(const Scenario& scenario, Wanted& wanted) {
   for (const Variant& variant : scenario.variants) wanted.variants.insert(variant.name);
 }
 
+std::vector<std::string> variants_of(const Scenario& scenario) {
+  std::vector<std::string> names;
+  for (const Variant& variant : scenario.variants) names.push_back(variant.name);
+  return names;
+}
+
 void want_one(const Scenario& scenario, const std::string& name, Wanted& wanted) {
   if (!find_variant(scenario, name)) {
-    std::vector<std::string> names;
-    for (const Variant& variant : scenario.variants) names.push_back(variant.name);
-    throw unknown_name("variant of " + scenario.id, name, names);
+    throw unknown_name("variant of " + scenario.id, name, variants_of(scenario));
   }
   wanted.variants.insert(name);
+}
+
+/// "loss*/all-reduce*" in its parts; of "loss*" the second is "*".
+struct Pattern {
+  explicit Pattern(const std::string& word)
+      : scenario(word.substr(0, word.find('/'))),
+        variant(word.find('/') == word.npos ? "*" : word.substr(word.find('/') + 1)) {}
+
+  std::string scenario;
+  std::string variant;
+};
+
+/// Throws Error (usage) where it meets nothing: no scenario, or no variant of those that it meets.
+void want_matching(const std::string& word, std::vector<Wanted>& all) {
+  const Pattern pattern(word);
+  bool has_scenario = false;
+  bool has_variant = false;
+  std::vector<std::string> ids;
+  std::vector<std::string> variants;
+  for (Wanted& wanted : all) {
+    ids.push_back(wanted.scenario->id);
+    if (!matches_glob(pattern.scenario, wanted.scenario->id)) continue;
+    has_scenario = true;
+    for (const std::string& name : variants_of(*wanted.scenario)) {
+      variants.push_back(name);
+      if (!matches_glob(pattern.variant, name)) continue;
+      has_variant = true;
+      wanted.variants.insert(name);
+    }
+  }
+  if (!has_scenario) throw nothing_matches("scenario", pattern.scenario, ids);
+  if (!has_variant) {
+    throw nothing_matches("variant of " + pattern.scenario, pattern.variant, variants);
+  }
 }
 
 /// The axes that a variant that was asked for depends on.
@@ -52,6 +91,10 @@ std::vector<Wanted> wanted_of(const std::vector<Scenario>& scenarios,
     if (names.empty()) want_all(scenario, all.back());
   }
   for (const std::string& name : names) {
+    if (is_glob(name)) {
+      want_matching(name, all);
+      continue;
+    }
     const auto slash = name.find('/');
     const Scenario& scenario = find_scenario(scenarios, slash == 0 ? name : name.substr(0, slash));
     Wanted& wanted = all[static_cast<std::size_t>(&scenario - scenarios.data())];

@@ -14,8 +14,9 @@ struct Wanted {
   std::set<std::string> variants;
 };
 
-/// What `names` ("scenario", "scenario/variant"; none: all) ask for, in the order of the scenarios.
-/// Throws Error (usage) with the nearest name.
+/// What `names` ("scenario", "scenario/variant", both perhaps with patterns as in `glob.h`; none:
+/// all) ask for, in the order of the scenarios. Throws Error (usage) with the nearest name, and
+/// where a pattern meets nothing.
 std::vector<Wanted> wanted_of(const std::vector<Scenario>& scenarios,
                               const std::vector<std::string>& names);
 

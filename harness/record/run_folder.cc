@@ -13,10 +13,10 @@
 
 #include "harness/record/sound_record.h"
 #include "harness/record/whole_file.h"
-#include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
 #include "reports/base/unique_fd.h"
+#include "reports/base/usage_error.h"
 #include "reports/record/json.h"
 
 namespace lockstep {
@@ -37,7 +37,7 @@ void require_usable(const fs::path& folder) {
   std::error_code failure;
   const fs::file_status status = fs::status(folder, failure);
   if (fs::exists(status) && !fs::is_directory(status)) {
-    throw unwritable(folder.string(), "it is a file; name a folder that does not exist yet");
+    throw unwritable(folder.string(), "it is a file", "Name a folder that does not exist yet");
   }
   if (fs::exists(status) && !fs::is_empty(folder, failure)) {
     throw not_empty(folder.string());
@@ -67,11 +67,10 @@ void require_replaceable(const fs::path& latest) {
   std::error_code failure;
   const fs::file_status status = fs::symlink_status(latest, failure);
   if (!fs::exists(status) || fs::is_symlink(status)) return;
-  throw unwritable(
-      latest.string(),
-      fmt::format("it is a {} where runs have a link to the last one; move it away, or "
-                  "name a folder with --out",
-                  fs::is_directory(status) ? "folder" : "file"));
+  throw unwritable(latest.string(),
+                   fmt::format("it is a {} where runs have a link to the last one",
+                               fs::is_directory(status) ? "folder" : "file"),
+                   "Move it away, or name a folder with --out");
 }
 
 /// `latest` is a convenience: if two runs write it at the same moment, the later one wins.
@@ -119,15 +118,27 @@ void save_record(const fs::path& folder, const RunRecord& run) {
   write_whole_file(record_file(folder), render_json(run));
 }
 
-RunRecord load_record(const fs::path& folder) {
+fs::path run_folder_of(const std::string& named) {
+  const fs::path path = named;
   std::error_code failure;
-  if (!fs::exists(folder, failure)) throw unreadable(folder.string(), "there is no such folder");
+  const bool is_record = path.filename() == "record.json" && !fs::is_directory(path, failure);
+  if (!is_record) return path;
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+RunRecord load_record(const fs::path& folder) {
+  constexpr const char* kRemedy = "Name the folder of a run";
+  std::error_code failure;
+  if (folder.empty()) throw unreadable("", "the path is empty", kRemedy);
+  if (!fs::exists(folder, failure)) {
+    throw unreadable(folder.string(), "there is no such folder", kRemedy);
+  }
   if (!fs::is_directory(folder, failure)) {
-    throw unreadable(folder.string(), "it is a file; name the folder of a run");
+    throw unreadable(folder.string(), "it is a file", kRemedy);
   }
   const fs::path file = record_file(folder);
   if (!fs::exists(file, failure)) {
-    throw unreadable(folder.string(), "it holds no record.json, so it is no folder of a run");
+    throw unreadable(folder.string(), "it holds no record.json", kRemedy);
   }
   RunRecord run = read_json(read_text(file, kLargestRecord), file.string());
   require_sound(run, folder);

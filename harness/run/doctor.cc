@@ -41,14 +41,14 @@ void say_backends(DoctorSheet& sheet, std::chrono::milliseconds limit) {
 
 ExitStatus examine(std::chrono::milliseconds limit, bool is_machine_shown) {
   DoctorSheet sheet;
-  if (!is_machine_shown) say_machine(sheet, limit);
+  if (!is_machine_shown) say_machine(sheet, limit, loaded_torch().file);
   std::string problem = say_torch(sheet);
   say_backends(sheet, limit);
   if (problem.empty()) problem = fault_of_machine();
   if (problem.empty()) problem = rehearse(limit);
   sheet.conclude(problem.empty()
                      ? "'lockstep run' can work here: two ranks met on 127.0.0.1, reduced a tensor "
-                       "over gloo and left their files in this folder."
+                       "over gloo and wrote into this folder, where nothing of it is left."
                      : run_cannot_work(problem));
   write_standard_output(sheet.text());
   return problem.empty() ? ExitStatus::as_expected : ExitStatus::failed;

@@ -13,7 +13,7 @@
 #include "harness/launch/probe.h"
 #include "harness/run/run_cell.h"
 #include "harness/train/rank/rank.h"
-#include "reports/base/error.h"
+#include "reports/base/usage_error.h"
 
 namespace lockstep {
 
@@ -26,7 +26,9 @@ class HiddenFolder {
  public:
   HiddenFolder() {
     std::string name = ".lockstep-doctor-XXXXXX";
-    if (!::mkdtemp(name.data())) throw unwritable("the current folder", std::strerror(errno));
+    if (!::mkdtemp(name.data()))
+      throw unwritable("the current folder", std::strerror(errno),
+                       "Go to a folder that can be written");
     path_ = fs::absolute(name);
   }
   ~HiddenFolder() {

@@ -1,5 +1,7 @@
 #include "harness/run/scenario_commands.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -10,13 +12,18 @@
 #include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
 #include "harness/launch/launch.h"
+#include "harness/listing/catalogue_json.h"
+#include "harness/listing/catalogue_markdown.h"
+#include "harness/listing/scenario_filter.h"
+#include "harness/listing/scenario_list.h"
+#include "harness/listing/scenario_sheet.h"
 #include "harness/plan/wanted.h"
 #include "harness/run/capabilities.h"
-#include "harness/run/catalogue.h"
 #include "harness/run/doctor.h"
 #include "harness/run/jobs.h"
 #include "harness/run/run_command.h"
 #include "reports/base/error.h"
+#include "reports/base/terminal.h"
 #include "reports/formats/renderer.h"
 #include "reports/record/limits.h"
 
@@ -133,7 +140,9 @@ RunRequest request_of(const RunWords& words, const std::vector<std::string>& com
 }
 
 void add_options(CLI::App& run, RunWords& words) {
-  run.add_option("scenario", words.scenarios, "scenario or scenario/variant; none: all")
+  run.add_option(
+         "SCENARIO", words.scenarios,
+         "scenario or scenario/variant, or a pattern of them: 'loss*/all-reduce*'; none: all")
       ->type_name("");
   run.add_option("--ranks", words.ranks, "world sizes, 1 to 64, comma-separated")
       ->type_name("N[,N...]")
@@ -223,30 +232,94 @@ Command run_scenarios(const std::vector<Scenario>& scenarios, std::vector<std::s
           }};
 }
 
+struct ListWords {
+  std::vector<std::string> filters;
+  bool is_verbose = false;
+  std::string format = "text";
+};
+
+void add_list_options(CLI::App& list, ListWords& words) {
+  list.add_option("FILTER", words.filters,
+                  "class, id, pattern ('loss*') or a word of the sentence; several: those that\n"
+                  "match any; none: all")
+      ->type_name("");
+  list.add_flag("-v,--verbose", words.is_verbose, "also their variants");
+  list.add_option("--format", words.format,
+                  "text (in a pipe a line is never cut), json, or markdown: the table of the\n"
+                  "README; with -v docs/catalogue.md")
+      ->type_name("FORMAT")
+      ->capture_default_str();
+}
+
+std::string list_as_text(const ScenarioList& scenarios, bool is_verbose) {
+  const std::size_t width = terminal_of(STDOUT_FILENO).width;
+  if (is_verbose) return list_with_variants(scenarios, width);
+  if (::isatty(STDOUT_FILENO) == 0) return list_as_table(scenarios, std::nullopt);
+  return list_as_table(scenarios, width) + "\n" + list_summary(scenarios, width);
+}
+
+std::string list_in_format(const ScenarioList& scenarios, const ListWords& words) {
+  if (words.format == "text") return list_as_text(scenarios, words.is_verbose);
+  if (words.format == "json") return catalogue_as_json(scenarios);
+  if (words.format != "markdown") {
+    throw unknown_name("format of 'list'", words.format, {"text", "json", "markdown"});
+  }
+  return words.is_verbose ? catalogue_as_markdown(scenarios) : list_as_markdown(scenarios);
+}
+
 Command list_scenarios(const std::vector<Scenario>& scenarios) {
-  auto is_markdown = std::make_shared<bool>(false);
-  return {
-      "list",
-      [is_markdown](CLI::App& app) {
-        app.add_flag("--markdown", *is_markdown, "as the table of the README");
-      },
-      [is_markdown, &scenarios] {
-        write_standard_output(*is_markdown ? list_as_markdown(scenarios) : list_as_text(scenarios));
-        return ExitStatus::as_expected;
-      },
-      /*has_status_table=*/false};
+  auto words = std::make_shared<ListWords>();
+  return {"list", [words](CLI::App& app) { add_list_options(app, *words); },
+          [words, &scenarios] {
+            const ScenarioList selected = filter_scenarios(scenarios, words->filters);
+            write_standard_output(list_in_format(selected, *words));
+            return ExitStatus::as_expected;
+          }};
+}
+
+struct ShowWords {
+  std::string name;
+  std::string format = "text";
+};
+
+void add_show_options(CLI::App& show, ShowWords& words) {
+  show.add_option("SCENARIO", words.name,
+                  "its id, or id/variant; patterns show all that match: 'loss*', 'ID/*'")
+      ->required()
+      ->type_name("");
+  show.add_option("--format", words.format, "text or json")
+      ->type_name("FORMAT")
+      ->capture_default_str();
+}
+
+/// The sheet of each scenario, or of each variant where variants were asked for.
+std::string sheets_of(const std::vector<Wanted>& wanted, bool has_variants) {
+  const std::size_t width = terminal_of(STDOUT_FILENO).width;
+  std::string text;
+  const auto add = [&](const std::string& sheet) { text += (text.empty() ? "" : "\n\n") + sheet; };
+  for (const Wanted& one : wanted) {
+    if (!has_variants) add(scenario_sheet(*one.scenario, width));
+    for (const Variant& variant : one.scenario->variants) {
+      const bool is_shown = has_variants && one.variants.contains(variant.name);
+      if (is_shown) add(variant_sheet(*one.scenario, variant, width));
+    }
+  }
+  return text;
 }
 
 Command show_scenario(const std::vector<Scenario>& scenarios) {
-  auto id = std::make_shared<std::string>();
-  return {
-      "show",
-      [id](CLI::App& app) { app.add_option("scenario", *id, "its id")->required()->type_name(""); },
-      [id, &scenarios] {
-        write_standard_output(scenario_sheet(find_scenario(scenarios, *id)));
-        return ExitStatus::as_expected;
-      },
-      /*has_status_table=*/false};
+  auto words = std::make_shared<ShowWords>();
+  return {"show", [words](CLI::App& app) { add_show_options(app, *words); },
+          [words, &scenarios] {
+            const std::vector<Wanted> wanted = wanted_of(scenarios, {words->name});
+            if (words->format != "text" && words->format != "json") {
+              throw unknown_name("format of 'show'", words->format, {"text", "json"});
+            }
+            const bool has_variants = words->name.find('/') != std::string::npos;
+            write_standard_output(words->format == "json" ? catalogue_as_json(wanted)
+                                                          : sheets_of(wanted, has_variants));
+            return ExitStatus::as_expected;
+          }};
 }
 
 }  // namespace

@@ -3,14 +3,15 @@
 #include <filesystem>
 #include <system_error>
 
-#include "reports/base/error.h"
+#include "reports/base/usage_error.h"
 
 namespace lockstep {
 
 void require_current_folder() {
   std::error_code failure;
   static_cast<void>(std::filesystem::current_path(failure));
-  if (failure) throw unreadable("the current folder", failure.message());
+  if (failure)
+    throw unreadable("the current folder", failure.message(), "Go to a folder that exists");
 }
 
 }  // namespace lockstep

@@ -9,6 +9,8 @@
 #include <limits>
 #include <new>
 
+#include "reports/base/usage_error.h"
+
 namespace lockstep {
 namespace {
 
@@ -75,6 +77,30 @@ std::size_t edits(std::string_view a, std::string_view b) {
 
 Error usage(const std::string& text) { return {Error::Kind::usage, text}; }
 
+// An empty path would leave a hole in the sentence.
+std::string shown_path(std::string_view path) {
+  return path.empty() ? "''" : without_controls(path);
+}
+
+// " Did you mean 'x'?", or nothing.
+std::string offer(std::string_view given, const std::vector<std::string>& known) {
+  const std::string nearest = nearest_name(given, known);
+  return nearest.empty() ? "" : fmt::format(" Did you mean '{}'?", nearest);
+}
+
+// The only one of `known` that begins with `given`; a letter or two is no beginning.
+std::string only_continuation(std::string_view given, const std::vector<std::string>& known) {
+  constexpr std::size_t kLeast = 3;
+  if (given.size() < kLeast) return {};
+  std::string found;
+  for (const std::string& name : known) {
+    if (!name.starts_with(given)) continue;
+    if (!found.empty()) return {};
+    found = name;
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string nearest_name(std::string_view given, const std::vector<std::string>& known) {
@@ -90,7 +116,7 @@ std::string nearest_name(std::string_view given, const std::vector<std::string>&
       nearest = name;
     }
   }
-  return nearest;
+  return nearest.empty() ? only_continuation(given, known) : nearest;
 }
 
 Error caught_error() {
@@ -120,6 +146,36 @@ Error unknown_name(std::string_view what, std::string_view given,
   return usage(fmt::format("{}. Known are:\n  {}.", start, listed(known)));
 }
 
+Error unknown_option(std::string_view command, std::string_view given,
+                     const std::vector<std::string>& known) {
+  const std::string offered = offer(given, known);
+  return usage(
+      fmt::format("'{}' has no option '{}'.{}", shown(command), shown(given),
+                  offered.empty() ? fmt::format(" See '{} --help'.", shown(command)) : offered));
+}
+
+Error unexpected_words(std::string_view command, const std::vector<std::string>& extra,
+                       std::string_view usage_line) {
+  std::vector<std::string> quoted;
+  for (const std::string& word : extra) quoted.push_back(fmt::format("'{}'", word));
+  return usage(
+      fmt::format("'{}' does not expect {}. {}", shown(command), listed(quoted), usage_line));
+}
+
+Error wrong_arguments(std::string_view command, std::string_view what,
+                      std::string_view usage_line) {
+  return usage(
+      fmt::format("{}.\n{}\nSee '{} --help'.", without_controls(what), usage_line, shown(command)));
+}
+
+Error nothing_matches(std::string_view what, std::string_view pattern,
+                      const std::vector<std::string>& known) {
+  const std::string offered = offer(pattern, known);
+  return usage(
+      fmt::format("No {} matches '{}'.{}", what, shown(pattern),
+                  offered.empty() ? fmt::format(" Known are:\n  {}.", listed(known)) : offered));
+}
+
 Error bad_value(std::string_view option, std::string_view given, std::string_view wanted) {
   return usage(fmt::format("{} cannot be '{}': give {}.", option, shown(given), wanted));
 }
@@ -134,13 +190,36 @@ Error malformed(std::string_view path, std::int64_t line, std::int64_t column,
 }
 
 Error unreadable(std::string_view path, std::string_view why) {
-  return usage(fmt::format("Cannot read {}: {}. Give a path that can be read.",
-                           without_controls(path), why));
+  return unreadable(path, why, "Give a path that can be read");
+}
+
+Error unreadable(std::string_view path, std::string_view why, std::string_view remedy) {
+  return usage(fmt::format("Cannot read {}: {}. {}.", shown_path(path), why, remedy));
 }
 
 Error unwritable(std::string_view path, std::string_view why) {
-  return usage(fmt::format("Cannot write {}: {}. Give a place that can be written.",
-                           without_controls(path), why));
+  return unwritable(path, why, "Give a place that can be written");
+}
+
+Error unwritable(std::string_view path, std::string_view why, std::string_view remedy) {
+  return usage(fmt::format("Cannot write {}: {}. {}.", shown_path(path), why, remedy));
+}
+
+Error unwritable_output(std::string_view why) {
+  return usage(fmt::format("Cannot write to standard output: {}.", why));
+}
+
+Error swapped_arguments(std::string_view run, std::string_view table) {
+  return usage(fmt::format(
+      "{0} is the folder of a run and {1} is a table: the table comes first. Give: compare {1} {0}",
+      without_controls(run), without_controls(table)));
+}
+
+Error two_runs(std::string_view first, std::string_view second) {
+  return usage(
+      fmt::format("{} and {} are both folders of runs. Give a published table first: a CSV file, "
+                  "or the name of one in reference/published.",
+                  without_controls(first), without_controls(second)));
 }
 
 std::string unmet_requirement(std::string_view what, std::string_view why,
@@ -268,8 +347,8 @@ Error launcher_gave_no_rank() {
 }
 
 Error not_empty(std::string_view folder) {
-  return unwritable(folder,
-                    "it is not empty, and results are never overwritten; name a new folder");
+  return unwritable(folder, "it is not empty, and results are never overwritten",
+                    "Name a new folder");
 }
 
 Error no_process(std::string_view why) {

@@ -18,6 +18,13 @@ std::string order() {
   return fmt::format("Of several, the first of {} counts.", text);
 }
 
+/// "    0  everything as expected"
+std::string row(ExitStatus status, std::string_view meaning, std::size_t width) {
+  constexpr std::size_t kIndent = 7;
+  const std::string number = fmt::format("{:>{}}  ", static_cast<int>(status), kIndent - 2);
+  return wrapped(std::string(meaning), kIndent, 0, width).replace(0, kIndent, number);
+}
+
 }  // namespace
 
 ExitStatus exit_status(Error::Kind kind) {
@@ -33,14 +40,20 @@ ExitStatus worse(ExitStatus a, ExitStatus b) {
                        [&](ExitStatus status) { return status == a || status == b; });
 }
 
-std::string exit_statuses_as_text() {
-  constexpr std::size_t kIndent = 7;
+std::string exit_statuses_as_text(std::size_t width) {
   std::string text = "Exit status:\n";
-  for (const auto& [status, meaning] : kExitMeanings) {
-    const std::string number = fmt::format("{:>{}}  ", static_cast<int>(status), kIndent - 2);
-    text += wrapped(std::string(meaning), kIndent).replace(0, kIndent, number);
+  for (const auto& [status, meaning] : kExitMeanings) text += row(status, meaning, width);
+  return text + wrapped(order(), 2, 0, width);
+}
+
+std::string exit_statuses_of(std::string_view command, std::size_t width) {
+  std::string text = "Exit status:\n";
+  for (const CommandExit& entry : kCommandExits) {
+    if (entry.command != command) continue;
+    text += row(entry.status, entry.meaning, width);
   }
-  return text + wrapped(order(), 2);
+  const bool has_several = command == "run" || command == "report";
+  return has_several ? text + wrapped(order(), 2, 0, width) : text;
 }
 
 std::string exit_statuses_as_markdown() {

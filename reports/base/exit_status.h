@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -25,7 +26,7 @@ struct ExitMeaning {
   std::string_view meaning;  ///< with 'commands' in quotes
 };
 
-/// Shown by `--help` and the README.
+/// What `lockstep --help` and the README show.
 inline constexpr std::array<ExitMeaning, 8> kExitMeanings{
     ExitMeaning{ExitStatus::as_expected,
                 "everything as expected; 'doctor': 'run' can work here, or no "
@@ -44,7 +45,56 @@ inline constexpr std::array<ExitMeaning, 8> kExitMeanings{
     {ExitStatus::interrupted, "interrupted (SIGINT), whatever was found until then"},
     {ExitStatus::terminated, "terminated (SIGTERM), whatever was found until then"}};
 
-/// From worst to best: of several, the first of these counts.
+/// One way in which a command ends.
+struct CommandExit {
+  std::string_view command;
+  ExitStatus status;
+  std::string_view meaning;  ///< with 'commands' in quotes
+};
+
+/// What `--help` of each command shows.
+inline constexpr std::array<CommandExit, 32> kCommandExits{
+    CommandExit{"list", ExitStatus::as_expected, "the scenarios are listed"},
+    {"list", ExitStatus::failed, "the catalogue cannot be started"},
+    {"list", ExitStatus::usage, "wrong arguments, or a filter that no scenario matches"},
+    {"list", ExitStatus::defect, "a defect of Lockstep"},
+    {"show", ExitStatus::as_expected, "the scenario is shown"},
+    {"show", ExitStatus::failed, "the catalogue cannot be started"},
+    {"show", ExitStatus::usage, "wrong arguments, or no scenario or variant of that name"},
+    {"show", ExitStatus::defect, "a defect of Lockstep"},
+    {"run", ExitStatus::as_expected, "everything as expected"},
+    {"run", ExitStatus::failed,
+     "a finding that was not expected, an expected one that is missing, or a requirement that is "
+     "not there"},
+    {"run", ExitStatus::undecided,
+     "could not be decided: nothing was observed, a difference is too small to call, or the "
+     "machine failed (its memory ran out, say)"},
+    {"run", ExitStatus::not_applicable, "no cell was run"},
+    {"run", ExitStatus::usage, "wrong arguments, or a place that cannot be written"},
+    {"run", ExitStatus::defect, "a defect of Lockstep"},
+    {"run", ExitStatus::interrupted, "interrupted (SIGINT), whatever was found until then"},
+    {"run", ExitStatus::terminated, "terminated (SIGTERM), whatever was found until then"},
+    {"report", ExitStatus::as_expected, "everything as expected"},
+    {"report", ExitStatus::failed,
+     "a finding that was not expected, or an expected one that is missing"},
+    {"report", ExitStatus::undecided,
+     "could not be decided: nothing was observed, a difference is too small to call, or memory ran "
+     "out"},
+    {"report", ExitStatus::not_applicable, "no cell was run"},
+    {"report", ExitStatus::usage, "wrong arguments, or a folder without a sound run"},
+    {"report", ExitStatus::defect, "a defect of Lockstep"},
+    {"compare", ExitStatus::as_expected, "every published value is met"},
+    {"compare", ExitStatus::failed, "a published value is not met, or not in the run"},
+    {"compare", ExitStatus::undecided, "memory ran out"},
+    {"compare", ExitStatus::not_applicable, "the table has no value to compare"},
+    {"compare", ExitStatus::usage, "wrong arguments, or a table or run that cannot be read"},
+    {"compare", ExitStatus::defect, "a defect of Lockstep"},
+    {"doctor", ExitStatus::as_expected, "'run' can work here, or no catalogue is installed"},
+    {"doctor", ExitStatus::failed, "'run' cannot work here"},
+    {"doctor", ExitStatus::usage, "wrong arguments"},
+    {"doctor", ExitStatus::defect, "a defect of Lockstep"}};
+
+/// Of several, the first of these counts.
 inline constexpr std::array<ExitStatus, 8> kFromWorst{
     ExitStatus::terminated,     ExitStatus::interrupted, ExitStatus::defect,
     ExitStatus::usage,          ExitStatus::failed,      ExitStatus::undecided,
@@ -56,8 +106,11 @@ ExitStatus exit_status(Error::Kind kind);
 /// The worse of two, by `kFromWorst`.
 ExitStatus worse(ExitStatus a, ExitStatus b);
 
-/// Both tables for a terminal.
-std::string exit_statuses_as_text();
+/// Both tables for a terminal, in lines of at most `width` columns.
+std::string exit_statuses_as_text(std::size_t width);
+
+/// The same of one command; the order only where it can end in several ways at once.
+std::string exit_statuses_of(std::string_view command, std::size_t width);
 
 /// Both tables in Markdown.
 std::string exit_statuses_as_markdown();

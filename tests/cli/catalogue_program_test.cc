@@ -191,6 +191,67 @@ Outcome doctor_with_python(const std::string& script) {
   return outcome;
 }
 
+TEST(DoctorOfTheProgram, BeginsWithTheConclusionOfTheCatalogue) {
+  const FakeCatalogue catalogue("echo it can work; echo; echo torch 9");
+  const std::string said = catalogue.lockstep("doctor --timeout 5").out;
+  EXPECT_THAT(said, testing::StartsWith("it can work\n\nGPUs"));
+  EXPECT_THAT(said, testing::EndsWith("\ntorch 9\n"));
+  EXPECT_THAT(FakeCatalogue("exit 127").lockstep("doctor --timeout 5").out,
+              testing::StartsWith("'lockstep run' cannot work here: "));
+}
+
+/// A prefix of a Python with a torch and its torchrun, which is not on PATH.
+class PythonWithTorch : public testing::Test {
+ protected:
+  PythonWithTorch() {
+    fs::create_directories(torch() / "lib");
+    fs::create_directories(bin());
+    write_text(torch() / "lib/libtorch_cpu.so", "");
+    write_text(bin() / "torchrun", "#!/bin/sh\necho torch 2.5.1\n");
+    fs::permissions(bin() / "torchrun", fs::perms(0755));
+  }
+  fs::path bin() const { return folder_.path() / "a venv/bin"; }
+  fs::path torch() const { return folder_.path() / "a venv/lib/python3.12/site-packages/torch"; }
+  std::string wanted() const {
+    return fmt::format(
+        "torchrun: not on PATH\n             what helps:\n"
+        "             export PATH='{}':$PATH\n",
+        bin().string());
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(PythonWithTorch, OfTheCatalogueIsPutOnPathByTheLineThatDoctorSays) {
+  const FakeCatalogue catalogue("exit 0");
+  catalogue.write("exit 0", mark_of(LOCKSTEP_VERSION, torch() / "lib/libtorch_cpu.so"));
+  const std::string said = catalogue.lockstep("doctor --timeout 5", "PATH=/nowhere").out;
+  EXPECT_THAT(said, HasSubstr(wanted()));
+  const std::string line = fmt::format("export PATH='{}':$PATH;", bin().string());
+  EXPECT_THAT(catalogue.lockstep("doctor --timeout 5", line).out,
+              HasSubstr("torchrun: torch 2.5.1, "));
+}
+
+TEST_F(PythonWithTorch, OfThePythonOnPathToo) {
+  const TemporaryFolder other;
+  write_text(other.path() / "python3",
+             fmt::format("#!/bin/sh\necho lockstep-python 3.12.1\necho lockstep-torch 2.5.1 '{}'\n",
+                         torch().string()));
+  fs::permissions(other.path() / "python3", fs::perms(0755));
+  EXPECT_THAT(
+      FakeCatalogue("exit 0").lockstep("doctor --timeout 5", "PATH=" + other.path().string()).out,
+      HasSubstr(wanted()));
+}
+
+TEST_F(PythonWithTorch, WithoutTorchrunIsNoHelp) {
+  fs::remove(bin() / "torchrun");
+  const FakeCatalogue catalogue("exit 0");
+  catalogue.write("exit 0", mark_of(LOCKSTEP_VERSION, torch() / "lib/libtorch_cpu.so"));
+  EXPECT_THAT(unwrapped(catalogue.lockstep("doctor --timeout 5", "PATH=/nowhere").out),
+              HasSubstr("torchrun: not on PATH what helps: pip install torch"));
+}
+
 TEST(DoctorOfTheProgram, AsksThePythonOnPathForItsTorch) {
   EXPECT_THAT(doctor_with_python("echo a warning; echo lockstep-python 3.12.1; "
                                  "echo lockstep-torch 2.5.1+cu124 /opt/env/torch")

@@ -35,9 +35,9 @@ TEST(Start, ShowsEveryCommand) {
 TEST(Start, RefusesWhatIsNoCommand) {
   for (const auto& [arguments, told] :
        {std::pair("rnu", "Did you mean 'run'?"), std::pair("''", "command"),
-        std::pair("", "subcommand is required"), std::pair("--rnu report .", "--rnu"),
-        std::pair("report", "dir is required"), std::pair("compare x", "dir is required"),
-        std::pair("report . --format nosuch", "format"), std::pair("doctor --timeout x", "'x'")}) {
+        std::pair("--rnu report .", "--rnu"), std::pair("report", "RUN is required"),
+        std::pair("compare x", "RUN is required"), std::pair("report . --format nosuch", "format"),
+        std::pair("doctor --timeout x", "'x'")}) {
     const Outcome outcome = run_shell(kNoCatalogue + kLockstep + " " + arguments);
     EXPECT_EQ(outcome.status, 64) << arguments;
     EXPECT_EQ(outcome.out, "");

@@ -1,11 +1,6 @@
 #!/usr/bin/env bash
-<<<<<<< HEAD
 # Installs a build. Then builds and runs a project that finds its component core and has no torch.
 # For a build without torch, also checks the messages of the program and the package.
-=======
-# Installs a build, then builds and runs a project that uses its component core and has no torch. For a
-# build without torch it also checks the messages of the program and of the package.
->>>>>>> docs-branch
 #
 #   core_test.sh CMAKE BUILD HAS_TORCH [FLAGS of the compiler]
 set -euo pipefail

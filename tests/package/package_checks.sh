@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 # Shared by the package tests: a temporary working folder, and checks of commands. To be sourced.
-=======
-# For the tests of the package, to be sourced: a temporary working folder, and the checks of commands.
->>>>>>> docs-branch
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

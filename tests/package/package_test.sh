@@ -1,11 +1,6 @@
 #!/usr/bin/env bash
-<<<<<<< HEAD
-# Installs a build, moves it elsewhere and runs the installed program. Then builds and runs a
-# project that finds it there with find_package(lockstep).
-=======
 # Installs a build and moves it. Runs the installed program there, then builds and runs a project that
 # finds it with find_package(lockstep).
->>>>>>> docs-branch
 #
 #   package_test.sh CMAKE BUILD PYTHON
 set -euo pipefail
@@ -20,11 +15,7 @@ run 0 "$cmake" --install "$build" --prefix "$folder/first"
 mv "$folder/first" "$prefix"
 cp -r "$here" "$project"
 
-<<<<<<< HEAD
-# The installed program matches its installed tables, but no longer after one digit is changed.
-=======
 # The installed program meets its installed tables, and no longer does after a change of one digit.
->>>>>>> docs-branch
 lockstep_run=("$prefix/bin/lockstep" run loss-on-unwrapped-module --ranks 2 --steps 5 --format json)
 run 0 "${lockstep_run[@]}" --out met
 grep -q '"opentslm-49-drift"' met/report.json || fail "no table was promised"
@@ -34,17 +25,19 @@ run 1 "${lockstep_run[@]}" --out not-met
 unset LOCKSTEP_PYTHON LOCKSTEP_CATALOGUE
 run 0 configure built -DLOCKSTEP_PYTHON="$python"
 run 0 "$cmake" --build built
-run 0 built/scenarios/outside list
-[[ $(grep -c '^[^ ]' output) -eq 1 ]] || fail "the program has more scenarios than its own"
+run 0 built/scenarios/outside list --format json
+[[ $(grep -c '"id":' output) -eq 1 ]] || fail "the program has more scenarios than its own"
+run 0 built/scenarios/outside list --help
+says "Usage: outside list"
 run 0 built/scenarios/outside show summed-gradient
 says "Source: scenarios/scale/summed_gradient.cc"
 run 0 built/scenarios/outside run --ranks 2 --out outside-run
 says "scenarios/scale/summed_gradient.cc:"
 says "2: summed over 2 ranks, never averaged"
 
-# `lockstep` runs them too; the core of the package judges them without torch.
-LOCKSTEP_CATALOGUE=built/scenarios/outside run 0 "$prefix/bin/lockstep" list
-[[ $(grep -c '^[^ ]' output) -eq 1 ]] || fail "lockstep has more scenarios than its catalogue"
+# `lockstep` runs them, too; the core of the package judges them without torch.
+LOCKSTEP_CATALOGUE=built/scenarios/outside run 0 "$prefix/bin/lockstep" list --format json
+[[ $(grep -c '"id":' output) -eq 1 ]] || fail "lockstep has more scenarios than its catalogue"
 project=$here/core run 0 configure core -DLOCKSTEP_PYTHON=/nowhere/python
 run 0 "$cmake" --build core
 run 0 core/reader outside-run
@@ -52,23 +45,19 @@ says "cells are as expected"
 
 touch "$project/scenarios/stray.cc"
 run 1 "$cmake" --build built
-says "lists 'scale/summed_gradient.cc', the folder holds 'scale/summed_gradient.cc;stray.cc'"
+says "scenarios/CMakeLists.txt: stray.cc is not listed: add stray"
 rm "$project/scenarios/stray.cc"
+mv "$project/scenarios/scale/summed_gradient.cc" away.cc
+run 1 "$cmake" --build built
+says "scale/summed_gradient.cc is listed, and there is no such file"
+mv away.cc "$project/scenarios/scale/summed_gradient.cc"
 
-<<<<<<< HEAD
 # The installed headers are used, and each of them is needed.
-=======
-# The build uses the installed headers, and needs each of them.
->>>>>>> docs-branch
 rm "$prefix/include/lockstep/harness/observe/observer.h"
 run 1 "$cmake" --build built
 says "harness/observe/observer.h"
 
-<<<<<<< HEAD
-# A torch of another version, a broken torch, and no Python.
-=======
 # A torch of another version, an incomplete one, and a missing Python.
->>>>>>> docs-branch
 torch=$folder/other/torch
 mkdir -p "$torch"/lib "$torch"/include/torch/csrc/distributed/c10d
 touch "$torch"/{__init__.py,lib/libtorch_cpu.so,lib/libc10.so}

@@ -7,7 +7,6 @@ ddp_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER 
 """
 
 import csv
-import itertools
 import json
 import os
 import pathlib
@@ -160,12 +159,11 @@ def compare(ours, theirs, variants):
 
 
 def variants_of(testbed, scenario):
-    """The declared variants of the scenario, from the catalogue: one per line, after four spaces.
-    """
-    catalogue = subprocess.run([testbed, "list"], capture_output=True, text=True, check=True).stdout
-    lines = catalogue.split(f"{scenario}\n", 1)[1].splitlines()
-    own = itertools.takewhile(lambda line: line.startswith(" "), lines)
-    return sorted(line.split()[0] for line in own if line.startswith("    "))
+    """The variants that the scenario declares."""
+    command = [testbed, "list", scenario, "--format", "json"]
+    catalogue = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    scenarios = {one["id"]: one for one in catalogue["scenarios"]}
+    return sorted(variant["name"] for variant in scenarios[scenario]["variants"])
 
 
 def check(testbed, folder, scenario, training, prefixes=("",)):

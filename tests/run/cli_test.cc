@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <regex>
+#include <set>
 
 #include "tests/command.h"
 #include "tests/programs.h"
@@ -642,7 +643,24 @@ TEST_P(WrongArguments, ExitWithSixtyFourAndASentence) {
 INSTANTIATE_TEST_SUITE_P(
     Cli, WrongArguments,
     testing::Values(
-        BadInput{"", "subcommand"}, BadInput{"rnu", "'run'"}, BadInput{"run --rnaks 2", "--rnaks"},
+        BadInput{"rnu", "'run'"},
+        BadInput{"run --rnaks 2",
+                 "'lockstep run' has no option '--rnaks'. Did you mean '--ranks'?"},
+        BadInput{"run --rank 2", "Did you mean '--ranks'?"},
+        BadInput{"list --fromat json", "Did you mean '--format'?"},
+        BadInput{"show --fromat json", "'lockstep show' has no option '--fromat'."},
+        BadInput{"show a b c", "'lockstep show' does not expect 'b', 'c'."},
+        BadInput{"run --ranks", "--ranks needs a value: N[,N...]"},
+        BadInput{"run 'los-on*'", "No scenario matches 'los-on*'."},
+        BadInput{"run 'loss*/bypas'",
+                 "No variant of loss* matches 'bypas'. Did you mean 'bypass'?"},
+        BadInput{"list shardin",
+                 "No scenario or class matches 'shardin'. Did you mean 'sharding'?"},
+        BadInput{"list zzz", "Known are:"}, BadInput{"list ''", "matches ''"},
+        BadInput{"list --format yaml", "text, json, markdown"},
+        BadInput{"show loss-on-unwrapped-module/bypas", "'bypass'"},
+        BadInput{"show 'zzz*'", "No scenario matches 'zzz*'."},
+        BadInput{"show loss-on-unwrapped-module --format yaml", "text, json"},
         BadInput{"run los-on-unwrapped-module", "'loss-on-unwrapped-module'"},
         BadInput{"run loss-on-unwrapped-module/bypas", "'bypass'"},
         BadInput{"run loss-on-unwrapped-module/", "variant"},
@@ -662,17 +680,27 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"run --out /proc/none/run", "/proc/none"},
         BadInput{"run --out file/below", "file/below"}, BadInput{"report nowhere", "nowhere"},
         BadInput{"report file", "file"}, BadInput{"report full", "record.json"},
-        BadInput{"report full --format htm", "format"}, BadInput{"report", "dir"},
+        BadInput{"report full --format htm", "format"}, BadInput{"report", "RUN"},
         BadInput{"compare none.csv full", "none.csv"}, BadInput{"compare file full", "file"},
-        BadInput{"compare full full", "full"}, BadInput{"show", "scenario"},
+        BadInput{"compare full full", "both folders of runs"}, BadInput{"show", "SCENARIO"},
         BadInput{"show los-on-unwrapped-module", "'loss-on-unwrapped-module'"}));
 
-TEST(Help, SaysTheExitStatuses) {
-  for (const char* arguments : {"--help", "run --help"}) {
-    const Outcome help = lockstep(arguments);
+TEST(Help, OfTheCataloguesCommandsHasTheirExamplesAndExitStatuses) {
+  for (const std::string command : {"list", "show", "run"}) {
+    const Outcome help = lockstep(command + " --help");
     EXPECT_EQ(help.status, 0);
-    EXPECT_THAT(help.out, HasSubstr("Exit status:\n    0  everything as expected;"));
+    EXPECT_THAT(help.out, HasSubstr("\nExamples:\n  lockstep " + command + " "));
+    EXPECT_THAT(help.out, HasSubstr("\n  LOCKSTEP_CATALOGUE\n"));
+    EXPECT_THAT(help.out, HasSubstr("\nExit status:\n    0  "));
+    EXPECT_EQ(help.out.find("143") != std::string::npos, command == "run");
   }
+}
+
+TEST(Help, OfACatalogueProgramSaysItsOwnName) {
+  const std::string name = fs::path(kTestbed).filename().string();
+  EXPECT_THAT(run_shell(kTestbed + " run --help").out, HasSubstr("Usage: " + name + " run "));
+  EXPECT_THAT(run_shell(kTestbed + " run --rank 2").err,
+              HasSubstr("'" + name + " run' has no option '--rank'. Did you mean '--ranks'?"));
 }
 
 TEST(Help, IntoAFullDeviceSaysSo) {
@@ -683,23 +711,112 @@ TEST(Help, IntoAFullDeviceSaysSo) {
   }
 }
 
-TEST(List, NamesEveryScenarioAndItsVariants) {
-  const Outcome list = lockstep("list");
+TEST(List, InAPipeIsAWholeLineAScenario) {
+  const Outcome list = run_shell("COLUMNS=40 " + kLockstep + " list");
   EXPECT_EQ(list.status, 0);
-  EXPECT_THAT(list.out, HasSubstr("loss-on-unwrapped-module"));
-  EXPECT_THAT(list.out, HasSubstr("all-reduce-each"));
+  const std::vector<std::string> lines = lines_of(list.out);
+  const auto catalogue = nlohmann::json::parse(lockstep("list --format json").out).at("scenarios");
+  ASSERT_EQ(lines.size(), 1 + catalogue.size());
+  EXPECT_THAT(lines[0], testing::MatchesRegex("scenario +class +ranks +devices +what goes wrong"));
+  for (std::size_t i = 0; i < catalogue.size(); ++i) {
+    EXPECT_TRUE(lines[i + 1].starts_with(catalogue[i].at("id").get<std::string>() + " "));
+    EXPECT_TRUE(lines[i + 1].ends_with("  " + catalogue[i].at("summary").get<std::string>()));
+  }
 }
 
-TEST(List, AsMarkdownIsTheTableOfTheReadme) {
+/// In a terminal, as `script` gives one, that has `columns`.
+std::vector<std::string> lines_in_terminal(int columns, const std::string& arguments) {
+  std::string typed =
+      run_shell(fmt::format("env -u COLUMNS script -qec 'stty cols {}; {} {}' /dev/null", columns,
+                            kLockstep, arguments))
+          .out;
+  std::erase(typed, '\r');
+  return lines_of(typed);
+}
+
+TEST(List, InATerminalKeepsToItsWidth) {
+  for (const int columns : {40, 80, 120}) {
+    const std::vector<std::string> lines = lines_in_terminal(columns, "list loss");
+    EXPECT_GT(lines.size(), 3U);
+    for (const std::string& line : lines) EXPECT_LE(line.size(), columns) << line;
+    EXPECT_THAT(lines, testing::Contains(HasSubstr("loss-on-unwrapped-module")));
+  }
+  EXPECT_THAT(lines_in_terminal(80, "list").back(), HasSubstr("sharding"));
+}
+
+TEST(List, FiltersByClassPatternAndWord) {
+  const auto ids = [](const std::string& filters) {
+    std::vector<std::string> found;
+    const std::string json = lockstep("list " + filters + " --format json").out;
+    for (const auto& scenario : nlohmann::json::parse(json).at("scenarios")) {
+      found.push_back(scenario.at("class").get<std::string>() + "/" +
+                      scenario.at("id").get<std::string>());
+    }
+    return found;
+  };
+  EXPECT_THAT(ids("sharding"), testing::Each(testing::StartsWith("sharding/")));
+  EXPECT_THAT(ids("'loss-on*'"), testing::Each(HasSubstr("/loss-on-unwrapped-module")));
+  EXPECT_GE(ids("sharding 'loss-on*'").size(), ids("sharding").size() + 2);
+}
+
+TEST(List, VerboseHasEveryVariant) {
+  EXPECT_THAT(lockstep("list -v loss-on-unwrapped-module").out,
+              HasSubstr("\n    all-reduce-each "));
+}
+
+TEST(Documents, HaveWhatTheProgramListsOfTheScenarios) {
+  EXPECT_THAT(text_of(LOCKSTEP_SOURCE_DIR "/README.md"),
+              HasSubstr("<!-- scenarios: ci/catalogue -->\n" +
+                        lockstep("list --format markdown").out + "<!-- /scenarios -->\n"))
+      << "ci/catalogue writes it";
+  EXPECT_EQ(text_of(LOCKSTEP_SOURCE_DIR "/docs/catalogue.md"),
+            lockstep("list -v --format markdown").out)
+      << "ci/catalogue writes it";
+}
+
+TEST(Documents, AreAllLinkedFromTheReadme) {
   const std::string readme = text_of(LOCKSTEP_SOURCE_DIR "/README.md");
-  EXPECT_THAT(readme, HasSubstr(lockstep("list --markdown").out));
+  for (const auto& entry : fs::directory_iterator(LOCKSTEP_SOURCE_DIR "/docs")) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_THAT(readme, HasSubstr("(docs/" + name + ")"));
+  }
 }
 
-TEST(Show, SaysWhatIsExpected) {
+TEST(Show, HasATableOfTheVariants) {
   const Outcome show = lockstep("show loss-on-unwrapped-module");
   EXPECT_EQ(show.status, 0);
-  EXPECT_THAT(show.out, HasSubstr("breaks: gradients agree across ranks"));
-  EXPECT_THAT(show.out, HasSubstr("meets: opentslm-49-gradients"));
+  EXPECT_THAT(show.out, HasSubstr("\n  Class:        synchronisation\n"));
+  EXPECT_THAT(show.out, testing::ContainsRegex("\n  bypass +buggy "));
+}
+
+TEST(Show, OfAVariantSaysWhatIsExpectedOfIt) {
+  const Outcome show = lockstep("show loss-on-unwrapped-module/bypass");
+  EXPECT_EQ(show.status, 0);
+  EXPECT_THAT(show.out, testing::StartsWith("loss-on-unwrapped-module/bypass (buggy)\n"));
+  EXPECT_THAT(show.out, HasSubstr("breaks:  gradients agree across ranks"));
+  EXPECT_THAT(show.out, HasSubstr("meets:   opentslm-49-gradients"));
+}
+
+TEST(Show, AsJsonIsThePartOfTheListThatWasAskedFor) {
+  const auto shown =
+      nlohmann::json::parse(lockstep("show loss-on-unwrapped-module/bypass --format json").out);
+  ASSERT_EQ(shown.at("scenarios").size(), 1U);
+  ASSERT_EQ(shown.at("scenarios").at(0).at("variants").size(), 1U);
+  EXPECT_EQ(shown.at("scenarios").at(0).at("variants").at(0).at("name"), "bypass");
+  EXPECT_EQ(shown.at("schema"), "lockstep.catalogue");
+}
+
+TEST(Run, OfAPatternRunsWhatItMeets) {
+  const TemporaryFolder folder;
+  const std::string out = (folder.path() / "run").string();
+  const Outcome outcome =
+      lockstep("run 'loss-on-unwrapped-modul[e]/all-reduce-[ef]*' --steps 1 --out " + out);
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  std::set<std::string> variants;
+  for (const auto& cell : nlohmann::json::parse(text_of(out + "/record.json")).at("cells")) {
+    variants.insert(cell.at("variant"));
+  }
+  EXPECT_THAT(variants, testing::ElementsAre("all-reduce-each", "all-reduce-flat", "reference"));
 }
 
 }  // namespace

@@ -81,12 +81,10 @@ TEST_F(DeviceOption, ThatIsNotGivenMeansTheStandardDevice) {
 
 TEST(Catalogue, TellsDevicesWhereTheyAreNotJustTheCpu) {
   EXPECT_THAT(run_shell(kTestbed + " show trains-on-devices").out,
-              HasSubstr("  Devices: cpu, sim, cuda (default: cpu)\n"));
-  EXPECT_THAT(run_shell(kTestbed + " list").out,
-              HasSubstr("World sizes 2, 3 on cpu, sim or cuda. Variants:"));
-  EXPECT_THAT(run_shell(kTestbed + " list --markdown").out,
-              HasSubstr("| 2, 3 on cpu, sim or cuda |"));
-  EXPECT_THAT(run_shell(kTestbed + " show planted-bit").out, Not(HasSubstr("Devices")));
+              HasSubstr("Devices:      cpu, sim, cuda (default: cpu)\n"));
+  EXPECT_THAT(run_shell(kTestbed + " list trains-on-devices").out,
+              HasSubstr("  2,3    cpu,sim,cuda  "));
+  EXPECT_THAT(run_shell(kTestbed + " show planted-bit").out, HasSubstr("Devices:      cpu\n"));
 }
 
 }  // namespace

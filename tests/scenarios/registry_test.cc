@@ -29,8 +29,9 @@ std::vector<std::string> scenario_ids() {
 
 TEST(Registry, HasTheScenariosThatTheProgramLists) {
   std::vector<std::string> listed;
-  for (const std::string& line : lines_of(run_shell(kLockstep + " list").out)) {
-    if (!line.empty() && line[0] != ' ') listed.push_back(line);
+  const std::string catalogue = run_shell(kLockstep + " list --format json").out;
+  for (const auto& scenario : nlohmann::json::parse(catalogue).at("scenarios")) {
+    listed.push_back(scenario.at("id"));
   }
   EXPECT_THAT(listed, testing::UnorderedElementsAreArray(scenario_ids()));
 }

@@ -6,7 +6,7 @@
 
 #include "harness/record/journal.h"
 #include "harness/record/process_identity.h"
-#include "reports/base/error.h"
+#include "reports/base/usage_error.h"
 
 namespace lockstep {
 namespace {
@@ -20,7 +20,8 @@ void require_journals(const fs::path& folder, const Execution& execution) {
     const bool had_one = end.kind == ExitKind::finished || end.kind == ExitKind::raised;
     if (had_one && !has_journal(file)) {
       throw unreadable(file.string(),
-                       "the journal of a rank that ended by itself is missing or empty");
+                       "the journal of a rank that ended by itself is missing or empty",
+                       "Copy the whole folder of the run");
     }
   }
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "reports/base/usage_error.h"
+
 namespace lockstep {
 namespace {
 
@@ -64,6 +66,13 @@ TEST(NearestName, CountsEdits) {
 TEST(NearestName, TakesTheFewestEdits) {
   EXPECT_EQ(nearest_name("fixed-b", {"fixed-a-1", "fixed-a", "fixed-bb"}), "fixed-a");
   EXPECT_EQ(nearest_name("exact", {"exalt", "exact"}), "exact");
+}
+
+TEST(NearestName, OffersTheOnlyNameThatBeginsSo) {
+  EXPECT_EQ(nearest_name("uneven", {"uneven-batches-hang", "loss"}), "uneven-batches-hang");
+  EXPECT_EQ(nearest_name("--max", {"--max-cells", "--matrix"}), "--max-cells");
+  EXPECT_EQ(nearest_name("loss", {"loss-on-unwrapped", "loss-on-unwrapped-pipeline"}), "");
+  EXPECT_EQ(nearest_name("un", {"uneven-batches-hang"}), "") << "a letter or two mean nothing";
 }
 
 TEST(NearestName, OffersNothingThatIsFarOff) {
@@ -127,6 +136,33 @@ TEST(UnreadableAndUnwritable, SayWhyAndWhatToDo) {
   EXPECT_EQ(sentence_of(unwritten),
             "Cannot write out: No space left on device. Give a place that can be written.");
   EXPECT_EQ(unwritten.kind(), Error::Kind::usage);
+}
+
+TEST(UnreadableAndUnwritable, GiveTheOneAdviceThatHelps) {
+  EXPECT_EQ(sentence_of(unreadable("x", "it is a file", "Name a folder")),
+            "Cannot read x: it is a file. Name a folder.");
+  EXPECT_EQ(sentence_of(not_empty("out")),
+            "Cannot write out: it is not empty, and results are never overwritten. Name a new "
+            "folder.");
+  EXPECT_EQ(sentence_of(unwritable_output("No space left on device")),
+            "Cannot write to standard output: No space left on device.");
+}
+
+TEST(UnreadableAndUnwritable, QuoteAnEmptyPath) {
+  EXPECT_EQ(sentence_of(unreadable("", "it is empty", "Name one")),
+            "Cannot read '': it is empty. Name one.");
+}
+
+TEST(UnknownOption, OffersTheNearestElseTheHelp) {
+  EXPECT_EQ(sentence_of(unknown_option("lockstep run", "--rank", {"--steps", "--ranks"})),
+            "'lockstep run' has no option '--rank'. Did you mean '--ranks'?");
+  EXPECT_EQ(sentence_of(unknown_option("lockstep run", "--zzz", {"--steps", "--ranks"})),
+            "'lockstep run' has no option '--zzz'. See 'lockstep run --help'.");
+}
+
+TEST(UnexpectedWords, AreNamedInTheirOrder) {
+  EXPECT_EQ(sentence_of(unexpected_words("lockstep show", {"b", "a\n"}, "Usage: lockstep show ID")),
+            "'lockstep show' does not expect 'b', 'a\\x0a'. Usage: lockstep show ID");
 }
 
 TEST(LauncherErrors, NameTheLauncherAndTheNumbers) {

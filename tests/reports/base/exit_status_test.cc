@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <vector>
 
 #include "reports/base/error.h"
 #include "tests/command.h"
@@ -48,7 +52,35 @@ TEST(ExitStatuses, AreThoseOfTheReadme) {
 }
 
 TEST(ExitStatuses, FitATerminal) {
-  for (const std::string& line : lines_of(exit_statuses_as_text())) EXPECT_LE(line.size(), 100U);
+  for (const std::size_t width : {40U, 100U}) {
+    for (const std::string& line :
+         lines_of(exit_statuses_as_text(width) + exit_statuses_of("run", width))) {
+      EXPECT_LE(line.size(), width);
+    }
+  }
+}
+
+TEST(ExitStatuses, OfACommandAreItsOwn) {
+  EXPECT_EQ(exit_statuses_of("doctor", 80),
+            "Exit status:\n"
+            "    0  'run' can work here, or no catalogue is installed\n"
+            "    1  'run' cannot work here\n"
+            "   64  wrong arguments\n"
+            "   70  a defect of Lockstep\n");
+  EXPECT_THAT(exit_statuses_of("run", 80), testing::HasSubstr("Of several, the first of"));
+  EXPECT_THAT(exit_statuses_of("report", 80), testing::Not(testing::HasSubstr("require")));
+}
+
+TEST(ExitStatuses, OfEveryCommandBeginWithSuccessAndHaveUsageAndDefect) {
+  std::map<std::string_view, std::vector<ExitStatus>> commands;
+  for (const CommandExit& entry : kCommandExits) commands[entry.command].push_back(entry.status);
+  EXPECT_EQ(commands.size(), 6U);
+  for (const auto& [command, statuses] : commands) {
+    EXPECT_EQ(statuses.front(), as_expected) << command;
+    EXPECT_THAT(statuses, testing::IsSupersetOf({usage, defect})) << command;
+    EXPECT_TRUE(std::is_sorted(statuses.begin(), statuses.end())) << command;
+    EXPECT_EQ(std::set(statuses.begin(), statuses.end()).size(), statuses.size()) << command;
+  }
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
-#include <fmt/format.h>
-#include <gtest/gtest.h>
+#include "tests/golden.h"
 
-#include <cstdlib>
-#include <tuple>
+#include <gtest/gtest.h>
 
 #include "reports/formats/renderer.h"
 #include "reports/formats/screen.h"
@@ -14,15 +12,9 @@
 namespace lockstep {
 namespace {
 
-/// Expects that `rendered` equals `tests/reports/formats/<name>.golden`; rewrites the file on
-/// request.
+/// Of `tests/reports/formats/<name>.golden`.
 void expect_golden(const std::string& name, const std::string& rendered) {
-  const std::string path = LOCKSTEP_SOURCE_DIR "/tests/reports/formats/" + name + ".golden";
-  if (std::getenv("LOCKSTEP_UPDATE_GOLDENS")) {
-    write_text(path, rendered);
-    FAIL() << path << " was written anew; read it before you trust it";
-  }
-  EXPECT_EQ(rendered, text_of(path)) << "LOCKSTEP_UPDATE_GOLDENS=1 writes " << path << " anew";
+  expect_golden_file("reports/formats/" + name, rendered);
 }
 
 class Golden : public testing::TestWithParam<std::string> {};

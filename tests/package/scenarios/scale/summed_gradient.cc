@@ -1,9 +1,5 @@
 // A trainer sums its gradients over the ranks by hand and never divides. The ranks agree in every
-<<<<<<< HEAD
 // bit, so the error stays unnoticed; the step is too long by a factor of the world size.
-=======
-// bit, so nothing looks wrong, but each step is too long by a factor of the world size.
->>>>>>> docs-branch
 
 #include <ATen/ops/randn.h>
 

@@ -1,0 +1,100 @@
+#include "harness/cli/help.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <sstream>
+#include <string_view>
+
+#include "reports/base/exit_status.h"
+#include "reports/base/plain_text.h"
+
+namespace lockstep {
+
+namespace {
+
+bool is_read_by(const Variable& variable, std::string_view command) {
+  std::istringstream commands{std::string(variable.commands)};
+  for (std::string name; commands >> name;) {
+    if (name == command) return true;
+  }
+  return false;
+}
+
+/// A name, and below it its meaning.
+std::string named(std::string_view name, std::string_view meaning, std::size_t width) {
+  return fmt::format("  {}\n{}", name, wrapped(std::string(meaning), 6, 0, width));
+}
+
+std::string examples_of(const CommandName& command, const std::string& program, std::size_t width) {
+  std::string text = "Examples:\n";
+  for (const Example& example : command.examples) {
+    text += named(fmt::format("{} {}", program, example.arguments), example.effect, width);
+  }
+  return text;
+}
+
+/// Of `command`; empty: all. Nothing where there is none.
+std::string environment_of(std::string_view command, std::size_t width) {
+  std::string text;
+  for (const Variable& variable : kVariables) {
+    if (!command.empty() && !is_read_by(variable, command)) continue;
+    text += named(variable.name, variable.meaning, width);
+  }
+  return text.empty() ? "" : "Environment:\n" + text + "\n";
+}
+
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(std::size_t width) : width_(width) {}
+
+  std::string make_description(const CLI::App* app) const override {
+    return wrapped(app->get_description(), 0, 0, width_);
+  }
+
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    std::string name = make_option_name(option, is_positional);
+    const bool takes_several = option->get_expected_max() == CLI::detail::expected_max_vector_size;
+    if (is_positional && takes_several) name += "...";
+    if (!is_positional && option->get_type_size() != 0) name += " " + option->get_type_name();
+    std::string meaning = option->get_description();
+    if (!option->get_default_str().empty()) {
+      meaning += fmt::format(" (default: {})", option->get_default_str());
+    }
+    return entry(name, meaning);
+  }
+
+  std::string make_subcommand(const CLI::App* command) const override {
+    return entry(command->get_name(), command->get_description());
+  }
+
+ private:
+  std::string entry(const std::string& name, const std::string& meaning) const {
+    constexpr std::size_t kColumn = 26;
+    constexpr std::size_t kNarrow = 70;
+    if (width_ < kNarrow) return named(name, meaning, width_);
+    const std::string start = fmt::format("  {:<{}}", name, kColumn - 2);
+    const std::string text = wrapped(meaning, kColumn, 0, width_);
+    if (start.size() > kColumn || start.back() != ' ') return start + "\n" + text;
+    return std::string(text).replace(0, kColumn, start);
+  }
+
+  std::size_t width_;
+};
+
+}  // namespace
+
+std::string help_footer(std::size_t width) {
+  return environment_of("", width) + exit_statuses_as_text(width);
+}
+
+std::string help_footer(const CommandName& command, const std::string& program, std::size_t width) {
+  return fmt::format("{}\n{}{}", examples_of(command, program, width),
+                     environment_of(command.name, width), exit_statuses_of(command.name, width));
+}
+
+std::shared_ptr<CLI::FormatterBase> help_formatter(std::size_t width) {
+  return std::make_shared<HelpFormatter>(width);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "harness/listing/scenario_filter.h"
+
+namespace lockstep {
+
+/// The table of the README: id and what goes wrong.
+std::string list_as_markdown(const ScenarioList& scenarios);
+
+/// The whole of `docs/catalogue.md`: every scenario by its class, with its axes and variants.
+std::string catalogue_as_markdown(const ScenarioList& scenarios);
+
+}  // namespace lockstep
