@@ -1,7 +1,6 @@
 """Compares the tiled MLP's gradient accumulator under DDP and FSDP1 with Python's.
 
-Like ddp_parity.py: outcome, collectives and bits of the variants of its scenario that name these
-engines, on every rank.
+Like ddp_parity.py: outcome, collectives and bits of the variants of both scenarios, on every rank.
 
 accumulator_parity.py LOCKSTEP [FOLDER]: LOCKSTEP is the program; FOLDER keeps the files.
 """
@@ -11,13 +10,18 @@ import sys
 
 import ddp_parity
 
-SCENARIO = "tiled-gradient-accumulator-stacks-hooks"
+SCENARIOS = {"tiled-gradient-accumulator-under-ddp": "ddp-", "tiled-gradient-accumulator-under-fsdp1": "flat-"}
 TRAINING = pathlib.Path(__file__).with_name("accumulator_training.py")
 
 
-def check(program, folder, scenario, training):
-    return ddp_parity.check(program, folder, scenario, training, prefixes=("ddp-", "flat-"))
+def check(program, folder, scenarios, training):
+    status = 0
+    for scenario, prefix in scenarios.items():
+        own = folder / scenario
+        own.mkdir()
+        status |= ddp_parity.check(program, own, scenario, training, prefixes=(prefix,))
+    return status
 
 
 if __name__ == "__main__":
-    sys.exit(ddp_parity.main(SCENARIO, TRAINING, check))
+    sys.exit(ddp_parity.main(SCENARIOS, TRAINING, check))

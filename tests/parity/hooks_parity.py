@@ -41,7 +41,7 @@ ABSENT = "tiled-parameter-absent-from-last-tile"
 MASK = "recomputed-tile-draws-another-dropout-mask"
 CHECKPOINT = "reentrant-checkpoint-under-ddp"
 INPUT = "tiled-input-needs-no-gradient"
-ACCUMULATOR = "tiled-gradient-accumulator-stacks-hooks"
+ACCUMULATOR = "tiled-gradient-accumulator-under-ddp"
 ACCUMULATED = (
     "ddp-published",
     "ddp-published-static-graph",

@@ -120,7 +120,8 @@ nlohmann::json record_of(const RunWith& run) {
 }
 
 TEST(JobsOption, ChangesNothingThatIsOnRecord) {
-  const std::string cells = "loss-on-unwrapped-module --steps 2 --jobs ";
+  const std::string cells =
+      "loss-on-unwrapped-module missing-gradients-skipped-in-reduction --steps 2 --jobs ";
   const RunWith one(cells + "1");
   const RunWith six(cells + "6");
   EXPECT_EQ(one.outcome().status, six.outcome().status) << six.outcome().err;
@@ -192,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"--repeat x", "from 1 to 10000"}, Refused{"--repeat -1", "from 1 to 10000"},
         Refused{"--repeat 2.5", "from 1 to 10000"}, Refused{"--repeat ''", "from 1 to 10000"},
         Refused{"loss-on-unwrapped-module/through-wrapper --set k=3", "no axis 'k'"},
-        Refused{"loss-on-unwrapped-module/skip-missing --set differs=same-shape",
+        Refused{"missing-gradients-skipped-in-reduction/skip-missing --set differs=same-shape",
                 "'same-shapes'"}));
 
 }  // namespace

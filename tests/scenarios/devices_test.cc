@@ -89,8 +89,8 @@ class Devices : public testing::Test {
 
 TEST_F(Devices, ThatAreFullNameModuleAndBytes) {
   run("split-map-under-data-parallel/first-device "
-      "split-map-under-data-parallel/inference-overridden --ranks 2");
-  for (const char* variant : {"first-device", "inference-overridden"}) {
+      "split-map-overridden-in-inference/overridden --ranks 2");
+  for (const char* variant : {"first-device", "overridden"}) {
     const auto errors = errors_of(variant);
     ASSERT_EQ(errors.size(), 1U) << "the other rank only lost its peer";
     std::smatch bytes;
@@ -181,8 +181,8 @@ TEST_F(Devices, ThatAreSplitAreRefusedInTheWordsThatWereProposed) {
 }
 
 TEST_F(Devices, ThatHoldQuantisedWeightsElsewhereAreRefusedByACheckOfOurs) {
-  run("split-map-under-data-parallel/quantised-split --ranks 2");
-  const auto errors = errors_of("quantised-split");
+  run("quantised-weights-off-training-device/split-over-all --ranks 2");
+  const auto errors = errors_of("split-over-all");
   EXPECT_EQ(errors.size(), 2U);
   for (const auto& [rank, error] : errors) {
     EXPECT_THAT(error, HasSubstr("Lockstep's own check: the quantised weights of"));
@@ -191,9 +191,9 @@ TEST_F(Devices, ThatHoldQuantisedWeightsElsewhereAreRefusedByACheckOfOurs) {
 }
 
 TEST_F(Devices, ThatHoldEveryRanksQuantisedWeightsAreRefusedToAllRanksButTheirOwn) {
-  run("split-map-under-data-parallel/quantised-first-device --ranks 3");
+  run("quantised-weights-off-training-device/first-device --ranks 3");
   const auto refused = [this](int rank) {
-    const auto errors = errors_of("quantised-first-device");
+    const auto errors = errors_of("first-device");
     const auto error = errors.find(rank);
     return error != errors.end() &&
            error->second.find(

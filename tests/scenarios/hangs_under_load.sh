@@ -28,9 +28,9 @@ hangs=(
   early-stop-decided-per-rank/barrier-before-break
   early-stop-decided-per-rank/broadcast-behind-break
   step-skipped-on-one-rank/skipped-locally
-  loss-on-unwrapped-module/skip-missing
-  fewer-tiles-than-asked-leaves-flag-unset/zero-3-own-tiles
-  fewer-tiles-than-asked-leaves-flag-unset/zero-3-maximum-over-ranks
+  missing-gradients-skipped-in-reduction/skip-missing
+  tiles-counted-by-each-rank/zero-3-own-tiles
+  tiles-counted-by-each-rank/zero-3-maximum-over-ranks
 )
 status=0
 "$lockstep" run "${hangs[@]}" --repeat "$repetitions" --jobs 6 --out "$folder/run" >"$folder/report" ||

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/scenario/scenario.h"
+#include "harness/train/autograd/gradient_accumulator.h"
+#include "harness/train/loop/tiled_mlps.h"
+
+namespace lockstep {
+
+// Scenarios about tiled MLPs whose gradients are added up by hooks share these conditions:
+//   hooks          published, mended (right), none
+//   causes         the faults of the published hooks that the cell has; without the axis: all
+//   hands_over     returned, or set-only: see `HandOver`
+//   sums_in        bfloat16: the dtype of the sum; otherwise that of `wide_dtype_of`
+//   fewer_tiles    refused: an error if there are fewer tiles than requested
+//   tile_slices    see `tiling_options`
+//   law            weighed: the reference weighs tiles by the predicted formula
+//   gradients      stay: those of earlier micro-batches stay whole on every rank
+
+/// The axes of such a scenario, in the order of their names in a cell's folder: `tiles`, `length`,
+/// `tile_values`, then `more`, then `accumulation`.
+std::vector<Axis> accumulator_axes(std::vector<Axis> more);
+
+/// The tiling of the MLPs, hooks included. `listed`: the parameters that hooks find on an MLP that
+/// an engine has wrapped; empty: its own.
+TilingOptions accumulator_tiling(const Rank& rank, const HookedParameters& listed = {});
+
+/// Trains on rows that are alike in every tile, or drawn. The reference weighs tiles if its
+/// condition `law` says so.
+void train_with_accumulator(Rank& rank, TiledMlps& mlps, CallSite site = CallSite::here());
+
+/// Number of tiles that torch.chunk makes.
+std::int64_t pieces_of(const Cell& cell);
+
+/// The preconditions of such cells: equal tiles, and a formula for as many tiles as requested.
+/// Empty: the cell can be run.
+std::string refuse_tiles(const Cell& cell);
+
+/// The outcome of hooks that nothing stops: a multiple of the gradient where all tiles are alike.
+Expectation expect_published_hooks(const Cell& cell);
+/// The same of published hooks of which the last one sets `.grad` and returns nothing.
+Expectation expect_last_tile_twice(const Cell& cell);
+/// Hooks that are right and add up in bfloat16.
+Expectation expect_sums_in_bfloat16(const Cell& cell);
+
+}  // namespace lockstep

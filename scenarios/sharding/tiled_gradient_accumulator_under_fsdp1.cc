@@ -1,0 +1,111 @@
+// The hooks of tiled-gradient-accumulator-stacks-hooks under FSDP1, which puts one flat parameter
+// in the place of all parameters of a wrapped module: hooks find that one on the module, and
+// nothing on its parts. FSDP1 acts after the gradient of each tile, whatever hooks make of it.
+
+#include "harness/train/loop/accumulator_cells.h"
+#include "harness/train/sharded/flat_shard.h"
+#include "harness/train/sharded/fully_shard.h"
+
+namespace lockstep {
+
+namespace {
+
+void train(Rank& rank) {
+  TiledMlps mlps(rank);
+  if (!rank.is_reference()) {
+    rank.at_branch();
+    for (Module* mlp : mlps.model().mlps()) {
+      const auto listed = [&mlps, mlp] {
+        return dynamic_cast<FlatShard&>(*mlps.engine()).listed_parameters(*mlp);
+      };
+      tile_calls(*mlp, accumulator_tiling(rank, listed));
+    }
+    mlps.shard();
+  }
+  train_with_accumulator(rank, mlps);
+}
+
+Expectation expect_whole(const Cell& cell) {
+  const bool has_hooks = is_set(cell, "wrapped", "mlp") && is_set(cell, "hooks", "published");
+  return has_hooks ? expect_published_hooks(cell) : expect_hidden();
+}
+
+/// The first tile's gradient is reduced and the parameters are released. The next tile makes a view
+/// of a weight; the layer's norm reads its own. FSDP1 shards nothing for one rank.
+Expectation expect_released(const Cell& cell) {
+  if (cell.world_size == 1) return expect_whole(cell);
+  if (pieces_of(cell) > 1) return expect_error(fully_shard_error::kViewOfReleased);
+  if (!is_set(cell, "wrapped", "mlp")) return expect_error(fully_shard_error::kReleased);
+  return expect_whole(cell);
+}
+
+/// Where gradients are whole, ranks agree in them.
+std::vector<Variant> variants() {
+  const std::vector<Claim> whole{kGradientsAgree, kParametersAgree};
+  return {
+      {"flat-published", Role::buggy,
+       "FULL_SHARD and the accumulator as it was merged: the first tile is reduced, and the "
+       "parameters are released",
+       "engine=fsdp1 hooks=published gradients=stay", expect_released},
+      {"flat-mended-hooks", Role::wrong_fix,
+       "FULL_SHARD and hooks that are right under FSDP2: the same",
+       "engine=fsdp1 hooks=mended gradients=stay", expect_released},
+      {"flat-whole-published", Role::buggy,
+       "NO_SHARD: no error, and the fault of FSDP2 where the MLP is wrapped itself; else hooks "
+       "find "
+       "no parameter on it, and it is right",
+       "engine=fsdp1 strategy=no-shard hooks=published gradients=stay", expect_whole, "", whole},
+      {"whole-published-by-its-law",
+       Role::latent,
+       "NO_SHARD, the MLP wrapped, beside its law: nothing else is wrong",
+       "engine=fsdp1 strategy=no-shard hooks=published gradients=stay wrapped=mlp law=compared",
+       {},
+       "reference-law",
+       whole},
+      {"whole-mended-hooks",
+       Role::fixed,
+       "NO_SHARD and hooks that are right",
+       "engine=fsdp1 strategy=no-shard hooks=mended gradients=stay",
+       {},
+       "",
+       whole},
+      {"reference", Role::reference, "one process, untiled"},
+      {"reference-law", Role::reference, "one process that weighs tiles by the law",
+       "gradients=stay law=weighed"},
+  };
+}
+
+std::vector<Axis> axes() {
+  std::vector<Axis> axes = accumulator_axes({{.name = "wrapped",
+                                              .values = {"mlp", "layer", "root"},
+                                              .default_value = "mlp",
+                                              .in_reference = false}});
+  axes.push_back(switch_axis("no_sync", false));
+  axes.push_back({"dtype", {"float32", "float64"}, "float32"});
+  return axes;
+}
+
+}  // namespace
+
+Scenario tiled_gradient_accumulator_under_fsdp1() {
+  return {
+      .id = "tiled-gradient-accumulator-under-fsdp1",
+      .summary =
+          "A tiled MLP's gradients are added up by hooks under FSDP1, which reduces the first tile "
+          "and releases the parameters.",
+      .provenance = {.project = "axolotl",
+                     .link = "pull request #2950 (merged 2025-07-25)",
+                     .kept =
+                         "the accumulator, and the review's question whether it works for FSDP1",
+                     .left_out = "see tiled-gradient-accumulator-stacks-hooks"},
+      .worlds = worlds_from(1, 8),
+      .steps = 3,
+      .axes = axes(),
+      .variants = variants(),
+      .claims = sharded_claims(),
+      .precondition = refuse_tiles,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
