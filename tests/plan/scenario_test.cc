@@ -69,7 +69,14 @@ INSTANTIATE_TEST_SUITE_P(
         Contradiction{"NoWorld", [](Scenario& s) { s.worlds = {}; }, "no world size"},
         Contradiction{"NoClaim", [](Scenario& s) { s.claims = {}; }, "no claim"},
         Contradiction{"NoBody", [](Scenario& s) { s.body = nullptr; }, "no body"},
-        Contradiction{"NoExpectation", [](Scenario& s) { s.expect = nullptr; }, "no expectation"},
+        Contradiction{"NoExpectation", [](Scenario& s) { s.expect = nullptr; },
+                      "'bug' is faulty, and nothing is expected of it"},
+        Contradiction{"ValueSetThatItsAxisLacks",
+                      [](Scenario& s) { s.variants[1].sets = "rate=swift"; },
+                      "'fix' sets 'rate' to 'swift', which is no value of that axis"},
+        Contradiction{"ConditionSetTwice",
+                      [](Scenario& s) { s.variants[1].sets = "way=a way=b"; },
+                      "'fix' sets 'way' twice"},
         Contradiction{"NoVariant",
                       [](Scenario& s) {
                         s.variants = {};
@@ -161,6 +168,53 @@ TEST(Axes, OfAVariantAreThoseOfAllAndItsOwnInTheirOrder) {
   EXPECT_THAT(names(1), ElementsAre("rate"));
   EXPECT_THAT(names(2), ElementsAre("rate", "shapes"));
   EXPECT_THAT(names(4), ElementsAre("rate", "shapes"));
+}
+
+TEST(Axes, ThatAVariantSetsOrThatReferencesLackAreClosed) {
+  Scenario scenario = literal_scenario();
+  scenario.variants[0].sets = "rate=fast way=long";
+  scenario.axes[0].in_reference = false;
+  EXPECT_EQ(axes_of(scenario, scenario.variants[0]).size(), 1U);
+  EXPECT_EQ(axes_of(scenario, scenario.variants[0]).front()->name, "tiles");
+  EXPECT_TRUE(axes_of(scenario, scenario.variants[3]).empty());
+}
+
+TEST(Settings, AreConditionsAndTheirValues) {
+  Scenario scenario = literal_scenario();
+  scenario.variants[0].sets = "rate=slow way=long";
+  const std::vector<AxisValue> settings = settings_of(scenario, scenario.variants[0]);
+  ASSERT_EQ(settings.size(), 2U);
+  EXPECT_EQ(settings[0], (AxisValue{"rate", "slow"}));
+  EXPECT_TRUE(settings[0].is_default);
+  EXPECT_EQ(settings[1], (AxisValue{"way", "long"}));
+  EXPECT_FALSE(settings[1].is_default);
+}
+
+TEST(Settings, ThatAreNoPairsAreRefused) {
+  for (const char* words : {"rate", "rate=", "=fast", "rate=fast way"}) {
+    EXPECT_THROW(Settings{words}, Error) << words;
+  }
+}
+
+TEST(Reference, MayDependOnWhatItsVariantSets) {
+  EXPECT_EQ(objection_to([](Scenario& s) {
+              s.axes[1].variants.push_back("special");
+              s.variants[2].sets = "tiles=4";
+            }),
+            "accepted");
+}
+
+TEST(Expectation, IsThePreconditionsThenTheVariantsThenTheScenarios) {
+  Scenario scenario = literal_scenario();
+  Cell cell;
+  cell.variant = "bug";
+  cell.role = Role::buggy;
+  EXPECT_EQ(declared_expectation(scenario, cell).breaks.size(), 1U);
+  scenario.variants[0].expect = [](const Cell&) { return Expectation{.meets = {"a table"}}; };
+  EXPECT_THAT(declared_expectation(scenario, cell).meets, ElementsAre("a table"));
+  scenario.precondition = [](const Cell&) { return "not here"; };
+  EXPECT_EQ(declared_expectation(scenario, cell).not_applicable, "not here");
+  EXPECT_TRUE(declared_expectation(scenario, cell).meets.empty());
 }
 
 }  // namespace

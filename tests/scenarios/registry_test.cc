@@ -204,9 +204,22 @@ void expect_that_perturbed_inputs_move_references(const fs::path& run,
   }
 }
 
+/// The place in the source at which a variant differs from the others, where a rank came to it.
+void expect_that_branch_points_are_reached(const nlohmann::json& record) {
+  for (const auto& cell : record.at("cells")) {
+    const auto& expectation = cell.at("expectation");
+    if (expectation.at("not_applicable") != "" || expectation.at("not_triggered") == true) continue;
+    const auto& exits = cell.at("exits");
+    EXPECT_TRUE(std::any_of(exits.begin(), exits.end(), [](const auto& end) {
+      return end.at("line").is_number() && end.at("line") > 0;
+    })) << cell.at("folder");
+  }
+}
+
 TEST_P(EveryScenario, IsAsExpectedAndGivesTheSameRecordAgain) {
   const Outcome first = run("first", "", "2");
   EXPECT_EQ(first.status, 0) << first.out << first.err;
+  expect_that_branch_points_are_reached(record_of("first"));
   expect_that_who_is_right_met(record_of("first"));
   expect_that_faults_are_known(path("first"));
   expect_that_perturbed_inputs_move_references(path("first"), record_of("first"));

@@ -115,6 +115,7 @@ TEST(NeverReached, IsUndecidedAlthoughEveryValueIsRight) {
   const TestbedRun run("never-reached --ranks 2");
   EXPECT_EQ(run.outcome().status, 2);
   EXPECT_EQ(run.cell("behind-a-gate").at("verdict"), "undecided");
+  EXPECT_EQ(run.cell("forgotten").at("verdict"), "undecided");
   EXPECT_THAT(run.outcome().out, HasSubstr("not triggered: no rank reached"));
   for (const json& result : run.cell("behind-a-gate").at("results")) {
     EXPECT_EQ(result.at("verdict"), "undecided") << result;

@@ -17,14 +17,16 @@ Scenario never_reached() {
       .steps = 2,
       .axes = {},
       .variants = {{"behind-a-gate", Role::fixed, "nobody asks for it"},
-                   {"in-the-open", Role::fixed, "the same, and one rank asks for it"}},
+                   {"in-the-open", Role::fixed, "the same, and one rank asks for it"},
+                   {"forgotten", Role::fixed, "the branch point is reached, and no rank asks for it"}},
       .claims = {kGradientsAgree, ranks_finish()},
       .tables = {},
       .expect = [](const Cell&) { return Expectation{}; },
       .body =
           [](Rank& rank) {
             rank.train([&](std::int64_t) {
-              if (rank.rank() == 1 && rank.is("in-the-open")) rank.at_branch();
+              if (rank.rank() == 1 && !rank.is("behind-a-gate")) rank.at_branch();
+              static_cast<void>(rank.is("in-the-open"));
               rank.observer().observe(Phase::pre_step, Kind::gradient, {"w", at::ones({2})});
             });
           },

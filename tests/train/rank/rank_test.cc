@@ -25,8 +25,9 @@ using testing::Each;
 /// A rank of a cell with that role, in its own folder.
 class LiteralRank {
  public:
-  LiteralRank(Role role, int rank, std::int64_t steps = 1) {
+  LiteralRank(Role role, int rank, std::int64_t steps = 1, std::vector<AxisValue> sets = {}) {
     Cell cell;
+    cell.sets = std::move(sets);
     cell.scenario = "literal";
     cell.variant = "one";
     cell.role = role;
@@ -161,6 +162,37 @@ TEST(Input, DoesNotDependOnTheCallsOfTheStepBefore) {
   const at::Tensor tensor = at::randn({64}, cpu_generator(3), at::TensorOptions());
   EXPECT_TRUE(at::equal(inputs_of(1, tensor, 1).at(1), inputs_of(1, tensor, 3).at(3)))
       << "the first call of step 2";
+}
+
+TEST(BranchPoint, CountsOnceTheBodyAskedForItsVariantByName) {
+  LiteralRank rank(Role::buggy, 0);
+  rank->at_branch(7);
+  EXPECT_FALSE(rank->is("another"));
+  EXPECT_EQ(rank->variant_line(), 0) << "no question was about this variant";
+  EXPECT_TRUE(rank->is("one"));
+  EXPECT_EQ(rank->variant_line(), 7);
+}
+
+TEST(BranchPoint, CountsOnceTheBodyReadAConditionThatTheVariantSets) {
+  LiteralRank rank(Role::buggy, 0, 1, {{"way", "long"}, {"static_graph", "off", true}});
+  rank->at_branch(7);
+  EXPECT_FALSE(rank->has("static_graph"));
+  EXPECT_FALSE(rank->has("unknown"));
+  EXPECT_EQ(rank->variant_line(), 0) << "a default tells no variant from another";
+  EXPECT_FALSE(rank->has("way", "short"));
+  EXPECT_EQ(rank->variant_line(), 7);
+}
+
+TEST(BranchPoint, ThatWasNotReachedIsNone) {
+  LiteralRank rank(Role::buggy, 0);
+  EXPECT_TRUE(rank->is("one"));
+  EXPECT_EQ(rank->variant_line(), 0);
+}
+
+TEST(BranchPoint, OfAReferenceNeedsNoQuestion) {
+  LiteralRank rank(Role::reference, 0);
+  rank->at_branch(7);
+  EXPECT_EQ(rank->variant_line(), 7);
 }
 
 TEST(FullDisk, EndsNoTrainingAndIsThrownAtTheEnd) {
