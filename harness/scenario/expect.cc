@@ -83,6 +83,15 @@ Expectation expect_not_applicable(std::string reason) {
   return {.not_applicable = std::move(reason)};
 }
 
+bool has_no_sync_with_static_graph(const Cell& cell) {
+  return is_set(cell, "static_graph") && is_set(cell, "no_sync") &&
+         number_on(cell, "accumulation") > 1;
+}
+
+std::string refuse_no_sync_with_static_graph(const Cell& cell) {
+  return has_no_sync_with_static_graph(cell) ? kNoSyncWithStaticGraph : "";
+}
+
 std::string hidden_by_rounding(double least) {
   return fmt::format(
       "in bfloat16 such a fault is as little as {} of the 10 tolerances that show one", least);

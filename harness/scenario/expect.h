@@ -78,6 +78,11 @@ Expectation expect_not_applicable(std::string reason);
 inline constexpr const char* kNoSyncWithStaticGraph =
     "a static graph does not allow no_sync around its first backward";
 
+/// Whether the cell asks for a static graph whose first backward runs inside of `no_sync`.
+bool has_no_sync_with_static_graph(const Cell& cell);
+/// The precondition of cells that do not: why the cell cannot be run, or empty.
+std::string refuse_no_sync_with_static_graph(const Cell& cell);
+
 /// Why a cell is not applicable in bfloat16, whose roundings hide the fault in some cells like it.
 /// `least`: by how many tolerances it breaks a claim in the cell where that is the fewest, measured
 /// by `run SCENARIO --set dtype=bfloat16 --matrix --ranks 2` without this reason.

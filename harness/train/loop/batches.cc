@@ -26,15 +26,22 @@ at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
   return rank.input(at::randn(shape, generator, at::TensorOptions()).to(dtype_of(rank.cell())));
 }
 
-at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
+at::Tensor squared_error(Rank& rank, const MicroBatch& batch, const Module::Forward& forward,
                          const std::vector<std::int64_t>& rows, std::int64_t inputs,
                          std::int64_t outputs) {
   std::vector<std::int64_t> input_shape = rows;
   input_shape.push_back(inputs);
   std::vector<std::int64_t> target_shape = rows;
   target_shape.push_back(outputs);
-  const at::Tensor output = model(normal_input(rank, batch, 1'000'000, input_shape));
+  const at::Tensor output = forward(normal_input(rank, batch, 1'000'000, input_shape));
   return (output - normal_input(rank, batch, 2'000'000, target_shape)).pow(2).mean();
+}
+
+at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
+                         const std::vector<std::int64_t>& rows, std::int64_t inputs,
+                         std::int64_t outputs) {
+  const auto forward = [&model](const at::Tensor& input) { return model(input); };
+  return squared_error(rank, batch, forward, rows, inputs, outputs);
 }
 
 ImageText image_text_of(Rank& rank, const MicroBatch& batch, const VisionLanguageOptions& sizes,

@@ -29,8 +29,11 @@ struct MicroBatch {
 at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
                         at::IntArrayRef shape);
 
-/// The mean squared error (0-dim) of `model` on normal numbers [rows..., inputs] with targets
+/// The mean squared error (0-dim) of `forward` on normal numbers [rows..., inputs] with targets
 /// [rows..., outputs].
+at::Tensor squared_error(Rank& rank, const MicroBatch& batch, const Module::Forward& forward,
+                         const std::vector<std::int64_t>& rows, std::int64_t inputs,
+                         std::int64_t outputs);
 at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
                          const std::vector<std::int64_t>& rows, std::int64_t inputs,
                          std::int64_t outputs);
