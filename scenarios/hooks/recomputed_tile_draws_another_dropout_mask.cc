@@ -8,12 +8,13 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/randn.h>
 
+#include <array>
 #include <optional>
 #include <string_view>
 
 #include "harness/train/autograd/autocast.h"
-#include "harness/train/autograd/tiled.h"
-#include "harness/train/loop/micro_batches.h"
+#include "harness/train/loop/tiled_cells.h"
+#include "harness/train/loop/training.h"
 #include "harness/train/nn/swiglu.h"
 
 namespace lockstep {
@@ -25,9 +26,9 @@ constexpr std::int64_t kHidden = 16;
 
 bool computes_in_bfloat16(const Cell& cell) { return is_set(cell, "autocast"); }
 
-/// Whether the state of `what`, "mask" or "autocast", is lost in a cell of `not-restored`.
-bool is_lost(const Cell& cell, std::string_view what) {
-  return is_set(cell, "lost", what) || is_set(cell, "lost", "both");
+/// Whether `state`, "mask" or "autocast", is lost in a cell of `not-restored`.
+bool is_lost(const Cell& cell, std::string_view state) {
+  return is_set(cell, "lost", state) || is_set(cell, "lost", "both");
 }
 
 /// A tiled MLP with dropout between two layers. With a residual connection its input stays float32
@@ -68,31 +69,25 @@ class Model : public Module {
   std::shared_ptr<Linear> above_;
 };
 
-/// Where variants part: what a tile is recomputed with.
+/// How a tile is recomputed.
 TilingOptions tiling_of(Rank& rank, Model& model) {
-  TilingOptions tiling{.tiles = number_on(rank.cell(), "tiles"),
-                       .backward = TileBackward::explicit_inputs,
-                       .generators = {model.masks()}};
-  if (rank.is("not-restored")) {
-    if (is_lost(rank.cell(), "mask")) tiling.random = TileRandom::drawn_anew;
-    tiling.restores_autocast = !is_lost(rank.cell(), "autocast");
-  } else if (rank.is("first-mask-for-all")) {
-    tiling.random = TileRandom::first_for_all;
-  } else if (rank.is("restored")) {
-    tiling.random = TileRandom::restored;
-  }
+  rank.at_branch();
+  TilingOptions tiling = tiling_options(rank);
+  tiling.generators = {model.masks()};
+  if (rank.has("recomputed", "with-first-mask")) tiling.random = TileRandom::first_for_all;
+  if (!rank.has("recomputed", "as-it-happens")) return tiling;
+  if (is_lost(rank.cell(), "mask")) tiling.random = TileRandom::drawn_anew;
+  tiling.restores_autocast = !is_lost(rank.cell(), "autocast");
   return tiling;
 }
 
 /// Without tiles; under autocast with them, since each tile's gradient is rounded to bfloat16
 /// before they are added up.
 at::Tensor run_reference(Rank& rank, Model& model, const at::Tensor& input) {
-  rank.is("reference");
   if (!computes_in_bfloat16(rank.cell())) return model.forward(input);
   return model.run(input, [&](const at::Tensor& hidden) {
     std::vector<at::Tensor> outputs;
-    for (const at::Tensor& rows :
-         hidden.flatten(0, -2).tensor_split(number_on(rank.cell(), "tiles"))) {
+    for (const at::Tensor& rows : hidden.flatten(0, -2).tensor_split(rank.number("tiles"))) {
       const AutocastScope own_casts(AutocastState{.is_enabled = true, .caches = false});
       outputs.push_back(model.mlp(rows));
     }
@@ -100,83 +95,104 @@ at::Tensor run_reference(Rank& rank, Model& model, const at::Tensor& input) {
   });
 }
 
+/// Normal numbers. Under autocast they are not perturbed: where a last digit decides how a number
+/// is rounded to bfloat16, it moves as much as the fault. With weights that stay, sums in float32
+/// differ by their order alone.
+at::Tensor draw(Rank& rank, const MicroBatch& batch, std::uint64_t base) {
+  const std::array<std::int64_t, 3> shape{rank.number("batch"), rank.number("length"), kWidth};
+  if (!computes_in_bfloat16(rank.cell())) return normal_input(rank, batch, base, shape);
+  return at::randn(shape, cpu_generator(rank.seed(batch.seed(base))), at::TensorOptions());
+}
+
 void train(Rank& rank) {
   Model model(rank.cell(), cpu_generator(rank.seed(0)));
   model.to(dtype_of(rank.cell()));
-  const TilingOptions tiling = tiling_of(rank, model);
-  MicroBatchOptions options = micro_batch_options(rank.cell());
+  TrainingOptions options = training_options(rank);
   // A step would round weights anew, and bfloat16 makes much of the last digit of a weight.
   if (computes_in_bfloat16(rank.cell())) options.learning_rate = 0;
-  const std::vector<std::int64_t> shape{number_on(rank.cell(), "batch"),
-                                        number_on(rank.cell(), "length"), kWidth};
-  const auto draw = [&](const MicroBatch& batch, std::uint64_t base) {
-    const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
-    const at::Tensor drawn =
-        at::randn(shape, generator, at::TensorOptions()).to(dtype_of(rank.cell()));
-    // Where a last digit decides how a number is rounded to bfloat16, it moves as much as the
-    // fault: inputs are not perturbed. With weights that stay, only sums in float32 are in another
-    // order.
-    return computes_in_bfloat16(rank.cell()) ? drawn : rank.input(drawn);
+  Training training(rank, model, options);
+  const TileFunction mlp = [&](const at::Tensor& rows) { return std::vector{model.mlp(rows)}; };
+  const auto run_tiled = [&](const at::Tensor& input) {
+    const TilingOptions tiling = tiling_of(rank, model);
+    return model.run(input, [&](const at::Tensor& hidden) {
+      return tiled(mlp, model.mlp_parameters(), hidden, tiling).front();
+    });
   };
-  const TileFunction mlp = [&model](const at::Tensor& rows) {
-    return std::vector<at::Tensor>{model.mlp(rows)};
-  };
-  train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* ddp) {
-    const at::Tensor input = draw(batch, 1'000'000);
-    const at::Tensor target = draw(batch, 2'000'000);
+  training.run({.loss = [&](const MicroBatch& batch) {
+    const at::Tensor input = draw(rank, batch, 1'000'000);
+    const at::Tensor target = draw(rank, batch, 2'000'000);
     model.masks().set_current_seed(rank.seed(batch.seed(3'000'000)));
     std::optional<AutocastScope> autocast;
     if (computes_in_bfloat16(rank.cell())) autocast.emplace(at::kBFloat16);
-    const auto forward = [&] {
-      return std::vector<at::Tensor>{model.run(input, [&](const at::Tensor& hidden) {
-        return tiled(mlp, model.mlp_parameters(), hidden, tiling).front();
-      })};
-    };
     const at::Tensor output =
-        ddp ? ddp->forward(forward).front() : run_reference(rank, model, input);
+        rank.is_reference()
+            ? run_reference(rank, model, input)
+            : training.forward([&] { return std::vector{run_tiled(input)}; }).front();
     autocast.reset();
     return (output - target).pow(2).mean();
-  });
+  }});
 }
 
-Expectation expect(const Cell& cell) {
-  const MicroBatchOptions options = micro_batch_options(cell);
-  if (options.ddp.static_graph && options.no_sync && options.accumulation > 1) {
-    return expect_not_applicable(kNoSyncWithStaticGraph);
-  }
+std::string precondition(const Cell& cell) {
+  if (has_no_sync_with_static_graph(cell)) return kNoSyncWithStaticGraph;
   const bool has_autocast = computes_in_bfloat16(cell);
-  if (has_autocast && dtype_of(cell) != at::kFloat) {
-    return expect_not_applicable("autocast is for parameters in float32");
-  }
+  if (has_autocast && dtype_of(cell) != at::kFloat) return "autocast is for parameters in float32";
   if (!has_autocast && is_set(cell, "lost", "autocast")) {
-    return expect_not_applicable("autocast cannot be lost where it is off");
+    return "autocast cannot be lost where it is off";
   }
-  if (!is_faulty(cell)) return {};
+  return "";
+}
+
+/// Parameters above the tiles have the gradient of the forward that was.
+Expectation expect_other_function(const Cell& cell) {
   if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(hidden_by_rounding(0.08));
-  if (is_set(cell, "lost", "autocast") && is_set(cell, "prior")) {
+  const bool parameters_move = !computes_in_bfloat16(cell);
+  return expect_alike_but_wrong(cell, {"below.*", "mlp.*"}, parameters_move);
+}
+
+Expectation expect_first_mask(const Cell& cell) {
+  Expectation expectation = expect_other_function(cell);
+  const bool is_hidden = expectation.not_applicable.empty() && number_on(cell, "tiles") == 1;
+  return is_hidden ? expect_hidden() : expectation;
+}
+
+Expectation expect_not_restored(const Cell& cell) {
+  const bool loses_mask = !is_set(cell, "lost", "autocast");
+  Expectation expectation = expect_other_function(cell);
+  if (!expectation.not_applicable.empty()) return expectation;
+  if (!loses_mask && is_set(cell, "prior")) {
     return expect_not_applicable("what rounding changes is small beside a gradient from before");
   }
-  if (cell.variant == "first-mask-for-all" && number_on(cell, "tiles") == 1) return expect_hidden();
-  if (has_autocast && is_lost(cell, "autocast") && !is_set(cell, "residual")) {
+  if (computes_in_bfloat16(cell) && is_lost(cell, "autocast") && !is_set(cell, "residual")) {
     return expect_error("to have the same dtype");  // what is kept is bfloat16, the weights are not
   }
-  // What is above the tiles has the gradient of the forward that was.
-  Expectation expectation =
-      expect_alike_but_wrong(cell, {"below.*", "mlp.*"}, /*parameters_move=*/!has_autocast);
-  const bool loses_mask = !is_set(cell, "lost", "autocast");
   if (!loses_mask) expectation.pins.front().cosine.reset();  // rounding hardly turns it
   return expectation;
 }
 
+std::vector<Variant> variants() {
+  return {
+      {"not-restored", Role::buggy,
+       "the generator, or autocast, is what it happens to be in backward",
+       "tile_backward=explicit-inputs recomputed=as-it-happens", expect_not_restored},
+      {"first-mask-for-all", Role::wrong_fix,
+       "every tile is recomputed with the random numbers of the first",
+       "tile_backward=explicit-inputs recomputed=with-first-mask", expect_first_mask},
+      {"restored", Role::fixed, "every tile is recomputed with its own, and under its autocast",
+       "tile_backward=explicit-inputs recomputed=as-in-forward"},
+      {"reference", Role::reference,
+       "one process that computes nothing twice: the mean of all shards' gradients"},
+  };
+}
+
 std::vector<Axis> axes() {
-  return ddp_axes({
-      {"tiles", {"1", "2", "3", "4", "8"}, "4"},
-      {"length", {"8", "11"}, "8"},
-      {"batch", {"1", "2"}, "2"},
-      {"autocast", {"off", "on"}, "off"},
+  std::vector<Axis> axes = tiled_axes({
+      switch_axis("autocast"),
       {"residual", {"off", "on"}, "on"},
       {"lost", {"mask", "autocast", "both"}, "mask", {"not-restored"}},
   });
+  axes.front().in_reference = true;  // `tiles`, for autocast
+  return axes;
 }
 
 }  // namespace
@@ -194,26 +210,9 @@ Scenario recomputed_tile_draws_another_dropout_mask() {
       .worlds = worlds_from(2),
       .steps = 3,
       .axes = axes(),
-      .variants =
-          {
-              {.name = "not-restored",
-               .role = Role::buggy,
-               .summary = "the generator, or autocast, is what it happens to be in backward"},
-              {.name = "first-mask-for-all",
-               .role = Role::wrong_fix,
-               .summary = "every tile is recomputed with the random numbers of the first"},
-              {.name = "restored",
-               .role = Role::fixed,
-               .summary = "every tile is recomputed with its own, and under its autocast"},
-              {.name = "reference",
-               .role = Role::reference,
-               .summary = "one process that computes nothing twice: the mean of all shards' "
-                          "gradients",
-               .without = {"no_sync", "bucket_view", "find_unused", "static_graph", "bucket"}},
-          },
+      .variants = variants(),
       .claims = replica_claims(),
-      .tables = {},
-      .expect = expect,
+      .precondition = precondition,
       .body = train,
   };
 }

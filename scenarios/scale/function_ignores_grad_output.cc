@@ -1,17 +1,14 @@
-// A fused loss computes its gradients in forward, for a loss that nobody multiplies. Trainers do
+// A fused loss computes its gradients in forward, for a loss that is not multiplied. Trainers do
 // multiply it: by 1 / the number of micro-batches, or by the number of processes, which DDP divides
-// by again. Its backward ignored that; the first fix multiplied in place, so that a second backward
+// by again. Its backward ignored that. The first fix multiplied in place, so that a second backward
 // through the same graph found gradients that were multiplied before.
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
 
-#include "harness/scenario/scenario.h"
 #include "harness/train/autograd/fused_cross_entropy.h"
-#include "harness/train/loop/micro_batches.h"
+#include "harness/train/loop/training.h"
 #include "harness/train/nn/vision_language_model.h"
 #include "harness/train/rank/devices.h"
-#include "harness/train/rank/rank.h"
 
 namespace lockstep {
 
@@ -28,56 +25,54 @@ constexpr const char* kModifiedInPlace =
     "one of the variables needed for gradient computation has been modified by an inplace "
     "operation";
 
-/// What the trainer multiplies the loss of a micro-batch by, beside 1 / accumulation.
+/// The factor of a micro-batch's loss in the trainer, in addition to 1 / accumulation.
 double factor_of(const Cell& cell) {
-  if (!has_axis(cell, "times")) return 1;
   const std::string& times = axis_value(cell, "times");
   return times == "world-size" ? cell.world_size : std::stod(times);
 }
 
-GradOutput grad_output_of(Rank& rank) {
-  if (rank.is("ignored") || rank.is("never-multiplied")) return GradOutput::ignored;
-  if (rank.is("multiplied-in-place")) return GradOutput::in_place;
-  rank.is("multiplied-out-of-place");
-  return GradOutput::out_of_place;
+FusedCrossEntropyOptions fused_of(const Rank& rank) {
+  FusedCrossEntropyOptions fused{.chunks = rank.number("chunks"),
+                                 .saves_for_backward = rank.has("kept", "saved-tensors")};
+  if (rank.has("grad_output", "ignored")) fused.grad_output = GradOutput::ignored;
+  if (rank.has("grad_output", "in-place")) fused.grad_output = GradOutput::in_place;
+  return fused;
 }
 
 void train(Rank& rank) {
-  const Cell& cell = rank.cell();
   VisionLanguageModel model(kModel, cpu_generator(rank.seed(0)));
-  model.to(dtype_of(cell));
-  const bool is_reference = rank.is(cell.variant) && cell.role == Role::reference;
+  model.to(dtype_of(rank.cell()));
   const at::Device device = open_devices(rank, {.count = 1}).front();
   model.to(device);
-  const double factor = factor_of(cell);
-  MicroBatchOptions options = micro_batch_options(cell);
-  options.wraps = cell.world_size > 1;
-  FusedCrossEntropyOptions fused;
-  if (!is_reference) {
-    fused = {.chunks = number_on(cell, "chunks"),
-             .grad_output = grad_output_of(rank),
-             .saves_for_backward = is_set(cell, "kept", "saved-tensors")};
-  }
+  const double factor = factor_of(rank.cell());
+  TrainingOptions options = training_options(rank);
+  if (rank.world_size() == 1) options.sync = GradientSync::none;
+  Training training(rank, model, options);
 
-  train_in_micro_batches(rank, model, options, [&](const MicroBatch& batch, auto* ddp) {
-    const ImageText drawn = image_text_of(rank, batch, kModel, number_on(cell, "batch"), kText);
-    const at::Tensor image = drawn.image.to(device), tokens = drawn.tokens.to(device);
-    if (is_reference) return next_token_loss(model.forward(image, tokens), tokens) * factor;
-    const auto forward = [&] { return std::vector{model.hidden_states(image, tokens)}; };
-    const at::Tensor hidden = (ddp ? ddp->forward(forward) : forward()).front();
+  const auto fused_loss = [&](const at::Tensor& image, const at::Tensor& tokens) {
+    rank.at_branch();
+    const at::Tensor hidden =
+        training.forward([&] { return std::vector{model.hidden_states(image, tokens)}; }).front();
     const at::Tensor loss =
-        fused_cross_entropy(hidden, model.head_weight(), {}, tokens, fused) * factor;
-    if (is_set(cell, "backwards", "two")) {
+        fused_cross_entropy(hidden, model.head_weight(), {}, tokens, fused_of(rank)) * factor;
+    if (rank.has("backwards", "two")) {
       // For a log of the gradient at the hidden states, say; `.grad` of no parameter sees it.
       (loss / options.accumulation)
           .backward({}, /*retain_graph=*/true, /*create_graph=*/false, std::vector{hidden});
     }
     return loss;
-  });
+  };
+  training.run({.loss = [&](const MicroBatch& batch) {
+    const ImageText drawn = image_text_of(rank, batch, kModel, rank.number("batch"), kText);
+    const at::Tensor image = drawn.image.to(device), tokens = drawn.tokens.to(device);
+    if (!rank.is_reference()) return fused_loss(image, tokens);
+    return next_token_loss(model.forward(image, tokens), tokens) * factor;
+  }});
 }
 
-/// All gradients are `times` the right ones. What was in them before backward is not.
+/// All gradients are `times` the right ones, except for the part that was there before backward.
 Expectation expect_times(const Cell& cell, double times) {
+  if (times == 1) return expect_hidden();
   if (!is_set(cell, "prior")) return expect_multiple(cell, times);
   return pinned(expect_agree_but_wrong(),
                 {{.claim = kGradientsEqual,
@@ -87,45 +82,39 @@ Expectation expect_times(const Cell& cell, double times) {
                   .why = "a gradient from before, which nobody multiplies, is in it"}});
 }
 
-Expectation expect(const Cell& cell) {
-  if (!is_faulty(cell)) return {};
-  const bool is_in_place = cell.variant == "multiplied-in-place";
-  if (is_in_place) {
-    if (is_set(cell, "backwards", "one")) return expect_hidden();
-    if (is_set(cell, "kept", "saved-tensors")) return expect_error(kModifiedInPlace);
-  }
-  const double multiplier = factor_of(cell) / static_cast<double>(number_on(cell, "accumulation"));
-  if (multiplier == 1) return expect_hidden();
-  // What was multiplied in place is multiplied again; what is ignored was never multiplied.
-  return expect_times(cell, is_in_place ? multiplier : 1 / multiplier);
+double multiplier_of(const Cell& cell) {
+  return factor_of(cell) / static_cast<double>(number_on(cell, "accumulation"));
+}
+
+Expectation expect_never_multiplied(const Cell& cell) {
+  return expect_times(cell, 1 / multiplier_of(cell));
+}
+
+/// The second backward multiplies again.
+Expectation expect_multiplied_twice(const Cell& cell) {
+  if (is_set(cell, "backwards", "one")) return expect_hidden();
+  if (is_set(cell, "kept", "saved-tensors")) return expect_error(kModifiedInPlace);
+  return expect_times(cell, multiplier_of(cell));
 }
 
 std::vector<Variant> variants() {
   return {
-      {.name = "ignored",
-       .role = Role::buggy,
-       .summary = "backward returns what forward computed, whatever the loss was multiplied by"},
+      {"ignored", Role::buggy,
+       "backward returns what forward computed, whatever the loss was multiplied by",
+       "grad_output=ignored", expect_never_multiplied},
       {.name = "never-multiplied",
        .role = Role::latent,
        .summary = "the same, and nobody multiplies the loss",
-       .reference = "reference-of-one-micro-batch",
-       .without = {"accumulation", "times"}},
-      {.name = "multiplied-in-place",
-       .role = Role::wrong_fix,
-       .summary =
-           "the first fix: what was kept is multiplied in place, and a second backward finds "
-           "it so"},
-      {.name = "multiplied-out-of-place",
-       .role = Role::fixed,
-       .summary = "the second fix: the product is a tensor of its own"},
-      {.name = "reference",
-       .role = Role::reference,
-       .summary = "one process and torch's cross-entropy of all logits",
-       .without = {"chunks", "backwards", "kept"}},
-      {.name = "reference-of-one-micro-batch",
-       .role = Role::reference,
-       .summary = "the same, and nobody multiplies the loss",
-       .without = {"accumulation", "times", "chunks", "backwards", "kept"}},
+       .sets = "grad_output=ignored accumulation=1 times=1",
+       .reference = "reference-of-one-micro-batch"},
+      {"multiplied-in-place", Role::wrong_fix,
+       "the first fix: what was kept is multiplied in place, and a second backward finds it so",
+       "grad_output=in-place", expect_multiplied_twice},
+      {"multiplied-out-of-place", Role::fixed, "the second fix: the product is a tensor of its own",
+       "grad_output=out-of-place"},
+      {"reference", Role::reference, "one process and torch's cross-entropy of all logits"},
+      {"reference-of-one-micro-batch", Role::reference, "the same, and nobody multiplies the loss",
+       "accumulation=1 times=1"},
   };
 }
 
@@ -133,11 +122,11 @@ std::vector<Axis> axes() {
   return {
       {"accumulation", {"1", "2", "4"}, "2"},
       {"times", {"1", "world-size", "0.5"}, "1"},
-      {"backwards", {"one", "two"}, "two"},
-      {"kept", {"saved-tensors", "attributes"}, "attributes"},
-      {"chunks", {"1", "3", "4"}, "4"},
+      {"backwards", {"one", "two"}, "two", {}, /*in_reference=*/false},
+      {"kept", {"saved-tensors", "attributes"}, "attributes", {}, /*in_reference=*/false},
+      {"chunks", {"1", "3", "4"}, "4", {}, /*in_reference=*/false},
       {"batch", {"1", "2"}, "2"},
-      {"prior", {"off", "on"}, "off"},
+      switch_axis("prior"),
       {"dtype", {"float32", "float64", "bfloat16"}, "float32"},
   };
 }
@@ -165,8 +154,6 @@ Scenario function_ignores_grad_output() {
       .axes = axes(),
       .variants = variants(),
       .claims = replica_claims(),
-      .tables = {},
-      .expect = expect,
       .body = train,
   };
 }

@@ -1,16 +1,14 @@
-// A fix was declared tested in a run in which its branch was never taken: it asks whether the run
-// is distributed, and the test was a notebook that no launcher started. Here every process is such
-// a notebook: it knows of no other and trains on all the data, so all of them agree and are right,
-// and nothing is known of the fix.
+// A fix was declared tested in a run in which its branch was never taken. The branch asks whether
+// the run is distributed, and the test was a notebook without a launcher. Here every process is
+// such a notebook: it knows of no other and trains on all the data. All of them agree and are
+// right, and the fix itself remains untested.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/randn.h>
 
-#include "harness/scenario/expect.h"
-#include "harness/scenario/scenario.h"
-#include "harness/train/optim/optimizer.h"
-#include "harness/train/rank/rank.h"
+#include "harness/train/ddp/gradient_reduction.h"
+#include "harness/train/loop/training.h"
 
 namespace lockstep {
 
@@ -30,7 +28,7 @@ Batch shard_of(Rank& rank, int owner, std::int64_t step) {
   return {draw(4), draw(2)};
 }
 
-/// What a process trains on that knows of no other.
+/// The data of a process that knows of no other.
 Batch whole_batch(Rank& rank, std::int64_t step) {
   std::vector<at::Tensor> inputs, targets;
   for (int owner = 0; owner < rank.world_size(); ++owner) {
@@ -45,42 +43,28 @@ at::Tensor loss_on(Module& model, const Batch& batch) {
   return (model.forward(batch.input) - batch.target).pow(2).mean();
 }
 
-/// Whether a launcher started the ranks. It is a condition of the test and not the change, so it is
-/// not asked with `Rank::is`.
-bool is_distributed(const Rank& rank) { return rank.cell().variant != "fix-tested-in-a-notebook"; }
-
 void train(Rank& rank) {
   Linear model(4, 2, cpu_generator(rank.seed(0)));
-  Sgd optimizer(model.parameters(), /*learning_rate=*/0.1);
-  const bool is_reference = rank.is("reference");
-
-  rank.train([&](std::int64_t step) {
-    model.zero_grad();
-    if (is_reference) {
-      rank.mean_of_rank_gradients(
-          model, [&](int owner) { return loss_on(model, shard_of(rank, owner, step)); });
-    } else {
-      loss_on(model,
-              is_distributed(rank) ? shard_of(rank, rank.rank(), step) : whole_batch(rank, step))
-          .backward();
-    }
-    // The fix stands behind its gate. Only what is behind the gate asks for its variant.
-    const bool is_fixed = is_distributed(rank) && !is_reference && !rank.is("before-the-fix");
-    if (is_fixed && (rank.is("fix-tested-by-a-launcher") || rank.is("fix-tested-in-a-notebook"))) {
-      for (at::Tensor& parameter : model.parameters()) {
-        rank.group().all_reduce(parameter.mutable_grad(), ReduceOp::average);
-      }
-    }
-    rank.observe_gradients(Phase::pre_step, model);
-    optimizer.step();
-    rank.observe_parameters(Phase::post_step, model);
+  Training training(rank, model, {.sync = GradientSync::none, .learning_rate = 0.1});
+  const bool is_distributed = !rank.has("launcher", "none");
+  training.run({
+      .loss =
+          [&](const MicroBatch& batch) {
+            return loss_on(model, is_distributed ? shard_of(rank, batch.owner, batch.step)
+                                                 : whole_batch(rank, batch.step));
+          },
+      .reduce =
+          [&](std::int64_t) {
+            if (!is_distributed) return;
+            rank.at_branch();
+            if (rank.has("reduced", "each")) average_each(rank.group(), model.parameters());
+          },
   });
 }
 
-Expectation expect(const Cell& cell) {
-  if (cell.role == Role::buggy) return expect_never_reduced(cell);
-  return {.not_triggered = cell.role == Role::latent};
-}
+Expectation expect_not_triggered(const Cell&) { return {.not_triggered = true}; }
+
+Expectation expect_unreduced(const Cell& cell) { return expect_never_reduced(cell); }
 
 }  // namespace
 
@@ -102,15 +86,16 @@ Scenario test_never_ran_the_changed_path() {
       .axes = {},
       .variants =
           {
-              {"before-the-fix", Role::buggy, "gradients are never reduced"},
-              {"fix-tested-by-a-launcher", Role::fixed, "the gate is open: the fix is executed"},
+              {"before-the-fix", Role::buggy, "gradients are never reduced", "reduced=never",
+               expect_unreduced},
+              {"fix-tested-by-a-launcher", Role::fixed, "the gate is open: the fix is executed",
+               "reduced=each"},
               {"fix-tested-in-a-notebook", Role::latent,
-               "the gate is closed: no claim is decided, though every value is right"},
+               "the gate is closed: no claim is decided, though every value is right",
+               "reduced=each launcher=none", expect_not_triggered},
               {"reference", Role::reference, "one process: the mean of all shards' gradients"},
           },
       .claims = replica_claims(),
-      .tables = {},
-      .expect = expect,
       .body = train,
   };
 }

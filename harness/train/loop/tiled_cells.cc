@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <string>
 #include <string_view>
 #include <utility>
 
 #include "harness/scenario/axes.h"
+#include "harness/train/loop/training.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
@@ -74,6 +74,31 @@ TilingOptions tiling_options(const Rank& rank) {
            {"cumulative-step", TileSlices::cumulative_step}}},
          tiling.slices);
   return tiling;
+}
+
+std::string refuse_ddp_of_one_rank(const Cell& cell) {
+  if (cell.world_size > 1) return "";
+  if (cell.role != Role::fixed && cell.role != Role::reference) {
+    return "one rank trains without DDP, and the variant is about its reducer";
+  }
+  const bool asks_for_ddp = is_set(cell, "no_sync") || is_set(cell, "bucket_view") ||
+                            is_set(cell, "find_unused") || is_set(cell, "static_graph") ||
+                            is_set(cell, "bucket", "small");
+  return asks_for_ddp ? "one rank trains without DDP, and the cell asks for an option of it" : "";
+}
+
+void train_on_sequences(Rank& rank, Module& model, std::int64_t width, const Module::Forward& run) {
+  model.to(dtype_of(rank.cell()));
+  TrainingOptions options = training_options(rank);
+  if (rank.world_size() == 1) options.sync = GradientSync::none;
+  Training training(rank, model, options);
+  const Module::Forward forward = [&](const at::Tensor& input) {
+    return training.forward([&] { return std::vector{run(input)}; }).front();
+  };
+  const std::vector<std::int64_t> rows{rank.number("batch"), rank.number("length")};
+  training.run({.loss = [&](const MicroBatch& batch) {
+    return squared_error(rank, batch, forward, rows, width, width);
+  }});
 }
 
 }  // namespace lockstep

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "harness/scenario/scenario.h"
 #include "harness/train/autograd/tiled.h"
+#include "harness/train/nn/module.h"
 #include "harness/train/rank/rank.h"
 
 namespace lockstep {
@@ -23,5 +26,12 @@ std::vector<Axis> tiled_axes(std::vector<Axis> more = {});
 ///   tile_slices         own, fixed-step, cumulative-step
 /// Throws Error (internal) for another word.
 TilingOptions tiling_options(const Rank& rank);
+
+/// Why a world of one rank, which trains without DDP, cannot run the cell; empty: it can.
+std::string refuse_ddp_of_one_rank(const Cell& cell);
+
+/// Trains `model` by `run`, its forward, on normal numbers [batch, length, width] and targets of
+/// the same shape. A single rank trains without DDP.
+void train_on_sequences(Rank& rank, Module& model, std::int64_t width, const Module::Forward& run);
 
 }  // namespace lockstep
