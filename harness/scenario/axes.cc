@@ -35,4 +35,15 @@ std::vector<Axis> ddp_axes(std::vector<Axis> first) {
   return first;
 }
 
+std::vector<Axis> checkpoint_axes(std::vector<Axis> more, std::vector<std::string> variants) {
+  more.push_back({"batch", {"8", "16"}, "16"});
+  more.push_back({"early_stop", {"on", "off"}, "on", std::move(variants)});
+  std::vector<Axis> axes = ddp_axes(std::move(more));
+  for (Axis& axis : axes) {
+    if (axis.name == "accumulation") axis.values = {"1", "2"};
+    if (axis.name == "dtype") axis.values = {"float32", "bfloat16"};
+  }
+  return axes;
+}
+
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "harness/scenario/scenario.h"
@@ -23,5 +24,9 @@ Axis wrapper_axis();
 ///   bucket         standard, or small: a bucket per parameter, once they are rebuilt
 ///   dtype          of parameters and inputs
 std::vector<Axis> ddp_axes(std::vector<Axis> first);
+
+/// The axes of a model with activation checkpoints under DDP: `more`, then `batch` (rows), then
+/// `early_stop` of `variants`, then those of `ddp_axes`, fewer values where many blocks take time.
+std::vector<Axis> checkpoint_axes(std::vector<Axis> more, std::vector<std::string> variants);
 
 }  // namespace lockstep

@@ -76,11 +76,9 @@ std::vector<const Axis*> axes_of(const Scenario& scenario, const Variant& varian
   for (const Axis& axis : scenario.axes) {
     const auto& names = axis.variants;
     const bool is_listed = std::find(names.begin(), names.end(), variant.name) != names.end();
-    const bool is_left_out = std::find(variant.without.begin(), variant.without.end(), axis.name) !=
-                             variant.without.end();
     const bool is_closed =
         sets_axis(variant, axis.name) || (variant.role == Role::reference && !axis.in_reference);
-    if (!is_closed && (names.empty() ? !is_left_out : is_listed)) axes.push_back(&axis);
+    if (!is_closed && (names.empty() || is_listed)) axes.push_back(&axis);
   }
   return axes;
 }
@@ -130,13 +128,6 @@ void validate_variants(const Scenario& scenario) {
   std::set<std::string> names;
   for (const Variant& variant : scenario.variants) {
     require(names.insert(variant.name).second, scenario, "two variants '" + variant.name + "'");
-    for (const std::string& name : variant.without) {
-      const bool is_open =
-          std::any_of(scenario.axes.begin(), scenario.axes.end(),
-                      [&](const Axis& axis) { return axis.name == name && axis.variants.empty(); });
-      require(is_open, scenario,
-              "'" + variant.name + "' is without '" + name + "', no axis that is open to all");
-    }
     validate_settings(scenario, variant);
     const bool is_faulty = variant.role == Role::buggy || variant.role == Role::wrong_fix;
     require(!is_faulty || variant.expect || scenario.expect, scenario,

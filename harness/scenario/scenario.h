@@ -45,7 +45,6 @@ struct Variant {
   std::vector<Claim> claims = {};  ///< in addition to the scenario's
   /// Time limit of its cells that are expected not to finish.
   std::optional<std::chrono::milliseconds> limit = {};
-  std::vector<std::string> without = {};  ///< axes open to all variants that it does not depend on
 };
 
 /// Where a scenario comes from.

@@ -49,7 +49,7 @@ class Fuse {
   void go_off() {
     if (!rank_.is("faulty")) return;
     rank_.at_branch();
-    const std::string& fault = rank_.axis("fault");
+    const std::string& fault = rank_.text("fault");
     std::fputs(fmt::format("planted: {}\n", fault).c_str(), stdout);
     std::fflush(stdout);
     if (fault == "kill") ::raise(SIGKILL);

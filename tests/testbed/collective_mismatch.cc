@@ -45,7 +45,7 @@ void make(ProcessGroup& group, std::string_view operation, const Call& call = {}
 /// Rank 1's call in step 2 while the others call `operation`.
 void call_other(Rank& rank, std::string_view operation) {
   ProcessGroup& group = rank.group();
-  if (rank.is("operation")) return make(group, rank.axis("second"));
+  if (rank.is("operation")) return make(group, rank.text("second"));
   if (rank.is("size")) return make(group, operation, {.elements = 2});
   if (rank.is("dtype")) return make(group, operation, {.dtype = at::kDouble});
   if (rank.is("reduction")) return make(group, operation, {.reduction = ReduceOp::maximum});
@@ -57,7 +57,7 @@ void call_other(Rank& rank, std::string_view operation) {
 
 void call_one(Rank& rank) {
   const std::string operation =
-      rank.cell().variant == "root" ? "broadcast" : std::string(rank.axis("first"));
+      rank.cell().variant == "root" ? "broadcast" : std::string(rank.text("first"));
   rank.train([&](std::int64_t step) {
     if (step == kStep && rank.rank() == kCulprit) return call_other(rank, operation);
     make(rank.group(), operation);

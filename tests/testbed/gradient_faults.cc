@@ -24,7 +24,7 @@ constexpr std::int64_t kTensors = 31;  // of the model below
 constexpr std::int64_t kBatch = 8;
 
 at::ScalarType dtype_of(const Rank& rank) {
-  const std::string& name = rank.axis("dtype");
+  const std::string& name = rank.text("dtype");
   if (name == "float64") return at::kDouble;
   if (name == "float16") return at::kHalf;
   if (name == "bfloat16") return at::kBFloat16;
@@ -53,7 +53,7 @@ at::Tensor foreign_gradient(const std::vector<at::Tensor>& parameters, std::size
 /// The tensor to make wrong; empty in a healthy cell.
 std::optional<std::size_t> wrong_tensor(const Rank& rank) {
   if (!has_axis(rank.cell(), "tensor")) return std::nullopt;
-  return static_cast<std::size_t>(std::stoll(rank.axis("tensor")));
+  return static_cast<std::size_t>(std::stoll(rank.text("tensor")));
 }
 
 at::Tensor wrong_gradient(Rank& rank, const std::vector<at::Tensor>& parameters, std::size_t mine) {
@@ -82,7 +82,7 @@ void train(Rank& rank) {
   TimeSeriesTransformer model({}, cpu_generator(rank.seed(0)));
   model.to(dtype_of(rank));
   const std::vector<at::Tensor> parameters = model.parameters();
-  const auto optimizer = make_optimizer(rank.axis("optimizer"), parameters, 0.01);
+  const auto optimizer = make_optimizer(rank.text("optimizer"), parameters, 0.01);
   const bool is_reference = rank.is_reference();
   if (is_reference) rank.at_branch();
   rank.train([&](std::int64_t step) {

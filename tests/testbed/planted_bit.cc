@@ -26,12 +26,12 @@ void train_with_planted_bit(Rank& rank) {
     at::Tensor a = at::randn({3, 4}, generator, at::TensorOptions());
     at::Tensor b = at::randn({2, 7}, generator, at::TensorOptions());
     const bool is_here =
-        rank.rank() == std::stoi(rank.axis("rank")) && step == std::stoi(rank.axis("step"));
+        rank.rank() == std::stoi(rank.text("rank")) && step == std::stoi(rank.text("step"));
     rank.at_branch();
     if (rank.is("clean")) {
       // unchanged
     } else if (rank.is("flip") && is_here) {
-      flip(b, 5, std::stoi(rank.axis("bit")));
+      flip(b, 5, std::stoi(rank.text("bit")));
     }
     rank.observer().observe(Phase::pre_step, Kind::gradient,
                             std::vector<NamedTensor>{{"a", a}, {"b", b}});

@@ -30,7 +30,7 @@ void fail_alone(Rank& rank) {
   rank.at_branch();
   if (rank.is("raises")) throw std::runtime_error("planted: rank 1 has no data");
   if (rank.is("exits")) std::_Exit(3);
-  if (rank.is("asks-for-an-axis")) static_cast<void>(rank.axis("nope"));
+  if (rank.is("asks-for-an-axis")) static_cast<void>(rank.text("nope"));
   while (rank.is("stays-away")) ::pause();
 }
 

@@ -44,18 +44,14 @@ double epsilon(const at::Tensor& tensor) {
 
 }  // namespace
 
-bool Rank::is_variant(std::string_view variant, int line) {
+bool Rank::is_variant(std::string_view variant) const {
   if (cell_.variant != variant) return false;
   was_asked_for_ = true;
-  if (has_branch_point_) return true;
-  const bool is_new = std::exchange(variant_line_, line) != line;
-  if (is_new && step() > 0) state_progress();
   return true;
 }
 
 void Rank::at_branch(int line) {
   if (is_reference()) was_asked_for_ = true;
-  has_branch_point_ = true;
   const bool is_new = std::exchange(variant_line_, line) != line;
   if (is_new && step() > 0) state_progress();
 }

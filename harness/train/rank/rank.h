@@ -40,8 +40,8 @@ class Rank {
   /// Whether this is the variant called `variant`. Takes literals alone, so that no body asks for
   /// whatever variant it is.
   template <std::size_t length>
-  bool is(const char (&variant)[length], int line = __builtin_LINE()) {
-    return is_variant({variant, length - 1}, line);
+  [[nodiscard]] bool is(const char (&variant)[length]) const {
+    return is_variant({variant, length - 1});
   }
 
   /// Whether the cell has `value` on `axis`, chosen or set by its variant.
@@ -49,7 +49,6 @@ class Rank {
   /// The value on `axis`. Throws std::out_of_range where the cell has none.
   const std::string& text(std::string_view axis) const;
   std::int64_t number(std::string_view axis) const;
-  const std::string& axis(std::string_view name) const { return text(name); }
 
   /// Notes the line of the call as the place where the variants part; the report points at it. The
   /// last call counts. A cell is triggered if its body came here and asked for its variant, before
@@ -122,7 +121,7 @@ class Rank {
   at::Tensor perturbed(const at::Tensor& tensor, std::uint64_t number) const;
   void perturb_weights();
   void restore_weights();
-  bool is_variant(std::string_view variant, int line);
+  bool is_variant(std::string_view variant) const;
   void note_question(std::string_view axis) const;
   /// 0: no perturbation.
   int perturbation() const { return is_reference() ? placement_.rank : 0; }
@@ -141,7 +140,6 @@ class Rank {
   std::unique_ptr<CollectiveLog> log_;
   std::unique_ptr<ProcessGroup> group_;
   int variant_line_ = 0;
-  bool has_branch_point_ = false;
   mutable bool was_asked_for_ = false;
   std::optional<std::int64_t> step_began_ns_;
   RendezvousState rendezvous_ = RendezvousState::not_begun;

@@ -1,0 +1,102 @@
+// A weight is a sum of two, so autograd gives both the same tensor for their gradient. A tiled
+// backward that keeps the first tile's gradients as `.grad` makes that tensor the `.grad` of both,
+// and each adds the later tiles to it: they count twice.
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <memory>
+#include <utility>
+
+#include "harness/train/loop/tiled_cells.h"
+#include "harness/train/loop/training.h"
+#include "harness/train/nn/mlp_between_layers.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kWidth = 8;
+
+/// A linear layer and a parameter that is added to its weight.
+class SummedLinear : public Module {
+ public:
+  explicit SummedLinear(std::shared_ptr<Module> base)
+      : base_(register_module("base", std::move(base))),
+        delta_(register_parameter("delta", at::zeros_like(base_->parameters().front()))) {}
+
+  at::Tensor forward(const at::Tensor& input) override {
+    return at::linear(input, base_->parameters().front() + delta_);
+  }
+
+ private:
+  std::shared_ptr<Module> base_;
+  at::Tensor delta_;
+};
+
+void train(Rank& rank) {
+  MlpBetweenLayers model(cpu_generator(rank.seed(0)));
+  model.mlp().wrap_projections([](std::shared_ptr<Module> layer) {
+    return std::make_shared<SummedLinear>(std::move(layer));
+  });
+  TilingOptions tiling = tiling_options(rank);
+  tiling.clones_first_gradient = rank.has("first_gradient", "cloned");
+  train_on_sequences(rank, model, kWidth, [&](const at::Tensor& input) {
+    if (rank.is_reference()) return model.forward(input);
+    rank.at_branch();
+    return model.run(input,
+                     [&](const at::Tensor& hidden) { return tiled(model.mlp(), hidden, tiling); });
+  });
+}
+
+/// A gradient that exists before backward is a tensor of each parameter's own.
+Expectation expect_aliased(const Cell& cell) {
+  if (number_on(cell, "tiles") == 1 || is_set(cell, "prior")) return expect_hidden();
+  return expect_alike_but_wrong(cell, {"mlp.*"});
+}
+
+std::vector<Axis> axes() {
+  std::vector<Axis> axes = tiled_axes();
+  std::erase_if(axes, [](const Axis& axis) {
+    return axis.name == "find_unused" || axis.name == "static_graph" || axis.name == "dtype";
+  });
+  return axes;
+}
+
+std::vector<Variant> variants() {
+  return {
+      {"aliased", Role::wrong_fix,
+       "the pull request where a weight is a sum of two: the first tile's gradient, one tensor, "
+       "becomes the .grad of both, and each adds its later ones to it",
+       "tile_backward=grad-but-last first_gradient=kept", expect_aliased},
+      {"cloned", Role::fixed, "the same with a copy of it for each",
+       "tile_backward=grad-but-last first_gradient=cloned"},
+      {"reference", Role::reference, "one process, no tiles: the mean of all shards' gradients"},
+  };
+}
+
+}  // namespace
+
+Scenario summed_weights_share_a_gradient() {
+  return {
+      .id = "summed-weights-share-a-gradient",
+      .summary =
+          "Two parameters are added to one weight: a tiled backward makes one tensor the gradient "
+          "of both, and each adds the later tiles to it.",
+      .provenance = {.project = "unsloth",
+                     .link = "pull request #4240 (2026-03-12)",
+                     .kept = "the tiled MLP and its backward after the fix; weights that are sums, "
+                             "as merged adapters have them",
+                     .left_out = "Qwen3-VL and the GPUs"},
+      .worlds = worlds_from(1),
+      .steps = 3,
+      .axes = axes(),
+      .variants = variants(),
+      .claims = replica_claims(),
+      .precondition = refuse_ddp_of_one_rank,
+      .body = train,
+  };
+}
+
+}  // namespace lockstep
