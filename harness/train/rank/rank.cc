@@ -46,8 +46,14 @@ double epsilon(const at::Tensor& tensor) {
 
 bool Rank::is_variant(std::string_view variant) const {
   if (cell_.variant != variant) return false;
-  was_asked_for_ = true;
+  note_asked();
   return true;
+}
+
+/// A rank that is killed after this was triggered.
+void Rank::note_asked() const {
+  const bool is_new = !std::exchange(was_asked_for_, true);
+  if (is_new && variant_line_ != 0 && step() > 0) state_progress();
 }
 
 void Rank::at_branch(int line) {
@@ -59,7 +65,7 @@ void Rank::at_branch(int line) {
 /// A condition at its default does not tell the variant from others.
 void Rank::note_question(std::string_view axis) const {
   for (const AxisValue& setting : cell_.sets) {
-    if (setting.axis == axis && !setting.is_default) was_asked_for_ = true;
+    if (setting.axis == axis && !setting.is_default) note_asked();
   }
 }
 
@@ -102,11 +108,11 @@ void Rank::meet() {
 
 /// A rank that is killed can no longer say where it was. That it cannot be written is no error of
 /// the body: `finish` throws it.
-void Rank::state_progress() {
+void Rank::state_progress() const {
   try {
     write_rank_status(rank_status_file(folder_, placement_.rank),
                       {.step = step(),
-                       .line = variant_line_,
+                       .line = variant_line(),
                        .step_began_ns = step_began_ns_,
                        .rendezvous = rendezvous_,
                        .process = process_identity(cell_, placement_.rank)});

@@ -115,7 +115,7 @@ class Rank {
 
  private:
   void meet();
-  void state_progress();
+  void state_progress() const;
   void note_initial_parameters(const Module& module);
   void note_own_gradients(int rank, const Module& module);
   at::Tensor perturbed(const at::Tensor& tensor, std::uint64_t number) const;
@@ -123,6 +123,7 @@ class Rank {
   void restore_weights();
   bool is_variant(std::string_view variant) const;
   void note_question(std::string_view axis) const;
+  void note_asked() const;
   /// 0: no perturbation.
   int perturbation() const { return is_reference() ? placement_.rank : 0; }
 
@@ -143,7 +144,7 @@ class Rank {
   mutable bool was_asked_for_ = false;
   std::optional<std::int64_t> step_began_ns_;
   RendezvousState rendezvous_ = RendezvousState::not_begun;
-  std::exception_ptr status_failure_;  ///< the first of `state_progress`; null: there was none
+  mutable std::exception_ptr status_failure_;  ///< the first of `state_progress`; null: there was none
   std::uint64_t inputs_ = 0;           ///< calls of `input` in this step
   std::vector<WeightBefore> weights_;
   std::vector<double> step_seconds_;
