@@ -61,13 +61,6 @@ at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
   return squared_error(rank, batch, Regression{rows, inputs, outputs}, forward);
 }
 
-at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
-                         const std::vector<std::int64_t>& rows, std::int64_t inputs,
-                         std::int64_t outputs) {
-  const auto forward = [&model](const at::Tensor& input) { return model(input); };
-  return squared_error(rank, batch, forward, rows, inputs, outputs);
-}
-
 ImageText image_text_of(Rank& rank, const MicroBatch& batch, const VisionLanguageOptions& sizes,
                         std::int64_t rows, std::int64_t length) {
   const at::Generator texts = cpu_generator(rank.seed(batch.seed(2'000'000)));

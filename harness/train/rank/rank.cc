@@ -50,7 +50,7 @@ bool Rank::is_variant(std::string_view variant) const {
   return true;
 }
 
-/// A rank that is killed after this was triggered.
+/// Written at once: a rank that is killed later was triggered.
 void Rank::note_asked() const {
   const bool is_new = !std::exchange(was_asked_for_, true);
   if (is_new && variant_line_ != 0 && step() > 0) state_progress();
