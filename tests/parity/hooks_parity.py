@@ -26,7 +26,7 @@ import torch
 import hooks_training
 from ddp_parity import GONE, fragment, read_safetensors, rows_of
 from hooks_outcome import bits, outcome
-from hooks_scenarios import SCENARIOS, Cell
+from hooks_scenarios import ROUTED, SCENARIOS, SUMMED, Cell
 
 LIMIT_S = 120  # for all ranks of a cell
 LEAST_CELLS = 60
@@ -36,7 +36,6 @@ TILED = "tiled-backward-fires-hooks-per-tile"
 TILED_FIXES = ("grad-but-last", "explicit-inputs")
 TILED_STATIC = ("static-graph-in-place", "static-graph-set-aside")
 TILED_HOOKED = ("backward-per-tile", *TILED_FIXES, *TILED_STATIC)
-ROUTED = ("router-loss-carried", "router-loss-dropped")
 ABSENT = "tiled-parameter-absent-from-last-tile"
 MASK = "recomputed-tile-draws-another-dropout-mask"
 CHECKPOINT = "reentrant-checkpoint-under-ddp"
@@ -48,26 +47,25 @@ ACCUMULATED = (
     "ddp-mended-hooks",
     "ddp-mended-hooks-static-graph",
 )
-SUMMED = ("summed-weights-aliased", "summed-weights-cloned")
 
 # Cells to run: scenario, variants (none: all), ranks, and the axes that are not at their default.
 SELECTIONS = (
     (TILED, (), 2, ""),
-    (TILED, (*TILED_HOOKED, *ROUTED, "one-tile-set-aside"), 3, "length=11 tiles=3"),
-    (TILED, (*TILED_HOOKED, *ROUTED), 2, "tiles=1 accumulation=2"),
+    (TILED, (*TILED_HOOKED, "one-tile-set-aside"), 3, "length=11 tiles=3"),
+    (TILED, TILED_HOOKED, 2, "tiles=1 accumulation=2"),
     (TILED, TILED_HOOKED, 2, "around=above"),
     (TILED, TILED_HOOKED, 2, "around=nothing accumulation=2 prior=on"),
     (TILED, TILED_HOOKED, 2, "around=vision-language-model"),
     (TILED, (*TILED_HOOKED, "one-tile-set-aside"), 2, "accumulation=2 no_sync=on batch=1"),
     (TILED, TILED_HOOKED, 3, "accumulation=4 no_sync=on prior=on dtype=float64"),
-    (TILED, (*TILED_HOOKED, "one-tile-set-aside", *ROUTED), 2, "bucket_view=on"),
+    (TILED, (*TILED_HOOKED, "one-tile-set-aside"), 2, "bucket_view=on"),
     (TILED, TILED_HOOKED, 2, "bucket_view=on prior=on tiles=8 bucket=small around=above"),
     (TILED, TILED_HOOKED, 2, "frozen=gate bucket=small"),
     (TILED, TILED_HOOKED, 2, "frozen=all find_unused=on"),
     (TILED, TILED_HOOKED, 2, "values=dyadic prior=on"),
     (TILED, TILED_HOOKED, 2, "dtype=bfloat16 tiles=2"),
-    (TILED, ("backward-per-tile", *TILED_FIXES, *ROUTED), 2, "find_unused=on"),
-    (TILED, (*TILED_FIXES, *ROUTED), 2, "static_graph=on"),
+    (TILED, ("backward-per-tile", *TILED_FIXES), 2, "find_unused=on"),
+    (TILED, TILED_FIXES, 2, "static_graph=on"),
     (TILED, TILED_FIXES, 2, "static_graph=on bucket_view=on accumulation=2 prior=on"),
     (ABSENT, (), 2, ""),
     (ABSENT, (), 3, "accumulation=2 bucket_view=on"),
@@ -79,8 +77,15 @@ SELECTIONS = (
     (INPUT, (), 2, "above=nothing"),
     (CHECKPOINT, (), 2, ""),
     (CHECKPOINT, ("shared-adapters-reentrant", "non-reentrant-offload"), 2, "dropout=on"),
-    (TILED, SUMMED, 3, "accumulation=2 bucket_view=on"),
-    (TILED, SUMMED, 2, "prior=on tiles=2 no_sync=on accumulation=2"),
+    (ROUTED, (), 2, ""),
+    (ROUTED, (), 3, "length=11 tiles=3"),
+    (ROUTED, (), 2, "tiles=1 accumulation=2"),
+    (ROUTED, (), 2, "bucket_view=on"),
+    (ROUTED, (), 2, "find_unused=on"),
+    (ROUTED, (), 2, "static_graph=on"),
+    (SUMMED, (), 2, ""),
+    (SUMMED, (), 3, "accumulation=2 bucket_view=on"),
+    (SUMMED, (), 2, "prior=on tiles=2 no_sync=on accumulation=2"),
     (ACCUMULATOR, ACCUMULATED, 2, ""),
     (ACCUMULATOR, ACCUMULATED, 3, "accumulation=2 tile_values=random tiles=3"),
     (ACCUMULATOR, ACCUMULATED, 2, "tiles=1 dtype=float64"),

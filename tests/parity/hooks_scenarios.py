@@ -16,6 +16,8 @@ from tiled_function import Tiling, tiled
 
 WIDTH, HIDDEN, VOCABULARY = 8, 16, 16
 LEARNING_RATE = 0.05
+SUMMED = "summed-weights-share-a-gradient"
+ROUTED = "second-output-dropped-by-tiles"
 
 
 class Cell(typing.NamedTuple):
@@ -103,9 +105,9 @@ class Layers(nn.Module):
         self.tiling = tiling
         self.below = nn.Linear(WIDTH, WIDTH) if around == "layers" else None
         self.mlp = SwiGlu(WIDTH, HIDDEN, nn.Identity() if is_dyadic else functional.silu)
-        for name in ("gate", "up", "down") if "summed-weights" in cell.variant else ():
+        for name in ("gate", "up", "down") if cell.scenario == SUMMED else ():
             setattr(self.mlp, name, SummedLinear(getattr(self.mlp, name)))
-        self.router = nn.Linear(WIDTH, 2) if "router" in cell.variant else None
+        self.router = nn.Linear(WIDTH, 2) if cell.scenario == ROUTED else None
         self.above = nn.Linear(WIDTH, WIDTH) if around != "nothing" else None
         if cell.axis("frozen") == "all":
             self.mlp.requires_grad_(False)
@@ -157,18 +159,19 @@ class HooksPerTile(Scenario):
     def tiling(self):
         variant = self.cell.variant
         backward = "per-tile"
-        if variant.startswith(("grad-but-last", "one-tile", "summed-weights")):
+        scenario = self.cell.scenario
+        if variant.startswith(("grad-but-last", "one-tile")) or scenario == SUMMED:
             backward = "grad-but-last"
         if variant == "gated" and self.cell.world > 1:
             backward = "grad-but-last"
-        if variant == "explicit-inputs" or variant.startswith("router-loss"):
+        if variant == "explicit-inputs" or scenario == ROUTED:
             backward = "explicit-inputs"
         return Tiling(
             int(self.cell.axis("tiles", 1)),
             backward,
             sets_aside=variant.endswith("set-aside"),
-            carries_all_outputs=variant != "router-loss-dropped",
-            clones_first=variant == "summed-weights-cloned",
+            carries_all_outputs=variant != "dropped",
+            clones_first=variant == "cloned",
         )
 
     def accumulation(self):
@@ -427,9 +430,8 @@ class CheckpointedVisionLanguage(VisionLanguage):
 
 class ReentrantCheckpoint(Scenario):
     def is_covered(self):
-        """Neither memory nor buffers are covered."""
-        variant = self.cell.variant
-        return variant != "non-reentrant" and not variant.startswith("batch-norm")
+        """Memory is not covered."""
+        return self.cell.variant != "non-reentrant"
 
     def tiling(self):
         return self.cell.variant != "no-checkpoint"
@@ -524,6 +526,8 @@ SCENARIOS = {
     "reentrant-checkpoint-under-ddp": ReentrantCheckpoint,
     "recomputed-tile-draws-another-dropout-mask": AnotherMask,
     "tiled-backward-fires-hooks-per-tile": HooksPerTile,
+    SUMMED: HooksPerTile,
+    ROUTED: HooksPerTile,
     "tiled-parameter-absent-from-last-tile": AbsentFromLastTile,
     "tiled-input-needs-no-gradient": InputNeedsNoGradient,
     "tiled-gradient-accumulator-under-ddp": AccumulatorUnderDdp,
