@@ -29,8 +29,9 @@ class Routed : public Module {
   /// [batch, length, width] to the output and the router's probabilities; untiled without `tiling`.
   std::vector<at::Tensor> run(const at::Tensor& input, const TilingOptions* tiling) {
     const TileFunction routed = [this](const at::Tensor& rows) {
+      const at::Tensor output = mlp_->forward(rows);
       const at::Tensor probabilities = router_->forward(rows).softmax(-1);
-      return std::vector{mlp_->forward(rows) * probabilities.narrow(-1, 0, 1), probabilities};
+      return std::vector{output * probabilities.narrow(-1, 0, 1), probabilities};
     };
     std::vector<at::Tensor> parameters = mlp_->parameters();
     for (const at::Tensor& parameter : router_->parameters()) parameters.push_back(parameter);

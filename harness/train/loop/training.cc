@@ -158,9 +158,10 @@ void Training::train_micro_batches(const StepHooks& hooks, std::int64_t step, Ca
     std::optional<DistributedDataParallel::NoSync> quiet;
     if (ddp_ && options_.no_sync && !is_last) quiet.emplace(*ddp_);
     if (sharded_) sharded_->set_requires_gradient_sync(!options_.no_sync || is_last);
-    const at::Tensor loss = hooks.loss(batch) / options_.accumulation;
-    if (hooks.logged) logged += loss.detach().cpu();
-    hooks.backward ? hooks.backward(loss, batch) : loss.backward();
+    const at::Tensor loss = hooks.loss(batch);
+    const at::Tensor share = loss / options_.accumulation;
+    if (hooks.logged) logged += share.detach().cpu();
+    hooks.backward ? hooks.backward(share, batch) : share.backward();
   }
   if (!hooks.logged) return;
   rank_.group().all_reduce(logged, ReduceOp::average, site);
