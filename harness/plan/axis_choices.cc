@@ -1,9 +1,11 @@
 #include "harness/plan/axis_choices.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -311,6 +313,39 @@ std::vector<Choice> pairwise_choices(const std::vector<AxisRange>& axes) {
 PairwiseChoices pairwise_choices(const std::vector<AxisRange>& axes, const Obstacle& obstacle) {
   if (axes.size() < 2) return {all_choices(axes), 0};
   return Construction(axes, obstacle).run();
+}
+
+PairwiseChoices choices_of_each_value(const std::vector<AxisRange>& axes,
+                                      const Obstacle& obstacle) {
+  std::vector<Choice> rest = pairwise_choices(axes, obstacle).choices;
+  const auto runnable_end = std::stable_partition(
+      rest.begin(), rest.end(), [&](const Choice& choice) { return obstacle(choice).empty(); });
+  const std::vector<Choice> unrun(runnable_end, rest.end());
+  rest.erase(runnable_end, rest.end());
+
+  std::set<std::pair<std::string, std::string>> occurs;
+  const auto new_values_of = [&](const Choice& choice) {
+    return std::count_if(choice.begin(), choice.end(), [&](const AxisValue& chosen) {
+      return !occurs.contains({chosen.axis, chosen.value});
+    });
+  };
+  PairwiseChoices result;
+  while (!rest.empty()) {
+    const auto best = std::max_element(
+        rest.begin(), rest.end(),
+        [&](const Choice& a, const Choice& b) { return new_values_of(a) < new_values_of(b); });
+    if (new_values_of(*best) == 0 && !result.choices.empty()) break;
+    for (const AxisValue& chosen : *best) occurs.emplace(chosen.axis, chosen.value);
+    result.choices.push_back(std::move(*best));
+    rest.erase(best);
+  }
+  result.choices.insert(result.choices.end(), unrun.begin(), unrun.end());
+  for (const AxisRange& axis : axes) {
+    for (const std::string& value : axis.values) {
+      if (!result.choices.empty() && !occurs.contains({axis.axis, value})) ++result.uncovered;
+    }
+  }
+  return result;
 }
 
 }  // namespace lockstep

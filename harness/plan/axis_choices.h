@@ -48,4 +48,8 @@ struct PairwiseChoices {
 /// come first. Then follows one choice for each reason why a choice cannot be run.
 PairwiseChoices pairwise_choices(const std::vector<AxisRange>& axes, const Obstacle& obstacle);
 
+/// A small part of the pairwise choices in which every value of an axis occurs that occurs in them.
+/// The runnable choices come first, as above.
+PairwiseChoices choices_of_each_value(const std::vector<AxisRange>& axes, const Obstacle& obstacle);
+
 }  // namespace lockstep

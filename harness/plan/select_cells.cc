@@ -72,8 +72,8 @@ PlannedCell plan(const Scenario& scenario, Cell cell, const Selection& selection
   return planned;
 }
 
-/// How the values of a variant's axes are combined.
-enum class Combination { all, pairs };
+/// How the values of a variant's axes are combined. The later, the fewer cells.
+enum class Combination { all, pairs, values };
 
 /// The cells of one scenario in one world, each reference once, behind what is compared with it.
 class CellsOfWorld {
@@ -94,12 +94,12 @@ class CellsOfWorld {
 
   std::vector<PlannedCell> take() { return std::move(cells_); }
 
-  /// Pairs of values of which no cell was found that can be run.
+  /// Pairs of values, or values, of which no cell was found that can be run.
   std::size_t uncovered() const { return uncovered_; }
 
  private:
-  /// Whether a variant that was asked for brings `reference` along, with every pair of its values:
-  /// it depends on no more axes than the variant.
+  /// Whether a variant that was asked for brings `reference` along, with every pair of its values, or every
+  /// value: it depends on no more axes than the variant.
   bool is_brought_along(const Variant& reference) const {
     return std::any_of(wanted_.variants.begin(), wanted_.variants.end(),
                        [&](const std::string& name) {
@@ -109,7 +109,7 @@ class CellsOfWorld {
   }
 
   void add_all(const Variant& variant, Combination combination) {
-    if (combination == Combination::pairs && is_brought_along(variant)) return;
+    if (combination != Combination::all && is_brought_along(variant)) return;
     for (Choice& choice : choices_of(variant, combination)) {
       (variant.role == Role::reference ? references_ : cells_)
           .push_back(plan(*wanted_.scenario, cell_of(variant, std::move(choice)), selection_));
@@ -119,12 +119,15 @@ class CellsOfWorld {
   std::vector<Choice> choices_of(const Variant& variant, Combination combination) {
     const std::vector<AxisRange> ranges = ranges_of(*wanted_.scenario, variant, selection_);
     if (combination == Combination::all) return all_choices(ranges);
-    PairwiseChoices pairs = pairwise_choices(ranges, [&](const Choice& choice) {
+    const Obstacle obstacle = [&](const Choice& choice) {
       return expectation_of(*wanted_.scenario, cell_of(variant, choice), selection_.gpus)
           .not_applicable;
-    });
-    uncovered_ += pairs.uncovered;
-    return std::move(pairs.choices);
+    };
+    PairwiseChoices some = combination == Combination::pairs
+                               ? pairwise_choices(ranges, obstacle)
+                               : choices_of_each_value(ranges, obstacle);
+    uncovered_ += some.uncovered;
+    return std::move(some.choices);
   }
 
   Cell cell_of(const Variant& variant, Choice choice) const {
@@ -187,47 +190,67 @@ std::size_t count_all(const Wanted& wanted, const Selection& selection) {
 /// The cells of one scenario in one world, out of all that there are.
 struct MatrixOfWorld {
   std::vector<PlannedCell> cells;
+  Combination combination = Combination::all;
   std::size_t whole = 0;      ///< cells of every combination of axis values
-  std::size_t uncovered = 0;  ///< pairs of values of which no cell was found that can be run
+  std::size_t uncovered = 0;  ///< pairs or values of which no cell was found that can be run
 };
 
-/// Every combination of axis values where that fits, else every pair of values.
+/// Every combination of axis values where that fits, else every pair of values, else every value.
 MatrixOfWorld matrix_of(const Wanted& wanted, int world_size, const Selection& selection) {
   const std::size_t whole = count_all(wanted, selection);
   // What cannot be run brings no reference: up to half of what was counted may not be there.
   if (whole / 2 <= selection.max_cells) {
     auto cells = CellsOfWorld(wanted, world_size, selection, Combination::all).take();
     const std::size_t count = cells.size();
-    if (count <= selection.max_cells) return {std::move(cells), count, 0};
+    if (count <= selection.max_cells) return {std::move(cells), Combination::all, count, 0};
   }
-  CellsOfWorld world(wanted, world_size, selection, Combination::pairs);
-  const std::size_t uncovered = world.uncovered();
-  auto cells = world.take();
-  if (cells.size() > selection.max_cells) {
-    throw bad_value("--max-cells", std::to_string(selection.max_cells),
-                    fmt::format("at least {}, which every pair of axis values of {} takes, or name "
-                                "fewer variants",
-                                cells.size(), wanted.scenario->id));
+  std::size_t least = 0;
+  for (const Combination combination : {Combination::pairs, Combination::values}) {
+    CellsOfWorld world(wanted, world_size, selection, combination);
+    const std::size_t uncovered = world.uncovered();
+    auto cells = world.take();
+    least = cells.size();
+    if (least <= selection.max_cells) return {std::move(cells), combination, whole, uncovered};
   }
-  return {std::move(cells), whole, uncovered};
+  throw bad_value("--max-cells", std::to_string(selection.max_cells),
+                  fmt::format("at least {}, which every axis value of {} takes, or name fewer "
+                              "variants",
+                              least, wanted.scenario->id));
 }
 
-std::string matrix_note(std::size_t cells, std::size_t whole, std::size_t uncovered) {
-  if (cells == whole) {
+/// How much of all matrices of a run is there.
+struct MatrixPart {
+  Combination combination = Combination::all;  ///< the one with the fewest cells
+  std::size_t whole = 0;
+  std::size_t uncovered = 0;  ///< pairs or values that `combination` leaves out
+
+  void add(const MatrixOfWorld& matrix) {
+    whole += matrix.whole;
+    if (matrix.combination < combination) return;
+    if (matrix.combination > combination) uncovered = 0;
+    combination = matrix.combination;
+    uncovered += matrix.uncovered;
+  }
+};
+
+std::string matrix_note(std::size_t cells, const MatrixPart& part) {
+  if (cells == part.whole) {
     return fmt::format("matrix: {} cells, every combination of axis values", cells);
   }
-  std::string note = fmt::format(
-      "matrix: {} of {} cells, so that every pair of values of two axes occurs", cells, whole);
-  if (uncovered == 0) return note;
-  return note + fmt::format(", but for {} pair{} of which no cell was found that can be run",
-                            uncovered, uncovered == 1 ? "" : "s");
+  const bool is_pairs = part.combination != Combination::values;
+  std::string note =
+      fmt::format("matrix: {} of {} cells, so that every {} occurs", cells, part.whole,
+                  is_pairs ? "pair of values of two axes" : "value of an axis");
+  if (part.uncovered == 0) return note;
+  return note + fmt::format(", but for {} {}{} of which no cell was found that can be run",
+                            part.uncovered, is_pairs ? "pair" : "value",
+                            part.uncovered == 1 ? "" : "s");
 }
 
 /// All cells of one repetition.
 Plan plan_all(const std::vector<Wanted>& all, const Selection& selection) {
   Plan plan;
-  std::size_t whole = 0;
-  std::size_t uncovered = 0;
+  MatrixPart part;
   for (const Wanted& wanted : all) {
     for (const int world_size : selection.world_sizes) {
       MatrixOfWorld matrix;
@@ -236,12 +259,11 @@ Plan plan_all(const std::vector<Wanted>& all, const Selection& selection) {
       } else {
         matrix.cells = CellsOfWorld(wanted, world_size, selection, Combination::all).take();
       }
-      whole += matrix.whole;
-      uncovered += matrix.uncovered;
+      part.add(matrix);
       std::move(matrix.cells.begin(), matrix.cells.end(), std::back_inserter(plan.cells));
     }
   }
-  if (selection.matrix) plan.notes = {matrix_note(plan.cells.size(), whole, uncovered)};
+  if (selection.matrix) plan.notes = {matrix_note(plan.cells.size(), part)};
   return plan;
 }
 

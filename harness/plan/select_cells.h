@@ -14,8 +14,8 @@ namespace lockstep {
 /// support gives cells that are not applicable, and so do too few GPUs; one is enough for a cell of
 /// two devices, which has the CPU as the other. Over nccl every rank needs a GPU. A reference is
 /// one process without a group: it is the same cell over every backend. Throws Error (usage) for a
-/// name, axis or value that does not exist, and when even the pairs of a scenario's matrix take
-/// more than `max_cells`.
+/// name, axis or value that does not exist, and when even one cell for each axis value of a
+/// scenario's matrix takes more than `max_cells`.
 Plan select_cells(const std::vector<Scenario>& scenarios, const Selection& selection);
 
 /// Whether a scenario that was asked for trains on GPUs here, so that `gpus` matters. Throws as

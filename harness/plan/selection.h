@@ -27,7 +27,8 @@ struct Selection {
   std::optional<std::string> device;  ///< absent: the default of each scenario; nccl: cuda
   std::optional<GpusHere> gpus;       ///< absent: not looked up, since no cell is on cuda
   bool matrix = false;                ///< every value of the axes that are not in `axes`
-  /// Limit for one scenario in one world: beyond it, a matrix only covers pairs of values.
+  /// Limit for one scenario in one world: beyond it, a matrix only covers pairs
+  /// of values, and beyond that, values.
   std::size_t max_cells = 1'000;
   int repetitions = 1;
   Collectives collectives = Collectives::log;

@@ -180,9 +180,9 @@ void add_options(CLI::App& run, RunWords& words) {
                "every value of every axis that --set does not choose; the report has a line a\n"
                "cell: what it came to");
   run.add_option("--max-cells", words.max_cells,
-                 "with --matrix: a scenario with more cells in one world (1000) takes every pair\n"
-                 "of values only, in cells that can be run; one that cannot is listed for each\n"
-                 "reason")
+                 "with --matrix: a scenario with more cells in one world (1000) takes only every\n"
+                 "pair of values, or, where these are too many, every value; in cells that can\n"
+                 "be run, and one that cannot for each reason")
       ->check(complaint_if_empty)
       ->type_name("N");
   run.add_option("--repeat", words.repeat, "run every cell N times and compare the runs")

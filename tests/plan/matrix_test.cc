@@ -118,17 +118,59 @@ TEST(Matrix, IsBoundedForEachScenarioInEachWorld) {
   EXPECT_THAT(plan.notes, ElementsAre(HasSubstr(" cells, so that every pair of values")));
 }
 
-TEST(Matrix, OfTooFewCellsForThePairsIsRefusedWithTheNumber) {
+TEST(Matrix, OfTooFewCellsForThePairsIsEveryValueAndSaysSo) {
   const std::size_t pairs = select_cells(kWide, matrix(kWhole - 1)).cells.size();
   EXPECT_THAT(select_cells(kWide, matrix(pairs)).cells, SizeIs(pairs));
+  const Plan plan = select_cells(kWide, matrix(pairs - 1));
+  std::set<std::string> values;
+  for (const PlannedCell& planned : plan.cells) {
+    if (planned.cell.variant != "bug") continue;
+    for (const AxisValue& chosen : planned.cell.axes) values.insert(chosen.axis + chosen.value);
+  }
+  EXPECT_THAT(values, SizeIs(4 * 3));
+  EXPECT_EQ(cells_of(plan, "bug"), 3U);
+  EXPECT_EQ(cells_of(plan, "plain"), 3U);
+  EXPECT_THAT(plan.notes,
+              ElementsAre("matrix: 6 of 84 cells, so that every value of an axis occurs"));
+}
+
+TEST(Matrix, OfTooFewCellsForTheValuesIsRefusedWithTheNumber) {
+  EXPECT_THAT(select_cells(kWide, matrix(6)).cells, SizeIs(6));
   try {
-    select_cells(kWide, matrix(pairs - 1));
+    select_cells(kWide, matrix(5));
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), Error::Kind::usage);
-    EXPECT_THAT(error.what(), HasSubstr("--max-cells cannot be '" + std::to_string(pairs - 1) +
-                                        "': give at least " + std::to_string(pairs) + ","));
+    EXPECT_THAT(error.what(), HasSubstr("--max-cells cannot be '5': give at least 6,"));
   }
+}
+
+/// The note states what holds for every scenario.
+TEST(Matrix, OfPairsInOneScenarioAndValuesInAnotherSaysValues) {
+  const std::size_t pairs = select_cells(kWide, matrix(kWhole - 1)).cells.size();
+  std::vector<Scenario> both = kNarrow;
+  both.insert(both.end(), kWide.begin(), kWide.end());
+  EXPECT_THAT(select_cells(both, matrix(pairs - 1)).notes,
+              ElementsAre(HasSubstr("so that every value of an axis occurs")));
+}
+
+TEST(Matrix, OfValuesHasNoneInACellThatCannotBeRun) {
+  std::vector<Scenario> some = kWide;
+  some[0].expect = [](const Cell& cell) {
+    Expectation expectation;
+    if (axis_value(cell, "b") != "1" && axis_value(cell, "c") == "2") {
+      expectation.not_applicable = "c=2 needs b=1";
+    }
+    return expectation;
+  };
+  const Plan plan = select_cells(some, matrix(12));
+  bool has_run = false;
+  for (const PlannedCell& planned : plan.cells) {
+    if (planned.cell.variant != "bug" || axis_value(planned.cell, "c") != "2") continue;
+    has_run |= planned.expectation.not_applicable.empty();
+  }
+  EXPECT_TRUE(has_run);
+  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr("so that every value of an axis occurs")));
 }
 
 TEST(Matrix, CountsACellOnceHoweverOftenItIsRepeated) {

@@ -14,9 +14,12 @@ seeds=("$@")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# `list` prints a scenario on its own line, followed by lines with a variant and its role.
-mapfile -t healthy < <("$lockstep" list |
-  awk '/^[^ ]/ { scenario = $1 } /^    / && ($2 == "fixed" || $2 == "latent") { print scenario "/" $1 }')
+mapfile -t healthy < <("$lockstep" list --format json | python3 -c '
+import json, sys
+for scenario in json.load(sys.stdin)["scenarios"]:
+    for variant in scenario["variants"]:
+        if variant["role"] in ("fixed", "latent"):
+            print(scenario["id"] + "/" + variant["name"])')
 [ ${#healthy[@]} -gt 0 ] || { echo "healthy_seeds.sh: no variant is right" >&2; exit 1; }
 
 status=0

@@ -1,5 +1,6 @@
 #include "tests/golden.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "reports/formats/renderer.h"

@@ -231,7 +231,9 @@ TEST(Width, IsKeptByEveryVerbosity) {
       for (const std::string& line : lines_of(render_screen(literal_run(), screen(verbosity, width)))) {
         const bool is_to_be_copied = line.find("source: ") == 2 || line.find("again: ") == 2 ||
                                      line.starts_with("Details: ");
-        if (!is_to_be_copied) EXPECT_LE(line.size(), width) << line;
+        if (!is_to_be_copied) {
+          EXPECT_LE(line.size(), width) << line;
+        }
       }
     }
   }
