@@ -49,7 +49,9 @@ class Machine : public testing::Test {
     const Outcome outcome = lockstep(before, "doctor " + options);
     for (const std::string& line : lines_of(outcome.out)) {
       const bool is_command = line.find(" export PATH=") != std::string::npos;
-      if (!is_command) EXPECT_LE(line.size(), 80U) << line;
+      if (!is_command) {
+        EXPECT_LE(line.size(), 80U) << line;
+      }
     }
     EXPECT_EQ(outcome.err, "");
     return {outcome.status, unwrapped(outcome.out), outcome.err};

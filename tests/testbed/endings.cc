@@ -63,8 +63,8 @@ Scenario endings() {
                    {"exits-with-0", Role::buggy, "exits as if all were well"},
                    {"aborts", Role::buggy, "abort()"},
                    {"is-killed", Role::buggy, "SIGKILL"},
-                   {"stops", Role::buggy, "SIGSTOP", 1000ms},
-                   {"hangs", Role::buggy, "never comes back", 1000ms}},
+                   {.name = "stops", .role = Role::buggy, .summary = "SIGSTOP", .limit = 1000ms},
+                   {.name = "hangs", .role = Role::buggy, .summary = "never comes back", .limit = 1000ms}},
       .claims = claims,
       .tables = {},
       .expect =

@@ -230,6 +230,7 @@ Scenario random_training() {
                     Role::latent,
                     "32 tanh layers with large weights",
                     {},
+                    {},
                     "unstable-reference"}},
       .claims = {agree_across_ranks(Kind::gradient, Phase::pre_step),
                  agree_across_ranks(Kind::parameter, Phase::post_step),

@@ -70,7 +70,7 @@ Scenario rendezvous() {
                    {"raises", Role::buggy, "rank 1 throws before it comes"},
                    {"exits", Role::buggy, "rank 1 exits before it comes"},
                    {"asks-for-an-axis", Role::buggy, "rank 1 asks for an axis that is none"},
-                   {"stays-away", Role::buggy, "rank 1 never comes", 1000ms},
+                   {.name = "stays-away", .role = Role::buggy, .summary = "rank 1 never comes", .limit = 1000ms},
                    {"has-no-files", Role::fixed, "all come, and no rank can open a connection"}},
       .claims = {agree_across_ranks(Kind::gradient, Phase::pre_step), ranks_finish()},
       .tables = {},
