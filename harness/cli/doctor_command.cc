@@ -124,7 +124,7 @@ ExitStatus examine(std::chrono::milliseconds limit) {
   DoctorSheet sheet;
   CatalogueAnswer answer;
   {
-    const StatusLine line;
+    StatusLine line;
     line.show("asking drivers, launchers and Python");
     say_machine(sheet, limit, catalogue.program ? catalogue.program->torch_library : fs::path());
     line.show("asking the catalogue");

@@ -315,37 +315,31 @@ PairwiseChoices pairwise_choices(const std::vector<AxisRange>& axes, const Obsta
   return Construction(axes, obstacle).run();
 }
 
-PairwiseChoices choices_of_each_value(const std::vector<AxisRange>& axes,
-                                      const Obstacle& obstacle) {
-  std::vector<Choice> rest = pairwise_choices(axes, obstacle).choices;
-  const auto runnable_end = std::stable_partition(
-      rest.begin(), rest.end(), [&](const Choice& choice) { return obstacle(choice).empty(); });
-  const std::vector<Choice> unrun(runnable_end, rest.end());
-  rest.erase(runnable_end, rest.end());
-
+std::vector<std::vector<Choice>> choices_of_each_value(std::vector<std::vector<Choice>> lists) {
   std::set<std::pair<std::string, std::string>> occurs;
   const auto new_values_of = [&](const Choice& choice) {
     return std::count_if(choice.begin(), choice.end(), [&](const AxisValue& chosen) {
       return !occurs.contains({chosen.axis, chosen.value});
     });
   };
-  PairwiseChoices result;
-  while (!rest.empty()) {
-    const auto best = std::max_element(
-        rest.begin(), rest.end(),
-        [&](const Choice& a, const Choice& b) { return new_values_of(a) < new_values_of(b); });
-    if (new_values_of(*best) == 0 && !result.choices.empty()) break;
-    for (const AxisValue& chosen : *best) occurs.emplace(chosen.axis, chosen.value);
-    result.choices.push_back(std::move(*best));
-    rest.erase(best);
-  }
-  result.choices.insert(result.choices.end(), unrun.begin(), unrun.end());
-  for (const AxisRange& axis : axes) {
-    for (const std::string& value : axis.values) {
-      if (!result.choices.empty() && !occurs.contains({axis.axis, value})) ++result.uncovered;
+  const auto has_fewer_new_values = [&](const Choice& a, const Choice& b) {
+    return new_values_of(a) < new_values_of(b);
+  };
+  std::vector<std::vector<Choice>> chosen(lists.size());
+  for (const bool takes_one_each : {true, false}) {
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      std::vector<Choice>& list = lists[i];
+      while (!list.empty()) {
+        const auto best = std::max_element(list.begin(), list.end(), has_fewer_new_values);
+        if (!takes_one_each && new_values_of(*best) == 0) break;
+        for (const AxisValue& value : *best) occurs.emplace(value.axis, value.value);
+        chosen[i].push_back(std::move(*best));
+        list.erase(best);
+        if (takes_one_each) break;
+      }
     }
   }
-  return result;
+  return chosen;
 }
 
 }  // namespace lockstep

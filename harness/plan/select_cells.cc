@@ -86,20 +86,25 @@ class CellsOfWorld {
     blank_.device = device_of(*wanted.scenario, selection);
     blank_.steps = selection.steps.value_or(wanted.scenario->steps);
     blank_.seed = selection.seed;
+    std::vector<const Variant*> variants;
     for (const Variant& variant : wanted.scenario->variants) {
-      if (wanted.variants.contains(variant.name)) add_all(variant, combination);
+      const bool is_wanted = wanted.variants.contains(variant.name);
+      if (is_wanted && (combination == Combination::all || !is_brought_along(variant))) {
+        variants.push_back(&variant);
+      }
     }
+    add_all(variants, combination);
     add_references();
   }
 
   std::vector<PlannedCell> take() { return std::move(cells_); }
 
-  /// Pairs of values, or values, of which no cell was found that can be run.
+  /// Pairs of values of which no cell was found that can be run.
   std::size_t uncovered() const { return uncovered_; }
 
  private:
-  /// Whether a variant that was asked for brings `reference` along, with every pair of its values, or every
-  /// value: it depends on no more axes than the variant.
+  /// Whether a variant that was asked for brings `reference` along, with every pair of its values,
+  /// or every value: it depends on no more axes than the variant.
   bool is_brought_along(const Variant& reference) const {
     return std::any_of(wanted_.variants.begin(), wanted_.variants.end(),
                        [&](const std::string& name) {
@@ -108,11 +113,16 @@ class CellsOfWorld {
                        });
   }
 
-  void add_all(const Variant& variant, Combination combination) {
-    if (combination != Combination::all && is_brought_along(variant)) return;
-    for (Choice& choice : choices_of(variant, combination)) {
-      (variant.role == Role::reference ? references_ : cells_)
-          .push_back(plan(*wanted_.scenario, cell_of(variant, std::move(choice)), selection_));
+  void add_all(const std::vector<const Variant*>& variants, Combination combination) {
+    std::vector<std::vector<Choice>> choices;
+    for (const Variant* variant : variants) choices.push_back(choices_of(*variant, combination));
+    if (combination == Combination::values) choices = choices_of_each_value(std::move(choices));
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      for (Choice& choice : choices[i]) {
+        (variants[i]->role == Role::reference ? references_ : cells_)
+            .push_back(
+                plan(*wanted_.scenario, cell_of(*variants[i], std::move(choice)), selection_));
+      }
     }
   }
 
@@ -123,11 +133,13 @@ class CellsOfWorld {
       return expectation_of(*wanted_.scenario, cell_of(variant, choice), selection_.gpus)
           .not_applicable;
     };
-    PairwiseChoices some = combination == Combination::pairs
-                               ? pairwise_choices(ranges, obstacle)
-                               : choices_of_each_value(ranges, obstacle);
-    uncovered_ += some.uncovered;
-    return std::move(some.choices);
+    PairwiseChoices pairs = pairwise_choices(ranges, obstacle);
+    if (combination == Combination::pairs) {
+      uncovered_ += pairs.uncovered;
+    } else if (combination == Combination::values && obstacle(pairs.choices.front()).empty()) {
+      std::erase_if(pairs.choices, [&](const Choice& choice) { return !obstacle(choice).empty(); });
+    }
+    return std::move(pairs.choices);
   }
 
   Cell cell_of(const Variant& variant, Choice choice) const {
@@ -192,10 +204,11 @@ struct MatrixOfWorld {
   std::vector<PlannedCell> cells;
   Combination combination = Combination::all;
   std::size_t whole = 0;      ///< cells of every combination of axis values
-  std::size_t uncovered = 0;  ///< pairs or values of which no cell was found that can be run
+  std::size_t uncovered = 0;  ///< pairs of which no cell was found that can be run
 };
 
-/// Every combination of axis values where that fits, else every pair of values, else every value.
+/// Every combination of axis values where that fits, else every pair of values, else every value in
+/// a cell of one variant.
 MatrixOfWorld matrix_of(const Wanted& wanted, int world_size, const Selection& selection) {
   const std::size_t whole = count_all(wanted, selection);
   // What cannot be run brings no reference: up to half of what was counted may not be there.
@@ -222,13 +235,11 @@ MatrixOfWorld matrix_of(const Wanted& wanted, int world_size, const Selection& s
 struct MatrixPart {
   Combination combination = Combination::all;  ///< the one with the fewest cells
   std::size_t whole = 0;
-  std::size_t uncovered = 0;  ///< pairs or values that `combination` leaves out
+  std::size_t uncovered = 0;  ///< pairs
 
   void add(const MatrixOfWorld& matrix) {
+    combination = std::max(combination, matrix.combination);
     whole += matrix.whole;
-    if (matrix.combination < combination) return;
-    if (matrix.combination > combination) uncovered = 0;
-    combination = matrix.combination;
     uncovered += matrix.uncovered;
   }
 };
@@ -237,14 +248,13 @@ std::string matrix_note(std::size_t cells, const MatrixPart& part) {
   if (cells == part.whole) {
     return fmt::format("matrix: {} cells, every combination of axis values", cells);
   }
-  const bool is_pairs = part.combination != Combination::values;
+  const bool has_pairs = part.combination != Combination::values;
   std::string note =
       fmt::format("matrix: {} of {} cells, so that every {} occurs", cells, part.whole,
-                  is_pairs ? "pair of values of two axes" : "value of an axis");
-  if (part.uncovered == 0) return note;
-  return note + fmt::format(", but for {} {}{} of which no cell was found that can be run",
-                            part.uncovered, is_pairs ? "pair" : "value",
-                            part.uncovered == 1 ? "" : "s");
+                  has_pairs ? "pair of values of two axes" : "value of an axis");
+  if (!has_pairs || part.uncovered == 0) return note;
+  return note + fmt::format(", but for {} pair{} of which no cell was found that can be run",
+                            part.uncovered, part.uncovered == 1 ? "" : "s");
 }
 
 /// All cells of one repetition.

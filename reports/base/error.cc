@@ -148,7 +148,8 @@ Error unknown_name(std::string_view what, std::string_view given,
 
 Error unknown_option(std::string_view command, std::string_view given,
                      const std::vector<std::string>& known) {
-  const std::string offered = offer(given, known);
+  const bool is_a_letter = given.size() <= 2;  // "-x" is near to every other letter
+  const std::string offered = is_a_letter ? "" : offer(given, known);
   return usage(
       fmt::format("'{}' has no option '{}'.{}", shown(command), shown(given),
                   offered.empty() ? fmt::format(" See '{} --help'.", shown(command)) : offered));

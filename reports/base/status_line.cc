@@ -24,15 +24,17 @@ StatusLine::StatusLine() : is_shown_(terminal_of(STDERR_FILENO).obeys_escapes) {
 
 StatusLine::~StatusLine() { clear(); }
 
-void StatusLine::show(const std::string& text) const {
+void StatusLine::show(const std::string& text) {
   if (!is_shown_) return;
   clear();
   std::fputs(text.substr(0, width() - 1).c_str(), stderr);
   std::fflush(stderr);
+  has_text_ = true;
 }
 
-void StatusLine::clear() const {
-  if (is_shown_) std::fputs("\r\033[K", stderr);
+void StatusLine::clear() {
+  if (has_text_) std::fputs("\r\033[K", stderr);
+  has_text_ = false;
 }
 
 }  // namespace lockstep

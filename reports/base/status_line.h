@@ -14,15 +14,16 @@ class StatusLine {
   StatusLine& operator=(const StatusLine&) = delete;
 
   /// Shows `text`, cut to the terminal's width, because a wrapped line could not be removed.
-  void show(const std::string& text) const;
+  void show(const std::string& text);
 
   /// Takes the line away, so that something else can be written.
-  void clear() const;
+  void clear();
 
   bool is_shown() const { return is_shown_; }
 
  private:
   bool is_shown_;
+  bool has_text_ = false;
 };
 
 }  // namespace lockstep

@@ -208,7 +208,8 @@ void append_section(Pieces& pieces, const Section& section) {
       others.push_back(fmt::format("- {}\n", title_text(heading_of(*cell, naming))));
     }
   }
-  if (!others.empty()) pieces.push_back({Part::list, folded(others_in_words(others.size()), list_text(others))});
+  if (!others.empty())
+    pieces.push_back({Part::list, folded(others_in_words(others.size()), list_text(others))});
   if (!section.is_matrix) append_cost(pieces, section);
 }
 

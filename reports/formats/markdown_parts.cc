@@ -42,8 +42,7 @@ std::string sentence_about(const Pieces& left_out) {
   count("detail", "details", Part::wrong, Part::detail);
   count("table", "tables", Part::table);
   count("list of symptoms", "lists of symptoms", Part::matrix);
-  count("other part", "other parts", Part::overview, Part::heading, Part::list,
-        Part::extra);
+  count("other part", "other parts", Part::overview, Part::heading, Part::list, Part::extra);
   return fmt::format(
       "Left out for lack of room: {}. All of it stands in `record.json`, and `lockstep report DIR` "
       "prints it.\n\n",

@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// What a piece of the Markdown report is; `extra`: costs and margins. Where there is no room for all, the first of these are
-/// kept.
+/// What a piece of the Markdown report is; `extra`: costs and margins. Where there is no room for
+/// all, the first of these are kept.
 enum class Part { overview, heading, wrong, matrix, table, detail, list, extra };
 
 /// A piece of the report, which is there as a whole or not at all.

@@ -103,8 +103,8 @@ const std::string& axis_value(const Cell& cell, std::string_view axis);
 /// Whether the cell has `value` on `axis`.
 bool is_set(const Cell& cell, std::string_view axis, std::string_view value = "on");
 
-/// The number on `axis`. Throws std::out_of_range without a value, std::invalid_argument where it is
-/// no number.
+/// The number on `axis`. Throws std::out_of_range without a value, std::invalid_argument where it
+/// is no number.
 std::int64_t number_on(const Cell& cell, std::string_view axis);
 
 /// An error that a cell is expected to raise, matched on a stable fragment of the genuine text.

@@ -30,9 +30,8 @@ DeviceMap map_of(Rank& rank, const DistributedEnvironment& environment,
   if (rank.has("mistakes", "index")) mistakes = {.takes_global_rank = true};
   const DeviceMap map =
       per_rank_device_map(environment, rank.cell().device, set_current_device, mistakes);
-  return rank.has("model_on", "current-device")
-             ? DeviceMap{{"", current_device(devices.front())}}
-             : map;
+  return rank.has("model_on", "current-device") ? DeviceMap{{"", current_device(devices.front())}}
+                                                : map;
 }
 
 /// Places the model on this rank's device, as far as the helper finds it.
@@ -100,8 +99,7 @@ std::vector<Variant> variants() {
        expect_no_such_device},
       {"one-machine", Role::latent, "the helper as it is, on one machine", "mistakes=both"},
       {"local-rank", Role::fixed, "the index is the rank on the machine", "mistakes=none"},
-      {"reference", Role::reference,
-       "one process on the CPU: the mean of all shards' gradients"},
+      {"reference", Role::reference, "one process on the CPU: the mean of all shards' gradients"},
   };
 }
 

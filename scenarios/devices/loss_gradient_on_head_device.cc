@@ -40,8 +40,7 @@ class Model : public VisionLanguageModel {
 
 /// Autograd records what is moved before the function, and moves its gradient back. Where the scale
 /// is what crosses, hidden states are moved anyway.
-at::Tensor fused_loss(Rank& rank, const Model& model, at::Tensor hidden,
-                      const at::Tensor& labels) {
+at::Tensor fused_loss(Rank& rank, const Model& model, at::Tensor hidden, const at::Tensor& labels) {
   rank.at_branch();
   const at::Device head = model.head_weight().device();
   const bool moves_before = rank.has("inputs", "moved-before");

@@ -29,8 +29,8 @@ DeviceMapRequest request_of(Rank& rank, const DeviceMapLoading& loading) {
 void train(Rank& rank) {
   VisionLanguageModel model(quantised_sizes(), cpu_generator(rank.seed(0)));
   if (!rank.is_reference()) {
-    DeviceMapLoading loading(
-        rank, model, {.devices = rank.world_size(), .ranks_per_node = rank.world_size()});
+    DeviceMapLoading loading(rank, model,
+                             {.devices = rank.world_size(), .ranks_per_node = rank.world_size()});
     loading.carry_out(request_of(rank, loading));
     check_quantised_weights(model, loading.own_device());
   }
@@ -52,8 +52,7 @@ std::vector<Variant> variants() {
        "first, as in the pull request's second error",
        "answer=first-device", expect_others_refused},
       {"overridden", Role::fixed, "a full copy per rank", "answer=overridden"},
-      {"reference", Role::reference,
-       "one process on the CPU: the mean of all shards' gradients"},
+      {"reference", Role::reference, "one process on the CPU: the mean of all shards' gradients"},
   };
 }
 
@@ -63,7 +62,8 @@ Scenario quantised_weights_off_training_device() {
   return {
       .id = "quantised-weights-off-training-device",
       .summary =
-          "A device map puts 8-bit weights on another device than the one a rank trains on: a check "
+          "A device map puts 8-bit weights on another device than the one a rank trains on: a "
+          "check "
           "refuses the model.",
       .provenance = {.project = "unsloth",
                      .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
@@ -79,7 +79,8 @@ Scenario quantised_weights_off_training_device() {
             return DeviceNeeds{cell.world_size, false};
           },
       .steps = 2,
-      .axes = {device_map_axis({"split-over-all", "overridden"}), {"accumulation", {"1", "2"}, "1"}},
+      .axes = {device_map_axis({"split-over-all", "overridden"}),
+               {"accumulation", {"1", "2"}, "1"}},
       .variants = variants(),
       .claims = {ranks_finish(), kGradientsAgree, kParametersAgree, kGradientsEqual,
                  kParametersEqual},

@@ -89,12 +89,11 @@ at::Tensor loss_of(Rank& rank, Training& training, VisionLanguageModel& model,
   const auto [image, tokens, weight] = batch_of(rank, batch);
   if (rank.is_reference()) return next_token_loss(model.forward(image, tokens), tokens) * weight;
   const at::Device first = model.parameters().front().device();
-  const at::Tensor hidden =
-      training
-          .forward([&, image = image.to(first), tokens = tokens.to(first)] {
-            return std::vector{model.hidden_states(image, tokens)};
-          })
-          .front();
+  const at::Tensor hidden = training
+                                .forward([&, image = image.to(first), tokens = tokens.to(first)] {
+                                  return std::vector{model.hidden_states(image, tokens)};
+                                })
+                                .front();
   return fused_loss(rank, model, hidden, tokens) * weight;
 }
 

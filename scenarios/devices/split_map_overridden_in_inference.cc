@@ -21,8 +21,8 @@ void load(Rank& rank, VisionLanguageModel& model) {
                             .capacity = bytes_of(model) * 9 / 10,
                             .trains = false});
   rank.at_branch();
-  const SplitGuard guard = rank.has("guard", "in-training-only") ? complete_guard()
-                                                                 : guard_of_the_pull_request();
+  const SplitGuard guard =
+      rank.has("guard", "in-training-only") ? complete_guard() : guard_of_the_pull_request();
   loading.carry_out(loading.overridden(loading.asked(), guard));
 }
 

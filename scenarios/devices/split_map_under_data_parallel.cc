@@ -97,8 +97,7 @@ std::vector<Variant> variants() {
       {"first-device", Role::wrong_fix,
        "the other advice, device_map={\"\": \"cuda:0\"}: every rank's full copy on one device",
        "answer=first-device devices_hold=one-copy", expect_full_device},
-      {"reference", Role::reference,
-       "one process on the CPU: the mean of all shards' gradients"},
+      {"reference", Role::reference, "one process on the CPU: the mean of all shards' gradients"},
   };
 }
 

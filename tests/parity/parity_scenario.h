@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// The variant that sets each of `words` to "on", and is called by them, joined by "+". A word may be
-/// empty, or several that are joined so.
+/// The variant that sets each of `words` to "on", and is called by them, joined by "+". A word may
+/// be empty, or several that are joined so.
 Variant variant_of_words(std::initializer_list<std::string_view> words);
 
 /// A small training that a program of tests/parity repeats, with variants of the same names. That

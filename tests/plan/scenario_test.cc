@@ -74,8 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
         Contradiction{"ValueSetThatItsAxisLacks",
                       [](Scenario& s) { s.variants[1].sets = "rate=swift"; },
                       "'fix' sets 'rate' to 'swift', which is no value of that axis"},
-        Contradiction{"ConditionSetTwice",
-                      [](Scenario& s) { s.variants[1].sets = "way=a way=b"; },
+        Contradiction{"ConditionSetTwice", [](Scenario& s) { s.variants[1].sets = "way=a way=b"; },
                       "'fix' sets 'way' twice"},
         Contradiction{"NoVariant",
                       [](Scenario& s) {

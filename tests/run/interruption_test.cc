@@ -98,10 +98,9 @@ TEST_F(InterruptedRun, SaysInOneSentenceHowFarItCame) {
     const Outcome outcome = end_by(signal);
     EXPECT_EQ(outcome.status, status) << outcome.err;
     EXPECT_EQ(outcome.out, "");
-    EXPECT_EQ(outcome.err,
-              fmt::format("Interrupted: 1 of 3 cells done, 1 as expected. Report: lockstep report "
-                          "{}\n",
-                          run().string()));
+    EXPECT_THAT(outcome.err, testing::EndsWith(fmt::format("\nInterrupted: 1 of 3 cells done, 1 as "
+                                                           "expected. Report: lockstep report {}\n",
+                                                           run().string())));
     EXPECT_THAT(processes(), IsEmpty());
   }
 }
@@ -158,7 +157,8 @@ TEST_F(InterruptedCells, AreAllEndedAndWhatWasDoneIsKept) {
     start();
     const Outcome outcome = end_by(signal);
     EXPECT_EQ(outcome.status, status) << outcome.err;
-    EXPECT_THAT(outcome.err, testing::StartsWith("Interrupted: 1 of 3 cells done, 1 as expected."));
+    EXPECT_THAT(outcome.err,
+                testing::HasSubstr("\nInterrupted: 1 of 3 cells done, 1 as expected."));
     EXPECT_THAT(processes(), IsEmpty());
     const auto record = nlohmann::json::parse(text_of(run() / "record.json"));
     EXPECT_EQ(record.at("cells").at(0).at("verdict"), "as expected");
@@ -184,7 +184,7 @@ TEST_F(InterruptedRun, LetsItsLauncherCleanUp) {
     start("--launcher 'mpirun.openmpi -n {ranks}'");
     const Outcome outcome = end_by(signal);
     EXPECT_EQ(outcome.status, status) << outcome.err;
-    EXPECT_THAT(outcome.err, testing::StartsWith("Interrupted: 1 of 3 cells done"));
+    EXPECT_THAT(outcome.err, testing::HasSubstr("\nInterrupted: 1 of 3 cells done"));
     EXPECT_THAT(session_folders(), IsEmpty());
     EXPECT_THAT(processes(), IsEmpty());
   }

@@ -29,8 +29,8 @@ std::vector<std::string> scenario_ids() {
 
 TEST(Registry, HasTheScenariosThatTheProgramLists) {
   std::vector<std::string> listed;
-  const std::string catalogue = run_shell(kLockstep + " list --format json").out;
-  for (const auto& scenario : nlohmann::json::parse(catalogue).at("scenarios")) {
+  const auto catalogue = nlohmann::json::parse(run_shell(kLockstep + " list --format json").out);
+  for (const auto& scenario : catalogue.at("scenarios")) {
     listed.push_back(scenario.at("id"));
   }
   EXPECT_THAT(listed, testing::UnorderedElementsAreArray(scenario_ids()));

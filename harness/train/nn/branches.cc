@@ -12,7 +12,8 @@ constexpr std::int64_t kOutputs = 4;
 
 Branches::Branches(const BranchesOptions& options, const at::Generator& generator)
     : sums_outputs_(options.sums_outputs),
-      trunk_(register_module("trunk", std::make_shared<Linear>(options.inputs, kOutputs, generator))),
+      trunk_(
+          register_module("trunk", std::make_shared<Linear>(options.inputs, kOutputs, generator))),
       left_(register_module("left", std::make_shared<Linear>(kOutputs, kOutputs, generator))) {
   if (options.differs == "other-counts") return;
   const std::int64_t width = options.differs == "other-sizes" ? 2 * kOutputs : kOutputs;

@@ -40,9 +40,8 @@ TEST_P(GoldenOfAMatrix, IsMetByteForByte) {
 /// Everything as expected, in two scenarios with tables.
 RunRecord literal_green_run() {
   RunRecord run = literal_run();
-  std::erase_if(run.cells, [](const CellRecord& cell) {
-    return cell.verdict != CellVerdict::as_expected;
-  });
+  std::erase_if(run.cells,
+                [](const CellRecord& cell) { return cell.verdict != CellVerdict::as_expected; });
   for (CellRecord cell : {literal_buggy(), literal_fixed(1)}) {
     cell.cell.scenario = "error-after-damage";
     cell.cell.device = "sim";
@@ -74,13 +73,11 @@ TEST_P(GoldenOfAScreen, AsExpected) { expect_screen("green", literal_green_run()
 TEST_P(GoldenOfAScreen, WithFailures) { expect_screen("failures", literal_run()); }
 TEST_P(GoldenOfAScreen, OfJobs) { expect_screen("jobs", literal_jobs()); }
 
-INSTANTIATE_TEST_SUITE_P(Of, GoldenOfAScreen,
-                         testing::Values(std::tuple(Verbosity::verdict, 80),
-                                         std::tuple(Verbosity::overview, 40),
-                                         std::tuple(Verbosity::overview, 80),
-                                         std::tuple(Verbosity::variants, 40),
-                                         std::tuple(Verbosity::variants, 80),
-                                         std::tuple(Verbosity::full, 80)));
+INSTANTIATE_TEST_SUITE_P(
+    Of, GoldenOfAScreen,
+    testing::Values(std::tuple(Verbosity::verdict, 80), std::tuple(Verbosity::overview, 40),
+                    std::tuple(Verbosity::overview, 80), std::tuple(Verbosity::variants, 40),
+                    std::tuple(Verbosity::variants, 80), std::tuple(Verbosity::full, 80)));
 
 INSTANTIATE_TEST_SUITE_P(Of, GoldenOfAMatrix, testing::Values("console", "markdown"),
                          [](const auto& format) { return format.param; });

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "reports/formats/renderer.h"
 #include "tests/reports/formats/literal_run.h"
 
@@ -78,8 +80,8 @@ CellRecord unmet() {
 std::string console_of(const CellRecord& cell) {
   const std::string text = render_console(literal_run_of({cell}));
   const std::size_t begin = text.find("\n\n", text.find("===")) + 2;
-  const std::size_t cost = text.find("cores\n\n", begin);
-  return text.substr(cost == std::string::npos ? begin : cost + 7);
+  const std::size_t cost = text.find("\n\nWhat a step costs", begin);
+  return text.substr(begin, std::min(cost, text.find("\n\nscenario ", begin)) - begin + 1);
 }
 
 TEST(Result, OfAFixThatRegressedIsAFailureAndNoFalseAlarm) {
@@ -339,8 +341,9 @@ TEST(Detections, AgreeWithTheSentenceBelowThem) {
   many.checks.push_back(check_of(many.results[0], Check::Result::undecided));
   const std::string text =
       render_console(literal_run_of({many, literal_undecided(), interrupted()}));
-  EXPECT_THAT(text,
-              HasSubstr("\nnasty                         2       -      0.1 s  1 FAILED, 1 NOT RUN\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("\nnasty                         2       -      0.2 s  1 FAILED, 1 NOT RUN\n"));
   EXPECT_THAT(text, HasSubstr("Not everything is as expected: 3 cells, 1 FAILED, 1 UNDECIDED, "
                               "1 NOT RUN.\n"));
 }
