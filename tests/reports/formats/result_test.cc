@@ -343,7 +343,7 @@ TEST(Detections, AgreeWithTheSentenceBelowThem) {
       render_console(literal_run_of({many, literal_undecided(), interrupted()}));
   EXPECT_THAT(
       text,
-      HasSubstr("\nnasty                         2       -      0.2 s  1 FAILED, 1 NOT RUN\n"));
+      HasSubstr("\nnasty                         2      -      0.2 s  1 FAILED, 1 NOT RUN\n"));
   EXPECT_THAT(text, HasSubstr("Not everything is as expected: 3 cells, 1 FAILED, 1 UNDECIDED, "
                               "1 NOT RUN.\n"));
 }
