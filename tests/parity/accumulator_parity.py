@@ -2,7 +2,7 @@
 
 Like ddp_parity.py: outcome, collectives and bits of the variants of both scenarios, on every rank.
 
-accumulator_parity.py LOCKSTEP [FOLDER]: LOCKSTEP is the program; FOLDER keeps the files.
+accumulator_parity.py LOCKSTEP [OPTION...]: LOCKSTEP is the program; options as in ddp_parity.py.
 """
 
 import pathlib
@@ -14,12 +14,12 @@ SCENARIOS = {"tiled-gradient-accumulator-under-ddp": "ddp-", "tiled-gradient-acc
 TRAINING = pathlib.Path(__file__).with_name("accumulator_training.py")
 
 
-def check(program, folder, scenarios, training):
+def check(program, folder, scenarios, training, every_world):
     status = 0
     for scenario, prefix in scenarios.items():
         own = folder / scenario
         own.mkdir()
-        status |= ddp_parity.check(program, own, scenario, training, prefixes=(prefix,))
+        status |= ddp_parity.check(program, own, scenario, training, every_world, prefixes=(prefix,))
     return status
 
 

@@ -1,7 +1,7 @@
 """One rank of the training of scenarios/sharding/tiled_gradient_accumulator_under_ddp.cc or
 .._under_fsdp1.cc, with torch's DDP or FSDP1.
 
-Started by torchrun: accumulator_training.py FOLDER VARIANT... Every variant runs in a separate
+Started by forked_ranks.py: accumulator_training.py FOLDER VARIANT... Every variant runs in a separate
 process, like those of ddp_training.py; its results go to FOLDER/<variant>/w<world>/rank-N.json.
 """
 

@@ -3,9 +3,11 @@
 Both sides run the same training. Outcome, collectives and bits must be equal, for every variant of
 the scenario ddp-parity and every rank.
 
-ddp_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the files.
+ddp_parity.py TESTBED [--every-world] [--keep FOLDER]: TESTBED is the program lockstep_testbed. The
+variants run on 2 and on 3 ranks in turns, with --every-world each on both; FOLDER keeps the files.
 """
 
+import argparse
 import csv
 import json
 import os
@@ -18,6 +20,7 @@ import tempfile
 
 WORLDS = (2, 3)
 TRAINING = pathlib.Path(__file__).with_name("ddp_training.py")
+RANKS = pathlib.Path(__file__).with_name("forked_ranks.py")
 ENTRY = struct.Struct("<QQqQQqqIiiiB7x24s16s16s32s64s64s88s")  # docs/formats.md, "Collective log"
 
 # Peers of a rank that raised see different errors, depending on a race.
@@ -139,23 +142,21 @@ def cell_difference(ours, theirs, world):
 
 
 def run_python(training, world, variants, folder):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += [f"--nproc-per-node={world}", str(training), str(folder), *variants]
+    command = [sys.executable, str(RANKS), str(world), str(training), str(folder), *variants]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit status {ended.returncode}\n{ended.stderr[-4000:]}")
 
 
-def compare(ours, theirs, variants):
-    """One sentence per cell that differs, and the number of cells."""
+def compare(ours, theirs, variants, world):
+    """One sentence per cell that differs."""
     differences = []
     for variant in variants:
-        for world in WORLDS:
-            cell = f"{variant}/w{world}"
-            if difference := cell_difference(ours / cell, theirs / cell, world):
-                differences.append(f"{cell}: {difference}")
-    return differences, len(variants) * len(WORLDS)
+        cell = f"{variant}/w{world}"
+        if difference := cell_difference(ours / cell, theirs / cell, world):
+            differences.append(f"{cell}: {difference}")
+    return differences
 
 
 def variants_of(testbed, scenario):
@@ -166,28 +167,34 @@ def variants_of(testbed, scenario):
     return sorted(variant["name"] for variant in scenarios[scenario]["variants"])
 
 
-def check(testbed, folder, scenario, training, prefixes=("",)):
+def check(testbed, folder, scenario, training, every_world, prefixes=("",)):
     """Runs both sides in `folder` and compares them; returns the exit status. Only variants that
-    begin with one of `prefixes` run."""
+    begin with one of `prefixes` run. Our files are in `folder`/ours-w<world>/<scenario>."""
     variants = [name for name in variants_of(testbed, scenario) if name.startswith(prefixes)]
-    ranks = ",".join(map(str, WORLDS))
-    chosen = [f"{scenario}/{variant}" for variant in variants]
-    run = [testbed, "run", *chosen, "--ranks", ranks, "--out", str(folder / "ours")]
-    status = subprocess.run(run, stdout=subprocess.DEVNULL, check=False).returncode
-    ours, theirs = folder / "ours" / scenario, folder / "python"
-    for world in WORLDS:
-        run_python(training, world, variants, theirs)
-    differences, cells = compare(ours, theirs, variants)
+    differences, cells, statuses = [], 0, []
+    for turn, world in enumerate(WORLDS):
+        chosen = variants if every_world else variants[turn :: len(WORLDS)]
+        names, out = [f"{scenario}/{variant}" for variant in chosen], folder / f"ours-w{world}"
+        run = [testbed, "run", *names, "--ranks", str(world), "--out", str(out), "--quiet"]
+        statuses.append(subprocess.run(run, stdout=subprocess.DEVNULL, check=False).returncode)
+        run_python(training, world, chosen, folder / "python")
+        differences += compare(out / scenario, folder / "python", chosen, world)
+        cells += len(chosen)
     print(*differences, sep="\n")
-    print(f"{cells} cells compared, {len(differences)} differ; exit status of the run: {status}")
-    return 0 if status in (0, 1) and cells and not differences else 1
+    print(f"{cells} cells compared, {len(differences)} differ; exit statuses of the runs: {statuses}")
+    return 0 if set(statuses) <= {0, 1} and cells and not differences else 1
 
 
 def main(scenario, training, check=check):
-    if len(sys.argv) == 3:
-        return check(sys.argv[1], pathlib.Path(sys.argv[2]), scenario, training)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--every-world", action="store_true")
+    parser.add_argument("--keep", type=pathlib.Path)
+    chosen = parser.parse_args()
+    if chosen.keep:
+        return check(chosen.program, chosen.keep, scenario, training, chosen.every_world)
     with tempfile.TemporaryDirectory() as folder:
-        return check(sys.argv[1], pathlib.Path(folder), scenario, training)
+        return check(chosen.program, pathlib.Path(folder), scenario, training, chosen.every_world)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """One rank of the training of tests/testbed/ddp_parity.cc, with torch.nn.parallel.
 
-Started by torchrun: ddp_training.py FOLDER VARIANT... Every variant runs in a separate process,
+Started by forked_ranks.py: ddp_training.py FOLDER VARIANT... Every variant runs in a separate process,
 forked from this one, because its peers may die with it. Its results go to
 FOLDER/<variant>/w<world>/rank-N.json.
 """

@@ -3,8 +3,7 @@
 Like fully_shard_parity.py for another engine: outcome, collectives and bits of every variant of the
 scenario flat-shard-parity on every rank.
 
-flat_shard_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the
-files.
+flat_shard_parity.py TESTBED [OPTION...]: TESTBED is the program lockstep_testbed; options as in ddp_parity.py.
 """
 
 import pathlib

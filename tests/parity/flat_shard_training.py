@@ -1,6 +1,6 @@
 """One rank of the training of tests/testbed/flat_shard_parity.cc, with torch's FSDP1.
 
-Started by torchrun: flat_shard_training.py FOLDER VARIANT... Its results go to
+Started by forked_ranks.py: flat_shard_training.py FOLDER VARIANT... Its results go to
 FOLDER/<variant>/w<world>/rank-N.json.
 """
 

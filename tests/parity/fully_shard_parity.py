@@ -4,8 +4,7 @@ Both sides run the same training. Outcome, collectives and bits must be equal, f
 the scenario fully-shard-parity and every rank. The digests of all ranks' shards must add up to
 those of the whole parameters.
 
-fully_shard_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the
-files.
+fully_shard_parity.py TESTBED [OPTION...]: TESTBED is the program lockstep_testbed; options as in ddp_parity.py.
 """
 
 import collections
@@ -41,9 +40,9 @@ def sum_difference(cell, world):
     return f"the shards of {', '.join(wrong)} do not add up" if wrong else None
 
 
-def check(testbed, folder, scenario, training):
-    status = ddp_parity.check(testbed, folder, scenario, training)
-    cells = sorted((folder / "ours" / scenario).glob("*/w*"))
+def check(testbed, folder, scenario, training, every_world):
+    status = ddp_parity.check(testbed, folder, scenario, training, every_world)
+    cells = sorted(folder.glob(f"ours-w*/{scenario}/*/w*"))
     wrong = 0
     for cell in cells:
         if difference := sum_difference(cell, int(cell.name.removeprefix("w"))):

@@ -1,6 +1,6 @@
 """One rank of the training of tests/testbed/fully_shard_parity.cc, with torch's fully_shard.
 
-Started by torchrun: fully_shard_training.py FOLDER VARIANT... Its results go to
+Started by forked_ranks.py: fully_shard_training.py FOLDER VARIANT... Its results go to
 FOLDER/<variant>/w<world>/rank-N.json.
 """
 

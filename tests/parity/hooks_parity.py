@@ -1,11 +1,12 @@
 """Compares the scenarios about gradient hooks with the same trainings in Python's DDP.
 
-A fixed set of cells runs on both sides. Python's outcomes follow from its own errors and gradients,
+A fixed set of cells runs on both sides: the first of each scenario, and those on 3 ranks. Python's outcomes follow from its own errors and gradients,
 compared with its own plain training in one process. Then outcome, errors and the bits of every
 gradient and parameter must equal lockstep's.
 
-hooks_parity.py LOCKSTEP [--matrix] [--keep FOLDER]: LOCKSTEP is the program; --matrix covers every
-pair of values of every two axes instead; FOLDER keeps the files.
+hooks_parity.py LOCKSTEP [--every-selection | --matrix] [--keep FOLDER]: LOCKSTEP is the program;
+--every-selection runs the whole set, --matrix covers every pair of values of every two axes instead;
+FOLDER keeps the files.
 """
 
 import argparse
@@ -101,6 +102,15 @@ def arguments_of(selection):
     names = [f"{scenario}/{variant}" for variant in variants] or [scenario]
     choices = [argument for choice in axes.split() for argument in ("--set", choice)]
     return [*names, "--ranks", str(ranks), *choices]
+
+
+def quick_selections():
+    scenarios, chosen = set(), []
+    for selection in SELECTIONS:
+        if selection[0] not in scenarios or selection[2] == 3:
+            chosen.append(selection)
+        scenarios.add(selection[0])
+    return chosen
 
 
 def matrices():
@@ -285,10 +295,12 @@ def check(program, runs, folder, may_be_undecided):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("lockstep")
+    parser.add_argument("--every-selection", action="store_true")
     parser.add_argument("--matrix", action="store_true")
     parser.add_argument("--keep", type=pathlib.Path)
     chosen = parser.parse_args()
-    runs = matrices() if chosen.matrix else [arguments_of(selection) for selection in SELECTIONS]
+    selections = SELECTIONS if chosen.every_selection else quick_selections()
+    runs = matrices() if chosen.matrix else [arguments_of(selection) for selection in selections]
     torch.set_num_threads(1)
     if chosen.keep:
         return check(chosen.lockstep, runs, chosen.keep, chosen.matrix)

@@ -4,7 +4,7 @@ Both sides run the same training. Outcome and bits must be equal, for every vari
 zero-parity and every rank. Collectives are not compared: DeepSpeed makes more of them, for norms,
 and others with the same result. Its asserts are off, because cases that it refuses are run here.
 
-zero_parity.py TESTBED [FOLDER]: TESTBED is the program lockstep_testbed; FOLDER keeps the files.
+zero_parity.py TESTBED [OPTION...]: TESTBED is the program lockstep_testbed; options as in ddp_parity.py.
 """
 
 import importlib.util

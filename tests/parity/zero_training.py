@@ -1,6 +1,6 @@
 """One rank of the training of tests/testbed/zero_parity.cc, with DeepSpeed's ZeRO.
 
-Started by torchrun: zero_training.py FOLDER VARIANT... Its results go to
+Started by forked_ranks.py: zero_training.py FOLDER VARIANT... Its results go to
 FOLDER/<variant>/w<world>/rank-N.json.
 """
 

@@ -388,7 +388,7 @@ class OlderDigests : public DamagedRun {
 TEST_F(OlderDigests, AreComparedWithEachOtherAndNotWithValues) {
   age_journals();
   age_record();
-  const Outcome reported = report();
+  const Outcome reported = lockstep("report -vv " + copy().string());
   EXPECT_EQ(reported.status, 0) << reported.err;
   EXPECT_THAT(unwrapped(reported.out),
               AllOf(HasSubstr("digests by lockstep-1, which this program does not compute"),

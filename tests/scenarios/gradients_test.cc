@@ -5,10 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "tests/scenarios/seeds.h"
 #include "tests/scenarios/testbed_run.h"
 
 namespace lockstep {
@@ -67,22 +68,17 @@ Judged judged(const std::string& arguments, const std::string& variant) {
   return judged;
 }
 
-/// Number of trainings: LOCKSTEP_RANDOM_TRAININGS, or 12.
-int training_count() {
-  const char* asked = std::getenv("LOCKSTEP_RANDOM_TRAININGS");
-  return asked ? std::atoi(asked) : 12;
-}
-
 TEST(RandomTrainings, ThatAreHealthyAreNeverViolatedAndSeldomUndecided) {
   int undecided = 0;
-  for (int seed = 0; seed < training_count(); ++seed) {
+  const std::vector<int> all = seeds(12);
+  for (const int seed : all) {
     const Judged training =
         judged(fmt::format("--seed {} --ranks {} --steps {}", seed, 2 + seed % 3, 1 + seed % 12),
                "healthy");
     EXPECT_FALSE(training.is_violated) << training.text;
     undecided += training.is_undecided ? 1 : 0;
   }
-  EXPECT_LE(undecided * 20, training_count());
+  EXPECT_LE(undecided * 20, static_cast<int>(all.size()));
 }
 
 TEST(RandomTrainings, ThatAmplifyRoundingsAreUndecidedAndBlameNobody) {

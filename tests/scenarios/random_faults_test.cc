@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <set>
 #include <string>
 
+#include "tests/scenarios/seeds.h"
 #include "tests/scenarios/testbed_run.h"
 
 namespace lockstep {
@@ -19,11 +19,6 @@ using nlohmann::json;
 constexpr double kLimitSeconds = 2;  // of the testbed's faulty cells
 constexpr double kGraceSeconds = 5;
 
-/// Number of faults: LOCKSTEP_RANDOM_FAULTS, or 10.
-int fault_count() {
-  const char* asked = std::getenv("LOCKSTEP_RANDOM_FAULTS");
-  return asked ? std::atoi(asked) : 10;
-}
 
 std::set<std::string> names_in(const fs::path& folder) {
   std::set<std::string> names;
@@ -119,12 +114,13 @@ class RandomFaults : public testing::Test {
 TEST_F(RandomFaults, AreNamedInTimeAndNothingStaysBehind) {
   const std::set<std::string> before = shared_memory();
   const std::vector<std::string> faults{"kill", "stop", "abort"};
-  for (int i = 0; i < fault_count() && !HasFatalFailure(); ++i) {
-    const std::string& fault = faults[static_cast<std::size_t>(i) % faults.size()];
-    const int ranks = 2 + i / 3 % 3;
+  for (const int seed : seeds(10)) {
+    if (HasFatalFailure()) break;
+    const std::string& fault = faults[static_cast<std::size_t>(seed) % faults.size()];
+    const int ranks = 2 + seed / 3 % 3;
     SCOPED_TRACE(fmt::format("collective-faults/faulty --ranks {} --seed {} --set fault={}", ranks,
-                             i, fault));
-    run(i, fault, ranks);
+                             seed, fault));
+    run(seed, fault, ranks);
   }
   EXPECT_EQ(shared_memory(), before);
 }

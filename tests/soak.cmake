@@ -1,0 +1,85 @@
+# The tests that take minutes or hours: label soak, and soak-PART for the part that they belong to. A
+# part takes at most 45 minutes on two cores; `ci/test --soak PART` runs one. Tests that draw what they
+# do come in portions named by their first seed, so that an interrupted part goes on from a portion:
+# `ci/test --soak PART SEED` leaves out those below it.
+
+# lockstep_soak(PART NAME COMMAND...): FIRST_SEED: of its portion.
+function(lockstep_soak part name)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "FIRST_SEED" "COMMAND;ENVIRONMENT")
+  set(labels soak soak-${part})
+  if(DEFINED arg_FIRST_SEED)
+    string(APPEND name .seed_${arg_FIRST_SEED})
+    set(arg_COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/from_seed.sh ${arg_FIRST_SEED} ${arg_COMMAND})
+  endif()
+  add_test(NAME soak.${name} COMMAND ${arg_COMMAND})
+  set_tests_properties(soak.${name} PROPERTIES LABELS "${labels}" TIMEOUT 7200 SKIP_RETURN_CODE 77
+                       ENVIRONMENT "${arg_ENVIRONMENT}")
+endfunction()
+
+set(lockstep $<TARGET_FILE:lockstep>)
+set(scripts ${CMAKE_CURRENT_SOURCE_DIR}/scenarios)
+
+# Every scenario at the length that has no place in the quick tests.
+foreach(id ${scenario_ids})
+  string(REPLACE "-" "_" name ${id})
+  lockstep_soak(worlds worlds.${name} COMMAND scenario_tests
+    --gtest_filter=Soak/*.IsAsExpectedWithAnotherSeedAndMoreSteps/${name}:Soak/*.IsAsExpectedWithEightRanks/${name})
+  lockstep_soak(pairs pairs.${name} COMMAND scenario_tests
+    --gtest_filter=Soak/*.IsAsExpectedWithEveryPairOfValuesOfItsAxes/${name})
+endforeach()
+
+# Every cell ten times, with every value of its axes: a part for each class of faults, and one for each
+# of the scenarios that take more than a quarter of an hour.
+foreach(source ${sources})
+  get_filename_component(name ${source} NAME_WE)
+  get_filename_component(class ${source} DIRECTORY)
+  string(REPLACE "_" "-" id ${name})
+  lockstep_soak(again-${class} every_cell_ten_times.${name}
+                COMMAND ${scripts}/ten_times.sh ${lockstep} ${id})
+endforeach()
+
+foreach(seed RANGE 0 9)
+  lockstep_soak(healthy healthy FIRST_SEED ${seed}
+                COMMAND ${scripts}/healthy.sh ${lockstep} --ranks 2,3,4,8 --seed ${seed})
+endforeach()
+foreach(steps 1 100)
+  lockstep_soak(healthy healthy_for_${steps}_steps
+                COMMAND ${scripts}/healthy.sh ${lockstep} --ranks 2 --steps ${steps})
+endforeach()
+
+foreach(seed RANGE 0 180 20)
+  lockstep_soak(random random_faults FIRST_SEED ${seed}
+                COMMAND scenario_tests --gtest_filter=RandomFaults.*
+                ENVIRONMENT LOCKSTEP_TEST_SEEDS=20 LOCKSTEP_FIRST_TEST_SEED=${seed})
+endforeach()
+foreach(seed RANGE 0 270 30)
+  lockstep_soak(random random_trainings FIRST_SEED ${seed}
+                COMMAND scenario_tests --gtest_filter=RandomTrainings.*
+                ENVIRONMENT LOCKSTEP_TEST_SEEDS=30 LOCKSTEP_FIRST_TEST_SEED=${seed})
+endforeach()
+lockstep_soak(random a_hundred_million_structured_changes
+              COMMAND unit_tests --gtest_filter=StructuredChanges.AreSeen
+              ENVIRONMENT LOCKSTEP_STRUCTURED_CHANGES=100000000)
+
+lockstep_soak(ranks the_testbed_ten_times
+              COMMAND scenario_tests --gtest_repeat=10 --gtest_filter=-Registry/*:Soak/*)
+lockstep_soak(ranks virtual_ranks_two_hundred_times
+              COMMAND torch_tests --gtest_repeat=67 --gtest_filter=VirtualRanks.EndAfterABackward*)
+lockstep_soak(ranks hangs_twenty_times_under_load COMMAND ${scripts}/hangs_under_load.sh ${lockstep})
+
+# A name, a backend and how its ranks are started.
+foreach(way "torchrun|gloo|${python_folder}/torchrun --no-python --nproc-per-node {ranks}"
+            "openmpi|gloo|mpirun.openmpi -n {ranks}" "mpich|gloo|mpirun.mpich -n {ranks}"
+            "openmpi_over_mpi|mpi|mpirun.openmpi -n {ranks}"
+            "mpich_over_mpi|mpi|mpirun.mpich -n {ranks}")
+  string(REPLACE "|" ";" way "${way}")
+  list(GET way 0 name)
+  list(GET way 1 backend)
+  list(GET way 2 launcher)
+  lockstep_soak(launchers catalogue_by_${name}
+                COMMAND ${LOCKSTEP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/launchers/same_verdicts.py
+                        ${lockstep} ${backend} "${launcher}")
+endforeach()
+lockstep_soak(launchers ranks_of_a_loopback_slurm
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/launchers/loopback_slurm.sh ${lockstep}
+                      $<TARGET_FILE:lockstep_testbed>)
