@@ -28,6 +28,8 @@ foreach(id ${scenario_ids})
     --gtest_filter=Soak/*.IsAsExpectedWithEveryPairOfValuesOfItsAxes/${name})
 endforeach()
 
+lockstep_soak(pairs exact_sums COMMAND scenario_tests --gtest_filter=Soak/WhereSumsAreExact.*)
+
 # Every cell ten times, with every value of its axes: a part for each class of faults, and one for each
 # of the scenarios that take more than a quarter of an hour.
 foreach(source ${sources})

@@ -1,6 +1,6 @@
-// A rank calls a collective that the others do not call, because something is true on it alone: its
-// loss is worth a line in the log. From there on its calls meet others: of another size, which Gloo
-// answers by ending the process, or of another kind, which never come.
+// One rank calls a collective that the others do not, because its loss is worth logging. From then
+// on its calls pair with the wrong calls of the others. Calls of another size make Gloo abort the
+// process; calls of another kind hang.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/stack.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kOutlierStep = 2;
 constexpr double kRemarkable = 30;  // ordinary losses are around 1, the outlier's above 1000
 
-/// Rank 0 meets an outlier in step 2.
+/// Rank 0's loss is an outlier in step 2.
 at::Tensor loss_of(Rank& rank, TwoLayers& model, const MicroBatch& batch) {
   const std::int64_t rows = 2 + batch.owner;
   const bool is_outlier = batch.owner == 0 && batch.step == kOutlierStep;
@@ -28,7 +28,7 @@ at::Tensor loss_of(Rank& rank, TwoLayers& model, const MicroBatch& batch) {
   return (model.forward(input) - (is_outlier ? target * 100 + 100 : target)).pow(2).mean();
 }
 
-/// What the trainer logs of a remarkable step: another collective than that of a gradient.
+/// Logs the metrics of a remarkable step. The collective differs from that of a gradient.
 void gather_metrics(Rank& rank, double loss) {
   ProcessGroup& group = rank.group();
   at::Tensor metrics = at::zeros({3}) + loss;
@@ -51,7 +51,7 @@ void log_before_reduction(Rank& rank, double loss) {
   if (gathers) gather_metrics(rank, loss);
 }
 
-/// Rank 0 was given the layers from the last to the first.
+/// Rank 0 has its layers from the last to the first.
 void average_gradients(Rank& rank, const Module& model) {
   std::vector<NamedTensor> gradients = model.named_parameters();
   if (rank.is("reversed-on-one-rank") || rank.is("sorted-by-name")) {
@@ -135,7 +135,7 @@ Scenario collective_order_differs_other_shapes() {
                      .link = "Neuron_SP#154",
                      .kept = "a collective behind a condition that is true on one rank",
                      .left_out = "the trainer around it"},
-      .worlds = worlds_from(2, 8),  // among more, Gloo waits where it would notice
+      .worlds = worlds_from(2, 8),  // with more ranks, Gloo hangs instead of aborting
       .steps = 3,
       .axes = {{.name = "metrics",
                 .values = {"all-reduce", "broadcast", "all-gather"},

@@ -1,6 +1,6 @@
-// Ranks reduce their gradients one by one, each in an order of its own: that in which autograd
-// computed them, or that of a set. Collectives pair by the order of the calls alone, so that
-// tensors of the same shape are averaged with each other, and nobody complains.
+// Each rank reduces its gradients one by one in its own order: that of autograd, or that of a set.
+// Collectives pair by call order alone, so tensors of the same shape are averaged with each other,
+// without an error.
 
 #include <ATen/TensorOperators.h>
 
@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-/// Two layers of one shape behind a third, in the order that the rank computes them in.
+/// Two layers of one shape after a third. `left_first` sets the order of computation.
 class Branches : public Module {
  public:
   explicit Branches(const at::Generator& generator)
@@ -36,7 +36,7 @@ class Branches : public Module {
   std::shared_ptr<Linear> trunk_, left_, right_;
 };
 
-/// Names of parameters in the order in which their gradients come.
+/// Names of parameters in the order of their gradients' arrival.
 using Arrivals = std::vector<std::string>;
 
 void note_arrivals(const Module& model, Arrivals& arrivals) {
@@ -54,14 +54,14 @@ void sort_by_arrival(std::vector<NamedTensor>& gradients, const Arrivals& arriva
             [&](const auto& a, const auto& b) { return arrival_of(a) < arrival_of(b); });
 }
 
-/// Python salts the hashes of strings, in each process with another number: a set of names has
-/// another order there. Here odd ranks find the last layer before the one in front of it.
+/// Python salts string hashes differently in each process, so a set of names has a different order
+/// there. Here odd ranks visit the last layer before the one in front of it.
 void order_as_a_set(std::vector<NamedTensor>& gradients, int rank) {
   const auto left = gradients.begin() + 2, right = left + 2;
   if (rank % 2 == 1) std::rotate(left, right, gradients.end());
 }
 
-/// The order of the calls.
+/// Sorts the calls.
 void order(Rank& rank, std::vector<NamedTensor>& gradients, const Arrivals& arrivals) {
   if (rank.has("order", "of-the-model")) return;
   if (rank.has("order", "of-a-set")) return order_as_a_set(gradients, rank.rank());

@@ -1,6 +1,6 @@
-// Training stops when the validation loss rises. Each rank looks at its own part of the validation
-// set: rank 0's rises first, and it leaves the loop for the final evaluation, while the others wait
-// for it in the next step.
+// Training stops when the validation loss rises. Each rank validates on its own part of the data.
+// Rank 0's loss rises first, so rank 0 starts the final evaluation while the others wait for it in
+// the next step.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -17,15 +17,14 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t kStop = 2;  // rank 0's validation loss is higher behind step 2 than behind 1
+constexpr std::int64_t kStop = 2;  // rank 0's validation loss rises from step 1 to step 2
 
-/// What the model is to learn.
+/// The targets of the training.
 at::Tensor sums(const at::Tensor& input) {
   return input.sum(1, /*keepdim=*/true).expand({-1, 2}) * 4;
 }
 
-/// Rank 0's part of the validation set wants the opposite of the training's targets, in inputs that
-/// are larger than the others'.
+/// Rank 0 validates on the negated targets, with inputs larger than the others'.
 double validation_loss(Rank& rank, Module& model, int owner) {
   const at::NoGradGuard no_grad;
   const double sign = owner == 0 ? -1 : 1, scale = owner == 0 ? 4 : 1;
@@ -45,7 +44,7 @@ bool decision_of_rank_0(ProcessGroup& group, bool mine) {
   return decision.item<float>() > 0;
 }
 
-/// Whether a validation loss is no better than the best before.
+/// Compares a validation loss with the lowest one so far.
 struct Best {
   bool rises(double now) {
     const bool is_higher = now > best;
@@ -78,7 +77,7 @@ void train(Rank& rank) {
     const at::Tensor input = normal_input(rank, {owner, step}, 1000, {12 + owner, 3});
     return (training.forward(input) - sums(input)).pow(2).mean();
   };
-  // Without gradients the optimizer leaves the model as it is.
+  // Without gradients the optimizer does not change the model.
   training.run({
       .gradients =
           [&](std::int64_t step) {
@@ -102,7 +101,7 @@ void train(Rank& rank) {
   rank.group().all_gather(scores, score);
 }
 
-/// Rank 0 has left its last step.
+/// Rank 0 has finished its last step.
 Expectation expect_left_alone(const Cell& cell) {
   return expect_ranks_do_not_meet(MismatchFault::operation, 0, odd_ranks(cell, 0));
 }
@@ -140,7 +139,7 @@ Scenario early_stop_decided_per_rank() {
                      .kept = "early stopping by the validation loss; a decision that rank 0 "
                              "broadcasts",
                      .left_out = "the trainer around it, patience"},
-      .worlds = worlds_from(2, 8),  // among more, rank 0's loss does not make the mean rise
+      .worlds = worlds_from(2, 8),  // with more ranks, rank 0's loss does not raise the mean
       .steps = 4,
       .axes = {wrapper_axis()},
       .variants = variants(),

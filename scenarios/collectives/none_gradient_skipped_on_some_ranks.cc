@@ -1,6 +1,6 @@
-// A rank reduces the gradients that it has. Which ones a backward leaves undefined depends on the
-// data, so that ranks call other all-reduces: for other tensors of the same shape, for tensors of
-// other sizes, or more of them than the others.
+// Each rank reduces only the gradients it has. The data decide which gradients a backward leaves
+// undefined. So ranks all-reduce different tensors of one shape, tensors of different sizes, or a
+// different number of tensors.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
@@ -12,8 +12,8 @@ namespace lockstep {
 
 namespace {
 
-/// A layer that all ranks use and a branch behind it: rank 0's data take `left`, the others' take
-/// `right`, or go past where there is none.
+/// A layer that all ranks use, and a branch after it. Rank 0's data take `left`. The others' data
+/// take `right`, or skip it if there is none.
 class Branches : public Module {
  public:
   Branches(const std::string& differs, const at::Generator& generator)
@@ -40,7 +40,7 @@ class Branches : public Module {
 
 using Parameters = std::vector<at::Tensor>;
 
-/// One number per parameter: whether the rank has its gradient.
+/// One number per parameter: 1 if the rank has its gradient, else 0.
 at::Tensor presence_of(const Parameters& parameters) {
   at::Tensor presence = at::zeros({static_cast<std::int64_t>(parameters.size())});
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -49,7 +49,7 @@ at::Tensor presence_of(const Parameters& parameters) {
   return presence;
 }
 
-/// The parameters whose number in `presence` is not 0, their gradients zeros where they lack.
+/// The parameters with a nonzero number in `presence`. Fills missing gradients with zeros.
 Parameters present(const Parameters& parameters, const at::Tensor& presence) {
   Parameters chosen;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -59,7 +59,7 @@ Parameters present(const Parameters& parameters, const at::Tensor& presence) {
   return chosen;
 }
 
-/// Chooses the gradients that a rank reduces.
+/// Chooses the gradients to reduce, and reduces them.
 void reduce(Rank& rank, const Parameters& parameters) {
   rank.at_branch();
   if (rank.is("ddp-finds-unused")) return;
@@ -108,15 +108,15 @@ void train(Rank& rank) {
                     }});
 }
 
-/// A gradient that k of W ranks have is divided by k: those of `left` are W times the right ones,
-/// those of `right` W / (W - 1) times.
+/// A gradient that only k of W ranks have is divided by k instead of W: `left` is W times too
+/// large, `right` W / (W - 1) times.
 Expectation expect_divided_by_less(const Cell& cell) {
   Expectation expectation = expect_multiple(cell, cell.world_size);
   expectation.pins.front().tensors = {"left.*", "right.*"};
   return expectation;
 }
 
-/// Without a branch of their own the others have nothing that rank 0 lacks.
+/// Without `right`, the other ranks have no gradient that rank 0 lacks.
 Expectation expect_own_branch(const Cell& cell) {
   if (is_set(cell, "differs", "other-counts")) return expect_hidden();
   Pin pin{.claim = kGradientsAgree,

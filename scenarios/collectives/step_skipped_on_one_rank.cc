@@ -1,6 +1,6 @@
-// A trainer leaves out steps whose loss is not finite, or far off. Rank 0 sees such a loss and the
-// others do not: its next reduction meets their present one, a step behind, until they wait in the
-// last one for a rank that has gone on to save the checkpoint.
+// A trainer skips steps whose loss is not finite, or far off. Only rank 0 sees such a loss. From
+// then on its reductions are one step ahead of the others'. In the last step the others wait for
+// rank 0, which has gone on to save the checkpoint.
 
 #include <ATen/TensorOperators.h>
 
@@ -27,14 +27,14 @@ at::Tensor target_of(Rank& rank, const MicroBatch& batch, std::int64_t rows) {
 
 bool is_bad(const at::Tensor& loss) { return !(loss.item<double>() < kMostLoss); }
 
-/// A loss that every rank has the same of.
+/// Decides on the mean loss, which is the same on every rank.
 bool is_bad_on_average(ProcessGroup& group, const at::Tensor& loss) {
   at::Tensor mean = loss.detach().clone();
   group.all_reduce(mean, ReduceOp::average);
   return is_bad(mean);
 }
 
-/// Whether the rank leaves the step out before it goes backward.
+/// Whether the rank skips the step before its backward.
 bool skips(Rank& rank, const at::Tensor& loss) {
   rank.at_branch();
   if (rank.is("skipped-locally")) return is_bad(loss);
@@ -76,11 +76,11 @@ void train(Rank& rank) {
             if (updates) training.optimizer().step();
           },
   });
-  // Rank 0 saves the checkpoint, and the others wait for it.
+  // Rank 0 saves the checkpoint while the others wait.
   if (!rank.is_reference()) rank.group().barrier();
 }
 
-/// The reference leaves step 2 out: nobody has gradients there, and whoever has some is wrong.
+/// The reference skips step 2 and has no gradients there, so any gradient of a rank is wrong.
 Expectation expect_trained_step(Expectation expectation, const Cell& cell) {
   return pinned(std::move(expectation), {{.claim = kGradientsEqual,
                                           .steps = {kBadStep},
@@ -89,7 +89,7 @@ Expectation expect_trained_step(Expectation expectation, const Cell& cell) {
                                           .why = "there is nothing that it is a multiple of"}});
 }
 
-/// Rank 0 is a step ahead of the others, until they wait for it behind its last one.
+/// Rank 0 is a step ahead of the others. After its last step, they wait for it.
 Expectation expect_step_ahead(const Cell& cell) {
   Expectation expectation =
       expect_ranks_do_not_meet(MismatchFault::operation, 0, odd_ranks(cell, 0));

@@ -1,7 +1,7 @@
-// One rank has a batch less than the others. They wait for it in the reduction of a gradient while
-// it is in the evaluation behind the loop. What a repair has to say is what becomes of the others'
-// last batch: left out, trained with the rank's first one again, or with nothing from it, and then
-// what the sum is divided by.
+// One rank has one batch less than the others. They wait for it in a gradient reduction while it is
+// in the evaluation after the loop. A fix has to decide about the others' last batch. It can drop
+// the batch, or let the short rank repeat its first batch or contribute zeros. With zeros, it also
+// has to choose the divisor of the sum.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-/// The rank that has a batch less: one in each step but the last.
+/// The rank with one batch less. It has none in the last step.
 int short_rank(const Cell& cell) {
   return is_set(cell, "short-rank", "first") ? 0 : cell.world_size - 1;
 }
@@ -25,7 +25,7 @@ std::int64_t batches_of(const Cell& cell, int owner) {
   return owner == short_rank(cell) ? cell.steps - 1 : cell.steps;
 }
 
-/// DDP's join, where the variant is about it.
+/// DDP's join if the variant uses it.
 std::optional<DistributedDataParallel::Join> join_of(Rank& rank, Training& training) {
   using Join = DistributedDataParallel::Join;
   if (rank.has("divisor", "all-ranks")) return Join(*training.ddp());
@@ -33,10 +33,11 @@ std::optional<DistributedDataParallel::Join> join_of(Rank& rank, Training& train
   return Join(*training.ddp(), Join::Divisor::ranks_with_batches);
 }
 
-/// A rank's batch of a number, from 1.
+/// The loss of a rank's batch, counted from 1.
 using LossOfBatch = std::function<at::Tensor(std::int64_t number)>;
 
-/// The gradients of a step for which not all ranks have a batch. False: the rank leaves the loop.
+/// Computes the gradients of a step in which some ranks may lack a batch. False: the rank leaves
+/// the loop.
 bool train_step(Rank& rank, Training& training, std::int64_t step, const LossOfBatch& loss_of) {
   rank.at_branch();
   ProcessGroup& group = rank.group();
@@ -112,7 +113,7 @@ void train(Rank& rank) {
   evaluate(rank, model);
 }
 
-/// The step is that of the lowest rank: its last one, or none, where that rank has left the loop.
+/// The step is that of the lowest rank: its last one, or 0 if that rank has left the loop.
 Expectation expect_left_alone(const Cell& cell) {
   const bool has_left = short_rank(cell) == 0 && cell.variant != "barrier-before-leaving";
   return expect_ranks_do_not_meet(MismatchFault::operation, has_left ? 0 : cell.steps,
@@ -123,7 +124,7 @@ std::string precondition(const Cell& cell) {
   return cell.steps > 1 ? "" : "a rank without any batch has no first one";
 }
 
-/// A rank that has joined has no gradients: they are no claim about a join.
+/// A joined rank has no gradients, so the variants with a join make no claim about them.
 std::vector<Variant> variants() {
   const std::vector<Claim> gradients{kGradientsAgree, kGradientsEqual};
   return {

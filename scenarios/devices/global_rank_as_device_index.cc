@@ -1,6 +1,6 @@
-// A helper takes the rank in the process group, which counts over all machines, for the index of
-// the device, which counts on one. On the second machine there is no such device, and the helper
-// does not say that it could not make it the current one.
+// A helper uses the global rank as the device index. The rank counts over all machines, the index
+// on one. The second machine has no such device, and the helper hides that it failed to make the
+// device current.
 
 #include <algorithm>
 
@@ -11,12 +11,12 @@ namespace lockstep {
 
 namespace {
 
-/// The model was already on its way: that the device could not be made current was not said.
+/// The first error comes while the model is placed, because the helper hides the earlier failure.
 constexpr const char* kWhilePlaced = "while the whole model of";
 
 VisionLanguageOptions sizes() { return frozen_with_adapters(/*text=*/3, /*blocks=*/2); }
 
-/// Ranks of one machine, which has a device for each.
+/// Ranks of one machine, which has one device per rank.
 int ranks_per_node(const Cell& cell) {
   return has_axis(cell, "ranks_per_node") ? static_cast<int>(number_on(cell, "ranks_per_node"))
                                           : cell.world_size;
@@ -34,7 +34,7 @@ DeviceMap map_of(Rank& rank, const DistributedEnvironment& environment,
                                                 : map;
 }
 
-/// Places the model on this rank's device, as far as the helper finds it.
+/// Places the model on the device that the helper finds for this rank.
 void load(Rank& rank, VisionLanguageModel& model) {
   const int per_node = ranks_per_node(rank.cell());
   const std::vector<at::Device> devices = open_devices(

@@ -1,7 +1,6 @@
-// A device map leaves the body of a model on one device and its head on another. A fused loss
-// computes on the head's device, gradients included, and hands the hidden states' gradient back
-// from there: the autograd engine refuses it. A gradient without dimensions it moves, and says
-// nothing.
+// A device map splits a model: the body on one device, the head on another. A fused loss computes
+// on the head's device, gradients included. It returns the hidden states' gradient on that device,
+// and the autograd engine rejects it. The engine silently moves a 0-dim gradient.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
@@ -24,7 +23,7 @@ constexpr VisionLanguageOptions kSizes = [] {
 }();
 constexpr int kDevices = 2;
 
-/// With a factor for its logits, 0-dim, as CLIP's, where that is what crosses.
+/// If the logit scale crosses devices, the model has a 0-dim factor for its logits, as CLIP has.
 class Model : public VisionLanguageModel {
  public:
   explicit Model(const Rank& rank) : VisionLanguageModel(kSizes, cpu_generator(rank.seed(0))) {
@@ -35,12 +34,13 @@ class Model : public VisionLanguageModel {
     to(dtype_of(rank.cell()));
   }
 
-  at::Tensor logit_scale;  ///< undefined where there is none
+  at::Tensor logit_scale;  ///< undefined unless the scale crosses
 };
 
-/// Autograd records what is moved before the function, and moves its gradient back. Where the scale
-/// is what crosses, hidden states are moved anyway.
-at::Tensor fused_loss(Rank& rank, const Model& model, at::Tensor hidden, const at::Tensor& labels) {
+/// Autograd records tensors that are moved before the function, and moves their gradients back. If
+/// the scale crosses, the hidden states are always moved.
+at::Tensor fused_loss(Rank& rank, const Model& model, at::Tensor hidden,
+                      const at::Tensor& labels) {
   rank.at_branch();
   const at::Device head = model.head_weight().device();
   const bool moves_before = rank.has("inputs", "moved-before");
@@ -93,7 +93,7 @@ Expectation expect_mixed(const Cell&) { return expect_error(device_error::kMixed
 
 Expectation expect_no_storage(const Cell&) { return expect_error(device_error::kNoStorage); }
 
-/// A gradient in a wrapper goes from a GPU to the CPU without an error.
+/// With functorch, a gradient on the CPU raises no error for a GPU tensor: the CPU cannot stand in.
 DeviceNeeds device_needs(const Cell& cell) {
   return {.count = kDevices, .cpu_stands_in = !is_set(cell, "computed_by", "functorch")};
 }

@@ -1,5 +1,5 @@
-// A rank trains adapters on 8-bit weights that a device map put on another device than the one it
-// trains on. The weights cannot follow, and a check refuses the model before training.
+// A device map puts 8-bit weights on one device while the rank trains adapters on another. The
+// weights cannot be moved, and a check rejects the model before training.
 
 #include "harness/train/loop/device_map_loading.h"
 #include "harness/train/placement/quantised_weights.h"
@@ -39,7 +39,8 @@ void train(Rank& rank) {
 
 Expectation expect_own_check(const Cell&) { return expect_error(kOwnCheck, 0); }
 
-/// The first rank's weights are where it trains. All others are refused, and it waits for them.
+/// Only the first rank's weights are on its training device. It waits for the others, which all
+/// fail.
 Expectation expect_others_refused(const Cell&) { return expect_error(kAcceleratesWords, 0); }
 
 std::vector<Variant> variants() {

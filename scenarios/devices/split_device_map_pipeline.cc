@@ -1,7 +1,6 @@
-// The training that the repairs of split device maps were shown with, in small: adapters of a
-// vision-language model, batch 2, four micro-batches a step, twenty steps. Once split over two
-// devices, with what the fused loss needs for that, once with a full copy on each rank's own
-// device.
+// A small version of the training that demonstrated the fixes of split device maps: adapters of a
+// vision-language model, batch 2, four micro-batches a step, twenty steps. It runs split over two
+// devices with a fused loss that supports this, or with a full copy on each rank's own device.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -43,14 +42,14 @@ bool is_split(const Cell& cell) { return is_set(cell, "model", "split"); }
 /// Two, or one per rank.
 int device_count(const Cell& cell) { return is_split(cell) ? 2 : cell.world_size; }
 
-/// Frozen entries as freshly drawn are too short for logits that tell tokens apart.
+/// Freshly drawn entries are too short: their logits hardly tell tokens apart.
 constexpr double kEmbeddingScale = 25;
 
-/// Something to learn: an image whose brightness is the first token, and tokens that count up from
-/// it by three.
+/// A learnable task: the image's brightness is the first token, and tokens count up from it by
+/// three.
 struct Batch {
   at::Tensor image, tokens;
-  at::Tensor weight;  ///< of its loss: 1, and an input as the image is
+  at::Tensor weight;  ///< of its loss: 1, perturbed like the image
 };
 Batch batch_of(Rank& rank, const MicroBatch& batch) {
   const at::Generator generator = cpu_generator(rank.seed(batch.seed(1'000'000)));
@@ -97,7 +96,7 @@ at::Tensor loss_of(Rank& rank, Training& training, VisionLanguageModel& model,
   return fused_loss(rank, model, hidden, tokens) * weight;
 }
 
-/// A trainer's steps: four micro-batches, the loss that is logged, AdamW with a linear warm-up.
+/// The steps of the trainer: four micro-batches, the logged loss, AdamW with a linear warm-up.
 void train(Rank& rank) {
   VisionLanguageModel model(kSizes, cpu_generator(rank.seed(0)));
   if (!rank.is_reference()) load(rank, model);
@@ -114,8 +113,8 @@ void train(Rank& rank) {
       .loss = [&](const MicroBatch& batch) { return loss_of(rank, training, model, batch); },
       .logged =
           [&](const at::Tensor& loss) {
-            // Times 1, as an input: whatever rounding did before, the last digit of a number alone
-            // is open.
+            // Times an input of 1, which is perturbed in its last digit. So the loss is uncertain
+            // by at least its last digit, whatever rounding did before.
             rank.observer().observe(Phase::pre_forward, Kind::loss,
                                     {"loss", loss * rank.input(at::ones({}))});
           },

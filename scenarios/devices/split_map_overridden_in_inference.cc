@@ -1,5 +1,5 @@
-// A guard gives each rank a full copy of a model whose device map would split it. It does so in
-// inference, too, where a split is right. A model that fits only split runs out of memory.
+// A guard gives each rank a full copy of a model that its device map would split. The guard also
+// acts in inference, where a split is right. A model that fits only when split runs out of memory.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -37,7 +37,7 @@ void infer(Rank& rank) {
         adapter_batch(rank, {.owner = 0, .step = step}, mapped_sizes(), first_device_of(model));
     const at::Tensor logits = model.forward(image, tokens);
     const at::Tensor loss = next_token_loss(logits, tokens.to(logits.device())).cpu();
-    // The weight of the request: 1, and an input as the image is.
+    // The weight of the request: 1, perturbed like the image.
     rank.observer().observe(Phase::pre_forward, Kind::loss,
                             {"loss", loss * rank.input(at::ones({}))});
   });
@@ -50,7 +50,7 @@ std::string precondition(const Cell& cell) {
   return "balanced_low_0 does not split a model over two devices";
 }
 
-/// The guard's list names neither `sequential` nor written maps.
+/// The guard's list contains neither `sequential` nor explicit maps.
 Expectation expect_full_device(const Cell& cell) {
   const bool is_named = !is_set(cell, "map", "sequential") && !is_set(cell, "map", "explicit");
   return is_named ? expect_error(device_error::kOutOfMemory, 0) : expect_hidden();

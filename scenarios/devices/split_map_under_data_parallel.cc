@@ -1,6 +1,6 @@
-// Every rank of a data-parallel run splits its model over all devices, because that is what the
-// user's device map says. What was tried: to give each rank a full copy and say so, to refuse with
-// an advice, and versions of both that leave a way open or shut one too many.
+// Every rank of a data-parallel run splits its model over all devices, as the user's device map
+// says. Two fixes were tried: give each rank a full copy and say so, or refuse with advice.
+// Versions of both leave one case open or reject one too many.
 
 #include <cstdio>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kRefused = "is not supported for FastVisionModel in multi-GPU training";
 
-/// The user is told, and does something else.
+/// The user reads the advice and asks for another map.
 DeviceMapRequest asked_after_refusal(Rank& rank, const DeviceMapLoading& loading) {
   try {
     loading.refuse(guard_of_the_pull_request());
@@ -21,11 +21,11 @@ DeviceMapRequest asked_after_refusal(Rank& rank, const DeviceMapLoading& loading
     if (rank.has("then", "nothing")) throw;
     std::fprintf(stderr, "%s\n", refusal.what());
   }
-  // The loader's default takes the place of a map that is removed.
+  // After a map is removed, the loader's default applies.
   return {rank.has("then", "none") ? DevicePolicy::none : DevicePolicy::sequential};
 }
 
-/// What the loaders make of the user's map.
+/// The request as the loaders change it.
 DeviceMapRequest request_of(Rank& rank, const DeviceMapLoading& loading) {
   rank.at_branch();
   DeviceMapRequest request = loading.asked();
@@ -44,7 +44,7 @@ void train(Rank& rank) {
   if (!rank.is_reference()) {
     DeviceMapLoadingOptions options{.devices = rank.world_size(),
                                     .ranks_per_node = rank.world_size()};
-    // Room for one copy and its training, and not for a second copy.
+    // Room for one copy and its training, but not for a second copy.
     if (rank.has("devices_hold", "one-copy")) options.capacity = bytes_of(model) * 19 / 10;
     DeviceMapLoading loading(rank, model, options);
     loading.carry_out(request_of(rank, loading));
@@ -52,7 +52,7 @@ void train(Rank& rank) {
   train_mapped_model(rank, model);
 }
 
-/// With two devices `balanced_low_0` leaves nothing to the first.
+/// With two devices, `balanced_low_0` places nothing on the first.
 Expectation expect_split(const Cell& cell) {
   const bool is_whole = is_set(cell, "map", "balanced_low_0") && cell.world_size == 2;
   return is_whole ? expect_hidden() : expect_error(device_error::kWrongGradient);

@@ -1,5 +1,5 @@
-// A BatchNorm lies inside of an activation checkpoint, whose segment runs again in backward: the
-// statistics advance twice a step.
+// An activation checkpoint contains a BatchNorm. Backward runs the segment again, so the statistics
+// advance twice a step.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kWidth = 8;
 
-/// Restores the statistics of `model` when it ends.
+/// Restores the statistics of `model` on destruction.
 class FrozenStatistics {
  public:
   explicit FrozenStatistics(const Module& model) : buffers_(model.buffers()) {
@@ -46,7 +46,7 @@ class Model : public Module {
     return above_->forward(run_norm(below_->forward(input)));
   }
 
-  /// The same with a checkpoint around the norm. `freezes`: running it again leaves the statistics.
+  /// `forward` with a checkpoint around the norm. `freezes`: a second run keeps the statistics.
   at::Tensor run(const at::Tensor& input, bool freezes, const CheckpointOptions& options) {
     const auto runs = std::make_shared<int>(0);
     const auto segment = [this, freezes, runs](const at::Tensor& x) {
@@ -82,7 +82,7 @@ void train(Rank& rank) {
   std::optional<FrozenStatistics> of_first_shard;
   training.run({.loss = [&](const MicroBatch& batch) {
     const bool is_first = batch.index == 0 && (!rank.is_reference() || batch.owner == 0);
-    // DDP broadcasts the statistics of rank 0: the changes by other shards are lost.
+    // DDP broadcasts rank 0's statistics, so changes by other shards are lost.
     if (rank.is_reference() && is_first) of_first_shard.reset();
     if (rank.is_reference() && batch.index == 0 && batch.owner == 1) of_first_shard.emplace(model);
     const Module::Forward forward = [&](const at::Tensor& input) {
@@ -97,8 +97,8 @@ void train(Rank& rank) {
   }});
 }
 
-/// With momentum 0.1 a second run adds 0.09 to the 0.1 of the first. DDP's constructor
-/// broadcast the statistics of the first step.
+/// With momentum 0.1, a second run adds 0.09 to the 0.1 of the first. In step 1 the statistics are
+/// right: DDP's constructor broadcast them.
 Expectation expect_statistics_advanced_twice(const Cell& cell) {
   if (cell.steps == 1) return expect_hidden();
   Pin pin{.claim = kBuffersEqual,

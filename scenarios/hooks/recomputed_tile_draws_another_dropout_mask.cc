@@ -1,7 +1,7 @@
-// A tile is computed twice: in forward, and again in backward. Where the generator of its dropout
-// is not put back, or not to where that tile began, backward drops other elements than forward did:
-// the gradient is that of another function, and the same on all ranks. Autocast is such a state
-// too: what was computed in bfloat16 is recomputed in float32.
+// A tile is computed twice: in forward, and again in backward. If its dropout generator is not
+// restored to the start of that tile, backward drops other elements than forward. The gradient is
+// that of another function, and the same on all ranks. Autocast has the same problem: a bfloat16
+// computation is recomputed in float32.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
@@ -31,8 +31,8 @@ bool is_lost(const Cell& cell, std::string_view state) {
   return is_set(cell, "lost", state) || is_set(cell, "lost", "both");
 }
 
-/// A tiled MLP with dropout between two layers. With a residual connection its input stays float32
-/// under autocast, as in most transformers; without one it is bfloat16.
+/// A tiled MLP with dropout between two layers. Under autocast its input stays float32 with a
+/// residual connection, as in most transformers, and is bfloat16 without one.
 class Model : public Module {
  public:
   Model(const Cell& cell, const at::Generator& generator)
@@ -69,7 +69,7 @@ class Model : public Module {
   std::shared_ptr<Linear> above_;
 };
 
-/// How a tile is recomputed.
+/// Options for recomputing a tile.
 TilingOptions tiling_of(Rank& rank, Model& model) {
   rank.at_branch();
   TilingOptions tiling = tiling_options(rank);
@@ -81,8 +81,8 @@ TilingOptions tiling_of(Rank& rank, Model& model) {
   return tiling;
 }
 
-/// Without tiles; under autocast with them, since each tile's gradient is rounded to bfloat16
-/// before they are added up.
+/// Runs without tiles, except under autocast: there each tile's gradient is rounded to bfloat16
+/// before the sum.
 at::Tensor run_reference(Rank& rank, Model& model, const at::Tensor& input) {
   if (!computes_in_bfloat16(rank.cell())) return model.forward(input);
   return model.run(input, [&](const at::Tensor& hidden) {
@@ -95,9 +95,9 @@ at::Tensor run_reference(Rank& rank, Model& model, const at::Tensor& input) {
   });
 }
 
-/// Normal numbers. Under autocast they are not perturbed: where a last digit decides how a number
-/// is rounded to bfloat16, it moves as much as the fault. With weights that stay, sums in float32
-/// differ by their order alone.
+/// Normal numbers. Under autocast they are not perturbed: a last digit that decides a rounding to
+/// bfloat16 moves the gradient as much as the fault. With fixed weights, float32 sums differ only
+/// by their order.
 at::Tensor draw(Rank& rank, const MicroBatch& batch, std::uint64_t base) {
   const std::array<std::int64_t, 3> shape{rank.number("batch"), rank.number("length"), kWidth};
   if (!computes_in_bfloat16(rank.cell())) return normal_input(rank, batch, base, shape);
@@ -108,7 +108,7 @@ void train(Rank& rank) {
   Model model(rank.cell(), cpu_generator(rank.seed(0)));
   model.to(dtype_of(rank.cell()));
   TrainingOptions options = training_options(rank);
-  // A step would round weights anew, and bfloat16 makes much of the last digit of a weight.
+  // A step would round the weights anew, and bfloat16 amplifies the last digit of a weight.
   if (computes_in_bfloat16(rank.cell())) options.learning_rate = 0;
   Training training(rank, model, options);
   const TileFunction mlp = [&](const at::Tensor& rows) { return std::vector{model.mlp(rows)}; };
@@ -143,7 +143,7 @@ std::string precondition(const Cell& cell) {
   return "";
 }
 
-/// Parameters above the tiles have the gradient of the forward that was.
+/// Parameters above the tiles have the right gradient, because forward is right.
 Expectation expect_other_function(const Cell& cell) {
   if (is_set(cell, "dtype", "bfloat16")) return expect_not_applicable(hidden_by_rounding(0.08));
   const bool parameters_move = !computes_in_bfloat16(cell);
@@ -164,7 +164,7 @@ Expectation expect_not_restored(const Cell& cell) {
     return expect_not_applicable("what rounding changes is small beside a gradient from before");
   }
   if (computes_in_bfloat16(cell) && is_lost(cell, "autocast") && !is_set(cell, "residual")) {
-    return expect_error("to have the same dtype");  // what is kept is bfloat16, the weights are not
+    return expect_error("to have the same dtype");  // the saved input is bfloat16, weights are not
   }
   if (!loses_mask) expectation.pins.front().cosine.reset();  // rounding hardly turns it
   return expectation;
@@ -191,7 +191,7 @@ std::vector<Axis> axes() {
       {"residual", {"off", "on"}, "on"},
       {"lost", {"mask", "autocast", "both"}, "mask", {"not-restored"}},
   });
-  axes.front().in_reference = true;  // `tiles`, for autocast
+  axes.front().in_reference = true;  // `tiles`: under autocast the reference is tiled
   return axes;
 }
 

@@ -1,9 +1,10 @@
-// A re-entrant activation checkpoint runs a block again in backward and calls a backward of its own
-// on it. DDP's hooks run inside of that, once per run of the block, and the graph that DDP looks at
-// does not show the block's parameters. Each block once is right under DDP's defaults, and an error
-// if DDP looks for unused parameters. The same block twice is an error while the reducer waits for
-// others, and silent when it waits for none. Non-re-entrant checkpoints have an ordinary graph.
-// They first came without the offload of the blocks' inputs, and cost the memory that this saved.
+// A re-entrant activation checkpoint runs a block again in backward and calls its own backward on
+// it. DDP's hooks run inside that call, once per run of the block, and DDP's graph does not show
+// the block's parameters. One run per block is right under DDP's defaults, and an error if DDP
+// looks for unused parameters. Two runs of a block are an error while the reducer waits for other
+// parameters, and a silent fault when it waits for none. Non-re-entrant checkpoints have an
+// ordinary graph. Their first version did not offload the blocks' inputs, and lost the memory that
+// offloading had saved.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
@@ -32,11 +33,11 @@ struct Way {
   bool reentrant = false;
   bool non_reentrant = false;
   bool offloads = false;  ///< the tensor that the checkpoint saves: the segment's input
-  bool nests = false;     ///< the MLP of a language block is checkpointed once more inside of it
+  bool nests = false;     ///< the MLP of a language block is checkpointed again inside the block
   CheckpointOptions options = {};
 };
 
-/// As it was on one GPU.
+/// How the training ran on one GPU.
 constexpr Way kOriginalWay{.reentrant = true, .offloads = true};
 
 Way way_of(Rank& rank) {
@@ -48,9 +49,8 @@ Way way_of(Rank& rank) {
           .options = {.early_stop = !rank.has("early_stop", "off")}};
 }
 
-/// Trainers make the output of a frozen embedding require a gradient
-/// (`enable_input_require_grads`), without which a re-entrant checkpoint is not recorded. Here the
-/// first block does it.
+/// A re-entrant checkpoint is recorded only if its input requires a gradient. Trainers set this on
+/// the output of a frozen embedding (`enable_input_require_grads`). Here the first block does it.
 at::Tensor requiring_gradient(const at::Tensor& input) {
   return input.requires_grad() ? input : input.detach().requires_grad_(true);
 }
@@ -64,7 +64,7 @@ at::Tensor run_segment(const Way& way, const SegmentOfOne& segment, const at::Te
 
 bool has_adapters(const Cell& cell) { return is_set(cell, "trained", "adapters"); }
 
-/// Many blocks of few operations: the memory that one saves is little beside the inputs of all.
+/// Many small blocks: running one needs little memory compared with the inputs of all.
 VisionLanguageOptions sizes_of(const Cell& cell) {
   const bool is_shared = is_set(cell, "blocks", "shared");
   VisionLanguageOptions sizes{.height = 4,
@@ -83,7 +83,7 @@ VisionLanguageOptions sizes_of(const Cell& cell) {
   return sizes;
 }
 
-/// The model of the pull request, with a dropout before every block, inside of the checkpoint.
+/// The model of the pull request, with a dropout before every block, inside the checkpoint.
 class Model {
  public:
   explicit Model(Rank& rank)
@@ -95,7 +95,7 @@ class Model {
 
   Module& module() { return model_; }
 
-  /// To the logits. `seed` draws the masks.
+  /// Returns the logits. `seed` draws the masks.
   at::Tensor run(Way way, const at::Tensor& image, const at::Tensor& tokens, std::uint64_t seed) {
     generator_.set_current_seed(seed);
     way.options.generators = {generator_};
@@ -118,7 +118,7 @@ class Model {
   VisionLanguageModel model_;
 };
 
-/// Backward adds to an existing gradient in place, and takes no memory for it.
+/// Fills missing gradients: backward then adds in place and allocates none.
 void leave_zero_gradients(const Module& model) {
   for (const at::Tensor& parameter : model.parameters()) {
     if (parameter.requires_grad() && !parameter.grad().defined()) {
@@ -132,7 +132,7 @@ void observe_memory(Rank& rank, std::int64_t bytes) {
                           {"activations", at::scalar_tensor(bytes, at::kLong)});
 }
 
-/// The memory of the original way, for the reference.
+/// Peak memory of the original way in bytes, observed by the reference.
 std::int64_t original_memory(Model& model, const ImageText& batch, std::uint64_t masks) {
   leave_zero_gradients(model.module());
   const ActivationMemory memory;
@@ -158,7 +158,7 @@ void train(Rank& rank) {
     }
     if (!rank.is_reference() && is_first) leave_zero_gradients(model.module());
     const auto outputs = training.forward([&] {
-      // The buckets that DDP rebuilds before are no activations.
+      // Skips the buckets that DDP rebuilds before this: they are no activations.
       if (!rank.is_reference()) memory.emplace();
       const Way way = rank.is_reference() ? Way() : way_of(rank);
       return std::vector{model.run(way, drawn.image, drawn.tokens, masks)};
@@ -175,12 +175,12 @@ void train(Rank& rank) {
   training.run({.loss = loss_of, .backward = backward});
 }
 
-/// The reducer waits for other parameters when the hooks of a block's run again, or took the
-/// block's for unused and marked them ready itself.
+/// Either a block's hooks run again while the reducer waits for other parameters, or the reducer
+/// took the block for unused and had marked it ready itself.
 Expectation expect_ready_twice(const Cell&) { return expect_error(ddp_error::kReadyTwice); }
 
-/// Adapters of the block are all that is trained, so the first run of its hooks, the last layer's,
-/// ends the reduction. Each rank adds its own gradients of all other layers to the mean.
+/// Only the shared block's adapters are trained. The first run of their hooks, for the last layer,
+/// ends the reduction. Each rank then adds its own gradients of all other layers to the mean.
 Expectation expect_shared_adapters(const Cell& cell) {
   if (is_set(cell, "find_unused")) return expect_error(ddp_error::kReadyTwice);
   return expect_apart(cell, {"language.blocks.*"});
@@ -237,7 +237,7 @@ std::vector<Variant> variants() {
        {},
        "reference-shared-blocks",
        bounded},
-      // No claim about memory: the sum of the block's gradients waits for those of all layers.
+      // No claim about memory: the block's gradient sum is kept until all layers have contributed.
       {"shared-blocks-non-reentrant-offload",
        Role::fixed,
        "non-re-entrant checkpoints of the block: autograd adds up before hooks run",

@@ -1,5 +1,5 @@
-// A tiled function has a second output, the router's probabilities, of which the loss depends, too.
-// Its backward looks at the gradient of the first output alone: the router's loss reaches neither
+// A tiled function has a second output, the router's probabilities, and the loss depends on both
+// outputs. Its backward uses only the first output's gradient: the router's loss reaches neither
 // the router nor the layer below.
 
 #include <ATen/TensorOperators.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kWidth = 8;
 constexpr std::int64_t kHidden = 16;
 
-/// An MLP whose output a router weighs, between two layers.
+/// An MLP and a router that weighs its output, between two layers.
 class Routed : public Module {
  public:
   explicit Routed(const at::Generator& generator)
@@ -26,7 +26,8 @@ class Routed : public Module {
         router_(register_module("router", std::make_shared<Linear>(kWidth, 2, generator))),
         above_(register_module("above", std::make_shared<Linear>(kWidth, kWidth, generator))) {}
 
-  /// [batch, length, width] to the output and the router's probabilities; untiled without `tiling`.
+  /// From [batch, length, width] to the output and the router's probabilities. Null `tiling`:
+  /// untiled.
   std::vector<at::Tensor> run(const at::Tensor& input, const TilingOptions* tiling) {
     const TileFunction routed = [this](const at::Tensor& rows) {
       const at::Tensor output = mlp_->forward(rows);

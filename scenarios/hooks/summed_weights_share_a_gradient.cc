@@ -1,6 +1,6 @@
-// A weight is a sum of two, so autograd gives both the same tensor for their gradient. A tiled
-// backward that keeps the first tile's gradients as `.grad` makes that tensor the `.grad` of both,
-// and each adds the later tiles to it: they count twice.
+// A weight is the sum of two parameters, so autograd gives both the same gradient tensor. A tiled
+// backward that stores the first tile's gradients as `.grad` makes this tensor the `.grad` of both.
+// Each then adds the later tiles to it: they count twice.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/linear.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kWidth = 8;
 
-/// A linear layer and a parameter that is added to its weight.
+/// A linear layer with a parameter added to its weight.
 class SummedLinear : public Module {
  public:
   explicit SummedLinear(std::shared_ptr<Module> base)
@@ -50,7 +50,7 @@ void train(Rank& rank) {
   });
 }
 
-/// A gradient that exists before backward is a tensor of each parameter's own.
+/// With prior gradients, each parameter already has its own tensor.
 Expectation expect_aliased(const Cell& cell) {
   if (number_on(cell, "tiles") == 1 || is_set(cell, "prior")) return expect_hidden();
   return expect_alike_but_wrong(cell, {"mlp.*"});

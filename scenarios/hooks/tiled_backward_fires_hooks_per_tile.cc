@@ -1,7 +1,8 @@
-// A tiled MLP recomputes its forward tile by tile in backward and calls backward() for every tile.
-// DDP's hooks of its parameters run once per tile, and the reducer counts on once. While it waits
-// for other parameters that is an error. If the first tile is the last one it waited for, it is
-// silent: the mean of the first tile's gradients, and each rank's own of all others.
+// A tiled MLP recomputes its forward tile by tile in backward, and calls backward() for every tile.
+// DDP's hooks then run once per tile, but the reducer expects them once. This is an error while the
+// reducer waits for other parameters. If it waits for none after the first tile, the fault is
+// silent: the mean of the first tile's gradients, plus each rank's own gradients of all other
+// tiles.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -18,8 +19,7 @@ namespace {
 
 constexpr std::int64_t kWidth = 8;
 
-/// The layers around the MLP decide which gradients the reducer still waits for after the first
-/// tile.
+/// The layers around the MLP decide which gradients the reducer still expects after the first tile.
 MlpBetweenLayersOptions layers_of(const Rank& rank) {
   const bool is_between = rank.has("around", "layers");
   return {
@@ -47,7 +47,7 @@ TilingOptions tiling_of(Rank& rank) {
   return tiling;
 }
 
-/// A step would give weights with more digits than sums of their products can hold.
+/// A step would give weights so many digits that sums of their products are rounded.
 bool parameters_move(const Cell& cell) { return !is_set(cell, "values", "dyadic"); }
 
 TrainingOptions options_of(const Rank& rank) {
@@ -113,15 +113,15 @@ void train(Rank& rank) {
   }
 }
 
-/// Tiles that hold no parameter with a gradient run no hook.
+/// Tiles without a trainable parameter run no hook.
 bool has_hooks(const Cell& cell) { return !is_set(cell, "frozen", "all"); }
 
-/// Whether the reducer waits for other parameters when the first tile is done.
+/// Whether the reducer waits for other parameters after the first tile.
 bool waits_for_others(const Cell& cell) {
   return !is_set(cell, "around", "above") && !is_set(cell, "around", "nothing");
 }
 
-/// Whether DDP walks through the graph for unused parameters: it does not see those inside of the
+/// Whether DDP searches the graph for unused parameters. It does not see parameters inside the
 /// function, and takes them for unused.
 bool looks_for_unused(const Cell& cell) {
   return !is_set(cell, "static_graph") && is_set(cell, "find_unused");
@@ -151,7 +151,7 @@ std::string precondition(const Cell& cell) {
   return sets_aside ? "" : refuse_no_sync_with_static_graph(cell);
 }
 
-/// The parameters inside of the tiled function: its backward may leave any of them wrong.
+/// The parameters inside the tiled function. Its backward may leave any of them wrong.
 std::vector<std::string> tiled_tensors(const Cell& cell) {
   if (is_set(cell, "around", "vision-language-model")) return {"language.blocks.*.mlp.*"};
   return {"mlp.*"};
@@ -166,15 +166,15 @@ Expectation expect_backward_per_tile(const Cell& cell) {
   return expect_apart(cell, tiled_tensors(cell), parameters_move(cell));
 }
 
-/// The reduction is delayed to the end of the first backward, which makes that one right. From then
-/// on the last tile's hook hands over what is in `.grad`: the gradient of that tile alone.
+/// The first backward is right, because the reduction waits for its end. From then on the last
+/// tile's hook reduces the current `.grad`: the gradient of that tile alone.
 Expectation expect_static_graph_set_aside(const Cell& cell) {
   if (has_no_sync_with_static_graph(cell)) return expect_error(ddp_error::kNotArmed);
   const std::int64_t first_wrong = accumulates(cell) ? 1 : 2;
   if (!has_hooks(cell) || cell.steps < first_wrong) return expect_hidden();
   const bool loses_tiles = number_on(cell, "tiles") > 1;
   if (!waits_for_others(cell)) {
-    // The reduction ends inside of the last tile's backward, before the others come back.
+    // The reduction ends inside the last tile's backward, before the other tiles are added back.
     if (!loses_tiles) return expect_hidden();
     return expect_apart(cell, tiled_tensors(cell), parameters_move(cell), first_wrong);
   }

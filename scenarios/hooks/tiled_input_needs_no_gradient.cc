@@ -1,7 +1,7 @@
-// A frozen embedding below a tiled MLP: the input of the custom function requires no gradient, so
-// autograd does not record it, and no parameter inside ever gets one. DDP complains one step late,
-// or, with flags that allow unused parameters, never. A re-entrant checkpoint is such a function
-// too.
+// With a frozen embedding below a tiled MLP, the input of the custom function requires no gradient.
+// So autograd does not record the function, and its parameters never get a gradient. DDP complains
+// one step late, or never if its flags allow unused parameters. Re-entrant checkpoints have the
+// same fault.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/embedding.h>
@@ -32,7 +32,7 @@ class Model : public Module {
     head_ = register_module("head", std::make_shared<Linear>(kWidth, kWidth, generator));
   }
 
-  /// Tokens [batch, length] to [batch, length, width].
+  /// From tokens [batch, length] to [batch, length, width].
   at::Tensor run(const at::Tensor& tokens, const RunModule& run_mlp) {
     const at::Tensor output = run_mlp(*mlp_, at::embedding(embedding_, tokens));
     return head_ ? head_->forward(output) : output;
@@ -48,7 +48,7 @@ class Model : public Module {
   std::shared_ptr<Linear> head_;
 };
 
-/// The MLP in tiles or in a checkpoint.
+/// Runs the MLP in tiles or in a checkpoint.
 at::Tensor run_mlp(Rank& rank, Module& mlp, const at::Tensor& hidden) {
   rank.at_branch();
   const auto segment = [&mlp](const at::Tensor& input) { return mlp.forward(input); };
@@ -76,7 +76,7 @@ void train(Rank& rank) {
   }});
 }
 
-/// The result of a function that autograd did not record.
+/// Expects the faults of a function that autograd did not record.
 Expectation expect_unrecorded(const Cell& cell) {
   if (is_set(cell, "above", "nothing")) {
     return expect_error("element 0 of tensors does not require grad and does not have a grad_fn");
@@ -89,8 +89,8 @@ Expectation expect_unrecorded(const Cell& cell) {
   if (!allows_unused && cell.steps > 1) {
     return expect_error_after_wrong_step(cell, ddp_error::kPriorUnfinished, {"mlp.*", "head.*"});
   }
-  // Parameters inside of the function get nothing, and the reducer keeps the head waiting for them
-  // unless it may skip unused ones.
+  // The function's parameters get no gradient. Unless the reducer may skip unused ones, it waits
+  // for them and never reduces the head.
   const std::string why = "there is no gradient, or the one from before";
   Expectation expectation =
       allows_unused

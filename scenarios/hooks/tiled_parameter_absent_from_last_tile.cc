@@ -1,8 +1,8 @@
-// The repair of tiled backwards that counts on the last tile: gradients of all tiles but the last
-// are computed without hooks, and the last tile's backward() runs them. A parameter that the last
-// tile does not use, an expert without a token there, never tells the reducer that it is ready. The
-// same count goes wrong for a module that two layers share, and for a parameter that no rank uses.
-// A tile that uses all parameters but not its input has no gradient of that to copy.
+// A fix of tiled backwards that relies on the last tile: only the last tile's backward() runs the
+// hooks. If the last tile does not use a parameter, such as an expert without a token, the reducer
+// never learns that it is ready. The same fix fails for a module that two layers share, and for a
+// parameter that no rank uses. A tile that uses all parameters but not its input has no input
+// gradient to copy.
 
 #include <memory>
 
@@ -50,8 +50,8 @@ void train(Rank& rank) {
   });
 }
 
-/// A reducer that waits for a parameter in vain leaves the step unsynchronised. It says so when the
-/// next synchronising forward begins: in the same step if every micro-batch synchronises.
+/// A reducer that waits for a missing parameter leaves the step unsynchronised. The error comes
+/// when the next synchronising forward begins: in the same step if every micro-batch synchronises.
 Expectation expect_unfinished_reduction(const Cell& cell) {
   if (number_on(cell, "accumulation") > 1 && !is_set(cell, "no_sync")) {
     return expect_error(ddp_error::kPriorUnfinished);
@@ -72,9 +72,9 @@ Expectation expect_no_tensor(const Cell& cell) {
   return number_on(cell, "tiles") == 1 ? expect_hidden() : expect_error(kNoTensor);
 }
 
-/// The expert counts as unused, and its `.grad` is left alone: every rank keeps its own. A gradient
-/// that exists when backward begins is handed over then, divided. With a bucket view tiles add
-/// theirs to it, undivided, before the bucket is reduced.
+/// The expert counts as unused, so every rank keeps its own `.grad`. A gradient that exists when
+/// backward begins is used instead, divided. With a bucket view, tiles add to it, undivided, before
+/// the bucket is reduced.
 Expectation expect_left_out(const Cell& cell) {
   if (has_no_sync_with_static_graph(cell)) return expect_error(ddp_error::kNotArmed);
   if (number_on(cell, "tiles") == 1) return expect_hidden();

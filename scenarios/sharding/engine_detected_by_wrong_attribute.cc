@@ -1,6 +1,6 @@
-// A tiled MLP treats its parameters as ZeRO asks only where it finds ZeRO's marker on them. Stage 3
-// marks them otherwise than stages 1 and 2. A tile that looks for the other stage's marker finds
-// none: it runs untreated, or as under an engine without markers, and no error says so.
+// A tiled MLP follows ZeRO's protocol only if it finds ZeRO's marker on its parameters. Stage 3
+// uses another marker than stages 1 and 2. A tile that looks for the wrong one finds none. It runs
+// without the protocol, or as under an engine without markers, and raises no error.
 
 #include "harness/train/autograd/gradient_accumulator.h"
 #include "harness/train/loop/tiled_mlps.h"
@@ -20,11 +20,10 @@ std::vector<std::string> markers_of(const Rank& rank) {
 }
 
 /// How often the gradient of a tile counts.
-/// The accumulator's law is that of tiled-gradient-accumulator-stacks-hooks, without prior
-/// gradients: ZeRO 1 takes those of each micro-batch away.
-/// ZeRO 3 reduces each tile by itself: in the first micro-batch the reduced gradient replaces the
-/// one before, in later ones it is added. Where all tiles are in one bucket each of their entries
-/// has the sum of all.
+/// Under `law=accumulator` the formula is that of tiled-gradient-accumulator-stacks-hooks, without
+/// prior gradients: ZeRO 1 removes those of each micro-batch.
+/// Otherwise ZeRO 3 reduces each tile by itself: the first micro-batch replaces the last gradient,
+/// later ones add to it. If one bucket holds all tiles, each of its entries is the sum of all.
 double weight_of(const Cell& cell, std::int64_t batch, std::int64_t tile) {
   const std::int64_t tiles = number_on(cell, "tiles");
   if (is_set(cell, "law", "accumulator")) {

@@ -1,5 +1,5 @@
-// Tiles tell ZeRO that a gradient is not whole until the last of those that were asked for.
-// torch.chunk may give fewer: the last one never comes, and the reduction is skipped.
+// Tiles tell ZeRO that a gradient is incomplete until the last requested tile. torch.chunk may
+// return fewer tiles: the last one never comes, and the reduction is skipped.
 
 #include "harness/train/loop/tiled_mlps.h"
 #include "harness/train/sharded/tile_readiness.h"
@@ -20,8 +20,8 @@ void train(Rank& rank) {
   mlps.train({1, rank.number("length")});
 }
 
-/// Where the last tile comes all is right. Elsewhere nothing is reduced: ZeRO 3 has nothing to step
-/// with, ZeRO 1 and 2 have the rank's own gradient.
+/// If the last tile comes, all is right. Otherwise nothing is reduced: ZeRO 3 has no gradient to
+/// step with, ZeRO 1 and 2 step with the rank's own.
 Expectation expect_never_whole(const Cell& cell) {
   const std::int64_t tiles = number_on(cell, "tiles");
   if (chunk_pieces(number_on(cell, "length"), tiles) == tiles) return expect_hidden();

@@ -1,9 +1,9 @@
-// The forward of an MLP is replaced by one that computes it tile by tile, and again in backward. A
-// sharded engine gathers parameters where a wrapped module is called and backward comes to it,
-// which is once, whatever the number of tiles. A trainer that reduces and releases for each tile by
-// hand, to save memory, leaves the next tile without parameters. Where the wrapped module is not
-// the MLP but the layer or the model, the rest of its backward has none either, even if each tile
-// gathers. FSDP1 does it by itself: the hook of its flat parameter releases behind the first tile.
+// The forward of an MLP is replaced by one that computes tile by tile, and again in backward. A
+// sharded engine gathers parameters when a wrapped module is called and when backward reaches it:
+// once each, for any number of tiles. A trainer may reduce and release by hand after each tile to
+// save memory. Then the next tile has no parameters. If the layer or the model is wrapped instead
+// of the MLP, the rest of its backward has none either, even if each tile gathers. FSDP1 does this
+// by itself: the hook of its flat parameter releases after the first tile.
 
 #include "harness/train/loop/tiled_mlps.h"
 #include "harness/train/sharded/fully_shard.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kRows = 4;  // so few that perturbed inputs move the reference
 
-/// FSDP2's calls around the tiles of an MLP in `unit`.
+/// Calls FSDP2 around the tiles of an MLP in `unit`.
 void defer(TilingOptions& tiling, const Rank& rank, const TiledMlps& mlps, const Module& unit) {
   const auto engine = [&mlps]() -> FullyShard& {
     return dynamic_cast<FullyShard&>(*mlps.engine());
@@ -34,8 +34,8 @@ void defer(TilingOptions& tiling, const Rank& rank, const TiledMlps& mlps, const
     engine().reshard(unit);
   };
 }
-/// FSDP1's hook acts where the gradient of a flat parameter is complete: what is put off is
-/// no_sync.
+/// Defers FSDP1's reduction by no_sync, because its hook acts as soon as a flat parameter's
+/// gradient is complete.
 void defer_flat(TilingOptions& tiling, const Rank& rank, const TiledMlps& mlps) {
   if (rank.has("reduces", "in-last-tile")) sync_in_last_tile(tiling, mlps.engine());
   if (!rank.has("reduces", "behind-tiles")) return;
@@ -48,13 +48,13 @@ void defer_flat(TilingOptions& tiling, const Rank& rank, const TiledMlps& mlps) 
   };
 }
 
-/// Tiles are inside of the MLP: calling it calls the wrapped module once.
+/// Puts the tiles inside the MLP: one call of it calls the wrapped module once.
 void tile_and_shard(Rank& rank, TiledMlps& mlps) {
   MlpLayers& model = mlps.model();
   const std::vector<Module*> wrapped = model.at_level(rank.text("wrapped"));
   const std::vector<Module*> tiled = model.mlps();
   for (std::size_t i = 0; i < tiled.size(); ++i) {
-    const Module& unit = wrapped.empty() ? model : *wrapped[i];  // that the MLP is a part of
+    const Module& unit = wrapped.empty() ? model : *wrapped[i];  // contains the MLP
     TilingOptions tiling = tiling_options(rank);
     if (rank.has("engine", "fsdp1")) {
       defer_flat(tiling, rank, mlps);
@@ -75,7 +75,7 @@ void train(Rank& rank) {
   mlps.train({kRows});
 }
 
-/// The forward of step 2 is the first to find old parameters.
+/// The forward of step 2 is the first to read old parameters.
 Expectation expect_old_parameters(const Cell& cell) {
   if (cell.steps == 1) return expect_hidden();
   return pinned(expect_wrong_shards(), {{.claim = kGradientsEqual,
@@ -85,15 +85,15 @@ Expectation expect_old_parameters(const Cell& cell) {
                                          .why = "how far a step moves the gradients is drawn"}});
 }
 
-/// The layer's norm reads its own parameter. Nothing is left to do behind a wrapped MLP. FSDP1
-/// shards nothing for one rank.
+/// The layer's norm cannot read its own parameter. If the MLP is wrapped, nothing runs after it.
+/// With one rank, FSDP1 shards nothing.
 Expectation expect_rest_released(const Cell& cell) {
   const bool is_whole = is_set(cell, "engine", "fsdp1") && cell.world_size == 1;
   if (is_whole || is_set(cell, "wrapped", "mlp")) return expect_hidden();
   return expect_error(fully_shard_error::kReleased);
 }
 
-/// The next tile makes a view of a weight.
+/// The next tile cannot make a view of a weight.
 Expectation expect_next_tile_released(const Cell& cell) {
   const bool is_whole = is_set(cell, "engine", "fsdp1") && cell.world_size == 1;
   if (is_whole || number_on(cell, "tiles") == 1) return expect_rest_released(cell);

@@ -1,7 +1,7 @@
-// Engines that shard by hooks of the parameters reduce a gradient when autograd has added to it.
-// A tiled MLP calls backward() for each tile: the first one's gradient is taken for the whole. What
-// becomes of the others depends on the engine: ZeRO 2 averages the average once more, ZeRO 3 keeps
-// the last, FSDP1 has released the parameters that the next tile needs.
+// Engines that shard by parameter hooks reduce a gradient as soon as autograd has added to it. A
+// tiled MLP calls backward() for each tile, so the first tile's gradient counts as complete. The
+// effect on later tiles depends on the engine: ZeRO 2 averages the average again, ZeRO 3 keeps the
+// last tile, and FSDP1 has already released the parameters.
 
 #include "harness/train/loop/tiled_mlps.h"
 #include "harness/train/loop/zero_cells.h"
@@ -33,7 +33,7 @@ Expectation expect_miscounted(const Cell& cell) {
                 {wrong_gradients_of(cell, {"*.mlp.*"}, "which tiles count how often is drawn")});
 }
 
-/// The next tile makes a view of a weight; without one, the layer's norm reads its own.
+/// The next tile cannot make a view of a weight. Without one, the layer's norm cannot read its own.
 Expectation expect_released(const Cell& cell) {
   if (cell.world_size == 1) return expect_hidden();  // nothing is sharded
   return expect_error(number_on(cell, "tiles") == 1 ? fully_shard_error::kReleased

@@ -1,6 +1,6 @@
-// A tiled MLP cuts its input along the sequence, and takes each tile's part of the gradients from
-// the flattened buffer. In a batch of one sequence that is the same place. In a larger batch it is
-// not: forward is right, ranks agree, and gradients belong to other rows.
+// A tiled MLP cuts its input along the sequence, but takes each tile's gradients from the flattened
+// buffer. For a batch of one sequence the two slices are the same. For a larger batch they differ:
+// forward is right, ranks agree, and gradients belong to other rows.
 
 #include <ATen/TensorOperators.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr MlpLayersOptions kModel;
 
-/// The mean over all ranks and micro-batches, as a trainer logs it.
+/// Observes the mean over all ranks and micro-batches, as a trainer logs it.
 class LossLog {
  public:
   LossLog(Rank& rank, std::int64_t accumulation) : rank_(rank), accumulation_(accumulation) {}

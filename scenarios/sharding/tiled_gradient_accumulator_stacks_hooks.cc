@@ -1,7 +1,7 @@
-// A tiled MLP under FSDP2 adds up its tiles' gradients by hooks on the parameters. The hooks of a
-// tile are not removed when the next tile's are registered, their sum is divided by the number of
-// tiles, and the last one both sets `.grad` and returns it. With N tiles of gradients g_i, and
-// `prior` in `.grad` before, the result is 2*prior + (2/N) * sum of (i+1)*g_i.
+// A tiled MLP under FSDP2 adds its tiles' gradients by hooks on the parameters. The hooks of a tile
+// stay when the next tile registers its own. Their sum is divided by the number of tiles, and the
+// last hook both sets `.grad` and returns it. With N tiles of gradients g_i, and `prior` in `.grad`
+// before, the result is 2*prior + (2/N) * sum of (i+1)*g_i.
 
 #include <optional>
 
@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-/// A trainer of long sequences also saves the activations of a layer.
+/// Long-sequence trainers also checkpoint each layer, and may offload its input.
 void keep_activations_as_asked(const Rank& rank, MlpLayers& model) {
   if (rank.has("activations", "kept")) return;
   const bool offloads = rank.has("activations", "offloaded");
@@ -121,7 +121,7 @@ Scenario tiled_gradient_accumulator_stacks_hooks() {
                          "before (`.to()` of the same dtype is an alias): `.grad` is "
                          "dropped at once, and nobody else reads it; batches of more than "
                          "one sequence, which tile-slices-from-flattened-buffer has"},
-      .worlds = worlds_from(1, 8),  // the mean over more hides sums in bfloat16
+      .worlds = worlds_from(1, 8),  // with more ranks, the mean hides sums in bfloat16
       .steps = 3,
       .axes = axes(),
       .variants = variants(),

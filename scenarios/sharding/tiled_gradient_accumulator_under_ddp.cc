@@ -1,6 +1,6 @@
-// The hooks of tiled-gradient-accumulator-stacks-hooks under DDP, which its review expected to
-// work. DDP acts after the gradient of each tile, whatever hooks make of it: the accumulator defers
-// nothing for it. With a static graph the reducer counts the tiles, and the gradients are wrong as
+// The hooks of tiled-gradient-accumulator-stacks-hooks under DDP. Its review expected them to work.
+// DDP acts after each tile's gradient, whatever the hooks return, so the accumulator cannot defer
+// the reduction. With a static graph the reducer counts the tiles, and the gradients are wrong as
 // under FSDP2.
 
 #include "harness/train/loop/accumulator_cells.h"
@@ -18,7 +18,7 @@ void train(Rank& rank) {
   train_with_accumulator(rank, mlps);
 }
 
-/// The reducer waits for other parameters when the hook of the first one runs again.
+/// The first parameter's hook runs again while the reducer waits for other parameters.
 Expectation expect_hooks_per_tile(const Cell& cell) {
   if (pieces_of(cell) > 1) return expect_error(ddp_error::kReadyTwice);
   return is_set(cell, "hooks", "mended") ? expect_hidden() : expect_published_hooks(cell);
@@ -29,7 +29,7 @@ std::string precondition(const Cell& cell) {
   return reason.empty() ? refuse_no_sync_with_static_graph(cell) : reason;
 }
 
-/// Where gradients are whole, ranks agree in them.
+/// Ranks have whole gradients, so they must agree on them.
 std::vector<Variant> variants() {
   const std::vector<Claim> whole{kGradientsAgree, kParametersAgree};
   return {

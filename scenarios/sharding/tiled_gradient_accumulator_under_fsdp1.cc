@@ -1,6 +1,6 @@
-// The hooks of tiled-gradient-accumulator-stacks-hooks under FSDP1, which puts one flat parameter
-// in the place of all parameters of a wrapped module: hooks find that one on the module, and
-// nothing on its parts. FSDP1 acts after the gradient of each tile, whatever hooks make of it.
+// The hooks of tiled-gradient-accumulator-stacks-hooks under FSDP1, which replaces all parameters
+// of a wrapped module by one flat parameter. Hooks find it on the module, and find nothing on the
+// module's parts. FSDP1 acts after each tile's gradient, whatever the hooks return.
 
 #include "harness/train/loop/accumulator_cells.h"
 #include "harness/train/sharded/flat_shard.h"
@@ -30,8 +30,8 @@ Expectation expect_whole(const Cell& cell) {
   return has_hooks ? expect_published_hooks(cell) : expect_hidden();
 }
 
-/// The first tile's gradient is reduced and the parameters are released. The next tile makes a view
-/// of a weight; the layer's norm reads its own. FSDP1 shards nothing for one rank.
+/// FSDP1 reduces the first tile's gradient and releases the parameters. Then the next tile cannot
+/// make a view of a weight, or the layer's norm cannot read its own. One rank shards nothing.
 Expectation expect_released(const Cell& cell) {
   if (cell.world_size == 1) return expect_whole(cell);
   if (pieces_of(cell) > 1) return expect_error(fully_shard_error::kViewOfReleased);
@@ -39,7 +39,7 @@ Expectation expect_released(const Cell& cell) {
   return expect_whole(cell);
 }
 
-/// Where gradients are whole, ranks agree in them.
+/// In variants with whole gradients, ranks must agree on them.
 std::vector<Variant> variants() {
   const std::vector<Claim> whole{kGradientsAgree, kParametersAgree};
   return {

@@ -1,6 +1,7 @@
-// Each rank cuts its sequence into as many tiles as that needs. ZeRO 3 gathers parameters for each
-// tile, so that ranks with other lengths gather another number of times, and do not meet. Asking
-// for the maximum over the ranks does not help where torch.chunk gives a shorter sequence fewer.
+// Each rank cuts its sequence into as many tiles as it needs. ZeRO 3 gathers parameters for each
+// tile, so ranks with other lengths gather a different number of times, and their calls no longer
+// match. Taking the maximum over the ranks fails if torch.chunk gives a shorter sequence fewer
+// tiles.
 
 #include <algorithm>
 
@@ -15,18 +16,18 @@ namespace {
 constexpr MlpLayersOptions kModel;
 constexpr std::int64_t kRowsOfATile = 2;
 
-/// The shortest sequence has a row for each tile of the longest, even where tiles are even.
+/// The shortest sequence has at least one row for each tile of the longest.
 constexpr std::int64_t kShortest = 6;
 constexpr std::int64_t kMostTilesMore = 3;
 
-/// Sequences differ by a tile each among the last ranks; rank 0 has the longest.
+/// Among the last ranks, lengths differ by one tile each. Rank 0 has the longest sequence.
 std::int64_t length_of(const Cell& cell, int rank) {
   const std::int64_t tiles_more =
       std::min<std::int64_t>(cell.world_size - 1 - rank, kMostTilesMore);
   return kShortest + kRowsOfATile * tiles_more;
 }
 
-/// As many as a sequence needs whose tiles have a limit.
+/// Tiles of at most `kRowsOfATile` rows.
 std::int64_t tiles_for(std::int64_t length) { return (length + kRowsOfATile - 1) / kRowsOfATile; }
 
 std::int64_t asked_tiles(Rank& rank) {
@@ -51,14 +52,14 @@ void train(Rank& rank) {
   });
 }
 
-/// The tiles that torch.chunk gives a rank.
+/// The number of tiles that torch.chunk gives a rank.
 std::int64_t pieces_of(const Cell& cell, int rank) {
   const std::int64_t length = length_of(cell, rank);
   const bool is_maximum = is_set(cell, "asks_for", "maximum");
   return chunk_pieces(length, tiles_for(is_maximum ? length_of(cell, 0) : length));
 }
 
-/// The rank with the fewest tiles is the first whose next gathering is of something else.
+/// The rank with the fewest tiles is the first to gather other parameters than the rest.
 Expectation expect_other_gatherings(const Cell& cell) {
   int fewest = 0;
   for (int rank = 1; rank < cell.world_size; ++rank) {

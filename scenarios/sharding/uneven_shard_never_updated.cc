@@ -1,7 +1,7 @@
-// Parameters are sharded by rows, in as many as the number of ranks allows, and the last shards are
-// shorter. An optimizer that keeps gradients in memory of its own makes it from a shape that it
-// infers, and passes over what does not fit, as it has to where a rank holds nothing at all. What
-// is shorter than inferred is never updated, on that rank alone and without a word.
+// Parameters are sharded by rows over as many ranks as there are rows for, and the last shards are
+// shorter. An optimizer stores gradients in its own memory, with an inferred shape. It skips any
+// shard of another shape, as it must on a rank without rows. So a shorter shard is silently never
+// updated, on that rank alone.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -26,12 +26,12 @@ std::int64_t rounded_up(std::int64_t rows, std::int64_t ranks) {
   return (rows + ranks - 1) / ranks;
 }
 
-/// So many that all ranks have as many of them.
+/// A multiple of the number of ranks, so that all ranks have equally many.
 std::int64_t outputs_of(const Cell& cell) {
   return rounded_up(kLeastOutputs, cell.world_size) * cell.world_size;
 }
 
-/// A layer of any number of rows below one that is cut evenly.
+/// A layer with any number of rows, below one that is cut evenly.
 struct Model : Module {
   Model(const Cell& cell, const at::Generator& generator)
       : below(register_module(
@@ -46,7 +46,7 @@ struct Model : Module {
   std::shared_ptr<Linear> below, above;
 };
 
-/// How many rows this rank is taken to have of a parameter.
+/// The number of this rank's rows of a parameter, as the optimizer infers it.
 std::int64_t inferred_rows(const Rank& rank, const Shard& place) {
   const std::int64_t rows = place.global_shape.front();
   const std::int64_t ranks = rank.world_size();
@@ -55,8 +55,8 @@ std::int64_t inferred_rows(const Rank& rank, const Shard& place) {
   return std::min(rounded_up(rows, ranks), rows - place.offset.front());
 }
 
-/// SGD that takes gradients out of the model first, into memory that is made once: gradients of the
-/// step before stay there while the next are computed.
+/// SGD that first moves gradients into memory allocated once. Gradients of a step stay there while
+/// the next are computed.
 class OffloadedSgd {
  public:
   OffloadedSgd(const Rank& rank, std::vector<NamedShard> shards) : shards_(std::move(shards)) {
@@ -72,7 +72,7 @@ class OffloadedSgd {
     for (std::size_t i = 0; i < shards_.size(); ++i) {
       at::Tensor& shard = shards_[i].tensor;
       const bool is_held = shard.grad().defined() && shard.sizes() == kept_[i].sizes();
-      if (!is_held) continue;  // this rank has nothing of it
+      if (!is_held) continue;  // assumes that this rank has no rows of it
       kept_[i].copy_(shard.grad());
       shard.sub_(kept_[i], learning_rate);
     }
@@ -102,7 +102,7 @@ Expectation expect_passed_over(const Cell& cell, bool is_passed_over) {
   return is_passed_over ? expect_wrong_updates(cell, {"below.*"}) : expect_hidden();
 }
 
-/// The last rank that has rows has fewer than the others.
+/// The last rank with rows has fewer than the others.
 Expectation expect_last_passed_over(const Cell& cell) {
   const std::int64_t rows = number_on(cell, "rows");
   return expect_passed_over(cell, rows % rounded_up(rows, cell.world_size) != 0);

@@ -1,8 +1,8 @@
-// Tiles are made around an MLP that is wrapped, so that each calls it, in forward and again in
-// backward. FSDP2 counts on one call in a backward: from a module's first gradient to the end of
-// the whole backward, a call of it is taken for a recomputation within. The first tile's call has
-// its reduction; those of the others have none, and nobody looks again, since the module's group
-// has reduced. What is left over stays in the whole parameters, and is added to the next step's.
+// Tiles are built around a wrapped MLP, so each tile calls the wrapped module, in forward and again
+// in backward. FSDP2 expects one call per backward: from a module's first gradient to the end of
+// the whole backward, it treats another call as a recomputation. The first tile is reduced. Later
+// tiles are not, because FSDP2 considers the module's group done. Their gradients stay on the
+// unsharded parameters and are added to the next step's.
 
 #include "harness/train/loop/tiled_mlps.h"
 

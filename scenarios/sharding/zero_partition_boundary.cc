@@ -1,8 +1,8 @@
-// ZeRO flattens parameters one behind the other and cuts the whole in equal partitions, whatever
-// lies at the cuts. So a rank may hold the middle of a parameter, or an empty one, and has to find
-// its piece of every gradient by numbers: where the parameter begins in the partition, where the
-// partition begins in the parameter, how much of it there is. Where one of them is wrong, the piece
-// is stepped with a gradient of other elements, or of this rank alone, and then handed to all.
+// ZeRO concatenates all parameters and cuts the result into equal partitions, wherever the cuts
+// fall. A rank may hold the middle of a parameter, or an empty one. It finds its piece of a
+// gradient by three numbers: the parameter's offset in the partition, the partition's offset in the
+// parameter, and the count of elements. If one is wrong, the piece is stepped with gradients of
+// other elements, or of this rank alone, and then sent to all ranks.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/outer.h>
@@ -25,7 +25,7 @@ constexpr std::int64_t kRows = 6;
 constexpr std::int64_t kSmallBucket = 10;  // elements
 constexpr std::int64_t kAlignment = 2;
 
-/// One parameter of so many elements, each of which gets a gradient of its own.
+/// One parameter of `elements` elements, each with its own gradient.
 struct Layer : Module {
   Layer(std::int64_t elements, const at::Generator& generator)
       : weight(
@@ -98,7 +98,7 @@ Expectation expect_wrong(const Cell& cell, const std::vector<std::size_t>& param
                 {wrong_gradients_of(cell, names, "what stands in the place of a piece is drawn")});
 }
 
-/// Parameters that a boundary lies inside of.
+/// Parameters that a partition boundary cuts.
 Expectation expect_cut_ones_wrong(const Cell& cell) {
   const std::vector<std::int64_t> sizes = sizes_of(cell);
   const PartitionLayout layout(sizes, cell.world_size, kAlignment);
@@ -112,7 +112,7 @@ Expectation expect_cut_ones_wrong(const Cell& cell) {
   return expect_wrong(cell, parameters);
 }
 
-/// Parameters where an empty one begins too, in front of them.
+/// Parameters after an empty one, which begins at the same place.
 Expectation expect_hidden_ones_wrong(const Cell& cell) {
   const std::vector<std::int64_t> sizes = sizes_of(cell);
   std::vector<std::size_t> parameters;

@@ -1,6 +1,6 @@
 // A trainer computes the loss on the module inside the DDP wrapper and averages the gradients by
-// hand. The wrapper's forward would also have broadcast the buffers of rank 0. Without it, every
-// rank keeps the running statistics of its own shard.
+// hand. The wrapper's forward would also have broadcast rank 0's buffers. Without it, every rank
+// keeps the running statistics of its own shard.
 
 #include <ATen/core/Tensor.h>
 
@@ -27,7 +27,7 @@ class Normalised : public Module {
   std::shared_ptr<Linear> linear_;
 };
 
-/// The module's forward, inside the wrapper's unless the variant bypasses it.
+/// Runs forward through the wrapper, unless the variant bypasses it.
 at::Tensor forward(Rank& rank, Training& training, Module& model, const at::Tensor& input) {
   const auto observed_forward = [&] {
     if (!rank.is_reference()) rank.observe_buffers(Phase::pre_forward, model);
@@ -52,11 +52,11 @@ void train(Rank& rank) {
             if (rank.has("loss", "on-module")) average_each(rank.group(), model.parameters());
           },
   });
-  // Rank 0 saves the checkpoint, and the others wait for it.
+  // Rank 0 saves the checkpoint while the others wait.
   if (!rank.is_reference()) rank.group().barrier();
 }
 
-/// All ranks begin with the same buffers.
+/// All ranks start with the same buffers.
 Expectation expect_buffers_apart(const Cell& cell) {
   if (cell.steps == 1) return expect_hidden();
   return pinned({.breaks = {kBuffersAgree}, .symptom = SymptomKind::ranks_differ},

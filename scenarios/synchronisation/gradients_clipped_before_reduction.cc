@@ -1,6 +1,6 @@
-// A trainer that averages its gradients by hand clips them first. Each rank divides by the norm of
-// its own gradients, and the mean of clipped gradients is not the clipped mean: ranks agree on
-// gradients of another direction and another size.
+// A trainer averages its gradients by hand, but clips them first. Each rank divides by the norm of
+// its own gradients, and the mean of clipped gradients is not the clipped mean. Ranks agree on
+// gradients of wrong direction and size.
 
 #include "harness/train/ddp/gradient_reduction.h"
 #include "harness/train/loop/published_shard.h"
@@ -36,7 +36,7 @@ void train(Rank& rank) {
             if (rank.has("clipped", "after")) clip();
           },
   });
-  // Rank 0 saves the checkpoint, and the others wait for it.
+  // Rank 0 saves the checkpoint while the others wait.
   if (!rank.is_reference()) rank.group().barrier();
 }
 

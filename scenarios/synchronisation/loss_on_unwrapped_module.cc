@@ -1,6 +1,6 @@
-// The trainer wraps its model in DistributedDataParallel and computes the loss on the module inside
-// the wrapper. The reducer is never armed: every rank trains a replica of its own, and the
-// checkpoint keeps rank 0's.
+// The trainer wraps its model in DistributedDataParallel but computes the loss on the module
+// inside. The reducer is never armed: every rank trains its own replica, and the checkpoint keeps
+// rank 0's.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-/// Calls the wrapper only if that is what the variant does.
+/// Calls the wrapper only if the variant does.
 at::Tensor forward(Rank& rank, Training& training, Module& model, const at::Tensor& input,
                    std::int64_t step) {
   if (!rank.has("loss", "on-module")) return training.forward(input);
@@ -28,7 +28,7 @@ at::Tensor forward(Rank& rank, Training& training, Module& model, const at::Tens
   return model.forward(input);
 }
 
-/// The gradients that DDP did not reduce, reduced by the trainer.
+/// Reduces the gradients that DDP did not reduce, as the trainer does.
 void reduce_by_hand(Rank& rank, const std::vector<at::Tensor>& parameters) {
   ProcessGroup& group = rank.group();
   if (rank.has("reduced", "each")) average_each(group, parameters);
@@ -65,11 +65,11 @@ void train(Rank& rank) {
             if (rank.has("reduced", "after-step")) average_each(rank.group(), model.parameters());
           },
   });
-  // Rank 0 saves the checkpoint, and the others wait for it.
+  // Rank 0 saves the checkpoint while the others wait.
   if (!rank.is_reference()) rank.group().barrier();
 }
 
-/// The run that was published meets its tables.
+/// Compares the published run with its published tables.
 Expectation with_tables(const Cell& cell, Expectation expectation) {
   const bool is_published =
       cell.world_size == 2 && cell.steps >= 5 && cell.seed == 0 && is_set(cell, "optimizer", "sgd");
@@ -83,21 +83,21 @@ Expectation expect_published_bug(const Cell& cell) {
 
 Expectation expect_published_fix(const Cell& cell) { return with_tables(cell, {}); }
 
-/// In every k-th step the gradients of replicas that already differ are averaged.
+/// Every k-th step averages the gradients of replicas that already differ.
 Expectation expect_reduced_every_kth_step(const Cell& cell) {
   Expectation expectation = expect_never_reduced(cell);
   if (cell.steps % number_on(cell, "k") == 0) expectation.pins.front().last_step = cell.steps - 1;
   return expectation;
 }
 
-/// Each rank keeps a bias of its own, which makes the replicas differ.
+/// Each rank keeps its own bias, so the replicas differ.
 Expectation expect_bias_never_reduced(const Cell& cell) {
   Expectation expectation = expect_never_reduced(cell);
   for (Pin& pin : expectation.pins) pin.tensors = {"bias"};
   return expectation;
 }
 
-/// AdamW divides by the size of the gradients: a factor in them does not reach the weights.
+/// AdamW divides by the size of the gradients, so a factor in them does not reach the weights.
 Expectation expect_summed(const Cell& cell) {
   return expect_multiple(cell, cell.world_size, is_set(cell, "optimizer", "sgd"));
 }

@@ -1,8 +1,7 @@
-// The trainer in which the loss on the unwrapped module was found, in small: a transformer on time
-// series, curriculum stages, a distributed sampler, AdamW with a warm-up from learning rate 0,
-// clipping, and a checkpoint that rank 0 alone writes. Its weights do not drift for two steps
-// although its gradients differ from the first; what the other ranks learnt is thrown away at the
-// end of each stage.
+// A small version of the trainer that computed its loss on the unwrapped module: a transformer on
+// time series, curriculum stages, a distributed sampler, AdamW with a warm-up from learning rate 0,
+// clipping, and a checkpoint written by rank 0. Gradients differ from step 1 on, weights only two
+// steps later. At the end of each stage, all training of the other ranks is discarded.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -27,7 +26,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kSeries = 64;
-constexpr std::int64_t kBatch = 4;  // of a rank
+constexpr std::int64_t kBatch = 4;  // per rank
 constexpr std::int64_t kStageSteps = 4;
 constexpr std::int64_t kWarmUpSteps = 8;
 constexpr double kLearningRate = 2e-3;
@@ -71,7 +70,7 @@ at::Tensor loss_of(Rank& rank, const Dataset& data, const MicroBatch& batch,
   return at::cross_entropy_loss(logits, data.classes.index_select(0, chosen));
 }
 
-/// Clips by norm and steps with the learning rate of the warm-up.
+/// Clips by norm and steps with the warm-up's learning rate.
 void update(Optimizer& optimizer, const Module& model, std::int64_t step) {
   clip_grad_norm(model.parameters(), kMaxNorm);
   const double warmth = std::min(1.0, static_cast<double>(step_of_stage(step)) / kWarmUpSteps);
@@ -79,7 +78,7 @@ void update(Optimizer& optimizer, const Module& model, std::int64_t step) {
   optimizer.step();
 }
 
-/// Rank 0 writes its parameters, and all ranks go on from there. The reference has them already.
+/// Rank 0 writes its parameters, and all ranks load them. The reference already has them.
 void pass_checkpoint(Rank& rank, Module& model, std::int64_t stage) {
   const auto file = rank.folder() / fmt::format("checkpoint.stage-{}.safetensors", stage);
   if (rank.rank() == 0) save_checkpoint(model, file);
@@ -109,7 +108,7 @@ void train(Rank& rank) {
             rank.at_branch();
             if (rank.has("reduced", "each")) average_each(rank.group(), model.parameters());
           },
-      // Gradients are observed before they are clipped, as in the trainer.
+      // Gradients are observed before clipping, as in the trainer.
       .update = [&](std::int64_t step) { update(training.optimizer(), model, step); },
       .after =
           [&](std::int64_t step) {
@@ -125,7 +124,7 @@ Expectation with_table(const Cell& cell, Expectation expectation) {
   return expectation;
 }
 
-/// In step 1 the learning rate is 0, and no weight has moved yet.
+/// In step 1 the learning rate is 0, so no weight has moved yet.
 Expectation expect_published_bug(const Cell& cell) {
   return with_table(cell, expect_never_reduced(cell, /*parameters_move=*/cell.steps > 1));
 }

@@ -1,6 +1,6 @@
-// The repair of a loss on the unwrapped module averages the gradients that a rank has. Where ranks
+// A fix of the loss on the unwrapped module averages the gradients that each rank has. If ranks
 // lack different ones, they average different tensors with each other, or the training aborts or
-// hangs. The review asked for zeros in the place of a missing gradient.
+// hangs. The review asked for zeros instead of missing gradients.
 
 #include <ATen/core/Tensor.h>
 
@@ -35,14 +35,14 @@ void train(Rank& rank) {
             average_each(rank.group(), parameters);
           },
   });
-  // Rank 0 saves the checkpoint, and the others wait for it.
+  // Rank 0 saves the checkpoint while the others wait.
   if (!rank.is_reference()) rank.group().barrier();
 }
 
 Expectation expect_skipped(const Cell& cell) {
-  // The smaller buffer of rank 0 receives more than it holds, and Gloo ends the process.
+  // Rank 0's smaller buffer receives more bytes than it holds, so Gloo aborts the process.
   if (is_set(cell, "differs", "other-sizes")) {
-    // No claim is made of the collectives here.
+    // This scenario makes no claim about collectives.
     return {.raises = expect_sizes_differ(cell, 1, {}).raises, .symptom = SymptomKind::mismatched};
   }
   const std::string why = "another gradient, or one of the next step, is in the mean";

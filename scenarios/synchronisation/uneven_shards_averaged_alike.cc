@@ -1,6 +1,6 @@
-// Ranks have shards of different sizes. DDP averages the gradients of the ranks' mean losses, in
-// which a row of a small shard counts more than one of a large shard. A trainer that expects the
-// mean over the whole batch gets another one.
+// Ranks have shards of different sizes. DDP averages the gradients of the ranks' mean losses, so a
+// row of a small shard counts more than a row of a large one. A trainer that expects the mean over
+// the whole batch gets a different one.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -45,7 +45,7 @@ void train(Rank& rank) {
     hooks.reference = [&](std::int64_t step) { mean_over_all_rows(rank, model, step); };
   }
   training.run(hooks);
-  // Rank 0 saves the checkpoint, and the others wait for it.
+  // Rank 0 saves the checkpoint while the others wait.
   if (!rank.is_reference()) rank.group().barrier();
 }
 

@@ -1,7 +1,7 @@
-// A fix was declared tested in a run in which its branch was never taken. The branch asks whether
-// the run is distributed, and the test was a notebook without a launcher. Here every process is
-// such a notebook: it knows of no other and trains on all the data. All of them agree and are
-// right, and the fix itself remains untested.
+// A fix was declared tested after a run that never took its branch. The branch checks whether the
+// run is distributed, but the test was a notebook without a launcher. Here every process is such a
+// notebook: it knows no other process and trains on all the data. All of them agree and are right,
+// and the fix remains untested.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -28,7 +28,7 @@ Batch shard_of(Rank& rank, int owner, std::int64_t step) {
   return {draw(4), draw(2)};
 }
 
-/// The data of a process that knows of no other.
+/// The data of a process that knows no other.
 Batch whole_batch(Rank& rank, std::int64_t step) {
   std::vector<at::Tensor> inputs, targets;
   for (int owner = 0; owner < rank.world_size(); ++owner) {
