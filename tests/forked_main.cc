@@ -1,5 +1,5 @@
-// The main function of a test program whose start costs more than most of its tests: each test runs in
-// a child, forked from a process that has run none, so tests share the start and nothing else.
+// The main function of a test program whose start costs more than most of its tests: each test runs
+// in a child, forked from a process that has run none, so tests share the start and nothing else.
 //
 //   PROGRAM [--jobs=N] [--gtest_filter=...]    N children at a time (default: the number of cores)
 //

@@ -39,8 +39,7 @@ class Model : public VisionLanguageModel {
 
 /// Autograd records tensors that are moved before the function, and moves their gradients back. If
 /// the scale crosses, the hidden states are always moved.
-at::Tensor fused_loss(Rank& rank, const Model& model, at::Tensor hidden,
-                      const at::Tensor& labels) {
+at::Tensor fused_loss(Rank& rank, const Model& model, at::Tensor hidden, const at::Tensor& labels) {
   rank.at_branch();
   const at::Device head = model.head_weight().device();
   const bool moves_before = rank.has("inputs", "moved-before");

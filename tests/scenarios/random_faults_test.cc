@@ -19,7 +19,6 @@ using nlohmann::json;
 constexpr double kLimitSeconds = 2;  // of the testbed's faulty cells
 constexpr double kGraceSeconds = 5;
 
-
 std::set<std::string> names_in(const fs::path& folder) {
   std::set<std::string> names;
   std::error_code ignored;

@@ -216,8 +216,8 @@ void expect_that_branch_points_are_reached(const nlohmann::json& record) {
   }
 }
 
-// The share of one scenario in the quick tests, about three seconds on two cores: cells that are run
-// twice, and cells of its matrix.
+// The share of one scenario in the quick tests, about three seconds on two cores: cells that are
+// run twice, and cells of its matrix.
 constexpr std::size_t kMostCells = 20;
 constexpr std::size_t kMostCellsOfAMatrix = 26;
 

@@ -190,8 +190,9 @@ TEST(Endings, AtALimitThatCameTooSoonAreNobodysFault) {
 }
 
 TEST(Rendezvous, ThatABodyWrecksIsAFinding) {
-  const TestbedRun run("rendezvous/raises rendezvous/exits rendezvous/stays-away rendezvous/meets "
-                       "--timeout 3");
+  const TestbedRun run(
+      "rendezvous/raises rendezvous/exits rendezvous/stays-away rendezvous/meets "
+      "--timeout 3");
   EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
   for (const char* variant : {"raises", "exits", "stays-away"}) {
     EXPECT_EQ(run.findings(variant, "ranks_finish").size(), 1U) << variant;
