@@ -196,7 +196,7 @@ TEST(DoctorOfTheProgram, BeginsWithTheConclusionOfTheCatalogue) {
   const std::string said = catalogue.lockstep("doctor --timeout 5").out;
   EXPECT_THAT(said, testing::StartsWith("it can work\n\nGPUs"));
   EXPECT_THAT(said, testing::EndsWith("\ntorch 9\n"));
-  EXPECT_THAT(FakeCatalogue("exit 127").lockstep("doctor --timeout 5").out,
+  EXPECT_THAT(unwrapped(FakeCatalogue("exit 127").lockstep("doctor --timeout 5").out),
               testing::StartsWith("'lockstep run' cannot work here: "));
 }
 
@@ -229,7 +229,7 @@ TEST_F(PythonWithTorch, OfTheCatalogueIsPutOnPathByTheLineThatDoctorSays) {
   const std::string said = catalogue.lockstep("doctor --timeout 5", "PATH=/nowhere").out;
   EXPECT_THAT(said, HasSubstr(wanted()));
   const std::string line = fmt::format("export PATH='{}':$PATH;", bin().string());
-  EXPECT_THAT(catalogue.lockstep("doctor --timeout 5", line).out,
+  EXPECT_THAT(unwrapped(catalogue.lockstep("doctor --timeout 5", line).out),
               HasSubstr("torchrun: torch 2.5.1, "));
 }
 

@@ -31,7 +31,7 @@ run 0 built/scenarios/outside list --help
 says "Usage: outside list"
 run 0 built/scenarios/outside show summed-gradient
 says "Source: scenarios/scale/summed_gradient.cc"
-run 0 built/scenarios/outside run --ranks 2 --out outside-run
+run 0 built/scenarios/outside run --ranks 2 -vv --out outside-run
 says "scenarios/scale/summed_gradient.cc:"
 says "2: summed over 2 ranks, never averaged"
 

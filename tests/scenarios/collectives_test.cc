@@ -28,9 +28,9 @@ struct Way {
   std::string options() const {
     // Long enough for healthy ranks. It is also the time to wait for hanging ones, which are common
     // over gloo.
-    const std::string same =
-        fmt::format("--ranks {} --jobs 8 --timeout {}", ranks, is_mpi() ? 15 : 3);
-    return same + (is_mpi() ? " --backend mpi --launcher '" + mpirun + " -n {ranks}'" : "");
+    const std::string same = fmt::format("--ranks {} --timeout {}", ranks, is_mpi() ? 15 : 3);
+    return same +
+           (is_mpi() ? " --backend mpi --launcher '" + mpirun + " -n {ranks}'" : " --jobs 8");
   }
   friend std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name; }
 };
