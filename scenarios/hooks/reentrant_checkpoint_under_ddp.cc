@@ -7,59 +7,32 @@
 // offloading had saved.
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/Generator.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "harness/train/autograd/activation_checkpoint.h"
 #include "harness/train/autograd/activation_memory.h"
-#include "harness/train/autograd/activation_offload.h"
+#include "harness/train/loop/checkpointed_model.h"
 #include "harness/train/loop/training.h"
-#include "harness/train/nn/vision_language_model.h"
 
 namespace lockstep {
 
 namespace {
 
 constexpr std::int64_t kText = 3;
-constexpr double kDropped = 0.1;
-
-/// How a segment of the model runs.
-struct Way {
-  bool reentrant = false;
-  bool non_reentrant = false;
-  bool offloads = false;  ///< the tensor that the checkpoint saves: the segment's input
-  bool nests = false;     ///< the MLP of a language block is checkpointed again inside the block
-  CheckpointOptions options = {};
-};
 
 /// How the training ran on one GPU.
-constexpr Way kOriginalWay{.reentrant = true, .offloads = true};
+constexpr CheckpointedSegments kOriginalWay{.reentrant = true, .offloads = true};
 
-Way way_of(Rank& rank) {
+CheckpointedSegments segments_of(Rank& rank) {
   rank.at_branch();
   return {.reentrant = rank.has("checkpoint", "reentrant"),
           .non_reentrant = rank.has("checkpoint", "non-reentrant"),
           .offloads = rank.has("offload"),
           .nests = rank.has("nested"),
           .options = {.early_stop = !rank.has("early_stop", "off")}};
-}
-
-/// A re-entrant checkpoint is recorded only if its input requires a gradient. Trainers set this on
-/// the output of a frozen embedding (`enable_input_require_grads`). Here the first block does it.
-at::Tensor requiring_gradient(const at::Tensor& input) {
-  return input.requires_grad() ? input : input.detach().requires_grad_(true);
-}
-
-at::Tensor run_segment(const Way& way, const SegmentOfOne& segment, const at::Tensor& input) {
-  std::optional<OffloadScope> scope;
-  if (way.offloads) scope.emplace();
-  if (way.reentrant) return checkpoint_reentrant(segment, requiring_gradient(input), way.options);
-  return way.non_reentrant ? checkpoint(segment, input, way.options) : segment(input);
 }
 
 bool has_adapters(const Cell& cell) { return is_set(cell, "trained", "adapters"); }
@@ -83,58 +56,15 @@ VisionLanguageOptions sizes_of(const Cell& cell) {
   return sizes;
 }
 
-/// The model of the pull request, with a dropout before every block, inside the checkpoint.
-class Model {
- public:
-  explicit Model(Rank& rank)
-      : generator_(cpu_generator(0)),
-        dropout_(rank.has("dropout") ? kDropped : 0, generator_),
-        model_(sizes_of(rank.cell()), cpu_generator(rank.seed(0))) {
-    model_.to(dtype_of(rank.cell()));
-  }
-
-  Module& module() { return model_; }
-
-  /// Returns the logits. `seed` draws the masks.
-  at::Tensor run(Way way, const at::Tensor& image, const at::Tensor& tokens, std::uint64_t seed) {
-    generator_.set_current_seed(seed);
-    way.options.generators = {generator_};
-    model_.run_blocks_with([this, way](Module& block, const at::Tensor& input) {
-      const auto segment = [this, &block](const at::Tensor& x) {
-        return block.forward(dropout_.forward(x));
-      };
-      return run_segment(way, segment, input);
-    });
-    model_.run_mlps_with([way](Module& mlp, const at::Tensor& input) {
-      const auto segment = [&mlp](const at::Tensor& x) { return mlp.forward(x); };
-      return way.nests ? run_segment(way, segment, input) : segment(input);
-    });
-    return model_.forward(image, tokens);
-  }
-
- private:
-  at::Generator generator_;
-  Dropout dropout_;
-  VisionLanguageModel model_;
-};
-
-/// Fills missing gradients: backward then adds in place and allocates none.
-void leave_zero_gradients(const Module& model) {
-  for (const at::Tensor& parameter : model.parameters()) {
-    if (parameter.requires_grad() && !parameter.grad().defined()) {
-      parameter.mutable_grad() = at::zeros_like(parameter);
-    }
-  }
-}
-
 void observe_memory(Rank& rank, std::int64_t bytes) {
   rank.observer().observe(Phase::post_backward, Kind::memory,
                           {"activations", at::scalar_tensor(bytes, at::kLong)});
 }
 
 /// Peak memory of the original way in bytes, observed by the reference.
-std::int64_t original_memory(Model& model, const ImageText& batch, std::uint64_t masks) {
-  leave_zero_gradients(model.module());
+std::int64_t original_memory(CheckpointedModel& model, const ImageText& batch,
+                             std::uint64_t masks) {
+  model.fill_missing_gradients();
   const ActivationMemory memory;
   next_token_loss(model.run(kOriginalWay, batch.image, batch.tokens, masks), batch.tokens)
       .backward();
@@ -144,7 +74,9 @@ std::int64_t original_memory(Model& model, const ImageText& batch, std::uint64_t
 }
 
 void train(Rank& rank) {
-  Model model(rank);
+  CheckpointedModel model(sizes_of(rank.cell()), rank.has("dropout") ? 0.1 : 0,
+                          cpu_generator(rank.seed(0)));
+  model.module().to(dtype_of(rank.cell()));
   Training training(rank, model.module(), training_options(rank));
   std::optional<ActivationMemory> memory;
   std::int64_t most = 0;
@@ -156,12 +88,12 @@ void train(Rank& rank) {
     if (rank.is_reference() && is_first && batch.owner == 0) {
       observe_memory(rank, original_memory(model, drawn, masks));
     }
-    if (!rank.is_reference() && is_first) leave_zero_gradients(model.module());
+    if (!rank.is_reference() && is_first) model.fill_missing_gradients();
     const auto outputs = training.forward([&] {
       // Skips the buckets that DDP rebuilds before this: they are no activations.
       if (!rank.is_reference()) memory.emplace();
-      const Way way = rank.is_reference() ? Way() : way_of(rank);
-      return std::vector{model.run(way, drawn.image, drawn.tokens, masks)};
+      const auto segments = rank.is_reference() ? CheckpointedSegments() : segments_of(rank);
+      return std::vector{model.run(segments, drawn.image, drawn.tokens, masks)};
     });
     return next_token_loss(outputs.front(), drawn.tokens);
   };
@@ -208,72 +140,62 @@ std::string precondition(const Cell& cell) {
   return "in bfloat16 roundings move the gradients of the adapters by up to 80 % of themselves";
 }
 
+/// `variant`, of which it is claimed that it needs no more memory than one GPU did.
+Variant bounded(Variant variant) {
+  variant.claims = {kMemoryBounded};
+  return variant;
+}
+
 std::vector<Variant> variants() {
-  const std::vector<Claim> bounded{kMemoryBounded};
   return {
-      {"reentrant",
-       Role::latent,
-       "each block once, its input offloaded, under DDP's defaults: right, as long as nobody looks "
-       "for unused parameters",
-       "checkpoint=reentrant offload=on prior=off find_unused=off",
-       {},
-       "",
-       bounded},
-      {"reentrant-find-unused", Role::buggy,
-       "the same with find_unused_parameters, which takes all that is inside of a checkpoint for "
-       "unused",
-       "checkpoint=reentrant offload=on raises=always prior=off find_unused=on static_graph=off",
-       expect_ready_twice, "", bounded},
-      {"shared-blocks-reentrant", Role::buggy,
-       "all layers share a block, whose hooks run once per layer: an error while the reducer waits "
-       "for others",
-       "checkpoint=reentrant offload=on blocks=shared trained=all static_graph=off",
-       expect_ready_twice, "reference-shared-blocks", bounded},
-      {"shared-blocks-static-graph",
-       Role::latent,
-       "the error text's advice, a static graph: the reducer counts the hooks and waits for the "
-       "last",
-       "checkpoint=reentrant offload=on blocks=shared trained=all static_graph=on",
-       {},
-       "reference-shared-blocks",
-       bounded},
+      bounded({"reentrant", Role::latent,
+               "each block once, its input offloaded, under DDP's defaults: right, as long as "
+               "nobody looks for unused parameters",
+               "checkpoint=reentrant offload=on prior=off find_unused=off"}),
+      bounded({"reentrant-find-unused", Role::buggy,
+               "the same with find_unused_parameters, which takes all that is inside of a "
+               "checkpoint for unused",
+               "checkpoint=reentrant offload=on raises=always prior=off find_unused=on "
+               "static_graph=off",
+               expect_ready_twice}),
+      bounded({"shared-blocks-reentrant", Role::buggy,
+               "all layers share a block, whose hooks run once per layer: an error while the "
+               "reducer waits for others",
+               "checkpoint=reentrant offload=on blocks=shared trained=all static_graph=off",
+               expect_ready_twice, "reference-shared-blocks"}),
+      bounded({.name = "shared-blocks-static-graph",
+               .role = Role::latent,
+               .summary = "the error text's advice, a static graph: the reducer counts the hooks "
+                          "and waits for the last",
+               .sets = "checkpoint=reentrant offload=on blocks=shared trained=all static_graph=on",
+               .reference = "reference-shared-blocks"}),
       // No claim about memory: the block's gradient sum is kept until all layers have contributed.
-      {"shared-blocks-non-reentrant-offload",
-       Role::fixed,
-       "non-re-entrant checkpoints of the block: autograd adds up before hooks run",
-       "checkpoint=non-reentrant offload=on blocks=shared trained=all",
-       {},
-       "reference-shared-blocks"},
-      {"shared-adapters-reentrant", Role::buggy,
-       "adapters in the shared block are all that is trained: the reducer waits for nothing else, "
-       "and nobody complains",
-       "checkpoint=reentrant offload=on blocks=shared trained=adapters static_graph=off",
-       expect_shared_adapters, "reference-shared-adapters", bounded},
-      {"shared-adapters-static-graph",
-       Role::latent,
-       "the same with a static graph",
-       "checkpoint=reentrant offload=on blocks=shared trained=adapters static_graph=on",
-       {},
-       "reference-shared-adapters",
-       bounded},
-      {"non-reentrant", Role::wrong_fix,
-       "the fix before: non-re-entrant under DDP, and the inputs of all blocks stay",
-       "checkpoint=non-reentrant prior=off", expect_inputs_kept, "", bounded},
-      {"non-reentrant-offload",
-       Role::fixed,
-       "the pull request: non-re-entrant, and what the checkpoint saves is offloaded",
-       "checkpoint=non-reentrant offload=on prior=off",
-       {},
-       "",
-       bounded},
-      {"non-reentrant-nested-offload",
-       Role::fixed,
-       "the same, and the MLP of a block is checkpointed once more inside of it",
-       "checkpoint=non-reentrant offload=on nested=on prior=off no_sync=off bucket_view=off "
-       "find_unused=off static_graph=off bucket=standard",
-       {},
-       "",
-       bounded},
+      {.name = "shared-blocks-non-reentrant-offload",
+       .role = Role::fixed,
+       .summary = "non-re-entrant checkpoints of the block: autograd adds up before hooks run",
+       .sets = "checkpoint=non-reentrant offload=on blocks=shared trained=all",
+       .reference = "reference-shared-blocks"},
+      bounded({"shared-adapters-reentrant", Role::buggy,
+               "adapters in the shared block are all that is trained: the reducer waits for "
+               "nothing else, and nobody complains",
+               "checkpoint=reentrant offload=on blocks=shared trained=adapters static_graph=off",
+               expect_shared_adapters, "reference-shared-adapters"}),
+      bounded(
+          {.name = "shared-adapters-static-graph",
+           .role = Role::latent,
+           .summary = "the same with a static graph",
+           .sets = "checkpoint=reentrant offload=on blocks=shared trained=adapters static_graph=on",
+           .reference = "reference-shared-adapters"}),
+      bounded({"non-reentrant", Role::wrong_fix,
+               "the fix before: non-re-entrant under DDP, and the inputs of all blocks stay",
+               "checkpoint=non-reentrant prior=off", expect_inputs_kept}),
+      bounded({"non-reentrant-offload", Role::fixed,
+               "the pull request: non-re-entrant, and what the checkpoint saves is offloaded",
+               "checkpoint=non-reentrant offload=on prior=off"}),
+      bounded({"non-reentrant-nested-offload", Role::fixed,
+               "the same, and the MLP of a block is checkpointed once more inside of it",
+               "checkpoint=non-reentrant offload=on nested=on prior=off no_sync=off "
+               "bucket_view=off find_unused=off static_graph=off bucket=standard"}),
       {"no-checkpoint", Role::fixed,
        "all activations are kept: what it costs, and the same gradients bit for bit",
        "checkpoint=none prior=off no_sync=off bucket_view=off find_unused=off static_graph=off "

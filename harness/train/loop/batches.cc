@@ -26,6 +26,13 @@ at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
   return rank.input(at::randn(shape, generator, at::TensorOptions()).to(dtype_of(rank.cell())));
 }
 
+at::Tensor whole_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
+                       at::IntArrayRef shape) {
+  const at::Generator generator = cpu_generator(rank.seed(batch.seed(base)));
+  const at::Tensor drawn = at::randint(-1, 2, shape, generator, at::TensorOptions());
+  return rank.input(drawn.to(dtype_of(rank.cell())));
+}
+
 Regression regression_of_rank(int owner, std::int64_t inputs, std::int64_t outputs) {
   return {.rows = {2 + owner},
           .inputs = inputs,

@@ -30,6 +30,10 @@ struct MicroBatch {
 at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
                         at::IntArrayRef shape);
 
+/// The same of -1, 0 and 1, whose sums of products are exact.
+at::Tensor whole_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
+                       at::IntArrayRef shape);
+
 /// A regression on normal numbers: inputs [rows..., inputs], targets [rows..., outputs].
 struct Regression {
   std::vector<std::int64_t> rows;

@@ -1,5 +1,8 @@
 #include "harness/train/nn/mlp_between_layers.h"
 
+#include <ATen/core/Generator.h>
+#include <ATen/core/grad_mode.h>
+
 namespace lockstep {
 
 MlpBetweenLayers::MlpBetweenLayers(const at::Generator& generator,
@@ -11,6 +14,11 @@ MlpBetweenLayers::MlpBetweenLayers(const at::Generator& generator,
   mlp_ = register_module("mlp", std::make_shared<SwiGlu>(options.width, options.hidden, generator,
                                                          options.activation));
   if (options.has_above) above_ = layer("above");
+  if (options.frozen == "all") mlp_->freeze();
+  if (options.frozen == "gate") mlp_->parameters().front().requires_grad_(false);
+  if (!options.has_whole_weights) return;
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& weight : parameters()) weight.random_(-1, 2, generator);
 }
 
 at::Tensor MlpBetweenLayers::forward(const at::Tensor& input) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "harness/train/nn/module.h"
 #include "harness/train/nn/swiglu.h"
@@ -16,6 +17,9 @@ struct MlpBetweenLayersOptions {
   bool has_below = true;
   bool has_above = true;
   GateActivation activation = GateActivation::silu;
+  std::string frozen = "none";  ///< the MLP's weights: none, gate, all
+  /// Weights of -1, 0 and 1, so that sums of products with whole inputs are exact.
+  bool has_whole_weights = false;
 };
 
 /// A SwiGLU `mlp` between two linear layers, `below` and `above`, drawn in the order below, mlp,
