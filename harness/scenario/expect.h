@@ -50,7 +50,7 @@ Expectation pinned(Expectation expectation, std::vector<Pin> pins);
 /// `value` within the relative `precision`; for 0, exactly 0.
 Range about(double value, double precision = 1e-3);
 
-/// The cosine of an exact multiple; values that are no multiple fall outside.
+/// Cosines of gradients that are a multiple of the right ones, and of all others.
 inline constexpr Range kSameDirection{0.99999, 1.00001};
 inline constexpr Range kOtherDirection{-1.00001, 0.99999};
 
