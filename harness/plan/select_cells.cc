@@ -212,7 +212,7 @@ struct MatrixOfWorld {
 /// cell of one variant.
 MatrixOfWorld matrix_of(const Wanted& wanted, int world_size, const Selection& selection) {
   const std::size_t whole = count_all(wanted, selection);
-  // Cells that cannot be run bring no reference, so the actual number may be half of the count.
+  // Cells that cannot be run bring no reference, so up to half of the counted cells may not exist.
   if (whole / 2 <= selection.max_cells) {
     auto cells = CellsOfWorld(wanted, world_size, selection, Combination::all).take();
     const std::size_t count = cells.size();

@@ -87,7 +87,7 @@ bool has_no_sync_with_static_graph(const Cell& cell);
 std::string refuse_no_sync_with_static_graph(const Cell& cell);
 
 /// Why a cell is not applicable in bfloat16, whose rounding hides the fault in some similar cells.
-/// `least` is the smallest excess over a claim's tolerance, in tolerances, measured by `run
+/// `least` is the smallest violation of a claim in any cell, in tolerances, measured by `run
 /// SCENARIO --set dtype=bfloat16 --matrix --ranks 2` without this reason.
 std::string hidden_by_rounding(double least);
 

@@ -60,8 +60,8 @@ std::string margin_in_words(const ClaimResult& result);
 /// folded one.
 std::vector<const ClaimResult*> nearest_results(const ShownCell& cell);
 
-/// The claim about the reference with the result closest to its tolerance. Null if one of them is
-/// violated, because its finding says that, or if none has a margin.
+/// The result closest to its tolerance, among the claims about the reference. Null if one of them
+/// is violated, because its finding says that, or if none has a margin.
 const ClaimResult* nearest_to_tolerance(const ShownCell& cell);
 
 }  // namespace lockstep
