@@ -26,8 +26,9 @@ bool needs_gpus(const std::vector<Scenario>& scenarios, const Selection& selecti
 std::optional<Cell> reference_cell(const Scenario& scenario, const Variant& variant,
                                    const Cell& cell);
 
-/// Folder of a cell of `scenario`, relative to its run's. Omits the scenario's default device and
-/// axes at their default value, so that the name stays the same if the scenario gets another axis.
+/// Folder of a cell of `scenario`, relative to that of the run. Omits the scenario's default device
+/// and axes at their default value, so that the name stays the same if the scenario gets another
+/// axis.
 std::string folder_of(const Scenario& scenario, const Cell& cell);
 
 }  // namespace lockstep

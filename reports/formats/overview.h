@@ -16,7 +16,7 @@ std::string verdict_sentence(const RunRecord& run);
 bool has_detections(const RunRecord& run);
 
 /// The detection table: one row per scenario below the headings. All columns count cells. `found`
-/// counts the cells with a declared bug, run and found in full.
+/// counts those with a fully found bug, of those that ran and declare one.
 std::vector<Column> detection_columns(const RunRecord& run);
 
 /// The cost of a step for a rank, of the buggy, fixed and latent cells of a section. Empty if no

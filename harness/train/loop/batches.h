@@ -16,7 +16,7 @@ at::ScalarType dtype_of(const Cell& cell);
 
 /// One input of the model during training.
 struct MicroBatch {
-  int owner = 0;  ///< the rank that trains on it
+  int owner = 0;  ///< the rank whose shard it is
   std::int64_t step = 1;
   std::int64_t index = 0;  ///< in the step, from 0
 

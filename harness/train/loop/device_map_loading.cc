@@ -114,8 +114,8 @@ at::Device DeviceMapLoading::own_device() const {
   return devices_[static_cast<std::size_t>(environment_.local_rank)];
 }
 
-/// Room for a full copy on every device. `sequential` would put everything on the first, so it gets
-/// room for each device's share and one more block.
+/// Room for a full copy on every device. `sequential` would put everything on the first, so there
+/// each device has room for its share and one more block.
 PlacementOptions DeviceMapLoading::room_for(const DeviceMapRequest& request) const {
   const auto count = static_cast<std::int64_t>(devices_.size());
   const std::int64_t copy = bytes_of(model_);

@@ -12,8 +12,8 @@ namespace lockstep {
 class Module;
 class Rank;
 
-/// Fragments of torch's error messages about devices. They are the same in all releases, and for
-/// virtual devices and GPUs.
+/// Fragments of torch's error messages about devices. They are stable across releases, and the same
+/// for virtual devices and GPUs.
 namespace device_error {
 /// A function returned a gradient with dimensions on a device other than its input's.
 inline constexpr const char* kWrongGradient =
