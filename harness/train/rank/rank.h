@@ -144,8 +144,9 @@ class Rank {
   mutable bool was_asked_for_ = false;
   std::optional<std::int64_t> step_began_ns_;
   RendezvousState rendezvous_ = RendezvousState::not_begun;
-  mutable std::exception_ptr status_failure_;  ///< the first of `state_progress`; null: none
-  std::uint64_t inputs_ = 0;                   ///< calls of `input` in this step
+  mutable std::exception_ptr
+      status_failure_;        ///< the first of `state_progress`; null: there was none
+  std::uint64_t inputs_ = 0;  ///< calls of `input` in this step
   std::vector<WeightBefore> weights_;
   std::vector<double> step_seconds_;
 };
