@@ -1,9 +1,9 @@
 #pragma once
 
-/// What a program with scenarios says of itself in its file, so that `lockstep` knows it before it
-/// becomes it: the loader may end it before it can say anything. Fields, one a line, follow the
-/// word; a character of value 0 ends it.
+/// A program with scenarios contains this mark, so that `lockstep` can read its versions without
+/// starting it: the loader may end it before it prints anything. Fields follow, one per line; a
+/// character of value 0 ends them.
 ///   lockstep=0.1.0      the version of Lockstep that it was built with
 ///   torch=2.11.0+cpu    and of torch
-///   library=PATH        where that torch has libtorch_cpu.so
+///   library=PATH        the path of libtorch_cpu.so in that torch
 #define LOCKSTEP_CATALOGUE_MARK "lockstep catalogue mark\n"

@@ -27,13 +27,13 @@ constexpr std::string_view kMark = LOCKSTEP_CATALOGUE_MARK;
 /// Three short lines and a path.
 constexpr std::size_t kLongestMark = 8 * 1024;
 
-/// Empty where it is not set.
+/// Empty if it is not set.
 std::string asked_for() {
   const char* const path = std::getenv("LOCKSTEP_CATALOGUE");
   return path ? path : "";
 }
 
-/// The value of a line "name=value"; nothing where there is none.
+/// The value of a line "name=value"; absent if there is none.
 std::optional<std::string> field(std::string_view lines, std::string_view name) {
   while (!lines.empty()) {
     const std::string_view line = lines.substr(0, lines.find('\n'));
@@ -45,8 +45,8 @@ std::optional<std::string> field(std::string_view lines, std::string_view name) 
   return std::nullopt;
 }
 
-/// What the mark that begins `text` says; nothing where it is none: any program that looks for
-/// marks has the word alone.
+/// The content of the mark at the start of `text`; absent if it is none: any program that searches
+/// for marks contains the first line.
 std::optional<CatalogueProgram> read_mark(std::string_view text) {
   const std::string_view lines = text.substr(kMark.size(), kLongestMark);
   const auto end = lines.find('\0');
@@ -71,7 +71,7 @@ CatalogueProgram read_catalogue(const fs::path& path) {
   }
 }
 
-/// The loader looks in LD_LIBRARY_PATH first: torch may be there instead.
+/// The loader searches LD_LIBRARY_PATH first, so it may find another torch.
 bool is_torch_elsewhere() { return ::dlopen("libtorch_cpu.so", RTLD_LAZY) != nullptr; }
 
 void require_torch(const fs::path& library) {
@@ -80,7 +80,7 @@ void require_torch(const fs::path& library) {
   if (!is_torch_elsewhere()) throw unreadable_torch(library.string(), std::strerror(error));
 }
 
-/// In libexec of the prefix, as this program is in its bin.
+/// In libexec of the prefix; this program is in its bin.
 fs::path path_beside() {
   const fs::path prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
   return prefix / "libexec/lockstep/lockstep-catalogue";

@@ -5,29 +5,28 @@
 
 namespace lockstep {
 
-/// A program that has scenarios, and torch with them.
+/// A program with scenarios, linked with torch.
 struct CatalogueProgram {
   std::filesystem::path path;
-  std::string lockstep_version;  ///< that it was built with
-  std::string torch_version;     ///< that it was built against
+  std::string lockstep_version;  ///< it was built with this Lockstep
+  std::string torch_version;     ///< it was built against this torch
   std::filesystem::path torch_library;
 };
 
-/// Where the catalogue of this program is: LOCKSTEP_CATALOGUE, or, where that is not set or empty,
-/// `libexec/lockstep/lockstep-catalogue` of the prefix that this program is in.
+/// The path of this program's catalogue: LOCKSTEP_CATALOGUE, or, if that is unset or empty,
+/// `libexec/lockstep/lockstep-catalogue` in the prefix of this program.
 std::filesystem::path catalogue_path();
 
-/// Whether that is a file at all, or was asked for with LOCKSTEP_CATALOGUE.
+/// Whether that file exists or LOCKSTEP_CATALOGUE asks for it.
 bool is_catalogue_expected();
 
-/// Reads what the file says of itself and starts nothing. Throws Error (unmet) where it is missing,
-/// cannot be started, is no such program or one of another version, and where the torch that it
-/// needs cannot be read.
+/// Reads the mark in the file and starts nothing. Throws Error (unmet) if the file is missing,
+/// cannot be started, is no such program or one of another version, or if its torch cannot be read.
 CatalogueProgram find_catalogue();
 
-/// Makes this process that program, with the same arguments, environment and open files. Throws
-/// Error as `find_catalogue` does, and (usage) where the current folder was removed: libraries that
-/// come with torch end a process there without a word.
+/// Replaces this process by that program, with the same arguments, environment and open files.
+/// Throws Error like `find_catalogue`, and Error (usage) if the current folder was removed: then
+/// torch's libraries end a process silently.
 [[noreturn]] void become_catalogue(char* const* arguments);
 
 }  // namespace lockstep

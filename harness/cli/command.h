@@ -14,20 +14,20 @@ class App;
 
 namespace lockstep {
 
-/// A command line that a user would type, without the name of the program.
+/// A command line for users, without the name of the program.
 struct Example {
   std::string_view arguments;
   std::string_view effect;
 };
 
-/// A command of the command line, as `--help` names it.
+/// A command, as named in `--help`.
 struct CommandName {
   std::string_view name;
   std::string_view summary;
   std::array<Example, 2> examples;
 };
 
-/// All of them, in the order of `--help`.
+/// All commands, in the order of `--help`.
 inline constexpr std::array<CommandName, 6> kCommands{
     CommandName{
         "list",
@@ -55,14 +55,14 @@ inline constexpr std::array<CommandName, 6> kCommands{
      {{{"doctor", "the verdict first"},
        {"doctor --timeout 5", "where a launcher or a driver does not answer"}}}}};
 
-/// A variable of the environment that some commands read.
+/// An environment variable that some commands read.
 struct Variable {
   std::string_view name;
   std::string_view meaning;
   std::string_view commands;  ///< their names, separated by blanks; empty: the build
 };
 
-/// What `--help` shows of the environment: of a command its own, without a command all.
+/// Environment variables in `--help`: a command's own, or all without a command.
 inline constexpr std::array<Variable, 7> kVariables{
     Variable{"LOCKSTEP_CATALOGUE",
              "the program with the scenarios (default: libexec/lockstep/lockstep-catalogue beside "
@@ -77,10 +77,10 @@ inline constexpr std::array<Variable, 7> kVariables{
     {"LOCKSTEP_PYTHON", "when Lockstep is built: a Python that has torch", ""},
     {"XDG_CACHE_HOME", "when Lockstep is built: where ci/bootstrap keeps its torch", ""}};
 
-/// What a program does for one of `kCommands`.
+/// A program's implementation of one of `kCommands`.
 struct Command {
   std::string_view name;
-  /// Adds the options, of which `run` then has the values.
+  /// Adds the options; `run` then reads their values.
   std::function<void(CLI::App&)> add_options;
   std::function<ExitStatus()> run;
 };

@@ -34,7 +34,7 @@ std::string where(const PublishedValue& value) {
   return text;
 }
 
-/// How close a table is to be met.
+/// The required precision of a table.
 std::string closeness(const PublishedTable& table) {
   const auto in_shape = std::count_if(table.values.begin(), table.values.end(),
                                       [](const auto& value) { return value.is_met_in_shape(); });
@@ -46,14 +46,14 @@ std::string closeness(const PublishedTable& table) {
              : "in shape or to the printed digit, as each row says";
 }
 
-/// What was published of one cell and not measured.
+/// Published values of one cell that were not measured.
 struct Gap {
   std::int64_t values = 0;
   std::int64_t first_step = 0;
   std::int64_t last_step = 0;
 };
 
-/// A cell as tables name it.
+/// The names that identify a cell in tables.
 using PublishedCell = std::tuple<std::string, std::string, int>;
 
 std::map<PublishedCell, Gap> gaps_of(const TableComparison& comparison) {
@@ -120,7 +120,7 @@ std::string comparison_in_words(const PublishedTable& table, const TableComparis
   return text;
 }
 
-/// Whether `word` is a run, and no table: a folder, or its record.
+/// Whether `word` is a run, not a table: a folder, or its record.
 bool is_run(const std::string& word) {
   std::error_code failure;
   return std::filesystem::is_directory(run_folder_of(word), failure);

@@ -4,8 +4,9 @@
 
 namespace lockstep {
 
-/// `lockstep compare TABLE RUN`: holds a published table against the run in a folder, to the
-/// printed digit. Ends as expected where every value is met, not applicable where there is none.
+/// `lockstep compare TABLE RUN`: compares a published table with the run in a folder, to the
+/// printed digit. The result is `as expected` if every value agrees, not applicable if there is
+/// none.
 Command compare_command();
 
 }  // namespace lockstep

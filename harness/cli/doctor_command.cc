@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A rehearsal of `limit`, what is asked before it, and the start of torch from a slow disk.
+/// Time for a rehearsal of `limit`, the checks before it, and starting torch from a slow disk.
 std::chrono::milliseconds limit_of_catalogue(std::chrono::milliseconds limit) {
   return 4 * limit + std::chrono::minutes(1);
 }
@@ -37,14 +37,14 @@ std::string failure_of(const Probe& asked) {
   return said.empty() ? exit_in_words(asked.end) : exit_in_words(asked.end) + ": " + said;
 }
 
-/// Whether a catalogue came to an answer: it ended by itself, and the loader did let it start.
+/// Whether a catalogue answered: it ended by itself, and the loader had started it.
 bool has_answered(const Probe& asked) {
   constexpr int kNotStarted = 127;
   const bool has_ended = asked.end.kind == ExitKind::finished || asked.end.kind == ExitKind::exited;
   return has_ended && asked.end.code != kNotStarted;
 }
 
-/// What the catalogue says, or what there is to say in its place.
+/// The catalogue's answer, or a substitute for it.
 struct CatalogueAnswer {
   std::string conclusion;
   std::string findings;
@@ -55,7 +55,7 @@ CatalogueAnswer no_ranks(const std::string& problem) {
   return {paragraph("", run_cannot_work(problem)), "", ExitStatus::failed};
 }
 
-/// Where the ranks of `run` would start.
+/// Checks the folder in which the ranks of `run` would start.
 std::string fault_of_folder() {
   try {
     require_current_folder();
@@ -81,7 +81,7 @@ CatalogueAnswer ask_catalogue(const CatalogueProgram& catalogue, std::chrono::mi
   return {asked.output.substr(0, gap + 1), asked.output.substr(gap + 2), status};
 }
 
-/// A program without a catalogue is whole: it reads and compares runs of others.
+/// A program without a catalogue is complete: it reads and compares runs of others.
 CatalogueAnswer say_untried() {
   DoctorSheet sheet;
   sheet.begin("catalogue");
@@ -118,7 +118,7 @@ CatalogueAnswer answer_of(const FoundCatalogue& catalogue, std::chrono::millisec
   return catalogue.problem.empty() ? say_untried() : no_ranks(catalogue.problem);
 }
 
-/// Says nothing before the conclusion is known, which stands first.
+/// Prints nothing before the conclusion is known, because it comes first.
 ExitStatus examine(std::chrono::milliseconds limit) {
   const FoundCatalogue catalogue = look_for_catalogue();
   DoctorSheet sheet;

@@ -7,16 +7,17 @@
 
 namespace lockstep {
 
-/// `lockstep doctor`: says what this machine has, and then asks the catalogue, a process of its
-/// own, what it has and whether two ranks can meet. Without a catalogue it says that nobody tried
-/// that. Its conclusion stands first, as in the catalogue's answer, where an empty line ends it.
+/// `lockstep doctor`: reports the state of this machine. Then it asks the catalogue, a separate
+/// process, for its own state and whether two ranks can connect. Without a catalogue it reports
+/// that this was not tried. The conclusion comes first; in the catalogue's answer an empty line
+/// ends it.
 Command doctor_command();
 
-/// The same command of a program that does its part in `body`. `body` is called with the limit, and
-/// with whether another program has spoken of the machine already.
+/// The same command, implemented by `body`. Its arguments are the limit, and whether another
+/// program has already reported on the machine.
 Command doctor_command(std::function<ExitStatus(std::chrono::milliseconds, bool)> body);
 
-/// The option with which `lockstep` asks a catalogue for its part.
+/// The option of the catalogue with which `lockstep` asks for its part.
 inline constexpr const char* kRanksOnly = "--ranks-only";
 
 }  // namespace lockstep

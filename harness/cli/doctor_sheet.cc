@@ -33,14 +33,14 @@ void say_gpus(DoctorSheet& sheet, std::chrono::milliseconds limit) {
   if (!gpus.remedy.empty()) sheet.advise(gpus.remedy);
 }
 
-/// The folder of programs that a torch in PREFIX/lib/pythonX.Y/site-packages/torch came with, where
-/// torchrun is among them.
+/// The folder of programs installed with a torch in PREFIX/lib/pythonX.Y/site-packages/torch, if it
+/// contains torchrun.
 std::string folder_of_torchrun(const fs::path& torch) {
   const fs::path programs = torch.parent_path().parent_path().parent_path().parent_path() / "bin";
   return find_program((programs / "torchrun").string()).empty() ? "" : programs.string();
 }
 
-/// Of the torch of the Python on PATH, else of the catalogue's.
+/// For the torch of the Python on PATH, else for the catalogue's.
 std::string folder_of_torchrun(const PythonOnPath& python, const fs::path& torch_library) {
   const std::string of_python =
       python.torch_folder.empty() ? "" : folder_of_torchrun(fs::path(python.torch_folder));
@@ -48,7 +48,7 @@ std::string folder_of_torchrun(const PythonOnPath& python, const fs::path& torch
                            : of_python;
 }
 
-/// `torchrun`: the folder that it is in, where that is known.
+/// `torchrun`: its folder, if known.
 void say_launchers(DoctorSheet& sheet, std::chrono::milliseconds limit,
                    const std::string& torchrun) {
   sheet.begin("launchers");

@@ -21,7 +21,7 @@ bool is_read_by(const Variable& variable, std::string_view command) {
   return false;
 }
 
-/// A name, and below it its meaning.
+/// A name, and its meaning below it.
 std::string named(std::string_view name, std::string_view meaning, std::size_t width) {
   return fmt::format("  {}\n{}", name, wrapped(std::string(meaning), 6, 0, width));
 }
@@ -34,7 +34,7 @@ std::string examples_of(const CommandName& command, const std::string& program, 
   return text;
 }
 
-/// Of `command`; empty: all. Nothing where there is none.
+/// The variables of `command`; empty: of all. An empty text if there are none.
 std::string environment_of(std::string_view command, std::size_t width) {
   std::string text;
   for (const Variable& variable : kVariables) {

@@ -1,5 +1,5 @@
-// The program `lockstep`. It has the commands that need no scenarios, and becomes the catalogue, a
-// program linked with torch, for the others.
+// The program `lockstep`. It implements the commands that need no scenarios. For the others it
+// becomes the catalogue, a program linked with torch.
 
 #include "harness/cli/catalogue_program.h"
 #include "harness/cli/compare_command.h"

@@ -12,16 +12,16 @@
 
 namespace lockstep {
 
-/// For CLI11: an empty word is a mistake in a script, not a wish for the default.
+/// For CLI11: an empty word is a mistake in a script, not a request for the default.
 std::string complaint_if_empty(const std::string& word);
 
-/// "a,b" in its parts; of an empty text one, which is empty.
+/// Splits "a,b" into its parts; an empty text into one empty part.
 std::vector<std::string> split(const std::string& text, char separator);
 
-/// Reads "0.5" (seconds). Throws Error (usage) for what is not from 0.001 to a week.
+/// Reads "0.5" (seconds). Throws Error (usage) unless it is from 0.001 to a week.
 std::chrono::milliseconds duration(const std::string& text);
 
-/// Throws Error (usage) for what is no whole number from `lowest` to `highest`.
+/// Throws Error (usage) unless it is a whole number from `lowest` to `highest`.
 template <class Number>
 Number whole_number(const char* option, const std::string& text, Number lowest, Number highest) {
   Number value{};

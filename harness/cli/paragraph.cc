@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kColumns = 80;
 
-/// How much of `word` fits into `room`, without cutting a UTF-8 character.
+/// The bytes of `word` that fit into `room`, without cutting a UTF-8 character.
 std::size_t fitting(const std::string& word, std::size_t room) {
   if (word.size() <= room) return word.size();
   std::size_t size = room;

@@ -4,9 +4,9 @@
 
 namespace lockstep {
 
-/// `text` in lines of at most 80 columns, each ended: the first begins with `start`, the others
-/// with as many blanks. A word is cut only where it alone is longer than a line. Control characters
-/// are shown as '?'.
+/// `text` in lines of at most 80 columns, each ending in a newline. The first begins with `start`,
+/// the others with as many blanks. A word is cut only if it is longer than a line. Control
+/// characters are shown as '?'.
 std::string paragraph(const std::string& start, const std::string& text);
 
 }  // namespace lockstep

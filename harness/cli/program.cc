@@ -41,21 +41,21 @@ struct Arguments {
 
   std::string program;
   std::vector<std::string> words;
-  std::vector<char*> pointers;  ///< to the words, and a null behind them
+  std::vector<char*> pointers;  ///< to the words, and a final null
 };
 
-/// What the user called this program: in `lockstep`'s place a catalogue is called so, too.
+/// The name by which the user called this program; a catalogue started by `lockstep` gets the same.
 std::string name_of_program(int argc, char** argv) {
   const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
   return name.empty() ? "lockstep" : plain(name);
 }
 
-/// Says what is wrong, if anybody can hear it: the exit status says it too.
+/// Reports an error, if standard error is open; the exit status reports it as well.
 void complain(const std::string& program, const std::string& sentence) {
   std::fputs(fmt::format("{}: {}\n", program, sentence).c_str(), stderr);
 }
 
-/// A file that is opened as descriptor 1 would receive what is printed.
+/// Otherwise a file opened as descriptor 1 would receive the output.
 void open_standard_streams() {
   for (int stream = 0; stream <= 2; ++stream) {
     if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
@@ -68,7 +68,7 @@ std::vector<std::string> command_names() {
   return names;
 }
 
-/// Null where the program passes the command on.
+/// Null if the program passes the command on.
 const Command* find_command(const Program& program, std::string_view name) {
   for (const Command& command : program.commands) {
     if (command.name == name) return &command;
@@ -76,7 +76,7 @@ const Command* find_command(const Program& program, std::string_view name) {
   return nullptr;
 }
 
-/// `run` for "lockstep rnu": CLI11 would call it an unexpected argument.
+/// Suggests `run` for "lockstep rnu": CLI11 would call it an unexpected argument.
 void check_command(std::string_view name) {
   const std::vector<std::string> names = command_names();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
@@ -84,7 +84,7 @@ void check_command(std::string_view name) {
   }
 }
 
-/// What --help or --version prints.
+/// Prints the answer to --help or --version.
 ExitStatus show_answer(const CLI::App& app, const CLI::ParseError& question) {
   std::ostringstream text;
   app.exit(question, text, text);
@@ -115,14 +115,14 @@ std::vector<std::string> options_of(const CLI::App& app) {
   return names;
 }
 
-/// "--ranks" of "--ranks=2", "-v" of "-vv"; empty for what is no option.
+/// "--ranks" of "--ranks=2", "-v" of "-vv"; empty if it is no option.
 std::string option_in(const std::string& word) {
   const bool is_option = word.size() > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9');
   if (!is_option) return "";
   return word[1] == '-' ? word.substr(0, word.find('=')) : word.substr(0, 2);
 }
 
-/// CLI11 would name an unknown option last, behind words that are missing, and with its value.
+/// CLI11 would report an unknown option last, after missing words, and with its value.
 void check_options(const CLI::App& app, const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
     const std::string name = option_in(words[i]);
@@ -148,7 +148,7 @@ void add_commands(const Program& program, CLI::App& app) {
   }
 }
 
-/// "--ranks needs a value: N[,N...]", where CLI11 says "--ranks: 1 required N[,N...] missing".
+/// "--ranks needs a value: N[,N...]" instead of CLI11's "--ranks: 1 required N[,N...] missing".
 std::string fault_in_words(const CLI::App& app, const CLI::ParseError& error) {
   const std::string said = error.what();
   const CLI::Option* const option = app.get_option_no_throw(said.substr(0, said.find(':')));
@@ -169,7 +169,7 @@ void parse(CLI::App& app, CLI::App& chosen, const Arguments& arguments) {
   if (!extra.empty()) throw unexpected_words(full_name(chosen), extra, usage_of(chosen));
 }
 
-/// Nothing was asked for. A script whose command came out empty must not pass, so this fails.
+/// No command was given. Fails, because a script whose command came out empty must not pass.
 ExitStatus show_help_only(const CLI::App& app) {
   std::fputs(app.help().c_str(), stderr);
   return ExitStatus::usage;
@@ -217,7 +217,7 @@ ExitStatus answer(const std::function<Program()>& make, int argc, char** argv) {
 
 int run_program(const std::function<Program()>& make, int argc, char** argv) {
   open_standard_streams();
-  // A file that may not grow is an error of the write, with a sentence.
+  // Exceeding the file size limit then fails the write, with a message.
   std::signal(SIGXFSZ, SIG_IGN);
   return static_cast<int>(answer(make, argc, argv));
 }

@@ -8,14 +8,14 @@
 
 namespace lockstep {
 
-/// What is shown of long reading: "reading: 40 %, 12 s left".
+/// The status line of long reading: "reading: 40 %, 12 s left".
 std::string progress_in_words(std::uint64_t done, std::uint64_t total,
                               std::chrono::duration<double> elapsed);
 
-/// Shows how far reading has come, once it takes more than a second.
+/// Shows the progress of reading once it takes more than a second.
 class ReadingProgress {
  public:
-  /// `total`: bytes that there are to be read.
+  /// `total`: bytes to read.
   explicit ReadingProgress(std::uint64_t total) : total_(total) {}
 
   void add(std::uint64_t bytes);

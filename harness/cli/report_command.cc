@@ -24,8 +24,8 @@ namespace lockstep {
 
 namespace {
 
-/// Bytes of journals, each of which is read three times: as a file of the manifest, its index or
-/// its rows, then the steps.
+/// Bytes of journals. Each is read three times: as a file of the manifest, its index or its rows,
+/// then the steps.
 std::uint64_t bytes_to_read(const RunRecord& run, const std::filesystem::path& folder) {
   std::uint64_t bytes = 0;
   const auto add = [&](const Execution& execution) {

@@ -4,9 +4,9 @@
 
 namespace lockstep {
 
-/// `lockstep report RUN...`: judges what the run in each folder left and shows it in `--format`.
-/// Ends with the worst of their exit statuses. Throws Error (usage) for several folders in a format
-/// that is one document.
+/// `lockstep report RUN...`: judges the run in each folder and shows it in `--format`. Returns the
+/// worst of their exit statuses. Throws Error (usage) for several folders in a format of a single
+/// document.
 Command report_command();
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@ class App;
 
 namespace lockstep {
 
-/// How often `-q` and `-v` were given.
+/// The number of `-q` and `-v` options.
 struct VerbosityFlags {
   int quiet = 0;
   int verbose = 0;
@@ -19,11 +19,11 @@ struct VerbosityFlags {
 /// Adds `-q`, `-v` and `-vv`, which exclude each other.
 void add_verbosity_options(CLI::App& app, VerbosityFlags& flags);
 
-/// More than `-vv` is `-vv`.
+/// More than `-vv` counts as `-vv`.
 Verbosity verbosity_of(const VerbosityFlags& flags);
 
-/// What `descriptor`, standard output or standard error, shows of a report. `folder`: of the run's
-/// files; empty: not told.
+/// The screen of `descriptor`, standard output or standard error. `folder`: of the run's files;
+/// empty: not shown.
 Screen screen_of(int descriptor, Verbosity verbosity, const std::string& folder = "");
 
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// Writes to standard output. Throws Error (usage) when that fails, on a full disk.
+/// Writes to standard output. Throws Error (usage) if that fails, e.g. on a full disk.
 void write_standard_output(const std::string& text);
 
 }  // namespace lockstep

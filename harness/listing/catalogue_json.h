@@ -8,10 +8,10 @@
 
 namespace lockstep {
 
-/// The scenarios with all their variants as JSON, as `docs/formats.md` describes it.
+/// The scenarios with all their variants as JSON, in the format of `docs/formats.md`.
 std::string catalogue_as_json(const ScenarioList& scenarios);
 
-/// The same, with those variants alone that are wanted.
+/// The same, with only the selected variants.
 std::string catalogue_as_json(const std::vector<Wanted>& wanted);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-/// A line that begins a table cell ends it no sooner than it should.
+/// Escapes '|' and line breaks, which would end a table cell.
 std::string in_table(std::string_view text) {
   std::string escaped;
   for (const char c : text) {

@@ -6,10 +6,10 @@
 
 namespace lockstep {
 
-/// The table of the README: id and what goes wrong.
+/// The table of the README: id and fault.
 std::string list_as_markdown(const ScenarioList& scenarios);
 
-/// The whole of `docs/catalogue.md`: every scenario by its class, with its axes and variants.
+/// The whole `docs/catalogue.md`: every scenario by its class, with its axes and variants.
 std::string catalogue_as_markdown(const ScenarioList& scenarios);
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kGap = 2;
 
-/// The widest text of every column but the last.
+/// The widest text of every column except the last.
 std::vector<std::size_t> widths_of(const std::vector<TextRow>& rows) {
   std::vector<std::size_t> widths(rows.empty() ? 0 : rows.front().size() - 1);
   for (const TextRow& row : rows) {
@@ -21,7 +21,7 @@ std::vector<std::size_t> widths_of(const std::vector<TextRow>& rows) {
   return widths;
 }
 
-/// All columns but the last, padded.
+/// All columns except the last, padded.
 std::string start_of(const TextRow& row, const std::vector<std::size_t>& widths) {
   std::string text;
   for (std::size_t i = 0; i < widths.size(); ++i) {
@@ -40,7 +40,7 @@ std::string without_blanks_behind(std::string text) {
 std::string cut(const std::string& text, std::size_t width) {
   constexpr std::string_view kRest = "...";
   std::size_t columns = 0;
-  std::size_t fitting = 0;  // bytes that leave room for the dots
+  std::size_t fitting = 0;  // bytes before the dots
   for (std::size_t at = 0; at < text.size(); ++columns) {
     if (columns == width) return text.substr(0, fitting) + std::string(kRest.substr(0, width));
     if (columns + kRest.size() <= width) fitting = at;

@@ -7,17 +7,17 @@
 
 namespace lockstep {
 
-/// The texts of a row, one a column. The last may be long.
+/// The texts of a row, one per column. The last may be long.
 using TextRow = std::vector<std::string>;
 
-/// `text`, at most `width` columns of it; "..." stands for the rest.
+/// `text`, cut to at most `width` columns; "..." replaces the rest.
 std::string cut(const std::string& text, std::size_t width);
 
-/// The rows in columns with two blanks between, each a line that is cut to `width`; absent: whole.
+/// The rows in columns separated by two blanks, each a line cut to `width`; absent: uncut.
 std::string cut_rows(const std::vector<TextRow>& rows, std::optional<std::size_t> width);
 
-/// The rows in columns behind `indent` blanks, the last column wrapped to `width`; where too little
-/// room is left for it, it stands in lines of its own.
+/// The rows in columns after `indent` blanks, the last column wrapped to `width`. If the last
+/// column has too little room, it gets separate lines.
 std::string wrapped_rows(const std::vector<TextRow>& rows, std::size_t indent, std::size_t width);
 
 }  // namespace lockstep

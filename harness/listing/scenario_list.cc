@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-/// Every column, in their order.
+/// All columns, in order.
 const TextRow& list_heading() {
   static const TextRow heading{"scenario", "class", "ranks", "devices", "what goes wrong"};
   return heading;
@@ -34,7 +34,7 @@ std::size_t width_before_last(const std::vector<TextRow>& rows) {
   return width;
 }
 
-/// Leaves out columns in between, the last first, until the last one has room enough.
+/// Removes middle columns, the last first, until the last column has enough room.
 void make_room(std::vector<TextRow>& rows, std::size_t width) {
   constexpr std::size_t kEnough = 36;
   while (rows.front().size() > 2 && width_before_last(rows) + kEnough > width) {

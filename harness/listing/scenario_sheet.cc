@@ -32,7 +32,7 @@ std::string lines_of_claims(const std::vector<Claim>& claims, std::size_t width)
   return text;
 }
 
-/// With the axes of each variant behind what it does, where it does not depend on all of them.
+/// The axes of a variant follow its summary, unless it depends on all.
 std::string variant_table(const Scenario& scenario, std::size_t width) {
   std::vector<TextRow> rows;
   for (const Variant& variant : scenario.variants) {

@@ -7,11 +7,11 @@
 
 namespace lockstep {
 
-/// A scenario: where it comes from, its worlds, devices, axes, claims, and a table of its variants.
-/// In lines of at most `width` columns.
+/// A scenario: its origin, worlds, devices, axes, claims, and a table of its variants. In lines of
+/// at most `width` columns.
 std::string scenario_sheet(const Scenario& scenario, std::size_t width);
 
-/// One variant: what it is, its axes, and what is claimed and expected of it.
+/// One variant: its summary, axes, claims and expectation.
 std::string variant_sheet(const Scenario& scenario, const Variant& variant, std::size_t width);
 
 }  // namespace lockstep

@@ -204,8 +204,8 @@ class Construction {
     return best;
   }
 
-  /// Calls `visit` with `row` changed on one axis, from `begin` on, in every way. Passes the axis,
-  /// too, if `visit` takes one.
+  /// Calls `visit` with `row` changed on one axis, from `begin` on, in every way. Also passes the
+  /// axis if `visit` takes one.
   template <class Visit>
   void for_each_change(const Row& row, const Pair& pair, std::size_t begin, Visit visit) const {
     Row changed = row;

@@ -48,8 +48,8 @@ struct PairwiseChoices {
 /// come first. Then follows one choice for each reason why a choice cannot be run.
 PairwiseChoices pairwise_choices(const std::vector<AxisRange>& axes, const Obstacle& obstacle);
 
-/// Of every list one choice or more, so that together they have every value of an axis that occurs
-/// in any list. A list that is empty stays empty.
+/// Selects one choice or more from every list. Together they have every axis value that occurs in
+/// any list. An empty list stays empty.
 std::vector<std::vector<Choice>> choices_of_each_value(std::vector<std::vector<Choice>> lists);
 
 }  // namespace lockstep

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// A cell to be run, or one that cannot be.
+/// A cell to run, or one that cannot be run.
 struct PlannedCell {
   const Scenario* scenario = nullptr;
   const Variant* variant = nullptr;

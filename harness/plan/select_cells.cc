@@ -19,8 +19,8 @@ namespace lockstep {
 
 namespace {
 
-/// What each axis of a variant may be: what was set, else every value in a matrix, else the
-/// standard one.
+/// The possible values on each axis of a variant: the set value, else all values in a matrix, else
+/// the default.
 std::vector<AxisRange> ranges_of(const Scenario& scenario, const Variant& variant,
                                  const Selection& selection) {
   std::vector<AxisRange> ranges;
@@ -34,8 +34,8 @@ std::vector<AxisRange> ranges_of(const Scenario& scenario, const Variant& varian
   return ranges;
 }
 
-/// What is claimed of a cell: of the reference only that it runs, for it is what the others are
-/// compared with; of a rank that is alone not that it agrees with others.
+/// The claims of a cell. A reference only has to run, because the others are compared with it. A
+/// single rank does not have to agree with others.
 std::vector<Claim> claims_of(const Scenario& scenario, const Cell& cell) {
   if (cell.role == Role::reference) return {ranks_finish()};
   std::vector<Claim> claims = scenario.claims;
@@ -54,7 +54,7 @@ std::string device_of(const Scenario& scenario, const Selection& selection) {
   return selection.backend == "nccl" ? "cuda" : scenario.devices.front();
 }
 
-/// What would be Gloo's end of a process is an error of the call where calls are checked.
+/// Checked calls raise an error in the call, where Gloo would end the process.
 void expect_checked(Expectation& expectation) {
   for (ExpectedError& error : expectation.raises) {
     if (error.fragment == group_error::kGlooSizes) error.fragment = group_error::kCallsDiffer;
@@ -72,10 +72,11 @@ PlannedCell plan(const Scenario& scenario, Cell cell, const Selection& selection
   return planned;
 }
 
-/// How the values of a variant's axes are combined. The later, the fewer cells.
+/// Ways to combine the values of a variant's axes, the most cells first.
 enum class Combination { all, pairs, values };
 
-/// The cells of one scenario in one world, each reference once, behind what is compared with it.
+/// The cells of one scenario in one world. Each reference occurs once, after the cells compared
+/// with it.
 class CellsOfWorld {
  public:
   CellsOfWorld(const Wanted& wanted, int world_size, const Selection& selection,
@@ -99,12 +100,12 @@ class CellsOfWorld {
 
   std::vector<PlannedCell> take() { return std::move(cells_); }
 
-  /// Pairs of values of which no cell was found that can be run.
+  /// Pairs of values without a runnable cell.
   std::size_t uncovered() const { return uncovered_; }
 
  private:
-  /// Whether a variant that was asked for brings `reference` along, with every pair of its values,
-  /// or every value: it depends on no more axes than the variant.
+  /// Whether a selected variant brings `reference` along, with every pair of its values or every
+  /// value: the reference depends on no more axes than the variant.
   bool is_brought_along(const Variant& reference) const {
     return std::any_of(wanted_.variants.begin(), wanted_.variants.end(),
                        [&](const std::string& name) {
@@ -174,7 +175,7 @@ class CellsOfWorld {
   std::size_t uncovered_ = 0;
 };
 
-/// The variants that were asked for and their references, each once.
+/// The selected variants and their references, each once.
 std::set<const Variant*> variants_with_references(const Wanted& wanted) {
   std::set<const Variant*> variants;
   for (const std::string& name : wanted.variants) {
@@ -187,8 +188,8 @@ std::set<const Variant*> variants_with_references(const Wanted& wanted) {
   return variants;
 }
 
-/// How many cells every combination of axis values takes, as if all of them could be run. Counts
-/// them without making them.
+/// The number of cells for every combination of axis values, as if all could be run. Counts without
+/// creating them.
 std::size_t count_all(const Wanted& wanted, const Selection& selection) {
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
   std::size_t count = 0;
@@ -199,19 +200,19 @@ std::size_t count_all(const Wanted& wanted, const Selection& selection) {
   return count;
 }
 
-/// The cells of one scenario in one world, out of all that there are.
+/// The selected cells of one scenario in one world.
 struct MatrixOfWorld {
   std::vector<PlannedCell> cells;
   Combination combination = Combination::all;
   std::size_t whole = 0;      ///< cells of every combination of axis values
-  std::size_t uncovered = 0;  ///< pairs of which no cell was found that can be run
+  std::size_t uncovered = 0;  ///< pairs without a runnable cell
 };
 
-/// Every combination of axis values where that fits, else every pair of values, else every value in
-/// a cell of one variant.
+/// Every combination of axis values if that fits, else every pair of values, else every value in a
+/// cell of one variant.
 MatrixOfWorld matrix_of(const Wanted& wanted, int world_size, const Selection& selection) {
   const std::size_t whole = count_all(wanted, selection);
-  // What cannot be run brings no reference: up to half of what was counted may not be there.
+  // Cells that cannot be run bring no reference, so up to half of the counted cells may not exist.
   if (whole / 2 <= selection.max_cells) {
     auto cells = CellsOfWorld(wanted, world_size, selection, Combination::all).take();
     const std::size_t count = cells.size();
@@ -231,7 +232,7 @@ MatrixOfWorld matrix_of(const Wanted& wanted, int world_size, const Selection& s
                               least, wanted.scenario->id));
 }
 
-/// How much of all matrices of a run is there.
+/// The part of all matrices that a run covers.
 struct MatrixPart {
   Combination combination = Combination::all;  ///< the one with the fewest cells
   std::size_t whole = 0;

@@ -13,7 +13,7 @@ namespace lockstep {
 struct GpusHere {
   int count = 0;
   std::string why_none;     ///< with the remedy; empty if there are some
-  bool are_shared = false;  ///< by nccl ranks, if there are fewer than ranks
+  bool are_shared = false;  ///< by nccl ranks, if there are fewer GPUs than ranks
 };
 
 /// The request of `run`.

@@ -33,7 +33,7 @@ void want_one(const Scenario& scenario, const std::string& name, Wanted& wanted)
   wanted.variants.insert(name);
 }
 
-/// "loss*/all-reduce*" in its parts; of "loss*" the second is "*".
+/// The parts of "loss*/all-reduce*"; the second part of "loss*" is "*".
 struct Pattern {
   explicit Pattern(const std::string& word)
       : scenario(word.substr(0, word.find('/'))),
@@ -43,7 +43,7 @@ struct Pattern {
   std::string variant;
 };
 
-/// Throws Error (usage) where it meets nothing: no scenario, or no variant of those that it meets.
+/// Throws Error (usage) if no scenario matches, or no variant of the matching ones.
 void want_matching(const std::string& word, std::vector<Wanted>& all) {
   const Pattern pattern(word);
   bool has_scenario = false;
@@ -67,7 +67,7 @@ void want_matching(const std::string& word, std::vector<Wanted>& all) {
   }
 }
 
-/// The axes that a variant that was asked for depends on.
+/// The axes that a selected variant depends on.
 std::vector<const Axis*> axes_of(const Wanted& wanted) {
   std::vector<const Axis*> axes;
   for (const Axis& axis : wanted.scenario->axes) {

@@ -8,20 +8,19 @@
 
 namespace lockstep {
 
-/// A scenario with the variants of it that were asked for.
+/// A scenario and its selected variants.
 struct Wanted {
   const Scenario* scenario = nullptr;
   std::set<std::string> variants;
 };
 
-/// What `names` ("scenario", "scenario/variant", both perhaps with patterns as in `glob.h`; none:
-/// all) ask for, in the order of the scenarios. Throws Error (usage) with the nearest name, and
-/// where a pattern meets nothing.
+/// The selection of `names`, in the order of the scenarios. A name is "scenario" or
+/// "scenario/variant", each part optionally a pattern as in `glob.h`; no names select all. Throws
+/// Error (usage) with the nearest name, or if a pattern matches nothing.
 std::vector<Wanted> wanted_of(const std::vector<Scenario>& scenarios,
                               const std::vector<std::string>& names);
 
-/// Throws Error (usage) where a value that was set means nothing to all variants that were asked
-/// for.
+/// Throws Error (usage) if a given value means nothing to any selected variant.
 void check_axes(const std::vector<Wanted>& all, const std::vector<AxisValue>& set);
 
 /// The scenario called `id`. Throws Error (usage) with the nearest name.

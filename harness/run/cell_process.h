@@ -14,7 +14,7 @@ namespace lockstep {
 /// one thread, has run no torch operation and blocks no signal.
 class CellProcess {
  public:
-  /// Calls `run` in the new process. Throws Error (machine) when no process can be created.
+  /// Calls `run` in the new process. Throws Error (machine) if no process can be created.
   explicit CellProcess(const std::function<CellRecord()>& run);
   ~CellProcess();
   CellProcess(CellProcess&& other) noexcept;

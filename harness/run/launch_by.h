@@ -12,7 +12,7 @@ namespace lockstep {
 
 /// Lets `launcher` start the ranks of a cell, each of them this program as `OneRank`. Waits for
 /// them and ends leftover processes. The launcher's output goes to `launcher.log` in the cell's
-/// folder. `limit` is that of the ranks. Throws Error (usage), with the launcher's last words, if
+/// folder. `limit` applies to the ranks. Throws Error (usage), with the launcher's last words, if
 /// no rank was started or the world has another size.
 std::vector<RankExit> launch_by(const LauncherCommand& launcher, const PlannedCell& planned,
                                 const std::filesystem::path& folder,

@@ -19,14 +19,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The cell in `folder`; the number of cells where there is none.
+/// The cell in `folder`; the number of cells if there is none.
 std::size_t cell_in(const RunRecord& run, const std::string& folder) {
   const auto found = std::find_if(run.cells.begin(), run.cells.end(),
                                   [&](const CellRecord& cell) { return cell.folder == folder; });
   return static_cast<std::size_t>(found - run.cells.begin());
 }
 
-/// The cell that `again` repeats.
+/// The first repetition of the cell `again`.
 std::size_t first_run_of(const RunRecord& run, const Cell& again) {
   Cell first = again;
   first.repetition = 1;
@@ -37,7 +37,7 @@ std::size_t first_run_of(const RunRecord& run, const Cell& again) {
 
 bool has_run(const CellRecord& cell) { return cell.processes > 0; }
 
-/// A run with nothing but what the judge of `cell`, the first of its cells, asks for.
+/// A reduced run that holds only the input for judging `cell`, the first of its cells.
 RunRecord run_about(const RunRecord& run, std::size_t cell) {
   RunRecord part;
   part.environment = run.environment;
@@ -98,7 +98,7 @@ void LiveReport::judge(std::size_t cell) {
   try {
     judge_run(part, folder_);
   } catch (const Error&) {
-    return;  // the judge of the whole run says it
+    return;  // judging the whole run reports it
   }
   if (is_failure(result_of(part.cells.front()))) note(part.cells.front());
 }

@@ -14,22 +14,22 @@
 
 namespace lockstep {
 
-/// Says on standard error how a run goes: each failure once its cell has ended; on a terminal a
-/// line that is replaced, elsewhere a line per scenario of several. Judges a cell for that as soon
-/// as it and its reference have ended, and keeps the judgement to itself: the whole run is judged
-/// at its end.
+/// Reports the progress of a run on standard error: each failure once its cell has ended. On a
+/// terminal it replaces one line; elsewhere it writes a line per scenario if there are several. For
+/// that it judges a cell as soon as the cell and its reference have ended, but does not store the
+/// judgement: the whole run is judged at its end.
 class LiveReport {
  public:
-  /// `run`: with all its cells, which are filled in as they end. With `Verbosity::verdict` nothing
-  /// is said.
+  /// `run`: with all its cells, which are filled in as they end. Prints nothing with
+  /// `Verbosity::verdict`.
   LiveReport(const RunRecord& run, std::filesystem::path folder, Verbosity verbosity);
 
   void begin(std::size_t cell);
 
-  /// Takes note that `cell` of the run is filled in.
+  /// Notes that `cell` of the run is filled in.
   void end(std::size_t cell);
 
-  /// The first cell that was seen to fail; nothing where none was.
+  /// The first cell seen to fail; absent: none.
   const std::optional<std::string>& first_failure() const { return first_failure_; }
 
  private:

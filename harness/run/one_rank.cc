@@ -144,7 +144,7 @@ LaunchedOne OneRank::launch() {
   options.limit = limit_;
   options.folder = folder_;
   options.look_at_peers = [this] { return look_at_peers(); };
-  // On its own machine a rank reads the logs itself, before it calls.
+  // A rank on the same machine reads the logs itself before each call.
   if (planned_.cell.collectives == Collectives::check && !placement_.is_one_machine()) {
     overdue_.emplace([this] { watch_overdue_calls(rendezvous_, placement_.rank, folder_); });
   }

@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Saves the record of a run as it grows, often, but so that saving takes a tenth of the time at
-/// most: a record of a thousand cells is not written a thousand times.
+/// Saves the record of a run as it grows. Saving takes at most a tenth of the time, so a record of
+/// a thousand cells is not written a thousand times.
 class GrowingRecord {
  public:
   GrowingRecord(const fs::path& folder, const RunRecord& run) : folder_(folder), run_(run) {}
@@ -63,8 +63,8 @@ void note_interruption(RunRecord& run) {
                                   run.cells.size()));
 }
 
-/// The order in which cells are started: references before what is compared with them, so that a
-/// cell can be judged as soon as it has ended.
+/// The order of starting cells: references first, so that a cell can be judged as soon as it has
+/// ended.
 std::vector<std::size_t> starting_order(const std::vector<PlannedCell>& cells) {
   std::map<std::string, std::size_t> scenarios;
   for (std::size_t i = 0; i < cells.size(); ++i) scenarios.try_emplace(cells[i].cell.scenario, i);
@@ -79,7 +79,7 @@ std::vector<std::size_t> starting_order(const std::vector<PlannedCell>& cells) {
   return order;
 }
 
-/// Says of all cells that were not begun, or were ended, why.
+/// Records the reason in all cells that were not begun or were ended.
 void note_stop(const std::string& failure, RunRecord& run) {
   const std::size_t ran = cells_that_ran(run);
   for (CellRecord& cell : run.cells) {
@@ -91,8 +91,8 @@ void note_stop(const std::string& failure, RunRecord& run) {
                                   failure, ran, run.cells.size()));
 }
 
-/// While it lives, the status of a child waits to be asked for: a caller that ignores SIGCHLD has
-/// the kernel throw it away.
+/// Keeps the exit status of children while it lives: if a caller ignores SIGCHLD, the kernel
+/// discards it.
 class SeenChildren {
  public:
   SeenChildren() {
@@ -120,7 +120,7 @@ class RunningCells {
                                 !needs_machine_alone(*running_.front().planned));
   }
 
-  /// `index`: of the cell in the run. False where no process can be made as long as others run.
+  /// `index`: of the cell in the run. False if no process can be created as long as others run.
   bool start(const PlannedCell& planned, std::size_t index,
              const std::function<CellRecord()>& run) {
     try {
@@ -135,16 +135,16 @@ class RunningCells {
     return true;
   }
 
-  /// Blocks until a cell has ended, or a signal came that asks this process to end. Returns the
-  /// cell's index in the run; nothing where a signal came.
+  /// Blocks until a cell has ended or a signal asks this process to end. Returns the cell's index
+  /// in the run; nothing for a signal.
   std::optional<std::size_t> wait(RunRecord& run) {
     ended_.reset();
     const int signal = wait_for_signal(run);
-    if (signal != 0) ::raise(signal);  // as if it had come now
+    if (signal != 0) ::raise(signal);  // as if it came now
     return ended_;
   }
 
-  /// Ends those that run, which then count as not run.
+  /// Ends the running cells, which then count as not run.
   void stop() { interrupt(SIGTERM); }
 
  private:
@@ -161,13 +161,13 @@ class RunningCells {
 
   /// Returns the signal that asked this process to end; 0: a cell has ended.
   int wait_for_signal(RunRecord& run) {
-    SignalWatch watch;  // what comes from here on is kept for `next`
+    SignalWatch watch;  // keeps later signals for `next`
     if (Interruption::noted() != 0 && !is_interrupted_) interrupt(Interruption::noted());
     while (!take_ended(run)) {
       const auto signal = watch.next(std::chrono::steady_clock::now() + std::chrono::hours(1));
       if (!signal || signal->si_signo == SIGCHLD) continue;
       interrupt(signal->si_signo);
-      // What is not noted ends this process: not before its cells.
+      // A signal that is not noted ends this process, but only after its cells.
       if (signal->si_signo == SIGHUP) wait_for_all(watch);
       return signal->si_signo;
     }
@@ -186,7 +186,7 @@ class RunningCells {
     for (const Running& running : running_) running.process.interrupt(signal);
   }
 
-  /// Whether one had ended.
+  /// Whether a cell had ended.
   bool take_ended(RunRecord& run) {
     const auto ended = std::find_if(running_.begin(), running_.end(), [](const Running& running) {
       return running.process.has_ended();
@@ -246,7 +246,7 @@ void run_cells(const std::vector<PlannedCell>& cells, const RunOptions& options,
   }
   if (is_stopped) note_stop(*live.first_failure(), run);
   note_interruption(run);
-  save_record(folder, run);  // before it is judged: the judge may fail
+  save_record(folder, run);  // before judging, which may fail
 }
 
 }  // namespace lockstep

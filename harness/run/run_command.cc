@@ -43,7 +43,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kNoLauncher = "none";
-/// What starts ranks that MPI connects, when nobody says otherwise.
+/// The default launcher of ranks connected by MPI.
 constexpr const char* kMpiLauncher = "mpirun -n {ranks}";
 
 std::vector<const Renderer*> renderers_of(const std::vector<std::string>& formats) {
@@ -52,7 +52,7 @@ std::vector<const Renderer*> renderers_of(const std::vector<std::string>& format
   return chosen;
 }
 
-/// A table that cannot be read is told before the ranks run, not after.
+/// Reports an unreadable table before the ranks run, not after.
 void check_promised_tables(const std::vector<PlannedCell>& cells) {
   for (const PlannedCell& planned : cells) {
     for (const std::string& id : planned.expectation.meets) {
@@ -75,7 +75,7 @@ RunRecord plan_record(const RunRequest& request, const Plan& plan, const std::st
 
 namespace {
 
-/// As the one rank that somebody's launcher wants this process to be.
+/// Runs this process as the one rank given by a foreign launcher.
 ExitStatus run_as_rank(const RunRequest& request, const std::vector<Scenario>& scenarios,
                        const ForeignPlacement& placement) {
   require_current_folder();
@@ -83,7 +83,7 @@ ExitStatus run_as_rank(const RunRequest& request, const std::vector<Scenario>& s
                                      : be_rank_of_cell(request, scenarios, placement);
 }
 
-/// The launcher that was asked for, or that the backend needs; nothing where ranks are forked.
+/// The requested launcher, or the one that the backend needs; absent: ranks are forked.
 std::optional<LauncherCommand> launcher_of(const RunRequest& request) {
   const bool needs_mpirun = request.selection.backend == "mpi";
   if (needs_mpirun && request.launcher == kNoLauncher) throw no_mpi_launcher();
@@ -94,7 +94,7 @@ std::optional<LauncherCommand> launcher_of(const RunRequest& request) {
   return std::nullopt;
 }
 
-/// A launcher's ranks are not ours to count: one cell at a time.
+/// The ranks of a launcher cannot be counted here, so it runs one cell at a time.
 int jobs_of(const RunRequest& request, const std::vector<PlannedCell>& cells, bool has_launcher) {
   if (!has_launcher) return request.jobs ? *request.jobs : default_jobs(cells);
   if (request.jobs.value_or(1) == 1) return 1;

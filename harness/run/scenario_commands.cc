@@ -48,7 +48,7 @@ AxisValue axis_choice(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-/// What was typed behind `run`, before it is understood.
+/// The unparsed arguments of `run`.
 struct RunWords {
   std::vector<std::string> scenarios;
   std::optional<std::string> ranks;
@@ -73,7 +73,7 @@ struct RunWords {
   bool fails_fast = false;
 };
 
-/// torch's CPU generator looks at the low 32 bits of a seed.
+/// torch's CPU generator uses the low 32 bits of a seed.
 constexpr std::uint64_t kMostSeed = 0xffffffff;
 
 constexpr int kMostRepetitions = 10'000;
@@ -292,7 +292,7 @@ void add_show_options(CLI::App& show, ShowWords& words) {
       ->capture_default_str();
 }
 
-/// The sheet of each scenario, or of each variant where variants were asked for.
+/// The sheet of each scenario, or of each variant if variants were given.
 std::string sheets_of(const std::vector<Wanted>& wanted, bool has_variants) {
   const std::size_t width = terminal_of(STDOUT_FILENO).width;
   std::string text;

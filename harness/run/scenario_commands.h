@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// `list`, `show`, `run`, and `doctor` with two ranks of its own. `typed`: the command line, for
-/// the record. Requires: `scenarios` outlive them.
+/// `list`, `show`, `run`, and a `doctor` that starts two ranks. `typed`: the command line, for the
+/// record. Requires: `scenarios` outlive the commands.
 std::vector<Command> scenario_commands(const std::vector<Scenario>& scenarios,
                                        const std::vector<std::string>& typed);
 

@@ -136,7 +136,7 @@ void validate_variants(const Scenario& scenario) {
   require(!scenario.variants.empty(), scenario, "no variant");
 }
 
-/// A cell finds its reference by the axes that they share.
+/// A cell finds its reference by their common axes.
 void validate_reference(const Scenario& scenario, const Variant& variant) {
   const Variant* reference = reference_of(scenario, variant);
   if (!reference) {

@@ -12,17 +12,17 @@ namespace lockstep {
 
 class Rank;
 
-/// A condition of the bug. Values are words; a body reads them with `Rank::text` and its like.
+/// A condition of the bug. Values are words; a body reads them with `Rank::text` and similar calls.
 struct Axis {
   std::string name;
   std::vector<std::string> values;
-  std::string default_value;               ///< the value when none is chosen; one of `values`
+  std::string default_value;               ///< the value if none is chosen; one of `values`
   std::vector<std::string> variants = {};  ///< that depend on it; empty: all
-  bool in_reference = true;                ///< whether references depend on it, too
+  bool in_reference = true;                ///< whether references depend on it as well
 };
 
 /// Conditions and their values, as `--set` takes them: "stage=2 static_graph=on". Throws Error
-/// (internal) for a word that is no such pair.
+/// (internal) for any other word.
 struct Settings {
   Settings() = default;
   Settings(
@@ -36,32 +36,34 @@ struct Variant {
   std::string name;
   Role role = Role::buggy;
   std::string summary;  ///< one line
-  /// The conditions that make the variant. A name of an axis fixes that axis, which is closed to
-  /// `--set` and `--matrix` then; any other name is a word between the variants and the body.
+  /// The conditions of the variant. The name of an axis fixes that axis, which `--set` and
+  /// `--matrix` can then no longer choose; any other name is agreed between the variants and the
+  /// body.
   Settings sets = {};
-  /// What its cells show; empty: what `Scenario::expect` says.
+  /// The expectation of its cells; empty: `Scenario::expect`.
   std::function<Expectation(const Cell&)> expect = {};
-  std::string reference = {};      ///< what it is compared with; empty: the scenario's first one
+  std::string reference = {};      ///< compared with this one; empty: the scenario's first one
   std::vector<Claim> claims = {};  ///< in addition to the scenario's
-  /// Time limit of its cells that are expected not to finish.
+  /// Time limit of its cells that should not finish.
   std::optional<std::chrono::milliseconds> limit = {};
 };
 
-/// Where a scenario comes from.
+/// The origin of a scenario.
 struct Provenance {
   std::string project;
   std::string link;      ///< issue or pull request, "SchmiedmayerLab/OpenTSLM#49"
-  std::string kept;      ///< what of the original is here
-  std::string left_out;  ///< what is not, and why
+  std::string kept;      ///< parts of the original that are here
+  std::string left_out;  ///< parts that are not, and why
 };
 
-/// What a cell needs of devices of a kind other than cpu, on each of its machines.
+/// Devices of a kind other than cpu that a cell needs on each of its machines.
 struct DeviceNeeds {
   int count = 1;
-  bool cpu_stands_in = true;  ///< for the second of two, where there is one GPU
+  bool cpu_stands_in = true;  ///< for the second of two, if there is one GPU
 };
 
-/// All world sizes from `least` to `most`; without one, as many as scenarios have been run with.
+/// All world sizes from `least` to `most`, by default up to the largest that scenarios have been
+/// run with.
 inline constexpr int kMostTriedRanks = 16;
 std::vector<int> worlds_from(int least, int most = kMostTriedRanks);
 
@@ -76,14 +78,14 @@ struct Scenario {
   /// Kinds of devices it can train on: cpu, sim (virtual devices), cuda. The first is the default.
   std::vector<std::string> devices{"cpu"};
   std::function<DeviceNeeds(const Cell&)> device_needs = {};  ///< empty: one device
-  std::int64_t steps = 5;  ///< when --steps does not say otherwise
+  std::int64_t steps = 5;                                     ///< unless --steps says otherwise
   std::vector<Axis> axes;
   std::vector<Variant> variants;
   std::vector<Claim> claims;  ///< true of a correct program; judged in every cell
   std::vector<TableSpec> tables = {};
-  /// Why a cell cannot be run; an empty text when it can. Empty: every cell can.
+  /// Why a cell cannot be run; an empty text if it can. Empty: every cell can.
   std::function<std::string(const Cell&)> precondition = {};
-  /// Of variants without one of their own; empty: they break nothing, as correct programs do.
+  /// For variants without their own; empty: they break nothing, as correct programs do.
   std::function<Expectation(const Cell&)> expect = {};
   std::function<void(Rank&)> body;  ///< runs on every rank of a cell
 };
@@ -91,33 +93,33 @@ struct Scenario {
 /// The kinds of devices: cpu, sim, cuda.
 const std::vector<std::string>& known_devices();
 
-/// "2 to 16", or "2, 4, 8" where sizes in between are not supported.
+/// "2 to 16", or "2, 4, 8" if sizes in between are not supported.
 std::string worlds_in_words(const Scenario& scenario);
 
-/// The variant called `name`; null when there is none.
+/// The variant called `name`; null if there is none.
 const Variant* find_variant(const Scenario& scenario, const std::string& name);
 
-/// The variant of role `reference` that `variant` is compared with; null when there is none, and
-/// for a reference itself.
+/// The variant of role `reference` that `variant` is compared with; null if there is none, and for
+/// a reference itself.
 const Variant* reference_of(const Scenario& scenario, const Variant& variant);
 
 /// The axes that `variant` depends on and does not fix, in the order of the scenario.
 std::vector<const Axis*> axes_of(const Scenario& scenario, const Variant& variant);
 
-/// What `variant` fixes, as its cells have it.
+/// The values that `variant` fixes, as its cells have them.
 std::vector<AxisValue> settings_of(const Scenario& scenario, const Variant& variant);
 
-/// What the scenario expects of a cell of its own, preconditions first.
+/// The scenario's expectation of one of its cells, preconditions first.
 Expectation declared_expectation(const Scenario& scenario, const Cell& cell);
 
-/// Throws Error (internal) when the scenario contradicts itself: doubled names, an axis without its
+/// Throws Error (internal) if the scenario contradicts itself: duplicate names, an axis without its
 /// default value, no device or an unknown one, no claim, a reference that is none or depends on
-/// more than its variant, a table or an axis of an unknown variant, a value set that its axis does
-/// not have, a faulty variant of which nothing is expected.
+/// more than its variant, a table or an axis of an unknown variant, a fixed value that its axis
+/// does not have, a faulty variant without an expectation.
 void validate(const Scenario& scenario);
 
-/// All scenarios of this program, in the order of the list in scenarios/CMakeLists.txt, from which
-/// CMake generates it.
+/// All scenarios of this program, in the order of the list in scenarios/CMakeLists.txt. CMake
+/// generates it from that list.
 const std::vector<Scenario>& registry();
 
 }  // namespace lockstep

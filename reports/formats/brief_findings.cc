@@ -27,12 +27,12 @@ bool is_about_agreement(const Finding& finding) {
   return finding.claim.predicate == Predicate::agree_across_ranks;
 }
 
-/// Whether it is about values that ranks hold; memory is a matter of its own.
+/// Whether it is about values held by ranks; findings about memory are separate.
 bool is_about_held_values(const Finding& finding) {
   return is_about_agreement(finding) || finding.claim.predicate == Predicate::equal_reference;
 }
 
-/// In the order in which the training came to them; differences between ranks first.
+/// In the order of the training; differences between ranks first.
 Findings value_findings(const Execution& execution) {
   Findings found;
   for (const ClaimResult& result : execution.results) {
@@ -48,7 +48,7 @@ Findings value_findings(const Execution& execution) {
   return found;
 }
 
-/// "; ranks 0,2,3 against rank 1"; empty where there are two ranks.
+/// "; ranks 0,2,3 against rank 1"; empty if there are two ranks.
 std::string parties(const Finding& finding) {
   const auto& groups = finding.groups;
   const bool is_alone = std::all_of(groups.begin(), groups.end(),
@@ -117,7 +117,8 @@ std::string difference_from_reference(const Finding& finding) {
   return text + ratio_in_words(finding);
 }
 
-/// Without a difference of elements, the sentence alone says what is another dtype or shape.
+/// Without a difference of elements, the finding is about a dtype or shape, and its sentence is
+/// enough.
 std::string first_wrong_value(const Finding& root, const Findings& others) {
   if (!root.first_difference) return beginning(root.sentence, kMostOfASentence);
   const std::string text =
@@ -135,7 +136,8 @@ std::string names_of(const Findings& findings, const Finding& root) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Whether all that differs between ranks, and nothing else, is off the reference, as early.
+/// Whether exactly the values that differ between ranks differ from the reference, from the same
+/// steps on.
 bool are_the_same(const Findings& apart, const Findings& off) {
   return apart.size() == off.size() &&
          std::all_of(apart.begin(), apart.end(), [&](const Finding* finding) {
@@ -153,7 +155,7 @@ std::string off_in_words(const Finding& root, Findings apart, const Findings& of
   return fmt::format("{} against the reference", all);
 }
 
-/// "; also: parameters, both against the reference": what breaks besides the first.
+/// "; also: parameters, both against the reference": all broken claims except the first.
 std::string besides(const Finding& root, const Findings& others) {
   Findings apart;
   Findings off;
@@ -169,7 +171,7 @@ std::string besides(const Finding& root, const Findings& others) {
   return words.empty() ? "" : fmt::format("; also: {}", fmt::join(words, ", "));
 }
 
-/// The first wrong value of an execution in one finding; none where no value is known to be wrong.
+/// The first wrong value of an execution as one finding; none if no value is known to be wrong.
 std::vector<ShownFinding> wrong_values(const Execution& execution) {
   Findings found = value_findings(execution);
   if (found.empty()) return {};

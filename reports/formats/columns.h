@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Side on which the cells of a column stand.
+/// Alignment of the cells of a column.
 enum class Align { left, right };
 
 /// A column of plain text: its heading, then its cells, all padded to the widest, at least

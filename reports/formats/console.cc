@@ -23,8 +23,8 @@ namespace lockstep {
 
 namespace {
 
-/// Lines of output of a rank, rows of a table, and cells that were not run for one reason, unless
-/// everything is shown.
+/// The most lines of a rank's output, rows of a table, and cells not run for the same reason,
+/// unless everything is shown.
 constexpr std::size_t kMostLinesOfOutput = 10;
 constexpr std::size_t kMostRowsOfATable = 24;
 constexpr std::size_t kMostNotes = 6;
@@ -53,7 +53,7 @@ class Console {
     return text + notes() + table() + attention(sections) + files() + verdict();
   }
 
-  /// A cell that is not as expected, without its place among others.
+  /// An unexpected cell, without its place among others.
   std::string failure(const ShownCell& shown) const {
     return heading(shown, Naming::in_full) + details(shown);
   }
@@ -110,7 +110,7 @@ class Console {
     return text;
   }
 
-  /// What stands below the heading of a cell.
+  /// The text below the heading of a cell.
   std::string details(const ShownCell& shown) const {
     const CellRecord& cell = *shown.record;
     const std::vector<ShownFinding> findings =
@@ -129,7 +129,7 @@ class Console {
     return text;
   }
 
-  /// A line with its mark where the eye runs down.
+  /// A line with its mark in the first column.
   std::string marked(const std::string& text, std::size_t indent, const MatrixLine& line) const {
     std::string result = lines(text, indent, 4);
     if (line.mark == ' ') return result;
@@ -194,7 +194,7 @@ class Console {
     return text + mismatch(job) + "\n";
   }
 
-  /// A job in lockstep in a line.
+  /// A job in lockstep on one line.
   std::string job_in_brief(const JobRecord& job) const {
     const std::string title = plain(title_of(job)) + ": ";
     std::string text = job_heading(title + heading_of(job), title.size(), job);
@@ -229,7 +229,7 @@ class Console {
     return text.empty() ? "" : text + "\n";
   }
 
-  /// What was not run, a line for each reason.
+  /// Cells that were not run, a line for each reason.
   std::string not_run(const std::vector<Section>& sections) const {
     std::vector<std::pair<std::string, std::vector<const CellRecord*>>> reasons;
     const auto add = [&](const CellRecord& record) {
@@ -266,7 +266,7 @@ class Console {
     return text;
   }
 
-  /// What is not as expected, the worst last. With everything above it, its headings do.
+  /// All unexpected cells, the worst last; only their headings if everything is shown above.
   std::string attention(const std::vector<Section>& sections) const {
     std::string text = is_full() ? "" : not_run(sections);
     for (const bool is_failed : {false, true}) {

@@ -33,7 +33,7 @@ Column column(const Table& table, std::size_t width, const std::string& heading,
   return result;
 }
 
-/// One column per rank that is shown.
+/// One column per shown rank.
 Columns rank_columns(const Table& table, std::size_t group) {
   const TableSpec& spec = table.spec;
   Columns columns;

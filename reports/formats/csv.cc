@@ -33,8 +33,8 @@ constexpr std::string_view kHeader =
     "row,scenario,variant,role,world_size,axes,quantity,kind,phase,tensor,element,step,rank,value,"
     "verdict,text,margin,tolerance,tolerance_from,repetition\n";
 
-/// A text as a cell that a spreadsheet takes for a text, and a CI service for no command: behind an
-/// apostrophe where it begins like a formula.
+/// A text as a cell that a spreadsheet reads as text, and a CI service does not read as a command.
+/// An apostrophe precedes it if it begins like a formula.
 std::string text_cell(std::string_view text) {
   constexpr std::string_view kFormula = "=+-@";
   const bool is_formula = !text.empty() && kFormula.find(text.front()) != std::string_view::npos;
@@ -54,13 +54,13 @@ void append(std::string& csv, const Line& line) {
   append_texts({line.row, line.scenario, line.variant, line.role, world_size, line.axes,
                 line.quantity, line.kind, line.phase, line.tensor, line.element, line.step,
                 line.rank});
-  cells.push_back(line.value);  // a number, which may begin with a minus
+  cells.push_back(line.value);  // a number; may begin with a minus
   append_texts(
       {line.verdict, line.text, line.margin, line.tolerance, line.tolerance_from, line.repetition});
   csv += fmt::format("{}\n", fmt::join(cells, ","));
 }
 
-/// The device stands beside the axes, unless it is the CPU.
+/// The device follows the axes, unless it is the CPU.
 std::string choices_in_words(std::string_view device, const std::vector<AxisValue>& axes) {
   std::vector<std::string> words;
   if (device != "cpu") words.push_back(fmt::format("device={}", device));
@@ -96,7 +96,7 @@ Line cell_line(const CellRecord& cell) {
   return line;
 }
 
-/// `line`: about what the symptom is of, with its verdict.
+/// `line` with the verdict of the symptom and its location.
 Line symptom_line(Line line, const Symptom& symptom) {
   line.row = "symptom";
   line.quantity = name(symptom.kind);
@@ -117,7 +117,7 @@ void add_first_place(const Finding& finding, Line& line) {
   }
 }
 
-/// `line`: about what the claim is of.
+/// `line` with the location of the claim.
 Line claim_line(Line line, const ClaimResult& result) {
   line.row = "claim";
   line.quantity = name(result.claim.predicate);
@@ -164,7 +164,7 @@ void append_cost(std::string& csv, const CellRecord& cell) {
   if (cell.cost->memory) append_value("memory", static_cast<double>(*cell.cost->memory));
 }
 
-/// A table knows only the variant; role and device are the cell's. Null when there is none.
+/// A table knows only the variant; role and device are the cell's. Null if there is none.
 const Cell* cell_of(const RunRecord& run, const Table& table, const std::string& variant) {
   const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& record) {
     return record.cell.scenario == table.scenario && record.cell.variant == variant;
@@ -207,7 +207,7 @@ void append_entry(std::string& csv, Line line, const Table& table, const Table::
     append(csv, line);
   }
   if (!entry.drift) return;
-  // A norm stands beside the drift of other tensors at another phase.
+  // A norm is next to the drift of other tensors at another phase.
   line.quantity = name(Quantity::drift);
   line.kind = name(Kind::parameter);
   line.phase = name(Phase::pre_forward);

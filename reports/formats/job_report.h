@@ -11,14 +11,14 @@ namespace lockstep {
 /// "torchrun train.py, 8 ranks".
 std::string title_of(const JobRecord& job);
 
-/// What became of a job, after its title: "in lockstep: 57 steps, 1 to 57"; "FAILED: ranks differ
+/// The result of a job, after its title: "in lockstep: 57 steps, 1 to 57"; "FAILED: ranks differ
 /// from step 12 on: weight"; "UNDECIDED: ..."; "NOT RUN: ...".
 std::string heading_of(const JobRecord& job);
 
-/// What was found, could not be decided, or is to be known of a job, a line each.
+/// Findings, undecided claims and notes of a job, a line each.
 std::vector<std::string> lines_of(const JobRecord& job);
 
-/// The same with `findings` in the words of another function.
+/// The same with the given `findings`.
 std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownFinding>& findings);
 
 }  // namespace lockstep

@@ -19,7 +19,7 @@ namespace lockstep {
 
 namespace {
 
-/// XML 1.0 has no place for most control characters, nor for U+FFFE and U+FFFF, escaped or not.
+/// XML 1.0 forbids most control characters, and U+FFFE and U+FFFF, escaped or not.
 std::string xml_text(const std::string& text) {
   std::string safe = printable(text);
   for (std::size_t at = safe.find("\xef\xbf"); at != std::string::npos;
@@ -45,7 +45,7 @@ constexpr std::string_view kFailure = "failure";
 constexpr std::string_view kError = "error";
 constexpr std::string_view kSkipped = "skipped";
 
-/// The element of a case that is not as expected; empty when it is.
+/// The element of an unexpected case; empty if it is as expected.
 std::string_view element_of(const CellRecord& cell) {
   switch (result_of(cell)) {
     case Result::as_expected:
@@ -74,7 +74,7 @@ std::string_view element_of(const JobRecord& job) {
   return kFailure;
 }
 
-/// What kind of thing made a case other than expected: the stable words of the attribute `type`.
+/// Why a case is unexpected: the stable words of the attribute `type`.
 enum class CaseType {
   unexpected_finding,
   error_raised,
@@ -152,7 +152,8 @@ CaseType type_of(const CellRecord& cell) {
   }
 }
 
-/// Without spaces, which some readers cut at: "bypass[w2,over=mpi,on=sim,tiles=4,repetition=2]".
+/// Without spaces, because some readers cut there:
+/// "bypass[w2,over=mpi,on=sim,tiles=4,repetition=2]".
 std::string case_name(const Cell& cell) {
   std::string text = fmt::format("{}[w{}", cell.variant, cell.world_size);
   if (cell.backend != Cell().backend) text += ",over=" + cell.backend;
@@ -164,7 +165,7 @@ std::string case_name(const Cell& cell) {
   return text;
 }
 
-/// What a suite or all of them come to.
+/// The totals of one suite or of all.
 struct Totals {
   int tests = 0;
   int failures = 0;
@@ -190,7 +191,7 @@ struct Totals {
   }
 };
 
-/// The cause, what follows from it, and what became of the expectations, line by line.
+/// The cause, its consequences, and the result of each expectation, line by line.
 std::string evidence_of(const CellRecord& cell) {
   std::string text = cause_of(cell) + "\n";
   for (const ShownFinding& shown : shown_findings(cell)) {
@@ -212,7 +213,7 @@ std::string evidence_of(const CellRecord& cell) {
   return text;
 }
 
-/// What is worth knowing of a cell that passed as well.
+/// Information that is useful even if a cell passed.
 std::string context_of(const CellRecord& cell) {
   std::string text = heading_of({.record = &cell}) + "\n";
   if (result_of(cell) == Result::as_expected) {
@@ -252,7 +253,7 @@ void add_properties(pugi::xml_node suite, const RunEnvironment& environment) {
   for (const auto& [variable, value] : environment.variables) add(variable, value);
 }
 
-/// The file of a scenario, without the line in which a variant parts.
+/// The file of a scenario, without the line of the branch point.
 std::string source_file(const RunRecord& run, const std::string& scenario) {
   const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& record) {
     return record.cell.scenario == scenario;
@@ -262,14 +263,14 @@ std::string source_file(const RunRecord& run, const std::string& scenario) {
   return line != std::string::npos && source[line] == ':' ? source.substr(0, line) : source;
 }
 
-/// A suite, with what is the same for all.
+/// A suite, with the properties shared by all.
 pugi::xml_node add_suite(pugi::xml_node root, const RunRecord& run, const std::string& title,
                          const Totals& totals) {
   pugi::xml_node suite = root.append_child("testsuite");
   set(suite, "name", title);
   totals.write_to(suite);
   set(suite, "skipped", std::to_string(totals.skipped));
-  // JUnit's times have no zone.
+  // JUnit's times have no time zone.
   std::string started = run.environment.started_utc;
   if (started.ends_with('Z')) started.pop_back();
   set(suite, "timestamp", started);

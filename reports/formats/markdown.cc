@@ -22,8 +22,8 @@ namespace lockstep {
 
 namespace {
 
-/// GitHub takes comments of 65536 characters; what is left is for the sentence about what is left
-/// out and for a line that a workflow may add.
+/// GitHub's limit for a comment is 65536 characters. The rest leaves room for the sentence about
+/// omitted pieces and for a line added by a workflow.
 constexpr std::size_t kMostBytes = 64000;
 constexpr std::size_t kMostOfACell = 10000;
 constexpr std::size_t kMostOfAText = 2000;
@@ -75,7 +75,7 @@ bool has_details(const ShownCell& shown) {
          !shown_undecided(cell).empty();
 }
 
-/// The points of a list that have room, and how many there are beside them.
+/// The points of a list that fit, and the number of the others.
 std::string list_text(const std::vector<std::string>& points) {
   std::string text;
   for (std::size_t i = 0; i < points.size(); ++i) {
@@ -94,7 +94,7 @@ std::string mismatch_details(const Execution& cell) {
   return fenced(ending(table, kMostOfAText)) + "\n";
 }
 
-/// The heading of a cell, of one that is as expected with what that was.
+/// The heading of a cell; for one as expected, also its symptom.
 std::string summary_of(const ShownCell& shown, Naming naming) {
   const CellRecord& cell = *shown.record;
   const bool has_symptom = result_of(cell) == Result::as_expected && !shown_findings(cell).empty();
@@ -125,7 +125,7 @@ std::string detail_text(const ShownCell& shown, Naming naming) {
   return folded(title_text(summary_of(shown, naming)), text, is_wrong(cell));
 }
 
-/// Failures first, then what is undecided, then the others.
+/// Failures first, then undecided cells, then the others.
 std::vector<const ShownCell*> by_importance(const Section& section) {
   std::vector<const ShownCell*> cells;
   if (section.is_matrix) {
@@ -148,7 +148,7 @@ std::string matrix_line(const MatrixVariant& variant, const MatrixLine& line) {
   return mark + sentence_text(line_text(variant, line)) + "\n";
 }
 
-/// What is not as expected stands first, where there is no room for all.
+/// Unexpected cells come first if not all fit.
 std::string matrix_list(const MatrixVariant& variant) {
   std::vector<std::string> points;
   std::vector<std::string> others;
@@ -234,7 +234,7 @@ std::vector<std::string> margins_of(const ShownCell& cell) {
   return margins;
 }
 
-/// How near the claims about the reference came to their tolerances, cell by cell.
+/// How close the claims about the reference came to their tolerances, cell by cell.
 std::string margins_text(const std::vector<Section>& sections) {
   std::vector<std::string> points;
   for (const Section& section : sections) {
@@ -265,7 +265,7 @@ std::string environment_text(const RunRecord& run) {
   return text;
 }
 
-/// What is true of the run as a whole.
+/// Facts about the run as a whole.
 void append_context(Pieces& pieces, const RunRecord& run, const std::vector<Section>& sections) {
   std::string notes;
   for (const std::string& note : run.notes) {

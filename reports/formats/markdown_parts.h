@@ -6,11 +6,11 @@
 
 namespace lockstep {
 
-/// What a piece of the Markdown report is; `extra`: costs and margins. Where there is no room for
-/// all, the first of these are kept.
+/// Kinds of pieces of the Markdown report; `extra`: costs and margins. If room is short, the first
+/// kinds are kept.
 enum class Part { overview, heading, wrong, matrix, table, detail, list, extra };
 
-/// A piece of the report, which is there as a whole or not at all.
+/// A piece of the report, shown as a whole or not at all.
 struct Piece {
   Part part = Part::overview;
   std::string text;
@@ -18,11 +18,11 @@ struct Piece {
 
 using Pieces = std::vector<Piece>;
 
-/// Takes out of `pieces` what `room` bytes do not hold, and returns it. A piece that is too long
-/// does not keep shorter ones out.
+/// Removes the pieces that exceed `room` bytes from `pieces`, and returns them. A piece that is too
+/// long does not displace shorter ones.
 Pieces leave_out(Pieces& pieces, std::size_t room);
 
-/// How much of what was left out, and where it stands; empty for nothing.
+/// The number of omitted pieces and their location; empty if there are none.
 std::string sentence_about(const Pieces& left_out);
 
 }  // namespace lockstep

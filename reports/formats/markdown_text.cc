@@ -42,7 +42,7 @@ bool is_colon_of_something(std::string_view text, std::size_t at) {
   return is_one_of(text, end, ":") && !is_short_number;
 }
 
-/// A mark at the beginning of a line that makes a list, a heading or a rule of it.
+/// A mark at the beginning of a line that starts a list, a heading or a rule.
 bool is_mark(std::string_view text, std::size_t at) {
   if (at == 0) return is_one_of(text, at, "-+=#");
   const bool ends_number = is_one_of(text, at, ".)") && text.substr(0, at).find_first_not_of(
@@ -50,7 +50,7 @@ bool is_mark(std::string_view text, std::size_t at) {
   return ends_number && (at + 1 == text.size() || text[at + 1] == ' ');
 }
 
-/// The name of a commit begins at `at`: 7 to 40 hexadecimal digits. Without a letter it is a
+/// Whether a commit hash begins at `at`: 7 to 40 hexadecimal digits. Without a letter it is a
 /// number.
 bool is_commit(std::string_view text, std::size_t at) {
   if (at > 0 && is_word(text, at - 1)) return false;
@@ -60,7 +60,7 @@ bool is_commit(std::string_view text, std::size_t at) {
          digits.find_first_of("abcdef") != std::string_view::npos;
 }
 
-/// Whether GitHub makes more of the character at `at` and what follows than the two of them.
+/// Whether GitHub formats the character at `at` together with the following text.
 bool is_to_be_parted(std::string_view text, std::size_t at) {
   switch (text[at]) {
     case '@':
@@ -78,13 +78,13 @@ bool is_to_be_parted(std::string_view text, std::size_t at) {
   }
 }
 
-/// What has to be written for one character so that it stands for itself.
+/// The source text that displays one character as itself.
 std::string escaped(std::string_view text, std::size_t at) {
   const char c = text[at];
   if (c == '&') return "&amp;";
   if (c == '<') return "&lt;";
   if (c == '>') return "&gt;";
-  // GitHub's own way out of its formulas.
+  // GitHub's documented escape from formulas.
   if (c == '$') return "<span>$</span>";
   const bool is_inside_word = at > 0 && is_word(text, at - 1) && is_word(text, at + 1);
   if (c == '_' && !is_inside_word) return reference(c);

@@ -4,9 +4,9 @@
 
 namespace lockstep {
 
-/// `text` in one line of prose, in a table or in HTML: nothing in it formats, quotes, links, calls
-/// somebody or turns into a picture on GitHub. What would is written as a character reference, or
-/// parted by a space of no width.
+/// `text` in one line of prose, in a table or in HTML: nothing in it formats, quotes, links,
+/// mentions a user or becomes a picture on GitHub. Active characters are written as character
+/// references, or separated by a space of no width.
 std::string in_prose(const std::string& text);
 
 /// `text` in one line as code; empty for no text.

@@ -42,7 +42,7 @@ std::string choice_in_words(const AxisValue& chosen) {
   return fmt::format("{}={}", chosen.axis, chosen.value);
 }
 
-/// The unusual choices that all cells of a variant have in common.
+/// The non-default choices that all cells of a variant share.
 std::vector<AxisValue> shared_choices(const Cells& cells) {
   std::vector<AxisValue> shared = unusual_choices(cells.front()->record->cell);
   for (const ShownCell* shown : cells) {
@@ -67,7 +67,7 @@ std::vector<std::string> default_values(const Section& section) {
   return values;
 }
 
-/// `shared`: choices that no title above says.
+/// `shared`: choices that appear in no title above.
 std::string title_of(const Cells& cells, const std::vector<AxisValue>& shared) {
   const Cell& cell = cells.front()->record->cell;
   std::vector<std::string> words{fmt::format("{} ({})", cell.variant, name(cell.role))};
@@ -79,7 +79,7 @@ std::string title_of(const Cells& cells, const std::vector<AxisValue>& shared) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// How near values that are right came to the reference; empty where none was compared with it.
+/// How close correct values came to the reference; empty if no cell was compared with it.
 std::string nearness(const ShownCell& shown) {
   const ClaimResult* const nearest = nearest_to_tolerance(shown);
   if (!nearest || shown.record->symptom.kind != SymptomKind::right) return "";

@@ -19,7 +19,7 @@ constexpr std::size_t kStepWidth = 4;
 constexpr std::size_t kStepDigits = 3;
 constexpr std::size_t kNormsWidth = 22;
 
-/// What the published headings call a kind.
+/// The name of a kind in the published headings.
 std::string_view short_name(Kind kind) {
   switch (kind) {
     case Kind::parameter:

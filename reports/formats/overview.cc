@@ -18,12 +18,12 @@ namespace lockstep {
 
 namespace {
 
-/// Whole numbers as they are, averages that are none with one digit.
+/// Whole numbers without decimals, other averages with one digit.
 std::string count_text(double count) {
   return fmt::format("{:.{}f}", count, count == std::floor(count) ? 0 : 1);
 }
 
-/// Three digits, in the unit that suits a step.
+/// Three digits, in a unit that suits a step.
 std::string time_text(const std::optional<double>& seconds) {
   if (!seconds || !std::isfinite(*seconds)) return "-";
   const bool is_short = *seconds < 0.0009995;
@@ -32,7 +32,8 @@ std::string time_text(const std::optional<double>& seconds) {
   return fmt::format("{:.{}f} {}", value, decimals, is_short ? "us" : "ms");
 }
 
-/// A step of a variant that repairs nothing has no price; but it may be memory that is wrong.
+/// The cost of a variant that repairs nothing is meaningless, except for memory, which may be its
+/// fault.
 bool is_compared(const ShownCell& cell) {
   const Role role = cell.record->cell.role;
   const std::optional<Cost>& cost = cell.record->cost;

@@ -12,15 +12,15 @@ namespace lockstep {
 /// "Everything is as expected: 4 cells, 4 as expected."
 std::string verdict_sentence(const RunRecord& run);
 
-/// Whether a report has a detection table: one of jobs alone has not.
+/// Whether a report has a detection table: a report of jobs only has none.
 bool has_detections(const RunRecord& run);
 
-/// The detection table: one row per scenario below the headings. All columns count cells; `found`:
-/// of those that were run and declare a bug, those in which all of it was found.
+/// The detection table: one row per scenario below the headings. All columns count cells. `found`
+/// counts those with a fully found bug, of those that ran and declare one.
 std::vector<Column> detection_columns(const RunRecord& run);
 
-/// What a step costs a rank, of the buggy, fixed and latent cells of a section; empty when no fixed
-/// one was measured: there is nothing then to compare the others with.
+/// The cost of a step for a rank, of the buggy, fixed and latent cells of a section. Empty if no
+/// fixed cell was measured, because there is nothing to compare with.
 std::string cost_text(const Section& section);
 
 }  // namespace lockstep

@@ -17,20 +17,20 @@ struct Renderer {
   std::function<std::string(const RunRecord&)> render;
 };
 
-/// All formats, by name. The table of renderers stands in renderer.cc; one file each.
+/// All formats, by name. The table of renderers is in renderer.cc; one file each.
 const std::vector<Renderer>& renderers();
 
 /// The renderer called `format`. Throws Error (usage) with the nearest name.
 const Renderer& find_renderer(const std::string& format);
 
-/// Their names, for `--help`: "console, csv, ...".
+/// The names of all formats, for `--help`: "console, csv, ...".
 std::string formats_in_words();
 
 /// Tables in the published layout, findings in sentences, the detection table. At most 100 columns
-/// where the data allow it.
+/// if the data allow it.
 std::string render_console(const RunRecord& run);
 
-/// One header, one line per cell, outcome, claim of a cell and value of a table.
+/// One header; one line per cell, symptom, claim of a cell and value of a table.
 std::string render_csv(const RunRecord& run);
 
 /// A suite per scenario, a case per cell, for the test pages of CI systems; valid by the schema
@@ -38,8 +38,8 @@ std::string render_csv(const RunRecord& run);
 std::string render_junit(const RunRecord& run);
 
 /// A comment on a pull request or the summary of a job on GitHub: the verdict, the detection table,
-/// tables and findings. Below the limit of a comment whatever the record holds: what there is no
-/// room for is counted. Text from outside calls, links and formats nothing.
+/// tables and findings. Always below the limit of a comment; omitted pieces are counted. Text from
+/// outside mentions, links and formats nothing.
 std::string render_markdown(const RunRecord& run);
 
 }  // namespace lockstep

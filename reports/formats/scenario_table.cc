@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kLeastName = 12;
-/// Below, a time takes the room that a name needs.
+/// In narrower tables, names need the room of the times.
 constexpr std::size_t kWidthWithTimes = 60;
 
 /// "2 and 3", "cpu, cuda and sim".
@@ -32,7 +32,8 @@ std::string enumerated(const Words& words) {
   return text;
 }
 
-/// What cells ran on: a reference needs no backend and computes on the CPU whatever the others do.
+/// Backends and devices of a run's cells, without references: these need no backend and always
+/// compute on the CPU.
 struct Surroundings {
   std::set<std::string> backends;
   std::set<std::string> devices;
@@ -110,7 +111,7 @@ std::vector<Detection> shown_detections(const RunRecord& run, const Screen& scre
   return all;
 }
 
-/// The widest of a part of all lines.
+/// The largest width of a part over all lines.
 std::size_t widest(const std::vector<Line>& lines, std::string Line::*part) {
   std::size_t width = 0;
   for (const Line& line : lines) width = std::max(width, (line.*part).size());
@@ -123,7 +124,7 @@ std::string shortened(const std::string& name, std::size_t width) {
   return pieces.substr(0, pieces.find('\n')) + "..";
 }
 
-/// `line` with its exceptions behind it, below where they do not fit.
+/// `line` followed by its exceptions, on the next line if they do not fit.
 std::string with_exceptions(std::string line, const Line& parts, const Detection* detection,
                             std::size_t width) {
   if (!detection || parts.exceptions.empty()) return line + "\n";

@@ -13,8 +13,8 @@
 namespace lockstep {
 
 /// How much of a run the console report shows.
-///   verdict    the verdict alone
-///   overview   a line per scenario, and whatever is not as expected; of a single scenario also its
+///   verdict    only the verdict
+///   overview   a line per scenario, and everything unexpected; for a single scenario also its
 ///              tables, and a line per variant with its findings
 ///   variants   the same, and a line per variant of every scenario
 ///   full       every finding with its bits, every table, the cost of a step
@@ -26,24 +26,23 @@ struct Names<Verbosity> {
                                                           "full"};
 };
 
-/// What a console report is written for. The default is a file: everything, and no escapes.
+/// The target of a console report. The default is a file: everything, and no escapes.
 struct Screen {
   Verbosity verbosity = Verbosity::full;
   std::size_t width = kConsoleWidth;
   bool has_colour = false;      ///< the words of a verdict may be coloured
   bool has_sparklines = false;  ///< it shows block characters
-  std::string folder;           ///< of the run's files; empty: not told
+  std::string folder;           ///< of the run's files; empty: not shown
 };
 
-/// The console report as `screen` shows it.
+/// The console report for `screen`.
 std::string render_screen(const RunRecord& run, const Screen& screen);
 
-/// A cell that is not as expected, as the report tells it at its end: with its scenario, in full
-/// but for bits.
+/// An unexpected cell, as at the end of the report: with its scenario, in full except for bits.
 std::string failure_text(const CellRecord& cell, const Screen& screen);
 
 /// `text`, or its part of `size` bytes at `begin`, in the colour of a result: green as expected,
-/// red a failure, yellow anything else. Unchanged where the screen has no colour.
+/// red a failure, yellow anything else. Unchanged if the screen has no colour.
 std::string painted(const std::string& text, Result result, const Screen& screen,
                     std::size_t begin = 0, std::size_t size = std::string::npos);
 

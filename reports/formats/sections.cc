@@ -18,7 +18,7 @@ namespace {
 /// A scenario in one world.
 using World = std::pair<std::string, int>;
 
-/// Where a variant was run with more than one choice of axis values.
+/// Worlds with a variant that was run with more than one choice of axis values.
 std::set<World> matrices_of(const RunRecord& run) {
   std::map<std::pair<World, std::string>, const std::vector<AxisValue>*> first_choices;
   std::set<World> matrices;
@@ -62,7 +62,7 @@ class Sections {
     return section.cells.empty() ? "cpu" : section.cells.front().record->cell.device;
   }
 
-  /// A run has all its cells over the same backend, but references, which need none.
+  /// A run has all its cells over the same backend, except references, which need none.
   static std::string backend_of(const Section& section) {
     for (const ShownCell& shown : section.cells) {
       const Cell& cell = shown.record->cell;
@@ -71,7 +71,7 @@ class Sections {
     return Cell().backend;
   }
 
-  /// What stands beside the title: a matrix has it line by line.
+  /// The choices in the title; empty for a matrix, which shows them line by line.
   static std::vector<AxisValue> unusual_of(const Section& section) {
     std::vector<AxisValue> all;
     for (const ShownCell& shown : section.cells) {
@@ -117,7 +117,7 @@ void add(const CellRecord& record, std::vector<ShownCell>& cells) {
   }
 }
 
-/// What cannot be run for the reason of an earlier cell is told with that.
+/// Merges cells that cannot be run for the same reason.
 void fold_alike(std::vector<ShownCell>& cells) {
   std::vector<ShownCell> shown;
   for (const ShownCell& cell : cells) {
@@ -143,11 +143,11 @@ std::string margin_text(const ShownCell& cell) {
         return result.claim.predicate == Predicate::equal_reference &&
                result.verdict == Verdict::undecided;
       });
-  // An undecided claim was not compared everywhere.
+  // An undecided claim was compared only in part.
   return "; " + margin_in_words(*nearest) + (is_partial ? " where it was compared" : "");
 }
 
-/// The variants that a heading is about, with what is asked of one that does something else.
+/// The variants in a heading; for a failed one, also the demand on it.
 std::string names_of(const ShownCell& shown, Naming naming) {
   const CellRecord& record = *shown.record;
   const Cell& cell = record.cell;
@@ -221,7 +221,7 @@ namespace {
 
 bool is_undecided(const Check& check) { return check.result == Check::Result::undecided; }
 
-/// Whether the cause is that ranks were ended, be it that nobody is to blame for it.
+/// Whether ranks were ended, and that is the cause or the symptom explains it.
 bool is_cut_short(const CellRecord& cell) {
   const bool is_ended = std::any_of(cell.exits.begin(), cell.exits.end(), [](const RankExit& end) {
     return end.kind != ExitKind::finished;
@@ -229,7 +229,7 @@ bool is_cut_short(const CellRecord& cell) {
   return is_caused_by_an_ending(cell) || (is_ended && is_explained_by_symptom(cell));
 }
 
-/// Of an ending: what else could not be decided.
+/// The other claims and checks that are undecided because ranks were ended.
 std::string consequences(const CellRecord& cell) {
   std::vector<std::string> open;
   bool is_all = true;
@@ -244,7 +244,7 @@ std::string consequences(const CellRecord& cell) {
                 : fmt::format("Could not be decided for that: {}.", fmt::join(open, ", "));
 }
 
-/// The claims that are undecided for one reason, in a line.
+/// The claims that are undecided for one reason, on one line.
 std::string undecided_for(const std::string& reason, const CellRecord& cell) {
   std::vector<std::string> claims;
   for (const Check& check : cell.checks) {
@@ -281,7 +281,7 @@ std::string margin_in_words(const ClaimResult& result) {
   const std::string off = fmt::format(
       "off by at most {} the tolerance",
       margin > 1 ? fmt::format("{:.2g} times", margin) : fmt::format("{:.3g} % of", 100 * margin));
-  // A record of version 1.0 does not say what the tolerance was.
+  // A record of version 1.0 has no tolerance.
   if (!result.tolerance) return off;
   const std::string from =
       result.tolerance_from.empty() ? "" : fmt::format(" ({})", result.tolerance_from);

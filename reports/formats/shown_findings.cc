@@ -17,7 +17,7 @@ std::string without_first_letter(const std::string& text) {
   return text.substr(std::min<std::size_t>(1, text.size()));
 }
 
-/// Whether an earlier finding says the same and more: of a hang, two claims tell one mismatch.
+/// Whether an earlier finding includes it: for a hang, two claims report one mismatch.
 bool is_shown(const Finding& finding, const std::vector<ShownFinding>& earlier) {
   const std::string words = without_first_letter(finding.sentence);
   return finding.claim.predicate == Predicate::collectives_match &&
@@ -26,7 +26,7 @@ bool is_shown(const Finding& finding, const std::vector<ShownFinding>& earlier) 
          });
 }
 
-/// The sentence about one rank, said of all that failed alike; empty where a lower rank's has it.
+/// The sentence about one rank, extended to all that failed alike; empty if a lower rank's has it.
 std::string about_all_alike(const Execution& execution, const Finding& finding) {
   if (!finding.failure) return finding.sentence;
   const std::vector<int> ranks = ranks_failing_alike(execution, finding);
@@ -36,7 +36,7 @@ std::string about_all_alike(const Execution& execution, const Finding& finding) 
   return ranks_in_words(ranks) + finding.sentence.substr(one.size());
 }
 
-/// `sentence` without the cause that it begins with.
+/// `sentence` without the cause at its beginning.
 std::string without(const std::string& cause, const std::string& sentence) {
   const std::string begin = without_first_letter(cause) + ".";
   if (cause.empty() || !without_first_letter(sentence).starts_with(begin)) return sentence;

@@ -15,7 +15,7 @@ struct Span {
   double high = 0;
 };
 
-/// Of the finite magnitudes that are not zero.
+/// The range of the finite magnitudes that are not zero.
 Span span_of(const std::vector<double>& values) {
   Span span;
   for (const double value : values) {

@@ -6,15 +6,15 @@
 
 namespace lockstep {
 
-/// What the lowest bar of a sparkline stands for.
+/// The value of the lowest bar of a sparkline.
 enum class Baseline { zero, smallest };
 
-/// `values` as a row of blocks of UTF-8, at most `most` of them: of more, some of them evenly,
-/// with the first and the last. The highest block is the largest value; zero is `·`, what is not
-/// measured `-`, and what is infinite `!`.
+/// `values` as a row of UTF-8 blocks. Beyond `most` values, some are shown, evenly, including the
+/// first and the last. The highest block is the largest value; zero is `·`, not measured `-`, and
+/// infinite `!`.
 std::string sparkline(const std::vector<double>& values, std::size_t most, Baseline baseline);
 
-/// Indices of `count` things, at most `most` (>= 2) of them: evenly, with the first and the last.
+/// At most `most` (>= 2) of `count` indices: evenly, including the first and the last.
 std::vector<std::size_t> thinned(std::size_t count, std::size_t most);
 
 }  // namespace lockstep

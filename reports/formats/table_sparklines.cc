@@ -16,9 +16,9 @@ namespace lockstep {
 
 namespace {
 
-/// More than that says no more.
+/// More blocks add no information.
 constexpr std::size_t kMostBlocks = 60;
-/// For the numbers behind the blocks.
+/// For the numbers after the blocks.
 constexpr std::size_t kRoomForNumbers = 24;
 
 constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
@@ -36,7 +36,7 @@ std::vector<double> values_of(const Table& table, std::size_t group, ValueOf val
   return values;
 }
 
-/// The largest of all ranks: the others are no further from rank 0, or hardly another norm.
+/// The largest value of all ranks. Other drifts are smaller, and other norms hardly differ.
 double largest(const Table::Entry& entry) {
   double most = kNotMeasured;
   for (const double value : entry.values) {

@@ -10,11 +10,11 @@ namespace lockstep {
 
 namespace {
 
-/// The faults of the accumulator that the cell has.
+/// The accumulator's faults in this cell.
 struct Causes {
   bool stacks = false;
   bool scales = false;
-  bool returns = false;  ///< the gradient that it has set
+  bool returns = false;  ///< its own gradient
 };
 
 Causes causes_of(const Cell& cell) {
@@ -44,9 +44,9 @@ GradientAccumulatorOptions mended_hooks(at::ScalarType dtype) {
           .dtype = dtype};
 }
 
-/// Gradients that exist when the backward of a micro-batch begins are its prior ones. FSDP2 takes
-/// away those that it has reduced, and those that it is to reduce in another dtype. Where gradients
-/// are whole on every rank they stay.
+/// Prior gradients exist when the backward of a micro-batch begins. FSDP2 removes those that it has
+/// reduced, and those that it will reduce in another dtype. Gradients that are whole on every rank
+/// stay.
 bool has_prior(const Cell& cell) {
   const bool stays = is_set(cell, "no_sync") || is_set(cell, "gradients", "stay");
   return !is_mixed(cell) && stays && number_on(cell, "accumulation") > 1;
@@ -64,7 +64,8 @@ double weight_of(const Cell& cell, std::int64_t batch, std::int64_t tile) {
   return weight;
 }
 
-/// The sum of alike tiles, each of which has its share of the gradient: the mean of their weights.
+/// If tiles are alike, each has an equal share of the gradient. Their sum is the mean of the
+/// weights.
 double mean_weight(const Cell& cell) {
   const std::int64_t tiles = number_on(cell, "tiles");
   double sum = 0;
@@ -72,7 +73,7 @@ double mean_weight(const Cell& cell) {
   return sum / static_cast<double>(tiles);
 }
 
-/// [1, length, features]; where all tiles are alike each has the same rows.
+/// [1, length, features]; if all tiles are alike, each has the same rows.
 at::Tensor rows_of(Rank& rank, const MicroBatch& batch, std::uint64_t base, std::int64_t features) {
   const Cell& cell = rank.cell();
   const std::int64_t length = number_on(cell, "length");
@@ -84,18 +85,18 @@ at::Tensor rows_of(Rank& rank, const MicroBatch& batch, std::uint64_t base, std:
   return at::cat(std::vector<at::Tensor>(static_cast<std::size_t>(pieces), tile), 1);
 }
 
-/// Whether every tile, and every prior gradient, counts once.
+/// Whether every tile and every prior gradient counts once.
 bool is_right(const Cell& cell) {
   const std::int64_t tiles = number_on(cell, "tiles");
-  if (pieces_of(cell) != tiles) return !has_prior(cell);  // the accumulated sum is thrown away
+  if (pieces_of(cell) != tiles) return !has_prior(cell);  // the accumulated sum is lost
   const Causes causes = causes_of(cell);
   if (has_prior(cell) && causes.returns) return false;
   if (causes.stacks && tiles > 1) return false;
   return (causes.returns ? 2 : 1) == (causes.scales ? tiles : 1);
 }
 
-/// Gradients of the MLPs are wrong from step 1 on: a multiple where all tiles are alike; else the
-/// variant next to its formula shows that they hold nothing but the formula.
+/// Gradients of the MLPs are wrong from step 1 on: a multiple if all tiles are alike. Otherwise a
+/// second variant with the predicted formula shows that they match it.
 Pin pin_of(const Cell& cell, bool is_published) {
   Pin pin = wrong_gradients_of(cell, {"*.mlp.*"}, "tiles are drawn: published-by-its-law has it");
   const bool is_multiple = is_published && !has_prior(cell) &&
@@ -108,8 +109,8 @@ Pin pin_of(const Cell& cell, bool is_published) {
   return pin;
 }
 
-/// In bfloat16 tiles are seen that count four times on average, or more, even where they are alike.
-/// A smaller multiple is not seen in every cell.
+/// In bfloat16 a claim detects tiles that count at least four times on average, even if they are
+/// alike. Smaller multiples are not detected in every cell.
 Expectation expect_wrong(const Cell& cell, const Pin& pin, bool is_clear, double least) {
   if (is_mixed(cell) && !is_clear) return expect_not_applicable(hidden_by_rounding(least));
   return pinned(expect_wrong_shards(), {pin});
@@ -143,8 +144,8 @@ TilingOptions accumulator_tiling(const Rank& rank, const HookedParameters& liste
 }
 
 void train_with_accumulator(Rank& rank, TiledMlps& mlps, CallSite site) {
-  // Steps so large that parameters show what a sum in bfloat16 does to gradients. A model that
-  // computes in bfloat16 would carry its roundings too far with them.
+  // Large steps make parameters show the effect of sums in bfloat16. In a model that computes in
+  // bfloat16 they would amplify its rounding too much.
   if (!is_mixed(rank.cell())) mlps.options().learning_rate = 0.2;
   if (rank.has("law", "weighed")) {
     mlps.weigh([&rank](std::int64_t batch, std::int64_t tile) {

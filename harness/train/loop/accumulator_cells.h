@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-// Scenarios about tiled MLPs whose gradients are added up by hooks share these conditions:
+// Conditions of scenarios about tiled MLPs with gradients added up by hooks:
 //   hooks          published, mended (right), none
-//   causes         the faults of the published hooks that the cell has; without the axis: all
+//   causes         the faults of the published hooks in this cell; without the axis: all
 //   hands_over     returned, or set-only: see `HandOver`
 //   sums_in        bfloat16: the dtype of the sum; otherwise that of `wide_dtype_of`
 //   fewer_tiles    refused: an error if there are fewer tiles than requested
@@ -23,11 +23,11 @@ namespace lockstep {
 /// `tile_values`, then `more`, then `accumulation`.
 std::vector<Axis> accumulator_axes(std::vector<Axis> more);
 
-/// The tiling of the MLPs, hooks included. `listed`: the parameters that hooks find on an MLP that
-/// an engine has wrapped; empty: its own.
+/// The tiling of the MLPs, hooks included. `listed`: the parameters that hooks find on an MLP
+/// wrapped by an engine; empty: the MLP's own.
 TilingOptions accumulator_tiling(const Rank& rank, const HookedParameters& listed = {});
 
-/// Trains on rows that are alike in every tile, or drawn. The reference weighs tiles if its
+/// Trains on rows that are alike in every tile, or drawn. The reference weighs tiles if the cell's
 /// condition `law` says so.
 void train_with_accumulator(Rank& rank, TiledMlps& mlps, CallSite site = CallSite::here());
 
@@ -38,11 +38,12 @@ std::int64_t pieces_of(const Cell& cell);
 /// Empty: the cell can be run.
 std::string refuse_tiles(const Cell& cell);
 
-/// The outcome of hooks that nothing stops: a multiple of the gradient where all tiles are alike.
+/// The result of published hooks that run unhindered: a multiple of the gradient if all tiles are
+/// alike.
 Expectation expect_published_hooks(const Cell& cell);
-/// The same of published hooks of which the last one sets `.grad` and returns nothing.
+/// The same, but the last hook sets `.grad` and returns nothing.
 Expectation expect_last_tile_twice(const Cell& cell);
-/// Hooks that are right and add up in bfloat16.
+/// Correct hooks that add up in bfloat16.
 Expectation expect_sums_in_bfloat16(const Cell& cell);
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@ at::ScalarType dtype_of(const Cell& cell) {
   return at::kFloat;
 }
 
-/// Ten owners take the hundred seeds of a step; the next ten begin far above all bases.
+/// Ten owners use the hundred seeds of a step; the next ten begin far above all bases.
 std::uint64_t MicroBatch::seed(std::uint64_t base) const {
   constexpr std::int64_t kOwners = 10;
   constexpr std::int64_t kApart = 1'000'000'000;

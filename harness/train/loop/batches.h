@@ -11,22 +11,22 @@
 
 namespace lockstep {
 
-/// float32 where the cell has no axis `dtype`.
+/// float32 if the cell has no axis `dtype`.
 at::ScalarType dtype_of(const Cell& cell);
 
-/// A place in the training at which the model is fed.
+/// One input of the model during training.
 struct MicroBatch {
   int owner = 0;  ///< the rank whose shard it is
   std::int64_t step = 1;
   std::int64_t index = 0;  ///< in the step, from 0
 
-  /// A seed of its own, as long as bases are further apart than 100 times the steps, and below 10^9
-  /// with the last step's.
+  /// A unique seed, as long as bases are further apart than 100 times the steps, and below 10^9
+  /// including the last step's seeds.
   std::uint64_t seed(std::uint64_t base) const;
 };
 
 /// Normal numbers of `shape` in the dtype of the cell: a model's input, or its target. Drawn by
-/// batch and `base`, and perturbed where the reference is.
+/// batch and `base`; perturbed in a perturbed reference.
 at::Tensor normal_input(Rank& rank, const MicroBatch& batch, std::uint64_t base,
                         at::IntArrayRef shape);
 
@@ -43,13 +43,13 @@ struct Regression {
   std::uint64_t targets_base = 2'000'000;
 };
 
-/// A regression with a number of rows for each rank, 2 + `owner`: no two ranks weigh a row alike.
+/// A regression with 2 + `owner` rows, so that no two ranks weigh a row alike.
 Regression regression_of_rank(int owner, std::int64_t inputs, std::int64_t outputs);
 
 /// The mean squared error (0-dim) of `forward`.
 at::Tensor squared_error(Rank& rank, const MicroBatch& batch, const Regression& regression,
                          const Module::Forward& forward);
-/// The same with the seeds of `Regression`, of `forward` or of `model`, called.
+/// The same with the seeds of `Regression`, for `forward` or for a call of `model`.
 at::Tensor squared_error(Rank& rank, const MicroBatch& batch, const Module::Forward& forward,
                          const std::vector<std::int64_t>& rows, std::int64_t inputs,
                          std::int64_t outputs);
@@ -57,8 +57,9 @@ at::Tensor squared_error(Rank& rank, const MicroBatch& batch, Module& model,
                          const std::vector<std::int64_t>& rows, std::int64_t inputs,
                          std::int64_t outputs);
 
-/// The input of a vision-language model of `sizes`: images [rows, channels, height, width] in the
-/// dtype of the cell, normal, perturbed where the reference is, and as many texts [rows, length].
+/// The input of a vision-language model of `sizes`: images [rows, channels, height, width] and
+/// texts [rows, length]. Images are normal numbers in the dtype of the cell, perturbed in a
+/// perturbed reference.
 struct ImageText {
   at::Tensor image;
   at::Tensor tokens;

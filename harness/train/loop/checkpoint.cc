@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// As Python's `state_dict` has them.
+/// The entries of Python's `state_dict`.
 std::vector<NamedTensor> state_of(const Module& module) {
   std::vector<NamedTensor> state = module.named_parameters();
   for (NamedTensor& buffer : module.named_buffers()) state.push_back(std::move(buffer));
@@ -45,7 +45,7 @@ std::string words(std::string_view dtype, at::IntArrayRef shape) {
   return fmt::format("{} of shape [{}]", dtype, fmt::join(shape, ", "));
 }
 
-/// What of the file goes into `entry`.
+/// The tensor of the file that `entry` is loaded from.
 SnapshotTensor& find_for(const NamedTensor& entry, std::map<std::string, SnapshotTensor>& file,
                          const fs::path& path) {
   const std::string wanted =

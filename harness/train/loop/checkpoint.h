@@ -6,19 +6,19 @@
 
 namespace lockstep {
 
-/// Writes the parameters and buffers of `module` by name, bit for bit, as a safetensors file: a
-/// file that is there is whole. A tensor that is registered twice is written once, under its first
-/// name. Optimizer state is not written. One rank writes; nothing communicates.
+/// Writes the parameters and buffers of `module` by name, bit for bit, as a safetensors file. An
+/// existing file is always complete. A tensor registered twice is written once, under its first
+/// name. Optimizer state is not written. Called by one rank; does not communicate.
 ///
-/// Throws Error (usage) when the file cannot be written, Error (internal) when a tensor has no
-/// bytes that can be kept.
+/// Throws Error (usage) if the file cannot be written, Error (internal) if a tensor has no bytes to
+/// store.
 void save_checkpoint(const Module& module, const std::filesystem::path& path);
 
-/// Copies what `save_checkpoint` wrote into the parameters and buffers of `module`, in place and
-/// outside autograd: they stay the same tensors, on their devices, and gradients stay.
+/// Copies a file of `save_checkpoint` into the parameters and buffers of `module`, in place and
+/// outside autograd: they remain the same tensors, on their devices, and keep their gradients.
 ///
-/// Throws Error (usage) when the file is missing or malformed, when it lacks a tensor of the module
-/// or has one more, or when dtype or shape differ; the module is unchanged then.
+/// Throws Error (usage) if the file is missing or malformed, if it lacks a tensor of the module or
+/// has an extra one, or if dtype or shape differ; the module is unchanged then.
 void load_checkpoint(Module& module, const std::filesystem::path& path);
 
 }  // namespace lockstep

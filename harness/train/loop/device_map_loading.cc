@@ -49,7 +49,7 @@ ImageText adapter_batch(Rank& rank, const MicroBatch& batch, const VisionLanguag
 TrainingOptions adapter_training_options(const Rank& rank) {
   TrainingOptions options = training_options(rank);
   options.ddp.init_sync = false;
-  options.learning_rate = 2e-3;  // adapters that are drawn soon explode with more
+  options.learning_rate = 2e-3;  // newly drawn adapters diverge at higher rates
   return options;
 }
 
@@ -114,8 +114,8 @@ at::Device DeviceMapLoading::own_device() const {
   return devices_[static_cast<std::size_t>(environment_.local_rank)];
 }
 
-/// Room for a full copy on every device. `sequential` would fill the first with it: there each
-/// device gets a share, with room for one block more.
+/// Room for a full copy on every device. `sequential` would put everything on the first, so there
+/// each device has room for its share and one more block.
 PlacementOptions DeviceMapLoading::room_for(const DeviceMapRequest& request) const {
   const auto count = static_cast<std::int64_t>(devices_.size());
   const std::int64_t copy = bytes_of(model_);

@@ -16,64 +16,65 @@
 
 namespace lockstep {
 
-// What scenarios share in which a user's device map, or a helper, decides where a model is loaded.
+// Shared by scenarios that place a model by a user's device map or a helper.
 
-/// A vision-language model of frozen weights, which fill the memory, and small adapters, which are
-/// trained. Its head's weight is the embedding's.
+/// A vision-language model of frozen weights, which fill the memory, and small trained adapters.
+/// Its head's weight is the embedding's.
 VisionLanguageOptions frozen_with_adapters(std::int64_t text, std::int64_t blocks);
 
-/// A micro-batch of two images and texts, of as many tokens as the model takes.
+/// A micro-batch of two images and texts, with as many tokens as the model accepts.
 ImageText adapter_batch(Rank& rank, const MicroBatch& batch, const VisionLanguageOptions& sizes,
                         at::Device device);
 
-/// `training_options`, with a learning rate that suits adapters, and without DDP's first broadcast
-/// of the parameters: a device has no room for a second copy.
+/// `training_options`, with a learning rate for adapters, and without DDP's first broadcast of the
+/// parameters: a device has no room for a second copy.
 TrainingOptions adapter_training_options(const Rank& rank);
 
-/// The model of the scenarios about device maps: with blocks enough to be divided.
+/// The model of the scenarios about device maps, with enough blocks to divide.
 VisionLanguageOptions mapped_sizes();
 
-/// Where the first parameter of a model is, and its input goes.
+/// The device of a model's first parameter, and of its input.
 at::Device first_device_of(const Module& model);
 
-/// Trains the adapters of a model of `mapped_sizes` where it lies. The loss computes on the device
-/// of the head's weight, which is the first, and leaves the gradient of the hidden states there.
+/// Trains the adapters of a model of `mapped_sizes` on its devices. The loss computes on the first
+/// device, with the head's weight, and puts the gradient of the hidden states there.
 void train_mapped_model(Rank& rank, VisionLanguageModel& model);
 
-/// All maps that a user can ask for, as an axis called `map` of `variants`.
+/// All maps that a user can request, as an axis called `map` of `variants`.
 Axis device_map_axis(std::vector<std::string> variants);
 
 struct DeviceMapLoadingOptions {
   int devices = 0;                            ///< of a machine
-  int ranks_per_node = 0;                     ///< that share them
-  std::optional<std::int64_t> capacity = {};  ///< bytes of a device; absent: without limit
+  int ranks_per_node = 0;                     ///< that share the devices
+  std::optional<std::int64_t> capacity = {};  ///< bytes of a device; absent: no limit
   bool trains = true;
 };
 
-/// One rank that loads its model, in the steps that a loader is made of. Keeps references to both.
+/// One rank that loads its model, in the steps of a loader. Keeps references to both.
 class DeviceMapLoading {
  public:
-  /// Opens the devices of this rank's machine and meets its peers.
+  /// Opens the devices of this rank's machine and joins its peers.
   DeviceMapLoading(Rank& rank, Module& model, const DeviceMapLoadingOptions& options);
 
-  /// What the user asked for, on the axis `map`, `named_map` or `unnamed_map`; the policy `none`
-  /// where the cell has none of them.
+  /// The user's request on the axis `map`, `named_map` or `unnamed_map`; the policy `none` if the
+  /// cell has none of these axes.
   const DeviceMapRequest& asked() const { return asked_; }
 
   /// Every rank's full copy on the first device.
   DeviceMapRequest all_on_first_device() const;
 
-  /// What `guard` stops becomes a full copy on this rank's device, with a warning on stderr.
+  /// Replaces a request stopped by `guard` with a full copy on this rank's device, and warns on
+  /// stderr.
   DeviceMapRequest overridden(const DeviceMapRequest& request, const SplitGuard& guard) const;
 
-  /// Throws Refusal for what `guard` stops.
+  /// Throws Refusal if `guard` stops the request.
   void refuse(const SplitGuard& guard) const { refuse_split(asked_, guard, run_); }
 
-  /// Places the model, one rank after the other. A model that no map places is moved to
-  /// `own_device`, as a trainer does.
+  /// Places the model, one rank after the other. A model without a map moves to `own_device`, as in
+  /// a trainer.
   void carry_out(const DeviceMapRequest& request);
 
-  /// The device that this rank is to train on.
+  /// The training device of this rank.
   at::Device own_device() const;
 
  private:

@@ -17,7 +17,7 @@ struct PublishedShard {
 
 /// Draws a shard as the toy script of SchmiedmayerLab's pull request #49 does, with CUDA's random
 /// numbers: step s (from 0) seeds the inputs with 1000 + s and the targets with s. The owner's rank
-/// is added to its inputs, so that shards differ. Both are perturbed where the reference is.
+/// is added to its inputs, so that shards differ. Both are perturbed in a perturbed reference.
 PublishedShard published_shard(Rank& rank, const MicroBatch& batch, std::int64_t rows = 4);
 
 /// The script's loss (0-dim).

@@ -11,13 +11,13 @@
 
 namespace lockstep {
 
-// The conditions that scenarios about tiled MLPs share.
+// The shared conditions of scenarios about tiled MLPs.
 
 /// The axes of a tiled MLP under DDP: `tiles`, `length` and `batch`, then `more`, then those of
-/// `ddp_axes`. References compute the whole input at once, so that `tiles` is no axis of theirs.
+/// `ddp_axes`. References do not depend on `tiles`: they compute the whole input at once.
 std::vector<Axis> tiled_axes(std::vector<Axis> more = {});
 
-/// How the cell tiles a function, by its conditions. A condition that it lacks has the default of
+/// The cell's tiling of a function, by its conditions. A missing condition has the default of
 /// `TilingOptions`.
 ///   tiles               their number
 ///   tile_backward       per-tile, grad-but-last, explicit-inputs
@@ -27,10 +27,10 @@ std::vector<Axis> tiled_axes(std::vector<Axis> more = {});
 /// Throws Error (internal) for another word.
 TilingOptions tiling_options(const Rank& rank);
 
-/// Why a world of one rank, which trains without DDP, cannot run the cell; empty: it can.
+/// Why a world of one rank cannot run the cell; empty: it can. A single rank trains without DDP.
 std::string refuse_ddp_of_one_rank(const Cell& cell);
 
-/// Trains `model` by `run`, its forward, on normal numbers [batch, length, width] and targets of
+/// Trains `model` with the forward `run`, on normal numbers [batch, length, width] and targets of
 /// the same shape. A single rank trains without DDP.
 void train_on_sequences(Rank& rank, Module& model, std::int64_t width, const Module::Forward& run);
 

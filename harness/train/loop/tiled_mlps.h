@@ -20,60 +20,60 @@ namespace lockstep {
 /// The training of scenarios about tiled MLPs and the engines around them: MlpLayers of the default
 /// sizes, which a body tiles, shards and trains. Its reference is neither tiled nor sharded.
 ///
-/// With the condition dtype=bfloat16 the model computes in bfloat16 and no more: parameters, and
-/// gradients where they are reduced, are float32. The reference computes with a copy of the model.
+/// With dtype=bfloat16 only the model computes in bfloat16: parameters and reduced gradients are
+/// float32. The reference computes with a copy of the model.
 ///
 /// Keeps a reference to `rank`.
 class TiledMlps {
  public:
-  /// A loss (0-dim) that calls the model by `forward`.
+  /// A loss (0-dim) that calls the model through `forward`.
   using Loss = std::function<at::Tensor(const MicroBatch& batch, const Module::Forward& forward)>;
 
   explicit TiledMlps(Rank& rank);
 
-  /// What is trained.
+  /// The trained model.
   MlpLayers& model() { return model_; }
   /// `training_options` of the cell; a body may change them.
   TrainingOptions& options() { return options_; }
-  /// Null until `shard`. Callbacks of tiles, which are made before and called afterwards, keep a
-  /// reference to the pointer.
+  /// Null until `shard`. Callbacks of tiles keep a reference to this pointer: they are made before
+  /// it is set and called afterwards.
   const std::unique_ptr<ShardedModel>& engine() const { return engine_; }
 
-  /// Calls of the MLPs are tiled from now on.
+  /// Tiles all later calls of the MLPs.
   void tile(const TilingOptions& tiling);
 
-  /// The reference of a law: from now on the gradients that tile `tile` of micro-batch `batch` has
-  /// for parameters of its MLP count `weight_of(batch, tile)` times.
+  /// The reference with the predicted formula: from now on, gradients of tile `tile` in micro-batch
+  /// `batch` for parameters of its MLP count `weight_of(batch, tile)` times.
   void weigh(const std::function<double(std::int64_t batch, std::int64_t tile)>& weight_of);
 
-  /// Shards the model, by the conditions
+  /// Shards the model, by these conditions:
   ///   engine         fsdp2, fsdp1, zero
   ///   wrapped        the modules that FSDP2 and FSDP1 wrap: mlp, layer, root
-  ///   strategy       of FSDP1: full-shard (where the cell has none), shard-grad-op, no-shard
+  ///   strategy       of FSDP1: full-shard (the default), shard-grad-op, no-shard
   ///   stage, bucket  of ZeRO: see `zero_options`
   void shard();
 
-  /// Trains all steps; without `shard`, under DDP. `rows`: the loss is the mean squared error on
-  /// normal numbers [rows..., inputs].
+  /// Trains all steps; without `shard`, under DDP. The loss is the mean squared error on normal
+  /// numbers [rows..., inputs].
   void train(const std::vector<std::int64_t>& rows, CallSite site = CallSite::here());
   void train(const Loss& loss, CallSite site = CallSite::here());
 
  private:
   Rank& rank_;
   MlpLayers model_;
-  std::optional<MlpLayers> copy_;  ///< that a reference computes with in bfloat16
+  std::optional<MlpLayers> copy_;  ///< of a reference that computes in bfloat16
   TrainingOptions options_;
   std::unique_ptr<ShardedModel> engine_;
   std::int64_t micro_batch_ = 0;
 };
 
-/// The dtype of parameters and of reduced gradients: that of the cell, and float32 for bfloat16.
+/// The dtype of parameters and of reduced gradients: the cell's, or float32 for bfloat16.
 at::ScalarType wide_dtype_of(const Cell& cell);
 
 inline bool is_last(const TileTurn& turn) { return turn.tile + 1 == turn.pieces; }
 
-/// Adds to `tiling` that only the last tile's backward reduces gradients. Keeps a reference to
-/// `engine`, which exists when backward runs.
+/// Changes `tiling` so that only the last tile's backward reduces gradients. Keeps a reference to
+/// `engine`, which must exist during backward.
 void sync_in_last_tile(TilingOptions& tiling, const std::unique_ptr<ShardedModel>& engine);
 
 }  // namespace lockstep

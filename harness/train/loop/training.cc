@@ -12,10 +12,10 @@ namespace lockstep {
 
 namespace {
 
-/// A bucket takes one parameter: every one is larger than this.
+/// Smaller than any parameter, so each bucket takes one.
 constexpr std::int64_t kSmallBucketBytes = 1;
 
-/// Half of the parameter: as exact, the same on all ranks, and different in each element.
+/// Half of the parameter: exact, the same on all ranks, and different in each element.
 at::Tensor prior_gradient(const at::Tensor& parameter) { return parameter.detach() / 2; }
 
 void leave_prior_gradients(const Module& model) {
@@ -33,7 +33,7 @@ void add_prior_gradients(const Module& model) {
   }
 }
 
-/// A rank's share of the reference's loss; backward is left to do.
+/// A rank's share of the reference's loss, without backward.
 at::Tensor mean_loss(const TrainingOptions& options, const StepHooks& hooks, MicroBatch batch) {
   at::Tensor sum;
   for (batch.index = 0; batch.index < options.accumulation; ++batch.index) {

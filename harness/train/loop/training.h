@@ -20,7 +20,7 @@
 
 namespace lockstep {
 
-/// How ranks come to the same gradients.
+/// How ranks obtain the same gradients.
 ///   ddp       DistributedDataParallel wraps the model
 ///   by_hand   the trainer averages each gradient by an all-reduce after backward
 ///   none      every rank trains alone, or the scenario's hooks reduce
@@ -30,33 +30,33 @@ struct TrainingOptions {
   GradientSync sync = GradientSync::ddp;
   DdpOptions ddp = {};
   std::int64_t accumulation = 1;  ///< micro-batches of a step
-  bool no_sync = false;           ///< all but the last run inside `no_sync`
+  bool no_sync = false;           ///< all except the last run inside `no_sync`
   bool prior = false;             ///< parameters have a gradient when the step begins
   std::string optimizer = "sgd";  ///< as `make_optimizer` takes it
   double learning_rate = 0.05;
-  /// The reference goes backward once for each micro-batch of a rank, not once for all: where it
-  /// computes in a narrower dtype than its gradients have, these add up in theirs.
+  /// The reference runs backward once for each micro-batch of a rank, not once for all. If it
+  /// computes in a narrower dtype than its gradients, the sums have the dtype of the gradients.
   bool reference_adds_gradients = false;
 };
 
-/// The options that the cell asks for on the axes `wrapper` (ddp, by-hand), `optimizer` and those
-/// of `ddp_axes`; defaults on axes that it does not have.
+/// The options of the cell on the axes `wrapper` (ddp, by-hand), `optimizer` and those of
+/// `ddp_axes`; defaults on axes that it lacks.
 TrainingOptions training_options(const Cell& cell);
 TrainingOptions training_options(const Rank& rank);
 
-/// A step in the calls that a trainer makes, in their order. An empty hook does what is said here.
+/// A step as a trainer's calls, in order. The default of each empty hook is given here.
 struct StepHooks {
   std::function<void(std::int64_t step)> before = {};  ///< when the step begins
-  /// The forward pass of a micro-batch, to its loss (0-dim).
+  /// The forward pass of a micro-batch up to its loss (0-dim).
   std::function<at::Tensor(const MicroBatch& batch)> loss = {};
-  /// Goes backward through a micro-batch's share of the step's loss. Not in the reference. Empty:
+  /// Runs backward for a micro-batch's share of the step's loss. Not in the reference. Empty:
   /// `loss.backward()`.
   std::function<void(const at::Tensor& loss, const MicroBatch& batch)> backward = {};
-  /// Gets the loss that a trainer logs, before gradients are observed: its mean over micro-batches
-  /// and ranks. Not where the reference adds gradients. Empty: ranks do not exchange losses.
+  /// Receives the loss that a trainer logs, its mean over micro-batches and ranks, before gradients
+  /// are observed. Not called if the reference adds gradients. Empty: ranks do not exchange losses.
   std::function<void(const at::Tensor& loss)> logged = {};
-  /// The gradients of a step on a rank. False: the rank leaves out the rest of the step, and
-  /// observes nothing. Empty: those of its micro-batches, which `Training::backward` reduces.
+  /// The gradients of a step on a rank. False: the rank skips the rest of the step and observes
+  /// nothing. Empty: the gradients of its micro-batches, reduced by `Training::backward`.
   std::function<bool(std::int64_t step)> gradients = {};
   /// The gradients of a step in the reference. Empty: the mean over the ranks' micro-batches.
   std::function<void(std::int64_t step)> reference = {};
@@ -66,30 +66,30 @@ struct StepHooks {
   std::function<void(std::int64_t step)> after = {};   ///< after parameters were observed
 };
 
-/// The training of one rank, or of the reference, which is one process and reduces nothing: the one
-/// loop of all scenarios. In every step it drops gradients, computes them, observes them at
-/// `pre_step`, updates, and observes parameters at `post_step`; on devices, also where the model
-/// lies.
+/// The training of one rank, or of the reference, which is one process and reduces nothing. All
+/// scenarios share this loop. Each step clears gradients, computes them, observes them at
+/// `pre_step`, updates, and observes parameters at `post_step`; on devices, also the placement of
+/// the model.
 ///
 /// Keeps references to `rank`, `model` and `sharded`.
 class Training {
  public:
   /// `sharded`: trains its shards of `model`; null: the model is whole on every rank. Wraps the
-  /// model as `options` say.
+  /// model according to `options`.
   Training(Rank& rank, Module& model, TrainingOptions options = {},
            ShardedModel* sharded = nullptr);
 
-  /// The model's forward pass, through DDP where it wraps the model.
+  /// The model's forward pass, through DDP if it wraps the model.
   at::Tensor forward(const at::Tensor& input);
   /// The same for a forward of any signature.
   std::vector<at::Tensor> forward(const std::function<std::vector<at::Tensor>()>& module_forward);
 
-  /// Goes backward and leaves the mean over the ranks in the gradients, unless nothing reduces.
+  /// Runs backward. Afterwards gradients are the mean over the ranks, unless nothing reduces.
   void backward(const at::Tensor& loss, CallSite site = CallSite::here());
 
-  DistributedDataParallel* ddp() { return ddp_ ? &*ddp_ : nullptr; }  ///< null: does not wrap
+  DistributedDataParallel* ddp() { return ddp_ ? &*ddp_ : nullptr; }  ///< null: not wrapped
   Optimizer& optimizer() { return *optimizer_; }
-  void renew_optimizer();  ///< with the options of the first, without what it has gathered
+  void renew_optimizer();  ///< with the options of the first, without its state
   const TrainingOptions& options() const { return options_; }
 
   /// Trains all steps of the cell.

@@ -9,9 +9,9 @@ namespace lockstep {
 /// ZeRO's options, by the conditions `stage` (1, 2, 3) and `bucket` (small: one gradient fills it).
 ZeroOptions zero_options(const Rank& rank);
 
-/// Whether tiles that are reduced one by one give wrong gradients. A small bucket is reduced
-/// between two tiles. In a larger one all entries of a parameter reduce the sum of its tiles, which
-/// stage 3 adds up in all micro-batches but the first.
+/// Whether reducing tiles one by one gives wrong gradients. A small bucket is reduced between two
+/// tiles. In a larger one all entries of a parameter reduce the sum of its tiles, which stage 3
+/// adds up in all micro-batches except the first.
 bool does_zero_miscount_tiles(const Cell& cell);
 
 }  // namespace lockstep

@@ -32,8 +32,8 @@ Words philox_round(const Words& counter, const Words& key) {
           product[1] ^ counter[3] ^ key[1], product[0]};
 }
 
-// In double and rounded once: the same bits on every machine, which the float functions of a C
-// library do not promise.
+// Computed in double and rounded once: the bits are the same on every machine. The float functions
+// of a C library do not promise that.
 float logarithm(float x) { return static_cast<float>(std::log(static_cast<double>(x))); }
 float sine(float x) { return static_cast<float>(std::sin(static_cast<double>(x))); }
 float cosine(float x) { return static_cast<float>(std::cos(static_cast<double>(x))); }
@@ -58,7 +58,7 @@ std::uint64_t rounded_up(std::uint64_t dividend, std::uint64_t divisor) {
   return (dividend + divisor - 1) / divisor;
 }
 
-/// Threads that draw `elements` numbers.
+/// The number of threads that draw `elements` numbers.
 std::uint64_t threads_for(std::int64_t elements, const std::optional<CudaGrid>& grid) {
   const std::uint64_t blocks = rounded_up(static_cast<std::uint64_t>(elements), kBlock);
   if (!grid) return blocks * kBlock;
@@ -107,7 +107,7 @@ at::Tensor CudaGenerator::randn(const std::vector<std::int64_t>& shape) {
   require_known_layout(elements, grid_);
   at::Tensor tensor = at::empty(shape, at::kFloat);
   if (elements == 0) return tensor;
-  // The kernel's loop: a thread draws four numbers at a time, which lie one grid apart.
+  // The kernel's loop: a thread draws four numbers at a time, one grid apart.
   const std::uint64_t threads = threads_for(elements, grid_);
   const auto numel = static_cast<std::uint64_t>(elements);
   const std::uint64_t calls = rounded_up(numel, threads * kPerCall);

@@ -29,7 +29,7 @@ Error cannot_use_gpus(const std::string& why, const std::string& remedy) {
   return {Error::Kind::usage, fmt::format("GPUs cannot be used: {}. What helps: {}.", why, remedy)};
 }
 
-/// Lockstep links torch's CPU libraries only: the others double the start of every rank.
+/// Lockstep links only torch's CPU libraries: the others double the start time of every rank.
 void load_cuda() {
   const fs::path library = fs::path(loaded_torch().file).parent_path() / "libtorch_cuda.so";
   if (!fs::exists(library)) {
@@ -44,7 +44,7 @@ void load_cuda() {
 
 int count_gpus() {
   const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
-  if (!hooks.hasCUDA()) return 0;  // what torch throws without a driver, in a word
+  if (!hooks.hasCUDA()) return 0;  // torch throws without a driver; be brief
   try {
     return hooks.deviceCount();
   } catch (const c10::Error& error) {
@@ -68,8 +68,8 @@ std::string first_indices(int count) {
   return list;
 }
 
-/// A node has no more GPUs than it was said to have: several may be simulated on one machine. The
-/// driver reads the variable when CUDA begins.
+/// A node gets no more GPUs than it was given: several may be simulated on one machine. The driver
+/// reads the variable when CUDA starts.
 void hide_other_gpus(int count) {
   constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
   const char* const given = std::getenv(kVisible);

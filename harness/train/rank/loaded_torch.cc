@@ -19,7 +19,7 @@ int note_torch(dl_phdr_info* library, std::size_t, void* file) {
   return 1;
 }
 
-/// Major, minor and patch release are the upper three bytes of what torch calls its ABI version.
+/// The upper three bytes of torch's ABI version are the major, minor and patch release.
 std::string version_of_library() {
   using AbiVersion = std::uint64_t (*)();
   const auto ask = reinterpret_cast<AbiVersion>(::dlsym(RTLD_DEFAULT, "aoti_torch_abi_version"));

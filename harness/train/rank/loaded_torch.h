@@ -4,16 +4,16 @@
 
 namespace lockstep {
 
-/// The torch that this process has loaded.
+/// The torch loaded by this process.
 struct LoadedTorch {
   std::string file;     ///< path of libtorch_cpu.so
-  std::string version;  ///< "2.11.0", as the library says it; empty where it does not
+  std::string version;  ///< "2.11.0", as the library reports it; empty: unknown
 };
 
 /// Asks the loader and the library; runs no torch operation.
 LoadedTorch loaded_torch();
 
-/// Whether `version` names the release of `built`, which may carry more: "2.11.0" and
+/// Whether `version` names the release of `built`, which may have a suffix: "2.11.0" and
 /// "2.11.0+cu130".
 bool is_same_release(const std::string& version, const std::string& built);
 

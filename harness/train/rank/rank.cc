@@ -36,7 +36,7 @@ Rank::~Rank() = default;
 
 namespace {
 
-/// The distance from 1 to the next number of the tensor's type; 0 where values have no roundings.
+/// The distance from 1 to the next number of the tensor's type; 0 for types without rounding.
 double epsilon(const at::Tensor& tensor) {
   const auto dtype = parse<DType>(c10::getDtypeNames(tensor.scalar_type()).first);
   return dtype ? 2 * unit_roundoff(component_type(*dtype)) : 0;
@@ -50,7 +50,7 @@ bool Rank::is_variant(std::string_view variant) const {
   return true;
 }
 
-/// Written at once: a rank that is killed later was triggered.
+/// Written at once: a rank killed later still counts as triggered.
 void Rank::note_asked() const {
   const bool is_new = !std::exchange(was_asked_for_, true);
   if (is_new && variant_line_ != 0 && step() > 0) state_progress();
@@ -62,7 +62,7 @@ void Rank::at_branch(int line) {
   if (is_new && step() > 0) state_progress();
 }
 
-/// A condition at its default does not tell the variant from others.
+/// A condition at its default does not distinguish the variant from others.
 void Rank::note_question(std::string_view axis) const {
   for (const AxisValue& setting : cell_.sets) {
     if (setting.axis == axis && !setting.is_default) note_asked();
@@ -89,7 +89,7 @@ ProcessGroup& Rank::group() {
   return *group_;
 }
 
-/// A rank that is ended in the rendezvous has said that it was there.
+/// A rank that is ended in the rendezvous has already reported its arrival.
 void Rank::meet() {
   log_ = std::make_unique<CollectiveLog>(collective_log_file(folder_, placement_.rank),
                                          placement_.rank, process_identity(cell_, placement_.rank));
@@ -106,8 +106,8 @@ void Rank::meet() {
   group_->begin_step(step());
 }
 
-/// A rank that is killed can no longer say where it was. That it cannot be written is no error of
-/// the body: `finish` throws it.
+/// Written ahead: a killed rank can no longer report its position. A failed write is not an error
+/// of the body; `finish` throws it.
 void Rank::state_progress() const {
   try {
     write_rank_status(rank_status_file(folder_, placement_.rank),
@@ -143,7 +143,7 @@ at::Tensor Rank::input(const at::Tensor& tensor) {
 
 /// Every element times 1 + eps or 1 - eps, the sign drawn from perturbation, step and `number`.
 at::Tensor Rank::perturbed(const at::Tensor& tensor, std::uint64_t number) const {
-  // The generator takes no more than the low 32 bits of a seed.
+  // The generator uses only the low 32 bits of a seed.
   const auto seed = static_cast<std::uint64_t>(perturbation()) << 29 ^
                     static_cast<std::uint64_t>(step()) << 12 ^ number;
   const at::Tensor bits = at::randint(2, tensor.sizes(), cpu_generator(seed), tensor.options());
@@ -151,12 +151,12 @@ at::Tensor Rank::perturbed(const at::Tensor& tensor, std::uint64_t number) const
 }
 
 void Rank::perturb_weights() {
-  constexpr std::uint64_t kFirstNumber = 1 << 11;  // behind those of inputs
+  constexpr std::uint64_t kFirstNumber = 1 << 11;  // after those of inputs
   for (WeightBefore& weight : weights_) {
-    if (weight.value.defined()) continue;  // as it is since another input of this step
+    if (weight.value.defined()) continue;  // perturbed by an earlier input of this step
     weight.value = weight.parameter.detach().clone();
     const auto number = kFirstNumber + static_cast<std::uint64_t>(&weight - weights_.data());
-    // Without a new version: a loss before this one may have saved the tensor.
+    // Keeps the version: an earlier loss may have saved the tensor.
     weight.parameter.variable_data().copy_(perturbed(weight.value, number));
   }
 }
@@ -196,7 +196,7 @@ std::optional<double> Rank::step_seconds() const {
 
 namespace {
 
-/// The gradients of `tensors` under the names of these.
+/// The gradients of `tensors`, under their names.
 std::vector<NamedTensor> gradients_of(std::vector<NamedTensor> tensors) {
   for (NamedTensor& entry : tensors) entry.tensor = entry.tensor.grad();
   return tensors;
@@ -224,7 +224,7 @@ void Rank::observe_buffers(Phase phase, const Module& module) {
   observer_.observe(phase, Kind::buffer, module.named_buffers());
 }
 
-// The replica group: a shard may be as large as the whole, and is still on no other rank.
+// The replica group: even a shard as large as the whole is on no other rank.
 void Rank::observe_gradients(Phase phase, ShardedModel& sharded) {
   std::vector<NamedTensor> gradients;
   for (const auto& [name, tensor, place] : sharded.shards()) {
@@ -233,7 +233,7 @@ void Rank::observe_gradients(Phase phase, ShardedModel& sharded) {
       continue;
     }
     const bool is_empty = tensor.numel() == 0 && tensor.requires_grad();
-    if (is_empty && !tensor.grad().defined()) continue;  // which is no lack of a gradient
+    if (is_empty && !tensor.grad().defined()) continue;  // an empty shard needs no gradient
     gradients.push_back({name, tensor.grad(), place, group_of_one(rank())});
   }
   observer_.observe(phase, Kind::gradient, gradients);
@@ -248,15 +248,15 @@ void Rank::observe_parameters(Phase phase, ShardedModel& sharded) {
   observer_.observe(phase, Kind::parameter, parameters);
 }
 
-/// From what the first step's parameters have moved. A perturbed reference only says how far values
-/// move.
+/// The first step's parameters moved from these. A perturbed reference serves only to measure how
+/// far values move.
 void Rank::note_initial_parameters(const Module& module) {
   if (perturbation() != 0 || step() != 1) return;
   observer_.observe(Phase::post_backward, Kind::parameter,
                     in_group(group_of_one(0), module.named_parameters()));
 }
 
-/// What the diagnosis holds wrong gradients against.
+/// The diagnosis compares wrong gradients with these.
 void Rank::note_own_gradients(int rank, const Module& module) {
   if (perturbation() != 0) return;
   observer_.begin_micro_batch(rank);
@@ -278,7 +278,7 @@ void Rank::mean_of_rank_gradients(Module& module,
     note_own_gradients(rank, module);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const at::Tensor& gradient = parameters[i].grad();
-      if (!gradient.defined()) continue;  // as zeros, unless it is undefined on every rank
+      if (!gradient.defined()) continue;  // counts as zeros, unless undefined on every rank
       sums[i] = sums[i].defined() ? sums[i] + gradient : gradient.clone();
     }
   }
@@ -291,8 +291,8 @@ void Rank::mean_of_rank_gradients(Module& module,
 
 namespace {
 
-/// Runs `body` and says how it ended. An error of the harness is told from one of the framework: a
-/// full disk is no bug of the scenario.
+/// Runs `body` and returns how it ended. Errors of the harness and of the framework are kept apart:
+/// a full disk is no bug of the scenario.
 RankStatus ending_of(const std::function<void()>& body) {
   RankStatus status;
   status.ended = true;
@@ -319,13 +319,13 @@ RankStatus ending_of(const std::function<void()>& body) {
 
 int run_rank(const std::function<void(Rank&)>& body, const Cell& cell,
              const RankPlacement& placement, const fs::path& folder, const GroupOptions& group) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a full quota is an error of the write, with a sentence
+  std::signal(SIGXFSZ, SIG_IGN);  // a full quota then fails the write, with a message
   at::set_num_threads(1);
   at::set_num_interop_threads(1);
   // Never destroyed: the process is about to end, and leaving a group can wait for a dead peer.
   Rank& rank = *new Rank(cell, placement, folder, group);
   RankStatus status = ending_of([&] { body(rank); });
-  // What was observed before an error is evidence too.
+  // Observations made before an error are evidence as well.
   const RankStatus written = ending_of([&] { rank.finish(); });
   if (written.raised && !status.is_own) status = written;
   status.process = process_identity(cell, placement.rank);
@@ -341,7 +341,7 @@ int run_rank(const std::function<void(Rank&)>& body, const Cell& cell,
     std::fputs(words.c_str(), stderr);
   }
   write_rank_status(rank_status_file(folder, placement.rank), status);
-  // Behind the status: a launcher may end those whose peers left without.
+  // After the status is written: a launcher may kill ranks whose peers have left.
   if (!status.raised) ending_of([&] { rank.leave_group(); });
   return status.raised ? 1 : 0;
 }
