@@ -1,10 +1,11 @@
-// The main function of a test program whose start costs more than most of its tests: each test runs
-// in a child, forked from a process that has run none, so tests share the start and nothing else.
+// The main function of a test program whose start costs more than most of its tests. With --forked,
+// each test runs in a child, forked from a process that has run none, so tests share the start and
+// nothing else.
 //
-//   PROGRAM [--jobs=N] [--gtest_filter=...]    N children at a time (default: the number of cores)
+//   PROGRAM [--forked[=N]] [--gtest_filter=...]   N children at a time (default: number of cores)
 //
-// Shows the output of tests that do not pass, and the names of those that skip themselves. Options
-// that make GoogleTest do something else, such as --gtest_list_tests, are left to it.
+// With --forked, it shows the output of tests that do not pass, and the names of those that skip
+// themselves.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -137,14 +138,12 @@ class ForkedTests {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word.starts_with("--jobs=")) jobs = std::strtoul(argv[i] + 7, nullptr, 10);
+    if (!word.starts_with("--forked")) continue;
+    const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+    const std::size_t jobs = word == "--forked" ? cores : std::strtoul(argv[i] + 9, nullptr, 10);
+    return lockstep::ForkedTests().run(lockstep::selected_tests(), std::max<std::size_t>(1, jobs));
   }
-  const std::string filter = GTEST_FLAG_GET(filter);
-  const bool is_of_one = filter.find_first_of("*?:-") == std::string::npos;
-  const bool is_for_gtest = GTEST_FLAG_GET(list_tests) || GTEST_FLAG_GET(repeat) != 1 || is_of_one;
-  if (is_for_gtest) return RUN_ALL_TESTS();
-  return lockstep::ForkedTests().run(lockstep::selected_tests(), std::max<std::size_t>(1, jobs));
+  return RUN_ALL_TESTS();
 }
