@@ -40,6 +40,7 @@ foreach(source ${sources})
                 COMMAND ${scripts}/ten_times.sh ${lockstep} ${id})
 endforeach()
 
+lockstep_soak(healthy index_of_the_faq COMMAND ${PROJECT_SOURCE_DIR}/ci/check-docs --index ${lockstep})
 foreach(seed RANGE 0 9)
   lockstep_soak(healthy healthy FIRST_SEED ${seed}
                 COMMAND ${scripts}/healthy.sh ${lockstep} --ranks 2,3,4,8 --seed ${seed})
