@@ -51,7 +51,9 @@ TEST(Wanted, OfAPatternIsAllOfWhatItMeets) {
   EXPECT_THAT(wanted_names({"*/b*"}), ElementsAre("first-class/bug", "second-class/bug"));
   EXPECT_THAT(wanted_names({"first-class/*[gx]"}),
               ElementsAre("first-class/bug", "first-class/fix"));
-  EXPECT_THAT(wanted_names({"f???" "?-class/fix"}), ElementsAre("first-class/fix"));
+  EXPECT_THAT(wanted_names({"f???"
+                            "?-class/fix"}),
+              ElementsAre("first-class/fix"));
 }
 
 TEST(Wanted, OfANameAndAPatternIsBoth) {
