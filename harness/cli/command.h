@@ -71,7 +71,7 @@ inline constexpr std::array<Variable, 7> kVariables{
     {"COLUMNS", "the width of what is printed (default: the terminal's, else 100)",
      "list show run report"},
     {"MASTER_ADDR, MASTER_PORT",
-     "where ranks meet that a launcher starts on several machines without a shared folder", "run"},
+     "the address at which ranks on several machines meet, if they share no folder", "run"},
     {"CUDA_VISIBLE_DEVICES", "the GPUs that ranks may use", "run doctor"},
     {"LOCKSTEP_MPI", "openmpi or mpich: the MPI of --backend mpi (default: the launcher's)", "run"},
     {"LOCKSTEP_PYTHON", "when Lockstep is built: a Python that has torch", ""},

@@ -186,7 +186,7 @@ ExitStatus parse_and_dispatch(const Program& program, const Arguments& arguments
   }
   CLI::App app(
       "Shows whether the ranks of a distributed training job stay in lockstep, and if not, "
-      "the first place where they part and why.",
+      "where they first diverge and why.",
       arguments.program);
   app.set_version_flag("--version", program.version);
   app.require_subcommand(0, 1);

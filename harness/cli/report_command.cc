@@ -83,8 +83,9 @@ void add_report_options(CLI::App& app, ReportWords& words) {
   app.add_option("--format", words.format, "one of " + formats_in_words())
       ->type_name("FORMAT")
       ->capture_default_str();
-  app.add_flag("--full", words.is_full,
-               "read every row, also of steps in which ranks agree by the index of their journals");
+  app.add_flag(
+      "--full", words.is_full,
+      "read every row, even of steps in which the index of the journals shows that ranks agree");
   add_verbosity_options(app, words.verbosity);
 }
 

@@ -48,7 +48,7 @@ ExitStatus examine(std::chrono::milliseconds limit, bool is_machine_shown) {
   if (problem.empty()) problem = rehearse(limit);
   sheet.conclude(problem.empty()
                      ? "'lockstep run' can work here: two ranks met on 127.0.0.1, reduced a tensor "
-                       "over gloo and wrote into this folder, where nothing of it is left."
+                       "over gloo and wrote test files into this folder, which were removed."
                      : run_cannot_work(problem));
   write_standard_output(sheet.text());
   return problem.empty() ? ExitStatus::as_expected : ExitStatus::failed;

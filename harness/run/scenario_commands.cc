@@ -170,8 +170,8 @@ void add_options(CLI::App& run, RunWords& words) {
       ->type_name("KIND");
   run.add_option(
          "--collectives", words.collectives,
-         "log them; or check: hold each, before it is made, against what the other ranks of\n"
-         "the machine called, so that what does not fit is an error of the call; or off:\n"
+         "log: record every call; check: also compare each call, before it is made, with those\n"
+         "of the other ranks on this machine, and raise an error where they do not match; off:\n"
          "neither")
       ->check(complaint_if_empty)
       ->type_name("off|log|check")
@@ -180,9 +180,9 @@ void add_options(CLI::App& run, RunWords& words) {
                "every value of every axis that --set does not choose; the report has a line a\n"
                "cell: what it came to");
   run.add_option("--max-cells", words.max_cells,
-                 "with --matrix: a scenario with more cells in one world (1000) takes only every\n"
-                 "pair of values, or, where these are too many, every value; in cells that can\n"
-                 "be run, and one that cannot for each reason")
+                 "with --matrix: the most cells of a scenario on one number of ranks (1000). If\n"
+                 "there are more, every pair of axis values is covered; if that is too many,\n"
+                 "every value. Of the cells that cannot be run, one for each reason is listed")
       ->check(complaint_if_empty)
       ->type_name("N");
   run.add_option("--repeat", words.repeat, "run every cell N times and compare the runs")
@@ -201,7 +201,7 @@ void add_options(CLI::App& run, RunWords& words) {
   run.add_option("--launcher", words.launcher,
                  "start the ranks of a cell by 'mpirun -n {ranks}',\n"
                  "'torchrun --no-python --nproc-per-node {ranks}', 'srun -n {ranks}' or the like;\n"
-                 "none: by itself, also where a launcher started this process to be one rank")
+                 "none: Lockstep starts them, even if a launcher started this process as a rank")
       ->check(complaint_if_empty)
       ->type_name("COMMAND");
   run.add_option("--cell-folder", words.cell_folder)->group("");

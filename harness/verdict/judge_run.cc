@@ -74,8 +74,8 @@ std::vector<std::string> notes_of(const CellEvidence& judged,
   }
   if (has_still_copies) {
     notes.push_back(
-        "the perturbed references have the reference's very bits: no input was perturbed, and "
-        "tolerances allow for the roundings of a sum alone");
+        "the perturbed references equal the reference bit for bit, so no input was perturbed; "
+        "tolerances cover only the rounding of a sum");
   }
   if (!is_triggered(judged.exits)) return notes;
   for (const RankExit& end : judged.exits) {

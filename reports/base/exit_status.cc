@@ -15,7 +15,7 @@ std::string order() {
   for (const ExitStatus status : kFromWorst) {
     text += fmt::format("{}{}", text.empty() ? "" : ", ", static_cast<int>(status));
   }
-  return fmt::format("Of several, the first of {} counts.", text);
+  return fmt::format("If several apply, the status is the first of {}.", text);
 }
 
 /// "    0  everything as expected"

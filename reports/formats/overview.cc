@@ -128,11 +128,10 @@ std::string cost_text(const Section& section) {
   }
   if (!has_fixed) return "";
   const std::string_view sharing =
-      section.jobs > 1 ? "of ranks that shared the cores with other cells (--jobs 1: not)"
+      section.jobs > 1 ? "while other cells used the same cores (--jobs 1 avoids it)"
                        : "rough on busy cores";
   return "What a step costs a rank:\n" + side_by_side(columns) +
-         fmt::format("per step on average, on the rank with the most; time: median step, {}\n",
-                     sharing) +
+         fmt::format("averages per step, on the busiest rank; time: median step, {}\n", sharing) +
          (shows_memory ? "memory: bytes, the most that any step needed on any rank\n" : "");
 }
 

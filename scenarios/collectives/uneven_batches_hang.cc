@@ -189,8 +189,8 @@ Scenario uneven_batches_hang() {
   return {
       .id = "uneven-batches-hang",
       .summary =
-          "One rank has a batch less: the others wait for it in a reduction, while it is in "
-          "the evaluation behind the loop.",
+          "One rank has one batch fewer: it goes on to the evaluation after the loop, while the "
+          "others wait for it in a reduction.",
       .provenance = {.project = "PyMarlin, Lightning, pytorch, snowfall",
                      .link = "PyMarlin#80 (2022-01-10), pytorch-lightning#20404, pytorch#38174, "
                              "snowfall#152",

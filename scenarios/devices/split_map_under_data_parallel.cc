@@ -119,8 +119,8 @@ Scenario split_map_under_data_parallel() {
   return {
       .id = "split-map-under-data-parallel",
       .summary =
-          "Every rank of a data-parallel run splits its model over all devices, as a device map "
-          "says that was meant for one process.",
+          "Every rank of a data-parallel run splits its model over all devices, because it follows "
+          "a device map that was meant for one process.",
       .provenance = {.project = "unsloth",
                      .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
                      .kept = "accelerate's policies, unsloth's detection of a distributed run, the "

@@ -223,8 +223,8 @@ Scenario reentrant_checkpoint_under_ddp() {
   return {
       .id = "reentrant-checkpoint-under-ddp",
       .summary =
-          "Re-entrant checkpoints run DDP's hooks in a backward of their own, which it takes for "
-          "a second one or does not see; the first way around it lost the offload.",
+          "Re-entrant checkpoints run DDP's hooks inside a nested backward, which DDP takes for a "
+          "second one or does not see; the first workaround lost the offload.",
       .provenance = {.project = "unsloth",
                      .link = "pull request #4240 (2026-03-12)",
                      .kept = "re-entrant checkpoints whose inputs are offloaded, the interim fix "

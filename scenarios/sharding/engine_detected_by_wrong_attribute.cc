@@ -133,8 +133,8 @@ Scenario engine_detected_by_wrong_attribute() {
   return {
       .id = "engine-detected-by-wrong-attribute",
       .summary =
-          "Tiles that are to be treated as ZeRO asks look for the marker of another stage: "
-          "none is found, and gradients are silently wrong.",
+          "The tiling code detects ZeRO by the marker of another stage: it finds none, and "
+          "gradients are silently wrong.",
       .provenance = {.project = "axolotl",
                      .link = "pull request #2950 (merged 2025-07-25)",
                      .kept = "the markers param_idx_in_group (stages 1 and 2) and ds_id (stage 3), "

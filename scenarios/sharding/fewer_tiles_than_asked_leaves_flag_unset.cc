@@ -75,8 +75,8 @@ Scenario fewer_tiles_than_asked_leaves_flag_unset() {
   return {
       .id = "fewer-tiles-than-asked-leaves-flag-unset",
       .summary =
-          "Tiles announce the last of those asked for, and torch.chunk gives fewer: ZeRO never "
-          "reduces the gradient.",
+          "The code marks the last of the tiles that it asked for, but torch.chunk may give fewer: "
+          "ZeRO never reduces the gradient.",
       .provenance =
           {.project = "DeepSpeed, axolotl",
            .link = "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",

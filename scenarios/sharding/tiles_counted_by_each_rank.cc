@@ -103,8 +103,8 @@ Scenario tiles_counted_by_each_rank() {
   return {
       .id = "tiles-counted-by-each-rank",
       .summary =
-          "Each rank cuts its sequence into as many tiles as that needs: ZeRO 3 gathers parameters "
-          "for each tile, and ranks with other lengths do not meet.",
+          "Each rank derives its number of tiles from its own sequence: ZeRO 3 gathers parameters "
+          "for each tile, so ranks with other lengths make other calls.",
       .provenance =
           {.project = "DeepSpeed, axolotl",
            .link = "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",

@@ -135,8 +135,8 @@ Scenario uneven_shard_never_updated() {
   return {
       .id = "uneven-shard-never-updated",
       .summary =
-          "The size of a shard is inferred from the number of ranks: one that is shorter "
-          "counts as none and is never updated, while gradients are right.",
+          "Shard sizes are computed as if all were equal: a shorter shard counts as missing and is "
+          "never updated, although its gradient is right.",
       .provenance = {.project = "PyTorch",
                      .link = "issues #176076 (2026-02-28) and #110762 (2023-10-06)",
                      .kept = "row-wise shards whose last one is shorter and never updated, and a "

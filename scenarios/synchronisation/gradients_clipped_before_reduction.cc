@@ -64,8 +64,8 @@ Scenario gradients_clipped_before_reduction() {
   return {
       .id = "gradients-clipped-before-reduction",
       .summary =
-          "Ranks clip their own gradients and average them then: all agree on gradients of another "
-          "direction than those of the clipped mean.",
+          "Each rank clips its gradients before they are averaged: all ranks agree, on another "
+          "direction than that of the clipped mean.",
       .provenance = {.project = "SchmiedmayerLab",
                      .link = "pull request #49 (2026-06-27)",
                      .kept = "the toy script with its repair, an all-reduce of every gradient; the "

@@ -72,8 +72,8 @@ Scenario test_never_ran_the_changed_path() {
   return {
       .id = "test-never-ran-the-changed-path",
       .summary =
-          "A fix that acts in distributed runs only was tested in a run that was not: every value "
-          "is as it should be, and nothing of the fix was executed.",
+          "A fix for distributed runs was tested in a run that was not distributed: every value is "
+          "right, but the fix was never executed.",
       .provenance = {.project = "unsloth",
                      .link = "pull request on multi-GPU training of vision models with "
                              "device_map 'auto', discussion of 2026-01-01",

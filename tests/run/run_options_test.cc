@@ -137,7 +137,7 @@ TEST(JobsOption, ChangesNothingThatIsOnRecord) {
   }
   EXPECT_EQ(alone.at("tables"), together.at("tables"));
   EXPECT_EQ(record_of(six).at("environment").at("jobs"), 6);
-  EXPECT_THAT(six.outcome().out, HasSubstr("of ranks that shared the cores with other cells"));
+  EXPECT_THAT(six.outcome().out, HasSubstr("while other cells used the same cores"));
   EXPECT_THAT(one.outcome().out, HasSubstr("median step, rough on busy cores"));
 }
 

@@ -67,7 +67,8 @@ TEST(ExitStatuses, OfACommandAreItsOwn) {
             "    1  'run' cannot work here\n"
             "   64  wrong arguments\n"
             "   70  a defect of Lockstep\n");
-  EXPECT_THAT(exit_statuses_of("run", 80), testing::HasSubstr("Of several, the first of"));
+  EXPECT_THAT(exit_statuses_of("run", 80),
+              testing::HasSubstr("If several apply, the status is the first of"));
   EXPECT_THAT(exit_statuses_of("report", 80), testing::Not(testing::HasSubstr("require")));
 }
 
