@@ -153,7 +153,7 @@ std::string open_part(const Expectation& expectation) {
   const bool is_known = std::any_of(expectation.pins.begin(), expectation.pins.end(),
                                     [](const Pin& pin) { return tells_faults_apart(pin); });
   if (is_known || !has_to_pin(expectation)) return "";
-  return "it declares broken claims and not by what the fault is known";
+  return "it declares broken claims without a pin, so another fault would pass for this one";
 }
 
 }  // namespace lockstep

@@ -193,11 +193,11 @@ TEST(Expectation, OfAFaultHasToSayWhatItComesToAndByWhatItIsKnown) {
   EXPECT_EQ(open_part({.symptom = SymptomKind::right}), "");
   EXPECT_EQ(open_part({.not_applicable = "needs 3 ranks"}), "");
   Expectation expectation{.breaks = {kEqual}, .symptom = SymptomKind::agree_but_wrong};
-  EXPECT_THAT(open_part(expectation), HasSubstr("by what the fault is known"));
+  EXPECT_THAT(open_part(expectation), HasSubstr("without a pin"));
   expectation.pins = {{.claim = kEqual, .steps = {1}}};
-  EXPECT_THAT(open_part(expectation), HasSubstr("by what the fault is known"));
+  EXPECT_THAT(open_part(expectation), HasSubstr("without a pin"));
   expectation.pins = {{.claim = kEqual, .ratio = pin.ratio}};
-  EXPECT_THAT(open_part(expectation), HasSubstr("by what the fault is known"));
+  EXPECT_THAT(open_part(expectation), HasSubstr("without a pin"));
   expectation.pins = {pin};
   EXPECT_EQ(open_part(expectation), "");
 }
@@ -206,7 +206,7 @@ TEST(Expectation, OfAnErrorIsKnownByItsText) {
   Expectation expectation{.raises = {{.fragment = "ready twice"}}, .symptom = SymptomKind::raised};
   EXPECT_EQ(open_part(expectation), "");
   expectation.breaks = {kEqual};
-  EXPECT_THAT(open_part(expectation), HasSubstr("by what the fault is known"));
+  EXPECT_THAT(open_part(expectation), HasSubstr("without a pin"));
 }
 
 TEST(Expectation, PinsWhatItDeclaresBroken) {
