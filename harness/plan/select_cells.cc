@@ -137,8 +137,11 @@ class CellsOfWorld {
     PairwiseChoices pairs = pairwise_choices(ranges, obstacle);
     if (combination == Combination::pairs) {
       uncovered_ += pairs.uncovered;
-    } else if (combination == Combination::values && obstacle(pairs.choices.front()).empty()) {
-      std::erase_if(pairs.choices, [&](const Choice& choice) { return !obstacle(choice).empty(); });
+      return std::move(pairs.choices);
+    }
+    const auto cannot_run = [&](const Choice& choice) { return !obstacle(choice).empty(); };
+    if (!std::all_of(pairs.choices.begin(), pairs.choices.end(), cannot_run)) {
+      std::erase_if(pairs.choices, cannot_run);
     }
     return std::move(pairs.choices);
   }

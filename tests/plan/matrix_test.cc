@@ -151,6 +151,21 @@ TEST(Matrix, OfValuesSharesThemAmongVariants) {
   EXPECT_THAT(values, SizeIs(2 * 3));
 }
 
+TEST(Matrix, OfValuesRunsEveryVariantThatCanRun) {
+  std::vector<Scenario> some = kWide;
+  some[0].axes = {{"a", {"0", "1", "2"}, "0"}};
+  some[0].variants = {{"bug", Role::buggy, ""}, {"fix", Role::fixed, ""}};
+  some[0].precondition = [](const Cell& cell) {
+    const bool can_run = cell.variant == "bug" || axis_value(cell, "a") == "2";
+    return std::string(can_run ? "" : "the fix needs a=2");
+  };
+  int run = 0;
+  for (const PlannedCell& planned : select_cells(some, matrix(5)).cells) {
+    run += planned.cell.variant == "fix" && planned.expectation.not_applicable.empty() ? 1 : 0;
+  }
+  EXPECT_EQ(run, 1);
+}
+
 TEST(Matrix, OfTooFewCellsForTheValuesIsRefusedWithTheNumber) {
   EXPECT_THAT(select_cells(kWide, matrix(8)).cells, SizeIs(8));
   try {
