@@ -47,7 +47,6 @@ Json json_of_variant(const Scenario& scenario, const Variant& variant) {
 
 Json json_of_scenario(const Wanted& wanted) {
   const Scenario& scenario = *wanted.scenario;
-  const Provenance& from = scenario.provenance;
   Json axes = Json::array();
   for (const Axis& axis : scenario.axes) axes.push_back(json_of_axis(axis));
   Json variants = Json::array();
@@ -61,10 +60,10 @@ Json json_of_scenario(const Wanted& wanted) {
           {"class", class_of(scenario)},
           {"source", scenario.source},
           {"provenance",
-           {{"project", from.project},
-            {"link", from.link},
-            {"kept", from.kept},
-            {"left_out", from.left_out}}},
+           {{"project", scenario.project},
+            {"link", scenario.link},
+            {"kept", scenario.kept},
+            {"left_out", scenario.left_out}}},
           {"world_sizes", scenario.worlds},
           {"devices", scenario.devices},
           {"steps", scenario.steps},

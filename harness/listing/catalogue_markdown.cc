@@ -45,12 +45,12 @@ std::string variants_table(const Scenario& scenario) {
 }
 
 std::string section_of(const Scenario& scenario) {
-  const Provenance& from = scenario.provenance;
   return fmt::format(
              "\n### `{}`\n\n{}\n\n- From: {}, {}\n- Kept: {}\n- Left out: {}\n- World sizes: {}\n"
              "- Devices: {}\n- Source: `{}`\n",
-             scenario.id, scenario.summary, from.project, from.link, from.kept, from.left_out,
-             worlds_in_words(scenario), fmt::join(scenario.devices, ", "), scenario.source) +
+             scenario.id, scenario.summary, scenario.project, scenario.link, scenario.kept,
+             scenario.left_out, worlds_in_words(scenario), fmt::join(scenario.devices, ", "),
+             scenario.source) +
          axes_table(scenario) + variants_table(scenario);
 }
 

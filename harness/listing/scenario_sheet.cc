@@ -56,12 +56,11 @@ std::string expectation_as_text(const Expectation& expectation, std::size_t widt
 }  // namespace
 
 std::string scenario_sheet(const Scenario& scenario, std::size_t width) {
-  const Provenance& from = scenario.provenance;
   std::string text = scenario.id + "\n" + wrapped(scenario.summary, kSheetIndent, 0, width) + "\n";
   text += wrapped_rows({{"Class:", class_of(scenario)},
-                        {"From:", fmt::format("{}, {}", from.project, from.link)},
-                        {"Kept:", from.kept},
-                        {"Left out:", from.left_out},
+                        {"From:", fmt::format("{}, {}", scenario.project, scenario.link)},
+                        {"Kept:", scenario.kept},
+                        {"Left out:", scenario.left_out},
                         {"Source:", scenario.source},
                         {"World sizes:", worlds_in_words(scenario)},
                         {"Devices:", devices_in_words(scenario)},

@@ -4,6 +4,13 @@
 
 namespace lockstep {
 
+Axis rank_axis(std::string name, std::vector<std::string> values, std::string default_value) {
+  return {.name = std::move(name),
+          .values = std::move(values),
+          .default_value = std::move(default_value),
+          .in_reference = false};
+}
+
 Axis switch_axis(std::string name, bool in_reference) {
   return {.name = std::move(name),
           .values = {"off", "on"},
@@ -11,12 +18,7 @@ Axis switch_axis(std::string name, bool in_reference) {
           .in_reference = in_reference};
 }
 
-Axis wrapper_axis() {
-  return {.name = "wrapper",
-          .values = {"ddp", "by-hand"},
-          .default_value = "ddp",
-          .in_reference = false};
-}
+Axis wrapper_axis() { return rank_axis("wrapper", {"ddp", "by-hand"}, "ddp"); }
 
 std::vector<Axis> ddp_axes(std::vector<Axis> first) {
   first.insert(first.end(), {
@@ -26,10 +28,7 @@ std::vector<Axis> ddp_axes(std::vector<Axis> first) {
                                 switch_axis("bucket_view", false),
                                 switch_axis("find_unused", false),
                                 switch_axis("static_graph", false),
-                                {.name = "bucket",
-                                 .values = {"standard", "small"},
-                                 .default_value = "standard",
-                                 .in_reference = false},
+                                rank_axis("bucket", {"standard", "small"}, "standard"),
                                 {"dtype", {"float32", "float64", "bfloat16"}, "float32"},
                             });
   return first;

@@ -7,8 +7,11 @@
 
 namespace lockstep {
 
-// Axes shared by scenarios. `Axis::in_reference` is false for conditions that cannot affect a
-// single process without a wrapper.
+// Axes shared by scenarios.
+
+/// A condition that cannot affect a single process without a wrapper: references do not depend on
+/// it.
+Axis rank_axis(std::string name, std::vector<std::string> values, std::string default_value);
 
 /// off, on.
 Axis switch_axis(std::string name, bool in_reference = true);

@@ -26,6 +26,10 @@ std::vector<Claim> claims_before(std::vector<Claim> more, const std::vector<Clai
   return more;
 }
 
+ExpectationOf always(Expectation expectation) {
+  return [expectation = std::move(expectation)](const Cell&) { return expectation; };
+}
+
 bool is_faulty(const Cell& cell) {
   return cell.role == Role::buggy || cell.role == Role::wrong_fix;
 }
@@ -174,11 +178,6 @@ Expectation expect_wrong_updates(const Cell& cell, std::vector<std::string> tens
                   {updates});
   }
   return pinned(expect_wrong_shards(), {{.claim = kGradientsEqual, .steps = {2}}, updates});
-}
-
-Variant hangs(Variant variant) {
-  variant.limit = std::chrono::seconds(2);
-  return variant;
 }
 
 std::vector<int> odd_ranks(const Cell& cell, int rank) {

@@ -39,6 +39,9 @@ std::vector<Claim> collective_claims();
 /// `more`, followed by `claims`.
 std::vector<Claim> claims_before(std::vector<Claim> more, const std::vector<Claim>& claims);
 
+/// The same expectation of every cell.
+ExpectationOf always(Expectation expectation);
+
 /// Whether the cell should show a fault: its role is buggy or wrong-fix.
 bool is_faulty(const Cell& cell);
 
@@ -120,9 +123,6 @@ Expectation expect_wrong_shards(SymptomKind symptom = SymptomKind::agree_but_wro
 Expectation expect_wrong_updates(const Cell& cell, std::vector<std::string> tensors);
 
 // For ranks that call different collectives.
-
-/// The same variant; its cells that should not finish are ended after 2 s.
-Variant hangs(Variant variant);
 
 /// The ranks to blame if the call of `rank` differs from all others; of two ranks, both.
 std::vector<int> odd_ranks(const Cell& cell, int rank);

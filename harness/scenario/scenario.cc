@@ -24,9 +24,67 @@ Settings::Settings(const char* words) {
   }
 }
 
+Variant Variant::compared_with(std::string name) const {
+  Variant variant = *this;
+  variant.reference = std::move(name);
+  return variant;
+}
+
+Variant Variant::with_claims(std::vector<Claim> more) const {
+  Variant variant = *this;
+  variant.claims = std::move(more);
+  return variant;
+}
+
+Variant Variant::hanging() const {
+  Variant variant = *this;
+  variant.limit = std::chrono::seconds(2);
+  return variant;
+}
+
+Variant buggy(std::string name, Settings sets, ExpectationOf expect, std::string summary) {
+  return {std::move(name), Role::buggy, std::move(summary), std::move(sets), std::move(expect)};
+}
+
+Variant buggy(std::string name, Settings sets, std::string summary) {
+  return buggy(std::move(name), std::move(sets), {}, std::move(summary));
+}
+
+Variant wrong_fix(std::string name, Settings sets, ExpectationOf expect, std::string summary) {
+  return {std::move(name), Role::wrong_fix, std::move(summary), std::move(sets), std::move(expect)};
+}
+
+Variant wrong_fix(std::string name, Settings sets, std::string summary) {
+  return wrong_fix(std::move(name), std::move(sets), {}, std::move(summary));
+}
+
+Variant latent(std::string name, Settings sets, ExpectationOf expect, std::string summary) {
+  return {std::move(name), Role::latent, std::move(summary), std::move(sets), std::move(expect)};
+}
+
+Variant latent(std::string name, Settings sets, std::string summary) {
+  return latent(std::move(name), std::move(sets), {}, std::move(summary));
+}
+
+Variant fixed(std::string name, Settings sets, ExpectationOf expect, std::string summary) {
+  return {std::move(name), Role::fixed, std::move(summary), std::move(sets), std::move(expect)};
+}
+
+Variant fixed(std::string name, Settings sets, std::string summary) {
+  return fixed(std::move(name), std::move(sets), {}, std::move(summary));
+}
+
+Variant reference(std::string name, Settings sets, std::string summary) {
+  return {std::move(name), Role::reference, std::move(summary), std::move(sets)};
+}
+
 const std::vector<std::string>& known_devices() {
   static const std::vector<std::string> devices{"cpu", "sim", "cuda"};
   return devices;
+}
+
+DeviceNeeds device_per_rank(const Cell& cell) {
+  return {.count = cell.world_size, .cpu_stands_in = false};
 }
 
 std::vector<int> worlds_from(int least, int most) {

@@ -31,7 +31,10 @@ struct Settings {
   std::vector<AxisValue> values;
 };
 
-/// One way to run a scenario.
+/// What a cell is expected to show.
+using ExpectationOf = std::function<Expectation(const Cell&)>;
+
+/// One way to run a scenario. The functions below make one of each role.
 struct Variant {
   std::string name;
   Role role = Role::buggy;
@@ -40,27 +43,43 @@ struct Variant {
   /// `--matrix` can then no longer choose; any other name is agreed between the variants and the
   /// body.
   Settings sets = {};
-  /// The expectation of its cells; empty: `Scenario::expect`.
-  std::function<Expectation(const Cell&)> expect = {};
+  ExpectationOf expect = {};       ///< of its cells; empty: `Scenario::expect`
   std::string reference = {};      ///< compared with this one; empty: the scenario's first one
   std::vector<Claim> claims = {};  ///< in addition to the scenario's
   /// Time limit of its cells that should not finish.
   std::optional<std::chrono::milliseconds> limit = {};
+
+  /// The same variant, compared with the reference of that name.
+  Variant compared_with(std::string name) const;
+  /// The same variant with `more` claims of its own.
+  Variant with_claims(std::vector<Claim> more) const;
+  /// The same variant; its cells that should not finish are ended after 2 s.
+  Variant hanging() const;
 };
 
-/// The origin of a scenario.
-struct Provenance {
-  std::string project;
-  std::string link;      ///< issue or pull request, "SchmiedmayerLab/OpenTSLM#49"
-  std::string kept;      ///< parts of the original that are here
-  std::string left_out;  ///< parts that are not, and why
-};
+/// The fault.
+Variant buggy(std::string name, Settings sets, ExpectationOf expect, std::string summary);
+Variant buggy(std::string name, Settings sets, std::string summary);
+/// A change that looks like a fix and is none.
+Variant wrong_fix(std::string name, Settings sets, ExpectationOf expect, std::string summary);
+Variant wrong_fix(std::string name, Settings sets, std::string summary);
+/// The fault under conditions that hide it. `expect` says how else that shows.
+Variant latent(std::string name, Settings sets, ExpectationOf expect, std::string summary);
+Variant latent(std::string name, Settings sets, std::string summary);
+/// A fix. `expect` says which published tables it meets.
+Variant fixed(std::string name, Settings sets, ExpectationOf expect, std::string summary);
+Variant fixed(std::string name, Settings sets, std::string summary);
+/// One process that computes the right values for all ranks.
+Variant reference(std::string name, Settings sets, std::string summary);
 
 /// Devices of a kind other than cpu that a cell needs on each of its machines.
 struct DeviceNeeds {
   int count = 1;
   bool cpu_stands_in = true;  ///< for the second of two, if there is one GPU
 };
+
+/// One device per rank, all of the same kind.
+DeviceNeeds device_per_rank(const Cell& cell);
 
 /// All world sizes from `least` to `most`, by default up to the largest that scenarios have been
 /// run with.
@@ -70,23 +89,26 @@ std::vector<int> worlds_from(int least, int most = kMostTriedRanks);
 /// One bug class: one program in one file, run in its variants. The id names the fault and is never
 /// reused. Plain data and two functions; a scenario holds no state.
 struct Scenario {
-  std::string id;
+  std::string id = {};  ///< the name of its file with - in place of _; set by the registry
   std::string summary;
-  Provenance provenance;
-  std::string source = {};  ///< path of its file in the project; set by the registry
-  std::vector<int> worlds;  ///< world sizes it supports
+  std::string project = {};   ///< the origin of the fault
+  std::string link = {};      ///< issue or pull request, "SchmiedmayerLab/OpenTSLM#49"
+  std::string kept = {};      ///< parts of the original that are here
+  std::string left_out = {};  ///< parts that are not, and why
+  std::string source = {};    ///< path of its file in the project; set by the registry
+  std::vector<int> worlds = worlds_from(2);  ///< world sizes it supports
   /// Kinds of devices it can train on: cpu, sim (virtual devices), cuda. The first is the default.
   std::vector<std::string> devices{"cpu"};
   std::function<DeviceNeeds(const Cell&)> device_needs = {};  ///< empty: one device
-  std::int64_t steps = 5;                                     ///< unless --steps says otherwise
-  std::vector<Axis> axes;
+  std::int64_t steps = 3;                                     ///< unless --steps says otherwise
+  std::vector<Axis> axes = {};
   std::vector<Variant> variants;
   std::vector<Claim> claims;  ///< true of a correct program; judged in every cell
   std::vector<TableSpec> tables = {};
   /// Why a cell cannot be run; an empty text if it can. Empty: every cell can.
   std::function<std::string(const Cell&)> precondition = {};
   /// For variants without their own; empty: they break nothing, as correct programs do.
-  std::function<Expectation(const Cell&)> expect = {};
+  ExpectationOf expect = {};
   std::function<void(Rank&)> body;  ///< runs on every rank of a cell
 };
 

@@ -104,22 +104,22 @@ Expectation expect_missed(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      hangs({"logged-where-remarkable", Role::buggy,
-             "a rank whose loss is remarkable gathers metrics, which the others do not", "",
-             expect_missed}),
-      {"reversed-on-one-rank", Role::buggy,
-       "rank 0 reduces the gradients from the last to the first", "metrics=all-reduce",
-       expect_reversed},
-      {"logged-in-every-step", Role::fixed, "every rank gathers metrics in every step"},
-      {"decided-by-all", Role::fixed, "where any rank's loss is remarkable, all gather metrics"},
-      {"sorted-by-name", Role::fixed, "all ranks reduce their gradients sorted by name",
-       "metrics=all-reduce"},
-      hangs({"barrier-before-log", Role::wrong_fix,
-             "a barrier in front, to which the others do not come either", "", expect_missed}),
-      hangs({"logged-behind-gradients", Role::wrong_fix,
-             "metrics are gathered behind the gradients: they meet those of the next step", "",
-             expect_missed}),
-      {"reference", Role::reference, "one process: the mean of all ranks' gradients"},
+      buggy("logged-where-remarkable", "", expect_missed,
+            "the rank with a remarkable loss gathers metrics, the others do not")
+          .hanging(),
+      buggy("reversed-on-one-rank", "metrics=all-reduce", expect_reversed,
+            "rank 0 reduces the gradients in reverse order"),
+      fixed("logged-in-every-step", "", "every rank gathers metrics in every step"),
+      fixed("decided-by-all", "", "if any rank's loss is remarkable, all ranks gather metrics"),
+      fixed("sorted-by-name", "metrics=all-reduce",
+            "all ranks reduce their gradients sorted by name"),
+      wrong_fix("barrier-before-log", "", expect_missed,
+                "a barrier before the metrics, which the other ranks never call")
+          .hanging(),
+      wrong_fix("logged-behind-gradients", "", expect_missed,
+                "metrics are gathered after the gradients: they meet those of the next step")
+          .hanging(),
+      reference("reference", "", "one process: the mean of all ranks' gradients"),
   };
 }
 
@@ -127,20 +127,15 @@ std::vector<Variant> variants() {
 
 Scenario collective_order_differs_other_shapes() {
   return {
-      .id = "collective-order-differs-other-shapes",
       .summary =
-          "One rank calls a collective that the others do not call: its next ones meet "
-          "others' of another size or kind, and the training aborts or hangs.",
-      .provenance = {.project = "Neuron_SP",
-                     .link = "Neuron_SP#154",
-                     .kept = "a collective behind a condition that is true on one rank",
-                     .left_out = "the trainer around it"},
+          "One rank calls an extra collective: its later calls meet calls of another size or kind, "
+          "and the training aborts or hangs.",
+      .project = "Neuron_SP",
+      .link = "Neuron_SP#154",
+      .kept = "a collective behind a condition that is true on one rank",
+      .left_out = "the trainer around it",
       .worlds = worlds_from(2, 8),  // with more ranks, Gloo hangs instead of aborting
-      .steps = 3,
-      .axes = {{.name = "metrics",
-                .values = {"all-reduce", "broadcast", "all-gather"},
-                .default_value = "all-reduce",
-                .in_reference = false}},
+      .axes = {rank_axis("metrics", {"all-reduce", "broadcast", "all-gather"}, "all-reduce")},
       .variants = variants(),
       .claims = collective_claims(),
       .body = train,

@@ -113,28 +113,23 @@ void train(Rank& rank) {
             .reduce = [&](std::int64_t) { reduce(rank, model, arrivals); }});
 }
 
-Expectation expect_swapped(const Cell&) {
-  return expect_tensors_swapped(MismatchFault::order, {"left.*", "right.*"});
-}
-
 std::vector<Variant> variants() {
+  const ExpectationOf swapped =
+      always(expect_tensors_swapped(MismatchFault::order, {"left.*", "right.*"}));
   return {
-      {"arrival-order", Role::buggy, "each gradient in the order in which autograd computed it",
-       "order=of-arrival", expect_swapped},
-      {"set-order", Role::buggy, "in the order of a set of names, another one in each process",
-       "order=of-a-set", expect_swapped},
-      {"registration-order", Role::fixed, "in the order in which the model lists its parameters",
-       "order=of-the-model"},
-      {"sorted-by-name", Role::fixed, "sorted by name", "order=by-name"},
-      {"flat-buffer", Role::fixed, "one all-reduce of all gradients, in the order of the model",
-       "calls=waited-for"},
-      {"sorted-by-size", Role::wrong_fix,
-       "sorted by size, so that the sizes fit: gradients of one size keep their own order",
-       "order=by-size", expect_swapped},
-      {"barrier-before-each", Role::wrong_fix,
-       "ranks wait for each other before each call: they still pair by order", "order=of-arrival",
-       expect_swapped},
-      {"reference", Role::reference, "one process: the mean of all ranks' gradients"},
+      buggy("arrival-order", "order=of-arrival", swapped,
+            "each gradient as soon as autograd has computed it"),
+      buggy("set-order", "order=of-a-set", swapped,
+            "the order of a set of names, which differs between processes"),
+      fixed("registration-order", "order=of-the-model", "the order of the model's parameters"),
+      fixed("sorted-by-name", "order=by-name", "sorted by name"),
+      fixed("flat-buffer", "calls=waited-for",
+            "one all-reduce of all gradients, in the order of the model's parameters"),
+      wrong_fix("sorted-by-size", "order=by-size", swapped,
+                "sorted by size: gradients of one size still come in different orders"),
+      wrong_fix("barrier-before-each", "order=of-arrival", swapped,
+                "a barrier before each call: calls still pair by their order"),
+      reference("reference", "", "one process: the mean of all ranks' gradients"),
   };
 }
 
@@ -142,21 +137,14 @@ std::vector<Variant> variants() {
 
 Scenario collective_order_differs_same_shapes() {
   return {
-      .id = "collective-order-differs-same-shapes",
       .summary =
-          "Ranks call the same all-reduces in different orders: gradients of one shape are "
-          "averaged with each other, without an error.",
-      .provenance = {.project = "DeepSpeed; OpenTSLM",
-                     .link = "microsoft/DeepSpeed#2343 (2022-09-22); a risk of OpenTSLM#49",
-                     .kept = "two layers of one shape that the ranks compute in different orders; "
-                             "gradients that are reduced as they arrive",
-                     .left_out = "ZeRO's buckets: every gradient is reduced by itself"},
-      .worlds = worlds_from(2),
-      .steps = 3,
-      .axes = {{.name = "calls",
-                .values = {"waited-for", "started"},
-                .default_value = "waited-for",
-                .in_reference = false},
+          "Ranks all-reduce gradients of one shape in different orders: different tensors are "
+          "averaged together, without an error.",
+      .project = "DeepSpeed; OpenTSLM",
+      .link = "microsoft/DeepSpeed#2343 (2022-09-22); a risk of OpenTSLM#49",
+      .kept = "layers of one shape, computed in another order per rank, reduced as they arrive",
+      .left_out = "ZeRO's buckets: every gradient is reduced by itself",
+      .axes = {rank_axis("calls", {"waited-for", "started"}, "waited-for"),
                {"accumulation", {"1", "2"}, "1"}},
       .variants = variants(),
       .claims = collective_claims(),

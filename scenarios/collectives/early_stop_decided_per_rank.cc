@@ -112,17 +112,19 @@ std::string precondition(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      hangs({"decided-locally", Role::buggy, "each rank stops when its own validation loss rises",
-             "", expect_left_alone}),
-      {"decided-by-any", Role::fixed, "where any rank is to stop, all do"},
-      {"decided-by-rank-0", Role::fixed, "rank 0 decides and tells the others"},
-      {"decided-on-mean-loss", Role::fixed, "all ranks decide on the mean of their losses"},
-      hangs({"barrier-before-break", Role::wrong_fix,
-             "ranks wait for each other before each decides for itself", "", expect_left_alone}),
-      hangs({"broadcast-behind-break", Role::wrong_fix,
-             "rank 0 tells the others what it decided, unless it has left already", "",
-             expect_left_alone}),
-      {"reference", Role::reference, "one process: all stop when rank 0's validation loss rises"},
+      buggy("decided-locally", "", expect_left_alone,
+            "each rank stops when its own validation loss rises")
+          .hanging(),
+      fixed("decided-by-any", "", "all ranks stop if any rank decides to"),
+      fixed("decided-by-rank-0", "", "rank 0 decides and broadcasts its decision"),
+      fixed("decided-on-mean-loss", "", "all ranks decide on the mean of their losses"),
+      wrong_fix("barrier-before-break", "", expect_left_alone,
+                "a barrier before each rank decides for itself")
+          .hanging(),
+      wrong_fix("broadcast-behind-break", "", expect_left_alone,
+                "rank 0 broadcasts its decision only if it has not left the loop")
+          .hanging(),
+      reference("reference", "", "one process: all stop when rank 0's validation loss rises"),
   };
 }
 
@@ -130,15 +132,13 @@ std::vector<Variant> variants() {
 
 Scenario early_stop_decided_per_rank() {
   return {
-      .id = "early-stop-decided-per-rank",
       .summary =
-          "Each rank decides by its own validation loss to stop: one leaves the loop, and "
+          "Each rank decides by its own validation loss whether to stop: one leaves the loop, and "
           "the others wait for it in the next step.",
-      .provenance = {.project = "OpenTSLM",
-                     .link = "OpenTSLM's trainer, which has guards against it",
-                     .kept = "early stopping by the validation loss; a decision that rank 0 "
-                             "broadcasts",
-                     .left_out = "the trainer around it, patience"},
+      .project = "OpenTSLM",
+      .link = "OpenTSLM's trainer, which has guards against it",
+      .kept = "early stopping by the validation loss; a decision that rank 0 broadcasts",
+      .left_out = "the trainer around it, patience",
       .worlds = worlds_from(2, 8),  // with more ranks, rank 0's loss does not raise the mean
       .steps = 4,
       .axes = {wrapper_axis()},

@@ -141,20 +141,19 @@ Expectation expect_skipped(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      hangs({"skipped-where-none", Role::buggy, "each rank reduces the gradients that it has", "",
-             expect_skipped}),
-      {"zero-filled", Role::fixed, "the pull request: a gradient that a rank lacks is zeros"},
-      {"had-by-any", Role::fixed,
-       "ranks tell each other what they have; what anybody has is reduced, zeros where it lacks"},
-      {"ddp-finds-unused", Role::fixed, "DDP with find_unused_parameters does the same"},
-      {"had-by-rank-0", Role::wrong_fix,
-       "what rank 0 has is reduced by all; of the rest each keeps its own", "", expect_own_branch},
-      {"divided-by-those-that-have", Role::wrong_fix,
-       "the review's question: zeros are filled in, and the sum is divided by the ranks that had "
-       "a gradient",
-       "", expect_divided_by_less},
-      {"reference", Role::reference,
-       "one process: the mean of all ranks' gradients; one that is not there counts as zeros"},
+      buggy("skipped-where-none", "", expect_skipped,
+            "each rank reduces only the gradients that it has")
+          .hanging(),
+      fixed("zero-filled", "", "the pull request: missing gradients become zeros"),
+      fixed("had-by-any", "",
+            "ranks agree on the gradients that any of them has; missing ones become zeros"),
+      fixed("ddp-finds-unused", "", "DDP with find_unused_parameters zeroes the missing gradients"),
+      wrong_fix("had-by-rank-0", "", expect_own_branch,
+                "all ranks reduce the gradients that rank 0 has; other gradients stay local"),
+      wrong_fix("divided-by-those-that-have", "", expect_divided_by_less,
+                "the review's question: the sum is divided by the ranks that had a gradient"),
+      reference("reference", "",
+                "one process: the mean of all ranks' gradients; missing ones count as zeros"),
   };
 }
 
@@ -162,18 +161,13 @@ std::vector<Variant> variants() {
 
 Scenario none_gradient_skipped_on_some_ranks() {
   return {
-      .id = "none-gradient-skipped-on-some-ranks",
       .summary =
-          "Each rank reduces the gradients that its backward left defined: other tensors are "
-          "averaged with each other, or the training aborts or hangs.",
-      .provenance = {.project = "DeepSpeed, horovod",
-                     .link = "microsoft/DeepSpeed#291 (2020-07-15), horovod#597",
-                     .kept =
-                         "gradients that are None on some ranks and are left out there; zeros in "
-                         "their place; the review's question what the sum is divided by",
-                     .left_out = "buckets of many gradients, half precision"},
-      .worlds = worlds_from(2),
-      .steps = 3,
+          "Each rank reduces only the gradients that its backward defined: different tensors are "
+          "averaged together, or the training aborts or hangs.",
+      .project = "DeepSpeed, horovod",
+      .link = "microsoft/DeepSpeed#291 (2020-07-15), horovod#597",
+      .kept = "gradients that are None on some ranks; zeros instead; the review's divisor question",
+      .left_out = "buckets of many gradients, half precision",
       .axes = {{"differs", {"same-shapes", "other-sizes", "other-counts"}, "same-shapes"},
                {"accumulation", {"1", "2"}, "1"}},
       .variants = variants(),

@@ -119,19 +119,16 @@ std::string precondition(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      hangs({"skipped-locally", Role::buggy,
-             "a rank whose loss is bad goes on to the next step before backward", "",
-             expect_step_ahead}),
-      {"decided-by-all", Role::fixed, "where any rank's loss is bad, all leave the step out"},
-      {"decided-on-mean-loss", Role::fixed, "all ranks decide on the mean of their losses"},
-      {"optimizer-skipped-locally", Role::wrong_fix,
-       "all ranks reduce, and the rank with the bad loss leaves out its optimizer's step alone", "",
-       expect_one_rank_behind},
-      {"zeros-from-that-rank", Role::wrong_fix,
-       "it contributes zeros, so that nobody waits: the others' step is trained, too small", "",
-       expect_zeros},
-      {"reference", Role::reference,
-       "one process: a step in which any rank's loss is bad is left out"},
+      buggy("skipped-locally", "", expect_step_ahead,
+            "the rank with a bad loss skips to the next step before backward")
+          .hanging(),
+      fixed("decided-by-all", "", "if any rank's loss is bad, all ranks skip the step"),
+      fixed("decided-on-mean-loss", "", "all ranks decide on the mean of their losses"),
+      wrong_fix("optimizer-skipped-locally", "", expect_one_rank_behind,
+                "all ranks reduce, but the rank with the bad loss skips its optimizer step"),
+      wrong_fix("zeros-from-that-rank", "", expect_zeros,
+                "that rank contributes zeros: nothing hangs, but the mean is too small"),
+      reference("reference", "", "one process: a step is left out if any rank's loss is bad"),
   };
 }
 
@@ -139,15 +136,13 @@ std::vector<Variant> variants() {
 
 Scenario step_skipped_on_one_rank() {
   return {
-      .id = "step-skipped-on-one-rank",
       .summary =
-          "One rank leaves out a step for its bad loss: its gradients are averaged with the "
-          "others' of the step before, and at the end they wait for it.",
-      .provenance = {.project = "Neuron_SP, llm-internal-medicine",
-                     .link = "Neuron_SP#154 and #197, llm-internal-medicine#45",
-                     .kept = "a local condition in front of a collective",
-                     .left_out = "the trainers around it, loss scaling"},
-      .worlds = worlds_from(2),
+          "One rank skips a step because its loss is bad: its next gradients are averaged with the "
+          "others' of that step, and at the end they wait for it.",
+      .project = "Neuron_SP, llm-internal-medicine",
+      .link = "Neuron_SP#154 and #197, llm-internal-medicine#45",
+      .kept = "a local condition in front of a collective",
+      .left_out = "the trainers around it, loss scaling",
       .steps = 4,
       .axes = {wrapper_axis(), {"loss", {"spike", "not-finite"}, "not-finite"}},
       .variants = variants(),

@@ -128,58 +128,41 @@ std::string precondition(const Cell& cell) {
 std::vector<Variant> variants() {
   const std::vector<Claim> gradients{kGradientsAgree, kGradientsEqual};
   return {
-      hangs({"own-batches", Role::buggy,
-             "each rank trains until its own batches are at an end, then evaluates", "",
-             expect_left_alone, "", gradients}),
-      {"fewest-batches",
-       Role::fixed,
-       "ranks agree before each step that all have a batch: the rest is left out",
-       "",
-       {},
-       "reference-of-fewest-batches",
-       gradients},
-      {"first-batch-again",
-       Role::fixed,
-       "the rank's first batch is its last one too, as samplers pad",
-       "",
-       {},
-       "reference-of-repeated-batch",
-       gradients},
-      {"zeros-while-any-has",
-       Role::fixed,
-       "while anybody has a batch, who has none contributes zeros: divided by all ranks",
-       "",
-       {},
-       "",
-       gradients},
-      {"zeros-divided-by-those-that-have",
-       Role::fixed,
-       "the same, divided by the ranks that have a batch",
-       "",
-       {},
-       "reference-of-those-that-have",
-       gradients},
-      {"join", Role::fixed,
-       "DDP's join: who has no batch shadows the others' reductions with zeros and takes "
-       "over their parameters at the end",
-       "wrapper=ddp join=on divisor=all-ranks"},
-      {"join-divided-by-those-that-have",
-       Role::fixed,
-       "the same with divide_by_initial_world_size=False",
-       "wrapper=ddp join=on divisor=ranks-with-batches",
-       {},
-       "reference-of-those-that-have"},
-      hangs({"barrier-before-leaving", Role::wrong_fix,
-             "a barrier for all behind the loop: the others are not there yet", "",
-             expect_left_alone, "", gradients}),
-      {"reference", Role::reference,
-       "one process: the mean over all ranks; one without a batch counts as zeros"},
-      {"reference-of-fewest-batches", Role::reference,
-       "a step that not all have a batch for is left out"},
-      {"reference-of-repeated-batch", Role::reference,
-       "the rank that has none trains its first one again"},
-      {"reference-of-those-that-have", Role::reference,
-       "the mean over the ranks that have a batch"},
+      buggy("own-batches", "", expect_left_alone,
+            "each rank trains until its own batches end, then evaluates")
+          .with_claims(gradients)
+          .hanging(),
+      fixed("fewest-batches", "",
+            "before each step, ranks check that all have a batch; the rest is dropped")
+          .compared_with("reference-of-fewest-batches")
+          .with_claims(gradients),
+      fixed("first-batch-again", "", "the rank repeats its first batch, as samplers pad")
+          .compared_with("reference-of-repeated-batch")
+          .with_claims(gradients),
+      fixed("zeros-while-any-has", "",
+            "a rank without a batch contributes zeros; the sum is divided by all ranks")
+          .with_claims(gradients),
+      fixed("zeros-divided-by-those-that-have", "",
+            "a rank without a batch contributes zeros; divided by the ranks with a batch")
+          .compared_with("reference-of-those-that-have")
+          .with_claims(gradients),
+      fixed("join", "wrapper=ddp join=on divisor=all-ranks",
+            "DDP's join: a rank without a batch reduces zeros and gets the final parameters"),
+      fixed("join-divided-by-those-that-have", "wrapper=ddp join=on divisor=ranks-with-batches",
+            "DDP's join with divide_by_initial_world_size=False")
+          .compared_with("reference-of-those-that-have"),
+      wrong_fix("barrier-before-leaving", "", expect_left_alone,
+                "a barrier after the loop, which the other ranks have not reached yet")
+          .with_claims(gradients)
+          .hanging(),
+      reference("reference", "",
+                "one process: the mean over all ranks; one without a batch counts as zeros"),
+      reference("reference-of-fewest-batches", "",
+                "one process: a step is left out unless all ranks have a batch"),
+      reference("reference-of-repeated-batch", "",
+                "one process: a rank without a batch repeats its first one"),
+      reference("reference-of-those-that-have", "",
+                "one process: the mean over the ranks that have a batch"),
   };
 }
 
@@ -187,19 +170,13 @@ std::vector<Variant> variants() {
 
 Scenario uneven_batches_hang() {
   return {
-      .id = "uneven-batches-hang",
       .summary =
-          "One rank has one batch fewer: it goes on to the evaluation after the loop, while the "
-          "others wait for it in a reduction.",
-      .provenance = {.project = "PyMarlin, Lightning, pytorch, snowfall",
-                     .link = "PyMarlin#80 (2022-01-10), pytorch-lightning#20404, pytorch#38174, "
-                             "snowfall#152",
-                     .kept = "2 batches on one rank where the others have 3; DDP's join with both "
-                             "of its divisors: all ranks, as is its default, and those that have "
-                             "a batch",
-                     .left_out = "the data loaders that deal out the batches"},
-      .worlds = worlds_from(2),
-      .steps = 3,
+          "One rank has one batch fewer: it leaves the loop and evaluates, while the others wait "
+          "for it in a reduction.",
+      .project = "PyMarlin, Lightning, pytorch, snowfall",
+      .link = "PyMarlin#80 (2022-01-10), pytorch-lightning#20404, pytorch#38174, snowfall#152",
+      .kept = "one rank has 2 batches, the others 3; DDP's join with both of its divisors",
+      .left_out = "the data loaders that deal out the batches",
       .axes = {wrapper_axis(), {"short-rank", {"first", "last"}, "last"}},
       .variants = variants(),
       .claims = {kParametersAgree, kParametersEqual, ranks_finish(), collectives_match()},

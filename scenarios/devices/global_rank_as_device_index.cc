@@ -51,11 +51,8 @@ void train(Rank& rank) {
   Training training(rank, model, adapter_training_options(rank));
   training.run({.loss = [&](const MicroBatch& batch) {
     const auto [image, tokens] = adapter_batch(rank, batch, sizes(), first_device_of(model));
-    const at::Tensor logits = training
-                                  .forward([&, &image = image, &tokens = tokens] {
-                                    return std::vector{model.forward(image, tokens)};
-                                  })
-                                  .front();
+    const at::Tensor logits = training.forward(
+        [&, &image = image, &tokens = tokens] { return model.forward(image, tokens); });
     return next_token_loss(logits, tokens);
   }});
 }
@@ -64,77 +61,57 @@ int ranks_on_second_node(const Cell& cell) {
   return std::min(cell.world_size - ranks_per_node(cell), ranks_per_node(cell));
 }
 
-Expectation expect_lacking_device(const Cell& cell, const char* error) {
-  return ranks_on_second_node(cell) > 0 ? expect_error(error, 0) : expect_hidden();
+/// The second machine lacks the device that its ranks ask for.
+ExpectationOf expect_lacking_device(const char* error) {
+  return [error](const Cell& cell) {
+    return ranks_on_second_node(cell) > 0 ? expect_error(error, 0) : expect_hidden();
+  };
 }
 
-Expectation expect_placed_anyway(const Cell& cell) {
-  return expect_lacking_device(cell, kWhilePlaced);
-}
-
-Expectation expect_no_such_device(const Cell& cell) {
-  return expect_lacking_device(cell, device_error::kNoSuchDevice);
-}
-
-Expectation expect_full_device(const Cell& cell) {
-  if (ranks_on_second_node(cell) < 2) {
-    return expect_not_applicable("needs 4 ranks: two of them on the second of two machines");
-  }
-  if (cell.device == "cuda") {
-    return expect_not_applicable("the memory of a GPU is not to be filled: run it on sim");
-  }
-  return expect_error(device_error::kOutOfMemory, 0);
+Expectation expect_shared_device(const Cell& cell) {
+  if (ranks_on_second_node(cell) >= 2) return expect_full_device(cell);
+  return expect_not_applicable("needs 4 ranks: two of them on the second of two machines");
 }
 
 std::vector<Variant> variants() {
   return {
-      {"global-rank", Role::buggy,
-       "the helper as it is: the second machine is asked for a device that it lacks",
-       "mistakes=both", expect_placed_anyway},
-      {"global-rank-then-current", Role::buggy,
-       "the model goes to the current device: still the first, for all ranks of the second machine",
-       "mistakes=both model_on=current-device ranks_per_node=2", expect_full_device},
-      {"global-rank-told", Role::wrong_fix,
-       "the failure is passed on: the rank still asks for the wrong device", "mistakes=index",
-       expect_no_such_device},
-      {"one-machine", Role::latent, "the helper as it is, on one machine", "mistakes=both"},
-      {"local-rank", Role::fixed, "the index is the rank on the machine", "mistakes=none"},
-      {"reference", Role::reference, "one process on the CPU: the mean of all shards' gradients"},
+      buggy("global-rank", "mistakes=both", expect_lacking_device(kWhilePlaced),
+            "the helper unchanged: the second machine is asked for a device that it lacks"),
+      buggy("global-rank-then-current", "mistakes=both model_on=current-device ranks_per_node=2",
+            expect_shared_device,
+            "the model goes to the current device: on the second machine always the first one"),
+      wrong_fix("global-rank-told", "mistakes=index",
+                expect_lacking_device(device_error::kNoSuchDevice),
+                "the failure is raised, but the rank still asks for the wrong device"),
+      latent("one-machine", "mistakes=both", "the helper unchanged, on one machine"),
+      fixed("local-rank", "mistakes=none", "the index is the local rank"),
+      reference("reference", "", "one process on the CPU: the mean of all shards' gradients"),
   };
-}
-
-std::vector<Axis> axes() {
-  return {{"ranks_per_node", {"1", "2"}, "1", {"global-rank", "global-rank-told", "local-rank"}},
-          {"accumulation", {"1", "2"}, "1"}};
 }
 
 }  // namespace
 
 Scenario global_rank_as_device_index() {
   return {
-      .id = "global-rank-as-device-index",
       .summary =
-          "The rank among all machines is taken for the index of a device on one: the second "
-          "machine has no such device, and the failure is swallowed.",
-      .provenance = {.project = "unsloth",
-                     .link = "unsloth/models/loader_utils.py, prepare_device_map (2026)",
-                     .kept = "rank and size from the process group where there is one, else from "
-                             "the environment; the failure to set the current device, which is "
-                             "swallowed",
-                     .left_out =
-                         "machines: each is an environment of a launcher and devices of its "
-                         "own, on one"},
-      .worlds = worlds_from(2),
+          "The global rank is used as a device index: on the second machine no such device exists, "
+          "and the failure is swallowed.",
+      .project = "unsloth",
+      .link = "unsloth/models/loader_utils.py, prepare_device_map (2026)",
+      .kept = "rank and size from the process group or the environment; the swallowed failure",
+      .left_out =
+          "machines: each is a launcher's environment with devices of its own, on one machine",
       .devices = {"sim", "cuda"},
       .device_needs =
           [](const Cell& cell) {
             return DeviceNeeds{ranks_per_node(cell), false};
           },
       .steps = 2,
-      .axes = axes(),
+      .axes =
+          {{"ranks_per_node", {"1", "2"}, "1", {"global-rank", "global-rank-told", "local-rank"}},
+           {"accumulation", {"1", "2"}, "1"}},
       .variants = variants(),
       .claims = replica_claims(),
-      .tables = {},
       .body = train,
   };
 }

@@ -76,10 +76,9 @@ void train(Rank& rank) {
     const ImageText drawn =
         image_text_of(rank, batch, kSizes, rank.number("batch"), rank.number("length"));
     if (rank.is_reference()) return plain_loss(model, drawn);
-    const auto forward = [&] {
-      return std::vector{model.hidden_states(drawn.image.to(body), drawn.tokens)};
-    };
-    return fused_loss(rank, model, training.forward(forward).front(), drawn.tokens);
+    const at::Tensor hidden =
+        training.forward([&] { return model.hidden_states(drawn.image.to(body), drawn.tokens); });
+    return fused_loss(rank, model, hidden, drawn.tokens);
   }});
 }
 
@@ -88,43 +87,32 @@ Expectation expect_wrong_gradient(const Cell& cell) {
                                                    : expect_hidden();
 }
 
-Expectation expect_mixed(const Cell&) { return expect_error(device_error::kMixed); }
-
-Expectation expect_no_storage(const Cell&) { return expect_error(device_error::kNoStorage); }
-
 /// With functorch, a gradient on the CPU raises no error for a GPU tensor: the CPU cannot stand in.
 DeviceNeeds device_needs(const Cell& cell) {
   return {.count = kDevices, .cpu_stands_in = !is_set(cell, "computed_by", "functorch")};
 }
 
 std::vector<Variant> variants() {
+  const ExpectationOf no_storage = always(expect_error(device_error::kNoStorage));
   return {
-      {"gradient-left-on-head-device", Role::buggy,
-       "the function computes on the head's device and leaves the gradients there",
-       "gradients=left", expect_wrong_gradient},
-      {"forward-mixes-devices", Role::buggy,
-       "the function moves nothing: its forward multiplies tensors of two devices",
-       "inputs=not-moved", expect_mixed},
-      {"functional-gradient", Role::buggy,
-       "the function asks functorch for the gradients, which go from device to device in wrappers "
-       "without storage",
-       "computed_by=functorch gradients=left", expect_no_storage},
-      {"on-one-device", Role::latent, "the first one, with body and head on one device",
-       "split=no gradients=left"},
-      {"hidden-moved-before", Role::fixed,
-       "what goes into the function is moved before: autograd moves the gradient back",
-       "inputs=moved-before"},
-      {"gradient-moved-back", Role::fixed,
-       "the function remembers where its inputs were and moves the gradients there",
-       "gradients=moved-back"},
-      {"functional-gradient-moved-back", Role::wrong_fix,
-       "the same where functorch computes them: it fails before there is one to move",
-       "computed_by=functorch gradients=moved-back", expect_no_storage},
-      {"functional-hidden-moved-before", Role::fixed,
-       "what functorch is asked to differentiate is on one device",
-       "computed_by=functorch inputs=moved-before"},
-      {"reference", Role::reference,
-       "one process on the CPU and torch's cross-entropy: the mean of all shards' gradients"},
+      buggy("gradient-left-on-head-device", "gradients=left", expect_wrong_gradient,
+            "the loss computes on the head's device and leaves the gradients there"),
+      buggy("forward-mixes-devices", "inputs=not-moved", always(expect_error(device_error::kMixed)),
+            "the loss moves nothing: its forward multiplies tensors of two devices"),
+      buggy("functional-gradient", "computed_by=functorch gradients=left", no_storage,
+            "functorch computes the gradients in wrappers without storage, which cannot be moved"),
+      latent("on-one-device", "split=no gradients=left",
+             "the same loss with body and head on one device"),
+      fixed("hidden-moved-before", "inputs=moved-before",
+            "hidden states are moved before the loss: autograd moves the gradient back"),
+      fixed("gradient-moved-back", "gradients=moved-back",
+            "the loss moves each gradient to the device of its input"),
+      wrong_fix("functional-gradient-moved-back", "computed_by=functorch gradients=moved-back",
+                no_storage, "functorch fails before there is a gradient to move back"),
+      fixed("functional-hidden-moved-before", "computed_by=functorch inputs=moved-before",
+            "hidden states are moved before functorch differentiates"),
+      reference("reference", "",
+                "one process on the CPU, torch's cross-entropy: the mean of all shards' gradients"),
   };
 }
 
@@ -132,7 +120,7 @@ std::vector<Axis> axes() {
   return {
       {"crossing", {"hidden-states", "logit-scale"}, "hidden-states"},
       {"head", {"trained", "frozen"}, "trained"},
-      {.name = "chunks", .values = {"1", "3", "4"}, .default_value = "4", .in_reference = false},
+      rank_axis("chunks", {"1", "3", "4"}, "4"),
       {"batch", {"1", "2"}, "2"},
       {"length", {"7", "8"}, "7"},
       {"accumulation", {"1", "2"}, "1"},
@@ -146,27 +134,21 @@ std::vector<Axis> axes() {
 
 Scenario loss_gradient_on_head_device() {
   return {
-      .id = "loss-gradient-on-head-device",
       .summary =
-          "A split model's fused loss computes gradients on the head's device and returns the "
-          "hidden states' from there: the autograd engine refuses it.",
-      .provenance = {.project = "unsloth",
-                     .link = "unslothai/unsloth#3809 and unslothai/unsloth-zoo#423",
-                     .kept = "a vision-language model with its head on another device, the chunked "
-                             "cross-entropy with gradients computed in forward, both repairs",
-                     .left_out =
-                         "torch.compile: there \"Cannot access storage of TensorWrapper\" came "
-                         "out of a trace with fake tensors; here functorch's gradient goes "
-                         "from device to device in the real engine, which asks it for its "
-                         "storage"},
+          "A split model's fused loss returns the hidden states' gradient on the head's device: "
+          "the autograd engine refuses it.",
+      .project = "unsloth",
+      .link = "unslothai/unsloth#3809 and unslothai/unsloth-zoo#423",
+      .kept = "the model with its head on another device, the chunked cross-entropy, both repairs",
+      .left_out =
+          "torch.compile: its \"Cannot access storage of TensorWrapper\" came from a trace with "
+          "fake tensors; here functorch's gradient crosses devices in the real engine",
       .worlds = worlds_from(1),
       .devices = {"sim", "cuda"},
       .device_needs = device_needs,
-      .steps = 3,
       .axes = axes(),
       .variants = variants(),
       .claims = replica_claims(),
-      .tables = {},
       .body = train,
   };
 }

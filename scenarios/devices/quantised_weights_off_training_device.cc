@@ -37,23 +37,17 @@ void train(Rank& rank) {
   train_mapped_model(rank, model);
 }
 
-Expectation expect_own_check(const Cell&) { return expect_error(kOwnCheck, 0); }
-
-/// Only the first rank's weights are on its training device. It waits for the others, which all
-/// fail.
-Expectation expect_others_refused(const Cell&) { return expect_error(kAcceleratesWords, 0); }
-
 std::vector<Variant> variants() {
+  // Only the first rank's weights are on its training device. It waits for the others, which all
+  // fail.
+  const ExpectationOf others_refused = always(expect_error(kAcceleratesWords, 0));
   return {
-      {"split-over-all", Role::buggy,
-       "the weights on other devices than the training one: refused, by a check of ours",
-       "answer=carried-out", expect_own_check},
-      {"first-device", Role::buggy,
-       "every rank's copy on the first device: refused by a check of ours on all ranks but the "
-       "first, as in the pull request's second error",
-       "answer=first-device", expect_others_refused},
-      {"overridden", Role::fixed, "a full copy per rank", "answer=overridden"},
-      {"reference", Role::reference, "one process on the CPU: the mean of all shards' gradients"},
+      buggy("split-over-all", "answer=carried-out", always(expect_error(kOwnCheck, 0)),
+            "weights on other devices than the training device: Lockstep's own check refuses"),
+      buggy("first-device", "answer=first-device", others_refused,
+            "every rank's copy on the first device: refused on all ranks except the first"),
+      fixed("overridden", "answer=overridden", "a full copy per rank"),
+      reference("reference", "", "one process on the CPU: the mean of all shards' gradients"),
   };
 }
 
@@ -61,31 +55,22 @@ std::vector<Variant> variants() {
 
 Scenario quantised_weights_off_training_device() {
   return {
-      .id = "quantised-weights-off-training-device",
       .summary =
-          "A device map puts 8-bit weights on another device than the one a rank trains on: a "
-          "check "
-          "refuses the model.",
-      .provenance = {.project = "unsloth",
-                     .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
-                     .kept = "accelerate's policies, unsloth's detection of a distributed run, "
-                             "adapters on 8-bit weights",
-                     .left_out = "bitsandbytes, 4-bit weights, and accelerate's own check of "
-                                 "quantised weights, in the place of which stands one of ours "
-                                 "that quotes its words; loading from files"},
-      .worlds = worlds_from(2),
+          "A device map puts 8-bit weights on another device than the rank's training device: a "
+          "check refuses the model.",
+      .project = "unsloth",
+      .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
+      .kept = "accelerate's policies, unsloth's detection of a distributed run, 8-bit weights",
+      .left_out =
+          "bitsandbytes, 4-bit weights, loading from files; accelerate's own check of quantised "
+          "weights: ours raises its words",
       .devices = {"sim", "cuda"},
-      .device_needs =
-          [](const Cell& cell) {
-            return DeviceNeeds{cell.world_size, false};
-          },
+      .device_needs = device_per_rank,
       .steps = 2,
       .axes = {device_map_axis({"split-over-all", "overridden"}),
                {"accumulation", {"1", "2"}, "1"}},
       .variants = variants(),
-      .claims = {ranks_finish(), kGradientsAgree, kParametersAgree, kGradientsEqual,
-                 kParametersEqual},
-      .tables = {},
+      .claims = replica_claims(),
       .body = train,
   };
 }

@@ -88,11 +88,10 @@ at::Tensor loss_of(Rank& rank, Training& training, VisionLanguageModel& model,
   const auto [image, tokens, weight] = batch_of(rank, batch);
   if (rank.is_reference()) return next_token_loss(model.forward(image, tokens), tokens) * weight;
   const at::Device first = model.parameters().front().device();
-  const at::Tensor hidden = training
-                                .forward([&, image = image.to(first), tokens = tokens.to(first)] {
-                                  return std::vector{model.hidden_states(image, tokens)};
-                                })
-                                .front();
+  const at::Tensor hidden =
+      training.forward([&, image = image.to(first), tokens = tokens.to(first)] {
+        return model.hidden_states(image, tokens);
+      });
   return fused_loss(rank, model, hidden, tokens) * weight;
 }
 
@@ -127,10 +126,6 @@ void train(Rank& rank) {
   });
 }
 
-Expectation expect_wrong_gradient(const Cell&) {
-  return expect_error(device_error::kWrongGradient);
-}
-
 Expectation expect_published_training(const Cell& cell) {
   Expectation expectation;
   const bool is_published = cell.world_size == 1 && cell.steps >= 20 && cell.seed == 0;
@@ -140,14 +135,15 @@ Expectation expect_published_training(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"split-gradient-left", Role::buggy, "split; the loss leaves its gradient where the head is",
-       "model=split gradient=left", expect_wrong_gradient},
-      {"split-hidden-moved", Role::fixed, "split; hidden states are moved before the loss",
-       "model=split hidden=moved", expect_published_training},
-      {"split-gradient-moved-back", Role::fixed, "split; the loss moves its gradient back",
-       "model=split gradient=moved-back"},
-      {"data-parallel", Role::fixed, "a full copy on the device of every rank", "model=whole"},
-      {"reference", Role::reference, "one process on the CPU: the mean of all shards"},
+      buggy("split-gradient-left", "model=split gradient=left",
+            always(expect_error(device_error::kWrongGradient)),
+            "split; the loss leaves its gradient on the head's device"),
+      fixed("split-hidden-moved", "model=split hidden=moved", expect_published_training,
+            "split; hidden states are moved before the loss"),
+      fixed("split-gradient-moved-back", "model=split gradient=moved-back",
+            "split; the loss moves its gradient back"),
+      fixed("data-parallel", "model=whole", "a full copy on the device of every rank"),
+      reference("reference", "", "one process on the CPU: the mean of all shards"),
   };
 }
 
@@ -166,22 +162,16 @@ std::vector<TableSpec> tables() {
 
 Scenario split_device_map_pipeline() {
   return {
-      .id = "split-device-map-pipeline",
       .summary =
-          "The same in a whole training of twenty steps: split over two devices it ends in the "
-          "first backward; repaired, or with a full copy per rank, its losses are those of one "
-          "process.",
-      .provenance = {.project = "unsloth",
-                     .link = "unslothai/unsloth#3809",
-                     .kept = "adapters of a vision-language model, batch 2, four micro-batches, "
-                             "twenty steps, the columns of the table",
-                     .left_out =
-                         "the model of two billion parameters and its data: a small model "
-                         "and sequences to learn take their place, so the table is met in "
-                         "shape and not in its digits: any training whose loss keeps falling "
-                         "meets it, and it shows that the repaired one trains, not that it trains "
-                         "as the original does; the pull request does not show "
-                         "optimizer and schedule: here they are AdamW and a linear warm-up"},
+          "Twenty training steps: a model split over two devices fails in its first backward; "
+          "repaired, or with a full copy per rank, its losses are those of one process.",
+      .project = "unsloth",
+      .link = "unslothai/unsloth#3809",
+      .kept = "adapters on a vision-language model, batch 2, 4 micro-batches, the table's columns",
+      .left_out =
+          "the model of two billion parameters and its data: a small model learns sequences. Any "
+          "training whose loss keeps falling meets the table's shape. Optimizer and schedule are "
+          "not published: here AdamW and a linear warm-up",
       .worlds = worlds_from(1),
       .devices = {"sim", "cuda"},
       .device_needs =

@@ -51,18 +51,17 @@ std::string precondition(const Cell& cell) {
 }
 
 /// The guard's list contains neither `sequential` nor explicit maps.
-Expectation expect_full_device(const Cell& cell) {
+Expectation expect_named_map_overridden(const Cell& cell) {
   const bool is_named = !is_set(cell, "map", "sequential") && !is_set(cell, "map", "explicit");
   return is_named ? expect_error(device_error::kOutOfMemory, 0) : expect_hidden();
 }
 
 std::vector<Variant> variants() {
   return {
-      {"overridden", Role::wrong_fix,
-       "the pull request in inference: a model that only fits split is out of memory",
-       "guard=always", expect_full_device},
-      {"split", Role::fixed, "maps are overridden in training only", "guard=in-training-only"},
-      {"reference", Role::reference, "one process on the CPU: the losses of inference"},
+      wrong_fix("overridden", "guard=always", expect_named_map_overridden,
+                "the pull request in inference: the model only fits split, and runs out of memory"),
+      fixed("split", "guard=in-training-only", "the guard acts in training only"),
+      reference("reference", "", "one process on the CPU: the losses of inference"),
   };
 }
 
@@ -70,17 +69,13 @@ std::vector<Variant> variants() {
 
 Scenario split_map_overridden_in_inference() {
   return {
-      .id = "split-map-overridden-in-inference",
       .summary =
-          "A guard against split models in training acts in inference, too: a model that fits only "
-          "split over two devices is loaded as a full copy and runs out of memory.",
-      .provenance = {.project = "unsloth",
-                     .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
-                     .kept = "accelerate's policies, unsloth's detection of a distributed run, the "
-                             "override and its list of names",
-                     .left_out = "loading from files; the fault that the guard is for, which is "
-                                 "split-map-under-data-parallel"},
-      .worlds = worlds_from(2),
+          "A guard against split models in training also acts in inference: a model that needs two "
+          "devices is loaded on one and runs out of memory.",
+      .project = "unsloth",
+      .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
+      .kept = "accelerate's policies, unsloth's detection of a distributed run, the override",
+      .left_out = "loading from files; the fault of training, see split-map-under-data-parallel",
       .devices = {"sim", "cuda"},
       .device_needs =
           [](const Cell&) {
@@ -90,7 +85,6 @@ Scenario split_map_overridden_in_inference() {
       .axes = {device_map_axis({"overridden", "split"})},
       .variants = variants(),
       .claims = {ranks_finish(), kLossesAgree, kLossesEqual},
-      .tables = {},
       .precondition = precondition,
       .body = infer,
   };

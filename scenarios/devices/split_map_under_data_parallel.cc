@@ -58,58 +58,28 @@ Expectation expect_split(const Cell& cell) {
   return is_whole ? expect_hidden() : expect_error(device_error::kWrongGradient);
 }
 
-Expectation expect_wrong_gradient(const Cell&) {
-  return expect_error(device_error::kWrongGradient);
-}
-
-Expectation expect_refusal(const Cell&) { return expect_error(kRefused, 0); }
-
-Expectation expect_full_device(const Cell& cell) {
-  if (cell.device == "cuda") {
-    return expect_not_applicable("the memory of a GPU is not to be filled: run it on sim");
-  }
-  return expect_error(device_error::kOutOfMemory, 0);
-}
-
 std::vector<Variant> variants() {
+  const ExpectationOf wrong_gradient = always(expect_error(device_error::kWrongGradient));
   return {
-      {"split-over-all", Role::buggy, "the user's device map is carried out on every rank",
-       "answer=carried-out", expect_split},
-      {"named-maps-overridden", Role::wrong_fix,
-       "the pull request: auto, balanced and balanced_low_0 become a full copy per rank, and the "
-       "maps that its list does not name slip through",
-       "answer=named-overridden checks=1", expect_wrong_gradient},
-      {"overridden", Role::fixed,
-       "the same for every map that can split: a full copy per rank, with a warning",
-       "answer=overridden devices_hold=one-copy"},
-      {"overridden-twice", Role::latent,
-       "the pull request's first version, which checks in both loaders: the second check finds a "
-       "map that does not split",
-       "answer=named-overridden checks=2"},
-      {"refused", Role::fixed, "the error that was proposed instead, which says what to do",
-       "answer=refused then=nothing devices_hold=one-copy", expect_refusal},
-      {"refused-then-none", Role::fixed,
-       "the user sets device_map=None as it says: the trainer moves a full copy",
-       "answer=refused then=none devices_hold=one-copy"},
-      {"refused-then-removed", Role::wrong_fix,
-       "the user removes device_map as it says too: the default is sequential, which splits",
-       "answer=refused then=removed", expect_wrong_gradient},
-      {"first-device", Role::wrong_fix,
-       "the other advice, device_map={\"\": \"cuda:0\"}: every rank's full copy on one device",
-       "answer=first-device devices_hold=one-copy", expect_full_device},
-      {"reference", Role::reference, "one process on the CPU: the mean of all shards' gradients"},
-  };
-}
-
-std::vector<Axis> axes() {
-  return {
-      device_map_axis({"split-over-all", "overridden"}),
-      {"named_map",
-       {"auto", "balanced", "balanced_low_0"},
-       "auto",
-       {"overridden-twice", "refused", "refused-then-none", "refused-then-removed"}},
-      {"unnamed_map", {"sequential", "explicit"}, "sequential", {"named-maps-overridden"}},
-      {"accumulation", {"1", "2"}, "1"},
+      buggy("split-over-all", "answer=carried-out", expect_split,
+            "every rank applies the user's device map and splits its model"),
+      wrong_fix(
+          "named-maps-overridden", "answer=named-overridden checks=1", wrong_gradient,
+          "the pull request overrides auto and balanced maps; maps not on its list still split"),
+      fixed("overridden", "answer=overridden devices_hold=one-copy",
+            "every map that can split becomes a full copy per rank, with a warning"),
+      latent("overridden-twice", "answer=named-overridden checks=2",
+             "the pull request's first version checks in both loaders; the second finds no split"),
+      fixed("refused", "answer=refused then=nothing devices_hold=one-copy",
+            always(expect_error(kRefused, 0)),
+            "the proposed error, which tells the user how to fix it"),
+      fixed("refused-then-none", "answer=refused then=none devices_hold=one-copy",
+            "the user sets device_map=None as advised: the trainer moves a full copy"),
+      wrong_fix("refused-then-removed", "answer=refused then=removed", wrong_gradient,
+                "the user removes device_map as advised: the default, sequential, splits too"),
+      wrong_fix("first-device", "answer=first-device devices_hold=one-copy", expect_full_device,
+                "the other advice, device_map={\"\": \"cuda:0\"}: all ranks' copies on one device"),
+      reference("reference", "", "one process on the CPU: the mean of all shards' gradients"),
   };
 }
 
@@ -117,30 +87,26 @@ std::vector<Axis> axes() {
 
 Scenario split_map_under_data_parallel() {
   return {
-      .id = "split-map-under-data-parallel",
       .summary =
-          "Every rank of a data-parallel run splits its model over all devices, because it follows "
-          "a device map that was meant for one process.",
-      .provenance = {.project = "unsloth",
-                     .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
-                     .kept = "accelerate's policies, unsloth's detection of a distributed run, the "
-                             "override and its list of names, the proposed refusal word by word, "
-                             "adapters on frozen weights",
-                     .left_out = "loading from files; 8-bit weights, which are "
-                                 "quantised-weights-off-training-device, and inference, which is "
-                                 "split-map-overridden-in-inference"},
-      .worlds = worlds_from(2),
+          "Every rank of a data-parallel run splits its model over all devices, because it applies "
+          "a device map made for one process.",
+      .project = "unsloth",
+      .link = "unslothai/unsloth#3809, its review and the discussion of 2026-01-01",
+      .kept = "accelerate's policies, unsloth's detection, the override, the refusal word by word",
+      .left_out =
+          "loading from files; 8-bit weights and inference, which have scenarios of their own",
       .devices = {"sim", "cuda"},
-      .device_needs =
-          [](const Cell& cell) {
-            return DeviceNeeds{cell.world_size, false};
-          },
+      .device_needs = device_per_rank,
       .steps = 2,
-      .axes = axes(),
+      .axes = {device_map_axis({"split-over-all", "overridden"}),
+               {"named_map",
+                {"auto", "balanced", "balanced_low_0"},
+                "auto",
+                {"overridden-twice", "refused", "refused-then-none", "refused-then-removed"}},
+               {"unnamed_map", {"sequential", "explicit"}, "sequential", {"named-maps-overridden"}},
+               {"accumulation", {"1", "2"}, "1"}},
       .variants = variants(),
-      .claims = {ranks_finish(), kGradientsAgree, kParametersAgree, kGradientsEqual,
-                 kParametersEqual},
-      .tables = {},
+      .claims = replica_claims(),
       .body = train,
   };
 }

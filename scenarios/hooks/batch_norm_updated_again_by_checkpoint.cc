@@ -1,14 +1,9 @@
 // An activation checkpoint contains a BatchNorm. Backward runs the segment again, so the statistics
 // advance twice a step.
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
-
-#include <memory>
 #include <optional>
 
-#include "harness/train/autograd/activation_checkpoint.h"
-#include "harness/train/autograd/activation_offload.h"
+#include "harness/train/loop/norm_between_layers.h"
 #include "harness/train/loop/training.h"
 
 namespace lockstep {
@@ -17,57 +12,7 @@ namespace {
 
 constexpr std::int64_t kWidth = 8;
 
-/// Restores the statistics of `model` on destruction.
-class FrozenStatistics {
- public:
-  explicit FrozenStatistics(const Module& model) : buffers_(model.buffers()) {
-    for (const at::Tensor& buffer : buffers_) before_.push_back(buffer.clone());
-  }
-  ~FrozenStatistics() {
-    const at::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].copy_(before_[i]);
-  }
-  FrozenStatistics(const FrozenStatistics&) = delete;
-  FrozenStatistics& operator=(const FrozenStatistics&) = delete;
-
- private:
-  std::vector<at::Tensor> buffers_, before_;
-};
-
-/// A BatchNorm in a segment, between two layers.
-class Model : public Module {
- public:
-  explicit Model(const at::Generator& generator)
-      : below_(register_module("below", std::make_shared<Linear>(kWidth, kWidth, generator))),
-        norm_(register_module("norm", std::make_shared<BatchNorm1d>(kWidth))),
-        above_(register_module("above", std::make_shared<Linear>(kWidth, kWidth, generator))) {}
-
-  at::Tensor forward(const at::Tensor& input) override {
-    return above_->forward(run_norm(below_->forward(input)));
-  }
-
-  /// `forward` with a checkpoint around the norm. `freezes`: a second run keeps the statistics.
-  at::Tensor run(const at::Tensor& input, bool freezes, const CheckpointOptions& options) {
-    const auto runs = std::make_shared<int>(0);
-    const auto segment = [this, freezes, runs](const at::Tensor& x) {
-      std::optional<FrozenStatistics> frozen;
-      if (++*runs > 1 && freezes) frozen.emplace(*this);
-      return run_norm(x);
-    };
-    const at::Tensor below = below_->forward(input);
-    const OffloadScope scope;
-    return above_->forward(checkpoint(segment, below, options));
-  }
-
- private:
-  at::Tensor run_norm(const at::Tensor& x) { return norm_->forward(x).relu(); }
-
-  std::shared_ptr<Linear> below_;
-  std::shared_ptr<BatchNorm1d> norm_;
-  std::shared_ptr<Linear> above_;
-};
-
-at::Tensor run(Rank& rank, Model& model, const at::Tensor& input) {
+at::Tensor run(Rank& rank, NormBetweenLayers& model, const at::Tensor& input) {
   if (rank.is_reference()) return model.forward(input);
   rank.at_branch();
   return model.run(input, rank.has("recompute", "frozen"),
@@ -75,7 +20,7 @@ at::Tensor run(Rank& rank, Model& model, const at::Tensor& input) {
 }
 
 void train(Rank& rank) {
-  Model model(cpu_generator(rank.seed(0)));
+  NormBetweenLayers model(kWidth, cpu_generator(rank.seed(0)));
   model.to(dtype_of(rank.cell()));
   Training training(rank, model, training_options(rank));
   const std::vector<std::int64_t> rows{rank.number("batch")};
@@ -86,12 +31,10 @@ void train(Rank& rank) {
     if (rank.is_reference() && is_first) of_first_shard.reset();
     if (rank.is_reference() && batch.index == 0 && batch.owner == 1) of_first_shard.emplace(model);
     const Module::Forward forward = [&](const at::Tensor& input) {
-      return training
-          .forward([&] {
-            if (is_first) rank.observe_buffers(Phase::pre_forward, model);
-            return std::vector{run(rank, model, input)};
-          })
-          .front();
+      return training.forward([&] {
+        if (is_first) rank.observe_buffers(Phase::pre_forward, model);
+        return run(rank, model, input);
+      });
     };
     return squared_error(rank, batch, forward, rows, kWidth, kWidth);
   }});
@@ -119,19 +62,15 @@ Expectation expect_statistics_advanced_twice(const Cell& cell) {
 std::vector<Variant> variants() {
   const std::vector<Claim> buffers{kBuffersAgree, kBuffersEqual};
   return {
-      {"run-twice", Role::buggy,
-       "a BatchNorm in the checkpoint: its statistics advance twice a step", "recompute=plain",
-       expect_statistics_advanced_twice, "", buffers},
-      {"frozen-in-recompute",
-       Role::fixed,
-       "the statistics stay as they are when the segment is run again",
-       "recompute=frozen",
-       {},
-       "",
-       buffers},
-      {"reference", Role::reference,
-       "one process, no checkpoint: the mean of all shards' gradients, and the statistics of the "
-       "first shard"},
+      buggy("run-twice", "recompute=plain", expect_statistics_advanced_twice,
+            "a BatchNorm in the checkpoint: its statistics advance twice a step")
+          .with_claims(buffers),
+      fixed("frozen-in-recompute", "recompute=frozen",
+            "the recomputation leaves the statistics unchanged")
+          .with_claims(buffers),
+      reference(
+          "reference", "",
+          "one process, no checkpoint: mean gradients, and the statistics of the first shard"),
   };
 }
 
@@ -139,15 +78,13 @@ std::vector<Variant> variants() {
 
 Scenario batch_norm_updated_again_by_checkpoint() {
   return {
-      .id = "batch-norm-updated-again-by-checkpoint",
       .summary =
-          "A BatchNorm inside of an activation checkpoint runs again in backward: its statistics "
+          "A BatchNorm inside an activation checkpoint runs again in backward: its statistics "
           "advance twice a step.",
-      .provenance = {.project = "unsloth",
-                     .link = "pull request #4240 (2026-03-12)",
-                     .kept = "a non-re-entrant checkpoint whose input is offloaded",
-                     .left_out = "the vision-language model: a BatchNorm between two layers"},
-      .worlds = worlds_from(2),
+      .project = "unsloth",
+      .link = "pull request #4240 (2026-03-12)",
+      .kept = "a non-re-entrant checkpoint whose input is offloaded",
+      .left_out = "the vision-language model: a BatchNorm between two layers",
       .steps = 2,
       .axes = checkpoint_axes({}, {"run-twice", "frozen-in-recompute"}),
       .variants = variants(),

@@ -124,10 +124,9 @@ void train(Rank& rank) {
     model.masks().set_current_seed(rank.seed(batch.seed(3'000'000)));
     std::optional<AutocastScope> autocast;
     if (computes_in_bfloat16(rank.cell())) autocast.emplace(at::kBFloat16);
-    const at::Tensor output =
-        rank.is_reference()
-            ? run_reference(rank, model, input)
-            : training.forward([&] { return std::vector{run_tiled(input)}; }).front();
+    const at::Tensor output = rank.is_reference()
+                                  ? run_reference(rank, model, input)
+                                  : training.forward([&] { return run_tiled(input); });
     autocast.reset();
     return (output - target).pow(2).mean();
   }});
@@ -172,16 +171,16 @@ Expectation expect_not_restored(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"not-restored", Role::buggy,
-       "the generator, or autocast, is what it happens to be in backward",
-       "tile_backward=explicit-inputs recomputed=as-it-happens", expect_not_restored},
-      {"first-mask-for-all", Role::wrong_fix,
-       "every tile is recomputed with the random numbers of the first",
-       "tile_backward=explicit-inputs recomputed=with-first-mask", expect_first_mask},
-      {"restored", Role::fixed, "every tile is recomputed with its own, and under its autocast",
-       "tile_backward=explicit-inputs recomputed=as-in-forward"},
-      {"reference", Role::reference,
-       "one process that computes nothing twice: the mean of all shards' gradients"},
+      buggy("not-restored", "tile_backward=explicit-inputs recomputed=as-it-happens",
+            expect_not_restored,
+            "backward uses the current generator state and autocast, not those of forward"),
+      wrong_fix("first-mask-for-all", "tile_backward=explicit-inputs recomputed=with-first-mask",
+                expect_first_mask,
+                "every tile is recomputed with the random numbers of the first one"),
+      fixed("restored", "tile_backward=explicit-inputs recomputed=as-in-forward",
+            "every tile is recomputed with its own random numbers and autocast"),
+      reference("reference", "",
+                "one process without recomputation: the mean of all shards' gradients"),
   };
 }
 
@@ -199,16 +198,13 @@ std::vector<Axis> axes() {
 
 Scenario recomputed_tile_draws_another_dropout_mask() {
   return {
-      .id = "recomputed-tile-draws-another-dropout-mask",
       .summary =
-          "A tile is recomputed in backward without the random numbers, or the autocast, of "
-          "its forward: all ranks agree on the gradient of another function.",
-      .provenance = {.project = "unsloth",
-                     .link = "pull request #4240 (2026-03-12)",
-                     .kept = "the tiled MLP, whose forward has an option to preserve random state",
-                     .left_out = "global generators: the dropout has one of its own"},
-      .worlds = worlds_from(2),
-      .steps = 3,
+          "Backward recomputes a tile without the random numbers, or the autocast, of its forward: "
+          "all ranks agree on the gradient of another function.",
+      .project = "unsloth",
+      .link = "pull request #4240 (2026-03-12)",
+      .kept = "the tiled MLP, whose forward has an option to preserve random state",
+      .left_out = "global generators: the dropout has one of its own",
       .axes = axes(),
       .variants = variants(),
       .claims = replica_claims(),

@@ -89,13 +89,13 @@ void train(Rank& rank) {
       observe_memory(rank, original_memory(model, drawn, masks));
     }
     if (!rank.is_reference() && is_first) model.fill_missing_gradients();
-    const auto outputs = training.forward([&] {
+    const at::Tensor logits = training.forward([&] {
       // Skips the buckets that DDP rebuilds before this: they are no activations.
       if (!rank.is_reference()) memory.emplace();
       const auto segments = rank.is_reference() ? CheckpointedSegments() : segments_of(rank);
-      return std::vector{model.run(segments, drawn.image, drawn.tokens, masks)};
+      return model.run(segments, drawn.image, drawn.tokens, masks);
     });
-    return next_token_loss(outputs.front(), drawn.tokens);
+    return next_token_loss(logits, drawn.tokens);
   };
   const auto backward = [&](const at::Tensor& loss, const MicroBatch& batch) {
     loss.backward();
@@ -106,10 +106,6 @@ void train(Rank& rank) {
   };
   training.run({.loss = loss_of, .backward = backward});
 }
-
-/// Either a block's hooks run again while the reducer waits for other parameters, or the reducer
-/// took the block for unused and had marked it ready itself.
-Expectation expect_ready_twice(const Cell&) { return expect_error(ddp_error::kReadyTwice); }
 
 /// Only the shared block's adapters are trained. The first run of their hooks, for the last layer,
 /// ends the reduction. Each rank then adds its own gradients of all other layers to the mean.
@@ -147,67 +143,63 @@ Variant bounded(Variant variant) {
 }
 
 std::vector<Variant> variants() {
+  // Either a block's hooks run again while the reducer waits for other parameters, or the reducer
+  // took the block for unused and had marked it ready itself.
+  const ExpectationOf ready_twice = always(expect_error(ddp_error::kReadyTwice));
   return {
-      bounded({"reentrant", Role::latent,
-               "each block once, its input offloaded, under DDP's defaults: right, as long as "
-               "nobody looks for unused parameters",
-               "checkpoint=reentrant offload=on prior=off find_unused=off"}),
-      bounded({"reentrant-find-unused", Role::buggy,
-               "the same with find_unused_parameters, which takes all that is inside of a "
-               "checkpoint for unused",
-               "checkpoint=reentrant offload=on raises=always prior=off find_unused=on "
-               "static_graph=off",
-               expect_ready_twice}),
-      bounded({"shared-blocks-reentrant", Role::buggy,
-               "all layers share a block, whose hooks run once per layer: an error while the "
-               "reducer waits for others",
-               "checkpoint=reentrant offload=on blocks=shared trained=all static_graph=off",
-               expect_ready_twice, "reference-shared-blocks"}),
-      bounded({.name = "shared-blocks-static-graph",
-               .role = Role::latent,
-               .summary = "the error text's advice, a static graph: the reducer counts the hooks "
-                          "and waits for the last",
-               .sets = "checkpoint=reentrant offload=on blocks=shared trained=all static_graph=on",
-               .reference = "reference-shared-blocks"}),
-      // No claim about memory: the block's gradient sum is kept until all layers have contributed.
-      {.name = "shared-blocks-non-reentrant-offload",
-       .role = Role::fixed,
-       .summary = "non-re-entrant checkpoints of the block: autograd adds up before hooks run",
-       .sets = "checkpoint=non-reentrant offload=on blocks=shared trained=all",
-       .reference = "reference-shared-blocks"},
-      bounded({"shared-adapters-reentrant", Role::buggy,
-               "adapters in the shared block are all that is trained: the reducer waits for "
-               "nothing else, and nobody complains",
-               "checkpoint=reentrant offload=on blocks=shared trained=adapters static_graph=off",
-               expect_shared_adapters, "reference-shared-adapters"}),
+      bounded(latent("reentrant", "checkpoint=reentrant offload=on prior=off find_unused=off",
+                     "right under DDP's defaults: each block runs once, with its input offloaded")),
+      bounded(buggy(
+          "reentrant-find-unused",
+          "checkpoint=reentrant offload=on raises=always prior=off find_unused=on static_graph=off",
+          ready_twice,
+          "find_unused_parameters takes all parameters inside the checkpoints for unused")),
       bounded(
-          {.name = "shared-adapters-static-graph",
-           .role = Role::latent,
-           .summary = "the same with a static graph",
-           .sets = "checkpoint=reentrant offload=on blocks=shared trained=adapters static_graph=on",
-           .reference = "reference-shared-adapters"}),
-      bounded({"non-reentrant", Role::wrong_fix,
-               "the fix before: non-re-entrant under DDP, and the inputs of all blocks stay",
-               "checkpoint=non-reentrant prior=off", expect_inputs_kept}),
-      bounded({"non-reentrant-offload", Role::fixed,
-               "the pull request: non-re-entrant, and what the checkpoint saves is offloaded",
-               "checkpoint=non-reentrant offload=on prior=off"}),
-      bounded({"non-reentrant-nested-offload", Role::fixed,
-               "the same, and the MLP of a block is checkpointed once more inside of it",
-               "checkpoint=non-reentrant offload=on nested=on prior=off no_sync=off "
-               "bucket_view=off find_unused=off static_graph=off bucket=standard"}),
-      {"no-checkpoint", Role::fixed,
-       "all activations are kept: what it costs, and the same gradients bit for bit",
-       "checkpoint=none prior=off no_sync=off bucket_view=off find_unused=off static_graph=off "
-       "bucket=standard"},
-      {"reference", Role::reference,
-       "one process: the mean of all shards' gradients without checkpoints, and the memory of a "
-       "shard as it was on one GPU",
-       "prior=off"},
-      {"reference-shared-blocks", Role::reference, "the same with one block for all layers",
-       "blocks=shared trained=all"},
-      {"reference-shared-adapters", Role::reference, "the same with adapters in that block",
-       "blocks=shared trained=adapters"},
+          buggy("shared-blocks-reentrant",
+                "checkpoint=reentrant offload=on blocks=shared trained=all static_graph=off",
+                ready_twice,
+                "layers share a block, whose hooks run once per layer: an error, or a silent fault")
+              .compared_with("reference-shared-blocks")),
+      bounded(latent("shared-blocks-static-graph",
+                     "checkpoint=reentrant offload=on blocks=shared trained=all static_graph=on",
+                     "a static graph, as the error advises: the reducer waits for the last hook")
+                  .compared_with("reference-shared-blocks")),
+      // No claim about memory: the block's gradient sum is kept until all layers have contributed.
+      fixed("shared-blocks-non-reentrant-offload",
+            "checkpoint=non-reentrant offload=on blocks=shared trained=all",
+            "non-re-entrant checkpoints of the shared block: gradients are summed before hooks")
+          .compared_with("reference-shared-blocks"),
+      bounded(
+          buggy("shared-adapters-reentrant",
+                "checkpoint=reentrant offload=on blocks=shared trained=adapters static_graph=off",
+                expect_shared_adapters,
+                "only the shared block's adapters are trained: wrong gradients without an error")
+              .compared_with("reference-shared-adapters")),
+      bounded(
+          latent("shared-adapters-static-graph",
+                 "checkpoint=reentrant offload=on blocks=shared trained=adapters static_graph=on",
+                 "only the shared block's adapters are trained, with a static graph")
+              .compared_with("reference-shared-adapters")),
+      bounded(wrong_fix(
+          "non-reentrant", "checkpoint=non-reentrant prior=off", expect_inputs_kept,
+          "the earlier workaround, non-re-entrant: the inputs of all blocks stay in memory")),
+      bounded(fixed("non-reentrant-offload", "checkpoint=non-reentrant offload=on prior=off",
+                    "the pull request: non-re-entrant, with its saved tensors offloaded")),
+      bounded(fixed(
+          "non-reentrant-nested-offload",
+          "checkpoint=non-reentrant offload=on nested=on prior=off no_sync=off "
+          "bucket_view=off find_unused=off static_graph=off bucket=standard",
+          "non-re-entrant with offload, and the MLP of each block checkpointed again inside")),
+      fixed("no-checkpoint",
+            "checkpoint=none prior=off no_sync=off bucket_view=off find_unused=off "
+            "static_graph=off bucket=standard",
+            "no checkpoints: the same gradients bit for bit, for more memory"),
+      reference("reference", "prior=off",
+                "one process without checkpoints; memory as that of one shard on one GPU"),
+      reference("reference-shared-blocks", "blocks=shared trained=all",
+                "one process, with one block for all layers"),
+      reference("reference-shared-adapters", "blocks=shared trained=adapters",
+                "one process, with adapters in one block for all layers"),
   };
 }
 
@@ -221,18 +213,15 @@ std::vector<Axis> axes() {
 
 Scenario reentrant_checkpoint_under_ddp() {
   return {
-      .id = "reentrant-checkpoint-under-ddp",
       .summary =
-          "Re-entrant checkpoints run DDP's hooks inside a nested backward, which DDP takes for a "
-          "second one or does not see; the first workaround lost the offload.",
-      .provenance = {.project = "unsloth",
-                     .link = "pull request #4240 (2026-03-12)",
-                     .kept = "re-entrant checkpoints whose inputs are offloaded, the interim fix "
-                             "without offload (pull request #3751), non-re-entrant ones with it, "
-                             "adapters in a vision-language model; the error text's advice",
-                     .left_out = "Qwen3-VL and the GPUs: a small model of the same build, and host "
-                                 "memory that is counted apart"},
-      .worlds = worlds_from(2),
+          "Re-entrant checkpoints run DDP's hooks in a nested backward: DDP counts it as a second "
+          "backward, or misses it. The first workaround lost the offload.",
+      .project = "unsloth",
+      .link = "pull request #4240 (2026-03-12)",
+      .kept =
+          "offloaded re-entrant checkpoints, the interim fix (pull request #3751), adapters in a "
+          "vision-language model, the error text's advice",
+      .left_out = "Qwen3-VL and GPUs: a small model; offloaded memory is counted separately",
       .steps = 2,
       .axes = axes(),
       .variants = variants(),

@@ -82,12 +82,11 @@ Expectation expect_dropped(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"carried", Role::fixed,
-       "a second output, the router's probabilities, takes its gradient into the tiles",
-       "tile_backward=explicit-inputs outputs=all"},
-      {"dropped", Role::wrong_fix, "the backward looks at the gradient of the first output alone",
-       "tile_backward=explicit-inputs outputs=first-alone", expect_dropped},
-      {"reference", Role::reference, "one process, no tiles: the mean of all shards' gradients"},
+      fixed("carried", "tile_backward=explicit-inputs outputs=all",
+            "the tiles also receive the gradient of the second output, the router's probabilities"),
+      wrong_fix("dropped", "tile_backward=explicit-inputs outputs=first-alone", expect_dropped,
+                "backward uses the gradient of the first output only"),
+      reference("reference", "", "one process, no tiles: the mean of all shards' gradients"),
   };
 }
 
@@ -95,16 +94,14 @@ std::vector<Variant> variants() {
 
 Scenario second_output_dropped_by_tiles() {
   return {
-      .id = "second-output-dropped-by-tiles",
       .summary =
-          "The backward of a tiled function looks at the gradient of its first output alone: a "
+          "The backward of a tiled function ignores every output gradient except the first: a "
           "router's loss reaches neither the router nor the layers below.",
-      .provenance = {.project = "unsloth",
-                     .link = "pull request #4240 (2026-03-12)",
-                     .kept = "the tiled MLP with explicit inputs, and a router beside it",
-                     .left_out = "experts: the router weighs the output of one MLP"},
+      .project = "unsloth",
+      .link = "pull request #4240 (2026-03-12)",
+      .kept = "the tiled MLP with explicit inputs, and a router beside it",
+      .left_out = "experts: the router weighs the output of one MLP",
       .worlds = worlds_from(1),
-      .steps = 3,
       .axes = tiled_axes(),
       .variants = variants(),
       .claims = replica_claims(),

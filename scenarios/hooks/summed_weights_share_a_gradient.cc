@@ -66,13 +66,11 @@ std::vector<Axis> axes() {
 
 std::vector<Variant> variants() {
   return {
-      {"aliased", Role::wrong_fix,
-       "the pull request where a weight is a sum of two: the first tile's gradient, one tensor, "
-       "becomes the .grad of both, and each adds its later ones to it",
-       "tile_backward=grad-but-last first_gradient=kept", expect_aliased},
-      {"cloned", Role::fixed, "the same with a copy of it for each",
-       "tile_backward=grad-but-last first_gradient=cloned"},
-      {"reference", Role::reference, "one process, no tiles: the mean of all shards' gradients"},
+      wrong_fix("aliased", "tile_backward=grad-but-last first_gradient=kept", expect_aliased,
+                "both summands get one tensor as .grad, and each adds the later tiles to it"),
+      fixed("cloned", "tile_backward=grad-but-last first_gradient=cloned",
+            "each summand gets a copy of the first tile's gradient"),
+      reference("reference", "", "one process, no tiles: the mean of all shards' gradients"),
   };
 }
 
@@ -80,17 +78,14 @@ std::vector<Variant> variants() {
 
 Scenario summed_weights_share_a_gradient() {
   return {
-      .id = "summed-weights-share-a-gradient",
       .summary =
-          "Two parameters are added to one weight: a tiled backward makes one tensor the gradient "
-          "of both, and each adds the later tiles to it.",
-      .provenance = {.project = "unsloth",
-                     .link = "pull request #4240 (2026-03-12)",
-                     .kept = "the tiled MLP and its backward after the fix; weights that are sums, "
-                             "as merged adapters have them",
-                     .left_out = "Qwen3-VL and the GPUs"},
+          "A weight is the sum of two parameters: a tiled backward gives both the same gradient "
+          "tensor, and each adds the later tiles to it.",
+      .project = "unsloth",
+      .link = "pull request #4240 (2026-03-12)",
+      .kept = "the tiled MLP after the fix; weights that are sums, as merged adapters have them",
+      .left_out = "Qwen3-VL and the GPUs",
       .worlds = worlds_from(1),
-      .steps = 3,
       .axes = axes(),
       .variants = variants(),
       .claims = replica_claims(),

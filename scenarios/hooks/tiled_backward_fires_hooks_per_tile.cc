@@ -64,8 +64,7 @@ void train_layers(Rank& rank) {
   training.run({.loss = [&](const MicroBatch& batch) {
     const at::Tensor input = input_of(rank, batch, 1'000'000, shape);
     const at::Tensor target = input_of(rank, batch, 2'000'000, shape);
-    const at::Tensor output =
-        training.forward([&] { return std::vector{model.run(input, run_mlp)}; }).front();
+    const at::Tensor output = training.forward([&] { return model.run(input, run_mlp); });
     if (rank.has("values", "dyadic")) return (output * target).sum();
     return (output - target).pow(2).mean();
   }});
@@ -86,8 +85,7 @@ void train_vision_language_model(Rank& rank) {
     const at::Tensor image = input_of(rank, batch, 1'000'000, {rows, 1, 8, 8});
     const at::Tensor tokens =
         at::randint(32, {rows, length}, cpu_generator(rank.seed(batch.seed(2'000'000))), at::kLong);
-    const auto forward = [&] { return std::vector{model.forward(image, tokens)}; };
-    return next_token_loss(training.forward(forward).front(), tokens);
+    return next_token_loss(training.forward([&] { return model.forward(image, tokens); }), tokens);
   }});
 }
 
@@ -177,47 +175,41 @@ Expectation expect_find_unused(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"backward-per-tile", Role::buggy, "backward() for every tile, as it was first written",
-       "tile_backward=per-tile static_graph=off", expect_backward_per_tile},
-      {"grad-but-last", Role::fixed,
-       "the pull request: gradients of all tiles but the last without hooks",
-       "tile_backward=grad-but-last", expect_grad_but_last},
-      {"gated", Role::fixed,
-       "the same only where there are several ranks, as the pull request has it",
-       "tile_backward=grad-but-last gate=several-ranks find_unused=off static_graph=off"},
-      {"explicit-inputs", Role::fixed,
-       "the parameters are inputs of the function: gradients are returned once",
-       "tile_backward=explicit-inputs"},
-      {"static-graph-in-place", Role::latent,
-       "the error text's advice, a static graph, where tiles add to .grad in place: the reducer "
-       "counts the hooks and waits for the last",
-       "tile_backward=per-tile static_graph=on"},
-      {"static-graph-set-aside", Role::wrong_fix,
-       "the same advice where each tile's gradient is taken out of .grad: from the second backward "
-       "on the last tile's alone is reduced",
-       "tile_backward=per-tile tile_accumulation=set-aside static_graph=on",
-       expect_static_graph_set_aside},
-      {"grad-but-last-find-unused", Role::wrong_fix,
-       "the pull request with find_unused_parameters, which does not see parameters inside of a "
-       "function",
-       "tile_backward=grad-but-last find_unused=on static_graph=off", expect_find_unused},
-      {.name = "one-tile-in-place",
-       .role = Role::fixed,
-       .summary = "the pull request with one tile and two micro-batches: nothing is lost",
-       .sets = "tile_backward=grad-but-last tiles=1 accumulation=2 around=layers frozen=none "
-               "values=drawn prior=off find_unused=off static_graph=off bucket=standard",
-       .reference = "reference-two-micro-batches"},
-      {"one-tile-set-aside", Role::wrong_fix,
-       "what .grad held before comes back with the last tile but one: a single tile loses the "
-       "earlier micro-batches",
-       "tile_backward=grad-but-last tile_accumulation=set-aside tiles=1 accumulation=2 "
-       "around=layers frozen=none values=drawn prior=off find_unused=off static_graph=off "
-       "bucket=standard",
-       [](const Cell& cell) { return expect_alike_but_wrong(cell, tiled_tensors(cell)); },
-       "reference-two-micro-batches"},
-      {"reference", Role::reference, "one process, no tiles: the mean of all shards' gradients"},
-      {"reference-two-micro-batches", Role::reference, "the same with two micro-batches",
-       "accumulation=2 around=layers frozen=none values=drawn prior=off"},
+      buggy("backward-per-tile", "tile_backward=per-tile static_graph=off",
+            expect_backward_per_tile, "backward() for every tile, as first written"),
+      fixed("grad-but-last", "tile_backward=grad-but-last", expect_grad_but_last,
+            "the pull request: gradients of all tiles except the last bypass the hooks"),
+      fixed("gated",
+            "tile_backward=grad-but-last gate=several-ranks find_unused=off static_graph=off",
+            "the pull request with its gate: only if there are several ranks"),
+      fixed("explicit-inputs", "tile_backward=explicit-inputs",
+            "the parameters are inputs of the function: autograd gets each gradient once"),
+      latent("static-graph-in-place", "tile_backward=per-tile static_graph=on",
+             "a static graph, as the error advises; tiles add to .grad in place: right"),
+      wrong_fix("static-graph-set-aside",
+                "tile_backward=per-tile tile_accumulation=set-aside static_graph=on",
+                expect_static_graph_set_aside,
+                "a static graph, but tiles set .grad aside: later steps reduce only the last tile"),
+      wrong_fix("grad-but-last-find-unused",
+                "tile_backward=grad-but-last find_unused=on static_graph=off", expect_find_unused,
+                "find_unused_parameters does not see the parameters inside the function"),
+      fixed("one-tile-in-place",
+            "tile_backward=grad-but-last tiles=1 accumulation=2 around=layers frozen=none "
+            "values=drawn prior=off find_unused=off static_graph=off bucket=standard",
+            "one tile and two micro-batches, added in place: nothing is lost")
+          .compared_with("reference-two-micro-batches"),
+      wrong_fix(
+          "one-tile-set-aside",
+          "tile_backward=grad-but-last tile_accumulation=set-aside tiles=1 accumulation=2 "
+          "around=layers frozen=none values=drawn prior=off find_unused=off static_graph=off "
+          "bucket=standard",
+          [](const Cell& cell) { return expect_alike_but_wrong(cell, tiled_tensors(cell)); },
+          "one tile: the earlier micro-batches, set aside from .grad, are never restored")
+          .compared_with("reference-two-micro-batches"),
+      reference("reference", "", "one process, no tiles: the mean of all shards' gradients"),
+      reference("reference-two-micro-batches",
+                "accumulation=2 around=layers frozen=none values=drawn prior=off",
+                "one process, no tiles, two micro-batches: the mean of all shards' gradients"),
   };
 }
 
@@ -225,17 +217,14 @@ std::vector<Variant> variants() {
 
 Scenario tiled_backward_fires_hooks_per_tile() {
   return {
-      .id = "tiled-backward-fires-hooks-per-tile",
       .summary =
-          "A tiled MLP calls backward() for every tile: gradient hooks of its parameters run "
-          "once per tile, and DDP's reducer counts on once.",
-      .provenance = {.project = "unsloth",
-                     .link = "pull request #4240 (2026-03-12)",
-                     .kept = "the tiled MLP, its backward before and after, the gate, adapters "
-                             "in a vision-language model; the error text's advice",
-                     .left_out = "Qwen3-VL and the GPUs: a small model of the same build"},
+          "A tiled MLP calls backward() for every tile: gradient hooks of its parameters run once "
+          "per tile, but DDP's reducer expects one call.",
+      .project = "unsloth",
+      .link = "pull request #4240 (2026-03-12)",
+      .kept = "the tiled MLP before and after, the gate, adapters, the error text's advice",
+      .left_out = "Qwen3-VL and the GPUs: a small model of the same build",
       .worlds = worlds_from(1),
-      .steps = 3,
       .axes =
           tiled_axes({{"around", {"layers", "above", "nothing", "vision-language-model"}, "layers"},
                       {"frozen", {"none", "gate", "all"}, "none"},

@@ -4,49 +4,18 @@
 // same fault.
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/randint.h>
-#include <ATen/ops/randn.h>
 
 #include "harness/train/autograd/activation_checkpoint.h"
 #include "harness/train/loop/tiled_cells.h"
 #include "harness/train/loop/training.h"
-#include "harness/train/nn/swiglu.h"
+#include "harness/train/nn/mlp_above_embedding.h"
 
 namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t kVocabulary = 16;
-constexpr std::int64_t kWidth = 8;
-constexpr std::int64_t kHidden = 16;
-
-class Model : public Module {
- public:
-  Model(const Cell& cell, const at::Generator& generator)
-      : embedding_(register_parameter(
-            "embedding", at::randn({kVocabulary, kWidth}, generator, at::TensorOptions()))),
-        mlp_(register_module("mlp", std::make_shared<SwiGlu>(kWidth, kHidden, generator))) {
-    embedding_.requires_grad_(false);
-    if (!is_set(cell, "above", "head")) return;
-    head_ = register_module("head", std::make_shared<Linear>(kWidth, kWidth, generator));
-  }
-
-  /// From tokens [batch, length] to [batch, length, width].
-  at::Tensor run(const at::Tensor& tokens, const RunModule& run_mlp) {
-    const at::Tensor output = run_mlp(*mlp_, at::embedding(embedding_, tokens));
-    return head_ ? head_->forward(output) : output;
-  }
-
-  at::Tensor forward(const at::Tensor& tokens) override {
-    return run(tokens, [](Module& mlp, const at::Tensor& hidden) { return mlp.forward(hidden); });
-  }
-
- private:
-  at::Tensor embedding_;
-  std::shared_ptr<SwiGlu> mlp_;
-  std::shared_ptr<Linear> head_;
-};
+constexpr std::int64_t kWidth = MlpAboveEmbedding::kWidth;
 
 /// Runs the MLP in tiles or in a checkpoint.
 at::Tensor run_mlp(Rank& rank, Module& mlp, const at::Tensor& hidden) {
@@ -60,7 +29,8 @@ at::Tensor run_mlp(Rank& rank, Module& mlp, const at::Tensor& hidden) {
 }
 
 void train(Rank& rank) {
-  Model model(rank.cell(), cpu_generator(rank.seed(0)));
+  MlpAboveEmbedding model(cpu_generator(rank.seed(0)),
+                          /*has_head=*/is_set(rank.cell(), "above", "head"));
   model.to(dtype_of(rank.cell()));
   Training training(rank, model, training_options(rank));
   const RunModule run = [&](Module& mlp, const at::Tensor& hidden) {
@@ -68,11 +38,12 @@ void train(Rank& rank) {
   };
   const std::int64_t rows = rank.number("batch"), length = rank.number("length");
   training.run({.loss = [&](const MicroBatch& batch) {
-    const at::Tensor tokens = at::randint(
-        kVocabulary, {rows, length}, cpu_generator(rank.seed(batch.seed(1'000'000))), at::kLong);
+    const at::Tensor tokens =
+        at::randint(MlpAboveEmbedding::kVocabulary, {rows, length},
+                    cpu_generator(rank.seed(batch.seed(1'000'000))), at::kLong);
     const at::Tensor target = normal_input(rank, batch, 2'000'000, {rows, length, kWidth});
-    const auto outputs = training.forward([&] { return std::vector{model.run(tokens, run)}; });
-    return (outputs.front() - target).pow(2).mean();
+    const at::Tensor output = training.forward([&] { return model.run(tokens, run); });
+    return (output - target).pow(2).mean();
   }});
 }
 
@@ -102,27 +73,25 @@ Expectation expect_unrecorded(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"frozen-below", Role::buggy,
-       "the embedding is frozen: the function is not recorded, its parameters get no gradient, and "
-       "the reducer waits for them",
-       "tile_backward=grad-but-last find_unused=off static_graph=off", expect_unrecorded},
-      {"find-unused", Role::wrong_fix,
-       "find_unused_parameters: nobody complains, and they are never trained",
-       "tile_backward=grad-but-last find_unused=on static_graph=off", expect_unrecorded},
-      {"static-graph", Role::wrong_fix,
-       "a static graph: nobody complains, and they are never trained",
-       "tile_backward=grad-but-last find_unused=off static_graph=on", expect_unrecorded},
-      {"input-requires-grad", Role::fixed,
-       "the input of the function is made to require a gradient",
-       "tile_backward=grad-but-last find_unused=off input=requires-grad"},
-      {"explicit-inputs", Role::fixed,
-       "the parameters are inputs of the function: it is recorded for their sake",
-       "tile_backward=explicit-inputs"},
-      {"checkpoint-reentrant", Role::buggy, "a re-entrant checkpoint instead of tiles: the same",
-       "checkpoint=reentrant tiles=1 find_unused=off static_graph=off", expect_unrecorded},
-      {"checkpoint-non-reentrant", Role::fixed, "a non-re-entrant checkpoint records what it runs",
-       "checkpoint=non-reentrant tiles=1"},
-      {"reference", Role::reference, "one process, no tiles: the mean of all shards' gradients"},
+      buggy("frozen-below", "tile_backward=grad-but-last find_unused=off static_graph=off",
+            expect_unrecorded,
+            "the embedding is frozen: the function is not recorded, and the reducer waits"),
+      wrong_fix("find-unused", "tile_backward=grad-but-last find_unused=on static_graph=off",
+                expect_unrecorded,
+                "find_unused_parameters: the parameters are never trained, without an error"),
+      wrong_fix("static-graph", "tile_backward=grad-but-last find_unused=off static_graph=on",
+                expect_unrecorded,
+                "a static graph: the parameters are never trained, without an error"),
+      fixed("input-requires-grad",
+            "tile_backward=grad-but-last find_unused=off input=requires-grad",
+            "the input of the function is made to require a gradient"),
+      fixed("explicit-inputs", "tile_backward=explicit-inputs",
+            "the parameters are inputs of the function, so autograd records it"),
+      buggy("checkpoint-reentrant", "checkpoint=reentrant tiles=1 find_unused=off static_graph=off",
+            expect_unrecorded, "a re-entrant checkpoint instead of tiles is not recorded either"),
+      fixed("checkpoint-non-reentrant", "checkpoint=non-reentrant tiles=1",
+            "a non-re-entrant checkpoint records the operations inside"),
+      reference("reference", "", "one process, no tiles: the mean of all shards' gradients"),
   };
 }
 
@@ -130,17 +99,13 @@ std::vector<Variant> variants() {
 
 Scenario tiled_input_needs_no_gradient() {
   return {
-      .id = "tiled-input-needs-no-gradient",
       .summary =
-          "The input of a tiled or checkpointed MLP requires no gradient: autograd does not "
-          "record the function, and what is inside is never trained.",
-      .provenance = {.project = "unsloth",
-                     .link = "pull request #4240 (2026-03-12)",
-                     .kept = "the tiled MLP above a frozen embedding, as adapters leave it",
-                     .left_out = "the embedding's own hook that makes its output require a "
-                                 "gradient, which trainers of adapters add: it is the fix"},
-      .worlds = worlds_from(2),
-      .steps = 3,
+          "The input of a tiled or checkpointed MLP requires no gradient: autograd does not record "
+          "the function, so its parameters are never trained.",
+      .project = "unsloth",
+      .link = "pull request #4240 (2026-03-12)",
+      .kept = "the tiled MLP above a frozen embedding, as adapters leave it",
+      .left_out = "the hook that adapter trainers add to the embedding: it is the fix",
       .axes = tiled_axes({{"above", {"head", "nothing"}, "head"}}),
       .variants = variants(),
       .claims = replica_claims(),

@@ -66,8 +66,6 @@ Expectation expect_absent(const Cell& cell) {
   return number_on(cell, "tiles") == 1 ? expect_hidden() : expect_unfinished_reduction(cell);
 }
 
-Expectation expect_ready_twice(const Cell&) { return expect_error(ddp_error::kReadyTwice); }
-
 Expectation expect_no_tensor(const Cell& cell) {
   return number_on(cell, "tiles") == 1 ? expect_hidden() : expect_error(kNoTensor);
 }
@@ -97,74 +95,63 @@ std::string precondition(const Cell& cell) {
 }
 
 std::vector<Variant> variants() {
+  const ExpectationOf ready_twice = always(expect_error(ddp_error::kReadyTwice));
   return {
-      {"grad-but-last", Role::buggy,
-       "an expert without a token in the last tile: its hook never runs",
-       "tile_backward=grad-but-last find_unused=off static_graph=off", expect_absent},
-      {"touching-all", Role::fixed,
-       "every tile adds nought times every parameter: the last one has them all",
-       "tile_backward=grad-but-last touches=all find_unused=off"},
-      {"explicit-inputs", Role::fixed,
-       "the parameters are inputs of the function: hooks run whatever tiles use",
-       "tile_backward=explicit-inputs"},
-      {"static-graph", Role::wrong_fix,
-       "a static graph takes the expert for unused: nobody complains, and every rank keeps its own "
-       "gradient for ever",
-       "tile_backward=grad-but-last expert=left-out static_graph=on", expect_left_out},
-      {"find-unused", Role::wrong_fix,
-       "find_unused_parameters takes all parameters inside of the function for unused",
-       "tile_backward=grad-but-last find_unused=on static_graph=off", expect_ready_twice},
-      {"shared-grad-but-last", Role::buggy,
-       "two layers share the module: each has a last tile, and hooks run twice",
-       "tile_backward=grad-but-last layers=shared touches=all find_unused=off static_graph=off",
-       expect_ready_twice, "reference-shared"},
-      {"shared-static-graph",
-       Role::fixed,
-       "the same with a static graph: the reducer counts both",
-       "tile_backward=grad-but-last layers=shared touches=all static_graph=on",
-       {},
-       "reference-shared"},
-      {"shared-explicit-inputs",
-       Role::fixed,
-       "the same with explicit inputs: autograd adds up before hooks run",
-       "tile_backward=explicit-inputs layers=shared",
-       {},
-       "reference-shared"},
-      {"unused-by-nobody", Role::buggy,
-       "a layer that no rank uses: the step is not synchronised, the next one fails",
-       "tile_backward=explicit-inputs layers=one-unused find_unused=off static_graph=off",
-       expect_unfinished_reduction, "reference-unused"},
-      {"unused-found",
-       Role::fixed,
-       "the same with find_unused_parameters",
-       "tile_backward=explicit-inputs layers=one-unused find_unused=on static_graph=off",
-       {},
-       "reference-unused"},
-      {"unused-static-graph",
-       Role::fixed,
-       "the same with a static graph",
-       "tile_backward=explicit-inputs layers=one-unused static_graph=on",
-       {},
-       "reference-unused"},
-      {"tokenless-tile", Role::buggy,
-       "a tile of padding alone, touching all parameters: the line as it was first written copies "
-       "an input's gradient that is not there",
-       "tile_backward=grad-but-last tokens=padded touches=all guard=none find_unused=off "
-       "static_graph=off",
-       expect_no_tensor, "reference-tokenless"},
-      {"tokenless-tile-guarded",
-       Role::fixed,
-       "the review: it is copied where it is there",
-       "tile_backward=grad-but-last tokens=padded touches=all find_unused=off",
-       {},
-       "reference-tokenless"},
-      {"reference", Role::reference, "one process, no tiles: the mean of all shards' gradients"},
-      {"reference-shared", Role::reference, "the same with a module that two layers share",
-       "layers=shared"},
-      {"reference-unused", Role::reference, "the same with a layer that nobody uses",
-       "layers=one-unused"},
-      {"reference-tokenless", Role::reference,
-       "the same where the first half of all tokens is padding", "tokens=padded"},
+      buggy("grad-but-last", "tile_backward=grad-but-last find_unused=off static_graph=off",
+            expect_absent, "an expert has no token in the last tile: its hook never runs"),
+      fixed("touching-all", "tile_backward=grad-but-last touches=all find_unused=off",
+            "every tile adds zero times every parameter, so all are in the last tile"),
+      fixed("explicit-inputs", "tile_backward=explicit-inputs",
+            "the parameters are inputs of the function: every hook runs, whatever tiles use"),
+      wrong_fix(
+          "static-graph", "tile_backward=grad-but-last expert=left-out static_graph=on",
+          expect_left_out,
+          "a static graph counts the expert as unused: no error, and no synchronisation, ever"),
+      wrong_fix("find-unused", "tile_backward=grad-but-last find_unused=on static_graph=off",
+                ready_twice,
+                "find_unused_parameters takes all parameters inside the function for unused"),
+      buggy(
+          "shared-grad-but-last",
+          "tile_backward=grad-but-last layers=shared touches=all find_unused=off static_graph=off",
+          ready_twice, "two layers share the module: each has a last tile, so hooks run twice")
+          .compared_with("reference-shared"),
+      fixed("shared-static-graph",
+            "tile_backward=grad-but-last layers=shared touches=all static_graph=on",
+            "a shared module with a static graph: the reducer counts both hooks")
+          .compared_with("reference-shared"),
+      fixed("shared-explicit-inputs", "tile_backward=explicit-inputs layers=shared",
+            "a shared module with explicit inputs: gradients are summed before hooks run")
+          .compared_with("reference-shared"),
+      buggy("unused-by-nobody",
+            "tile_backward=explicit-inputs layers=one-unused find_unused=off static_graph=off",
+            expect_unfinished_reduction,
+            "no rank uses a layer: the step is not synchronised, and the next one fails")
+          .compared_with("reference-unused"),
+      fixed("unused-found",
+            "tile_backward=explicit-inputs layers=one-unused find_unused=on static_graph=off",
+            "no rank uses a layer: find_unused_parameters detects it")
+          .compared_with("reference-unused"),
+      fixed("unused-static-graph",
+            "tile_backward=explicit-inputs layers=one-unused static_graph=on",
+            "no rank uses a layer: a static graph skips it")
+          .compared_with("reference-unused"),
+      buggy("tokenless-tile",
+            "tile_backward=grad-but-last tokens=padded touches=all guard=none find_unused=off "
+            "static_graph=off",
+            expect_no_tensor,
+            "a tile of padding has no input gradient: the first version copies it anyway")
+          .compared_with("reference-tokenless"),
+      fixed("tokenless-tile-guarded",
+            "tile_backward=grad-but-last tokens=padded touches=all find_unused=off",
+            "the review: the input gradient is copied only if it exists")
+          .compared_with("reference-tokenless"),
+      reference("reference", "", "one process, no tiles: the mean of all shards' gradients"),
+      reference("reference-shared", "layers=shared",
+                "one process, no tiles, with a module that two layers share"),
+      reference("reference-unused", "layers=one-unused",
+                "one process, no tiles, with an unused layer"),
+      reference("reference-tokenless", "tokens=padded",
+                "one process, no tiles; the first half of all tokens is padding"),
   };
 }
 
@@ -172,18 +159,13 @@ std::vector<Variant> variants() {
 
 Scenario tiled_parameter_absent_from_last_tile() {
   return {
-      .id = "tiled-parameter-absent-from-last-tile",
       .summary =
           "Gradient hooks fire only in the last tile. A parameter missing from that tile leaves "
           "the reducer waiting, raises an error, or is silently skipped.",
-      .provenance = {.project = "unsloth",
-                     .link = "pull request #4240 (2026-03-12)",
-                     .kept = "the repair of the tiled backward, applied to experts, to a module "
-                             "that two layers share, beside a layer that nobody uses; the copy of "
-                             "an input's gradient before and after its review",
-                     .left_out = "a router: which token goes to which expert is part of the input"},
-      .worlds = worlds_from(2),
-      .steps = 3,
+      .project = "unsloth",
+      .link = "pull request #4240 (2026-03-12)",
+      .kept = "the repair, applied to experts, a shared module and an unused layer; its guard",
+      .left_out = "a router: the input says which token goes to which expert",
       .axes = tiled_axes(),
       .variants = variants(),
       .claims = replica_claims(),

@@ -51,8 +51,7 @@ void train(Rank& rank) {
 
   const auto fused_loss = [&](const at::Tensor& image, const at::Tensor& tokens) {
     rank.at_branch();
-    const at::Tensor hidden =
-        training.forward([&] { return std::vector{model.hidden_states(image, tokens)}; }).front();
+    const at::Tensor hidden = training.forward([&] { return model.hidden_states(image, tokens); });
     const at::Tensor loss =
         fused_cross_entropy(hidden, model.head_weight(), {}, tokens, fused_of(rank)) * factor;
     if (rank.has("backwards", "two")) {
@@ -99,22 +98,19 @@ Expectation expect_multiplied_twice(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"ignored", Role::buggy,
-       "backward returns what forward computed, whatever the loss was multiplied by",
-       "grad_output=ignored", expect_never_multiplied},
-      {.name = "never-multiplied",
-       .role = Role::latent,
-       .summary = "the same, and nobody multiplies the loss",
-       .sets = "grad_output=ignored accumulation=1 times=1",
-       .reference = "reference-of-one-micro-batch"},
-      {"multiplied-in-place", Role::wrong_fix,
-       "the first fix: what was kept is multiplied in place, and a second backward finds it so",
-       "grad_output=in-place", expect_multiplied_twice},
-      {"multiplied-out-of-place", Role::fixed, "the second fix: the product is a tensor of its own",
-       "grad_output=out-of-place"},
-      {"reference", Role::reference, "one process and torch's cross-entropy of all logits"},
-      {"reference-of-one-micro-batch", Role::reference, "the same, and nobody multiplies the loss",
-       "accumulation=1 times=1"},
+      buggy("ignored", "grad_output=ignored", expect_never_multiplied,
+            "backward ignores the factor of the loss and returns forward's gradients unchanged"),
+      latent("never-multiplied", "grad_output=ignored accumulation=1 times=1",
+             "the same backward, with a loss that is never scaled")
+          .compared_with("reference-of-one-micro-batch"),
+      wrong_fix(
+          "multiplied-in-place", "grad_output=in-place", expect_multiplied_twice,
+          "the first fix scales the saved gradients in place: a second backward rescales them"),
+      fixed("multiplied-out-of-place", "grad_output=out-of-place",
+            "the second fix: the product is a new tensor"),
+      reference("reference", "", "one process and torch's cross-entropy of all logits"),
+      reference("reference-of-one-micro-batch", "accumulation=1 times=1",
+                "one process, torch's cross-entropy, with a loss that is never scaled"),
   };
 }
 
@@ -122,9 +118,9 @@ std::vector<Axis> axes() {
   return {
       {"accumulation", {"1", "2", "4"}, "2"},
       {"times", {"1", "world-size", "0.5"}, "1"},
-      {"backwards", {"one", "two"}, "two", {}, /*in_reference=*/false},
-      {"kept", {"saved-tensors", "attributes"}, "attributes", {}, /*in_reference=*/false},
-      {"chunks", {"1", "3", "4"}, "4", {}, /*in_reference=*/false},
+      rank_axis("backwards", {"one", "two"}, "two"),
+      rank_axis("kept", {"saved-tensors", "attributes"}, "attributes"),
+      rank_axis("chunks", {"1", "3", "4"}, "4"),
       {"batch", {"1", "2"}, "2"},
       switch_axis("prior"),
       {"dtype", {"float32", "float64", "bfloat16"}, "float32"},
@@ -135,22 +131,17 @@ std::vector<Axis> axes() {
 
 Scenario function_ignores_grad_output() {
   return {
-      .id = "function-ignores-grad-output",
       .summary =
-          "A fused loss computes its gradients in forward, and its backward ignores what the loss "
-          "was multiplied by: all ranks agree on gradients of the wrong size.",
-      .provenance = {.project = "unsloth-zoo",
-                     .link = "pull requests #434 (2026-01-04) and #610 (2026-04-24)",
-                     .kept = "the chunked cross-entropy with gradients computed in forward, its "
-                             "backward before and after each fix; a loss multiplied by the number "
-                             "of processes or divided by that of micro-batches",
-                     .left_out =
-                         "mixed precision's scaling, which the function took as an argument "
-                         "and divided by again; torch.func and torch.compile, in the place "
-                         "of which stands torch::autograd::grad"},
+          "A fused loss computes its gradients in forward, and its backward ignores the loss's "
+          "scale: all ranks agree on gradients of the wrong size.",
+      .project = "unsloth-zoo",
+      .link = "pull requests #434 (2026-01-04) and #610 (2026-04-24)",
+      .kept = "the chunked cross-entropy, its backward before and after each fix; scaled losses",
+      .left_out =
+          "mixed precision's scale, which the function took as an argument; torch.func and "
+          "torch.compile: torch::autograd::grad takes their place",
       .worlds = worlds_from(1),
       .devices = {"cpu", "sim", "cuda"},
-      .steps = 3,
       .axes = axes(),
       .variants = variants(),
       .claims = replica_claims(),

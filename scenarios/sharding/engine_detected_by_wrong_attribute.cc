@@ -64,53 +64,40 @@ Expectation expect_untreated(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"zero-2-looked-for-ds-id", Role::buggy,
-       "ZeRO 2 without DeepSpeed's assertion, looked for by stage 3's marker: each tile is reduced "
-       "by itself",
-       "engine=zero stage=2 looked_for=ds_id", expect_untreated},
-      {"zero-3-looked-for-index", Role::buggy,
-       "ZeRO 3, looked for by the marker of stages 1 and 2: the last tile's gradient is left",
-       "engine=zero stage=3 looked_for=param_idx_in_group", expect_untreated},
-      {"zero-3-looked-for-index-by-its-law",
-       Role::latent,
-       "ZeRO 3, the same beside its law, the last tile in the first micro-batch: nothing else is "
-       "wrong",
-       "engine=zero stage=3 looked_for=param_idx_in_group not_found=untreated",
-       {},
-       "reference-zero-3-law"},
-      {"zero-3-looked-for-ds-param", Role::buggy,
-       "ZeRO 3, looked for by the marker of the first version, which it may not set",
-       "engine=zero stage=3 looked_for=ds_param", expect_untreated},
-      {"zero-3-looked-for-ds-zero", Role::wrong_fix,
-       "ZeRO 3, looked for by the flag that was proposed for all stages: it needs a release of "
-       "DeepSpeed that sets it",
-       "engine=zero stage=3 looked_for=ds_zero", expect_untreated},
-      {"zero-1-looked-for-ds-id", Role::latent,
-       "ZeRO 1, looked for by stage 3's marker: it reduces behind all tiles",
-       "engine=zero stage=1 looked_for=ds_id not_found=untreated"},
-      {"zero-1-accumulated-by-hooks", Role::buggy,
-       "ZeRO 1, looked for by stage 3's marker, and tiles added up by FSDP2's hooks where it is "
-       "not found: they stack, divide and hand over twice",
-       "engine=zero stage=1 looked_for=ds_id not_found=accumulated", expect_untreated},
-      {"zero-1-accumulated-by-its-law",
-       Role::latent,
-       "ZeRO 1, the same beside the accumulator's law, (2/N) * sum of (i+1)*g_i: nothing else is "
-       "wrong",
-       "engine=zero stage=1 looked_for=ds_id not_found=accumulated",
-       {},
-       "reference-accumulator-law"},
-      {"zero-1-looked-for-both", Role::fixed, "ZeRO 1, looked for by both markers",
-       "engine=zero stage=1 looked_for=both"},
-      {"zero-2-looked-for-both", Role::fixed, "ZeRO 2, looked for by both markers",
-       "engine=zero stage=2 looked_for=both"},
-      {"zero-3-looked-for-both", Role::fixed, "ZeRO 3, looked for by both markers",
-       "engine=zero stage=3 looked_for=both"},
-      {"reference", Role::reference, "one process, untiled", "tiles=1 bucket=standard"},
-      {"reference-zero-3-law", Role::reference,
-       "one process that weighs tiles by the law of ZeRO 3", "law=zero-3"},
-      {"reference-accumulator-law", Role::reference,
-       "one process that weighs tiles by the law of the accumulator",
-       "law=accumulator bucket=standard"},
+      buggy("zero-2-looked-for-ds-id", "engine=zero stage=2 looked_for=ds_id", expect_untreated,
+            "ZeRO 2 without DeepSpeed's assertion, stage 3's marker: each tile is reduced alone"),
+      buggy("zero-3-looked-for-index", "engine=zero stage=3 looked_for=param_idx_in_group",
+            expect_untreated,
+            "ZeRO 3, the marker of stages 1 and 2: only the last tile's gradient remains"),
+      latent("zero-3-looked-for-index-by-its-law",
+             "engine=zero stage=3 looked_for=param_idx_in_group not_found=untreated",
+             "ZeRO 3 matches its formula, the last tile of micro-batch 1: no other fault")
+          .compared_with("reference-zero-3-law"),
+      buggy("zero-3-looked-for-ds-param", "engine=zero stage=3 looked_for=ds_param",
+            expect_untreated, "ZeRO 3, the first version's marker, which may not be set"),
+      wrong_fix("zero-3-looked-for-ds-zero", "engine=zero stage=3 looked_for=ds_zero",
+                expect_untreated,
+                "ZeRO 3, the flag proposed for all stages, which no DeepSpeed release sets"),
+      latent("zero-1-looked-for-ds-id", "engine=zero stage=1 looked_for=ds_id not_found=untreated",
+             "ZeRO 1, stage 3's marker: right, because it reduces after all tiles"),
+      buggy("zero-1-accumulated-by-hooks",
+            "engine=zero stage=1 looked_for=ds_id not_found=accumulated", expect_untreated,
+            "ZeRO 1 not detected: FSDP2's hooks stack, divide, and pass the sum on twice"),
+      latent("zero-1-accumulated-by-its-law",
+             "engine=zero stage=1 looked_for=ds_id not_found=accumulated",
+             "ZeRO 1 matches the accumulator's formula, (2/N) * sum of (i+1)*g_i: no other fault")
+          .compared_with("reference-accumulator-law"),
+      fixed("zero-1-looked-for-both", "engine=zero stage=1 looked_for=both",
+            "ZeRO 1, detected by both markers"),
+      fixed("zero-2-looked-for-both", "engine=zero stage=2 looked_for=both",
+            "ZeRO 2, detected by both markers"),
+      fixed("zero-3-looked-for-both", "engine=zero stage=3 looked_for=both",
+            "ZeRO 3, detected by both markers"),
+      reference("reference", "tiles=1 bucket=standard", "one process, untiled"),
+      reference("reference-zero-3-law", "law=zero-3",
+                "one process that weights tiles by the formula of ZeRO 3"),
+      reference("reference-accumulator-law", "law=accumulator bucket=standard",
+                "one process that weights tiles by the formula of the accumulator"),
   };
 }
 
@@ -120,10 +107,7 @@ std::vector<Axis> axes() {
       {"bucket", {"small", "standard"}, "small"},
       {"accumulation", {"1", "2"}, "1"},
       {"dtype", {"float32", "float64"}, "float32"},
-      {.name = "not_found",
-       .values = {"untreated", "accumulated"},
-       .default_value = "untreated",
-       .in_reference = false},
+      rank_axis("not_found", {"untreated", "accumulated"}, "untreated"),
   };
 }
 
@@ -131,23 +115,18 @@ std::vector<Axis> axes() {
 
 Scenario engine_detected_by_wrong_attribute() {
   return {
-      .id = "engine-detected-by-wrong-attribute",
       .summary =
-          "The tiling code detects ZeRO by the marker of another stage: it finds none, and "
+          "The tiling code looks for another ZeRO stage's marker: it does not detect ZeRO, and "
           "gradients are silently wrong.",
-      .provenance = {.project = "axolotl",
-                     .link = "pull request #2950 (merged 2025-07-25)",
-                     .kept = "the markers param_idx_in_group (stages 1 and 2) and ds_id (stage 3), "
-                             "which were found one after the other in review; the proposed "
-                             "ds_zero, which no engine sets; the flag on each "
-                             "parameter that ZeRO's hooks read; the tiles of other engines, that "
-                             "are taken where no marker is found",
-                     .left_out =
-                         "DeepSpeed's assertions, of a parameter that stage 2 reduces twice "
-                         "and of one that is twice in a bucket: the engine here shows what "
-                         "they guard"},
+      .project = "axolotl",
+      .link = "pull request #2950 (merged 2025-07-25)",
+      .kept =
+          "the markers param_idx_in_group (stages 1 and 2), ds_id (stage 3) and the proposed "
+          "ds_zero; the flag that ZeRO's hooks read; the other engines' tiles if no marker is "
+          "found",
+      .left_out =
+          "DeepSpeed's assertions: the engine here shows the faults that they guard against",
       .worlds = worlds_from(1),
-      .steps = 3,
       .axes = axes(),
       .variants = variants(),
       .claims = sharded_claims(),

@@ -37,26 +37,21 @@ Expectation expect_never_whole(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"zero-2-counting-asked", Role::buggy,
-       "ZeRO 2, and the last tile is that of those asked for: each rank steps with its own "
-       "gradient",
-       "engine=zero stage=2 tile_cut=chunked-rows counts=asked", expect_never_whole},
-      {"zero-3-counting-asked", Role::buggy,
-       "ZeRO 3, and the last tile is that of those asked for: parameters are never trained",
-       "engine=zero stage=3 tile_cut=chunked-rows counts=asked", expect_never_whole},
-      {"zero-1-counting-asked", Role::buggy,
-       "ZeRO 1, which reduces behind all tiles, and asks for the flag there",
-       "engine=zero stage=1 tile_cut=chunked-rows counts=asked", expect_never_whole},
-      {"zero-1-counting-pieces", Role::fixed,
-       "ZeRO 1, and the last tile is that of those that there are",
-       "engine=zero stage=1 tile_cut=chunked-rows counts=pieces"},
-      {"zero-2-counting-pieces", Role::fixed,
-       "ZeRO 2, and the last tile is that of those that there are",
-       "engine=zero stage=2 tile_cut=chunked-rows counts=pieces"},
-      {"zero-3-counting-pieces", Role::fixed,
-       "ZeRO 3, and the last tile is that of those that there are",
-       "engine=zero stage=3 tile_cut=chunked-rows counts=pieces"},
-      {"reference", Role::reference, "one process, untiled", "tiles=1 bucket=standard"},
+      buggy("zero-2-counting-asked", "engine=zero stage=2 tile_cut=chunked-rows counts=asked",
+            expect_never_whole,
+            "ZeRO 2 waits for the last requested tile: each rank steps with its own gradient"),
+      buggy("zero-3-counting-asked", "engine=zero stage=3 tile_cut=chunked-rows counts=asked",
+            expect_never_whole,
+            "ZeRO 3 waits for the last requested tile: parameters are never trained"),
+      buggy("zero-1-counting-asked", "engine=zero stage=1 tile_cut=chunked-rows counts=asked",
+            expect_never_whole, "ZeRO 1 reduces after all tiles, but reads the flag there, too"),
+      fixed("zero-1-counting-pieces", "engine=zero stage=1 tile_cut=chunked-rows counts=pieces",
+            "ZeRO 1; the flag is set in the last actual tile"),
+      fixed("zero-2-counting-pieces", "engine=zero stage=2 tile_cut=chunked-rows counts=pieces",
+            "ZeRO 2; the flag is set in the last actual tile"),
+      fixed("zero-3-counting-pieces", "engine=zero stage=3 tile_cut=chunked-rows counts=pieces",
+            "ZeRO 3; the flag is set in the last actual tile"),
+      reference("reference", "tiles=1 bucket=standard", "one process, untiled"),
   };
 }
 
@@ -73,18 +68,13 @@ std::vector<Axis> axes() {
 
 Scenario fewer_tiles_than_asked_leaves_flag_unset() {
   return {
-      .id = "fewer-tiles-than-asked-leaves-flag-unset",
       .summary =
-          "The code marks the last of the tiles that it asked for, but torch.chunk may give fewer: "
-          "ZeRO never reduces the gradient.",
-      .provenance =
-          {.project = "DeepSpeed, axolotl",
-           .link = "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",
-           .kept = "the flag on each parameter, which is set on the last of the tiles asked for",
-           .left_out = "a number of tiles that each rank counts for itself, which "
-                       "tiles-counted-by-each-rank has"},
-      .worlds = worlds_from(2),
-      .steps = 3,
+          "The code marks the last of the requested tiles, but torch.chunk may return fewer: ZeRO "
+          "never reduces the gradient.",
+      .project = "DeepSpeed, axolotl",
+      .link = "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",
+      .kept = "the flag on each parameter, which is set on the last of the tiles asked for",
+      .left_out = "a number of tiles per rank: tiles-counted-by-each-rank",
       .axes = axes(),
       .variants = variants(),
       .claims = claims_before(sharded_claims(), {collectives_match()}),

@@ -102,49 +102,38 @@ Expectation expect_next_tile_released(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"reshards-behind-each-tile", Role::buggy,
-       "FSDP2: no tile but the last reduces, and each releases its parameters: nobody gathers them "
-       "again for the next",
-       "engine=fsdp2 reduces=in-last-tile releases=behind-each-tile", expect_next_tile_released},
-      {"reshards-behind-last-tile", Role::buggy,
-       "FSDP2: releasing is put off, and done by hand behind the last tile: right where the MLP is "
-       "wrapped itself; else the rest of the layer has no parameters",
-       "engine=fsdp2 releases=behind-last-tile", expect_rest_released},
-      {"gathers-for-each-tile", Role::wrong_fix,
-       "FSDP2: each tile gathers them first: right where the MLP is wrapped itself; else the rest "
-       "of the layer has none",
-       "engine=fsdp2 reduces=in-last-tile gathers=each-tile releases=behind-each-tile",
-       expect_rest_released},
-      {"never-reshards", Role::wrong_fix,
-       "FSDP2: parameters are never released: the next forward finds those of before the "
-       "optimizer's step",
-       "engine=fsdp2 reduces=in-last-tile releases=never", expect_old_parameters},
-      {"keeps-until-last-tile", Role::fixed,
-       "FSDP2: reducing and releasing are put off to the last tile, and left to the engine there",
-       "engine=fsdp2 reduces=in-last-tile releases=in-last-tile"},
-      {"plain", Role::fixed,
-       "FSDP2: nothing is put off: it acts where backward leaves the wrapped module",
-       "engine=fsdp2"},
-      {"flat-plain", Role::buggy,
-       "FSDP1: nothing is put off: the first tile's backward completes the flat parameter's "
-       "gradient, whose hook reduces and releases",
-       "engine=fsdp1", expect_next_tile_released},
-      {"flat-syncs-in-last-tile", Role::wrong_fix,
-       "FSDP1, SHARD_GRAD_OP: all tiles but the last are under no_sync: right where the MLP is "
-       "wrapped itself; else the rest of the layer has no parameters",
-       "engine=fsdp1 strategy=shard-grad-op reduces=in-last-tile", expect_rest_released},
-      {"flat-syncs-behind-tiles", Role::fixed,
-       "FSDP1, SHARD_GRAD_OP: all tiles are under no_sync where the MLP is not wrapped itself: the "
-       "rest of backward completes the gradient once more",
-       "engine=fsdp1 strategy=shard-grad-op reduces=behind-tiles"},
-      {"flat-explicit-inputs", Role::fixed,
-       "FSDP1: the parameters are inputs of the tiled function: one gradient comes out",
-       "engine=fsdp1 tile_backward=explicit-inputs"},
-      {"flat-whole", Role::fixed,
-       "FSDP1, NO_SHARD: nothing is ever released, and every tile's backward reduces",
-       "engine=fsdp1 strategy=no-shard"},
-      {"reference", Role::reference, "one process, no tiles: the mean of all shards' gradients",
-       "wrapped=layer tiles=1"},
+      buggy("reshards-behind-each-tile",
+            "engine=fsdp2 reduces=in-last-tile releases=behind-each-tile",
+            expect_next_tile_released,
+            "FSDP2: each tile frees its parameters, and nothing gathers them for the next tile"),
+      buggy("reshards-behind-last-tile", "engine=fsdp2 releases=behind-last-tile",
+            expect_rest_released,
+            "FSDP2: freed after the last tile; wrong if the layer, not the MLP, is wrapped"),
+      wrong_fix("gathers-for-each-tile",
+                "engine=fsdp2 reduces=in-last-tile gathers=each-tile releases=behind-each-tile",
+                expect_rest_released,
+                "FSDP2: each tile gathers first; wrong if the layer, not the MLP, is wrapped"),
+      wrong_fix("never-reshards", "engine=fsdp2 reduces=in-last-tile releases=never",
+                expect_old_parameters,
+                "FSDP2: parameters are never freed, so the next forward uses outdated ones"),
+      fixed("keeps-until-last-tile", "engine=fsdp2 reduces=in-last-tile releases=in-last-tile",
+            "FSDP2: reducing and freeing are deferred to the last tile, and left to the engine"),
+      fixed("plain", "engine=fsdp2",
+            "FSDP2: nothing is deferred; it acts when backward leaves the wrapped module"),
+      buggy("flat-plain", "engine=fsdp1", expect_next_tile_released,
+            "FSDP1: the first tile completes the flat gradient, which is reduced and freed"),
+      wrong_fix(
+          "flat-syncs-in-last-tile", "engine=fsdp1 strategy=shard-grad-op reduces=in-last-tile",
+          expect_rest_released,
+          "FSDP1: no_sync except in the last tile; wrong if the layer, not the MLP, is wrapped"),
+      fixed("flat-syncs-behind-tiles", "engine=fsdp1 strategy=shard-grad-op reduces=behind-tiles",
+            "FSDP1: no_sync in all tiles; the rest of the layer's backward synchronises"),
+      fixed("flat-explicit-inputs", "engine=fsdp1 tile_backward=explicit-inputs",
+            "FSDP1: the parameters are inputs of the tiled function, with one gradient each"),
+      fixed("flat-whole", "engine=fsdp1 strategy=no-shard",
+            "FSDP1, NO_SHARD: nothing is ever freed, and every tile's backward reduces"),
+      reference("reference", "wrapped=layer tiles=1",
+                "one process, no tiles: the mean of all shards' gradients"),
   };
 }
 
@@ -152,19 +141,14 @@ std::vector<Variant> variants() {
 
 Scenario resharded_while_still_needed() {
   return {
-      .id = "resharded-while-still-needed",
       .summary =
-          "Tiles of an MLP release sharded parameters that later tiles, or the rest of "
-          "backward, still need: torch finds no data.",
-      .provenance = {.project = "axolotl, DeepSpeed, PyTorch",
-                     .link = "axolotl's deferral of FSDP2's reshard in its tiled MLP; TiledMLP of "
-                             "Arctic Long Sequence Training (2025); pytorch's "
-                             "FSDPModule.reshard and FullyShardedDataParallel.no_sync",
-                     .kept = "a tiled MLP whose reduction is put off to the last tile, as it is "
-                             "for ZeRO, under both of torch's sharded engines",
-                     .left_out = "attention, mixed precision, streams"},
+          "Tiles of an MLP free sharded parameters that later tiles, or the rest of backward, "
+          "still need: torch finds no data.",
+      .project = "axolotl, DeepSpeed, PyTorch",
+      .link = "axolotl's deferred reshard; TiledMLP of Arctic Long Sequence Training (2025)",
+      .kept = "a tiled MLP that reduces in its last tile, under both of torch's sharded engines",
+      .left_out = "attention, mixed precision, streams",
       .worlds = worlds_from(1),
-      .steps = 3,
       .axes = {{"wrapped", {"mlp", "layer", "root"}, "layer"},
                {"tiles", {"1", "2", "4"}, "2"},
                {"dtype", {"float32", "float64"}, "float32"}},

@@ -42,49 +42,35 @@ Expectation expect_released(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"zero-2-per-tile", Role::buggy,
-       "ZeRO 2: without DeepSpeed's assertion each tile is reduced, with the mean of those before "
-       "in it",
-       "engine=zero stage=2", expect_miscounted},
-      {"zero-3-per-tile", Role::buggy, "ZeRO 3: each tile is reduced, and replaces the one before",
-       "engine=zero stage=3", expect_miscounted},
-      {"zero-1-per-tile", Role::latent, "ZeRO 1: gradients are reduced behind all tiles",
-       "engine=zero stage=1"},
-      {"flat-per-tile", Role::buggy,
-       "FSDP1, FULL_SHARD: the first tile is reduced, and the parameters are released",
-       "engine=fsdp1 wrapped=layer bucket=standard", expect_released},
-      {"flat-whole-per-tile", Role::latent,
-       "FSDP1, NO_SHARD: each tile is reduced, with the mean of those before in it, which all "
-       "ranks have",
-       "engine=fsdp1 wrapped=layer bucket=standard strategy=no-shard"},
-      {"zero-2-no-sync", Role::wrong_fix,
-       "ZeRO 2: no_sync around all tiles but the last: its hooks reduce in any case",
-       "engine=zero stage=2 reduces=in-last-tile", expect_miscounted},
-      {"zero-3-no-sync", Role::wrong_fix,
-       "ZeRO 3: no_sync around all tiles but the last: its hooks reduce in any case",
-       "engine=zero stage=3 reduces=in-last-tile", expect_miscounted},
-      {"zero-2-ready-flag", Role::fixed,
-       "ZeRO 2: the tiles say by a flag on each parameter which is the last",
-       "engine=zero stage=2 told=by-flag"},
-      {"zero-3-ready-flag", Role::fixed,
-       "ZeRO 3: the tiles say by a flag on each parameter which is the last",
-       "engine=zero stage=3 told=by-flag"},
-      {"zero-2-grad-but-last", Role::fixed,
-       "ZeRO 2: gradients of all tiles but the last are computed without hooks",
-       "engine=zero stage=2 tile_backward=grad-but-last"},
-      {"zero-3-grad-but-last", Role::fixed,
-       "ZeRO 3: gradients of all tiles but the last are computed without hooks",
-       "engine=zero stage=3 tile_backward=grad-but-last"},
-      {"zero-2-explicit-inputs", Role::fixed,
-       "ZeRO 2: the parameters are inputs of the tiled function: one gradient comes out",
-       "engine=zero stage=2 tile_backward=explicit-inputs"},
-      {"zero-3-explicit-inputs", Role::fixed,
-       "ZeRO 3: the parameters are inputs of the tiled function: one gradient comes out",
-       "engine=zero stage=3 tile_backward=explicit-inputs"},
-      {"flat-explicit-inputs", Role::fixed,
-       "FSDP1, FULL_SHARD: the parameters are inputs of the tiled function: one gradient comes out",
-       "engine=fsdp1 wrapped=layer bucket=standard tile_backward=explicit-inputs"},
-      {"reference", Role::reference, "one process, untiled", "tiles=1 bucket=standard"},
+      buggy("zero-2-per-tile", "engine=zero stage=2", expect_miscounted,
+            "ZeRO 2 without DeepSpeed's assertion: each tile reduces the earlier mean again"),
+      buggy("zero-3-per-tile", "engine=zero stage=3", expect_miscounted,
+            "ZeRO 3: each tile is reduced and replaces the previous one"),
+      latent("zero-1-per-tile", "engine=zero stage=1", "ZeRO 1 reduces after all tiles"),
+      buggy("flat-per-tile", "engine=fsdp1 wrapped=layer bucket=standard", expect_released,
+            "FSDP1, FULL_SHARD: after the first tile, gradient reduced and parameters freed"),
+      latent("flat-whole-per-tile", "engine=fsdp1 wrapped=layer bucket=standard strategy=no-shard",
+             "FSDP1, NO_SHARD: each tile reduces the sum so far again, whose mean all ranks share"),
+      wrong_fix("zero-2-no-sync", "engine=zero stage=2 reduces=in-last-tile", expect_miscounted,
+                "ZeRO 2: no_sync around all tiles except the last; hooks reduce all the same"),
+      wrong_fix("zero-3-no-sync", "engine=zero stage=3 reduces=in-last-tile", expect_miscounted,
+                "ZeRO 3: no_sync around all tiles except the last; hooks reduce all the same"),
+      fixed("zero-2-ready-flag", "engine=zero stage=2 told=by-flag",
+            "ZeRO 2: a flag on each parameter marks the last tile"),
+      fixed("zero-3-ready-flag", "engine=zero stage=3 told=by-flag",
+            "ZeRO 3: a flag on each parameter marks the last tile"),
+      fixed("zero-2-grad-but-last", "engine=zero stage=2 tile_backward=grad-but-last",
+            "ZeRO 2: gradients of all tiles except the last bypass the hooks"),
+      fixed("zero-3-grad-but-last", "engine=zero stage=3 tile_backward=grad-but-last",
+            "ZeRO 3: gradients of all tiles except the last bypass the hooks"),
+      fixed("zero-2-explicit-inputs", "engine=zero stage=2 tile_backward=explicit-inputs",
+            "ZeRO 2: the parameters are inputs of the tiled function, with one gradient each"),
+      fixed("zero-3-explicit-inputs", "engine=zero stage=3 tile_backward=explicit-inputs",
+            "ZeRO 3: the parameters are inputs of the tiled function, with one gradient each"),
+      fixed("flat-explicit-inputs",
+            "engine=fsdp1 wrapped=layer bucket=standard tile_backward=explicit-inputs",
+            "FULL_SHARD: the parameters are inputs of the tiled function, with one gradient each"),
+      reference("reference", "tiles=1 bucket=standard", "one process, untiled"),
   };
 }
 
@@ -101,22 +87,14 @@ std::vector<Axis> axes() {
 
 Scenario sharded_gradient_reduced_after_first_tile() {
   return {
-      .id = "sharded-gradient-reduced-after-first-tile",
       .summary =
-          "Engines that reduce in hooks of the parameters take the first tile's gradient for "
-          "the whole: averaged twice, replaced, or parameters that are gone.",
-      .provenance = {.project = "DeepSpeed, PyTorch",
-                     .link = "TiledMLP (Arctic Long Sequence Training, 2025); torch 2.11's "
-                             "FullyShardedDataParallel",
-                     .kept = "tiles with a backward each under ZeRO's hooks and FSDP1's, and the "
-                             "flag by which DeepSpeed puts the reduction off",
-                     .left_out =
-                         "DeepSpeed's assertions, of a parameter that stage 2 reduces twice "
-                         "and of one that is twice in a bucket: the engine here shows what "
-                         "they guard. What no_sync needs under FSDP1 is "
-                         "resharded-while-still-needed's"},
+          "Engines that reduce in parameter hooks take the first tile's gradient for the whole: it "
+          "is averaged twice or replaced, or parameters are freed too early.",
+      .project = "DeepSpeed, PyTorch",
+      .link = "TiledMLP (Arctic Long Sequence Training, 2025); torch 2.11's FSDP1",
+      .kept = "a backward per tile under ZeRO's hooks and FSDP1's; DeepSpeed's deferring flag",
+      .left_out = "DeepSpeed's assertions; no_sync under FSDP1: resharded-while-still-needed",
       .worlds = worlds_from(1),
-      .steps = 3,
       .axes = axes(),
       .variants = variants(),
       .claims = sharded_claims(),

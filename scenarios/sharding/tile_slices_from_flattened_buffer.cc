@@ -72,18 +72,16 @@ Expectation expect_other_rows(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"fixed-steps", Role::buggy,
-       "DDP, as it was merged: tile i's slice begins at i times the size of the first tile",
-       "tile_cut=chunked-sequence tile_slices=fixed-step", expect_other_rows},
-      {"cumulative-offsets", Role::wrong_fix,
-       "DDP, a reviewer's version: it begins where the slices before it end",
-       "tile_cut=chunked-sequence tile_slices=cumulative-step", expect_other_rows},
-      {"flattened-tiles", Role::fixed,
-       "DDP, DeepSpeed's way: the input is flattened before it is cut too",
-       "tile_cut=chunked-rows tile_slices=fixed-step"},
-      {"sliced-as-cut", Role::fixed, "DDP: gradients are cut along the sequence, as the input is",
-       "tile_cut=chunked-sequence tile_slices=own"},
-      {"reference", Role::reference, "one process, untiled", "tiles=1 tile_backward=grad-but-last"},
+      buggy("fixed-steps", "tile_cut=chunked-sequence tile_slices=fixed-step", expect_other_rows,
+            "as merged: tile i's slice begins at i times the size of the first tile"),
+      wrong_fix("cumulative-offsets", "tile_cut=chunked-sequence tile_slices=cumulative-step",
+                expect_other_rows,
+                "a reviewer's version: each slice begins at the end of the previous one"),
+      fixed("flattened-tiles", "tile_cut=chunked-rows tile_slices=fixed-step",
+            "DeepSpeed's way: the input is flattened before it is cut, too"),
+      fixed("sliced-as-cut", "tile_cut=chunked-sequence tile_slices=own",
+            "gradients are cut along the sequence, as the input is"),
+      reference("reference", "tiles=1 tile_backward=grad-but-last", "one process, untiled"),
   };
 }
 
@@ -102,19 +100,14 @@ std::vector<Axis> axes() {
 
 Scenario tile_slices_from_flattened_buffer() {
   return {
-      .id = "tile-slices-from-flattened-buffer",
       .summary =
-          "Tiles are cut along the sequence and their gradients from the flattened buffer: "
-          "right for one sequence, silently wrong for a batch of two.",
-      .provenance = {.project = "axolotl",
-                     .link = "pull request #2950 (merged 2025-07-25)",
-                     .kept = "the cut along the sequence, the slices of the flattened gradients, "
-                             "the reviewer's cumulative offsets; DDP as the engine",
-                     .left_out = "the accumulator of gradients, which is a scenario of its own: "
-                                 "parameters get theirs without hooks, or as inputs of the "
-                                 "function"},
+          "Tiles are cut along the sequence, their gradients from the flattened buffer: right for "
+          "one sequence, silently wrong for a batch of two.",
+      .project = "axolotl",
+      .link = "pull request #2950 (merged 2025-07-25)",
+      .kept = "the cut along the sequence, the flattened slices, the reviewer's offsets, DDP",
+      .left_out = "the gradient accumulator: tiled-gradient-accumulator-under-ddp",
       .worlds = worlds_from(1),
-      .steps = 3,
       .axes = axes(),
       .variants = variants(),
       .claims = claims_before({kLossesAgree, kLossesEqual}, replica_claims()),

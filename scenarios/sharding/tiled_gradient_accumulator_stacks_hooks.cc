@@ -39,37 +39,30 @@ void train(Rank& rank) {
 
 std::vector<Variant> variants() {
   return {
-      {"published", Role::buggy, "FSDP2 and the accumulator as it was merged",
-       "engine=fsdp2 hooks=published", expect_published_hooks},
-      {"published-by-its-law",
-       Role::latent,
-       "FSDP2, the same beside its law, 2*prior + (2/N) * sum of (i+1)*g_i: nothing else is wrong",
-       "engine=fsdp2 hooks=published law=compared",
-       {},
-       "reference-law"},
-      {"hook-returns-nothing", Role::wrong_fix,
-       "FSDP2 and a reviewer's version: the last hook sets .grad and returns nothing, and autograd "
-       "adds the last tile to it",
-       "engine=fsdp2 hooks=published hands_over=set-only causes=all", expect_last_tile_twice},
-      {"refuses-fewer-tiles", Role::wrong_fix,
-       "FSDP2 and a reviewer's version: an error where there are fewer tiles than asked for",
-       "engine=fsdp2 hooks=published fewer_tiles=refused causes=all", expect_published_hooks},
-      {"cumulative-offsets", Role::wrong_fix,
-       "FSDP2 and a reviewer's version: slices begin where those before end",
-       "engine=fsdp2 hooks=published tile_slices=cumulative-step causes=all",
-       expect_published_hooks},
-      {"accumulates-in-bfloat16", Role::wrong_fix,
-       "FSDP2 and hooks that are right, and add up in bfloat16",
-       "engine=fsdp2 hooks=mended sums_in=bfloat16 causes=all", expect_sums_in_bfloat16},
-      {"mended-hooks", Role::fixed,
-       "FSDP2 and hooks that are removed, do not divide, hand over once, and count the tiles that "
-       "there are",
-       "engine=fsdp2 hooks=mended causes=all"},
-      {"plain-tiles", Role::fixed,
-       "FSDP2 and no hooks: it reduces when the wrapped module's backward has ended",
-       "engine=fsdp2 hooks=none causes=all"},
-      {"reference", Role::reference, "one process, untiled", "causes=all no_sync=off"},
-      {"reference-law", Role::reference, "one process that weighs tiles by the law", "law=weighed"},
+      buggy("published", "engine=fsdp2 hooks=published", expect_published_hooks,
+            "the accumulator as merged, under FSDP2"),
+      latent("published-by-its-law", "engine=fsdp2 hooks=published law=compared",
+             "the same matches its formula 2*prior + (2/N) * sum of (i+1)*g_i: no other fault")
+          .compared_with("reference-law"),
+      wrong_fix(
+          "hook-returns-nothing", "engine=fsdp2 hooks=published hands_over=set-only causes=all",
+          expect_last_tile_twice,
+          "a reviewer's version: the last hook sets .grad, and autograd adds the last tile again"),
+      wrong_fix(
+          "refuses-fewer-tiles", "engine=fsdp2 hooks=published fewer_tiles=refused causes=all",
+          expect_published_hooks, "a reviewer's version: fewer tiles than asked for are an error"),
+      wrong_fix("cumulative-offsets",
+                "engine=fsdp2 hooks=published tile_slices=cumulative-step causes=all",
+                expect_published_hooks,
+                "a reviewer's version: each slice begins at the end of the previous one"),
+      wrong_fix("accumulates-in-bfloat16", "engine=fsdp2 hooks=mended sums_in=bfloat16 causes=all",
+                expect_sums_in_bfloat16, "correct hooks that accumulate in bfloat16"),
+      fixed("mended-hooks", "engine=fsdp2 hooks=mended causes=all",
+            "hooks are removed after use, do not divide, pass on once, and count actual tiles"),
+      fixed("plain-tiles", "engine=fsdp2 hooks=none causes=all",
+            "no hooks: FSDP2 reduces at the end of the wrapped module's backward"),
+      reference("reference", "causes=all no_sync=off", "one process, untiled"),
+      reference("reference-law", "law=weighed", "one process that weights tiles by the formula"),
   };
 }
 
@@ -79,16 +72,10 @@ std::vector<Axis> axes() {
        {"all", "stacked", "scaled", "returned", "stacked-scaled", "stacked-returned",
         "scaled-returned", "none"},
        "all"},
-      {.name = "wrapped",
-       .values = {"mlp", "layer", "root"},
-       .default_value = "mlp",
-       .in_reference = false},
+      rank_axis("wrapped", {"mlp", "layer", "root"}, "mlp"),
   });
   axes.push_back(switch_axis("no_sync"));
-  axes.push_back({.name = "activations",
-                  .values = {"kept", "checkpointed", "offloaded"},
-                  .default_value = "kept",
-                  .in_reference = false});
+  axes.push_back(rank_axis("activations", {"kept", "checkpointed", "offloaded"}, "kept"));
   axes.push_back({"dtype", {"float32", "float64", "bfloat16"}, "float32"});
   return axes;
 }
@@ -97,32 +84,22 @@ std::vector<Axis> axes() {
 
 Scenario tiled_gradient_accumulator_stacks_hooks() {
   return {
-      .id = "tiled-gradient-accumulator-stacks-hooks",
       .summary =
-          "A tiled MLP's gradients are added up by hooks that stack, divide and hand over "
-          "twice: ranks train alike, with gradients of the wrong size and direction.",
-      .provenance = {.project = "axolotl",
-                     .link = "pull request #2950 (merged 2025-07-25)",
-                     .kept = "the accumulator, its hooks and slices, and the versions that "
-                             "reviewers asked for; of the example configurations the number of "
-                             "tiles, checkpoints and offloaded activations; FSDP2 as the "
-                             "engine",
-                     .left_out =
-                         "sequence parallelism and sample packing, which decide what tokens "
-                         "a rank has and not what tiles do with them; the choice between a "
-                         "model's own MLP and a fused one, and tiled or fused losses, "
-                         "which compute the same; the validators, one that refuses a fused "
-                         "MLP beside a tiled one and the removed one that demanded "
-                         "DeepSpeed: they refuse configurations, and what they let through "
-                         "is here; when the patch is applied: calls are wrapped before any "
-                         "engine; garbage collection at step 0, which frees memory and "
-                         "changes no value; the accumulator's lock: the hooks of one "
-                         "backward run in one thread; a copy of the gradient that is there "
-                         "before (`.to()` of the same dtype is an alias): `.grad` is "
-                         "dropped at once, and nobody else reads it; batches of more than "
-                         "one sequence, which tile-slices-from-flattened-buffer has"},
+          "A tiled MLP's gradients are accumulated by hooks that stack, divide, and pass the sum "
+          "on twice: ranks agree on gradients of the wrong size and direction.",
+      .project = "axolotl",
+      .link = "pull request #2950 (merged 2025-07-25)",
+      .kept =
+          "the accumulator, its hooks and slices, the reviewers' versions; tiles, checkpoints and "
+          "offloading as in the example configurations",
+      .left_out =
+          "sequence parallelism and sample packing: they choose a rank's tokens, not a tile's "
+          "work; fused MLPs and losses: they compute the same; the validators: they refuse "
+          "configurations; when the patch is applied: here before any engine; garbage collection "
+          "at step 0: it changes no value; the accumulator's lock: one backward's hooks run in one "
+          "thread; a copy of the earlier gradient: `.to()` of the same dtype aliases it, and "
+          "`.grad` is dropped at once; larger batches: tile-slices-from-flattened-buffer",
       .worlds = worlds_from(1, 8),  // with more ranks, the mean hides sums in bfloat16
-      .steps = 3,
       .axes = axes(),
       .variants = variants(),
       .claims = sharded_claims(),

@@ -33,32 +33,27 @@ std::string precondition(const Cell& cell) {
 std::vector<Variant> variants() {
   const std::vector<Claim> whole{kGradientsAgree, kParametersAgree};
   return {
-      {"ddp-published", Role::buggy,
-       "the accumulator as it was merged: hooks of the parameters still run once per tile",
-       "hooks=published gradients=stay", expect_hooks_per_tile, "", whole},
-      {"ddp-published-static-graph", Role::wrong_fix,
-       "the same with the error text's advice, a static graph: no error, and the fault of FSDP2",
-       "hooks=published gradients=stay static_graph=on", expect_published_hooks, "", whole},
-      {"ddp-published-static-graph-by-its-law",
-       Role::latent,
-       "the same beside its law: nothing else is wrong",
-       "hooks=published gradients=stay static_graph=on law=compared",
-       {},
-       "reference-law",
-       whole},
-      {"ddp-mended-hooks", Role::wrong_fix,
-       "hooks that are right under FSDP2: they run once per tile, too",
-       "hooks=mended gradients=stay", expect_hooks_per_tile, "", whole},
-      {"ddp-mended-hooks-static-graph",
-       Role::fixed,
-       "hooks that are right, with a static graph, which counts their runs",
-       "hooks=mended gradients=stay static_graph=on",
-       {},
-       "",
-       whole},
-      {"reference", Role::reference, "one process, untiled"},
-      {"reference-law", Role::reference, "one process that weighs tiles by the law",
-       "gradients=stay law=weighed"},
+      buggy("ddp-published", "hooks=published gradients=stay", expect_hooks_per_tile,
+            "the accumulator as merged: DDP's hooks still run once per tile")
+          .with_claims(whole),
+      wrong_fix("ddp-published-static-graph", "hooks=published gradients=stay static_graph=on",
+                expect_published_hooks,
+                "a static graph, as the error advises: no error, and the same fault as under FSDP2")
+          .with_claims(whole),
+      latent("ddp-published-static-graph-by-its-law",
+             "hooks=published gradients=stay static_graph=on law=compared",
+             "the same matches its formula: no other fault")
+          .compared_with("reference-law")
+          .with_claims(whole),
+      wrong_fix("ddp-mended-hooks", "hooks=mended gradients=stay", expect_hooks_per_tile,
+                "hooks that are right under FSDP2: DDP's still run once per tile")
+          .with_claims(whole),
+      fixed("ddp-mended-hooks-static-graph", "hooks=mended gradients=stay static_graph=on",
+            "correct hooks with a static graph, which counts the calls")
+          .with_claims(whole),
+      reference("reference", "", "one process, untiled"),
+      reference("reference-law", "gradients=stay law=weighed",
+                "one process that weights tiles by the formula"),
   };
 }
 
@@ -73,16 +68,14 @@ std::vector<Axis> axes() {
 
 Scenario tiled_gradient_accumulator_under_ddp() {
   return {
-      .id = "tiled-gradient-accumulator-under-ddp",
       .summary =
-          "A tiled MLP's gradients are added up by hooks under DDP, whose own hooks still run "
+          "A tiled MLP's gradients are accumulated by hooks under DDP, whose own hooks still run "
           "once per tile.",
-      .provenance = {.project = "axolotl",
-                     .link = "pull request #2950 (merged 2025-07-25)",
-                     .kept = "the accumulator, and the review's question whether it works for DDP",
-                     .left_out = "see tiled-gradient-accumulator-stacks-hooks"},
+      .project = "axolotl",
+      .link = "pull request #2950 (merged 2025-07-25)",
+      .kept = "the accumulator, and the review's question whether it works for DDP",
+      .left_out = "see tiled-gradient-accumulator-stacks-hooks",
       .worlds = worlds_from(1, 8),
-      .steps = 3,
       .axes = axes(),
       .variants = variants(),
       .claims = sharded_claims(),

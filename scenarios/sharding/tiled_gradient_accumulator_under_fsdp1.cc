@@ -43,43 +43,33 @@ Expectation expect_released(const Cell& cell) {
 std::vector<Variant> variants() {
   const std::vector<Claim> whole{kGradientsAgree, kParametersAgree};
   return {
-      {"flat-published", Role::buggy,
-       "FULL_SHARD and the accumulator as it was merged: the first tile is reduced, and the "
-       "parameters are released",
-       "engine=fsdp1 hooks=published gradients=stay", expect_released},
-      {"flat-mended-hooks", Role::wrong_fix,
-       "FULL_SHARD and hooks that are right under FSDP2: the same",
-       "engine=fsdp1 hooks=mended gradients=stay", expect_released},
-      {"flat-whole-published", Role::buggy,
-       "NO_SHARD: no error, and the fault of FSDP2 where the MLP is wrapped itself; else hooks "
-       "find "
-       "no parameter on it, and it is right",
-       "engine=fsdp1 strategy=no-shard hooks=published gradients=stay", expect_whole, "", whole},
-      {"flat-whole-published-by-its-law",
-       Role::latent,
-       "NO_SHARD, the MLP wrapped, beside its law: nothing else is wrong",
-       "engine=fsdp1 strategy=no-shard hooks=published gradients=stay wrapped=mlp law=compared",
-       {},
-       "reference-law",
-       whole},
-      {"flat-whole-mended-hooks",
-       Role::fixed,
-       "NO_SHARD and hooks that are right",
-       "engine=fsdp1 strategy=no-shard hooks=mended gradients=stay",
-       {},
-       "",
-       whole},
-      {"reference", Role::reference, "one process, untiled"},
-      {"reference-law", Role::reference, "one process that weighs tiles by the law",
-       "gradients=stay law=weighed"},
+      buggy("flat-published", "engine=fsdp1 hooks=published gradients=stay", expect_released,
+            "FULL_SHARD: after the first tile, the gradient is reduced and the parameters freed"),
+      wrong_fix(
+          "flat-mended-hooks", "engine=fsdp1 hooks=mended gradients=stay", expect_released,
+          "FULL_SHARD, hooks that are right under FSDP2: parameters freed after the first tile"),
+      buggy("flat-whole-published", "engine=fsdp1 strategy=no-shard hooks=published gradients=stay",
+            expect_whole,
+            "NO_SHARD: FSDP2's fault if the MLP itself is wrapped; otherwise no hook runs")
+          .with_claims(whole),
+      latent(
+          "flat-whole-published-by-its-law",
+          "engine=fsdp1 strategy=no-shard hooks=published gradients=stay wrapped=mlp law=compared",
+          "NO_SHARD, the MLP wrapped: it matches its formula, no other fault")
+          .compared_with("reference-law")
+          .with_claims(whole),
+      fixed("flat-whole-mended-hooks", "engine=fsdp1 strategy=no-shard hooks=mended gradients=stay",
+            "NO_SHARD with correct hooks")
+          .with_claims(whole),
+      reference("reference", "", "one process, untiled"),
+      reference("reference-law", "gradients=stay law=weighed",
+                "one process that weights tiles by the formula"),
   };
 }
 
 std::vector<Axis> axes() {
-  std::vector<Axis> axes = accumulator_axes({{.name = "wrapped",
-                                              .values = {"mlp", "layer", "root"},
-                                              .default_value = "mlp",
-                                              .in_reference = false}});
+  std::vector<Axis> axes =
+      accumulator_axes({rank_axis("wrapped", {"mlp", "layer", "root"}, "mlp")});
   axes.push_back(switch_axis("no_sync", false));
   axes.push_back({"dtype", {"float32", "float64"}, "float32"});
   return axes;
@@ -89,17 +79,14 @@ std::vector<Axis> axes() {
 
 Scenario tiled_gradient_accumulator_under_fsdp1() {
   return {
-      .id = "tiled-gradient-accumulator-under-fsdp1",
       .summary =
-          "A tiled MLP's gradients are added up by hooks under FSDP1, which reduces the first tile "
-          "and releases the parameters.",
-      .provenance = {.project = "axolotl",
-                     .link = "pull request #2950 (merged 2025-07-25)",
-                     .kept =
-                         "the accumulator, and the review's question whether it works for FSDP1",
-                     .left_out = "see tiled-gradient-accumulator-stacks-hooks"},
+          "A tiled MLP's gradients are accumulated by hooks under FSDP1, which reduces the first "
+          "tile and frees the parameters.",
+      .project = "axolotl",
+      .link = "pull request #2950 (merged 2025-07-25)",
+      .kept = "the accumulator, and the review's question whether it works for FSDP1",
+      .left_out = "see tiled-gradient-accumulator-stacks-hooks",
       .worlds = worlds_from(1, 8),
-      .steps = 3,
       .axes = axes(),
       .variants = variants(),
       .claims = sharded_claims(),

@@ -69,31 +69,28 @@ Expectation expect_other_gatherings(const Cell& cell) {
 }
 
 std::vector<Variant> variants() {
-  using namespace std::chrono_literals;
   return {
-      {"zero-2-own-tiles", Role::fixed,
-       "ZeRO 2, which gathers nothing in backward: each rank has as many tiles as it needs",
-       "engine=zero stage=2 asks_for=own tile_cut=chunked-rows counts=pieces"},
-      {"zero-3-own-tiles",
-       Role::buggy,
-       "ZeRO 3: ranks gather as often as they have tiles, and do not meet",
-       "engine=zero stage=3 asks_for=own tile_cut=chunked-rows counts=asked",
-       expect_other_gatherings,
-       {},
-       {},
-       2s},
-      {"zero-3-maximum-over-ranks",
-       Role::wrong_fix,
-       "ZeRO 3, and all ask for the maximum over the ranks: shorter sequences give fewer",
-       "engine=zero stage=3 asks_for=maximum tile_cut=chunked-rows counts=asked",
-       expect_other_gatherings,
-       {},
-       {},
-       2s},
-      {"zero-3-maximum-of-even-tiles", Role::fixed,
-       "ZeRO 3, and all have the maximum over the ranks, cut evenly",
-       "engine=zero stage=3 asks_for=maximum tile_cut=even-rows counts=asked"},
-      {"reference", Role::reference, "one process, untiled", "bucket=standard"},
+      fixed("zero-2-own-tiles",
+            "engine=zero stage=2 asks_for=own tile_cut=chunked-rows counts=pieces",
+            "ZeRO 2 gathers nothing in backward, so ranks may have different numbers of tiles"),
+      buggy("zero-3-own-tiles",
+            "engine=zero stage=3 asks_for=own tile_cut=chunked-rows counts=asked",
+            expect_other_gatherings,
+            "ZeRO 3: each rank gathers once per tile, so the calls do not match")
+          .compared_with({})
+          .with_claims({})
+          .hanging(),
+      wrong_fix("zero-3-maximum-over-ranks",
+                "engine=zero stage=3 asks_for=maximum tile_cut=chunked-rows counts=asked",
+                expect_other_gatherings,
+                "ZeRO 3, all request the maximum over the ranks: short sequences give fewer tiles")
+          .compared_with({})
+          .with_claims({})
+          .hanging(),
+      fixed("zero-3-maximum-of-even-tiles",
+            "engine=zero stage=3 asks_for=maximum tile_cut=even-rows counts=asked",
+            "ZeRO 3, all have the maximum over the ranks, cut evenly"),
+      reference("reference", "bucket=standard", "one process, untiled"),
   };
 }
 
@@ -101,19 +98,13 @@ std::vector<Variant> variants() {
 
 Scenario tiles_counted_by_each_rank() {
   return {
-      .id = "tiles-counted-by-each-rank",
       .summary =
           "Each rank derives its number of tiles from its own sequence: ZeRO 3 gathers parameters "
-          "for each tile, so ranks with other lengths make other calls.",
-      .provenance =
-          {.project = "DeepSpeed, axolotl",
-           .link = "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",
-           .kept = "a number of tiles from the length of the sequence, of one rank or the maximum "
-                   "over the ranks; until 0.1.0 in fewer-tiles-than-asked-leaves-flag-unset",
-           .left_out = "the mixture of experts whose lengths differ by what the router chose: "
-                       "lengths are given here"},
-      .worlds = worlds_from(2),
-      .steps = 3,
+          "per tile, so ranks call different collectives.",
+      .project = "DeepSpeed, axolotl",
+      .link = "TiledMLP (Arctic Long Sequence Training, 2025); axolotl's pull request #2950",
+      .kept = "a number of tiles from the sequence's length: of one rank, or the maximum of all",
+      .left_out = "the experts whose router makes lengths differ: lengths are given here",
       .axes = {{"bucket", {"small", "standard"}, "small"}, {"accumulation", {"1", "2"}, "1"}},
       .variants = variants(),
       .claims = claims_before(sharded_claims(), {collectives_match()}),

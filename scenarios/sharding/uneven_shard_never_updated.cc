@@ -115,17 +115,13 @@ Expectation expect_first_passed_over(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"rows-rounded-up", Role::buggy,
-       "FSDP2: a shard is taken to have rows / ranks, rounded up: a shorter last one is passed "
-       "over as if it were none",
-       "inferred=rounded-up", expect_last_passed_over},
-      {"rows-rounded-down", Role::wrong_fix,
-       "FSDP2: rounded down instead: the last one may fit, and the first ones are passed over",
-       "inferred=rounded-down", expect_first_passed_over},
-      {"rows-from-global-shape", Role::fixed,
-       "FSDP2: what is left of the global shape from the shard's own offset on",
-       "inferred=from-global-shape"},
-      {"reference", Role::reference, "one process: the mean of all ranks' gradients"},
+      buggy("rows-rounded-up", "inferred=rounded-up", expect_last_passed_over,
+            "FSDP2: the shard size is rounded up, so a shorter last shard is skipped"),
+      wrong_fix("rows-rounded-down", "inferred=rounded-down", expect_first_passed_over,
+                "FSDP2: the shard size is rounded down, so the first shards are skipped"),
+      fixed("rows-from-global-shape", "inferred=from-global-shape",
+            "FSDP2: the shard size follows from the global shape and the shard's offset"),
+      reference("reference", "", "one process: the mean of all ranks' gradients"),
   };
 }
 
@@ -133,19 +129,15 @@ std::vector<Variant> variants() {
 
 Scenario uneven_shard_never_updated() {
   return {
-      .id = "uneven-shard-never-updated",
       .summary =
           "Shard sizes are computed as if all were equal: a shorter shard counts as missing and is "
           "never updated, although its gradient is right.",
-      .provenance = {.project = "PyTorch",
-                     .link = "issues #176076 (2026-02-28) and #110762 (2023-10-06)",
-                     .kept = "row-wise shards whose last one is shorter and never updated, and a "
-                             "shape that is inferred as if shards were even; the repair, which "
-                             "passes the global shape",
-                     .left_out = "tied weights in two groups, which made torch infer it, and "
-                                 "DTensor: the optimizer infers the shape here"},
+      .project = "PyTorch",
+      .link = "issues #176076 (2026-02-28) and #110762 (2023-10-06)",
+      .kept = "shards by rows, the last one shorter, an inferred shape; the global shape as repair",
+      .left_out =
+          "DTensor, and the tied weights that made torch infer the shape: the optimizer does",
       .worlds = worlds_from(1),
-      .steps = 3,
       .axes = {{"rows", {"5", "7", "9", "12"}, "7"}, {"dtype", {"float32", "float64"}, "float32"}},
       .variants = variants(),
       .claims = sharded_claims(),

@@ -41,23 +41,19 @@ Expectation expect_never_trained(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"tiles-around", Role::buggy,
-       "FSDP2: each tile calls the wrapped MLP; only the first one's gradients are reduced",
-       "engine=fsdp2 wrapped=mlp tiles_are=around", expect_first_tile_alone},
-      {"reduces-in-last-tile", Role::wrong_fix,
-       "FSDP2: set_requires_gradient_sync in the last tile alone, which has no reduction: the MLP "
-       "has no gradient at all",
-       "engine=fsdp2 wrapped=mlp tiles_are=around reduces=in-last-tile", expect_never_trained},
-      {"tiles-inside", Role::fixed,
-       "FSDP2: the forward of the MLP is replaced by the tiles: it is called once",
-       "engine=fsdp2 wrapped=mlp tiles_are=inside"},
-      {"layers-wrapped", Role::fixed, "FSDP2: the layer is wrapped, and the MLP is a part of it",
-       "engine=fsdp2 wrapped=layer tiles_are=inside"},
-      {"flat-tiles-around", Role::fixed,
-       "FSDP1: each tile gathers, and its backward completes a gradient and reduces it",
-       "engine=fsdp1 wrapped=mlp tiles_are=around"},
-      {"reference", Role::reference, "one process, no tiles: the mean of all shards' gradients",
-       "tiles=1"},
+      buggy("tiles-around", "engine=fsdp2 wrapped=mlp tiles_are=around", expect_first_tile_alone,
+            "FSDP2 reduces only the first tile's gradients: each tile calls the wrapped MLP"),
+      wrong_fix("reduces-in-last-tile",
+                "engine=fsdp2 wrapped=mlp tiles_are=around reduces=in-last-tile",
+                expect_never_trained,
+                "FSDP2, gradient sync in the last tile only, which reduces nothing: no gradient"),
+      fixed("tiles-inside", "engine=fsdp2 wrapped=mlp tiles_are=inside",
+            "FSDP2: the tiles replace the forward of the MLP, so it is called once"),
+      fixed("layers-wrapped", "engine=fsdp2 wrapped=layer tiles_are=inside",
+            "FSDP2: the layer is wrapped, not the MLP"),
+      fixed("flat-tiles-around", "engine=fsdp1 wrapped=mlp tiles_are=around",
+            "FSDP1: each tile gathers, and its backward reduces its gradient"),
+      reference("reference", "tiles=1", "one process, no tiles: the mean of all shards' gradients"),
   };
 }
 
@@ -65,17 +61,14 @@ std::vector<Variant> variants() {
 
 Scenario wrapped_module_called_per_tile() {
   return {
-      .id = "wrapped-module-called-per-tile",
       .summary =
-          "Tiles call a module that FSDP2 shards, again and again in one backward: of all "
-          "tiles but the first the gradients are never reduced.",
-      .provenance = {.project = "PyTorch",
-                     .link = "fully_shard of torch 2.11, observed; held against Python's in "
-                             "tests/parity/fully_shard_parity.py (tiles-around)",
-                     .kept = "a tiled function around a wrapped MLP",
-                     .left_out = "attention, mixed precision, streams"},
+          "Each tile calls the same FSDP2 module within one backward: only the first tile's "
+          "gradients are reduced.",
+      .project = "PyTorch",
+      .link = "fully_shard of torch 2.11, as tests/parity/fully_shard_parity.py shows",
+      .kept = "a tiled function around a wrapped MLP",
+      .left_out = "attention, mixed precision, streams",
       .worlds = worlds_from(1),
-      .steps = 3,
       .axes = {{"tiles", {"1", "2", "4"}, "2"}, {"dtype", {"float32", "float64"}, "float32"}},
       .variants = variants(),
       .claims = sharded_claims(),

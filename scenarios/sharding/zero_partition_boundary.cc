@@ -124,20 +124,15 @@ Expectation expect_hidden_ones_wrong(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"offset-forgotten", Role::buggy,
-       "ZeRO 1 or 2: the piece that a partition begins with is read from the parameter's start",
-       "pieces=without-offset", expect_cut_ones_wrong},
-      {"only-where-it-begins", Role::buggy,
-       "ZeRO 1 or 2: a parameter's mean is taken by the rank where it begins; the rest of it keeps "
-       "a rank's own gradient, divided by the world size",
-       "pieces=of-beginnings", expect_cut_ones_wrong},
-      {"found-by-where-it-begins", Role::buggy,
-       "ZeRO 1 or 2: parameters are found by where they begin, and an empty one hides the one "
-       "behind it",
-       "pieces=by-beginning", expect_hidden_ones_wrong},
-      {"exact-pieces", Role::fixed,
-       "ZeRO 1 or 2: every rank takes the mean of what lies in its partition", "pieces=exact"},
-      {"reference", Role::reference, "one process, nothing is cut", "stage=1 bucket=standard"},
+      buggy("offset-forgotten", "pieces=without-offset", expect_cut_ones_wrong,
+            "ZeRO 1, 2: a partition's first piece is read from the start of its parameter"),
+      buggy("only-where-it-begins", "pieces=of-beginnings", expect_cut_ones_wrong,
+            "ZeRO 1, 2: only a parameter's first rank takes the mean; the rest stays local"),
+      buggy("found-by-where-it-begins", "pieces=by-beginning", expect_hidden_ones_wrong,
+            "ZeRO 1, 2: parameters are looked up by offset, so an empty one hides the next"),
+      fixed("exact-pieces", "pieces=exact",
+            "ZeRO 1, 2: every rank takes the mean of exactly its partition"),
+      reference("reference", "stage=1 bucket=standard", "one process without partitions"),
   };
 }
 
@@ -155,20 +150,16 @@ std::vector<Axis> axes() {
 
 Scenario zero_partition_boundary() {
   return {
-      .id = "zero-partition-boundary",
       .summary =
-          "ZeRO's partitions are cut through parameters and beside empty ones, and a rank takes a "
-          "piece of a gradient from the wrong place: all ranks agree on wrong parameters.",
-      .provenance = {.project = "DeepSpeed",
-                     .link = "issue #8297 (2026-08-23), pull requests #8280 (2026-08-19) and #8277",
-                     .kept = "the parameters of 8, 0 and 24 elements, the flattened group, its "
-                             "partitions and the reduction of their pieces in stages 1 and 2",
-                     .left_out = "the refusals of the issue and of #8279, which came before wrong "
-                                 "values could; the padding between parameters that #8277 adds. "
-                                 "The faults are ours: numbers of that bookkeeping, each wrong"},
+          "ZeRO's partitions cut through parameters and meet empty ones. A rank reads a gradient "
+          "at the wrong offset: all ranks agree on wrong parameters.",
+      .project = "DeepSpeed",
+      .link = "issue #8297 (2026-08-23), pull requests #8280 (2026-08-19) and #8277",
+      .kept = "8, 0 and 24 elements in one flattened group; its partitions in stages 1 and 2",
+      .left_out =
+          "the refusals of the issue and of #8279; #8277's padding. The wrong numbers are ours",
       .worlds = worlds_from(1),
       .devices = {"cpu", "sim", "cuda"},
-      .steps = 3,
       .axes = axes(),
       .variants = variants(),
       .claims = claims_before({kParametersAgree}, sharded_claims()),

@@ -31,10 +31,9 @@ class Normalised : public Module {
 at::Tensor forward(Rank& rank, Training& training, Module& model, const at::Tensor& input) {
   const auto observed_forward = [&] {
     if (!rank.is_reference()) rank.observe_buffers(Phase::pre_forward, model);
-    return std::vector{model(input)};
+    return model(input);
   };
-  return (rank.has("loss", "on-module") ? observed_forward() : training.forward(observed_forward))
-      .front();
+  return rank.has("loss", "on-module") ? observed_forward() : training.forward(observed_forward);
 }
 
 void train(Rank& rank) {
@@ -69,13 +68,11 @@ Expectation expect_buffers_apart(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"buffers-left-behind", Role::wrong_fix,
-       "gradients are averaged by hand; no call broadcasts the BatchNorm's buffers",
-       "loss=on-module", expect_buffers_apart},
-      {"through-wrapper", Role::fixed,
-       "the loss on the wrapper, which broadcasts the buffers and averages the gradients",
-       "loss=on-wrapper"},
-      {"reference", Role::reference, "one process: the mean of all shards' gradients"},
+      wrong_fix("buffers-left-behind", "loss=on-module", expect_buffers_apart,
+                "gradients are averaged by hand, but BatchNorm's buffers are not broadcast"),
+      fixed("through-wrapper", "loss=on-wrapper",
+            "the loss on the wrapper, which broadcasts the buffers and averages the gradients"),
+      reference("reference", "", "one process: the mean of all shards' gradients"),
   };
 }
 
@@ -83,22 +80,17 @@ std::vector<Variant> variants() {
 
 Scenario buffers_not_broadcast_by_hand_reduction() {
   return {
-      .id = "buffers-not-broadcast-by-hand-reduction",
       .summary =
-          "A trainer that averages gradients by hand leaves out the buffers, which DDP's forward "
-          "broadcasts: each rank keeps the running statistics of its own data.",
-      .provenance = {.project = "SchmiedmayerLab",
-                     .link = "pull request #49 (2026-06-27)",
-                     .kept = "the data and the learning rate of the toy script, and its repair: an "
-                             "all-reduce of every gradient",
-                     .left_out = "the script's model, a linear layer without buffers: a BatchNorm "
-                                 "stands before it here"},
-      .worlds = worlds_from(2),
+          "A trainer averages gradients by hand but not buffers, which DDP's forward broadcasts: "
+          "each rank keeps the running statistics of its own data.",
+      .project = "SchmiedmayerLab",
+      .link = "pull request #49 (2026-06-27)",
+      .kept = "the toy script's data, learning rate and repair: an all-reduce per gradient",
+      .left_out = "the script's model, which has no buffers: here a BatchNorm precedes it",
       .steps = 5,
       .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"}},
       .variants = variants(),
       .claims = claims_before(replica_claims(), {kBuffersAgree}),
-      .tables = {},
       .precondition = no_single_step_of_adamw,
       .body = train,
   };

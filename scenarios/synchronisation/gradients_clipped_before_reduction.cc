@@ -48,13 +48,12 @@ Expectation expect_clipped_apart(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"clipped-before", Role::wrong_fix,
-       "each rank clips its own gradients, then they are averaged", "clipped=before",
-       expect_clipped_apart},
-      {"clipped-after", Role::fixed,
-       "all-reduce, then clip: all ranks clip by the norm of the mean", "clipped=after"},
-      {"reference", Role::reference,
-       "one process: the mean of all shards' gradients, clipped by its norm"},
+      wrong_fix("clipped-before", "clipped=before", expect_clipped_apart,
+                "each rank clips its own gradients, then they are averaged"),
+      fixed("clipped-after", "clipped=after",
+            "all-reduce, then clip: all ranks clip by the norm of the mean"),
+      reference("reference", "",
+                "one process: the mean of all shards' gradients, clipped by its norm"),
   };
 }
 
@@ -62,22 +61,17 @@ std::vector<Variant> variants() {
 
 Scenario gradients_clipped_before_reduction() {
   return {
-      .id = "gradients-clipped-before-reduction",
       .summary =
-          "Each rank clips its gradients before they are averaged: all ranks agree, on another "
-          "direction than that of the clipped mean.",
-      .provenance = {.project = "SchmiedmayerLab",
-                     .link = "pull request #49 (2026-06-27)",
-                     .kept = "the toy script with its repair, an all-reduce of every gradient; the "
-                             "trainer's clipping, which comes after it",
-                     .left_out = "the trainer, which is loss-on-unwrapped-module-pipeline; the "
-                                 "wrong order is none that was published"},
-      .worlds = worlds_from(2),
+          "Each rank clips its gradients before they are averaged: all ranks agree, but not on the "
+          "clipped mean.",
+      .project = "SchmiedmayerLab",
+      .link = "pull request #49 (2026-06-27)",
+      .kept = "the toy script, its repair by an all-reduce per gradient, the trainer's clipping",
+      .left_out = "the trainer: loss-on-unwrapped-module-pipeline. The wrong order is ours",
       .steps = 5,
       .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"}},
       .variants = variants(),
       .claims = replica_claims(),
-      .tables = {},
       .precondition = no_single_step_of_adamw,
       .body = train,
   };

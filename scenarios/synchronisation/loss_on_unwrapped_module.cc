@@ -109,33 +109,30 @@ Expectation expect_divided_again(const Cell& cell) {
 std::vector<Variant> variants() {
   const auto never_reduced = [](const Cell& cell) { return expect_never_reduced(cell); };
   return {
-      {"bypass", Role::buggy, "the loss on ddp.module, as the trainer had it",
-       "loss=on-module reduced=never", expect_published_bug},
-      {"bypass-after-no-grad-forward", Role::buggy,
-       "a forward of the wrapper without grad comes first: it does not arm the hooks",
-       "loss=on-module armed=without-grad", never_reduced},
-      {"bypass-armed-every-kth-step", Role::buggy,
-       "a forward of the wrapper with grad comes first in every k-th step: only those synchronise",
-       "loss=on-module armed=every-kth", expect_reduced_every_kth_step},
-      {"bypass-after-armed-forward", Role::latent,
-       "a forward of the wrapper with grad comes first in every step and arms the hooks",
-       "loss=on-module armed=always"},
-      {"all-reduce-each", Role::fixed,
-       "the pull request: one averaging all-reduce per gradient after backward",
-       "loss=on-module reduced=each", expect_published_fix},
-      {"all-reduce-flat", Role::fixed, "one averaging all-reduce of all gradients in one buffer",
-       "loss=on-module reduced=flat"},
-      {"through-wrapper", Role::fixed, "the loss on the wrapper: the reducer does its work",
-       "loss=on-wrapper"},
-      {"sum-not-averaged", Role::wrong_fix, "all-reduce with SUM and no division",
-       "loss=on-module reduced=summed", expect_summed},
-      {"divided-twice", Role::wrong_fix, "all-reduce with AVG and then a division by the ranks",
-       "loss=on-module reduced=divided-again", expect_divided_again},
-      {"reduced-after-step", Role::wrong_fix, "the all-reduce comes after the optimizer's step",
-       "loss=on-module reduced=after-step", never_reduced},
-      {"only-matrices-reduced", Role::wrong_fix, "vectors, such as biases, are left out",
-       "loss=on-module reduced=matrices", expect_bias_never_reduced},
-      {"reference", Role::reference, "one process: the mean of all shards' gradients"},
+      buggy("bypass", "loss=on-module reduced=never", expect_published_bug,
+            "the trainer computes the loss on ddp.module"),
+      buggy("bypass-after-no-grad-forward", "loss=on-module armed=without-grad", never_reduced,
+            "after a forward of the wrapper without grad, which does not arm the hooks"),
+      buggy("bypass-armed-every-kth-step", "loss=on-module armed=every-kth",
+            expect_reduced_every_kth_step,
+            "a forward of the wrapper arms the hooks in every k-th step; only those synchronise"),
+      latent("bypass-after-armed-forward", "loss=on-module armed=always",
+             "a forward of the wrapper arms the hooks in every step, so gradients synchronise"),
+      fixed("all-reduce-each", "loss=on-module reduced=each", expect_published_fix,
+            "the pull request: after backward, one averaging all-reduce per gradient"),
+      fixed("all-reduce-flat", "loss=on-module reduced=flat",
+            "one averaging all-reduce of all gradients in one buffer"),
+      fixed("through-wrapper", "loss=on-wrapper",
+            "the loss on the wrapper: the reducer averages the gradients"),
+      wrong_fix("sum-not-averaged", "loss=on-module reduced=summed", expect_summed,
+                "all-reduce with SUM, without the division"),
+      wrong_fix("divided-twice", "loss=on-module reduced=divided-again", expect_divided_again,
+                "all-reduce with AVG, then divided by the number of ranks again"),
+      wrong_fix("reduced-after-step", "loss=on-module reduced=after-step", never_reduced,
+                "the all-reduce comes after the optimizer's step"),
+      wrong_fix("only-matrices-reduced", "loss=on-module reduced=matrices",
+                expect_bias_never_reduced, "the reduction leaves out vectors, such as biases"),
+      reference("reference", "", "one process: the mean of all shards' gradients"),
   };
 }
 
@@ -166,18 +163,13 @@ std::vector<TableSpec> tables() {
 
 Scenario loss_on_unwrapped_module() {
   return {
-      .id = "loss-on-unwrapped-module",
       .summary =
           "The loss is computed on the module inside the DDP wrapper: gradients are never "
-          "synchronised and the replicas drift apart.",
-      .provenance = {.project = "SchmiedmayerLab",
-                     .link = "pull request #49 (2026-06-27)",
-                     .kept = "the toy script: model, seeds, data, learning rate, both tables; the "
-                             "review's flat buffer",
-                     .left_out = "NCCL and the GPUs: the random numbers are CUDA's, computed on "
-                                 "the CPU; the real pipeline is "
-                                 "loss-on-unwrapped-module-pipeline"},
-      .worlds = worlds_from(2),
+          "synchronised, and the replicas drift apart.",
+      .project = "SchmiedmayerLab",
+      .link = "pull request #49 (2026-06-27)",
+      .kept = "the toy script: model, seeds, data, learning rate, tables; the review's flat buffer",
+      .left_out = "NCCL and GPUs: CUDA's random numbers are computed on the CPU",
       .steps = 5,
       .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"},
                {"k", {"2", "3"}, "2", {"bypass-armed-every-kth-step"}}},

@@ -133,14 +133,13 @@ Expectation expect_published_fix(const Cell& cell) { return with_table(cell, {})
 
 std::vector<Variant> variants() {
   return {
-      {"bypass", Role::buggy, "the loss on ddp.module, as the trainer had it",
-       "loss=on-module reduced=never", expect_published_bug},
-      {"all-reduce-each", Role::fixed,
-       "the pull request: one averaging all-reduce per gradient after backward",
-       "loss=on-module reduced=each", expect_published_fix},
-      {"through-wrapper", Role::fixed, "the loss on the wrapper: the reducer does its work",
-       "loss=on-wrapper"},
-      {"reference", Role::reference, "one process: the mean of all shards' gradients"},
+      buggy("bypass", "loss=on-module reduced=never", expect_published_bug,
+            "the trainer computes the loss on ddp.module"),
+      fixed("all-reduce-each", "loss=on-module reduced=each", expect_published_fix,
+            "the pull request: after backward, one averaging all-reduce per gradient"),
+      fixed("through-wrapper", "loss=on-wrapper",
+            "the loss on the wrapper: the reducer averages the gradients"),
+      reference("reference", "", "one process: the mean of all shards' gradients"),
   };
 }
 
@@ -172,20 +171,16 @@ std::vector<TableSpec> tables() {
 
 Scenario loss_on_unwrapped_module_pipeline() {
   return {
-      .id = "loss-on-unwrapped-module-pipeline",
       .summary =
-          "The same in a whole trainer: gradients differ from the first step, weights only after "
-          "the warm-up began, and the checkpoint discards what the other ranks learnt.",
-      .provenance = {.project = "SchmiedmayerLab",
-                     .link = "pull request #49 (2026-06-27)",
-                     .kept = "curriculum stages, distributed sampler, the checkpoint of rank 0, "
-                             "the columns of the table",
-                     .left_out = "the language model and its data: a small transformer on "
-                                 "synthetic series takes their place, so the table is met in shape "
-                                 "and not in its digits; the pull request does not show optimizer, "
-                                 "warm-up, clipping and how a stage begins: here they are AdamW, "
-                                 "from learning rate 0, by norm, and from the checkpoint"},
-      .worlds = worlds_from(2),
+          "The loss on the unwrapped module in a whole trainer: gradients differ from step 1, "
+          "weights after warm-up starts; the checkpoint keeps rank 0's weights only.",
+      .project = "SchmiedmayerLab",
+      .link = "pull request #49 (2026-06-27)",
+      .kept = "curriculum stages, distributed sampler, rank 0's checkpoint, the table's columns",
+      .left_out =
+          "the language model and its data: a small transformer on synthetic series meets the "
+          "table in shape. Optimizer, warm-up and clipping are not published: here AdamW, from "
+          "learning rate 0, by norm",
       .steps = 2 * kStageSteps,
       .variants = variants(),
       .claims = replica_claims(),

@@ -61,19 +61,14 @@ Expectation expect_skipped(const Cell& cell) {
 }
 
 std::vector<Variant> variants() {
-  using namespace std::chrono_literals;
   return {
-      {.name = "skip-missing",
-       .role = Role::wrong_fix,
-       .summary = "the pull request's loop where ranks lack different gradients",
-       .sets = "missing=skipped",
-       .expect = expect_skipped,
-       .limit = 2s},
-      {"all-reduce-zero-filled", Role::fixed,
-       "the review: gradients that a rank lacks are zeros, so all ranks reduce the same",
-       "missing=zeros"},
-      {"reference", Role::reference,
-       "one process: the mean of all shards' gradients; a missing one counts as zeros"},
+      wrong_fix("skip-missing", "missing=skipped", expect_skipped,
+                "the pull request's loop, although ranks lack different gradients")
+          .hanging(),
+      fixed("all-reduce-zero-filled", "missing=zeros",
+            "the review: missing gradients become zeros, so all ranks reduce the same tensors"),
+      reference("reference", "",
+                "one process: the mean of all shards' gradients; a missing one counts as zeros"),
   };
 }
 
@@ -81,23 +76,19 @@ std::vector<Variant> variants() {
 
 Scenario missing_gradients_skipped_in_reduction() {
   return {
-      .id = "missing-gradients-skipped-in-reduction",
       .summary =
-          "A reduction by hand skips the gradients that a rank lacks: other tensors are averaged "
-          "with each other, or the training aborts or hangs.",
-      .provenance = {.project = "SchmiedmayerLab",
-                     .link = "pull request #49 (2026-06-27)",
-                     .kept = "the toy script's data and learning rate, the repair's loop and the "
-                             "review's remark on missing gradients",
-                     .left_out = "the script's model, in which no gradient is missing: here a "
-                                 "branch depends on the rank"},
-      .worlds = worlds_from(2),
+          "A reduction by hand skips missing gradients, so different tensors are averaged "
+          "together, or the training aborts or hangs.",
+      .project = "SchmiedmayerLab",
+      .link = "pull request #49 (2026-06-27)",
+      .kept = "the toy script's data, the repair's loop, the review's remark on missing gradients",
+      .left_out =
+          "the script's model, whose gradients all exist: here a branch depends on the rank",
       .steps = 5,
       .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"},
                {"differs", {"same-shapes", "other-sizes", "other-counts"}, "same-shapes"}},
       .variants = variants(),
       .claims = replica_claims(),
-      .tables = {},
       .precondition = no_single_step_of_adamw,
       .body = train,
   };

@@ -58,16 +58,16 @@ Expectation expect_ranks_weighted_alike(const Cell& cell) {
 
 std::vector<Variant> variants() {
   return {
-      {"taken-for-batch-mean", Role::wrong_fix,
-       "ranks have 2, 4, 6 ... rows; the wrapper alone is taken for the mean over the whole batch",
-       "weight=none", expect_ranks_weighted_alike, "reference-batch-mean"},
-      {"weighted", Role::fixed,
-       "each rank's loss is weighted by its rows: the mean over the whole batch", "weight=rows",
-       nullptr, "reference-batch-mean"},
-      {"rank-means", Role::fixed, "what DDP promises is the mean of the ranks' means",
-       "weight=none", nullptr, "reference-rank-means"},
-      {"reference-batch-mean", Role::reference, "one process: the mean over all rows"},
-      {"reference-rank-means", Role::reference, "one process: the mean of the shards' means"},
+      wrong_fix("taken-for-batch-mean", "weight=none", expect_ranks_weighted_alike,
+                "ranks have 2, 4, 6, ... rows; DDP's average is taken for the mean over the batch")
+          .compared_with("reference-batch-mean"),
+      fixed("weighted", "weight=rows",
+            "each rank weights its loss by its rows: the mean over the whole batch")
+          .compared_with("reference-batch-mean"),
+      fixed("rank-means", "weight=none", "the mean of the ranks' means, as DDP promises")
+          .compared_with("reference-rank-means"),
+      reference("reference-batch-mean", "", "one process: the mean over all rows"),
+      reference("reference-rank-means", "", "one process: the mean of the shards' means"),
   };
 }
 
@@ -75,21 +75,17 @@ std::vector<Variant> variants() {
 
 Scenario uneven_shards_averaged_alike() {
   return {
-      .id = "uneven-shards-averaged-alike",
       .summary =
           "Ranks have different numbers of rows, and DDP averages their mean losses: all agree on "
-          "gradients that are not those of the mean over the batch.",
-      .provenance = {.project = "SchmiedmayerLab",
-                     .link = "pull request #49 (2026-06-27)",
-                     .kept = "the toy script's model, seeds and learning rate",
-                     .left_out = "its shards of four rows each: here a rank has two rows more than "
-                                 "the one before it"},
-      .worlds = worlds_from(2),
+          "gradients that are not the mean over the batch.",
+      .project = "SchmiedmayerLab",
+      .link = "pull request #49 (2026-06-27)",
+      .kept = "the toy script's model, seeds and learning rate",
+      .left_out = "shards of four rows each: here each rank has two rows more than the one before",
       .steps = 5,
       .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"}},
       .variants = variants(),
       .claims = replica_claims(),
-      .tables = {},
       .precondition = no_single_step_of_adamw,
       .body = train,
   };

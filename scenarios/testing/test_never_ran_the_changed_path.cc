@@ -62,38 +62,30 @@ void train(Rank& rank) {
   });
 }
 
-Expectation expect_not_triggered(const Cell&) { return {.not_triggered = true}; }
-
 Expectation expect_unreduced(const Cell& cell) { return expect_never_reduced(cell); }
 
 }  // namespace
 
 Scenario test_never_ran_the_changed_path() {
   return {
-      .id = "test-never-ran-the-changed-path",
       .summary =
           "A fix for distributed runs was tested in a run that was not distributed: every value is "
           "right, but the fix was never executed.",
-      .provenance = {.project = "unsloth",
-                     .link = "pull request on multi-GPU training of vision models with "
-                             "device_map 'auto', discussion of 2026-01-01",
-                     .kept = "the gate `if is_distributed()` around the change, the test in a "
-                             "notebook without a launcher, its success",
-                     .left_out = "the change itself, a device map for vision models: an all-reduce "
-                                 "takes its place"},
-      .worlds = worlds_from(2),
-      .steps = 3,
+      .project = "unsloth",
+      .link = "pull request on device_map 'auto' under several GPUs, discussion of 2026-01-01",
+      .kept = "the gate `if is_distributed()`, the test without a launcher, its success",
+      .left_out = "the change itself, a device map: an all-reduce takes its place",
       .axes = {},
       .variants =
           {
-              {"before-the-fix", Role::buggy, "gradients are never reduced", "reduced=never",
-               expect_unreduced},
-              {"fix-tested-by-a-launcher", Role::fixed, "the gate is open: the fix is executed",
-               "reduced=each"},
-              {"fix-tested-in-a-notebook", Role::latent,
-               "the gate is closed: no claim is decided, though every value is right",
-               "reduced=each launcher=none", expect_not_triggered},
-              {"reference", Role::reference, "one process: the mean of all shards' gradients"},
+              buggy("before-the-fix", "reduced=never", expect_unreduced,
+                    "gradients are never reduced"),
+              fixed("fix-tested-by-a-launcher", "reduced=each",
+                    "the gate is open, so the fix is executed"),
+              latent("fix-tested-in-a-notebook", "reduced=each launcher=none",
+                     always({.not_triggered = true}),
+                     "the gate is closed: every value is right, but no claim is decided"),
+              reference("reference", "", "one process: the mean of all shards' gradients"),
           },
       .claims = replica_claims(),
       .body = train,

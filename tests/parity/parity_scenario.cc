@@ -19,12 +19,10 @@ Variant variant_of_words(std::initializer_list<std::string_view> words) {
   return variant;
 }
 
-Scenario parity_scenario(std::string id, std::string summary, std::vector<Variant> variants,
+Scenario parity_scenario(std::string summary, std::vector<Variant> variants,
                          std::function<void(Rank&)> body) {
   return {
-      .id = std::move(id),
       .summary = std::move(summary),
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3},
       .steps = 3,
       .axes = {},

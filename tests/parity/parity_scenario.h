@@ -17,7 +17,7 @@ Variant variant_of_words(std::initializer_list<std::string_view> words);
 
 /// A small training that a program of tests/parity repeats, with variants of the same names. That
 /// program compares the two sides; the scenario itself only claims that the ranks finish.
-Scenario parity_scenario(std::string id, std::string summary, std::vector<Variant> variants,
+Scenario parity_scenario(std::string summary, std::vector<Variant> variants,
                          std::function<void(Rank&)> body);
 
 }  // namespace lockstep

@@ -15,7 +15,6 @@ inline Scenario literal_scenario(std::string id = "bug-class") {
   return {
       .id = std::move(id),
       .summary = "A literal one.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 4},
       .steps = 3,
       .axes = {{"rate", {"slow", "fast"}, "slow"},

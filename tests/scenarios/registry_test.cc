@@ -32,6 +32,9 @@ TEST(Registry, HasTheScenariosThatTheProgramLists) {
   const auto catalogue = nlohmann::json::parse(run_shell(kLockstep + " list --format json").out);
   for (const auto& scenario : catalogue.at("scenarios")) {
     listed.push_back(scenario.at("id"));
+    for (const auto& [part, text] : scenario.at("provenance").items()) {
+      EXPECT_NE(text, "") << scenario.at("id") << ": " << part;
+    }
   }
   EXPECT_THAT(listed, testing::UnorderedElementsAreArray(scenario_ids()));
 }

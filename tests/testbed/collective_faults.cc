@@ -104,9 +104,7 @@ void train(Rank& rank) {
 Scenario collective_faults() {
   using namespace std::chrono_literals;
   return {
-      .id = "collective-faults",
       .summary = "A rank ends at a random collective of a training with DDP.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3, 4, 8, 16, 32, 64},
       .steps = 3,
       .axes = {{"fault", {"kill", "stop", "abort"}, "kill", {"faulty"}}},

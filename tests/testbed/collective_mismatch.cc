@@ -241,9 +241,7 @@ Scenario collective_mismatch() {
   const std::vector<std::string> operations{"all-reduce", "broadcast", "all-gather",
                                             "reduce-scatter", "barrier"};
   return {
-      .id = "collective-mismatch",
       .summary = "Rank 1 calls something else than the others in step 2.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3, 4},
       .steps = 3,
       .axes = {{"first",

@@ -173,8 +173,7 @@ std::vector<Variant> variants() {
 }  // namespace
 
 Scenario ddp_parity() {
-  return parity_scenario("ddp-parity",
-                         "A small training in all combinations of what DDP can be asked for.",
+  return parity_scenario("A small training in all combinations of what DDP can be asked for.",
                          variants(), train);
 }
 

@@ -7,9 +7,7 @@ namespace lockstep {
 
 Scenario empty() {
   return {
-      .id = "empty",
       .summary = "Ranks that start and end.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {1, 2, 3, 4, 16, 64},
       .axes = {},
       .variants = {{"alone", Role::fixed, "no process group"},

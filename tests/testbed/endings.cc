@@ -49,9 +49,7 @@ Scenario endings() {
   using namespace std::chrono_literals;
   const std::vector<Claim> claims{kGradientsAgree, ranks_finish()};
   return {
-      .id = "endings",
       .summary = "Rank 1 ends badly in step 2.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3, 4},
       .steps = 3,
       .axes = {},

@@ -62,7 +62,6 @@ std::vector<Variant> variants() {
 
 Scenario flat_shard_parity() {
   return parity_scenario(
-      "flat-shard-parity",
       "A small training in combinations of what FullyShardedDataParallel can be asked for.",
       variants(), [](Rank& rank) { train_sharded(rank, flat_shard); });
 }

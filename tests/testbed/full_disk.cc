@@ -42,9 +42,7 @@ void train_and_catch(Rank& rank) {
 
 Scenario full_disk() {
   return {
-      .id = "full-disk",
       .summary = "The disk is full for one rank, and its training goes on.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2},
       .steps = 4,
       .axes = {},

@@ -156,8 +156,7 @@ void train_sharded(Rank& rank, const MakeSharded& make) {
 }
 
 Scenario fully_shard_parity() {
-  return parity_scenario("fully-shard-parity",
-                         "A small training in combinations of what fully_shard can be asked for.",
+  return parity_scenario("A small training in combinations of what fully_shard can be asked for.",
                          variants(), [](Rank& rank) { train_sharded(rank, fully_shard); });
 }
 

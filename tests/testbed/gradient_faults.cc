@@ -116,9 +116,7 @@ Scenario gradient_faults() {
   const std::vector<std::string> faults{"zeroed", "halved", "doubled", "foreign",
                                         "one-rank-missing"};
   return {
-      .id = "gradient-faults",
       .summary = "One gradient is wrong on all ranks.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3, 4, 8},
       .steps = 3,
       .axes = {{"dtype", {"float32", "float64", "float16", "bfloat16"}, "float32"},

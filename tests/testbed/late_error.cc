@@ -68,9 +68,7 @@ void train(Rank& rank) {
 
 Scenario late_error() {
   return {
-      .id = "late-error",
       .summary = "The reducer complains one step after the damage.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3},
       .steps = 3,
       .axes = {},

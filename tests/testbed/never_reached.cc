@@ -10,9 +10,7 @@ namespace lockstep {
 
 Scenario never_reached() {
   return {
-      .id = "never-reached",
       .summary = "A variant that is not declared to be missed, and is.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3, 4},
       .steps = 2,
       .axes = {},

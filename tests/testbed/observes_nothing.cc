@@ -8,9 +8,7 @@ namespace lockstep {
 
 Scenario observes_nothing() {
   return {
-      .id = "observes-nothing",
       .summary = "Claims without observations.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2},
       .axes = {},
       .variants = {{"blind", Role::fixed, "observes nothing"}},

@@ -41,9 +41,7 @@ void train_with_planted_bit(Rank& rank) {
 Scenario planted_bit() {
   const std::vector<Claim> claims{kGradientsAgree, ranks_finish()};
   return {
-      .id = "planted-bit",
       .summary = "One bit of one element on one rank in one step.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3, 4, 64},
       .steps = 3,
       .axes = {{"rank", {"0", "1", "2", "3"}, "1"},

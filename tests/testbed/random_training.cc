@@ -217,9 +217,7 @@ void train(Rank& rank) {
 
 Scenario random_training() {
   return {
-      .id = "random-training",
       .summary = "A healthy training that the seed draws.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3, 4, 8},
       .steps = 3,
       .axes = {},

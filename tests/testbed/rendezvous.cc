@@ -60,9 +60,7 @@ Expectation expect(const Cell& cell) {
 Scenario rendezvous() {
   using namespace std::chrono_literals;
   return {
-      .id = "rendezvous",
       .summary = "Ranks fail before they have met.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3},
       .steps = 2,
       .axes = {},

@@ -59,9 +59,7 @@ Expectation expect(const Cell& cell) {
 
 Scenario replaced_bodies() {
   return {
-      .id = "replaced-bodies",
       .summary = "A declared fault, and others in its place.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3},
       .steps = 2,
       .axes = {{"declared",

@@ -9,7 +9,6 @@ Scenario planted_bit();
 
 Scenario swapped_roles() {
   Scenario scenario = planted_bit();
-  scenario.id = "swapped-roles";
   for (Variant& variant : scenario.variants) {
     variant.role = variant.role == Role::buggy ? Role::fixed : Role::buggy;
   }

@@ -85,9 +85,7 @@ void train(Rank& rank) {
 Scenario trains_on_devices() {
   const std::vector<Claim> claims{kGradientsAgree, kGradientsEqual, ranks_finish()};
   return {
-      .id = "trains-on-devices",
       .summary = "A small model whose halves are on two devices of a node.",
-      .provenance = {"tests", "none", "nothing", "nothing"},
       .worlds = {2, 3},
       .devices = {"cpu", "sim", "cuda"},
       .device_needs = [](const Cell& cell) { return DeviceNeeds{cell.world_size}; },

@@ -92,8 +92,7 @@ std::vector<Variant> variants() {
 }  // namespace
 
 Scenario zero_parity() {
-  return parity_scenario("zero-parity",
-                         "A small training in combinations of what ZeRO can be asked for.",
+  return parity_scenario("A small training in combinations of what ZeRO can be asked for.",
                          variants(), train);
 }
 

@@ -62,14 +62,18 @@ void train_mapped_model(Rank& rank, VisionLanguageModel& model) {
   training.run({.loss = [&](const MicroBatch& batch) {
     const auto [image, tokens] = adapter_batch(rank, batch, mapped_sizes(), first_device_of(model));
     if (rank.is_reference()) return next_token_loss(model.forward(image, tokens), tokens);
-    const at::Tensor hidden = training
-                                  .forward([&, &image = image, &tokens = tokens] {
-                                    return std::vector{model.hidden_states(image, tokens)};
-                                  })
-                                  .front();
+    const at::Tensor hidden = training.forward(
+        [&, &image = image, &tokens = tokens] { return model.hidden_states(image, tokens); });
     return fused_cross_entropy(hidden, model.head_weight(), {}, tokens,
                                {.returns_gradients = false});
   }});
+}
+
+Expectation expect_full_device(const Cell& cell) {
+  if (cell.device == "cuda") {
+    return expect_not_applicable("the memory of a GPU is not to be filled: run it on sim");
+  }
+  return expect_error(device_error::kOutOfMemory, 0);
 }
 
 Axis device_map_axis(std::vector<std::string> variants) {

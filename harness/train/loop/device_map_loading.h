@@ -40,6 +40,10 @@ at::Device first_device_of(const Module& model);
 /// device, with the head's weight, and puts the gradient of the hidden states there.
 void train_mapped_model(Rank& rank, VisionLanguageModel& model);
 
+/// The first device of ranks that share it is full while the model is placed. Not applicable on a
+/// GPU.
+Expectation expect_full_device(const Cell& cell);
+
 /// All maps that a user can request, as an axis called `map` of `variants`.
 Axis device_map_axis(std::vector<std::string> variants);
 

@@ -35,10 +35,7 @@ void choose(const Rank& rank, const Choices<Choice>& choices, Choice& chosen) {
 
 std::vector<Axis> tiled_axes(std::vector<Axis> more) {
   std::vector<Axis> axes{
-      {.name = "tiles",
-       .values = {"1", "2", "3", "4", "8"},
-       .default_value = "4",
-       .in_reference = false},
+      rank_axis("tiles", {"1", "2", "3", "4", "8"}, "4"),
       {"length", {"8", "11"}, "8"},
       {"batch", {"1", "2"}, "2"},
   };
@@ -93,7 +90,7 @@ void train_on_sequences(Rank& rank, Module& model, std::int64_t width, const Mod
   if (rank.world_size() == 1) options.sync = GradientSync::none;
   Training training(rank, model, options);
   const Module::Forward forward = [&](const at::Tensor& input) {
-    return training.forward([&] { return std::vector{run(input)}; }).front();
+    return training.forward([&] { return run(input); });
   };
   const std::vector<std::int64_t> rows{rank.number("batch"), rank.number("length")};
   training.run({.loss = [&](const MicroBatch& batch) {

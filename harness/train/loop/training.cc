@@ -92,6 +92,10 @@ at::Tensor Training::forward(const at::Tensor& input) {
   return ddp_ ? ddp_->forward(input) : model_(input);
 }
 
+at::Tensor Training::forward(const std::function<at::Tensor()>& module_forward) {
+  return forward([&] { return std::vector{module_forward()}; }).front();
+}
+
 std::vector<at::Tensor> Training::forward(
     const std::function<std::vector<at::Tensor>()>& module_forward) {
   return ddp_ ? ddp_->forward(module_forward) : module_forward();

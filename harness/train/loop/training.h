@@ -81,7 +81,8 @@ class Training {
 
   /// The model's forward pass, through DDP if it wraps the model.
   at::Tensor forward(const at::Tensor& input);
-  /// The same for a forward of any signature.
+  /// The same for a forward of any signature, with one output or several.
+  at::Tensor forward(const std::function<at::Tensor()>& module_forward);
   std::vector<at::Tensor> forward(const std::function<std::vector<at::Tensor>()>& module_forward);
 
   /// Runs backward. Afterwards gradients are the mean over the ranks, unless nothing reduces.

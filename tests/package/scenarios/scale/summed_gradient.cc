@@ -54,20 +54,17 @@ Expectation expect(const Cell& cell) {
 
 Scenario summed_gradient() {
   return {
-      .id = "summed-gradient",
       .summary = "The gradients are summed over the ranks and never divided by their number.",
-      .provenance = {.project = "Lockstep's tests",
-                     .link = "tests/package",
-                     .kept = "the mistake",
-                     .left_out = "nothing"},
+      .project = "Lockstep's tests",
+      .link = "tests/package",
+      .kept = "the mistake",
+      .left_out = "nothing",
       .worlds = {2, 3, 4},
-      .steps = 3,
       .axes = {},
-      .variants = {{"sum", Role::buggy, "all-reduce with sum"},
-                   {"mean", Role::fixed, "all-reduce with average"},
-                   {"reference", Role::reference, "one process: the mean of the gradients"}},
+      .variants = {buggy("sum", "", "all-reduce with sum"),
+                   fixed("mean", "", "all-reduce with average"),
+                   reference("reference", "", "one process: the mean of the gradients")},
       .claims = replica_claims(),
-      .tables = {},
       .expect = expect,
       .body = train,
   };
