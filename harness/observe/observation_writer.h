@@ -2,18 +2,15 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "harness/observe/digester.h"
-#include "harness/observe/keep_policy.h"
 #include "harness/observe/named_tensor.h"
-#include "harness/record/journal.h"
-#include "harness/record/snapshots.h"
+#include "harness/record/keep_policy.h"
+#include "harness/record/step_writer.h"
 
 namespace lockstep {
 
@@ -34,9 +31,6 @@ class ObservationWriter {
  public:
   /// Files go to `folder`, named after `rank`. Throws Error (usage) when they cannot be created.
   ObservationWriter(std::filesystem::path folder, int rank, ObservingOptions options = {});
-  ~ObservationWriter();  ///< finishes; drops errors
-  ObservationWriter(const ObservationWriter&) = delete;
-  ObservationWriter& operator=(const ObservationWriter&) = delete;
 
   /// Begins step `step` with micro-batch 0, and writes the snapshots of the step before. Steps
   /// start at 1 or later and increase; otherwise throws Error (internal).
@@ -53,29 +47,19 @@ class ObservationWriter {
 
   /// Writes the snapshots. The step continues: the next `finish` or `begin_step` writes later
   /// observations. Throws Error (usage) on failure; it may be called again.
-  void finish();
+  void finish() { writer_.finish(); }
 
   /// Rows of the journal.
-  std::int64_t rows() const { return rows_; }
+  std::int64_t rows() const { return writer_.rows(); }
 
  private:
   Observation row_of(Phase phase, Kind kind, const NamedTensor& tensor);
-  void note_key(const std::string& key);
   std::vector<DigestTask> tasks_for(std::span<const NamedTensor> tensors,
                                     std::vector<Observation>& rows);
-  void append(const std::vector<Observation>& rows);
-  void keep(std::vector<DigestTask> tasks);
 
-  std::filesystem::path folder_;
-  int rank_;
-  ObservingOptions options_;
-  JournalWriter journal_;
-  std::int64_t rows_ = 0;
-  std::int64_t step_ = 0;
+  std::unique_ptr<Digester> digester_;
+  StepWriter writer_;
   std::int64_t micro_batch_ = 0;
-  std::set<std::string> keys_;                  ///< of this step
-  std::map<std::string, SnapshotTensor> kept_;  ///< of this step
-  bool all_written_ = true;
 };
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <span>
 
 #include "harness/record/list_digest.h"
@@ -191,22 +192,20 @@ StepIndexWriter::StepIndexWriter(const std::filesystem::path& path, std::string_
 
 void StepIndexWriter::append(const IndexedStep& step) { file_.append(entries_of(step)); }
 
-StepIndex read_step_index(const std::filesystem::path& path) {
-  const std::string text = read_text(path, kLargestIndex);
-  const std::string_view header = std::string_view(text).substr(0, kIndexHeaderSize);
-  const std::size_t end = header.find('\n', kIndexMagic.size());
-  if (header.size() < kIndexHeaderSize || !header.starts_with(kIndexMagic) || end == header.npos) {
-    throw malformed(path.string(), 0, 0, "the header of a step index", header.substr(0, 32));
-  }
-  StepIndex index{std::string(header.substr(kIndexMagic.size(), end - kIndexMagic.size())), {}};
-  std::vector<IndexedStep>& steps = index.steps;
-  std::uint64_t missing = 0;  // entries of the last step not read yet
-  for (std::size_t at = kIndexHeaderSize; at + kIndexEntrySize <= text.size();
-       at += kIndexEntrySize) {
+namespace {
+
+/// Adds the entries in `text`, which begins at byte `offset` of the file, to `steps`. `missing`
+/// counts the entries of the last step that are still to come. Returns the bytes of whole entries.
+std::size_t add_entries(const std::filesystem::path& path, std::string_view text,
+                        std::uint64_t offset, std::vector<IndexedStep>& steps,
+                        std::uint64_t& missing) {
+  std::size_t at = 0;
+  for (; at + kIndexEntrySize <= text.size(); at += kIndexEntrySize) {
     IndexEntry entry;
     std::memcpy(entry.data(), text.data() + at, kIndexEntrySize);
     if (check_of(entry) != digest_at(Word::kCheck, entry)) {
-      throw malformed(path.string(), 0, 0, fmt::format("an entry at byte {} as it was written", at),
+      throw malformed(path.string(), 0, 0,
+                      fmt::format("an entry at byte {} as it was written", offset + at),
                       "another checksum");
     }
     IndexedStep step = step_in(entry);
@@ -218,15 +217,45 @@ StepIndex read_step_index(const std::filesystem::path& path) {
       steps.push_back(std::move(step));
     } else if (!is_same_step(steps.back(), step)) {
       throw malformed(path.string(), 0, 0,
-                      fmt::format("an entry of step {} at byte {}", steps.back().step, at),
+                      fmt::format("an entry of step {} at byte {}", steps.back().step, offset + at),
                       fmt::format("step {}", step.step));
     }
     if (missing == 0) continue;
     steps.back().summary.groups.emplace_back(digest_at(Word::kGroup, entry), phases_in(entry));
     --missing;
   }
-  if (missing > 0) steps.pop_back();  // its last entries are torn
+  return at;
+}
+
+}  // namespace
+
+StepIndex read_step_index(const std::filesystem::path& path) {
+  const std::string text = read_text(path, kLargestIndex);
+  const std::string_view header = std::string_view(text).substr(0, kIndexHeaderSize);
+  const std::size_t end = header.find('\n', kIndexMagic.size());
+  if (header.size() < kIndexHeaderSize || !header.starts_with(kIndexMagic) || end == header.npos) {
+    throw malformed(path.string(), 0, 0, "the header of a step index", header.substr(0, 32));
+  }
+  StepIndex index{std::string(header.substr(kIndexMagic.size(), end - kIndexMagic.size())), {}};
+  std::uint64_t missing = 0;
+  add_entries(path, std::string_view(text).substr(kIndexHeaderSize), kIndexHeaderSize, index.steps,
+              missing);
+  if (missing > 0) index.steps.pop_back();  // its last entries are torn
   return index;
+}
+
+std::vector<IndexedStep> StepIndexReader::completed() {
+  constexpr std::uint64_t kMostAtOnce = 1 << 24;
+  const RegularFile file(path_, kLargestIndex);
+  if (offset_ == 0) offset_ = kIndexHeaderSize;
+  if (file.size() <= offset_) return {};
+  const std::string text = file.read(offset_, std::min(file.size() - offset_, kMostAtOnce));
+  offset_ += add_entries(path_, text, offset_, steps_, missing_);
+  if (steps_.size() < 2) return {};
+  std::vector<IndexedStep> whole(std::make_move_iterator(steps_.begin()),
+                                 std::make_move_iterator(steps_.end() - 1));
+  steps_.erase(steps_.begin(), steps_.end() - 1);
+  return whole;
 }
 
 }  // namespace lockstep

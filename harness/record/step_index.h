@@ -84,4 +84,20 @@ struct StepIndex {
 /// checksum.
 StepIndex read_step_index(const std::filesystem::path& path);
 
+/// Reads an index that is still being written, entry by entry.
+class StepIndexReader {
+ public:
+  explicit StepIndexReader(std::filesystem::path path) : path_(std::move(path)) {}
+
+  /// The steps that were completed since the last call: a step is complete when the next one has an
+  /// entry. Throws Error (usage) for an entry with a wrong checksum.
+  std::vector<IndexedStep> completed();
+
+ private:
+  std::filesystem::path path_;
+  std::uint64_t offset_ = 0;        ///< of the first byte not read yet
+  std::vector<IndexedStep> steps_;  ///< read, and not complete
+  std::uint64_t missing_ = 0;       ///< entries of the last step not read yet
+};
+
 }  // namespace lockstep

@@ -16,9 +16,9 @@
 #include "harness/launch/probe.h"
 #include "harness/launch/signal_watch.h"
 #include "harness/record/process_identity.h"
+#include "harness/record/environment.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/whole_file.h"
-#include "harness/run/environment.h"
 #include "harness/run/run_cell.h"
 #include "reports/base/error.h"
 

@@ -22,10 +22,10 @@
 #include "harness/launch/machine.h"
 #include "harness/plan/empty_tables.h"
 #include "harness/plan/select_cells.h"
+#include "harness/record/environment.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/whole_file.h"
 #include "harness/run/direct_start.h"
-#include "harness/run/environment.h"
 #include "harness/run/jobs.h"
 #include "harness/run/run_cell.h"
 #include "harness/run/run_cells.h"
@@ -67,6 +67,9 @@ RunRecord plan_record(const RunRequest& request, const Plan& plan, const std::st
   RunRecord run;
   for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
   run.environment = describe_environment(utc_now());
+  run.environment.lockstep_version = LOCKSTEP_VERSION;
+  run.environment.torch_version = LOCKSTEP_TORCH_VERSION;
+  run.environment.compiler = LOCKSTEP_COMPILER;
   run.tables = empty_tables_of(plan.cells);
   run.notes = plan.notes;
   plan_cells(run, plan.cells, launcher);

@@ -8,7 +8,8 @@
 
 namespace lockstep {
 
-/// Versions, host and the allow-listed environment variables of this process.
+/// Host and allow-listed environment variables of this process, and the definition of its digests.
+/// The caller adds the versions.
 RunEnvironment describe_environment(const std::string& started_utc);
 
 /// The entries of `variables` ("NAME=value") that a record may hold, sorted, with apparent secrets

@@ -1,4 +1,4 @@
-#include "harness/run/environment.h"
+#include "harness/record/environment.h"
 
 #include <unistd.h>
 
@@ -89,9 +89,6 @@ RunEnvironment describe_environment(const std::string& started_utc) {
   RunEnvironment environment;
   environment.started_utc = started_utc;
   environment.host = host_name();
-  environment.lockstep_version = LOCKSTEP_VERSION;
-  environment.torch_version = LOCKSTEP_TORCH_VERSION;
-  environment.compiler = LOCKSTEP_COMPILER;
   environment.digest = kDigestName;
   environment.variables = allowed_variables(variables);
   return environment;

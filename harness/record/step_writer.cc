@@ -1,0 +1,61 @@
+#include "harness/record/step_writer.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+StepWriter::StepWriter(std::filesystem::path folder, int rank, std::string identity,
+                       KeepPolicy keep)
+    : folder_(std::move(folder)),
+      rank_(rank),
+      identity_(std::move(identity)),
+      keep_(keep),
+      journal_(journal_file(folder_, rank), identity_) {}
+
+StepWriter::~StepWriter() {
+  try {
+    finish();
+  } catch (...) {  // `finish` reports the error to callers that ask
+  }
+}
+
+void StepWriter::begin_step(std::int64_t step) {
+  if (step <= step_) {
+    throw internal_error(fmt::format("step {} begun after step {}: steps count up", step, step_));
+  }
+  finish();
+  step_ = step;
+  keys_.clear();
+  kept_.clear();
+}
+
+void StepWriter::claim(const Observation& row) {
+  const std::string key = snapshot_key(row);
+  if (step_ == 0) throw internal_error(fmt::format("'{}' observed before the first step", key));
+  if (!keys_.insert(key).second) {
+    throw internal_error(fmt::format("'{}' observed twice in step {}", key, step_));
+  }
+}
+
+void StepWriter::append(const Observation& row) {
+  journal_.append(row);
+  ++rows_;
+}
+
+void StepWriter::keep(const Observation& row, std::vector<std::byte> bytes) {
+  kept_[snapshot_key(row)] = {*parse<DType>(row.dtype), row.local_shape, std::move(bytes)};
+  all_written_ = false;
+}
+
+void StepWriter::finish() {
+  journal_.finish();
+  if (all_written_) return;
+  write_safetensors(snapshot_file(folder_, rank_, step_), kept_, identity_);
+  all_written_ = true;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,68 @@
+#include "harness/record/watch_control.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "harness/record/whole_file.h"
+#include "reports/base/error.h"
+#include "reports/base/unique_fd.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::uint32_t kPageMark = 0x77'6b'63'6c;  // "lckw"
+
+std::filesystem::path control_file(const std::filesystem::path& folder) {
+  return folder / "watch.control";
+}
+
+}  // namespace
+
+struct WatchControl::Page {
+  std::uint32_t mark = kPageMark;
+  std::atomic<std::uint32_t> keeps = 0;
+};
+
+WatchControl::WatchControl(const std::filesystem::path& folder) {
+  const std::filesystem::path path = control_file(folder);
+  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd.valid()) return;
+  struct stat status = {};
+  const bool is_page = ::fstat(fd.get(), &status) == 0 && status.st_size >= off_t{sizeof(Page)};
+  void* const mapped =
+      is_page ? ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0)
+              : MAP_FAILED;
+  if (mapped == MAP_FAILED) {
+    throw unreadable(path.string(), is_page ? std::strerror(errno) : "it is too short");
+  }
+  page_ = static_cast<Page*>(mapped);
+  if (page_->mark == kPageMark) return;
+  ::munmap(mapped, sizeof(Page));
+  page_ = nullptr;
+  throw unreadable(path.string(), "it is not the control page of a watched job");
+}
+
+WatchControl::~WatchControl() {
+  if (page_) ::munmap(page_, sizeof(Page));
+}
+
+void WatchControl::create(const std::filesystem::path& folder) {
+  const Page page;
+  write_whole_file(control_file(folder), {reinterpret_cast<const char*>(&page), sizeof page});
+}
+
+bool WatchControl::keeps() const {
+  return page_ && page_->keeps.load(std::memory_order_relaxed) != 0;
+}
+
+void WatchControl::ask_to_keep() {
+  if (page_) page_->keeps.store(1, std::memory_order_relaxed);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace lockstep {
+
+/// What the parent asks of the ranks of a running job: one page, `watch.control` in the job's
+/// folder, that all of them map. Reading it costs a load, so ranks do it in every step.
+class WatchControl {
+ public:
+  /// Maps the page of the job in `folder`. Without one nothing is ever asked. Throws Error (usage)
+  /// if it is another file.
+  explicit WatchControl(const std::filesystem::path& folder);
+  ~WatchControl();
+  WatchControl(const WatchControl&) = delete;
+  WatchControl& operator=(const WatchControl&) = delete;
+
+  /// Creates the page, with nothing asked. Throws Error (usage).
+  static void create(const std::filesystem::path& folder);
+
+  /// Whether values are to be stored as snapshots, since ranks differ.
+  bool keeps() const;
+  void ask_to_keep();
+
+ private:
+  struct Page;
+
+  Page* page_ = nullptr;  ///< null: there is none
+};
+
+}  // namespace lockstep
