@@ -28,7 +28,7 @@ struct CommandName {
 };
 
 /// All commands, in the order of `--help`.
-inline constexpr std::array<CommandName, 6> kCommands{
+inline constexpr std::array<CommandName, 7> kCommands{
     CommandName{
         "list",
         "List the scenarios",
@@ -42,6 +42,10 @@ inline constexpr std::array<CommandName, 6> kCommands{
      "Run scenarios on real ranks, judge and report them",
      {{{"run loss-on-unwrapped-module --ranks 2,3", "all its variants, in two worlds"},
        {"run 'collective*' --out found --format junit", "several scenarios, with a file for CI"}}}},
+    {"watch",
+     "Run any training job and say whether its ranks stay in lockstep",
+     {{{"watch -- torchrun --nproc-per-node 8 train.py", "the job unchanged, and a verdict"},
+       {"watch --expect agrees --min-steps 20 -- torchrun train.py", "for a test of a fix"}}}},
     {"report",
      "Judge a run's files again and show the report",
      {{{"report runs/latest", "the last run"},
@@ -83,6 +87,8 @@ struct Command {
   /// Adds the options; `run` then reads their values.
   std::function<void(CLI::App&)> add_options;
   std::function<ExitStatus()> run;
+  /// Receives the words after `--`, the command line of another program; empty: it starts none.
+  std::function<void(std::vector<std::string>)> take_command = {};
 };
 
 }  // namespace lockstep

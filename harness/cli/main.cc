@@ -6,6 +6,7 @@
 #include "harness/cli/doctor_command.h"
 #include "harness/cli/program.h"
 #include "harness/cli/report_command.h"
+#include "harness/cli/watch_command.h"
 #include "reports/base/error.h"
 
 namespace {
@@ -23,7 +24,8 @@ std::string version() {
 
 lockstep::Program program() {
   return {version,
-          {lockstep::report_command(), lockstep::compare_command(), lockstep::doctor_command()},
+          {lockstep::watch_command(), lockstep::report_command(), lockstep::compare_command(),
+           lockstep::doctor_command()},
           [](char* const* arguments) -> lockstep::ExitStatus {
             lockstep::become_catalogue(arguments);
           }};

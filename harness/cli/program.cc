@@ -33,11 +33,26 @@ struct Arguments {
       words.erase(words.begin() + 1);
       words.emplace_back("--help");
     }
-    for (std::string& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
+    point();
   }
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
+
+  /// Removes the words after `--`, and returns them.
+  std::vector<std::string> cut_command() {
+    const auto dashes = std::find(words.begin(), words.end(), "--");
+    std::vector<std::string> command;
+    if (dashes != words.end()) command.assign(dashes + 1, words.end());
+    words.erase(dashes, words.end());
+    point();
+    return command;
+  }
+
+  void point() {
+    pointers.clear();
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+  }
 
   std::string program;
   std::vector<std::string> words;
@@ -175,7 +190,7 @@ ExitStatus show_help_only(const CLI::App& app) {
   return ExitStatus::usage;
 }
 
-ExitStatus parse_and_dispatch(const Program& program, const Arguments& arguments) {
+ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
   const std::vector<std::string>& words = arguments.words;
   const bool has_command = words.size() > 1 && !words[1].starts_with('-');
   const Command* command = nullptr;
@@ -183,6 +198,7 @@ ExitStatus parse_and_dispatch(const Program& program, const Arguments& arguments
     check_command(words[1]);
     command = find_command(program, words[1]);
     if (!command) return program.pass_on(arguments.pointers.data());
+    if (command->take_command) command->take_command(arguments.cut_command());
   }
   CLI::App app(
       "Shows whether the ranks of a distributed training job stay in lockstep, and if not, "
@@ -205,7 +221,8 @@ ExitStatus parse_and_dispatch(const Program& program, const Arguments& arguments
 ExitStatus answer(const std::function<Program()>& make, int argc, char** argv) {
   const std::string name = name_of_program(argc, argv);
   try {
-    return parse_and_dispatch(make(), Arguments(name, argc, argv));
+    Arguments arguments(name, argc, argv);
+    return parse_and_dispatch(make(), arguments);
   } catch (...) {
     const Error error = caught_error();
     complain(name, error.what());

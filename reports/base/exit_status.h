@@ -53,7 +53,7 @@ struct CommandExit {
 };
 
 /// What `--help` of each command shows.
-inline constexpr std::array<CommandExit, 32> kCommandExits{
+inline constexpr std::array<CommandExit, 38> kCommandExits{
     CommandExit{"list", ExitStatus::as_expected, "the scenarios are listed"},
     {"list", ExitStatus::failed, "the catalogue cannot be started"},
     {"list", ExitStatus::usage, "wrong arguments, or a filter that no scenario matches"},
@@ -74,6 +74,16 @@ inline constexpr std::array<CommandExit, 32> kCommandExits{
     {"run", ExitStatus::defect, "a defect of Lockstep"},
     {"run", ExitStatus::interrupted, "interrupted (SIGINT), whatever was found until then"},
     {"run", ExitStatus::terminated, "terminated (SIGTERM), whatever was found until then"},
+    {"watch", ExitStatus::as_expected,
+     "the ranks stayed in lockstep, or the job was as '--expect' says"},
+    {"watch", ExitStatus::failed,
+     "the ranks differed, or the job was not as '--expect' says; also the job's own status, like "
+     "any other but 0, without '--expect'"},
+    {"watch", ExitStatus::undecided,
+     "could not be decided; with '--expect' also a job that failed for another reason"},
+    {"watch", ExitStatus::not_applicable, "nothing could be compared between ranks"},
+    {"watch", ExitStatus::usage, "wrong arguments, or a job that cannot be started"},
+    {"watch", ExitStatus::defect, "a defect of Lockstep"},
     {"report", ExitStatus::as_expected, "everything as expected"},
     {"report", ExitStatus::failed,
      "a finding that was not expected, or an expected one that is missing"},

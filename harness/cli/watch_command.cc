@@ -1,0 +1,133 @@
+#include "harness/cli/watch_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "harness/cli/option_values.h"
+#include "harness/cli/screen_options.h"
+#include "harness/job/watch_job.h"
+#include "harness/job/watch_request.h"
+#include "harness/record/whole_file.h"
+#include "reports/base/error.h"
+#include "reports/formats/renderer.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kMostSteps = INT64_MAX / 2;
+constexpr std::uint64_t kMostMebibytes = 1 << 20;
+
+struct WatchWords {
+  std::vector<std::string> job;
+  std::string every = "1", from = "1", until, keep = "256", min_steps = "1";
+  std::string tensors, ignore, expect, out;
+  std::vector<std::string> formats;
+  bool fails_fast = false, is_strict = false;
+  VerbosityFlags verbosity;
+};
+
+void add_watch_options(CLI::App& app, WatchWords& words) {
+  app.add_option("--every", words.every, "observe one step of N")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--from", words.from, "the first step to observe")
+      ->type_name("STEP")
+      ->capture_default_str();
+  app.add_option("--until", words.until, "the last step to observe")->type_name("STEP");
+  app.add_option("--tensors", words.tensors, "observe only parameters with such names")
+      ->type_name("REGEX");
+  app.add_option("--ignore", words.ignore, "leave out parameters with such names")
+      ->type_name("REGEX");
+  app.add_option("--keep", words.keep, "MiB of values that each rank stores once ranks differ")
+      ->type_name("MIB")
+      ->capture_default_str();
+  app.add_flag("--fail-fast", words.fails_fast, "end the job when its ranks differ");
+  app.add_option("--expect", words.expect, "exit with 0 if the job agrees, diverges or hangs")
+      ->type_name("OUTCOME");
+  app.add_option("--min-steps", words.min_steps, "that all ranks must train for '--expect agrees'")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_flag("--strict", words.is_strict,
+               "undecided if a tensor could not be compared between ranks");
+  app.add_option("--out", words.out, "folder of the files (default: runs/<utc>)")->type_name("DIR");
+  app.add_option("--format", words.formats,
+                 "also write report.* in these formats: " + formats_in_words())
+      ->type_name("FORMAT[,FORMAT...]")
+      ->delimiter(',');
+  add_verbosity_options(app, words.verbosity);
+}
+
+void check_expression(const char* option, const std::string& text) {
+  try {
+    static_cast<void>(std::regex(text));
+  } catch (const std::regex_error&) {
+    throw bad_value(option, text, "a regular expression");
+  }
+}
+
+WatchRequest request_of(const WatchWords& words) {
+  if (words.job.empty()) {
+    throw bad_value("--", "", "the command to watch: lockstep watch -- torchrun train.py");
+  }
+  WatchRequest request;
+  request.job = words.job;
+  request.command = {"lockstep", "watch", "--"};
+  request.command.insert(request.command.end(), words.job.begin(), words.job.end());
+  request.every = whole_number<std::int64_t>("--every", words.every, 1, kMostSteps);
+  request.from = whole_number<std::int64_t>("--from", words.from, 1, kMostSteps);
+  if (!words.until.empty()) {
+    request.until = whole_number<std::int64_t>("--until", words.until, request.from, kMostSteps);
+  }
+  request.min_steps = whole_number<std::int64_t>("--min-steps", words.min_steps, 1, kMostSteps);
+  request.keep_bytes = whole_number<std::uint64_t>("--keep", words.keep, 0, kMostMebibytes) << 20;
+  check_expression("--tensors", words.tensors);
+  check_expression("--ignore", words.ignore);
+  request.tensors = words.tensors;
+  request.ignore = words.ignore;
+  request.fails_fast = words.fails_fast;
+  request.is_strict = words.is_strict;
+  if (!words.expect.empty()) {
+    request.expected = parse<ExpectedOutcome>(words.expect);
+    if (!request.expected) {
+      throw bad_value("--expect", words.expect, "agrees, diverges or hangs");
+    }
+  }
+  request.out = words.out;
+  request.formats = words.formats;
+  return request;
+}
+
+/// The report goes to standard error: standard output is the job's.
+ExitStatus watch(const WatchWords& words) {
+  std::vector<const Renderer*> renderers;
+  for (const std::string& format : words.formats) renderers.push_back(&find_renderer(format));
+  const WatchedJob watched = watch_job(request_of(words), LOCKSTEP_VERSION);
+  for (const Renderer* renderer : renderers) {
+    const std::filesystem::path file = "report." + renderer->extension;
+    write_whole_file(watched.folder / file, renderer->render(watched.run));
+  }
+  const Screen screen = screen_of(STDERR_FILENO, verbosity_of(words.verbosity), watched.folder);
+  std::fputs(render_screen(watched.run, screen).c_str(), stderr);
+  return static_cast<ExitStatus>(watched.exit);
+}
+
+}  // namespace
+
+Command watch_command() {
+  auto words = std::make_shared<WatchWords>();
+  return {"watch", [words](CLI::App& app) { add_watch_options(app, *words); },
+          [words] { return watch(*words); },
+          [words](std::vector<std::string> job) { words->job = std::move(job); }};
+}
+
+}  // namespace lockstep

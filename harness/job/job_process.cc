@@ -1,0 +1,91 @@
+#include "harness/job/job_process.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+
+#include "harness/launch/interruption.h"
+#include "reports/base/error.h"
+
+extern char** environ;
+
+namespace lockstep {
+
+namespace {
+
+constexpr int kPollMilliseconds = 50;
+
+std::vector<std::string> environment_with(
+    const std::vector<std::pair<std::string, std::string>>& variables) {
+  std::vector<std::string> all;
+  for (char** variable = environ; *variable; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('='));
+    const bool is_replaced = std::any_of(variables.begin(), variables.end(),
+                                         [&](const auto& one) { return one.first == name; });
+    if (!is_replaced) all.emplace_back(text);
+  }
+  for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
+  return all;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// Whether a signal typed on the terminal reaches the job as well as this process.
+bool shares_terminal() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::tcgetpgrp(descriptor) == ::getpgrp()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+JobProcess::JobProcess(const std::vector<std::string>& command,
+                       const std::vector<std::pair<std::string, std::string>>& variables) {
+  std::vector<std::string> words = command;
+  std::vector<std::string> environment = environment_with(variables);
+  const int failure = ::posix_spawnp(&pid_, words.front().c_str(), nullptr, nullptr,
+                                     pointers_to(words).data(), pointers_to(environment).data());
+  if (failure != 0) {
+    throw Error(Error::Kind::usage,
+                fmt::format("cannot start '{}': {}. Check the command after --.", command.front(),
+                            std::strerror(failure)));
+  }
+}
+
+void JobProcess::terminate() const { ::kill(pid_, SIGTERM); }
+
+void JobProcess::pass_on_signal() {
+  const int noted = Interruption::noted();
+  if (noted == 0 || has_passed_on_) return;
+  has_passed_on_ = true;
+  if (noted != SIGINT || !shares_terminal()) ::kill(pid_, noted);
+}
+
+JobEnd JobProcess::wait(const std::function<void()>& meanwhile) {
+  for (;;) {
+    int status = 0;
+    const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
+    if (ended == pid_ && WIFEXITED(status)) return {WEXITSTATUS(status), 0};
+    if (ended == pid_ && WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status)};
+    pass_on_signal();
+    meanwhile();
+    ::poll(nullptr, 0, kPollMilliseconds);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,140 @@
+#include "harness/job/job_record.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <random>
+
+#include "harness/job/rank_facts.h"
+#include "harness/record/environment.h"
+#include "harness/record/journal.h"
+#include "harness/record/manifest.h"
+#include "harness/record/process_identity.h"
+#include "harness/record/rank_status.h"
+#include "harness/record/run_folder.h"
+#include "harness/record/step_index.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kFolder = "job";
+
+/// Not reproducible on purpose: it distinguishes jobs whose files may be mixed up.
+std::string drawn_id() {
+  std::random_device device;
+  return fmt::format("{:06x}", device() & 0xffffff);
+}
+
+std::vector<Claim> claims_of_jobs() {
+  return {agree_across_ranks(Kind::parameter, Phase::pre_forward),
+          agree_across_ranks(Kind::gradient, Phase::pre_step),
+          agree_across_ranks(Kind::parameter, Phase::post_step), ranks_finish()};
+}
+
+std::int64_t last_step_of(const fs::path& folder, int rank) {
+  const fs::path index = index_file(journal_file(folder, rank));
+  if (!fs::exists(index)) return 0;
+  const StepIndex read = read_step_index(index);
+  return read.steps.empty() ? 0 : read.steps.back().step;
+}
+
+RankExit exit_of_rank(const fs::path& folder, int rank, const std::optional<JobEnd>& end) {
+  const RankStatus status = read_rank_status(rank_status_file(folder, rank));
+  RankExit exit;
+  exit.rank = rank;
+  exit.step = std::max(status.step, last_step_of(folder, rank));
+  exit.rows = status.rows;
+  exit.error = status.error;
+  if (status.raised) {
+    exit.kind = ExitKind::raised;
+  } else if (status.ended || (end && end->status == 0)) {
+    exit.kind = ExitKind::finished;
+  } else {
+    exit.kind = ExitKind::unfinished;
+    const bool is_by_owner = !end || end->signal != 0 || end->status > 128;
+    exit.cause = is_by_owner ? ExitCause::interrupted : ExitCause::unseen;
+  }
+  return exit;
+}
+
+/// Claims that compare ranks.
+std::int64_t comparisons_of(const JobRecord& job) {
+  std::int64_t count = 0;
+  for (const ClaimResult& result : job.results) {
+    if (result.claim.predicate == Predicate::agree_across_ranks) count += result.comparisons;
+  }
+  return count;
+}
+
+bool has_diverged(const JobRecord& job) {
+  return std::any_of(job.results.begin(), job.results.end(), [](const ClaimResult& result) {
+    return result.claim.predicate == Predicate::agree_across_ranks &&
+           result.verdict == Verdict::violated;
+  });
+}
+
+}  // namespace
+
+RunRecord record_of_job(const WatchRequest& request) {
+  RunRecord run;
+  for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
+  run.environment = describe_environment(utc_now());
+  JobRecord& job = run.jobs.emplace_back();
+  job.id = drawn_id();
+  job.title = mask_secrets(fmt::format("{}", fmt::join(request.job, " ")));
+  job.folder = kFolder;
+  job.claims = claims_of_jobs();
+  run.planned = counts_of(run);
+  return run;
+}
+
+void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEnd>& end) {
+  const fs::path files = folder / job.folder;
+  job.exits.clear();
+  job.world_size = job.processes = 0;
+  for (const int rank : ranks_with_facts(files)) {
+    const auto facts = read_rank_facts(files, rank);
+    if (!facts) continue;
+    job.world_size = std::max(job.world_size, facts->world_size);
+    if (!facts->failure.empty()) {
+      job.notes.push_back(
+          fmt::format("rank {} was not observed to its end: {}", rank, facts->failure));
+    }
+  }
+  job.processes = job.world_size;
+  for (int rank = 0; rank < job.world_size; ++rank) {
+    job.exits.push_back(exit_of_rank(files, rank, end));
+  }
+  if (job.processes > 0 && end) {
+    job.manifest = write_manifest(files, job.processes, execution_identity(job));
+  }
+}
+
+int exit_of(const JobRecord& job, const JobEnd& end) {
+  if (end.status != 0) return end.status;
+  if (has_diverged(job)) return static_cast<int>(ExitStatus::failed);
+  if (comparisons_of(job) == 0) return static_cast<int>(ExitStatus::not_applicable);
+  return static_cast<int>(status_of(job));
+}
+
+ExitStatus exit_by_expectation(const JobRecord& job, const JobEnd& end,
+                               const WatchRequest& request) {
+  if (comparisons_of(job) == 0) return ExitStatus::not_applicable;
+  const bool diverged = has_diverged(job);
+  if (request.expected == ExpectedOutcome::diverges) {
+    if (diverged) return ExitStatus::as_expected;
+    return end.status == 0 && verdict_of(job) == Verdict::holds ? ExitStatus::failed
+                                                                : ExitStatus::undecided;
+  }
+  if (diverged) return ExitStatus::failed;
+  const bool is_long_enough = job.steps.count >= request.min_steps;
+  const bool is_sound = end.status == 0 && verdict_of(job) == Verdict::holds && is_long_enough;
+  return is_sound ? ExitStatus::as_expected : ExitStatus::undecided;
+}
+
+}  // namespace lockstep

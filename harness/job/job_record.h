@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+
+#include "harness/job/job_process.h"
+#include "harness/job/watch_request.h"
+#include "reports/base/exit_status.h"
+#include "reports/record/run_record.h"
+
+namespace lockstep {
+
+/// The record of a job that is about to start, with a new id.
+RunRecord record_of_job(const WatchRequest& request);
+
+/// Adds what its ranks left in the job's folder: their number, how each ended, and the list of
+/// their files. `end`: of the job's command; absent: it still runs.
+void add_ranks(JobRecord& job, const std::filesystem::path& folder,
+               const std::optional<JobEnd>& end);
+
+/// How `lockstep watch` exits after a judged job, without `--expect`: like the job if it failed,
+/// else by its verdict.
+int exit_of(const JobRecord& job, const JobEnd& end);
+
+/// The same with `--expect`: whether the job was as expected.
+ExitStatus exit_by_expectation(const JobRecord& job, const JobEnd& end,
+                               const WatchRequest& request);
+
+}  // namespace lockstep

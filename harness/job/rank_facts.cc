@@ -1,0 +1,61 @@
+#include "harness/job/rank_facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "reports/base/error.h"
+#include "reports/base/regular_file.h"
+#include "reports/record/limits.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::uint64_t kLargestFacts = 1 << 20;
+constexpr std::string_view kBegin = "rank-";
+constexpr std::string_view kEnd = ".watch.json";
+
+RankFacts facts_in(const nlohmann::json& json) {
+  return {.world_size = json.at("world_size"),
+          .torch = json.at("torch"),
+          .failure = json.value("failure", "")};
+}
+
+}  // namespace
+
+std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, int rank) {
+  const std::filesystem::path path = folder / fmt::format("{}{}{}", kBegin, rank, kEnd);
+  if (!std::filesystem::exists(path)) return {};
+  const std::string text = read_text(path.string(), kLargestFacts);
+  try {
+    const RankFacts facts = facts_in(nlohmann::json::parse(text));
+    if (facts.world_size > rank && facts.world_size <= kMostRanksOfRecord) return facts;
+  } catch (const nlohmann::json::exception&) {
+    // Reported below.
+  }
+  throw malformed(path.string(), 0, 0, "what the hook of a watched rank writes",
+                  text.substr(0, 60));
+}
+
+std::vector<int> ranks_with_facts(const std::filesystem::path& folder) {
+  std::vector<int> ranks;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string file = entry.path().filename();
+    const std::string_view name = file;
+    if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) continue;
+    const std::string_view digits =
+        name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
+    int rank = 0;
+    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+    if (failure == std::errc() && end == digits.data() + digits.size()) ranks.push_back(rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace lockstep {
+
+/// What the hook of a rank knows apart from tensors: `rank-N.watch.json` in the job's folder.
+struct RankFacts {
+  int world_size = 0;
+  std::string torch;    ///< version
+  std::string failure;  ///< why the hook switched itself off; empty: it did not
+};
+
+/// Reads the facts of `rank`; empty if its hook never observed anything. Throws Error (usage) when
+/// the file is malformed.
+std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, int rank);
+
+/// The ranks whose hooks wrote facts, ascending.
+std::vector<int> ranks_with_facts(const std::filesystem::path& folder);
+
+}  // namespace lockstep

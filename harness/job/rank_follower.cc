@@ -1,0 +1,63 @@
+#include "harness/job/rank_follower.h"
+
+#include <algorithm>
+
+#include "harness/job/rank_facts.h"
+#include "harness/record/journal.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+void RankFollower::find_ranks() {
+  if (world_size_ > 0 && ranks() == world_size_) return;
+  for (const int rank : ranks_with_facts(folder_)) {
+    if (ranks_.contains(rank)) continue;
+    const auto facts = read_rank_facts(folder_, rank);
+    if (!facts) continue;
+    world_size_ = std::max(world_size_, facts->world_size);
+    ranks_.emplace(rank, Rank{StepIndexReader(index_file(journal_file(folder_, rank)))});
+  }
+}
+
+/// A step is complete once the same rank has begun the next one; the values of its last entry
+/// count.
+void RankFollower::add(const IndexedStep& step) {
+  Open& open = open_[step.step];
+  ++open.ranks;
+  for (const auto& [group, phases] : step.summary.groups) {
+    const auto [known, is_new] = open.groups.emplace(group, phases);
+    if (is_new || known->second == phases) continue;
+    if (!diverged_ || step.step < *diverged_) diverged_ = step.step;
+  }
+  if (open.ranks == world_size_) open_.erase(step.step);
+}
+
+void RankFollower::look() {
+  try {
+    find_ranks();
+    for (auto& [rank, state] : ranks_) {
+      for (const IndexedStep& step : state.index.completed()) {
+        state.step = step.step;
+        add(step);
+      }
+    }
+  } catch (const Error&) {
+    // The report reads the files again, and says what is wrong with them.
+  }
+}
+
+std::int64_t RankFollower::first_step() const {
+  if (ranks_.empty() || ranks() < world_size_) return 0;
+  return std::min_element(
+             ranks_.begin(), ranks_.end(),
+             [](const auto& a, const auto& b) { return a.second.step < b.second.step; })
+      ->second.step;
+}
+
+std::int64_t RankFollower::last_step() const {
+  std::int64_t last = 0;
+  for (const auto& [rank, state] : ranks_) last = std::max(last, state.step);
+  return last;
+}
+
+}  // namespace lockstep

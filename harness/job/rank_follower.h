@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "harness/record/step_index.h"
+
+namespace lockstep {
+
+/// Follows the ranks of a running job through the indices of their journals, without reading a row:
+/// how far they are, and in which step they first differed.
+class RankFollower {
+ public:
+  explicit RankFollower(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  /// Reads what the ranks have written since the last call. Files that cannot be read yet are left
+  /// for the next call.
+  void look();
+
+  int ranks() const { return static_cast<int>(ranks_.size()); }  ///< that have begun to train
+  int world_size() const { return world_size_; }                 ///< 0: unknown yet
+  std::int64_t first_step() const;  ///< the last step that every rank has ended; 0: none
+  std::int64_t last_step() const;   ///< the last step that any rank has ended
+  /// The first step in which ranks of a replica group were seen to differ; absent: none.
+  std::optional<std::int64_t> diverged() const { return diverged_; }
+
+ private:
+  struct Rank {
+    StepIndexReader index;
+    std::int64_t step = 0;
+  };
+  /// What the ranks before have shown of a step that not all have ended.
+  struct Open {
+    int ranks = 0;
+    std::map<Digest, StepSummary::Phases> groups;
+  };
+
+  void find_ranks();
+  void add(const IndexedStep& step);
+
+  std::filesystem::path folder_;
+  int world_size_ = 0;
+  std::map<int, Rank> ranks_;
+  std::map<std::int64_t, Open> open_;
+  std::optional<std::int64_t> diverged_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,117 @@
+#include "harness/job/watch_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "harness/job/job_process.h"
+#include "harness/job/job_record.h"
+#include "harness/job/rank_facts.h"
+#include "harness/job/rank_follower.h"
+#include "harness/job/watched_variables.h"
+#include "harness/launch/interruption.h"
+#include "harness/record/run_folder.h"
+#include "harness/record/watch_control.h"
+#include "harness/verdict/judge_run.h"
+#include "reports/base/status_line.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What the parent does while the job runs.
+class Meanwhile {
+ public:
+  Meanwhile(const WatchRequest& request, const RunRecord& run, const fs::path& folder,
+            const JobProcess& process)
+      : request_(request),
+        run_(run),
+        folder_(folder),
+        process_(process),
+        follower_(folder / run.jobs[0].folder),
+        control_(folder / run.jobs[0].folder) {}
+
+  void look() {
+    follower_.look();
+    if (!diverged_ && follower_.diverged() && follower_.last_step() >= next_check_) confirm();
+    if (line_.is_shown() && follower_.ranks() > 0) line_.show(in_words());
+  }
+
+ private:
+  /// Indices that differ may be those of ranks that hold different tensors: the judge decides.
+  void confirm() {
+    RunRecord run = run_;
+    add_ranks(run.jobs[0], folder_, {});
+    judge_run(run, folder_, {});
+    for (const ClaimResult& result : run.jobs[0].results) {
+      if (result.verdict != Verdict::violated || result.findings.empty()) continue;
+      const std::int64_t step = result.findings.front().step;
+      diverged_ = std::min(diverged_.value_or(step), step);
+    }
+    next_check_ = 2 * follower_.last_step();
+    if (!diverged_) return;
+    control_.ask_to_keep();
+    if (request_.fails_fast) process_.terminate();
+  }
+
+  std::string in_words() const {
+    const std::string agreed =
+        diverged_ ? fmt::format("ranks differ since step {}", *diverged_)
+                  : fmt::format("ranks agree up to step {}", follower_.first_step());
+    return fmt::format("lockstep: step {}, {} of {} ranks, {}", follower_.last_step(),
+                       follower_.ranks(), follower_.world_size(), agreed);
+  }
+
+  const WatchRequest& request_;
+  const RunRecord& run_;
+  const fs::path& folder_;
+  const JobProcess& process_;
+  RankFollower follower_;
+  WatchControl control_;
+  StatusLine line_;
+  std::optional<std::int64_t> diverged_;
+  std::int64_t next_check_ = 0;  ///< step
+};
+
+/// The torch of the ranks; empty: unknown.
+std::string torch_of(const fs::path& folder) {
+  for (const int rank : ranks_with_facts(folder)) {
+    if (const auto facts = read_rank_facts(folder, rank)) return facts->torch;
+  }
+  return "";
+}
+
+}  // namespace
+
+WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
+  RunRecord run = record_of_job(request);
+  run.environment.lockstep_version = version;
+  const fs::path shown = make_run_folder(request.out, run);
+  const fs::path folder = fs::absolute(shown);
+  const fs::path files = folder / run.jobs[0].folder;
+  make_folders(files);
+  WatchControl::create(files);
+  const auto variables = watched_variables(request, files, run.jobs[0].id);
+
+  const Interruption interruption;
+  JobProcess process(request.job, variables);
+  JobEnd end;
+  {
+    Meanwhile meanwhile(request, run, folder, process);
+    end = process.wait([&] { meanwhile.look(); });
+  }
+  add_ranks(run.jobs[0], folder, end);
+  run.environment.torch_version = torch_of(files);
+  judge_run(run, folder);
+  save_record(folder, run);
+  const int exit = request.expected
+                       ? static_cast<int>(exit_by_expectation(run.jobs[0], end, request))
+                       : exit_of(run.jobs[0], end);
+  return {shown.string(), std::move(run), exit};
+}
+
+}  // namespace lockstep

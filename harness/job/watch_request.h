@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/base/names.h"
+
+namespace lockstep {
+
+/// What `lockstep watch --expect` says of a job. The first difference between ranks decides.
+enum class ExpectedOutcome { agrees, diverges, hangs };
+
+template <>
+struct Names<ExpectedOutcome> {
+  static constexpr std::array<std::string_view, 3> values{"agrees", "diverges", "hangs"};
+};
+
+/// The arguments of `lockstep watch`.
+struct WatchRequest {
+  std::vector<std::string> job;      ///< the command that trains, and its arguments
+  std::vector<std::string> command;  ///< the whole command line, for the record
+  std::int64_t every = 1;            ///< of so many steps one is observed
+  std::int64_t from = 1;             ///< the first observed step
+  std::int64_t until = 0;            ///< the last one; 0: the job's last
+  std::string tensors;               ///< names to observe, a regular expression; empty: all
+  std::string ignore;                ///< names to leave out; empty: none
+  std::uint64_t keep_bytes = 0;      ///< of snapshots of one rank, once ranks differ
+  bool fails_fast = false;           ///< ends the job at the first difference
+  bool is_strict = false;            ///< a tensor that cannot be compared leaves the job undecided
+  std::optional<ExpectedOutcome> expected = {};
+  std::int64_t min_steps = 1;  ///< that all ranks must have observed for `agrees`
+  std::string out;             ///< the run's folder; empty: runs/<utc>
+  std::vector<std::string> formats;
+};
+
+}  // namespace lockstep

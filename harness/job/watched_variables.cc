@@ -1,0 +1,42 @@
+#include "harness/job/watched_variables.h"
+
+#include <cstdlib>
+
+#include "reports/base/error.h"
+#include "reports/base/installed_path.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of an installation or a build, which has both in the same places.
+fs::path installed(const char* relative) {
+  const fs::path path = installed_path(relative, relative);
+  if (!fs::exists(path)) throw unreadable(path.string(), "install Lockstep again");
+  return fs::absolute(path);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRequest& request,
+                                                                   const fs::path& folder,
+                                                                   const std::string& job) {
+  std::string path = installed("share/lockstep/python").string();
+  if (const char* const others = std::getenv("PYTHONPATH"); others && *others) {
+    path += std::string(":") + others;
+  }
+  return {{"PYTHONPATH", path},
+          {"LOCKSTEP_WATCH_LIBRARY", installed("lib/lockstep/liblockstep_watch.so").string()},
+          {"LOCKSTEP_WATCH_FOLDER", folder.string()},
+          {"LOCKSTEP_WATCH_JOB", job},
+          {"LOCKSTEP_WATCH_EVERY", std::to_string(request.every)},
+          {"LOCKSTEP_WATCH_FROM", std::to_string(request.from)},
+          {"LOCKSTEP_WATCH_UNTIL", std::to_string(request.until)},
+          {"LOCKSTEP_WATCH_TENSORS", request.tensors},
+          {"LOCKSTEP_WATCH_IGNORE", request.ignore},
+          {"LOCKSTEP_WATCH_KEEP_BYTES", std::to_string(request.keep_bytes)}};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,81 @@
+#include "harness/watch/lockstep_watch.h"
+
+#include <exception>
+#include <string>
+
+#include "harness/watch/watch.h"
+
+struct lockstep_watch : lockstep::Watch {
+  using Watch::Watch;
+};
+
+namespace {
+
+std::string& last_error() {
+  thread_local std::string text;
+  return text;
+}
+
+/// The result of `call`, or -1 if it throws: no exception leaves the library.
+template <class Call>
+auto guarded(const Call& call) noexcept -> decltype(call()) {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    try {
+      last_error() = error.what();
+    } catch (...) {
+      last_error().clear();
+    }
+  } catch (...) {
+    last_error() = "an unknown exception";
+  }
+  return -1;
+}
+
+template <class Call>
+int32_t done(const Call& call) noexcept {
+  return guarded([&] {
+    call();
+    return int32_t{0};
+  });
+}
+
+}  // namespace
+
+int32_t lockstep_watch_interface(void) { return LOCKSTEP_WATCH_INTERFACE; }
+
+const char* lockstep_watch_error(void) { return last_error().c_str(); }
+
+lockstep_watch* lockstep_watch_open(const lockstep_watch_options* options) {
+  lockstep_watch* watch = nullptr;
+  done([&] { watch = new lockstep_watch(*options); });
+  return watch;
+}
+
+int32_t lockstep_watch_close(lockstep_watch* watch) {
+  const int32_t result = done([&] { watch->end_step(); });
+  delete watch;
+  return result;
+}
+
+int64_t lockstep_watch_describe(lockstep_watch* watch, const lockstep_watch_tensor* tensor) {
+  return guarded([&] { return watch->describe(*tensor); });
+}
+
+int32_t lockstep_watch_begin_step(lockstep_watch* watch, int64_t step) {
+  return done([&] { watch->begin_step(step); });
+}
+
+int32_t lockstep_watch_observe(lockstep_watch* watch, const lockstep_watch_value* values,
+                               int64_t count) {
+  return done([&] { watch->observe({values, static_cast<std::size_t>(count)}); });
+}
+
+int32_t lockstep_watch_end_step(lockstep_watch* watch) {
+  return done([&] { watch->end_step(); });
+}
+
+int32_t lockstep_watch_end(lockstep_watch* watch, const char* error) {
+  return done([&] { watch->end(error); });
+}

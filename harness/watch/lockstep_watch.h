@@ -1,0 +1,97 @@
+/* The interface of liblockstep_watch: it observes the tensors of one rank of any training job and
+ * writes them as a journal, an index and snapshots (docs/formats.md). Plain C, so a program in any
+ * language can load it. It depends on neither torch, Python nor CUDA.
+ *
+ * The caller describes each tensor once and passes its address in every step. Nothing here
+ * communicates, changes a tensor, or keeps an address after the call that received it.
+ *
+ * A function that can fail returns a negative number on failure, and `lockstep_watch_error` says
+ * why. After a failure the caller should close the watch; files written so far stay readable. A
+ * watch belongs to one thread at a time. */
+#ifndef LOCKSTEP_WATCH_H
+#define LOCKSTEP_WATCH_H
+
+#include <stdint.h>
+
+#define LOCKSTEP_WATCH_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Increases with every change that an older caller would notice. */
+#define LOCKSTEP_WATCH_INTERFACE 1
+
+/* The interface of the loaded library. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_interface(void);
+
+/* Why the last call of this thread failed: one sentence, UTF-8. Never null. */
+LOCKSTEP_WATCH_API const char* lockstep_watch_error(void);
+
+typedef struct lockstep_watch lockstep_watch;
+
+typedef struct {
+  const char* folder; /* of the job; it must exist */
+  const char* job;    /* the job's id, written into each file */
+  int32_t rank;
+  int32_t reserved;    /* 0 */
+  uint64_t keep_bytes; /* of values that are stored as snapshots, at most, once asked for */
+} lockstep_watch_options;
+
+/* Creates the files of a rank, and its status. Null on failure, for example if another process
+ * observes this rank in the same folder. */
+LOCKSTEP_WATCH_API lockstep_watch* lockstep_watch_open(const lockstep_watch_options* options);
+
+/* Writes everything that is pending and frees the watch. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_close(lockstep_watch* watch);
+
+/* A tensor apart from its value. Words are those of the journal: phase "pre_step", kind "gradient",
+ * dtype "float32". `name`, `replica_group` and `not_comparable` are UTF-8. */
+typedef struct {
+  const char* phase;
+  const char* kind;
+  const char* name;
+  const char* dtype; /* empty: the tensor is undefined */
+  int32_t dimensions;
+  int32_t reserved;            /* 0 */
+  const int64_t* local_shape;  /* sizes of the part that this rank holds */
+  const int64_t* global_shape; /* null: the tensor is whole */
+  const int64_t* offset;       /* of the part in the global tensor; null: the tensor is whole */
+  const char* replica_group;   /* ranks that hold copies; empty: all ranks */
+  const char* not_comparable;  /* why its value is not compared; empty: it is */
+} lockstep_watch_tensor;
+
+/* Describes a tensor. Returns its number, or -1. */
+LOCKSTEP_WATCH_API int64_t lockstep_watch_describe(lockstep_watch* watch,
+                                                   const lockstep_watch_tensor* tensor);
+
+/* Begins a step. Steps start at 1 or later and increase. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_begin_step(lockstep_watch* watch, int64_t step);
+
+/* A value in the memory of this process. */
+typedef struct {
+  int64_t tensor;         /* its number */
+  int64_t micro_batch;    /* from 0 */
+  const void* data;       /* the first element; ignored if the tensor is not compared */
+  const int64_t* strides; /* in elements, one per dimension; null: row-major without gaps */
+} lockstep_watch_value;
+
+/* Records values in their order. A tensor may occur once per step and micro-batch. If one value is
+ * refused, none is recorded. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_observe(lockstep_watch* watch,
+                                                  const lockstep_watch_value* values,
+                                                  int64_t count);
+
+/* Ends the step: its rows become visible to readers that follow the index. Later values of the same
+ * step may follow; end it again then. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_end_step(lockstep_watch* watch);
+
+/* Writes the status of a rank that ends. `error`: the text of the exception that ended it; null: it
+ * finished. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_end(lockstep_watch* watch, const char* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,53 @@
+"""Waits for the modules of torch that the hook needs, without importing any of them."""
+
+import sys
+
+# Imported modules, and the function of `_hook` that each is passed to.
+_MODULES = {"torch.optim.optimizer": "on_optimizer_module",
+            "torch.amp.grad_scaler": "on_scaler_module"}
+
+
+class _Loader:
+    """Executes a module as its own loader does, then passes it to the hook."""
+
+    def __init__(self, loader, action):
+        self._loader = loader
+        self._action = action
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        try:
+            from lockstep import _hook
+
+            getattr(_hook, self._action)(module)
+        except Exception as error:  # the job must not notice
+            print("lockstep: this process is not watched:", error, file=sys.stderr)
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+
+class _Finder:
+    """Finds the modules as the other finders do."""
+
+    def find_spec(self, name, path=None, target=None):
+        action = _MODULES.get(name)
+        if action is None:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader, action)
+                return spec
+        return None
+
+
+def install():
+    sys.meta_path.insert(0, _Finder())

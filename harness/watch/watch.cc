@@ -1,0 +1,170 @@
+#include "harness/watch/watch.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "harness/record/process_identity.h"
+#include "harness/record/shard_runs.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace {
+
+std::string_view text(const char* characters) { return characters ? characters : ""; }
+
+std::vector<std::int64_t> sizes(const std::int64_t* first, std::int32_t count) {
+  return {first, first + count};
+}
+
+template <class Enum>
+Enum word(const char* characters, const char* meaning) {
+  if (const auto known = parse<Enum>(text(characters))) return *known;
+  throw internal_error(fmt::format("'{}' is no {}", text(characters), meaning));
+}
+
+std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+void require_fit(const Observation& tensor) {
+  for (std::size_t i = 0; i < tensor.local_shape.size(); ++i) {
+    const std::int64_t size = tensor.local_shape[i];
+    const std::int64_t most = tensor.global_shape[i] - tensor.offset[i];
+    if (size >= 0 && tensor.offset[i] >= 0 && size <= most) continue;
+    throw internal_error(fmt::format("dimension {} of '{}': {} elements from {} on of {}", i,
+                                     tensor.name, size, tensor.offset[i], tensor.global_shape[i]));
+  }
+}
+
+bool is_row_major(const std::int64_t* strides, const std::vector<std::int64_t>& shape) {
+  if (!strides || elements_of(shape) < 2) return true;
+  std::int64_t expected = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] != 1 && strides[i] != expected) return false;
+    expected *= shape[i];
+  }
+  return true;
+}
+
+/// Copies strided elements into row-major order, run by run of the last dimension.
+void pack(const std::byte* data, const std::int64_t* strides,
+          const std::vector<std::int64_t>& shape, std::size_t item, std::byte* packed) {
+  const std::int64_t last = shape.back();
+  const std::int64_t rows = elements_of(shape) / last;
+  std::vector<std::int64_t> index(shape.size() - 1, 0);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t first = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) first += index[d] * strides[d];
+    for (std::int64_t i = 0; i < last; ++i) {
+      std::memcpy(packed, data + (first + i * strides[index.size()]) * std::int64_t(item), item);
+      packed += item;
+    }
+    for (std::size_t d = index.size(); d-- > 0 && ++index[d] == shape[d];) index[d] = 0;
+  }
+}
+
+std::string identity_of(const lockstep_watch_options& options) {
+  JobRecord job;
+  job.id = text(options.job);
+  return process_identity(job, options.rank);
+}
+
+}  // namespace
+
+Watch::Watch(const lockstep_watch_options& options)
+    : folder_(text(options.folder)),
+      rank_(options.rank),
+      identity_(identity_of(options)),
+      control_(folder_),
+      writer_(folder_, rank_, identity_, KeepPolicy::at_most(options.keep_bytes)) {
+  write_status({});
+}
+
+void Watch::write_status(const RankStatus& status) const {
+  RankStatus signed_status = status;
+  signed_status.process = identity_;
+  signed_status.step = writer_.step();
+  write_rank_status(rank_status_file(folder_, rank_), signed_status);
+}
+
+void Watch::end(const char* error) {
+  writer_.finish();
+  write_status({.ended = true,
+                .raised = error != nullptr,
+                .error = std::string(text(error)),
+                .rows = writer_.rows()});
+}
+
+std::int64_t Watch::describe(const lockstep_watch_tensor& described) {
+  Observation tensor;
+  tensor.phase = word<Phase>(described.phase, "phase");
+  tensor.kind = word<Kind>(described.kind, "kind");
+  tensor.name = text(described.name);
+  tensor.dtype = text(described.dtype);
+  tensor.replica_group = text(described.replica_group);
+  tensor.not_comparable = text(described.not_comparable);
+  tensor.local_shape = sizes(described.local_shape, described.dimensions);
+  const bool is_part = described.global_shape && described.offset;
+  tensor.global_shape =
+      is_part ? sizes(described.global_shape, described.dimensions) : tensor.local_shape;
+  tensor.offset = is_part ? sizes(described.offset, described.dimensions)
+                          : std::vector<std::int64_t>(tensor.local_shape.size(), 0);
+  require_fit(tensor);
+  if (tensor.not_comparable.empty() && !parse<DType>(tensor.dtype)) {
+    tensor.not_comparable = "dtype " + tensor.dtype;
+  }
+  tensors_.push_back(std::move(tensor));
+  return static_cast<std::int64_t>(tensors_.size()) - 1;
+}
+
+void Watch::begin_step(std::int64_t step) { writer_.begin_step(step); }
+
+Observation Watch::row_of(const lockstep_watch_value& value) {
+  if (value.tensor < 0 || value.tensor >= static_cast<std::int64_t>(tensors_.size())) {
+    throw internal_error(fmt::format("no tensor has the number {}", value.tensor));
+  }
+  Observation row = tensors_[static_cast<std::size_t>(value.tensor)];
+  row.step = writer_.step();
+  row.micro_batch = value.micro_batch;
+  writer_.claim(row);
+  return row;
+}
+
+std::span<const std::byte> Watch::bytes_of(const lockstep_watch_value& value,
+                                           const Observation& row) {
+  const std::size_t item = item_size(*parse<DType>(row.dtype));
+  const std::size_t size = static_cast<std::size_t>(elements_of(row.local_shape)) * item;
+  const auto* const data = static_cast<const std::byte*>(value.data);
+  if (size > 0 && !data) throw internal_error(fmt::format("'{}' has no address", row.name));
+  if (is_row_major(value.strides, row.local_shape)) return {data, size};
+  packed_.resize(size);
+  pack(data, value.strides, row.local_shape, item, packed_.data());
+  return packed_;
+}
+
+void Watch::observe(std::span<const lockstep_watch_value> values) {
+  std::vector<Observation> rows;
+  rows.reserve(values.size());
+  for (const lockstep_watch_value& value : values) rows.push_back(row_of(value));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Observation& row = rows[i];
+    if (row.not_comparable.empty()) {
+      const std::span<const std::byte> bytes = bytes_of(values[i], row);
+      const DType dtype = *parse<DType>(row.dtype);
+      row.digest = digest_of_part(row, bytes, item_size(dtype));
+      row.statistics = statistics(dtype, bytes);
+      if (control_.keeps() && writer_.wants(bytes.size())) {
+        writer_.keep(row, {bytes.begin(), bytes.end()});
+      }
+    }
+    writer_.append(row);
+  }
+}
+
+}  // namespace lockstep
