@@ -11,8 +11,9 @@ namespace lockstep {
 
 /// How the command of a job ended.
 struct JobEnd {
-  int status = 0;  ///< of its exit; 128 + n for signal n, as a shell reports it
-  int signal = 0;  ///< that ended it; 0: none
+  int status = 0;       ///< of its exit; 128 + n for signal n, as a shell reports it
+  int signal = 0;       ///< that ended it; 0: none
+  bool is_cut = false;  ///< Lockstep ended it, because its ranks differed
 };
 
 /// The command of a watched job as a child process. It shares input, output and terminal with this

@@ -50,13 +50,16 @@ RankExit exit_of_rank(const fs::path& folder, int rank, const std::optional<JobE
   exit.step = std::max(status.step, last_step_of(folder, rank));
   exit.rows = status.rows;
   exit.error = status.error;
+  if (const auto facts = read_rank_facts(folder, rank); facts && !facts->failure.empty()) {
+    exit.detail = "no longer observed: " + facts->failure;
+  }
   if (status.raised) {
     exit.kind = ExitKind::raised;
   } else if (status.ended || (end && end->status == 0)) {
     exit.kind = ExitKind::finished;
   } else {
     exit.kind = ExitKind::unfinished;
-    const bool is_by_owner = !end || end->signal != 0 || end->status > 128;
+    const bool is_by_owner = !end || end->is_cut || end->signal != 0 || end->status > 128;
     exit.cause = is_by_owner ? ExitCause::interrupted : ExitCause::unseen;
   }
   return exit;
@@ -69,6 +72,16 @@ std::int64_t comparisons_of(const JobRecord& job) {
     if (result.claim.predicate == Predicate::agree_across_ranks) count += result.comparisons;
   }
   return count;
+}
+
+bool is_incomparable(const JobRecord& job) {
+  return comparisons_of(job) == 0 && job.coverage.unshared == 0;
+}
+
+/// With `--strict`, a verdict about some of the parameters is none.
+ExitStatus status_of_coverage(const JobRecord& job, const WatchRequest& request) {
+  const bool is_whole = job.coverage.compared == job.coverage.parameters;
+  return request.is_strict && !is_whole ? ExitStatus::undecided : ExitStatus::as_expected;
 }
 
 bool has_diverged(const JobRecord& job) {
@@ -101,10 +114,6 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
     const auto facts = read_rank_facts(files, rank);
     if (!facts) continue;
     job.world_size = std::max(job.world_size, facts->world_size);
-    if (!facts->failure.empty()) {
-      job.notes.push_back(
-          fmt::format("rank {} was not observed to its end: {}", rank, facts->failure));
-    }
   }
   job.processes = job.world_size;
   for (int rank = 0; rank < job.world_size; ++rank) {
@@ -115,16 +124,16 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   }
 }
 
-int exit_of(const JobRecord& job, const JobEnd& end) {
-  if (end.status != 0) return end.status;
+int exit_of(const JobRecord& job, const JobEnd& end, const WatchRequest& request) {
+  if (end.status != 0 && !end.is_cut) return end.status;
   if (has_diverged(job)) return static_cast<int>(ExitStatus::failed);
-  if (comparisons_of(job) == 0) return static_cast<int>(ExitStatus::not_applicable);
-  return static_cast<int>(status_of(job));
+  if (is_incomparable(job)) return static_cast<int>(ExitStatus::not_applicable);
+  return static_cast<int>(worse(status_of(job), status_of_coverage(job, request)));
 }
 
 ExitStatus exit_by_expectation(const JobRecord& job, const JobEnd& end,
                                const WatchRequest& request) {
-  if (comparisons_of(job) == 0) return ExitStatus::not_applicable;
+  if (is_incomparable(job)) return ExitStatus::not_applicable;
   const bool diverged = has_diverged(job);
   if (request.expected == ExpectedOutcome::diverges) {
     if (diverged) return ExitStatus::as_expected;
@@ -133,7 +142,8 @@ ExitStatus exit_by_expectation(const JobRecord& job, const JobEnd& end,
   }
   if (diverged) return ExitStatus::failed;
   const bool is_long_enough = job.steps.count >= request.min_steps;
-  const bool is_sound = end.status == 0 && verdict_of(job) == Verdict::holds && is_long_enough;
+  const bool is_sound = end.status == 0 && verdict_of(job) == Verdict::holds && is_long_enough &&
+                        status_of_coverage(job, request) == ExitStatus::as_expected;
   return is_sound ? ExitStatus::as_expected : ExitStatus::undecided;
 }
 

@@ -19,7 +19,7 @@ void add_ranks(JobRecord& job, const std::filesystem::path& folder,
 
 /// How `lockstep watch` exits after a judged job, without `--expect`: like the job if it failed,
 /// else by its verdict.
-int exit_of(const JobRecord& job, const JobEnd& end);
+int exit_of(const JobRecord& job, const JobEnd& end, const WatchRequest& request);
 
 /// The same with `--expect`: whether the job was as expected.
 ExitStatus exit_by_expectation(const JobRecord& job, const JobEnd& end,

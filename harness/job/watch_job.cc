@@ -41,6 +41,9 @@ class Meanwhile {
     if (line_.is_shown() && follower_.ranks() > 0) line_.show(in_words());
   }
 
+  /// Whether `--fail-fast` ended the job.
+  bool has_ended_job() const { return has_ended_job_; }
+
  private:
   /// Indices that differ may be those of ranks that hold different tensors: the judge decides.
   void confirm() {
@@ -55,7 +58,9 @@ class Meanwhile {
     next_check_ = 2 * follower_.last_step();
     if (!diverged_) return;
     control_.ask_to_keep();
-    if (request_.fails_fast) process_.terminate();
+    if (!request_.fails_fast) return;
+    has_ended_job_ = true;
+    process_.terminate();
   }
 
   std::string in_words() const {
@@ -75,6 +80,7 @@ class Meanwhile {
   StatusLine line_;
   std::optional<std::int64_t> diverged_;
   std::int64_t next_check_ = 0;  ///< step
+  bool has_ended_job_ = false;
 };
 
 /// The torch of the ranks; empty: unknown.
@@ -103,6 +109,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   {
     Meanwhile meanwhile(request, run, folder, process);
     end = process.wait([&] { meanwhile.look(); });
+    end.is_cut = meanwhile.has_ended_job();
   }
   add_ranks(run.jobs[0], folder, end);
   run.environment.torch_version = torch_of(files);
@@ -110,7 +117,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   save_record(folder, run);
   const int exit = request.expected
                        ? static_cast<int>(exit_by_expectation(run.jobs[0], end, request))
-                       : exit_of(run.jobs[0], end);
+                       : exit_of(run.jobs[0], end, request);
   return {shown.string(), std::move(run), exit};
 }
 

@@ -39,7 +39,9 @@ void StepCoverage::see(const StepView& step, const Claim& claim) {
 void StepCoverage::require_all(ClaimResult& result) const {
   if (result.verdict != Verdict::holds || !result.claim.kind) return;
   std::string lack = lack_of_ends();
-  if (lack.empty()) lack = planned_ ? lack_of_plan() : lack_at_end();
+  if (lack.empty() && !is_about_the_start(result.claim)) {
+    lack = planned_ ? lack_of_plan() : lack_at_end();
+  }
   if (lack.empty()) return;
   result.verdict = Verdict::undecided;
   result.reason = lack;

@@ -10,6 +10,8 @@
 #include "harness/judge/collectives/cell_facts.h"
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/judge.h"
+#include "harness/judge/values/unshared_tensors.h"
+#include "harness/verdict/coverage.h"
 #include "harness/record/process_identity.h"
 #include "harness/verdict/cost.h"
 #include "harness/verdict/evidence_of_run.h"
@@ -50,10 +52,26 @@ bool was_ended(const std::vector<RankExit>& exits, int rank) {
 }
 
 /// Missing files of a cell.
-std::vector<std::string> notes_of(const StepReader& evidence, const std::vector<RankExit>& exits) {
+std::vector<std::string> notes_of(const StepReader& evidence) {
   std::vector<std::string> notes = evidence.notes();
   const std::string non_finite = evidence.non_finite_in_words();
   if (!non_finite.empty()) notes.push_back(non_finite);
+  return notes;
+}
+
+/// A job stores snapshots of few steps, so none is missing. The details of exits say why a rank was
+/// no longer observed.
+std::vector<std::string> notes_of_job(const StepReader& evidence,
+                                      const std::vector<RankExit>& exits) {
+  std::vector<std::string> notes = notes_of(evidence);
+  for (const RankExit& end : exits) {
+    if (!end.detail.empty()) notes.push_back(fmt::format("rank {}: {}", end.rank, end.detail));
+  }
+  return notes;
+}
+
+std::vector<std::string> notes_of(const StepReader& evidence, const std::vector<RankExit>& exits) {
+  std::vector<std::string> notes = notes_of(evidence);
   for (int rank = 0; rank < evidence.processes(); ++rank) {
     const std::string missing = evidence.missing_snapshots(rank, was_ended(exits, rank));
     if (!missing.empty()) notes.push_back(missing);
@@ -176,8 +194,10 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   judged.steps = job.planned_steps;
   judged.is_job = true;
   judged.evidence = evidence.of(job);
+  judged.unshared = unshared_tensors(judged);
   judge_execution(job, judged, {});
-  job.notes = notes_of(*judged.evidence, job.exits);
+  job.coverage = coverage_of(*judged.evidence, judged.unshared);
+  job.notes = notes_of_job(*judged.evidence, job.exits);
   job.faults = evidence.faults_of(job, execution_identity(job));
   if (!job.manifest) job.faults.push_back("no list of its files was made when it ended");
   const std::string index_fault = evidence.index_fault_of(job.folder);

@@ -16,6 +16,13 @@ std::string steps_in_words(const ObservedSteps& steps) {
   return fmt::format("{} steps, {} to {}", steps.count, steps.first, steps.last);
 }
 
+/// "118 of 120 parameters compared on 8 of 8 ranks"
+std::string coverage_in_words(const JobRecord& job) {
+  const Coverage& coverage = job.coverage;
+  return fmt::format("{} of {} parameters compared on {} of {} ranks", coverage.compared,
+                     coverage.parameters, coverage.ranks, job.world_size);
+}
+
 const ClaimResult* first_undecided(const JobRecord& job) {
   const auto found = std::find_if(job.results.begin(), job.results.end(), [](const auto& result) {
     return result.verdict == Verdict::undecided;
@@ -37,7 +44,10 @@ std::string heading_of(const JobRecord& job) {
     case Verdict::undecided:
       break;
     case Verdict::holds:
-      return fmt::format("in lockstep: {}", steps_in_words(job.steps));
+      return job.coverage.parameters == 0
+                 ? fmt::format("in lockstep: {}", steps_in_words(job.steps))
+                 : fmt::format("in lockstep: {}, {}", coverage_in_words(job),
+                               steps_in_words(job.steps));
   }
   if (const ClaimResult* const open = first_undecided(job)) {
     return fmt::format("UNDECIDED: {}: {}", sentence(open->claim), open->reason);
@@ -56,6 +66,15 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
     if (result.verdict != Verdict::undecided) continue;
     if (!has_other_heading && &result == first_undecided(job)) continue;
     lines.push_back(fmt::format("undecided: {}: {}", sentence(result.claim), result.reason));
+  }
+  if (verdict_of(job) != Verdict::holds && job.coverage.parameters > 0) {
+    lines.push_back(coverage_in_words(job));
+  }
+  for (const NotCompared& one : job.coverage.not_compared) {
+    lines.push_back(
+        fmt::format("not compared: {} ({}): {}", one.example,
+                    one.count == 1 ? "one parameter" : fmt::format("{} such parameters", one.count),
+                    one.reason));
   }
   for (const std::string& note : job.notes) lines.push_back("note: " + note);
   return lines;

@@ -255,12 +255,30 @@ struct Fields<CellRecord> {
 };
 
 template <>
+struct Fields<NotCompared> {
+  static constexpr auto list = std::tuple(field("reason", &NotCompared::reason, kSince2),
+                                          field("count", &NotCompared::count, kSince2),
+                                          field("example", &NotCompared::example, kSince2));
+};
+
+template <>
+struct Fields<Coverage> {
+  static constexpr auto list = std::tuple(field("parameters", &Coverage::parameters, kSince2),
+                                          field("compared", &Coverage::compared, kSince2),
+                                          field("unshared", &Coverage::unshared, kSince2),
+                                          field("ranks", &Coverage::ranks, kSince2),
+                                          field("not_compared", &Coverage::not_compared, kSince2));
+};
+
+template <>
 struct Fields<JobRecord> {
   static constexpr auto list = std::tuple_cat(
       std::tuple(field("id", &JobRecord::id, kSince2), field("title", &JobRecord::title, kSince2),
                  field("world_size", &JobRecord::world_size, kSince2),
                  field("planned_steps", &JobRecord::planned_steps, kSince2)),
-      Fields<Execution>::list, std::tuple(field("faults", &JobRecord::faults, kSince2)));
+      Fields<Execution>::list,
+      std::tuple(field("faults", &JobRecord::faults, kSince2),
+                 field("coverage", &JobRecord::coverage, kSince2)));
 };
 
 template <>

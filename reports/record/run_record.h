@@ -65,6 +65,26 @@ struct CellRecord : Execution {
   bool operator==(const CellRecord&) const = default;
 };
 
+/// Parameters that were not compared between ranks, for one reason.
+struct NotCompared {
+  std::string reason;  ///< "every rank holds another part"
+  std::int64_t count = 0;
+  std::string example;  ///< the name of one of them
+
+  bool operator==(const NotCompared&) const = default;
+};
+
+/// How much of a job the verdict covers.
+struct Coverage {
+  std::int64_t parameters = 0;  ///< observed on any rank
+  std::int64_t compared = 0;    ///< of which several ranks hold copies
+  std::int64_t unshared = 0;    ///< that may be no copies: they differed before the first step
+  int ranks = 0;                ///< that observed any
+  std::vector<NotCompared> not_compared;
+
+  bool operator==(const Coverage&) const = default;
+};
+
 /// A training job that was watched while it ran. Its steps may be unknown in number, sparse, and
 /// end anywhere. It has no expectation.
 struct JobRecord : Execution {
@@ -74,6 +94,7 @@ struct JobRecord : Execution {
   /// Planned steps, from 1, all to be observed; absent: unknown.
   std::optional<std::int64_t> planned_steps = {};
   std::vector<std::string> faults;  ///< of its files: how they differ from the written ones
+  Coverage coverage = {};
 
   bool operator==(const JobRecord&) const = default;
 };

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "harness/judge/evidence/step_reader.h"
@@ -18,6 +20,7 @@ struct CellEvidence {
   std::optional<std::int64_t> steps = 0;
   bool is_job = false;  ///< another program trained: some ranks may be unobserved
   std::vector<Claim> claims;
+  std::set<std::string> unshared;  ///< tensors that may be no copies, so that nothing is claimed
   const StepReader* evidence = nullptr;  ///< null if only rank exits are judged
   /// Rank 0 is the reference, the others are copies with perturbed inputs; null if the scenario has
   /// none.

@@ -6,6 +6,10 @@ bool concerns(const Claim& claim, const ObservedTensor& tensor) {
   return tensor.kind == claim.kind && tensor.phase == claim.phase;
 }
 
+bool is_about_the_start(const Claim& claim) {
+  return claim.kind == Kind::parameter && claim.phase == Phase::pre_forward;
+}
+
 bool is_undefined(const ObservedTensor& tensor) {
   return tensor.dtype.empty() && !tensor.not_comparable.empty();
 }

@@ -17,6 +17,7 @@
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/words.h"
 #include "harness/judge/values/compare_values.h"
+#include "harness/judge/values/unshared_tensors.h"
 
 namespace lockstep {
 
@@ -47,11 +48,12 @@ struct HeldTensor {
   std::map<int, const Observation*> holders;
 };
 
-std::vector<HeldTensor> places_in_execution_order(const StepView& step, const Claim& claim) {
+std::vector<HeldTensor> places_in_execution_order(const StepView& step, const Claim& claim,
+                                                  const std::set<std::string>& unshared) {
   std::map<std::pair<std::int64_t, HeldTensorKey>, HeldTensor> places;
   for (int rank = 0; rank < step.processes(); ++rank) {
     for (const Observation& observation : step.observations(rank)) {
-      if (!concerns(claim, observation)) continue;
+      if (!concerns(claim, observation) || unshared.contains(observation.name)) continue;
       HeldTensor& place = places[{observation.micro_batch, HeldTensorKey(observation)}];
       if (place.holders.empty()) {
         place.step = observation.step;
@@ -165,9 +167,9 @@ std::string sentence_of(const Finding& finding, const std::string& structural) {
 /// it in any step.
 class ExpectedHolders {
  public:
-  ExpectedHolders(const StepReader& evidence, const Claim& claim)
-      : processes_(evidence.processes()) {
-    for (const auto& [tensor, ranks] : evidence.tensors()) {
+  ExpectedHolders(const CellEvidence& cell, const Claim& claim)
+      : processes_(cell.evidence->processes()) {
+    for (const auto& [tensor, ranks] : cell.evidence->tensors()) {
       if (!concerns(claim, tensor)) continue;
       ranks_[HeldTensorKey(tensor)].insert(ranks.begin(), ranks.end());
       observing_.insert(ranks.begin(), ranks.end());
@@ -317,7 +319,8 @@ class AgreementFold : public ClaimFold {
  public:
   AgreementFold(const CellEvidence& cell, const Claim& claim)
       : claim_(claim),
-        holders_(*cell.evidence, claim),
+        unshared_(cell.unshared),
+        holders_(cell, claim),
         first_open_(first_open_step(cell)),
         divergence_(claim),
         last_seen_(cell.steps.has_value()),
@@ -326,7 +329,7 @@ class AgreementFold : public ClaimFold {
   void see(const CellStep& step) override {
     if (seen_.size() == kMostRemembered) seen_.erase(seen_.begin());
     Seen& seen = seen_[step.actual.number()];
-    for (const HeldTensor& place : places_in_execution_order(step.actual, claim_)) {
+    for (const HeldTensor& place : places_in_execution_order(step.actual, claim_, unshared_)) {
       if (place.step < first_open_) {
         seen.tensors.push_back(last_seen_.add(place));
         if (reason_.empty()) reason_ = obstacle(place, holders_);
@@ -360,7 +363,12 @@ class AgreementFold : public ClaimFold {
       return;
     }
     if (reason_.empty()) reason_ = silent_rank_;
-    result.reason = reason_.empty() ? last_seen_.first_abandoned() : reason_;
+    if (is_about_the_start(claim_)) {
+      if (reason_.empty()) reason_ = unshared_in_words(unshared_);
+    } else if (reason_.empty()) {
+      reason_ = last_seen_.first_abandoned();
+    }
+    result.reason = reason_;
     if (!result.reason.empty()) return;
     result.verdict = comparisons_ > 0 ? Verdict::holds : Verdict::undecided;
     if (comparisons_ == 0) result.reason = "not triggered: nothing was compared";
@@ -375,6 +383,7 @@ class AgreementFold : public ClaimFold {
   static constexpr std::size_t kMostRemembered = 64;  ///< sets of observed tensors rarely change
 
   Claim claim_;
+  const std::set<std::string>& unshared_;
   ExpectedHolders holders_;
   std::int64_t first_open_;  ///< from this step on a tensor may be missing
   Divergence divergence_;

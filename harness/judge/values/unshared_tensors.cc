@@ -1,0 +1,83 @@
+#include "harness/judge/values/unshared_tensors.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "harness/judge/evidence/observations.h"
+
+namespace lockstep {
+
+namespace {
+
+/// The values of one tensor, or of one shard of it, on the ranks that hold copies.
+using Copies = std::vector<const Observation*>;
+
+/// The copies of each tensor of a kind in a phase, by name.
+std::map<std::string, std::vector<Copies>> copies_in(const StepView& step, Kind kind, Phase phase) {
+  using Key = std::pair<std::string, std::vector<std::int64_t>>;  // replica group, offset
+  std::map<std::string, std::map<Key, Copies>> found;
+  for (int rank = 0; rank < step.processes(); ++rank) {
+    for (const Observation& one : step.observations(rank)) {
+      if (one.kind != kind || one.phase != phase) continue;
+      found[one.name][{one.replica_group, one.offset}].push_back(&one);
+    }
+  }
+  std::map<std::string, std::vector<Copies>> copies;
+  for (auto& [name, parts] : found) {
+    for (auto& [key, holders] : parts) copies[name].push_back(std::move(holders));
+  }
+  return copies;
+}
+
+bool is_equal(const Copies& copies) {
+  for (const Observation* one : copies) {
+    if (!is_same_value(*one, *copies.front())) return false;
+  }
+  return true;
+}
+
+bool are_equal(const std::vector<Copies>& tensor) {
+  for (const Copies& copies : tensor) {
+    if (!is_equal(copies)) return false;
+  }
+  return true;
+}
+
+/// Whether several ranks hold a value, all the same.
+bool are_shared(const std::vector<Copies>& tensor) {
+  bool has_copies = false;
+  for (const Copies& copies : tensor) {
+    has_copies = has_copies || (copies.size() > 1 && copies.front()->not_comparable.empty());
+  }
+  return has_copies && are_equal(tensor);
+}
+
+}  // namespace
+
+std::set<std::string> unshared_tensors(const CellEvidence& cell) {
+  if (!cell.is_job || !cell.evidence || cell.evidence->steps().empty()) return {};
+  const auto step = cell.evidence->at(cell.evidence->steps().front());
+  const auto gradients = copies_in(*step, Kind::gradient, Phase::pre_step);
+  std::set<std::string> unshared;
+  for (const auto& [name, tensor] : copies_in(*step, Kind::parameter, Phase::pre_forward)) {
+    const auto gradient = gradients.find(name);
+    const bool is_synchronised = gradient != gradients.end() && are_shared(gradient->second);
+    if (!are_equal(tensor) && !is_synchronised) unshared.insert(name);
+  }
+  return unshared;
+}
+
+std::string unshared_in_words(const std::set<std::string>& names) {
+  if (names.empty()) return "";
+  const std::string more =
+      names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : std::string();
+  return fmt::format(
+      "{}{} differ between ranks before the first step, and so do their gradients: their "
+      "initialisation differs, or each rank holds its own shard; --replicas or --ignore settles it",
+      *names.begin(), more);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+#include "harness/verdict/coverage.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+namespace {
+
+/// A parameter as the ranks hold it.
+struct Held {
+  /// Ranks that hold copies of one value, by replica group and offset of the shard.
+  std::map<std::pair<std::string, std::vector<std::int64_t>>, std::set<int>> copies;
+  std::set<int> ranks;
+  std::string not_comparable;  ///< the first reason
+};
+
+std::map<std::string, Held> held_parameters(const StepReader& evidence) {
+  std::map<std::string, Held> parameters;
+  for (const auto& [tensor, ranks] : evidence.tensors()) {
+    if (tensor.kind != Kind::parameter) continue;
+    Held& held = parameters[tensor.name];
+    held.ranks.insert(ranks.begin(), ranks.end());
+    if (tensor.not_comparable.empty()) {
+      held.copies[{tensor.replica_group, tensor.offset}].insert(ranks.begin(), ranks.end());
+    } else if (held.not_comparable.empty()) {
+      held.not_comparable = tensor.not_comparable;
+    }
+  }
+  return parameters;
+}
+
+/// Why no two ranks hold copies of the parameter; empty if they do.
+std::string obstacle(const Held& held) {
+  const bool has_copies = std::any_of(held.copies.begin(), held.copies.end(),
+                                      [](const auto& one) { return one.second.size() > 1; });
+  if (has_copies) return "";
+  if (held.copies.empty()) return held.not_comparable;
+  return held.ranks.size() == 1 ? "on one rank only" : "every rank holds another part";
+}
+
+void note(const std::string& reason, const std::string& name, Coverage& coverage) {
+  const auto known = std::find_if(coverage.not_compared.begin(), coverage.not_compared.end(),
+                                  [&](const NotCompared& one) { return one.reason == reason; });
+  if (known == coverage.not_compared.end()) {
+    coverage.not_compared.push_back({reason, 1, name});
+  } else {
+    ++known->count;
+  }
+}
+
+}  // namespace
+
+Coverage coverage_of(const StepReader& evidence, const std::set<std::string>& unshared) {
+  Coverage coverage;
+  std::set<int> ranks;
+  for (const auto& [name, held] : held_parameters(evidence)) {
+    ++coverage.parameters;
+    ranks.insert(held.ranks.begin(), held.ranks.end());
+    const bool is_unshared = unshared.contains(name);
+    if (is_unshared) ++coverage.unshared;
+    const std::string reason =
+        is_unshared ? "initialised differently, or shards that do not say so" : obstacle(held);
+    if (reason.empty()) {
+      ++coverage.compared;
+    } else {
+      note(reason, name, coverage);
+    }
+  }
+  coverage.ranks = static_cast<int>(ranks.size());
+  return coverage;
+}
+
+}  // namespace lockstep
