@@ -26,7 +26,7 @@ Error wrong_arguments(std::string_view command, std::string_view what, std::stri
 Error nothing_matches(std::string_view what, std::string_view pattern,
                       const std::vector<std::string>& known);
 
-/// As in error.h, with the one thing that helps: `remedy`, "Name a new folder".
+/// As in error.h, with the specific `remedy`, "Name a new folder".
 Error unreadable(std::string_view path, std::string_view why, std::string_view remedy);
 Error unwritable(std::string_view path, std::string_view why, std::string_view remedy);
 
