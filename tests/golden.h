@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Whether `text` is what `tests/<name>.golden` holds; writes it anew when asked to.
+/// Whether `text` equals `tests/<name>.golden`; writes it anew on request.
 inline void expect_golden_file(const std::string& name, const std::string& text) {
   const std::string path = LOCKSTEP_SOURCE_DIR "/tests/" + name + ".golden";
   if (std::getenv("LOCKSTEP_UPDATE_GOLDENS")) {

@@ -62,7 +62,7 @@ CatalogueProgram read_catalogue(const fs::path& path) {
   const std::string file = read_text(path, kLargestProgram);
   for (std::string_view text = file;; text.remove_prefix(kMark.size())) {
     const void* const found = ::memmem(text.data(), text.size(), kMark.data(), kMark.size());
-    if (!found) throw no_catalogue(path.string(), "it is no program with scenarios");
+    if (!found) throw no_catalogue(path.string(), "it is not a program with scenarios");
     text.remove_prefix(static_cast<std::size_t>(static_cast<const char*>(found) - text.data()));
     if (auto catalogue = read_mark(text)) {
       catalogue->path = path;
@@ -103,7 +103,7 @@ CatalogueProgram find_catalogue() {
   if (::access(path.c_str(), R_OK | X_OK) != 0) {
     throw no_catalogue(path.string(), std::strerror(errno));
   }
-  if (!fs::is_regular_file(path)) throw no_catalogue(path.string(), "it is no file");
+  if (!fs::is_regular_file(path)) throw no_catalogue(path.string(), "it is not a file");
   const CatalogueProgram catalogue = read_catalogue(path);
   if (catalogue.lockstep_version != LOCKSTEP_VERSION) {
     throw other_catalogue(path.string(), catalogue.lockstep_version, LOCKSTEP_VERSION);

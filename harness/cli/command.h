@@ -35,9 +35,9 @@ inline constexpr std::array<CommandName, 7> kCommands{
         {{{"list sharding", "the scenarios of a class"},
           {"list 'loss*' --format json", "those whose id begins with 'loss', for a script"}}}},
     {"show",
-     "Say everything about one scenario",
-     {{{"show loss-on-unwrapped-module", "where it comes from, its axes, claims and variants"},
-       {"show loss-on-unwrapped-module/bypass", "one variant, and what is expected of it"}}}},
+     "Show everything about one scenario",
+     {{{"show loss-on-unwrapped-module", "its origin, axes, claims and variants"},
+       {"show loss-on-unwrapped-module/bypass", "one variant and its expectations"}}}},
     {"run",
      "Run scenarios on real ranks, judge and report them",
      {{{"run loss-on-unwrapped-module --ranks 2,3", "all its variants, in two worlds"},
@@ -49,15 +49,15 @@ inline constexpr std::array<CommandName, 7> kCommands{
     {"report",
      "Judge a run's files again and show the report",
      {{{"report runs/latest", "the last run"},
-       {"report runs/latest --format markdown", "the same for a comment on a pull request"}}}},
+       {"report runs/latest --format markdown", "the same, for a comment on a pull request"}}}},
     {"compare",
-     "Hold a published table against a run, to the printed digit",
+     "Compare a published table with a run, to the printed digit",
      {{{"compare opentslm-49-drift runs/latest", "a table that comes with Lockstep"},
        {"compare mine.csv runs/latest", "a table of your own"}}}},
     {"doctor",
-     "Say what is here, what is missing, and whether 'run' can work",
+     "Show what is installed and missing, and test whether 'run' works",
      {{{"doctor", "the verdict first"},
-       {"doctor --timeout 5", "where a launcher or a driver does not answer"}}}}};
+       {"doctor --timeout 5", "if a launcher or a driver does not answer"}}}}};
 
 /// An environment variable that some commands read.
 struct Variable {
@@ -69,17 +69,17 @@ struct Variable {
 /// Environment variables in `--help`: a command's own, or all without a command.
 inline constexpr std::array<Variable, 7> kVariables{
     Variable{"LOCKSTEP_CATALOGUE",
-             "the program with the scenarios (default: libexec/lockstep/lockstep-catalogue beside "
+             "the program with the scenarios (default: libexec/lockstep/lockstep-catalogue next to "
              "the folder of this program)",
              "list show run doctor"},
-    {"COLUMNS", "the width of what is printed (default: the terminal's, else 100)",
+    {"COLUMNS", "the width of the output (default: the terminal's, else 100)",
      "list show run report"},
     {"MASTER_ADDR, MASTER_PORT",
-     "the address at which ranks on several machines meet, if they share no folder", "run"},
+     "the rendezvous of ranks on several machines, if they share no folder", "run"},
     {"CUDA_VISIBLE_DEVICES", "the GPUs that ranks may use", "run doctor"},
     {"LOCKSTEP_MPI", "openmpi or mpich: the MPI of --backend mpi (default: the launcher's)", "run"},
     {"LOCKSTEP_PYTHON", "when Lockstep is built: a Python that has torch", ""},
-    {"XDG_CACHE_HOME", "when Lockstep is built: where ci/bootstrap keeps its torch", ""}};
+    {"XDG_CACHE_HOME", "when Lockstep is built: the folder for ci/bootstrap's torch", ""}};
 
 /// A program's implementation of one of `kCommands`.
 struct Command {

@@ -102,7 +102,8 @@ std::string comparison_in_words(const PublishedTable& table, const TableComparis
   std::string text = fmt::format("{}: {} of {} published values are met {}.\n", plain(table.id),
                                  comparison.met, comparison.values, closeness(table));
   if (comparison.beside > 0) {
-    text += fmt::format("{} more are of another program, and not compared.\n", comparison.beside);
+    text += fmt::format("{} more belong to another program and were not compared.\n",
+                        comparison.beside);
   }
   for (const Unmet& unmet : comparison.unmet) {
     if (unmet.measured == kNotMeasured) continue;
@@ -113,7 +114,7 @@ std::string comparison_in_words(const PublishedTable& table, const TableComparis
   text += gaps_in_words(comparison, run);
   if (comparison.definitions_differ > 0) {
     text += fmt::format(
-        "{} rows on which the published definition of 'synced' and the bits of the whole tensor "
+        "In {} rows, the published definition of 'synced' and the bits of the whole tensor "
         "disagree.\n",
         comparison.definitions_differ);
   }

@@ -90,9 +90,9 @@ CatalogueAnswer say_untried() {
       "install Lockstep with torch, or set LOCKSTEP_CATALOGUE to a program with scenarios");
   const std::string problem = fault_of_machine();
   sheet.conclude(
-      "'lockstep report' and 'lockstep compare' can work here. Whether 'lockstep run' "
-      "can was not tried: there is no catalogue, so no two ranks met.");
-  if (!problem.empty()) sheet.conclude("Ranks could not be run in any case: " + problem);
+      "'lockstep report' and 'lockstep compare' can work here. 'lockstep run' was not tested, "
+      "because there is no catalogue of scenarios.");
+  if (!problem.empty()) sheet.conclude("Ranks could not run here anyway: " + problem);
   return {sheet.conclusion(), sheet.findings(),
           problem.empty() ? ExitStatus::as_expected : ExitStatus::failed};
 }
@@ -125,9 +125,9 @@ ExitStatus examine(std::chrono::milliseconds limit) {
   CatalogueAnswer answer;
   {
     StatusLine line;
-    line.show("asking drivers, launchers and Python");
+    line.show("querying drivers, launchers and Python");
     say_machine(sheet, limit, catalogue.program ? catalogue.program->torch_library : fs::path());
-    line.show("asking the catalogue");
+    line.show("querying the catalogue");
     answer = answer_of(catalogue, limit);
   }
   write_standard_output(answer.conclusion + "\n" + sheet.findings() + answer.findings);

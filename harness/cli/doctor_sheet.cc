@@ -66,7 +66,7 @@ void say_python(DoctorSheet& sheet, const PythonOnPath& python) {
   sheet.begin("python");
   if (python.path.empty()) {
     sheet.say("not on PATH");
-    return sheet.advise("install python3, where jobs in Python are to be looked at");
+    return sheet.advise("install python3, to examine jobs in Python");
   }
   sheet.say(python.version.empty() ? python.path
                                    : fmt::format("{}, {}", python.version, python.path));
@@ -74,7 +74,8 @@ void say_python(DoctorSheet& sheet, const PythonOnPath& python) {
     return sheet.say(fmt::format("torch {}, {}", python.torch_version, python.torch_folder));
   }
   sheet.say("torch: " + python.problem);
-  sheet.advise("put the Python of your jobs first on PATH; activate its environment, say");
+  sheet.advise(
+      "put the Python of your jobs first on PATH, for example by activating its environment");
 }
 
 void say_surroundings(DoctorSheet& sheet) {
@@ -82,9 +83,9 @@ void say_surroundings(DoctorSheet& sheet) {
   try {
     const auto placement = foreign_placement(::getenv);
     if (!placement) return sheet.say("no launcher");
-    sheet.say(fmt::format("{}, as rank {} of {}: 'run' would be that rank of one cell",
+    sheet.say(fmt::format("{}, as rank {} of {}: 'run' would be this rank of a single cell",
                           placement->variables->launcher, placement->rank, placement->world_size));
-    sheet.advise("start lockstep by itself, or with run --launcher none, for ranks of its own");
+    sheet.advise("start lockstep without a launcher, or use run --launcher none");
   } catch (const Error& error) {
     sheet.say(error.what());
   }
@@ -151,7 +152,7 @@ void DoctorSheet::say(const Capability& capability) {
 }
 
 void DoctorSheet::advise(const std::string& remedy) {
-  findings_ += paragraph(std::string(kLabelWidth + 2, ' '), "what helps: " + remedy);
+  findings_ += paragraph(std::string(kLabelWidth + 2, ' '), "remedy: " + remedy);
 }
 
 void DoctorSheet::advise_command(const std::string& command) {
@@ -175,7 +176,7 @@ void say_machine(DoctorSheet& sheet, std::chrono::milliseconds limit,
 
 std::string fault_of_machine() {
   const auto fault = find_machine_fault(2);
-  return fault ? fmt::format("{}. What helps: {}.", fault->problem, fault->remedy) : "";
+  return fault ? fmt::format("{}. Remedy: {}.", fault->problem, fault->remedy) : "";
 }
 
 std::string run_cannot_work(const std::string& problem) {

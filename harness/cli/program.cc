@@ -201,8 +201,8 @@ ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
     if (command->take_command) command->take_command(arguments.cut_command());
   }
   CLI::App app(
-      "Shows whether the ranks of a distributed training job stay in lockstep, and if not, "
-      "where they first diverge and why.",
+      "Shows whether the ranks of a distributed training job stay in lockstep, and if not, the "
+      "first divergence and its cause.",
       arguments.program);
   app.set_version_flag("--version", program.version);
   app.require_subcommand(0, 1);

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 void add_verbosity_options(CLI::App& app, VerbosityFlags& flags) {
-  CLI::Option* const quiet = app.add_flag("-q,--quiet", flags.quiet, "print the verdict alone");
+  CLI::Option* const quiet = app.add_flag("-q,--quiet", flags.quiet, "print only the verdict");
   app.add_flag("-v,--verbose", flags.verbose,
                "print a line per variant with its symptom; -vv: every finding, table and cost")
       ->excludes(quiet);

@@ -33,7 +33,7 @@ namespace {
 void require_trigger(const CellEvidence& cell, ClaimResult& result) {
   if (result.verdict != Verdict::holds || is_triggered(cell.exits)) return;
   result.verdict = Verdict::undecided;
-  result.reason = "not triggered: no rank reached the place where the variant parts";
+  result.reason = "not triggered: no rank reached the branch point";
 }
 
 /// Whether `rank` has no value for the finding: it did not get that far, or its snapshot is
@@ -58,8 +58,8 @@ void require_tolerance(const CellEvidence& cell, ClaimResult& result) {
     result.verdict = Verdict::undecided;
     result.findings.clear();
     result.reason = fmt::format(
-        "perturbed reference {} has no value of {} in step {}, so that the tolerance is not known",
-        rank, finding.tensor, finding.step);
+        "perturbed reference {} has no value of {} in step {}, so the tolerance is unknown", rank,
+        finding.tensor, finding.step);
     return;
   }
 }
@@ -123,8 +123,8 @@ class JudgedClaim {
     }
     if (is_meaningless(claim)) {
       result_.reason = fmt::format(
-          "'{}' means nothing: memory is claimed to stay within the "
-          "reference's, and nothing else is",
+          "'{}' cannot be judged: memory can only be claimed to stay within the reference's, and "
+          "only memory can",
           sentence(claim));
       return;
     }
@@ -249,7 +249,7 @@ void tell_lag(std::vector<ClaimResult>& results) {
       finding.failure->lag = finding.step - damage;
       if (finding.step == damage) continue;
       finding.sentence +=
-          fmt::format(" The damage was done {} step{} earlier, in step {}.", finding.step - damage,
+          fmt::format(" Values were wrong {} step{} earlier, in step {}.", finding.step - damage,
                       finding.step - damage == 1 ? "" : "s", damage);
     }
   }

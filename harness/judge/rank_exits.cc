@@ -99,13 +99,13 @@ std::string interruption_in_words(const CellEvidence& cell) {
 
 void judge_exits(const CellEvidence& cell, const CellFacts& facts, ClaimResult& result) {
   if (cell.exits.empty()) {
-    result.reason = "not triggered: how the ranks ended is not known";
+    result.reason = "not triggered: the exits of the ranks are unknown";
     return;
   }
   const std::size_t processes =
       cell.evidence ? static_cast<std::size_t>(cell.evidence->processes()) : 0;
   if (cell.exits.size() < processes) {
-    result.reason = fmt::format("how {} of {} ranks ended is not known",
+    result.reason = fmt::format("the exits of {} of {} ranks are unknown",
                                 processes - cell.exits.size(), processes);
     return;
   }

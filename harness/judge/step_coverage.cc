@@ -58,9 +58,10 @@ void StepCoverage::note(std::int64_t step, bool is_observed) {
 std::string StepCoverage::lack_of_ends() const {
   if (!last_steps_) return "";
   const auto [first, last] = *last_steps_;
-  if (first != last) return fmt::format("ranks finished in steps from {} to {}", first, last);
+  if (first != last) return fmt::format("ranks finished in different steps, {} to {}", first, last);
   return planned_ && last > *planned_
-             ? fmt::format("ranks finished in step {}, where {} were planned", last, *planned_)
+             ? fmt::format("ranks finished in step {}, but only {} steps were planned", last,
+                           *planned_)
              : "";
 }
 

@@ -119,10 +119,10 @@ Gpus find_gpus(std::chrono::milliseconds limit) {
   const Probe asked = probe(ask_driver, limit);
   Gpus gpus = understood(asked.output);
   if (asked.end.kind != ExitKind::finished) {
-    gpus.problem = "the process that asked the driver " + exit_in_words(asked.end);
+    gpus.problem = "the process that queried the driver " + exit_in_words(asked.end);
     gpus.remedy = kSeeDriver;
   } else if (gpus.names.empty() && gpus.problem.empty()) {
-    gpus.problem = "the driver ended the process that asked it";
+    gpus.problem = "the driver ended the process that queried it";
     gpus.remedy = kSeeDriver;
   }
   if (!gpus.problem.empty()) gpus.names.clear();

@@ -186,11 +186,11 @@ Launcher find_launcher(const std::string& name, std::chrono::milliseconds limit)
   const Probe asked = probe_program(question_for(name, launcher.path), limit);
   if (asked.end.kind != ExitKind::finished) {
     const std::string words = last_words(asked.output);
-    launcher.problem = fmt::format("asked for its version it {}{}", exit_in_words(asked.end),
+    launcher.problem = fmt::format("the query of its version {}{}", exit_in_words(asked.end),
                                    words.empty() ? "" : ": " + words);
   } else {
     launcher.version = version_in(asked.output);
-    if (launcher.version.empty()) launcher.problem = "asked for its version it said nothing";
+    if (launcher.version.empty()) launcher.problem = "it printed no version";
   }
   return launcher;
 }

@@ -49,9 +49,9 @@ std::vector<std::string> split_words(const std::string& text) {
 LauncherCommand::LauncherCommand(std::string text)
     : text_(std::move(text)), words_(split_words(text_)) {
   if (words_.empty() || text_.find(kPlaceholder) == text_.npos) {
-    throw bad_value("--launcher", text_,
-                    "a command with {ranks} where the number of ranks stands, as in "
-                    "'mpirun -n {ranks}'");
+    throw bad_value(
+        "--launcher", text_,
+        "a command with {ranks} in place of the number of ranks, as in 'mpirun -n {ranks}'");
   }
   const std::string program = find_program(words_.front());
   if (program.empty()) throw no_such_launcher(words_.front());

@@ -67,7 +67,7 @@ std::optional<MachineFault> fault_of_processes(int ranks) {
   if (made.end.kind == ExitKind::finished) return std::nullopt;
   const std::string said = first_line(made.output);
   return MachineFault{
-      fmt::format("processes and threads for {} {} cannot be made ({})", ranks,
+      fmt::format("processes and threads for {} {} cannot be created ({})", ranks,
                   ranks == 1 ? "rank" : "ranks", said.empty() ? exit_in_words(made.end) : said),
       "raise ulimit -u, or in a container docker run --pids-limit"};
 }
@@ -94,7 +94,7 @@ std::optional<MachineFault> fault_of_loopback() {
     why = error.what();
   }
   return MachineFault{
-      fmt::format("ranks meet on {}, and nothing can be connected to there ({})", kLoopback, why),
+      fmt::format("ranks meet on {}, but connections to it fail ({})", kLoopback, why),
       "bring the loopback interface up: ip link set lo up"};
 }
 

@@ -47,7 +47,7 @@ PythonOnPath find_python(std::chrono::milliseconds limit) {
     return python;
   }
   python.problem = told(asked.output, "lockstep-error");
-  if (python.problem.empty()) python.problem = "asked for it, it " + exit_in_words(asked.end);
+  if (python.problem.empty()) python.problem = "the query of torch " + exit_in_words(asked.end);
   return python;
 }
 

@@ -52,7 +52,7 @@ int run_guarded(const std::function<int(const RankPlacement&)>& rank_main,
   } catch (const std::exception& error) {
     std::cerr << "uncaught exception: " << error.what() << '\n';
   } catch (...) {
-    std::cerr << "uncaught exception that is no std::exception\n";
+    std::cerr << "uncaught exception that is not a std::exception\n";
   }
   return kDefect;
 }

@@ -34,8 +34,8 @@ std::string axes_table(const Scenario& scenario) {
 
 std::string variants_table(const Scenario& scenario) {
   const bool has_axes = !scenario.axes.empty();
-  std::string text = has_axes ? "\n| variant | role | axes | what it does |\n|---|---|---|---|\n"
-                              : "\n| variant | role | what it does |\n|---|---|---|\n";
+  std::string text = has_axes ? "\n| variant | role | axes | description |\n|---|---|---|---|\n"
+                              : "\n| variant | role | description |\n|---|---|---|\n";
   for (const Variant& variant : scenario.variants) {
     text += fmt::format("| `{}` | {} | {}{} |\n", variant.name, name(variant.role),
                         has_axes ? axes_in_short(scenario, variant) + " | " : "",
@@ -57,7 +57,7 @@ std::string section_of(const Scenario& scenario) {
 }  // namespace
 
 std::string list_as_markdown(const ScenarioList& scenarios) {
-  std::string text = "| scenario | what goes wrong |\n|---|---|\n";
+  std::string text = "| scenario | fault |\n|---|---|\n";
   for (const Scenario* scenario : scenarios) {
     text += fmt::format("| `{}` | {} |\n", scenario->id, in_table(scenario->summary));
   }
@@ -69,7 +69,7 @@ std::string catalogue_as_markdown(const ScenarioList& scenarios) {
       "# Catalogue\n\n"
       "Every scenario, by the class of its fault. `ci/catalogue` writes this page; a test compares "
       "it "
-      "with the program.\n`lockstep show ID/VARIANT` says more: what is expected of a variant.\n";
+      "with the program.\n`lockstep show ID/VARIANT` also shows the expectations of a variant.\n";
   std::string section;
   for (const Scenario* scenario : scenarios) {
     if (class_of(*scenario) != section) {

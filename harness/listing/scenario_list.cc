@@ -15,7 +15,7 @@ namespace {
 
 /// All columns, in order.
 const TextRow& list_heading() {
-  static const TextRow heading{"scenario", "class", "ranks", "devices", "what goes wrong"};
+  static const TextRow heading{"scenario", "class", "ranks", "devices", "fault"};
   return heading;
 }
 

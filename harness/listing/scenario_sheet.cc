@@ -74,7 +74,7 @@ std::string scenario_sheet(const Scenario& scenario, std::size_t width) {
   text += "\nClaims of a correct program\n" + lines_of_claims(scenario.claims, width);
   text += "\nVariants\n" + variant_table(scenario, width);
   return text + "\n" +
-         wrapped(fmt::format("'show {}/VARIANT' says what is expected of one.", scenario.id), 0, 0,
+         wrapped(fmt::format("'show {}/VARIANT' shows the expectations of one.", scenario.id), 0, 0,
                  width);
 }
 
@@ -100,7 +100,7 @@ std::string variant_sheet(const Scenario& scenario, const Variant& variant, std:
                          0, 0, width);
   text += expectation_as_text(default_expectation(scenario, variant), width);
   if (!variant.claims.empty()) {
-    text += "\nClaims beside the scenario's\n" + lines_of_claims(variant.claims, width);
+    text += "\nAdditional claims\n" + lines_of_claims(variant.claims, width);
   }
   return text;
 }

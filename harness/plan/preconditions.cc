@@ -29,16 +29,16 @@ std::string missing_value(const Scenario& scenario, const Cell& cell) {
 std::string missing_gpus(const Scenario& scenario, const Cell& cell,
                          const std::optional<GpusHere>& gpus) {
   if (cell.device != "cuda") return {};
-  if (!gpus) throw internal_error("a cell on cuda, and nobody looked for GPUs");
-  if (!gpus->why_none.empty()) return "no GPU is there: " + gpus->why_none;
+  if (!gpus) throw internal_error("a cell on cuda, but GPUs were not counted");
+  if (!gpus->why_none.empty()) return "there is no GPU: " + gpus->why_none;
   const DeviceNeeds needs = scenario.device_needs ? scenario.device_needs(cell) : DeviceNeeds();
   const bool is_paired_with_cpu = needs.cpu_stands_in && needs.count == 2 && gpus->count == 1;
   if (cell.backend == "nccl" && cell.world_size > gpus->count && !gpus->are_shared) {
-    return fmt::format("nccl needs a GPU for each of {} ranks, there {} {}", cell.world_size,
+    return fmt::format("nccl needs a GPU for each of {} ranks, but there {} {}", cell.world_size,
                        gpus->count == 1 ? "is" : "are", gpus->count);
   }
   if (needs.count <= gpus->count || is_paired_with_cpu) return {};
-  return fmt::format("needs {} GPUs, there {} {}", needs.count, gpus->count == 1 ? "is" : "are",
+  return fmt::format("needs {} GPUs, but there {} {}", needs.count, gpus->count == 1 ? "is" : "are",
                      gpus->count);
 }
 
@@ -51,7 +51,7 @@ std::string violated_precondition(const Scenario& scenario, const Cell& cell,
                        cell.world_size);
   }
   if (cell.backend == "nccl" && cell.device != "cuda") {
-    return fmt::format("nccl connects GPUs, and this cell trains on {}", cell.device);
+    return fmt::format("nccl connects GPUs, but this cell trains on {}", cell.device);
   }
   if (!runs_on(scenario, cell.device)) {
     return fmt::format("runs on {}, not on {}", fmt::join(scenario.devices, " or "), cell.device);

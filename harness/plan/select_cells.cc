@@ -229,10 +229,11 @@ MatrixOfWorld matrix_of(const Wanted& wanted, int world_size, const Selection& s
     least = cells.size();
     if (least <= selection.max_cells) return {std::move(cells), combination, whole, uncovered};
   }
-  throw bad_value("--max-cells", std::to_string(selection.max_cells),
-                  fmt::format("at least {}, which every axis value of {} takes, or name fewer "
-                              "variants",
-                              least, wanted.scenario->id));
+  throw bad_value(
+      "--max-cells", std::to_string(selection.max_cells),
+      fmt::format(
+          "at least {}, the number needed for every axis value of {}, or name fewer variants",
+          least, wanted.scenario->id));
 }
 
 /// The part of all matrices that a run covers.
@@ -253,11 +254,10 @@ std::string matrix_note(std::size_t cells, const MatrixPart& part) {
     return fmt::format("matrix: {} cells, every combination of axis values", cells);
   }
   const bool has_pairs = part.combination != Combination::values;
-  std::string note =
-      fmt::format("matrix: {} of {} cells, so that every {} occurs", cells, part.whole,
-                  has_pairs ? "pair of values of two axes" : "value of an axis");
+  std::string note = fmt::format("matrix: {} of {} cells, covering every {}", cells, part.whole,
+                                 has_pairs ? "pair of axis values" : "axis value");
   if (!has_pairs || part.uncovered == 0) return note;
-  return note + fmt::format(", but for {} pair{} of which no cell was found that can be run",
+  return note + fmt::format(", except {} pair{} for which no runnable cell was found",
                             part.uncovered, part.uncovered == 1 ? "" : "s");
 }
 

@@ -39,7 +39,7 @@ std::optional<MismatchFault> difference(const Collective& a, const Collective& b
 }
 
 std::string difference_in_words(const Collective& a, int rank_a, const Collective& b, int rank_b) {
-  return fmt::format("rank {} calls {} where rank {} calls {}", rank_a, with_site(a), rank_b,
+  return fmt::format("rank {} calls {}, but rank {} calls {}", rank_a, with_site(a), rank_b,
                      with_site(b));
 }
 

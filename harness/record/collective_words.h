@@ -16,8 +16,8 @@ std::string call_in_words(const Collective& call);
 /// only hints.
 std::optional<MismatchFault> difference(const Collective& a, const Collective& b);
 
-/// Sentence for two calls that differ: "rank 1 calls broadcast float32 [4], root 0 (file.cc:12)
-/// where rank 0 calls allreduce ...".
+/// Sentence for two calls that differ: "rank 1 calls broadcast float32 [4], root 0
+/// (file.cc:12), but rank 0 calls allreduce ...".
 std::string difference_in_words(const Collective& a, int rank_a, const Collective& b, int rank_b);
 
 }  // namespace lockstep

@@ -131,7 +131,7 @@ bool is_of_second_kind(const std::filesystem::path& path) {
   const std::string begin = file.read(0, std::min<std::uint64_t>(file.size(), today.size()));
   if (begin == today) return true;
   if (!begin.starts_with(kAnyJournalRemark)) return false;
-  throw malformed(path.string(), 1, 0, "a journal of kind 2, or of none", begin);
+  throw malformed(path.string(), 1, 0, "journal version 2, or an older journal", begin);
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ std::map<std::string, ManifestEntry> read_manifest(const fs::path& path,
 /// `source`: introduces the recorded state `then`: "the record has".
 std::string change_in_words(const std::string& file, const FileDigest& now,
                             const std::string& source, const FileDigest& then) {
-  return fmt::format("{} was changed: {} bytes with the digest {}, where {} {} with {}", file,
+  return fmt::format("{} was changed: it has {} bytes with digest {}, but {} {} with {}", file,
                      now.first, now.second, source, then.first, then.second);
 }
 

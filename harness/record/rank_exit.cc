@@ -106,7 +106,7 @@ void write_world(const fs::path& folder, const World& world) {
 
 std::optional<World> read_world(const fs::path& folder) {
   return read_file(
-      world_file(folder), "where ranks meet (host, port, token) in JSON", [](const Json& json) {
+      world_file(folder), "the rendezvous (host, port, token) in JSON", [](const Json& json) {
         return World{json.at("host").get<std::string>(), whole_number<int>(json, "port"),
                      json.at("token").get<std::string>()};
       });

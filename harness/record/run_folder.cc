@@ -68,7 +68,7 @@ void require_replaceable(const fs::path& latest) {
   const fs::file_status status = fs::symlink_status(latest, failure);
   if (!fs::exists(status) || fs::is_symlink(status)) return;
   throw unwritable(latest.string(),
-                   fmt::format("it is a {} where runs have a link to the last one",
+                   fmt::format("it is a {}, but must be the link to the last run",
                                fs::is_directory(status) ? "folder" : "file"),
                    "Move it away, or name a folder with --out");
 }

@@ -26,8 +26,8 @@ void make_folders(const std::filesystem::path& folder);
 /// Saves the record of a run as `record.json` in its folder.
 void save_record(const std::filesystem::path& folder, const RunRecord& run);
 
-/// The folder of the run that somebody named on the command line: `named`, or the folder that it is
-/// in where it is a `record.json`.
+/// The folder of the run that the command line names: `named`, or its folder if it is a
+/// `record.json`.
 std::filesystem::path run_folder_of(const std::string& named);
 
 /// Reads the record of the run in `folder`. Throws Error (usage) when there is none.

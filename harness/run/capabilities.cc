@@ -70,7 +70,7 @@ std::string unmet_sentence(const Requirement& requirement, const Capability& fou
   return unmet_requirement(
       fmt::format("gpus={}", requirement.count),
       fmt::format("there {} {} ({})", found.count == 1 ? "is" : "are", found.count, found.text),
-      "ask for fewer, or see that CUDA_VISIBLE_DEVICES hides none");
+      "ask for fewer, or make sure that CUDA_VISIBLE_DEVICES hides none");
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ Capability find_backend_capability(const std::string& name, std::chrono::millise
   if (name != "nccl") return {name, true, 0, "built in", ""};
   const Capability gpus = find_gpu_capability(limit);
   if (gpus.is_there) return {name, true, 0, "built in, for " + gpus.text, ""};
-  return {name, false, 0, "built in, but no GPU is there: " + gpus.text, gpus.remedy};
+  return {name, false, 0, "built in, but there is no GPU: " + gpus.text, gpus.remedy};
 }
 
 void check_backend(const std::string& backend) {
@@ -99,7 +99,7 @@ void check_backend(const std::string& backend) {
 GpusHere gpus_for_plan(const Capability& gpus) {
   GpusHere here;
   here.count = gpus.count;
-  if (!gpus.is_there) here.why_none = fmt::format("{}. What helps: {}", gpus.text, gpus.remedy);
+  if (!gpus.is_there) here.why_none = fmt::format("{}. Remedy: {}", gpus.text, gpus.remedy);
   here.are_shared = are_gpus_shared();
   return here;
 }

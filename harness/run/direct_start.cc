@@ -36,7 +36,8 @@ std::string what_one_rank_takes(const RunRequest& request) {
   if (request.selection.repetitions != 1) return "no --repeat";
   if (request.selection.world_sizes.size() > 1) return "no --ranks, or one";
   if (request.jobs.value_or(1) != 1) return "no --jobs";
-  if (!request.formats.empty()) return "no --format: 'lockstep report DIR --format' comes later";
+  if (!request.formats.empty())
+    return "no --format; afterwards, 'lockstep report DIR --format' writes reports";
   if (request.out.empty() && request.cell_folder.empty()) return "--out DIR";
   return {};
 }
@@ -60,7 +61,7 @@ Plan plan_of_one(RunRequest request, const std::vector<Scenario>& scenarios,
                                    [](const PlannedCell& cell) { return !is_reference(cell); });
   if (ranks != 1) {
     throw not_for_one_rank(launcher, placement.rank, placement.world_size,
-                           "a variant that is no reference: one process computes that");
+                           "a variant that is not a reference");
   }
   check_requirements(request.requirements, gpus);
   return plan;

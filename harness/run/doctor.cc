@@ -22,14 +22,13 @@ std::string say_torch(DoctorSheet& sheet) {
   const bool is_same = is_same_release(torch.version, LOCKSTEP_TORCH_VERSION);
   sheet.begin("torch");
   sheet.say("built against " LOCKSTEP_TORCH_VERSION);
-  sheet.say(fmt::format("loaded {}, {}, from",
-                        is_known ? torch.version : "a version that it does not say",
+  sheet.say(fmt::format("loaded {}, {}, from", is_known ? torch.version : "an unknown version",
                         is_same ? "the same release" : "another release"));
   sheet.say(torch.file);
   if (is_same) return {};
   sheet.advise("unset LD_LIBRARY_PATH and LD_PRELOAD, or build Lockstep again with this torch");
-  return fmt::format("it was built against torch {} and has loaded {}.", LOCKSTEP_TORCH_VERSION,
-                     is_known ? torch.version : "one that does not say its version");
+  return fmt::format("it was built against torch {}, but has loaded {}.", LOCKSTEP_TORCH_VERSION,
+                     is_known ? torch.version : "an unknown version");
 }
 
 void say_backends(DoctorSheet& sheet, std::chrono::milliseconds limit) {

@@ -64,7 +64,7 @@ std::vector<RankExit> launch_by(const LauncherCommand& launcher, const PlannedCe
   if (const auto size = world.other_world_size()) {
     throw launcher_world_differs(launcher.text(), *size, planned.cell.world_size);
   }
-  std::vector<RankExit> exits = world.exits("its launcher left no word of it");
+  std::vector<RankExit> exits = world.exits("its launcher reported nothing about it");
   world.tell_whom_the_launcher_ended(exits);
   return exits;
 }

@@ -198,7 +198,7 @@ std::vector<RankExit> OneRank::gather() {
     std::this_thread::sleep_for(kBetweenLooks);
   }
   const std::chrono::duration<double> waited = Clock::now() - begin_;
-  return exits_.exits(fmt::format("no word of it within {:.0f} s", waited.count()));
+  return exits_.exits(fmt::format("no report from it within {:.0f} s", waited.count()));
 }
 
 /// In a separate process, because it uses the store. Empty if this folder is that of rank 0.

@@ -101,7 +101,7 @@ std::optional<LauncherCommand> launcher_of(const RunRequest& request) {
 int jobs_of(const RunRequest& request, const std::vector<PlannedCell>& cells, bool has_launcher) {
   if (!has_launcher) return request.jobs ? *request.jobs : default_jobs(cells);
   if (request.jobs.value_or(1) == 1) return 1;
-  throw bad_value("--jobs", std::to_string(*request.jobs), "1 where a launcher starts the ranks");
+  throw bad_value("--jobs", std::to_string(*request.jobs), "1 if a launcher starts the ranks");
 }
 
 /// "Interrupted: 31 of 261 cells done, 31 as expected."

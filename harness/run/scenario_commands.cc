@@ -120,7 +120,7 @@ RunRequest request_of(const RunWords& words, const std::vector<std::string>& com
   request.selection.collectives = collectives_called(words.collectives);
   request.selection.matrix = words.matrix;
   if (!words.max_cells.empty()) {
-    if (!words.matrix) throw bad_value("--max-cells", words.max_cells, "it beside --matrix only");
+    if (!words.matrix) throw bad_value("--max-cells", words.max_cells, "it together with --matrix");
     request.selection.max_cells =
         whole_number<std::size_t>("--max-cells", words.max_cells, 1, 1'000'000);
   }
@@ -158,31 +158,31 @@ void add_options(CLI::App& run, RunWords& words) {
       ->allow_extra_args(false);
   run.add_option(
          "--backend", words.backend,
-         "what connects the ranks: gloo, mpi (ranks that mpirun starts, unless --launcher says\n"
-         "otherwise) or nccl (GPUs, one a rank)")
+         "transport between the ranks: gloo, mpi (mpirun starts the ranks, unless --launcher\n"
+         "names another) or nccl (one GPU per rank)")
       ->check(complaint_if_empty)
       ->type_name("NAME")
       ->capture_default_str();
   run.add_option("--device", words.device,
                  "cpu, sim (virtual devices, in the host's memory) or cuda (default: the\n"
-                 "scenario's); where a scenario or this machine lacks it, a cell is not run")
+                 "scenario's); a cell is not run if its scenario or this machine lacks the device")
       ->check(complaint_if_empty)
       ->type_name("KIND");
   run.add_option(
          "--collectives", words.collectives,
          "log: record every call; check: also compare each call, before it is made, with those\n"
-         "of the other ranks on this machine, and raise an error where they do not match; off:\n"
+         "of the other ranks on this machine, and raise an error if they do not match; off:\n"
          "neither")
       ->check(complaint_if_empty)
       ->type_name("off|log|check")
       ->capture_default_str();
   run.add_flag("--matrix", words.matrix,
-               "every value of every axis that --set does not choose; the report has a line a\n"
-               "cell: what it came to");
+               "every value of every axis that --set does not fix; the report has one line per\n"
+               "cell");
   run.add_option("--max-cells", words.max_cells,
-                 "with --matrix: the most cells of a scenario on one number of ranks (1000). If\n"
-                 "there are more, every pair of axis values is covered; if that is too many,\n"
-                 "every value. Of the cells that cannot be run, one for each reason is listed")
+                 "with --matrix: the limit of cells per scenario and world size (1000). A larger\n"
+                 "matrix is reduced to cells that cover every pair of axis values; if these are\n"
+                 "too many, every value. Cells that cannot be run are listed once per reason")
       ->check(complaint_if_empty)
       ->type_name("N");
   run.add_option("--repeat", words.repeat, "run every cell N times and compare the runs")
@@ -190,7 +190,7 @@ void add_options(CLI::App& run, RunWords& words) {
       ->capture_default_str();
   run.add_option("--jobs", words.jobs,
                  "cells at a time, 1 to 64 (default: 4 x cores / ranks, at least 2, and no more\n"
-                 "than fit into memory; 1 with --launcher); what is found does not depend on it")
+                 "than fit into memory; 1 with --launcher); the findings do not depend on it")
       ->check(complaint_if_empty)
       ->type_name("N");
   run.add_option("--timeout", words.timeout,
@@ -214,14 +214,15 @@ void add_options(CLI::App& run, RunWords& words) {
                  "also write report files, comma-separated: " + formats_in_words())
       ->check(complaint_if_empty)
       ->type_name("A[,B...]");
-  run.add_option("--require", words.require,
-                 "run nothing unless all of these are there: gloo, mpi, nccl, torchrun, mpirun,\n"
-                 "srun, gpus=N; and fail where nothing ran")
+  run.add_option(
+         "--require", words.require,
+         "run nothing unless all of these are available: gloo, mpi, nccl, torchrun, mpirun,\n"
+         "srun, gpus=N; and fail if nothing ran")
       ->check(complaint_if_empty)
       ->type_name("A[,B...]");
   add_verbosity_options(run, words.verbosity);
   run.add_flag("-x,--fail-fast", words.fails_fast,
-               "stop at the first failure; the cells left out are NOT RUN for that reason");
+               "stop at the first failure; the remaining cells are NOT RUN");
 }
 
 Command run_scenarios(const std::vector<Scenario>& scenarios, std::vector<std::string> typed) {
@@ -240,13 +241,14 @@ struct ListWords {
 
 void add_list_options(CLI::App& list, ListWords& words) {
   list.add_option("FILTER", words.filters,
-                  "class, id, pattern ('loss*') or a word of the sentence; several: those that\n"
+                  "class, id, pattern ('loss*') or a word of the summary; several: those that\n"
                   "match any; none: all")
       ->type_name("");
   list.add_flag("-v,--verbose", words.is_verbose, "also their variants");
-  list.add_option("--format", words.format,
-                  "text (in a pipe a line is never cut), json, or markdown: the table of the\n"
-                  "README; with -v docs/catalogue.md")
+  list.add_option(
+          "--format", words.format,
+          "text (never cut in a pipe), json, or markdown: the table of the README; with -v\n"
+          "docs/catalogue.md")
       ->type_name("FORMAT")
       ->capture_default_str();
 }

@@ -89,8 +89,8 @@ Expectation expect_not_applicable(std::string reason) {
 
 std::string no_single_step_of_adamw(const Cell& cell) {
   if (cell.steps > 1 || !is_set(cell, "optimizer", "adamw")) return "";
-  return "AdamW's first step is the sign of the gradients, whose differences need not reach the "
-         "weights: give 2 steps or more";
+  return "AdamW's first step uses only the signs of the gradients, so a difference may not reach "
+         "the weights: give 2 steps or more";
 }
 
 bool has_no_sync_with_static_graph(const Cell& cell) {
@@ -104,7 +104,7 @@ std::string refuse_no_sync_with_static_graph(const Cell& cell) {
 
 std::string hidden_by_rounding(double least) {
   return fmt::format(
-      "in bfloat16 such a fault is as little as {} of the 10 tolerances that show one", least);
+      "in bfloat16, such a fault can be as small as {} of the 10 tolerances that prove one", least);
 }
 
 Expectation expect_error(const char* fragment, std::int64_t step) {
@@ -128,7 +128,7 @@ Expectation expect_agree_but_wrong(bool parameters_move) {
 
 Expectation expect_apart(const Cell& cell, std::vector<std::string> tensors, bool parameters_move,
                          std::int64_t step) {
-  const std::string why = "what a rank adds of its own is drawn";
+  const std::string why = "each rank's own part is random";
   return pinned(expect_ranks_differ(parameters_move), {{.claim = kGradientsAgree,
                                                         .steps = {step},
                                                         .last_step = cell.steps,
@@ -149,7 +149,7 @@ Expectation expect_alike_but_wrong(const Cell& cell, std::vector<std::string> te
           .last_step = cell.steps,
           .tensors = std::move(tensors),
           .groups = each_alone(cell),
-          .why = "what is lost is drawn"};
+          .why = "the lost part is random"};
   if (!is_set(cell, "prior", "on")) pin.cosine = kOtherDirection;
   return pinned(expect_agree_but_wrong(parameters_move), {pin});
 }
@@ -172,7 +172,7 @@ Expectation expect_wrong_updates(const Cell& cell, std::vector<std::string> tens
                     .steps = {1},
                     .last_step = cell.steps,
                     .tensors = std::move(tensors),
-                    .why = "a part of the tensor is what it was"};
+                    .why = "part of the tensor is unchanged"};
   if (cell.steps == 1) {
     return pinned({.breaks = {kParametersEqual}, .symptom = SymptomKind::agree_but_wrong},
                   {updates});
@@ -191,7 +191,7 @@ Expectation expect_tensors_swapped(MismatchFault fault, std::vector<std::string>
   if (fault == MismatchFault::order) {
     mixed.attribution = GradientAttribution::mixture;
   } else {
-    mixed.why = "whose gradients are in the mean the collectives tell";
+    mixed.why = "the collectives show whose gradients are in the mean";
   }
   return pinned(std::move(expectation),
                 {{.claim = kGradientsAgree, .steps = {1}, .tensors = std::move(tensors)},

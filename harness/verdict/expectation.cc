@@ -95,11 +95,10 @@ Check check_claim(const CellRecord& cell, const ClaimResult& result) {
 /// If a path is declared to be missed, every rank must miss it.
 Check check_trigger(const CellRecord& cell) {
   if (is_triggered(cell.exits)) {
-    return {"is not triggered", Check::Result::missed,
-            "a rank reached the place where the variant parts"};
+    return {"is not triggered", Check::Result::missed, "a rank reached the branch point"};
   }
   return {"is not triggered", Check::Result::found,
-          "no rank reached the place where the variant parts, so this run says nothing about it"};
+          "no rank reached the branch point, so this run does not test it"};
 }
 
 /// Message of a failed rank: its exception, or a library's output before it aborted.
@@ -122,7 +121,7 @@ Check check_error(const ExpectedError& expected, const std::vector<Finding>& fai
   } else if (expected.step != 0 && finding->step != expected.step) {
     check.text = fmt::format("it came in step {}, not in step {}", finding->step, expected.step);
   } else if (finding->failure->lag.value_or(0) != expected.lag) {
-    check.text = fmt::format("it came {} steps after the damage, not {}",
+    check.text = fmt::format("it came {} steps after the first wrong step, not {}",
                              finding->failure->lag.value_or(0), expected.lag);
   } else {
     check.result = Check::Result::found;
@@ -157,7 +156,7 @@ Check check_symptom(const CellRecord& cell) {
   if (cell.symptom.kind == promised) return check;
   if (promised == SymptomKind::mismatched && lacks_collectives(cell)) {
     check.result = Check::Result::undecided;
-    check.text = "no collective is on record, so that a mismatch cannot be seen";
+    check.text = "no collective was recorded, so a mismatch cannot be detected";
     return check;
   }
   check.result = cell.symptom.kind == SymptomKind::undecided ? Check::Result::undecided

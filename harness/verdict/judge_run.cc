@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string unmet_in_words(const TableComparison& comparison) {
-  if (comparison.values == 0) return "the table says nothing about this cell";
+  if (comparison.values == 0) return "the table has no values for this cell";
   if (comparison.unmet.empty()) return "";
   const Unmet& first = comparison.unmet.front();
   return fmt::format("{} of {} values are not met; first, in step {}: published {}, measured: {}",
@@ -98,8 +98,7 @@ std::vector<std::string> notes_of(const CellEvidence& judged,
   if (!is_triggered(judged.exits)) return notes;
   for (const RankExit& end : judged.exits) {
     if (end.kind != ExitKind::finished || end.line.value_or(1) != 0) continue;
-    notes.push_back(
-        fmt::format("rank {} never reached the place where the variant parts", end.rank));
+    notes.push_back(fmt::format("rank {} never reached the branch point", end.rank));
   }
   return notes;
 }
@@ -177,7 +176,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   const std::string index_fault = evidence.index_fault_of(cell.folder);
   if (!index_fault.empty()) add_check(cell, "has step indices that fit its journals", index_fault);
   const auto faults = evidence.faults_of(cell, execution_identity(cell.cell));
-  if (!faults.empty()) add_check(cell, "has the files that its ranks left", first_of(faults));
+  if (!faults.empty()) add_check(cell, "has the files that its ranks wrote", first_of(faults));
   evidence.forget_steps_but_of(cell.reference_folder);
 }
 
@@ -199,7 +198,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   job.coverage = coverage_of(*judged.evidence, judged.unshared);
   job.notes = notes_of_job(*judged.evidence, job.exits);
   job.faults = evidence.faults_of(job, execution_identity(job));
-  if (!job.manifest) job.faults.push_back("no list of its files was made when it ended");
+  if (!job.manifest) job.faults.push_back("no manifest of its files was written when it ended");
   const std::string index_fault = evidence.index_fault_of(job.folder);
   if (!index_fault.empty()) job.faults.push_back(index_fault);
   evidence.forget_steps_but_of("");
@@ -214,16 +213,16 @@ void note_where(bool holds, const std::string& note, RunRecord& run) {
 /// Notes the checks that files of older versions do not allow.
 void note_age(RunRecord& run, const EvidenceOfRun& evidence) {
   note_where(evidence.has_unsigned(),
-             "files of ranks do not say who wrote them, as those before record version 1.4: an "
-             "exchange of ranks or of cells would not be seen",
+             "files of ranks do not name their process (before record version 1.4), so exchanged "
+             "ranks or cells would not be detected",
              run);
   note_where(evidence.has_unlisted(),
-             "files of ranks are in no manifest, as those before record version 2.0: a change that "
-             "leaves them well-formed would not be seen",
+             "files of ranks are in no manifest (before record version 2.0), so a well-formed "
+             "change would not be detected",
              run);
   note_where(evidence.has_other_digests(),
-             fmt::format("journals have digests by {}, which this program does not compute: kept "
-                         "values were compared with the journals by their norms alone",
+             fmt::format("this program does not compute the journals' digests ({}): stored values "
+                         "were compared with the journals by their norms only",
                          run.environment.digest),
              run);
 }

@@ -58,7 +58,7 @@ void compare_tensors(const Pin& pin, const Finding& finding, Departures& departu
     return !is_named(pin.tensors, tensor);
   });
   if (other == tensors.end()) return;
-  departures.add("none but", fmt::to_string(fmt::join(pin.tensors, ", ")), *other);
+  departures.add("only", fmt::to_string(fmt::join(pin.tensors, ", ")), *other);
 }
 
 std::string number_or_none(const std::optional<double>& value) {
@@ -74,8 +74,8 @@ void compare_number(std::string_view what, const std::optional<Range>& range,
 
 void compare_attribution(const Pin& pin, const Finding& finding, Departures& departures) {
   if (!pin.attribution || pin.attribution == finding.attribution) return;
-  departures.add("gradients whose attribution is", name(*pin.attribution),
-                 finding.attribution ? name(*finding.attribution) : "none that is known");
+  departures.add("attribution", name(*pin.attribution),
+                 finding.attribution ? name(*finding.attribution) : "none");
 }
 
 void compare_groups(const Pin& pin, const Finding& finding, Departures& departures) {
@@ -86,8 +86,7 @@ void compare_groups(const Pin& pin, const Finding& finding, Departures& departur
 void compare_mismatch(const Pin& pin, const std::optional<CollectiveMismatch>& missed,
                       Departures& departures) {
   if (pin.fault && (!missed || missed->fault != *pin.fault)) {
-    departures.add("collectives to fail by", name(*pin.fault),
-                   missed ? name(missed->fault) : "none that failed");
+    departures.add("collective mismatch", name(*pin.fault), missed ? name(missed->fault) : "none");
   }
   if (!pin.culprits.empty() && (!missed || missed->culprits != pin.culprits)) {
     departures.add("culprits", fmt::format("{}", pin.culprits),
@@ -145,10 +144,10 @@ std::string departure(const Pin& pin, const Finding& finding, const CellRecord& 
 
 std::string open_part(const Expectation& expectation) {
   if (!expectation.not_applicable.empty()) return "";
-  if (!expectation.symptom) return "it does not say what the cell comes to";
+  if (!expectation.symptom) return "it declares no symptom";
   for (const Pin& pin : expectation.pins) {
     if (is_declared(pin.claim, expectation)) continue;
-    return fmt::format("it pins '{}' and does not declare it broken", sentence(pin.claim));
+    return fmt::format("it pins '{}' but does not declare it broken", sentence(pin.claim));
   }
   const bool is_known = std::any_of(expectation.pins.begin(), expectation.pins.end(),
                                     [](const Pin& pin) { return tells_faults_apart(pin); });

@@ -27,7 +27,7 @@ std::string first_other_observation(const StepView& again, const StepView& first
     const auto [a, b] = std::mismatch(before.begin(), before.end(), after.begin(), after.end());
     if (a == before.end() && b == after.end()) continue;
     const Observation& other = a != before.end() ? *a : *b;
-    return fmt::format("rank {} observed another {} in step {}", rank, other.name, other.step);
+    return fmt::format("rank {} observed a different {} in step {}", rank, other.name, other.step);
   }
   return "";
 }

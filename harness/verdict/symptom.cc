@@ -51,7 +51,7 @@ Symptom error_of(const RankExit& end, std::int64_t wrong_step) {
   const std::string late = after_wrong_step(wrong_step, end.step);
   symptom.kind = late.empty() ? SymptomKind::raised : SymptomKind::raised_late;
   symptom.text = fmt::format("raised {}{}: {}", in_step(end.step), late,
-                             symptom.error.empty() ? "an error that says nothing" : symptom.error);
+                             symptom.error.empty() ? "an error without a message" : symptom.error);
   return symptom;
 }
 

@@ -133,7 +133,7 @@ Error caught_error() {
   } catch (const std::exception& error) {
     return {Error::Kind::internal, std::string("a defect: ") + error.what()};
   } catch (...) {
-    return {Error::Kind::internal, "a defect: an exception that is no std::exception"};
+    return {Error::Kind::internal, "a defect: an exception that is not a std::exception"};
   }
 }
 
@@ -143,7 +143,7 @@ Error unknown_name(std::string_view what, std::string_view given,
   if (known.empty()) return usage(fmt::format("{}: none is known.", start));
   const std::string nearest = nearest_name(given, known);
   if (!nearest.empty()) return usage(fmt::format("{}. Did you mean '{}'?", start, nearest));
-  return usage(fmt::format("{}. Known are:\n  {}.", start, listed(known)));
+  return usage(fmt::format("{}. Known:\n  {}.", start, listed(known)));
 }
 
 Error unknown_option(std::string_view command, std::string_view given,
@@ -174,7 +174,7 @@ Error nothing_matches(std::string_view what, std::string_view pattern,
   const std::string offered = offer(pattern, known);
   return usage(
       fmt::format("No {} matches '{}'.{}", what, shown(pattern),
-                  offered.empty() ? fmt::format(" Known are:\n  {}.", listed(known)) : offered));
+                  offered.empty() ? fmt::format(" Known:\n  {}.", listed(known)) : offered));
 }
 
 Error bad_value(std::string_view option, std::string_view given, std::string_view wanted) {
@@ -225,17 +225,17 @@ Error two_runs(std::string_view first, std::string_view second) {
 
 std::string unmet_requirement(std::string_view what, std::string_view why,
                               std::string_view remedy) {
-  return fmt::format("--require {} is not met: {}. What helps: {}.", what, why, remedy);
+  return fmt::format("--require {} is not met: {}. Remedy: {}.", what, why, remedy);
 }
 
 Error nothing_ran() {
-  return {Error::Kind::unmet,
-          "Nothing ran, and --require turns skips into failures. Choose scenarios and --ranks that "
-          "apply."};
+  return {
+      Error::Kind::unmet,
+      "Nothing ran, which is a failure with --require. Choose scenarios and --ranks that apply."};
 }
 
 std::string backend_not_built(std::string_view backend, std::string_view remedy) {
-  return fmt::format("The backend {} is not in this build. What helps: {}.", backend, remedy);
+  return fmt::format("The backend {} is not in this build. Remedy: {}.", backend, remedy);
 }
 
 Error no_catalogue(std::string_view path, std::string_view why) {
@@ -247,12 +247,11 @@ Error no_catalogue(std::string_view path, std::string_view why) {
 }
 
 Error other_catalogue(std::string_view path, std::string_view version, std::string_view own) {
-  return {
-      Error::Kind::unmet,
-      fmt::format("The catalogue of scenarios at {} is of Lockstep {}, and this is Lockstep {}. "
-                  "Install both from one version, or set LOCKSTEP_CATALOGUE to a program that "
-                  "was built with {}.",
-                  without_controls(path), without_controls(version), own, own)};
+  return {Error::Kind::unmet,
+          fmt::format("The catalogue of scenarios at {} belongs to Lockstep {}, but this is "
+                      "Lockstep {}. Install both from one version, or set LOCKSTEP_CATALOGUE to a "
+                      "program that was built with {}.",
+                      without_controls(path), without_controls(version), own, own)};
 }
 
 Error unreadable_torch(std::string_view library, std::string_view why) {
@@ -264,35 +263,37 @@ Error unreadable_torch(std::string_view library, std::string_view why) {
 
 Error no_mpi_launcher() {
   return usage(
-      "The ranks of --backend mpi have to be started by MPI's own launcher, and these were not; "
-      "start them with mpirun of Open MPI or of MPICH, or use --backend gloo.");
+      "--backend mpi needs ranks that MPI's own launcher started, and these were not. Start them "
+      "with mpirun of Open MPI or of MPICH, or use --backend gloo.");
 }
 
 Error no_module_for(std::string_view name, const std::vector<std::string>& built) {
   const std::string has =
       built.empty() ? std::string("no MPI") : fmt::format("{} only", fmt::join(built, ", "));
   return usage(fmt::format(
-      "{} started these ranks, and this Lockstep was built with {}; use a launcher that belongs to "
+      "{} started these ranks, but this Lockstep was built with {}. Use a launcher that belongs to "
       "it, or install the development package of {} and build Lockstep again.",
       name, has, name));
 }
 
 Error other_mpi(std::string_view name, std::string_view launcher, int found, int wanted) {
-  return usage(fmt::format(
-      "The launcher started {} ranks, but for {}, whose module was loaded, the world has {}: ranks "
-      "of another MPI's launcher do not find each other. Start them with {}, or unset LOCKSTEP_MPI "
-      "where it names the wrong one.",
-      wanted, name, found, launcher));
+  return usage(
+      fmt::format("The launcher started {} ranks, but the loaded module of {} sees a world of {}: "
+                  "another MPI's launcher started them. Start them with {}, or unset LOCKSTEP_MPI "
+                  "if it names the wrong MPI.",
+                  wanted, name, found, launcher));
 }
 
 Error unset_variable(std::string_view missing, std::string_view given) {
   return usage(fmt::format(
-      "{0} is set and {1} is not: a launcher sets both. Set {1}, or unset {0}.", given, missing));
+      "{0} is set but {1} is not, although a launcher sets both. Set {1}, or unset {0}.", given,
+      missing));
 }
 
 Error no_such_launcher(std::string_view program) {
   return usage(
-      fmt::format("--launcher: there is no program '{}' on PATH. See what 'lockstep doctor' finds.",
+      fmt::format("--launcher: there is no program '{}' on PATH. 'lockstep doctor' lists the "
+                  "launchers that it finds.",
                   shown(program)));
 }
 
@@ -306,45 +307,44 @@ Error launcher_started_nothing(std::string_view launcher, std::string_view how,
     if (line.find_first_not_of(" \r\t-") != line.npos) words += "\n  " + shown(line);
     at = end + 1;
   }
-  return usage(fmt::format("The launcher '{}' {}, and no rank left word of itself. {}",
+  return usage(fmt::format("The launcher '{}' {}, and no rank reported anything. {}",
                            shown(launcher), how,
-                           words.empty() ? "It said nothing." : "Its last words:" + words));
+                           words.empty() ? "It printed nothing." : "Its last output:" + words));
 }
 
 Error launcher_world_differs(std::string_view launcher, int started, int wanted) {
   return usage(
-      fmt::format("The launcher '{}' started worlds of {} rank{} instead of one of {}. Is it the "
-                  "launcher of another MPI, or does it lack {{ranks}} in its place?",
+      fmt::format("The launcher '{}' started worlds of {} rank{} instead of one world of {}. It "
+                  "may belong to another MPI, or {{ranks}} may be missing from the command.",
                   shown(launcher), started, started == 1 ? "" : "s", wanted));
 }
 
 Error not_for_one_rank(std::string_view launcher, int rank, int world_size,
                        std::string_view wanted) {
   return usage(
-      fmt::format("{} started this process as rank {} of {}: it can only be a rank of one cell. "
-                  "Give {}; or start lockstep by itself, or with --launcher none to have it start "
-                  "its own ranks here.",
+      fmt::format("{} started this process as rank {} of {}, so it can only be one rank of one "
+                  "cell. Give {}; or start lockstep without a launcher; or use --launcher none, "
+                  "and lockstep starts its own ranks here.",
                   launcher, rank, world_size, wanted));
 }
 
 Error no_place_to_meet(std::string_view folder) {
-  return usage(
-      fmt::format("Rank 0 did not say in {} where ranks meet. Give a folder that all machines see, "
-                  "or set MASTER_ADDR and MASTER_PORT to a free port on the machine of rank 0.",
-                  folder));
+  return usage(fmt::format(
+      "Rank 0 did not write the address of the rendezvous to {}. Give a folder that all machines "
+      "share, or set MASTER_ADDR and MASTER_PORT to a free port on the machine of rank 0.",
+      folder));
 }
 
 Error launcher_is_gone(std::string_view launcher) {
-  return usage(
-      fmt::format("{} ended before its rank did; the rank was ended too. See what the "
-                  "launcher said.",
-                  launcher));
+  return usage(fmt::format(
+      "{} ended before its rank, so the rank was ended, too. See the output of the launcher.",
+      launcher));
 }
 
 Error launcher_gave_no_rank() {
   return usage(
-      "The launcher did not tell this process its rank. Known are the variables of torchrun, Open "
-      "MPI, MPICH and Slurm.");
+      "The launcher gave this process no rank. Lockstep reads the variables of torchrun, Open MPI, "
+      "MPICH and Slurm.");
 }
 
 Error not_empty(std::string_view folder) {
@@ -357,23 +357,21 @@ Error no_process(std::string_view why) {
 }
 
 Error cell_process_ended(std::string_view how) {
-  return {
-      Error::Kind::machine,
-      fmt::format("The process that ran a cell {}, and its ranks with it. Where the machine ran "
-                  "out of memory, use fewer cells at a time: --jobs 1.",
-                  how)};
+  return {Error::Kind::machine,
+          fmt::format("The process of a cell {}, and its ranks ended with it. If the machine ran "
+                      "out of memory, run fewer cells at a time: --jobs 1.",
+                      how)};
 }
 
 Error machine_fault(std::string_view problem, std::string_view remedy) {
   return {Error::Kind::machine,
-          fmt::format("No rank was started: {}. What helps: {}.", problem, remedy)};
+          fmt::format("No rank was started: {}. Remedy: {}.", problem, remedy)};
 }
 
 Error nowhere_to_meet(std::string_view address, int port, std::string_view why) {
   const std::string place = port == 0 ? std::string(address) : fmt::format("{}:{}", address, port);
   return usage(
-      fmt::format("The ranks have nowhere to meet: {}: {}. Set MASTER_PORT to a port that is free.",
-                  place, why));
+      fmt::format("The ranks cannot meet at {}: {}. Set MASTER_PORT to a free port.", place, why));
 }
 
 Error internal_error(std::string_view what) {

@@ -26,24 +26,24 @@ struct ExitMeaning {
   std::string_view meaning;  ///< with 'commands' in quotes
 };
 
-/// What `lockstep --help` and the README show.
+/// The table of `lockstep --help` and the README.
 inline constexpr std::array<ExitMeaning, 8> kExitMeanings{
     ExitMeaning{ExitStatus::as_expected,
                 "everything as expected; 'doctor': 'run' can work here, or no "
                 "catalogue is installed"},
     {ExitStatus::failed,
      "a finding that was not expected, an expected one that is missing, a published value that is "
-     "not met, or a requirement that is not there"},
+     "not met, or an unmet requirement"},
     {ExitStatus::undecided,
      "could not be decided: nothing was observed, a difference is too small to call, or the "
-     "machine failed (its memory ran out, say)"},
+     "machine failed (out of memory, for example)"},
     {ExitStatus::not_applicable, "nothing applicable: no cell was run, no value compared"},
     {ExitStatus::usage,
      "wrong arguments, missing or malformed input, a place that cannot be "
      "written"},
     {ExitStatus::defect, "a defect of Lockstep"},
-    {ExitStatus::interrupted, "interrupted (SIGINT), whatever was found until then"},
-    {ExitStatus::terminated, "terminated (SIGTERM), whatever was found until then"}};
+    {ExitStatus::interrupted, "interrupted (SIGINT), regardless of the findings"},
+    {ExitStatus::terminated, "terminated (SIGTERM), regardless of the findings"}};
 
 /// One way in which a command ends.
 struct CommandExit {
@@ -52,7 +52,7 @@ struct CommandExit {
   std::string_view meaning;  ///< with 'commands' in quotes
 };
 
-/// What `--help` of each command shows.
+/// The table in the `--help` of each command.
 inline constexpr std::array<CommandExit, 38> kCommandExits{
     CommandExit{"list", ExitStatus::as_expected, "the scenarios are listed"},
     {"list", ExitStatus::failed, "the catalogue cannot be started"},
@@ -64,16 +64,15 @@ inline constexpr std::array<CommandExit, 38> kCommandExits{
     {"show", ExitStatus::defect, "a defect of Lockstep"},
     {"run", ExitStatus::as_expected, "everything as expected"},
     {"run", ExitStatus::failed,
-     "a finding that was not expected, an expected one that is missing, or a requirement that is "
-     "not there"},
+     "a finding that was not expected, an expected one that is missing, or an unmet requirement"},
     {"run", ExitStatus::undecided,
      "could not be decided: nothing was observed, a difference is too small to call, or the "
-     "machine failed (its memory ran out, say)"},
+     "machine failed (out of memory, for example)"},
     {"run", ExitStatus::not_applicable, "no cell was run"},
     {"run", ExitStatus::usage, "wrong arguments, or a place that cannot be written"},
     {"run", ExitStatus::defect, "a defect of Lockstep"},
-    {"run", ExitStatus::interrupted, "interrupted (SIGINT), whatever was found until then"},
-    {"run", ExitStatus::terminated, "terminated (SIGTERM), whatever was found until then"},
+    {"run", ExitStatus::interrupted, "interrupted (SIGINT), regardless of the findings"},
+    {"run", ExitStatus::terminated, "terminated (SIGTERM), regardless of the findings"},
     {"watch", ExitStatus::as_expected,
      "the ranks stayed in lockstep, or the job was as '--expect' says"},
     {"watch", ExitStatus::failed,
@@ -91,7 +90,7 @@ inline constexpr std::array<CommandExit, 38> kCommandExits{
      "could not be decided: nothing was observed, a difference is too small to call, or memory ran "
      "out"},
     {"report", ExitStatus::not_applicable, "no cell was run"},
-    {"report", ExitStatus::usage, "wrong arguments, or a folder without a sound run"},
+    {"report", ExitStatus::usage, "wrong arguments, or a folder without a valid run"},
     {"report", ExitStatus::defect, "a defect of Lockstep"},
     {"compare", ExitStatus::as_expected, "every published value is met"},
     {"compare", ExitStatus::failed, "a published value is not met, or not in the run"},
@@ -119,7 +118,7 @@ ExitStatus worse(ExitStatus a, ExitStatus b);
 /// Both tables for a terminal, in lines of at most `width` columns.
 std::string exit_statuses_as_text(std::size_t width);
 
-/// The same of one command; the order only where it can end in several ways at once.
+/// The same of one command; the order only if it can end in several ways at once.
 std::string exit_statuses_of(std::string_view command, std::size_t width);
 
 /// Both tables in Markdown.

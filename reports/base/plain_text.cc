@@ -162,7 +162,7 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t han
 
 namespace {
 
-/// Where to break `line`, which is longer than `width`, behind its first `indent` bytes.
+/// The place to break `line`, which is longer than `width`, after its first `indent` bytes.
 std::size_t break_of(const std::string& line, std::size_t width, std::size_t indent) {
   const std::size_t blank = line.rfind(' ', width);
   if (blank != std::string::npos && line.find_first_not_of(' ', indent) < blank) return blank;

@@ -15,13 +15,13 @@ namespace {
 
 using Variables = std::function<const char*(const char* name)>;
 
-/// Empty where it is not set.
+/// Empty if it is not set.
 std::string_view variable(const Variables& environment, const char* name) {
   const char* const value = environment(name);
   return value ? value : "";
 }
 
-/// 0 where it is none.
+/// 0 if it is not a whole number.
 std::size_t whole_number_in(std::string_view text) {
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

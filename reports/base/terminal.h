@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// What the stream behind a descriptor can show.
+/// The abilities of the stream of a descriptor.
 struct Terminal {
   bool is_terminal = false;    ///< a person may be watching
   bool obeys_escapes = false;  ///< a terminal that can move its cursor: TERM is not `dumb`
@@ -14,15 +14,15 @@ struct Terminal {
   std::size_t width = 0;       ///< columns of a line
 };
 
-/// Columns of a line: COLUMNS where it is a whole number, else `terminal_width` (0: no terminal),
+/// Columns of a line: COLUMNS if it is a whole number, else `terminal_width` (0: no terminal),
 /// else kConsoleWidth; at least kLeastWidth, at most kMostWidth.
 std::size_t width_of_lines(const char* columns, std::size_t terminal_width);
 
 inline constexpr std::size_t kLeastWidth = 40;
 inline constexpr std::size_t kMostWidth = 1000;
 
-/// What `descriptor` can show, by the system and by the variables COLUMNS, NO_COLOR, TERM, LC_ALL,
-/// LC_CTYPE and LANG of `environment`.
+/// The abilities of `descriptor`, by the system and by the variables COLUMNS, NO_COLOR, TERM,
+/// LC_ALL, LC_CTYPE and LANG of `environment`.
 Terminal terminal_of(int descriptor,
                      const std::function<const char*(const char* name)>& environment);
 

@@ -8,25 +8,25 @@
 
 namespace lockstep {
 
-// Sentences about a command line, beside those of error.h; error.cc has both.
+// Sentences about a command line, in addition to those of error.h; error.cc has both.
 
 /// `command` ("lockstep run") has no option `given`; offers the nearest of `known`.
 Error unknown_option(std::string_view command, std::string_view given,
                      const std::vector<std::string>& known);
 
-/// `command` was called with the words `extra`, in their order, beside those that it takes; `usage`
-/// says how it is called.
+/// `command` was called with the words `extra`, in their order, in addition to those that it takes;
+/// `usage` says how it is called.
 Error unexpected_words(std::string_view command, const std::vector<std::string>& extra,
                        std::string_view usage);
 
-/// `command` was called without a word that it needs, or else than it is: `what` in words.
+/// `command` was called without a word that it needs, or in another wrong way; `what` says how.
 Error wrong_arguments(std::string_view command, std::string_view what, std::string_view usage);
 
-/// No name matches `pattern`; `what` says of what ("scenario"). Offers the nearest of `known`.
+/// No name of the kind `what` ("scenario") matches `pattern`. Offers the nearest of `known`.
 Error nothing_matches(std::string_view what, std::string_view pattern,
                       const std::vector<std::string>& known);
 
-/// As in error.h, with the one thing that helps: `remedy`, "Name a new folder".
+/// As in error.h, with the specific `remedy`, "Name a new folder".
 Error unreadable(std::string_view path, std::string_view why, std::string_view remedy);
 Error unwritable(std::string_view path, std::string_view why, std::string_view remedy);
 

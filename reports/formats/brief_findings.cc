@@ -63,9 +63,9 @@ std::string parties(const Finding& finding) {
 std::string_view attribution_in_words(GradientAttribution attribution) {
   switch (attribution) {
     case GradientAttribution::own:
-      return "; each rank's is its own, never synchronised";
+      return "; each rank has its own gradient, never synchronised";
     case GradientAttribution::other_rank:
-      return "; it is another rank's own";
+      return "; it is another rank's own gradient";
     case GradientAttribution::mixture:
       return "; it is a mean of different tensors";
   }
@@ -89,9 +89,9 @@ std::string difference_between_ranks(const Finding& finding) {
       subject(finding.claim), finding.tensor, finding.step, finding.differing_elements,
       finding.elements, finding.worst_difference);
   if (finding.last_step > finding.step) {
-    text += fmt::format(", until step {}", finding.last_step);
+    text += fmt::format("; still in step {}", finding.last_step);
     if (finding.last_worst_difference != 0) {
-      text += fmt::format(" (there {:.3g})", finding.last_worst_difference);
+      text += fmt::format(" (max {:.3g})", finding.last_worst_difference);
     }
   }
   return text + parties(finding);
@@ -108,7 +108,7 @@ std::string difference_from_reference(const Finding& finding) {
   for (const std::vector<int>& group : finding.groups) {
     ranks.insert(ranks.end(), group.begin(), group.end());
   }
-  std::string text = fmt::format("{} are not the reference's: {} in step {}",
+  std::string text = fmt::format("{} differ from the reference: {} in step {}",
                                  subject(finding.claim), finding.tensor, finding.step);
   if (!ranks.empty()) text += " on " + ranks_in_words(ranks);
   if (!finding.relative_difference || !std::isfinite(*finding.relative_difference)) return text;
@@ -150,25 +150,25 @@ bool are_the_same(const Findings& apart, const Findings& off) {
 
 std::string off_in_words(const Finding& root, Findings apart, const Findings& off) {
   apart.insert(apart.begin(), &root);
-  if (!are_the_same(apart, off)) return names_of(off, root) + " against the reference";
-  const std::string_view all = apart.size() == 1 ? "the same" : apart.size() == 2 ? "both" : "all";
-  return fmt::format("{} against the reference", all);
+  if (!are_the_same(apart, off)) return "; different from the reference: " + names_of(off, root);
+  const std::string_view all = apart.size() == 1 ? "they" : apart.size() == 2 ? "both" : "all";
+  return fmt::format("; {} also differ from the reference", all);
 }
 
-/// "; also: parameters, both against the reference": all broken claims except the first.
+/// "; also: parameters; both also differ from the reference": all broken claims except the first.
 std::string besides(const Finding& root, const Findings& others) {
   Findings apart;
   Findings off;
   for (const Finding* other : others) (is_about_agreement(*other) ? apart : off).push_back(other);
-  std::vector<std::string> words;
+  std::string text;
+  const Findings& alike = is_about_agreement(root) ? apart : off;
+  if (!alike.empty()) text += "; also: " + names_of(alike, root);
   if (is_about_agreement(root)) {
-    if (!apart.empty()) words.push_back(names_of(apart, root));
-    if (!off.empty()) words.push_back(off_in_words(root, apart, off));
-  } else {
-    if (!off.empty()) words.push_back(names_of(off, root));
-    if (!apart.empty()) words.push_back(names_of(apart, root) + " between ranks");
+    if (!off.empty()) text += off_in_words(root, apart, off);
+  } else if (!apart.empty()) {
+    text += "; different between ranks: " + names_of(apart, root);
   }
-  return words.empty() ? "" : fmt::format("; also: {}", fmt::join(words, ", "));
+  return text;
 }
 
 /// The first wrong value of an execution as one finding; none if no value is known to be wrong.

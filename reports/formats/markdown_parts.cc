@@ -44,7 +44,7 @@ std::string sentence_about(const Pieces& left_out) {
   count("list of symptoms", "lists of symptoms", Part::matrix);
   count("other part", "other parts", Part::overview, Part::heading, Part::list, Part::extra);
   return fmt::format(
-      "Left out for lack of room: {}. All of it stands in `record.json`, and `lockstep report DIR` "
+      "Left out for lack of room: {}. `record.json` has all of it, and `lockstep report DIR` "
       "prints it.\n\n",
       fmt::join(counts, ", "));
 }

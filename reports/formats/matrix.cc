@@ -162,14 +162,12 @@ std::string matrix_footnote(const Section& section) {
   if (has('!')) text += "!: not as expected. ";
   if (has('?')) text += "?: could not be decided. ";
   if (const auto values = default_values(section); !values.empty()) {
-    text += fmt::format("Standard values, which are not named: {}. ", fmt::join(values, ", "));
+    text += fmt::format("Defaults, left out above: {}. ", fmt::join(values, ", "));
   }
   const bool has_cost = std::any_of(section.cells.begin(), section.cells.end(),
                                     [](const ShownCell& shown) { return shown.record->cost; });
   if (has_cost || !section.tables.empty()) {
-    text +=
-        "What a step costs and the tables of values, choice by choice, stand in the csv and json "
-        "reports.";
+    text += "The csv and json reports have the costs and tables of each choice.";
   }
   return text;
 }

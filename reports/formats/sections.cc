@@ -144,7 +144,7 @@ std::string margin_text(const ShownCell& cell) {
                result.verdict == Verdict::undecided;
       });
   // An undecided claim was compared only in part.
-  return "; " + margin_in_words(*nearest) + (is_partial ? " where it was compared" : "");
+  return "; " + margin_in_words(*nearest) + (is_partial ? " as far as it was compared" : "");
 }
 
 /// The variants in a heading; for a failed one, also the demand on it.
@@ -241,7 +241,7 @@ std::string consequences(const CellRecord& cell) {
     }
   }
   return is_all ? "Nothing else could be decided."
-                : fmt::format("Could not be decided for that: {}.", fmt::join(open, ", "));
+                : fmt::format("This leaves undecided: {}.", fmt::join(open, ", "));
 }
 
 /// The claims that are undecided for one reason, on one line.

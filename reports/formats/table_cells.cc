@@ -48,8 +48,8 @@ std::string ranks_footnote(const Table& table) {
     ranks = std::max(ranks, ranks_of(table, group));
   }
   if (ranks <= kMostShownRanks) return "";
-  return fmt::format("...: of {} ranks the first {} are shown; the csv and json reports hold all\n",
-                     ranks, kMostShownRanks);
+  return fmt::format("...: the first {} of {} ranks are shown; the csv and json reports have all\n",
+                     kMostShownRanks, ranks);
 }
 
 }  // namespace lockstep

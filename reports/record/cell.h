@@ -68,7 +68,7 @@ struct Cell {
   std::uint64_t seed = 0;  ///< added to every seed of the scenario; 0 is the published run
   int repetition = 1;      ///< from 1; running the same cell again increments it
   Collectives collectives = Collectives::log;
-  /// What the variant fixes; the scenario knows it, and records do not repeat it.
+  /// The settings that the variant fixes; the scenario knows them, and records do not repeat them.
   std::vector<AxisValue> sets = {};
 
   bool operator==(const Cell&) const = default;
@@ -103,8 +103,8 @@ const std::string& axis_value(const Cell& cell, std::string_view axis);
 /// Whether the cell has `value` on `axis`.
 bool is_set(const Cell& cell, std::string_view axis, std::string_view value = "on");
 
-/// The number on `axis`. Throws std::out_of_range without a value, std::invalid_argument where it
-/// is no number.
+/// The number on `axis`. Throws std::out_of_range without a value, std::invalid_argument if it
+/// is not a number.
 std::int64_t number_on(const Cell& cell, std::string_view axis);
 
 /// An error that a cell is expected to raise, matched on a stable fragment of the genuine text.

@@ -36,7 +36,7 @@ std::string_view phase_in_words(Phase phase) {
   return "";
 }
 
-/// " after backward"; empty where it is the customary phase.
+/// " after backward"; empty for the customary phase.
 std::string unusual_phase(const Claim& claim) {
   const bool is_named = claim.phase && *claim.phase != customary_phase(*claim.kind);
   return is_named ? fmt::format(" {}", phase_in_words(*claim.phase)) : "";

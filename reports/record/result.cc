@@ -135,7 +135,7 @@ std::string claim_in_words(const Check& check) {
       return fmt::format("as expected: {} is violated", claim);
     case Check::Result::as_promised:
       return check.text.empty() ? fmt::format("as expected: {} holds", claim)
-                                : fmt::format("open: {}: {}", claim, check.text);
+                                : fmt::format("left undecided: {}: {}", claim, check.text);
     case Check::Result::false_alarm:
       return fmt::format("expected {} to hold, but {}", claim, but("it is violated"));
     case Check::Result::missed:

@@ -47,7 +47,7 @@ TEST(CatalogueProgram, OfAnotherVersionIsRefused) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err,
-              HasSubstr("is of Lockstep 9.8.7, and this is Lockstep " LOCKSTEP_VERSION));
+              HasSubstr("belongs to Lockstep 9.8.7, but this is Lockstep " LOCKSTEP_VERSION));
 }
 
 TEST(CatalogueProgram, MustBeOne) {
@@ -62,18 +62,18 @@ TEST(CatalogueProgram, MustBeOne) {
     const Outcome outcome = catalogue.lockstep("list");
     EXPECT_EQ(outcome.status, 1) << mark;
     EXPECT_EQ(outcome.out, "");
-    EXPECT_THAT(outcome.err, HasSubstr("it is no program with scenarios"));
+    EXPECT_THAT(outcome.err, HasSubstr("it is not a program with scenarios"));
   }
   // `lockstep` contains the mark, too, so it would start itself forever.
   const Outcome outcome = run_shell("LOCKSTEP_CATALOGUE=" + kLockstep + " " + kLockstep + " list");
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("it is no program with scenarios"));
+  EXPECT_THAT(outcome.err, HasSubstr("it is not a program with scenarios"));
 }
 
 TEST(CatalogueProgram, ThatCannotBeStartedIsNamed) {
   for (const auto& [path, why] :
-       {std::pair("/nowhere/at-all", "No such file or directory"), std::pair("/", "it is no file"),
-        std::pair("/etc/passwd", "Permission denied")}) {
+       {std::pair("/nowhere/at-all", "No such file or directory"),
+        std::pair("/", "it is not a file"), std::pair("/etc/passwd", "Permission denied")}) {
     const Outcome outcome =
         run_shell(fmt::format("LOCKSTEP_CATALOGUE={} {} run x", path, kLockstep));
     EXPECT_EQ(outcome.status, 1) << path;
@@ -91,7 +91,7 @@ TEST(CatalogueProgram, ThatIsANamedPipeIsRefused) {
       fmt::format("mkfifo {0} && chmod 755 {0} && LOCKSTEP_CATALOGUE={0} timeout 20 {1} list", pipe,
                   kLockstep));
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr(pipe + ": it is no file."));
+  EXPECT_THAT(outcome.err, HasSubstr(pipe + ": it is not a file."));
 }
 
 TEST(CatalogueProgram, InAFolderThatWasRemovedIsNotStarted) {
@@ -175,7 +175,7 @@ TEST(DoctorOfTheProgram, WithoutACatalogueSaysWhatWasNotTried) {
       run_shell("unset LOCKSTEP_CATALOGUE; " + alone.string() + " doctor --timeout 5");
   EXPECT_EQ(outcome.status, 0) << outcome.out;
   EXPECT_THAT(unwrapped(outcome.out), AllOf(HasSubstr("catalogue none: there is no "),
-                                            HasSubstr("'lockstep run' can was not tried")));
+                                            HasSubstr("'lockstep run' was not tested")));
   EXPECT_EQ(run_shell("unset LOCKSTEP_CATALOGUE; " + alone.string() + " --version").out,
             "lockstep " LOCKSTEP_VERSION ", no catalogue\n");
 }
@@ -214,7 +214,7 @@ class PythonWithTorch : public testing::Test {
   fs::path torch() const { return folder_.path() / "a venv/lib/python3.12/site-packages/torch"; }
   std::string wanted() const {
     return fmt::format(
-        "torchrun: not on PATH\n             what helps:\n"
+        "torchrun: not on PATH\n             remedy:\n"
         "             export PATH='{}':$PATH\n",
         bin().string());
   }
@@ -249,7 +249,7 @@ TEST_F(PythonWithTorch, WithoutTorchrunIsNoHelp) {
   const FakeCatalogue catalogue("exit 0");
   catalogue.write("exit 0", mark_of(LOCKSTEP_VERSION, torch() / "lib/libtorch_cpu.so"));
   EXPECT_THAT(unwrapped(catalogue.lockstep("doctor --timeout 5", "PATH=/nowhere").out),
-              HasSubstr("torchrun: not on PATH what helps: pip install torch"));
+              HasSubstr("torchrun: not on PATH remedy: pip install torch"));
 }
 
 TEST(DoctorOfTheProgram, AsksThePythonOnPathForItsTorch) {
@@ -262,7 +262,7 @@ TEST(DoctorOfTheProgram, AsksThePythonOnPathForItsTorch) {
                                  "'torch'\"")
                   .out,
               AllOf(HasSubstr("python Python 3.12.1, "),
-                    HasSubstr("torch: ModuleNotFoundError: No module named 'torch' what helps")));
+                    HasSubstr("torch: ModuleNotFoundError: No module named 'torch' remedy")));
   EXPECT_THAT(doctor_with_python("exec /bin/sleep 60").out,
               HasSubstr("did not finish within its limit of 1 s"));
   EXPECT_THAT(doctor_with_python("kill -ABRT $$").out, HasSubstr("was killed by signal 6"));

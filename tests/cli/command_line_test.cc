@@ -1,4 +1,4 @@
-// What the command line says of itself, and of what it does not understand.
+// The help of the command line, and its answers to wrong arguments.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ TEST(Help, KeepsToTheWidthOfTheTerminal) {
     for (const std::size_t columns : {40U, 80U, 120U}) {
       for (const std::string& line :
            lines_of(typed(arguments, fmt::format("COLUMNS={}", columns)).out)) {
-        // What is typed is never broken, and neither is a path.
+        // Commands and paths are never broken.
         const bool is_typed = line.starts_with("  lockstep ") || line.starts_with("Usage: ");
         const bool is_word = line.find(' ', line.find_first_not_of(' ')) == line.npos;
         if (!is_typed && !is_word) {

@@ -105,7 +105,7 @@ TEST(Agreement, IsViolatedWhereOneRankHasNoValue) {
   files.add_undefined(1, 1, "w");
   const ClaimResult result = judge_one(kAgree, files.write());
   ASSERT_EQ(result.verdict, Verdict::violated);
-  EXPECT_THAT(result.findings.at(0).sentence, HasSubstr("undefined on rank 1"));
+  EXPECT_THAT(result.findings.at(0).sentence, HasSubstr("(undefined) on rank 1"));
 }
 
 TEST(Agreement, WhereNoRankHasAValueNothingWasCompared) {
@@ -124,7 +124,7 @@ TEST(Agreement, OfTensorsOfOtherShapesIsViolated) {
   const ClaimResult result = judge_one(kAgree, files.write());
   ASSERT_EQ(result.verdict, Verdict::violated);
   EXPECT_THAT(result.findings.at(0).sentence,
-              HasSubstr("[2] on rank 0 and has the shape [3] on rank 1"));
+              HasSubstr("[2] on rank 0 but has the shape [3] on rank 1"));
 }
 
 TEST(Agreement, WhereARankStoppedLookingIsUndecided) {
@@ -234,13 +234,10 @@ TEST(Equality, SaysTheRatioInWords) {
     float factor;
     int ranks;
     const char* words;
-  } rows[] = {{0.5F, 2, "averaged twice"},
-              {2.0F, 2, "never averaged"},
-              {4.0F, 4, "never averaged"},
-              {0.25F, 4, "averaged twice"},
-              {1.25F, 2, "(4+1)/4"},
-              {0.0F, 2, "nothing arrived"},
-              {-1.0F, 2, "the sign is turned round"}};
+  } rows[] = {
+      {0.5F, 2, "averaged twice"},      {2.0F, 2, "never averaged"}, {4.0F, 4, "never averaged"},
+      {0.25F, 4, "averaged twice"},     {1.25F, 2, "(4+1)/4"},       {0.0F, 2, "nothing arrived"},
+      {-1.0F, 2, "the sign is flipped"}};
   for (const auto& row : rows) {
     const ClaimResult result = judge_scaled(row.factor, row.ranks);
     ASSERT_EQ(result.verdict, Verdict::violated) << row.factor;
@@ -442,9 +439,8 @@ TEST(Equality, BlamesNobodyWithoutTheValuesThatTheToleranceIsMadeOf) {
   const ClaimResult result = judge_with_perturbed_values(false);
   EXPECT_EQ(result.verdict, Verdict::undecided);
   EXPECT_TRUE(result.findings.empty());
-  EXPECT_EQ(
-      result.reason,
-      "perturbed reference 1 has no value of w in step 1, so that the tolerance is not known");
+  EXPECT_EQ(result.reason,
+            "perturbed reference 1 has no value of w in step 1, so the tolerance is unknown");
 }
 
 TEST(Table, HoldsElementsDriftAndWhetherTheBitsAgree) {

@@ -80,32 +80,32 @@ TEST_F(FindLauncher, AsksThePythonOfTorchrun) {
 TEST_F(FindLauncher, SaysThatThePythonOfTorchrunIsGone) {
   add("torchrun", "#!/nowhere/python\n");
   EXPECT_EQ(find("torchrun").problem,
-            "asked for its version it exited with status 127: No such file or directory");
+            "the query of its version exited with status 127: No such file or directory");
 }
 
 TEST_F(FindLauncher, SaysWhatAFailingLauncherSaidLast) {
   add("srun", "#!/bin/sh\necho Traceback\necho no module named torch >&2\nexit 1\n");
   EXPECT_EQ(find("srun").problem,
-            "asked for its version it exited with status 1: no module named torch");
+            "the query of its version exited with status 1: no module named torch");
 }
 
 TEST_F(FindLauncher, SaysThatALauncherSaidNothing) {
   add("srun", "#!/bin/sh\n");
-  EXPECT_EQ(find("srun").problem, "asked for its version it said nothing");
+  EXPECT_EQ(find("srun").problem, "it printed no version");
 }
 
 TEST_F(FindLauncher, EndsALauncherThatHangsWithWhatItStarted) {
   add("mpirun",
       "#!/bin/sh\n/bin/sleep 600 &\necho $! >" + (folder() / "pid").string() + "\nwait\n");
   EXPECT_EQ(find("mpirun", milliseconds(500)).problem,
-            "asked for its version it did not finish within its limit of 0.5 s");
+            "the query of its version did not finish within its limit of 0.5 s");
   const std::string pid = text_of(folder() / "pid");
   EXPECT_TRUE(pid.empty() || is_gone(std::stoi(pid)));
 }
 
 TEST_F(FindLauncher, EndsALauncherThatPrintsWithoutEnd) {
   add("mpirun", "#!/bin/sh\nexec /usr/bin/yes mpirun\n");
-  EXPECT_THAT(find("mpirun").problem, testing::StartsWith("asked for its version it "));
+  EXPECT_THAT(find("mpirun").problem, testing::StartsWith("the query of its version "));
 }
 
 using Variables = std::map<std::string, std::string>;
@@ -210,10 +210,10 @@ TEST(ForeignPlacement, OfNonsenseIsRefusedByTheNameOfTheVariable) {
       {"LOCAL_RANK cannot be '2'", {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "2"}}},
       {"MASTER_PORT cannot be '0'",
        {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "0"}}},
-      {"MASTER_ADDR is set and LOCAL_WORLD_SIZE is not",
+      {"MASTER_ADDR is set but LOCAL_WORLD_SIZE is not",
        {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}}},
-      {"RANK is set and WORLD_SIZE is not", {{"RANK", "0"}}},
-      {"PMI_RANK is set and PMI_SIZE is not", {{"PMI_RANK", "0"}}}};
+      {"RANK is set but WORLD_SIZE is not", {{"RANK", "0"}}},
+      {"PMI_RANK is set but PMI_SIZE is not", {{"PMI_RANK", "0"}}}};
   for (const auto& [sentence, variables] : nonsense) {
     try {
       foreign_placement_in(variables);

@@ -139,7 +139,8 @@ TEST_P(StartedBy, ACellThatIsRunAgainIsJudgedAgain) {
 TEST_P(StartedBy, DirectlyItJudgesAndLeavesARecordForTheReport) {
   const Outcome started = direct(kLockstep, 2, "loss-on-unwrapped-module/bypass --out run");
   EXPECT_EQ(started.status, 0) << started.out << started.err;
-  EXPECT_THAT(unwrapped(started.out), HasSubstr("each rank's is its own, never synchronised"));
+  EXPECT_THAT(unwrapped(started.out),
+              HasSubstr("each rank has its own gradient, never synchronised"));
   EXPECT_THAT(started.out, HasSubstr("Files: run\n"));
   const Outcome report = run(kLockstep + " report -vv run");
   EXPECT_EQ(report.status, 0) << report.out;
@@ -273,7 +274,9 @@ TEST_F(TwoNodes, ExitByTheVerdictOfRankZero) {
 TEST_F(TwoNodes, TellCallsThatDoNotMatchOnceARankIsOverdue) {
   const Outcome outcome = run(1, "collective-mismatch/operation --collectives check --timeout 300");
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  EXPECT_THAT(unwrapped(report().out), HasSubstr("in step 2 with another operation: rank 0 calls"));
+  EXPECT_THAT(unwrapped(report().out),
+              AllOf(HasSubstr("disagree on the operation of collective 2 of"),
+                    HasSubstr("in step 2: rank 0 calls")));
   EXPECT_THAT(exits(), Contains(HasSubstr("ended because ranks call collectives that do not match: "
                                           "collective 2 of the group world: rank ")));
 }
@@ -365,11 +368,11 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"'no-such -n {ranks}'", "no program 'no-such'"}, Wrong{"'mpirun -n 2'", "{ranks}"},
         Wrong{"''", "empty"},
         Wrong{"\"sh -c 'echo no nodes left; echo ----; echo Ask for less.; exit 1 {ranks}'\"",
-              "exited with status 1, and no rank left word of itself. Its last words:\n"
+              "exited with status 1, and no rank reported anything. Its last output:\n"
               "  no nodes left\n  Ask for less.\n"},
-        Wrong{"'true {ranks}'", "It said nothing"},
-        Wrong{"'env X={ranks}'", "did not tell this process its rank"},
-        Wrong{"'env X={ranks} RANK=0 WORLD_SIZE=1'", "worlds of 1 rank instead of one of 2"},
+        Wrong{"'true {ranks}'", "It printed nothing"},
+        Wrong{"'env X={ranks}'", "gave this process no rank"},
+        Wrong{"'env X={ranks} RANK=0 WORLD_SIZE=1'", "worlds of 1 rank instead of one world of 2"},
         Wrong{"'env X={ranks} RANK=0 WORLD_SIZE=zwei'", "WORLD_SIZE cannot be 'zwei'"}));
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST(ScenarioFilter, ThatMatchesNothingOffersTheNearestIdOrClass) {
   EXPECT_EQ(refusal_of_filter("collectivs"),
             "No scenario or class matches 'collectivs'. Did you mean 'collectives'?");
   EXPECT_EQ(refusal_of_filter("zzz"),
-            "No scenario or class matches 'zzz'. Known are:\n  loss-outside, hook-runs-twice, "
+            "No scenario or class matches 'zzz'. Known:\n  loss-outside, hook-runs-twice, "
             "batches-uneven, hooks, collectives.");
   EXPECT_THAT(refusal_of_filter(""), HasSubstr("matches ''."));
   EXPECT_THAT(refusal_of_filter("\x1b[2J"), AllOf(HasSubstr("\\x1b")));

@@ -23,7 +23,7 @@ ScenarioList whole_list() { return filter_scenarios(kCatalogue, {}); }
 TEST(ListAsTable, InAPipeIsNeverCut) {
   EXPECT_EQ(
       list_as_table(whole_list(), std::nullopt),
-      "scenario         class        ranks  devices   what goes wrong\n"
+      "scenario         class        ranks  devices   fault\n"
       "loss-outside     hooks        2,4    cpu       The loss is computed beside the wrapper, and "
       "nobody sees it.\n"
       "hook-runs-twice  hooks        2-16   sim,cuda  A hook runs twice: gradients are counted two "
@@ -34,12 +34,12 @@ TEST(ListAsTable, InAPipeIsNeverCut) {
 
 TEST(ListAsTable, LeavesOutColumnsAndCutsTheSentence) {
   EXPECT_EQ(list_as_table(whole_list(), 80),
-            "scenario         class        ranks  what goes wrong\n"
+            "scenario         class        ranks  fault\n"
             "loss-outside     hooks        2,4    The loss is computed beside the wrapper,...\n"
             "hook-runs-twice  hooks        2-16   A hook runs twice: gradients are counted...\n"
             "batches-uneven   collectives  2,4    One rank has a batch less, and the other...\n");
   EXPECT_EQ(list_as_table(whole_list(), 40),
-            "scenario         what goes wrong\n"
+            "scenario         fault\n"
             "loss-outside     The loss is computed...\n"
             "hook-runs-twice  A hook runs twice: g...\n"
             "batches-uneven   One rank has a batch...\n");
@@ -89,7 +89,7 @@ TEST(Sheets, OfAVariantWithOwnClaimsAndReferenceSayThem) {
   const std::string sheet = variant_sheet(scenario, *find_variant(scenario, "other"), 100);
   EXPECT_THAT(sheet, HasSubstr("Compared with:  special"));
   EXPECT_THAT(sheet, HasSubstr("keeps:  every claim"));
-  EXPECT_THAT(sheet, HasSubstr("Claims beside the scenario's\n  buffers agree across ranks"));
+  EXPECT_THAT(sheet, HasSubstr("Additional claims\n  buffers agree across ranks"));
 }
 
 TEST(CatalogueAsJson, OfWantedVariantsHasThoseAlone) {
@@ -102,7 +102,7 @@ TEST(CatalogueAsJson, OfWantedVariantsHasThoseAlone) {
 TEST(ListAsMarkdown, EscapesWhatWouldEndACell) {
   std::vector<Scenario> one{listed_scenario("a", "Either | or.", "hooks")};
   EXPECT_EQ(list_as_markdown(filter_scenarios(one, {})),
-            "| scenario | what goes wrong |\n|---|---|\n| `a` | Either \\| or. |\n");
+            "| scenario | fault |\n|---|---|\n| `a` | Either \\| or. |\n");
 }
 
 }  // namespace

@@ -172,8 +172,8 @@ void check_wrong_flavour(Checks& checks) {
   const bool is_openmpi = of_launcher == "openmpi";
   ::setenv("LOCKSTEP_MPI", is_openmpi ? "mpich" : "openmpi", 1);
   checks.expect_error("the other MPI", [&] { checks.backend(); },
-                      {"The launcher started 3 ranks", "the world has 1",
-                       is_openmpi ? "but for MPICH" : "but for Open MPI",
+                      {"The launcher started 3 ranks", "sees a world of 1",
+                       is_openmpi ? "loaded module of MPICH" : "loaded module of Open MPI",
                        is_openmpi ? "mpirun.mpich" : "mpirun.openmpi"});
   ::setenv("LOCKSTEP_MPI", "lam", 1);
   checks.expect_error("no MPI", [&] { checks.backend(); }, {"LOCKSTEP_MPI", "openmpi or mpich"});
@@ -181,7 +181,8 @@ void check_wrong_flavour(Checks& checks) {
        {"LOCKSTEP_MPI", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMI_FD", "PMIX_RANK"}) {
     ::unsetenv(variable);
   }
-  checks.expect_error("no launcher", [&] { checks.backend(); }, {"started by MPI's own launcher"});
+  checks.expect_error("no launcher", [&] { checks.backend(); },
+                      {"ranks that MPI's own launcher started"});
 }
 
 }  // namespace lockstep::mpi_test

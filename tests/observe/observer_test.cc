@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(
                             "planted by torch", Error::Kind::internal},
                     Failure{"BadAlloc", [] { throw std::bad_alloc(); }, "not enough memory",
                             Error::Kind::machine},
-                    Failure{"Int", [] { throw 7; }, "no std::exception", Error::Kind::internal}),
+                    Failure{"Int", [] { throw 7; }, "not a std::exception", Error::Kind::internal}),
     [](const auto& parameter) { return parameter.param.name; });
 
 TEST_F(ObserverTest, WithoutAFolderSaysThatTheRankIsNotObserved) {

@@ -28,7 +28,7 @@ says "there is no such folder"
 run 1 "$lockstep" list
 says "There is no catalogue of scenarios at $folder/prefix/libexec/lockstep/lockstep-catalogue"
 run 0 "$lockstep" doctor --timeout 5
-says "Whether 'lockstep run' can was not tried"
+says "'lockstep run' was not tested"
 project=$here
 run 1 configure scenarios -DCOMPONENT=scenarios
 says "built without torch (LOCKSTEP_TORCH=OFF), so it has no component 'scenarios'"

@@ -98,9 +98,8 @@ TEST(Matrix, BeyondTheMostCellsIsEveryPairAndSaysSo) {
   }
   EXPECT_THAT(pairs, SizeIs(6 * 9));
   EXPECT_EQ(cells_of(plan, "plain"), 3U);
-  EXPECT_THAT(plan.notes,
-              ElementsAre("matrix: " + std::to_string(plan.cells.size()) +
-                          " of 84 cells, so that every pair of values of two axes occurs"));
+  EXPECT_THAT(plan.notes, ElementsAre("matrix: " + std::to_string(plan.cells.size()) +
+                                      " of 84 cells, covering every pair of axis values"));
 }
 
 /// A large scenario does not reduce a small one to pairs, nor one world another.
@@ -115,7 +114,7 @@ TEST(Matrix, IsBoundedForEachScenarioInEachWorld) {
   EXPECT_EQ(wide, 2 * select_cells(kWide, matrix(kWhole - 1)).cells.size());
   const Plan plan = select_cells(both, selection);
   EXPECT_THAT(plan.cells, SizeIs(narrow + wide));
-  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr(" cells, so that every pair of values")));
+  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr(" cells, covering every pair of axis")));
 }
 
 TEST(Matrix, OfTooFewCellsForThePairsIsEveryValueAndSaysSo) {
@@ -131,7 +130,7 @@ TEST(Matrix, OfTooFewCellsForThePairsIsEveryValueAndSaysSo) {
   EXPECT_LT(cells_of(plan, "bug"), 6U);
   EXPECT_EQ(cells_of(plan, "plain"), 3U);
   EXPECT_THAT(plan.notes, ElementsAre("matrix: " + std::to_string(plan.cells.size()) +
-                                      " of 84 cells, so that every value of an axis occurs"));
+                                      " of 84 cells, covering every axis value"));
 }
 
 /// A value occurs in a cell of one variant; every variant has a cell.
@@ -183,7 +182,7 @@ TEST(Matrix, OfPairsInOneScenarioAndValuesInAnotherSaysValues) {
   std::vector<Scenario> both = kNarrow;
   both.insert(both.end(), kWide.begin(), kWide.end());
   EXPECT_THAT(select_cells(both, matrix(pairs - 1)).notes,
-              ElementsAre(HasSubstr("so that every value of an axis occurs")));
+              ElementsAre(HasSubstr("covering every axis value")));
 }
 
 TEST(Matrix, OfValuesHasNoneInACellThatCannotBeRun) {
@@ -202,7 +201,7 @@ TEST(Matrix, OfValuesHasNoneInACellThatCannotBeRun) {
     has_run |= planned.expectation.not_applicable.empty();
   }
   EXPECT_TRUE(has_run);
-  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr("so that every value of an axis occurs")));
+  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr("covering every axis value")));
 }
 
 TEST(Matrix, CountsACellOnceHoweverOftenItIsRepeated) {
@@ -225,7 +224,7 @@ TEST(Matrix, OfAMillionCellsIsCountedAndNotMade) {
   const auto begin = std::chrono::steady_clock::now();
   const Plan plan = select_cells({vast_scenario()}, matrix());
   EXPECT_LT(plan.cells.size(), 120U);
-  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr(" of 2097152 cells, so that every pair")));
+  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr(" of 2097152 cells, covering every pair")));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
@@ -261,9 +260,8 @@ TEST(Matrix, OfPairsCoversThoseOfACellThatCannotBeRunWithOthers) {
   }
   EXPECT_THAT(pairs, SizeIs(6 * 9 - 1));
   EXPECT_EQ(unrun, 1);
-  EXPECT_THAT(
-      plan.notes,
-      ElementsAre(HasSubstr("occurs, but for 1 pair of which no cell was found that can be run")));
+  EXPECT_THAT(plan.notes,
+              ElementsAre(HasSubstr("values, except 1 pair for which no runnable cell was found")));
 }
 
 TEST(Matrix, ThatFitsForWantOfReferencesIsWhole) {

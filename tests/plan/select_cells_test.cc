@@ -148,8 +148,7 @@ Scenario scenario_on_devices() {
 Selection on_gpus(int count) {
   Selection selection = of({"bug-class/bug"});
   selection.device = "cuda";
-  selection.gpus =
-      GpusHere{count, count > 0 ? "" : "the driver knows no device. What helps: a driver"};
+  selection.gpus = GpusHere{count, count > 0 ? "" : "the driver knows no device. Remedy: a driver"};
   return selection;
 }
 
@@ -199,17 +198,17 @@ TEST(SelectCells, OfTwoGpusDoNotApplyToOneWhereTheCpuIsNoStandIn) {
   const auto objection = [&](int gpus) {
     return select_cells({scenario}, on_gpus(gpus)).cells.at(0).expectation.not_applicable;
   };
-  EXPECT_EQ(objection(1), "needs 2 GPUs, there is 1");
+  EXPECT_EQ(objection(1), "needs 2 GPUs, but there is 1");
   EXPECT_EQ(objection(2), "");
 }
 
 TEST(SelectCells, WithoutAGpuDoNotApplyAndSayWhatHelps) {
   EXPECT_EQ(objection_with(0, "1"),
-            "no GPU is there: the driver knows no device. What helps: a driver");
+            "there is no GPU: the driver knows no device. Remedy: a driver");
   Selection selection = on_gpus(0);
   selection.names = {"bug-class"};
   for (const PlannedCell& planned : select_cells({scenario_on_devices()}, selection).cells) {
-    EXPECT_THAT(planned.expectation.not_applicable, HasSubstr("no GPU is there"))
+    EXPECT_THAT(planned.expectation.not_applicable, HasSubstr("there is no GPU"))
         << planned.cell.variant;
   }
 }
@@ -236,19 +235,19 @@ TEST(SelectCells, OverNcclTrainOnGpusOneARank) {
   const auto objection = [&] {
     return select_cells({scenario_on_devices()}, selection).cells.at(0).expectation.not_applicable;
   };
-  EXPECT_EQ(objection(), "nccl needs a GPU for each of 2 ranks, there is 1");
+  EXPECT_EQ(objection(), "nccl needs a GPU for each of 2 ranks, but there is 1");
   selection.gpus->count = 2;
   EXPECT_EQ(objection(), "");
   selection.device = "sim";
-  EXPECT_EQ(objection(), "nccl connects GPUs, and this cell trains on sim");
+  EXPECT_EQ(objection(), "nccl connects GPUs, but this cell trains on sim");
   selection.device.reset();
   EXPECT_EQ(select_cells(kScenarios, selection).cells.at(0).expectation.not_applicable,
             "runs on cpu, not on cuda");
 }
 
 TEST(SelectCells, WithTooFewGpusDoNotApply) {
-  EXPECT_EQ(objection_with(2, "4"), "needs 4 GPUs, there are 2");
-  EXPECT_EQ(objection_with(1, "4"), "needs 4 GPUs, there is 1");
+  EXPECT_EQ(objection_with(2, "4"), "needs 4 GPUs, but there are 2");
+  EXPECT_EQ(objection_with(1, "4"), "needs 4 GPUs, but there is 1");
   EXPECT_EQ(objection_with(4, "4"), "");
   EXPECT_EQ(objection_with(2, "2"), "");
 }

@@ -63,12 +63,12 @@ TEST(Wanted, OfANameAndAPatternIsBoth) {
 
 TEST(Wanted, OfAPatternThatMeetsNothingIsRefused) {
   EXPECT_EQ(refusal_of_name("third*"),
-            "No scenario matches 'third*'. Known are:\n  first-class, second-class.");
+            "No scenario matches 'third*'. Known:\n  first-class, second-class.");
   EXPECT_EQ(refusal_of_name("second-clas?s*"),
             "No scenario matches 'second-clas?s*'. Did you mean "
             "'second-class'?");
   EXPECT_THAT(refusal_of_name("first*/zzz*"),
-              HasSubstr("No variant of first* matches 'zzz*'. Known are:\n  bug, fix"));
+              HasSubstr("No variant of first* matches 'zzz*'. Known:\n  bug, fix"));
   EXPECT_THAT(refusal_of_name("*/"), HasSubstr("matches ''"));
   EXPECT_THAT(refusal_of_name("*/*/*"), HasSubstr("No variant of * matches '*/*'"));
 }

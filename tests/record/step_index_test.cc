@@ -315,7 +315,7 @@ TEST_F(IndexedJournal, WhoseEntryHasRowsOfTwoStepsIsFoundOut) {
 TEST_F(IndexedJournal, OfAKindThatIsNotKnownIsRefused) {
   change(path_, "# journal 2, ", "# journal 3, ");
   EXPECT_THAT(refusal_of(path_, [&] { JournalReader{path_}; }),
-              HasSubstr("expected a journal of kind 2, or of none, found '# journal 3, '"));
+              HasSubstr("expected journal version 2, or an older journal, found '# journal 3, '"));
 }
 
 TEST_F(IndexedJournal, WhoseEntryIsOfOtherRowsIsFoundOutWhereTheyAreRead) {

@@ -46,7 +46,8 @@ TEST_F(Backend, MpiIsRefusedWithoutALauncher) {
   const Outcome outcome =
       call(kLockstep, "run loss-on-unwrapped-module/bypass --backend mpi --launcher none");
   EXPECT_EQ(outcome.status, 64);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("started by MPI's own launcher"), HasSubstr("mpirun")));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("ranks that MPI's own launcher started"), HasSubstr("mpirun")));
   EXPECT_FALSE(has_run());
 }
 
@@ -70,11 +71,11 @@ TEST_F(Backend, NcclDoesNotApplyToScenariosThatDoNotTrainOnGpus) {
 TEST_F(Backend, NcclDoesNotApplyWhereGpusAreMissing) {
   if (!is_built("lockstep_nccl")) GTEST_SKIP() << "this torch has no CUDA";
   EXPECT_THAT(call(kTestbed, "run trains-on-devices/clean --backend nccl").out,
-              HasSubstr("no GPU is there"));
+              HasSubstr("there is no GPU"));
   EXPECT_THAT(call(kTestbed, "run trains-on-devices/clean --backend nccl", "1").out,
-              HasSubstr("nccl needs a GPU for each of 2 ranks, there is 1"));
+              HasSubstr("nccl needs a GPU for each of 2 ranks, but there is 1"));
   EXPECT_THAT(call(kTestbed, "run trains-on-devices/clean --backend nccl --device sim").out,
-              HasSubstr("nccl connects GPUs, and this cell trains on sim"));
+              HasSubstr("nccl connects GPUs, but this cell trains on sim"));
 }
 
 TEST_F(Backend, ThatIsRequiredHasToBeThere) {
@@ -95,7 +96,7 @@ TEST_F(Backend, IsTold) {
     const std::string words = told.substr(told.find("mpi: "), 60);
     EXPECT_EQ(words.find(name) != std::string::npos, is_built(module)) << words;
   }
-  EXPECT_THAT(told, HasSubstr(is_built("lockstep_nccl") ? "nccl: built in, but no GPU is there"
+  EXPECT_THAT(told, HasSubstr(is_built("lockstep_nccl") ? "nccl: built in, but there is no GPU"
                                                         : "nccl: not in this build"));
 }
 

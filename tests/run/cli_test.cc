@@ -391,7 +391,7 @@ TEST_F(OlderDigests, AreComparedWithEachOtherAndNotWithValues) {
   const Outcome reported = lockstep("report -vv " + copy().string());
   EXPECT_EQ(reported.status, 0) << reported.err;
   EXPECT_THAT(unwrapped(reported.out),
-              AllOf(HasSubstr("digests by lockstep-1, which this program does not compute"),
+              AllOf(HasSubstr("does not compute the journals' digests (lockstep-1)"),
                     HasSubstr("gradients do not agree across ranks")));
   EXPECT_THAT(lockstep("report -vv " + run_folder().string()).out, Not(HasSubstr("lockstep-1")));
 }
@@ -575,7 +575,7 @@ TEST(Run, WhereRunsLatestIsNoLinkMakesNothing) {
         run_shell(fmt::format("cd {} && mkdir runs && {} runs/latest && {} run --ranks 5",
                               folder.path().string(), make, kLockstep));
     EXPECT_EQ(outcome.status, 64);
-    EXPECT_THAT(outcome.err, HasSubstr(fmt::format("runs/latest: it is a {} where runs", called)));
+    EXPECT_THAT(outcome.err, HasSubstr(fmt::format("runs/latest: it is a {}, but", called)));
     EXPECT_EQ(std::distance(fs::directory_iterator(folder.path() / "runs"), {}), 1);
     EXPECT_FALSE(fs::is_symlink(folder.path() / "runs/latest"));
   }
@@ -660,7 +660,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "No variant of loss* matches 'bypas'. Did you mean 'bypass'?"},
         BadInput{"list shardin",
                  "No scenario or class matches 'shardin'. Did you mean 'sharding'?"},
-        BadInput{"list zzz", "Known are:"}, BadInput{"list ''", "matches ''"},
+        BadInput{"list zzz", "Known:"}, BadInput{"list ''", "matches ''"},
         BadInput{"list --format yaml", "text, json, markdown"},
         BadInput{"show loss-on-unwrapped-module/bypas", "'bypass'"},
         BadInput{"show 'zzz*'", "No scenario matches 'zzz*'."},
@@ -668,7 +668,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"run los-on-unwrapped-module", "'loss-on-unwrapped-module'"},
         BadInput{"run loss-on-unwrapped-module/bypas", "'bypass'"},
         BadInput{"run loss-on-unwrapped-module/", "variant"},
-        BadInput{"run zzz", "There is no scenario 'zzz'. Known are:"},
+        BadInput{"run zzz", "There is no scenario 'zzz'. Known:"},
         BadInput{"run loss-on-unwrapped-module --set tiles=4", "axis"},
         BadInput{"run --set tiles", "axis=value"}, BadInput{"run --steps ''", "empty"},
         BadInput{"run --set a=1 --set a=2", "has two"}, BadInput{"run /", "'/'"},
@@ -721,7 +721,7 @@ TEST(List, InAPipeIsAWholeLineAScenario) {
   const std::vector<std::string> lines = lines_of(list.out);
   const auto catalogue = nlohmann::json::parse(lockstep("list --format json").out).at("scenarios");
   ASSERT_EQ(lines.size(), 1 + catalogue.size());
-  EXPECT_THAT(lines[0], testing::MatchesRegex("scenario +class +ranks +devices +what goes wrong"));
+  EXPECT_THAT(lines[0], testing::MatchesRegex("scenario +class +ranks +devices +fault"));
   for (std::size_t i = 0; i < catalogue.size(); ++i) {
     EXPECT_TRUE(lines[i + 1].starts_with(catalogue[i].at("id").get<std::string>() + " "));
     EXPECT_TRUE(lines[i + 1].ends_with("  " + catalogue[i].at("summary").get<std::string>()));

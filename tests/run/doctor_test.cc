@@ -140,9 +140,9 @@ TEST_F(Doctor, OutlivesLaunchersThatDoNotWork) {
   const Outcome said = doctor("", "--timeout 0.5");
   EXPECT_EQ(said.status, 0) << said.out;
   EXPECT_THAT(said.out,
-              HasSubstr("torchrun: asked for its version it did not finish within its limit of "
+              HasSubstr("torchrun: the query of its version did not finish within its limit of "
                         "0.5 s"));
-  EXPECT_THAT(said.out, HasSubstr("mpirun: asked for its version it said nothing"));
+  EXPECT_THAT(said.out, HasSubstr("mpirun: it printed no version"));
   EXPECT_THAT(said.out, HasSubstr("exited with status 3: plugin missing"));
 }
 
@@ -219,7 +219,7 @@ TEST_F(RunHere, WithTooFewOpenFilesIsRefused) {
   EXPECT_EQ(outcome.status, 2) << outcome.out;
   EXPECT_THAT(unwrapped(outcome.err),
               HasSubstr("No rank was started: 16 open files are too few for 2 ranks; "
-                        "they need 24. What helps: ulimit -n 24."));
+                        "they need 24. Remedy: ulimit -n 24."));
   EXPECT_FALSE(has_run());
 }
 
@@ -227,7 +227,7 @@ TEST_F(RunHere, WithoutThreadsIsRefused) {
   const Outcome outcome = run("LD_PRELOAD=" LOCKSTEP_NO_THREADS, "");
   EXPECT_EQ(outcome.status, 2) << outcome.out;
   EXPECT_THAT(unwrapped(outcome.err),
-              HasSubstr("processes and threads for 2 ranks cannot be made (Resource temporarily "
+              HasSubstr("processes and threads for 2 ranks cannot be created (Resource temporarily "
                         "unavailable)"));
   EXPECT_FALSE(has_run());
 }
@@ -285,9 +285,9 @@ TEST_F(Require, WhatIsMissingRunsNothing) {
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(lines_of(outcome.err).size(), 3U) << outcome.err;
   EXPECT_THAT(outcome.err,
-              AllOf(HasSubstr("--require torchrun is not met: not on PATH. What helps: "),
-                    HasSubstr("--require srun is not met: not on PATH. What helps: "),
-                    HasSubstr("--require gpus=2 is not met: there is 1 (1 x Fake A). What helps: "),
+              AllOf(HasSubstr("--require torchrun is not met: not on PATH. Remedy: "),
+                    HasSubstr("--require srun is not met: not on PATH. Remedy: "),
+                    HasSubstr("--require gpus=2 is not met: there is 1 (1 x Fake A). Remedy: "),
                     Not(HasSubstr("gloo is not"))));
 }
 
@@ -303,7 +303,7 @@ TEST_F(Require, TurnsARunOfNothingIntoAFailure) {
   EXPECT_EQ(lockstep("", none + "1").status, 3);
   const Outcome outcome = lockstep("", none + "2 --require gloo");
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("--require turns skips into failures"));
+  EXPECT_THAT(outcome.err, HasSubstr("a failure with --require"));
   EXPECT_THAT(outcome.out, HasSubstr("supports world sizes 2 to 16, not 1"));
 }
 

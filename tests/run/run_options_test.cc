@@ -79,7 +79,7 @@ TEST(RepeatOption, TellsWhereARepetitionIsAnother) {
   write_text(journal, text);
   const Outcome report = run_shell(kLockstep + " report " + run.path().string());
   EXPECT_EQ(report.status, 1) << report.out;
-  EXPECT_THAT(report.out, HasSubstr("rank 1 observed another bias in step 3"));
+  EXPECT_THAT(report.out, HasSubstr("rank 1 observed a different bias in step 3"));
 }
 
 TEST(FormatOption, WritesWhatReportShows) {
@@ -145,7 +145,7 @@ TEST(NotTriggered, IsToldAndIsNoFailureWhereItWasDeclared) {
   const RunWith run("test-never-ran-the-changed-path/fix-tested-in-a-notebook");
   EXPECT_EQ(run.outcome().status, 0) << run.outcome().out << run.outcome().err;
   EXPECT_THAT(run.outcome().out,
-              AllOf(HasSubstr("not triggered, as declared"), HasSubstr("says nothing about it"),
+              AllOf(HasSubstr("not triggered, as declared"), HasSubstr("does not test it"),
                     Not(HasSubstr("but a rank reached"))));
 }
 
@@ -182,14 +182,14 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"--device cud", "There is no device 'cud'. Did you mean 'cuda'?"},
         Refused{"--device tpu", "There is no device 'tpu'."}, Refused{"--device ''", "empty"},
         Refused{"--device cpu,sim", "There is no device 'cpu,sim'"},
-        Refused{"--max-cells 5", "beside --matrix only"},
+        Refused{"--max-cells 5", "together with --matrix"},
         Refused{"--matrix --max-cells 0", "from 1 to 1000000"},
         Refused{"--matrix --max-cells x", "from 1 to 1000000"},
         Refused{"--matrix --max-cells ''", "empty"}, Refused{"--repeat 0", "from 1 to 10000"},
         Refused{"--jobs 0", "from 1 to 64"}, Refused{"--jobs 65", "from 1 to 64"},
         Refused{"--jobs x", "from 1 to 64"}, Refused{"--jobs ''", "empty"},
         Refused{"loss-on-unwrapped-module/bypass --launcher 'true {ranks}' --jobs 2",
-                "--jobs cannot be '2': give 1 where a launcher starts the ranks"},
+                "--jobs cannot be '2': give 1 if a launcher starts the ranks"},
         Refused{"--repeat x", "from 1 to 10000"}, Refused{"--repeat -1", "from 1 to 10000"},
         Refused{"--repeat 2.5", "from 1 to 10000"}, Refused{"--repeat ''", "from 1 to 10000"},
         Refused{"loss-on-unwrapped-module/through-wrapper --set k=3", "no axis 'k'"},

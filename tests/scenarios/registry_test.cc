@@ -54,8 +54,8 @@ class EveryScenario : public testing::TestWithParam<std::string> {
   TemporaryFolder folder_;
 };
 
-/// Removes from all that ranks printed what torch warns of with the time of day: that the resolver
-/// had no name for a peer's address, which is the machine's luck.
+/// Removes torch's warnings that contain the time of day from the output of ranks: that the
+/// resolver had no name for a peer's address, which depends on the machine.
 void remove_warnings(nlohmann::json& value) {
   if (!value.is_structured()) return;
   for (auto& [key, part] : value.items()) {
@@ -130,7 +130,7 @@ nlohmann::json without_declared_fields(const fs::path& folder) {
       end.erase("step_s");
       end.erase("ended_ns");
       end.erase("step_began_ns");
-      // A rank that lost a peer says by which of its ports, and in what words is the kernel's.
+      // A rank that lost a peer names a port, in words that depend on the kernel.
       if (end.at("error").get<std::string>().find("gloo/transport") == std::string::npos) continue;
       end.erase("error");
       end.erase("last_output");
@@ -161,8 +161,8 @@ void expect_that_who_is_right_met(const nlohmann::json& record) {
   }
 }
 
-/// Of what breaks a claim it has to be said by what one would know it: any other fault that breaks
-/// the same claim passes for it otherwise.
+/// Each broken claim needs a pin. Otherwise any other fault that breaks the same claim passes for
+/// the declared one.
 void expect_that_faults_are_known(const fs::path& run) {
   const RunRecord record = read_json(text_of(run / "record.json"), "record.json");
   for (const CellRecord& cell : record.cells) {
@@ -192,7 +192,7 @@ void expect_that_perturbed_inputs_move_references(const fs::path& run,
     for (const auto& result : cell.at("results")) {
       if (result.at("claim").at("predicate") != "equal_reference") continue;
       references.insert(cell.at("reference_folder"));
-      // Where the largest difference is a small tensor's, its tolerance may be the other one.
+      // If the largest difference is in a small tensor, its tolerance may be the other one.
       moved += result.at("tolerance_from") == "4 perturbed references" ? 1 : 0;
     }
   }
@@ -201,13 +201,13 @@ void expect_that_perturbed_inputs_move_references(const fs::path& run,
     std::set<std::string> journals;
     for (int rank = 0; rank <= 4; ++rank) {
       const std::string journal = text_of(run / reference / fmt::format("rank-{}.csv", rank));
-      journals.insert(journal.substr(journal.find('\n')));  // but for who wrote it
+      journals.insert(journal.substr(journal.find('\n')));  // without its writer
     }
     EXPECT_EQ(journals.size(), 5U) << "perturbations of " << reference << " are the same";
   }
 }
 
-/// The place in the source at which a variant differs from the others, where a rank came to it.
+/// The branch point of a variant, if a rank reached it.
 void expect_that_branch_points_are_reached(const nlohmann::json& record) {
   for (const auto& cell : record.at("cells")) {
     const auto& expectation = cell.at("expectation");
@@ -239,7 +239,7 @@ TEST_P(EveryScenario, IsAsExpectedAndGivesTheSameRecordAgain) {
   expect_the_same(path("first"), path("second"));
 }
 
-/// Every variant, and every value in one of them; more where they fit.
+/// Every variant, and every value in one of them; more if they fit.
 TEST_P(EveryScenario, IsAsExpectedWithEveryValueOfItsAxes) {
   const Outcome outcome =
       run("run", fmt::format("--matrix --max-cells {}", kMostCellsOfAMatrix), "2");
@@ -249,7 +249,7 @@ TEST_P(EveryScenario, IsAsExpectedWithEveryValueOfItsAxes) {
   expect_that_faults_are_known(path("run"));
 }
 
-/// What takes longer than a quick test may.
+/// Longer than a quick test may take.
 class EveryScenarioAtLength : public EveryScenario {};
 
 TEST_P(EveryScenarioAtLength, IsAsExpectedWithAnotherSeedAndMoreSteps) {
@@ -257,7 +257,7 @@ TEST_P(EveryScenarioAtLength, IsAsExpectedWithAnotherSeedAndMoreSteps) {
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
 }
 
-/// Nothing ran where no law of the scenario goes that far.
+/// Nothing ran if the scenario does not support that many ranks.
 TEST_P(EveryScenarioAtLength, IsAsExpectedWithEightRanks) {
   const Outcome outcome = run("run", "", "8");
   EXPECT_THAT(outcome.status, testing::AnyOf(0, 3)) << outcome.out << outcome.err;
@@ -265,15 +265,15 @@ TEST_P(EveryScenarioAtLength, IsAsExpectedWithEightRanks) {
   expect_that_faults_are_known(path("run"));
 }
 
-/// With every pair of values, and with all of them where these are few.
+/// With every pair of values, and with all of them if these are few.
 TEST_P(EveryScenarioAtLength, IsAsExpectedWithEveryPairOfValuesOfItsAxes) {
   Outcome outcome = run("run", "--matrix --max-cells 150", "2");
-  const bool has_more_pairs = outcome.out.find("so that every value") != std::string::npos;
+  const bool has_more_pairs = outcome.out.find("covering every axis value") != std::string::npos;
   if (has_more_pairs) outcome = run("run", "--matrix --max-cells 550", "2");
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   expect_that_faults_are_known(path("run"));
   EXPECT_THAT(outcome.out, testing::HasSubstr("matrix:"));
-  EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("so that every value")));
+  EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("covering every axis value")));
 }
 
 const auto kScenarios = testing::ValuesIn(scenario_ids());

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The seeds of a test that draws what it does: LOCKSTEP_TEST_SEEDS of them, else `count`, from
+/// The seeds of a random test: LOCKSTEP_TEST_SEEDS of them, else `count`, from
 /// LOCKSTEP_FIRST_TEST_SEED on, else 0.
 inline std::vector<int> seeds(int count) {
   const char* const asked = std::getenv("LOCKSTEP_TEST_SEEDS");

@@ -220,7 +220,7 @@ TEST(JudgedJob, NamesATensorThatNobodyObservesAnyMore) {
     }
     job.record().claims = {kAgree};
     job.write();
-    EXPECT_EQ(job.judged(use).results[0].reason, "v was observed on no rank after step 20 of 57");
+    EXPECT_EQ(job.judged(use).results[0].reason, "no rank observed v after step 20 of 57");
   }
 }
 
@@ -296,7 +296,7 @@ TEST(JudgedJob, WhoseRanksFinishedInDifferentStepsIsUndecidedThoughNoneOfThemWas
   job.record().exits[0].step = 100;
   job.record().exits[1].step = 93;
   job.write();
-  EXPECT_EQ(job.judged().results[0].reason, "ranks finished in steps from 93 to 100");
+  EXPECT_EQ(job.judged().results[0].reason, "ranks finished in different steps, 93 to 100");
 }
 
 TEST(JudgedJob, ThatTrainedBeyondItsPlanIsUndecided) {
@@ -305,7 +305,8 @@ TEST(JudgedJob, ThatTrainedBeyondItsPlanIsUndecided) {
   job.record().planned_steps = 5;
   for (RankExit& end : job.record().exits) end.step = 1000;
   job.write();
-  EXPECT_EQ(job.judged().results[0].reason, "ranks finished in step 1000, where 5 were planned");
+  EXPECT_EQ(job.judged().results[0].reason,
+            "ranks finished in step 1000, but only 5 steps were planned");
 }
 
 TEST(JudgedJob, WithoutAListOfItsFilesHasFailed) {

@@ -85,7 +85,7 @@ TEST_F(Repetition, WithAnotherValueNamesRankStepAndTensor) {
   first_files_.add(1, 3, "v", {1, 2});
   again_files_.add(1, 3, "v", {1, 3});
   EXPECT_EQ(check().result, Check::Result::missed);
-  EXPECT_EQ(check().text, "rank 1 observed another v in step 3");
+  EXPECT_EQ(check().text, "rank 1 observed a different v in step 3");
 }
 
 TEST_F(Repetition, NamesTheFirstOtherObservation) {
@@ -93,21 +93,21 @@ TEST_F(Repetition, NamesTheFirstOtherObservation) {
   first_files_.add(0, 2, "b", {1});
   again_files_.add(0, 1, "a", {2});
   again_files_.add(0, 2, "b", {2});
-  EXPECT_EQ(check().text, "rank 0 observed another a in step 1");
+  EXPECT_EQ(check().text, "rank 0 observed a different a in step 1");
 }
 
 TEST_F(Repetition, WithMoreOrFewerObservationsNamesTheFirstOfThem) {
   observe(first_files_);
   observe(again_files_);
   again_files_.add(1, 3, "more", {1});
-  EXPECT_EQ(check().text, "rank 1 observed another more in step 3");
+  EXPECT_EQ(check().text, "rank 1 observed a different more in step 3");
 }
 
 TEST_F(Repetition, WithFewerObservationsNamesTheFirstThatIsMissing) {
   observe(first_files_);
   first_files_.add(0, 3, "less", {1});
   observe(again_files_);
-  EXPECT_EQ(check().text, "rank 0 observed another less in step 3");
+  EXPECT_EQ(check().text, "rank 0 observed a different less in step 3");
 }
 
 TEST_F(Repetition, WithOtherFindingsTellsBoth) {

@@ -123,7 +123,7 @@ TEST_F(Symptoms, OfAnErrorKeepALineShort) {
 
 TEST_F(Symptoms, OfAnErrorThatSaysNothingSaySo) {
   raise(1, 0, "");
-  EXPECT_EQ(symptom().text, "raised before the first step: an error that says nothing");
+  EXPECT_EQ(symptom().text, "raised before the first step: an error without a message");
 }
 
 TEST_F(Symptoms, OfAPeerOfADeadRankAreItsErrorWhoeverEndedFirst) {
@@ -590,7 +590,9 @@ TEST_F(Symptoms, OfAMismatchAreNeverRightWhateverIsClaimed) {
   }
   const Symptom found = symptom();
   EXPECT_EQ(found.kind, SymptomKind::mismatched);
-  EXPECT_THAT(found.text, HasSubstr("mismatched: ranks call collective 1 of the group world"));
+  EXPECT_THAT(
+      found.text,
+      HasSubstr("mismatched: ranks disagree on the reduction of collective 1 of the group world"));
 }
 
 TEST(OutcomeOfUnrun, IsThePreconditionOrUndecided) {

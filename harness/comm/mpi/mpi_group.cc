@@ -246,7 +246,7 @@ void MpiGroup::advance_exchange() {
     const std::vector<int> absent = exchange->absent();
     return check_time(current_->task, current_->start,
                       absent.empty()
-                          ? "what this rank called did not reach its peers"
+                          ? "the call of this rank did not reach its peers"
                           : ranks_in_a_sentence(absent) + (absent.size() == 1 ? " has" : " have") +
                                 " not called a collective");
   }

@@ -35,12 +35,12 @@ c10::DeviceIndex gpu_of(const RankPlacement& placement) {
   }
   if (gpus < placement.local_world_size) {
     if (!may_share()) {
-      throw Error(Error::Kind::usage,
-                  fmt::format("--backend nccl needs a GPU for each rank, and for {} ranks {} "
-                              "visible; use fewer ranks or --backend gloo, or set "
-                              "LOCKSTEP_SHARE_GPU=1 to have them share.",
-                              placement.local_world_size,
-                              gpus == 1 ? "1 is" : fmt::format("{} are", gpus)));
+      throw Error(
+          Error::Kind::usage,
+          fmt::format(
+              "--backend nccl needs a GPU for each rank, but for {} ranks {} visible; use fewer "
+              "ranks or --backend gloo, or set LOCKSTEP_SHARE_GPU=1 to let ranks share a GPU.",
+              placement.local_world_size, gpus == 1 ? "1 is" : fmt::format("{} are", gpus)));
     }
     pretend_own_host(placement.rank);
   }

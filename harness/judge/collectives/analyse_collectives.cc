@@ -261,7 +261,7 @@ void drop_unproven(std::optional<GroupMismatch>& miss, const CellEvidence& cell,
   if (!miss || is_for_good(*miss, cell)) return;
   if (!all.progress.empty()) all.progress += wait_in_words(*miss, cell);
   if (all.doubt.empty() && was_interrupted(miss->mismatch, cell)) {
-    all.doubt = "somebody ended the ranks while they waited for each other";
+    all.doubt = "the ranks were interrupted while they waited for each other";
   }
   miss.reset();
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -116,7 +117,7 @@ class Search {
   /// is at fault otherwise.
   void note_nobody_met() {
     found_.doubt = fmt::format(
-        "all {} ranks came to the group {}, and none had met the others when it was ended",
+        "all {} ranks called to join the group {}, but were ended before it was complete",
         group_.size, group_.name);
     std::vector<int> waiting;
     for (const auto& [rank, calls] : group_.members) {
@@ -142,18 +143,17 @@ class Search {
   void note_unjoined(const std::vector<int>& missing, const std::vector<int>& waiting) {
     CollectiveMismatch missed;
     if (missing.empty()) {
-      found_.doubt = fmt::format("not all ranks of the group {} came to join it", group_.name);
+      found_.doubt = fmt::format("not all ranks joined the group {}", group_.name);
       if (has_dead_stranger()) return;
-      missed.sentence =
-          fmt::format("{} of the {} ranks of the group {} came to join it: {}.", waiting.size(),
-                      group_.size, group_.name, ranks_in_words(waiting));
+      missed.sentence = fmt::format("only {} of {} ranks joined the group {}: {}.", waiting.size(),
+                                    group_.size, group_.name, ranks_in_words(waiting));
       return note(std::move(missed), MismatchFault::not_started, 0, {}, waiting);
     }
     auto [fault, culprits] = absent(cell_, missing);
     if (fault == MismatchFault::missing || fault == MismatchFault::count) {
       fault = MismatchFault::not_started;
     }
-    missed.sentence = fmt::format("{} never came to the group {}, where {} waited to begin.",
+    missed.sentence = fmt::format("{} never joined the group {}; {} waited there.",
                                   ranks_in_words(culprits), group_.name, ranks_in_words(waiting));
     note(std::move(missed), fault, 0, culprits, waiting);
   }
@@ -172,8 +172,8 @@ class Search {
     const std::optional<std::uint64_t> next = group_.next(number_);
     if (!next) return false;
     if (*next > number_ + 1 && found_.doubt.empty()) {
-      found_.doubt = fmt::format("no rank has collective {} of the group {} on record", number_ + 1,
-                                 group_.name);
+      found_.doubt =
+          fmt::format("no rank recorded collective {} of the group {}", number_ + 1, group_.name);
     }
     number_ = *next;
     row_ = row_of(group_, number_);
@@ -311,23 +311,22 @@ class Search {
   }
 
   void note_mismatch(MismatchFault fault, const std::vector<std::vector<int>>& classes) {
-    const char* const what = fault == MismatchFault::order     ? "in another order"
-                             : fault == MismatchFault::tensors ? "for different tensors"
-                                                               : "with another ";
-    const std::string how =
-        is_other(fault) ? fmt::format("{}{}", what, name(fault)) : std::string(what);
     const std::vector<int> culprits = minority(classes);
     CollectiveMismatch missed;
-    const bool is_known = culprits.size() < row_.size();
+    const std::string start = culprits.size() == row_.size()
+                                  ? "ranks disagree"
+                                  : fmt::format("{} {} with the others", ranks_in_words(culprits),
+                                                culprits.size() == 1 ? "disagrees" : "disagree");
     missed.sentence =
-        fmt::format("{} {} {} {}: {}.", is_known ? ranks_in_words(culprits) : "ranks",
-                    is_known && culprits.size() == 1 ? "calls" : "call",
-                    place_in_words(group_, number_, step()), how, calls_in_words(row_, classes));
+        fmt::format("{} on the {}: {}.", start, subject_of(fault), calls_in_words(row_, classes));
     note(std::move(missed), fault, number_, culprits, waiting_but(culprits));
   }
 
-  static bool is_other(MismatchFault fault) {
-    return fault != MismatchFault::order && fault != MismatchFault::tensors;
+  /// The property of the collective that ranks disagree on.
+  std::string subject_of(MismatchFault fault) const {
+    const std::string place = place_in_words(group_, number_, step());
+    if (fault == MismatchFault::order) return fmt::format("order of calls from {} on", place);
+    return fmt::format("{} of {}", fault == MismatchFault::tensors ? "tensor" : name(fault), place);
   }
 
   /// Members that never called it although others did.
@@ -339,8 +338,9 @@ class Search {
     if (ranks.empty()) return false;
     std::erase_if(ranks, [&](int rank) { return was_cut_off(rank); });
     if (ranks.empty()) {
-      found_.doubt = fmt::format("a rank was ended before it came to {}, for another one's failure",
-                                 place_in_words(group_, number_, step()));
+      found_.doubt =
+          fmt::format("a rank was ended before it called {}, because another rank had failed",
+                      place_in_words(group_, number_, step()));
       is_over_ = true;
       return true;
     }
@@ -418,8 +418,8 @@ class Search {
     };
     if (classes.size() < 2 || !any_swapped(classes, is_same)) return;
     found_.doubt = fmt::format(
-        "ranks call {} from places that are swapped between them, for tensors without a name, so "
-        "that it may be in another order: {}",
+        "ranks call {} at swapped lines of code. The tensors have no names, so the order may "
+        "differ: {}",
         place_in_words(group_, number_, step()), calls_in_words(row_, classes));
   }
 

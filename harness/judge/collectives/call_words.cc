@@ -24,12 +24,12 @@ std::string last_act(const Group& group, int rank, const Collective* elsewhere) 
                        call_with_site(*elsewhere), elsewhere->group);
   }
   const auto member = group.members.find(rank);
-  if (member == group.members.end()) return "it never came to the group";
-  if (member->second.empty()) return "it called nothing there before";
+  if (member == group.members.end()) return fmt::format("rank {} never joined the group", rank);
+  if (member->second.empty()) return fmt::format("rank {} had called nothing there before", rank);
   const auto& [number, call] = *member->second.rbegin();
   const bool has_ended = call->state == CollectiveState::completed;
-  return fmt::format("the last it did there was collective {}, {}, which {}", number,
-                     call_with_site(*call), has_ended ? "ended" : "did not end");
+  return fmt::format("the last call of rank {} there was collective {}, {}, which {}", rank, number,
+                     call_with_site(*call), has_ended ? "completed" : "did not complete");
 }
 
 std::string calls_in_words(const Row& row, const std::vector<std::vector<int>>& classes) {

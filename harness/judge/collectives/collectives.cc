@@ -49,14 +49,14 @@ void judge_collectives(const CellFacts& facts, ClaimResult& result) {
   if (!analysis.missed) {
     result.reason = analysis.progress.empty() ? analysis.doubt : analysis.progress;
     if (analysis.compared == 0 && result.reason.empty()) {
-      result.reason = "not triggered: no collective is on record";
+      result.reason = "not triggered: no collective was recorded";
     }
     result.verdict = result.reason.empty() ? Verdict::holds : Verdict::undecided;
     return;
   }
   const CollectiveMismatch& missed = *analysis.missed;
   if (!is_difference_of_calls(missed.fault) && missed.fault != MismatchFault::missing) {
-    result.reason = "they matched up to where " + missed.sentence;
+    result.reason = "earlier calls match; " + missed.sentence;
     return;
   }
   result.verdict = Verdict::violated;

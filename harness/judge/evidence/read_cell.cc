@@ -32,7 +32,7 @@ void require_rows(const fs::path& folder, const Execution& execution, const Step
     const auto found = evidence.rows(end.rank);
     if (!end.rows || *end.rows == found || *end.rows == evidence.rows_written(end.rank)) continue;
     throw malformed(journal_file(folder, end.rank).string(), 0, 0,
-                    fmt::format("the {} rows that the rank said it wrote", *end.rows),
+                    fmt::format("the {} rows that the rank reported", *end.rows),
                     fmt::format("{}", found));
   }
 }

@@ -61,7 +61,7 @@ void require_rows(const StepView::Rank& rank, const fs::path& file) {
   }
   for (const auto& [key, tensor] : rank.tensors) {
     if (keys.contains(key)) continue;
-    throw malformed(file.string(), 0, 0, "values that the journal has a row of", key);
+    throw malformed(file.string(), 0, 0, "values with a row in the journal", key);
   }
 }
 
@@ -90,8 +90,7 @@ StepReader::StepReader(fs::path folder, int processes, Writers writers, Reading 
 bool StepReader::is_written_by(int rank, const std::string& found, const fs::path& file) const {
   if (writers_.identities.empty()) return true;
   if (found.empty() && writers_.must_sign) {
-    throw malformed(file.string(), 0, 0, "journals, values and logs that say who wrote them",
-                    "a file that does not");
+    throw malformed(file.string(), 0, 0, "the name of the process that wrote it", "");
   }
   if (found.empty()) return false;
   require_process(file, writers_.identities.at(static_cast<std::size_t>(rank)), found);
@@ -275,7 +274,7 @@ void StepReader::find_snapshots() {
       snapshot_steps_.insert(place->second);
       continue;
     }
-    throw malformed(entry.path().string(), 0, 0, "values that the journal has a row of",
+    throw malformed(entry.path().string(), 0, 0, "values with a row in the journal",
                     "a step without rows");
   }
 }

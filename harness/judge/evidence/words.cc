@@ -19,7 +19,7 @@ std::string place_of(const std::string& holder) {
 
 std::string state_of(const Observation& observation) {
   if (observation.not_comparable.empty()) return "has a value";
-  return "is " + observation.not_comparable;
+  return fmt::format("has no comparable value ({})", observation.not_comparable);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ std::string incomparable_in_words(const Observation& observation) {
 std::string structural_difference(const Observation& a, const std::string& left,
                                   const Observation& b, const std::string& right) {
   const auto both = [&](const std::string& a_is, const std::string& b_is) {
-    return fmt::format("it {} {} and {} {}", a_is, place_of(left), b_is, place_of(right));
+    return fmt::format("it {} {} but {} {}", a_is, place_of(left), b_is, place_of(right));
   };
   if (a.not_comparable != b.not_comparable) return both(state_of(a), state_of(b));
   if (a.dtype != b.dtype) return both("is " + a.dtype, "is " + b.dtype);

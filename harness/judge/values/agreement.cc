@@ -154,9 +154,9 @@ std::string sentence_of(const Finding& finding, const std::string& structural) {
   }
   text += ".";
   if (finding.last_step > finding.step) {
-    text += fmt::format(" It goes on until step {}", finding.last_step);
+    text += fmt::format(" Ranks still differ at step {}", finding.last_step);
     if (finding.last_worst_difference != 0) {
-      text += fmt::format(", by up to {} there", number(finding.last_worst_difference));
+      text += fmt::format(" (max {})", number(finding.last_worst_difference));
     }
     text += ".";
   }
@@ -231,8 +231,7 @@ class LastSeen {
   std::string first_abandoned() const {
     for (const auto& [key, seen] : tensors_) {
       if (seen.last() == last_ || (!is_planned_ && !seen.is_overdue(last_))) continue;
-      return fmt::format("{} was observed on no rank after step {} of {}", key.name, seen.last(),
-                         last_);
+      return fmt::format("no rank observed {} after step {} of {}", key.name, seen.last(), last_);
     }
     return "";
   }

@@ -82,12 +82,12 @@ std::vector<Explanation> explanations(int world_size) {
        fmt::format("summed over {} ranks, never averaged", world_size), w},
       {1 / (w * w), fmt::format("1/{}", world_size * world_size), "averaged three times",
        1 / (w * w)},
-      {-1, "-1", "the sign is turned round", 1},
+      {-1, "-1", "the sign is flipped", 1},
       {0, "0", "nothing arrived", kNothing},
   };
   for (int n = 2; n <= 16; ++n) {
     known.push_back({(n + 1.0) / n, fmt::format("({0}+1)/{0}", n),
-                     fmt::format("{} parts, each counted once more than the one before", n), 1});
+                     fmt::format("{} parts, the k-th counted k times", n), 1});
     known.push_back({1.0 / n, fmt::format("1/{}", n), fmt::format("divided by {}", n), 1.0 / n});
     known.push_back({static_cast<double>(n), fmt::format("{}", n),
                      fmt::format("counted {} times", n), static_cast<double>(n)});
@@ -95,7 +95,7 @@ std::vector<Explanation> explanations(int world_size) {
   return known;
 }
 
-/// A fraction of small numbers without a known cause: "5/8 of what it should be".
+/// A fraction of small numbers without a known cause: "5/8 of the right value".
 std::string fraction_in_words(double ratio, double precision) {
   constexpr double kChance = 1e-3;  // every number has a fraction this close
   if (precision > kChance) return "";
@@ -103,7 +103,7 @@ std::string fraction_in_words(double ratio, double precision) {
     const double above = std::round(ratio * below);
     const bool is_small = above >= 1 && above <= 16 && above != below;
     if (!is_small || std::abs(ratio - above / below) > precision * ratio) continue;
-    return fmt::format("{}/{} of what it should be", above, below);
+    return fmt::format("{}/{} of the right value", above, below);
   }
   return "";
 }

@@ -32,7 +32,7 @@ ValueDifference difference(const SnapshotTensor& left, const SnapshotTensor& rig
 std::vector<double> components_of(const SnapshotTensor& tensor);
 
 /// A ratio to the reference in words, with its possible causes: "1/4: averaged twice over 4 ranks,
-/// or divided by 4", "5/8 of what it should be". Empty if no simple ratio is within `precision`
+/// or divided by 4", "5/8 of the right value". Empty if no simple ratio is within `precision`
 /// (relative), or if several are.
 std::string ratio_in_words(double ratio, int world_size, double precision);
 

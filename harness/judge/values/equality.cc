@@ -117,8 +117,7 @@ void compare_values(const ExpectedStep& step, const SnapshotTensor& actual,
     if (comparison.tensor().is_moved_exactly) {
       comparison.verdict = Verdict::undecided;
       comparison.reason = fmt::format(
-          "the reference is not stable here: inputs that are off by their last bit make other "
-          "whole "
+          "the reference is not stable here: changing the last bit of the inputs changes whole "
           "numbers of {} in step {}",
           comparison.actual->name, comparison.actual->step);
     }
@@ -159,8 +158,8 @@ TensorComparison compare(const StepView& seen, int rank, const Observation& actu
     comparison.verdict = Verdict::undecided;
     comparison.distance = std::numeric_limits<double>::quiet_NaN();
     comparison.reason = fmt::format(
-        "{} in step {} on rank {} differs from the reference, and there are no two whole values to "
-        "say by how much",
+        "{} in step {} on rank {} differs from the reference by an unknown amount: a stored value "
+        "is missing",
         actual.name, actual.step, rank);
     return comparison;
   }
@@ -203,7 +202,7 @@ std::string size_in_words(const TensorComparison& first) {
   const auto fault = clearest_fault(first.tensor(), first.along);
   if (fault && first.distance <= kClearFactor * tolerance) {
     const FaultDirection& direction = first.tensor().directions[*fault];
-    return fmt::format(": it is off by {} of {}, tolerance {}", number(first.along[*fault]),
+    return fmt::format(": it differs by {} times {}, tolerance {}", number(first.along[*fault]),
                        direction.name, number(direction.tolerance));
   }
   if (first.tensor().norm == 0) {
@@ -393,8 +392,8 @@ std::string missing_of(const Observation& whole, const Seen& seen, int processes
   }
   const auto gap = first_gap(whole, seen.parts);
   if (!gap || seen.parts.empty()) return "";
-  return fmt::format("{} in step {} has {} elements from {} on that are in no rank's shard",
-                     whole.name, whole.step, gap->length,
+  return fmt::format("{} elements of {} in step {}, from {} on, are in no rank's shard",
+                     gap->length, whole.name, whole.step,
                      shape_in_words(index_of(gap->begin, whole.global_shape)));
 }
 
@@ -484,10 +483,9 @@ class EqualityFold : public ClaimFold {
       return;
     }
     compared_.write(result);
-    settle(result,
-           fmt::format("the largest difference is {} tolerances, more than rounding explains "
-                       "and less than the {} that show a fault",
-                       number(result.margin.value_or(0)), number(kClearFactor)));
+    settle(result, fmt::format("the largest difference is {} times the tolerance: more than "
+                               "rounding explains, but less than the {} times that prove a fault",
+                               number(result.margin.value_or(0)), number(kClearFactor)));
   }
 
  private:

@@ -136,7 +136,7 @@ void ExpectedValues::measure_norms(const Observation& expected, const SnapshotTe
   const double noise = kPerturbationFactor * tensor.moved;
   tensor.tolerance.norm = least + noise;
   if (!has_moved_) {
-    tensor.tolerance.from = "roundings of a sum over the ranks, for want of perturbed inputs";
+    tensor.tolerance.from = "roundings of a sum over the ranks; no input was perturbed";
   } else if (noise > least) {
     tensor.tolerance.from = fmt::format("{} perturbed references", step_.processes() - 1);
   } else {

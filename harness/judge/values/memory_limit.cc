@@ -45,7 +45,7 @@ Needs needs_of(const StepView& reference, const Claim& claim, std::string& reaso
     const auto bytes = bytes_of(reference.kept(0, observation));
     if (!bytes) {
       if (reason.empty()) {
-        reason = place_in_words(observation, "is no number of bytes in the reference");
+        reason = place_in_words(observation, "is not a number of bytes in the reference");
       }
       continue;
     }
@@ -54,8 +54,8 @@ Needs needs_of(const StepView& reference, const Claim& claim, std::string& reaso
   }
   for (const auto& [name, bytes] : needs) {
     if (bytes > 0 || !reason.empty()) continue;
-    reason = fmt::format("{} in step {} is 0 bytes in the reference, of which there is no multiple",
-                         name, reference.number());
+    reason = fmt::format("{} in step {} is 0 bytes in the reference, so there is no ratio", name,
+                         reference.number());
   }
   return needs;
 }
@@ -90,10 +90,10 @@ class Excesses {
     finding.places = places_;
     finding.last_step = last_step_;
     finding.sentence = fmt::format(
-        "memory exceeds the reference's: first in step {}, {} on rank {}: {} bytes where the "
-        "reference needs {}: {:.3g} times as many.",
-        finding.step, finding.tensor, first_->rank, first_->bytes, first_->reference,
-        *finding.ratio);
+        "memory exceeds the reference's: first in step {}, {} on rank {}: {} bytes, {:.3g} times "
+        "the reference's {}.",
+        finding.step, finding.tensor, first_->rank, first_->bytes, *finding.ratio,
+        first_->reference);
     result.findings.push_back(std::move(finding));
   }
 
@@ -140,8 +140,8 @@ class MemoryLimitFold : public ClaimFold {
     result.tolerance = 0.1;
     result.tolerance_from = "a tenth of the reference";
     excesses_.write(result);
-    settle(result, fmt::format("up to {} times the reference's memory, more than the 1.1 that hold "
-                               "and not more than the 2 beyond which it is clear",
+    settle(result, fmt::format("up to {} times the reference's memory: more than the 1.1 times "
+                               "that are allowed, but not more than the 2 times that prove a fault",
                                number(1 + result.margin.value_or(0) / 10)));
   }
 
@@ -161,7 +161,7 @@ class MemoryLimitFold : public ClaimFold {
       if (expected == needs.end()) {
         note(missing_in_reference(cell_, actual));
       } else if (!bytes) {
-        note(place_in_words(actual, fmt::format("is no number of bytes on rank {}", rank)));
+        note(place_in_words(actual, fmt::format("is not a number of bytes on rank {}", rank)));
       } else if (expected->second > 0) {
         const auto most = static_cast<double>(expected->second);
         const double above = 10 * (static_cast<double>(*bytes) - most) / most;

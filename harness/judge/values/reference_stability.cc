@@ -10,8 +10,8 @@ namespace {
 
 std::string movement_in_words(std::int64_t step, const std::string& tensor, double moved) {
   return fmt::format(
-      "the reference is not stable here: in step {} inputs that are off by their last bit move {} "
-      "by {} of what training made of it",
+      "the reference is not stable here: in step {}, changing the last bit of the inputs moves {} "
+      "by {} of its signal",
       step, tensor, number(moved));
 }
 

@@ -98,7 +98,8 @@ bool is_right(const Cell& cell) {
 /// Gradients of the MLPs are wrong from step 1 on: a multiple if all tiles are alike. Otherwise a
 /// second variant with the predicted formula shows that they match it.
 Pin pin_of(const Cell& cell, bool is_published) {
-  Pin pin = wrong_gradients_of(cell, {"*.mlp.*"}, "tiles are drawn: published-by-its-law has it");
+  Pin pin = wrong_gradients_of(cell, {"*.mlp.*"},
+                               "tiles are random: published-by-its-law shows the formula");
   const bool is_multiple = is_published && !has_prior(cell) &&
                            is_set(cell, "tile_values", "alike") &&
                            pieces_of(cell) == number_on(cell, "tiles");
@@ -170,7 +171,7 @@ std::string refuse_tiles(const Cell& cell) {
     return "tiles of different lengths are not alike";
   }
   if (is_set(cell, "law", "compared") && pieces != number_on(cell, "tiles")) {
-    return "the law is of as many tiles as were asked for";
+    return "the formula holds only for the requested number of tiles";
   }
   return "";
 }

@@ -76,12 +76,12 @@ TilingOptions tiling_options(const Rank& rank) {
 std::string refuse_ddp_of_one_rank(const Cell& cell) {
   if (cell.world_size > 1) return "";
   if (cell.role != Role::fixed && cell.role != Role::reference) {
-    return "one rank trains without DDP, and the variant is about its reducer";
+    return "one rank trains without DDP, but the variant is about DDP's reducer";
   }
   const bool asks_for_ddp = is_set(cell, "no_sync") || is_set(cell, "bucket_view") ||
                             is_set(cell, "find_unused") || is_set(cell, "static_graph") ||
                             is_set(cell, "bucket", "small");
-  return asks_for_ddp ? "one rank trains without DDP, and the cell asks for an option of it" : "";
+  return asks_for_ddp ? "one rank trains without DDP, but the cell sets an option of DDP" : "";
 }
 
 void train_on_sequences(Rank& rank, Module& model, std::int64_t width, const Module::Forward& run) {

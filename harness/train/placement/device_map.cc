@@ -124,10 +124,9 @@ void refuse_unclear_places(const DeviceMap& map, const Module& model) {
   for (const NamedTensor& tensor : tensors) {
     const auto device = device_of(map, tensor.name);
     if (!device) {
-      throw usage(
-          fmt::format("The device map {} says nothing of '{}'. Add it, or \"\" for all "
-                      "that is not named.",
-                      to_string(map), tensor.name));
+      throw usage(fmt::format(
+          "The device map {} lacks '{}'. Add it, or \"\" for everything that is not named.",
+          to_string(map), tensor.name));
     }
     const NamedTensor& other =
         *first.emplace(tensor.tensor.unsafeGetTensorImpl(), &tensor).first->second;

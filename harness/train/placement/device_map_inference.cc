@@ -293,7 +293,7 @@ std::vector<DeviceCapacity> capacities_of(const Module& model, DevicePolicy poli
 DeviceMap infer_device_map(const Module& model, DevicePolicy policy,
                            const PlacementOptions& options) {
   if (policy == DevicePolicy::explicit_map) {
-    throw internal_error("a written device map was to be inferred");
+    throw internal_error("an explicit device map cannot be inferred");
   }
   const Pieces pieces(model, options.is_indivisible);
   if (policy == DevicePolicy::none || pieces.whole().tensors.empty()) return {};

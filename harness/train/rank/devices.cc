@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using Devices = std::vector<at::Device>;
 
 Error cannot_use_gpus(const std::string& why, const std::string& remedy) {
-  return {Error::Kind::usage, fmt::format("GPUs cannot be used: {}. What helps: {}.", why, remedy)};
+  return {Error::Kind::usage, fmt::format("GPUs cannot be used: {}. Remedy: {}.", why, remedy)};
 }
 
 /// Lockstep links only torch's CPU libraries: the others double the start time of every rank.
@@ -48,8 +48,7 @@ int count_gpus() {
   try {
     return hooks.deviceCount();
   } catch (const c10::Error& error) {
-    throw cannot_use_gpus(error.what_without_backtrace(),
-                          "see what 'lockstep doctor' says of GPUs");
+    throw cannot_use_gpus(error.what_without_backtrace(), "see 'lockstep doctor'");
   }
 }
 
@@ -84,7 +83,7 @@ Devices open_gpus(int count) {
   if (gpus == 1 && count == 2) return {at::Device(at::kCUDA, 0), at::kCPU};
   if (gpus < count) {
     throw cannot_use_gpus(fmt::format("{} are needed, and torch sees {}", count, gpus),
-                          "see what 'lockstep doctor' says of GPUs, or run with --device sim");
+                          "see 'lockstep doctor', or run with --device sim");
   }
   Devices devices;
   for (int i = 0; i < count; ++i) devices.emplace_back(at::kCUDA, static_cast<c10::DeviceIndex>(i));

@@ -308,7 +308,7 @@ RankStatus ending_of(const std::function<void()>& body) {
   } catch (const std::exception& error) {
     status.error = error.what();
   } catch (...) {
-    status.error = "an exception that is no std::exception";
+    status.error = "an exception that is not a std::exception";
   }
   if (status.raised && status.error.empty()) status.error = "an exception without a text";
   if (status.raised && is_loss_of_peer(status.error)) status.cause = ExitCause::lost_peer;

@@ -185,7 +185,7 @@ TEST(CollectiveAnalysis, SayNothingWithoutALog) {
   logs.forget(1);
   const ClaimResult result = logs.judged(collectives_match());
   EXPECT_EQ(result.verdict, Verdict::undecided);
-  EXPECT_EQ(result.reason, "not triggered: no collective is on record");
+  EXPECT_EQ(result.reason, "not triggered: no collective was recorded");
 }
 
 TEST(CollectiveAnalysis, NameTheRankThatCallsAnotherOperation) {
@@ -199,10 +199,11 @@ TEST(CollectiveAnalysis, NameTheRankThatCallsAnotherOperation) {
   EXPECT_EQ(missed.number, 2);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
   EXPECT_THAT(missed.waiting, ElementsAre(0, 2));
-  EXPECT_EQ(missed.sentence,
-            "rank 1 calls collective 2 of the group world in step 1 with another operation: ranks "
-            "0,2 call allreduce sum float32 [4], gradient of b at sync.cc:10; rank 1 calls "
-            "broadcast float32 [4], root 0 at sync.cc:20.");
+  EXPECT_EQ(
+      missed.sentence,
+      "rank 1 disagrees with the others on the operation of collective 2 of the group world in "
+      "step 1: ranks 0,2 call allreduce sum float32 [4], gradient of b at sync.cc:10; rank 1 calls "
+      "broadcast float32 [4], root 0 at sync.cc:20.");
 }
 
 TEST(CollectiveAnalysis, TellSizeDtypeReductionAndRootApart) {
@@ -294,7 +295,7 @@ TEST(CollectiveAnalysis, AreInDoubtWhereUnnamedTensorsComeFromSwappedPlaces) {
   logs.add(1, at(reduce(""), "sync.cc:12"));
   const ClaimResult result = logs.judged(collectives_match());
   EXPECT_EQ(result.verdict, Verdict::undecided);
-  EXPECT_THAT(result.reason, HasSubstr("swapped between them, for tensors without a name"));
+  EXPECT_THAT(result.reason, HasSubstr("at swapped lines of code"));
 }
 
 TEST(CollectiveAnalysis, TakeAnyOrderBetweenGroups) {
@@ -332,8 +333,9 @@ TEST(CollectiveAnalysis, NameTheRankThatNeverCame) {
   EXPECT_THAT(missed.culprits, ElementsAre(1));
   EXPECT_EQ(missed.sentence,
             "rank 1 never entered collective 2 of the group world in step 2, allreduce sum float32 "
-            "[4], gradient of b at sync.cc:10, in which ranks 0,2 wait; the last it did there was "
-            "collective 1, allreduce sum float32 [4], gradient of a at sync.cc:10, which ended.");
+            "[4], gradient of b at sync.cc:10, in which ranks 0,2 wait; the last call of rank 1 "
+            "there was collective 1, allreduce sum float32 [4], gradient of a at sync.cc:10, which "
+            "completed.");
   const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U) << "those who wait are no culprits";
   EXPECT_THAT(finish.findings[0].groups, ElementsAre(ElementsAre(0, 2), ElementsAre(1)));
@@ -402,8 +404,7 @@ TEST(CollectiveAnalysis, NameARankThatNeverStarted) {
   EXPECT_EQ(missed.fault, MismatchFault::not_started);
   EXPECT_EQ(missed.number, 0);
   EXPECT_THAT(missed.culprits, ElementsAre(1));
-  EXPECT_EQ(missed.sentence,
-            "rank 1 never came to the group world, where ranks 0,2 waited to begin.");
+  EXPECT_EQ(missed.sentence, "rank 1 never joined the group world; ranks 0,2 waited there.");
 }
 
 TEST(CollectiveAnalysis, DoNotCallARankAbsentWhoseLogIsLost) {
@@ -424,11 +425,12 @@ TEST(CollectiveAnalysis, SayThatAllCameAndNoneHadMetTheOthers) {
   }
   const ClaimResult result = logs.judged(collectives_match(), {late(0), late(1)});
   EXPECT_EQ(result.verdict, Verdict::undecided);
-  EXPECT_THAT(result.reason, HasSubstr("none had met the others"));
+  EXPECT_THAT(result.reason, HasSubstr("were ended before it was complete"));
   const ClaimResult exits = logs.judged(ranks_finish(), {late(0), late(1)});
   ASSERT_EQ(exits.findings.size(), 1U);
-  EXPECT_THAT(exits.findings[0].sentence,
-              AllOf(HasSubstr("All 2 ranks came to the group world"), HasSubstr("did not finish")));
+  EXPECT_THAT(
+      exits.findings[0].sentence,
+      AllOf(HasSubstr("All 2 ranks called to join the group world"), HasSubstr("did not finish")));
 }
 
 TEST(CollectiveAnalysis, BlameTheRankThatDiedWhileAllWereJoining) {
@@ -461,7 +463,7 @@ TEST(CollectiveAnalysis, TellOfAPartOfTheWorldThatDidNotComeTogether) {
   const std::vector<RankExit> exits{late(0), late(1), finished(2), finished(3)};
   const CollectiveMismatch missed = logs.analysis(exits).missed.value();
   EXPECT_EQ(missed.fault, MismatchFault::not_started);
-  EXPECT_EQ(missed.sentence, "2 of the 3 ranks of the group part came to join it: ranks 0,1.");
+  EXPECT_EQ(missed.sentence, "only 2 of 3 ranks joined the group part: ranks 0,1.");
   EXPECT_EQ(logs.judged(ranks_finish(), exits).findings.size(), 1U);
 }
 
@@ -689,7 +691,7 @@ TEST(CollectiveAnalysis, BlameNobodyWhoWasBusyWhenAnotherFailed) {
 /// Lost together with its supervisor, so its exit is unknown.
 RankExit lost(int rank) {
   RankExit end = late(rank, 3);
-  end.detail = "its launcher left no word of it";
+  end.detail = "its launcher reported nothing about it";
   end.cause = ExitCause::unseen;
   return end;
 }
@@ -807,7 +809,7 @@ TEST(CollectiveAnalysis, FollowARankThatFailedInACallBeforeItsLast) {
                                     late(3, 3)};
   const ClaimResult finish = logs.judged(ranks_finish(), exits);
   ASSERT_EQ(finish.findings.size(), 1U);
-  EXPECT_THAT(finish.findings[0].sentence, HasSubstr("with another size"));
+  EXPECT_THAT(finish.findings[0].sentence, HasSubstr("on the size of"));
 }
 
 TEST(CollectiveAnalysis, TellOfAllGroupsThatDidNotComeTogether) {
@@ -835,7 +837,7 @@ TEST(CollectiveAnalysis, SurviveANumberThatNobodyHas) {
   for (int rank = 0; rank < 2; ++rank) logs.add_as(rank, reduce("a"), 2);
   const ClaimResult result = logs.judged(collectives_match());
   EXPECT_EQ(result.verdict, Verdict::undecided);
-  EXPECT_THAT(result.reason, HasSubstr("no rank has collective 1 of the group world on record"));
+  EXPECT_THAT(result.reason, HasSubstr("no rank recorded collective 1 of the group world"));
 }
 
 TEST(CollectiveAnalysis, OfTwoGroupsTellTheEarlier) {
@@ -898,7 +900,7 @@ TEST(CollectiveAnalysis, MakeOneFindingOfAnAbortBecauseOfAMismatch) {
   const ClaimResult finish = logs.judged(
       ranks_finish(), {aborted, exit_of(1, ExitKind::raised, 1, "Connection closed by peer")});
   ASSERT_EQ(finish.findings.size(), 1U);
-  EXPECT_THAT(finish.findings[0].sentence, HasSubstr("with another size"));
+  EXPECT_THAT(finish.findings[0].sentence, HasSubstr("on the size of"));
   EXPECT_EQ(finish.findings[0].failure->last_output, "op.preamble.length <= op.nbytes");
 }
 
@@ -954,7 +956,7 @@ TEST(CollectiveAnalysis, BlameNobodyWhoWaitedForALostRankUntilTheLimit) {
   logs.add(1, reduce("b"), kOpen);
   logs.add(2, reduce("b"), kOpen);
   RankExit gone = late(0, 2);
-  gone.detail = "its launcher left no word of it";
+  gone.detail = "its launcher reported nothing about it";
   gone.cause = ExitCause::unseen;
   const ClaimResult result = logs.judged(ranks_finish(), {gone, late(1, 0), late(2, 1)});
   ASSERT_EQ(result.findings.size(), 1);

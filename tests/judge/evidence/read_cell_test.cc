@@ -152,7 +152,7 @@ TEST_F(CellOnDisk, RefusesAJournalWithoutATensorThatAllRanksHad) {
       write_safetensors(file, tensors, process_identity(record_.cell, rank));
     }
   }
-  EXPECT_THAT(refusal(), HasSubstr("rank-0.csv: expected the 4 rows that the rank said it wrote, "
+  EXPECT_THAT(refusal(), HasSubstr("rank-0.csv: expected the 4 rows that the rank reported, "
                                    "found '2'"));
 }
 
@@ -160,18 +160,16 @@ TEST_F(CellOnDisk, RefusesAValueWithoutARow) {
   write();
   for (RankExit& end : record_.exits) end.rows.reset();
   keep_rows(1, [](const Observation& row) { return row.step != 1 || row.name != "b"; });
-  EXPECT_THAT(refusal(),
-              HasSubstr("rank-1.step-1.safetensors: expected values that the journal has a "
-                        "row of, found '0/pre_step/gradient/b'"));
+  EXPECT_THAT(refusal(), HasSubstr("rank-1.step-1.safetensors: expected values with a row in the "
+                                   "journal, found '0/pre_step/gradient/b'"));
 }
 
 TEST_F(CellOnDisk, RefusesValuesOfAStepWithoutRows) {
   write();
   for (RankExit& end : record_.exits) end.rows.reset();
   keep_rows(1, [](const Observation& row) { return row.step != 2; });
-  EXPECT_THAT(refusal(),
-              HasSubstr("rank-1.step-2.safetensors: expected values that the journal has a "
-                        "row of, found 'a step without rows'"));
+  EXPECT_THAT(refusal(), HasSubstr("rank-1.step-2.safetensors: expected values with a row in the "
+                                   "journal, found 'a step without rows'"));
 }
 
 TEST_F(CellOnDisk, AllowsTheLastRowToBeTorn) {
@@ -197,7 +195,8 @@ TEST_F(CellOnDisk, OfAnOlderVersionSaysThatItDoesNotKnowWhoWroteIt) {
     for (const Observation& row : before.observations) writer.append(row);
   }
   EXPECT_FALSE(read(false)->is_signed());
-  EXPECT_THAT(refusal(), HasSubstr("expected journals, values and logs that say who wrote them"));
+  EXPECT_THAT(refusal(),
+              HasSubstr("expected the name of the process that wrote it, found nothing"));
 }
 
 TEST_F(CellOnDisk, RefusesARankThatEndedWithoutAJournal) {

@@ -302,7 +302,7 @@ TEST(SkippedSteps, ThatALaterSetLeavesATensorOutOfSaysSo) {
   cell.write();
   const ClaimResult result = cell.judged(IndexUse::believed).results.at(0);
   EXPECT_EQ(result.verdict, Verdict::undecided);
-  EXPECT_EQ(result.reason, "w was observed on no rank after step 30 of 40");
+  EXPECT_EQ(result.reason, "no rank observed w after step 30 of 40");
   EXPECT_EQ(result.comparisons, 40);
 }
 

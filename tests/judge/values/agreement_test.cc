@@ -52,7 +52,7 @@ TEST(Agreement, OfATensorThatAllRanksStopLookingAtIsUndecided) {
   }
   const ClaimResult result = judge_one(kAgree, files.write());
   EXPECT_EQ(result.verdict, Verdict::undecided);
-  EXPECT_EQ(result.reason, "bias was observed on no rank after step 3 of 5");
+  EXPECT_EQ(result.reason, "no rank observed bias after step 3 of 5");
 }
 
 TEST(Agreement, OfAShardThatAllItsHoldersStopLookingAtIsUndecided) {
@@ -132,7 +132,7 @@ TEST(Agreement, OfEqualBitsOfAnotherDTypeIsViolated) {
   const ClaimResult result = judge_one(kAgree, files.write());
   ASSERT_EQ(result.verdict, Verdict::violated);
   EXPECT_THAT(result.findings.at(0).sentence,
-              HasSubstr("float32 on rank 0 and is int32 on rank 1"));
+              HasSubstr("float32 on rank 0 but is int32 on rank 1"));
 }
 
 TEST(Agreement, MeasuresNothingBetweenDTypes) {
@@ -184,7 +184,7 @@ TEST(Agreement, TellsHowFarTheLastStepGoes) {
   }
   const Finding finding = judge_one(kAgree, files.write()).findings.at(0);
   EXPECT_EQ(finding.last_worst_difference, 0.5);
-  EXPECT_THAT(finding.sentence, HasSubstr("goes on until step 2, by up to 0.5 there"));
+  EXPECT_THAT(finding.sentence, HasSubstr("Ranks still differ at step 2 (max 0.5)"));
 }
 
 TEST(Agreement, ThatBreaksInTheLastStepGoesOnNowhere) {

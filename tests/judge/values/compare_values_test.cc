@@ -78,9 +78,9 @@ TEST(RatioInWords, TellsAllThatItMayComeFrom) {
 }
 
 TEST(RatioInWords, NamesFractionsThatNothingIsKnownOf) {
-  EXPECT_EQ(ratio_in_words(0.625, 2, 1e-6), "5/8 of what it should be");
-  EXPECT_EQ(ratio_in_words(2.5, 2, 1e-6), "5/2 of what it should be");
-  EXPECT_EQ(ratio_in_words(0.875, 2, 1e-6), "7/8 of what it should be");
+  EXPECT_EQ(ratio_in_words(0.625, 2, 1e-6), "5/8 of the right value");
+  EXPECT_EQ(ratio_in_words(2.5, 2, 1e-6), "5/2 of the right value");
+  EXPECT_EQ(ratio_in_words(0.875, 2, 1e-6), "7/8 of the right value");
   EXPECT_EQ(ratio_in_words(0.777, 2, 1e-6), "");
   EXPECT_EQ(ratio_in_words(0.625, 2, 1e-2), "");
 }

@@ -93,7 +93,7 @@ TEST(ConsoleTable, ShowsFourRanksOfManyAndSaysSo) {
   const auto lines = table_lines(table);
   EXPECT_EQ(lines[0], "step |  BUGGY g_r0        g_r1        g_r2        g_r3 ...  synced");
   EXPECT_EQ(lines[1], "   1 |     0.25000     0.25000     0.25000     0.25000 ...    True");
-  EXPECT_NE(render_table(table).find("of 64 ranks the first 4 are shown"), std::string::npos);
+  EXPECT_NE(render_table(table).find("the first 4 of 64 ranks are shown"), std::string::npos);
   table.rows[0].entries[0].values.resize(4);
   EXPECT_EQ(table_lines(table)[0],
             "step |  BUGGY g_r0        g_r1        g_r2        g_r3  synced");
@@ -171,7 +171,7 @@ TEST(NormTable, ShowsFourRanksOfManyAndSaysSo) {
   table.rows = {{1, {{std::vector<double>(8, 1.5), true, 0}}}};
   EXPECT_EQ(table_lines(table)[1],
             "  0  | [1.500, 1.500, 1.500, 1.500, ...] |   True      |  0.000e+00");
-  EXPECT_THAT(table_text(table), HasSubstr("of 8 ranks the first 4 are shown"));
+  EXPECT_THAT(table_text(table), HasSubstr("the first 4 of 8 ranks are shown"));
 }
 
 TEST(DistanceTable, ShowsHowFarEachRankIsFromRank0) {

@@ -45,13 +45,13 @@ TEST(Console, SaysOnceWhyCellsWereNotRun) {
   another.cell.variant = "summed";
   CellRecord for_another_reason = another;
   for_another_reason.cell.variant = "flat";
-  for_another_reason.expectation.not_applicable = "no GPU is there";
+  for_another_reason.expectation.not_applicable = "there is no GPU";
   const std::string text =
       render_console(literal_run_of({literal_not_applicable(), another, for_another_reason}));
   EXPECT_THAT(text, HasSubstr("NOT RUN: averaged (wrong-fix), summed (wrong-fix): needs at least 3 "
                               "ranks"));
   EXPECT_EQ(text.find("needs at least"), text.rfind("needs at least"));
-  EXPECT_THAT(text, HasSubstr("NOT RUN: flat (wrong-fix): no GPU is there\n"));
+  EXPECT_THAT(text, HasSubstr("NOT RUN: flat (wrong-fix): there is no GPU\n"));
 }
 
 TEST(Console, FoldsRepetitionsThatAreAsExpected) {
@@ -92,8 +92,7 @@ TEST(Console, DoesNotTakeAnotherSeedForARepetition) {
 TEST(Console, SaysWhyACellWasNotTriggered) {
   EXPECT_THAT(render_console(literal_run_of({literal_not_triggered()})),
               HasSubstr("\none-micro-batch (latent): as expected: not triggered\n"
-                        "  as expected: it is not triggered: no rank reached the place where the "
-                        "variant parts\n"));
+                        "  as expected: it is not triggered: no rank reached the branch point\n"));
 }
 
 /// The text after the verdict in the heading of a cell.
@@ -121,7 +120,7 @@ TEST(Console, SaysHowNearACellCameToItsTolerance) {
             "; off by at most 4 times the tolerance 3.6e-07 (4 perturbed references)");
   EXPECT_EQ(margin_of({old}), "; off by at most 25 % of the tolerance");
   EXPECT_EQ(margin_of({literal_margin(0), open}),
-            "; equal to the reference bit for bit where it was compared");
+            "; equal to the reference bit for bit as far as it was compared");
   EXPECT_EQ(margin_of({literal_margin(0.5), violated}), "");
   EXPECT_EQ(margin_of({open}), "");
 }
@@ -133,7 +132,7 @@ std::vector<std::string> cost_lines(const RunRecord& run) {
   for (const std::string& line : lines_of(render_console(run))) {
     if (line.empty()) is_inside = false;
     if (is_inside) lines.push_back(line);
-    if (line == "What a step costs a rank:") is_inside = true;
+    if (line == "Cost of a step, on one rank:") is_inside = true;
   }
   if (!lines.empty()) lines.pop_back();
   return lines;

@@ -76,7 +76,7 @@ inline RunRecord literal_matrix() {
   run.tables = {published_drift(), literal_distances()};
   run.tables[1].scenario = "frozen-tower";
   run.tables[1].axes = run.cells[0].cell.axes;
-  run.notes = {"matrix: 11 of 512 cells, so that every pair of values of two axes occurs"};
+  run.notes = {"matrix: 11 of 512 cells, covering every pair of axis values"};
   return run;
 }
 

@@ -72,8 +72,8 @@ inline Finding literal_divergence() {
   finding.sentence =
       "gradients do not agree across ranks: first in step 1, weight: ranks 0,2,3 agree; 1 differs; "
       "16 of 16 elements, by up to 0.2; element [0, 0] is 0.1 on rank 0 and 0.3 on rank 1 "
-      "(0x3dcccccd, 0x3e99999a; 13421773 ULP apart). It goes on until step 5, by up to 1e-300 "
-      "there.";
+      "(0x3dcccccd, 0x3e99999a; 13421773 ULP apart). Ranks still differ at step 5 (max "
+      "1e-300).";
   finding.tensors = {"weight", "bias"};
   finding.attribution = GradientAttribution::mixture;
   return finding;
@@ -262,11 +262,10 @@ inline CellRecord literal_not_triggered() {
   for (RankExit& end : cell.exits) end.line = 0;
   for (ClaimResult& result : cell.results) {
     result.verdict = Verdict::undecided;
-    result.reason = "not triggered: no rank reached the place where the variant parts";
+    result.reason = "not triggered: no rank reached the branch point";
   }
   cell.symptom = {.text = "undecided: " + cell.results[0].reason};
-  cell.checks = {{"is not triggered", Check::Result::found,
-                  "no rank reached the place where the variant parts"}};
+  cell.checks = {{"is not triggered", Check::Result::found, "no rank reached the branch point"}};
   return cell;
 }
 

@@ -64,7 +64,7 @@ TEST(Markdown, TellsWhatIsWrongFirst) {
     EXPECT_THAT(text, HasSubstr(part));
     return text.find(part);
   };
-  EXPECT_LT(place("<summary>one-micro-batch"), place("What a step costs"));
+  EXPECT_LT(place("<summary>one-micro-batch"), place("Cost of a step"));
   EXPECT_LT(place("<summary>FAILED: through-wrapper (fixed, must be right): "),
             place("<summary>UNDECIDED: hidden (latent)"));
   EXPECT_LT(place("<summary>UNDECIDED: hidden"),
@@ -121,7 +121,7 @@ TEST(Markdown, LeavesOutWholeDetailsAndSaysHowMany) {
   EXPECT_GT(text.size(), kLimit / 2) << "what has room is told";
   const std::size_t told = count(text, "<summary>FAILED: variant-");
   EXPECT_THAT(text, HasSubstr("\n\nLeft out for lack of room: " + std::to_string(200 - told) +
-                              " details, 1 other part. All of it stands in `record.json`"));
+                              " details, 1 other part. `record.json` has all of it"));
   EXPECT_EQ(count(text, "<details"), count(text, "</details>"));
   EXPECT_EQ(count(text, "(buggy)"), 0U) << "failures go first";
   EXPECT_THAT(render_markdown(long_run(20, 500)), Not(HasSubstr("lack of room")));

@@ -87,8 +87,7 @@ TEST(Matrix, NamesOnlyWhatIsNoDefaultAndNotShared) {
   ASSERT_THAT(variants[0].lines, SizeIs(2));
   EXPECT_EQ(line_text(variants[0], variants[0].lines[0]), "default values: right");
   EXPECT_EQ(line_text(variants[0], variants[0].lines[1]), "k=3: right");
-  EXPECT_THAT(matrix_footnote(section),
-              HasSubstr("Standard values, which are not named: k=2, view=off."));
+  EXPECT_THAT(matrix_footnote(section), HasSubstr("Defaults, left out above: k=2, view=off."));
 }
 
 TEST(Matrix, HasALineForEveryCellButThoseOfAReferenceThatIsRight) {
@@ -134,7 +133,7 @@ TEST(Matrix, LeavesCostAndValuesToTheOtherFormats) {
   run.tables.erase(run.tables.begin());
   for (const auto& render : {render_console, render_markdown}) {
     EXPECT_THAT(unwrapped(render(run)),
-                AllOf(Not(HasSubstr("What a step costs a rank")), Not(HasSubstr("step |")),
+                AllOf(Not(HasSubstr("Cost of a step, on one rank")), Not(HasSubstr("step |")),
                       HasSubstr("csv and json reports")));
   }
   EXPECT_THAT(render_csv(run),

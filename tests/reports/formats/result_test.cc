@@ -80,7 +80,7 @@ CellRecord unmet() {
 std::string console_of(const CellRecord& cell) {
   const std::string text = render_console(literal_run_of({cell}));
   const std::size_t begin = text.find("\n\n", text.find("===")) + 2;
-  const std::size_t cost = text.find("\n\nWhat a step costs", begin);
+  const std::size_t cost = text.find("\n\nCost of a step", begin);
   return text.substr(begin, std::min(cost, text.find("\n\nscenario ", begin)) - begin + 1);
 }
 
@@ -174,12 +174,12 @@ TEST(Cause, OfRanksThatWereStillAtWorkAtTheLimitIsToldOnce) {
 
 TEST(Cause, OfAMismatchIsNotToldTwice) {
   CellRecord cell = killed();
-  const std::string sentence = "ranks call collective 3 of the group world with another size";
+  const std::string sentence = "ranks disagree on the size of collective 3 of the group world";
   cell.symptom = {.kind = SymptomKind::mismatched, .step = 288, .text = "mismatched: " + sentence};
   cell.results[1].findings[0].sentence = "R" + sentence.substr(1) + ". Rank 0 raised an error.";
   EXPECT_THAT(console_of(cell),
               AllOf(HasSubstr("): " + sentence.substr(0, 30)),
-                    HasSubstr("\n  Rank 0 raised an error.\n"), Not(HasSubstr("Ranks call"))));
+                    HasSubstr("\n  Rank 0 raised an error.\n"), Not(HasSubstr("Ranks disagree"))));
 }
 
 TEST(Mismatch, OutsideOfStepsIsSaidToBeBeforeOrAfterThem) {
@@ -201,7 +201,7 @@ TEST(Cause, OfAnEndingNamesWhatStayedOpenWhereOtherClaimsWereDecided) {
   ClaimResult held = cell.results[0];
   held.claim = agree_across_ranks(Kind::loss, Phase::pre_forward);
   cell.checks.push_back({"keeps losses", Check::Result::as_promised, "", held.claim});
-  EXPECT_THAT(console_of(cell), HasSubstr("\n  Could not be decided for that: \"gradients agree "
+  EXPECT_THAT(console_of(cell), HasSubstr("\n  This leaves undecided: \"gradients agree "
                                           "across ranks\".\n"));
 }
 
@@ -306,7 +306,7 @@ TEST(Check, SaysWhatWasExpectedAndWhatCame) {
   EXPECT_EQ(check_in_words({"", as_promised, "", claim}),
             "as expected: \"gradients agree across ranks\" holds");
   EXPECT_EQ(check_in_words({"", as_promised, "not triggered", claim}),
-            "open: \"gradients agree across ranks\": not triggered");
+            "left undecided: \"gradients agree across ranks\": not triggered");
   EXPECT_EQ(check_in_words({"", false_alarm, "", claim}),
             "expected \"gradients agree across ranks\" to hold, but it is violated");
   EXPECT_EQ(check_in_words({"", missed, "nobody judged it", claim}),

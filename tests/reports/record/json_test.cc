@@ -197,9 +197,23 @@ TEST(Json, KnowsPublishedTablesByTheNamesThatOlderRecordsHave) {
               ElementsAre("opentslm-49-gradients"));
 }
 
+/// `text` with the sentences of older programs in the words of this one.
+std::string reworded(std::string text) {
+  const std::pair<std::string, std::string> kWords[] = {
+      {"the place where the variant parts", "the branch point"},
+      {"It goes on until step 5, by up to 1e-300 there.",
+       "Ranks still differ at step 5 (max 1e-300)."}};
+  for (const auto& [old_words, words] : kWords) {
+    for (std::size_t at; (at = text.find(old_words)) != text.npos;) {
+      text.replace(at, old_words.size(), words);
+    }
+  }
+  return text;
+}
+
 TEST(Json, ReadsARecordThatTheLastProgramOfTheOlderMajorVersionWrote) {
-  const std::string text =
-      read_text(LOCKSTEP_SOURCE_DIR "/tests/reports/formats/record-1.6.json", kLargestRecord);
+  const std::string text = reworded(
+      read_text(LOCKSTEP_SOURCE_DIR "/tests/reports/formats/record-1.6.json", kLargestRecord));
   RunRecord expected = literal_run();
   expected.environment.digest = "lockstep-1";
   for (CellRecord& cell : expected.cells) {

@@ -327,9 +327,8 @@ TEST(ResolveDeviceMap, TakesAWrittenMapAsItIs) {
   EXPECT_EQ(resolve_device_map({DevicePolicy::none}, model, {}), DeviceMap{});
   EXPECT_EQ(resolve_device_map({DevicePolicy::sequential}, model, {.devices = devices({6})}),
             (DeviceMap{{"", kFirst}}));
-  EXPECT_THAT(
-      refusal_in_words([&] { resolve_device_map(parse_device_map("c=cpu"), model, {}); }),
-      HasSubstr("There is no part of the model 'c'. Known are:\n  a, b, a.weight, b.weight"));
+  EXPECT_THAT(refusal_in_words([&] { resolve_device_map(parse_device_map("c=cpu"), model, {}); }),
+              HasSubstr("There is no part of the model 'c'. Known:\n  a, b, a.weight, b.weight"));
 }
 
 TEST(Place, MovesNothingWhereTheMapIsEmpty) {
@@ -348,8 +347,8 @@ TEST(Place, RefusesAMapThatLeavesATensorOutOrOpen) {
     return refusal_in_words([&] { place(model, parse_device_map(map).map); });
   };
   EXPECT_EQ(refused("embedding=cpu,head=cpu"),
-            R"(The device map {"embedding": "cpu", "head": "cpu"} says nothing of 'block.weight'. )"
-            R"(Add it, or "" for all that is not named.)");
+            R"(The device map {"embedding": "cpu", "head": "cpu"} lacks 'block.weight'. )"
+            R"(Add it, or "" for everything that is not named.)");
   EXPECT_THAT(refused("embedding=cpu,head=meta,block=cpu"),
               HasSubstr("divides one tensor: 'embedding.weight' and 'head.tied' are the same"));
   EXPECT_THAT(refused("=cpu,tail=cpu"), HasSubstr("There is no part of the model 'tail'"));

@@ -119,7 +119,7 @@ TEST(GpusOfARank, AreRefusedInASentenceWhereThereIsNone) {
   if (!find_gpus(std::chrono::seconds(20)).names.empty()) GTEST_SKIP() << "there is one here";
   RankOn rank("cuda");
   const std::string refusal = refusal_of_gpus(rank);
-  EXPECT_THAT(refusal, AllOf(HasSubstr("GPUs cannot be used: "), HasSubstr("What helps: ")));
+  EXPECT_THAT(refusal, AllOf(HasSubstr("GPUs cannot be used: "), HasSubstr("Remedy: ")));
 }
 
 TEST(GpusOfARank, AreNoMoreThanItAskedFor) {
