@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "harness/cli/start_variables.h"
 #include "tests/command.h"
 #include "tests/temporary_folder.h"
 
@@ -137,6 +138,7 @@ class ForkedTests {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
+  lockstep::remove_start_variables();
   testing::InitGoogleTest(&argc, argv);
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];

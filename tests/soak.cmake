@@ -22,6 +22,8 @@ set(scripts ${CMAKE_CURRENT_SOURCE_DIR}/scenarios)
 # Every scenario at the length that has no place in the quick tests.
 foreach(id ${scenario_ids})
   string(REPLACE "-" "_" name ${id})
+  lockstep_soak(records records.${name}
+                COMMAND scenario_tests --gtest_filter=Soak/*.GivesTheSameRecordAgain/${name})
   lockstep_soak(worlds worlds.${name} COMMAND scenario_tests
     --gtest_filter=Soak/*.IsAsExpectedWithAnotherSeedAndMoreSteps/${name}:Soak/*.IsAsExpectedWithEightRanks/${name})
   lockstep_soak(pairs pairs.${name} COMMAND scenario_tests
@@ -29,6 +31,9 @@ foreach(id ${scenario_ids})
 endforeach()
 
 lockstep_soak(pairs exact_sums COMMAND scenario_tests --gtest_filter=Soak/WhereSumsAreExact.*)
+lockstep_soak(records mismatches_over_mpi COMMAND scenario_tests --gtest_filter=Soak/MismatchOverMpi.*)
+lockstep_soak(records split_model_for_all_steps
+              COMMAND scenario_tests --gtest_filter=Soak/StepsOnDevices.*)
 
 # Every cell ten times, with every value of its axes: four scenarios of a class of faults in a part.
 foreach(source ${sources})

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "harness/cli/catalogue_mark.h"
+#include "harness/cli/start_variables.h"
 #include "reports/base/current_folder.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
@@ -115,6 +116,7 @@ CatalogueProgram find_catalogue() {
 void become_catalogue(char* const* arguments) {
   const CatalogueProgram catalogue = find_catalogue();
   require_current_folder();
+  set_start_variables();
   ::execv(catalogue.path.c_str(), arguments);
   throw no_catalogue(catalogue.path.string(), std::strerror(errno));
 }

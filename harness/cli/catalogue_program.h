@@ -24,7 +24,8 @@ bool is_catalogue_expected();
 /// cannot be started, is no such program or one of another version, or if its torch cannot be read.
 CatalogueProgram find_catalogue();
 
-/// Replaces this process by that program, with the same arguments, environment and open files.
+/// Replaces this process by that program, with the same arguments, environment (but for
+/// `kStartVariables`) and open files.
 /// Throws Error like `find_catalogue`, and Error (usage) if the current folder was removed: then
 /// torch's libraries end a process silently.
 [[noreturn]] void become_catalogue(char* const* arguments);

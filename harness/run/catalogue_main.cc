@@ -10,6 +10,7 @@
 #include "harness/cli/compare_command.h"
 #include "harness/cli/program.h"
 #include "harness/cli/report_command.h"
+#include "harness/cli/start_variables.h"
 #include "harness/run/scenario_commands.h"
 
 namespace {
@@ -33,6 +34,7 @@ lockstep::Program program(const std::vector<std::string>& typed) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  lockstep::remove_start_variables();
   const std::vector<std::string> typed(argv, argv + argc);
   const int status = lockstep::run_program([&] { return program(typed); }, argc, argv);
   // Ends without library destructors, like forked ranks. Torch's destructors unregister its

@@ -19,6 +19,7 @@
 #include "harness/launch/signal_watch.h"
 #include "harness/record/run_folder.h"
 #include "harness/run/cell_process.h"
+#include "harness/run/large_pages.h"
 #include "harness/run/live_report.h"
 #include "harness/run/run_cell.h"
 #include "reports/base/error.h"
@@ -217,6 +218,7 @@ std::size_t cells_that_ran(const RunRecord& run) {
 
 void run_cells(const std::vector<PlannedCell>& cells, const RunOptions& options,
                const fs::path& folder, RunRecord& run) {
+  move_heap_to_large_pages();
   const SeenChildren seen;
   LiveReport live(run, folder, options.verbosity);
   GrowingRecord record(folder, run);

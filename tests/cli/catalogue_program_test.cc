@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "harness/cli/start_variables.h"
 #include "tests/cli/fake_catalogue.h"
 
 namespace lockstep {
@@ -31,6 +32,24 @@ TEST(CatalogueProgram, PassesStatusVariablesAndSignalsThrough) {
   EXPECT_EQ(says_rank.lockstep("run", "echo input | RANK=5").out, "rank 5\ninput\n");
   const FakeCatalogue kills_itself("kill -TERM $$");
   EXPECT_EQ(kills_itself.lockstep("run").status, 128 + 15);
+}
+
+TEST(CatalogueProgram, IsBoundAtItsStartWithTheUsersVariablesFirst) {
+  const FakeCatalogue catalogue("echo $LD_BIND_NOW $GLIBC_TUNABLES");
+  EXPECT_EQ(catalogue.lockstep("run").out, "lockstep glibc.malloc.hugetlb=1\n");
+  EXPECT_EQ(catalogue.lockstep("run", "LD_BIND_NOW=1 GLIBC_TUNABLES=glibc.malloc.perturb=1").out,
+            "1 glibc.malloc.perturb=1\n");
+}
+
+TEST(StartVariables, AreRemovedUnlessAUserGaveThem) {
+  ::setenv("LD_BIND_NOW", "1", /*overwrite=*/1);
+  ::unsetenv("GLIBC_TUNABLES");
+  set_start_variables();
+  EXPECT_STREQ(std::getenv("GLIBC_TUNABLES"), "glibc.malloc.hugetlb=1");
+  remove_start_variables();
+  EXPECT_STREQ(std::getenv("LD_BIND_NOW"), "1");
+  EXPECT_EQ(std::getenv("GLIBC_TUNABLES"), nullptr);
+  ::unsetenv("LD_BIND_NOW");
 }
 
 TEST(CatalogueProgram, IsTheSameProcess) {

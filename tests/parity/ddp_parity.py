@@ -141,8 +141,11 @@ def cell_difference(ours, theirs, world):
     return None
 
 
-def run_python(training, world, variants, folder):
-    command = [sys.executable, str(RANKS), str(world), str(training), str(folder), *variants]
+def run_python(training, variants_of_worlds, folder):
+    """In one process, because importing torch takes seconds."""
+    command = [sys.executable, str(RANKS), str(training)]
+    for world, variants in variants_of_worlds.items():
+        command += [*(["--"] if len(command) > 3 else []), str(world), str(folder), *variants]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
@@ -172,12 +175,13 @@ def check(testbed, folder, scenario, training, every_world, prefixes=("",)):
     begin with one of `prefixes` run. Our files are in `folder`/ours-w<world>/<scenario>."""
     variants = [name for name in variants_of(testbed, scenario) if name.startswith(prefixes)]
     differences, cells, statuses = [], 0, []
-    for turn, world in enumerate(WORLDS):
-        chosen = variants if every_world else variants[turn :: len(WORLDS)]
+    turns = {world: variants if every_world else variants[turn :: len(WORLDS)] for turn, world in enumerate(WORLDS)}
+    turns = {world: chosen for world, chosen in turns.items() if chosen}
+    run_python(training, turns, folder / "python")
+    for world, chosen in turns.items():
         names, out = [f"{scenario}/{variant}" for variant in chosen], folder / f"ours-w{world}"
         run = [testbed, "run", *names, "--ranks", str(world), "--out", str(out), "--quiet"]
         statuses.append(subprocess.run(run, stdout=subprocess.DEVNULL, check=False).returncode)
-        run_python(training, world, chosen, folder / "python")
         differences += compare(out / scenario, folder / "python", chosen, world)
         cells += len(chosen)
     print(*differences, sep="\n")

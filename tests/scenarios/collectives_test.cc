@@ -100,8 +100,7 @@ bool is_applicable(const json& cell) { return cell.at("verdict") != "not applica
 
 class Mismatch : public OverEveryBackend {};
 
-TEST_P(Mismatch, OfAnyTwoOperationsIsNamed) {
-  const TestbedRun matrix = run("operation", "--matrix");
+void expect_operations_named(const TestbedRun& matrix, int count) {
   int named = 0;
   for (const json& cell : matrix.record().at("cells")) {
     if (axis(cell, "first") == axis(cell, "second")) {
@@ -112,8 +111,25 @@ TEST_P(Mismatch, OfAnyTwoOperationsIsNamed) {
       ++named;
     }
   }
-  EXPECT_EQ(named, 20);
+  EXPECT_EQ(named, count);
 }
+
+/// A launcher starts each cell alone, and each of its ranks anew: over MPI, one of the operations
+/// meets each of the others, and in the soak each does.
+TEST_P(Mismatch, OfOperationsIsNamed) {
+  const bool is_mpi = GetParam().is_mpi();
+  expect_operations_named(run("operation", is_mpi ? "--matrix --set first=all-reduce" : "--matrix"),
+                          is_mpi ? 4 : 20);
+}
+
+class MismatchOverMpi : public OverEveryBackend {};
+
+TEST_P(MismatchOverMpi, OfAnyTwoOperationsIsNamed) {
+  expect_operations_named(run("operation", "--matrix"), 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(Soak, MismatchOverMpi, testing::Values(kWays[2], kWays[3]),
+                         [](const auto& tested) { return tested.param.name; });
 
 TEST_P(Mismatch, OfSizesAndDtypesIsNamed) {
   for (const char* variant : {"size", "dtype"}) {

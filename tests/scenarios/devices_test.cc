@@ -125,8 +125,10 @@ TEST_F(Devices, ThatMixRaiseTheWordsOfTorch) {
   expect_on_all("functional-gradient-moved-back", "Cannot access storage of TensorWrapper");
 }
 
-TEST_F(Devices, OfASplitModelTrainItBitForBitAsOne) {
-  run("split-device-map-pipeline --ranks 2");
+class StepsOnDevices : public Devices, public testing::WithParamInterface<int> {};
+
+TEST_P(StepsOnDevices, OfASplitModelTrainItBitForBitAsOne) {
+  run(fmt::format("split-device-map-pipeline --ranks 2 --steps {}", GetParam()));
   for (int rank = 0; rank < 2; ++rank) {
     const Gradients whole = gradients("data-parallel", rank);
     EXPECT_EQ(gradients("split-hidden-moved", rank), whole);
@@ -137,6 +139,9 @@ TEST_F(Devices, OfASplitModelTrainItBitForBitAsOne) {
                 ElementsAre("weights on sim:0", "weights on sim:1"));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Few, StepsOnDevices, testing::Values(5));
+INSTANTIATE_TEST_SUITE_P(Soak, StepsOnDevices, testing::Values(20));
 
 TEST_F(Devices, ThatAreVirtualTrainBitForBitAsTheCpu) {
   const std::string arguments = "function-ignores-grad-output --ranks 3 --device ";

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -42,7 +43,12 @@ TEST(Registry, HasTheScenariosThatTheProgramLists) {
 class EveryScenario : public testing::TestWithParam<std::string> {
  protected:
   Outcome run(const std::string& name, const std::string& options, const std::string& ranks) const {
-    return run_shell(fmt::format("{} run {} --ranks {} {} --out {}", kLockstep, GetParam(), ranks,
+    return run_named(name, GetParam(), options, ranks);
+  }
+  /// `cells`: scenarios, or variants of one.
+  Outcome run_named(const std::string& name, const std::string& cells, const std::string& options,
+                    const std::string& ranks) const {
+    return run_shell(fmt::format("{} run {} --ranks {} {} --out {}", kLockstep, cells, ranks,
                                  options, path(name).string()));
   }
   nlohmann::json record_of(const std::string& name) const {
@@ -85,58 +91,61 @@ bool has_failed(const nlohmann::json& cell) {
   });
 }
 
-/// Clock and host fields, and the folder that was asked for, are declared to differ.
-nlohmann::json without_declared_fields(const fs::path& folder) {
-  auto record = nlohmann::json::parse(text_of(folder / "record.json"));
+/// Without the clock fields, which are declared to differ.
+nlohmann::json without_declared_fields(nlohmann::json cell) {
+  cell.erase("duration_s");
+  if (!cell.at("cost").is_null()) cell.at("cost").erase("step_s");
+  auto& missed = cell.at("mismatch");
+  if (!missed.is_null()) {
+    // Whether a rank that waits is ended by its peer's death or by Lockstep is a matter of luck.
+    missed.erase("waiting");
+    // So is how far a rank gets behind a call that does not fit, before its peer's end is seen.
+    auto& rows = missed.at("rows");
+    while (!rows.empty() && rows.back().at("number") > missed.at("number")) {
+      rows.erase(rows.size() - 1);
+    }
+    for (auto& row : missed.at("rows")) {
+      for (auto& call : row.at("calls")) {
+        call.erase("open_s");
+        call.erase("is_open");
+      }
+    }
+  }
+  const bool may_lose_peer = has_failed(cell);
+  // A rank that is ended for its peer may have written its last values or not.
+  if (may_lose_peer || cell.at("manifest").is_null()) {
+    cell.erase("manifest");
+  } else {
+    for (const char* clock : {"bytes", "digest"}) cell.at("manifest").erase(clock);
+  }
+  for (auto& end : cell.at("exits")) {
+    // Nor is it known which comes first on a busy machine: a peer's end, or one's own time limit.
+    if (!missed.is_null() && may_lose_peer && is_ended_by_peer(end)) {
+      end = {{"rank", end.at("rank")},
+             {"step", end.at("step")},
+             {"line", end.at("line")},
+             {"rendezvous", end.at("rendezvous")}};
+      continue;
+    }
+    end.erase("order");
+    end.erase("step_s");
+    end.erase("ended_ns");
+    end.erase("step_began_ns");
+    // A rank that lost a peer says by which of its ports, and in what words is the kernel's.
+    if (end.at("error").get<std::string>().find("gloo/transport") == std::string::npos) continue;
+    end.erase("error");
+    end.erase("last_output");
+  }
+  remove_warnings(cell);
+  return cell;
+}
+
+/// Host, clock, and the folder that was asked for are declared to differ.
+nlohmann::json without_declared_fields_of_run(nlohmann::json record) {
   record.erase("command");
   record.at("environment").erase("started_utc");
   record.at("environment").erase("host");
-  for (auto& cell : record.at("cells")) {
-    cell.erase("duration_s");
-    if (!cell.at("cost").is_null()) cell.at("cost").erase("step_s");
-    auto& missed = cell.at("mismatch");
-    if (!missed.is_null()) {
-      // Whether a rank that waits is ended by its peer's death or by Lockstep is a matter of luck.
-      missed.erase("waiting");
-      // So is how far a rank gets behind a call that does not fit, before its peer's end is seen.
-      auto& rows = missed.at("rows");
-      while (!rows.empty() && rows.back().at("number") > missed.at("number")) {
-        rows.erase(rows.size() - 1);
-      }
-      for (auto& row : missed.at("rows")) {
-        for (auto& call : row.at("calls")) {
-          call.erase("open_s");
-          call.erase("is_open");
-        }
-      }
-    }
-    const bool may_lose_peer = has_failed(cell);
-    // A rank that is ended for its peer may have written its last values or not.
-    if (may_lose_peer || cell.at("manifest").is_null()) {
-      cell.erase("manifest");
-    } else {
-      for (const char* clock : {"bytes", "digest"}) cell.at("manifest").erase(clock);
-    }
-    for (auto& end : cell.at("exits")) {
-      // Nor is it known which comes first on a busy machine: a peer's end, or one's own time limit.
-      if (!missed.is_null() && may_lose_peer && is_ended_by_peer(end)) {
-        end = {{"rank", end.at("rank")},
-               {"step", end.at("step")},
-               {"line", end.at("line")},
-               {"rendezvous", end.at("rendezvous")}};
-        continue;
-      }
-      end.erase("order");
-      end.erase("step_s");
-      end.erase("ended_ns");
-      end.erase("step_began_ns");
-      // A rank that lost a peer names a port, in words that depend on the kernel.
-      if (end.at("error").get<std::string>().find("gloo/transport") == std::string::npos) continue;
-      end.erase("error");
-      end.erase("last_output");
-    }
-  }
-  remove_warnings(record);
+  for (auto& cell : record.at("cells")) cell = without_declared_fields(cell);
   return record;
 }
 
@@ -172,14 +181,68 @@ void expect_that_faults_are_known(const fs::path& run) {
   }
 }
 
-void expect_the_same(const fs::path& first, const fs::path& second) {
+void expect_the_same_files(const fs::path& first, const fs::path& second) {
   const auto files = journals_and_values(first);
-  ASSERT_FALSE(files.empty());
-  EXPECT_EQ(files, journals_and_values(second));
+  ASSERT_FALSE(files.empty()) << first;
+  EXPECT_EQ(files, journals_and_values(second)) << first;
   for (const fs::path& file : files) {
-    EXPECT_EQ(text_of(first / file), text_of(second / file)) << file;
+    EXPECT_EQ(text_of(first / file), text_of(second / file)) << first / file;
   }
-  EXPECT_EQ(without_declared_fields(first), without_declared_fields(second));
+}
+
+nlohmann::json record_in(const fs::path& run) {
+  return nlohmann::json::parse(text_of(run / "record.json"));
+}
+
+/// Two runs of the same cells.
+void expect_the_same(const fs::path& first, const fs::path& second) {
+  expect_the_same_files(first, second);
+  EXPECT_EQ(without_declared_fields_of_run(record_in(first)),
+            without_declared_fields_of_run(record_in(second)));
+}
+
+/// The cells that were run, by their folders.
+std::map<std::string, nlohmann::json> cells_that_ran(const nlohmann::json& record) {
+  std::map<std::string, nlohmann::json> cells;
+  for (const auto& cell : record.at("cells")) {
+    if (cell.at("processes") > 0) cells[cell.at("folder")] = cell;
+  }
+  return cells;
+}
+
+/// Two runs, of which each may have cells that the other has not. Returns the folders of those that
+/// both have.
+std::set<std::string> expect_the_same_of_common_cells(const fs::path& first,
+                                                      const fs::path& second) {
+  std::set<std::string> common;
+  const auto again = cells_that_ran(record_in(second));
+  for (const auto& [folder, cell] : cells_that_ran(record_in(first))) {
+    const auto found = again.find(folder);
+    if (found == again.end()) continue;
+    common.insert(folder);
+    expect_the_same_files(first / folder, second / folder);
+    EXPECT_EQ(without_declared_fields(cell), without_declared_fields(found->second));
+  }
+  return common;
+}
+
+/// The first variant of each role of which no cell is among `compared`.
+std::set<std::string> variants_to_compare(const nlohmann::json& record,
+                                          const std::set<std::string>& compared) {
+  std::map<std::string, std::string> of_role;
+  for (const bool is_compared : {true, false}) {
+    for (const auto& [folder, cell] : cells_that_ran(record)) {
+      if (compared.contains(folder) != is_compared) continue;
+      const auto& shown = cell.at("cell");
+      of_role.try_emplace(shown.at("role").get<std::string>(),
+                          is_compared ? "" : shown.at("variant").get<std::string>());
+    }
+  }
+  std::set<std::string> variants;
+  for (const auto& [role, variant] : of_role) {
+    if (!variant.empty()) variants.insert(variant);
+  }
+  return variants;
 }
 
 /// A body that does not pass its inputs through `Rank::input` has perturbed references that are all
@@ -219,12 +282,12 @@ void expect_that_branch_points_are_reached(const nlohmann::json& record) {
   }
 }
 
-// The share of one scenario in the quick tests, about three seconds on two cores: cells that are
-// run twice, and cells of its matrix.
+// The share of one scenario in the quick tests, about two seconds on two cores: its cells, and
+// those of its matrix.
 constexpr std::size_t kMostCells = 20;
 constexpr std::size_t kMostCellsOfAMatrix = 26;
 
-TEST_P(EveryScenario, IsAsExpectedAndGivesTheSameRecordAgain) {
+TEST_P(EveryScenario, IsAsExpectedWithEveryValueOfItsAxesAndGivesTheSameRecordsAgain) {
   const Outcome first = run("first", "", "2");
   EXPECT_EQ(first.status, 0) << first.out << first.err;
   const nlohmann::json record = record_of("first");
@@ -234,23 +297,37 @@ TEST_P(EveryScenario, IsAsExpectedAndGivesTheSameRecordAgain) {
   expect_that_who_is_right_met(record);
   expect_that_faults_are_known(path("first"));
   expect_that_perturbed_inputs_move_references(path("first"), record);
-  const Outcome second = run("second", "", "2");
-  EXPECT_EQ(second.status, 0) << second.out << second.err;
-  expect_the_same(path("first"), path("second"));
-}
 
-/// Every variant, and every value in one of them; more if they fit.
-TEST_P(EveryScenario, IsAsExpectedWithEveryValueOfItsAxes) {
-  const Outcome outcome =
-      run("run", fmt::format("--matrix --max-cells {}", kMostCellsOfAMatrix), "2");
-  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  EXPECT_THAT(outcome.out, testing::HasSubstr("matrix:"));
-  expect_that_who_is_right_met(record_of("run"));
-  expect_that_faults_are_known(path("run"));
+  // Every variant, and every value in one of them; more where they fit.
+  const Outcome matrix =
+      run("matrix", fmt::format("--matrix --max-cells {}", kMostCellsOfAMatrix), "2");
+  EXPECT_EQ(matrix.status, 0) << matrix.out << matrix.err;
+  EXPECT_THAT(matrix.out, testing::HasSubstr("matrix:"));
+  expect_that_who_is_right_met(record_of("matrix"));
+  expect_that_faults_are_known(path("matrix"));
+
+  // The matrix has run some cells again, often all. Of each role at least one is compared.
+  const auto compared = expect_the_same_of_common_cells(path("first"), path("matrix"));
+  const auto variants = variants_to_compare(record, compared);
+  if (variants.empty()) return;
+  std::string others;
+  for (const std::string& variant : variants) others += fmt::format(" {}/{}", GetParam(), variant);
+  const Outcome second = run_named("second", others, "", "2");
+  EXPECT_EQ(second.status, 0) << second.out << second.err;
+  EXPECT_GE(expect_the_same_of_common_cells(path("first"), path("second")).size(), variants.size());
 }
 
 /// Longer than a quick test may take.
 class EveryScenarioAtLength : public EveryScenario {};
+
+/// All cells again.
+TEST_P(EveryScenarioAtLength, GivesTheSameRecordAgain) {
+  for (const char* name : {"first", "second"}) {
+    const Outcome outcome = run(name, "", "2");
+    EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  }
+  expect_the_same(path("first"), path("second"));
+}
 
 TEST_P(EveryScenarioAtLength, IsAsExpectedWithAnotherSeedAndMoreSteps) {
   const Outcome outcome = run("run", "--seed 7 --steps 10", "3");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "harness/cli/start_variables.h"
 #include "tests/command.h"
 
 namespace lockstep {
@@ -13,8 +14,8 @@ namespace lockstep {
 class TestbedRun {
  public:
   explicit TestbedRun(const std::string& arguments)
-      : outcome_(run_shell(
-            fmt::format("{} run {} --out {}", LOCKSTEP_TESTBED, arguments, path().string()))),
+      : outcome_(run_shell(fmt::format("{}{} run {} --out {}", variables(), LOCKSTEP_TESTBED,
+                                       arguments, path().string()))),
         record_(nlohmann::json::parse(text_of(path() / "record.json"), nullptr, false)) {}
 
   const Outcome& outcome() const { return outcome_; }
@@ -38,6 +39,13 @@ class TestbedRun {
   }
 
  private:
+  /// With which `lockstep` starts a catalogue.
+  static std::string variables() {
+    std::string words;
+    for (const auto& [name, value] : kStartVariables) words += fmt::format("{}={} ", name, value);
+    return words;
+  }
+
   TemporaryFolder folder_;
   Outcome outcome_;
   nlohmann::json record_;
