@@ -19,6 +19,7 @@
 #include "harness/record/whole_file.h"
 #include "reports/base/error.h"
 #include "reports/formats/renderer.h"
+#include "reports/record/limits.h"
 
 namespace lockstep {
 
@@ -30,7 +31,7 @@ constexpr std::uint64_t kMostMebibytes = 1 << 20;
 struct WatchWords {
   std::vector<std::string> job;
   std::string every = "1", from = "1", until, keep = "256", min_steps = "1";
-  std::string tensors, ignore, expect, out;
+  std::string tensors, ignore, replicas, expect, out;
   std::vector<std::string> formats;
   bool fails_fast = false, is_strict = false;
   VerbosityFlags verbosity;
@@ -48,6 +49,9 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
       ->type_name("REGEX");
   app.add_option("--ignore", words.ignore, "leave out parameters with such names")
       ->type_name("REGEX");
+  app.add_option("--replicas", words.replicas,
+                 "every N ranks in a row hold other parts of the tensors: tp=2")
+      ->type_name("NAME=N");
   app.add_option("--keep", words.keep, "MiB of values that each rank stores once ranks differ")
       ->type_name("MIB")
       ->capture_default_str();
@@ -75,6 +79,13 @@ void check_expression(const char* option, const std::string& text) {
   }
 }
 
+void check_replicas(const std::string& text) {
+  const std::size_t sign = text.find('=');
+  if (text.empty()) return;
+  if (sign == 0 || sign == text.npos) throw bad_value("--replicas", text, "like tp=2");
+  whole_number<int>("--replicas", text.substr(sign + 1), 2, kMostRanksOfRecord);
+}
+
 WatchRequest request_of(const WatchWords& words) {
   if (words.job.empty()) {
     throw bad_value("--", "", "the command to watch: lockstep watch -- torchrun train.py");
@@ -94,6 +105,8 @@ WatchRequest request_of(const WatchWords& words) {
   check_expression("--ignore", words.ignore);
   request.tensors = words.tensors;
   request.ignore = words.ignore;
+  check_replicas(words.replicas);
+  request.replicas = words.replicas;
   request.fails_fast = words.fails_fast;
   request.is_strict = words.is_strict;
   if (!words.expect.empty()) {

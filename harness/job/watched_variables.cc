@@ -36,6 +36,7 @@ std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRe
           {"LOCKSTEP_WATCH_UNTIL", std::to_string(request.until)},
           {"LOCKSTEP_WATCH_TENSORS", request.tensors},
           {"LOCKSTEP_WATCH_IGNORE", request.ignore},
+          {"LOCKSTEP_WATCH_REPLICAS", request.replicas},
           {"LOCKSTEP_WATCH_KEEP_BYTES", std::to_string(request.keep_bytes)}};
 }
 

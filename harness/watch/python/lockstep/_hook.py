@@ -5,11 +5,12 @@ import atexit
 import ctypes
 import json
 import os
+import re
 import sys
 
 from lockstep import _library
 from lockstep._names import Names
-from lockstep._placement import placement_of
+from lockstep._placement import Placement, Replicas, placement_of
 
 watcher = None  # of this process, once torch's optimizers are imported
 
@@ -30,12 +31,14 @@ def _dtype_name(tensor):
 
 
 class _Parameter:
-    """A parameter of an optimizer, and the numbers of its tensors in the library."""
+    """A parameter of an optimizer. `known`: its part and group if an engine or the user says them.
+    `reason`: why it is not compared. `numbers`: of its tensors in the library."""
 
-    __slots__ = ("tensor", "name", "numbers")
+    __slots__ = ("tensor", "name", "known", "reason", "numbers")
 
-    def __init__(self, tensor, name):
-        self.tensor, self.name, self.numbers = tensor, name, {}
+    def __init__(self, tensor, name, known, reason):
+        self.tensor, self.name, self.known, self.reason = tensor, name, known, reason
+        self.numbers = {}
 
 
 class _Optimizer:
@@ -46,6 +49,8 @@ class _Optimizer:
 
 
 class Watcher:
+    _is_registered = False  # the end of this process
+
     def __init__(self, torch):
         self._torch = torch
         self._pid = os.getpid()
@@ -53,6 +58,9 @@ class Watcher:
         self._every = int(os.environ.get("LOCKSTEP_WATCH_EVERY", "1"))
         self._first = int(os.environ.get("LOCKSTEP_WATCH_FROM", "1"))
         self._last = int(os.environ.get("LOCKSTEP_WATCH_UNTIL", "0"))
+        self._tensors = re.compile(os.environ.get("LOCKSTEP_WATCH_TENSORS", ""))
+        ignored = os.environ.get("LOCKSTEP_WATCH_IGNORE", "")
+        self._ignored = re.compile(ignored) if ignored else None
         self._watch = None
         self._is_off = False
         self._names = Names(torch.nn.Module)
@@ -64,6 +72,8 @@ class Watcher:
         self._is_observed = False
         self._has_initial = False
         self._values = {}  # counts of `observe_value` in this step, by name
+        self._scalars = {}  # pseudo parameters of `observe_value`, by name
+        self._skips = []  # steps that a gradient scaler left out
 
     # Called by torch.
 
@@ -132,6 +142,20 @@ class Watcher:
         if len(self._stepped) < 8 or len(known.parameters) > 1:
             self._watch.end_step()
 
+    def skipped_step(self, optimizer):
+        """A gradient scaler left out a step: it counts as one, so that later steps of all ranks have
+        the same numbers."""
+        self._attempt(self._skipped, optimizer)
+
+    def _skipped(self, optimizer):
+        self._before(optimizer, (), {}, sys._getframe(2))
+        self._after(optimizer, (), {})
+        self._skips.append(self._step)
+
+    def steps_of(self, optimizer):
+        known = self._optimizers.get(id(optimizer))
+        return known.steps if known is not None else 0
+
     def _drop_raised_steps(self, frame):
         """A step that raised has no end: its frame is no longer below this one."""
         while self._running:
@@ -175,9 +199,18 @@ class Watcher:
         count = sum(len(group["params"]) for group in optimizer.param_groups)
         if count != len(known.parameters):
             self._names.add(optimizer, known.ordinal)
-            known.parameters = [_Parameter(tensor, self._names.of(tensor))
-                                for group in optimizer.param_groups for tensor in group["params"]]
+            known.parameters = [self._parameter(tensor) for group in optimizer.param_groups
+                                for tensor in group["params"]]
         return known
+
+    def _parameter(self, tensor):
+        name = self._names.of(tensor)
+        placed, reason = self._replicas.of(tensor)
+        if not self._tensors.search(name):
+            reason = "left out by --tensors"
+        elif self._ignored is not None and self._ignored.search(name):
+            reason = "left out by --ignore"
+        return _Parameter(tensor, name, self._names.part_of(tensor) or placed, reason)
 
     def _observe(self, known, phase, kind):
         values, alive = [], []
@@ -191,7 +224,8 @@ class Watcher:
         self._watch.observe(values)
 
     def _add(self, parameter, tensor, phase, kind, micro_batch, values, alive):
-        placed = placement_of(tensor)
+        placed = (Placement(None, reason=parameter.reason) if parameter.reason
+                  else placement_of(tensor, parameter.known))
         local = placed.local
         shape = tuple(local.shape) if local is not None else ()
         key = (phase, kind, shape, local.dtype if local is not None else None, placed.part,
@@ -221,15 +255,33 @@ class Watcher:
                 tensor = tensor.resolve_neg()
             return tensor if tensor.device.type == "cpu" else tensor.cpu()
 
+    def _observe_value(self, name, value):
+        if self._watch is None:
+            self._open()
+        if self._step == 0:
+            self._begin_step()
+        if not self._is_observed:
+            return
+        if not isinstance(value, self._torch.Tensor):
+            value = self._torch.tensor(value, dtype=self._torch.float64)
+        count = self._values[name] = self._values.get(name, -1) + 1
+        known = self._scalars.setdefault(name, _Parameter(None, name, None, ""))
+        values, alive = [], []
+        self._add(known, value, "post_step", "loss", count, values, alive)
+        self._watch.observe(values)
+
     # Files.
 
     def _open(self):
         rank, world = _rank_and_world()
         self._rank, self._world = rank, world
+        self._replicas = Replicas(rank)
         self._watch = _library.Watch(self._folder, os.environ["LOCKSTEP_WATCH_JOB"], rank,
                                      int(os.environ.get("LOCKSTEP_WATCH_KEEP_BYTES", "0")))
         self._note({})
-        atexit.register(self._attempt, self._end)
+        if not Watcher._is_registered:
+            Watcher._is_registered = True
+            atexit.register(self._attempt, self.pause)
 
     def _note(self, more):
         """Writes the facts about this rank that are in no journal."""
@@ -241,24 +293,62 @@ class Watcher:
             json.dump(facts, file)
         os.replace(path + ".tmp", path)
 
+    def pause(self):
+        """Ends the observed training: later steps are not observed."""
+        if self._watch is not None and not self._is_off:
+            self._end()
+        self._is_off = True
+
+    def restart(self):
+        """Begins to observe another training, with the variables as they are now."""
+        self.pause()
+        self.__init__(self._torch)
+
     def _end(self):
+        self._note({"skipped_steps": self._skips})
         error = getattr(sys, "last_value", None)
         self._watch.end(None if error is None else "%s: %s" % (type(error).__name__, error))
         self._watch.close()
-        self._is_off = True
+        self._watch = None
+
+
+_optimizers = None  # the module `torch.optim.optimizer`
+_registered = []  # handles of our hooks there
+
+
+def _register(before, after):
+    """Replaces our hooks of torch's optimizers."""
+    while _registered:
+        _registered.pop().remove()
+    _registered.append(_optimizers.register_optimizer_step_pre_hook(before))
+    _registered.append(_optimizers.register_optimizer_step_post_hook(after))
 
 
 def on_optimizer_module(module):
     """`torch.optim.optimizer` was imported."""
-    global watcher
+    global watcher, _optimizers
     import torch
 
-    watcher = Watcher(torch)
-    for hook in (watcher.before_step, watcher.after_step):
-        hook.__func__._torchdynamo_disable = True
-    module.register_optimizer_step_pre_hook(watcher.before_step)
-    module.register_optimizer_step_post_hook(watcher.after_step)
+    watcher, _optimizers = Watcher(torch), module
+    _register(watcher.before_step, watcher.after_step)
+
+
+def on_dynamo_module(module):
+    """`torch._dynamo` was imported: it would compile the hooks into an optimizer's step, and with them
+    change the step's numbers."""
+    if watcher is not None:
+        _register(module.disable(watcher.before_step), module.disable(watcher.after_step))
 
 
 def on_scaler_module(module):
-    """`torch.amp.grad_scaler` was imported."""
+    """`torch.amp.grad_scaler` was imported: it does not call the optimizer in a step that it skips."""
+    step_if_finite = module.GradScaler._maybe_opt_step
+
+    def _maybe_opt_step(self, optimizer, *args, **kwargs):
+        before = watcher.steps_of(optimizer) if watcher is not None else 0
+        result = step_if_finite(self, optimizer, *args, **kwargs)
+        if watcher is not None and watcher.steps_of(optimizer) == before:
+            watcher.skipped_step(optimizer)
+        return result
+
+    module.GradScaler._maybe_opt_step = _maybe_opt_step

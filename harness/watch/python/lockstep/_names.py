@@ -3,33 +3,40 @@
 import gc
 import re
 
-# What wrappers put into a name: DDP and DataParallel "module." at its beginning, torch.compile
+from lockstep._placement import parts_of_fsdp1
+
+# Parts of names that wrappers add: DDP and DataParallel "module." at the beginning, torch.compile
 # "_orig_mod.", FSDP "_fsdp_wrapped_module.", activation checkpoints "_checkpoint_wrapped_module.".
-_WRAPPERS = re.compile(r"(^|\.)(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)(?=\.)")
+_WRAPPERS = re.compile(r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 
 
 def plain_name(name):
-    """`name` without what wrappers put into it: "module._orig_mod.layer.weight" is "layer.weight". Each
-    of these words goes wherever it is a whole part of the name, and "module" at the beginning."""
-    name = _WRAPPERS.sub("", name).lstrip(".")
+    """`name` without the parts that wrappers add: "module._orig_mod.layer.weight" is "layer.weight".
+    "module" goes only at the beginning, because models have modules of that name too."""
+    name = _WRAPPERS.sub("", name)
     while name.startswith("module."):
         name = name[len("module."):]
     return name
 
 
-def _roots(module_type):
+def _modules_of_process(module_type):
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), module_type)]
+
+
+def _roots(modules):
     """The modules that are part of no other, in the order of their creation as far as known."""
-    modules = [thing for thing in gc.get_objects() if issubclass(type(thing), module_type)]
     children = {id(child) for module in modules for child in module._modules.values()}
     return [module for module in modules if id(module) not in children]
 
 
 class Names:
-    """Names for the parameters of all optimizers. Equal on all ranks that build the same model."""
+    """Names for the parameters of all optimizers, and the parts that FSDP1 says they are. Equal on all
+    ranks that build the same model."""
 
     def __init__(self, module_type):
         self._module_type = module_type
         self._names = {}  # by id of the parameter
+        self._parts = {}  # by id of the parameter
         self._kept = []  # the parameters, so that no id is used again
         self._taken = set()
 
@@ -41,29 +48,39 @@ class Names:
                if id(parameter) not in self._names]
         if not new:
             return
-        found = self._in_modules({id(parameter) for _, _, parameter in new})
+        modules = _modules_of_process(self._module_type)
+        self._parts.update(parts_of_fsdp1(modules))
+        found = self._in_modules(_roots(modules), {id(parameter) for _, _, parameter in new})
         for group, place, parameter in new:
             owner, name = found.get(id(parameter), (None, None))
             if name is None:
                 name = "optimizer%d.group%d.%d" % (ordinal, group, place)
             elif name in self._taken:
                 name = "%s.%s" % (owner, name)
-            base, count = name, 1
-            while name in self._taken:
-                count += 1
-                name = "%s#%d" % (base, count)
-            self._taken.add(name)
-            self._names[id(parameter)] = name
+            self._names[id(parameter)] = self._unique(name)
             self._kept.append(parameter)
 
     def of(self, parameter):
         return self._names[id(parameter)]
 
-    def _in_modules(self, wanted):
+    def part_of(self, parameter):
+        """Global shape and offset, and the replica group, of a part that FSDP1 made; None: it did not."""
+        return self._parts.get(id(parameter))
+
+    def _unique(self, name):
+        base, count = name, 1
+        while name in self._taken:
+            count += 1
+            name = "%s#%d" % (base, count)
+        self._taken.add(name)
+        return name
+
+    @staticmethod
+    def _in_modules(roots, wanted):
         """Class of the root module, and name in it, of the wanted parameters, by id."""
         found = {}
-        for root in _roots(self._module_type):
-            for name, parameter in root.named_parameters(remove_duplicate=True):
+        for root in roots:
+            for name, parameter in root.named_parameters():
                 if id(parameter) in wanted and id(parameter) not in found:
                     found[id(parameter)] = (type(root).__name__, plain_name(name))
         return found

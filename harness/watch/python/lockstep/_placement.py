@@ -1,5 +1,8 @@
-"""What a rank holds of a tensor, and which ranks hold copies of it. No operation of torch on a DTensor:
-it could communicate."""
+"""The part of a tensor that a rank holds, and the ranks that hold copies of it. Runs no operation of
+torch on a DTensor, because it could communicate."""
+
+import os
+import sys
 
 
 class Placement:
@@ -27,28 +30,95 @@ def _of_dtensor(tensor):
     shape = tuple(tensor._spec.tensor_meta.shape)
     local_shape, offset = compute_local_shape_and_global_offset(shape, mesh, placements)
     if tuple(local_shape) != tuple(local.shape):
-        return Placement(local, reason="its part of %s is not known" % (list(shape),))
+        return Placement(local, reason="an unknown part of a tensor of shape %s" % list(shape))
     coordinate = mesh.get_coordinate()
     group = ", ".join("%s %d" % (names[i], coordinate[i]) for i in cut)
-    if local.numel() == 0:
-        offset = [min(start, size) for start, size in zip(offset, shape)]
+    if local.numel() == 0:  # an empty part lies at the end
+        offset = [size - own for size, own in zip(shape, local.shape)]
     return Placement(local, (shape, tuple(offset)), group)
 
 
-def placement_of(tensor):
-    """The placement of a parameter, a gradient or another tensor of a model."""
+def _reason_without_bytes(tensor):
+    if str(tensor.layout) != "torch.strided":
+        return "%s layout" % str(tensor.layout)[len("torch."):]
+    if tensor.is_meta:
+        return "a meta tensor"
+    if tensor.is_quantized:
+        return "quantized dtype " + str(tensor.dtype)[len("torch."):]
+    if tensor.numel() and tensor.untyped_storage().nbytes() == 0:
+        return "its storage is freed"
+    return ""
+
+
+def placement_of(tensor, known=None):
+    """The placement of a parameter, a gradient or another tensor of a model. `known`: the placement of
+    its parameter if an engine or the user says it: part and group."""
     if tensor is None:
         return Placement(None, reason="undefined: no gradient")
     if hasattr(tensor, "_local_tensor") and hasattr(tensor, "placements"):
         return _of_dtensor(tensor)
     if hasattr(type(tensor), "__tensor_flatten__"):
         return Placement(None, reason="a tensor subclass, %s" % type(tensor).__name__)
-    if str(tensor.layout) != "torch.strided":
-        return Placement(None, reason="%s layout" % str(tensor.layout)[len("torch."):])
-    if tensor.is_meta:
-        return Placement(None, reason="a meta tensor")
-    if tensor.is_quantized:
-        return Placement(None, reason="quantized dtype " + str(tensor.dtype)[len("torch."):])
-    if tensor.numel() and tensor.untyped_storage().nbytes() == 0:
-        return Placement(None, reason="its storage is freed")
-    return Placement(tensor)
+    reason = _reason_without_bytes(tensor)
+    if reason:
+        return Placement(None, reason=reason)
+    part, group = known if known else (None, "")
+    if part is not None and len(part[0]) != tensor.dim():
+        return Placement(None, reason="gathered, where its parameter is a shard")
+    return Placement(tensor, part, group)
+
+
+def _of_flat_parameter(handle):
+    """Parts of the parameters of an FSDP1 unit, by id."""
+    flat = handle.flat_param
+    group = "fsdp %d" % handle.rank
+    if not handle._use_orig_params:
+        size = flat.numel()
+        return {id(flat): (((size * handle.world_size,), (size * handle.rank,)), group)}
+    parts = {}
+    for parameter, info, shape in zip(flat._params, flat._shard_param_infos, flat._shapes):
+        offset = info.intra_param_start_idx if info.in_shard else shape.numel()
+        parts[id(parameter)] = (((shape.numel(),), (offset,)), group)
+    return parts
+
+
+def parts_of_fsdp1(modules):
+    """Part and group of the parameters that FullyShardedDataParallel shards, by id."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    wrapper = getattr(fsdp, "FullyShardedDataParallel", None)
+    parts = {}
+    for module in modules:
+        if wrapper is None or not isinstance(module, wrapper):
+            continue
+        handle = getattr(module, "_handle", None)
+        if handle is not None and handle.uses_sharded_strategy:
+            parts.update(_of_flat_parameter(handle))
+    return parts
+
+
+def _tensor_parallel_rank():
+    state = sys.modules.get("megatron.core.parallel_state")
+    if state is not None and state.model_parallel_is_initialized():
+        return state.get_tensor_model_parallel_rank()
+    return None
+
+
+class Replicas:
+    """The ranks that hold copies of tensors without a placement of their own: all ranks, unless
+    `--replicas NAME=N` says that every N ranks in a row hold different parts."""
+
+    def __init__(self, rank):
+        name, _, size = os.environ.get("LOCKSTEP_WATCH_REPLICAS", "").partition("=")
+        self._group = "%s %d" % (name, rank % int(size)) if size else ""
+
+    def of(self, parameter):
+        """Part and group of a parameter, and the reason why it cannot be compared."""
+        if getattr(parameter, "allreduce", True) is False:
+            return (None, self._group), "the parameter of an expert"
+        if getattr(parameter, "tensor_model_parallel", False):
+            rank = _tensor_parallel_rank()
+            if rank is not None:
+                return (None, "tp %d" % rank), ""
+            if not self._group:
+                return (None, ""), "tensor parallel: --replicas tp=N says over how many ranks"
+        return (None, self._group), ""

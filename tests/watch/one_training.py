@@ -1,0 +1,20 @@
+"""Four steps under DDP. With FAULT in the environment the loss is computed on the unwrapped module."""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+wrapped = nn.parallel.DistributedDataParallel(module)
+optimizer = torch.optim.AdamW(module.parameters())
+for step in range(4):
+    optimizer.zero_grad()
+    rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(100 * step + dist.get_rank()))
+    (module if "FAULT" in os.environ else wrapped)(rows).pow(2).mean().backward()
+    optimizer.step()
+dist.destroy_process_group()

@@ -1,0 +1,469 @@
+"""Trainings that watch_test.cc observes: torchrun --nproc-per-node 2 trainings.py DIR
+
+The ranks are started once and train every case. Each case is a job of its own, with its files in
+DIR/CASE/job, and is trained twice: unobserved and observed. Prints a line with the losses if they
+differ, which they must not."""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+STEPS = 6
+# The step in which a fault happens, and the tensor.
+FAULTY_STEP = 3
+FAULTY_TENSOR = "2.weight"
+
+
+def model(width=8, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(width, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+def batch(step, rows=6, width=8):
+    """Another one on each rank and in each step."""
+    generator = torch.Generator().manual_seed(1000 * step + dist.get_rank())
+    return torch.randn(rows, width, generator=generator)
+
+
+def loss_of(output):
+    return output.pow(2).mean()
+
+
+def train(module, optimizer, forward=None, after_backward=None, after_step=None, steps=STEPS):
+    losses = []
+    for step in range(1, steps + 1):
+        optimizer.zero_grad()
+        loss = loss_of((forward or module)(batch(step)))
+        loss.backward()
+        if after_backward:
+            after_backward(step)
+        optimizer.step()
+        if after_step:
+            after_step(step)
+        losses.append(loss.item())
+    return losses
+
+
+# Healthy trainings.
+
+
+def ddp_sgd():
+    module = model()
+    return train(DistributedDataParallel(module), torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9))
+
+
+def ddp_adamw_foreach():
+    module = model()
+    return train(DistributedDataParallel(module), torch.optim.AdamW(module.parameters(), foreach=True))
+
+
+def ddp_adamw_fused():
+    module = model()
+    return train(DistributedDataParallel(module), torch.optim.AdamW(module.parameters(), fused=True))
+
+
+def custom_optimizer():
+    class SignSgd(torch.optim.Optimizer):
+        def __init__(self, parameters):
+            super().__init__(parameters, {"lr": 0.01})
+
+        @torch.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    parameter -= group["lr"] * parameter.grad.sign()
+
+    module = model()
+    return train(DistributedDataParallel(module), SignSgd(module.parameters()))
+
+
+def accumulation():
+    module = model()
+    wrapped = DistributedDataParallel(module)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        with wrapped.no_sync():
+            loss_of(wrapped(batch(2 * step))).backward()
+        loss = loss_of(wrapped(batch(2 * step + 1)))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def frozen():
+    module = model()
+    module[0].requires_grad_(False)
+    return train(DistributedDataParallel(module), torch.optim.AdamW(module.parameters()))
+
+
+def batch_norm():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 4))
+    return train(DistributedDataParallel(module), torch.optim.SGD(module.parameters(), lr=0.1))
+
+
+def dropout():
+    torch.manual_seed(dist.get_rank())
+    module = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.Linear(16, 4))
+    wrapped = DistributedDataParallel(module)
+    torch.manual_seed(7 + dist.get_rank())
+    return train(wrapped, torch.optim.SGD(module.parameters(), lr=0.1))
+
+
+def autocast_with_scaler():
+    """The scaler finds an infinite gradient and skips step 3, on all ranks."""
+    module = model()
+    wrapped = DistributedDataParallel(module)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8)
+    losses = []
+    for step in range(1, STEPS + 1):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_of(wrapped(batch(step)))
+        scaled = scaler.scale(loss.float())
+        (scaled * float("inf") if step == FAULTY_STEP else scaled).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+def fully_shard_uneven():
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(8, 5), nn.ReLU(), nn.Linear(5, 3))
+    fully_shard(module[0])
+    fully_shard(module)
+    return train(module, torch.optim.AdamW(module.parameters()))
+
+
+def fsdp1():
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    module = FullyShardedDataParallel(model(), device_id=torch.device("cpu"), use_orig_params=True)
+    return train(module, torch.optim.SGD(module.parameters(), lr=0.1))
+
+
+def fsdp1_flat():
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    module = FullyShardedDataParallel(model(), device_id=torch.device("cpu"))
+    return train(module, torch.optim.SGD(module.parameters(), lr=0.1))
+
+
+def tensor_parallel():
+    """The inputs of all ranks are the same, as tensor parallelism needs them."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4), nn.LayerNorm(4))
+    parallelize_module(module, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, foreach=False)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = loss_of(module(torch.randn(6, 8, generator=torch.Generator().manual_seed(step))))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def zero_redundancy():
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    module = model()
+    wrapped = DistributedDataParallel(module)
+    return train(wrapped, ZeroRedundancyOptimizer(module.parameters(), torch.optim.AdamW))
+
+
+def compiled_step():
+    module = model()
+    wrapped = DistributedDataParallel(module)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    step = torch.compile(optimizer.step, backend="eager")
+    losses = []
+    for number in range(STEPS):
+        optimizer.zero_grad()
+        loss = loss_of(wrapped(batch(number)))
+        loss.backward()
+        step()
+        losses.append(loss.item())
+    return losses
+
+
+def optimizer_in_backward():
+    """Each parameter steps as soon as its gradient is there: the ranks share inputs, not gradients."""
+    module = model()
+    optimizers = {parameter: torch.optim.SGD([parameter], lr=0.1) for parameter in module.parameters()}
+
+    def step(parameter):
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for parameter in module.parameters():
+        parameter.register_post_accumulate_grad_hook(step)
+    losses = []
+    for number in range(STEPS):
+        loss = loss_of(module(torch.randn(6, 8, generator=torch.Generator().manual_seed(number))))
+        loss.backward()
+        losses.append(loss.item())
+    return losses
+
+
+def closure():
+    module = model()
+    wrapped = DistributedDataParallel(module)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    losses = []
+    for step in range(STEPS):
+
+        def compute():
+            optimizer.zero_grad()
+            loss = loss_of(wrapped(batch(step)))
+            loss.backward()
+            return loss
+
+        losses.append(optimizer.step(compute).item())
+    return losses
+
+
+def two_optimizers():
+    """A critic steps twice for each step of the other model."""
+    critic, actor = DistributedDataParallel(model(seed=1)), DistributedDataParallel(model(seed=2))
+    optimizers = [torch.optim.SGD(critic.parameters(), lr=0.1), torch.optim.SGD(actor.parameters(), lr=0.1)]
+    losses = []
+    for step in range(STEPS):
+        for module, optimizer in ((critic, optimizers[0]), (critic, optimizers[0]), (actor, optimizers[1])):
+            optimizer.zero_grad()
+            loss = loss_of(module(batch(step)))
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return losses
+
+
+def pipeline():
+    """Two stages: each rank trains a layer of its own."""
+    torch.manual_seed(dist.get_rank())
+    first = dist.get_rank() == 0
+    stage = nn.ModuleDict({"first": nn.Linear(8, 16)} if first else {"second": nn.Linear(16, 4)})
+    optimizer = torch.optim.SGD(stage.parameters(), lr=0.1)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        if first:
+            hidden = stage["first"](batch(step))
+            dist.send(hidden.detach(), 1)
+            gradient = torch.empty_like(hidden)
+            dist.recv(gradient, 1)
+            hidden.backward(gradient)
+        else:
+            hidden = torch.empty(6, 16)
+            dist.recv(hidden, 0)
+            hidden.requires_grad_(True)
+            loss = loss_of(stage["second"](hidden))
+            loss.backward()
+            dist.send(hidden.grad, 0)
+            losses.append(loss.item())
+        optimizer.step()
+    return losses
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4 * STEPS
+
+    def __getitem__(self, index):
+        return torch.full((8,), float(index + dist.get_rank()) / 16)
+
+
+def data_loader():
+    module = model()
+    wrapped = DistributedDataParallel(module)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    losses = []
+    for rows in torch.utils.data.DataLoader(Numbers(), batch_size=4, num_workers=1):
+        optimizer.zero_grad()
+        loss = loss_of(wrapped(rows))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def checkpoint_and_evaluation():
+    """Rank 0 saves, and all evaluate, between steps."""
+    import io
+
+    module = model()
+    wrapped = DistributedDataParallel(module)
+
+    def save_and_evaluate(step):
+        if step % 2 == 0:
+            if dist.get_rank() == 0:
+                torch.save(module.state_dict(), io.BytesIO())
+            wrapped.eval()
+            with torch.no_grad():
+                wrapped(batch(100 + step))
+            wrapped.train()
+            dist.barrier()
+
+    return train(wrapped, torch.optim.AdamW(module.parameters()), after_step=save_and_evaluate)
+
+
+# Faults. Each names the expected finding in watch_test.cc.
+
+
+def averaged(module, leave_out=()):
+    """Averages gradients by hand."""
+
+    def average(step):
+        for name, parameter in module.named_parameters():
+            if parameter.grad is not None and name not in leave_out:
+                dist.all_reduce(parameter.grad)
+                parameter.grad /= dist.get_world_size()
+
+    return average
+
+
+def changed_on_rank_1(module, change):
+    """After backward of the faulty step, on rank 1 alone."""
+
+    def damage(step):
+        if step == FAULTY_STEP and dist.get_rank() == 1:
+            change(dict(module.named_parameters())[FAULTY_TENSOR])
+
+    return damage
+
+
+def loss_on_unwrapped_module():
+    module = model()
+    DistributedDataParallel(module)
+    return train(module, torch.optim.SGD(module.parameters(), lr=0.1))
+
+
+def gradient_scaled():
+    module = model()
+    return train(DistributedDataParallel(module), torch.optim.SGD(module.parameters(), lr=0.1),
+                 after_backward=changed_on_rank_1(module, lambda p: p.grad.mul_(2)))
+
+
+def element_flipped():
+    def flip(parameter):
+        parameter.grad.view(torch.int32)[1, 2] ^= 1
+
+    module = model()
+    return train(DistributedDataParallel(module), torch.optim.SGD(module.parameters(), lr=0.1),
+                 after_backward=changed_on_rank_1(module, flip))
+
+
+def nan_on_one_rank():
+    module = model()
+    return train(DistributedDataParallel(module), torch.optim.SGD(module.parameters(), lr=0.1),
+                 after_backward=changed_on_rank_1(module, lambda p: p.grad.fill_(float("nan"))))
+
+
+def unfrozen_on_one_rank():
+    module = model()
+    module[0].requires_grad_(dist.get_rank() == 1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    return train(module, optimizer, after_backward=averaged(module, ("0.weight", "0.bias")))
+
+
+def stale_parameters():
+    """Rank 1 goes back to its parameters of the step before."""
+    module = model()
+    old = {}
+
+    def restore(step):
+        if dist.get_rank() == 1 and step == FAULTY_STEP:
+            module.load_state_dict(old)
+        old.update({name: value.clone() for name, value in module.state_dict().items()})
+
+    return train(DistributedDataParallel(module), torch.optim.SGD(module.parameters(), lr=0.1),
+                 after_step=restore)
+
+
+def skipped_step():
+    """Rank 1 leaves out its optimizer's step."""
+    module = model()
+    wrapped = DistributedDataParallel(module)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    losses = []
+    for step in range(1, STEPS + 1):
+        optimizer.zero_grad()
+        loss = loss_of(wrapped(batch(step)))
+        loss.backward()
+        if step != FAULTY_STEP or dist.get_rank() == 0:
+            optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def wrong_seed():
+    """Gradients are averaged by hand, and the ranks begin with different weights."""
+    module = model(seed=dist.get_rank())
+    return train(module, torch.optim.SGD(module.parameters(), lr=0.1), after_backward=averaged(module))
+
+
+def layer_not_reduced():
+    module = model()
+    return train(module, torch.optim.SGD(module.parameters(), lr=0.1),
+                 after_backward=averaged(module, (FAULTY_TENSOR,)))
+
+
+def group_of_one():
+    groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
+    module = model()
+    wrapped = DistributedDataParallel(module, process_group=groups[dist.get_rank()])
+    return train(wrapped, torch.optim.SGD(module.parameters(), lr=0.1))
+
+
+def unmarked_shards():
+    """Each rank trains half of a layer, and nothing says so: no copies, and no fault."""
+    module = model(seed=dist.get_rank())
+    return train(module, torch.optim.SGD(module.parameters(), lr=0.1))
+
+
+HEALTHY = [ddp_sgd, ddp_adamw_foreach, ddp_adamw_fused, custom_optimizer, accumulation, frozen, batch_norm,
+           dropout, autocast_with_scaler, fully_shard_uneven, fsdp1, fsdp1_flat, tensor_parallel,
+           zero_redundancy, compiled_step, optimizer_in_backward, closure, two_optimizers, pipeline,
+           data_loader, checkpoint_and_evaluation]
+FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, nan_on_one_rank,
+          unfrozen_on_one_rank, stale_parameters, skipped_step, wrong_seed, layer_not_reduced,
+          group_of_one, unmarked_shards]
+
+
+def main():
+    from lockstep import _hook
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    for case in HEALTHY + FAULTY:
+        _hook.watcher.pause()
+        unobserved = case()
+        folder = os.path.join(sys.argv[1], case.__name__, "job")
+        os.makedirs(folder, exist_ok=True)
+        os.environ.update(LOCKSTEP_WATCH_FOLDER=folder, LOCKSTEP_WATCH_JOB=case.__name__)
+        dist.barrier()
+        _hook.watcher.restart()
+        observed = case()
+        if repr(observed) != repr(unobserved):
+            print("%s: losses %s unobserved, %s observed" % (case.__name__, unobserved, observed))
+    _hook.watcher.pause()
+    dist.destroy_process_group()
+
+
+main()

@@ -1,0 +1,100 @@
+// `lockstep watch` around commands that train nothing, and around one that trains.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/command.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+const std::string kLockstep = LOCKSTEP_PROGRAM;
+
+class WatchCommand : public testing::Test {
+ protected:
+  Outcome watch(const std::string& options, const std::string& job) const {
+    return run_shell(
+        fmt::format("{} watch --out {} {} -- {}", kLockstep, out().string(), options, job));
+  }
+  fs::path out() const { return folder_.path() / "run"; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(WatchCommand, PassesOutputAndStatusOfTheJobThrough) {
+  const Outcome outcome = watch("", "sh -c 'echo of the job; echo error >&2; exit 7'");
+  EXPECT_EQ(outcome.status, 7);
+  EXPECT_EQ(outcome.out, "of the job\n");
+  EXPECT_THAT(outcome.err, HasSubstr("error\n"));
+}
+
+TEST_F(WatchCommand, PassesASignalThrough) {
+  EXPECT_EQ(watch("", "sh -c 'kill -9 $$'").status, 137);
+}
+
+TEST_F(WatchCommand, PassesTheEnvironmentAndTheArgumentsOfTheJobThrough) {
+  const Outcome outcome =
+      watch("--every 2", "sh -c 'echo $LOCKSTEP_WATCH_EVERY \"$@\"' x --every '3 4'");
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(outcome.out, "2 --every 3 4\n");
+}
+
+TEST_F(WatchCommand, SaysThatNothingWasObserved) {
+  const Outcome outcome = watch("", "true");
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("NOTHING OBSERVED: no optimizer of torch stepped"));
+}
+
+TEST_F(WatchCommand, MeetsNoExpectationWithoutObservations) {
+  for (const char* expected : {"agrees", "diverges"}) {
+    fs::remove_all(out());
+    EXPECT_EQ(watch(fmt::format("--expect {}", expected), "true").status, 3) << expected;
+  }
+}
+
+TEST_F(WatchCommand, RefusesACommandThatIsNotThere) {
+  const Outcome outcome = watch("", "no-such-program");
+  EXPECT_EQ(outcome.status, 64);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot start 'no-such-program': No such file"));
+}
+
+TEST_F(WatchCommand, RefusesWrongArguments) {
+  EXPECT_EQ(watch("--every 0", "true").status, 64);
+  EXPECT_EQ(watch("--ignore '('", "true").status, 64);
+  EXPECT_EQ(watch("--replicas 2", "true").status, 64);
+  EXPECT_EQ(watch("--expect maybe", "true").status, 64);
+  EXPECT_EQ(watch("--format nothing", "true").status, 64);
+  EXPECT_EQ(run_shell(kLockstep + " watch").status, 64);
+  EXPECT_FALSE(fs::exists(out()));
+}
+
+TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
+  const std::string job =
+      fmt::format("{} -m torch.distributed.run --nproc-per-node 2 {}/tests/watch/one_training.py",
+                  LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR);
+  const Outcome healthy = watch("--format json,markdown --expect agrees --min-steps 4", job);
+  EXPECT_EQ(healthy.status, 0) << healthy.err;
+  EXPECT_THAT(
+      unwrapped(healthy.err),
+      HasSubstr("in lockstep: 4 of 4 parameters compared on 2 of 2 ranks, 4 steps, 1 to 4"));
+  EXPECT_TRUE(fs::exists(out() / "report.json"));
+  EXPECT_TRUE(fs::exists(out() / "report.md"));
+  EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 0);
+
+  fs::remove_all(out());
+  const Outcome faulty = watch("", "env FAULT=1 " + job);
+  EXPECT_EQ(faulty.status, 1) << faulty.err;
+  EXPECT_THAT(unwrapped(faulty.err), HasSubstr("FAILED: ranks differ from step 1 on: 0.weight"));
+  EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 1);
+}
+
+}  // namespace
+}  // namespace lockstep

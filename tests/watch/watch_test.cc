@@ -1,0 +1,171 @@
+// Training jobs that were not prepared for it, observed by the hook and judged like those of
+// `watch`.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/job/job_process.h"
+#include "harness/job/job_record.h"
+#include "harness/verdict/judge_run.h"
+#include "tests/command.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kTrainings = LOCKSTEP_SOURCE_DIR "/tests/watch/trainings.py";
+const std::string kTorchrun = LOCKSTEP_PYTHON " -m torch.distributed.run --nproc-per-node 2";
+
+/// The trainings of trainings.py, run once.
+class Trainings {
+ public:
+  static const Trainings& get() {
+    static const Trainings trainings;
+    return trainings;
+  }
+
+  const Outcome& outcome() const { return outcome_; }
+
+  JobRecord judged(const std::string& name) const {
+    RunRecord run = record_of_job({});
+    JobRecord& job = run.jobs[0];
+    job.id = name;
+    add_ranks(job, folder_.path() / name, JobEnd{});
+    judge_run(run, folder_.path() / name);
+    return run.jobs[0];
+  }
+
+ private:
+  Trainings() {
+    outcome_ = run_shell(fmt::format(
+        "PYTHONPATH={0}/harness/watch/python LOCKSTEP_WATCH_LIBRARY={1} LOCKSTEP_WATCH_FOLDER={2} "
+        "LOCKSTEP_WATCH_JOB=none OMP_NUM_THREADS=1 {3} {4} {2}",
+        LOCKSTEP_SOURCE_DIR, LOCKSTEP_WATCH_LIBRARY, folder_.path().string(), kTorchrun,
+        kTrainings));
+  }
+
+  TemporaryFolder folder_;
+  Outcome outcome_;
+};
+
+TEST(WatchedTrainings, ComputeTheSameLossesAsUnobservedOnes) {
+  const Outcome& outcome = Trainings::get().outcome();
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("no longer observed")));
+}
+
+std::string said_of(const JobRecord& job) {
+  std::string text;
+  for (const ClaimResult& result : job.results) {
+    text += fmt::format("{}: {} {}\n", sentence(result.claim), name(result.verdict), result.reason);
+    for (const Finding& finding : result.findings) text += "  " + finding.sentence + "\n";
+  }
+  for (const NotCompared& one : job.coverage.not_compared) {
+    text += fmt::format("not compared: {} {}: {}\n", one.count, one.example, one.reason);
+  }
+  for (const std::string& note : job.notes) text += "note: " + note + "\n";
+  for (const std::string& fault : job.faults) text += "fault: " + fault + "\n";
+  return text;
+}
+
+/// A healthy training, and how many of its parameters have copies.
+struct Healthy {
+  std::string name;
+  std::int64_t parameters = 4;
+  std::int64_t compared = 4;
+  std::int64_t steps = 6;
+};
+
+class HealthyTraining : public testing::TestWithParam<Healthy> {};
+
+TEST_P(HealthyTraining, RaisesNoAlarm) {
+  const Healthy& expected = GetParam();
+  const JobRecord job = Trainings::get().judged(expected.name);
+  EXPECT_EQ(job.coverage.parameters, expected.parameters) << said_of(job);
+  EXPECT_EQ(job.coverage.compared, expected.compared) << said_of(job);
+  EXPECT_EQ(job.steps.count, expected.steps);
+  EXPECT_EQ(job.steps.last, expected.steps);
+  EXPECT_TRUE(job.faults.empty()) << said_of(job);
+  EXPECT_EQ(exit_of(job, JobEnd{}, {}), expected.compared > 0 ? 0 : 3) << said_of(job);
+}
+
+std::string name_of(const testing::TestParamInfo<Healthy>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(
+    Watched, HealthyTraining,
+    testing::Values(Healthy{"ddp_sgd"}, Healthy{"ddp_adamw_foreach"}, Healthy{"ddp_adamw_fused"},
+                    Healthy{"custom_optimizer"}, Healthy{"accumulation"}, Healthy{"frozen"},
+                    Healthy{"batch_norm", 6, 6}, Healthy{"dropout"},
+                    Healthy{"autocast_with_scaler"}, Healthy{"fully_shard_uneven", 4, 0},
+                    Healthy{"fsdp1", 4, 0}, Healthy{"fsdp1_flat", 1, 0},
+                    Healthy{"tensor_parallel", 6, 3}, Healthy{"zero_redundancy"},
+                    Healthy{"compiled_step"}, Healthy{"optimizer_in_backward"}, Healthy{"closure"},
+                    Healthy{"two_optimizers", 8, 8, 12}, Healthy{"pipeline", 4, 0},
+                    Healthy{"data_loader"}, Healthy{"checkpoint_and_evaluation"}),
+    name_of);
+
+/// A planted fault and the first finding that it has to give.
+struct Fault {
+  std::string name;
+  Kind kind = Kind::gradient;
+  std::int64_t step = 3;
+  std::string tensor = "2.weight";
+};
+
+class FaultyTraining : public testing::TestWithParam<Fault> {};
+
+/// The earliest finding about values; in the same step, that of the first claim.
+const Finding* first_of(const JobRecord& job) {
+  const Finding* first = nullptr;
+  for (const ClaimResult& result : job.results) {
+    if (result.claim.predicate != Predicate::agree_across_ranks) continue;
+    for (const Finding& finding : result.findings) {
+      if (!first || finding.step < first->step) first = &finding;
+    }
+  }
+  return first;
+}
+
+TEST_P(FaultyTraining, IsFoundAtItsStepAndTensor) {
+  const Fault& fault = GetParam();
+  const JobRecord job = Trainings::get().judged(fault.name);
+  EXPECT_EQ(exit_of(job, JobEnd{}, {}), 1) << said_of(job);
+  const Finding* const found = first_of(job);
+  ASSERT_NE(found, nullptr) << said_of(job);
+  EXPECT_EQ(found->claim.kind, fault.kind) << said_of(job);
+  EXPECT_EQ(found->step, fault.step) << said_of(job);
+  EXPECT_EQ(found->tensor, fault.tensor) << said_of(job);
+  EXPECT_EQ(found->groups, (std::vector<std::vector<int>>{{0}, {1}}));
+}
+
+std::string name_of_fault(const testing::TestParamInfo<Fault>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(
+    Watched, FaultyTraining,
+    testing::Values(Fault{"loss_on_unwrapped_module", Kind::gradient, 1, "0.weight"},
+                    Fault{"gradient_scaled"}, Fault{"element_flipped"}, Fault{"nan_on_one_rank"},
+                    Fault{"unfrozen_on_one_rank", Kind::gradient, 1, "0.weight"},
+                    Fault{"stale_parameters", Kind::gradient, 4, "0.weight"},
+                    Fault{"skipped_step", Kind::gradient, 3, "0.weight"},
+                    Fault{"wrong_seed", Kind::parameter, 1, "0.weight"},
+                    Fault{"layer_not_reduced", Kind::gradient, 1, "2.weight"},
+                    Fault{"group_of_one", Kind::gradient, 1, "0.weight"}),
+    name_of_fault);
+
+TEST(UnmarkedShards, AreNoAlarmAndNoAgreement) {
+  const JobRecord job = Trainings::get().judged("unmarked_shards");
+  EXPECT_EQ(exit_of(job, JobEnd{}, {}), 2) << said_of(job);
+  EXPECT_EQ(job.coverage.unshared, 4);
+  EXPECT_THAT(said_of(job), testing::HasSubstr("each rank holds its own shard"));
+}
+
+}  // namespace
+}  // namespace lockstep
