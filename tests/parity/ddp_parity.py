@@ -23,6 +23,9 @@ TRAINING = pathlib.Path(__file__).with_name("ddp_training.py")
 RANKS = pathlib.Path(__file__).with_name("forked_ranks.py")
 ENTRY = struct.Struct("<QQqQQqqIiiiB7x24s16s16s32s64s64s88s")  # docs/formats.md, "Collective log"
 
+# As `lockstep` starts a program that forks ranks (harness/cli/start_variables.h).
+FORKS = {"LD_BIND_NOW": "lockstep", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+
 # Peers of a rank that raised see different errors, depending on a race.
 GONE = "the peer is gone"
 PEER_IS_GONE = re.compile(r"Connection (closed|reset) by peer|Broken pipe|Read error")
@@ -146,7 +149,7 @@ def run_python(training, variants_of_worlds, folder):
     command = [sys.executable, str(RANKS), str(training)]
     for world, variants in variants_of_worlds.items():
         command += [*(["--"] if len(command) > 3 else []), str(world), str(folder), *variants]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **FORKS, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit status {ended.returncode}\n{ended.stderr[-4000:]}")
@@ -181,7 +184,9 @@ def check(testbed, folder, scenario, training, every_world, prefixes=("",)):
     for world, chosen in turns.items():
         names, out = [f"{scenario}/{variant}" for variant in chosen], folder / f"ours-w{world}"
         run = [testbed, "run", *names, "--ranks", str(world), "--out", str(out), "--quiet"]
-        statuses.append(subprocess.run(run, stdout=subprocess.DEVNULL, check=False).returncode)
+        environment = {**os.environ, **FORKS}
+        ended = subprocess.run(run, env=environment, stdout=subprocess.DEVNULL, check=False)
+        statuses.append(ended.returncode)
         differences += compare(out / scenario, folder / "python", chosen, world)
         cells += len(chosen)
     print(*differences, sep="\n")
