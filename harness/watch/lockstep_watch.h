@@ -8,8 +8,7 @@
  * A function that can fail returns a negative number on failure, and `lockstep_watch_error` says
  * why. After a failure the caller should close the watch; files written so far stay readable. A
  * watch belongs to one thread at a time. */
-#ifndef LOCKSTEP_WATCH_H
-#define LOCKSTEP_WATCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -92,6 +91,4 @@ LOCKSTEP_WATCH_API int32_t lockstep_watch_end(lockstep_watch* watch, const char*
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

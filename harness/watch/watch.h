@@ -10,8 +10,8 @@
 #include "harness/record/observation.h"
 #include "harness/record/rank_status.h"
 #include "harness/record/step_writer.h"
-#include "harness/watch/lockstep_watch.h"
 #include "harness/record/watch_control.h"
+#include "harness/watch/lockstep_watch.h"
 
 namespace lockstep {
 

@@ -38,7 +38,7 @@ std::string title_of(const JobRecord& job) {
 
 std::string heading_of(const JobRecord& job) {
   if (job.not_run) return fmt::format("NOT RUN: {}", job.not_run->reason);
-  if (job.processes == 0) {
+  if (job.world_size == 0) {
     return "NOTHING OBSERVED: no optimizer of torch stepped in a Python process that loads "
            "sitecustomize";
   }
@@ -56,6 +56,7 @@ std::string heading_of(const JobRecord& job) {
   if (const ClaimResult* const open = first_undecided(job)) {
     return fmt::format("UNDECIDED: {}: {}", sentence(open->claim), open->reason);
   }
+  if (job.processes == 0) return "UNDECIDED: it was not run";
   return job.results.empty() ? "UNDECIDED: nothing was claimed"
                              : "UNDECIDED: its ranks were ended before they finished";
 }

@@ -26,6 +26,14 @@ def _rank_and_world():
     return 0, 1
 
 
+def _frame_of_step():
+    """The frame of torch that called the hooks, and that stays until the optimizer's step has ended."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") != "torch.optim.optimizer":
+        frame = frame.f_back
+    return frame
+
+
 def _dtype_name(tensor):
     return str(tensor.dtype)[len("torch."):]
 
@@ -78,7 +86,7 @@ class Watcher:
     # Called by torch.
 
     def before_step(self, optimizer, args, kwargs):
-        self._attempt(self._before, optimizer, args, kwargs, sys._getframe(1))
+        self._attempt(self._before, optimizer, args, kwargs, _frame_of_step())
 
     def after_step(self, optimizer, args, kwargs):
         self._attempt(self._after, optimizer, args, kwargs)
