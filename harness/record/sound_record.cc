@@ -154,7 +154,9 @@ class Soundness {
   void require(const JobRecord& job) const {
     require_inside(job.folder);
     if (job.id.empty()) refuse(job.folder + " with the id of its job", "none");
-    require_world(job, job.world_size, kMostRanksOfRecord);
+    // No rank of a job may have been observed.
+    const bool is_unseen = job.world_size == 0 && job.processes == 0;
+    if (!is_unseen) require_world(job, job.world_size, kMostRanksOfRecord);
     if (job.planned_steps.value_or(1) < 1) {
       refuse(job.folder + " with at least 1 planned step", std::to_string(*job.planned_steps));
     }

@@ -15,6 +15,10 @@ inline Scenario literal_scenario(std::string id = "bug-class") {
   return {
       .id = std::move(id),
       .summary = "A literal one.",
+      .project = "tests",
+      .link = "none",
+      .kept = "nothing",
+      .left_out = "nothing",
       .worlds = {2, 4},
       .steps = 3,
       .axes = {{"rate", {"slow", "fast"}, "slow"},

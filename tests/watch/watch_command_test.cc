@@ -51,6 +51,9 @@ TEST_F(WatchCommand, SaysThatNothingWasObserved) {
   const Outcome outcome = watch("", "true");
   EXPECT_EQ(outcome.status, 3);
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("NOTHING OBSERVED: no optimizer of torch stepped"));
+  const Outcome again = run_shell(kLockstep + " report " + out().string());
+  EXPECT_EQ(again.status, 2) << again.err;
+  EXPECT_THAT(unwrapped(again.out), HasSubstr("NOTHING OBSERVED"));
 }
 
 TEST_F(WatchCommand, MeetsNoExpectationWithoutObservations) {

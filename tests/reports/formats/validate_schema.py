@@ -73,7 +73,7 @@ FAULTS_OF_CELLS = {
 
 FAULTS_OF_JOBS = {
     "a job without a field of its execution": lambda r: r["jobs"][0].pop("steps"),
-    "a job of no ranks": lambda r: r["jobs"][0].update(world_size=0),
+    "a job of fewer than no ranks": lambda r: r["jobs"][0].update(world_size=-1),
 }
 
 
