@@ -56,7 +56,7 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
       ->type_name("MIB")
       ->capture_default_str();
   app.add_flag("--fail-fast", words.fails_fast, "end the job when its ranks differ");
-  app.add_option("--expect", words.expect, "exit with 0 if the job agrees, diverges or hangs")
+  app.add_option("--expect", words.expect, "exit with 0 if the job does so: agrees or diverges")
       ->type_name("OUTCOME");
   app.add_option("--min-steps", words.min_steps, "that all ranks must train for '--expect agrees'")
       ->type_name("N")
@@ -112,7 +112,7 @@ WatchRequest request_of(const WatchWords& words) {
   if (!words.expect.empty()) {
     request.expected = parse<ExpectedOutcome>(words.expect);
     if (!request.expected) {
-      throw bad_value("--expect", words.expect, "agrees, diverges or hangs");
+      throw bad_value("--expect", words.expect, "agrees or diverges");
     }
   }
   request.out = words.out;

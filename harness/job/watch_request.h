@@ -11,11 +11,11 @@
 namespace lockstep {
 
 /// What `lockstep watch --expect` says of a job. The first difference between ranks decides.
-enum class ExpectedOutcome { agrees, diverges, hangs };
+enum class ExpectedOutcome { agrees, diverges };
 
 template <>
 struct Names<ExpectedOutcome> {
-  static constexpr std::array<std::string_view, 3> values{"agrees", "diverges", "hangs"};
+  static constexpr std::array<std::string_view, 2> values{"agrees", "diverges"};
 };
 
 /// The arguments of `lockstep watch`.

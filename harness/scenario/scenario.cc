@@ -24,9 +24,9 @@ Settings::Settings(const char* words) {
   }
 }
 
-Variant Variant::compared_with(std::string name) const {
+Variant Variant::compared_with(std::string reference_name) const {
   Variant variant = *this;
-  variant.reference = std::move(name);
+  variant.reference = std::move(reference_name);
   return variant;
 }
 

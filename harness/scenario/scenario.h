@@ -49,8 +49,8 @@ struct Variant {
   /// Time limit of its cells that should not finish.
   std::optional<std::chrono::milliseconds> limit = {};
 
-  /// The same variant, compared with the reference of that name.
-  Variant compared_with(std::string name) const;
+  /// The same variant, compared with the reference `reference_name`.
+  Variant compared_with(std::string reference_name) const;
   /// The same variant with `more` claims of its own.
   Variant with_claims(std::vector<Claim> more) const;
   /// The same variant; its cells that should not finish are ended after 2 s.
