@@ -51,7 +51,8 @@ class Meanwhile {
     add_ranks(run.jobs[0], folder_, {});
     judge_run(run, folder_, {});
     for (const ClaimResult& result : run.jobs[0].results) {
-      if (result.verdict != Verdict::violated || result.findings.empty()) continue;
+      const bool is_about_values = result.claim.predicate == Predicate::agree_across_ranks;
+      if (!is_about_values || result.findings.empty()) continue;
       const std::int64_t step = result.findings.front().step;
       diverged_ = std::min(diverged_.value_or(step), step);
     }

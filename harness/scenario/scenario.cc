@@ -42,39 +42,23 @@ Variant Variant::hanging() const {
   return variant;
 }
 
-Variant buggy(std::string name, Settings sets, ExpectationOf expect, std::string summary) {
+Variant buggy(std::string name, std::string summary, Settings sets, ExpectationOf expect) {
   return {std::move(name), Role::buggy, std::move(summary), std::move(sets), std::move(expect)};
 }
 
-Variant buggy(std::string name, Settings sets, std::string summary) {
-  return buggy(std::move(name), std::move(sets), {}, std::move(summary));
-}
-
-Variant wrong_fix(std::string name, Settings sets, ExpectationOf expect, std::string summary) {
+Variant wrong_fix(std::string name, std::string summary, Settings sets, ExpectationOf expect) {
   return {std::move(name), Role::wrong_fix, std::move(summary), std::move(sets), std::move(expect)};
 }
 
-Variant wrong_fix(std::string name, Settings sets, std::string summary) {
-  return wrong_fix(std::move(name), std::move(sets), {}, std::move(summary));
-}
-
-Variant latent(std::string name, Settings sets, ExpectationOf expect, std::string summary) {
+Variant latent(std::string name, std::string summary, Settings sets, ExpectationOf expect) {
   return {std::move(name), Role::latent, std::move(summary), std::move(sets), std::move(expect)};
 }
 
-Variant latent(std::string name, Settings sets, std::string summary) {
-  return latent(std::move(name), std::move(sets), {}, std::move(summary));
-}
-
-Variant fixed(std::string name, Settings sets, ExpectationOf expect, std::string summary) {
+Variant fixed(std::string name, std::string summary, Settings sets, ExpectationOf expect) {
   return {std::move(name), Role::fixed, std::move(summary), std::move(sets), std::move(expect)};
 }
 
-Variant fixed(std::string name, Settings sets, std::string summary) {
-  return fixed(std::move(name), std::move(sets), {}, std::move(summary));
-}
-
-Variant reference(std::string name, Settings sets, std::string summary) {
+Variant reference(std::string name, std::string summary, Settings sets) {
   return {std::move(name), Role::reference, std::move(summary), std::move(sets)};
 }
 

@@ -58,19 +58,17 @@ struct Variant {
 };
 
 /// The fault.
-Variant buggy(std::string name, Settings sets, ExpectationOf expect, std::string summary);
-Variant buggy(std::string name, Settings sets, std::string summary);
+Variant buggy(std::string name, std::string summary, Settings sets = {}, ExpectationOf expect = {});
 /// A change that looks like a fix and is none.
-Variant wrong_fix(std::string name, Settings sets, ExpectationOf expect, std::string summary);
-Variant wrong_fix(std::string name, Settings sets, std::string summary);
+Variant wrong_fix(std::string name, std::string summary, Settings sets = {},
+                  ExpectationOf expect = {});
 /// The fault under conditions that hide it. `expect` says how else that shows.
-Variant latent(std::string name, Settings sets, ExpectationOf expect, std::string summary);
-Variant latent(std::string name, Settings sets, std::string summary);
-/// A fix. `expect` says which published tables it meets.
-Variant fixed(std::string name, Settings sets, ExpectationOf expect, std::string summary);
-Variant fixed(std::string name, Settings sets, std::string summary);
+Variant latent(std::string name, std::string summary, Settings sets = {},
+               ExpectationOf expect = {});
+/// A fix. `expect` says which published tables it meets, or which errors it raises.
+Variant fixed(std::string name, std::string summary, Settings sets = {}, ExpectationOf expect = {});
 /// One process that computes the right values for all ranks.
-Variant reference(std::string name, Settings sets, std::string summary);
+Variant reference(std::string name, std::string summary, Settings sets = {});
 
 /// Devices of a kind other than cpu that a cell needs on each of its machines.
 struct DeviceNeeds {

@@ -102,27 +102,6 @@ Expectation expect_missed(const Cell& cell) {
   return expect_ranks_do_not_meet(MismatchFault::operation, kOutlierStep, culprits);
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("logged-where-remarkable", "", expect_missed,
-            "the rank with a remarkable loss gathers metrics, the others do not")
-          .hanging(),
-      buggy("reversed-on-one-rank", "metrics=all-reduce", expect_reversed,
-            "rank 0 reduces the gradients in reverse order"),
-      fixed("logged-in-every-step", "", "every rank gathers metrics in every step"),
-      fixed("decided-by-all", "", "if any rank's loss is remarkable, all ranks gather metrics"),
-      fixed("sorted-by-name", "metrics=all-reduce",
-            "all ranks reduce their gradients sorted by name"),
-      wrong_fix("barrier-before-log", "", expect_missed,
-                "a barrier before the metrics, which the other ranks never call")
-          .hanging(),
-      wrong_fix("logged-behind-gradients", "", expect_missed,
-                "metrics are gathered after the gradients: they meet those of the next step")
-          .hanging(),
-      reference("reference", "", "one process: the mean of all ranks' gradients"),
-  };
-}
-
 }  // namespace
 
 Scenario collective_order_differs_other_shapes() {
@@ -136,7 +115,27 @@ Scenario collective_order_differs_other_shapes() {
       .left_out = "the trainer around it",
       .worlds = worlds_from(2, 8),  // with more ranks, Gloo hangs instead of aborting
       .axes = {rank_axis("metrics", {"all-reduce", "broadcast", "all-gather"}, "all-reduce")},
-      .variants = variants(),
+      .variants = {buggy("logged-where-remarkable",
+                         "the rank with a remarkable loss gathers metrics, the others do not", "",
+                         expect_missed)
+                       .hanging(),
+                   buggy("reversed-on-one-rank", "rank 0 reduces the gradients in reverse order",
+                         "metrics=all-reduce", expect_reversed),
+                   fixed("logged-in-every-step", "every rank gathers metrics in every step"),
+                   fixed("decided-by-all",
+                         "if any rank's loss is remarkable, all ranks gather metrics"),
+                   fixed("sorted-by-name", "all ranks reduce their gradients sorted by name",
+                         "metrics=all-reduce"),
+                   wrong_fix("barrier-before-log",
+                             "a barrier before the metrics, which the other ranks never call", "",
+                             expect_missed)
+                       .hanging(),
+                   wrong_fix(
+                       "logged-behind-gradients",
+                       "metrics are gathered after the gradients: they meet those of the next step",
+                       "", expect_missed)
+                       .hanging(),
+                   reference("reference", "one process: the mean of all ranks' gradients")},
       .claims = collective_claims(),
       .body = train,
   };

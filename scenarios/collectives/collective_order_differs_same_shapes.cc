@@ -117,19 +117,22 @@ std::vector<Variant> variants() {
   const ExpectationOf swapped =
       always(expect_tensors_swapped(MismatchFault::order, {"left.*", "right.*"}));
   return {
-      buggy("arrival-order", "order=of-arrival", swapped,
-            "each gradient as soon as autograd has computed it"),
-      buggy("set-order", "order=of-a-set", swapped,
-            "the order of a set of names, which differs between processes"),
-      fixed("registration-order", "order=of-the-model", "the order of the model's parameters"),
-      fixed("sorted-by-name", "order=by-name", "sorted by name"),
-      fixed("flat-buffer", "calls=waited-for",
-            "one all-reduce of all gradients, in the order of the model's parameters"),
-      wrong_fix("sorted-by-size", "order=by-size", swapped,
-                "sorted by size: gradients of one size still come in different orders"),
-      wrong_fix("barrier-before-each", "order=of-arrival", swapped,
-                "a barrier before each call: calls still pair by their order"),
-      reference("reference", "", "one process: the mean of all ranks' gradients"),
+      buggy("arrival-order", "each gradient as soon as autograd has computed it",
+            "order=of-arrival", swapped),
+      buggy("set-order", "the order of a set of names, which differs between processes",
+            "order=of-a-set", swapped),
+      fixed("registration-order", "the order of the model's parameters", "order=of-the-model"),
+      fixed("sorted-by-name", "sorted by name", "order=by-name"),
+      fixed("flat-buffer",
+            "one all-reduce of all gradients, in the order of the model's parameters",
+            "calls=waited-for"),
+      wrong_fix("sorted-by-size",
+                "sorted by size: gradients of one size still come in different orders",
+                "order=by-size", swapped),
+      wrong_fix("barrier-before-each",
+                "a barrier before each call: calls still pair by their order", "order=of-arrival",
+                swapped),
+      reference("reference", "one process: the mean of all ranks' gradients"),
   };
 }
 

@@ -110,24 +110,6 @@ std::string precondition(const Cell& cell) {
   return cell.steps > kStop ? "" : "rank 0 stops behind step 2";
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("decided-locally", "", expect_left_alone,
-            "each rank stops when its own validation loss rises")
-          .hanging(),
-      fixed("decided-by-any", "", "all ranks stop if any rank decides to"),
-      fixed("decided-by-rank-0", "", "rank 0 decides and broadcasts its decision"),
-      fixed("decided-on-mean-loss", "", "all ranks decide on the mean of their losses"),
-      wrong_fix("barrier-before-break", "", expect_left_alone,
-                "a barrier before each rank decides for itself")
-          .hanging(),
-      wrong_fix("broadcast-behind-break", "", expect_left_alone,
-                "rank 0 broadcasts its decision only if it has not left the loop")
-          .hanging(),
-      reference("reference", "", "one process: all stop when rank 0's validation loss rises"),
-  };
-}
-
 }  // namespace
 
 Scenario early_stop_decided_per_rank() {
@@ -142,7 +124,21 @@ Scenario early_stop_decided_per_rank() {
       .worlds = worlds_from(2, 8),  // with more ranks, rank 0's loss does not raise the mean
       .steps = 4,
       .axes = {wrapper_axis()},
-      .variants = variants(),
+      .variants = {buggy("decided-locally", "each rank stops when its own validation loss rises",
+                         "", expect_left_alone)
+                       .hanging(),
+                   fixed("decided-by-any", "all ranks stop if any rank decides to"),
+                   fixed("decided-by-rank-0", "rank 0 decides and broadcasts its decision"),
+                   fixed("decided-on-mean-loss", "all ranks decide on the mean of their losses"),
+                   wrong_fix("barrier-before-break",
+                             "a barrier before each rank decides for itself", "", expect_left_alone)
+                       .hanging(),
+                   wrong_fix("broadcast-behind-break",
+                             "rank 0 broadcasts its decision only if it has not left the loop", "",
+                             expect_left_alone)
+                       .hanging(),
+                   reference("reference",
+                             "one process: all stop when rank 0's validation loss rises")},
       .claims = collective_claims(),
       .precondition = precondition,
       .body = train,

@@ -139,24 +139,6 @@ Expectation expect_skipped(const Cell& cell) {
   return expect_ranks_do_not_meet(MismatchFault::operation, 1, culprits);
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("skipped-where-none", "", expect_skipped,
-            "each rank reduces only the gradients that it has")
-          .hanging(),
-      fixed("zero-filled", "", "the pull request: missing gradients become zeros"),
-      fixed("had-by-any", "",
-            "ranks agree on the gradients that any of them has; missing ones become zeros"),
-      fixed("ddp-finds-unused", "", "DDP with find_unused_parameters zeroes the missing gradients"),
-      wrong_fix("had-by-rank-0", "", expect_own_branch,
-                "all ranks reduce the gradients that rank 0 has; other gradients stay local"),
-      wrong_fix("divided-by-those-that-have", "", expect_divided_by_less,
-                "the review's question: the sum is divided by the ranks that had a gradient"),
-      reference("reference", "",
-                "one process: the mean of all ranks' gradients; missing ones count as zeros"),
-  };
-}
-
 }  // namespace
 
 Scenario none_gradient_skipped_on_some_ranks() {
@@ -170,7 +152,23 @@ Scenario none_gradient_skipped_on_some_ranks() {
       .left_out = "buckets of many gradients, half precision",
       .axes = {{"differs", {"same-shapes", "other-sizes", "other-counts"}, "same-shapes"},
                {"accumulation", {"1", "2"}, "1"}},
-      .variants = variants(),
+      .variants =
+          {buggy("skipped-where-none", "each rank reduces only the gradients that it has", "",
+                 expect_skipped)
+               .hanging(),
+           fixed("zero-filled", "the pull request: missing gradients become zeros"),
+           fixed("had-by-any",
+                 "ranks agree on the gradients that any of them has; missing ones become zeros"),
+           fixed("ddp-finds-unused",
+                 "DDP with find_unused_parameters zeroes the missing gradients"),
+           wrong_fix("had-by-rank-0",
+                     "all ranks reduce the gradients that rank 0 has; other gradients stay local",
+                     "", expect_own_branch),
+           wrong_fix("divided-by-those-that-have",
+                     "the review's question: the sum is divided by the ranks that had a gradient",
+                     "", expect_divided_by_less),
+           reference("reference",
+                     "one process: the mean of all ranks' gradients; missing ones count as zeros")},
       .claims = collective_claims(),
       .body = train,
   };

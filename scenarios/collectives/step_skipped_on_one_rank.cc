@@ -117,21 +117,6 @@ std::string precondition(const Cell& cell) {
                                : "the bad loss is that of step 2, and its damage is seen behind it";
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("skipped-locally", "", expect_step_ahead,
-            "the rank with a bad loss skips to the next step before backward")
-          .hanging(),
-      fixed("decided-by-all", "", "if any rank's loss is bad, all ranks skip the step"),
-      fixed("decided-on-mean-loss", "", "all ranks decide on the mean of their losses"),
-      wrong_fix("optimizer-skipped-locally", "", expect_one_rank_behind,
-                "all ranks reduce, but the rank with the bad loss skips its optimizer step"),
-      wrong_fix("zeros-from-that-rank", "", expect_zeros,
-                "that rank contributes zeros: nothing hangs, but the mean is too small"),
-      reference("reference", "", "one process: a step is left out if any rank's loss is bad"),
-  };
-}
-
 }  // namespace
 
 Scenario step_skipped_on_one_rank() {
@@ -145,7 +130,20 @@ Scenario step_skipped_on_one_rank() {
       .left_out = "the trainers around it, loss scaling",
       .steps = 4,
       .axes = {wrapper_axis(), {"loss", {"spike", "not-finite"}, "not-finite"}},
-      .variants = variants(),
+      .variants =
+          {buggy("skipped-locally",
+                 "the rank with a bad loss skips to the next step before backward", "",
+                 expect_step_ahead)
+               .hanging(),
+           fixed("decided-by-all", "if any rank's loss is bad, all ranks skip the step"),
+           fixed("decided-on-mean-loss", "all ranks decide on the mean of their losses"),
+           wrong_fix("optimizer-skipped-locally",
+                     "all ranks reduce, but the rank with the bad loss skips its optimizer step",
+                     "", expect_one_rank_behind),
+           wrong_fix("zeros-from-that-rank",
+                     "that rank contributes zeros: nothing hangs, but the mean is too small", "",
+                     expect_zeros),
+           reference("reference", "one process: a step is left out if any rank's loss is bad")},
       .claims = collective_claims(),
       .precondition = precondition,
       .body = train,

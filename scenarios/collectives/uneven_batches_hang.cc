@@ -128,40 +128,42 @@ std::string precondition(const Cell& cell) {
 std::vector<Variant> variants() {
   const std::vector<Claim> gradients{kGradientsAgree, kGradientsEqual};
   return {
-      buggy("own-batches", "", expect_left_alone,
-            "each rank trains until its own batches end, then evaluates")
+      buggy("own-batches", "each rank trains until its own batches end, then evaluates", "",
+            expect_left_alone)
           .with_claims(gradients)
           .hanging(),
-      fixed("fewest-batches", "",
+      fixed("fewest-batches",
             "before each step, ranks check that all have a batch; the rest is dropped")
           .compared_with("reference-of-fewest-batches")
           .with_claims(gradients),
-      fixed("first-batch-again", "", "the rank repeats its first batch, as samplers pad")
+      fixed("first-batch-again", "the rank repeats its first batch, as samplers pad")
           .compared_with("reference-of-repeated-batch")
           .with_claims(gradients),
-      fixed("zeros-while-any-has", "",
+      fixed("zeros-while-any-has",
             "a rank without a batch contributes zeros; the sum is divided by all ranks")
           .with_claims(gradients),
-      fixed("zeros-divided-by-those-that-have", "",
+      fixed("zeros-divided-by-those-that-have",
             "a rank without a batch contributes zeros; divided by the ranks with a batch")
           .compared_with("reference-of-those-that-have")
           .with_claims(gradients),
-      fixed("join", "wrapper=ddp join=on divisor=all-ranks",
-            "DDP's join: a rank without a batch reduces zeros and gets the final parameters"),
-      fixed("join-divided-by-those-that-have", "wrapper=ddp join=on divisor=ranks-with-batches",
-            "DDP's join with divide_by_initial_world_size=False")
+      fixed("join",
+            "DDP's join: a rank without a batch reduces zeros and gets the final parameters",
+            "wrapper=ddp join=on divisor=all-ranks"),
+      fixed("join-divided-by-those-that-have", "DDP's join with divide_by_initial_world_size=False",
+            "wrapper=ddp join=on divisor=ranks-with-batches")
           .compared_with("reference-of-those-that-have"),
-      wrong_fix("barrier-before-leaving", "", expect_left_alone,
-                "a barrier after the loop, which the other ranks have not reached yet")
+      wrong_fix("barrier-before-leaving",
+                "a barrier after the loop, which the other ranks have not reached yet", "",
+                expect_left_alone)
           .with_claims(gradients)
           .hanging(),
-      reference("reference", "",
+      reference("reference",
                 "one process: the mean over all ranks; one without a batch counts as zeros"),
-      reference("reference-of-fewest-batches", "",
+      reference("reference-of-fewest-batches",
                 "one process: a step is left out unless all ranks have a batch"),
-      reference("reference-of-repeated-batch", "",
+      reference("reference-of-repeated-batch",
                 "one process: a rank without a batch repeats its first one"),
-      reference("reference-of-those-that-have", "",
+      reference("reference-of-those-that-have",
                 "one process: the mean over the ranks that have a batch"),
   };
 }

@@ -73,22 +73,6 @@ Expectation expect_shared_device(const Cell& cell) {
   return expect_not_applicable("needs 4 ranks: two of them on the second of two machines");
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("global-rank", "mistakes=both", expect_lacking_device(kWhilePlaced),
-            "the helper unchanged: the second machine is asked for a device that it lacks"),
-      buggy("global-rank-then-current", "mistakes=both model_on=current-device ranks_per_node=2",
-            expect_shared_device,
-            "the model goes to the current device: on the second machine always the first one"),
-      wrong_fix("global-rank-told", "mistakes=index",
-                expect_lacking_device(device_error::kNoSuchDevice),
-                "the failure is raised, but the rank still asks for the wrong device"),
-      latent("one-machine", "mistakes=both", "the helper unchanged, on one machine"),
-      fixed("local-rank", "mistakes=none", "the index is the local rank"),
-      reference("reference", "", "one process on the CPU: the mean of all shards' gradients"),
-  };
-}
-
 }  // namespace
 
 Scenario global_rank_as_device_index() {
@@ -110,7 +94,19 @@ Scenario global_rank_as_device_index() {
       .axes =
           {{"ranks_per_node", {"1", "2"}, "1", {"global-rank", "global-rank-told", "local-rank"}},
            {"accumulation", {"1", "2"}, "1"}},
-      .variants = variants(),
+      .variants =
+          {buggy("global-rank",
+                 "the helper unchanged: the second machine is asked for a device that it lacks",
+                 "mistakes=both", expect_lacking_device(kWhilePlaced)),
+           buggy("global-rank-then-current",
+                 "the model goes to the current device: on the second machine always the first one",
+                 "mistakes=both model_on=current-device ranks_per_node=2", expect_shared_device),
+           wrong_fix("global-rank-told",
+                     "the failure is raised, but the rank still asks for the wrong device",
+                     "mistakes=index", expect_lacking_device(device_error::kNoSuchDevice)),
+           latent("one-machine", "the helper unchanged, on one machine", "mistakes=both"),
+           fixed("local-rank", "the index is the local rank", "mistakes=none"),
+           reference("reference", "one process on the CPU: the mean of all shards' gradients")},
       .claims = replica_claims(),
       .body = train,
   };

@@ -42,12 +42,14 @@ std::vector<Variant> variants() {
   // fail.
   const ExpectationOf others_refused = always(expect_error(kAcceleratesWords, 0));
   return {
-      buggy("split-over-all", "answer=carried-out", always(expect_error(kOwnCheck, 0)),
-            "weights on other devices than the training device: Lockstep's own check refuses"),
-      buggy("first-device", "answer=first-device", others_refused,
-            "every rank's copy on the first device: refused on all ranks except the first"),
-      fixed("overridden", "answer=overridden", "a full copy per rank"),
-      reference("reference", "", "one process on the CPU: the mean of all shards' gradients"),
+      buggy("split-over-all",
+            "weights on other devices than the training device: Lockstep's own check refuses",
+            "answer=carried-out", always(expect_error(kOwnCheck, 0))),
+      buggy("first-device",
+            "every rank's copy on the first device: refused on all ranks except the first",
+            "answer=first-device", others_refused),
+      fixed("overridden", "a full copy per rank", "answer=overridden"),
+      reference("reference", "one process on the CPU: the mean of all shards' gradients"),
   };
 }
 

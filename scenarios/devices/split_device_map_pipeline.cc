@@ -133,20 +133,6 @@ Expectation expect_published_training(const Cell& cell) {
   return expectation;
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("split-gradient-left", "model=split gradient=left",
-            always(expect_error(device_error::kWrongGradient)),
-            "split; the loss leaves its gradient on the head's device"),
-      fixed("split-hidden-moved", "model=split hidden=moved", expect_published_training,
-            "split; hidden states are moved before the loss"),
-      fixed("split-gradient-moved-back", "model=split gradient=moved-back",
-            "split; the loss moves its gradient back"),
-      fixed("data-parallel", "model=whole", "a full copy on the device of every rank"),
-      reference("reference", "", "one process on the CPU: the mean of all shards"),
-  };
-}
-
 std::vector<TableSpec> tables() {
   return {{.title = "Training loss, the mean over all micro-batches and ranks of a step",
            .quantity = Quantity::element,
@@ -180,7 +166,16 @@ Scenario split_device_map_pipeline() {
           },
       .steps = 20,
       .axes = {},
-      .variants = variants(),
+      .variants = {buggy("split-gradient-left",
+                         "split; the loss leaves its gradient on the head's device",
+                         "model=split gradient=left",
+                         always(expect_error(device_error::kWrongGradient))),
+                   fixed("split-hidden-moved", "split; hidden states are moved before the loss",
+                         "model=split hidden=moved", expect_published_training),
+                   fixed("split-gradient-moved-back", "split; the loss moves its gradient back",
+                         "model=split gradient=moved-back"),
+                   fixed("data-parallel", "a full copy on the device of every rank", "model=whole"),
+                   reference("reference", "one process on the CPU: the mean of all shards")},
       .claims = claims_before({kLossesAgree, kLossesEqual}, replica_claims()),
       .tables = tables(),
       .body = train,

@@ -56,15 +56,6 @@ Expectation expect_named_map_overridden(const Cell& cell) {
   return is_named ? expect_error(device_error::kOutOfMemory, 0) : expect_hidden();
 }
 
-std::vector<Variant> variants() {
-  return {
-      wrong_fix("overridden", "guard=always", expect_named_map_overridden,
-                "the pull request in inference: the model only fits split, and runs out of memory"),
-      fixed("split", "guard=in-training-only", "the guard acts in training only"),
-      reference("reference", "", "one process on the CPU: the losses of inference"),
-  };
-}
-
 }  // namespace
 
 Scenario split_map_overridden_in_inference() {
@@ -83,7 +74,13 @@ Scenario split_map_overridden_in_inference() {
           },
       .steps = 2,
       .axes = {device_map_axis({"overridden", "split"})},
-      .variants = variants(),
+      .variants =
+          {wrong_fix(
+               "overridden",
+               "the pull request in inference: the model only fits split, and runs out of memory",
+               "guard=always", expect_named_map_overridden),
+           fixed("split", "the guard acts in training only", "guard=in-training-only"),
+           reference("reference", "one process on the CPU: the losses of inference")},
       .claims = {ranks_finish(), kLossesAgree, kLossesEqual},
       .precondition = precondition,
       .body = infer,

@@ -62,14 +62,14 @@ Expectation expect_statistics_advanced_twice(const Cell& cell) {
 std::vector<Variant> variants() {
   const std::vector<Claim> buffers{kBuffersAgree, kBuffersEqual};
   return {
-      buggy("run-twice", "recompute=plain", expect_statistics_advanced_twice,
-            "a BatchNorm in the checkpoint: its statistics advance twice a step")
+      buggy("run-twice", "a BatchNorm in the checkpoint: its statistics advance twice a step",
+            "recompute=plain", expect_statistics_advanced_twice)
           .with_claims(buffers),
-      fixed("frozen-in-recompute", "recompute=frozen",
-            "the recomputation leaves the statistics unchanged")
+      fixed("frozen-in-recompute", "the recomputation leaves the statistics unchanged",
+            "recompute=frozen")
           .with_claims(buffers),
       reference(
-          "reference", "",
+          "reference",
           "one process, no checkpoint: mean gradients, and the statistics of the first shard"),
   };
 }

@@ -169,21 +169,6 @@ Expectation expect_not_restored(const Cell& cell) {
   return expectation;
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("not-restored", "tile_backward=explicit-inputs recomputed=as-it-happens",
-            expect_not_restored,
-            "backward uses the current generator state and autocast, not those of forward"),
-      wrong_fix("first-mask-for-all", "tile_backward=explicit-inputs recomputed=with-first-mask",
-                expect_first_mask,
-                "every tile is recomputed with the random numbers of the first one"),
-      fixed("restored", "tile_backward=explicit-inputs recomputed=as-in-forward",
-            "every tile is recomputed with its own random numbers and autocast"),
-      reference("reference", "",
-                "one process without recomputation: the mean of all shards' gradients"),
-  };
-}
-
 std::vector<Axis> axes() {
   std::vector<Axis> axes = tiled_axes({
       switch_axis("autocast"),
@@ -206,7 +191,17 @@ Scenario recomputed_tile_draws_another_dropout_mask() {
       .kept = "the tiled MLP, whose forward has an option to preserve random state",
       .left_out = "global generators: the dropout has one of its own",
       .axes = axes(),
-      .variants = variants(),
+      .variants =
+          {buggy("not-restored",
+                 "backward uses the current generator state and autocast, not those of forward",
+                 "tile_backward=explicit-inputs recomputed=as-it-happens", expect_not_restored),
+           wrong_fix("first-mask-for-all",
+                     "every tile is recomputed with the random numbers of the first one",
+                     "tile_backward=explicit-inputs recomputed=with-first-mask", expect_first_mask),
+           fixed("restored", "every tile is recomputed with its own random numbers and autocast",
+                 "tile_backward=explicit-inputs recomputed=as-in-forward"),
+           reference("reference",
+                     "one process without recomputation: the mean of all shards' gradients")},
       .claims = replica_claims(),
       .precondition = precondition,
       .body = train,

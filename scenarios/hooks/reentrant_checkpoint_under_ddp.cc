@@ -147,59 +147,63 @@ std::vector<Variant> variants() {
   // took the block for unused and had marked it ready itself.
   const ExpectationOf ready_twice = always(expect_error(ddp_error::kReadyTwice));
   return {
-      bounded(latent("reentrant", "checkpoint=reentrant offload=on prior=off find_unused=off",
-                     "right under DDP's defaults: each block runs once, with its input offloaded")),
+      bounded(latent("reentrant",
+                     "right under DDP's defaults: each block runs once, with its input offloaded",
+                     "checkpoint=reentrant offload=on prior=off find_unused=off")),
       bounded(buggy(
           "reentrant-find-unused",
+          "find_unused_parameters takes all parameters inside the checkpoints for unused",
           "checkpoint=reentrant offload=on raises=always prior=off find_unused=on static_graph=off",
-          ready_twice,
-          "find_unused_parameters takes all parameters inside the checkpoints for unused")),
+          ready_twice)),
       bounded(
           buggy("shared-blocks-reentrant",
+                "layers share a block, whose hooks run once per layer: an error, or a silent fault",
                 "checkpoint=reentrant offload=on blocks=shared trained=all static_graph=off",
-                ready_twice,
-                "layers share a block, whose hooks run once per layer: an error, or a silent fault")
+                ready_twice)
               .compared_with("reference-shared-blocks")),
       bounded(latent("shared-blocks-static-graph",
-                     "checkpoint=reentrant offload=on blocks=shared trained=all static_graph=on",
-                     "a static graph, as the error advises: the reducer waits for the last hook")
+                     "a static graph, as the error advises: the reducer waits for the last hook",
+                     "checkpoint=reentrant offload=on blocks=shared trained=all static_graph=on")
                   .compared_with("reference-shared-blocks")),
       // No claim about memory: the block's gradient sum is kept until all layers have contributed.
       fixed("shared-blocks-non-reentrant-offload",
-            "checkpoint=non-reentrant offload=on blocks=shared trained=all",
-            "non-re-entrant checkpoints of the shared block: gradients are summed before hooks")
+            "non-re-entrant checkpoints of the shared block: gradients are summed before hooks",
+            "checkpoint=non-reentrant offload=on blocks=shared trained=all")
           .compared_with("reference-shared-blocks"),
       bounded(
           buggy("shared-adapters-reentrant",
+                "only the shared block's adapters are trained: wrong gradients without an error",
                 "checkpoint=reentrant offload=on blocks=shared trained=adapters static_graph=off",
-                expect_shared_adapters,
-                "only the shared block's adapters are trained: wrong gradients without an error")
+                expect_shared_adapters)
               .compared_with("reference-shared-adapters")),
       bounded(
           latent("shared-adapters-static-graph",
-                 "checkpoint=reentrant offload=on blocks=shared trained=adapters static_graph=on",
-                 "only the shared block's adapters are trained, with a static graph")
+                 "only the shared block's adapters are trained, with a static graph",
+                 "checkpoint=reentrant offload=on blocks=shared trained=adapters static_graph=on")
               .compared_with("reference-shared-adapters")),
       bounded(wrong_fix(
-          "non-reentrant", "checkpoint=non-reentrant prior=off", expect_inputs_kept,
-          "the earlier workaround, non-re-entrant: the inputs of all blocks stay in memory")),
-      bounded(fixed("non-reentrant-offload", "checkpoint=non-reentrant offload=on prior=off",
-                    "the pull request: non-re-entrant, with its saved tensors offloaded")),
-      bounded(fixed(
-          "non-reentrant-nested-offload",
-          "checkpoint=non-reentrant offload=on nested=on prior=off no_sync=off "
-          "bucket_view=off find_unused=off static_graph=off bucket=standard",
-          "non-re-entrant with offload, and the MLP of each block checkpointed again inside")),
-      fixed("no-checkpoint",
+          "non-reentrant",
+          "the earlier workaround, non-re-entrant: the inputs of all blocks stay in memory",
+          "checkpoint=non-reentrant prior=off", expect_inputs_kept)),
+      bounded(fixed("non-reentrant-offload",
+                    "the pull request: non-re-entrant, with its saved tensors offloaded",
+                    "checkpoint=non-reentrant offload=on prior=off")),
+      bounded(
+          fixed("non-reentrant-nested-offload",
+                "non-re-entrant with offload, and the MLP of each block checkpointed again inside",
+                "checkpoint=non-reentrant offload=on nested=on prior=off no_sync=off "
+                "bucket_view=off find_unused=off static_graph=off bucket=standard")),
+      fixed("no-checkpoint", "no checkpoints: the same gradients bit for bit, for more memory",
             "checkpoint=none prior=off no_sync=off bucket_view=off find_unused=off "
-            "static_graph=off bucket=standard",
-            "no checkpoints: the same gradients bit for bit, for more memory"),
-      reference("reference", "prior=off",
-                "one process without checkpoints; memory as that of one shard on one GPU"),
-      reference("reference-shared-blocks", "blocks=shared trained=all",
-                "one process, with one block for all layers"),
-      reference("reference-shared-adapters", "blocks=shared trained=adapters",
-                "one process, with adapters in one block for all layers"),
+            "static_graph=off bucket=standard"),
+      reference("reference",
+                "one process without checkpoints; memory as that of one shard on one GPU",
+                "prior=off"),
+      reference("reference-shared-blocks", "one process, with one block for all layers",
+                "blocks=shared trained=all"),
+      reference("reference-shared-adapters",
+                "one process, with adapters in one block for all layers",
+                "blocks=shared trained=adapters"),
   };
 }
 

@@ -80,16 +80,6 @@ Expectation expect_dropped(const Cell& cell) {
   return expect_alike_but_wrong(cell, {"router.*", "below.*"});
 }
 
-std::vector<Variant> variants() {
-  return {
-      fixed("carried", "tile_backward=explicit-inputs outputs=all",
-            "the tiles also receive the gradient of the second output, the router's probabilities"),
-      wrong_fix("dropped", "tile_backward=explicit-inputs outputs=first-alone", expect_dropped,
-                "backward uses the gradient of the first output only"),
-      reference("reference", "", "one process, no tiles: the mean of all shards' gradients"),
-  };
-}
-
 }  // namespace
 
 Scenario second_output_dropped_by_tiles() {
@@ -103,7 +93,14 @@ Scenario second_output_dropped_by_tiles() {
       .left_out = "experts: the router weighs the output of one MLP",
       .worlds = worlds_from(1),
       .axes = tiled_axes(),
-      .variants = variants(),
+      .variants = {fixed("carried",
+                         "the tiles also receive the gradient of the second output, the router's "
+                         "probabilities",
+                         "tile_backward=explicit-inputs outputs=all"),
+                   wrong_fix("dropped", "backward uses the gradient of the first output only",
+                             "tile_backward=explicit-inputs outputs=first-alone", expect_dropped),
+                   reference("reference",
+                             "one process, no tiles: the mean of all shards' gradients")},
       .claims = replica_claims(),
       .precondition = precondition,
       .body = train,

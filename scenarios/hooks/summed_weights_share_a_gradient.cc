@@ -64,16 +64,6 @@ std::vector<Axis> axes() {
   return axes;
 }
 
-std::vector<Variant> variants() {
-  return {
-      wrong_fix("aliased", "tile_backward=grad-but-last first_gradient=kept", expect_aliased,
-                "both summands get one tensor as .grad, and each adds the later tiles to it"),
-      fixed("cloned", "tile_backward=grad-but-last first_gradient=cloned",
-            "each summand gets a copy of the first tile's gradient"),
-      reference("reference", "", "one process, no tiles: the mean of all shards' gradients"),
-  };
-}
-
 }  // namespace
 
 Scenario summed_weights_share_a_gradient() {
@@ -87,7 +77,14 @@ Scenario summed_weights_share_a_gradient() {
       .left_out = "Qwen3-VL and the GPUs",
       .worlds = worlds_from(1),
       .axes = axes(),
-      .variants = variants(),
+      .variants = {wrong_fix(
+                       "aliased",
+                       "both summands get one tensor as .grad, and each adds the later tiles to it",
+                       "tile_backward=grad-but-last first_gradient=kept", expect_aliased),
+                   fixed("cloned", "each summand gets a copy of the first tile's gradient",
+                         "tile_backward=grad-but-last first_gradient=cloned"),
+                   reference("reference",
+                             "one process, no tiles: the mean of all shards' gradients")},
       .claims = replica_claims(),
       .precondition = refuse_ddp_of_one_rank,
       .body = train,

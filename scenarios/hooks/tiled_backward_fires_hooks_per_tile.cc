@@ -173,46 +173,6 @@ Expectation expect_find_unused(const Cell& cell) {
   return has_hooks(cell) ? expect_error(ddp_error::kReadyTwice) : expect_hidden();
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("backward-per-tile", "tile_backward=per-tile static_graph=off",
-            expect_backward_per_tile, "backward() for every tile, as first written"),
-      fixed("grad-but-last", "tile_backward=grad-but-last", expect_grad_but_last,
-            "the pull request: gradients of all tiles except the last bypass the hooks"),
-      fixed("gated",
-            "tile_backward=grad-but-last gate=several-ranks find_unused=off static_graph=off",
-            "the pull request with its gate: only if there are several ranks"),
-      fixed("explicit-inputs", "tile_backward=explicit-inputs",
-            "the parameters are inputs of the function: autograd gets each gradient once"),
-      latent("static-graph-in-place", "tile_backward=per-tile static_graph=on",
-             "a static graph, as the error advises; tiles add to .grad in place: right"),
-      wrong_fix("static-graph-set-aside",
-                "tile_backward=per-tile tile_accumulation=set-aside static_graph=on",
-                expect_static_graph_set_aside,
-                "a static graph, but tiles set .grad aside: later steps reduce only the last tile"),
-      wrong_fix("grad-but-last-find-unused",
-                "tile_backward=grad-but-last find_unused=on static_graph=off", expect_find_unused,
-                "find_unused_parameters does not see the parameters inside the function"),
-      fixed("one-tile-in-place",
-            "tile_backward=grad-but-last tiles=1 accumulation=2 around=layers frozen=none "
-            "values=drawn prior=off find_unused=off static_graph=off bucket=standard",
-            "one tile and two micro-batches, added in place: nothing is lost")
-          .compared_with("reference-two-micro-batches"),
-      wrong_fix(
-          "one-tile-set-aside",
-          "tile_backward=grad-but-last tile_accumulation=set-aside tiles=1 accumulation=2 "
-          "around=layers frozen=none values=drawn prior=off find_unused=off static_graph=off "
-          "bucket=standard",
-          [](const Cell& cell) { return expect_alike_but_wrong(cell, tiled_tensors(cell)); },
-          "one tile: the earlier micro-batches, set aside from .grad, are never restored")
-          .compared_with("reference-two-micro-batches"),
-      reference("reference", "", "one process, no tiles: the mean of all shards' gradients"),
-      reference("reference-two-micro-batches",
-                "accumulation=2 around=layers frozen=none values=drawn prior=off",
-                "one process, no tiles, two micro-batches: the mean of all shards' gradients"),
-  };
-}
-
 }  // namespace
 
 Scenario tiled_backward_fires_hooks_per_tile() {
@@ -229,7 +189,46 @@ Scenario tiled_backward_fires_hooks_per_tile() {
           tiled_axes({{"around", {"layers", "above", "nothing", "vision-language-model"}, "layers"},
                       {"frozen", {"none", "gate", "all"}, "none"},
                       {"values", {"drawn", "dyadic"}, "drawn"}}),
-      .variants = variants(),
+      .variants =
+          {buggy("backward-per-tile", "backward() for every tile, as first written",
+                 "tile_backward=per-tile static_graph=off", expect_backward_per_tile),
+           fixed("grad-but-last",
+                 "the pull request: gradients of all tiles except the last bypass the hooks",
+                 "tile_backward=grad-but-last", expect_grad_but_last),
+           fixed("gated", "the pull request with its gate: only if there are several ranks",
+                 "tile_backward=grad-but-last gate=several-ranks find_unused=off static_graph=off"),
+           fixed("explicit-inputs",
+                 "the parameters are inputs of the function: autograd gets each gradient once",
+                 "tile_backward=explicit-inputs"),
+           latent("static-graph-in-place",
+                  "a static graph, as the error advises; tiles add to .grad in place: right",
+                  "tile_backward=per-tile static_graph=on"),
+           wrong_fix(
+               "static-graph-set-aside",
+               "a static graph, but tiles set .grad aside: later steps reduce only the last tile",
+               "tile_backward=per-tile tile_accumulation=set-aside static_graph=on",
+               expect_static_graph_set_aside),
+           wrong_fix("grad-but-last-find-unused",
+                     "find_unused_parameters does not see the parameters inside the function",
+                     "tile_backward=grad-but-last find_unused=on static_graph=off",
+                     expect_find_unused),
+           fixed("one-tile-in-place",
+                 "one tile and two micro-batches, added in place: nothing is lost",
+                 "tile_backward=grad-but-last tiles=1 accumulation=2 around=layers frozen=none "
+                 "values=drawn prior=off find_unused=off static_graph=off bucket=standard")
+               .compared_with("reference-two-micro-batches"),
+           wrong_fix(
+               "one-tile-set-aside",
+               "one tile: the earlier micro-batches, set aside from .grad, are never restored",
+               "tile_backward=grad-but-last tile_accumulation=set-aside tiles=1 accumulation=2 "
+               "around=layers frozen=none values=drawn prior=off find_unused=off static_graph=off "
+               "bucket=standard",
+               [](const Cell& cell) { return expect_alike_but_wrong(cell, tiled_tensors(cell)); })
+               .compared_with("reference-two-micro-batches"),
+           reference("reference", "one process, no tiles: the mean of all shards' gradients"),
+           reference("reference-two-micro-batches",
+                     "one process, no tiles, two micro-batches: the mean of all shards' gradients",
+                     "accumulation=2 around=layers frozen=none values=drawn prior=off")},
       .claims = replica_claims(),
       .precondition = precondition,
       .body = train,

@@ -71,30 +71,6 @@ Expectation expect_unrecorded(const Cell& cell) {
   return expectation;
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("frozen-below", "tile_backward=grad-but-last find_unused=off static_graph=off",
-            expect_unrecorded,
-            "the embedding is frozen: the function is not recorded, and the reducer waits"),
-      wrong_fix("find-unused", "tile_backward=grad-but-last find_unused=on static_graph=off",
-                expect_unrecorded,
-                "find_unused_parameters: the parameters are never trained, without an error"),
-      wrong_fix("static-graph", "tile_backward=grad-but-last find_unused=off static_graph=on",
-                expect_unrecorded,
-                "a static graph: the parameters are never trained, without an error"),
-      fixed("input-requires-grad",
-            "tile_backward=grad-but-last find_unused=off input=requires-grad",
-            "the input of the function is made to require a gradient"),
-      fixed("explicit-inputs", "tile_backward=explicit-inputs",
-            "the parameters are inputs of the function, so autograd records it"),
-      buggy("checkpoint-reentrant", "checkpoint=reentrant tiles=1 find_unused=off static_graph=off",
-            expect_unrecorded, "a re-entrant checkpoint instead of tiles is not recorded either"),
-      fixed("checkpoint-non-reentrant", "checkpoint=non-reentrant tiles=1",
-            "a non-re-entrant checkpoint records the operations inside"),
-      reference("reference", "", "one process, no tiles: the mean of all shards' gradients"),
-  };
-}
-
 }  // namespace
 
 Scenario tiled_input_needs_no_gradient() {
@@ -107,7 +83,30 @@ Scenario tiled_input_needs_no_gradient() {
       .kept = "the tiled MLP above a frozen embedding, as adapters leave it",
       .left_out = "the hook that adapter trainers add to the embedding: it is the fix",
       .axes = tiled_axes({{"above", {"head", "nothing"}, "head"}}),
-      .variants = variants(),
+      .variants =
+          {buggy("frozen-below",
+                 "the embedding is frozen: the function is not recorded, and the reducer waits",
+                 "tile_backward=grad-but-last find_unused=off static_graph=off", expect_unrecorded),
+           wrong_fix("find-unused",
+                     "find_unused_parameters: the parameters are never trained, without an error",
+                     "tile_backward=grad-but-last find_unused=on static_graph=off",
+                     expect_unrecorded),
+           wrong_fix(
+               "static-graph", "a static graph: the parameters are never trained, without an error",
+               "tile_backward=grad-but-last find_unused=off static_graph=on", expect_unrecorded),
+           fixed("input-requires-grad", "the input of the function is made to require a gradient",
+                 "tile_backward=grad-but-last find_unused=off input=requires-grad"),
+           fixed("explicit-inputs",
+                 "the parameters are inputs of the function, so autograd records it",
+                 "tile_backward=explicit-inputs"),
+           buggy("checkpoint-reentrant",
+                 "a re-entrant checkpoint instead of tiles is not recorded either",
+                 "checkpoint=reentrant tiles=1 find_unused=off static_graph=off",
+                 expect_unrecorded),
+           fixed("checkpoint-non-reentrant",
+                 "a non-re-entrant checkpoint records the operations inside",
+                 "checkpoint=non-reentrant tiles=1"),
+           reference("reference", "one process, no tiles: the mean of all shards' gradients")},
       .claims = replica_claims(),
       .precondition = refuse_no_sync_with_static_graph,
       .body = train,

@@ -97,61 +97,62 @@ std::string precondition(const Cell& cell) {
 std::vector<Variant> variants() {
   const ExpectationOf ready_twice = always(expect_error(ddp_error::kReadyTwice));
   return {
-      buggy("grad-but-last", "tile_backward=grad-but-last find_unused=off static_graph=off",
-            expect_absent, "an expert has no token in the last tile: its hook never runs"),
-      fixed("touching-all", "tile_backward=grad-but-last touches=all find_unused=off",
-            "every tile adds zero times every parameter, so all are in the last tile"),
-      fixed("explicit-inputs", "tile_backward=explicit-inputs",
-            "the parameters are inputs of the function: every hook runs, whatever tiles use"),
+      buggy("grad-but-last", "an expert has no token in the last tile: its hook never runs",
+            "tile_backward=grad-but-last find_unused=off static_graph=off", expect_absent),
+      fixed("touching-all",
+            "every tile adds zero times every parameter, so all are in the last tile",
+            "tile_backward=grad-but-last touches=all find_unused=off"),
+      fixed("explicit-inputs",
+            "the parameters are inputs of the function: every hook runs, whatever tiles use",
+            "tile_backward=explicit-inputs"),
       wrong_fix(
-          "static-graph", "tile_backward=grad-but-last expert=left-out static_graph=on",
-          expect_left_out,
-          "a static graph counts the expert as unused: no error, and no synchronisation, ever"),
-      wrong_fix("find-unused", "tile_backward=grad-but-last find_unused=on static_graph=off",
-                ready_twice,
-                "find_unused_parameters takes all parameters inside the function for unused"),
+          "static-graph",
+          "a static graph counts the expert as unused: no error, and no synchronisation, ever",
+          "tile_backward=grad-but-last expert=left-out static_graph=on", expect_left_out),
+      wrong_fix("find-unused",
+                "find_unused_parameters takes all parameters inside the function for unused",
+                "tile_backward=grad-but-last find_unused=on static_graph=off", ready_twice),
       buggy(
           "shared-grad-but-last",
+          "two layers share the module: each has a last tile, so hooks run twice",
           "tile_backward=grad-but-last layers=shared touches=all find_unused=off static_graph=off",
-          ready_twice, "two layers share the module: each has a last tile, so hooks run twice")
+          ready_twice)
           .compared_with("reference-shared"),
       fixed("shared-static-graph",
-            "tile_backward=grad-but-last layers=shared touches=all static_graph=on",
-            "a shared module with a static graph: the reducer counts both hooks")
+            "a shared module with a static graph: the reducer counts both hooks",
+            "tile_backward=grad-but-last layers=shared touches=all static_graph=on")
           .compared_with("reference-shared"),
-      fixed("shared-explicit-inputs", "tile_backward=explicit-inputs layers=shared",
-            "a shared module with explicit inputs: gradients are summed before hooks run")
+      fixed("shared-explicit-inputs",
+            "a shared module with explicit inputs: gradients are summed before hooks run",
+            "tile_backward=explicit-inputs layers=shared")
           .compared_with("reference-shared"),
       buggy("unused-by-nobody",
+            "no rank uses a layer: the step is not synchronised, and the next one fails",
             "tile_backward=explicit-inputs layers=one-unused find_unused=off static_graph=off",
-            expect_unfinished_reduction,
-            "no rank uses a layer: the step is not synchronised, and the next one fails")
+            expect_unfinished_reduction)
           .compared_with("reference-unused"),
-      fixed("unused-found",
-            "tile_backward=explicit-inputs layers=one-unused find_unused=on static_graph=off",
-            "no rank uses a layer: find_unused_parameters detects it")
+      fixed("unused-found", "no rank uses a layer: find_unused_parameters detects it",
+            "tile_backward=explicit-inputs layers=one-unused find_unused=on static_graph=off")
           .compared_with("reference-unused"),
-      fixed("unused-static-graph",
-            "tile_backward=explicit-inputs layers=one-unused static_graph=on",
-            "no rank uses a layer: a static graph skips it")
+      fixed("unused-static-graph", "no rank uses a layer: a static graph skips it",
+            "tile_backward=explicit-inputs layers=one-unused static_graph=on")
           .compared_with("reference-unused"),
       buggy("tokenless-tile",
+            "a tile of padding has no input gradient: the first version copies it anyway",
             "tile_backward=grad-but-last tokens=padded touches=all guard=none find_unused=off "
             "static_graph=off",
-            expect_no_tensor,
-            "a tile of padding has no input gradient: the first version copies it anyway")
+            expect_no_tensor)
           .compared_with("reference-tokenless"),
-      fixed("tokenless-tile-guarded",
-            "tile_backward=grad-but-last tokens=padded touches=all find_unused=off",
-            "the review: the input gradient is copied only if it exists")
+      fixed("tokenless-tile-guarded", "the review: the input gradient is copied only if it exists",
+            "tile_backward=grad-but-last tokens=padded touches=all find_unused=off")
           .compared_with("reference-tokenless"),
-      reference("reference", "", "one process, no tiles: the mean of all shards' gradients"),
-      reference("reference-shared", "layers=shared",
-                "one process, no tiles, with a module that two layers share"),
-      reference("reference-unused", "layers=one-unused",
-                "one process, no tiles, with an unused layer"),
-      reference("reference-tokenless", "tokens=padded",
-                "one process, no tiles; the first half of all tokens is padding"),
+      reference("reference", "one process, no tiles: the mean of all shards' gradients"),
+      reference("reference-shared", "one process, no tiles, with a module that two layers share",
+                "layers=shared"),
+      reference("reference-unused", "one process, no tiles, with an unused layer",
+                "layers=one-unused"),
+      reference("reference-tokenless",
+                "one process, no tiles; the first half of all tokens is padding", "tokens=padded"),
   };
 }
 

@@ -96,24 +96,6 @@ Expectation expect_multiplied_twice(const Cell& cell) {
   return expect_times(cell, multiplier_of(cell));
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("ignored", "grad_output=ignored", expect_never_multiplied,
-            "backward ignores the factor of the loss and returns forward's gradients unchanged"),
-      latent("never-multiplied", "grad_output=ignored accumulation=1 times=1",
-             "the same backward, with a loss that is never scaled")
-          .compared_with("reference-of-one-micro-batch"),
-      wrong_fix(
-          "multiplied-in-place", "grad_output=in-place", expect_multiplied_twice,
-          "the first fix scales the saved gradients in place: a second backward rescales them"),
-      fixed("multiplied-out-of-place", "grad_output=out-of-place",
-            "the second fix: the product is a new tensor"),
-      reference("reference", "", "one process and torch's cross-entropy of all logits"),
-      reference("reference-of-one-micro-batch", "accumulation=1 times=1",
-                "one process, torch's cross-entropy, with a loss that is never scaled"),
-  };
-}
-
 std::vector<Axis> axes() {
   return {
       {"accumulation", {"1", "2", "4"}, "2"},
@@ -143,7 +125,24 @@ Scenario function_ignores_grad_output() {
       .worlds = worlds_from(1),
       .devices = {"cpu", "sim", "cuda"},
       .axes = axes(),
-      .variants = variants(),
+      .variants =
+          {buggy(
+               "ignored",
+               "backward ignores the factor of the loss and returns forward's gradients unchanged",
+               "grad_output=ignored", expect_never_multiplied),
+           latent("never-multiplied", "the same backward, with a loss that is never scaled",
+                  "grad_output=ignored accumulation=1 times=1")
+               .compared_with("reference-of-one-micro-batch"),
+           wrong_fix(
+               "multiplied-in-place",
+               "the first fix scales the saved gradients in place: a second backward rescales them",
+               "grad_output=in-place", expect_multiplied_twice),
+           fixed("multiplied-out-of-place", "the second fix: the product is a new tensor",
+                 "grad_output=out-of-place"),
+           reference("reference", "one process and torch's cross-entropy of all logits"),
+           reference("reference-of-one-micro-batch",
+                     "one process, torch's cross-entropy, with a loss that is never scaled",
+                     "accumulation=1 times=1")},
       .claims = replica_claims(),
       .body = train,
   };

@@ -62,45 +62,6 @@ Expectation expect_untreated(const Cell& cell) {
       {wrong_gradients_of(cell, {"*.mlp.*"}, "tiles are drawn: the variants by-its-law have it")});
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("zero-2-looked-for-ds-id", "engine=zero stage=2 looked_for=ds_id", expect_untreated,
-            "ZeRO 2 without DeepSpeed's assertion, stage 3's marker: each tile is reduced alone"),
-      buggy("zero-3-looked-for-index", "engine=zero stage=3 looked_for=param_idx_in_group",
-            expect_untreated,
-            "ZeRO 3, the marker of stages 1 and 2: only the last tile's gradient remains"),
-      latent("zero-3-looked-for-index-by-its-law",
-             "engine=zero stage=3 looked_for=param_idx_in_group not_found=untreated",
-             "ZeRO 3 matches its formula, the last tile of micro-batch 1: no other fault")
-          .compared_with("reference-zero-3-law"),
-      buggy("zero-3-looked-for-ds-param", "engine=zero stage=3 looked_for=ds_param",
-            expect_untreated, "ZeRO 3, the first version's marker, which may not be set"),
-      wrong_fix("zero-3-looked-for-ds-zero", "engine=zero stage=3 looked_for=ds_zero",
-                expect_untreated,
-                "ZeRO 3, the flag proposed for all stages, which no DeepSpeed release sets"),
-      latent("zero-1-looked-for-ds-id", "engine=zero stage=1 looked_for=ds_id not_found=untreated",
-             "ZeRO 1, stage 3's marker: right, because it reduces after all tiles"),
-      buggy("zero-1-accumulated-by-hooks",
-            "engine=zero stage=1 looked_for=ds_id not_found=accumulated", expect_untreated,
-            "ZeRO 1 not detected: FSDP2's hooks stack, divide, and pass the sum on twice"),
-      latent("zero-1-accumulated-by-its-law",
-             "engine=zero stage=1 looked_for=ds_id not_found=accumulated",
-             "ZeRO 1 matches the accumulator's formula, (2/N) * sum of (i+1)*g_i: no other fault")
-          .compared_with("reference-accumulator-law"),
-      fixed("zero-1-looked-for-both", "engine=zero stage=1 looked_for=both",
-            "ZeRO 1, detected by both markers"),
-      fixed("zero-2-looked-for-both", "engine=zero stage=2 looked_for=both",
-            "ZeRO 2, detected by both markers"),
-      fixed("zero-3-looked-for-both", "engine=zero stage=3 looked_for=both",
-            "ZeRO 3, detected by both markers"),
-      reference("reference", "tiles=1 bucket=standard", "one process, untiled"),
-      reference("reference-zero-3-law", "law=zero-3",
-                "one process that weights tiles by the formula of ZeRO 3"),
-      reference("reference-accumulator-law", "law=accumulator bucket=standard",
-                "one process that weights tiles by the formula of the accumulator"),
-  };
-}
-
 std::vector<Axis> axes() {
   return {
       {"tiles", {"1", "2", "4"}, "2"},
@@ -128,7 +89,47 @@ Scenario engine_detected_by_wrong_attribute() {
           "DeepSpeed's assertions: the engine here shows the faults that they guard against",
       .worlds = worlds_from(1),
       .axes = axes(),
-      .variants = variants(),
+      .variants =
+          {buggy(
+               "zero-2-looked-for-ds-id",
+               "ZeRO 2 without DeepSpeed's assertion, stage 3's marker: each tile is reduced alone",
+               "engine=zero stage=2 looked_for=ds_id", expect_untreated),
+           buggy("zero-3-looked-for-index",
+                 "ZeRO 3, the marker of stages 1 and 2: only the last tile's gradient remains",
+                 "engine=zero stage=3 looked_for=param_idx_in_group", expect_untreated),
+           latent("zero-3-looked-for-index-by-its-law",
+                  "ZeRO 3 matches its formula, the last tile of micro-batch 1: no other fault",
+                  "engine=zero stage=3 looked_for=param_idx_in_group not_found=untreated")
+               .compared_with("reference-zero-3-law"),
+           buggy("zero-3-looked-for-ds-param",
+                 "ZeRO 3, the first version's marker, which may not be set",
+                 "engine=zero stage=3 looked_for=ds_param", expect_untreated),
+           wrong_fix("zero-3-looked-for-ds-zero",
+                     "ZeRO 3, the flag proposed for all stages, which no DeepSpeed release sets",
+                     "engine=zero stage=3 looked_for=ds_zero", expect_untreated),
+           latent("zero-1-looked-for-ds-id",
+                  "ZeRO 1, stage 3's marker: right, because it reduces after all tiles",
+                  "engine=zero stage=1 looked_for=ds_id not_found=untreated"),
+           buggy("zero-1-accumulated-by-hooks",
+                 "ZeRO 1 not detected: FSDP2's hooks stack, divide, and pass the sum on twice",
+                 "engine=zero stage=1 looked_for=ds_id not_found=accumulated", expect_untreated),
+           latent(
+               "zero-1-accumulated-by-its-law",
+               "ZeRO 1 matches the accumulator's formula, (2/N) * sum of (i+1)*g_i: no other fault",
+               "engine=zero stage=1 looked_for=ds_id not_found=accumulated")
+               .compared_with("reference-accumulator-law"),
+           fixed("zero-1-looked-for-both", "ZeRO 1, detected by both markers",
+                 "engine=zero stage=1 looked_for=both"),
+           fixed("zero-2-looked-for-both", "ZeRO 2, detected by both markers",
+                 "engine=zero stage=2 looked_for=both"),
+           fixed("zero-3-looked-for-both", "ZeRO 3, detected by both markers",
+                 "engine=zero stage=3 looked_for=both"),
+           reference("reference", "one process, untiled", "tiles=1 bucket=standard"),
+           reference("reference-zero-3-law",
+                     "one process that weights tiles by the formula of ZeRO 3", "law=zero-3"),
+           reference("reference-accumulator-law",
+                     "one process that weights tiles by the formula of the accumulator",
+                     "law=accumulator bucket=standard")},
       .claims = sharded_claims(),
       .body = train,
   };

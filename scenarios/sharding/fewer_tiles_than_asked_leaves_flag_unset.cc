@@ -35,26 +35,6 @@ Expectation expect_never_whole(const Cell& cell) {
   return pinned(expect_wrong_shards(), {pin});
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("zero-2-counting-asked", "engine=zero stage=2 tile_cut=chunked-rows counts=asked",
-            expect_never_whole,
-            "ZeRO 2 waits for the last requested tile: each rank steps with its own gradient"),
-      buggy("zero-3-counting-asked", "engine=zero stage=3 tile_cut=chunked-rows counts=asked",
-            expect_never_whole,
-            "ZeRO 3 waits for the last requested tile: parameters are never trained"),
-      buggy("zero-1-counting-asked", "engine=zero stage=1 tile_cut=chunked-rows counts=asked",
-            expect_never_whole, "ZeRO 1 reduces after all tiles, but reads the flag there, too"),
-      fixed("zero-1-counting-pieces", "engine=zero stage=1 tile_cut=chunked-rows counts=pieces",
-            "ZeRO 1; the flag is set in the last actual tile"),
-      fixed("zero-2-counting-pieces", "engine=zero stage=2 tile_cut=chunked-rows counts=pieces",
-            "ZeRO 2; the flag is set in the last actual tile"),
-      fixed("zero-3-counting-pieces", "engine=zero stage=3 tile_cut=chunked-rows counts=pieces",
-            "ZeRO 3; the flag is set in the last actual tile"),
-      reference("reference", "tiles=1 bucket=standard", "one process, untiled"),
-  };
-}
-
 std::vector<Axis> axes() {
   return {
       {"tiles", {"1", "2", "4"}, "4"},
@@ -76,7 +56,23 @@ Scenario fewer_tiles_than_asked_leaves_flag_unset() {
       .kept = "the flag on each parameter, which is set on the last of the tiles asked for",
       .left_out = "a number of tiles per rank: tiles-counted-by-each-rank",
       .axes = axes(),
-      .variants = variants(),
+      .variants =
+          {buggy("zero-2-counting-asked",
+                 "ZeRO 2 waits for the last requested tile: each rank steps with its own gradient",
+                 "engine=zero stage=2 tile_cut=chunked-rows counts=asked", expect_never_whole),
+           buggy("zero-3-counting-asked",
+                 "ZeRO 3 waits for the last requested tile: parameters are never trained",
+                 "engine=zero stage=3 tile_cut=chunked-rows counts=asked", expect_never_whole),
+           buggy("zero-1-counting-asked",
+                 "ZeRO 1 reduces after all tiles, but reads the flag there, too",
+                 "engine=zero stage=1 tile_cut=chunked-rows counts=asked", expect_never_whole),
+           fixed("zero-1-counting-pieces", "ZeRO 1; the flag is set in the last actual tile",
+                 "engine=zero stage=1 tile_cut=chunked-rows counts=pieces"),
+           fixed("zero-2-counting-pieces", "ZeRO 2; the flag is set in the last actual tile",
+                 "engine=zero stage=2 tile_cut=chunked-rows counts=pieces"),
+           fixed("zero-3-counting-pieces", "ZeRO 3; the flag is set in the last actual tile",
+                 "engine=zero stage=3 tile_cut=chunked-rows counts=pieces"),
+           reference("reference", "one process, untiled", "tiles=1 bucket=standard")},
       .claims = claims_before(sharded_claims(), {collectives_match()}),
       .body = train,
   };

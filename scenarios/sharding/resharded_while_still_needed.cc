@@ -100,43 +100,6 @@ Expectation expect_next_tile_released(const Cell& cell) {
   return expect_error(fully_shard_error::kViewOfReleased);
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("reshards-behind-each-tile",
-            "engine=fsdp2 reduces=in-last-tile releases=behind-each-tile",
-            expect_next_tile_released,
-            "FSDP2: each tile frees its parameters, and nothing gathers them for the next tile"),
-      buggy("reshards-behind-last-tile", "engine=fsdp2 releases=behind-last-tile",
-            expect_rest_released,
-            "FSDP2: freed after the last tile; wrong if the layer, not the MLP, is wrapped"),
-      wrong_fix("gathers-for-each-tile",
-                "engine=fsdp2 reduces=in-last-tile gathers=each-tile releases=behind-each-tile",
-                expect_rest_released,
-                "FSDP2: each tile gathers first; wrong if the layer, not the MLP, is wrapped"),
-      wrong_fix("never-reshards", "engine=fsdp2 reduces=in-last-tile releases=never",
-                expect_old_parameters,
-                "FSDP2: parameters are never freed, so the next forward uses outdated ones"),
-      fixed("keeps-until-last-tile", "engine=fsdp2 reduces=in-last-tile releases=in-last-tile",
-            "FSDP2: reducing and freeing are deferred to the last tile, and left to the engine"),
-      fixed("plain", "engine=fsdp2",
-            "FSDP2: nothing is deferred; it acts when backward leaves the wrapped module"),
-      buggy("flat-plain", "engine=fsdp1", expect_next_tile_released,
-            "FSDP1: the first tile completes the flat gradient, which is reduced and freed"),
-      wrong_fix(
-          "flat-syncs-in-last-tile", "engine=fsdp1 strategy=shard-grad-op reduces=in-last-tile",
-          expect_rest_released,
-          "FSDP1: no_sync except in the last tile; wrong if the layer, not the MLP, is wrapped"),
-      fixed("flat-syncs-behind-tiles", "engine=fsdp1 strategy=shard-grad-op reduces=behind-tiles",
-            "FSDP1: no_sync in all tiles; the rest of the layer's backward synchronises"),
-      fixed("flat-explicit-inputs", "engine=fsdp1 tile_backward=explicit-inputs",
-            "FSDP1: the parameters are inputs of the tiled function, with one gradient each"),
-      fixed("flat-whole", "engine=fsdp1 strategy=no-shard",
-            "FSDP1, NO_SHARD: nothing is ever freed, and every tile's backward reduces"),
-      reference("reference", "wrapped=layer tiles=1",
-                "one process, no tiles: the mean of all shards' gradients"),
-  };
-}
-
 }  // namespace
 
 Scenario resharded_while_still_needed() {
@@ -152,7 +115,49 @@ Scenario resharded_while_still_needed() {
       .axes = {{"wrapped", {"mlp", "layer", "root"}, "layer"},
                {"tiles", {"1", "2", "4"}, "2"},
                {"dtype", {"float32", "float64"}, "float32"}},
-      .variants = variants(),
+      .variants =
+          {buggy(
+               "reshards-behind-each-tile",
+               "FSDP2: each tile frees its parameters, and nothing gathers them for the next tile",
+               "engine=fsdp2 reduces=in-last-tile releases=behind-each-tile",
+               expect_next_tile_released),
+           buggy("reshards-behind-last-tile",
+                 "FSDP2: freed after the last tile; wrong if the layer, not the MLP, is wrapped",
+                 "engine=fsdp2 releases=behind-last-tile", expect_rest_released),
+           wrong_fix(
+               "gathers-for-each-tile",
+               "FSDP2: each tile gathers first; wrong if the layer, not the MLP, is wrapped",
+               "engine=fsdp2 reduces=in-last-tile gathers=each-tile releases=behind-each-tile",
+               expect_rest_released),
+           wrong_fix("never-reshards",
+                     "FSDP2: parameters are never freed, so the next forward uses outdated ones",
+                     "engine=fsdp2 reduces=in-last-tile releases=never", expect_old_parameters),
+           fixed(
+               "keeps-until-last-tile",
+               "FSDP2: reducing and freeing are deferred to the last tile, and left to the engine",
+               "engine=fsdp2 reduces=in-last-tile releases=in-last-tile"),
+           fixed("plain",
+                 "FSDP2: nothing is deferred; it acts when backward leaves the wrapped module",
+                 "engine=fsdp2"),
+           buggy("flat-plain",
+                 "FSDP1: the first tile completes the flat gradient, which is reduced and freed",
+                 "engine=fsdp1", expect_next_tile_released),
+           wrong_fix("flat-syncs-in-last-tile",
+                     "FSDP1: no_sync except in the last tile; wrong if the layer, not the MLP, is "
+                     "wrapped",
+                     "engine=fsdp1 strategy=shard-grad-op reduces=in-last-tile",
+                     expect_rest_released),
+           fixed("flat-syncs-behind-tiles",
+                 "FSDP1: no_sync in all tiles; the rest of the layer's backward synchronises",
+                 "engine=fsdp1 strategy=shard-grad-op reduces=behind-tiles"),
+           fixed("flat-explicit-inputs",
+                 "FSDP1: the parameters are inputs of the tiled function, with one gradient each",
+                 "engine=fsdp1 tile_backward=explicit-inputs"),
+           fixed("flat-whole",
+                 "FSDP1, NO_SHARD: nothing is ever freed, and every tile's backward reduces",
+                 "engine=fsdp1 strategy=no-shard"),
+           reference("reference", "one process, no tiles: the mean of all shards' gradients",
+                     "wrapped=layer tiles=1")},
       .claims = sharded_claims(),
       .body = train,
   };

@@ -70,21 +70,6 @@ Expectation expect_other_rows(const Cell& cell) {
   return expectation;
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("fixed-steps", "tile_cut=chunked-sequence tile_slices=fixed-step", expect_other_rows,
-            "as merged: tile i's slice begins at i times the size of the first tile"),
-      wrong_fix("cumulative-offsets", "tile_cut=chunked-sequence tile_slices=cumulative-step",
-                expect_other_rows,
-                "a reviewer's version: each slice begins at the end of the previous one"),
-      fixed("flattened-tiles", "tile_cut=chunked-rows tile_slices=fixed-step",
-            "DeepSpeed's way: the input is flattened before it is cut, too"),
-      fixed("sliced-as-cut", "tile_cut=chunked-sequence tile_slices=own",
-            "gradients are cut along the sequence, as the input is"),
-      reference("reference", "tiles=1 tile_backward=grad-but-last", "one process, untiled"),
-  };
-}
-
 std::vector<Axis> axes() {
   return {
       {"batch", {"1", "2", "3"}, "2"},
@@ -109,7 +94,18 @@ Scenario tile_slices_from_flattened_buffer() {
       .left_out = "the gradient accumulator: tiled-gradient-accumulator-under-ddp",
       .worlds = worlds_from(1),
       .axes = axes(),
-      .variants = variants(),
+      .variants =
+          {buggy("fixed-steps",
+                 "as merged: tile i's slice begins at i times the size of the first tile",
+                 "tile_cut=chunked-sequence tile_slices=fixed-step", expect_other_rows),
+           wrong_fix("cumulative-offsets",
+                     "a reviewer's version: each slice begins at the end of the previous one",
+                     "tile_cut=chunked-sequence tile_slices=cumulative-step", expect_other_rows),
+           fixed("flattened-tiles", "DeepSpeed's way: the input is flattened before it is cut, too",
+                 "tile_cut=chunked-rows tile_slices=fixed-step"),
+           fixed("sliced-as-cut", "gradients are cut along the sequence, as the input is",
+                 "tile_cut=chunked-sequence tile_slices=own"),
+           reference("reference", "one process, untiled", "tiles=1 tile_backward=grad-but-last")},
       .claims = claims_before({kLossesAgree, kLossesEqual}, replica_claims()),
       .body = train,
   };

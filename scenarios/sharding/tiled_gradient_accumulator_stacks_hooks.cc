@@ -37,35 +37,6 @@ void train(Rank& rank) {
   train_with_accumulator(rank, mlps);
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("published", "engine=fsdp2 hooks=published", expect_published_hooks,
-            "the accumulator as merged, under FSDP2"),
-      latent("published-by-its-law", "engine=fsdp2 hooks=published law=compared",
-             "the same matches its formula 2*prior + (2/N) * sum of (i+1)*g_i: no other fault")
-          .compared_with("reference-law"),
-      wrong_fix(
-          "hook-returns-nothing", "engine=fsdp2 hooks=published hands_over=set-only causes=all",
-          expect_last_tile_twice,
-          "a reviewer's version: the last hook sets .grad, and autograd adds the last tile again"),
-      wrong_fix(
-          "refuses-fewer-tiles", "engine=fsdp2 hooks=published fewer_tiles=refused causes=all",
-          expect_published_hooks, "a reviewer's version: fewer tiles than asked for are an error"),
-      wrong_fix("cumulative-offsets",
-                "engine=fsdp2 hooks=published tile_slices=cumulative-step causes=all",
-                expect_published_hooks,
-                "a reviewer's version: each slice begins at the end of the previous one"),
-      wrong_fix("accumulates-in-bfloat16", "engine=fsdp2 hooks=mended sums_in=bfloat16 causes=all",
-                expect_sums_in_bfloat16, "correct hooks that accumulate in bfloat16"),
-      fixed("mended-hooks", "engine=fsdp2 hooks=mended causes=all",
-            "hooks are removed after use, do not divide, pass on once, and count actual tiles"),
-      fixed("plain-tiles", "engine=fsdp2 hooks=none causes=all",
-            "no hooks: FSDP2 reduces at the end of the wrapped module's backward"),
-      reference("reference", "causes=all no_sync=off", "one process, untiled"),
-      reference("reference-law", "law=weighed", "one process that weights tiles by the formula"),
-  };
-}
-
 std::vector<Axis> axes() {
   std::vector<Axis> axes = accumulator_axes({
       {"causes",
@@ -101,7 +72,38 @@ Scenario tiled_gradient_accumulator_stacks_hooks() {
           "`.grad` is dropped at once; larger batches: tile-slices-from-flattened-buffer",
       .worlds = worlds_from(1, 8),  // with more ranks, the mean hides sums in bfloat16
       .axes = axes(),
-      .variants = variants(),
+      .variants =
+          {buggy("published", "the accumulator as merged, under FSDP2",
+                 "engine=fsdp2 hooks=published", expect_published_hooks),
+           latent("published-by-its-law",
+                  "the same matches its formula 2*prior + (2/N) * sum of (i+1)*g_i: no other fault",
+                  "engine=fsdp2 hooks=published law=compared")
+               .compared_with("reference-law"),
+           wrong_fix("hook-returns-nothing",
+                     "a reviewer's version: the last hook sets .grad, and autograd adds the last "
+                     "tile again",
+                     "engine=fsdp2 hooks=published hands_over=set-only causes=all",
+                     expect_last_tile_twice),
+           wrong_fix("refuses-fewer-tiles",
+                     "a reviewer's version: fewer tiles than asked for are an error",
+                     "engine=fsdp2 hooks=published fewer_tiles=refused causes=all",
+                     expect_published_hooks),
+           wrong_fix("cumulative-offsets",
+                     "a reviewer's version: each slice begins at the end of the previous one",
+                     "engine=fsdp2 hooks=published tile_slices=cumulative-step causes=all",
+                     expect_published_hooks),
+           wrong_fix("accumulates-in-bfloat16", "correct hooks that accumulate in bfloat16",
+                     "engine=fsdp2 hooks=mended sums_in=bfloat16 causes=all",
+                     expect_sums_in_bfloat16),
+           fixed("mended-hooks",
+                 "hooks are removed after use, do not divide, pass on once, and count actual tiles",
+                 "engine=fsdp2 hooks=mended causes=all"),
+           fixed("plain-tiles",
+                 "no hooks: FSDP2 reduces at the end of the wrapped module's backward",
+                 "engine=fsdp2 hooks=none causes=all"),
+           reference("reference", "one process, untiled", "causes=all no_sync=off"),
+           reference("reference-law", "one process that weights tiles by the formula",
+                     "law=weighed")},
       .claims = sharded_claims(),
       .precondition = refuse_tiles,
       .body = train,

@@ -33,27 +33,29 @@ std::string precondition(const Cell& cell) {
 std::vector<Variant> variants() {
   const std::vector<Claim> whole{kGradientsAgree, kParametersAgree};
   return {
-      buggy("ddp-published", "hooks=published gradients=stay", expect_hooks_per_tile,
-            "the accumulator as merged: DDP's hooks still run once per tile")
+      buggy("ddp-published", "the accumulator as merged: DDP's hooks still run once per tile",
+            "hooks=published gradients=stay", expect_hooks_per_tile)
           .with_claims(whole),
-      wrong_fix("ddp-published-static-graph", "hooks=published gradients=stay static_graph=on",
-                expect_published_hooks,
-                "a static graph, as the error advises: no error, and the same fault as under FSDP2")
+      wrong_fix("ddp-published-static-graph",
+                "a static graph, as the error advises: no error, and the same fault as under FSDP2",
+                "hooks=published gradients=stay static_graph=on", expect_published_hooks)
           .with_claims(whole),
       latent("ddp-published-static-graph-by-its-law",
-             "hooks=published gradients=stay static_graph=on law=compared",
-             "the same matches its formula: no other fault")
+             "the same matches its formula: no other fault",
+             "hooks=published gradients=stay static_graph=on law=compared")
           .compared_with("reference-law")
           .with_claims(whole),
-      wrong_fix("ddp-mended-hooks", "hooks=mended gradients=stay", expect_hooks_per_tile,
-                "hooks that are right under FSDP2: DDP's still run once per tile")
+      wrong_fix("ddp-mended-hooks",
+                "hooks that are right under FSDP2: DDP's still run once per tile",
+                "hooks=mended gradients=stay", expect_hooks_per_tile)
           .with_claims(whole),
-      fixed("ddp-mended-hooks-static-graph", "hooks=mended gradients=stay static_graph=on",
-            "correct hooks with a static graph, which counts the calls")
+      fixed("ddp-mended-hooks-static-graph",
+            "correct hooks with a static graph, which counts the calls",
+            "hooks=mended gradients=stay static_graph=on")
           .with_claims(whole),
-      reference("reference", "", "one process, untiled"),
-      reference("reference-law", "gradients=stay law=weighed",
-                "one process that weights tiles by the formula"),
+      reference("reference", "one process, untiled"),
+      reference("reference-law", "one process that weights tiles by the formula",
+                "gradients=stay law=weighed"),
   };
 }
 

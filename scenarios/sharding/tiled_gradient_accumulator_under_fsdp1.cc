@@ -43,27 +43,29 @@ Expectation expect_released(const Cell& cell) {
 std::vector<Variant> variants() {
   const std::vector<Claim> whole{kGradientsAgree, kParametersAgree};
   return {
-      buggy("flat-published", "engine=fsdp1 hooks=published gradients=stay", expect_released,
-            "FULL_SHARD: after the first tile, the gradient is reduced and the parameters freed"),
+      buggy("flat-published",
+            "FULL_SHARD: after the first tile, the gradient is reduced and the parameters freed",
+            "engine=fsdp1 hooks=published gradients=stay", expect_released),
       wrong_fix(
-          "flat-mended-hooks", "engine=fsdp1 hooks=mended gradients=stay", expect_released,
-          "FULL_SHARD, hooks that are right under FSDP2: parameters freed after the first tile"),
-      buggy("flat-whole-published", "engine=fsdp1 strategy=no-shard hooks=published gradients=stay",
-            expect_whole,
-            "NO_SHARD: FSDP2's fault if the MLP itself is wrapped; otherwise no hook runs")
+          "flat-mended-hooks",
+          "FULL_SHARD, hooks that are right under FSDP2: parameters freed after the first tile",
+          "engine=fsdp1 hooks=mended gradients=stay", expect_released),
+      buggy("flat-whole-published",
+            "NO_SHARD: FSDP2's fault if the MLP itself is wrapped; otherwise no hook runs",
+            "engine=fsdp1 strategy=no-shard hooks=published gradients=stay", expect_whole)
           .with_claims(whole),
       latent(
           "flat-whole-published-by-its-law",
-          "engine=fsdp1 strategy=no-shard hooks=published gradients=stay wrapped=mlp law=compared",
-          "NO_SHARD, the MLP wrapped: it matches its formula, no other fault")
+          "NO_SHARD, the MLP wrapped: it matches its formula, no other fault",
+          "engine=fsdp1 strategy=no-shard hooks=published gradients=stay wrapped=mlp law=compared")
           .compared_with("reference-law")
           .with_claims(whole),
-      fixed("flat-whole-mended-hooks", "engine=fsdp1 strategy=no-shard hooks=mended gradients=stay",
-            "NO_SHARD with correct hooks")
+      fixed("flat-whole-mended-hooks", "NO_SHARD with correct hooks",
+            "engine=fsdp1 strategy=no-shard hooks=mended gradients=stay")
           .with_claims(whole),
-      reference("reference", "", "one process, untiled"),
-      reference("reference-law", "gradients=stay law=weighed",
-                "one process that weights tiles by the formula"),
+      reference("reference", "one process, untiled"),
+      reference("reference-law", "one process that weights tiles by the formula",
+                "gradients=stay law=weighed"),
   };
 }
 

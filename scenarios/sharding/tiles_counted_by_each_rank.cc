@@ -68,32 +68,6 @@ Expectation expect_other_gatherings(const Cell& cell) {
   return expect_ranks_do_not_meet(MismatchFault::size, 1, odd_ranks(cell, fewest));
 }
 
-std::vector<Variant> variants() {
-  return {
-      fixed("zero-2-own-tiles",
-            "engine=zero stage=2 asks_for=own tile_cut=chunked-rows counts=pieces",
-            "ZeRO 2 gathers nothing in backward, so ranks may have different numbers of tiles"),
-      buggy("zero-3-own-tiles",
-            "engine=zero stage=3 asks_for=own tile_cut=chunked-rows counts=asked",
-            expect_other_gatherings,
-            "ZeRO 3: each rank gathers once per tile, so the calls do not match")
-          .compared_with({})
-          .with_claims({})
-          .hanging(),
-      wrong_fix("zero-3-maximum-over-ranks",
-                "engine=zero stage=3 asks_for=maximum tile_cut=chunked-rows counts=asked",
-                expect_other_gatherings,
-                "ZeRO 3, all request the maximum over the ranks: short sequences give fewer tiles")
-          .compared_with({})
-          .with_claims({})
-          .hanging(),
-      fixed("zero-3-maximum-of-even-tiles",
-            "engine=zero stage=3 asks_for=maximum tile_cut=even-rows counts=asked",
-            "ZeRO 3, all have the maximum over the ranks, cut evenly"),
-      reference("reference", "bucket=standard", "one process, untiled"),
-  };
-}
-
 }  // namespace
 
 Scenario tiles_counted_by_each_rank() {
@@ -106,7 +80,29 @@ Scenario tiles_counted_by_each_rank() {
       .kept = "a number of tiles from the sequence's length: of one rank, or the maximum of all",
       .left_out = "the experts whose router makes lengths differ: lengths are given here",
       .axes = {{"bucket", {"small", "standard"}, "small"}, {"accumulation", {"1", "2"}, "1"}},
-      .variants = variants(),
+      .variants =
+          {fixed("zero-2-own-tiles",
+                 "ZeRO 2 gathers nothing in backward, so ranks may have different numbers of tiles",
+                 "engine=zero stage=2 asks_for=own tile_cut=chunked-rows counts=pieces"),
+           buggy("zero-3-own-tiles",
+                 "ZeRO 3: each rank gathers once per tile, so the calls do not match",
+                 "engine=zero stage=3 asks_for=own tile_cut=chunked-rows counts=asked",
+                 expect_other_gatherings)
+               .compared_with({})
+               .with_claims({})
+               .hanging(),
+           wrong_fix(
+               "zero-3-maximum-over-ranks",
+               "ZeRO 3, all request the maximum over the ranks: short sequences give fewer tiles",
+               "engine=zero stage=3 asks_for=maximum tile_cut=chunked-rows counts=asked",
+               expect_other_gatherings)
+               .compared_with({})
+               .with_claims({})
+               .hanging(),
+           fixed("zero-3-maximum-of-even-tiles",
+                 "ZeRO 3, all have the maximum over the ranks, cut evenly",
+                 "engine=zero stage=3 asks_for=maximum tile_cut=even-rows counts=asked"),
+           reference("reference", "one process, untiled", "bucket=standard")},
       .claims = claims_before(sharded_claims(), {collectives_match()}),
       .body = train,
   };

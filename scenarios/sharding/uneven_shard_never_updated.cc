@@ -113,18 +113,6 @@ Expectation expect_first_passed_over(const Cell& cell) {
   return expect_passed_over(cell, number_on(cell, "rows") % cell.world_size != 0);
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("rows-rounded-up", "inferred=rounded-up", expect_last_passed_over,
-            "FSDP2: the shard size is rounded up, so a shorter last shard is skipped"),
-      wrong_fix("rows-rounded-down", "inferred=rounded-down", expect_first_passed_over,
-                "FSDP2: the shard size is rounded down, so the first shards are skipped"),
-      fixed("rows-from-global-shape", "inferred=from-global-shape",
-            "FSDP2: the shard size follows from the global shape and the shard's offset"),
-      reference("reference", "", "one process: the mean of all ranks' gradients"),
-  };
-}
-
 }  // namespace
 
 Scenario uneven_shard_never_updated() {
@@ -139,7 +127,18 @@ Scenario uneven_shard_never_updated() {
           "DTensor, and the tied weights that made torch infer the shape: the optimizer does",
       .worlds = worlds_from(1),
       .axes = {{"rows", {"5", "7", "9", "12"}, "7"}, {"dtype", {"float32", "float64"}, "float32"}},
-      .variants = variants(),
+      .variants = {buggy("rows-rounded-up",
+                         "FSDP2: the shard size is rounded up, so a shorter last shard is skipped",
+                         "inferred=rounded-up", expect_last_passed_over),
+                   wrong_fix(
+                       "rows-rounded-down",
+                       "FSDP2: the shard size is rounded down, so the first shards are skipped",
+                       "inferred=rounded-down", expect_first_passed_over),
+                   fixed(
+                       "rows-from-global-shape",
+                       "FSDP2: the shard size follows from the global shape and the shard's offset",
+                       "inferred=from-global-shape"),
+                   reference("reference", "one process: the mean of all ranks' gradients")},
       .claims = sharded_claims(),
       .body = train,
   };

@@ -39,24 +39,6 @@ Expectation expect_never_trained(const Cell& cell) {
                 {wrong_gradients_of(cell, {"*.mlp.*"}, "there is no gradient")});
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("tiles-around", "engine=fsdp2 wrapped=mlp tiles_are=around", expect_first_tile_alone,
-            "FSDP2 reduces only the first tile's gradients: each tile calls the wrapped MLP"),
-      wrong_fix("reduces-in-last-tile",
-                "engine=fsdp2 wrapped=mlp tiles_are=around reduces=in-last-tile",
-                expect_never_trained,
-                "FSDP2, gradient sync in the last tile only, which reduces nothing: no gradient"),
-      fixed("tiles-inside", "engine=fsdp2 wrapped=mlp tiles_are=inside",
-            "FSDP2: the tiles replace the forward of the MLP, so it is called once"),
-      fixed("layers-wrapped", "engine=fsdp2 wrapped=layer tiles_are=inside",
-            "FSDP2: the layer is wrapped, not the MLP"),
-      fixed("flat-tiles-around", "engine=fsdp1 wrapped=mlp tiles_are=around",
-            "FSDP1: each tile gathers, and its backward reduces its gradient"),
-      reference("reference", "tiles=1", "one process, no tiles: the mean of all shards' gradients"),
-  };
-}
-
 }  // namespace
 
 Scenario wrapped_module_called_per_tile() {
@@ -70,7 +52,25 @@ Scenario wrapped_module_called_per_tile() {
       .left_out = "attention, mixed precision, streams",
       .worlds = worlds_from(1),
       .axes = {{"tiles", {"1", "2", "4"}, "2"}, {"dtype", {"float32", "float64"}, "float32"}},
-      .variants = variants(),
+      .variants =
+          {buggy("tiles-around",
+                 "FSDP2 reduces only the first tile's gradients: each tile calls the wrapped MLP",
+                 "engine=fsdp2 wrapped=mlp tiles_are=around", expect_first_tile_alone),
+           wrong_fix(
+               "reduces-in-last-tile",
+               "FSDP2, gradient sync in the last tile only, which reduces nothing: no gradient",
+               "engine=fsdp2 wrapped=mlp tiles_are=around reduces=in-last-tile",
+               expect_never_trained),
+           fixed("tiles-inside",
+                 "FSDP2: the tiles replace the forward of the MLP, so it is called once",
+                 "engine=fsdp2 wrapped=mlp tiles_are=inside"),
+           fixed("layers-wrapped", "FSDP2: the layer is wrapped, not the MLP",
+                 "engine=fsdp2 wrapped=layer tiles_are=inside"),
+           fixed("flat-tiles-around",
+                 "FSDP1: each tile gathers, and its backward reduces its gradient",
+                 "engine=fsdp1 wrapped=mlp tiles_are=around"),
+           reference("reference", "one process, no tiles: the mean of all shards' gradients",
+                     "tiles=1")},
       .claims = sharded_claims(),
       .body = train,
   };

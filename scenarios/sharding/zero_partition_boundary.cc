@@ -122,20 +122,6 @@ Expectation expect_hidden_ones_wrong(const Cell& cell) {
   return expect_wrong(cell, parameters);
 }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("offset-forgotten", "pieces=without-offset", expect_cut_ones_wrong,
-            "ZeRO 1, 2: a partition's first piece is read from the start of its parameter"),
-      buggy("only-where-it-begins", "pieces=of-beginnings", expect_cut_ones_wrong,
-            "ZeRO 1, 2: only a parameter's first rank takes the mean; the rest stays local"),
-      buggy("found-by-where-it-begins", "pieces=by-beginning", expect_hidden_ones_wrong,
-            "ZeRO 1, 2: parameters are looked up by offset, so an empty one hides the next"),
-      fixed("exact-pieces", "pieces=exact",
-            "ZeRO 1, 2: every rank takes the mean of exactly its partition"),
-      reference("reference", "stage=1 bucket=standard", "one process without partitions"),
-  };
-}
-
 std::vector<Axis> axes() {
   return {
       {"sizes", {"8-0-24", "8-24", "12-12-12-12", "5-0-7-1", "0-1"}, "8-0-24"},
@@ -161,7 +147,19 @@ Scenario zero_partition_boundary() {
       .worlds = worlds_from(1),
       .devices = {"cpu", "sim", "cuda"},
       .axes = axes(),
-      .variants = variants(),
+      .variants =
+          {buggy("offset-forgotten",
+                 "ZeRO 1, 2: a partition's first piece is read from the start of its parameter",
+                 "pieces=without-offset", expect_cut_ones_wrong),
+           buggy("only-where-it-begins",
+                 "ZeRO 1, 2: only a parameter's first rank takes the mean; the rest stays local",
+                 "pieces=of-beginnings", expect_cut_ones_wrong),
+           buggy("found-by-where-it-begins",
+                 "ZeRO 1, 2: parameters are looked up by offset, so an empty one hides the next",
+                 "pieces=by-beginning", expect_hidden_ones_wrong),
+           fixed("exact-pieces", "ZeRO 1, 2: every rank takes the mean of exactly its partition",
+                 "pieces=exact"),
+           reference("reference", "one process without partitions", "stage=1 bucket=standard")},
       .claims = claims_before({kParametersAgree}, sharded_claims()),
       .body = train,
   };

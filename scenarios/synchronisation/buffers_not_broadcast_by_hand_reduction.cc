@@ -66,16 +66,6 @@ Expectation expect_buffers_apart(const Cell& cell) {
                   .groups = each_alone(cell)}});
 }
 
-std::vector<Variant> variants() {
-  return {
-      wrong_fix("buffers-left-behind", "loss=on-module", expect_buffers_apart,
-                "gradients are averaged by hand, but BatchNorm's buffers are not broadcast"),
-      fixed("through-wrapper", "loss=on-wrapper",
-            "the loss on the wrapper, which broadcasts the buffers and averages the gradients"),
-      reference("reference", "", "one process: the mean of all shards' gradients"),
-  };
-}
-
 }  // namespace
 
 Scenario buffers_not_broadcast_by_hand_reduction() {
@@ -89,7 +79,14 @@ Scenario buffers_not_broadcast_by_hand_reduction() {
       .left_out = "the script's model, which has no buffers: here a BatchNorm precedes it",
       .steps = 5,
       .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"}},
-      .variants = variants(),
+      .variants =
+          {wrong_fix("buffers-left-behind",
+                     "gradients are averaged by hand, but BatchNorm's buffers are not broadcast",
+                     "loss=on-module", expect_buffers_apart),
+           fixed("through-wrapper",
+                 "the loss on the wrapper, which broadcasts the buffers and averages the gradients",
+                 "loss=on-wrapper"),
+           reference("reference", "one process: the mean of all shards' gradients")},
       .claims = claims_before(replica_claims(), {kBuffersAgree}),
       .precondition = no_single_step_of_adamw,
       .body = train,

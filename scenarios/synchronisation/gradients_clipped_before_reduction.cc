@@ -46,17 +46,6 @@ Expectation expect_clipped_apart(const Cell& cell) {
   return expectation;
 }
 
-std::vector<Variant> variants() {
-  return {
-      wrong_fix("clipped-before", "clipped=before", expect_clipped_apart,
-                "each rank clips its own gradients, then they are averaged"),
-      fixed("clipped-after", "clipped=after",
-            "all-reduce, then clip: all ranks clip by the norm of the mean"),
-      reference("reference", "",
-                "one process: the mean of all shards' gradients, clipped by its norm"),
-  };
-}
-
 }  // namespace
 
 Scenario gradients_clipped_before_reduction() {
@@ -70,7 +59,13 @@ Scenario gradients_clipped_before_reduction() {
       .left_out = "the trainer: loss-on-unwrapped-module-pipeline. The wrong order is ours",
       .steps = 5,
       .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"}},
-      .variants = variants(),
+      .variants =
+          {wrong_fix("clipped-before", "each rank clips its own gradients, then they are averaged",
+                     "clipped=before", expect_clipped_apart),
+           fixed("clipped-after", "all-reduce, then clip: all ranks clip by the norm of the mean",
+                 "clipped=after"),
+           reference("reference",
+                     "one process: the mean of all shards' gradients, clipped by its norm")},
       .claims = replica_claims(),
       .precondition = no_single_step_of_adamw,
       .body = train,

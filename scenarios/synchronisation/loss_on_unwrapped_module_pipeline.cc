@@ -131,18 +131,6 @@ Expectation expect_published_bug(const Cell& cell) {
 
 Expectation expect_published_fix(const Cell& cell) { return with_table(cell, {}); }
 
-std::vector<Variant> variants() {
-  return {
-      buggy("bypass", "loss=on-module reduced=never", expect_published_bug,
-            "the trainer computes the loss on ddp.module"),
-      fixed("all-reduce-each", "loss=on-module reduced=each", expect_published_fix,
-            "the pull request: after backward, one averaging all-reduce per gradient"),
-      fixed("through-wrapper", "loss=on-wrapper",
-            "the loss on the wrapper: the reducer averages the gradients"),
-      reference("reference", "", "one process: the mean of all shards' gradients"),
-  };
-}
-
 std::vector<TableSpec> tables() {
   const std::vector<TableSpec::Group> groups{
       {"BUGGY (loss on the module, no all-reduce)", "bypass"},
@@ -182,7 +170,15 @@ Scenario loss_on_unwrapped_module_pipeline() {
           "table in shape. Optimizer, warm-up and clipping are not published: here AdamW, from "
           "learning rate 0, by norm",
       .steps = 2 * kStageSteps,
-      .variants = variants(),
+      .variants = {buggy("bypass", "the trainer computes the loss on ddp.module",
+                         "loss=on-module reduced=never", expect_published_bug),
+                   fixed("all-reduce-each",
+                         "the pull request: after backward, one averaging all-reduce per gradient",
+                         "loss=on-module reduced=each", expect_published_fix),
+                   fixed("through-wrapper",
+                         "the loss on the wrapper: the reducer averages the gradients",
+                         "loss=on-wrapper"),
+                   reference("reference", "one process: the mean of all shards' gradients")},
       .claims = replica_claims(),
       .tables = tables(),
       .body = train,

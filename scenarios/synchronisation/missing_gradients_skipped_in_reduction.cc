@@ -60,18 +60,6 @@ Expectation expect_skipped(const Cell& cell) {
   return expectation;
 }
 
-std::vector<Variant> variants() {
-  return {
-      wrong_fix("skip-missing", "missing=skipped", expect_skipped,
-                "the pull request's loop, although ranks lack different gradients")
-          .hanging(),
-      fixed("all-reduce-zero-filled", "missing=zeros",
-            "the review: missing gradients become zeros, so all ranks reduce the same tensors"),
-      reference("reference", "",
-                "one process: the mean of all shards' gradients; a missing one counts as zeros"),
-  };
-}
-
 }  // namespace
 
 Scenario missing_gradients_skipped_in_reduction() {
@@ -87,7 +75,17 @@ Scenario missing_gradients_skipped_in_reduction() {
       .steps = 5,
       .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"},
                {"differs", {"same-shapes", "other-sizes", "other-counts"}, "same-shapes"}},
-      .variants = variants(),
+      .variants =
+          {wrong_fix("skip-missing",
+                     "the pull request's loop, although ranks lack different gradients",
+                     "missing=skipped", expect_skipped)
+               .hanging(),
+           fixed("all-reduce-zero-filled",
+                 "the review: missing gradients become zeros, so all ranks reduce the same tensors",
+                 "missing=zeros"),
+           reference(
+               "reference",
+               "one process: the mean of all shards' gradients; a missing one counts as zeros")},
       .claims = replica_claims(),
       .precondition = no_single_step_of_adamw,
       .body = train,

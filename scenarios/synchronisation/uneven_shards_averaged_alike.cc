@@ -56,21 +56,6 @@ Expectation expect_ranks_weighted_alike(const Cell& cell) {
   return expectation;
 }
 
-std::vector<Variant> variants() {
-  return {
-      wrong_fix("taken-for-batch-mean", "weight=none", expect_ranks_weighted_alike,
-                "ranks have 2, 4, 6, ... rows; DDP's average is taken for the mean over the batch")
-          .compared_with("reference-batch-mean"),
-      fixed("weighted", "weight=rows",
-            "each rank weights its loss by its rows: the mean over the whole batch")
-          .compared_with("reference-batch-mean"),
-      fixed("rank-means", "weight=none", "the mean of the ranks' means, as DDP promises")
-          .compared_with("reference-rank-means"),
-      reference("reference-batch-mean", "", "one process: the mean over all rows"),
-      reference("reference-rank-means", "", "one process: the mean of the shards' means"),
-  };
-}
-
 }  // namespace
 
 Scenario uneven_shards_averaged_alike() {
@@ -84,7 +69,20 @@ Scenario uneven_shards_averaged_alike() {
       .left_out = "shards of four rows each: here each rank has two rows more than the one before",
       .steps = 5,
       .axes = {{"optimizer", {"sgd", "adamw"}, "sgd"}},
-      .variants = variants(),
+      .variants =
+          {wrong_fix(
+               "taken-for-batch-mean",
+               "ranks have 2, 4, 6, ... rows; DDP's average is taken for the mean over the batch",
+               "weight=none", expect_ranks_weighted_alike)
+               .compared_with("reference-batch-mean"),
+           fixed("weighted",
+                 "each rank weights its loss by its rows: the mean over the whole batch",
+                 "weight=rows")
+               .compared_with("reference-batch-mean"),
+           fixed("rank-means", "the mean of the ranks' means, as DDP promises", "weight=none")
+               .compared_with("reference-rank-means"),
+           reference("reference-batch-mean", "one process: the mean over all rows"),
+           reference("reference-rank-means", "one process: the mean of the shards' means")},
       .claims = replica_claims(),
       .precondition = no_single_step_of_adamw,
       .body = train,

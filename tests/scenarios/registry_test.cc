@@ -80,7 +80,7 @@ void remove_warnings(nlohmann::json& value) {
 
 bool is_ended_by_peer(const nlohmann::json& end) {
   return end.at("cause") == "lost peer" || end.at("cause") == "time limit" ||
-         end.at("cause") == "peer failed";
+         end.at("cause") == "no progress" || end.at("cause") == "peer failed";
 }
 
 /// Whether a rank died or raised by itself: its peers lose it, or wait until their limit.
@@ -88,6 +88,15 @@ bool has_failed(const nlohmann::json& cell) {
   const auto& exits = cell.at("exits");
   return std::any_of(exits.begin(), exits.end(), [](const nlohmann::json& end) {
     return end.at("cause") == "none" && end.at("kind") != "finished";
+  });
+}
+
+/// Whether ranks were ended because they waited too long. They are ended one after the other, so
+/// one may lose its peer before its own end.
+bool was_ended_at_a_limit(const nlohmann::json& cell) {
+  const auto& exits = cell.at("exits");
+  return std::any_of(exits.begin(), exits.end(), [](const nlohmann::json& end) {
+    return end.at("cause") == "no progress" || end.at("cause") == "time limit";
   });
 }
 
@@ -111,7 +120,7 @@ nlohmann::json without_declared_fields(nlohmann::json cell) {
       }
     }
   }
-  const bool may_lose_peer = has_failed(cell);
+  const bool may_lose_peer = has_failed(cell) || was_ended_at_a_limit(cell);
   // A rank that is ended for its peer may have written its last values or not.
   if (may_lose_peer || cell.at("manifest").is_null()) {
     cell.erase("manifest");

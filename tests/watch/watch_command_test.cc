@@ -99,5 +99,17 @@ TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
   EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 1);
 }
 
+/// The job would go on for ever. Once ranks differ they store values, so the difference is exact
+/// from a later step on.
+TEST_F(WatchCommand, EndsAJobWhoseRanksDifferIfThatIsAskedFor) {
+  const Outcome outcome =
+      watch("--fail-fast --keep 16",
+            fmt::format(
+                "{} -m torch.distributed.run --nproc-per-node 2 {}/tests/watch/endless_training.py",
+                LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("ranks differ from step 20 on: weight"));
+}
+
 }  // namespace
 }  // namespace lockstep

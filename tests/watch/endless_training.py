@@ -1,0 +1,19 @@
+"""Trains under DDP until it is ended. From step 20 on rank 1 scales a gradient."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+module = nn.Linear(8, 4)
+wrapped = nn.parallel.DistributedDataParallel(module)
+optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+for step in range(1, 1_000_000):
+    optimizer.zero_grad()
+    rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(2 * step + dist.get_rank()))
+    wrapped(rows).pow(2).mean().backward()
+    if step >= 20 and dist.get_rank() == 1:
+        module.weight.grad.mul_(2)
+    optimizer.step()
