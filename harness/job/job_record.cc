@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include "harness/job/rank_facts.h"
@@ -43,17 +44,20 @@ std::int64_t last_step_of(const fs::path& folder, int rank) {
   return read.steps.empty() ? 0 : read.steps.back().step;
 }
 
-RankExit exit_of_rank(const fs::path& folder, int rank, const std::optional<JobEnd>& end) {
+/// `failure`: of the rank's hook; empty: none.
+RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failure,
+                      const std::optional<JobEnd>& end) {
   const RankStatus status = read_rank_status(rank_status_file(folder, rank));
   RankExit exit;
   exit.rank = rank;
   exit.step = std::max(status.step, last_step_of(folder, rank));
   exit.rows = status.rows;
   exit.error = status.error;
-  if (const auto facts = read_rank_facts(folder, rank); facts && !facts->failure.empty()) {
-    exit.detail = "no longer observed: " + facts->failure;
-  }
-  if (status.raised) {
+  if (!failure.empty()) {  // the rank trained on, and nobody knows how
+    exit.detail = "no longer observed: " + failure;
+    exit.kind = ExitKind::unfinished;
+    exit.cause = ExitCause::interrupted;
+  } else if (status.raised) {
     exit.kind = ExitKind::raised;
   } else if (status.ended || (end && end->status == 0)) {
     exit.kind = ExitKind::finished;
@@ -110,14 +114,11 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   const fs::path files = folder / job.folder;
   job.exits.clear();
   job.world_size = job.processes = 0;
-  for (const int rank : ranks_with_facts(files)) {
-    const auto facts = read_rank_facts(files, rank);
-    if (!facts) continue;
-    job.world_size = std::max(job.world_size, facts->world_size);
-  }
+  std::map<int, RankFacts> facts = read_all_facts(files);
+  for (const auto& [rank, one] : facts) job.world_size = std::max(job.world_size, one.world_size);
   job.processes = job.world_size;
   for (int rank = 0; rank < job.world_size; ++rank) {
-    job.exits.push_back(exit_of_rank(files, rank, end));
+    job.exits.push_back(exit_of_rank(files, rank, facts[rank].failure, end));
   }
   if (job.processes > 0 && end) {
     job.manifest = write_manifest(files, job.processes, execution_identity(job));

@@ -58,4 +58,12 @@ std::vector<int> ranks_with_facts(const std::filesystem::path& folder) {
   return ranks;
 }
 
+std::map<int, RankFacts> read_all_facts(const std::filesystem::path& folder) {
+  std::map<int, RankFacts> all;
+  for (const int rank : ranks_with_facts(folder)) {
+    if (const auto facts = read_rank_facts(folder, rank)) all.emplace(rank, *facts);
+  }
+  return all;
+}
+
 }  // namespace lockstep

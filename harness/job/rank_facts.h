@@ -1,8 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -19,5 +21,8 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
 
 /// The ranks whose hooks wrote facts, ascending.
 std::vector<int> ranks_with_facts(const std::filesystem::path& folder);
+
+/// The facts of all of them, by rank.
+std::map<int, RankFacts> read_all_facts(const std::filesystem::path& folder);
 
 }  // namespace lockstep

@@ -86,10 +86,8 @@ class Meanwhile {
 
 /// The torch of the ranks; empty: unknown.
 std::string torch_of(const fs::path& folder) {
-  for (const int rank : ranks_with_facts(folder)) {
-    if (const auto facts = read_rank_facts(folder, rank)) return facts->torch;
-  }
-  return "";
+  const auto facts = read_all_facts(folder);
+  return facts.empty() ? "" : facts.begin()->second.torch;
 }
 
 }  // namespace

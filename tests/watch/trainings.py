@@ -431,6 +431,18 @@ def group_of_one():
     return train(wrapped, torch.optim.SGD(module.parameters(), lr=0.1))
 
 
+def hook_fails():
+    """The hook switches itself off on all ranks after step 3, and the training goes on."""
+    import lockstep
+
+    def fail(step):
+        if step == FAULTY_STEP:
+            lockstep.observe("loss", object())
+
+    module = model()
+    return train(DistributedDataParallel(module), torch.optim.SGD(module.parameters(), lr=0.1), after_step=fail)
+
+
 def unmarked_shards():
     """Each rank trains half of a layer, and nothing says so: no copies, and no fault."""
     module = model(seed=dist.get_rank())
@@ -443,7 +455,7 @@ HEALTHY = [ddp_sgd, ddp_adamw_foreach, ddp_adamw_fused, custom_optimizer, accumu
            data_loader, checkpoint_and_evaluation]
 FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, nan_on_one_rank,
           unfrozen_on_one_rank, stale_parameters, skipped_step, wrong_seed, layer_not_reduced,
-          group_of_one, unmarked_shards]
+          group_of_one, unmarked_shards, hook_fails]
 
 
 def main():

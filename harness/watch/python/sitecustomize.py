@@ -26,5 +26,5 @@ if os.environ.get("LOCKSTEP_WATCH_FOLDER"):
 
         _start.install()
     except Exception as error:  # the job must not notice
-        print("lockstep: this process is not watched:", error, file=sys.stderr)
+        sys.stderr.write("lockstep: this process is not watched: %s\n" % error)
 _run_shadowed()

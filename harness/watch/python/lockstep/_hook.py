@@ -2,7 +2,6 @@
 tensor, communicates with nobody, and never raises into the job."""
 
 import atexit
-import ctypes
 import json
 import os
 import re
@@ -11,6 +10,7 @@ import sys
 from lockstep import _library
 from lockstep._names import Names
 from lockstep._placement import Placement, Replicas, placement_of
+from lockstep._start import say
 
 watcher = None  # of this process, once torch's optimizers are imported
 
@@ -54,6 +54,7 @@ class _Optimizer:
         self.ordinal = ordinal
         self.steps = 0
         self.parameters = []
+        self.has_initial = False  # its parameters were observed before its first step
 
 
 class Watcher:
@@ -78,7 +79,6 @@ class Watcher:
         self._step = 0
         self._stepped = set()  # optimizers and parameters of this step, by id
         self._is_observed = False
-        self._has_initial = False
         self._values = {}  # counts of `observe_value` in this step, by name
         self._scalars = {}  # pseudo parameters of `observe_value`, by name
         self._skips = []  # steps that a gradient scaler left out
@@ -106,8 +106,7 @@ class Watcher:
 
     def _give_up(self, error):
         self._is_off = True
-        print("lockstep: rank %s is no longer observed: %s" % (os.environ.get("RANK", "0"), error),
-              file=sys.stderr)
+        say("rank %s is no longer observed: %s" % (os.environ.get("RANK", "0"), error))
         try:
             if self._watch is not None:
                 self._note({"failure": str(error)})
@@ -129,8 +128,9 @@ class Watcher:
         self._begin_step_if_new(known)
         if not self._is_observed:
             return
-        if not self._has_initial:
+        if not known.has_initial:
             self._observe(known, "pre_forward", "parameter")
+            known.has_initial = True
         if not self._has_closure(args, kwargs):
             self._observe(known, "pre_step", "gradient")
 
@@ -146,8 +146,8 @@ class Watcher:
         if self._has_closure(args, kwargs):  # its gradients were computed inside
             self._observe(known, "pre_step", "gradient")
         self._observe(known, "post_step", "parameter")
-        self._has_initial = True
-        if len(self._stepped) < 8 or len(known.parameters) > 1:
+        # Optimizers of single parameters are many: their step ends when the next one begins.
+        if len(known.parameters) > 1 or len(self._optimizers) < 4:
             self._watch.end_step()
 
     def skipped_step(self, optimizer):

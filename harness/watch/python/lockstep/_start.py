@@ -8,6 +8,11 @@ _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
             "torch._dynamo": "on_dynamo_module"}
 
 
+def say(sentence):
+    """Prints a line, in one write: other ranks print at the same time."""
+    sys.stderr.write("lockstep: %s\n" % sentence)
+
+
 class _Loader:
     """Executes a module as its own loader does, then passes it to the hook."""
 
@@ -26,7 +31,7 @@ class _Loader:
 
             getattr(_hook, self._action)(module)
         except Exception as error:  # the job must not notice
-            print("lockstep: this process is not watched:", error, file=sys.stderr)
+            say("this process is not watched: %s" % error)
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
