@@ -2,7 +2,6 @@
 
 #include <c10/core/GradMode.h>
 
-#include "harness/record/dtype.h"
 #include "harness/record/shard_runs.h"
 
 namespace lockstep {
@@ -25,8 +24,7 @@ void CpuDigester::digest(std::span<DigestTask> tasks) {
   for (DigestTask& task : tasks) {
     const at::Tensor copy = plain(task.tensor);
     const std::span<const std::byte> seen = bytes_of(copy);
-    task.row->digest = digest_of_part(*task.row, seen, copy.element_size());
-    task.row->statistics = statistics(*parse<DType>(task.row->dtype), seen);
+    measure(*task.row, seen);
     if (task.wants_bytes) task.bytes.assign(seen.begin(), seen.end());
   }
 }

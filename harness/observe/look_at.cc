@@ -1,15 +1,13 @@
 #include "harness/observe/look_at.h"
 
 #include <c10/util/StringUtil.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <string>
 #include <utility>
 
 #include "harness/observe/digester.h"
 #include "harness/record/dtype.h"
-#include "reports/base/error.h"
+#include "harness/record/shard_runs.h"
 
 namespace lockstep {
 
@@ -44,28 +42,13 @@ std::string reason_without_bytes(const at::Tensor& tensor) {
   return "";
 }
 
-bool fits(const Shape& local, const Shard& shard) {
-  if (local.size() != shard.global_shape.size() || local.size() != shard.offset.size()) {
-    return false;
-  }
-  for (std::size_t i = 0; i < local.size(); ++i) {
-    if (shard.offset[i] < 0 || shard.offset[i] > shard.global_shape[i] - local[i]) return false;
-  }
-  return true;
-}
-
 void place(Observation& observation, const at::Tensor& tensor, const std::optional<Shard>& shard) {
   observation.local_shape = tensor.sizes().vec();
   const Shard where = shard.value_or(
       Shard{observation.local_shape, Shape(observation.local_shape.size(), std::int64_t{0})});
-  if (!fits(observation.local_shape, where)) {
-    throw internal_error(
-        fmt::format("a shard of shape [{}] at offset [{}] does not fit the global shape [{}]",
-                    fmt::join(observation.local_shape, ", "), fmt::join(where.offset, ", "),
-                    fmt::join(where.global_shape, ", ")));
-  }
   observation.global_shape = where.global_shape;
   observation.offset = where.offset;
+  require_inside(observation);
 }
 
 }  // namespace

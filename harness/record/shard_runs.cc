@@ -1,7 +1,14 @@
 #include "harness/record/shard_runs.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <functional>
 #include <numeric>
+
+#include "harness/record/dtype.h"
+#include "harness/record/statistics.h"
+#include "reports/base/error.h"
 
 namespace lockstep {
 
@@ -24,6 +31,33 @@ std::int64_t global_start(const Observation& observation, std::size_t outer, std
 }
 
 }  // namespace
+
+std::int64_t element_count(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+namespace {
+
+bool is_inside(const ObservedTensor& part) {
+  const std::size_t dimensions = part.local_shape.size();
+  if (dimensions != part.global_shape.size() || dimensions != part.offset.size()) return false;
+  for (std::size_t i = 0; i < dimensions; ++i) {
+    const std::int64_t size = part.local_shape[i];
+    const std::int64_t offset = part.offset[i];
+    if (size < 0 || offset < 0 || offset > part.global_shape[i] - size) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void require_inside(const ObservedTensor& part) {
+  if (is_inside(part)) return;
+  throw internal_error(
+      fmt::format("a shard of shape [{}] at offset [{}] does not fit the global shape [{}]",
+                  fmt::join(part.local_shape, ", "), fmt::join(part.offset, ", "),
+                  fmt::join(part.global_shape, ", ")));
+}
 
 std::vector<std::int64_t> index_of(std::int64_t number, const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> index(shape.size());
@@ -57,9 +91,7 @@ RunShape run_shape_of(const ObservedTensor& tensor) {
 }  // namespace
 
 std::int64_t number_of_runs(const ObservedTensor& tensor) {
-  const std::vector<std::int64_t>& shape = tensor.local_shape;
-  const std::int64_t elements =
-      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t elements = element_count(tensor.local_shape);
   return elements == 0 ? 0 : elements / run_shape_of(tensor).length;
 }
 
@@ -84,6 +116,12 @@ Digest digest_of_part(const Observation& observation, std::span<const std::byte>
     at += size;
   }
   return sum;
+}
+
+void measure(Observation& observation, std::span<const std::byte> bytes) {
+  const DType dtype = *parse<DType>(observation.dtype);
+  observation.digest = digest_of_part(observation, bytes, item_size(dtype));
+  observation.statistics = statistics(dtype, bytes);
 }
 
 }  // namespace lockstep

@@ -12,6 +12,12 @@ namespace lockstep {
 /// Index of the element `number`, in row-major order, of a tensor of `shape`.
 std::vector<std::int64_t> index_of(std::int64_t number, const std::vector<std::int64_t>& shape);
 
+/// The number of elements of a tensor of `shape`.
+std::int64_t element_count(const std::vector<std::int64_t>& shape);
+
+/// Throws Error (internal) unless the part lies in its global tensor.
+void require_inside(const ObservedTensor& part);
+
 /// Consecutive elements in the row-major order of a global tensor.
 struct Run {
   std::int64_t begin = 0;
@@ -29,5 +35,9 @@ std::vector<Run> runs_of(const Observation& observation);
 /// row-major order, each of `element_size` bytes. Requires: as many elements as its shape says.
 Digest digest_of_part(const Observation& observation, std::span<const std::byte> bytes,
                       std::size_t element_size);
+
+/// Fills the digest and the statistics of a comparable observation from its elements' bytes, in
+/// row-major order.
+void measure(Observation& observation, std::span<const std::byte> bytes);
 
 }  // namespace lockstep

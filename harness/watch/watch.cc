@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <functional>
-#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -28,22 +26,8 @@ Enum word(const char* characters, const char* meaning) {
   throw internal_error(fmt::format("'{}' is no {}", text(characters), meaning));
 }
 
-std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
-
-void require_fit(const Observation& tensor) {
-  for (std::size_t i = 0; i < tensor.local_shape.size(); ++i) {
-    const std::int64_t size = tensor.local_shape[i];
-    const std::int64_t most = tensor.global_shape[i] - tensor.offset[i];
-    if (size >= 0 && tensor.offset[i] >= 0 && size <= most) continue;
-    throw internal_error(fmt::format("dimension {} of '{}': {} elements from {} on of {}", i,
-                                     tensor.name, size, tensor.offset[i], tensor.global_shape[i]));
-  }
-}
-
 bool is_row_major(const std::int64_t* strides, const std::vector<std::int64_t>& shape) {
-  if (!strides || elements_of(shape) < 2) return true;
+  if (!strides || element_count(shape) < 2) return true;
   std::int64_t expected = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     if (shape[i] != 1 && strides[i] != expected) return false;
@@ -56,7 +40,7 @@ bool is_row_major(const std::int64_t* strides, const std::vector<std::int64_t>& 
 void pack(const std::byte* data, const std::int64_t* strides,
           const std::vector<std::int64_t>& shape, std::size_t item, std::byte* packed) {
   const std::int64_t last = shape.back();
-  const std::int64_t rows = elements_of(shape) / last;
+  const std::int64_t rows = element_count(shape) / last;
   std::vector<std::int64_t> index(shape.size() - 1, 0);
   for (std::int64_t row = 0; row < rows; ++row) {
     std::int64_t first = 0;
@@ -115,7 +99,7 @@ std::int64_t Watch::describe(const lockstep_watch_tensor& described) {
       is_part ? sizes(described.global_shape, described.dimensions) : tensor.local_shape;
   tensor.offset = is_part ? sizes(described.offset, described.dimensions)
                           : std::vector<std::int64_t>(tensor.local_shape.size(), 0);
-  require_fit(tensor);
+  require_inside(tensor);
   if (tensor.not_comparable.empty() && !parse<DType>(tensor.dtype)) {
     tensor.not_comparable = "dtype " + tensor.dtype;
   }
@@ -139,7 +123,7 @@ Observation Watch::row_of(const lockstep_watch_value& value) {
 std::span<const std::byte> Watch::bytes_of(const lockstep_watch_value& value,
                                            const Observation& row) {
   const std::size_t item = item_size(*parse<DType>(row.dtype));
-  const std::size_t size = static_cast<std::size_t>(elements_of(row.local_shape)) * item;
+  const std::size_t size = static_cast<std::size_t>(element_count(row.local_shape)) * item;
   const auto* const data = static_cast<const std::byte*>(value.data);
   if (size > 0 && !data) throw internal_error(fmt::format("'{}' has no address", row.name));
   if (is_row_major(value.strides, row.local_shape)) return {data, size};
@@ -156,9 +140,7 @@ void Watch::observe(std::span<const lockstep_watch_value> values) {
     Observation& row = rows[i];
     if (row.not_comparable.empty()) {
       const std::span<const std::byte> bytes = bytes_of(values[i], row);
-      const DType dtype = *parse<DType>(row.dtype);
-      row.digest = digest_of_part(row, bytes, item_size(dtype));
-      row.statistics = statistics(dtype, bytes);
+      measure(row, bytes);
       if (control_.keeps() && writer_.wants(bytes.size())) {
         writer_.keep(row, {bytes.begin(), bytes.end()});
       }

@@ -2,25 +2,17 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
-#include <numeric>
+
+#include "harness/record/shard_runs.h"
 
 namespace lockstep {
-
-namespace {
-
-std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
-
-}  // namespace
 
 bool is_shard(const Observation& observation) {
   return observation.local_shape != observation.global_shape || !observation.replica_group.empty();
 }
 
 bool lies_in(const Observation& shard, const Observation& whole) {
-  const std::vector<std::int64_t> flattened{elements_of(whole.global_shape)};
+  const std::vector<std::int64_t> flattened{element_count(whole.global_shape)};
   return shard.global_shape == whole.global_shape || shard.global_shape == flattened;
 }
 
@@ -56,7 +48,7 @@ std::optional<Run> first_gap(const Observation& whole,
     if (run.begin > covered) return Run{covered, run.begin - covered};
     covered = std::max(covered, run.begin + run.length);
   }
-  const std::int64_t elements = elements_of(whole.global_shape);
+  const std::int64_t elements = element_count(whole.global_shape);
   if (covered < elements) return Run{covered, elements - covered};
   return std::nullopt;
 }
