@@ -93,6 +93,7 @@ std::string torch_of(const fs::path& folder) {
 }  // namespace
 
 WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
+  const HookFiles hook = find_hook();
   RunRecord run = record_of_job(request);
   run.environment.lockstep_version = version;
   const fs::path shown = make_run_folder(request.out, run);
@@ -100,7 +101,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   const fs::path files = folder / run.jobs[0].folder;
   make_folders(files);
   WatchControl::create(files);
-  const auto variables = watched_variables(request, files, run.jobs[0].id);
+  const auto variables = watched_variables(request, hook, files, run.jobs[0].id);
 
   const Interruption interruption;
   JobProcess process(request.job, variables);

@@ -14,21 +14,26 @@ namespace fs = std::filesystem;
 /// Of an installation or a build, which has both in the same places.
 fs::path installed(const char* relative) {
   const fs::path path = installed_path(relative, relative);
-  if (!fs::exists(path)) throw unreadable(path.string(), "install Lockstep again");
+  if (!fs::exists(path)) throw missing_part(path.string(), "watch");
   return fs::absolute(path);
 }
 
 }  // namespace
 
+HookFiles find_hook() {
+  return {installed("share/lockstep/python"), installed("lib/lockstep/liblockstep_watch.so")};
+}
+
 std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRequest& request,
+                                                                   const HookFiles& hook,
                                                                    const fs::path& folder,
                                                                    const std::string& job) {
-  std::string path = installed("share/lockstep/python").string();
+  std::string path = hook.python.string();
   if (const char* const others = std::getenv("PYTHONPATH"); others && *others) {
     path += std::string(":") + others;
   }
   return {{"PYTHONPATH", path},
-          {"LOCKSTEP_WATCH_LIBRARY", installed("lib/lockstep/liblockstep_watch.so").string()},
+          {"LOCKSTEP_WATCH_LIBRARY", hook.library.string()},
           {"LOCKSTEP_WATCH_FOLDER", folder.string()},
           {"LOCKSTEP_WATCH_JOB", job},
           {"LOCKSTEP_WATCH_EVERY", std::to_string(request.every)},

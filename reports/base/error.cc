@@ -238,6 +238,13 @@ std::string backend_not_built(std::string_view backend, std::string_view remedy)
   return fmt::format("The backend {} is not in this build. Remedy: {}.", backend, remedy);
 }
 
+Error missing_part(std::string_view path, std::string_view command) {
+  return {Error::Kind::usage,
+          fmt::format("'{}' needs {}, which is not there. Build all of Lockstep, or install it "
+                      "again.",
+                      command, without_controls(path))};
+}
+
 Error no_catalogue(std::string_view path, std::string_view why) {
   return {Error::Kind::unmet,
           fmt::format("There is no catalogue of scenarios at {}: {}. 'list', 'show' and 'run' need "

@@ -56,6 +56,9 @@ Error nothing_ran();
 /// `--backend` asked for a backend that this build lacks, and the remedy. Text of an Error (unmet).
 std::string backend_not_built(std::string_view backend, std::string_view remedy);
 
+/// The part of Lockstep at `path`, which `command` needs, is not there.
+Error missing_part(std::string_view path, std::string_view command);
+
 /// The catalogue program cannot be started from `path`.
 Error no_catalogue(std::string_view path, std::string_view why);
 

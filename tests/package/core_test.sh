@@ -17,6 +17,13 @@ lockstep=$folder/prefix/bin/lockstep
 run 0 "$lockstep" --help
 run 64 "$lockstep" report "$folder/none"
 says "there is no such folder"
+run 3 "$lockstep" watch --out "$folder/watched" -- true
+says "NOTHING OBSERVED"
+mv "$folder/prefix/lib/lockstep/liblockstep_watch.so" "$folder/elsewhere.so"
+run 64 "$lockstep" watch --out "$folder/unwatched" -- true
+says "'watch' needs lib/lockstep/liblockstep_watch.so, which is not there"
+[[ ! -e $folder/unwatched ]]
+mv "$folder/elsewhere.so" "$folder/prefix/lib/lockstep/liblockstep_watch.so"
 
 project=$here/core
 run 0 configure built -DCMAKE_CXX_FLAGS="$flags"
