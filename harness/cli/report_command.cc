@@ -14,6 +14,7 @@
 #include "harness/cli/reading_progress.h"
 #include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
+#include "harness/job/job_record.h"
 #include "harness/record/journal.h"
 #include "harness/record/run_folder.h"
 #include "harness/verdict/judge_run.h"
@@ -53,6 +54,7 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
   for (const std::string& named : folders) {
     const std::filesystem::path folder = run_folder_of(named);
     RunRecord run = load_record(folder);
+    for (JobRecord& job : run.jobs) take_up(job, folder);
     {
       ReadingProgress progress(bytes_to_read(run, folder));
       judge_run(run, folder, {use, [&](std::uint64_t bytes) { progress.add(bytes); }});

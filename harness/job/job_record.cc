@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
 #include "harness/job/rank_facts.h"
 #include "harness/record/environment.h"
@@ -57,16 +58,50 @@ RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failu
     exit.detail = "no longer observed: " + failure;
     exit.kind = ExitKind::unfinished;
     exit.cause = ExitCause::interrupted;
+  } else if (status.raised && status.error.starts_with("KeyboardInterrupt")) {
+    exit.kind = ExitKind::unfinished;
+    exit.cause = ExitCause::interrupted;
   } else if (status.raised) {
     exit.kind = ExitKind::raised;
   } else if (status.ended || (end && end->status == 0)) {
     exit.kind = ExitKind::finished;
   } else {
     exit.kind = ExitKind::unfinished;
-    const bool is_by_owner = !end || end->is_cut || end->signal != 0 || end->status > 128;
+    const bool is_by_owner = !end || end->is_cut || end->is_interrupted || end->status > 128;
     exit.cause = is_by_owner ? ExitCause::interrupted : ExitCause::unseen;
   }
   return exit;
+}
+
+void seal(JobRecord& job, const fs::path& files, bool has_ended) {
+  job.unsealed = has_ended ? "" : "the watch of the job has not ended";
+  if (!has_ended) return;
+  try {
+    job.manifest = write_manifest(files, job.processes, execution_identity(job));
+  } catch (const Error& error) {
+    job.unsealed = error.what();
+  }
+}
+
+std::vector<std::int64_t> skipped_steps_in(const std::map<int, RankFacts>& facts) {
+  std::set<std::int64_t> steps;
+  for (const auto& [rank, one] : facts) {
+    steps.insert(one.skipped_steps.begin(), one.skipped_steps.end());
+  }
+  return {steps.begin(), steps.end()};
+}
+
+std::vector<Traffic> traffic_in(const std::map<int, RankFacts>& facts) {
+  std::map<CallsPerStep, std::vector<int>> callers;
+  for (const auto& [rank, one] : facts) {
+    for (const CallsPerStep& calls : one.calls) callers[calls].push_back(rank);
+  }
+  std::vector<Traffic> traffic;
+  for (const auto& [calls, ranks] : callers) {
+    traffic.push_back(
+        {ranks, calls.group_size, calls.first_step, calls.last_step, calls.collectives});
+  }
+  return traffic;
 }
 
 /// Claims that compare ranks.
@@ -120,9 +155,13 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   for (int rank = 0; rank < job.world_size; ++rank) {
     job.exits.push_back(exit_of_rank(files, rank, facts[rank].failure, end));
   }
-  if (job.processes > 0 && end) {
-    job.manifest = write_manifest(files, job.processes, execution_identity(job));
-  }
+  job.skipped_steps = skipped_steps_in(facts);
+  job.traffic = traffic_in(facts);
+  if (job.processes > 0) seal(job, files, end.has_value());
+}
+
+void take_up(JobRecord& job, const fs::path& folder) {
+  if (job.processes == 0 && job.exits.empty()) add_ranks(job, folder, {});
 }
 
 int exit_of(const JobRecord& job, const JobEnd& end, const WatchRequest& request) {

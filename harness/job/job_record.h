@@ -13,9 +13,14 @@ namespace lockstep {
 RunRecord record_of_job(const WatchRequest& request);
 
 /// Adds what its ranks left in the job's folder: their number, how each ended, and the list of
-/// their files. `end`: of the job's command; absent: it still runs.
+/// their files. `end`: of the job's command; absent: it still runs, or nobody saw it end. Then, and
+/// if the list cannot be written, the job is unsealed.
 void add_ranks(JobRecord& job, const std::filesystem::path& folder,
                const std::optional<JobEnd>& end);
+
+/// Adds its ranks to a job whose record was saved at its start only: its watch still runs, or ended
+/// without saving another one.
+void take_up(JobRecord& job, const std::filesystem::path& folder);
 
 /// How `lockstep watch` exits after a judged job, without `--expect`: like the job if it failed,
 /// else by its verdict.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/record/whole_number.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
 #include "reports/record/limits.h"
@@ -20,10 +21,23 @@ constexpr std::uint64_t kLargestFacts = 1 << 20;
 constexpr std::string_view kBegin = "rank-";
 constexpr std::string_view kEnd = ".watch.json";
 
+std::vector<CallsPerStep> calls_in(const nlohmann::json& rows) {
+  std::vector<CallsPerStep> calls;
+  for (const nlohmann::json& row : rows) {
+    calls.push_back({whole_number<std::int64_t>(row, "first_step"),
+                     whole_number<std::int64_t>(row, "last_step"),
+                     whole_number<int>(row, "group_size"),
+                     whole_number<std::int64_t>(row, "collectives")});
+  }
+  return calls;
+}
+
 RankFacts facts_in(const nlohmann::json& json) {
-  return {.world_size = json.at("world_size"),
+  return {.world_size = whole_number<int>(json, "world_size"),
           .torch = json.at("torch"),
-          .failure = json.value("failure", "")};
+          .failure = json.value("failure", ""),
+          .skipped_steps = json.value("skipped_steps", std::vector<std::int64_t>()),
+          .calls = calls_in(json.value("collectives", nlohmann::json::array()))};
 }
 
 }  // namespace
@@ -35,7 +49,7 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
   try {
     const RankFacts facts = facts_in(nlohmann::json::parse(text));
     if (facts.world_size > rank && facts.world_size <= kMostRanksOfRecord) return facts;
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {
     // Reported below.
   }
   throw malformed(path.string(), 0, 0, "what the hook of a watched rank writes",

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -8,11 +10,23 @@
 
 namespace lockstep {
 
+/// Collectives per step over groups of one size.
+struct CallsPerStep {
+  std::int64_t first_step = 0;  ///< with this number
+  std::int64_t last_step = 0;
+  int group_size = 0;
+  std::int64_t collectives = 0;
+
+  auto operator<=>(const CallsPerStep&) const = default;
+};
+
 /// What the hook of a rank knows apart from tensors: `rank-N.watch.json` in the job's folder.
 struct RankFacts {
   int world_size = 0;
   std::string torch;    ///< version
   std::string failure;  ///< why the hook switched itself off; empty: it did not
+  std::vector<std::int64_t> skipped_steps = {};  ///< by a gradient scaler
+  std::vector<CallsPerStep> calls = {};          ///< empty: not counted
 };
 
 /// Reads the facts of `rank`; empty if its hook never observed anything. Throws Error (usage) when

@@ -15,6 +15,7 @@
 #include "harness/record/run_folder.h"
 #include "harness/record/watch_control.h"
 #include "harness/verdict/judge_run.h"
+#include "reports/base/error.h"
 #include "reports/base/status_line.h"
 
 namespace lockstep {
@@ -90,6 +91,16 @@ std::string torch_of(const fs::path& folder) {
   return facts.empty() ? "" : facts.begin()->second.torch;
 }
 
+/// The job has ended: a record that cannot be saved must not lose its verdict and its status.
+void save(RunRecord& run, const fs::path& folder) {
+  try {
+    save_record(folder, run);
+  } catch (const Error& error) {
+    run.jobs[0].unsealed = error.what();
+    run.jobs[0].notes.push_back(std::string("its record was not saved: ") + error.what());
+  }
+}
+
 }  // namespace
 
 WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
@@ -114,7 +125,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   add_ranks(run.jobs[0], folder, end);
   run.environment.torch_version = torch_of(files);
   judge_run(run, folder);
-  save_record(folder, run);
+  save(run, folder);
   const int exit = request.expected
                        ? static_cast<int>(exit_by_expectation(run.jobs[0], end, request))
                        : exit_of(run.jobs[0], end, request);

@@ -1,5 +1,6 @@
 #include "harness/job/watched_variables.h"
 
+#include <array>
 #include <cstdlib>
 
 #include "reports/base/error.h"
@@ -18,6 +19,11 @@ fs::path installed(const char* relative) {
   return fs::absolute(path);
 }
 
+/// Records of torch's flight recorder, in which collectives are counted: it is off in some versions
+/// unless one of these is set.
+constexpr std::array kRecorderSizes{"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"};
+constexpr const char* kRecorderSize = "2000";
+
 }  // namespace
 
 HookFiles find_hook() {
@@ -32,17 +38,22 @@ std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRe
   if (const char* const others = std::getenv("PYTHONPATH"); others && *others) {
     path += std::string(":") + others;
   }
-  return {{"PYTHONPATH", path},
-          {"LOCKSTEP_WATCH_LIBRARY", hook.library.string()},
-          {"LOCKSTEP_WATCH_FOLDER", folder.string()},
-          {"LOCKSTEP_WATCH_JOB", job},
-          {"LOCKSTEP_WATCH_EVERY", std::to_string(request.every)},
-          {"LOCKSTEP_WATCH_FROM", std::to_string(request.from)},
-          {"LOCKSTEP_WATCH_UNTIL", std::to_string(request.until)},
-          {"LOCKSTEP_WATCH_TENSORS", request.tensors},
-          {"LOCKSTEP_WATCH_IGNORE", request.ignore},
-          {"LOCKSTEP_WATCH_REPLICAS", request.replicas},
-          {"LOCKSTEP_WATCH_KEEP_BYTES", std::to_string(request.keep_bytes)}};
+  std::vector<std::pair<std::string, std::string>> variables = {
+      {"PYTHONPATH", path},
+      {"LOCKSTEP_WATCH_LIBRARY", hook.library.string()},
+      {"LOCKSTEP_WATCH_FOLDER", folder.string()},
+      {"LOCKSTEP_WATCH_JOB", job},
+      {"LOCKSTEP_WATCH_EVERY", std::to_string(request.every)},
+      {"LOCKSTEP_WATCH_FROM", std::to_string(request.from)},
+      {"LOCKSTEP_WATCH_UNTIL", std::to_string(request.until)},
+      {"LOCKSTEP_WATCH_TENSORS", request.tensors},
+      {"LOCKSTEP_WATCH_IGNORE", request.ignore},
+      {"LOCKSTEP_WATCH_REPLICAS", request.replicas},
+      {"LOCKSTEP_WATCH_KEEP_BYTES", std::to_string(request.keep_bytes)}};
+  for (const char* const size : kRecorderSizes) {
+    if (!std::getenv(size)) variables.emplace_back(size, kRecorderSize);
+  }
+  return variables;
 }
 
 }  // namespace lockstep

@@ -88,11 +88,13 @@ std::string interruption_in_words(const CellEvidence& cell) {
   const auto end = std::find_if(cell.exits.begin(), cell.exits.end(), [](const RankExit& one) {
     return one.cause == ExitCause::interrupted;
   });
-  return end == cell.exits.end()
-             ? ""
-             : fmt::format(
-                   "rank {} was interrupted {}", end->rank,
-                   end->step == 0 ? "before the first step" : fmt::format("in step {}", end->step));
+  if (end == cell.exits.end()) return "";
+  const std::string where =
+      end->step == 0 ? "before the first step" : fmt::format("in step {}", end->step);
+  if (cell.is_job && !end->detail.empty()) {  // its hook failed
+    return fmt::format("rank {} {}: {}", end->rank, where, end->detail);
+  }
+  return fmt::format("rank {} was interrupted {}", end->rank, where);
 }
 
 }  // namespace

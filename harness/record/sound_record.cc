@@ -63,7 +63,10 @@ class Soundness {
     require_all_planned();
     require_own_folders();
     for (const CellRecord& cell : run_.cells) require(cell);
-    for (const JobRecord& job : run_.jobs) require(job);
+    for (const JobRecord& job : run_.jobs) {
+      require(job);
+      for (const Table& table : job.tables) require(table.spec);
+    }
     for (const Table& table : run_.tables) require(table.spec);
   }
 

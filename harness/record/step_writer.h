@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "harness/record/journal.h"
 #include "harness/record/keep_policy.h"
 #include "harness/record/observation.h"
+#include "harness/record/sketch.h"
 #include "harness/record/snapshots.h"
 
 namespace lockstep {
@@ -44,6 +46,9 @@ class StepWriter {
   /// Appends a claimed row. Throws Error (usage) when the journal cannot be written.
   void append(const Observation& row);
 
+  /// Stores the sketch of the row that is appended next. The first one creates the file.
+  void add_sketch(const Sketch& sketch) { sketches_.emplace_back(rows_, sketch); }
+
   /// Stores the value of a row: its row-major bytes.
   void keep(const Observation& row, std::vector<std::byte> bytes);
 
@@ -65,6 +70,8 @@ class StepWriter {
   std::int64_t step_ = 0;
   std::set<std::string> keys_;                  ///< of this step
   std::map<std::string, SnapshotTensor> kept_;  ///< of this step
+  std::optional<SketchWriter> sketch_file_;
+  SketchesOfStep sketches_;  ///< that are not written yet
   bool all_written_ = true;
 };
 

@@ -16,7 +16,9 @@
 #include "harness/verdict/coverage.h"
 #include "harness/verdict/evidence_of_run.h"
 #include "harness/verdict/expectation.h"
+#include "harness/verdict/job_tables.h"
 #include "harness/verdict/measured_tables.h"
+#include "harness/verdict/non_finite.h"
 #include "harness/verdict/not_run.h"
 #include "harness/verdict/repetition.h"
 #include "harness/verdict/symptom.h"
@@ -51,19 +53,21 @@ bool was_ended(const std::vector<RankExit>& exits, int rank) {
   });
 }
 
+std::vector<std::string> with(const std::string& note, std::vector<std::string> notes) {
+  if (!note.empty()) notes.push_back(note);
+  return notes;
+}
+
 /// Missing files of a cell.
 std::vector<std::string> notes_of(const StepReader& evidence) {
-  std::vector<std::string> notes = evidence.notes();
-  const std::string non_finite = evidence.non_finite_in_words();
-  if (!non_finite.empty()) notes.push_back(non_finite);
-  return notes;
+  return with(evidence.non_finite_in_words(), evidence.notes());
 }
 
 /// A job stores snapshots of few steps, so none is missing. The details of exits say why a rank was
 /// no longer observed.
 std::vector<std::string> notes_of_job(const StepReader& evidence,
                                       const std::vector<RankExit>& exits) {
-  std::vector<std::string> notes = notes_of(evidence);
+  std::vector<std::string> notes = with(first_non_finite_in_words(evidence), evidence.notes());
   for (const RankExit& end : exits) {
     if (!end.detail.empty()) notes.push_back(fmt::format("rank {}: {}", end.rank, end.detail));
   }
@@ -184,6 +188,7 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
 void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   begin_judging(job);
   job.faults.clear();
+  job.tables.clear();
   if (!was_run(job)) {
     job.symptom = symptom_of_unrun("", job.not_run);
     return;
@@ -194,11 +199,17 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   judged.is_job = true;
   judged.evidence = evidence.of(job);
   judged.unshared = unshared_tensors(judged);
-  judge_execution(job, judged, {});
+  JobTables tables(judged);
+  judge_execution(job, judged, tables.columns());
+  job.tables = tables.tables();
   job.coverage = coverage_of(*judged.evidence, judged.unshared);
   job.notes = notes_of_job(*judged.evidence, job.exits);
   job.faults = evidence.faults_of(job, execution_identity(job));
-  if (!job.manifest) job.faults.push_back("no manifest of its files was written when it ended");
+  if (!job.unsealed.empty()) {
+    job.notes.push_back("its files are in no manifest: " + job.unsealed);
+  } else if (!job.manifest) {
+    job.faults.push_back("no manifest of its files was written when it ended");
+  }
   const std::string index_fault = evidence.index_fault_of(job.folder);
   if (!index_fault.empty()) job.faults.push_back(index_fault);
   evidence.forget_steps_but_of("");

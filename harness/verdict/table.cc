@@ -12,6 +12,7 @@
 
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/values/compare_values.h"
+#include "harness/judge/values/distance.h"
 
 namespace lockstep {
 
@@ -23,10 +24,12 @@ constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 struct Subject {
   Kind kind = Kind::gradient;
   Phase phase = Phase::pre_step;
-  std::string tensor;  ///< empty: all of the kind
+  std::string tensor;                            ///< empty: all of the kind
+  const std::set<std::string>* names = nullptr;  ///< of which only these; null: all
 
   bool includes(const Observation& o) const {
-    return o.kind == kind && o.phase == phase && (tensor.empty() || o.name == tensor);
+    return o.kind == kind && o.phase == phase && (tensor.empty() || o.name == tensor) &&
+           (!names || names->contains(o.name));
   }
 };
 
@@ -37,6 +40,7 @@ using Held = std::map<std::string, const Observation*>;
 struct Step {
   const StepView& view;
   std::vector<Held> ranks;
+  bool is_of_job = false;
 
   const SnapshotTensor* kept(std::size_t rank, const std::string& name) const {
     const auto found = ranks[rank].find(name);
@@ -46,7 +50,7 @@ struct Step {
 };
 
 Step find_in(const StepView& view, const Subject& subject) {
-  Step step{view, {}};
+  Step step{view, {}, subject.names != nullptr};
   for (int rank = 0; rank < view.processes(); ++rank) {
     Held& held = step.ranks.emplace_back();
     for (const Observation& observation : view.observations(rank)) {
@@ -90,11 +94,24 @@ double element_value(std::int64_t element, const SnapshotTensor* tensor) {
   return component_value(component, tensor->bytes.data() + place * size);
 }
 
+/// Whether both ranks hold the same finite bits of a tensor in a job, which stores few values. In a
+/// cell, a value that is missing was lost.
+bool is_equal(const Step& step, std::size_t a, std::size_t b, const std::string& name) {
+  if (!step.is_of_job) return false;
+  const auto left = step.ranks[a].find(name);
+  const auto right = step.ranks[b].find(name);
+  if (left == step.ranks[a].end() || right == step.ranks[b].end()) return false;
+  const Observation& one = *left->second;
+  return one.not_comparable.empty() && is_same_value(one, *right->second) &&
+         one.statistics.non_finite == 0;
+}
+
 /// The largest difference between two ranks in any tensor; NaN if one is unknown.
 double distance(const Step& step, std::size_t a, std::size_t b) {
   double largest = 0;
   const std::set<std::string> names = names_of(step);
   for (const std::string& name : names) {
+    if (is_equal(step, a, b, name)) continue;
     const SnapshotTensor* left = step.kept(a, name);
     const SnapshotTensor* right = step.kept(b, name);
     const bool comparable =
@@ -114,6 +131,33 @@ double drift(const Step& step) {
   return names_of(step).empty() ? kUnmeasured : largest;
 }
 
+/// L2 norm of the difference between two ranks over all tensors; empty if one is unknown.
+std::optional<double> estimated_distance(const Step& step, std::size_t a, std::size_t b) {
+  double squares = 0;
+  for (const std::string& name : names_of(step)) {
+    if (is_equal(step, a, b, name)) continue;
+    const auto left = step.ranks[a].find(name);
+    const auto right = step.ranks[b].find(name);
+    if (left == step.ranks[a].end() || right == step.ranks[b].end()) return {};
+    const auto apart = distance_between(step.view, {static_cast<int>(a), left->second},
+                                        {static_cast<int>(b), right->second});
+    if (!apart) return {};
+    squares += apart->absolute * apart->absolute;
+  }
+  return std::sqrt(squares);
+}
+
+/// The largest distance from rank 0.
+std::optional<double> estimated_drift(const Step& step) {
+  std::optional<double> largest;
+  for (std::size_t rank = 1; rank < step.ranks.size(); ++rank) {
+    const auto apart = estimated_distance(step, 0, rank);
+    if (!apart) return {};
+    largest = std::max(largest.value_or(0), *apart);
+  }
+  return largest;
+}
+
 double norm(const Held& held) {
   double squares = 0;
   for (const auto& [name, observation] : held) {
@@ -130,6 +174,7 @@ Table::Entry entry_of(const TableSpec& spec, const Step& step) {
   entry.synced = is_synced(step);
   if (spec.quantity == Quantity::drift) {
     entry.values.push_back(drift(step));
+    if (std::isnan(entry.values[0])) entry.estimate = estimated_drift(step);
     return entry;
   }
   for (std::size_t rank = 0; rank < step.ranks.size(); ++rank) {
@@ -159,8 +204,8 @@ Table::Entry entry_of_none(const TableSpec& spec, int processes) {
 
 }  // namespace
 
-TableColumn::TableColumn(TableSpec spec, int processes)
-    : spec_(std::move(spec)), processes_(processes) {}
+TableColumn::TableColumn(TableSpec spec, int processes, std::set<std::string> names)
+    : spec_(std::move(spec)), processes_(processes), names_(std::move(names)) {}
 
 bool TableColumn::wants(std::int64_t step) const {
   return spec_.steps.empty() ||
@@ -168,7 +213,8 @@ bool TableColumn::wants(std::int64_t step) const {
 }
 
 void TableColumn::see(const StepView& view) {
-  const Step step = find_in(view, {spec_.kind, spec_.phase, spec_.tensor});
+  const Step step =
+      find_in(view, {spec_.kind, spec_.phase, spec_.tensor, names_.empty() ? nullptr : &names_});
   if (!names_of(step).empty()) steps_.insert(view.number());
   entries_.emplace(view.number(), entry_of(spec_, step));
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "harness/judge/evidence/step_fold.h"
@@ -13,8 +14,9 @@ namespace lockstep {
 /// One group of a table: the values of one cell's ranks in the steps of the table.
 class TableColumn : public StepFold {
  public:
-  /// `processes`: of the cell.
-  TableColumn(TableSpec spec, int processes);
+  /// `processes`: of the cell or job. `names`: in a job, of the tensors to include; empty: a cell,
+  /// and all tensors that `spec` is about.
+  TableColumn(TableSpec spec, int processes, std::set<std::string> names = {});
 
   bool wants(std::int64_t step) const override;
   void see(const StepView& step) override;
@@ -28,6 +30,7 @@ class TableColumn : public StepFold {
  private:
   TableSpec spec_;
   int processes_;
+  std::set<std::string> names_;
   std::set<std::int64_t> steps_;
   std::map<std::int64_t, Table::Entry> entries_;
 };

@@ -6,8 +6,10 @@
 #include <string_view>
 #include <utility>
 
+#include "harness/record/dtype.h"
 #include "harness/record/process_identity.h"
 #include "harness/record/shard_runs.h"
+#include "harness/record/sketch.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
@@ -141,6 +143,9 @@ void Watch::observe(std::span<const lockstep_watch_value> values) {
     if (row.not_comparable.empty()) {
       const std::span<const std::byte> bytes = bytes_of(values[i], row);
       measure(row, bytes);
+      if (unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0) {
+        writer_.add_sketch(sketch_of(row, bytes));
+      }
       if (control_.keeps() && writer_.wants(bytes.size())) {
         writer_.keep(row, {bytes.begin(), bytes.end()});
       }

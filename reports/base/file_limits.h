@@ -15,6 +15,7 @@ inline constexpr std::uint64_t kLargestIndex = 1024 * kMebibyte;          ///< r
 inline constexpr std::uint64_t kLargestTensorTable = 1024 * kMebibyte;    ///< rank-N.tensors.csv
 inline constexpr std::uint64_t kLargestManifest = 1024 * kMebibyte;       ///< manifest.csv
 inline constexpr std::uint64_t kLargestSnapshot = 4096 * kMebibyte;       ///< *.safetensors
+inline constexpr std::uint64_t kLargestSketches = 4096 * kMebibyte;       ///< rank-N.sketches
 inline constexpr std::uint64_t kLargestSnapshotHeader = 100 * kMebibyte;  ///< of a safetensors file
 inline constexpr std::uint64_t kLargestCollectiveLog = 4096 * kMebibyte;  ///< collectives-N.bin
 /// rank-N.status.json, rank-N.exit.json, world.json, rank-N.mismatch.txt

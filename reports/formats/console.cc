@@ -50,7 +50,9 @@ class Console {
         text += section_in_brief(section);
       }
     }
-    return text + notes() + table() + attention(sections) + files() + verdict();
+    // The heading of a single job is its verdict.
+    const bool is_said = run_.cells.empty() && run_.jobs.size() == 1 && !is_full();
+    return text + notes() + table() + attention(sections) + files() + (is_said ? "" : verdict());
   }
 
   /// An unexpected cell, without its place among others.
@@ -179,19 +181,33 @@ class Console {
   }
 
   std::string tables(const Section& section) const {
+    std::string text;
+    for (const Table* table : section.tables) text += shown(*table) + "\n";
+    return text;
+  }
+
+  std::string shown(const Table& table) const {
     TableLayout layout;
     layout.width = screen_.width;
     layout.has_sparklines = screen_.has_sparklines;
     if (!is_full()) layout.most_rows = kMostRowsOfATable;
+    return table_text(table, layout);
+  }
+
+  /// They show nothing of a job in lockstep.
+  std::string tables(const JobRecord& job) const {
+    const bool is_wanted =
+        screen_.verbosity >= Verbosity::variants || verdict_of(job) == Verdict::violated;
     std::string text;
-    for (const Table* table : section.tables) text += table_text(*table, layout) + "\n";
+    if (!is_wanted) return text;
+    for (const Table& table : job.tables) text += "\n" + shown(table);
     return text;
   }
 
   std::string whole_job(const JobRecord& job) const {
     std::string text = titled(title_of(job)) + job_heading(heading_of(job), 0, job);
     for (const std::string& line : lines_of(job)) text += lines(line, 2);
-    return text + mismatch(job) + "\n";
+    return text + mismatch(job) + tables(job) + "\n";
   }
 
   /// A job in lockstep on one line.
@@ -199,7 +215,7 @@ class Console {
     const std::string title = plain(title_of(job)) + ": ";
     std::string text = job_heading(title + heading_of(job), title.size(), job);
     for (const std::string& line : lines_of(job, brief_findings(job))) text += lines(line, 2);
-    return text + mismatch(job) + "\n";
+    return text + mismatch(job) + tables(job) + "\n";
   }
 
   /// `text`, whose verdict begins at `begin` and ends before the next colon.

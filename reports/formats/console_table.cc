@@ -60,9 +60,10 @@ Columns element_columns(const Table& table, std::size_t group) {
 }
 
 Columns drift_columns(const Table& table, std::size_t group) {
-  return {column(table, kDriftWidth, table.spec.groups[group].heading, [&](const Table::Row& row) {
-    return value_text(table.spec, entry_of(row, group), 0);
-  })};
+  const std::string& heading = table.spec.groups[group].heading;
+  return {column(
+      table, kDriftWidth, heading.empty() ? "max|Wi-Wj|" : heading,
+      [&](const Table::Row& row) { return value_text(table.spec, entry_of(row, group), 0); })};
 }
 
 Columns columns_of(const Table& table, std::size_t group) {
@@ -112,6 +113,13 @@ std::string rows_text(const Column& step, const std::vector<Columns>& groups) {
   return text;
 }
 
+bool has_estimate(const Table& table) {
+  return std::any_of(table.rows.begin(), table.rows.end(), [](const Table::Row& row) {
+    return std::any_of(row.entries.begin(), row.entries.end(),
+                       [](const Table::Entry& entry) { return entry.estimate.has_value(); });
+  });
+}
+
 std::string footnotes(const Table& table) {
   const TableSpec& spec = table.spec;
   switch (spec.quantity) {
@@ -123,15 +131,18 @@ std::string footnotes(const Table& table) {
                          plain(spec.symbol), plain(subject_of(spec))) +
              ranks_footnote(table);
     case Quantity::norm:
-      return fmt::format(
-                 "norm: of {} on a rank; synced: all ranks hold the same bits\n"
-                 "drift: max|W_i - W_j| over all parameters, before the step\n",
-                 plain(subject_of(spec))) +
+      return fmt::format("norm: of {} on a rank; synced: all ranks hold the same bits\n{}",
+                         plain(subject_of(spec)),
+                         has_drift(table)
+                             ? "drift: max|W_i - W_j| over all parameters, before the step\n"
+                             : "") +
              ranks_footnote(table);
     case Quantity::drift:
       break;
   }
-  return "";
+  return has_estimate(table)
+             ? "L2 ~: values were not stored; the norm of the difference from rank 0, estimated\n"
+             : "";
 }
 
 /// The table with some of its rows.

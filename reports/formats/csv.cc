@@ -135,20 +135,6 @@ Line claim_line(Line line, const ClaimResult& result) {
   return line;
 }
 
-void append_job(std::string& csv, const JobRecord& job) {
-  Line line;
-  line.scenario = job.title;
-  line.variant = job.id;
-  line.world_size = job.world_size;
-  line.verdict = name(verdict_of(job));
-  Line about = line;
-  about.row = "job";
-  about.text = heading_of(job);
-  append(csv, about);
-  if (!job.symptom.text.empty()) append(csv, symptom_line(line, job.symptom));
-  for (const ClaimResult& result : job.results) append(csv, claim_line(line, result));
-}
-
 void append_cost(std::string& csv, const CellRecord& cell) {
   if (!cell.cost) return;
   Line line = line_about(cell.cell);
@@ -172,19 +158,24 @@ const Cell* cell_of(const RunRecord& run, const Table& table, const std::string&
   return cell == run.cells.end() ? nullptr : &cell->cell;
 }
 
-Line value_line(const RunRecord& run, const Table& table, const std::string& variant) {
-  Line line;
+/// Completes a line about the owner of a table.
+Line value_line(Line line, const Table& table) {
   line.row = "value";
+  line.quantity = name(table.spec.quantity);
+  line.kind = name(table.spec.kind);
+  line.phase = name(table.spec.phase);
+  line.tensor = table.spec.tensor;
+  return line;
+}
+
+Line line_about_group(const RunRecord& run, const Table& table, const std::string& variant) {
+  Line line;
   line.scenario = table.scenario;
   line.variant = variant;
   const Cell* const cell = cell_of(run, table, variant);
   if (cell) line.role = name(cell->role);
   line.world_size = table.world_size;
   line.axes = choices_in_words(cell ? cell->device : "cpu", table.axes);
-  line.quantity = name(table.spec.quantity);
-  line.kind = name(table.spec.kind);
-  line.phase = name(table.spec.phase);
-  line.tensor = table.spec.tensor;
   return line;
 }
 
@@ -206,6 +197,11 @@ void append_entry(std::string& csv, Line line, const Table& table, const Table::
     line.value = !entry.is_measured() ? "nan" : entry.synced ? "1" : "0";
     append(csv, line);
   }
+  if (entry.estimate) {
+    line.quantity = "estimate";
+    line.value = exact_decimal(*entry.estimate);
+    append(csv, line);
+  }
   if (!entry.drift) return;
   // A norm is next to the drift of other tensors at another phase.
   line.quantity = name(Quantity::drift);
@@ -216,15 +212,39 @@ void append_entry(std::string& csv, Line line, const Table& table, const Table::
   append(csv, line);
 }
 
-void append_table(std::string& csv, const RunRecord& run, const Table& table) {
+/// `groups`: a line about the owner of each group of columns.
+void append_table(std::string& csv, const std::vector<Line>& groups, const Table& table) {
   for (const Table::Row& row : table.rows) {
-    const std::size_t groups = std::min(row.entries.size(), table.spec.groups.size());
-    for (std::size_t i = 0; i < groups; ++i) {
-      Line line = value_line(run, table, table.spec.groups[i].variant);
+    for (std::size_t i = 0; i < std::min(row.entries.size(), groups.size()); ++i) {
+      Line line = value_line(groups[i], table);
       line.step = std::to_string(row.step);
       append_entry(csv, std::move(line), table, row.entries[i]);
     }
   }
+}
+
+void append_table(std::string& csv, const RunRecord& run, const Table& table) {
+  std::vector<Line> groups;
+  for (const TableSpec::Group& group : table.spec.groups) {
+    groups.push_back(line_about_group(run, table, group.variant));
+  }
+  append_table(csv, groups, table);
+}
+
+void append_job(std::string& csv, const JobRecord& job) {
+  Line line;
+  line.scenario = job.title;
+  line.variant = job.id;
+  line.world_size = job.world_size;
+  Line about = line;
+  about.verdict = name(verdict_of(job));
+  Line heading = about;
+  heading.row = "job";
+  heading.text = heading_of(job);
+  append(csv, heading);
+  if (!job.symptom.text.empty()) append(csv, symptom_line(about, job.symptom));
+  for (const ClaimResult& result : job.results) append(csv, claim_line(about, result));
+  for (const Table& table : job.tables) append_table(csv, {line}, table);
 }
 
 }  // namespace

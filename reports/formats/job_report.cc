@@ -1,8 +1,11 @@
 #include "reports/formats/job_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 
 #include "reports/formats/shown_findings.h"
 #include "reports/record/result.h"
@@ -23,11 +26,83 @@ std::string coverage_in_words(const JobRecord& job) {
                      coverage.parameters, coverage.ranks, job.world_size);
 }
 
+/// "3, 5, 8 and 12 more".
+std::string shortened(const std::vector<std::int64_t>& steps) {
+  constexpr std::size_t kMost = 8;
+  const std::size_t shown = std::min(steps.size(), kMost);
+  std::string text =
+      fmt::format("{}", fmt::join(steps.begin(), steps.begin() + std::ptrdiff_t(shown), ", "));
+  if (steps.size() > shown) text += fmt::format(" and {} more", steps.size() - shown);
+  return text;
+}
+
+/// The first step in which ranks differ; 0: none.
+std::int64_t first_difference(const JobRecord& job) {
+  std::int64_t first = 0;
+  for (const ClaimResult& result : job.results) {
+    if (result.claim.predicate != Predicate::agree_across_ranks) continue;
+    for (const Finding& finding : result.findings) {
+      if (first == 0 || finding.step < first) first = finding.step;
+    }
+  }
+  return first;
+}
+
+/// The most calls of a rank in a step, by size of the group. Empty: they were not counted.
+std::map<int, std::int64_t> calls_in(const JobRecord& job, std::int64_t step) {
+  std::map<int, std::int64_t> most;
+  for (const Traffic& one : job.traffic) {
+    if (step < one.first_step || step > one.last_step) continue;
+    std::int64_t& calls = most[one.group_size];
+    calls = std::max(calls, one.collectives);
+  }
+  return most;
+}
+
+/// Who talked before the update of a step: "no collective was called before the update of step 4".
+/// The calls before the first one include those of the job's start, so the second one replaces it.
+std::string traffic_in_words(const JobRecord& job, std::int64_t step) {
+  const bool is_first = std::none_of(job.traffic.begin(), job.traffic.end(),
+                                     [&](const Traffic& one) { return one.first_step < step; });
+  if (is_first && !calls_in(job, step + 1).empty()) ++step;
+  const std::map<int, std::int64_t> most = calls_in(job, step);
+  if (most.empty()) return "collectives were not counted";
+  std::vector<std::string> groups;
+  for (const auto& [size, calls] : most) {
+    if (calls == 0) continue;
+    groups.push_back(fmt::format("{} over {} of {} ranks", calls, size, job.world_size));
+  }
+  return groups.empty() ? fmt::format("no collective was called before the update of step {}", step)
+                        : fmt::format("collectives before the update of step {}: {}", step,
+                                      fmt::join(groups, ", "));
+}
+
 const ClaimResult* first_undecided(const JobRecord& job) {
   const auto found = std::find_if(job.results.begin(), job.results.end(), [](const auto& result) {
     return result.verdict == Verdict::undecided;
   });
   return found == job.results.end() ? nullptr : &*found;
+}
+
+/// Of a job whose ranks agreed as far as it got: "in lockstep for 12 steps, 1 to 12, but ".
+std::string agreement_so_far(const JobRecord& job) {
+  std::int64_t comparisons = 0;
+  for (const ClaimResult& result : job.results) {
+    if (result.claim.predicate != Predicate::agree_across_ranks) continue;
+    if (result.verdict != Verdict::holds) return "";
+    comparisons += result.comparisons;
+  }
+  if (comparisons == 0) return "";
+  return fmt::format("in lockstep for {}, but ", steps_in_words(job.steps));
+}
+
+std::string why_undecided(const JobRecord& job) {
+  if (!job.unsealed.empty()) return job.unsealed;
+  if (const ClaimResult* const open = first_undecided(job)) {
+    return fmt::format("{}: {}", sentence(open->claim), open->reason);
+  }
+  if (job.processes == 0) return "it was not run";
+  return job.results.empty() ? "nothing was claimed" : "its ranks were ended before they finished";
 }
 
 }  // namespace
@@ -53,12 +128,7 @@ std::string heading_of(const JobRecord& job) {
                  : fmt::format("in lockstep: {}, {}", coverage_in_words(job),
                                steps_in_words(job.steps));
   }
-  if (const ClaimResult* const open = first_undecided(job)) {
-    return fmt::format("UNDECIDED: {}: {}", sentence(open->claim), open->reason);
-  }
-  if (job.processes == 0) return "UNDECIDED: it was not run";
-  return job.results.empty() ? "UNDECIDED: nothing was claimed"
-                             : "UNDECIDED: its ranks were ended before they finished";
+  return "UNDECIDED: " + agreement_so_far(job) + why_undecided(job);
 }
 
 std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownFinding>& findings) {
@@ -71,6 +141,13 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
     if (!has_other_heading && &result == first_undecided(job)) continue;
     lines.push_back(fmt::format("undecided: {}: {}", sentence(result.claim), result.reason));
   }
+  for (const ClaimResult& result : job.results) {
+    if (result.verdict != Verdict::holds || !result.margin || !result.tolerance) continue;
+    lines.push_back(fmt::format(
+        "{} up to rounding, as of replicas that each rank computes for itself: apart by at most "
+        "{:.2g} of their norm, where {:.2g} is rounding",
+        sentence(result.claim), *result.margin * *result.tolerance, *result.tolerance));
+  }
   if (verdict_of(job) != Verdict::holds && job.coverage.parameters > 0) {
     lines.push_back(coverage_in_words(job));
   }
@@ -79,6 +156,16 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
         fmt::format("not compared: {} ({}): {}", one.example,
                     one.count == 1 ? "one parameter" : fmt::format("{} such parameters", one.count),
                     one.reason));
+  }
+  if (const std::int64_t step = first_difference(job); step > 0) {
+    lines.push_back(traffic_in_words(job, step));
+  }
+  if (!job.skipped_steps.empty()) {
+    lines.push_back(fmt::format("a gradient scaler skipped {}: {}",
+                                job.skipped_steps.size() == 1
+                                    ? "a step"
+                                    : fmt::format("{} steps", job.skipped_steps.size()),
+                                shortened(job.skipped_steps)));
   }
   for (const std::string& note : job.notes) lines.push_back("note: " + note);
   return lines;

@@ -222,6 +222,9 @@ void append_job(Pieces& pieces, const JobRecord& job) {
   }
   const std::string text = list_text(points) + "\n" + mismatch_details(job);
   if (text != "\n") pieces.push_back({Part::wrong, text});
+  for (const Table& table : job.tables) {
+    pieces.push_back({Part::table, table_details(table_text(table))});
+  }
 }
 
 /// "gradients equal the reference: bitwise the reference", claim by claim.

@@ -61,17 +61,21 @@ std::size_t step_digits(const Table& table) {
 std::string block_text(const Table& table, std::size_t group) {
   const TableSpec& spec = table.spec;
   const std::string_view kind = short_name(spec.kind);
+  const bool shows_drift = has_drift(table);
   std::vector<Column> columns{
       Column("step", kStepWidth, Align::left),
       Column(fmt::format("per-rank {} norm", kind), kNormsWidth, Align::left),
-      Column(fmt::format("{}_synced", kind), 0, Align::left),
-      Column("weight drift across ranks", 0, Align::left)};
+      Column(fmt::format("{}_synced", kind), 0, Align::left)};
+  if (shows_drift) columns.emplace_back("weight drift across ranks", 0, Align::left);
   for (const Table::Row& row : table.rows) {
     const Table::Entry entry = entry_of(row, group);
-    append_row(columns, {fmt::format("{:>{}}", step_text(table, row), step_digits(table)),
-                         norms_text(spec, entry), "  " + synced_text(entry), drift_text(entry)});
+    std::vector<std::string> cells{fmt::format("{:>{}}", step_text(table, row), step_digits(table)),
+                                   norms_text(spec, entry), "  " + synced_text(entry)};
+    if (shows_drift) cells.push_back(drift_text(entry));
+    append_row(columns, cells);
   }
-  return fmt::format("{}\n{}", plain(spec.groups[group].heading), side_by_side(columns));
+  const std::string& heading = spec.groups[group].heading;
+  return (heading.empty() ? "" : plain(heading) + "\n") + side_by_side(columns);
 }
 
 }  // namespace

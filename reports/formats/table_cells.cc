@@ -21,13 +21,24 @@ std::size_t ranks_of(const Table& table, std::size_t group) {
   return ranks;
 }
 
+bool has_drift(const Table& table) {
+  return std::any_of(table.rows.begin(), table.rows.end(), [](const Table::Row& row) {
+    return std::any_of(row.entries.begin(), row.entries.end(),
+                       [](const Table::Entry& entry) { return entry.drift.has_value(); });
+  });
+}
+
 std::string step_text(const Table& table, const Table::Row& row) {
   return std::to_string(row.step - 1 + table.spec.first_step);
 }
 
 std::string value_text(const TableSpec& spec, const Table::Entry& entry, std::size_t i) {
-  if (i >= entry.values.size() || std::isnan(entry.values[i])) return "-";
+  if (i >= entry.values.size()) return "-";
+  if (std::isnan(entry.values[i])) {
+    return entry.estimate ? fmt::format("L2 ~{:.1e}", *entry.estimate) : "-";
+  }
   if (spec.quantity == Quantity::distance) return fmt::format("{:.3e}", entry.values[i]);
+  if (spec.digits == 0) return fmt::format("{:.4g}", entry.values[i]);
   return fmt::format("{:.{}f}", entry.values[i], spec.digits);
 }
 

@@ -16,6 +16,9 @@ Table::Entry entry_of(const Table::Row& row, std::size_t group);
 /// The most ranks for which a group has a value in any row, at least 1.
 std::size_t ranks_of(const Table& table, std::size_t group);
 
+/// Whether any entry has a drift next to its values.
+bool has_drift(const Table& table);
+
 /// The step of a row, counted like the published table.
 std::string step_text(const Table& table, const Table::Row& row);
 

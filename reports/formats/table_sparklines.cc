@@ -36,9 +36,10 @@ std::vector<double> values_of(const Table& table, std::size_t group, ValueOf val
   return values;
 }
 
-/// The largest value of all ranks. Other drifts are smaller, and other norms hardly differ.
+/// The largest value of all ranks, else its estimate. Other drifts are smaller, and other norms
+/// hardly differ.
 double largest(const Table::Entry& entry) {
-  double most = kNotMeasured;
+  double most = entry.estimate.value_or(kNotMeasured);
   for (const double value : entry.values) {
     if (!std::isnan(value) && !(value <= most)) most = value;
   }
@@ -52,14 +53,17 @@ std::vector<Series> series_of(const Table& table, std::size_t group) {
       return {};
     case Quantity::drift:
     case Quantity::distance:
-      return {{heading, values_of(table, group, largest), Baseline::zero}};
+      return {
+          {heading.empty() ? "drift" : heading, values_of(table, group, largest), Baseline::zero}};
     case Quantity::norm:
       break;
   }
   const auto drift = [](const Table::Entry& entry) { return entry.drift.value_or(kNotMeasured); };
-  const std::string name = heading.substr(0, heading.find(' '));
-  return {{name + " norm", values_of(table, group, largest), Baseline::smallest},
-          {name + " drift", values_of(table, group, drift), Baseline::zero}};
+  const std::string name = heading.empty() ? "" : heading.substr(0, heading.find(' ')) + " ";
+  std::vector<Series> series{{name + "norm", values_of(table, group, largest), Baseline::smallest}};
+  if (has_drift(table))
+    series.push_back({name + "drift", values_of(table, group, drift), Baseline::zero});
+  return series;
 }
 
 /// "up to 0.133", "29.2 to 30.7", "0".

@@ -74,6 +74,9 @@ struct Finding {
   std::vector<std::string> tensors = {};      ///< that break the claim in `step`, in execution
                                               ///< order
   std::optional<GradientAttribution> attribution = {};  ///< of `tensor`
+  /// Of ranks whose values were not stored: `relative_difference`, `ratio` and `cosine` are
+  /// estimates between the first two groups, and this is the relative error of the first.
+  std::optional<double> estimate_error = {};
 
   bool operator==(const Finding&) const = default;
 };

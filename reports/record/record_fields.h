@@ -134,7 +134,8 @@ struct Fields<Finding> {
       field("last_worst_difference", &Finding::last_worst_difference),
       field("failure", &Finding::failure), field("sentence", &Finding::sentence),
       field("tensors", &Finding::tensors, 4),
-      field("attribution", &Finding::attribution, 4, "origin"));
+      field("attribution", &Finding::attribution, 4, "origin"),
+      field("estimate_error", &Finding::estimate_error, kSince2));
 };
 
 template <>
@@ -271,17 +272,6 @@ struct Fields<Coverage> {
 };
 
 template <>
-struct Fields<JobRecord> {
-  static constexpr auto list = std::tuple_cat(
-      std::tuple(field("id", &JobRecord::id, kSince2), field("title", &JobRecord::title, kSince2),
-                 field("world_size", &JobRecord::world_size, kSince2),
-                 field("planned_steps", &JobRecord::planned_steps, kSince2)),
-      Fields<Execution>::list,
-      std::tuple(field("faults", &JobRecord::faults, kSince2),
-                 field("coverage", &JobRecord::coverage, kSince2)));
-};
-
-template <>
 struct Fields<TableSpec::Group> {
   static constexpr auto list = std::tuple(field("heading", &TableSpec::Group::heading),
                                           field("variant", &TableSpec::Group::variant));
@@ -302,7 +292,8 @@ template <>
 struct Fields<Table::Entry> {
   static constexpr auto list =
       std::tuple(field("values", &Table::Entry::values),  //
-                 field("synced", &Table::Entry::synced), field("drift", &Table::Entry::drift, 1));
+                 field("synced", &Table::Entry::synced), field("drift", &Table::Entry::drift, 1),
+                 field("estimate", &Table::Entry::estimate, kSince2));
 };
 
 template <>
@@ -316,6 +307,30 @@ struct Fields<Table> {
   static constexpr auto list = std::tuple(
       field("scenario", &Table::scenario), field("world_size", &Table::world_size),
       field("axes", &Table::axes), field("spec", &Table::spec), field("rows", &Table::rows));
+};
+
+template <>
+struct Fields<Traffic> {
+  static constexpr auto list = std::tuple(field("ranks", &Traffic::ranks, kSince2),
+                                          field("group_size", &Traffic::group_size, kSince2),
+                                          field("first_step", &Traffic::first_step, kSince2),
+                                          field("last_step", &Traffic::last_step, kSince2),
+                                          field("collectives", &Traffic::collectives, kSince2));
+};
+
+template <>
+struct Fields<JobRecord> {
+  static constexpr auto list = std::tuple_cat(
+      std::tuple(field("id", &JobRecord::id, kSince2), field("title", &JobRecord::title, kSince2),
+                 field("world_size", &JobRecord::world_size, kSince2),
+                 field("planned_steps", &JobRecord::planned_steps, kSince2)),
+      Fields<Execution>::list,
+      std::tuple(field("faults", &JobRecord::faults, kSince2),
+                 field("coverage", &JobRecord::coverage, kSince2),
+                 field("unsealed", &JobRecord::unsealed, kSince2),
+                 field("tables", &JobRecord::tables, kSince2),
+                 field("skipped_steps", &JobRecord::skipped_steps, kSince2),
+                 field("traffic", &JobRecord::traffic, kSince2)));
 };
 
 template <>

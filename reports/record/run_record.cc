@@ -80,6 +80,7 @@ Verdict verdict_of(const JobRecord& job) {
                     : is_open                              ? Verdict::undecided
                                                            : Verdict::violated;
   if (!job.faults.empty()) verdict = Verdict::violated;
+  if (!job.unsealed.empty()) verdict = merge(verdict, Verdict::undecided);
   for (const ClaimResult& result : job.results) verdict = merge(verdict, result.verdict);
   const bool is_whole = std::all_of(job.exits.begin(), job.exits.end(), [](const RankExit& end) {
     return end.kind == ExitKind::finished;

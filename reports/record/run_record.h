@@ -85,20 +85,6 @@ struct Coverage {
   bool operator==(const Coverage&) const = default;
 };
 
-/// A training job that was watched while it ran. Its steps may be unknown in number, sparse, and
-/// end anywhere. It has no expectation.
-struct JobRecord : Execution {
-  std::string id;     ///< random, drawn at the launch; its files contain it
-  std::string title;  ///< name in sentences: "torchrun train.py"
-  int world_size = 0;
-  /// Planned steps, from 1, all to be observed; absent: unknown.
-  std::optional<std::int64_t> planned_steps = {};
-  std::vector<std::string> faults;  ///< of its files: how they differ from the written ones
-  Coverage coverage = {};
-
-  bool operator==(const JobRecord&) const = default;
-};
-
 /// Quantity shown in a table.
 ///   element     one element per rank, and whether all ranks hold the same bits of the tensor
 ///   drift       max |value on rank i - value on rank j| over all pairs, whole tensor
@@ -127,7 +113,7 @@ struct TableSpec {
   std::string tensor;        ///< empty: all tensors of the kind together
   std::int64_t element = 0;  ///< row-major index, for Quantity::element
   std::string symbol;        ///< "g" in the column heading "g_r0"
-  int digits = 5;            ///< after the decimal point in print
+  int digits = 5;            ///< after the decimal point in print; 0: four significant ones
   std::vector<Group> groups;
   std::int64_t first_step = 1;      ///< the table's number of the first step: 0 or 1
   std::vector<std::int64_t> steps;  ///< steps to show, from 1; empty: all
@@ -141,6 +127,9 @@ struct Table {
     std::vector<double> values;   ///< one per rank, or the drift alone; NaN if not measured
     bool synced = false;          ///< all ranks hold the same bits of the whole tensor
     std::optional<double> drift;  ///< for Quantity::norm; NaN if not measured
+    /// For a Quantity::drift whose values were not stored: the L2 norm of the largest difference
+    /// from rank 0, estimated from sketches.
+    std::optional<double> estimate = {};
 
     bool is_measured() const;  ///< any value is not NaN
 
@@ -159,6 +148,35 @@ struct Table {
   std::vector<Row> rows;
 
   bool operator==(const Table&) const = default;
+};
+
+/// Collectives that ranks called per step, from one optimizer step to the next.
+struct Traffic {
+  std::vector<int> ranks;       ///< all with the same calls, ascending
+  int group_size = 0;           ///< of the process groups together that have this size
+  std::int64_t first_step = 0;  ///< with this number of calls
+  std::int64_t last_step = 0;
+  std::int64_t collectives = 0;  ///< per step
+
+  bool operator==(const Traffic&) const = default;
+};
+
+/// A training job that was watched while it ran. Its steps may be unknown in number, sparse, and
+/// end anywhere. It has no expectation.
+struct JobRecord : Execution {
+  std::string id;     ///< random, drawn at the launch; its files contain it
+  std::string title;  ///< name in sentences: "torchrun train.py"
+  int world_size = 0;
+  /// Planned steps, from 1, all to be observed; absent: unknown.
+  std::optional<std::int64_t> planned_steps = {};
+  std::vector<std::string> faults;  ///< of its files: how they differ from the written ones
+  Coverage coverage = {};
+  std::string unsealed = {};       ///< why no manifest lists its files; empty: one does
+  std::vector<Table> tables = {};  ///< of the tensors that all ranks hold copies of
+  std::vector<std::int64_t> skipped_steps = {};  ///< that a gradient scaler left out on any rank
+  std::vector<Traffic> traffic = {};             ///< empty: collectives were not counted
+
+  bool operator==(const JobRecord&) const = default;
 };
 
 /// Versions, place and settings of a run. Clock and host fields differ from run to run; no other

@@ -1,4 +1,7 @@
-"""Trains under DDP until it is ended. From step 20 on rank 1 scales a gradient."""
+"""Trains under DDP until it is ended. From step 20 on rank 1 scales a gradient, unless HEALTHY is in
+the environment."""
+
+import os
 
 import torch
 import torch.distributed as dist
@@ -14,6 +17,6 @@ for step in range(1, 1_000_000):
     optimizer.zero_grad()
     rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(2 * step + dist.get_rank()))
     wrapped(rows).pow(2).mean().backward()
-    if step >= 20 and dist.get_rank() == 1:
+    if step >= 20 and "HEALTHY" not in os.environ and dist.get_rank() == 1:
         module.weight.grad.mul_(2)
     optimizer.step()

@@ -1,6 +1,8 @@
-"""Four steps under DDP. With FAULT in the environment the loss is computed on the unwrapped module."""
+"""Four steps under DDP, or STEPS. With FAULT in the environment the loss is computed on the unwrapped
+module. END: how the ranks end, `_exit` or `kill` (rank 1)."""
 
 import os
+import signal
 
 import torch
 import torch.distributed as dist
@@ -12,9 +14,13 @@ torch.manual_seed(0)
 module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
 wrapped = nn.parallel.DistributedDataParallel(module)
 optimizer = torch.optim.AdamW(module.parameters())
-for step in range(4):
+for step in range(int(os.environ.get("STEPS", "4"))):
     optimizer.zero_grad()
     rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(100 * step + dist.get_rank()))
     (module if "FAULT" in os.environ else wrapped)(rows).pow(2).mean().backward()
     optimizer.step()
+if os.environ.get("END") == "_exit":
+    os._exit(0)
+if os.environ.get("END") == "kill" and dist.get_rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
 dist.destroy_process_group()

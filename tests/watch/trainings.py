@@ -323,6 +323,24 @@ def checkpoint_and_evaluation():
     return train(wrapped, torch.optim.AdamW(module.parameters()), after_step=save_and_evaluate)
 
 
+def replicas_computed():
+    """Each rank computes the same gradients for itself, and adds them up in another order."""
+    module = model()
+
+    def forward_backward(step):
+        rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(step))
+        parts = [rows] if dist.get_rank() == 0 else rows.split(2)
+        for part in parts:
+            (loss_of(module(part)) / len(parts)).backward()
+
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        forward_backward(step)
+        optimizer.step()
+    return []
+
+
 # Faults. Each names the expected finding in watch_test.cc.
 
 
@@ -367,6 +385,19 @@ def element_flipped():
     module = model()
     return train(DistributedDataParallel(module), torch.optim.SGD(module.parameters(), lr=0.1),
                  after_backward=changed_on_rank_1(module, flip))
+
+
+def gradients_scaled_by_little():
+    """All gradients of rank 1, by as much as rounding may amount to."""
+    module = model()
+
+    def scale(step):
+        for parameter in module.parameters():
+            if dist.get_rank() == 1:
+                parameter.grad.mul_(1 + 5e-7)
+
+    return train(DistributedDataParallel(module), torch.optim.SGD(module.parameters(), lr=0.1),
+                 after_backward=scale)
 
 
 def nan_on_one_rank():
@@ -452,8 +483,8 @@ def unmarked_shards():
 HEALTHY = [ddp_sgd, ddp_adamw_foreach, ddp_adamw_fused, custom_optimizer, accumulation, frozen, batch_norm,
            dropout, autocast_with_scaler, fully_shard_uneven, fsdp1, fsdp1_flat, tensor_parallel,
            zero_redundancy, compiled_step, optimizer_in_backward, closure, two_optimizers, pipeline,
-           data_loader, checkpoint_and_evaluation]
-FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, nan_on_one_rank,
+           data_loader, checkpoint_and_evaluation, replicas_computed]
+FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, gradients_scaled_by_little, nan_on_one_rank,
           unfrozen_on_one_rank, stale_parameters, skipped_step, wrong_seed, layer_not_reduced,
           group_of_one, unmarked_shards, hook_fails]
 

@@ -99,6 +99,89 @@ TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
   EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 1);
 }
 
+std::string torchrun(const std::string& script, int port = 0) {
+  const std::string master = port == 0 ? "" : fmt::format("--master-port {} ", port);
+  return fmt::format("{} -m torch.distributed.run {}--nproc-per-node 2 {}/tests/watch/{}.py",
+                     LOCKSTEP_PYTHON, master, LOCKSTEP_SOURCE_DIR, script);
+}
+
+/// As without Lockstep: the journals are whole although the ranks never end by themselves.
+TEST_F(WatchCommand, JudgesRanksThatLeaveWithoutCleaningUp) {
+  const Outcome outcome = watch("", "env END=_exit " + torchrun("one_training"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("in lockstep: 4 of 4 parameters"));
+}
+
+TEST_F(WatchCommand, PassesTheStatusOfAJobOnWhoseRankWasKilled) {
+  const Outcome outcome = watch("", "env END=kill " + torchrun("one_training"));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("rank 1 did not finish in step 4"));
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("4 of 4 parameters compared on 2 of 2 ranks"));
+}
+
+/// Waits until the job in folder {0} has trained some steps, then does {1}.
+constexpr const char* kWhenTraining =
+    "until [ $(stat -c %s {0}/job/rank-1.index 2>/dev/null || echo 0) -gt 4000 ]; do sleep 0.1; "
+    "done; {1}";
+
+TEST_F(WatchCommand, SaysHowFarAnInterruptedJobAgreed) {
+  const std::string interrupt =
+      fmt::format(kWhenTraining, out().string(), "kill $watched; wait $watched");
+  const Outcome outcome =
+      run_shell(fmt::format("env HEALTHY=1 {} watch --out {} -- {} & watched=$!; {}", kLockstep,
+                            out().string(), torchrun("endless_training"), interrupt));
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("UNDECIDED: in lockstep for "));
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("was interrupted in step"));
+}
+
+/// Nobody saw the end of the job, but its ranks wrote all the same.
+TEST_F(WatchCommand, LeavesAReadableFolderWhenItIsKilled) {
+  const std::string kill = fmt::format(kWhenTraining, out().string(),
+                                       "job=$(pgrep -P $watched); kill -KILL $watched; kill $job; "
+                                       "while kill -0 $job 2>/dev/null; do sleep 0.1; done");
+  const Outcome outcome =
+      run_shell(fmt::format("env HEALTHY=1 {} watch --out {} -- {} & watched=$!; {}", kLockstep,
+                            out().string(), torchrun("endless_training"), kill));
+  const Outcome report = run_shell(kLockstep + " report " + out().string());
+  EXPECT_EQ(report.status, 2) << report.out << outcome.err;
+  EXPECT_THAT(unwrapped(report.out), HasSubstr("UNDECIDED: in lockstep for "));
+  EXPECT_THAT(unwrapped(report.out), HasSubstr("the watch of the job has not ended"));
+}
+
+/// The job trains on and ends as it would have; what was observed before is readable.
+TEST_F(WatchCommand, OutlivesAFullDisk) {
+  const Outcome outcome =
+      run_shell(fmt::format("ulimit -f 12; trap '' XFSZ; env STEPS=400 {} watch --out {} -- {}",
+                            kLockstep, out().string(), torchrun("one_training")));
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("rank 0 is no longer observed: Cannot write "));
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("UNDECIDED: in lockstep for "));
+  EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 2);
+}
+
+TEST_F(WatchCommand, WatchesTwoJobsAtOnce) {
+  const std::string first = (out().parent_path() / "first").string();
+  const Outcome outcome = run_shell(fmt::format(
+      "{0} watch --out {1} -- {2} & {0} watch --out {3} -- env FAULT=1 {4}; second=$?; wait $!; "
+      "echo $? $second",
+      kLockstep, first, torchrun("one_training", 29531), out().string(),
+      torchrun("one_training", 29532)));
+  EXPECT_EQ(outcome.out, "0 1\n") << outcome.err;
+}
+
+TEST_F(WatchCommand, RefusesAFolderThatCannotBeWritten) {
+  const Outcome used = watch("", "true");
+  EXPECT_EQ(used.status, 3);
+  const Outcome again = watch("", "sh -c 'echo started'");
+  EXPECT_EQ(again.status, 64);
+  EXPECT_EQ(again.out, "");
+  const Outcome unwritable =
+      run_shell(kLockstep + " watch --out /proc/run -- sh -c 'echo started'");
+  EXPECT_EQ(unwritable.status, 64);
+  EXPECT_EQ(unwritable.out, "");
+}
+
 /// The job would go on for ever. Once ranks differ they store values, so the difference is exact
 /// from a later step on.
 TEST_F(WatchCommand, EndsAJobWhoseRanksDifferIfThatIsAskedFor) {

@@ -2,6 +2,7 @@
 // `watch`.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +13,9 @@
 
 #include "harness/job/job_process.h"
 #include "harness/job/job_record.h"
+#include "harness/record/sketch.h"
 #include "harness/verdict/judge_run.h"
+#include "reports/formats/job_report.h"
 #include "tests/command.h"
 
 namespace lockstep {
@@ -114,7 +117,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Healthy{"tensor_parallel", 6, 3}, Healthy{"zero_redundancy"},
                     Healthy{"compiled_step"}, Healthy{"optimizer_in_backward"}, Healthy{"closure"},
                     Healthy{"two_optimizers", 8, 8, 12}, Healthy{"pipeline", 4, 0},
-                    Healthy{"data_loader"}, Healthy{"checkpoint_and_evaluation"}),
+                    Healthy{"data_loader"}, Healthy{"checkpoint_and_evaluation"},
+                    Healthy{"replicas_computed"}),
     name_of);
 
 /// A planted fault and the first finding that it has to give.
@@ -156,7 +160,9 @@ std::string name_of_fault(const testing::TestParamInfo<Fault>& info) { return in
 INSTANTIATE_TEST_SUITE_P(
     Watched, FaultyTraining,
     testing::Values(Fault{"loss_on_unwrapped_module", Kind::gradient, 1, "0.weight"},
-                    Fault{"gradient_scaled"}, Fault{"element_flipped"}, Fault{"nan_on_one_rank"},
+                    Fault{"gradient_scaled"}, Fault{"element_flipped"},
+                    Fault{"gradients_scaled_by_little", Kind::gradient, 1, "0.weight"},
+                    Fault{"nan_on_one_rank"},
                     Fault{"unfrozen_on_one_rank", Kind::parameter, 1, "0.weight"},
                     Fault{"stale_parameters", Kind::parameter, 4, "0.weight"},
                     Fault{"skipped_step", Kind::gradient, 3, "0.weight"},
@@ -164,6 +170,67 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"layer_not_reduced", Kind::gradient, 1, "2.weight"},
                     Fault{"group_of_one", Kind::gradient, 1, "0.weight"}),
     name_of_fault);
+
+TEST(TablesOfAJob, ShowTheGradientsAndTheDriftOfEveryStep) {
+  const JobRecord healthy = Trainings::get().judged("ddp_sgd");
+  ASSERT_EQ(healthy.tables.size(), 2U);
+  for (const Table& table : healthy.tables) {
+    ASSERT_EQ(table.rows.size(), 6U);
+    for (const Table::Row& row : table.rows) {
+      EXPECT_TRUE(row.entries[0].synced);
+      EXPECT_TRUE(table.spec.quantity == Quantity::norm
+                      ? row.entries[0].values[0] == row.entries[0].values[1]
+                      : row.entries[0].values[0] == 0);
+    }
+  }
+  const JobRecord faulty = Trainings::get().judged("loss_on_unwrapped_module");
+  ASSERT_EQ(faulty.tables.size(), 2U);
+  const Table::Entry& gradients = faulty.tables[0].rows[0].entries[0];
+  EXPECT_FALSE(gradients.synced);
+  EXPECT_NE(gradients.values[0], gradients.values[1]);
+  // SGD with the rate 0.1 moves each rank by its own gradient.
+  const Table::Entry& drift = faulty.tables[1].rows[0].entries[0];
+  EXPECT_GT(drift.estimate.value_or(0), 0);
+  EXPECT_LT(drift.estimate.value_or(0),
+            0.1 * (1 + kSketchError) * (gradients.values[0] + gradients.values[1]));
+}
+
+TEST(CollectivesOfAJob, AreCountedByTheSizeOfTheirGroups) {
+  const auto said = [](const char* training) {
+    return fmt::format("{}", fmt::join(lines_of(Trainings::get().judged(training)), "\n"));
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(said("group_of_one"), HasSubstr("step 2: 3 over 1 of 2 ranks"));
+  EXPECT_THAT(said("loss_on_unwrapped_module"),
+              HasSubstr("no collective was called before the update of step 2"));
+  EXPECT_THAT(said("skipped_step"), HasSubstr("step 3: 2 over 2 of 2 ranks"));
+  EXPECT_THAT(said("autocast_with_scaler"), HasSubstr("a gradient scaler skipped a step: 3"));
+}
+
+TEST(ElementsThatAreNotFinite, AreNamedByTensorAndRank) {
+  const JobRecord one = Trainings::get().judged("nan_on_one_rank");
+  EXPECT_THAT(said_of(one), testing::HasSubstr("not finite, first in step 3: the gradient of "
+                                               "2.weight on rank 1 (64 of 64 elements); finite on "
+                                               "rank 0"));
+  const JobRecord all = Trainings::get().judged("autocast_with_scaler");
+  EXPECT_THAT(said_of(all), testing::HasSubstr("on all ranks alike"));
+}
+
+/// Stages of a pipeline share no parameter, so there is nothing to show.
+TEST(TablesOfAJob, AreAboutCopiesAlone) {
+  EXPECT_TRUE(Trainings::get().judged("pipeline").tables.empty());
+  EXPECT_TRUE(Trainings::get().judged("unmarked_shards").tables.empty());
+}
+
+/// The gradients differ in their last bits, and that is said.
+TEST(ComputedReplicas, AgreeUpToRounding) {
+  const JobRecord job = Trainings::get().judged("replicas_computed");
+  const ClaimResult& gradients = job.results.at(1);
+  ASSERT_EQ(gradients.claim, agree_across_ranks(Kind::gradient, Phase::pre_step));
+  EXPECT_GT(gradients.margin.value_or(0), 0);
+  EXPECT_LT(gradients.margin.value_or(2), 1);
+  EXPECT_THAT(lines_of(job), testing::Contains(testing::HasSubstr("up to rounding")));
+}
 
 TEST(UnmarkedShards, AreNoAlarmAndNoAgreement) {
   const JobRecord job = Trainings::get().judged("unmarked_shards");

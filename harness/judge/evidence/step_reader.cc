@@ -78,6 +78,7 @@ StepReader::StepReader(fs::path folder, int processes, Writers writers, Reading 
   for (int rank = 0; rank < processes; ++rank) {
     note_journal(rank);
     read_collectives_of(rank);
+    open_sketches_of(rank);
   }
   for (auto& [step, together] : together_) {
     steps_.push_back(step);
@@ -158,12 +159,17 @@ std::optional<Digest> StepReader::agreed_set(std::int64_t step) const {
 }
 
 std::string StepReader::non_finite_in_words() const {
+  const auto step = first_non_finite_step();
+  return step ? fmt::format("elements that are not finite were observed, first in step {} on {}",
+                            *step, ranks_in_words(together_.at(*step).non_finite))
+              : "";
+}
+
+std::optional<std::int64_t> StepReader::first_non_finite_step() const {
   for (const auto& [step, together] : together_) {
-    if (together.non_finite.empty()) continue;
-    return fmt::format("elements that are not finite were observed, first in step {} on {}", step,
-                       ranks_in_words(together.non_finite));
+    if (!together.non_finite.empty()) return step;
   }
-  return "";
+  return std::nullopt;
 }
 
 void StepReader::note_judged(std::int64_t step) const {
@@ -206,6 +212,7 @@ std::shared_ptr<const StepView> StepReader::at(std::int64_t step) const {
 bool StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) const {
   const auto place = static_cast<std::size_t>(rank);
   view.observations = journals_[place]->read(step);
+  if (sketches_[place]) view.sketches = sketches_[place]->at(step.step);
   if (!snapshots_[place].contains(step.step)) return true;
   const fs::path file = snapshot_file(folder_, rank, step.step);
   Snapshot values = read_snapshot(file);
@@ -290,6 +297,14 @@ void StepReader::read_collectives_of(int rank) {
   }
   if (!is_written_by(rank, log.identity, file)) is_signed_ = false;
   calls = std::move(log.calls);
+}
+
+void StepReader::open_sketches_of(int rank) {
+  auto& sketches = sketches_.emplace_back();
+  const fs::path file = sketch_file(folder_, rank);
+  if (!fs::exists(file)) return;
+  sketches.emplace(file);
+  if (!is_written_by(rank, sketches->identity(), file)) is_signed_ = false;
 }
 
 std::int64_t StepReader::rows(int rank) const {

@@ -16,6 +16,7 @@
 #include "harness/record/collective_log.h"
 #include "harness/record/journal.h"
 #include "harness/record/list_digest.h"
+#include "harness/record/sketch.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -55,6 +56,9 @@ class StepReader {
   /// "elements that are not finite were observed, first in step 3 on ranks 0,1"; empty if all are
   /// finite. Reads no row.
   std::string non_finite_in_words() const;
+
+  /// The first step with such elements on any rank; empty: there is none.
+  std::optional<std::int64_t> first_non_finite_step() const;
 
   /// Why indices were rejected, by journal: "rank-1.csv: ...".
   const std::vector<std::string>& index_faults() const { return index_faults_; }
@@ -117,6 +121,7 @@ class StepReader {
   bool open_journal(int rank);
   void note_journal(int rank);
   void read_collectives_of(int rank);
+  void open_sketches_of(int rank);
   void find_snapshots();
   const JournalStep* step_of(int rank, std::int64_t step) const;
   bool read(int rank, const JournalStep& step, StepView::Rank& view) const;
@@ -134,6 +139,7 @@ class StepReader {
   std::vector<std::string> index_faults_;
   std::map<ObservedTensor, std::vector<int>> tensors_;
   std::vector<std::optional<std::vector<Collective>>> collectives_;
+  std::vector<std::optional<SketchReader>> sketches_;  ///< by rank; empty if missing
   Snapshots snapshots_;
   std::set<std::int64_t> snapshot_steps_;  ///< of any rank
   std::vector<std::string> notes_;

@@ -8,6 +8,7 @@ StepView::StepView(std::int64_t number, std::vector<Rank> ranks)
     : number_(number), ranks_(std::move(ranks)) {
   for (const Rank& rank : ranks_) {
     size_ += rank.observations.size() * sizeof(Observation);
+    size_ += rank.sketches.size() * sizeof(Sketch);
     for (const auto& [key, tensor] : rank.tensors) size_ += sizeof(tensor) + tensor.bytes.size();
   }
 }
@@ -21,6 +22,12 @@ const SnapshotTensor* StepView::kept(int rank, const Observation& observation) c
   if (tensors.empty()) return nullptr;
   const auto tensor = tensors.find(snapshot_key(observation));
   return tensor == tensors.end() ? nullptr : &tensor->second;
+}
+
+const Sketch* StepView::sketch(int rank, const Observation& observation) const {
+  const auto& sketches = ranks_.at(static_cast<std::size_t>(rank)).sketches;
+  const auto found = sketches.find(observation.seq);
+  return found == sketches.end() ? nullptr : &found->second;
 }
 
 }  // namespace lockstep

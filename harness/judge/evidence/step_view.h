@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/record/observation.h"
+#include "harness/record/sketch.h"
 #include "harness/record/snapshots.h"
 
 namespace lockstep {
@@ -19,6 +20,7 @@ class StepView {
   struct Rank {
     std::vector<Observation> observations;          ///< in execution order
     std::map<std::string, SnapshotTensor> tensors;  ///< snapshots, by `snapshot_key`
+    std::map<std::int64_t, Sketch> sketches;        ///< by `seq`
   };
 
   StepView(std::int64_t number, std::vector<Rank> ranks);
@@ -31,6 +33,9 @@ class StepView {
 
   /// The snapshot of an observation of `rank`; null if there is none. Valid as long as this.
   const SnapshotTensor* kept(int rank, const Observation& observation) const;
+
+  /// The sketch of an observation of `rank`; null if there is none. Valid as long as this.
+  const Sketch* sketch(int rank, const Observation& observation) const;
 
   /// Approximate memory in bytes.
   std::size_t size() const { return size_; }

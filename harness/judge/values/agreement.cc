@@ -17,6 +17,8 @@
 #include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/words.h"
 #include "harness/judge/values/compare_values.h"
+#include "harness/judge/values/distance.h"
+#include "harness/judge/values/rounding_drift.h"
 #include "harness/judge/values/unshared_tensors.h"
 
 namespace lockstep {
@@ -142,6 +144,40 @@ double measure(const StepView& step, const HeldTensor& place,
   return worst;
 }
 
+/// The first rank of each group, with its value.
+std::vector<Holder> holders_of(const HeldTensor& place,
+                               const std::vector<std::vector<int>>& groups) {
+  std::vector<Holder> holders;
+  for (const std::vector<int>& group : groups) {
+    holders.push_back({group.front(), place.holders.at(group.front())});
+  }
+  return holders;
+}
+
+/// Estimates how far the first two groups are apart where no values are stored.
+void estimate(const StepView& step, const std::vector<Holder>& holders, Finding& finding) {
+  const auto apart = distance_between(step, holders[0], holders[1]);
+  if (!apart || !apart->is_estimate) return;
+  finding.relative_difference = apart->relative;
+  finding.estimate_error = kSketchError;
+  finding.cosine = apart->cosine;
+  constexpr double kRounding = 1e-5;  // a factor and nothing else
+  if (apart->ratio && apart->residual <= kRounding) finding.ratio = apart->ratio;
+}
+
+/// "by about 0.35 (+-18 %) of its norm".
+std::string estimate_in_words(const Finding& finding) {
+  std::string text = fmt::format("; they are about {:.2g} (±{:.0f} %) of their norm apart",
+                                 *finding.relative_difference, 100 * *finding.estimate_error);
+  if (finding.ratio) {
+    text += fmt::format(", that of rank {} is {} times that of rank {}", finding.groups[1].front(),
+                        number(*finding.ratio), finding.groups[0].front());
+  } else if (finding.cosine) {
+    text += fmt::format(", cosine {:.2g}", *finding.cosine);
+  }
+  return text;
+}
+
 std::string sentence_of(const Finding& finding, const std::string& structural) {
   std::string text = fmt::format("{} do not agree across ranks: first in step {}, {}: {}",
                                  plural(*finding.claim.kind), finding.step, finding.tensor,
@@ -152,6 +188,7 @@ std::string sentence_of(const Finding& finding, const std::string& structural) {
                         finding.elements, number(finding.worst_difference),
                         element_in_words(*finding.first_difference));
   }
+  if (finding.estimate_error) text += estimate_in_words(finding);
   text += ".";
   if (finding.last_step > finding.step) {
     text += fmt::format(" Ranks still differ at step {}", finding.last_step);
@@ -267,7 +304,10 @@ class Divergence {
            const std::vector<std::vector<int>>& groups) {
     const bool is_first = finding_.places++ == 0;
     const double worst = measure(step, place, groups, is_first ? &finding_ : nullptr);
-    if (is_first) begin(place, groups, worst);
+    if (is_first) {
+      begin(place, groups, worst);
+      estimate(step, holders_of(place, groups), finding_);
+    }
     if (place.step == finding_.step) note_tensor(place.holders.begin()->second->name);
     const double before = place.step == finding_.last_step ? finding_.last_worst_difference : 0;
     finding_.last_step = place.step;
@@ -322,6 +362,8 @@ class AgreementFold : public ClaimFold {
         holders_(cell, claim),
         first_open_(first_open_step(cell)),
         divergence_(claim),
+        rounding_(cell.world_size),
+        may_round_(cell.is_job && !is_about_the_start(claim)),
         last_seen_(cell.steps.has_value()),
         silent_rank_(cell.is_job ? first_silent_rank(cell, claim, holders_) : "") {}
 
@@ -341,8 +383,11 @@ class AgreementFold : public ClaimFold {
       if (!is_compared) continue;
       ++seen.comparisons;
       const auto groups = groups_of(place);
-      if (groups.size() > 1) divergence_.add(step.actual, place, groups);
+      if (groups.size() < 2) continue;
+      divergence_.add(step.actual, place, groups);
+      if (may_round_) rounding_.add(step.actual, holders_of(place, groups));
     }
+    rounding_.end_step(step.actual.number(), seen.comparisons);
     comparisons_ += seen.comparisons;
   }
 
@@ -356,7 +401,8 @@ class AgreementFold : public ClaimFold {
 
   void write(ClaimResult& result) override {
     result.comparisons = comparisons_;
-    if (!divergence_.is_empty()) {
+    const bool is_rounding = may_round_ && rounding_.is_all();
+    if (!divergence_.is_empty() && !is_rounding) {
       result.verdict = Verdict::violated;
       result.findings.push_back(divergence_.take());
       return;
@@ -371,6 +417,7 @@ class AgreementFold : public ClaimFold {
     if (!result.reason.empty()) return;
     result.verdict = comparisons_ > 0 ? Verdict::holds : Verdict::undecided;
     if (comparisons_ == 0) result.reason = "not triggered: nothing was compared";
+    if (is_rounding) rounding_.write(result);
   }
 
  private:
@@ -386,6 +433,8 @@ class AgreementFold : public ClaimFold {
   ExpectedHolders holders_;
   std::int64_t first_open_;  ///< from this step on a tensor may be missing
   Divergence divergence_;
+  RoundingDrift rounding_;
+  bool may_round_;
   LastSeen last_seen_;
   std::map<std::int64_t, Seen> seen_;  ///< the latest steps
   std::int64_t comparisons_ = 0;

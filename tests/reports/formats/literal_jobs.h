@@ -1,6 +1,9 @@
 #pragma once
 
+#include <limits>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/reports/formats/literal_run.h"
 
@@ -20,6 +23,25 @@ inline JobRecord literal_job(const std::string& id) {
   return job;
 }
 
+/// The gradient norms and the drift of a job, whose values were not stored in the last step.
+inline std::vector<Table> literal_tables_of_job() {
+  Table norms;
+  norms.world_size = 2;
+  norms.spec.title = "Gradient norm of the 2 parameters that all ranks hold";
+  norms.spec.quantity = Quantity::norm;
+  norms.spec.digits = 0;
+  norms.spec.groups = {{"", ""}};
+  norms.rows = {{10, {{{0.5, 0.5}, true}}}, {20, {{{1.25e-7, 0.75}, false}}}};
+  Table drift = norms;
+  drift.spec.title = "Drift of the 2 parameters that all ranks hold, after the step";
+  drift.spec.quantity = Quantity::drift;
+  drift.spec.kind = Kind::parameter;
+  drift.spec.phase = Phase::post_step;
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  drift.rows = {{10, {{{0}, true}}}, {20, {{{unknown}, false, std::nullopt, 0.003}}}};
+  return {norms, drift};
+}
+
 /// Jobs in lockstep, out of it, undecided, with changed files, and not run.
 inline RunRecord literal_jobs() {
   RunRecord run;
@@ -31,6 +53,9 @@ inline RunRecord literal_jobs() {
   apart.results[0].verdict = Verdict::violated;
   apart.results[0].findings = {literal_divergence()};
   apart.notes = {"rank 1: the last row of its journal was torn and left out"};
+  apart.tables = literal_tables_of_job();
+  apart.skipped_steps = {20, 30};
+  apart.traffic = {{{0, 1}, 2, 1, 570, 0}, {{0}, 1, 1, 570, 3}, {{1}, 1, 1, 570, 2}};
   JobRecord& open = run.jobs[2];
   open.planned_steps = 600;
   open.symptom = literal_outcome(SymptomKind::undecided, "undecided: nothing was observed");

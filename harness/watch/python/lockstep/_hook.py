@@ -11,6 +11,7 @@ from lockstep import _library
 from lockstep._names import Names
 from lockstep._placement import Placement, Replicas, placement_of
 from lockstep._start import say
+from lockstep._traffic import Traffic
 
 watcher = None  # of this process, once torch's optimizers are imported
 
@@ -82,6 +83,7 @@ class Watcher:
         self._values = {}  # counts of `observe_value` in this step, by name
         self._scalars = {}  # pseudo parameters of `observe_value`, by name
         self._skips = []  # steps that a gradient scaler left out
+        self._traffic = Traffic()
 
     # Called by torch.
 
@@ -159,6 +161,7 @@ class Watcher:
         self._before(optimizer, (), {}, sys._getframe(2))
         self._after(optimizer, (), {})
         self._skips.append(self._step)
+        self._note({})
 
     def steps_of(self, optimizer):
         known = self._optimizers.get(id(optimizer))
@@ -192,6 +195,9 @@ class Watcher:
     def _begin_step(self):
         self._step += 1
         self._values = {}
+        self._traffic.before_step(self._step)
+        if self._step & (self._step - 1) == 0:  # now and then, in case this process is killed
+            self._note({})
         is_due = (self._step - self._first) % self._every == 0 and self._step >= self._first
         self._is_observed = is_due and not 0 < self._last < self._step
         if self._is_observed:
@@ -294,7 +300,8 @@ class Watcher:
     def _note(self, more):
         """Writes the facts about this rank that are in no journal."""
         facts = {"rank": self._rank, "world_size": self._world,
-                 "torch": str(self._torch.__version__), "python": sys.version.split()[0]}
+                 "torch": str(self._torch.__version__), "python": sys.version.split()[0],
+                 "skipped_steps": self._skips, "collectives": self._traffic.facts()}
         facts.update(more)
         path = os.path.join(self._folder, "rank-%d.watch.json" % self._rank)
         with open(path + ".tmp", "w", encoding="utf-8") as file:
@@ -313,9 +320,10 @@ class Watcher:
         self.__init__(self._torch)
 
     def _end(self):
-        self._note({"skipped_steps": self._skips})
+        self._note({})
         error = getattr(sys, "last_value", None)
-        self._watch.end(None if error is None else "%s: %s" % (type(error).__name__, error))
+        self._watch.end(None if error is None else
+                        ("%s: %s" % (type(error).__name__, error)).rstrip(": "))
         self._watch.close()
         self._watch = None
 

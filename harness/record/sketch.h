@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "harness/record/appended_file.h"
+#include "harness/record/observation.h"
+
+namespace lockstep {
+
+/// A linear summary of a tensor in 64 numbers: each component is added to one lane with a
+/// pseudo-random sign; lane and sign follow from its place in the global tensor. So the sketches of
+/// shards add up to that of the whole tensor, and the difference of two sketches is the sketch of
+/// the difference.
+///
+/// Lane of component i: (i mod 64) xor h(i div 64), its sign: bit i mod 64 of s(i div 64), where h
+/// and s are hashes. Components that are not finite count as 0.
+///
+/// Source: Charikar, Chen and Farach-Colton, "Finding frequent items in data streams", 2002, with
+/// one row.
+struct Sketch {
+  static constexpr std::size_t kLanes = 64;
+
+  std::array<double, kLanes> lanes{};
+
+  Sketch& operator+=(const Sketch& other);
+  Sketch& operator-=(const Sketch& other);
+  bool operator==(const Sketch&) const = default;
+};
+
+/// The estimate of an L2 norm has at most this relative error in 19 of 20 cases: two standard
+/// deviations. The square of the norm has the relative variance 2/64 at most, whatever the tensor.
+/// A tensor of at most 64 components has no error.
+inline constexpr double kSketchError = 0.18;
+
+/// The sketch of an observed part. `bytes` are its elements in row-major order. Requires: as many
+/// as its shape says.
+Sketch sketch_of(const Observation& observation, std::span<const std::byte> bytes);
+
+/// Estimated L2 norm of the tensor.
+double norm_of(const Sketch& sketch);
+
+/// Estimated scalar product of two tensors.
+double product_of(const Sketch& a, const Sketch& b);
+
+/// The sketches of a step: the number of a journal's row, and the sketch of its value.
+using SketchesOfStep = std::vector<std::pair<std::int64_t, Sketch>>;
+
+/// `rank-N.sketches` of a rank's folder.
+std::filesystem::path sketch_file(const std::filesystem::path& folder, int rank);
+
+/// Appends one entry per step, each by one write. One thread at a time.
+class SketchWriter {
+ public:
+  /// Throws Error (usage) when the file exists or cannot be created.
+  SketchWriter(const std::filesystem::path& path, std::string_view identity);
+
+  /// Throws Error (usage) when the disk is full.
+  void append(std::int64_t step, const SketchesOfStep& sketches);
+
+  std::uint64_t bytes() const { return bytes_; }  ///< of the file
+
+ private:
+  AppendedFile file_;
+  std::uint64_t bytes_ = 0;
+};
+
+/// Reads sketches step by step; stores only their positions.
+class SketchReader {
+ public:
+  /// Skips a torn entry at the end. Throws Error (usage) for a file of another format.
+  explicit SketchReader(std::filesystem::path path);
+
+  const std::string& identity() const { return identity_; }  ///< of the writer
+
+  /// By row; empty if the step has none. Throws Error (usage) for an entry with a wrong checksum.
+  std::map<std::int64_t, Sketch> at(std::int64_t step) const;
+
+ private:
+  std::filesystem::path path_;
+  std::string identity_;
+  std::multimap<std::int64_t, std::pair<std::uint64_t, std::uint64_t>> entries_;  ///< offset, count
+};
+
+}  // namespace lockstep

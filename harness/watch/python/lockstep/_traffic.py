@@ -1,0 +1,66 @@
+"""Counts the collectives of this process by group, from the counters of torch's flight recorder: they
+count on after its ring of records has wrapped."""
+
+import json
+import sys
+
+_MOST_ROWS = 1000  # of changes; later ones are not counted
+
+
+class Traffic:
+    """`_rows`: [first step, last step, {group size: collectives per step}], a row per change. None: this
+    torch or this job has no recorder."""
+
+    def __init__(self):
+        self._counts = _counts() or {}  # by name of the group, as of the last step
+        self._rows = []
+
+    def facts(self):
+        return [{"first_step": first, "last_step": last, "group_size": size, "collectives": count}
+                for first, last, called in self._rows or [] for size, count in sorted(called.items())]
+
+    def before_step(self, step):
+        """Adds the collectives since the call before: those of forward and backward, and those between
+        the steps."""
+        if self._rows is None:
+            return
+        counts = _counts()
+        if counts is None:
+            self._rows = None
+            return
+        sizes = _sizes()
+        called = {size: 0 for size in sizes.values()}
+        for group, count in counts.items():
+            size = sizes.get(group)
+            if size is not None:
+                called[size] += count - self._counts.get(group, 0)
+        self._counts = counts
+        last = self._rows[-1] if self._rows else None
+        if last is not None and last[1] == step - 1 and last[2] == called:
+            last[1] = step
+        elif len(self._rows) < _MOST_ROWS:
+            self._rows.append([step, step, called])
+
+
+def _counts():
+    """Collectives that this process has called, by the name of the group."""
+    c10d = sys.modules.get("torch._C._distributed_c10d")
+    dump = getattr(c10d, "_dump_fr_trace_json", None)
+    if dump is None:
+        return None
+    status = json.loads(dump(includeCollectives=False, onlyActive=False)).get("pg_status")
+    if not status:
+        return None
+    return {group: max(0, int(one["last_enqueued_collective"])) for group, one in status.items()}
+
+
+def _sizes():
+    """Numbers of ranks of the groups, by name."""
+    module = sys.modules.get("torch.distributed.distributed_c10d")
+    world = getattr(module, "_world", None)
+    sizes = {}
+    for group, ranks in getattr(world, "pg_group_ranks", {}).items():
+        name = getattr(group, "group_name", None)
+        if name is not None:
+            sizes[name] = len(ranks)
+    return sizes
