@@ -1,0 +1,70 @@
+"""Cost of `lockstep watch` at every step, side by side: a transformer of 10 million parameters, 512 tokens
+per rank and step, on the CPU, in blocks of steps that alternate between observed and unobserved.
+
+    PYTHONPATH=harness/watch/python LOCKSTEP_WATCH_LIBRARY=build/release/lib/lockstep/liblockstep_watch.so \\
+      LOCKSTEP_WATCH_FOLDER=$(mktemp -d) LOCKSTEP_WATCH_JOB=bench \\
+      torchrun --nproc-per-node 2 tests/bench/watch_overhead.py
+
+Prints the median time of a step of both kinds on rank 0, and the resident memory before and after."""
+
+import os
+import statistics
+import tempfile
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+BLOCKS, STEPS = 8, 6
+
+
+def resident_mib():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def main():
+    from lockstep import _hook
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(384, 6, 1536, dropout=0.0, batch_first=True)
+    module = nn.Sequential(nn.Embedding(1000, 384), nn.TransformerEncoder(layer, 5), nn.Linear(384, 1000))
+    wrapped = nn.parallel.DistributedDataParallel(module)
+    optimizer = torch.optim.AdamW(module.parameters())
+    count = sum(parameter.numel() for parameter in module.parameters())
+
+    def step():
+        tokens = torch.randint(0, 1000, (4, 128))
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(wrapped(tokens).flatten(0, 1), tokens.flatten()).backward()
+        optimizer.step()
+
+    _hook.watcher.pause()
+    step()
+    times, memory = {False: [], True: []}, {}
+    for block in range(2 * BLOCKS):
+        observed = block % 2 == 1
+        if observed:
+            os.environ["LOCKSTEP_WATCH_FOLDER"] = tempfile.mkdtemp(dir=os.environ["TMPDIR"])
+            _hook.watcher.restart()
+        for i in range(STEPS):
+            dist.barrier()
+            begin = time.perf_counter()
+            step()
+            if i > 0:  # the first one describes the tensors
+                times[observed].append(time.perf_counter() - begin)
+        memory.setdefault(observed, resident_mib())
+        _hook.watcher.pause()
+    if dist.get_rank() == 0:
+        plain, watched = (1000 * statistics.median(times[kind]) for kind in (False, True))
+        print("%.1f million parameters: %.1f ms unobserved, %.1f ms observed: %+.1f %%"
+              % (count / 1e6, plain, watched, 100 * (watched / plain - 1)))
+        print("resident: %.1f MiB before the first observed step, %.1f after: %+.2f %%"
+              % (memory[False], memory[True], 100 * (memory[True] / memory[False] - 1)))
+    dist.destroy_process_group()
+
+
+main()
