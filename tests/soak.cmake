@@ -71,6 +71,24 @@ lockstep_soak(random a_hundred_million_structured_changes
               COMMAND unit_tests --gtest_filter=StructuredChanges.AreSeen
               ENVIRONMENT LOCKSTEP_STRUCTURED_CHANGES=100000000)
 
+# Watched jobs: 500 healthy and 500 faulty by ranks that train many, 50 of each by ranks of their own.
+foreach(seed RANGE 1000 1450 50)
+  lockstep_soak(watch watched_trainings FIRST_SEED ${seed}
+                COMMAND watch_tests --gtest_filter=RandomWatchedTrainings.AreJudgedRight
+                ENVIRONMENT LOCKSTEP_TEST_SEEDS=50 LOCKSTEP_FIRST_TEST_SEED=${seed})
+endforeach()
+foreach(seed RANGE 2000 2040 10)
+  lockstep_soak(watch watched_trainings_one_by_one FIRST_SEED ${seed}
+                COMMAND watch_tests --gtest_filter=RandomWatchedTrainings.AreJudgedRightOneByOne
+                ENVIRONMENT LOCKSTEP_TEST_SEEDS=10 LOCKSTEP_FIRST_TEST_SEED=${seed})
+endforeach()
+
+foreach(version 2.6.0 newest)
+  lockstep_soak(watch watched_with_torch_${version}
+                COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/other_torch.sh $<TARGET_FILE:watch_tests>
+                        ${version})
+endforeach()
+
 lockstep_soak(ranks the_testbed_ten_times
               COMMAND scenario_tests --gtest_repeat=10 --gtest_filter=-Registry/*:Soak/EveryScenario*)
 lockstep_soak(ranks virtual_ranks_two_hundred_times

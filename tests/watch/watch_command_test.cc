@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/command.h"
+#include "tests/watch/torchrun.h"
 
 namespace lockstep {
 namespace {
@@ -80,9 +81,7 @@ TEST_F(WatchCommand, RefusesWrongArguments) {
 }
 
 TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
-  const std::string job =
-      fmt::format("{} -m torch.distributed.run --nproc-per-node 2 {}/tests/watch/one_training.py",
-                  LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR);
+  const std::string job = torchrun("one_training");
   const Outcome healthy = watch("--format json,markdown --expect agrees --min-steps 4", job);
   EXPECT_EQ(healthy.status, 0) << healthy.err;
   EXPECT_THAT(
@@ -97,12 +96,6 @@ TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
   EXPECT_EQ(faulty.status, 1) << faulty.err;
   EXPECT_THAT(unwrapped(faulty.err), HasSubstr("FAILED: ranks differ from step 1 on: 0.weight"));
   EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 1);
-}
-
-std::string torchrun(const std::string& script, int port = 0) {
-  const std::string master = port == 0 ? "" : fmt::format("--master-port {} ", port);
-  return fmt::format("{} -m torch.distributed.run {}--nproc-per-node 2 {}/tests/watch/{}.py",
-                     LOCKSTEP_PYTHON, master, LOCKSTEP_SOURCE_DIR, script);
 }
 
 /// As without Lockstep: the journals are whole although the ranks never end by themselves.
@@ -185,11 +178,7 @@ TEST_F(WatchCommand, RefusesAFolderThatCannotBeWritten) {
 /// The job would go on for ever. Once ranks differ they store values, so the difference is exact
 /// from a later step on.
 TEST_F(WatchCommand, EndsAJobWhoseRanksDifferIfThatIsAskedFor) {
-  const Outcome outcome =
-      watch("--fail-fast --keep 16",
-            fmt::format(
-                "{} -m torch.distributed.run --nproc-per-node 2 {}/tests/watch/endless_training.py",
-                LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR));
+  const Outcome outcome = watch("--fail-fast --keep 16", torchrun("endless_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("ranks differ from step 20 on: weight"));
 }

@@ -17,14 +17,12 @@
 #include "harness/verdict/judge_run.h"
 #include "reports/formats/job_report.h"
 #include "tests/command.h"
+#include "tests/watch/torchrun.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-const std::string kTrainings = LOCKSTEP_SOURCE_DIR "/tests/watch/trainings.py";
-const std::string kTorchrun = LOCKSTEP_PYTHON " -m torch.distributed.run --nproc-per-node 2";
 
 /// The trainings of trainings.py, run once.
 class Trainings {
@@ -49,9 +47,9 @@ class Trainings {
   Trainings() {
     outcome_ = run_shell(fmt::format(
         "PYTHONPATH={0}/harness/watch/python LOCKSTEP_WATCH_LIBRARY={1} LOCKSTEP_WATCH_FOLDER={2} "
-        "LOCKSTEP_WATCH_JOB=none OMP_NUM_THREADS=1 {3} {4} {2}",
-        LOCKSTEP_SOURCE_DIR, LOCKSTEP_WATCH_LIBRARY, folder_.path().string(), kTorchrun,
-        kTrainings));
+        "LOCKSTEP_WATCH_JOB=none OMP_NUM_THREADS=1 {3} {2}",
+        LOCKSTEP_SOURCE_DIR, LOCKSTEP_WATCH_LIBRARY, folder_.path().string(),
+        torchrun("trainings")));
   }
 
   TemporaryFolder folder_;
