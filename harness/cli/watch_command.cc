@@ -30,7 +30,7 @@ constexpr std::uint64_t kMostMebibytes = 1 << 20;
 
 struct WatchWords {
   std::vector<std::string> job;
-  std::string every = "1", from = "1", until, keep = "256", min_steps = "1";
+  std::string every = "1", from = "1", until, keep = "256", history = "1024", min_steps = "1";
   std::string tensors, ignore, replicas, expect, out;
   std::vector<std::string> formats;
   bool fails_fast = false, is_strict = false;
@@ -53,6 +53,10 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
                  "every N ranks in a row hold other parts of the tensors: tp=2")
       ->type_name("NAME=N");
   app.add_option("--keep", words.keep, "MiB of values that each rank stores once ranks differ")
+      ->type_name("MIB")
+      ->capture_default_str();
+  app.add_option("--history", words.history,
+                 "MiB of rows that each rank writes; then it observes every 100th step")
       ->type_name("MIB")
       ->capture_default_str();
   app.add_flag("--fail-fast", words.fails_fast, "end the job when its ranks differ");
@@ -101,6 +105,8 @@ WatchRequest request_of(const WatchWords& words) {
   }
   request.min_steps = whole_number<std::int64_t>("--min-steps", words.min_steps, 1, kMostSteps);
   request.keep_bytes = whole_number<std::uint64_t>("--keep", words.keep, 0, kMostMebibytes) << 20;
+  // Journals and sketches of more than 2 GiB cannot be read.
+  request.history_bytes = whole_number<std::uint64_t>("--history", words.history, 1, 1536) << 20;
   check_expression("--tensors", words.tensors);
   check_expression("--ignore", words.ignore);
   request.tensors = words.tensors;

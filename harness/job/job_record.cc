@@ -157,6 +157,10 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   }
   job.skipped_steps = skipped_steps_in(facts);
   job.traffic = traffic_in(facts);
+  job.thinned_after = 0;
+  for (const auto& [rank, one] : facts) {
+    if (one.thinned_after > 0) job.thinned_after = one.thinned_after;
+  }
   if (job.processes > 0) seal(job, files, end.has_value());
 }
 

@@ -37,6 +37,9 @@ RankFacts facts_in(const nlohmann::json& json) {
           .torch = json.at("torch"),
           .failure = json.value("failure", ""),
           .skipped_steps = json.value("skipped_steps", std::vector<std::int64_t>()),
+          .thinned_after = json.contains("thinned_after")
+                               ? whole_number<std::int64_t>(json, "thinned_after")
+                               : 0,
           .calls = calls_in(json.value("collectives", nlohmann::json::array()))};
 }
 

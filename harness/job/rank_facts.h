@@ -26,6 +26,7 @@ struct RankFacts {
   std::string torch;    ///< version
   std::string failure;  ///< why the hook switched itself off; empty: it did not
   std::vector<std::int64_t> skipped_steps = {};  ///< by a gradient scaler
+  std::int64_t thinned_after = 0;                ///< step; 0: every step was observed
   std::vector<CallsPerStep> calls = {};          ///< empty: not counted
 };
 

@@ -1,6 +1,5 @@
 #include "harness/job/watched_variables.h"
 
-#include <array>
 #include <cstdlib>
 
 #include "reports/base/error.h"
@@ -19,10 +18,9 @@ fs::path installed(const char* relative) {
   return fs::absolute(path);
 }
 
-/// Records of torch's flight recorder, in which collectives are counted: it is off in some versions
-/// unless one of these is set.
-constexpr std::array kRecorderSizes{"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"};
-constexpr const char* kRecorderSize = "2000";
+/// Records of torch's flight recorder, in which collectives are counted.
+constexpr const char* kRecorder = "TORCH_FR_BUFFER_SIZE";
+constexpr const char* kRecords = "2000";
 
 }  // namespace
 
@@ -49,10 +47,9 @@ std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRe
       {"LOCKSTEP_WATCH_TENSORS", request.tensors},
       {"LOCKSTEP_WATCH_IGNORE", request.ignore},
       {"LOCKSTEP_WATCH_REPLICAS", request.replicas},
+      {"LOCKSTEP_WATCH_HISTORY_BYTES", std::to_string(request.history_bytes)},
       {"LOCKSTEP_WATCH_KEEP_BYTES", std::to_string(request.keep_bytes)}};
-  for (const char* const size : kRecorderSizes) {
-    if (!std::getenv(size)) variables.emplace_back(size, kRecorderSize);
-  }
+  if (!std::getenv(kRecorder)) variables.emplace_back(kRecorder, kRecords);
   return variables;
 }
 

@@ -63,11 +63,31 @@ std::vector<std::string> notes_of(const StepReader& evidence) {
   return with(evidence.non_finite_in_words(), evidence.notes());
 }
 
+/// "ranks agreed in step 300 and differ in step 400; the steps between were not observed". Empty:
+/// the step before the first difference was observed, or there is no difference.
+std::string interval_in_words(const StepReader& evidence, const std::vector<ClaimResult>& results) {
+  const std::int64_t first = first_damage(results);
+  const std::vector<std::int64_t>& steps = evidence.steps();
+  const auto at = std::lower_bound(steps.begin(), steps.end(), first);
+  if (first <= 1 || at == steps.end()) return "";
+  if (at == steps.begin()) {
+    return fmt::format("step {} is the first observed one: ranks may have differed before", first);
+  }
+  const std::int64_t before = *std::prev(at);
+  if (before == first - 1) return "";
+  return fmt::format(
+      "ranks agreed in step {} and differ in step {}; the steps between were not observed", before,
+      first);
+}
+
 /// A job stores snapshots of few steps, so none is missing. The details of exits say why a rank was
 /// no longer observed.
 std::vector<std::string> notes_of_job(const StepReader& evidence,
+                                      const std::vector<ClaimResult>& results,
                                       const std::vector<RankExit>& exits) {
-  std::vector<std::string> notes = with(first_non_finite_in_words(evidence), evidence.notes());
+  std::vector<std::string> notes =
+      with(interval_in_words(evidence, results),
+           with(first_non_finite_in_words(evidence), evidence.notes()));
   for (const RankExit& end : exits) {
     if (!end.detail.empty()) notes.push_back(fmt::format("rank {}: {}", end.rank, end.detail));
   }
@@ -203,7 +223,7 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   judge_execution(job, judged, tables.columns());
   job.tables = tables.tables();
   job.coverage = coverage_of(*judged.evidence, judged.unshared);
-  job.notes = notes_of_job(*judged.evidence, job.exits);
+  job.notes = notes_of_job(*judged.evidence, job.results, job.exits);
   job.faults = evidence.faults_of(job, execution_identity(job));
   if (!job.unsealed.empty()) {
     job.notes.push_back("its files are in no manifest: " + job.unsealed);

@@ -145,11 +145,26 @@ std::string footnotes(const Table& table) {
              : "";
 }
 
-/// The table with some of its rows.
+/// The first row in which ranks hold other bits, after one in which they do not; 0: there is none.
+std::size_t first_difference(const Table& table) {
+  for (std::size_t row = 1; row < table.rows.size(); ++row) {
+    for (std::size_t group = 0; group < table.spec.groups.size(); ++group) {
+      const bool was_synced = entry_of(table.rows[row - 1], group).synced;
+      if (was_synced && !entry_of(table.rows[row], group).synced) return row;
+    }
+  }
+  return 0;
+}
+
+/// The table with some of its rows: evenly, and the first difference instead of the row before it.
 Table with_fewer_rows(const Table& table, std::size_t most) {
+  std::vector<std::size_t> shown = thinned(table.rows.size(), most);
+  const std::size_t first = first_difference(table);
+  const auto after = std::upper_bound(shown.begin(), shown.end(), first);
+  if (first > 0 && std::distance(shown.begin(), after) > 1) *std::prev(after) = first;
   Table fewer = table;
   fewer.rows.clear();
-  for (const std::size_t i : thinned(table.rows.size(), most)) fewer.rows.push_back(table.rows[i]);
+  for (const std::size_t i : shown) fewer.rows.push_back(table.rows[i]);
   return fewer;
 }
 

@@ -160,6 +160,11 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
   if (const std::int64_t step = first_difference(job); step > 0) {
     lines.push_back(traffic_in_words(job, step));
   }
+  if (job.thinned_after > 0) {
+    lines.push_back(
+        fmt::format("after step {} every 100th step was observed: --history was used up",
+                    job.thinned_after));
+  }
   if (!job.skipped_steps.empty()) {
     lines.push_back(fmt::format("a gradient scaler skipped {}: {}",
                                 job.skipped_steps.size() == 1

@@ -1,5 +1,5 @@
 """Four steps under DDP, or STEPS. With FAULT in the environment the loss is computed on the unwrapped
-module. END: how the ranks end, `_exit` or `kill` (rank 1)."""
+module; with FAULT_FROM it is so from that step on. END: how the ranks end, `_exit` or `kill` (rank 1)."""
 
 import os
 import signal
@@ -17,7 +17,8 @@ optimizer = torch.optim.AdamW(module.parameters())
 for step in range(int(os.environ.get("STEPS", "4"))):
     optimizer.zero_grad()
     rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(100 * step + dist.get_rank()))
-    (module if "FAULT" in os.environ else wrapped)(rows).pow(2).mean().backward()
+    is_faulty = "FAULT" in os.environ or step + 1 >= int(os.environ.get("FAULT_FROM", "1000000"))
+    (module if is_faulty else wrapped)(rows).pow(2).mean().backward()
     optimizer.step()
 if os.environ.get("END") == "_exit":
     os._exit(0)

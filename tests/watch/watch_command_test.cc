@@ -153,6 +153,26 @@ TEST_F(WatchCommand, OutlivesAFullDisk) {
   EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 2);
 }
 
+/// A row and its sketch count as 832 bytes, so 1 MiB is used up by 1260 rows: 12 of the first step,
+/// then 8.
+TEST_F(WatchCommand, ObservesFewerStepsOnceTheHistoryIsUsedUp) {
+  const Outcome outcome =
+      watch("--history 1", "env STEPS=402 FAULT_FROM=230 " + torchrun("one_training"));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err),
+              HasSubstr("after step 158 every 100th step was observed: --history was used up"));
+  EXPECT_THAT(unwrapped(outcome.err),
+              HasSubstr("ranks agreed in step 201 and differ in step 301; the steps between were "
+                        "not observed"));
+}
+
+TEST_F(WatchCommand, SaysWhichStepsAFirstDifferenceLiesBetween) {
+  const Outcome outcome =
+      watch("--every 3", "env STEPS=9 FAULT_FROM=5 " + torchrun("one_training"));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("agreed in step 4 and differ in step 7"));
+}
+
 TEST_F(WatchCommand, WatchesTwoJobsAtOnce) {
   const std::string first = (out().parent_path() / "first").string();
   const Outcome outcome = run_shell(fmt::format(

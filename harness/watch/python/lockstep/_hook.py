@@ -13,6 +13,9 @@ from lockstep._placement import Placement, Replicas, placement_of
 from lockstep._start import say
 from lockstep._traffic import Traffic
 
+_BYTES_OF_ROW = 832  # about: of a row in the journal, and of its sketch
+_THINNED = 100  # of so many steps one is observed once the history is used up
+
 watcher = None  # of this process, once torch's optimizers are imported
 
 
@@ -68,6 +71,9 @@ class Watcher:
         self._every = int(os.environ.get("LOCKSTEP_WATCH_EVERY", "1"))
         self._first = int(os.environ.get("LOCKSTEP_WATCH_FROM", "1"))
         self._last = int(os.environ.get("LOCKSTEP_WATCH_UNTIL", "0"))
+        self._history = int(os.environ.get("LOCKSTEP_WATCH_HISTORY_BYTES", "0"))  # 0: no limit
+        self._rows = 0  # written
+        self._thinned_after = 0  # step; 0: all are observed
         self._tensors = re.compile(os.environ.get("LOCKSTEP_WATCH_TENSORS", ""))
         ignored = os.environ.get("LOCKSTEP_WATCH_IGNORE", "")
         self._ignored = re.compile(ignored) if ignored else None
@@ -198,7 +204,12 @@ class Watcher:
         self._traffic.before_step(self._step)
         if self._step & (self._step - 1) == 0:  # now and then, in case this process is killed
             self._note({})
-        is_due = (self._step - self._first) % self._every == 0 and self._step >= self._first
+        # By rows, not by bytes: ranks with the same tensors then leave out the same steps.
+        if not self._thinned_after and 0 < self._history < self._rows * _BYTES_OF_ROW:
+            self._thinned_after = self._step - 1
+            self._note({})
+        every = self._every * (_THINNED if self._thinned_after else 1)
+        is_due = (self._step - self._first) % every == 0 and self._step >= self._first
         self._is_observed = is_due and not 0 < self._last < self._step
         if self._is_observed:
             self._watch.begin_step(self._step)
@@ -236,6 +247,7 @@ class Watcher:
                 tensor = tensor.grad
             self._add(parameter, tensor, phase, kind, 0, values, alive)
         self._watch.observe(values)
+        self._rows += len(values)
 
     def _add(self, parameter, tensor, phase, kind, micro_batch, values, alive):
         placed = (Placement(None, reason=parameter.reason) if parameter.reason
@@ -283,6 +295,7 @@ class Watcher:
         values, alive = [], []
         self._add(known, value, "post_step", "loss", count, values, alive)
         self._watch.observe(values)
+        self._rows += len(values)
 
     # Files.
 
@@ -301,7 +314,8 @@ class Watcher:
         """Writes the facts about this rank that are in no journal."""
         facts = {"rank": self._rank, "world_size": self._world,
                  "torch": str(self._torch.__version__), "python": sys.version.split()[0],
-                 "skipped_steps": self._skips, "collectives": self._traffic.facts()}
+                 "skipped_steps": self._skips, "thinned_after": self._thinned_after,
+                 "collectives": self._traffic.facts()}
         facts.update(more)
         path = os.path.join(self._folder, "rank-%d.watch.json" % self._rank)
         with open(path + ".tmp", "w", encoding="utf-8") as file:
