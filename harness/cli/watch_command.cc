@@ -33,7 +33,7 @@ struct WatchWords {
   std::string every = "1", from = "1", until, keep = "256", history = "1024", min_steps = "1";
   std::string tensors, ignore, replicas, expect, out;
   std::vector<std::string> formats;
-  bool fails_fast = false, is_strict = false;
+  bool has_data = false, fails_fast = false, is_strict = false;
   VerbosityFlags verbosity;
 };
 
@@ -52,6 +52,7 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
   app.add_option("--replicas", words.replicas,
                  "every N ranks in a row hold other parts of the tensors: tp=2")
       ->type_name("NAME=N");
+  app.add_flag("--data", words.has_data, "observe which samples each rank sees");
   app.add_option("--keep", words.keep, "MiB of values that each rank stores once ranks differ")
       ->type_name("MIB")
       ->capture_default_str();
@@ -113,6 +114,7 @@ WatchRequest request_of(const WatchWords& words) {
   request.ignore = words.ignore;
   check_replicas(words.replicas);
   request.replicas = words.replicas;
+  request.has_data = words.has_data;
   request.fails_fast = words.fails_fast;
   request.is_strict = words.is_strict;
   if (!words.expect.empty()) {

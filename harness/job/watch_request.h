@@ -27,11 +27,12 @@ struct WatchRequest {
   std::int64_t until = 0;            ///< the last one; 0: the job's last
   std::string tensors;               ///< names to observe, a regular expression; empty: all
   std::string ignore;                ///< names to leave out; empty: none
-  std::string replicas;          ///< "tp=2": every 2 ranks in a row hold other parts; empty: none
+  std::string replicas;   ///< "tp=2": every 2 ranks in a row hold other parts; empty: none
+  bool has_data = false;  ///< observes the samples that each rank sees
   std::uint64_t history_bytes = 0;  ///< of rows of one rank; then every 100th step is observed
-  std::uint64_t keep_bytes = 0;  ///< of snapshots of one rank, once ranks differ
-  bool fails_fast = false;       ///< ends the job at the first difference
-  bool is_strict = false;        ///< a tensor that cannot be compared leaves the job undecided
+  std::uint64_t keep_bytes = 0;     ///< of snapshots of one rank, once ranks differ
+  bool fails_fast = false;          ///< ends the job at the first difference
+  bool is_strict = false;           ///< a tensor that cannot be compared leaves the job undecided
   std::optional<ExpectedOutcome> expected = {};
   std::int64_t min_steps = 1;  ///< that all ranks must have observed for `agrees`
   std::string out;             ///< the run's folder; empty: runs/<utc>

@@ -47,6 +47,7 @@ std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRe
       {"LOCKSTEP_WATCH_TENSORS", request.tensors},
       {"LOCKSTEP_WATCH_IGNORE", request.ignore},
       {"LOCKSTEP_WATCH_REPLICAS", request.replicas},
+      {"LOCKSTEP_WATCH_DATA", request.has_data ? "1" : ""},
       {"LOCKSTEP_WATCH_HISTORY_BYTES", std::to_string(request.history_bytes)},
       {"LOCKSTEP_WATCH_KEEP_BYTES", std::to_string(request.keep_bytes)}};
   if (!std::getenv(kRecorder)) variables.emplace_back(kRecorder, kRecords);

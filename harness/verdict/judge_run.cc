@@ -21,6 +21,7 @@
 #include "harness/verdict/non_finite.h"
 #include "harness/verdict/not_run.h"
 #include "harness/verdict/repetition.h"
+#include "harness/verdict/shared_samples.h"
 #include "harness/verdict/symptom.h"
 
 namespace lockstep {
@@ -85,9 +86,10 @@ std::string interval_in_words(const StepReader& evidence, const std::vector<Clai
 std::vector<std::string> notes_of_job(const StepReader& evidence,
                                       const std::vector<ClaimResult>& results,
                                       const std::vector<RankExit>& exits) {
-  std::vector<std::string> notes =
-      with(interval_in_words(evidence, results),
-           with(first_non_finite_in_words(evidence), evidence.notes()));
+  std::vector<std::string> notes = evidence.notes();
+  notes = with(first_non_finite_in_words(evidence), std::move(notes));
+  notes = with(interval_in_words(evidence, results), std::move(notes));
+  notes = with(shared_samples_in_words(evidence), std::move(notes));
   for (const RankExit& end : exits) {
     if (!end.detail.empty()) notes.push_back(fmt::format("rank {}: {}", end.rank, end.detail));
   }

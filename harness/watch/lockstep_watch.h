@@ -60,7 +60,8 @@ typedef struct {
   const char* not_comparable;  /* why its value is not compared; empty: it is */
 } lockstep_watch_tensor;
 
-/* Describes a tensor. Returns its number, or -1. */
+/* Describes a tensor. Returns its number, or -1. One of kind "data" has at least one dimension, the
+ * first of which counts samples. */
 LOCKSTEP_WATCH_API int64_t lockstep_watch_describe(lockstep_watch* watch,
                                                    const lockstep_watch_tensor* tensor);
 

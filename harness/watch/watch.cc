@@ -8,6 +8,7 @@
 
 #include "harness/record/dtype.h"
 #include "harness/record/process_identity.h"
+#include "harness/record/samples.h"
 #include "harness/record/shard_runs.h"
 #include "harness/record/sketch.h"
 #include "reports/base/error.h"
@@ -102,6 +103,9 @@ std::int64_t Watch::describe(const lockstep_watch_tensor& described) {
   tensor.offset = is_part ? sizes(described.offset, described.dimensions)
                           : std::vector<std::int64_t>(tensor.local_shape.size(), 0);
   require_inside(tensor);
+  if (tensor.kind == Kind::data && tensor.local_shape.empty()) {
+    throw internal_error(fmt::format("'{}' has no dimension that counts samples", tensor.name));
+  }
   if (tensor.not_comparable.empty() && !parse<DType>(tensor.dtype)) {
     tensor.not_comparable = "dtype " + tensor.dtype;
   }
@@ -143,7 +147,8 @@ void Watch::observe(std::span<const lockstep_watch_value> values) {
     if (row.not_comparable.empty()) {
       const std::span<const std::byte> bytes = bytes_of(values[i], row);
       measure(row, bytes);
-      if (unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0) {
+      if (row.kind == Kind::data) row.digest = digest_of_samples(bytes, row.local_shape.at(0));
+      if (row.kind != Kind::data && unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0) {
         writer_.add_sketch(sketch_of(row, bytes));
       }
       if (control_.keeps() && writer_.wants(bytes.size())) {

@@ -32,6 +32,8 @@ std::string_view short_name(Kind kind) {
       return "loss";
     case Kind::memory:
       return "memory";
+    case Kind::data:
+      return "data";
   }
   return "";
 }

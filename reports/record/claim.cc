@@ -15,6 +15,7 @@ Phase customary_phase(Kind kind) {
       return Phase::pre_step;
     case Kind::buffer:
     case Kind::loss:
+    case Kind::data:
       return Phase::pre_forward;
     case Kind::memory:
       return Phase::post_backward;
@@ -96,6 +97,8 @@ std::string_view plural(Kind kind) {
       return "losses";
     case Kind::memory:
       return "memory";
+    case Kind::data:
+      return "data";
   }
   return "";
 }

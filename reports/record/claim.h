@@ -26,12 +26,13 @@ struct Names<Phase> {
 
 /// Role of a tensor in training. New kinds are added at the end.
 ///   memory   memory use of a step: a whole number of bytes
-enum class Kind { parameter, gradient, buffer, loss, memory };
+///   data     samples that a rank saw: the rows of dimension 0
+enum class Kind { parameter, gradient, buffer, loss, memory, data };
 
 template <>
 struct Names<Kind> {
-  static constexpr std::array<std::string_view, 5> values{"parameter", "gradient", "buffer", "loss",
-                                                          "memory"};
+  static constexpr std::array<std::string_view, 6> values{"parameter", "gradient", "buffer",
+                                                          "loss",      "memory",   "data"};
 };
 
 /// Property claimed of the observations. New predicates are added at the end; each has one judge.

@@ -1,5 +1,6 @@
 """Four steps under DDP, or STEPS. With FAULT in the environment the loss is computed on the unwrapped
-module; with FAULT_FROM it is so from that step on. END: how the ranks end, `_exit` or `kill` (rank 1)."""
+module; with FAULT_FROM it is so from that step on. SAME_DATA:
+all ranks see the same samples. END: how the ranks end, `_exit` or `kill` (rank 1)."""
 
 import os
 import signal
@@ -16,7 +17,8 @@ wrapped = nn.parallel.DistributedDataParallel(module)
 optimizer = torch.optim.AdamW(module.parameters())
 for step in range(int(os.environ.get("STEPS", "4"))):
     optimizer.zero_grad()
-    rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(100 * step + dist.get_rank()))
+    mine = 0 if "SAME_DATA" in os.environ else dist.get_rank()
+    rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(100 * step + mine))
     is_faulty = "FAULT" in os.environ or step + 1 >= int(os.environ.get("FAULT_FROM", "1000000"))
     (module if is_faulty else wrapped)(rows).pow(2).mean().backward()
     optimizer.step()

@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kLockstep = LOCKSTEP_PROGRAM;
 
@@ -151,6 +152,17 @@ TEST_F(WatchCommand, OutlivesAFullDisk) {
   EXPECT_THAT(outcome.err, HasSubstr("rank 0 is no longer observed: Cannot write "));
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("UNDECIDED: in lockstep for "));
   EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 2);
+}
+
+TEST_F(WatchCommand, SaysWhichRanksSawTheSameSamples) {
+  const Outcome same = watch("--data", "env SAME_DATA=1 " + torchrun("one_training"));
+  EXPECT_EQ(same.status, 0) << same.err;
+  EXPECT_THAT(unwrapped(same.err),
+              HasSubstr("ranks 0,1 saw the same samples in each of the first 4 steps"));
+  fs::remove_all(out());
+  const Outcome others = watch("--data", torchrun("one_training"));
+  EXPECT_EQ(others.status, 0) << others.err;
+  EXPECT_THAT(others.err, Not(HasSubstr("same samples")));
 }
 
 /// A row and its sketch count as 832 bytes, so 1 MiB is used up by 1260 rows: 12 of the first step,

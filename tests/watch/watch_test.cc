@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -204,6 +205,10 @@ TEST(CollectivesOfAJob, AreCountedByTheSizeOfTheirGroups) {
     return fmt::format("{}", fmt::join(lines_of(Trainings::get().judged(training)), "\n"));
   };
   using testing::HasSubstr;
+  if (std::getenv("LOCKSTEP_TEST_PYTHON") && Trainings::get().judged("ddp_sgd").traffic.empty()) {
+    EXPECT_THAT(said("group_of_one"), HasSubstr("collectives were not counted"));
+    GTEST_SKIP() << "this torch has no recorder of Gloo's collectives";
+  }
   EXPECT_THAT(said("group_of_one"), HasSubstr("step 2: 3 over 1 of 2 ranks"));
   EXPECT_THAT(said("loss_on_unwrapped_module"),
               HasSubstr("no collective was called before the update of step 2"));

@@ -86,6 +86,10 @@ class Watcher:
         self._step = 0
         self._stepped = set()  # optimizers and parameters of this step, by id
         self._is_observed = False
+        self._is_begun = False  # this step, by a forward pass before its optimizer
+        self._forwards = []  # modules whose forward passes run, outermost first
+        self._batches = 0  # forward passes of this step
+        self._inputs = {}  # pseudo parameters of their inputs, by name
         self._values = {}  # counts of `observe_value` in this step, by name
         self._scalars = {}  # pseudo parameters of `observe_value`, by name
         self._skips = []  # steps that a gradient scaler left out
@@ -98,6 +102,12 @@ class Watcher:
 
     def after_step(self, optimizer, args, kwargs):
         self._attempt(self._after, optimizer, args, kwargs)
+
+    def before_forward(self, module, args):
+        self._attempt(self._forwards.append, module)
+
+    def after_forward(self, module, args, kwargs, output):
+        self._attempt(self._after_forward, module, args, kwargs)
 
     # Called by the script.
 
@@ -192,16 +202,22 @@ class Watcher:
         """A step lasts until an optimizer or a parameter steps again: several optimizers share one, and
         so do those of single parameters that step during backward."""
         ids = {id(known)} | {id(parameter.tensor) for parameter in known.parameters}
+        if self._is_begun:
+            self._is_begun = False
+            self._stepped = ids
+            self._traffic.before_step(self._step)
+            return
         if self._step > 0 and not ids & self._stepped:
             self._stepped |= ids
             return
         self._stepped = ids
         self._begin_step()
+        self._traffic.before_step(self._step)
 
     def _begin_step(self):
         self._step += 1
         self._values = {}
-        self._traffic.before_step(self._step)
+        self._batches = 0
         if self._step & (self._step - 1) == 0:  # now and then, in case this process is killed
             self._note({})
         # By rows, not by bytes: ranks with the same tensors then leave out the same steps.
@@ -297,6 +313,41 @@ class Watcher:
         self._watch.observe(values)
         self._rows += len(values)
 
+    # Data.
+
+    def _after_forward(self, module, args, kwargs):
+        """After the outermost forward pass of a training. The first one of a step begins it."""
+        while self._forwards and self._forwards.pop() is not module:
+            pass  # of a module that raised
+        is_recomputed = self._torch._C._current_graph_task_id() != -1  # in backward
+        if self._forwards or is_recomputed or not module.training:
+            return
+        if not self._torch.is_grad_enabled():
+            return
+        if self._watch is None:
+            self._open()
+        if not self._is_begun:
+            self._begin_step()
+            self._is_begun = True
+        if self._is_observed:
+            self._observe_inputs(args, kwargs)
+        self._batches += 1
+
+    def _observe_inputs(self, args, kwargs):
+        inputs = [("input %d" % i, value) for i, value in enumerate(args)] + sorted(kwargs.items())
+        inputs = [(name, value) for name, value in inputs if isinstance(value, self._torch.Tensor)]
+        sizes = {value.shape[0] for _, value in inputs if value.dim() > 0}
+        values, alive = [], []
+        for name, value in inputs:
+            known = self._inputs.get(name)
+            if known is None:
+                known = self._inputs[name] = _Parameter(None, name, (None, "data %d" % self._rank), "")
+            known.reason = ("" if value.dim() > 0 and len(sizes) == 1 else
+                            "no batch dimension: inputs differ in the size of dimension 0")
+            self._add(known, value, "pre_forward", "data", self._batches, values, alive)
+        self._watch.observe(values)
+        self._rows += len(values)
+
     # Files.
 
     def _open(self):
@@ -361,6 +412,16 @@ def on_optimizer_module(module):
 
     watcher, _optimizers = Watcher(torch), module
     _register(watcher.before_step, watcher.after_step)
+
+
+def on_module_module(module):
+    """`torch.nn.modules.module` was imported."""
+    if not os.environ.get("LOCKSTEP_WATCH_DATA"):
+        return
+    module.register_module_forward_pre_hook(
+        lambda *call: watcher.before_forward(*call) if watcher else None)
+    module.register_module_forward_hook(
+        lambda *call: watcher.after_forward(*call) if watcher else None, with_kwargs=True, always_call=True)
 
 
 def on_dynamo_module(module):

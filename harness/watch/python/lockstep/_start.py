@@ -5,6 +5,7 @@ import sys
 # Imported modules, and the function of `_hook` that each is passed to.
 _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
             "torch.amp.grad_scaler": "on_scaler_module",
+            "torch.nn.modules.module": "on_module_module",
             "torch._dynamo": "on_dynamo_module"}
 
 
