@@ -9,7 +9,10 @@
 #include <filesystem>
 #include <memory>
 #include <regex>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/cli/option_values.h"
@@ -18,6 +21,7 @@
 #include "harness/job/watch_request.h"
 #include "harness/record/whole_file.h"
 #include "reports/base/error.h"
+#include "reports/base/regular_file.h"
 #include "reports/formats/renderer.h"
 #include "reports/record/limits.h"
 
@@ -27,6 +31,7 @@ namespace {
 
 constexpr std::int64_t kMostSteps = INT64_MAX / 2;
 constexpr std::uint64_t kMostMebibytes = 1 << 20;
+constexpr std::uint64_t kLargestSettings = 1 << 20;
 
 struct WatchWords {
   std::vector<std::string> job;
@@ -74,6 +79,41 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
       ->type_name("FORMAT[,FORMAT...]")
       ->delimiter(',');
   add_verbosity_options(app, words.verbosity);
+}
+
+/// What a repository says about its jobs: the section [watch] of lockstep.toml in the working
+/// folder. The command line replaces it.
+constexpr const char* kSettings = "lockstep.toml";
+
+/// The word that a setting fills; null: it is none.
+std::string* word_of(const std::string& name, WatchWords& words) {
+  const std::pair<std::string_view, std::string*> known[] = {
+      {"every", &words.every},     {"from", &words.from},      {"until", &words.until},
+      {"tensors", &words.tensors}, {"ignore", &words.ignore},  {"replicas", &words.replicas},
+      {"keep", &words.keep},       {"history", &words.history}};
+  for (const auto& [known_name, word] : known) {
+    if (known_name == name) return word;
+  }
+  return nullptr;
+}
+
+void read_settings(WatchWords& words) {
+  if (!std::filesystem::exists(kSettings)) return;
+  std::istringstream text(read_text(kSettings, kLargestSettings));
+  for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
+    if (item.parents != std::vector<std::string>{"watch"} || item.name == "++" ||
+        item.name == "--") {
+      continue;
+    }
+    std::string* const word = word_of(item.name, words);
+    if (!word || item.inputs.size() != 1) {
+      throw malformed(kSettings, 0, 0,
+                      "[watch] with every, from, until, tensors, ignore, replicas, keep and "
+                      "history, of one value each",
+                      item.name);
+    }
+    *word = item.inputs.front();
+  }
 }
 
 void check_expression(const char* option, const std::string& text) {
@@ -148,7 +188,10 @@ Command watch_command() {
   auto words = std::make_shared<WatchWords>();
   return {"watch", [words](CLI::App& app) { add_watch_options(app, *words); },
           [words] { return watch(*words); },
-          [words](std::vector<std::string> job) { words->job = std::move(job); }};
+          [words](std::vector<std::string> job) {
+            words->job = std::move(job);
+            read_settings(*words);
+          }};
 }
 
 }  // namespace lockstep

@@ -174,8 +174,8 @@ struct JobRecord : Execution {
   std::string unsealed = {};       ///< why no manifest lists its files; empty: one does
   std::vector<Table> tables = {};  ///< of the tensors that all ranks hold copies of
   std::vector<std::int64_t> skipped_steps = {};  ///< that a gradient scaler left out on any rank
-  std::int64_t thinned_after = 0;  ///< step; later ones were observed now and then; 0: all were
-  std::vector<Traffic> traffic = {};             ///< empty: collectives were not counted
+  std::int64_t thinned_after = 0;     ///< step; later ones were observed now and then; 0: all were
+  std::vector<Traffic> traffic = {};  ///< empty: collectives were not counted
 
   bool operator==(const JobRecord&) const = default;
 };

@@ -81,6 +81,26 @@ TEST_F(WatchCommand, RefusesWrongArguments) {
   EXPECT_FALSE(fs::exists(out()));
 }
 
+TEST_F(WatchCommand, ReadsTheSettingsOfTheRepository) {
+  const TemporaryFolder repository;
+  const auto watch_in = [&](const std::string& settings, const std::string& options) {
+    write_text(repository.path() / "lockstep.toml", settings);
+    return run_shell(
+        fmt::format("cd {} && {} watch {} -- sh -c 'echo $LOCKSTEP_WATCH_EVERY "
+                    "$LOCKSTEP_WATCH_REPLICAS $LOCKSTEP_WATCH_IGNORE'",
+                    repository.path().string(), kLockstep, options));
+  };
+  const std::string settings =
+      "# of our jobs\n[watch]\nevery = 5\nreplicas = \"tp=2\"\nignore = '^experts\\.'\n";
+  EXPECT_EQ(watch_in(settings, "").out, "5 tp=2 ^experts\\.\n");
+  EXPECT_EQ(watch_in(settings, "--every 7 --out again").out, "7 tp=2 ^experts\\.\n");
+  EXPECT_EQ(watch_in("[other]\nignroe = 'x'\n", "--out other").out, "1\n");
+  const Outcome wrong = watch_in("[watch]\nignroe = 'x'\n", "--out wrong");
+  EXPECT_EQ(wrong.status, 64);
+  EXPECT_THAT(unwrapped(wrong.err), HasSubstr("found 'ignroe'"));
+  EXPECT_EQ(watch_in("[watch]\nevery = 0\n", "--out zero").status, 64);
+}
+
 TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
   const std::string job = torchrun("one_training");
   const Outcome healthy = watch("--format json,markdown --expect agrees --min-steps 4", job);
@@ -190,8 +210,7 @@ TEST_F(WatchCommand, WatchesTwoJobsAtOnce) {
   const Outcome outcome = run_shell(fmt::format(
       "{0} watch --out {1} -- {2} & {0} watch --out {3} -- env FAULT=1 {4}; second=$?; wait $!; "
       "echo $? $second",
-      kLockstep, first, torchrun("one_training", 29531), out().string(),
-      torchrun("one_training", 29532)));
+      kLockstep, first, torchrun("one_training"), out().string(), torchrun("one_training")));
   EXPECT_EQ(outcome.out, "0 1\n") << outcome.err;
 }
 

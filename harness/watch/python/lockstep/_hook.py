@@ -322,6 +322,8 @@ class Watcher:
         is_recomputed = self._torch._C._current_graph_task_id() != -1  # in backward
         if self._forwards or is_recomputed or not module.training:
             return
+        if self._running:  # called by a closure of the optimizer
+            return
         if not self._torch.is_grad_enabled():
             return
         if self._watch is None:
