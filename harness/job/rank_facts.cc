@@ -6,6 +6,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "harness/record/whole_number.h"
@@ -61,7 +62,8 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
 
 std::vector<int> ranks_with_facts(const std::filesystem::path& folder) {
   std::vector<int> ranks;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
     const std::string file = entry.path().filename();
     const std::string_view name = file;
     if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) continue;
