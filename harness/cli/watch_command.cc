@@ -62,7 +62,7 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
       ->type_name("MIB")
       ->capture_default_str();
   app.add_option("--history", words.history,
-                 "MiB of rows that each rank writes; then it observes every 100th step")
+                 "MiB of rows that each rank writes; then it observes one of 100 steps")
       ->type_name("MIB")
       ->capture_default_str();
   app.add_flag("--fail-fast", words.fails_fast, "end the job when its ranks differ");
@@ -146,7 +146,7 @@ WatchRequest request_of(const WatchWords& words) {
   }
   request.min_steps = whole_number<std::int64_t>("--min-steps", words.min_steps, 1, kMostSteps);
   request.keep_bytes = whole_number<std::uint64_t>("--keep", words.keep, 0, kMostMebibytes) << 20;
-  // Journals and sketches of more than 2 GiB cannot be read.
+  // A journal of more than 2 GiB cannot be read.
   request.history_bytes = whole_number<std::uint64_t>("--history", words.history, 1, 1536) << 20;
   check_expression("--tensors", words.tensors);
   check_expression("--ignore", words.ignore);

@@ -159,7 +159,8 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   job.traffic = traffic_in(facts);
   job.thinned_after = 0;
   for (const auto& [rank, one] : facts) {
-    if (one.thinned_after > 0) job.thinned_after = one.thinned_after;
+    const bool is_earlier = job.thinned_after == 0 || one.thinned_after < job.thinned_after;
+    if (one.thinned_after > 0 && is_earlier) job.thinned_after = one.thinned_after;
   }
   if (job.processes > 0) seal(job, files, end.has_value());
 }

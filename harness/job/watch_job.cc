@@ -38,7 +38,13 @@ class Meanwhile {
 
   void look() {
     follower_.look();
-    if (!diverged_ && follower_.diverged() && follower_.last_step() >= next_check_) confirm();
+    if (!diverged_ && follower_.diverged() && follower_.last_step() >= next_check_) {
+      try {
+        confirm();
+      } catch (const Error&) {  // the ranks are writing; the report reads the files again
+        next_check_ = 2 * follower_.last_step();
+      }
+    }
     if (line_.is_shown() && follower_.ranks() > 0) line_.show(in_words());
   }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <system_error>
 
 #include "harness/record/digest.h"
 #include "harness/record/dtype.h"
@@ -158,6 +159,12 @@ void SketchWriter::append(std::int64_t step, const SketchesOfStep& sketches) {
   entry += body;
   file_.append(entry);
   bytes_ += entry.size();
+}
+
+bool has_sketches(const std::filesystem::path& path) {
+  std::error_code missing;
+  const auto size = std::filesystem::file_size(path, missing);
+  return !missing && size >= kHeaderSize;
 }
 
 SketchReader::SketchReader(std::filesystem::path path) : path_(std::move(path)) {

@@ -74,6 +74,10 @@ class SketchWriter {
   std::uint64_t bytes_ = 0;
 };
 
+/// Whether the header of a file was written: a rank that is killed at once, or finds the disk full,
+/// leaves less.
+bool has_sketches(const std::filesystem::path& path);
+
 /// Reads sketches step by step; stores only their positions.
 class SketchReader {
  public:

@@ -51,13 +51,14 @@ void StepWriter::keep(const Observation& row, std::vector<std::byte> bytes) {
   all_written_ = false;
 }
 
+void StepWriter::write_sketches(const SketchesOfStep& sketches) {
+  if (sketches.empty()) return;
+  if (!sketch_file_) sketch_file_.emplace(sketch_file(folder_, rank_), identity_);
+  sketch_file_->append(step_, sketches);
+}
+
 void StepWriter::finish() {
   journal_.finish();
-  if (!sketches_.empty()) {
-    if (!sketch_file_) sketch_file_.emplace(sketch_file(folder_, rank_), identity_);
-    sketch_file_->append(step_, sketches_);
-    sketches_.clear();
-  }
   if (all_written_) return;
   write_safetensors(snapshot_file(folder_, rank_, step_), kept_, identity_);
   all_written_ = true;

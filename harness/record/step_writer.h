@@ -46,8 +46,9 @@ class StepWriter {
   /// Appends a claimed row. Throws Error (usage) when the journal cannot be written.
   void append(const Observation& row);
 
-  /// Stores the sketch of the row that is appended next. The first one creates the file.
-  void add_sketch(const Sketch& sketch) { sketches_.emplace_back(rows_, sketch); }
+  /// Writes the sketches of rows that will be appended, so that no row is ever without its own. The
+  /// first ones create the file. Throws Error (usage) on failure.
+  void write_sketches(const SketchesOfStep& sketches);
 
   /// Stores the value of a row: its row-major bytes.
   void keep(const Observation& row, std::vector<std::byte> bytes);
@@ -71,7 +72,6 @@ class StepWriter {
   std::set<std::string> keys_;                  ///< of this step
   std::map<std::string, SnapshotTensor> kept_;  ///< of this step
   std::optional<SketchWriter> sketch_file_;
-  SketchesOfStep sketches_;  ///< that are not written yet
   bool all_written_ = true;
 };
 

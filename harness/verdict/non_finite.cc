@@ -40,9 +40,10 @@ const Observation* first_in(const StepView& step, int& rank_of_first) {
 }
 
 /// Where others hold the same tensor: whether a reduction may have spread it.
-std::string origin_in_words(const Observation& first, const std::vector<int>& others) {
+std::string origin_in_words(const Observation& first, const std::vector<int>& others,
+                            int processes) {
   if (!others.empty()) return "; finite on " + ranks_in_words(others);
-  return first.kind == Kind::gradient
+  return first.kind == Kind::gradient && processes > 1
              ? "; on all ranks alike, as a reduction leaves what one rank computed"
              : "";
 }
@@ -67,7 +68,7 @@ std::string first_non_finite_in_words(const StepReader& evidence) {
   return fmt::format("not finite, first in step {}: the {} of {} on {} ({} of {} elements){}",
                      *number, name(first->kind), first->name, ranks_in_words(same),
                      first->statistics.non_finite, element_count(first->local_shape),
-                     origin_in_words(*first, finite));
+                     origin_in_words(*first, finite, step->processes()));
 }
 
 }  // namespace lockstep

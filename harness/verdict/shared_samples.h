@@ -7,7 +7,7 @@
 namespace lockstep {
 
 /// Whether ranks saw the same samples, by the digests of `watch --data`: "ranks 0,1 saw the same
-/// samples (input 0) in all 3 steps that were compared". Meant for ranks of one tensor-parallel
+/// samples in each of the first 4 steps". Meant for ranks of one tensor-parallel
 /// group, else a sign that the data is not divided between ranks. Empty: no two ranks did so in
 /// every step, or no data was observed. Reads up to eight steps.
 std::string shared_samples_in_words(const StepReader& evidence);

@@ -107,9 +107,9 @@ bool is_equal(const Step& step, std::size_t a, std::size_t b, const std::string&
 }
 
 /// The largest difference between two ranks in any tensor; NaN if one is unknown.
-double distance(const Step& step, std::size_t a, std::size_t b) {
+double distance(const Step& step, const std::set<std::string>& names, std::size_t a,
+                std::size_t b) {
   double largest = 0;
-  const std::set<std::string> names = names_of(step);
   for (const std::string& name : names) {
     if (is_equal(step, a, b, name)) continue;
     const SnapshotTensor* left = step.kept(a, name);
@@ -121,20 +121,31 @@ double distance(const Step& step, std::size_t a, std::size_t b) {
   return names.empty() ? kUnmeasured : largest;
 }
 
+bool is_finite(const Step& step) {
+  return std::all_of(step.ranks.begin(), step.ranks.end(), [](const Held& held) {
+    return std::all_of(held.begin(), held.end(),
+                       [](const auto& one) { return one.second->statistics.non_finite == 0; });
+  });
+}
+
 double drift(const Step& step) {
+  if (step.is_of_job && is_synced(step) && is_finite(step)) return 0;
   double largest = 0;
+  const std::set<std::string> names = names_of(step);
   for (std::size_t a = 0; a < step.ranks.size(); ++a) {
     for (std::size_t b = a + 1; b < step.ranks.size(); ++b) {
-      largest = worse(largest, distance(step, a, b));
+      largest = worse(largest, distance(step, names, a, b));
+      if (step.is_of_job && std::isnan(largest)) return largest;
     }
   }
-  return names_of(step).empty() ? kUnmeasured : largest;
+  return names.empty() ? kUnmeasured : largest;
 }
 
 /// L2 norm of the difference between two ranks over all tensors; empty if one is unknown.
-std::optional<double> estimated_distance(const Step& step, std::size_t a, std::size_t b) {
+std::optional<double> estimated_distance(const Step& step, const std::set<std::string>& names,
+                                         std::size_t a, std::size_t b) {
   double squares = 0;
-  for (const std::string& name : names_of(step)) {
+  for (const std::string& name : names) {
     if (is_equal(step, a, b, name)) continue;
     const auto left = step.ranks[a].find(name);
     const auto right = step.ranks[b].find(name);
@@ -150,8 +161,9 @@ std::optional<double> estimated_distance(const Step& step, std::size_t a, std::s
 /// The largest distance from rank 0.
 std::optional<double> estimated_drift(const Step& step) {
   std::optional<double> largest;
+  const std::set<std::string> names = names_of(step);
   for (std::size_t rank = 1; rank < step.ranks.size(); ++rank) {
-    const auto apart = estimated_distance(step, 0, rank);
+    const auto apart = estimated_distance(step, names, 0, rank);
     if (!apart) return {};
     largest = std::max(largest.value_or(0), *apart);
   }
@@ -181,7 +193,7 @@ Table::Entry entry_of(const TableSpec& spec, const Step& step) {
     if (spec.quantity == Quantity::norm) {
       entry.values.push_back(norm(step.ranks[rank]));
     } else if (spec.quantity == Quantity::distance) {
-      entry.values.push_back(distance(step, 0, rank));
+      entry.values.push_back(distance(step, names_of(step), 0, rank));
     } else {
       entry.values.push_back(element_value(spec.element, step.kept(rank, spec.tensor)));
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -142,20 +143,26 @@ void Watch::observe(std::span<const lockstep_watch_value> values) {
   std::vector<Observation> rows;
   rows.reserve(values.size());
   for (const lockstep_watch_value& value : values) rows.push_back(row_of(value));
+  SketchesOfStep sketches;
+  std::vector<std::optional<std::vector<std::byte>>> kept(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Observation& row = rows[i];
-    if (row.not_comparable.empty()) {
-      const std::span<const std::byte> bytes = bytes_of(values[i], row);
-      measure(row, bytes);
-      if (row.kind == Kind::data) row.digest = digest_of_samples(bytes, row.local_shape.at(0));
-      if (row.kind != Kind::data && unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0) {
-        writer_.add_sketch(sketch_of(row, bytes));
-      }
-      if (control_.keeps() && writer_.wants(bytes.size())) {
-        writer_.keep(row, {bytes.begin(), bytes.end()});
-      }
+    if (!row.not_comparable.empty()) continue;
+    const std::span<const std::byte> bytes = bytes_of(values[i], row);
+    measure(row, bytes);
+    if (row.kind == Kind::data) {
+      row.digest = digest_of_samples(bytes, row.local_shape.at(0));
+      row.statistics.non_finite = 0;  // masks contain infinities
+    } else if (unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0) {
+      sketches.emplace_back(writer_.rows() + static_cast<std::int64_t>(i), sketch_of(row, bytes));
     }
-    writer_.append(row);
+    if (control_.keeps() && writer_.wants(bytes.size()))
+      kept[i].emplace(bytes.begin(), bytes.end());
+  }
+  writer_.write_sketches(sketches);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (kept[i]) writer_.keep(rows[i], std::move(*kept[i]));
+    writer_.append(rows[i]);
   }
 }
 

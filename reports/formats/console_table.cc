@@ -156,12 +156,14 @@ std::size_t first_difference(const Table& table) {
   return 0;
 }
 
-/// The table with some of its rows: evenly, and the first difference instead of the row before it.
+/// The table with some of its rows: evenly, and the first difference instead of a row next to it.
 Table with_fewer_rows(const Table& table, std::size_t most) {
   std::vector<std::size_t> shown = thinned(table.rows.size(), most);
   const std::size_t first = first_difference(table);
   const auto after = std::upper_bound(shown.begin(), shown.end(), first);
-  if (first > 0 && std::distance(shown.begin(), after) > 1) *std::prev(after) = first;
+  if (first > 0 && shown.size() > 1 && *std::prev(after) != first) {
+    *(std::prev(after) == shown.begin() ? after : std::prev(after)) = first;
+  }
   Table fewer = table;
   fewer.rows.clear();
   for (const std::size_t i : shown) fewer.rows.push_back(table.rows[i]);

@@ -162,7 +162,7 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
   }
   if (job.thinned_after > 0) {
     lines.push_back(fmt::format(
-        "after step {} every 100th step was observed: --history was used up", job.thinned_after));
+        "after step {} one of 100 steps was observed: --history was used up", job.thinned_after));
   }
   if (!job.skipped_steps.empty()) {
     lines.push_back(fmt::format("a gradient scaler skipped {}: {}",

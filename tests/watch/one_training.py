@@ -1,6 +1,6 @@
 """Four steps under DDP, or STEPS. With FAULT in the environment the loss is computed on the unwrapped
 module; with FAULT_FROM it is so from that step on. SAME_DATA:
-all ranks see the same samples. END: how the ranks end, `_exit` or `kill` (rank 1)."""
+all ranks see the same samples. CHECKPOINT, COMPILE: so is the module. END: how the ranks end, `_exit` or `kill` (rank 1)."""
 
 import os
 import signal
@@ -8,11 +8,23 @@ import signal
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 torch.manual_seed(0)
-module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+class Model(nn.Sequential):
+    def forward(self, rows):
+        if "CHECKPOINT" in os.environ:
+            return checkpoint(super().forward, rows, use_reentrant=False)
+        return super().forward(rows)
+
+
+module = Model(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+if "COMPILE" in os.environ:
+    module.compile(backend="eager", fullgraph=True)
 wrapped = nn.parallel.DistributedDataParallel(module)
 optimizer = torch.optim.AdamW(module.parameters())
 for step in range(int(os.environ.get("STEPS", "4"))):

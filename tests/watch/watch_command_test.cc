@@ -174,12 +174,23 @@ TEST_F(WatchCommand, OutlivesAFullDisk) {
   EXPECT_EQ(run_shell(kLockstep + " report " + out().string()).status, 2);
 }
 
+TEST_F(WatchCommand, CountsCollectivesByTheGroupsThatCalledThem) {
+  const Outcome outcome = watch("", torchrun("several_groups"));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err),
+              HasSubstr("before the update of step 2: 1 over 1 of 2 ranks, 5 over 2 of 2 ranks"));
+}
+
 TEST_F(WatchCommand, SaysWhichRanksSawTheSameSamples) {
-  const Outcome same = watch("--data", "env SAME_DATA=1 " + torchrun("one_training"));
-  EXPECT_EQ(same.status, 0) << same.err;
-  EXPECT_THAT(unwrapped(same.err),
-              HasSubstr("ranks 0,1 saw the same samples in each of the first 4 steps"));
-  fs::remove_all(out());
+  for (const char* const how : {"PLAIN=1", "CHECKPOINT=1", "COMPILE=1"}) {
+    const Outcome same =
+        watch("--data", fmt::format("env SAME_DATA=1 {} {}", how, torchrun("one_training")));
+    EXPECT_EQ(same.status, 0) << same.err;
+    EXPECT_THAT(unwrapped(same.err),
+                HasSubstr("ranks 0,1 saw the same samples in each of the first 4 steps"));
+    EXPECT_THAT(same.err, Not(HasSubstr("forward hook")));  // a warning of torch
+    fs::remove_all(out());
+  }
   const Outcome others = watch("--data", torchrun("one_training"));
   EXPECT_EQ(others.status, 0) << others.err;
   EXPECT_THAT(others.err, Not(HasSubstr("same samples")));
@@ -192,7 +203,7 @@ TEST_F(WatchCommand, ObservesFewerStepsOnceTheHistoryIsUsedUp) {
       watch("--history 1", "env STEPS=402 FAULT_FROM=230 " + torchrun("one_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err),
-              HasSubstr("after step 158 every 100th step was observed: --history was used up"));
+              HasSubstr("after step 158 one of 100 steps was observed: --history was used up"));
   EXPECT_THAT(unwrapped(outcome.err),
               HasSubstr("ranks agreed in step 201 and differ in step 301; the steps between were "
                         "not observed"));

@@ -302,7 +302,7 @@ void StepReader::read_collectives_of(int rank) {
 void StepReader::open_sketches_of(int rank) {
   auto& sketches = sketches_.emplace_back();
   const fs::path file = sketch_file(folder_, rank);
-  if (!fs::exists(file)) return;
+  if (!has_sketches(file)) return;
   sketches.emplace(file);
   if (!is_written_by(rank, sketches->identity(), file)) is_signed_ = false;
 }

@@ -157,18 +157,24 @@ std::vector<Holder> holders_of(const HeldTensor& place,
 /// Estimates how far the first two groups are apart where no values are stored.
 void estimate(const StepView& step, const std::vector<Holder>& holders, Finding& finding) {
   const auto apart = distance_between(step, holders[0], holders[1]);
-  if (!apart || !apart->is_estimate) return;
+  if (!apart || !apart->error) return;
+  for (const Holder& holder : holders) {
+    if (holder.value->statistics.non_finite > 0) return;
+  }
   finding.relative_difference = apart->relative;
-  finding.estimate_error = kSketchError;
+  finding.estimate_error = apart->error;
   finding.cosine = apart->cosine;
   constexpr double kRounding = 1e-5;  // a factor and nothing else
   if (apart->ratio && apart->residual <= kRounding) finding.ratio = apart->ratio;
 }
 
-/// "by about 0.35 (+-18 %) of its norm".
+/// "; they are about 0.35 (±18 %) of their norm apart, cosine 0.94".
 std::string estimate_in_words(const Finding& finding) {
-  std::string text = fmt::format("; they are about {:.2g} (±{:.0f} %) of their norm apart",
-                                 *finding.relative_difference, 100 * *finding.estimate_error);
+  std::string text =
+      *finding.estimate_error == 0
+          ? fmt::format("; they are {:.2g} of their norm apart", *finding.relative_difference)
+          : fmt::format("; they are about {:.2g} (±{:.0f} %) of their norm apart",
+                        *finding.relative_difference, 100 * *finding.estimate_error);
   if (finding.ratio) {
     text += fmt::format(", that of rank {} is {} times that of rank {}", finding.groups[1].front(),
                         number(*finding.ratio), finding.groups[0].front());
@@ -370,6 +376,7 @@ class AgreementFold : public ClaimFold {
   void see(const CellStep& step) override {
     if (seen_.size() == kMostRemembered) seen_.erase(seen_.begin());
     Seen& seen = seen_[step.actual.number()];
+    double squares = 0;
     for (const HeldTensor& place : places_in_execution_order(step.actual, claim_, unshared_)) {
       if (place.step < first_open_) {
         seen.tensors.push_back(last_seen_.add(place));
@@ -382,12 +389,14 @@ class AgreementFold : public ClaimFold {
                                place.holders.size() > 1 && is_comparable(place);
       if (!is_compared) continue;
       ++seen.comparisons;
+      const double norm = place.holders.begin()->second->statistics.norm;
+      squares += norm * norm;
       const auto groups = groups_of(place);
       if (groups.size() < 2) continue;
       divergence_.add(step.actual, place, groups);
       if (may_round_) rounding_.add(step.actual, holders_of(place, groups));
     }
-    rounding_.end_step(step.actual.number(), seen.comparisons);
+    rounding_.end_step(step.actual.number(), seen.comparisons, std::sqrt(squares));
     comparisons_ += seen.comparisons;
   }
 

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "harness/judge/values/compare_values.h"
+#include "harness/record/dtype.h"
+#include "harness/record/shard_runs.h"
 #include "harness/record/sketch.h"
 
 namespace lockstep {
@@ -70,7 +72,14 @@ std::optional<Distance> distance_between(const StepView& step, const Holder& lef
   const Sketch* const other = step.sketch(right.rank, *right.value);
   if (!one || !other) return std::nullopt;
   Distance distance = distance_of(one->lanes, other->lanes);
-  distance.is_estimate = true;
+  const double larger = std::max(left.value->statistics.norm, right.value->statistics.norm);
+  distance.relative = larger > 0 ? distance.absolute / larger : 0;
+  const auto dtype = parse<DType>(left.value->dtype);
+  const auto numbers = element_count(left.value->local_shape) *
+                       static_cast<std::int64_t>(dtype ? components(*dtype) : 1);
+  const bool is_exact = numbers <= static_cast<std::int64_t>(Sketch::kLanes) &&
+                        left.value->local_shape == left.value->global_shape;
+  distance.error = is_exact ? 0 : kSketchError;
   return distance;
 }
 

@@ -13,7 +13,7 @@ struct Distance {
   std::optional<double> ratio;   ///< <right, left> / <left, left>; absent when that is 0
   std::optional<double> cosine;  ///< absent when a norm is 0
   double residual = 0;           ///< L2 of right - ratio * left, over the norm of right
-  bool is_estimate = false;      ///< from sketches: `kSketchError` is their error
+  std::optional<double> error;   ///< of an estimate from sketches: that of `absolute`, relative
 };
 
 /// A tensor on a rank.

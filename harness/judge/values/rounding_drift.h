@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <vector>
 
 #include "harness/judge/values/distance.h"
@@ -14,8 +14,10 @@ namespace lockstep {
 /// grow slowly and have no direction.
 ///
 /// The bound in the n-th step since the first difference is n times the rounding of a sum over the
-/// ranks (`rounding_tolerance`), times `kPerturbationFactor` as far as that stays below 1e-3. A
-/// single tensor that differs is no rounding, since a damaged bit may be as small.
+/// ranks (`rounding_tolerance`) times `kPerturbationFactor`, and at most 1e-3 or two unit
+/// roundoffs, whichever is larger. A tensor that is itself below the bound, relative to all
+/// tensors, is noise. A single tensor that differs is no rounding, since a damaged bit may be as
+/// small.
 class RoundingDrift {
  public:
   explicit RoundingDrift(int world_size) : world_size_(world_size) {}
@@ -23,8 +25,9 @@ class RoundingDrift {
   /// Adds a tensor whose holders differ. `values`: one per group of equal ranks.
   void add(const StepView& step, const std::vector<Holder>& values);
 
-  /// Adds the number of tensors that were compared in a step in which some differed.
-  void end_step(std::int64_t step, std::int64_t compared);
+  /// Ends a step. `compared`: the number of tensors that were compared in it; `norm`: L2 of all of
+  /// them together.
+  void end_step(std::int64_t step, std::int64_t compared, double norm);
 
   /// Whether all differences so far are rounding.
   bool is_all() const;
@@ -33,15 +36,24 @@ class RoundingDrift {
   void write(ClaimResult& result) const;
 
  private:
+  /// A tensor on two ranks in the current step.
+  struct Pair {
+    int rank = 0;  ///< the second one
+    double relative = 0;
+    double norm = 0;  ///< the larger one
+    double roundoff = 0;
+    bool has_direction = false;  ///< the second is a multiple of the first, as far as one can tell
+    bool is_large = false;       ///< enough elements to tell
+  };
+
   double bound_at(std::int64_t step, double unit_roundoff) const;
 
   int world_size_;
   std::int64_t first_ = 0;      ///< step; 0: nothing differs
   std::int64_t differing_ = 0;  ///< tensors in the first step
   std::int64_t compared_ = 0;   ///< likewise
-  std::int64_t directed_ = 0;   ///< tensors that differ by a factor, of `measured_`
-  std::int64_t measured_ = 0;
-  bool exceeds_ = false;  ///< a difference is larger, or unknown
+  std::vector<Pair> pairs_;     ///< of the current step
+  bool exceeds_ = false;        ///< a difference is larger, has a direction, or is unknown
   double margin_ = 0;
   double tolerance_ = 0;
 };

@@ -14,6 +14,8 @@ from lockstep._start import say
 from lockstep._traffic import Traffic
 
 _BYTES_OF_ROW = 832  # about: of a row in the journal, and of its sketch
+_MOST_SKIPS = 10000  # that are listed
+_MOST_BATCHES = 1024  # of a step that are observed
 _THINNED = 100  # of so many steps one is observed once the history is used up
 
 watcher = None  # of this process, once torch's optimizers are imported
@@ -86,9 +88,9 @@ class Watcher:
         self._step = 0
         self._stepped = set()  # optimizers and parameters of this step, by id
         self._is_observed = False
-        self._is_begun = False  # this step, by a forward pass before its optimizer
         self._forwards = []  # modules whose forward passes run, outermost first
-        self._batches = 0  # forward passes of this step
+        self._batches = []  # inputs of the forward passes since the last step
+        self._batches_of_step = 0  # written
         self._inputs = {}  # pseudo parameters of their inputs, by name
         self._values = {}  # counts of `observe_value` in this step, by name
         self._scalars = {}  # pseudo parameters of `observe_value`, by name
@@ -106,7 +108,8 @@ class Watcher:
     def before_forward(self, module, args):
         self._attempt(self._forwards.append, module)
 
-    def after_forward(self, module, args, kwargs, output):
+    def after_forward(self, module, args, kwargs):
+        """`kwargs`: None if the forward pass raised."""
         self._attempt(self._after_forward, module, args, kwargs)
 
     # Called by the script.
@@ -144,8 +147,13 @@ class Watcher:
         known = self._known(optimizer)
         known.steps += 1
         self._begin_step_if_new(known)
+        self._forwards, batches = [], self._batches
+        self._batches = []
         if not self._is_observed:
             return
+        for inputs in batches:
+            self._observe_inputs(self._batches_of_step, inputs)
+            self._batches_of_step += 1
         if not known.has_initial:
             self._observe(known, "pre_forward", "parameter")
             known.has_initial = True
@@ -176,8 +184,10 @@ class Watcher:
     def _skipped(self, optimizer):
         self._before(optimizer, (), {}, sys._getframe(2))
         self._after(optimizer, (), {})
-        self._skips.append(self._step)
-        self._note({})
+        if len(self._skips) < _MOST_SKIPS:
+            self._skips.append(self._step)
+        if len(self._skips) & (len(self._skips) - 1) == 0:
+            self._note({})
 
     def steps_of(self, optimizer):
         known = self._optimizers.get(id(optimizer))
@@ -202,11 +212,6 @@ class Watcher:
         """A step lasts until an optimizer or a parameter steps again: several optimizers share one, and
         so do those of single parameters that step during backward."""
         ids = {id(known)} | {id(parameter.tensor) for parameter in known.parameters}
-        if self._is_begun:
-            self._is_begun = False
-            self._stepped = ids
-            self._traffic.before_step(self._step)
-            return
         if self._step > 0 and not ids & self._stepped:
             self._stepped |= ids
             return
@@ -217,7 +222,7 @@ class Watcher:
     def _begin_step(self):
         self._step += 1
         self._values = {}
-        self._batches = 0
+        self._batches_of_step = 0
         if self._step & (self._step - 1) == 0:  # now and then, in case this process is killed
             self._note({})
         # By rows, not by bytes: ranks with the same tensors then leave out the same steps.
@@ -311,33 +316,23 @@ class Watcher:
         values, alive = [], []
         self._add(known, value, "post_step", "loss", count, values, alive)
         self._watch.observe(values)
-        self._rows += len(values)
 
     # Data.
 
     def _after_forward(self, module, args, kwargs):
-        """After the outermost forward pass of a training. The first one of a step begins it."""
+        """Keeps the inputs of the outermost forward pass of a training until its step begins."""
         while self._forwards and self._forwards.pop() is not module:
             pass  # of a module that raised
         is_recomputed = self._torch._C._current_graph_task_id() != -1  # in backward
-        if self._forwards or is_recomputed or not module.training:
+        if self._forwards or self._running or is_recomputed or kwargs is None or not module.training:
             return
-        if self._running:  # called by a closure of the optimizer
+        if not self._torch.is_grad_enabled() or len(self._batches) == _MOST_BATCHES:
             return
-        if not self._torch.is_grad_enabled():
-            return
-        if self._watch is None:
-            self._open()
-        if not self._is_begun:
-            self._begin_step()
-            self._is_begun = True
-        if self._is_observed:
-            self._observe_inputs(args, kwargs)
-        self._batches += 1
-
-    def _observe_inputs(self, args, kwargs):
         inputs = [("input %d" % i, value) for i, value in enumerate(args)] + sorted(kwargs.items())
-        inputs = [(name, value) for name, value in inputs if isinstance(value, self._torch.Tensor)]
+        self._batches.append([(name, value.detach().clone()) for name, value in inputs
+                              if isinstance(value, self._torch.Tensor)])
+
+    def _observe_inputs(self, number, inputs):
         sizes = {value.shape[0] for _, value in inputs if value.dim() > 0}
         values, alive = [], []
         for name, value in inputs:
@@ -346,9 +341,8 @@ class Watcher:
                 known = self._inputs[name] = _Parameter(None, name, (None, "data %d" % self._rank), "")
             known.reason = ("" if value.dim() > 0 and len(sizes) == 1 else
                             "no batch dimension: inputs differ in the size of dimension 0")
-            self._add(known, value, "pre_forward", "data", self._batches, values, alive)
+            self._add(known, value, "pre_forward", "data", number, values, alive)
         self._watch.observe(values)
-        self._rows += len(values)
 
     # Files.
 
@@ -420,10 +414,21 @@ def on_module_module(module):
     """`torch.nn.modules.module` was imported."""
     if not os.environ.get("LOCKSTEP_WATCH_DATA"):
         return
-    module.register_module_forward_pre_hook(
-        lambda *call: watcher.before_forward(*call) if watcher else None)
-    module.register_module_forward_hook(
-        lambda *call: watcher.after_forward(*call) if watcher else None, with_kwargs=True, always_call=True)
+
+    def before(module, args):
+        import torch
+
+        if watcher is not None and not torch.compiler.is_compiling():
+            watcher.before_forward(module, args)
+
+    def after(module, args, *rest):  # rest: kwargs and output; if it raised, an output alone
+        import torch
+
+        if watcher is not None and not torch.compiler.is_compiling():
+            watcher.after_forward(module, args, rest[0] if len(rest) == 2 else None)
+
+    module.register_module_forward_pre_hook(before)
+    module.register_module_forward_hook(after, with_kwargs=True, always_call=True)
 
 
 def on_dynamo_module(module):

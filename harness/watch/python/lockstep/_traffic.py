@@ -12,7 +12,11 @@ class Traffic:
     torch or this job has no recorder."""
 
     def __init__(self):
-        self._counts = _counts() or {}  # by name of the group, as of the last step
+        self._groups = {}  # sizes of the groups of this process, by name, in the order of creation
+        try:
+            self._counts = _counts() or {}  # by number of the group, as of the last step
+        except Exception:
+            self._counts = {}
         self._rows = []
 
     def facts(self):
@@ -24,16 +28,20 @@ class Traffic:
         the steps."""
         if self._rows is None:
             return
+        try:
+            self._add(step)
+        except Exception:  # of private functions of torch; the tensors are observed all the same
+            self._rows = None
+
+    def _add(self, step):
+        sizes = self._sizes()
         counts = _counts()
-        if counts is None:
+        if counts is None or any(int(group) >= len(sizes) for group in counts):
             self._rows = None
             return
-        sizes = _sizes()
-        called = {size: 0 for size in sizes.values()}
+        called = {size: 0 for size in sizes}
         for group, count in counts.items():
-            size = sizes.get(group)
-            if size is not None:
-                called[size] += count - self._counts.get(group, 0)
+            called[sizes[int(group)]] += count - self._counts.get(group, 0)
         self._counts = counts
         last = self._rows[-1] if self._rows else None
         if last is not None and last[1] == step - 1 and last[2] == called:
@@ -41,9 +49,24 @@ class Traffic:
         elif len(self._rows) < _MOST_ROWS:
             self._rows.append([step, step, called])
 
+    def _sizes(self):
+        """Numbers of ranks of the groups that this process is in, in the order of their creation: the
+        recorder numbers them so, while torch's names number the groups of all processes. Groups that
+        were destroyed stay. Empty with NCCL, which has a recorder of its own."""
+        module = sys.modules.get("torch.distributed.distributed_c10d")
+        world = getattr(module, "_world", None)
+        for group, ranks in getattr(world, "pg_group_ranks", {}).items():
+            name = getattr(group, "group_name", None)
+            if name is None or name in self._groups:
+                continue
+            if "nccl" in str(world.pg_map[group][0]):
+                return []
+            self._groups[name] = len(ranks)
+        return list(self._groups.values())
+
 
 def _counts():
-    """Collectives that this process has called, by the name of the group."""
+    """Collectives that this process has called, by the number of the group."""
     c10d = sys.modules.get("torch._C._distributed_c10d")
     dump = getattr(c10d, "_dump_fr_trace_json", None)
     if dump is None:
@@ -52,15 +75,3 @@ def _counts():
     if not status:
         return None
     return {group: max(0, int(one["last_enqueued_collective"])) for group, one in status.items()}
-
-
-def _sizes():
-    """Numbers of ranks of the groups, by name."""
-    module = sys.modules.get("torch.distributed.distributed_c10d")
-    world = getattr(module, "_world", None)
-    sizes = {}
-    for group, ranks in getattr(world, "pg_group_ranks", {}).items():
-        name = getattr(group, "group_name", None)
-        if name is not None:
-            sizes[name] = len(ranks)
-    return sizes
