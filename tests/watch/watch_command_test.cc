@@ -166,7 +166,7 @@ TEST_F(WatchCommand, LeavesAReadableFolderWhenItIsKilled) {
 /// The job trains on and ends as it would have; what was observed before is readable.
 TEST_F(WatchCommand, OutlivesAFullDisk) {
   const Outcome outcome =
-      run_shell(fmt::format("ulimit -f 12; trap '' XFSZ; env STEPS=400 {} watch --out {} -- {}",
+      run_shell(fmt::format("ulimit -f 40; trap '' XFSZ; env STEPS=400 {} watch --out {} -- {}",
                             kLockstep, out().string(), torchrun("one_training")));
   EXPECT_EQ(outcome.status, 2) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("rank 0 is no longer observed: Cannot write "));
