@@ -17,7 +17,7 @@ constexpr double kMost = 1e-3;
 /// ratio from sketches has a standard deviation of 0.18 differences.
 constexpr double kDirected = 0.75;
 /// With fewer elements, a difference has a direction by chance.
-constexpr std::int64_t kFewElements = 16;
+constexpr std::int64_t kFewElements = 32;
 
 }  // namespace
 
@@ -70,7 +70,7 @@ void RoundingDrift::end_step(std::int64_t step, std::int64_t compared, double no
   }
   pairs_.clear();
   for (const auto& [rank, directions] : by_rank) {
-    if (directions.directed > 1 && 2 * directions.directed > directions.large) exceeds_ = true;
+    if (2 * directions.directed > directions.large) exceeds_ = true;
   }
 }
 
