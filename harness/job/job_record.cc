@@ -17,6 +17,7 @@
 #include "harness/record/run_folder.h"
 #include "harness/record/step_index.h"
 #include "reports/base/error.h"
+#include "reports/record/result.h"
 
 namespace lockstep {
 
@@ -123,12 +124,7 @@ ExitStatus status_of_coverage(const JobRecord& job, const WatchRequest& request)
   return request.is_strict && !is_whole ? ExitStatus::undecided : ExitStatus::as_expected;
 }
 
-bool has_diverged(const JobRecord& job) {
-  return std::any_of(job.results.begin(), job.results.end(), [](const ClaimResult& result) {
-    return result.claim.predicate == Predicate::agree_across_ranks &&
-           result.verdict == Verdict::violated;
-  });
-}
+bool has_diverged(const JobRecord& job) { return first_difference(job) != nullptr; }
 
 }  // namespace
 

@@ -17,6 +17,7 @@
 #include "harness/verdict/judge_run.h"
 #include "reports/base/error.h"
 #include "reports/base/status_line.h"
+#include "reports/record/result.h"
 
 namespace lockstep {
 
@@ -57,12 +58,7 @@ class Meanwhile {
     RunRecord run = run_;
     add_ranks(run.jobs[0], folder_, {});
     judge_run(run, folder_, {});
-    for (const ClaimResult& result : run.jobs[0].results) {
-      const bool is_about_values = result.claim.predicate == Predicate::agree_across_ranks;
-      if (!is_about_values || result.findings.empty()) continue;
-      const std::int64_t step = result.findings.front().step;
-      diverged_ = std::min(diverged_.value_or(step), step);
-    }
+    if (const Finding* const first = first_difference(run.jobs[0])) diverged_ = first->step;
     next_check_ = 2 * follower_.last_step();
     if (!diverged_) return;
     control_.ask_to_keep();

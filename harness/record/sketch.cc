@@ -10,6 +10,7 @@
 
 #include "harness/record/digest.h"
 #include "harness/record/dtype.h"
+#include "harness/record/file_header.h"
 #include "harness/record/shard_runs.h"
 #include "harness/record/splitmix64.h"
 #include "reports/base/error.h"
@@ -110,7 +111,6 @@ std::filesystem::path sketch_file(const std::filesystem::path& folder, int rank)
 namespace {
 
 constexpr std::string_view kMagic = "lockstep sketches 1\n";
-constexpr std::size_t kHeaderSize = 512;
 
 /// Precedes the sketches of a step. Each sketch follows the number of its row.
 struct EntryHeader {
@@ -141,10 +141,8 @@ T take(std::string_view& text) {
 
 SketchWriter::SketchWriter(const std::filesystem::path& path, std::string_view identity)
     : file_(path) {
-  std::string header = fmt::format("{}{}\n", kMagic, identity);
-  header.resize(kHeaderSize);
-  file_.append(header);
-  bytes_ = kHeaderSize;
+  file_.append(file_header(kMagic, identity));
+  bytes_ = kFileHeaderSize;
 }
 
 void SketchWriter::append(std::int64_t step, const SketchesOfStep& sketches) {
@@ -164,18 +162,14 @@ void SketchWriter::append(std::int64_t step, const SketchesOfStep& sketches) {
 bool has_sketches(const std::filesystem::path& path) {
   std::error_code missing;
   const auto size = std::filesystem::file_size(path, missing);
-  return !missing && size >= kHeaderSize;
+  return !missing && size >= kFileHeaderSize;
 }
 
 SketchReader::SketchReader(std::filesystem::path path) : path_(std::move(path)) {
   const RegularFile file(path_, kLargestSketches);
-  const std::string header = file.read(0, std::min<std::uint64_t>(file.size(), kHeaderSize));
-  const std::size_t end = header.find('\n', kMagic.size());
-  if (header.size() < kHeaderSize || !header.starts_with(kMagic) || end == header.npos) {
-    throw malformed(path_.string(), 0, 0, "the header of sketches", header.substr(0, 32));
-  }
-  identity_ = header.substr(kMagic.size(), end - kMagic.size());
-  for (std::uint64_t at = kHeaderSize; at + sizeof(EntryHeader) <= file.size();) {
+  const std::string header = file.read(0, std::min<std::uint64_t>(file.size(), kFileHeaderSize));
+  identity_ = identity_in_header(header, kMagic, path_, "sketches");
+  for (std::uint64_t at = kFileHeaderSize; at + sizeof(EntryHeader) <= file.size();) {
     const std::string bytes = file.read(at, sizeof(EntryHeader));
     std::string_view rest = bytes;
     const auto entry = take<EntryHeader>(rest);

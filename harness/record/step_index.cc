@@ -8,6 +8,7 @@
 #include <iterator>
 #include <span>
 
+#include "harness/record/file_header.h"
 #include "harness/record/list_digest.h"
 #include "harness/record/tensor_cells.h"
 #include "reports/base/error.h"
@@ -79,7 +80,6 @@ std::filesystem::path index_file(const std::filesystem::path& journal) {
 namespace {
 
 constexpr std::string_view kIndexMagic = "lockstep step index 1\n";
-constexpr std::size_t kIndexHeaderSize = 512;
 
 // A step has one entry per replica group. A step without groups has one entry for no group.
 struct Word {
@@ -185,9 +185,7 @@ bool is_same_step(const IndexedStep& a, IndexedStep b) {
 
 StepIndexWriter::StepIndexWriter(const std::filesystem::path& path, std::string_view identity)
     : file_(path) {
-  std::string header = fmt::format("{}{}\n", kIndexMagic, identity);
-  header.resize(kIndexHeaderSize);
-  file_.append(header);
+  file_.append(file_header(kIndexMagic, identity));
 }
 
 void StepIndexWriter::append(const IndexedStep& step) { file_.append(entries_of(step)); }
@@ -231,14 +229,9 @@ std::size_t add_entries(const std::filesystem::path& path, std::string_view text
 
 StepIndex read_step_index(const std::filesystem::path& path) {
   const std::string text = read_text(path, kLargestIndex);
-  const std::string_view header = std::string_view(text).substr(0, kIndexHeaderSize);
-  const std::size_t end = header.find('\n', kIndexMagic.size());
-  if (header.size() < kIndexHeaderSize || !header.starts_with(kIndexMagic) || end == header.npos) {
-    throw malformed(path.string(), 0, 0, "the header of a step index", header.substr(0, 32));
-  }
-  StepIndex index{std::string(header.substr(kIndexMagic.size(), end - kIndexMagic.size())), {}};
+  StepIndex index{identity_in_header(text, kIndexMagic, path, "a step index"), {}};
   std::uint64_t missing = 0;
-  add_entries(path, std::string_view(text).substr(kIndexHeaderSize), kIndexHeaderSize, index.steps,
+  add_entries(path, std::string_view(text).substr(kFileHeaderSize), kFileHeaderSize, index.steps,
               missing);
   if (missing > 0) index.steps.pop_back();  // its last entries are torn
   return index;
@@ -247,7 +240,7 @@ StepIndex read_step_index(const std::filesystem::path& path) {
 std::vector<IndexedStep> StepIndexReader::completed() {
   constexpr std::uint64_t kMostAtOnce = 1 << 24;
   const RegularFile file(path_, kLargestIndex);
-  if (offset_ == 0) offset_ = kIndexHeaderSize;
+  if (offset_ == 0) offset_ = kFileHeaderSize;
   if (file.size() <= offset_) return {};
   const std::string text = file.read(offset_, std::min(file.size() - offset_, kMostAtOnce));
   offset_ += add_entries(path_, text, offset_, steps_, missing_);

@@ -36,18 +36,6 @@ std::string shortened(const std::vector<std::int64_t>& steps) {
   return text;
 }
 
-/// The first step in which ranks differ; 0: none.
-std::int64_t first_difference(const JobRecord& job) {
-  std::int64_t first = 0;
-  for (const ClaimResult& result : job.results) {
-    if (result.claim.predicate != Predicate::agree_across_ranks) continue;
-    for (const Finding& finding : result.findings) {
-      if (first == 0 || finding.step < first) first = finding.step;
-    }
-  }
-  return first;
-}
-
 /// The most calls of a rank in a step, by size of the group. Empty: they were not counted.
 std::map<int, std::int64_t> calls_in(const JobRecord& job, std::int64_t step) {
   std::map<int, std::int64_t> most;
@@ -157,8 +145,8 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
                     one.count == 1 ? "one parameter" : fmt::format("{} such parameters", one.count),
                     one.reason));
   }
-  if (const std::int64_t step = first_difference(job); step > 0) {
-    lines.push_back(traffic_in_words(job, step));
+  if (const Finding* const first = first_difference(job)) {
+    lines.push_back(traffic_in_words(job, first->step));
   }
   if (job.thinned_after > 0) {
     lines.push_back(fmt::format(

@@ -182,6 +182,17 @@ Result result_of(const CellRecord& cell) {
   return Result::failed;
 }
 
+const Finding* first_difference(const JobRecord& job) {
+  const Finding* first = nullptr;
+  for (const ClaimResult& result : job.results) {
+    if (result.claim.predicate != Predicate::agree_across_ranks) continue;
+    for (const Finding& finding : result.findings) {
+      if (!first || finding.step < first->step) first = &finding;
+    }
+  }
+  return first;
+}
+
 bool is_failure(Result result) { return result == Result::failed || result == Result::not_found; }
 
 std::string reason_not_run(const CellRecord& cell) {

@@ -26,6 +26,10 @@ struct Names<Result> {
 /// The result of a judged cell.
 Result result_of(const CellRecord& cell);
 
+/// The earliest difference between the ranks of a job; in one step, that of the first claim. Null:
+/// none was found.
+const Finding* first_difference(const JobRecord& job);
+
 /// Whether the result contradicts the declaration.
 bool is_failure(Result result);
 

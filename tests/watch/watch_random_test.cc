@@ -16,6 +16,7 @@
 #include "harness/record/run_folder.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/formats/job_report.h"
+#include "reports/record/result.h"
 #include "tests/command.h"
 #include "tests/scenarios/seeds.h"
 #include "tests/watch/torchrun.h"
@@ -30,18 +31,6 @@ struct Counts {
   std::vector<std::string> missed = {}, false_alarms = {};
 };
 
-/// The earliest finding about values; in the same step, that of the first claim.
-const Finding* first_difference_in(const JobRecord& job) {
-  const Finding* first = nullptr;
-  for (const ClaimResult& result : job.results) {
-    if (result.claim.predicate != Predicate::agree_across_ranks) continue;
-    for (const Finding& finding : result.findings) {
-      if (!first || finding.step < first->step) first = &finding;
-    }
-  }
-  return first;
-}
-
 std::string told(const std::string& training, const nlohmann::json& expected,
                  const JobRecord& job) {
   return fmt::format("{}: {}, found: {}; {}", training, expected.dump(), heading_of(job),
@@ -51,7 +40,7 @@ std::string told(const std::string& training, const nlohmann::json& expected,
 /// Compares the result of a training with its `expected.json`.
 void count(const std::string& training, const nlohmann::json& expected, const JobRecord& job,
            Counts& counts) {
-  const Finding* const first = first_difference_in(job);
+  const Finding* const first = first_difference(job);
   const nlohmann::json& found = expected.at("found");
   if (found.is_null()) {
     ++counts.healthy;

@@ -17,6 +17,7 @@
 #include "harness/record/sketch.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/formats/job_report.h"
+#include "reports/record/result.h"
 #include "tests/command.h"
 #include "tests/watch/torchrun.h"
 
@@ -136,23 +137,11 @@ struct Fault {
 
 class FaultyTraining : public testing::TestWithParam<Fault> {};
 
-/// The earliest finding about values; in the same step, that of the first claim.
-const Finding* first_of(const JobRecord& job) {
-  const Finding* first = nullptr;
-  for (const ClaimResult& result : job.results) {
-    if (result.claim.predicate != Predicate::agree_across_ranks) continue;
-    for (const Finding& finding : result.findings) {
-      if (!first || finding.step < first->step) first = &finding;
-    }
-  }
-  return first;
-}
-
 TEST_P(FaultyTraining, IsFoundAtItsStepAndTensor) {
   const Fault& fault = GetParam();
   const JobRecord job = Trainings::get().judged(fault.name);
   EXPECT_EQ(exit_of(job, JobEnd{}, {}), 1) << said_of(job);
-  const Finding* const found = first_of(job);
+  const Finding* const found = first_difference(job);
   ASSERT_NE(found, nullptr) << said_of(job);
   EXPECT_EQ(found->claim.kind, fault.kind) << said_of(job);
   EXPECT_EQ(found->step, fault.step) << said_of(job);

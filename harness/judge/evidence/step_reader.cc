@@ -212,7 +212,8 @@ std::shared_ptr<const StepView> StepReader::at(std::int64_t step) const {
 bool StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) const {
   const auto place = static_cast<std::size_t>(rank);
   view.observations = journals_[place]->read(step);
-  if (sketches_[place]) view.sketches = sketches_[place]->at(step.step);
+  // Needed only to estimate differences.
+  if (sketches_[place] && !agreed_set(step.step)) view.sketches = sketches_[place]->at(step.step);
   if (!snapshots_[place].contains(step.step)) return true;
   const fs::path file = snapshot_file(folder_, rank, step.step);
   Snapshot values = read_snapshot(file);

@@ -28,6 +28,7 @@ double RoundingDrift::bound_at(std::int64_t step, double unit_roundoff) const {
 }
 
 void RoundingDrift::add(const StepView& step, const std::vector<Holder>& values) {
+  if (exceeds_) return;
   if (first_ == 0) first_ = step.number();
   if (step.number() == first_) ++differing_;
   const Observation& left = *values.front().value;
