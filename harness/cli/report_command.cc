@@ -88,7 +88,9 @@ void add_report_options(CLI::App& app, ReportWords& words) {
   app.add_flag(
       "--full", words.is_full,
       "read every row, even of steps in which the index of the journals shows that ranks agree");
-  add_verbosity_options(app, words.verbosity);
+  add_verbosity_options(app, words.verbosity,
+                        "print a line per variant with its symptom; -vv: every finding, table and "
+                        "cost");
 }
 
 }  // namespace

@@ -6,11 +6,9 @@
 
 namespace lockstep {
 
-void add_verbosity_options(CLI::App& app, VerbosityFlags& flags) {
+void add_verbosity_options(CLI::App& app, VerbosityFlags& flags, const std::string& verbose) {
   CLI::Option* const quiet = app.add_flag("-q,--quiet", flags.quiet, "print only the verdict");
-  app.add_flag("-v,--verbose", flags.verbose,
-               "print a line per variant with its symptom; -vv: every finding, table and cost")
-      ->excludes(quiet);
+  app.add_flag("-v,--verbose", flags.verbose, verbose)->excludes(quiet);
 }
 
 Verbosity verbosity_of(const VerbosityFlags& flags) {

@@ -16,8 +16,8 @@ struct VerbosityFlags {
   int verbose = 0;
 };
 
-/// Adds `-q`, `-v` and `-vv`, which exclude each other.
-void add_verbosity_options(CLI::App& app, VerbosityFlags& flags);
+/// Adds `-q`, `-v` and `-vv`, which exclude each other. `verbose`: what `-v` and `-vv` print.
+void add_verbosity_options(CLI::App& app, VerbosityFlags& flags, const std::string& verbose);
 
 /// More than `-vv` counts as `-vv`.
 Verbosity verbosity_of(const VerbosityFlags& flags);

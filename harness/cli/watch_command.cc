@@ -36,9 +36,9 @@ constexpr std::uint64_t kLargestSettings = 1 << 20;
 struct WatchWords {
   std::vector<std::string> job;
   std::string every = "1", from = "1", until, keep = "256", history = "1024", min_steps = "1";
-  std::string tensors, ignore, replicas, expect, out;
-  std::vector<std::string> formats;
-  bool has_data = false, fails_fast = false, is_strict = false;
+  std::string tensors, ignore, replicas, agree_every, expect, out;
+  std::vector<std::string> also, formats;
+  bool has_data = false, keeps_before = false, fails_fast = false, is_strict = false;
   VerbosityFlags verbosity;
 };
 
@@ -57,10 +57,20 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
   app.add_option("--replicas", words.replicas,
                  "every N ranks in a row hold other parts of the tensors: tp=2")
       ->type_name("NAME=N");
+  app.add_option("--agree-every", words.agree_every,
+                 "ranks may differ between, if they agree in one of N steps (LocalSGD)")
+      ->type_name("N");
+  app.add_option("--also", words.also,
+                 "also observe buffers, optimizer-state, random-state or micro-batches")
+      ->type_name("WHAT[,WHAT...]")
+      ->delimiter(',');
   app.add_flag("--data", words.has_data, "observe which samples each rank sees");
   app.add_option("--keep", words.keep, "MiB of values that each rank stores once ranks differ")
       ->type_name("MIB")
       ->capture_default_str();
+  app.add_flag("--keep-before", words.keeps_before,
+               "copy the values of each step in memory, so that those of the first difference are "
+               "stored");
   app.add_option("--history", words.history,
                  "MiB of rows that each rank writes; then it observes one of 100 steps")
       ->type_name("MIB")
@@ -78,7 +88,8 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
                  "also write report.* in these formats: " + formats_in_words())
       ->type_name("FORMAT[,FORMAT...]")
       ->delimiter(',');
-  add_verbosity_options(app, words.verbosity);
+  add_verbosity_options(app, words.verbosity,
+                        "print the tables, too; -vv: every claim and finding in full");
 }
 
 /// What a repository says about its jobs: the section [watch] of lockstep.toml in the working
@@ -87,10 +98,15 @@ constexpr const char* kSettings = "lockstep.toml";
 
 /// The word that a setting fills; null: it is none.
 std::string* word_of(const std::string& name, WatchWords& words) {
-  const std::pair<std::string_view, std::string*> known[] = {
-      {"every", &words.every},     {"from", &words.from},      {"until", &words.until},
-      {"tensors", &words.tensors}, {"ignore", &words.ignore},  {"replicas", &words.replicas},
-      {"keep", &words.keep},       {"history", &words.history}};
+  const std::pair<std::string_view, std::string*> known[] = {{"every", &words.every},
+                                                             {"from", &words.from},
+                                                             {"until", &words.until},
+                                                             {"tensors", &words.tensors},
+                                                             {"ignore", &words.ignore},
+                                                             {"replicas", &words.replicas},
+                                                             {"keep", &words.keep},
+                                                             {"history", &words.history},
+                                                             {"agree-every", &words.agree_every}};
   for (const auto& [known_name, word] : known) {
     if (known_name == name) return word;
   }
@@ -108,8 +124,8 @@ void read_settings(WatchWords& words) {
     std::string* const word = word_of(item.name, words);
     if (!word || item.inputs.size() != 1) {
       throw malformed(kSettings, 0, 0,
-                      "[watch] with every, from, until, tensors, ignore, replicas, keep and "
-                      "history, of one value each",
+                      "[watch] with every, from, until, tensors, ignore, replicas, agree-every, "
+                      "keep and history, of one value each",
                       item.name);
     }
     *word = item.inputs.front();
@@ -155,6 +171,22 @@ WatchRequest request_of(const WatchWords& words) {
   check_replicas(words.replicas);
   request.replicas = words.replicas;
   request.has_data = words.has_data;
+  request.keeps_before = words.keeps_before;
+  if (!words.agree_every.empty()) {
+    request.agree_every =
+        whole_number<std::int64_t>("--agree-every", words.agree_every, 2, kMostSteps);
+    if (request.every > 1) {
+      throw bad_value("--every", words.every, "1, since --agree-every needs every step");
+    }
+  }
+  for (const std::string& word : words.also) {
+    const auto also = parse<Also>(word);
+    if (!also) {
+      throw bad_value("--also", word,
+                      "one of buffers, optimizer-state, random-state and micro-batches");
+    }
+    request.also.push_back(*also);
+  }
   request.fails_fast = words.fails_fast;
   request.is_strict = words.is_strict;
   if (!words.expect.empty()) {

@@ -33,7 +33,10 @@ std::string drawn_id() {
   return fmt::format("{:06x}", device() & 0xffffff);
 }
 
-std::vector<Claim> claims_of_jobs() {
+std::vector<Claim> claims_of_jobs(std::int64_t agree_every) {
+  if (agree_every > 0) {
+    return {agree_periodically(Kind::parameter, Phase::pre_forward), ranks_finish()};
+  }
   return {agree_across_ranks(Kind::parameter, Phase::pre_forward),
           agree_across_ranks(Kind::gradient, Phase::pre_step),
           agree_across_ranks(Kind::parameter, Phase::post_step), ranks_finish()};
@@ -109,7 +112,7 @@ std::vector<Traffic> traffic_in(const std::map<int, RankFacts>& facts) {
 std::int64_t comparisons_of(const JobRecord& job) {
   std::int64_t count = 0;
   for (const ClaimResult& result : job.results) {
-    if (result.claim.predicate == Predicate::agree_across_ranks) count += result.comparisons;
+    if (is_about_agreement(result.claim)) count += result.comparisons;
   }
   return count;
 }
@@ -136,7 +139,8 @@ RunRecord record_of_job(const WatchRequest& request) {
   job.id = drawn_id();
   job.title = mask_secrets(fmt::format("{}", fmt::join(request.job, " ")));
   job.folder = kFolder;
-  job.claims = claims_of_jobs();
+  job.agree_every = request.agree_every;
+  job.claims = claims_of_jobs(job.agree_every);
   run.planned = counts_of(run);
   return run;
 }

@@ -24,12 +24,31 @@ void RankFollower::find_ranks() {
 void RankFollower::add(const IndexedStep& step) {
   Open& open = open_[step.step];
   ++open.ranks;
+  compare(step, open.groups);
+  if (open.ranks == world_size_) open_.erase(step.step);
+}
+
+void RankFollower::compare(const IndexedStep& step, std::map<Digest, StepSummary::Phases>& groups) {
   for (const auto& [group, phases] : step.summary.groups) {
-    const auto [known, is_new] = open.groups.emplace(group, phases);
+    const auto [known, is_new] = groups.emplace(group, phases);
     if (is_new || known->second == phases) continue;
     if (!diverged_ || step.step < *diverged_) diverged_ = step.step;
   }
-  if (open.ranks == world_size_) open_.erase(step.step);
+}
+
+/// Ranks that have observed the same tensors of a step so far can be compared before its end.
+void RankFollower::compare_begun() {
+  if (ranks() < world_size_) return;
+  const IndexedStep* const first = ranks_.begin()->second.index.begun();
+  for (const auto& [rank, state] : ranks_) {
+    const IndexedStep* const begun = state.index.begun();
+    if (!first || !begun || begun->step != first->step ||
+        begun->summary.tensors != first->summary.tensors) {
+      return;
+    }
+  }
+  std::map<Digest, StepSummary::Phases> groups;
+  for (const auto& [rank, state] : ranks_) compare(*state.index.begun(), groups);
 }
 
 void RankFollower::look() {
@@ -41,6 +60,7 @@ void RankFollower::look() {
         add(step);
       }
     }
+    compare_begun();
   } catch (const Error&) {
     // The report reads the files again, and says what is wrong with them.
   }

@@ -40,6 +40,8 @@ class RankFollower {
 
   void find_ranks();
   void add(const IndexedStep& step);
+  void compare(const IndexedStep& step, std::map<Digest, StepSummary::Phases>& groups);
+  void compare_begun();
 
   std::filesystem::path folder_;
   int world_size_ = 0;

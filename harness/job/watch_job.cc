@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 
@@ -43,8 +44,12 @@ class Meanwhile {
       try {
         confirm();
       } catch (const Error&) {  // the ranks are writing; the report reads the files again
-        next_check_ = 2 * follower_.last_step();
+        next_check_ = after(follower_.last_step());
       }
+    }
+    if (diverged_ && request_.fails_fast && !has_ended_job_ && is_time_to_end()) {
+      has_ended_job_ = true;
+      process_.terminate();
     }
     if (line_.is_shown() && follower_.ranks() > 0) line_.show(in_words());
   }
@@ -59,13 +64,23 @@ class Meanwhile {
     add_ranks(run.jobs[0], folder_, {});
     judge_run(run, folder_, {});
     if (const Finding* const first = first_difference(run.jobs[0])) diverged_ = first->step;
-    next_check_ = 2 * follower_.last_step();
+    next_check_ = after(follower_.last_step());
     if (!diverged_) return;
     control_.ask_to_keep();
-    if (!request_.fails_fast) return;
-    has_ended_job_ = true;
-    process_.terminate();
+    asked_at_ = follower_.last_step();
+    asked_since_ = std::chrono::steady_clock::now();
   }
+
+  /// The ranks store the values of the steps that they are in first. A rank that no longer trains
+  /// will not.
+  bool is_time_to_end() const {
+    constexpr std::chrono::seconds kLongest(60);
+    return follower_.last_step() > asked_at_ ||
+           std::chrono::steady_clock::now() - asked_since_ > kLongest;
+  }
+
+  /// Files that are twice as long cost twice as much to judge.
+  static std::int64_t after(std::int64_t step) { return 2 * std::max<std::int64_t>(step, 1); }
 
   std::string in_words() const {
     const std::string agreed =
@@ -84,6 +99,8 @@ class Meanwhile {
   StatusLine line_;
   std::optional<std::int64_t> diverged_;
   std::int64_t next_check_ = 0;  ///< step
+  std::int64_t asked_at_ = 0;    ///< step that had ended when the ranks were asked to keep values
+  std::chrono::steady_clock::time_point asked_since_;
   bool has_ended_job_ = false;
 };
 

@@ -18,6 +18,19 @@ struct Names<ExpectedOutcome> {
   static constexpr std::array<std::string_view, 2> values{"agrees", "diverges"};
 };
 
+/// What `lockstep watch --also` observes apart from gradients and parameters.
+///   buffers          of the modules, after the step
+///   optimizer_state  tensors that the optimizers keep of each parameter, after the step
+///   random_state     of the generators of torch, Python and NumPy, after the step
+///   micro_batches    gradients of each backward pass, before they are accumulated and reduced
+enum class Also { buffers, optimizer_state, random_state, micro_batches };
+
+template <>
+struct Names<Also> {
+  static constexpr std::array<std::string_view, 4> values{"buffers", "optimizer-state",
+                                                          "random-state", "micro-batches"};
+};
+
 /// The arguments of `lockstep watch`.
 struct WatchRequest {
   std::vector<std::string> job;      ///< the command that trains, and its arguments
@@ -25,6 +38,9 @@ struct WatchRequest {
   std::int64_t every = 1;            ///< of so many steps one is observed
   std::int64_t from = 1;             ///< the first observed step
   std::int64_t until = 0;            ///< the last one; 0: the job's last
+  std::int64_t agree_every = 0;      ///< ranks need to agree in one of so many steps; 0: in all
+  std::vector<Also> also = {};       ///< what else is observed
+  bool keeps_before = false;         ///< each rank copies the values of the last observed step
   std::string tensors;               ///< names to observe, a regular expression; empty: all
   std::string ignore;                ///< names to leave out; empty: none
   std::string replicas;   ///< "tp=2": every 2 ranks in a row hold other parts; empty: none

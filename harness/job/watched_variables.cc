@@ -1,5 +1,7 @@
 #include "harness/job/watched_variables.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 
 #include "reports/base/error.h"
@@ -16,6 +18,13 @@ fs::path installed(const char* relative) {
   const fs::path path = installed_path(relative, relative);
   if (!fs::exists(path)) throw missing_part(path.string(), "watch");
   return fs::absolute(path);
+}
+
+/// "buffers,micro-batches".
+std::string in_words(const std::vector<Also>& also) {
+  std::string text;
+  for (const Also one : also) text += fmt::format("{}{}", text.empty() ? "" : ",", name(one));
+  return text;
 }
 
 /// Records of torch's flight recorder, in which collectives are counted.
@@ -48,6 +57,9 @@ std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRe
       {"LOCKSTEP_WATCH_IGNORE", request.ignore},
       {"LOCKSTEP_WATCH_REPLICAS", request.replicas},
       {"LOCKSTEP_WATCH_DATA", request.has_data ? "1" : ""},
+      {"LOCKSTEP_WATCH_ALSO", in_words(request.also)},
+      {"LOCKSTEP_WATCH_AGREE_EVERY", std::to_string(request.agree_every)},
+      {"LOCKSTEP_WATCH_KEEP_BEFORE", request.keeps_before ? "1" : ""},
       {"LOCKSTEP_WATCH_HISTORY_BYTES", std::to_string(request.history_bytes)},
       {"LOCKSTEP_WATCH_KEEP_BYTES", std::to_string(request.keep_bytes)}};
   if (!std::getenv(kRecorder)) variables.emplace_back(kRecorder, kRecords);

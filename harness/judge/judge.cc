@@ -21,6 +21,7 @@
 #include "harness/judge/values/agreement.h"
 #include "harness/judge/values/equality.h"
 #include "harness/judge/values/memory_limit.h"
+#include "harness/judge/values/periodic_agreement.h"
 #include "harness/judge/values/reference_run.h"
 #include "harness/judge/values/reference_stability.h"
 #include "reports/base/error.h"
@@ -147,6 +148,9 @@ class JudgedClaim {
         break;
       case Predicate::collectives_match:
         judge_collectives(facts, result_);
+        break;
+      case Predicate::agree_periodically:
+        fold_ = fold_periodic_agreement(cell_, claim);
         break;
     }
   }

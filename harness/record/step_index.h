@@ -93,6 +93,9 @@ class StepIndexReader {
   /// entry. Throws Error (usage) for an entry with a wrong checksum.
   std::vector<IndexedStep> completed();
 
+  /// The step after those, as far as it has an entry; null: there is none. Its rank may add rows.
+  const IndexedStep* begun() const { return steps_.empty() ? nullptr : &steps_.back(); }
+
  private:
   std::filesystem::path path_;
   std::uint64_t offset_ = 0;        ///< of the first byte not read yet

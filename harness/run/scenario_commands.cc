@@ -220,7 +220,9 @@ void add_options(CLI::App& run, RunWords& words) {
          "srun, gpus=N; and fail if nothing ran")
       ->check(complaint_if_empty)
       ->type_name("A[,B...]");
-  add_verbosity_options(run, words.verbosity);
+  add_verbosity_options(run, words.verbosity,
+                        "print a line per variant with its symptom; -vv: every finding, table and "
+                        "cost");
   run.add_flag("-x,--fail-fast", words.fails_fast,
                "stop at the first failure; the remaining cells are NOT RUN");
 }

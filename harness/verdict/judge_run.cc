@@ -10,6 +10,7 @@
 #include "harness/judge/collectives/cell_facts.h"
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/judge.h"
+#include "harness/judge/values/periodic_agreement.h"
 #include "harness/judge/values/unshared_tensors.h"
 #include "harness/record/process_identity.h"
 #include "harness/verdict/cost.h"
@@ -20,6 +21,7 @@
 #include "harness/verdict/measured_tables.h"
 #include "harness/verdict/non_finite.h"
 #include "harness/verdict/not_run.h"
+#include "harness/verdict/other_kinds.h"
 #include "harness/verdict/repetition.h"
 #include "harness/verdict/shared_samples.h"
 #include "harness/verdict/symptom.h"
@@ -83,13 +85,16 @@ std::string interval_in_words(const StepReader& evidence, const std::vector<Clai
 
 /// A job stores snapshots of few steps, so none is missing. The details of exits say why a rank was
 /// no longer observed.
-std::vector<std::string> notes_of_job(const StepReader& evidence,
+std::vector<std::string> notes_of_job(const CellEvidence& judged,
                                       const std::vector<ClaimResult>& results,
                                       const std::vector<RankExit>& exits) {
+  const StepReader& evidence = *judged.evidence;
   std::vector<std::string> notes = evidence.notes();
   notes = with(first_non_finite_in_words(evidence), std::move(notes));
   notes = with(interval_in_words(evidence, results), std::move(notes));
+  notes = with(agreement_again_in_words(judged, results), std::move(notes));
   notes = with(shared_samples_in_words(evidence), std::move(notes));
+  for (std::string& sentence : other_kinds_in_words(evidence)) notes.push_back(std::move(sentence));
   for (const RankExit& end : exits) {
     if (!end.detail.empty()) notes.push_back(fmt::format("rank {}: {}", end.rank, end.detail));
   }
@@ -206,6 +211,12 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   evidence.forget_steps_but_of(cell.reference_folder);
 }
 
+/// Whether the first observed step says nothing about the initialisation: ranks that agree now and
+/// then may be apart in it.
+bool begins_apart(const JobRecord& job, const StepReader& evidence) {
+  return job.agree_every > 0 && !evidence.steps().empty() && evidence.steps().front() > 1;
+}
+
 /// A job has no expectation, so its findings are the result.
 void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   begin_judging(job);
@@ -220,12 +231,13 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   judged.steps = job.planned_steps;
   judged.is_job = true;
   judged.evidence = evidence.of(job);
-  judged.unshared = unshared_tensors(judged);
+  judged.agree_every = job.agree_every;
+  if (!begins_apart(job, *judged.evidence)) judged.unshared = unshared_tensors(judged);
   JobTables tables(judged);
   judge_execution(job, judged, tables.columns());
   job.tables = tables.tables();
   job.coverage = coverage_of(*judged.evidence, judged.unshared);
-  job.notes = notes_of_job(*judged.evidence, job.results, job.exits);
+  job.notes = notes_of_job(judged, job.results, job.exits);
   job.faults = evidence.faults_of(job, execution_identity(job));
   if (!job.unsealed.empty()) {
     job.notes.push_back("its files are in no manifest: " + job.unsealed);

@@ -72,6 +72,13 @@ int32_t lockstep_watch_observe(lockstep_watch* watch, const lockstep_watch_value
   return done([&] { watch->observe({values, static_cast<std::size_t>(count)}); });
 }
 
+int32_t lockstep_watch_observe_next(lockstep_watch* watch, const lockstep_watch_value* values,
+                                    int64_t count) {
+  return done([&] { watch->observe_next({values, static_cast<std::size_t>(count)}); });
+}
+
+int32_t lockstep_watch_keeps(const lockstep_watch* watch) { return watch->keeps() ? 1 : 0; }
+
 int32_t lockstep_watch_end_step(lockstep_watch* watch) {
   return done([&] { watch->end_step(); });
 }

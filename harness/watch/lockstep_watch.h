@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Increases with every change that an older caller would notice. */
-#define LOCKSTEP_WATCH_INTERFACE 1
+#define LOCKSTEP_WATCH_INTERFACE 2
 
 /* The interface of the loaded library. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_interface(void);
@@ -33,8 +33,9 @@ typedef struct {
   const char* folder; /* of the job; it must exist */
   const char* job;    /* the job's id, written into each file */
   int32_t rank;
-  int32_t reserved;    /* 0 */
-  uint64_t keep_bytes; /* of values that are stored as snapshots, at most, once asked for */
+  int32_t keeps_before; /* 1: copies the values of each step, so that those of the step in which
+                           snapshots are asked for are stored, too; else 0 */
+  uint64_t keep_bytes;  /* of values that are stored as snapshots, at most, once asked for */
 } lockstep_watch_options;
 
 /* Creates the files of a rank, and its status. Null on failure, for example if another process
@@ -65,6 +66,9 @@ typedef struct {
 LOCKSTEP_WATCH_API int64_t lockstep_watch_describe(lockstep_watch* watch,
                                                    const lockstep_watch_tensor* tensor);
 
+/* Whether snapshots were asked for, because ranks differ: 1, else 0. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_keeps(const lockstep_watch* watch);
+
 /* Begins a step. Steps start at 1 or later and increase. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_begin_step(lockstep_watch* watch, int64_t step);
 
@@ -81,6 +85,11 @@ typedef struct {
 LOCKSTEP_WATCH_API int32_t lockstep_watch_observe(lockstep_watch* watch,
                                                   const lockstep_watch_value* values,
                                                   int64_t count);
+
+/* Measures values now, and records them in the step that begins next. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_observe_next(lockstep_watch* watch,
+                                                       const lockstep_watch_value* values,
+                                                       int64_t count);
 
 /* Ends the step: its rows become visible to readers that follow the index. Later values of the same
  * step may follow; end it again then. */

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -70,7 +71,8 @@ Watch::Watch(const lockstep_watch_options& options)
       rank_(options.rank),
       identity_(identity_of(options)),
       control_(folder_),
-      writer_(folder_, rank_, identity_, KeepPolicy::at_most(options.keep_bytes)) {
+      writer_(folder_, rank_, identity_, KeepPolicy::at_most(options.keep_bytes)),
+      keeps_before_(options.keeps_before != 0) {
   write_status({});
 }
 
@@ -82,6 +84,7 @@ void Watch::write_status(const RankStatus& status) const {
 }
 
 void Watch::end(const char* error) {
+  keep_copies();
   writer_.finish();
   write_status({.ended = true,
                 .raised = error != nullptr,
@@ -114,17 +117,11 @@ std::int64_t Watch::describe(const lockstep_watch_tensor& described) {
   return static_cast<std::int64_t>(tensors_.size()) - 1;
 }
 
-void Watch::begin_step(std::int64_t step) { writer_.begin_step(step); }
-
-Observation Watch::row_of(const lockstep_watch_value& value) {
-  if (value.tensor < 0 || value.tensor >= static_cast<std::int64_t>(tensors_.size())) {
-    throw internal_error(fmt::format("no tensor has the number {}", value.tensor));
-  }
-  Observation row = tensors_[static_cast<std::size_t>(value.tensor)];
-  row.step = writer_.step();
-  row.micro_batch = value.micro_batch;
-  writer_.claim(row);
-  return row;
+void Watch::begin_step(std::int64_t step) {
+  keep_copies();
+  copies_.clear();
+  writer_.begin_step(step);
+  append(std::exchange(next_, {}));
 }
 
 std::span<const std::byte> Watch::bytes_of(const lockstep_watch_value& value,
@@ -139,31 +136,68 @@ std::span<const std::byte> Watch::bytes_of(const lockstep_watch_value& value,
   return packed_;
 }
 
-void Watch::observe(std::span<const lockstep_watch_value> values) {
-  std::vector<Observation> rows;
-  rows.reserve(values.size());
-  for (const lockstep_watch_value& value : values) rows.push_back(row_of(value));
+Watch::Measured Watch::measured(const lockstep_watch_value& value) {
+  if (value.tensor < 0 || value.tensor >= static_cast<std::int64_t>(tensors_.size())) {
+    throw internal_error(fmt::format("no tensor has the number {}", value.tensor));
+  }
+  Measured measured{tensors_[static_cast<std::size_t>(value.tensor)]};
+  Observation& row = measured.row;
+  row.micro_batch = value.micro_batch;
+  if (!row.not_comparable.empty()) return measured;
+  const std::span<const std::byte> bytes = bytes_of(value, row);
+  measure(row, bytes);
+  if (row.kind == Kind::data) {
+    row.digest = digest_of_samples(bytes, row.local_shape.at(0));
+    row.statistics.non_finite = 0;  // masks contain infinities
+  } else if (unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0) {
+    measured.sketch = sketch_of(row, bytes);
+  }
+  measured.is_kept = control_.keeps() && writer_.wants(bytes.size());
+  if (measured.is_kept || keeps_before_) measured.bytes.emplace(bytes.begin(), bytes.end());
+  return measured;
+}
+
+void Watch::append(std::vector<Measured> rows) {
   SketchesOfStep sketches;
-  std::vector<std::optional<std::vector<std::byte>>> kept(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    Observation& row = rows[i];
-    if (!row.not_comparable.empty()) continue;
-    const std::span<const std::byte> bytes = bytes_of(values[i], row);
-    measure(row, bytes);
-    if (row.kind == Kind::data) {
-      row.digest = digest_of_samples(bytes, row.local_shape.at(0));
-      row.statistics.non_finite = 0;  // masks contain infinities
-    } else if (unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0) {
-      sketches.emplace_back(writer_.rows() + static_cast<std::int64_t>(i), sketch_of(row, bytes));
-    }
-    if (control_.keeps() && writer_.wants(bytes.size()))
-      kept[i].emplace(bytes.begin(), bytes.end());
+    rows[i].row.step = writer_.step();
+    writer_.claim(rows[i].row);
+    const auto& sketch = rows[i].sketch;
+    if (sketch) sketches.emplace_back(writer_.rows() + static_cast<std::int64_t>(i), *sketch);
   }
   writer_.write_sketches(sketches);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (kept[i]) writer_.keep(rows[i], std::move(*kept[i]));
-    writer_.append(rows[i]);
+  for (Measured& one : rows) {
+    writer_.append(one.row);
+    if (!one.bytes) continue;
+    if (one.is_kept) {
+      writer_.keep(one.row, std::move(*one.bytes));
+    } else {
+      copies_.push_back(std::move(one));
+    }
   }
+}
+
+void Watch::keep_copies() {
+  if (!control_.keeps()) return;
+  for (Measured& copy : std::exchange(copies_, {})) {
+    if (writer_.wants(copy.bytes->size())) writer_.keep(copy.row, std::move(*copy.bytes));
+  }
+}
+
+void Watch::observe(std::span<const lockstep_watch_value> values) {
+  keep_copies();
+  std::vector<Measured> rows;
+  rows.reserve(values.size());
+  for (const lockstep_watch_value& value : values) rows.push_back(measured(value));
+  append(std::move(rows));
+}
+
+void Watch::observe_next(std::span<const lockstep_watch_value> values) {
+  std::vector<Measured> rows;
+  rows.reserve(values.size());
+  for (const lockstep_watch_value& value : values) rows.push_back(measured(value));
+  next_.insert(next_.end(), std::make_move_iterator(rows.begin()),
+               std::make_move_iterator(rows.end()));
 }
 
 }  // namespace lockstep

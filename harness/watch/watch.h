@@ -3,12 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "harness/record/observation.h"
 #include "harness/record/rank_status.h"
+#include "harness/record/sketch.h"
 #include "harness/record/step_writer.h"
 #include "harness/record/watch_control.h"
 #include "harness/watch/lockstep_watch.h"
@@ -22,16 +24,32 @@ class Watch {
   explicit Watch(const lockstep_watch_options& options);
 
   std::int64_t describe(const lockstep_watch_tensor& described);
+  bool keeps() const { return control_.keeps(); }
   void begin_step(std::int64_t step);
   void observe(std::span<const lockstep_watch_value> values);
+  void observe_next(std::span<const lockstep_watch_value> values);
   void end_step() { writer_.finish(); }
   void end(const char* error);
 
  private:
+  /// A row, and what goes to other files than the journal.
+  struct Measured {
+    Observation row;
+    std::optional<Sketch> sketch = {};
+    std::optional<std::vector<std::byte>> bytes = {};  ///< if they are kept or copied
+    bool is_kept = false;
+  };
+
+  Measured measured(const lockstep_watch_value& value);
+
+  /// Writes rows of this step. If the step has one of them already, none is written.
+  void append(std::vector<Measured> rows);
+
+  /// Stores the copies of the current step once snapshots are asked for.
+  void keep_copies();
+
   /// The value of a row as row-major bytes: its own memory, or a copy in `packed_`.
   std::span<const std::byte> bytes_of(const lockstep_watch_value& value, const Observation& row);
-  Observation row_of(const lockstep_watch_value& value);
-
   void write_status(const RankStatus& status) const;
 
   std::filesystem::path folder_;
@@ -41,6 +59,9 @@ class Watch {
   StepWriter writer_;
   std::vector<Observation> tensors_;  ///< by number, without values
   std::vector<std::byte> packed_;
+  std::vector<Measured> next_;  ///< of the step that begins next
+  bool keeps_before_;
+  std::vector<Measured> copies_;  ///< of this step, with their bytes, if `keeps_before_`
 };
 
 }  // namespace lockstep

@@ -23,9 +23,7 @@ constexpr std::size_t kMostOfASentence = 300;
 
 using Findings = std::vector<const Finding*>;
 
-bool is_about_agreement(const Finding& finding) {
-  return finding.claim.predicate == Predicate::agree_across_ranks;
-}
+bool is_about_agreement(const Finding& finding) { return is_about_agreement(finding.claim); }
 
 /// Whether it is about values held by ranks; findings about memory are separate.
 bool is_about_held_values(const Finding& finding) {

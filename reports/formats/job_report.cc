@@ -76,7 +76,7 @@ const ClaimResult* first_undecided(const JobRecord& job) {
 std::string agreement_so_far(const JobRecord& job) {
   std::int64_t comparisons = 0;
   for (const ClaimResult& result : job.results) {
-    if (result.claim.predicate != Predicate::agree_across_ranks) continue;
+    if (!is_about_agreement(result.claim)) continue;
     if (result.verdict != Verdict::holds) return "";
     comparisons += result.comparisons;
   }

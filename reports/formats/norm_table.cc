@@ -33,6 +33,8 @@ std::string_view short_name(Kind kind) {
     case Kind::memory:
       return "memory";
     case Kind::data:
+    case Kind::optimizer_state:
+    case Kind::random_state:
       return "data";
   }
   return "";

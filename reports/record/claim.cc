@@ -10,6 +10,8 @@ namespace {
 Phase customary_phase(Kind kind) {
   switch (kind) {
     case Kind::parameter:
+    case Kind::optimizer_state:
+    case Kind::random_state:
       return Phase::post_step;
     case Kind::gradient:
       return Phase::pre_step;
@@ -39,7 +41,8 @@ std::string_view phase_in_words(Phase phase) {
 
 /// " after backward"; empty for the customary phase.
 std::string unusual_phase(const Claim& claim) {
-  const bool is_named = claim.phase && *claim.phase != customary_phase(*claim.kind);
+  const bool is_named = claim.phase && *claim.phase != customary_phase(*claim.kind) &&
+                        claim.predicate != Predicate::agree_periodically;
   return is_named ? fmt::format(" {}", phase_in_words(*claim.phase)) : "";
 }
 
@@ -55,6 +58,8 @@ std::string_view predicate_in_words(Predicate predicate) {
       return "stays within the reference's";
     case Predicate::collectives_match:
       return "collectives match";
+    case Predicate::agree_periodically:
+      return "agree across ranks periodically";
   }
   return "";
 }
@@ -63,6 +68,15 @@ std::string_view predicate_in_words(Predicate predicate) {
 
 Claim agree_across_ranks(Kind kind, Phase phase) {
   return {Predicate::agree_across_ranks, kind, phase};
+}
+
+Claim agree_periodically(Kind kind, Phase phase) {
+  return {Predicate::agree_periodically, kind, phase};
+}
+
+bool is_about_agreement(const Claim& claim) {
+  return claim.predicate == Predicate::agree_across_ranks ||
+         claim.predicate == Predicate::agree_periodically;
 }
 
 Claim equal_reference(Kind kind, Phase phase) { return {Predicate::equal_reference, kind, phase}; }
@@ -99,6 +113,10 @@ std::string_view plural(Kind kind) {
       return "memory";
     case Kind::data:
       return "data";
+    case Kind::optimizer_state:
+      return "optimizer states";
+    case Kind::random_state:
+      return "random states";
   }
   return "";
 }

@@ -25,14 +25,17 @@ struct Names<Phase> {
 };
 
 /// Role of a tensor in training. New kinds are added at the end.
-///   memory   memory use of a step: a whole number of bytes
-///   data     samples that a rank saw: the rows of dimension 0
-enum class Kind { parameter, gradient, buffer, loss, memory, data };
+///   memory           memory use of a step: a whole number of bytes
+///   data             samples that a rank saw: the rows of dimension 0
+///   optimizer_state  of one parameter: "layer.weight: exp_avg"
+///   random_state     of a generator: "torch cpu"
+enum class Kind { parameter, gradient, buffer, loss, memory, data, optimizer_state, random_state };
 
 template <>
 struct Names<Kind> {
-  static constexpr std::array<std::string_view, 6> values{"parameter", "gradient", "buffer",
-                                                          "loss",      "memory",   "data"};
+  static constexpr std::array<std::string_view, 8> values{
+      "parameter", "gradient", "buffer",          "loss",
+      "memory",    "data",     "optimizer_state", "random_state"};
 };
 
 /// Property claimed of the observations. New predicates are added at the end; each has one judge.
@@ -41,14 +44,15 @@ enum class Predicate {
   equal_reference,
   ranks_finish,
   at_most_reference,
-  collectives_match
+  collectives_match,
+  agree_periodically
 };
 
 template <>
 struct Names<Predicate> {
-  static constexpr std::array<std::string_view, 5> values{"agree_across_ranks", "equal_reference",
-                                                          "ranks_finish", "at_most_reference",
-                                                          "collectives_match"};
+  static constexpr std::array<std::string_view, 6> values{
+      "agree_across_ranks", "equal_reference",   "ranks_finish",
+      "at_most_reference",  "collectives_match", "agree_periodically"};
 };
 
 /// A statement that is true of a correct program.
@@ -62,6 +66,12 @@ struct Claim {
 
 /// All ranks hold the same bits of every tensor of `kind` at `phase`, in every step.
 Claim agree_across_ranks(Kind kind, Phase phase);
+
+/// The same in at least one of every so many steps, as with LocalSGD.
+Claim agree_periodically(Kind kind, Phase phase);
+
+/// Whether the claim compares ranks.
+bool is_about_agreement(const Claim& claim);
 
 /// Every tensor of `kind` at `phase` equals the reference's, within the rounding tolerance.
 Claim equal_reference(Kind kind, Phase phase);

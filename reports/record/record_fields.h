@@ -330,6 +330,7 @@ struct Fields<JobRecord> {
                  field("unsealed", &JobRecord::unsealed, kSince2),
                  field("tables", &JobRecord::tables, kSince2),
                  field("skipped_steps", &JobRecord::skipped_steps, kSince2),
+                 field("agree_every", &JobRecord::agree_every, kSince2),
                  field("thinned_after", &JobRecord::thinned_after, kSince2),
                  field("traffic", &JobRecord::traffic, kSince2)));
 };

@@ -185,7 +185,7 @@ Result result_of(const CellRecord& cell) {
 const Finding* first_difference(const JobRecord& job) {
   const Finding* first = nullptr;
   for (const ClaimResult& result : job.results) {
-    if (result.claim.predicate != Predicate::agree_across_ranks) continue;
+    if (!is_about_agreement(result.claim)) continue;
     for (const Finding& finding : result.findings) {
       if (!first || finding.step < first->step) first = &finding;
     }

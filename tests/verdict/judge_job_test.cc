@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -135,6 +136,51 @@ TEST(JudgedJob, NamesTheFirstStepInWhichRanksDiffer) {
     EXPECT_EQ(judged.symptom.kind, SymptomKind::ranks_differ);
     EXPECT_EQ(status_of(judged), ExitStatus::failed);
   }
+}
+
+/// A job whose two ranks have to agree in one of three steps. `apart`: those in which they do not.
+JobRecord judged_by_period(const std::vector<std::int64_t>& steps,
+                           const std::set<std::int64_t>& apart) {
+  Job job(2);
+  job.record().agree_every = 3;
+  job.record().claims = {agree_periodically(Kind::parameter, Phase::pre_forward), ranks_finish()};
+  for (const std::int64_t step : steps) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto value = static_cast<float>(apart.contains(step) ? rank : 0);
+      job.files().add(rank, step, "w", {value}, {Kind::parameter, Phase::pre_forward, 0});
+      job.observe_gradient(rank, step, static_cast<float>(rank));
+    }
+  }
+  job.write();
+  return job.judged();
+}
+
+TEST(JobOfPeriodicAgreement, IsInLockstepIfNoRunOfStepsApartIsTooLong) {
+  const JobRecord judged = judged_by_period(every(1, 10), {2, 3, 5, 6, 8, 9});
+  EXPECT_EQ(verdict_of(judged), Verdict::holds) << judged.results[0].reason;
+  EXPECT_EQ(judged.results[0].comparisons, 10);
+}
+
+TEST(JobOfPeriodicAgreement, HasFailedInTheStepInWhichItHadToAgree) {
+  const JobRecord judged = judged_by_period(every(1, 10), {2, 3, 5, 6, 7, 8});
+  ASSERT_EQ(judged.results[0].verdict, Verdict::violated);
+  EXPECT_EQ(judged.results[0].findings[0].step, 7);
+  EXPECT_THAT(judged.results[0].findings[0].sentence, HasSubstr("last did in step 4."));
+}
+
+TEST(JobOfPeriodicAgreement, IsNotAccusedOfStepsThatWereNotObserved) {
+  EXPECT_EQ(verdict_of(judged_by_period({1, 2, 3, 6, 7, 8}, {2, 3, 6, 7})), Verdict::holds);
+}
+
+/// The first observed step is one between two agreements.
+TEST(JobOfPeriodicAgreement, MayBeginApartIfItsFirstStepsWereNotObserved) {
+  EXPECT_EQ(verdict_of(judged_by_period({5, 6, 7, 8}, {5, 6, 8})), Verdict::holds);
+}
+
+TEST(JobOfPeriodicAgreement, IsUndecidedIfItWasNeverSeenToAgree) {
+  const JobRecord judged = judged_by_period({5, 6}, {5, 6});
+  EXPECT_EQ(judged.results[0].verdict, Verdict::undecided);
+  EXPECT_THAT(judged.results[0].reason, HasSubstr("agreed in no step"));
 }
 
 /// Rank 1 was killed between gradient and parameter of step 7, rank 0 a step later.

@@ -1,7 +1,8 @@
-"""Trains under DDP until it is ended. From step 20 on rank 1 scales a gradient, unless HEALTHY is in
-the environment."""
+"""Trains under DDP until it is ended. From step 20 or FAULT_FROM on rank 1 scales a gradient, unless HEALTHY is in
+the environment. SLEEP: seconds before each step."""
 
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -14,9 +15,10 @@ module = nn.Linear(8, 4)
 wrapped = nn.parallel.DistributedDataParallel(module)
 optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
 for step in range(1, 1_000_000):
+    time.sleep(float(os.environ.get("SLEEP", "0")))
     optimizer.zero_grad()
     rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(2 * step + dist.get_rank()))
     wrapped(rows).pow(2).mean().backward()
-    if step >= 20 and "HEALTHY" not in os.environ and dist.get_rank() == 1:
+    if step >= int(os.environ.get("FAULT_FROM", "20")) and "HEALTHY" not in os.environ and dist.get_rank() == 1:
         module.weight.grad.mul_(2)
     optimizer.step()

@@ -5,11 +5,13 @@ DIR/CASE/job, and is trained twice: unobserved and observed. Prints a line with 
 differ, which they must not."""
 
 import os
+import random
 import sys
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 6
@@ -462,6 +464,63 @@ def group_of_one():
     return train(wrapped, torch.optim.SGD(module.parameters(), lr=0.1))
 
 
+def averaging(module, last_step=STEPS * 2):
+    """A training that averages the parameters after steps 1, 4, 7 and 10, as LocalSGD does."""
+    averager = PeriodicModelAverager(period=3)
+
+    def average(step):
+        if step <= last_step:
+            averager.average_parameters(module.parameters())
+
+    return train(module, torch.optim.SGD(module.parameters(), lr=0.1), after_step=average,
+                 steps=STEPS * 2)
+
+
+def local_sgd():
+    return averaging(model())
+
+
+def local_sgd_stops():
+    """The parameters are averaged after step 4 for the last time."""
+    return averaging(model(), last_step=5)
+
+
+def local_sgd_begins_apart():
+    return averaging(model(seed=dist.get_rank()))
+
+
+def local_sgd_unsaid():
+    """Nothing says that the ranks may differ between."""
+    return averaging(model())
+
+
+for case in local_sgd, local_sgd_stops, local_sgd_begins_apart:
+    case.variables = {"LOCKSTEP_WATCH_AGREE_EVERY": "3"}
+
+
+def everything_else():
+    """Accumulates two passes in a step; dropout draws numbers and BatchNorm keeps statistics."""
+    torch.manual_seed(0)
+    random.seed(dist.get_rank())
+    module = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.Linear(16, 4))
+    wrapped = DistributedDataParallel(module)
+    optimizer = torch.optim.AdamW(module.parameters())
+    losses = []
+    for step in range(1, STEPS + 1):
+        optimizer.zero_grad()
+        with wrapped.no_sync():
+            loss_of(wrapped(batch(step))).backward()
+        loss = loss_of(wrapped(batch(step + 100)))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+everything_else.variables = {
+    "LOCKSTEP_WATCH_ALSO": "buffers,optimizer-state,random-state,micro-batches"}
+
+
 def hook_fails():
     """The hook switches itself off on all ranks after step 3, and the training goes on."""
     import lockstep
@@ -483,10 +542,11 @@ def unmarked_shards():
 HEALTHY = [ddp_sgd, ddp_adamw_foreach, ddp_adamw_fused, custom_optimizer, accumulation, frozen, batch_norm,
            dropout, autocast_with_scaler, fully_shard_uneven, fsdp1, fsdp1_flat, tensor_parallel,
            zero_redundancy, compiled_step, optimizer_in_backward, closure, two_optimizers, pipeline,
-           data_loader, checkpoint_and_evaluation, replicas_computed]
+           data_loader, checkpoint_and_evaluation, replicas_computed, local_sgd, everything_else]
 FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, gradients_scaled_by_little, nan_on_one_rank,
           unfrozen_on_one_rank, stale_parameters, skipped_step, wrong_seed, layer_not_reduced,
-          group_of_one, unmarked_shards, hook_fails]
+          group_of_one, unmarked_shards, hook_fails, local_sgd_stops, local_sgd_begins_apart,
+          local_sgd_unsaid]
 
 
 def main():
@@ -505,7 +565,9 @@ def main():
             continue
         folder = os.path.join(sys.argv[1], case.__name__, "job")
         os.makedirs(folder, exist_ok=True)
-        os.environ.update(LOCKSTEP_WATCH_FOLDER=folder, LOCKSTEP_WATCH_JOB=case.__name__)
+        variables = {"LOCKSTEP_WATCH_AGREE_EVERY": "0", "LOCKSTEP_WATCH_ALSO": ""}
+        variables.update(getattr(case, "variables", {}))
+        os.environ.update(variables, LOCKSTEP_WATCH_FOLDER=folder, LOCKSTEP_WATCH_JOB=case.__name__)
         dist.barrier()
         _hook.watcher.restart()
         observed = case()

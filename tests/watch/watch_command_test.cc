@@ -76,6 +76,9 @@ TEST_F(WatchCommand, RefusesWrongArguments) {
   EXPECT_EQ(watch("--ignore '('", "true").status, 64);
   EXPECT_EQ(watch("--replicas 2", "true").status, 64);
   EXPECT_EQ(watch("--expect maybe", "true").status, 64);
+  EXPECT_EQ(watch("--agree-every 1", "true").status, 64);
+  EXPECT_EQ(watch("--agree-every 4 --every 2", "true").status, 64);
+  EXPECT_EQ(watch("--also weights", "true").status, 64);
   EXPECT_EQ(watch("--format nothing", "true").status, 64);
   EXPECT_EQ(run_shell(kLockstep + " watch").status, 64);
   EXPECT_FALSE(fs::exists(out()));
@@ -243,6 +246,21 @@ TEST_F(WatchCommand, EndsAJobWhoseRanksDifferIfThatIsAskedFor) {
   const Outcome outcome = watch("--fail-fast --keep 16", torchrun("endless_training"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(unwrapped(outcome.err), HasSubstr("ranks differ from step 20 on: weight"));
+}
+
+/// The steps are long enough for the ranks to be asked before the next one.
+TEST_F(WatchCommand, StoresTheValuesOfTheFirstDifferenceIfTheyWereCopied) {
+  const std::string job = "env SLEEP=0.7 FAULT_FROM=3 " + torchrun("endless_training");
+  const Outcome copied = watch("--fail-fast --keep 16 --keep-before -v", job);
+  EXPECT_EQ(copied.status, 1) << copied.err;
+  EXPECT_TRUE(fs::exists(out() / "job" / "rank-0.step-3.safetensors")) << copied.err;
+  EXPECT_THAT(unwrapped(copied.err), HasSubstr("weight in step 3, 32 of 32 elements, by up to "));
+  EXPECT_THAT(copied.err, HasSubstr("lockstep: --keep-before: each rank copies up to 0.0 MiB of"));
+  fs::remove_all(out());
+  const Outcome uncopied = watch("--fail-fast --keep 16", job);
+  EXPECT_EQ(uncopied.status, 1) << uncopied.err;
+  EXPECT_FALSE(fs::exists(out() / "job" / "rank-0.step-3.safetensors"));
+  EXPECT_TRUE(fs::exists(out() / "job" / "rank-0.step-4.safetensors"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "harness/job/job_process.h"
 #include "harness/job/job_record.h"
 #include "harness/record/sketch.h"
+#include "harness/record/watch_control.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/formats/job_report.h"
 #include "reports/record/result.h"
@@ -41,8 +42,8 @@ class Trainings {
     return outcome_.err.find("skipped: " + name + ": ") < outcome_.err.npos;
   }
 
-  JobRecord judged(const std::string& name) const {
-    RunRecord run = record_of_job({});
+  JobRecord judged(const std::string& name, std::int64_t agree_every = 0) const {
+    RunRecord run = record_of_job({.agree_every = agree_every});
     JobRecord& job = run.jobs[0];
     job.id = name;
     add_ranks(job, folder_.path() / name, JobEnd{});
@@ -52,9 +53,14 @@ class Trainings {
 
  private:
   Trainings() {
+    // As if its watch had seen that the ranks differ.
+    const fs::path unsaid = folder_.path() / "local_sgd_unsaid" / "job";
+    fs::create_directories(unsaid);
+    WatchControl::create(unsaid);
+    WatchControl(unsaid).ask_to_keep();
     outcome_ = run_shell(fmt::format(
         "PYTHONPATH={0}/harness/watch/python LOCKSTEP_WATCH_LIBRARY={1} LOCKSTEP_WATCH_FOLDER={2} "
-        "LOCKSTEP_WATCH_JOB=none OMP_NUM_THREADS=1 {3} {2}",
+        "LOCKSTEP_WATCH_JOB=none LOCKSTEP_WATCH_ALSO=micro-batches OMP_NUM_THREADS=1 {3} {2}",
         LOCKSTEP_SOURCE_DIR, LOCKSTEP_WATCH_LIBRARY, folder_.path().string(),
         torchrun("trainings")));
   }
@@ -95,6 +101,7 @@ struct Healthy {
   std::int64_t parameters = 4;
   std::int64_t compared = 4;
   std::int64_t steps = 6;
+  std::int64_t agree_every = 0;
 };
 
 class HealthyTraining : public testing::TestWithParam<Healthy> {};
@@ -102,7 +109,7 @@ class HealthyTraining : public testing::TestWithParam<Healthy> {};
 TEST_P(HealthyTraining, RaisesNoAlarm) {
   const Healthy& expected = GetParam();
   if (Trainings::get().was_skipped(expected.name)) GTEST_SKIP() << "this torch cannot run it";
-  const JobRecord job = Trainings::get().judged(expected.name);
+  const JobRecord job = Trainings::get().judged(expected.name, expected.agree_every);
   EXPECT_EQ(job.coverage.parameters, expected.parameters) << said_of(job);
   EXPECT_EQ(job.coverage.compared, expected.compared) << said_of(job);
   EXPECT_EQ(job.steps.count, expected.steps);
@@ -124,7 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Healthy{"compiled_step"}, Healthy{"optimizer_in_backward"}, Healthy{"closure"},
                     Healthy{"two_optimizers", 8, 8, 12}, Healthy{"pipeline", 4, 0},
                     Healthy{"data_loader"}, Healthy{"checkpoint_and_evaluation"},
-                    Healthy{"replicas_computed"}),
+                    Healthy{"replicas_computed"}, Healthy{"local_sgd", 4, 4, 12, 3},
+                    Healthy{"everything_else", 6, 6}),
     name_of);
 
 /// A planted fault and the first finding that it has to give.
@@ -133,13 +141,14 @@ struct Fault {
   Kind kind = Kind::gradient;
   std::int64_t step = 3;
   std::string tensor = "2.weight";
+  std::int64_t agree_every = 0;
 };
 
 class FaultyTraining : public testing::TestWithParam<Fault> {};
 
 TEST_P(FaultyTraining, IsFoundAtItsStepAndTensor) {
   const Fault& fault = GetParam();
-  const JobRecord job = Trainings::get().judged(fault.name);
+  const JobRecord job = Trainings::get().judged(fault.name, fault.agree_every);
   EXPECT_EQ(exit_of(job, JobEnd{}, {}), 1) << said_of(job);
   const Finding* const found = first_difference(job);
   ASSERT_NE(found, nullptr) << said_of(job);
@@ -162,8 +171,35 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"skipped_step", Kind::gradient, 3, "0.weight"},
                     Fault{"wrong_seed", Kind::parameter, 1, "0.weight"},
                     Fault{"layer_not_reduced", Kind::gradient, 1, "2.weight"},
-                    Fault{"group_of_one", Kind::gradient, 1, "0.weight"}),
+                    Fault{"group_of_one", Kind::gradient, 1, "0.weight"},
+                    Fault{"local_sgd_unsaid", Kind::gradient, 1, "0.weight"},
+                    // Ranks agree before step 5, and not in 6, 7 and 8.
+                    Fault{"local_sgd_stops", Kind::parameter, 8, "0.weight", 3}),
     name_of_fault);
+
+TEST(RanksThatAgreeNowAndThen, AreToldFromThoseThatNeverDo) {
+  EXPECT_THAT(said_of(Trainings::get().judged("local_sgd_unsaid")),
+              testing::HasSubstr("agree again every 3 steps (before step 2, 5, 8, 11), as with "
+                                 "LocalSGD; if that is meant, watch with --agree-every 3"));
+  EXPECT_THAT(said_of(Trainings::get().judged("local_sgd_stops", 3)),
+              testing::HasSubstr("have to agree every 3 steps, and last did in step 5"));
+  // A shorter period than that of the training.
+  EXPECT_EQ(exit_of(Trainings::get().judged("local_sgd", 2), JobEnd{}, {}), 1);
+  const JobRecord apart = Trainings::get().judged("local_sgd_begins_apart", 3);
+  EXPECT_EQ(exit_of(apart, JobEnd{}, {}), 2) << said_of(apart);
+}
+
+TEST(EverythingElse, IsComparedAndDecidesNothing) {
+  const std::string said = said_of(Trainings::get().judged("everything_else"));
+  EXPECT_THAT(said, testing::HasSubstr("note: buffers differ between ranks, 2 of 3 in step 1, the "
+                                       "first: 1.running_mean: "));
+  EXPECT_THAT(said, testing::HasSubstr("note: optimizer states agree across ranks, 18 of them\n"));
+  EXPECT_THAT(said, testing::HasSubstr("note: random states differ between ranks, 1 of "));
+  EXPECT_THAT(said, testing::HasSubstr("in step 1, the first: python: "));
+  EXPECT_THAT(said, testing::HasSubstr("note: the gradients of 6 parameters were observed in each "
+                                       "of up to 2 backward passes of a step, before their "
+                                       "reduction\n"));
+}
 
 TEST(TablesOfAJob, ShowTheGradientsAndTheDriftOfEveryStep) {
   const JobRecord healthy = Trainings::get().judged("ddp_sgd");

@@ -18,7 +18,8 @@ struct CellEvidence {
   /// Planned steps: a claim that was not observed in all of them is undecided. Absent: unknown, as
   /// for a watched job, whose steps may be sparse and end anywhere.
   std::optional<std::int64_t> steps = 0;
-  bool is_job = false;  ///< another program trained: some ranks may be unobserved
+  bool is_job = false;           ///< another program trained: some ranks may be unobserved
+  std::int64_t agree_every = 0;  ///< steps, for claims of periodic agreement
   std::vector<Claim> claims;
   std::set<std::string> unshared;  ///< tensors that may be no copies, so that nothing is claimed
   const StepReader* evidence = nullptr;  ///< null if only rank exits are judged

@@ -7,7 +7,8 @@ bool concerns(const Claim& claim, const ObservedTensor& tensor) {
 }
 
 bool is_about_the_start(const Claim& claim) {
-  return claim.kind == Kind::parameter && claim.phase == Phase::pre_forward;
+  return claim.predicate != Predicate::agree_periodically && claim.kind == Kind::parameter &&
+         claim.phase == Phase::pre_forward;
 }
 
 bool is_undefined(const ObservedTensor& tensor) {

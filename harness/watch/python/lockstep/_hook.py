@@ -8,14 +8,16 @@ import re
 import sys
 
 from lockstep import _library
+from lockstep._also import Also, MicroBatches, asked
+from lockstep._data import Data
 from lockstep._names import Names
-from lockstep._placement import Placement, Replicas, placement_of
+from lockstep._placement import Replicas
+from lockstep._rows import Named, Rows
 from lockstep._start import say
 from lockstep._traffic import Traffic
 
 _BYTES_OF_ROW = 832  # about: of a row in the journal, and of its sketch
 _MOST_SKIPS = 10000  # that are listed
-_MOST_BATCHES = 1024  # of a step that are observed
 _THINNED = 100  # of so many steps one is observed once the history is used up
 
 watcher = None  # of this process, once torch's optimizers are imported
@@ -40,26 +42,13 @@ def _frame_of_step():
     return frame
 
 
-def _dtype_name(tensor):
-    return str(tensor.dtype)[len("torch."):]
-
-
-class _Parameter:
-    """A parameter of an optimizer. `known`: its part and group if an engine or the user says them.
-    `reason`: why it is not compared. `numbers`: of its tensors in the library."""
-
-    __slots__ = ("tensor", "name", "known", "reason", "numbers")
-
-    def __init__(self, tensor, name, known, reason):
-        self.tensor, self.name, self.known, self.reason = tensor, name, known, reason
-        self.numbers = {}
-
-
 class _Optimizer:
     def __init__(self, ordinal):
         self.ordinal = ordinal
         self.steps = 0
-        self.parameters = []
+        self.parameters = []  # pairs of tensor and Named
+        self.backward_passes = {}  # since its last step, by id of the parameter
+        self.contributions = {}  # Named of the gradients of these passes, by id of the parameter
         self.has_initial = False  # its parameters were observed before its first step
 
 
@@ -74,7 +63,6 @@ class Watcher:
         self._first = int(os.environ.get("LOCKSTEP_WATCH_FROM", "1"))
         self._last = int(os.environ.get("LOCKSTEP_WATCH_UNTIL", "0"))
         self._history = int(os.environ.get("LOCKSTEP_WATCH_HISTORY_BYTES", "0"))  # 0: no limit
-        self._rows = 0  # written
         self._thinned_after = 0  # step; 0: all are observed
         self._tensors = re.compile(os.environ.get("LOCKSTEP_WATCH_TENSORS", ""))
         ignored = os.environ.get("LOCKSTEP_WATCH_IGNORE", "")
@@ -88,12 +76,15 @@ class Watcher:
         self._step = 0
         self._stepped = set()  # optimizers and parameters of this step, by id
         self._is_observed = False
-        self._forwards = []  # modules whose forward passes run, outermost first
-        self._batches = []  # inputs of the forward passes since the last step
-        self._batches_of_step = 0  # written
-        self._inputs = {}  # pseudo parameters of their inputs, by name
         self._values = {}  # counts of `observe_value` in this step, by name
-        self._scalars = {}  # pseudo parameters of `observe_value`, by name
+        self._scalars = {}  # of `observe_value`, by name
+        self._agree_every = int(os.environ.get("LOCKSTEP_WATCH_AGREE_EVERY", "0"))
+        self._data = Data(torch)
+        self._also = Also(torch) if asked() else None
+        self._has_also = False  # in this step
+        self._micro_batches = MicroBatches(self.before_accumulation)
+        self._keeps_before = bool(os.environ.get("LOCKSTEP_WATCH_KEEP_BEFORE"))
+        self._copied = 0  # bytes of the values of the first step
         self._skips = []  # steps that a gradient scaler left out
         self._traffic = Traffic()
 
@@ -106,11 +97,18 @@ class Watcher:
         self._attempt(self._after, optimizer, args, kwargs)
 
     def before_forward(self, module, args):
-        self._attempt(self._forwards.append, module)
+        self._attempt(self._data.before_forward, module)
 
     def after_forward(self, module, args, kwargs):
         """`kwargs`: None if the forward pass raised."""
-        self._attempt(self._after_forward, module, args, kwargs)
+        self._attempt(self._data.after_forward, module, args, kwargs, bool(self._running))
+
+    def has_parameters(self, optimizer, parameters):
+        """An optimizer was given parameters."""
+        self._attempt(self._micro_batches.add, optimizer, parameters)
+
+    def before_accumulation(self, optimizer, parameter, gradient):
+        self._attempt(self._observe_backward, optimizer, parameter, gradient)
 
     # Called by the script.
 
@@ -147,14 +145,12 @@ class Watcher:
         known = self._known(optimizer)
         known.steps += 1
         self._begin_step_if_new(known)
-        self._forwards, batches = [], self._batches
-        self._batches = []
+        batches = self._data.take()
+        known.backward_passes = {}
         if not self._is_observed:
             return
-        for inputs in batches:
-            self._observe_inputs(self._batches_of_step, inputs)
-            self._batches_of_step += 1
-        if not known.has_initial:
+        self._data.write(batches, self._watch, self._rank)
+        if not known.has_initial or self._agree_every or self._watch.keeps():
             self._observe(known, "pre_forward", "parameter")
             known.has_initial = True
         if not self._has_closure(args, kwargs):
@@ -172,6 +168,11 @@ class Watcher:
         if self._has_closure(args, kwargs):  # its gradients were computed inside
             self._observe(known, "pre_step", "gradient")
         self._observe(known, "post_step", "parameter")
+        if self._also is not None:
+            self._also.observe(optimizer, known.parameters, self._watch)
+            if not self._has_also:
+                self._also.observe_process(self._watch, self._left_out)
+                self._has_also = True
         # Optimizers of single parameters are many: their step ends when the next one begins.
         if len(known.parameters) > 1 or len(self._optimizers) < 4:
             self._watch.end_step()
@@ -211,7 +212,7 @@ class Watcher:
     def _begin_step_if_new(self, known):
         """A step lasts until an optimizer or a parameter steps again: several optimizers share one, and
         so do those of single parameters that step during backward."""
-        ids = {id(known)} | {id(parameter.tensor) for parameter in known.parameters}
+        ids = {id(known)} | {id(tensor) for tensor, _ in known.parameters}
         if self._step > 0 and not ids & self._stepped:
             self._stepped |= ids
             return
@@ -222,18 +223,26 @@ class Watcher:
     def _begin_step(self):
         self._step += 1
         self._values = {}
-        self._batches_of_step = 0
+        self._has_also = False
+        self._data.begin_step()
+        if self._keeps_before and self._copied and self._rank == 0:
+            say("--keep-before: each rank copies up to %.1f MiB of values in each step"
+                % (self._copied / 2**20))
+            self._keeps_before = False  # said
         if self._step & (self._step - 1) == 0:  # now and then, in case this process is killed
             self._note({})
         # By rows, not by bytes: ranks with the same tensors then leave out the same steps.
-        if not self._thinned_after and 0 < self._history < self._rows * _BYTES_OF_ROW:
+        if not self._thinned_after and 0 < self._history < self._watch.rows * _BYTES_OF_ROW:
             self._thinned_after = self._step - 1
             self._note({})
-        every = self._every * (_THINNED if self._thinned_after else 1)
-        is_due = (self._step - self._first) % every == 0 and self._step >= self._first
-        self._is_observed = is_due and not 0 < self._last < self._step
+        self._is_observed = self._is_due(self._step)
         if self._is_observed:
             self._watch.begin_step(self._step)
+
+    def _is_due(self, step):
+        every = self._every * (_THINNED if self._thinned_after else 1)
+        return ((step - self._first) % every == 0 and step >= self._first
+                and not 0 < self._last < step)
 
     # Tensors.
 
@@ -245,62 +254,56 @@ class Watcher:
         count = sum(len(group["params"]) for group in optimizer.param_groups)
         if count != len(known.parameters):
             self._names.add(optimizer, known.ordinal)
-            known.parameters = [self._parameter(tensor) for group in optimizer.param_groups
+            known.parameters = [(tensor, self._parameter(tensor)) for group in optimizer.param_groups
                                 for tensor in group["params"]]
+            known.contributions = {}
         return known
 
     def _parameter(self, tensor):
         name = self._names.of(tensor)
         placed, reason = self._replicas.of(tensor)
+        return Named(name, self._names.part_of(tensor) or placed, self._left_out(name) or reason)
+
+    def _left_out(self, name):
+        """Why the user does not want a tensor compared; "": it is."""
         if not self._tensors.search(name):
-            reason = "left out by --tensors"
-        elif self._ignored is not None and self._ignored.search(name):
-            reason = "left out by --ignore"
-        return _Parameter(tensor, name, self._names.part_of(tensor) or placed, reason)
+            return "left out by --tensors"
+        if self._ignored is not None and self._ignored.search(name):
+            return "left out by --ignore"
+        return ""
 
     def _observe(self, known, phase, kind):
-        values, alive = [], []
-        for parameter in known.parameters:
-            tensor = parameter.tensor
+        rows = Rows(self._watch, self._torch)
+        for tensor, named in known.parameters:
             if kind == "gradient":
                 if not tensor.requires_grad:
                     continue
                 tensor = tensor.grad
-            self._add(parameter, tensor, phase, kind, 0, values, alive)
-        self._watch.observe(values)
-        self._rows += len(values)
+            rows.add(named, tensor, phase, kind)
+        rows.write()
+        self._copied += rows.bytes
 
-    def _add(self, parameter, tensor, phase, kind, micro_batch, values, alive):
-        placed = (Placement(None, reason=parameter.reason) if parameter.reason
-                  else placement_of(tensor, parameter.known))
-        local = placed.local
-        shape = tuple(local.shape) if local is not None else ()
-        key = (phase, kind, shape, local.dtype if local is not None else None, placed.part,
-               placed.group, placed.reason)
-        number = parameter.numbers.get(key)
-        if number is None:
-            dtype = _dtype_name(local) if local is not None else ""
-            number = parameter.numbers[key] = self._watch.describe(
-                phase, kind, parameter.name, dtype, shape, placed.part, placed.group, placed.reason)
-        value = _library.Value(number, micro_batch, None, None)
-        if not placed.reason:
-            local = self._in_memory(local)
-            alive.append(local)
-            value.data = local.data_ptr()
-            if not local.is_contiguous():
-                value.strides = _library.sizes(local.stride())
-                alive.append(value.strides)
-        values.append(value)
-
-    def _in_memory(self, tensor):
-        """The tensor in the memory of the CPU, with its own bits."""
-        with self._torch.no_grad():
-            tensor = tensor.detach()
-            if tensor.is_conj():
-                tensor = tensor.resolve_conj()
-            if tensor.is_neg():
-                tensor = tensor.resolve_neg()
-            return tensor if tensor.device.type == "cpu" else tensor.cpu()
+    def _observe_backward(self, optimizer, parameter, gradient):
+        """Of one backward pass, before it is added to `grad` and reduced. It belongs to the next step if
+        the parameter has stepped in this one."""
+        if self._watch is None:
+            self._open()
+        known = self._known(optimizer)
+        is_next = self._step == 0 or id(parameter) in self._stepped
+        if not (self._is_due(self._step + 1) if is_next else self._is_observed):
+            return
+        count = known.backward_passes.get(id(parameter), 0)
+        known.backward_passes[id(parameter)] = count + 1
+        if not known.contributions:
+            known.contributions = {
+                id(tensor): Named(one.name, (one.known[0], "data %d" % self._rank), one.reason)
+                for tensor, one in known.parameters}
+        rows = Rows(self._watch, self._torch)
+        rows.add(known.contributions[id(parameter)], gradient, "post_backward", "gradient", count)
+        if is_next:
+            rows.write_next()
+        else:
+            rows.write()
 
     def _observe_value(self, name, value):
         if self._watch is None:
@@ -312,37 +315,9 @@ class Watcher:
         if not isinstance(value, self._torch.Tensor):
             value = self._torch.tensor(value, dtype=self._torch.float64)
         count = self._values[name] = self._values.get(name, -1) + 1
-        known = self._scalars.setdefault(name, _Parameter(None, name, None, ""))
-        values, alive = [], []
-        self._add(known, value, "post_step", "loss", count, values, alive)
-        self._watch.observe(values)
-
-    # Data.
-
-    def _after_forward(self, module, args, kwargs):
-        """Keeps the inputs of the outermost forward pass of a training until its step begins."""
-        while self._forwards and self._forwards.pop() is not module:
-            pass  # of a module that raised
-        is_recomputed = self._torch._C._current_graph_task_id() != -1  # in backward
-        if self._forwards or self._running or is_recomputed or kwargs is None or not module.training:
-            return
-        if not self._torch.is_grad_enabled() or len(self._batches) == _MOST_BATCHES:
-            return
-        inputs = [("input %d" % i, value) for i, value in enumerate(args)] + sorted(kwargs.items())
-        self._batches.append([(name, value.detach().clone()) for name, value in inputs
-                              if isinstance(value, self._torch.Tensor)])
-
-    def _observe_inputs(self, number, inputs):
-        sizes = {value.shape[0] for _, value in inputs if value.dim() > 0}
-        values, alive = [], []
-        for name, value in inputs:
-            known = self._inputs.get(name)
-            if known is None:
-                known = self._inputs[name] = _Parameter(None, name, (None, "data %d" % self._rank), "")
-            known.reason = ("" if value.dim() > 0 and len(sizes) == 1 else
-                            "no batch dimension: inputs differ in the size of dimension 0")
-            self._add(known, value, "pre_forward", "data", number, values, alive)
-        self._watch.observe(values)
+        rows = Rows(self._watch, self._torch)
+        rows.add(self._scalars.setdefault(name, Named(name)), value, "post_step", "loss", count)
+        rows.write()
 
     # Files.
 
@@ -351,7 +326,8 @@ class Watcher:
         self._rank, self._world = rank, world
         self._replicas = Replicas(rank)
         self._watch = _library.Watch(self._folder, os.environ["LOCKSTEP_WATCH_JOB"], rank,
-                                     int(os.environ.get("LOCKSTEP_WATCH_KEEP_BYTES", "0")))
+                                     int(os.environ.get("LOCKSTEP_WATCH_KEEP_BYTES", "0")),
+                                     self._keeps_before)
         self._note({})
         if not Watcher._is_registered:
             Watcher._is_registered = True
@@ -407,7 +383,22 @@ def on_optimizer_module(module):
     import torch
 
     watcher, _optimizers = Watcher(torch), module
+    if "micro-batches" in asked():
+        _wrap_optimizers(module.Optimizer)
     _register(watcher.before_step, watcher.after_step)
+
+
+def _wrap_optimizers(optimizer_type):
+    """An optimizer is given its parameters by this method, also when it is made: before the first
+    backward pass."""
+    add = optimizer_type.add_param_group
+
+    def add_param_group(self, *args, **kwargs):
+        result = add(self, *args, **kwargs)
+        watcher.has_parameters(self, self.param_groups[-1]["params"])
+        return result
+
+    optimizer_type.add_param_group = add_param_group
 
 
 def on_module_module(module):

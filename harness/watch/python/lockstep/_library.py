@@ -3,7 +3,7 @@
 import ctypes
 import os
 
-_INTERFACE = 1
+_INTERFACE = 2
 
 
 class Failure(Exception):
@@ -12,7 +12,7 @@ class Failure(Exception):
 
 class _Options(ctypes.Structure):
     _fields_ = [("folder", ctypes.c_char_p), ("job", ctypes.c_char_p), ("rank", ctypes.c_int32),
-                ("reserved", ctypes.c_int32), ("keep_bytes", ctypes.c_uint64)]
+                ("keeps_before", ctypes.c_int32), ("keep_bytes", ctypes.c_uint64)]
 
 
 _Sizes = ctypes.POINTER(ctypes.c_int64)
@@ -47,8 +47,9 @@ def _load():
     library.lockstep_watch_describe.restype = ctypes.c_int64
     library.lockstep_watch_describe.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Tensor)]
     library.lockstep_watch_begin_step.argtypes = [ctypes.c_void_p, ctypes.c_int64]
-    library.lockstep_watch_observe.argtypes = [ctypes.c_void_p, ctypes.POINTER(Value),
-                                               ctypes.c_int64]
+    for observe in library.lockstep_watch_observe, library.lockstep_watch_observe_next:
+        observe.argtypes = [ctypes.c_void_p, ctypes.POINTER(Value), ctypes.c_int64]
+    library.lockstep_watch_keeps.argtypes = [ctypes.c_void_p]
     library.lockstep_watch_end_step.argtypes = [ctypes.c_void_p]
     library.lockstep_watch_end.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
     return library
@@ -57,9 +58,10 @@ def _load():
 class Watch:
     """The files of this rank. Every method raises Failure if the library refuses the call."""
 
-    def __init__(self, folder, job, rank, keep_bytes):
+    def __init__(self, folder, job, rank, keep_bytes, keeps_before):
+        self.rows = 0  # recorded
         self._library = _load()
-        options = _Options(os.fsencode(folder), job.encode(), rank, 0, keep_bytes)
+        options = _Options(os.fsencode(folder), job.encode(), rank, keeps_before, keep_bytes)
         self._watch = self._library.lockstep_watch_open(ctypes.byref(options))
         if not self._watch:
             self._fail()
@@ -79,8 +81,19 @@ class Watch:
 
     def observe(self, values):
         """`values`: a list of Value."""
-        array = (Value * len(values))(*values)
-        self._require(self._library.lockstep_watch_observe(self._watch, array, len(values)))
+        self._observe(self._library.lockstep_watch_observe, values)
+
+    def observe_next(self, values):
+        """The same for the step that begins next."""
+        self._observe(self._library.lockstep_watch_observe_next, values)
+
+    def _observe(self, observe, values):
+        self._require(observe(self._watch, (Value * len(values))(*values), len(values)))
+        self.rows += len(values)
+
+    def keeps(self):
+        """Whether ranks are known to differ."""
+        return self._library.lockstep_watch_keeps(self._watch) == 1
 
     def end_step(self):
         self._require(self._library.lockstep_watch_end_step(self._watch))

@@ -19,11 +19,12 @@ def plain_name(name):
     return name
 
 
-def _modules_of_process(module_type):
+def modules_of_process(module_type):
+    """All modules that this process has."""
     return [thing for thing in gc.get_objects() if issubclass(type(thing), module_type)]
 
 
-def _roots(modules):
+def roots_of(modules):
     """The modules that are part of no other, in the order of their creation as far as known."""
     children = {id(child) for module in modules for child in module._modules.values()}
     return [module for module in modules if id(module) not in children]
@@ -48,9 +49,9 @@ class Names:
                if id(parameter) not in self._names]
         if not new:
             return
-        modules = _modules_of_process(self._module_type)
+        modules = modules_of_process(self._module_type)
         self._parts.update(parts_of_fsdp1(modules))
-        found = self._in_modules(_roots(modules), {id(parameter) for _, _, parameter in new})
+        found = self._in_modules(roots_of(modules), {id(parameter) for _, _, parameter in new})
         for group, place, parameter in new:
             owner, name = found.get(id(parameter), (None, None))
             if name is None:

@@ -1,0 +1,160 @@
+#include "harness/judge/values/periodic_agreement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "harness/judge/values/divergence.h"
+#include "harness/judge/values/held_tensors.h"
+#include "harness/judge/values/unshared_tensors.h"
+
+namespace lockstep {
+
+namespace {
+
+class PeriodicAgreementFold : public ClaimFold {
+ public:
+  PeriodicAgreementFold(const CellEvidence& cell, const Claim& claim)
+      : claim_(claim),
+        period_(cell.agree_every),
+        unshared_(cell.unshared),
+        holders_(cell, claim),
+        divergence_(claim),
+        silent_rank_(holders_.first_silent_rank(cell)) {}
+
+  void see(const CellStep& step) override {
+    const std::int64_t number = step.actual.number();
+    std::int64_t comparisons = 0;
+    bool is_apart = false;
+    if (number != last_ + 1) apart_ = 0;
+    const std::vector<HeldTensor> tensors = held_tensors(step.actual, claim_, unshared_);
+    for (const HeldTensor& tensor : tensors) {
+      if (!is_compared(tensor)) continue;
+      ++comparisons;
+      is_apart = is_apart || groups_of(tensor).size() > 1;
+    }
+    if (comparisons == 0) return;
+    comparisons_ += comparisons;
+    last_ = number;
+    apart_ = is_apart ? apart_ + 1 : 0;
+    if (!is_apart) last_agreed_ = number;
+    if (apart_ >= period_ || (is_apart && number == 1)) add(step.actual, tensors);
+  }
+
+  void write(ClaimResult& result) override {
+    result.comparisons = comparisons_;
+    if (!divergence_.is_empty()) {
+      result.verdict = Verdict::violated;
+      result.findings.push_back(divergence_.take());
+      result.findings.back().sentence += found_in_words();
+      return;
+    }
+    result.reason = silent_rank_.empty() ? unshared_in_words(unshared_) : silent_rank_;
+    if (!result.reason.empty()) return;
+    if (last_agreed_ == 0) {
+      result.reason = comparisons_ == 0 ? "not triggered: nothing was compared"
+                                        : "the ranks agreed in no step that was observed";
+      return;
+    }
+    result.verdict = Verdict::holds;
+  }
+
+ private:
+  bool is_compared(const HeldTensor& tensor) const {
+    return holders_.may_be_compared(tensor) && tensor.holders.size() > 1 && is_comparable(tensor);
+  }
+
+  void add(const StepView& step, const std::vector<HeldTensor>& tensors) {
+    if (divergence_.is_empty()) agreed_before_ = last_agreed_;
+    for (const HeldTensor& tensor : tensors) {
+      if (!is_compared(tensor)) continue;
+      const auto groups = groups_of(tensor);
+      if (groups.size() > 1) divergence_.add(step, tensor, groups);
+    }
+  }
+
+  std::string found_in_words() const {
+    return agreed_before_ == 0
+               ? fmt::format(" They have to agree every {} steps.", period_)
+               : fmt::format(" They have to agree every {} steps, and last did in step {}.",
+                             period_, agreed_before_);
+  }
+
+  Claim claim_;
+  std::int64_t period_;
+  const std::set<std::string>& unshared_;
+  ExpectedHolders holders_;
+  Divergence divergence_;
+  std::string silent_rank_;
+  std::int64_t comparisons_ = 0;
+  std::int64_t last_ = 0;           ///< step with a comparison
+  std::int64_t apart_ = 0;          ///< steps in a row, up to this one, in which ranks differ
+  std::int64_t last_agreed_ = 0;    ///< step; 0: none
+  std::int64_t agreed_before_ = 0;  ///< the first finding
+};
+
+constexpr std::size_t kMostSteps = 200;  ///< that are searched
+
+/// The steps since `first` before which ranks agreed, and the number of those that were observed.
+struct Again {
+  std::vector<std::int64_t> agreed;
+  std::size_t apart = 0;
+};
+
+Again agreement_since(const CellEvidence& cell, std::int64_t first) {
+  const Claim claim = agree_across_ranks(Kind::parameter, Phase::pre_forward);
+  const std::vector<std::int64_t>& steps = cell.evidence->steps();
+  Again again;
+  std::size_t searched = 0;
+  for (auto at = std::upper_bound(steps.begin(), steps.end(), first);
+       at != steps.end() && searched < kMostSteps; ++at, ++searched) {
+    const auto step = cell.evidence->at(*at);
+    std::size_t compared = 0;
+    bool is_apart = false;
+    for (const HeldTensor& tensor : held_tensors(*step, claim, cell.unshared)) {
+      if (tensor.holders.size() < 2 || !is_comparable(tensor)) continue;
+      ++compared;
+      is_apart = is_apart || groups_of(tensor).size() > 1;
+    }
+    if (compared == 0) continue;
+    if (is_apart) {
+      ++again.apart;
+    } else {
+      again.agreed.push_back(*at);
+    }
+  }
+  return again;
+}
+
+}  // namespace
+
+std::unique_ptr<ClaimFold> fold_periodic_agreement(const CellEvidence& cell, const Claim& claim) {
+  return std::make_unique<PeriodicAgreementFold>(cell, claim);
+}
+
+std::string agreement_again_in_words(const CellEvidence& cell,
+                                     const std::vector<ClaimResult>& results) {
+  const auto found = std::find_if(results.begin(), results.end(), [](const ClaimResult& result) {
+    return result.claim == agree_across_ranks(Kind::parameter, Phase::post_step) &&
+           result.verdict == Verdict::violated;
+  });
+  if (found == results.end()) return "";
+  const Again again = agreement_since(cell, found->findings.front().step);
+  if (again.agreed.size() < 2 || again.apart == 0) return "";
+  const std::int64_t period = again.agreed[1] - again.agreed[0];
+  for (std::size_t i = 1; i < again.agreed.size(); ++i) {
+    if (again.agreed[i] - again.agreed[i - 1] != period) return "";
+  }
+  if (period < 2) return "";
+  constexpr std::size_t kShown = 4;
+  const auto shown = again.agreed.begin() + std::ptrdiff_t(std::min(again.agreed.size(), kShown));
+  return fmt::format(
+      "the parameters agree again every {} steps (before step {}), as with LocalSGD; if that is "
+      "meant, watch with --agree-every {}",
+      period, fmt::join(again.agreed.begin(), shown, ", "), period);
+}
+
+}  // namespace lockstep

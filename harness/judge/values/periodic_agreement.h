@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/judge/evidence/claim_fold.h"
+#include "reports/record/execution.h"
+
+namespace lockstep {
+
+/// Judges that the ranks agree in at least one of `agree_every` steps in a row, as with LocalSGD,
+/// whose ranks train apart and average their parameters now and then. A step that was not observed
+/// begins the count again. In the first step of a job they have to agree. The cell outlives the
+/// fold.
+std::unique_ptr<ClaimFold> fold_periodic_agreement(const CellEvidence& cell, const Claim& claim);
+
+/// How often ranks agree again that differ: "parameters agree again before every 4th step: 5, 9,
+/// 13;
+/// --agree-every 4 lets them". Empty: they do not, as far as was observed. Ranks observe the
+/// parameters before a step only once differences are known.
+std::string agreement_again_in_words(const CellEvidence& cell,
+                                     const std::vector<ClaimResult>& results);
+
+}  // namespace lockstep
