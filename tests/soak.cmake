@@ -89,6 +89,10 @@ foreach(version 2.6.0 newest)
                         ${version})
 endforeach()
 
+lockstep_soak(watch watched_by_the_library_for_old_systems
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/portable_library.sh ${PROJECT_SOURCE_DIR}
+                      $<TARGET_FILE:watch_tests>)
+
 lockstep_soak(ranks the_testbed_ten_times
               COMMAND scenario_tests --gtest_repeat=10 --gtest_filter=-Registry/*:Soak/EveryScenario*)
 lockstep_soak(ranks virtual_ranks_two_hundred_times

@@ -58,10 +58,11 @@ class Trainings {
     fs::create_directories(unsaid);
     WatchControl::create(unsaid);
     WatchControl(unsaid).ask_to_keep();
+    const char* const other = std::getenv("LOCKSTEP_TEST_WATCH_LIBRARY");
     outcome_ = run_shell(fmt::format(
         "PYTHONPATH={0}/harness/watch/python LOCKSTEP_WATCH_LIBRARY={1} LOCKSTEP_WATCH_FOLDER={2} "
         "LOCKSTEP_WATCH_JOB=none LOCKSTEP_WATCH_ALSO=micro-batches OMP_NUM_THREADS=1 {3} {2}",
-        LOCKSTEP_SOURCE_DIR, LOCKSTEP_WATCH_LIBRARY, folder_.path().string(),
+        LOCKSTEP_SOURCE_DIR, other ? other : LOCKSTEP_WATCH_LIBRARY, folder_.path().string(),
         torchrun("trainings")));
   }
 
