@@ -35,7 +35,8 @@ constexpr std::uint64_t kLargestSettings = 1 << 20;
 
 struct WatchWords {
   std::vector<std::string> job;
-  std::string every = "1", from = "1", until, keep = "256", history = "1024", min_steps = "1";
+  std::string every = "1", from = "1", until, keep = "256", history = "1024", min_steps = "1",
+              stall = "300", on_stall = "wait";
   std::string tensors, ignore, replicas, agree_every, expect, out;
   std::vector<std::string> also, formats;
   bool has_data = false, keeps_before = false, fails_fast = false, is_strict = false;
@@ -76,7 +77,15 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
       ->type_name("MIB")
       ->capture_default_str();
   app.add_flag("--fail-fast", words.fails_fast, "end the job when its ranks differ");
-  app.add_option("--expect", words.expect, "exit with 0 if the job does so: agrees or diverges")
+  app.add_option("--stall", words.stall,
+                 "seconds without progress of any rank, after which each is asked where it is")
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  app.add_option("--on-stall", words.on_stall, "'kill' ends a job that hangs")
+      ->type_name("ACTION")
+      ->capture_default_str();
+  app.add_option("--expect", words.expect,
+                 "exit with 0 if the job does so: agrees, diverges or hangs")
       ->type_name("OUTCOME");
   app.add_option("--min-steps", words.min_steps, "that all ranks must train for '--expect agrees'")
       ->type_name("N")
@@ -98,15 +107,11 @@ constexpr const char* kSettings = "lockstep.toml";
 
 /// The word that a setting fills; null: it is none.
 std::string* word_of(const std::string& name, WatchWords& words) {
-  const std::pair<std::string_view, std::string*> known[] = {{"every", &words.every},
-                                                             {"from", &words.from},
-                                                             {"until", &words.until},
-                                                             {"tensors", &words.tensors},
-                                                             {"ignore", &words.ignore},
-                                                             {"replicas", &words.replicas},
-                                                             {"keep", &words.keep},
-                                                             {"history", &words.history},
-                                                             {"agree-every", &words.agree_every}};
+  const std::pair<std::string_view, std::string*> known[] = {
+      {"every", &words.every},     {"from", &words.from},       {"until", &words.until},
+      {"tensors", &words.tensors}, {"ignore", &words.ignore},   {"replicas", &words.replicas},
+      {"keep", &words.keep},       {"history", &words.history}, {"agree-every", &words.agree_every},
+      {"stall", &words.stall}};
   for (const auto& [known_name, word] : known) {
     if (known_name == name) return word;
   }
@@ -125,7 +130,7 @@ void read_settings(WatchWords& words) {
     if (!word || item.inputs.size() != 1) {
       throw malformed(kSettings, 0, 0,
                       "[watch] with every, from, until, tensors, ignore, replicas, agree-every, "
-                      "keep and history, of one value each",
+                      "keep, history and stall, of one value each",
                       item.name);
     }
     *word = item.inputs.front();
@@ -188,11 +193,16 @@ WatchRequest request_of(const WatchWords& words) {
     request.also.push_back(*also);
   }
   request.fails_fast = words.fails_fast;
+  request.stall_s = static_cast<double>(whole_number<int>("--stall", words.stall, 1, 1'000'000));
+  if (words.on_stall != "wait" && words.on_stall != "kill") {
+    throw bad_value("--on-stall", words.on_stall, "wait or kill");
+  }
+  request.ends_stalled = words.on_stall == "kill";
   request.is_strict = words.is_strict;
   if (!words.expect.empty()) {
     request.expected = parse<ExpectedOutcome>(words.expect);
     if (!request.expected) {
-      throw bad_value("--expect", words.expect, "agrees or diverges");
+      throw bad_value("--expect", words.expect, "agrees, diverges or hangs");
     }
   }
   request.out = words.out;

@@ -9,14 +9,17 @@
 #include <set>
 
 #include "harness/job/rank_facts.h"
+#include "harness/job/stall.h"
 #include "harness/record/environment.h"
 #include "harness/record/journal.h"
 #include "harness/record/manifest.h"
 #include "harness/record/process_identity.h"
+#include "harness/record/rank_progress.h"
 #include "harness/record/rank_status.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/step_index.h"
 #include "reports/base/error.h"
+#include "reports/record/exit_cause.h"
 #include "reports/record/result.h"
 
 namespace lockstep {
@@ -67,14 +70,30 @@ RankExit exit_of_rank(const fs::path& folder, int rank, const std::string& failu
     exit.cause = ExitCause::interrupted;
   } else if (status.raised) {
     exit.kind = ExitKind::raised;
+    if (is_loss_of_peer(status.error)) exit.cause = ExitCause::lost_peer;
   } else if (status.ended || (end && end->status == 0)) {
     exit.kind = ExitKind::finished;
   } else {
     exit.kind = ExitKind::unfinished;
     const bool is_by_owner = !end || end->is_cut || end->is_interrupted || end->status > 128;
     exit.cause = is_by_owner ? ExitCause::interrupted : ExitCause::unseen;
+    if (has_aborted(folder, rank)) {
+      exit.cause = ExitCause::unseen;
+      exit.detail = "aborted in " + place_in_stacks(folder, rank);
+    }
   }
   return exit;
+}
+
+/// A job that ends by a signal may have been killed as a whole. But if a rank raised an error, the
+/// others died by themselves.
+void note_deaths(std::vector<RankExit>& exits) {
+  const bool has_raised = std::any_of(
+      exits.begin(), exits.end(), [](const RankExit& end) { return end.kind == ExitKind::raised; });
+  for (RankExit& end : exits) {
+    const bool is_open = end.kind == ExitKind::unfinished && end.detail.empty();
+    if (has_raised && is_open) end.cause = ExitCause::unseen;
+  }
 }
 
 void seal(JobRecord& job, const fs::path& files, bool has_ended) {
@@ -151,9 +170,18 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   job.world_size = job.processes = 0;
   std::map<int, RankFacts> facts = read_all_facts(files);
   for (const auto& [rank, one] : facts) job.world_size = std::max(job.world_size, one.world_size);
+  for (const auto& [rank, one] : read_all_progress(files)) {
+    job.world_size = std::max(job.world_size, one.world_size);
+  }
   job.processes = job.world_size;
   for (int rank = 0; rank < job.world_size; ++rank) {
     job.exits.push_back(exit_of_rank(files, rank, facts[rank].failure, end));
+  }
+  if (end && !end->is_cut && !end->is_interrupted) note_deaths(job.exits);
+  std::erase(job.claims, collectives_match());
+  if (const auto stall = read_stall(files)) {
+    add_stall(*stall, job.exits);
+    if (stall->is_open && !stall->is_over) job.claims.push_back(collectives_match());
   }
   job.skipped_steps = skipped_steps_in(facts);
   job.traffic = traffic_in(facts);
@@ -169,23 +197,35 @@ void take_up(JobRecord& job, const fs::path& folder) {
   if (job.processes == 0 && job.exits.empty()) add_ranks(job, folder, {});
 }
 
+bool has_hung(const JobRecord& job) {
+  return std::any_of(job.exits.begin(), job.exits.end(),
+                     [](const RankExit& end) { return end.cause == ExitCause::no_progress; }) &&
+         job.mismatch && verdict_of(job) == Verdict::violated;
+}
+
 int exit_of(const JobRecord& job, const JobEnd& end, const WatchRequest& request) {
   if (end.status != 0 && !end.is_cut) return end.status;
-  if (has_diverged(job)) return static_cast<int>(ExitStatus::failed);
+  if (has_diverged(job) || has_hung(job)) return static_cast<int>(ExitStatus::failed);
   if (is_incomparable(job)) return static_cast<int>(ExitStatus::not_applicable);
   return static_cast<int>(worse(status_of(job), status_of_coverage(job, request)));
 }
 
 ExitStatus exit_by_expectation(const JobRecord& job, const JobEnd& end,
                                const WatchRequest& request) {
-  if (is_incomparable(job)) return ExitStatus::not_applicable;
   const bool diverged = has_diverged(job);
+  const bool hung = has_hung(job);
+  if (is_incomparable(job) && !hung) return ExitStatus::not_applicable;
+  if (request.expected == ExpectedOutcome::hangs) {
+    if (hung) return ExitStatus::as_expected;
+    return end.status == 0 && verdict_of(job) != Verdict::undecided ? ExitStatus::failed
+                                                                    : ExitStatus::undecided;
+  }
   if (request.expected == ExpectedOutcome::diverges) {
     if (diverged) return ExitStatus::as_expected;
     return end.status == 0 && verdict_of(job) == Verdict::holds ? ExitStatus::failed
                                                                 : ExitStatus::undecided;
   }
-  if (diverged) return ExitStatus::failed;
+  if (diverged || hung) return ExitStatus::failed;
   const bool is_long_enough = job.steps.count >= request.min_steps;
   const bool is_sound = end.status == 0 && verdict_of(job) == Verdict::holds && is_long_enough &&
                         status_of_coverage(job, request) == ExitStatus::as_expected;

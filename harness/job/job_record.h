@@ -22,6 +22,9 @@ void add_ranks(JobRecord& job, const std::filesystem::path& folder,
 /// without saving another one.
 void take_up(JobRecord& job, const std::filesystem::path& folder);
 
+/// Whether ranks of a judged job waited in a collective for others that did not come.
+bool has_hung(const JobRecord& job);
+
 /// How `lockstep watch` exits after a judged job, without `--expect`: like the job if it failed,
 /// else by its verdict.
 int exit_of(const JobRecord& job, const JobEnd& end, const WatchRequest& request);

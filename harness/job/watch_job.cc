@@ -11,6 +11,7 @@
 #include "harness/job/job_record.h"
 #include "harness/job/rank_facts.h"
 #include "harness/job/rank_follower.h"
+#include "harness/job/stall_watch.h"
 #include "harness/job/watched_variables.h"
 #include "harness/launch/interruption.h"
 #include "harness/record/run_folder.h"
@@ -26,6 +27,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// For ranks that were asked to end.
+constexpr std::chrono::seconds kGrace(10);
+
 /// What the parent does while the job runs.
 class Meanwhile {
  public:
@@ -36,10 +40,12 @@ class Meanwhile {
         folder_(folder),
         process_(process),
         follower_(folder / run.jobs[0].folder),
-        control_(folder / run.jobs[0].folder) {}
+        control_(folder / run.jobs[0].folder),
+        stalls_(folder / run.jobs[0].folder, run.jobs[0].id, request.stall_s, control_) {}
 
   void look() {
     follower_.look();
+    look_for_stall();
     if (!diverged_ && follower_.diverged() && follower_.last_step() >= next_check_) {
       try {
         confirm();
@@ -54,7 +60,12 @@ class Meanwhile {
     if (line_.is_shown() && follower_.ranks() > 0) line_.show(in_words());
   }
 
-  /// Whether `--fail-fast` ended the job.
+  /// Once the command has ended: a launcher may leave ranks behind that hang.
+  void finish() const {
+    if (killed_since_) stalls_.kill_ranks();
+  }
+
+  /// Whether `--fail-fast` or `--on-stall kill` ended the job.
   bool has_ended_job() const { return has_ended_job_; }
 
  private:
@@ -82,6 +93,42 @@ class Meanwhile {
   /// Files that are twice as long cost twice as much to judge.
   static std::int64_t after(std::int64_t step) { return 2 * std::max<std::int64_t>(step, 1); }
 
+  void look_for_stall() {
+    try {
+      if (const auto stall = stalls_.look()) tell(*stall);
+    } catch (const Error& error) {
+      say(fmt::format("the ranks make no progress, and where they are is unknown: {}",
+                      error.what()));
+    }
+    if (killed_since_ && std::chrono::steady_clock::now() - *killed_since_ > kGrace) {
+      stalls_.kill_ranks();
+    }
+  }
+
+  /// The job goes on to its own limit, so that its user sees the reason before.
+  void tell(const Stall& stall) {
+    if (stall.is_over) return say("the ranks make progress again");
+    RunRecord run = run_;
+    JobRecord& job = run.jobs[0];
+    add_ranks(job, folder_, {});
+    judge_run(run, folder_, {});
+    const bool hangs = has_hung(job);
+    say(fmt::format("no rank began a step or called a collective for {:.3g} s{}", stall.limit_s,
+                    hangs ? ": " + job.symptom.text : ""));
+    for (const RankExit& end : job.exits) {
+      if (!end.detail.empty()) say(fmt::format("  rank {}: {}", end.rank, end.detail));
+    }
+    if (!hangs || !request_.ends_stalled || has_ended_job_) return;
+    has_ended_job_ = true;
+    killed_since_ = std::chrono::steady_clock::now();
+    process_.terminate();
+  }
+
+  void say(const std::string& sentence) {
+    line_.clear();
+    fmt::print(stderr, "lockstep: {}\n", sentence);
+  }
+
   std::string in_words() const {
     const std::string agreed =
         diverged_ ? fmt::format("ranks differ since step {}", *diverged_)
@@ -96,6 +143,8 @@ class Meanwhile {
   const JobProcess& process_;
   RankFollower follower_;
   WatchControl control_;
+  StallWatch stalls_;
+  std::optional<std::chrono::steady_clock::time_point> killed_since_;
   StatusLine line_;
   std::optional<std::int64_t> diverged_;
   std::int64_t next_check_ = 0;  ///< step
@@ -139,6 +188,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   {
     Meanwhile meanwhile(request, run, folder, process);
     end = process.wait([&] { meanwhile.look(); });
+    meanwhile.finish();
     end.is_cut = meanwhile.has_ended_job();
   }
   add_ranks(run.jobs[0], folder, end);

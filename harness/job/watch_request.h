@@ -10,12 +10,13 @@
 
 namespace lockstep {
 
-/// What `lockstep watch --expect` says of a job. The first difference between ranks decides.
-enum class ExpectedOutcome { agrees, diverges };
+/// What `lockstep watch --expect` says of a job. The first difference between ranks decides, or a
+/// hang.
+enum class ExpectedOutcome { agrees, diverges, hangs };
 
 template <>
 struct Names<ExpectedOutcome> {
-  static constexpr std::array<std::string_view, 2> values{"agrees", "diverges"};
+  static constexpr std::array<std::string_view, 3> values{"agrees", "diverges", "hangs"};
 };
 
 /// What `lockstep watch --also` observes apart from gradients and parameters.
@@ -48,7 +49,9 @@ struct WatchRequest {
   std::uint64_t history_bytes = 0;  ///< of rows of one rank; then one of 100 steps is observed
   std::uint64_t keep_bytes = 0;     ///< of snapshots of one rank, once ranks differ
   bool fails_fast = false;          ///< ends the job at the first difference
-  bool is_strict = false;           ///< a tensor that cannot be compared leaves the job undecided
+  double stall_s = 300;       ///< without progress of any rank, until each is asked where it is
+  bool ends_stalled = false;  ///< ends a job that hangs
+  bool is_strict = false;     ///< a tensor that cannot be compared leaves the job undecided
   std::optional<ExpectedOutcome> expected = {};
   std::int64_t min_steps = 1;  ///< that all ranks must have observed for `agrees`
   std::string out;             ///< the run's folder; empty: runs/<utc>

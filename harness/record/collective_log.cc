@@ -253,13 +253,21 @@ CollectiveLog::CollectiveLog(const std::filesystem::path& path, int rank, std::s
 CollectiveLog::~CollectiveLog() { file_->truncate(1 + count_); }
 
 std::uint64_t CollectiveLog::enter(const Collective& collective) {
+  Collective entered = collective;
+  entered.state = CollectiveState::entered;
+  entered.entered_ns = now_ns();
+  entered.completed_ns = 0;
+  return append(entered);
+}
+
+std::uint64_t CollectiveLog::append(const Collective& collective) {
   const std::uint64_t seq = count_;
   auto* entry = new (file_->reserve(1 + seq)) Entry{};
   fill(*entry, collective);
   entry->seq = seq;
-  entry->state = static_cast<std::uint8_t>(CollectiveState::entered);
-  entry->entered_ns = now_ns();
-  entry->completed_ns = 0;
+  entry->state = static_cast<std::uint8_t>(collective.state);
+  entry->entered_ns = collective.entered_ns;
+  entry->completed_ns = collective.completed_ns;
   count_ = seq + 1;
   auto* header = static_cast<Header*>(file_->at(0));
   std::atomic_ref(header->count).store(count_, std::memory_order_release);

@@ -88,6 +88,9 @@ class CollectiveLog {
   /// group and site 64, tensor 88. Throws Error (usage) when the disk is full.
   std::uint64_t enter(const Collective& collective);
 
+  /// Records a collective that another program saw, with its state and its times. Returns its seq.
+  std::uint64_t append(const Collective& collective);
+
   /// Records the final state of the collective `seq`. Requires: `enter` returned `seq`.
   void leave(std::uint64_t seq, CollectiveState state);
 

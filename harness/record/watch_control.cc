@@ -27,6 +27,8 @@ std::filesystem::path control_file(const std::filesystem::path& folder) {
 struct WatchControl::Page {
   std::uint32_t mark = kPageMark;
   std::atomic<std::uint32_t> keeps = 0;
+  std::atomic<std::uint32_t> asked_where = 0;  ///< requests
+  std::uint32_t reserved = 0;
 };
 
 WatchControl::WatchControl(const std::filesystem::path& folder) {
@@ -59,6 +61,10 @@ void WatchControl::create(const std::filesystem::path& folder) {
 
 bool WatchControl::keeps() const {
   return page_ && page_->keeps.load(std::memory_order_relaxed) != 0;
+}
+
+std::uint32_t WatchControl::ask_where() {
+  return page_ ? page_->asked_where.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
 }
 
 void WatchControl::ask_to_keep() {

@@ -23,6 +23,10 @@ class WatchControl {
   bool keeps() const;
   void ask_to_keep();
 
+  /// Asks every rank where it is, as `rank-N.stall.json`. Returns the number of the request,
+  /// from 1.
+  std::uint32_t ask_where();
+
  private:
   struct Page;
 

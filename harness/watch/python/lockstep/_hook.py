@@ -13,6 +13,7 @@ from lockstep._data import Data
 from lockstep._names import Names
 from lockstep._placement import Replicas
 from lockstep._rows import Named, Rows
+from lockstep._stalls import Progress
 from lockstep._start import say
 from lockstep._traffic import Traffic
 
@@ -21,9 +22,10 @@ _MOST_SKIPS = 10000  # that are listed
 _THINNED = 100  # of so many steps one is observed once the history is used up
 
 watcher = None  # of this process, once torch's optimizers are imported
+progress = None  # of this process, once torch.distributed is imported
 
 
-def _rank_and_world():
+def rank_and_world():
     """Rank and size of the world: of torch.distributed, else of the launcher; else a single process."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -222,6 +224,8 @@ class Watcher:
 
     def _begin_step(self):
         self._step += 1
+        if progress is not None:
+            progress.step(self._step)
         self._values = {}
         self._has_also = False
         self._data.begin_step()
@@ -322,7 +326,7 @@ class Watcher:
     # Files.
 
     def _open(self):
-        rank, world = _rank_and_world()
+        rank, world = rank_and_world()
         self._rank, self._world = rank, world
         self._replicas = Replicas(rank)
         self._watch = _library.Watch(self._folder, os.environ["LOCKSTEP_WATCH_JOB"], rank,
@@ -386,6 +390,13 @@ def on_optimizer_module(module):
     if "micro-batches" in asked():
         _wrap_optimizers(module.Optimizer)
     _register(watcher.before_step, watcher.after_step)
+
+
+def on_distributed_module(module):
+    """`torch.distributed.distributed_c10d` was imported: from now on this process may hang."""
+    global progress
+    progress = Progress()
+    atexit.register(progress.end)
 
 
 def _wrap_optimizers(optimizer_type):

@@ -6,6 +6,7 @@ import sys
 _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
             "torch.amp.grad_scaler": "on_scaler_module",
             "torch.nn.modules.module": "on_module_module",
+            "torch.distributed.distributed_c10d": "on_distributed_module",
             "torch._dynamo": "on_dynamo_module"}
 
 

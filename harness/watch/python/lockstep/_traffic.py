@@ -65,13 +65,40 @@ class Traffic:
         return list(self._groups.values())
 
 
+def groups_of_process():
+    """The groups that this process is in, in the order of their creation: name, title and ranks."""
+    module = sys.modules.get("torch.distributed.distributed_c10d")
+    world = getattr(module, "_world", None)
+    groups = []
+    for group, ranks in getattr(world, "pg_group_ranks", {}).items():
+        name, about = getattr(group, "group_name", None), getattr(group, "group_desc", "")
+        if name is None:
+            continue
+        title = "world" if about == "default_pg" else name
+        if about not in ("", "undefined", "default_pg"):
+            title = "%s (%s)" % (name, about)
+        groups.append({"name": name, "title": title, "ranks": sorted(ranks)})
+    return groups
+
+
+def counts_of_groups():
+    """Collectives that this process has called, by the number of the group; empty: not counted."""
+    try:
+        return {int(group): count for group, count in (_counts() or {}).items()}
+    except Exception:  # of private functions of torch
+        return {}
+
+
 def _counts():
     """Collectives that this process has called, by the number of the group."""
     c10d = sys.modules.get("torch._C._distributed_c10d")
-    dump = getattr(c10d, "_dump_fr_trace_json", None)
-    if dump is None:
-        return None
-    status = json.loads(dump(includeCollectives=False, onlyActive=False)).get("pg_status")
-    if not status:
+    for name in "_dump_fr_trace_json", "_dump_nccl_trace_json":  # of Gloo, and of NCCL
+        dump = getattr(c10d, name, None)
+        if dump is None:
+            continue
+        status = json.loads(dump(includeCollectives=False, onlyActive=False)).get("pg_status")
+        if status:
+            break
+    else:
         return None
     return {group: max(0, int(one["last_enqueued_collective"])) for group, one in status.items()}

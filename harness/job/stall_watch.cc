@@ -1,0 +1,91 @@
+#include "harness/job/stall_watch.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+
+/// The others may only be about to see that a rank is gone.
+constexpr double kGraceOfLoss = 5;
+/// Longer than a thread waits for the interpreter while others compute.
+constexpr double kLongestAnswer = 5;
+
+double seconds_since(std::chrono::steady_clock::time_point moment) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - moment).count();
+}
+
+bool has_moved(const RankProgress& before, const RankProgress& now) {
+  return before.pid != now.pid || before.steps != now.steps ||
+         before.collectives != now.collectives;
+}
+
+}  // namespace
+
+StallWatch::StallWatch(std::filesystem::path folder, std::string job_id, double limit_s,
+                       WatchControl& control)
+    : folder_(std::move(folder)),
+      job_id_(std::move(job_id)),
+      limit_s_(limit_s),
+      control_(control) {}
+
+/// Returns the stall that is over by it.
+std::optional<Stall> StallWatch::note_progress(std::map<int, RankProgress> progress) {
+  bool moves = progress.size() != progress_.size();
+  for (const auto& [rank, now] : progress) {
+    const auto before = progress_.find(rank);
+    moves = moves || before == progress_.end() || has_moved(before->second, now);
+  }
+  progress_ = std::move(progress);
+  if (!moves) return {};
+  moved_ = Clock::now();
+  request_ = 0;
+  if (!stall_) return {};
+  stall_->is_over = true;
+  end_stall(folder_, *stall_);
+  return std::exchange(stall_, std::nullopt);
+}
+
+/// Whether ranks wait that are not about to end.
+bool StallWatch::is_due(double idle_s) const {
+  std::size_t living = 0;
+  bool is_one_lost = false;
+  for (const auto& [rank, one] : progress_) {
+    const bool lives = is_alive(one);
+    if (lives) ++living;
+    is_one_lost = is_one_lost || !lives;
+  }
+  if (living == 0) return false;
+  return idle_s >= limit_s_ || (is_one_lost && idle_s >= std::min(limit_s_, kGraceOfLoss));
+}
+
+bool StallWatch::have_all_answered() const {
+  return std::all_of(progress_.begin(), progress_.end(), [&](const auto& rank) {
+    const RankProgress& one = rank.second;
+    return one.answered == request_ || !is_alive(one) || is_stopped(one);
+  });
+}
+
+void StallWatch::kill_ranks() const {
+  for (const auto& [rank, one] : progress_) {
+    if (is_alive(one)) ::kill(one.pid, SIGKILL);
+  }
+}
+
+std::optional<Stall> StallWatch::look() {
+  if (const auto ended = note_progress(read_all_progress(folder_))) return ended;
+  if (progress_.empty() || stall_) return {};
+  if (request_ == 0) {
+    if (!is_due(seconds_since(moved_))) return {};
+    request_ = control_.ask_where();
+    asked_ = Clock::now();
+  }
+  if (!have_all_answered() && seconds_since(asked_) < kLongestAnswer) return {};
+  stall_ = record_stall(folder_, job_id_, std::exchange(request_, 0), seconds_since(moved_));
+  return stall_;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "harness/job/stall.h"
+#include "harness/record/rank_progress.h"
+#include "harness/record/watch_control.h"
+
+namespace lockstep {
+
+/// Watches whether the ranks of a running job make progress: begin an optimizer step, or call a
+/// collective. If none does for the limit, or if a rank is gone and the others stand still, each is
+/// asked where it is.
+class StallWatch {
+ public:
+  StallWatch(std::filesystem::path folder, std::string job_id, double limit_s,
+             WatchControl& control);
+
+  /// Looks once. Returns a stall when its record is written, and again when it is over. Throws
+  /// Error (usage).
+  std::optional<Stall> look();
+
+  /// Kills the ranks that still live, stopped ones, too.
+  void kill_ranks() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool is_due(double idle_s) const;
+  bool have_all_answered() const;
+  std::optional<Stall> note_progress(std::map<int, RankProgress> progress);
+
+  std::filesystem::path folder_;
+  std::string job_id_;
+  double limit_s_;
+  WatchControl& control_;
+  std::map<int, RankProgress> progress_;
+  Clock::time_point moved_ = Clock::now();  ///< when a rank last made progress
+  Clock::time_point asked_;
+  std::uint32_t request_ = 0;   ///< being answered; 0: none
+  std::optional<Stall> stall_;  ///< since `moved_`
+};
+
+}  // namespace lockstep

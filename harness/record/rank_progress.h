@@ -1,0 +1,33 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+namespace lockstep {
+
+/// How far a watched rank is, as its process counts it in `rank-N.progress`.
+struct RankProgress {
+  pid_t pid = 0;
+  int world_size = 0;
+  std::int64_t steps = 0;        ///< begun
+  std::int64_t collectives = 0;  ///< called, as far as torch counts them
+  /// The same for each of the first groups that it is in, in the order of their creation.
+  std::array<std::uint64_t, 8> collectives_of_groups{};
+  std::uint32_t answered = 0;  ///< the last `WatchControl::ask_where`
+  bool has_ended = false;      ///< the process ended by itself
+
+  bool operator==(const RankProgress&) const = default;
+};
+
+/// Reads the file; empty if there is none yet, or it is another.
+std::optional<RankProgress> read_rank_progress(const std::filesystem::path& folder, int rank);
+
+/// The ranks of a job that count, by rank.
+std::map<int, RankProgress> read_all_progress(const std::filesystem::path& folder);
+
+}  // namespace lockstep

@@ -1,0 +1,224 @@
+"""Tells a watch that this rank makes progress, and, when it asks, where the rank is: its collectives and
+the Python stacks of its threads. A thread does so, because the main one may hang."""
+
+import faulthandler
+import json
+import mmap
+import os
+import pickle
+import signal
+import struct
+import sys
+import threading
+import time
+
+from lockstep._traffic import counts_of_groups, groups_of_process
+
+_POLL_S = 0.25
+_COUNTED = 8  # groups
+_PROGRESS = struct.Struct("<%dQ" % (8 + _COUNTED))  # see docs/formats.md: rank-N.progress
+_MARK = 0x707770636b6c6577  # of such a file
+_ASKED = 8  # offset in watch.control
+_MOST_FRAMES = 64
+_SIGNAL = 9  # after SIGRTMIN
+
+_LIBRARIES = tuple({os.path.realpath(os.path.dirname(os.__file__)) + os.sep,
+                    os.path.realpath(sys.prefix) + os.sep,
+                    os.path.dirname(os.path.realpath(__file__)) + os.sep})
+
+
+def _is_of_user(file):
+    """Whether a file is neither a library's nor Python's own."""
+    return (not file.startswith("<") and "site-packages" not in file
+            and not os.path.realpath(file).startswith(_LIBRARIES))
+
+
+def _shown(file):
+    """A path as short as it is still found from where the job was started."""
+    below = os.path.relpath(file) if os.path.isabs(file) else file
+    return os.path.basename(file) if below.startswith("..") else below
+
+
+def _place_of(frames):
+    """Function and line of the innermost frame of the user's code; of all code if there is none."""
+    own = next((frame for frame in frames if _is_of_user(frame["file"])), None)
+    frame = own or (frames[0] if frames else None)
+    if frame is None:
+        return "", ""
+    return frame["function"], "%s:%d" % (_shown(frame["file"]), frame["line"])
+
+
+def _stack_of(frame):
+    """Innermost first."""
+    frames = []
+    while frame is not None and len(frames) < _MOST_FRAMES:
+        code = frame.f_code
+        frames.append({"function": code.co_name, "file": code.co_filename, "line": frame.f_lineno or 0})
+        frame = frame.f_back
+    return frames
+
+
+def _threads():
+    """The stacks of the threads, the main one first."""
+    frames = sys._current_frames()
+    main = threading.main_thread()
+    threads = [main] + [thread for thread in threading.enumerate() if thread is not main]
+    told = []
+    for thread in threads:
+        if thread.ident not in frames or thread.ident == threading.get_ident():
+            continue
+        stack = _stack_of(frames[thread.ident])
+        function, site = _place_of(stack)
+        told.append({"name": thread.name, "function": function, "site": site, "frames": stack})
+    return told
+
+
+def _call_of(entry, names, now_ns):
+    frames = [{"function": frame["name"], "file": frame["filename"], "line": frame["line"]}
+              for frame in entry.get("frames", [])]
+    sizes, dtypes = entry.get("input_sizes") or [], entry.get("input_dtypes") or []
+    elements = 0
+    for size in sizes:
+        count = 1
+        for dimension in size:
+            count *= dimension
+        elements += count
+    operation = entry["profiling_name"].split(":", 1)[-1].split(" ")[0].replace("_", "").lower()
+    group = entry["process_group"][0]
+    return {"group": names.get(group, group), "number": entry["collective_seq_id"],
+            "operation": operation, "dtype": (dtypes[0] if dtypes else "").lower(),
+            "shape": str(list(sizes[0])) if sizes else "", "tensors": len(sizes), "elements": elements,
+            "is_complete": bool(entry["retired"]) or entry["state"] == "completed",
+            "age_ns": max(0, now_ns - entry["time_created_ns"]), "site": _place_of(frames)[1]}
+
+
+def _calls(groups):
+    """The calls in the flight recorder. None: this torch has none that can be read."""
+    c10d = sys.modules.get("torch._C._distributed_c10d")
+    dump = None
+    for name in "_dump_nccl_trace", "_dump_fr_trace":
+        candidate = getattr(c10d, name, None)
+        if candidate is None:
+            continue
+        entries = pickle.loads(candidate(True, True, False)).get("entries")
+        if entries:
+            dump = entries
+            break
+    if dump is None:
+        return None if getattr(c10d, "_dump_fr_trace", None) is None else []
+    names = {group["name"]: group["title"] for group in groups}
+    now_ns = time.time_ns()
+    return [_call_of(entry, names, now_ns) for entry in dump if not entry.get("is_p2p")]
+
+
+def _is_joining(threads):
+    return any(frame["function"] == "init_process_group" and
+               frame["file"].endswith("distributed_c10d.py")
+               for thread in threads[:1] for frame in thread["frames"])
+
+
+def _report(rank, world, request):
+    threads = _threads()
+    groups, calls, failure = [], None, ""
+    try:
+        groups = groups_of_process()
+        calls = _calls(groups)
+    except Exception as error:  # of private functions of torch
+        failure = "%s: %s" % (type(error).__name__, error)
+    called = counts_of_groups()
+    for number, group in enumerate(groups):
+        first = min((call["number"] for call in calls or [] if call["group"] == group["title"]),
+                    default=called.get(number, 0) + 1)
+        group["first"] = first  # of the calls that are on record
+    return {"rank": rank, "world_size": world, "request": request, "pid": os.getpid(),
+            "is_joining": _is_joining(threads), "groups": groups, "calls": calls or [],
+            "has_recorder": calls is not None, "failure": failure, "threads": threads}
+
+
+class Progress:
+    """The file in which a rank counts, and the thread that answers its watch."""
+
+    def __init__(self):
+        self._pid = os.getpid()
+        self._map = None
+        self._rank = self._world = None
+        self._answered = 0
+        self._steps = 0
+        self._is_ended = False
+        self._folder = os.environ["LOCKSTEP_WATCH_FOLDER"]
+        threading.Thread(target=self._run, name="lockstep", daemon=True).start()
+
+    def step(self, number):
+        """A step began."""
+        self._steps = number
+        self._write()
+
+    def end(self):
+        """The process ends by itself."""
+        if self._pid == os.getpid():
+            self._is_ended = True
+            self._write()
+
+    def _run(self):
+        try:
+            control = self._control()
+            while control is not None:
+                time.sleep(_POLL_S)
+                if self._map is None and not self._open():
+                    continue
+                self._write()
+                asked = struct.unpack_from("<I", control, _ASKED)[0]
+                if asked != self._answered:
+                    self._answer(asked)
+        except Exception as error:
+            from lockstep._start import say
+            say("rank %s cannot be asked where it is: %s" % (os.environ.get("RANK", "0"), error))
+
+    def _control(self):
+        path = os.path.join(self._folder, "watch.control")
+        if not os.path.exists(path):
+            return None
+        with open(path, "rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def _open(self):
+        """Whether this process is known to be a rank of several."""
+        from lockstep._hook import rank_and_world
+
+        multiprocessing = sys.modules.get("multiprocessing.process")
+        is_child = multiprocessing is not None and multiprocessing.parent_process() is not None
+        distributed = sys.modules.get("torch.distributed")
+        is_initialized = getattr(distributed, "is_initialized", lambda: False)()
+        if is_child and not is_initialized:
+            return False  # a worker of a data loader, or a rank that has not joined yet
+        rank, world = rank_and_world()
+        if world < 2:
+            return False
+        self._rank, self._world = rank, world
+        # For a process whose threads cannot run, by a signal that nobody else uses.
+        stacks = open(os.path.join(self._folder, "rank-%d.stacks" % rank), "w")
+        if not faulthandler.is_enabled():
+            faulthandler.enable(file=stacks)
+        faulthandler.register(signal.SIGRTMIN + _SIGNAL, file=stacks, all_threads=True)
+        path = os.path.join(self._folder, "rank-%d.progress" % rank)
+        with open(path, "wb+") as file:
+            file.write(bytes(_PROGRESS.size))
+            file.flush()
+            self._map = mmap.mmap(file.fileno(), _PROGRESS.size)
+        return True
+
+    def _write(self):
+        if self._map is None or self._pid != os.getpid():
+            return
+        counts = counts_of_groups()
+        _PROGRESS.pack_into(self._map, 0, _MARK, self._pid, self._rank, self._world, self._steps,
+                            sum(counts.values()), self._answered, int(self._is_ended),
+                            *(counts.get(group, 0) for group in range(_COUNTED)))
+
+    def _answer(self, asked):
+        path = os.path.join(self._folder, "rank-%d.stall.json" % self._rank)
+        with open(path + ".tmp", "w", encoding="utf-8") as file:
+            json.dump(_report(self._rank, self._world, asked), file)
+        os.replace(path + ".tmp", path)
+        self._answered = asked
+        self._write()

@@ -1,0 +1,194 @@
+// Jobs that stop in the middle, watched by `lockstep watch --stall`: hangs and deaths, and pauses
+// that are none.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/command.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+/// A training of hanging_training.py and how it is watched.
+struct Hang {
+  std::string name;  ///< of the test
+  std::string hang;
+  std::string engine = "ddp";
+  std::string options = "--on-stall kill";
+  int status = 1;
+  std::vector<std::string> said;  ///< in the report
+};
+
+/// "tests/watch/hanging_training.py:22": the line of the script that has this text.
+std::string at(const std::string& text) {
+  const fs::path script = fs::path(LOCKSTEP_SOURCE_DIR) / "tests/watch/hanging_training.py";
+  int line = 0;
+  for (const std::string& each : lines_of(text_of(script))) {
+    ++line;
+    if (each.find(text) < each.npos) {
+      return fmt::format("{}:{}", fs::relative(script).string(), line);
+    }
+  }
+  return "no line has " + text;
+}
+
+std::string in_line(const std::string& function, const std::string& text) {
+  return fmt::format("in {}, {}", function, at(text));
+}
+
+const std::vector<Hang>& hangs() {
+  static const std::vector<Hang> all = {
+      {"asleep",
+       "asleep",
+       "ddp",
+       "--on-stall kill",
+       1,
+       {"rank 1 never entered collective 8 of the group world in step 3, allreduce",
+        in_line("load_next_batch", "# asleep")}},
+      {"asleep_under_fully_shard",
+       "asleep",
+       "fully_shard",
+       "--on-stall kill",
+       1,
+       {"rank 1 never entered collective", in_line("load_next_batch", "# asleep")}},
+      {"asleep_with_collectives_by_hand",
+       "asleep",
+       "by_hand",
+       "--on-stall kill --expect hangs",
+       0,
+       {"rank 1 never entered collective", at("dist.all_reduce(parameter.grad)"),
+        in_line("load_next_batch", "# asleep")}},
+      {"a_batch_less",
+       "a_batch_less",
+       "ddp",
+       "--on-stall kill",
+       1,
+       {"ranks disagree on the operation of collective 11 of the group world in step 6",
+        "rank 1 calls barrier at " + at("# the last")}},
+      {"holds_the_interpreter",
+       "busy",
+       "ddp",
+       "--on-stall kill",
+       1,
+       {"rank 1 never entered collective 8 of the group world", "rank 1: no progress for",
+        "its hook did not answer, in load_next_batch"}},
+      {"stopped",
+       "stopped",
+       "ddp",
+       "--on-stall kill",
+       1,
+       {"rank 1 did not finish (its process was stopped by a signal)"}},
+      {"killed", "killed", "ddp", "--on-stall kill", 137, {"rank 1 did not finish"}},
+      {"rendezvous",
+       "rendezvous",
+       "ddp",
+       "--on-stall kill",
+       1,
+       {"rank 1 never joined the group world; rank 0 waited there", "rank 1: no progress for",
+        in_line("main", "# before the rendezvous")}},
+      {"order_of_subgroups",
+       "order",
+       "ddp",
+       "--on-stall kill",
+       1,
+       {"ranks 0,1 wait for each other in several groups", at("group=group")}},
+      {"shapes",
+       "shapes",
+       "ddp",
+       "",
+       1,
+       {"rank 0 did not finish (aborted in main, hanging_training.py:"}},
+      // Healthy ones.
+      {"evaluates_on_one_rank", "evaluates", "ddp", "", 0, {"in lockstep: 4 of 4 parameters"}},
+      {"checkpoints", "checkpoints", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
+      {"leaves_early", "leaves_early", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
+      {"never_pauses", "", "ddp", "--on-stall kill --expect hangs", 1, {"in lockstep: 4 of 4"}},
+  };
+  return all;
+}
+
+/// Runs of all trainings, several at a time: they mostly sleep.
+class Runs {
+ public:
+  static const Runs& get() {
+    static const Runs runs;
+    return runs;
+  }
+
+  const Outcome& outcome(const std::string& name) const { return outcomes_.at(name); }
+
+ private:
+  Runs() {
+    constexpr std::size_t kAtATime = 3;
+    for (std::size_t first = 0; first < hangs().size(); first += kAtATime) {
+      std::map<std::string, std::future<Outcome>> running;
+      for (std::size_t i = first; i < std::min(first + kAtATime, hangs().size()); ++i) {
+        running[hangs()[i].name] = std::async(std::launch::async, [this, i] { return run(i); });
+      }
+      for (auto& [name, outcome] : running) outcomes_[name] = outcome.get();
+    }
+  }
+
+  Outcome run(std::size_t i) const {
+    const Hang& hang = hangs()[i];
+    const fs::path folder = folder_.path() / hang.name;
+    return run_shell(
+        fmt::format("HANG={} ENGINE={} PAUSE=8 {} watch --out {}/run --stall 4 {} -- "
+                    "{}/tests/watch/two_ranks.sh {} {}/tests/watch/hanging_training.py {}",
+                    hang.hang, hang.engine, LOCKSTEP_PROGRAM, folder.string(), hang.options,
+                    LOCKSTEP_SOURCE_DIR, LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR, folder.string()));
+  }
+
+  TemporaryFolder folder_;
+  std::map<std::string, Outcome> outcomes_;
+};
+
+class HangingJob : public testing::TestWithParam<Hang> {};
+
+TEST_P(HangingJob, IsToldByRankCollectiveAndLine) {
+  const Hang& hang = GetParam();
+  const Outcome& outcome = Runs::get().outcome(hang.name);
+  EXPECT_EQ(outcome.status, hang.status) << outcome.err;
+  for (const std::string& text : hang.said) {
+    EXPECT_THAT(unwrapped(outcome.err), HasSubstr(text));
+  }
+}
+
+std::string name_of_hang(const testing::TestParamInfo<Hang>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Watched, HangingJob, testing::ValuesIn(hangs()), name_of_hang);
+
+TEST(PauseOfAJob, IsToldAndTakenBack) {
+  const std::string& said = Runs::get().outcome("evaluates_on_one_rank").err;
+  EXPECT_THAT(unwrapped(said), HasSubstr("rank 0 never entered collective 9 of the group world"));
+  EXPECT_THAT(said, HasSubstr("lockstep: the ranks make progress again"));
+  EXPECT_THAT(said, Not(HasSubstr("FAILED")));
+}
+
+TEST(PauseOfAJob, IsNoHangIfNoCollectiveIsOpen) {
+  const std::string& said = Runs::get().outcome("checkpoints").err;
+  EXPECT_THAT(said, HasSubstr("lockstep: no rank began a step or called a collective for"));
+  EXPECT_THAT(unwrapped(said), HasSubstr("rank 0: no progress for"));
+  EXPECT_THAT(said, Not(HasSubstr("never entered")));
+}
+
+TEST(HangingJobs, LeaveNoProcessBehind) {
+  Runs::get();
+  EXPECT_EQ(run_shell("pgrep -f [h]anging_training.py").out, "");
+}
+
+}  // namespace
+}  // namespace lockstep
