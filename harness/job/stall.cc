@@ -120,7 +120,7 @@ std::string stacks_of(const fs::path& folder, int rank) {
   return text.str();
 }
 
-StalledState state_of(const RankProgress& progress, bool has_answered) {
+StalledState state_of(const WatchedProgress& progress, bool has_answered) {
   if (has_answered) return StalledState::answered;
   if (progress.has_ended) return StalledState::ended;
   if (!is_alive(progress)) return StalledState::gone;
@@ -168,7 +168,7 @@ std::vector<std::string> groups_with(int rank, const std::map<int, Answer>& answ
 
 /// What a rank would answer that cannot: it called as many collectives as it had counted, and as
 /// far as they are known from other ranks they were the same.
-Answer answer_for(int rank, const RankProgress& progress, const std::map<int, Answer>& answers) {
+Answer answer_for(int rank, const WatchedProgress& progress, const std::map<int, Answer>& answers) {
   Answer answer;
   const std::vector<std::string> titles = groups_with(rank, answers);
   for (std::size_t i = 0; i < titles.size() && i < progress.collectives_of_groups.size(); ++i) {
@@ -294,12 +294,12 @@ std::string place_in_stacks(const fs::path& folder, int rank) {
   return first;
 }
 
-bool is_alive(const RankProgress& rank) {
+bool is_alive(const WatchedProgress& rank) {
   const char state = state_of(rank.pid);
   return state != '\0' && state != 'Z' && state != 'X';
 }
 
-bool is_stopped(const RankProgress& rank) {
+bool is_stopped(const WatchedProgress& rank) {
   const char state = state_of(rank.pid);
   return state == 'T' || state == 't';
 }
@@ -308,7 +308,7 @@ Stall record_stall(const fs::path& folder, const std::string& job_id, std::uint3
                    double limit_s) {
   Stall stall;
   stall.limit_s = limit_s;
-  const std::map<int, RankProgress> progress = read_all_progress(folder);
+  const std::map<int, WatchedProgress> progress = read_all_progress(folder);
   int world_size = 0;
   bool has_silent = false;
   for (const auto& [rank, one] : progress) world_size = std::max(world_size, one.world_size);

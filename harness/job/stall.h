@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/record/rank_progress.h"
+#include "harness/record/watched_progress.h"
 #include "reports/base/names.h"
 #include "reports/record/execution.h"
 
@@ -66,8 +66,8 @@ bool has_aborted(const std::filesystem::path& folder, int rank);
 std::string place_in_stacks(const std::filesystem::path& folder, int rank);
 
 /// Whether the process of a rank lives, stopped or not.
-bool is_alive(const RankProgress& rank);
-bool is_stopped(const RankProgress& rank);
+bool is_alive(const WatchedProgress& rank);
+bool is_stopped(const WatchedProgress& rank);
 
 /// Replaces the exits of ranks that hang. Says of other ranks where they were in the last stall.
 void add_stall(const Stall& stall, std::vector<RankExit>& exits);

@@ -18,7 +18,7 @@ double seconds_since(std::chrono::steady_clock::time_point moment) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - moment).count();
 }
 
-bool has_moved(const RankProgress& before, const RankProgress& now) {
+bool has_moved(const WatchedProgress& before, const WatchedProgress& now) {
   return before.pid != now.pid || before.steps != now.steps ||
          before.collectives != now.collectives;
 }
@@ -33,7 +33,7 @@ StallWatch::StallWatch(std::filesystem::path folder, std::string job_id, double 
       control_(control) {}
 
 /// Returns the stall that is over by it.
-std::optional<Stall> StallWatch::note_progress(std::map<int, RankProgress> progress) {
+std::optional<Stall> StallWatch::note_progress(std::map<int, WatchedProgress> progress) {
   bool moves = progress.size() != progress_.size();
   for (const auto& [rank, now] : progress) {
     const auto before = progress_.find(rank);
@@ -64,7 +64,7 @@ bool StallWatch::is_due(double idle_s) const {
 
 bool StallWatch::have_all_answered() const {
   return std::all_of(progress_.begin(), progress_.end(), [&](const auto& rank) {
-    const RankProgress& one = rank.second;
+    const WatchedProgress& one = rank.second;
     return one.answered == request_ || !is_alive(one) || is_stopped(one);
   });
 }

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "harness/job/stall.h"
-#include "harness/record/rank_progress.h"
 #include "harness/record/watch_control.h"
+#include "harness/record/watched_progress.h"
 
 namespace lockstep {
 
@@ -33,13 +33,13 @@ class StallWatch {
 
   bool is_due(double idle_s) const;
   bool have_all_answered() const;
-  std::optional<Stall> note_progress(std::map<int, RankProgress> progress);
+  std::optional<Stall> note_progress(std::map<int, WatchedProgress> progress);
 
   std::filesystem::path folder_;
   std::string job_id_;
   double limit_s_;
   WatchControl& control_;
-  std::map<int, RankProgress> progress_;
+  std::map<int, WatchedProgress> progress_;
   Clock::time_point moved_ = Clock::now();  ///< when a rank last made progress
   Clock::time_point asked_;
   std::uint32_t request_ = 0;   ///< being answered; 0: none

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <future>
 #include <map>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct Hang {
   std::vector<std::string> said;  ///< in the report
 };
 
+void PrintTo(const Hang& hang, std::ostream* out) { *out << hang.name; }
+
 /// "tests/watch/hanging_training.py:22": the line of the script that has this text.
 std::string at(const std::string& text) {
   const fs::path script = fs::path(LOCKSTEP_SOURCE_DIR) / "tests/watch/hanging_training.py";
@@ -39,7 +42,8 @@ std::string at(const std::string& text) {
   for (const std::string& each : lines_of(text_of(script))) {
     ++line;
     if (each.find(text) < each.npos) {
-      return fmt::format("{}:{}", fs::relative(script).string(), line);
+      const std::string below = fs::relative(script).string();
+      return fmt::format("{}:{}", below.starts_with("..") ? "hanging_training.py" : below, line);
     }
   }
   return "no line has " + text;

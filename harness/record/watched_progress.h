@@ -11,7 +11,7 @@
 namespace lockstep {
 
 /// How far a watched rank is, as its process counts it in `rank-N.progress`.
-struct RankProgress {
+struct WatchedProgress {
   pid_t pid = 0;
   int world_size = 0;
   std::int64_t steps = 0;        ///< begun
@@ -21,13 +21,13 @@ struct RankProgress {
   std::uint32_t answered = 0;  ///< the last `WatchControl::ask_where`
   bool has_ended = false;      ///< the process ended by itself
 
-  bool operator==(const RankProgress&) const = default;
+  bool operator==(const WatchedProgress&) const = default;
 };
 
 /// Reads the file; empty if there is none yet, or it is another.
-std::optional<RankProgress> read_rank_progress(const std::filesystem::path& folder, int rank);
+std::optional<WatchedProgress> read_progress(const std::filesystem::path& folder, int rank);
 
 /// The ranks of a job that count, by rank.
-std::map<int, RankProgress> read_all_progress(const std::filesystem::path& folder);
+std::map<int, WatchedProgress> read_all_progress(const std::filesystem::path& folder);
 
 }  // namespace lockstep

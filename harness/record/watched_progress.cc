@@ -1,4 +1,4 @@
-#include "harness/record/rank_progress.h"
+#include "harness/record/watched_progress.h"
 
 #include <fmt/format.h>
 
@@ -35,7 +35,7 @@ constexpr std::uint64_t kLargestPid = 1 << 22;
 
 }  // namespace
 
-std::optional<RankProgress> read_rank_progress(const std::filesystem::path& folder, int rank) {
+std::optional<WatchedProgress> read_progress(const std::filesystem::path& folder, int rank) {
   std::ifstream file(folder / fmt::format("{}{}{}", kBegin, rank, kExtension), std::ios::binary);
   Counters counters = {};
   if (!file.read(reinterpret_cast<char*>(&counters), sizeof counters)) return {};
@@ -44,17 +44,17 @@ std::optional<RankProgress> read_rank_progress(const std::filesystem::path& fold
                         counters.world_size > counters.rank &&
                         counters.world_size <= static_cast<std::uint64_t>(kMostRanksOfRecord);
   if (!is_sound) return {};
-  return RankProgress{static_cast<pid_t>(counters.pid),
-                      static_cast<int>(counters.world_size),
-                      static_cast<std::int64_t>(counters.steps),
-                      static_cast<std::int64_t>(counters.collectives),
-                      counters.collectives_of_groups,
-                      static_cast<std::uint32_t>(counters.answered),
-                      counters.has_ended != 0};
+  return WatchedProgress{static_cast<pid_t>(counters.pid),
+                         static_cast<int>(counters.world_size),
+                         static_cast<std::int64_t>(counters.steps),
+                         static_cast<std::int64_t>(counters.collectives),
+                         counters.collectives_of_groups,
+                         static_cast<std::uint32_t>(counters.answered),
+                         counters.has_ended != 0};
 }
 
-std::map<int, RankProgress> read_all_progress(const std::filesystem::path& folder) {
-  std::map<int, RankProgress> ranks;
+std::map<int, WatchedProgress> read_all_progress(const std::filesystem::path& folder) {
+  std::map<int, WatchedProgress> ranks;
   std::error_code missing;
   for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
     if (entry.path().extension() != kExtension) continue;
@@ -65,7 +65,7 @@ std::map<int, RankProgress> read_all_progress(const std::filesystem::path& folde
         std::from_chars(name.data() + kBegin.size(), end, rank).ptr != end) {
       continue;
     }
-    if (const auto progress = read_rank_progress(folder, rank)) ranks.emplace(rank, *progress);
+    if (const auto progress = read_progress(folder, rank)) ranks.emplace(rank, *progress);
   }
   return ranks;
 }
