@@ -89,6 +89,9 @@ foreach(version 2.6.0 newest)
                         ${version})
 endforeach()
 
+lockstep_soak(watch watched_real_trainers
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/real_trainers.sh ${lockstep} ${PROJECT_SOURCE_DIR})
+
 lockstep_soak(watch watched_by_the_library_for_old_systems
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/portable_library.sh ${PROJECT_SOURCE_DIR}
                       $<TARGET_FILE:watch_tests>)

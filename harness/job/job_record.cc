@@ -45,6 +45,21 @@ std::vector<Claim> claims_of_jobs(std::int64_t agree_every) {
           agree_across_ranks(Kind::parameter, Phase::post_step), ranks_finish()};
 }
 
+/// The claims that the observations of a job allow: an engine that divides the parameters of an
+/// optimizer leaves nothing to compare but the parameters that it copies to all ranks.
+std::vector<Claim> claims_of(const JobRecord& job, const std::map<int, RankFacts>& facts) {
+  std::vector<Claim> claims = claims_of_jobs(job.agree_every);
+  const bool has_copies = std::any_of(facts.begin(), facts.end(),
+                                      [](const auto& rank) { return rank.second.has_copies; });
+  if (job.agree_every > 0 || !has_copies) return claims;
+  const Claim copies = agree_across_ranks(Kind::parameter, Phase::pre_step);
+  const bool has_only_copies = std::all_of(
+      facts.begin(), facts.end(), [](const auto& rank) { return rank.second.has_only_copies; });
+  if (has_only_copies) return {copies, ranks_finish()};
+  claims.push_back(copies);
+  return claims;
+}
+
 std::int64_t last_step_of(const fs::path& folder, int rank) {
   const fs::path index = index_file(journal_file(folder, rank));
   if (!fs::exists(index)) return 0;
@@ -178,7 +193,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
     job.exits.push_back(exit_of_rank(files, rank, facts[rank].failure, end));
   }
   if (end && !end->is_cut && !end->is_interrupted) note_deaths(job.exits);
-  std::erase(job.claims, collectives_match());
+  job.claims = claims_of(job, facts);
   if (const auto stall = read_stall(files)) {
     add_stall(*stall, job.exits);
     if (stall->is_open && !stall->is_over) job.claims.push_back(collectives_match());

@@ -41,6 +41,8 @@ RankFacts facts_in(const nlohmann::json& json) {
           .thinned_after = json.contains("thinned_after")
                                ? whole_number<std::int64_t>(json, "thinned_after")
                                : 0,
+          .has_copies = json.value("has_copies", false),
+          .has_only_copies = json.value("has_only_copies", false),
           .calls = calls_in(json.value("collectives", nlohmann::json::array()))};
 }
 

@@ -192,6 +192,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
     end.is_cut = meanwhile.has_ended_job();
   }
   add_ranks(run.jobs[0], folder, end);
+  run.planned = counts_of(run);  // the claims follow from what the ranks observed
   run.environment.torch_version = torch_of(files);
   judge_run(run, folder);
   save(run, folder);

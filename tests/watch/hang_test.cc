@@ -132,6 +132,11 @@ class Runs {
     return runs;
   }
 
+  Outcome report(const std::string& name) const {
+    return run_shell(
+        fmt::format("{} report {}/run", LOCKSTEP_PROGRAM, (folder_.path() / name).string()));
+  }
+
   const Outcome& outcome(const std::string& name) const { return outcomes_.at(name); }
 
  private:
@@ -187,6 +192,13 @@ TEST(PauseOfAJob, IsNoHangIfNoCollectiveIsOpen) {
   EXPECT_THAT(said, HasSubstr("lockstep: no rank began a step or called a collective for"));
   EXPECT_THAT(unwrapped(said), HasSubstr("rank 0: no progress for"));
   EXPECT_THAT(said, Not(HasSubstr("never entered")));
+}
+
+TEST(HangingJobs, AreReportedAgainAsTheyWere) {
+  const Outcome again = Runs::get().report("asleep");
+  EXPECT_EQ(again.status, 1) << again.err;
+  EXPECT_THAT(unwrapped(again.out), HasSubstr("rank 1 never entered collective 8 of the group"));
+  EXPECT_THAT(unwrapped(again.out), HasSubstr("in load_next_batch"));
 }
 
 TEST(HangingJobs, LeaveNoProcessBehind) {

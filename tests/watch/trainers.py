@@ -57,16 +57,6 @@ def accelerate_ddp():
     accelerated_loop(accelerator)
 
 
-def accelerate_fsdp2():
-    from accelerate import Accelerator, FullyShardedDataParallelPlugin
-
-    plugin = FullyShardedDataParallelPlugin(fsdp_version=2, auto_wrap_policy="transformer_based_wrap",
-                                            transformer_cls_names_to_wrap=["GPT2Block"])
-    accelerator = Accelerator(fsdp_plugin=plugin, gradient_accumulation_steps=2)
-    print(accelerator.distributed_type, file=sys.stderr)
-    accelerated_loop(accelerator)
-
-
 def accelerated_loop(accelerator):
     module = model()
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
@@ -126,6 +116,24 @@ def trl_sft():
                callbacks=[Spoils()]).train()
 
 
+def deepspeed_zero():
+    """ZERO: the stage, 1 to 3."""
+    import deepspeed
+
+    deepspeed.init_distributed(dist_backend="gloo")
+    module = model()
+    config = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": int(os.environ["ZERO"])},
+              "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}}}
+    engine, _, _, _ = deepspeed.initialize(model=module, model_parameters=module.parameters(), config=config)
+    for step in range(1, STEPS + 1):
+        words = torch.randint(64, (4, 16), generator=torch.Generator().manual_seed(10 * step + RANK))
+        engine.backward(engine(input_ids=words, labels=words).loss)
+        if "FAULT" in os.environ and step == 3 and RANK == 1:
+            with torch.no_grad():
+                next(module.parameters()).add_(1)
+        engine.step()
+
+
 def tokenizer():
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
@@ -135,5 +143,5 @@ def tokenizer():
                                    pad_token="<pad>", eos_token="<eos>")
 
 
-{one.__name__: one for one in (transformers_ddp, accelerate_ddp, accelerate_fsdp2, lightning_ddp,
-                               trl_sft)}[sys.argv[1]]()
+{one.__name__: one for one in (transformers_ddp, accelerate_ddp, lightning_ddp, trl_sft,
+                               deepspeed_zero)}[sys.argv[1]]()

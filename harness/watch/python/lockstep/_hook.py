@@ -49,6 +49,7 @@ class _Optimizer:
         self.ordinal = ordinal
         self.steps = 0
         self.parameters = []  # pairs of tensor and Named
+        self.copies = []  # the same of those that every rank holds while an engine divides them
         self.backward_passes = {}  # since its last step, by id of the parameter
         self.contributions = {}  # Named of the gradients of these passes, by id of the parameter
         self.has_initial = False  # its parameters were observed before its first step
@@ -87,6 +88,7 @@ class Watcher:
         self._micro_batches = MicroBatches(self.before_accumulation)
         self._keeps_before = bool(os.environ.get("LOCKSTEP_WATCH_KEEP_BEFORE"))
         self._copied = 0  # bytes of the values of the first step
+        self._has_copies = False  # observed before steps
         self._skips = []  # steps that a gradient scaler left out
         self._traffic = Traffic()
 
@@ -157,6 +159,11 @@ class Watcher:
             known.has_initial = True
         if not self._has_closure(args, kwargs):
             self._observe(known, "pre_step", "gradient")
+        if known.copies:
+            rows = Rows(self._watch, self._torch)
+            for tensor, named in known.copies:
+                rows.add(named, tensor, "pre_step", "parameter")
+            rows.write()
 
     def _after(self, optimizer, args, kwargs):
         while self._running and self._running[-1][1] is not optimizer:
@@ -261,7 +268,16 @@ class Watcher:
             known.parameters = [(tensor, self._parameter(tensor)) for group in optimizer.param_groups
                                 for tensor in group["params"]]
             known.contributions = {}
+            known.copies = [(copy, Named(name, reason=self._left_out(name)))
+                            for tensor, _ in known.parameters
+                            for name, copy in self._names.copies_of(tensor)]
+            self._has_copies = self._has_copies or bool(known.copies)
         return known
+
+    def _has_only_copies(self):
+        """Whether an engine divides the parameters of all optimizers."""
+        known = self._optimizers.values()
+        return bool(known) and all(one.copies for one in known)
 
     def _parameter(self, tensor):
         name = self._names.of(tensor)
@@ -342,6 +358,7 @@ class Watcher:
         facts = {"rank": self._rank, "world_size": self._world,
                  "torch": str(self._torch.__version__), "python": sys.version.split()[0],
                  "skipped_steps": self._skips, "thinned_after": self._thinned_after,
+                 "has_copies": self._has_copies, "has_only_copies": self._has_only_copies(),
                  "collectives": self._traffic.facts()}
         facts.update(more)
         path = os.path.join(self._folder, "rank-%d.watch.json" % self._rank)

@@ -3,7 +3,7 @@
 import gc
 import re
 
-from lockstep._placement import parts_of_fsdp1
+from lockstep._placement import parts_of_fsdp1, parts_of_zero
 
 # Parts of names that wrappers add: DDP and DataParallel "module." at the beginning, torch.compile
 # "_orig_mod.", FSDP "_fsdp_wrapped_module.", activation checkpoints "_checkpoint_wrapped_module.".
@@ -38,6 +38,8 @@ class Names:
         self._module_type = module_type
         self._names = {}  # by id of the parameter
         self._parts = {}  # by id of the parameter
+        self._copies = {}  # parameters of modules, by id of the flat one that an engine divides
+        self._copy_names = {}  # by id of such a parameter
         self._kept = []  # the parameters, so that no id is used again
         self._taken = set()
 
@@ -51,7 +53,13 @@ class Names:
             return
         modules = modules_of_process(self._module_type)
         self._parts.update(parts_of_fsdp1(modules))
-        found = self._in_modules(roots_of(modules), {id(parameter) for _, _, parameter in new})
+        parts, copies = parts_of_zero()
+        self._parts.update(parts)
+        self._copies.update(copies)
+        copied = {id(one) for group in copies.values() for one in group}
+        found = self._in_modules(roots_of(modules),
+                                 {id(parameter) for _, _, parameter in new} | copied)
+        self._copy_names.update({key: name for key, (_, name) in found.items() if key in copied})
         for group, place, parameter in new:
             owner, name = found.get(id(parameter), (None, None))
             if name is None:
@@ -67,6 +75,11 @@ class Names:
     def part_of(self, parameter):
         """Global shape and offset, and the replica group, of a part that FSDP1 made; None: it did not."""
         return self._parts.get(id(parameter))
+
+    def copies_of(self, parameter):
+        """Pairs of name and parameter that every rank holds of a flat parameter that DeepSpeed divides."""
+        return [(self._copy_names[id(copy)], copy) for copy in self._copies.get(id(parameter), [])
+                if id(copy) in self._copy_names]
 
     def _unique(self, name):
         base, count = name, 1

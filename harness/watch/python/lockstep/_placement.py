@@ -1,6 +1,7 @@
 """The part of a tensor that a rank holds, and the ranks that hold copies of it. Runs no operation of
 torch on a DTensor, because it could communicate."""
 
+import gc
 import os
 import sys
 
@@ -94,6 +95,32 @@ def parts_of_fsdp1(modules):
         if handle is not None and handle.uses_sharded_strategy:
             parts.update(_of_flat_parameter(handle))
     return parts
+
+
+# Modules of DeepSpeed, the optimizers in them that divide parameters, and where those keep their parts.
+_ZERO = (("deepspeed.runtime.zero.stage_1_and_2", "DeepSpeedZeroOptimizer", "single_partition_of_fp32_groups"),
+         ("deepspeed.runtime.zero.stage3", "DeepSpeedZeroOptimizer_Stage3", "fp32_partitioned_groups_flat"))
+
+
+def parts_of_zero():
+    """Part and group of the flat parameters that DeepSpeed's ZeRO divides, by id. And the parameters of
+    the modules that they are copied to after each step, of stages 1 and 2, by id of the flat one."""
+    parts, copies = {}, {}
+    for module, name, attribute in _ZERO:
+        owner = getattr(sys.modules.get(module), name, None)
+        if owner is None:
+            continue
+        for optimizer in [thing for thing in gc.get_objects() if issubclass(type(thing), owner)]:
+            world = sys.modules["torch.distributed"]
+            group = getattr(optimizer, "dp_process_group", None)
+            rank, size = world.get_rank(group), world.get_world_size(group)
+            whole = getattr(optimizer, "bit16_groups", [])
+            for index, flat in enumerate(getattr(optimizer, attribute, [])):
+                count = flat.numel()
+                parts[id(flat)] = (((count * size,), (count * rank,)), "zero %d" % rank)
+                if index < len(whole):
+                    copies[id(flat)] = list(whole[index])
+    return parts, copies
 
 
 def _tensor_parallel_rank():

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Watches real trainers, healthy and with a planted fault: real_trainers.sh LOCKSTEP SOURCES
+#
+# Installs them below the user's cache (5 GB), unless they are there. Exits with 77 if they cannot be
+# installed.
+set -uo pipefail
+lockstep=$1 sources=$2
+environment=${XDG_CACHE_HOME:-$HOME/.cache}/lockstep/watch-trainers
+python=$environment/bin/python
+if [[ ! -e $environment/installed ]]; then
+  rm -rf "$environment"
+  python3 -m venv "$environment"
+  "$environment/bin/pip" install --quiet torch==2.11.0 numpy transformers accelerate datasets trl lightning \
+    deepspeed || { echo "the trainers cannot be installed here"; exit 77; }
+  touch "$environment/installed"
+fi
+"$python" -m pip list 2>/dev/null | grep -Ei '^(torch|transformers|accelerate|trl|lightning|deepspeed) '
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export OMP_NUM_THREADS=1 DS_ACCELERATOR=cpu
+failures=0
+watch() {  # STATUS WORDS-IN-THE-REPORT TRAINER [VARIABLE=VALUE...]
+  local status=$1 words=$2 trainer=$3 run=$folder/run found
+  shift 3
+  rm -rf "$run"
+  env "$@" "$lockstep" watch --out "$run" -- "$python" -m torch.distributed.run --standalone \
+    --nproc-per-node 2 "$sources/tests/watch/trainers.py" "$trainer" >"$folder/log" 2>&1
+  found=$?
+  if [[ $found == "$status" ]] && tr -s '\n ' ' ' <"$folder/log" | grep -q "$words"; then
+    echo "$trainer $*: as expected"
+  else
+    echo "$trainer $*: status $found instead of $status, or not '$words':"
+    tail -n 40 "$folder/log"
+    failures=$((failures + 1))
+  fi
+}
+both() {  # TRAINER [VARIABLE=VALUE...]
+  watch 0 "in lockstep: 28 of" "$@" HEALTHY=1
+  watch 1 "ranks differ from step 3 on" "$@" FAULT=1
+}
+both transformers_ddp
+both accelerate_ddp
+both lightning_ddp
+both trl_sft
+both deepspeed_zero ZERO=1
+both deepspeed_zero ZERO=2
+watch 3 "every rank holds another part" deepspeed_zero ZERO=3
+exit $((failures > 0))
