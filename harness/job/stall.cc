@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -48,6 +49,14 @@ char state_of(pid_t pid) {
   const std::string status = proc(pid, "stat");
   const std::size_t name = status.rfind(')');
   return name == status.npos || name + 2 >= status.size() ? '\0' : status[name + 2];
+}
+
+/// Whether a process is watched, and not another one that has the number of one that ended.
+bool is_of_job(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/environ", pid));
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str().find("LOCKSTEP_WATCH_FOLDER=") < std::string::npos;
 }
 
 /// What a rank answered.
@@ -162,7 +171,11 @@ std::vector<std::string> groups_with(int rank, const std::map<int, Answer>& answ
     }
   }
   std::vector<std::string> titles;
-  for (const auto& [name, title] : by_name) titles.push_back(title);
+  for (const auto& [name, title] : by_name) {
+    // Other names are hashes, whose order is unknown.
+    if (name.second.find_first_not_of("0123456789") != std::string::npos) break;
+    titles.push_back(title);
+  }
   return titles;
 }
 
@@ -174,6 +187,7 @@ Answer answer_for(int rank, const WatchedProgress& progress, const std::map<int,
   for (std::size_t i = 0; i < titles.size() && i < progress.collectives_of_groups.size(); ++i) {
     const std::string& title = titles[i];
     const std::uint64_t count = progress.collectives_of_groups[i];
+    if (count == WatchedProgress::kUnknown) continue;
     std::map<std::uint64_t, Collective> calls;
     for (const auto& [other, known] : answers) {
       const auto group = known.groups.find(title);
@@ -210,7 +224,8 @@ void write_logs(const fs::path& folder, const std::string& job_id, int world_siz
   JobRecord job;
   job.id = job_id;
   for (const auto& [rank, answer] : answers) {
-    fs::remove(log_of(folder, rank));
+    std::error_code missing;
+    fs::remove(log_of(folder, rank), missing);
     CollectiveLog log(log_of(folder, rank), rank, process_identity(job, rank));
     for (const auto& [group, ranks] : answer.groups) {
       log.append(join_of(group, static_cast<int>(ranks.size()), long_ago, true));
@@ -277,7 +292,10 @@ bool has_aborted(const fs::path& folder, int rank) {
 }
 
 std::string place_in_stacks(const fs::path& folder, int rank) {
-  const std::string stacks = stacks_of(folder, rank);
+  std::string stacks = stacks_of(folder, rank);
+  // The last time, and the thread that got the signal: the main one.
+  const std::size_t current = stacks.rfind("Current thread");
+  if (current != stacks.npos) stacks.erase(0, current);
   static const std::regex line(R"re(File "([^"]*)", line (\d+) in (\S+))re");
   std::string first;
   for (std::sregex_iterator at(stacks.begin(), stacks.end(), line), end; at != end; ++at) {
@@ -296,6 +314,7 @@ std::string place_in_stacks(const fs::path& folder, int rank) {
 
 bool is_alive(const WatchedProgress& rank) {
   const char state = state_of(rank.pid);
+  if (!is_of_job(rank.pid)) return false;
   return state != '\0' && state != 'Z' && state != 'X';
 }
 
@@ -355,7 +374,8 @@ Stall record_stall(const fs::path& folder, const std::string& job_id, std::uint3
 
 void end_stall(const fs::path& folder, Stall stall) {
   stall.is_over = true;
-  for (const StalledRank& one : stall.ranks) fs::remove(log_of(folder, one.rank));
+  std::error_code missing;
+  for (const StalledRank& one : stall.ranks) fs::remove(log_of(folder, one.rank), missing);
   write(folder, stall);
 }
 
@@ -386,7 +406,8 @@ void add_stall(const Stall& stall, std::vector<RankExit>& exits) {
     if (at == exits.end()) continue;
     RankExit& end = *at;
     if (end.detail.empty()) end.detail = in_words(stall, one);
-    if (!hangs || one.state == StalledState::ended) continue;
+    // A rank that finished did not hang after all.
+    if (!hangs || one.state == StalledState::ended || end.kind == ExitKind::finished) continue;
     end.kind = ExitKind::unfinished;
     end.error.clear();
     end.step = one.steps + 1;

@@ -43,10 +43,20 @@ std::optional<Stall> StallWatch::note_progress(std::map<int, WatchedProgress> pr
   if (!moves) return {};
   moved_ = Clock::now();
   request_ = 0;
-  if (!stall_) return {};
+  has_failed_ = false;
+  // One rank may call something while it handles an error, for which the others did not come.
+  if (!stall_ || !have_all_moved()) return {};
   stall_->is_over = true;
   end_stall(folder_, *stall_);
   return std::exchange(stall_, std::nullopt);
+}
+
+bool StallWatch::have_all_moved() const {
+  return std::all_of(at_stall_.begin(), at_stall_.end(), [&](const auto& before) {
+    const auto now = progress_.find(before.first);
+    return now != progress_.end() && now->second.pid == before.second.pid &&
+           (now->second.has_ended || has_moved(before.second, now->second));
+  });
 }
 
 /// Whether ranks wait that are not about to end.
@@ -56,7 +66,7 @@ bool StallWatch::is_due(double idle_s) const {
   for (const auto& [rank, one] : progress_) {
     const bool lives = is_alive(one);
     if (lives) ++living;
-    is_one_lost = is_one_lost || !lives;
+    is_one_lost = is_one_lost || (!lives && !one.has_ended);
   }
   if (living == 0) return false;
   return idle_s >= limit_s_ || (is_one_lost && idle_s >= std::min(limit_s_, kGraceOfLoss));
@@ -76,15 +86,19 @@ void StallWatch::kill_ranks() const {
 }
 
 std::optional<Stall> StallWatch::look() {
-  if (const auto ended = note_progress(read_all_progress(folder_))) return ended;
-  if (progress_.empty() || stall_) return {};
+  bool is_elsewhere = false;
+  if (const auto ended = note_progress(read_all_progress(folder_, &is_elsewhere))) return ended;
+  if (progress_.empty() || stall_ || has_failed_ || is_elsewhere) return {};
   if (request_ == 0) {
     if (!is_due(seconds_since(moved_))) return {};
     request_ = control_.ask_where();
     asked_ = Clock::now();
   }
   if (!have_all_answered() && seconds_since(asked_) < kLongestAnswer) return {};
+  has_failed_ = true;  // unless the next line returns
   stall_ = record_stall(folder_, job_id_, std::exchange(request_, 0), seconds_since(moved_));
+  has_failed_ = false;
+  at_stall_ = progress_;
   return stall_;
 }
 

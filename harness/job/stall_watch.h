@@ -33,6 +33,7 @@ class StallWatch {
 
   bool is_due(double idle_s) const;
   bool have_all_answered() const;
+  bool have_all_moved() const;
   std::optional<Stall> note_progress(std::map<int, WatchedProgress> progress);
 
   std::filesystem::path folder_;
@@ -43,7 +44,9 @@ class StallWatch {
   Clock::time_point moved_ = Clock::now();  ///< when a rank last made progress
   Clock::time_point asked_;
   std::uint32_t request_ = 0;   ///< being answered; 0: none
-  std::optional<Stall> stall_;  ///< since `moved_`
+  bool has_failed_ = false;     ///< where the ranks are could not be recorded
+  std::optional<Stall> stall_;  ///< the present one
+  std::map<int, WatchedProgress> at_stall_;
 };
 
 }  // namespace lockstep

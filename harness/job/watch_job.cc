@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <optional>
 
@@ -61,7 +62,8 @@ class Meanwhile {
   }
 
   /// Once the command has ended: a launcher may leave ranks behind that hang.
-  void finish() const {
+  void finish() {
+    look_for_stall();
     if (killed_since_) stalls_.kill_ranks();
   }
 
@@ -95,8 +97,12 @@ class Meanwhile {
 
   void look_for_stall() {
     try {
-      if (const auto stall = stalls_.look()) tell(*stall);
-    } catch (const Error& error) {
+      if (has_ended_job_) {
+        // What its ranks do at their end is no progress.
+      } else if (const auto stall = stalls_.look()) {
+        tell(*stall);
+      }
+    } catch (const std::exception& error) {
       say(fmt::format("the ranks make no progress, and where they are is unknown: {}",
                       error.what()));
     }
@@ -194,7 +200,11 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   add_ranks(run.jobs[0], folder, end);
   run.planned = counts_of(run);  // the claims follow from what the ranks observed
   run.environment.torch_version = torch_of(files);
-  judge_run(run, folder);
+  try {
+    judge_run(run, folder);
+  } catch (const Error& error) {  // the job has ended, and its status must not be lost
+    run.jobs[0].unsealed = error.what();
+  }
   save(run, folder);
   const int exit = request.expected
                        ? static_cast<int>(exit_by_expectation(run.jobs[0], end, request))

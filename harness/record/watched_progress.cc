@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -25,17 +27,16 @@ struct Counters {
   std::uint64_t answered;
   std::uint64_t has_ended;
   std::array<std::uint64_t, 8> collectives_of_groups;
+  std::uint64_t machine;
 };
-static_assert(sizeof(Counters) == 128);
+static_assert(sizeof(Counters) == 136);
 
 constexpr std::string_view kBegin = "rank-";
 constexpr const char* kExtension = ".progress";
 constexpr std::uint64_t kMark = 0x70'77'70'63'6b'6c'65'77;
 constexpr std::uint64_t kLargestPid = 1 << 22;
 
-}  // namespace
-
-std::optional<WatchedProgress> read_progress(const std::filesystem::path& folder, int rank) {
+std::optional<Counters> read_counters(const std::filesystem::path& folder, int rank) {
   std::ifstream file(folder / fmt::format("{}{}{}", kBegin, rank, kExtension), std::ios::binary);
   Counters counters = {};
   if (!file.read(reinterpret_cast<char*>(&counters), sizeof counters)) return {};
@@ -44,16 +45,25 @@ std::optional<WatchedProgress> read_progress(const std::filesystem::path& folder
                         counters.world_size > counters.rank &&
                         counters.world_size <= static_cast<std::uint64_t>(kMostRanksOfRecord);
   if (!is_sound) return {};
-  return WatchedProgress{static_cast<pid_t>(counters.pid),
-                         static_cast<int>(counters.world_size),
-                         static_cast<std::int64_t>(counters.steps),
-                         static_cast<std::int64_t>(counters.collectives),
-                         counters.collectives_of_groups,
-                         static_cast<std::uint32_t>(counters.answered),
-                         counters.has_ended != 0};
+  return counters;
 }
 
-std::map<int, WatchedProgress> read_all_progress(const std::filesystem::path& folder) {
+/// Of this machine since its start: the first 16 digits of its boot id.
+std::uint64_t machine() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  std::erase(id, '-');
+  std::uint64_t number = 0;
+  id.resize(std::min<std::size_t>(id.size(), 16));
+  std::from_chars(id.data(), id.data() + id.size(), number, 16);
+  return number;
+}
+
+}  // namespace
+
+std::map<int, WatchedProgress> read_all_progress(const std::filesystem::path& folder,
+                                                 bool* is_elsewhere) {
   std::map<int, WatchedProgress> ranks;
   std::error_code missing;
   for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
@@ -65,7 +75,18 @@ std::map<int, WatchedProgress> read_all_progress(const std::filesystem::path& fo
         std::from_chars(name.data() + kBegin.size(), end, rank).ptr != end) {
       continue;
     }
-    if (const auto progress = read_progress(folder, rank)) ranks.emplace(rank, *progress);
+    const auto counters = read_counters(folder, rank);
+    if (!counters) continue;
+    if (counters->machine != machine()) {
+      if (is_elsewhere) *is_elsewhere = true;
+      continue;
+    }
+    ranks.emplace(
+        rank, WatchedProgress{
+                  static_cast<pid_t>(counters->pid), static_cast<int>(counters->world_size),
+                  static_cast<std::int64_t>(counters->steps),
+                  static_cast<std::int64_t>(counters->collectives), counters->collectives_of_groups,
+                  static_cast<std::uint32_t>(counters->answered), counters->has_ended != 0});
   }
   return ranks;
 }

@@ -6,28 +6,27 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 
 namespace lockstep {
 
 /// How far a watched rank is, as its process counts it in `rank-N.progress`.
 struct WatchedProgress {
+  static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
+
   pid_t pid = 0;
   int world_size = 0;
   std::int64_t steps = 0;        ///< begun
   std::int64_t collectives = 0;  ///< called, as far as torch counts them
-  /// The same for each of the first groups that it is in, in the order of their creation.
+  /// The same for each of the first groups that it is in, in the order of their creation;
+  /// kUnknown: the number of the group is not known.
   std::array<std::uint64_t, 8> collectives_of_groups{};
   std::uint32_t answered = 0;  ///< the last `WatchControl::ask_where`
   bool has_ended = false;      ///< the process ended by itself
-
-  bool operator==(const WatchedProgress&) const = default;
 };
 
-/// Reads the file; empty if there is none yet, or it is another.
-std::optional<WatchedProgress> read_progress(const std::filesystem::path& folder, int rank);
-
-/// The ranks of a job that count, by rank.
-std::map<int, WatchedProgress> read_all_progress(const std::filesystem::path& folder);
+/// The ranks of a job that count, by rank. `is_elsewhere` is set if some run on another machine;
+/// they are left out.
+std::map<int, WatchedProgress> read_all_progress(const std::filesystem::path& folder,
+                                                 bool* is_elsewhere = nullptr);
 
 }  // namespace lockstep

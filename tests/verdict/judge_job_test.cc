@@ -168,8 +168,12 @@ TEST(JobOfPeriodicAgreement, HasFailedInTheStepInWhichItHadToAgree) {
   EXPECT_THAT(judged.results[0].findings[0].sentence, HasSubstr("last did in step 4."));
 }
 
-TEST(JobOfPeriodicAgreement, IsNotAccusedOfStepsThatWereNotObserved) {
-  EXPECT_EQ(verdict_of(judged_by_period({1, 2, 3, 6, 7, 8}, {2, 3, 6, 7})), Verdict::holds);
+TEST(JobOfPeriodicAgreement, IsUndecidedIfStepsWereNotObservedInWhichItHadToAgree) {
+  EXPECT_EQ(judged_by_period({1, 2, 3, 6, 7, 8}, {2, 3, 6, 7}).results[0].verdict,
+            Verdict::undecided);
+  EXPECT_EQ(judged_by_period({1, 2, 102, 202}, {2, 102, 202}).results[0].verdict,
+            Verdict::undecided);
+  EXPECT_EQ(judged_by_period({1, 2, 102, 202}, {2}).results[0].verdict, Verdict::holds);
 }
 
 /// The first observed step is one between two agreements.

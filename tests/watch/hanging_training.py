@@ -18,7 +18,7 @@ STEPS = 6
 
 
 def load_next_batch(step):
-    if HANG == "asleep" and RANK == 1 and step == 3:
+    if HANG.startswith("asleep") and RANK == 1 and step == 3:
         time.sleep(600)  # asleep
     if HANG == "busy" and RANK == 1 and step == 3:
         "a" * 30 + "b" and __import__("re").match(r"(a+)+$", "a" * 60 + "b")  # holds the interpreter
@@ -45,6 +45,9 @@ def main():
         fully_shard(module, mesh=dist.device_mesh.init_device_mesh("cpu", (2,)))
     first, second = dist.new_group([0, 1]), dist.new_group([0, 1])
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    if HANG == "asleep_late":  # more collectives than the recorder keeps
+        for _ in range(4000):
+            dist.all_reduce(torch.ones(1))
     for step in range(1, STEPS + 1):
         if HANG == "a_batch_less" and RANK == 1 and step == STEPS:
             break

@@ -22,6 +22,7 @@ class PeriodicAgreementFold : public ClaimFold {
         period_(cell.agree_every),
         unshared_(cell.unshared),
         holders_(cell, claim),
+        first_open_(first_open_step(cell)),
         divergence_(claim),
         silent_rank_(holders_.first_silent_rank(cell)) {}
 
@@ -32,15 +33,24 @@ class PeriodicAgreementFold : public ClaimFold {
     if (number != last_ + 1) apart_ = 0;
     const std::vector<HeldTensor> tensors = held_tensors(step.actual, claim_, unshared_);
     for (const HeldTensor& tensor : tensors) {
+      if (number < first_open_ && reason_.empty() && !holders_.are_all_in(tensor)) {
+        reason_ = fmt::format("{} in step {} was not observed on every rank",
+                              tensor.holders.begin()->second->name, number);
+      }
       if (!is_compared(tensor)) continue;
       ++comparisons;
       is_apart = is_apart || groups_of(tensor).size() > 1;
     }
     if (comparisons == 0) return;
     comparisons_ += comparisons;
+    if (last_ == 0) last_agreed_or_begin_ = number - 1;
     last_ = number;
     apart_ = is_apart ? apart_ + 1 : 0;
-    if (!is_apart) last_agreed_ = number;
+    if (!is_apart) last_agreed_ = last_agreed_or_begin_ = number;
+    if (is_apart && number - last_agreed_or_begin_ >= period_ && reason_.empty()) {
+      reason_ =
+          fmt::format("ranks differ in step {}, and not every step before was observed", number);
+    }
     if (apart_ >= period_ || (is_apart && number == 1)) add(step.actual, tensors);
   }
 
@@ -53,6 +63,7 @@ class PeriodicAgreementFold : public ClaimFold {
       return;
     }
     result.reason = silent_rank_.empty() ? unshared_in_words(unshared_) : silent_rank_;
+    if (result.reason.empty()) result.reason = reason_;
     if (!result.reason.empty()) return;
     if (last_agreed_ == 0) {
       result.reason = comparisons_ == 0 ? "not triggered: nothing was compared"
@@ -87,10 +98,13 @@ class PeriodicAgreementFold : public ClaimFold {
   std::int64_t period_;
   const std::set<std::string>& unshared_;
   ExpectedHolders holders_;
+  std::int64_t first_open_;  ///< from this step on a tensor may be missing
   Divergence divergence_;
   std::string silent_rank_;
+  std::string reason_;  ///< why the claim cannot be judged: the first
   std::int64_t comparisons_ = 0;
-  std::int64_t last_ = 0;           ///< step with a comparison
+  std::int64_t last_agreed_or_begin_ = 0;  ///< step; before the first observed one if none
+  std::int64_t last_ = 0;                  ///< step with a comparison
   std::int64_t apart_ = 0;          ///< steps in a row, up to this one, in which ranks differ
   std::int64_t last_agreed_ = 0;    ///< step; 0: none
   std::int64_t agreed_before_ = 0;  ///< the first finding

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import threading
 
 from lockstep import _library
 from lockstep._also import Also, MicroBatches, asked
@@ -28,7 +29,7 @@ progress = None  # of this process, once torch.distributed is imported
 def rank_and_world():
     """Rank and size of the world: of torch.distributed, else of the launcher; else a single process."""
     distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+    if getattr(distributed, "is_initialized", lambda: False)():
         return distributed.get_rank(), distributed.get_world_size()
     rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
     if rank.isdigit() and world.isdigit():
@@ -86,6 +87,7 @@ class Watcher:
         self._also = Also(torch) if asked() else None
         self._has_also = False  # in this step
         self._micro_batches = MicroBatches(self.before_accumulation)
+        self._lock = threading.Lock()
         self._keeps_before = bool(os.environ.get("LOCKSTEP_WATCH_KEEP_BEFORE"))
         self._copied = 0  # bytes of the values of the first step
         self._has_copies = False  # observed before steps
@@ -112,7 +114,8 @@ class Watcher:
         self._attempt(self._micro_batches.add, optimizer, parameters)
 
     def before_accumulation(self, optimizer, parameter, gradient):
-        self._attempt(self._observe_backward, optimizer, parameter, gradient)
+        with self._lock:  # autograd has a thread per device
+            self._attempt(self._observe_backward, optimizer, parameter, gradient)
 
     # Called by the script.
 

@@ -12,11 +12,13 @@ import sys
 import threading
 import time
 
+from lockstep._start import say
 from lockstep._traffic import counts_of_groups, groups_of_process
 
 _POLL_S = 0.25
 _COUNTED = 8  # groups
-_PROGRESS = struct.Struct("<%dQ" % (8 + _COUNTED))  # see docs/formats.md: rank-N.progress
+_PROGRESS = struct.Struct("<%dQ" % (9 + _COUNTED))
+_UNKNOWN = 2**64 - 1  # see docs/formats.md: rank-N.progress
 _MARK = 0x707770636b6c6577  # of such a file
 _ASKED = 8  # offset in watch.control
 _MOST_FRAMES = 64
@@ -95,17 +97,14 @@ def _call_of(entry, names, now_ns):
 def _calls(groups):
     """The calls in the flight recorder. None: this torch has none that can be read."""
     c10d = sys.modules.get("torch._C._distributed_c10d")
-    dump = None
-    for name in "_dump_nccl_trace", "_dump_fr_trace":
-        candidate = getattr(c10d, name, None)
-        if candidate is None:
-            continue
-        entries = pickle.loads(candidate(True, True, False)).get("entries")
-        if entries:
-            dump = entries
-            break
-    if dump is None:
-        return None if getattr(c10d, "_dump_fr_trace", None) is None else []
+    recorders = [getattr(c10d, name, None) for name in ("_dump_fr_trace", "_dump_nccl_trace")]
+    dumps = [pickle.loads(recorder(True, True, False)).get("entries") for recorder in recorders if recorder]
+    if not dumps:
+        return None
+    used = [dump for dump in dumps if dump]
+    if len(used) > 1 and used[0] != used[1]:
+        raise RuntimeError("the collectives of two backends have numbers of their own")
+    dump = used[0] if used else []
     names = {group["name"]: group["title"] for group in groups}
     now_ns = time.time_ns()
     return [_call_of(entry, names, now_ns) for entry in dump if not entry.get("is_p2p")]
@@ -126,6 +125,8 @@ def _report(rank, world, request):
     except Exception as error:  # of private functions of torch
         failure = "%s: %s" % (type(error).__name__, error)
     called = counts_of_groups()
+    if max(called, default=-1) >= len(groups):  # groups were destroyed: their numbers are unknown
+        called = {}
     for number, group in enumerate(groups):
         first = min((call["number"] for call in calls or [] if call["group"] == group["title"]),
                     default=called.get(number, 0) + 1)
@@ -133,6 +134,26 @@ def _report(rank, world, request):
     return {"rank": rank, "world_size": world, "request": request, "pid": os.getpid(),
             "is_joining": _is_joining(threads), "groups": groups, "calls": calls or [],
             "has_recorder": calls is not None, "failure": failure, "threads": threads}
+
+
+def _machine():
+    """Of this machine since its start; 0: unknown."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return int(file.read().strip().replace("-", "")[:16], 16)
+    except (OSError, ValueError):
+        return 0
+
+
+def _is_taken(path):
+    """Whether a living process of this machine counts in the file."""
+    try:
+        with open(path, "rb") as file:
+            numbers = _PROGRESS.unpack(file.read(_PROGRESS.size))
+        os.kill(numbers[1], 0)
+        return numbers[-1] == _machine() and numbers[1] != os.getpid() and not numbers[7]
+    except (OSError, struct.error):
+        return False
 
 
 class Progress:
@@ -145,6 +166,9 @@ class Progress:
         self._answered = 0
         self._steps = 0
         self._is_ended = False
+        self._lock = threading.Lock()
+        self._machine = _machine()
+        self._has_said = False
         self._folder = os.environ["LOCKSTEP_WATCH_FOLDER"]
         threading.Thread(target=self._run, name="lockstep", daemon=True).start()
 
@@ -160,9 +184,12 @@ class Progress:
             self._write()
 
     def _run(self):
-        try:
-            control = self._control()
-            while control is not None:
+        control = None
+        while True:
+            try:
+                control = control or self._control()
+                if control is None:
+                    return
                 time.sleep(_POLL_S)
                 if self._map is None and not self._open():
                     continue
@@ -170,9 +197,11 @@ class Progress:
                 asked = struct.unpack_from("<I", control, _ASKED)[0]
                 if asked != self._answered:
                     self._answer(asked)
-        except Exception as error:
-            from lockstep._start import say
-            say("rank %s cannot be asked where it is: %s" % (os.environ.get("RANK", "0"), error))
+            except Exception as error:  # perhaps of a module that is being imported
+                if not self._has_said and self._map is not None:
+                    self._has_said = True
+                    say("rank %s cannot be asked where it is: %s" % (self._rank, error))
+                time.sleep(_POLL_S)
 
     def _control(self):
         path = os.path.join(self._folder, "watch.control")
@@ -192,28 +221,43 @@ class Progress:
         if is_child and not is_initialized:
             return False  # a worker of a data loader, or a rank that has not joined yet
         rank, world = rank_and_world()
-        if world < 2:
+        is_launcher = "torch.distributed.elastic.agent.server.api" in sys.modules
+        is_one_of_several_machines = os.environ.get("LOCAL_WORLD_SIZE", str(world)) != str(world)
+        if world < 2 or (is_launcher and not is_initialized) or is_one_of_several_machines:
             return False
+        path = os.path.join(self._folder, "rank-%d.progress" % rank)
+        if _is_taken(path):
+            return False  # by the rank that started this process
         self._rank, self._world = rank, world
         # For a process whose threads cannot run, by a signal that nobody else uses.
         stacks = open(os.path.join(self._folder, "rank-%d.stacks" % rank), "w")
         if not faulthandler.is_enabled():
             faulthandler.enable(file=stacks)
         faulthandler.register(signal.SIGRTMIN + _SIGNAL, file=stacks, all_threads=True)
-        path = os.path.join(self._folder, "rank-%d.progress" % rank)
-        with open(path, "wb+") as file:
+        with open(path + ".tmp", "wb+") as file:
             file.write(bytes(_PROGRESS.size))
             file.flush()
             self._map = mmap.mmap(file.fileno(), _PROGRESS.size)
+        self._write()
+        os.replace(path + ".tmp", path)
+        if is_child:  # which leaves without atexit
+            from multiprocessing.util import Finalize
+            Finalize(None, self.end, exitpriority=0)
         return True
 
     def _write(self):
         if self._map is None or self._pid != os.getpid():
             return
-        counts = counts_of_groups()
+        with self._lock:
+            self._pack()
+
+    def _pack(self):
+        counts, groups = counts_of_groups(), len(groups_of_process())
+        is_known = max(counts, default=-1) < groups  # else groups were destroyed
         _PROGRESS.pack_into(self._map, 0, _MARK, self._pid, self._rank, self._world, self._steps,
                             sum(counts.values()), self._answered, int(self._is_ended),
-                            *(counts.get(group, 0) for group in range(_COUNTED)))
+                            *(counts.get(group, 0) if is_known and group < groups else _UNKNOWN
+                              for group in range(_COUNTED)), self._machine)
 
     def _answer(self, asked):
         path = os.path.join(self._folder, "rank-%d.stall.json" % self._rank)
