@@ -38,7 +38,7 @@ void RankFollower::compare(const IndexedStep& step, std::map<Digest, StepSummary
 
 /// Ranks that have observed the same tensors of a step so far can be compared before its end.
 void RankFollower::compare_begun() {
-  if (ranks() < world_size_) return;
+  if (ranks_.empty() || ranks() < world_size_) return;
   const IndexedStep* const first = ranks_.begin()->second.index.begun();
   for (const auto& [rank, state] : ranks_) {
     const IndexedStep* const begun = state.index.begun();
