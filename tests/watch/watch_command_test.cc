@@ -250,7 +250,7 @@ TEST_F(WatchCommand, EndsAJobWhoseRanksDifferIfThatIsAskedFor) {
 
 /// The steps are long enough for the ranks to be asked before the next one.
 TEST_F(WatchCommand, StoresTheValuesOfTheFirstDifferenceIfTheyWereCopied) {
-  const std::string job = "env SLEEP=0.7 FAULT_FROM=3 " + torchrun("endless_training");
+  const std::string job = "env SLEEP=1.5 FAULT_FROM=3 " + torchrun("endless_training");
   const Outcome copied = watch("--fail-fast --keep 16 --keep-before -v", job);
   EXPECT_EQ(copied.status, 1) << copied.err;
   EXPECT_TRUE(fs::exists(out() / "job" / "rank-0.step-3.safetensors")) << copied.err;
