@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
+#include "harness/record/rank_files.h"
 #include "harness/record/whole_number.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
@@ -19,7 +17,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::uint64_t kLargestFacts = 1 << 20;
-constexpr std::string_view kBegin = "rank-";
 constexpr std::string_view kEnd = ".watch.json";
 
 std::vector<CallsPerStep> calls_in(const nlohmann::json& rows) {
@@ -49,7 +46,7 @@ RankFacts facts_in(const nlohmann::json& json) {
 }  // namespace
 
 std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, int rank) {
-  const std::filesystem::path path = folder / fmt::format("{}{}{}", kBegin, rank, kEnd);
+  const std::filesystem::path path = folder / fmt::format("rank-{}{}", rank, kEnd);
   if (!std::filesystem::exists(path)) return {};
   const std::string text = read_text(path.string(), kLargestFacts);
   try {
@@ -63,20 +60,7 @@ std::optional<RankFacts> read_rank_facts(const std::filesystem::path& folder, in
 }
 
 std::vector<int> ranks_with_facts(const std::filesystem::path& folder) {
-  std::vector<int> ranks;
-  std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
-    const std::string file = entry.path().filename();
-    const std::string_view name = file;
-    if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) continue;
-    const std::string_view digits =
-        name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
-    int rank = 0;
-    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
-    if (failure == std::errc() && end == digits.data() + digits.size()) ranks.push_back(rank);
-  }
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
+  return ranks_with_file(folder, kEnd);
 }
 
 std::map<int, RankFacts> read_all_facts(const std::filesystem::path& folder) {

@@ -217,16 +217,15 @@ Collective join_of(const std::string& group, int size, std::int64_t now, bool ha
   return join;
 }
 
-fs::path log_of(const fs::path& folder, int rank) { return collective_log_file(folder, rank); }
-
 void write_logs(const fs::path& folder, const std::string& job_id, int world_size,
                 const std::map<int, Answer>& answers, std::int64_t long_ago) {
   JobRecord job;
   job.id = job_id;
   for (const auto& [rank, answer] : answers) {
     std::error_code missing;
-    fs::remove(log_of(folder, rank), missing);
-    CollectiveLog log(log_of(folder, rank), rank, process_identity(job, rank));
+    const fs::path file = collective_log_file(folder, rank);
+    fs::remove(file, missing);
+    CollectiveLog log(file, rank, process_identity(job, rank));
     for (const auto& [group, ranks] : answer.groups) {
       log.append(join_of(group, static_cast<int>(ranks.size()), long_ago, true));
     }
@@ -372,10 +371,11 @@ Stall record_stall(const fs::path& folder, const std::string& job_id, std::uint3
   return stall;
 }
 
-void end_stall(const fs::path& folder, Stall stall) {
+void end_stall(const fs::path& folder, Stall& stall) {
   stall.is_over = true;
   std::error_code missing;
-  for (const StalledRank& one : stall.ranks) fs::remove(log_of(folder, one.rank), missing);
+  for (const StalledRank& one : stall.ranks)
+    fs::remove(collective_log_file(folder, one.rank), missing);
   write(folder, stall);
 }
 

@@ -52,7 +52,7 @@ Stall record_stall(const std::filesystem::path& folder, const std::string& job_i
                    std::uint32_t request, double limit_s);
 
 /// Notes that ranks make progress again: they were slow, and did not hang.
-void end_stall(const std::filesystem::path& folder, Stall stall);
+void end_stall(const std::filesystem::path& folder, Stall& stall);
 
 /// The last stall of a job; empty: none. Throws Error (usage) if the file is malformed.
 std::optional<Stall> read_stall(const std::filesystem::path& folder);

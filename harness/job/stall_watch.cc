@@ -46,7 +46,6 @@ std::optional<Stall> StallWatch::note_progress(std::map<int, WatchedProgress> pr
   has_failed_ = false;
   // One rank may call something while it handles an error, for which the others did not come.
   if (!stall_ || !have_all_moved()) return {};
-  stall_->is_over = true;
   end_stall(folder_, *stall_);
   return std::exchange(stall_, std::nullopt);
 }
@@ -61,6 +60,8 @@ bool StallWatch::have_all_moved() const {
 
 /// Whether ranks wait that are not about to end.
 bool StallWatch::is_due(double idle_s) const {
+  const double after_loss = std::min(limit_s_, kGraceOfLoss);
+  if (idle_s < after_loss) return false;  // most looks: no process is asked for
   std::size_t living = 0;
   bool is_one_lost = false;
   for (const auto& [rank, one] : progress_) {
@@ -69,7 +70,7 @@ bool StallWatch::is_due(double idle_s) const {
     is_one_lost = is_one_lost || (!lives && !one.has_ended);
   }
   if (living == 0) return false;
-  return idle_s >= limit_s_ || (is_one_lost && idle_s >= std::min(limit_s_, kGraceOfLoss));
+  return idle_s >= limit_s_ || is_one_lost;
 }
 
 bool StallWatch::have_all_answered() const {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
+#include "harness/record/rank_files.h"
 #include "reports/record/limits.h"
 
 namespace lockstep {
@@ -31,13 +31,12 @@ struct Counters {
 };
 static_assert(sizeof(Counters) == 136);
 
-constexpr std::string_view kBegin = "rank-";
-constexpr const char* kExtension = ".progress";
+constexpr std::string_view kEnd = ".progress";
 constexpr std::uint64_t kMark = 0x70'77'70'63'6b'6c'65'77;
 constexpr std::uint64_t kLargestPid = 1 << 22;
 
 std::optional<Counters> read_counters(const std::filesystem::path& folder, int rank) {
-  std::ifstream file(folder / fmt::format("{}{}{}", kBegin, rank, kExtension), std::ios::binary);
+  std::ifstream file(folder / fmt::format("rank-{}{}", rank, kEnd), std::ios::binary);
   Counters counters = {};
   if (!file.read(reinterpret_cast<char*>(&counters), sizeof counters)) return {};
   const bool is_sound = counters.mark == kMark && counters.pid > 0 && counters.pid < kLargestPid &&
@@ -65,19 +64,11 @@ std::uint64_t machine() {
 std::map<int, WatchedProgress> read_all_progress(const std::filesystem::path& folder,
                                                  bool* is_elsewhere) {
   std::map<int, WatchedProgress> ranks;
-  std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
-    if (entry.path().extension() != kExtension) continue;
-    const std::string name = entry.path().stem();
-    int rank = 0;
-    const char* const end = name.data() + name.size();
-    if (!name.starts_with(kBegin) ||
-        std::from_chars(name.data() + kBegin.size(), end, rank).ptr != end) {
-      continue;
-    }
+  const std::uint64_t here = machine();
+  for (const int rank : ranks_with_file(folder, kEnd)) {
     const auto counters = read_counters(folder, rank);
     if (!counters) continue;
-    if (counters->machine != machine()) {
+    if (counters->machine != here) {
       if (is_elsewhere) *is_elsewhere = true;
       continue;
     }
