@@ -19,8 +19,8 @@ const std::string kNoCatalogue = "LOCKSTEP_CATALOGUE=/nowhere ";
 
 TEST(Start, NeedsNoTorch) {
   const Outcome outcome = run_shell("ldd " + kLockstep);
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("libc.so"), Not(HasSubstr("torch")),
-                                 Not(HasSubstr("c10")), Not(HasSubstr("mkl"))));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("libc.so"), Not(HasSubstr("libtorch")),
+                                 Not(HasSubstr("libc10")), Not(HasSubstr("libmkl"))));
 }
 
 TEST(Start, ShowsEveryCommand) {
