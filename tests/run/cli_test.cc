@@ -143,6 +143,12 @@ TEST_F(SchemaOfOpenTslm49, IsMetByTheRecord) {
   EXPECT_EQ(validated.status, 0) << validated.out << validated.err;
 }
 
+/// Tolerances are measured, and processors round in other places.
+std::string without_tolerances(const std::string& text) {
+  static const std::regex tolerance("tolerance [0-9][0-9.e-]*");
+  return std::regex_replace(text, tolerance, "tolerance _");
+}
+
 TEST_F(OpenTslm49, IsTheReportOfTheReadme) {
   const std::string readme = text_of(LOCKSTEP_SOURCE_DIR "/README.md");
   const auto begin = readme.find("<!-- report -->\n") + 16;
@@ -150,7 +156,8 @@ TEST_F(OpenTslm49, IsTheReportOfTheReadme) {
   EXPECT_GT(lines_of(shown).size(), 20U);
   for (const std::string& line : lines_of(shown)) {
     if (line.size() <= 4 || line.find("[...]") != std::string::npos) continue;
-    EXPECT_THAT(outcome().out, HasSubstr(line.substr(4) + "\n"));
+    EXPECT_THAT(without_tolerances(outcome().out),
+                HasSubstr(without_tolerances(line.substr(4) + "\n")));
   }
 }
 
@@ -393,7 +400,8 @@ TEST_F(OlderDigests, AreComparedWithEachOtherAndNotWithValues) {
   EXPECT_THAT(unwrapped(reported.out),
               AllOf(HasSubstr("does not compute the journals' digests (lockstep-1)"),
                     HasSubstr("gradients do not agree across ranks")));
-  EXPECT_THAT(lockstep("report -vv " + run_folder().string()).out, Not(HasSubstr("lockstep-1")));
+  EXPECT_THAT(unwrapped(lockstep("report -vv " + run_folder().string()).out),
+              Not(HasSubstr("does not compute the journals' digests")));
 }
 
 TEST_F(OlderDigests, OfOneRankAreRefused) {
