@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
 #include "harness/job/job_record.h"
+#include "harness/job/join_machines.h"
 #include "harness/record/journal.h"
 #include "harness/record/run_folder.h"
 #include "harness/verdict/judge_run.h"
@@ -25,21 +28,73 @@ namespace lockstep {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 /// Bytes of journals. Each is read three times: as a file of the manifest, its index or its rows,
 /// then the steps.
-std::uint64_t bytes_to_read(const RunRecord& run, const std::filesystem::path& folder) {
+std::uint64_t bytes_to_read(const RunRecord& run, const fs::path& folder) {
   std::uint64_t bytes = 0;
-  const auto add = [&](const Execution& execution) {
-    for (int rank = 0; rank < execution.processes; ++rank) {
+  const auto add = [&](const fs::path& files, const std::vector<int>& ranks, bool is_listed) {
+    for (const int rank : ranks) {
       std::error_code missing;
-      const auto journal = journal_file(folder / execution.folder, rank);
-      const auto size = std::filesystem::file_size(journal, missing);
-      if (!missing) bytes += (execution.manifest ? 3 : 2) * size;
+      const auto size = fs::file_size(journal_file(folder / files, rank), missing);
+      if (!missing) bytes += (is_listed ? 3 : 2) * size;
     }
   };
-  for (const CellRecord& cell : run.cells) add(cell);
-  for (const JobRecord& job : run.jobs) add(job);
+  const auto add_all = [&](const Execution& execution) {
+    std::vector<int> ranks(static_cast<std::size_t>(execution.processes));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    add(execution.folder, ranks, execution.manifest.has_value());
+  };
+  for (const CellRecord& cell : run.cells) add_all(cell);
+  for (const JobRecord& job : run.jobs) {
+    if (job.parts.empty()) add_all(job);
+    for (const JobPart& part : job.parts) add(part.folder, part.ranks, part.manifest.has_value());
+  }
   return bytes;
+}
+
+JoinedRun load_run(const fs::path& folder) {
+  RunRecord run = load_record(folder);
+  for (JobRecord& job : run.jobs) take_up(job, folder);
+  return {{folder}, std::move(run)};
+}
+
+bool is_of_node(const JoinedRun& run) {
+  return run.run.jobs.size() == 1 && !run.run.jobs[0].node.empty();
+}
+
+/// The runs of the machines that share a folder: `lockstep watch --node`. Empty: there are none.
+std::vector<JoinedRun> load_nodes(const fs::path& folder) {
+  std::vector<fs::path> folders;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(folder, missing)) {
+    if (fs::exists(entry.path() / "record.json", missing)) folders.push_back(entry.path());
+  }
+  std::sort(folders.begin(), folders.end());
+  std::vector<JoinedRun> runs;
+  for (const fs::path& one : folders) runs.push_back(load_run(one));
+  return std::all_of(runs.begin(), runs.end(), is_of_node) ? runs : std::vector<JoinedRun>();
+}
+
+std::vector<JoinedRun> load_runs(const std::vector<std::string>& named) {
+  std::vector<JoinedRun> runs;
+  for (const std::string& name : named) {
+    const fs::path folder = run_folder_of(name);
+    std::error_code missing;
+    const bool is_run = fs::exists(folder / "record.json", missing);
+    std::vector<JoinedRun> nodes = is_run ? std::vector<JoinedRun>() : load_nodes(folder);
+    if (nodes.empty()) nodes.push_back(load_run(folder));
+    for (JoinedRun& run : nodes) runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+/// "runs/a runs/b", as the command line names them.
+std::string in_words(const std::vector<fs::path>& folders) {
+  std::string text;
+  for (const fs::path& folder : folders) text += (text.empty() ? "" : " ") + folder.string();
+  return text;
 }
 
 ExitStatus report(const std::vector<std::string>& folders, const std::string& format,
@@ -47,24 +102,23 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
   const Renderer& renderer = find_renderer(format);
   const bool is_console = format == "console";
   const bool is_text = is_console || format == "markdown";
-  if (folders.size() > 1 && !is_text) {
-    throw bad_value("--format", format, "console or markdown for several folders");
+  std::vector<JoinedRun> runs = join_machines(load_runs(folders));
+  if (runs.size() > 1 && !is_text) {
+    throw bad_value("--format", format, "console or markdown for several runs");
   }
   ExitStatus status = ExitStatus::as_expected;
-  for (const std::string& named : folders) {
-    const std::filesystem::path folder = run_folder_of(named);
-    RunRecord run = load_record(folder);
-    for (JobRecord& job : run.jobs) take_up(job, folder);
+  for (JoinedRun& joined : runs) {
+    RunRecord& run = joined.run;
     {
-      ReadingProgress progress(bytes_to_read(run, folder));
-      judge_run(run, folder, {use, [&](std::uint64_t bytes) { progress.add(bytes); }});
+      ReadingProgress progress(bytes_to_read(run, joined.root()));
+      judge_run(run, joined.root(), {use, [&](std::uint64_t bytes) { progress.add(bytes); }});
     }
-    if (folders.size() > 1) {
-      write_standard_output(
-          fmt::format("{}{}\n\n", &named == &folders[0] ? "" : "\n", folder.string()));
+    const std::string names = in_words(joined.folders);
+    if (runs.size() > 1) {
+      write_standard_output(fmt::format("{}{}\n\n", &joined == &runs[0] ? "" : "\n", names));
     }
     write_standard_output(is_console
-                              ? render_screen(run, screen_of(STDOUT_FILENO, verbosity, folder))
+                              ? render_screen(run, screen_of(STDOUT_FILENO, verbosity, names))
                               : renderer.render(run));
     status = worse(status, exit_status(run));
   }
@@ -79,7 +133,9 @@ struct ReportWords {
 };
 
 void add_report_options(CLI::App& app, ReportWords& words) {
-  app.add_option("RUN", words.folders, "folder of the run; several: one after the other")
+  app.add_option("RUN", words.folders,
+                 "folder of the run; several: those of one job's machines together, others one "
+                 "after the other")
       ->required()
       ->type_name("");
   app.add_option("--format", words.format, "one of " + formats_in_words())

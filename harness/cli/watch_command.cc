@@ -37,9 +37,10 @@ struct WatchWords {
   std::vector<std::string> job;
   std::string every = "1", from = "1", until, keep = "256", history = "1024", min_steps = "1",
               stall = "300", on_stall = "wait";
-  std::string tensors, ignore, replicas, agree_every, expect, out;
+  std::string tensors, ignore, replicas, agree_every, expect, out, node;
   std::vector<std::string> also, formats;
-  bool has_data = false, keeps_before = false, fails_fast = false, is_strict = false;
+  bool has_data = false, keeps_before = false, fails_fast = false, is_strict = false,
+       begins_off = false;
   VerbosityFlags verbosity;
 };
 
@@ -51,6 +52,8 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
       ->type_name("STEP")
       ->capture_default_str();
   app.add_option("--until", words.until, "the last step to observe")->type_name("STEP");
+  app.add_flag("--off", words.begins_off,
+               "observe nothing until a file 'on' is in the run's folder");
   app.add_option("--tensors", words.tensors, "observe only parameters with such names")
       ->type_name("REGEX");
   app.add_option("--ignore", words.ignore, "leave out parameters with such names")
@@ -93,6 +96,9 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
   app.add_flag("--strict", words.is_strict,
                "undecided if a tensor could not be compared between ranks");
   app.add_option("--out", words.out, "folder of the files (default: runs/<utc>)")->type_name("DIR");
+  app.add_option("--node", words.node,
+                 "this machine, one of several, in a shared '--out': its files go to DIR/NAME")
+      ->type_name("NAME");
   app.add_option("--format", words.formats,
                  "also write report.* in these formats: " + formats_in_words())
       ->type_name("FORMAT[,FORMAT...]")
@@ -152,6 +158,18 @@ void check_replicas(const std::string& text) {
   whole_number<int>("--replicas", text.substr(sign + 1), 2, kMostRanksOfRecord);
 }
 
+void check_node(const WatchWords& words) {
+  if (words.node.empty()) return;
+  if (words.node.find('/') != std::string::npos || words.node == "." || words.node == "..") {
+    throw bad_value("--node", words.node, "the name of a folder in --out");
+  }
+  if (words.out.empty()) throw bad_value("--out", "", "a folder that all machines share");
+  if (!words.expect.empty()) {
+    throw bad_value("--expect", words.expect,
+                    "absent with --node: `lockstep report` judges all machines");
+  }
+}
+
 WatchRequest request_of(const WatchWords& words) {
   if (words.job.empty()) {
     throw bad_value("--", "", "the command to watch: lockstep watch -- torchrun train.py");
@@ -192,6 +210,7 @@ WatchRequest request_of(const WatchWords& words) {
     }
     request.also.push_back(*also);
   }
+  request.begins_off = words.begins_off;
   request.fails_fast = words.fails_fast;
   request.stall_s = static_cast<double>(whole_number<int>("--stall", words.stall, 1, 1'000'000));
   if (words.on_stall != "wait" && words.on_stall != "kill") {
@@ -205,7 +224,9 @@ WatchRequest request_of(const WatchWords& words) {
       throw bad_value("--expect", words.expect, "agrees, diverges or hangs");
     }
   }
+  check_node(words);
   request.out = words.out;
+  request.node = words.node;
   request.formats = words.formats;
   return request;
 }

@@ -111,6 +111,39 @@ void note_deaths(std::vector<RankExit>& exits) {
   }
 }
 
+/// The number of ranks, and which of them run on other machines.
+void find_ranks(JobRecord& job, const std::map<int, RankFacts>& facts,
+                const std::map<int, WatchedProgress>& progress) {
+  std::vector<RanksOfMachine> here;
+  std::set<int> known;
+  const auto add = [&](int rank, const auto& one) {
+    job.world_size = std::max(job.world_size, one.world_size);
+    job.rendezvous = std::max(job.rendezvous, one.rendezvous);
+    here.push_back(one.machine);
+    known.insert(rank);
+  };
+  for (const auto& [rank, one] : facts) add(rank, one);
+  for (const auto& [rank, one] : progress) add(rank, one);
+  job.processes = job.world_size;
+  for (int rank = 0; rank < job.world_size; ++rank) {
+    if (known.contains(rank)) continue;
+    const bool is_elsewhere =
+        !job.node.empty() || std::all_of(here.begin(), here.end(), [&](const auto& machine) {
+          return machine.excludes(rank);
+        });
+    if (is_elsewhere) job.elsewhere.push_back(rank);
+  }
+}
+
+/// Nobody here saw their end.
+void note_elsewhere(JobRecord& job) {
+  for (const int rank : job.elsewhere) {
+    RankExit& end = job.exits[static_cast<std::size_t>(rank)];
+    end.kind = ExitKind::unfinished;
+    end.cause = ExitCause::elsewhere;
+  }
+}
+
 void seal(JobRecord& job, const fs::path& files, bool has_ended) {
   job.unsealed = has_ended ? "" : "the watch of the job has not ended";
   if (!has_ended) return;
@@ -172,6 +205,7 @@ RunRecord record_of_job(const WatchRequest& request) {
   JobRecord& job = run.jobs.emplace_back();
   job.id = drawn_id();
   job.title = mask_secrets(fmt::format("{}", fmt::join(request.job, " ")));
+  job.node = request.node;
   job.folder = kFolder;
   job.agree_every = request.agree_every;
   job.claims = claims_of_jobs(job.agree_every);
@@ -182,21 +216,23 @@ RunRecord record_of_job(const WatchRequest& request) {
 void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEnd>& end) {
   const fs::path files = folder / job.folder;
   job.exits.clear();
+  job.elsewhere.clear();
   job.world_size = job.processes = 0;
-  std::map<int, RankFacts> facts = read_all_facts(files);
-  for (const auto& [rank, one] : facts) job.world_size = std::max(job.world_size, one.world_size);
-  for (const auto& [rank, one] : read_all_progress(files)) {
-    job.world_size = std::max(job.world_size, one.world_size);
-  }
-  job.processes = job.world_size;
+  job.rendezvous = 0;
+  const std::map<int, RankFacts> facts = read_all_facts(files);
+  find_ranks(job, facts, read_all_progress(files));
   for (int rank = 0; rank < job.world_size; ++rank) {
-    job.exits.push_back(exit_of_rank(files, rank, facts[rank].failure, end));
+    const auto known = facts.find(rank);
+    const std::string failure = known == facts.end() ? "" : known->second.failure;
+    job.exits.push_back(exit_of_rank(files, rank, failure, end));
   }
   if (end && !end->is_cut && !end->is_interrupted) note_deaths(job.exits);
+  note_elsewhere(job);
   job.claims = claims_of(job, facts);
   if (const auto stall = read_stall(files)) {
-    add_stall(*stall, job.exits);
-    if (stall->is_open && !stall->is_over) job.claims.push_back(collectives_match());
+    const bool hangs = stall->is_open && !stall->is_over;
+    add_stall(*stall, hangs, job.exits);
+    if (hangs && job.elsewhere.empty()) job.claims.push_back(collectives_match());
   }
   job.skipped_steps = skipped_steps_in(facts);
   job.traffic = traffic_in(facts);
@@ -213,14 +249,17 @@ void take_up(JobRecord& job, const fs::path& folder) {
 }
 
 bool has_hung(const JobRecord& job) {
-  return std::any_of(job.exits.begin(), job.exits.end(),
-                     [](const RankExit& end) { return end.cause == ExitCause::no_progress; }) &&
-         job.mismatch && verdict_of(job) == Verdict::violated;
+  const bool stands_still =
+      std::any_of(job.exits.begin(), job.exits.end(),
+                  [](const RankExit& end) { return end.cause == ExitCause::no_progress; });
+  if (!job.elsewhere.empty()) return stands_still;  // the rank at fault may be there
+  return stands_still && job.mismatch && verdict_of(job) == Verdict::violated;
 }
 
 int exit_of(const JobRecord& job, const JobEnd& end, const WatchRequest& request) {
   if (end.status != 0 && !end.is_cut) return end.status;
   if (has_diverged(job) || has_hung(job)) return static_cast<int>(ExitStatus::failed);
+  if (!job.node.empty() && verdict_of(job) != Verdict::violated) return 0;  // the others decide
   if (is_incomparable(job)) return static_cast<int>(ExitStatus::not_applicable);
   return static_cast<int>(worse(status_of(job), status_of_coverage(job, request)));
 }

@@ -14,7 +14,7 @@ RunRecord record_of_job(const WatchRequest& request);
 
 /// Adds what its ranks left in the job's folder: their number, how each ended, and the list of
 /// their files. `end`: of the job's command; absent: it still runs, or nobody saw it end. Then, and
-/// if the list cannot be written, the job is unsealed.
+/// if the list cannot be written, the job is unsealed. Ranks on other machines are listed.
 void add_ranks(JobRecord& job, const std::filesystem::path& folder,
                const std::optional<JobEnd>& end);
 
@@ -26,7 +26,7 @@ void take_up(JobRecord& job, const std::filesystem::path& folder);
 bool has_hung(const JobRecord& job);
 
 /// How `lockstep watch` exits after a judged job, without `--expect`: like the job if it failed,
-/// else by its verdict.
+/// else by its verdict. The ranks of one machine of several decide nothing if they agree: 0.
 int exit_of(const JobRecord& job, const JobEnd& end, const WatchRequest& request);
 
 /// The same with `--expect`: whether the job was as expected.

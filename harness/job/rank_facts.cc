@@ -30,17 +30,23 @@ std::vector<CallsPerStep> calls_in(const nlohmann::json& rows) {
   return calls;
 }
 
+/// 0: the file does not say it.
+template <class Integer>
+Integer number_in(const nlohmann::json& json, const char* name) {
+  return json.contains(name) ? whole_number<Integer>(json, name) : Integer{0};
+}
+
 RankFacts facts_in(const nlohmann::json& json) {
   return {.world_size = whole_number<int>(json, "world_size"),
           .torch = json.at("torch"),
           .failure = json.value("failure", ""),
           .skipped_steps = json.value("skipped_steps", std::vector<std::int64_t>()),
-          .thinned_after = json.contains("thinned_after")
-                               ? whole_number<std::int64_t>(json, "thinned_after")
-                               : 0,
+          .thinned_after = number_in<std::int64_t>(json, "thinned_after"),
           .has_copies = json.value("has_copies", false),
           .has_only_copies = json.value("has_only_copies", false),
-          .calls = calls_in(json.value("collectives", nlohmann::json::array()))};
+          .calls = calls_in(json.value("collectives", nlohmann::json::array())),
+          .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
+          .rendezvous = number_in<std::int64_t>(json, "rendezvous")};
 }
 
 }  // namespace

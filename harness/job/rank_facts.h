@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/record/watched_progress.h"
+
 namespace lockstep {
 
 /// Collectives per step over groups of one size.
@@ -30,6 +32,8 @@ struct RankFacts {
   bool has_copies = false;                       ///< it observes parameters before each step, too
   bool has_only_copies = false;                  ///< and of all others each rank holds another part
   std::vector<CallsPerStep> calls = {};          ///< empty: not counted
+  RanksOfMachine machine = {};
+  std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown
 };
 
 /// Reads the facts of `rank`; empty if its hook never observed anything. Throws Error (usage) when

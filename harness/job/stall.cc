@@ -7,30 +7,20 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <regex>
 #include <sstream>
 #include <utility>
 
-#include "harness/record/collective_log.h"
-#include "harness/record/process_identity.h"
-#include "harness/record/whole_file.h"
-#include "harness/record/whole_number.h"
-#include "reports/base/error.h"
-#include "reports/base/regular_file.h"
-#include "reports/record/run_record.h"
+#include "harness/record/stalled_calls.h"
 
 namespace lockstep {
 
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
-constexpr std::uint64_t kLargestAnswer = 1 << 26;
 constexpr int kSignal = 9;  ///< after SIGRTMIN: a process without a free thread writes its stacks
-
-fs::path stall_file(const fs::path& folder) { return folder / "stall.json"; }
 
 std::int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
@@ -59,69 +49,6 @@ bool is_of_job(pid_t pid) {
   return text.str().find("LOCKSTEP_WATCH_FOLDER=") < std::string::npos;
 }
 
-/// What a rank answered.
-struct Answer {
-  bool is_joining = false;
-  std::string place;
-  std::map<std::string, std::vector<int>> groups;    ///< ranks, by title
-  std::map<std::string, std::uint64_t> first_known;  ///< number of the first call on record
-  std::vector<Collective> calls;
-};
-
-std::string place_in(const Json& threads) {
-  if (threads.empty()) return "";
-  const std::string function = threads[0].at("function"), site = threads[0].at("site");
-  if (function.empty()) return site;
-  return fmt::format("{}, {}", function == "<module>" ? "the script" : function, site);
-}
-
-Collective call_in(const Json& json, std::int64_t now, std::int64_t step) {
-  Collective call;
-  call.number = whole_number<std::uint64_t>(json, "number");
-  call.operation = json.at("operation");
-  call.dtype = json.at("dtype");
-  call.shape = json.at("shape");
-  call.tensors = whole_number<std::uint32_t>(json, "tensors");
-  call.elements = whole_number<std::uint64_t>(json, "elements");
-  call.group = json.at("group");
-  call.site = json.at("site");
-  const bool is_complete = json.at("is_complete");
-  call.state = is_complete ? CollectiveState::completed : CollectiveState::entered;
-  call.step = is_complete ? 0 : step + 1;
-  call.entered_ns = now - whole_number<std::int64_t>(json, "age_ns");
-  call.completed_ns = is_complete ? call.entered_ns : 0;
-  return call;
-}
-
-Answer answer_in(const Json& json, std::int64_t now, std::int64_t step) {
-  Answer answer;
-  answer.is_joining = json.at("is_joining");
-  answer.place = place_in(json.at("threads"));
-  for (const Json& group : json.at("groups")) {
-    const std::string title = group.at("title");
-    answer.groups[title] = group.at("ranks").get<std::vector<int>>();
-    answer.first_known[title] = whole_number<std::uint64_t>(group, "first");
-  }
-  for (const Json& call : json.at("calls")) answer.calls.push_back(call_in(call, now, step));
-  return answer;
-}
-
-/// Empty: the rank did not answer this request.
-std::optional<Answer> read_answer(const fs::path& folder, int rank, std::uint32_t request,
-                                  std::int64_t now, std::int64_t step) {
-  const fs::path path = folder / fmt::format("rank-{}.stall.json", rank);
-  if (!fs::exists(path)) return {};
-  try {
-    const Json json = Json::parse(read_text(path.string(), kLargestAnswer));
-    if (whole_number<std::uint32_t>(json, "request") != request) return {};
-    return answer_in(json, now, step);
-  } catch (const Json::exception& error) {
-    throw malformed(path.string(), 0, 0, "what the hook of a watched rank writes", error.what());
-  } catch (const std::out_of_range& error) {
-    throw malformed(path.string(), 0, 0, "whole numbers", error.what());
-  }
-}
-
 std::string stacks_of(const fs::path& folder, int rank) {
   std::ifstream file(folder / fmt::format("rank-{}.stacks", rank));
   std::ostringstream text;
@@ -143,124 +70,6 @@ std::string place_of_silent(const fs::path& folder, int rank, pid_t pid) {
   const std::string channel = proc(pid, "wchan");
   return channel.empty() || channel == "0" ? "native code"
                                            : fmt::format("native code, which waits in {}", channel);
-}
-
-/// Recorders keep the last calls of a process, so the earliest ones on record differ between ranks:
-/// those that a rank no longer has are left out on all.
-void forget_earlier(std::map<int, Answer>& answers) {
-  std::map<std::string, std::uint64_t> first;
-  for (const auto& [rank, answer] : answers) {
-    for (const auto& [group, number] : answer.first_known) {
-      first[group] = std::max(first[group], number);
-    }
-  }
-  for (auto& [rank, answer] : answers) {
-    std::erase_if(answer.calls,
-                  [&](const Collective& call) { return call.number < first[call.group]; });
-  }
-}
-
-/// The groups that a rank is in, in the order of their creation: torch numbers their names.
-std::vector<std::string> groups_with(int rank, const std::map<int, Answer>& answers) {
-  std::map<std::pair<std::size_t, std::string>, std::string> by_name;  // shorter numbers first
-  for (const auto& [other, answer] : answers) {
-    for (const auto& [title, ranks] : answer.groups) {
-      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
-      const std::string name = title == "world" ? "" : title.substr(0, title.find(' '));
-      by_name[{name.size(), name}] = title;
-    }
-  }
-  std::vector<std::string> titles;
-  for (const auto& [name, title] : by_name) {
-    // Other names are hashes, whose order is unknown.
-    if (name.second.find_first_not_of("0123456789") != std::string::npos) break;
-    titles.push_back(title);
-  }
-  return titles;
-}
-
-/// What a rank would answer that cannot: it called as many collectives as it had counted, and as
-/// far as they are known from other ranks they were the same.
-Answer answer_for(int rank, const WatchedProgress& progress, const std::map<int, Answer>& answers) {
-  Answer answer;
-  const std::vector<std::string> titles = groups_with(rank, answers);
-  for (std::size_t i = 0; i < titles.size() && i < progress.collectives_of_groups.size(); ++i) {
-    const std::string& title = titles[i];
-    const std::uint64_t count = progress.collectives_of_groups[i];
-    if (count == WatchedProgress::kUnknown) continue;
-    std::map<std::uint64_t, Collective> calls;
-    for (const auto& [other, known] : answers) {
-      const auto group = known.groups.find(title);
-      if (group == known.groups.end()) continue;
-      answer.groups[title] = group->second;
-      for (const Collective& call : known.calls) {
-        if (call.group == title && call.number <= count) calls.emplace(call.number, call);
-      }
-    }
-    for (auto& [number, call] : calls) {
-      call.state = CollectiveState::completed;
-      call.site.clear();
-      answer.calls.push_back(call);
-    }
-  }
-  return answer;
-}
-
-Collective join_of(const std::string& group, int size, std::int64_t now, bool has_met) {
-  Collective join;
-  join.operation = kJoin;
-  join.group = group;
-  join.group_size = size;
-  join.state = has_met ? CollectiveState::completed : CollectiveState::entered;
-  join.entered_ns = has_met ? 1 : now;
-  join.completed_ns = has_met ? 1 : 0;
-  return join;
-}
-
-void write_logs(const fs::path& folder, const std::string& job_id, int world_size,
-                const std::map<int, Answer>& answers, std::int64_t long_ago) {
-  JobRecord job;
-  job.id = job_id;
-  for (const auto& [rank, answer] : answers) {
-    std::error_code missing;
-    const fs::path file = collective_log_file(folder, rank);
-    fs::remove(file, missing);
-    CollectiveLog log(file, rank, process_identity(job, rank));
-    for (const auto& [group, ranks] : answer.groups) {
-      log.append(join_of(group, static_cast<int>(ranks.size()), long_ago, true));
-    }
-    if (answer.is_joining && !answer.groups.contains("world")) {
-      log.append(join_of("world", world_size, long_ago, false));
-    }
-    for (Collective call : answer.calls) {
-      const auto group = answer.groups.find(call.group);
-      if (group == answer.groups.end()) continue;
-      call.group_size = static_cast<int>(group->second.size());
-      log.append(call);
-    }
-  }
-}
-
-bool is_open(const Answer& answer) {
-  return answer.is_joining ||
-         std::any_of(answer.calls.begin(), answer.calls.end(),
-                     [](const Collective& call) { return call.state == CollectiveState::entered; });
-}
-
-void write(const fs::path& folder, const Stall& stall) {
-  Json ranks = Json::array();
-  for (const StalledRank& one : stall.ranks) {
-    ranks.push_back({{"rank", one.rank},
-                     {"state", name(one.state)},
-                     {"steps", one.steps},
-                     {"place", one.place}});
-  }
-  const Json json = {{"seen_ns", stall.seen_ns},
-                     {"limit_s", stall.limit_s},
-                     {"is_open", stall.is_open},
-                     {"is_over", stall.is_over},
-                     {"ranks", ranks}};
-  write_whole_file(stall_file(folder), json.dump(2) + "\n");
 }
 
 /// "no progress for 300 s, in load_next_batch, train.py:6".
@@ -322,14 +131,11 @@ bool is_stopped(const WatchedProgress& rank) {
   return state == 'T' || state == 't';
 }
 
-Stall record_stall(const fs::path& folder, const std::string& job_id, std::uint32_t request,
-                   double limit_s) {
-  Stall stall;
-  stall.limit_s = limit_s;
-  const std::map<int, WatchedProgress> progress = read_all_progress(folder);
-  int world_size = 0;
+namespace {
+
+/// Makes processes whose hooks did not answer write their stacks.
+void signal_silent(const std::map<int, WatchedProgress>& progress, std::uint32_t request) {
   bool has_silent = false;
-  for (const auto& [rank, one] : progress) world_size = std::max(world_size, one.world_size);
   for (const auto& [rank, one] : progress) {
     const bool has_answered = one.answered == request && is_alive(one) && !is_stopped(one);
     if (state_of(one, has_answered) != StalledState::silent) continue;
@@ -337,69 +143,53 @@ Stall record_stall(const fs::path& folder, const std::string& job_id, std::uint3
     ::kill(one.pid, SIGRTMIN + kSignal);
   }
   if (has_silent) ::usleep(500'000);
+}
+
+std::vector<std::int64_t> counts_of(const WatchedProgress& progress) {
+  std::vector<std::int64_t> counts;
+  for (const std::uint64_t count : progress.collectives_of_groups) {
+    counts.push_back(count == WatchedProgress::kUnknown ? -1 : static_cast<std::int64_t>(count));
+  }
+  return counts;
+}
+
+/// Adds a rank of this machine.
+void add_rank(int rank, const WatchedProgress& progress, const fs::path& folder, Stall& stall) {
+  const auto answer = keep_answer(folder, rank, stall);
+  const bool lives = is_alive(progress) && !is_stopped(progress);
+  StalledRank told{rank, state_of(progress, answer && lives), progress.steps};
+  if (told.state == StalledState::silent) told.place = place_of_silent(folder, rank, progress.pid);
+  if (told.state == StalledState::answered) told.place = answer->place;
+  told.collectives = counts_of(progress);
+  stall.is_open = stall.is_open || (answer && answer->is_open());
+  stall.ranks.push_back(std::move(told));
+}
+
+}  // namespace
+
+Stall record_stall(const fs::path& folder, std::uint32_t request, double limit_s, bool is_node) {
+  const std::map<int, WatchedProgress> progress = read_all_progress(folder);
+  signal_silent(progress, request);
+  Stall stall;
   stall.seen_ns = now_ns();
-  std::map<int, Answer> answers;
-  for (int rank = 0; rank < world_size; ++rank) {
-    StalledRank& told = stall.ranks.emplace_back();
-    told.rank = rank;
-    const auto known = progress.find(rank);
-    if (known == progress.end()) {
-      told.state = StalledState::absent;
-      continue;
-    }
-    told.steps = known->second.steps;
-    auto answer = read_answer(folder, rank, request, stall.seen_ns, told.steps);
-    const bool lives = is_alive(known->second) && !is_stopped(known->second);
-    told.state = state_of(known->second, answer && lives);
-    if (told.state == StalledState::silent) {
-      told.place = place_of_silent(folder, rank, known->second.pid);
-    }
-    if (!answer) continue;
-    if (told.state == StalledState::answered) told.place = answer->place;
-    stall.is_open = stall.is_open || is_open(*answer);
-    answers.emplace(rank, std::move(*answer));
-  }
-  forget_earlier(answers);
-  std::map<int, Answer> guessed;
+  stall.limit_s = limit_s;
+  stall.request = request;
   for (const auto& [rank, one] : progress) {
-    if (!answers.contains(rank)) guessed.emplace(rank, answer_for(rank, one, answers));
+    stall.world_size = std::max(stall.world_size, one.world_size);
   }
-  answers.merge(guessed);
-  const auto long_ago = stall.seen_ns - static_cast<std::int64_t>(limit_s * 1e9);
-  if (stall.is_open) write_logs(folder, job_id, world_size, answers, long_ago);
-  write(folder, stall);
+  for (int rank = 0; rank < stall.world_size; ++rank) {
+    const auto known = progress.find(rank);
+    if (known != progress.end()) {
+      add_rank(rank, known->second, folder, stall);
+    } else if (!is_node && !is_elsewhere(rank, progress)) {
+      stall.ranks.push_back({rank, StalledState::absent});
+    }
+  }
+  write_stall(folder, stall);
   return stall;
 }
 
-void end_stall(const fs::path& folder, Stall& stall) {
-  stall.is_over = true;
-  std::error_code missing;
-  for (const StalledRank& one : stall.ranks)
-    fs::remove(collective_log_file(folder, one.rank), missing);
-  write(folder, stall);
-}
-
-std::optional<Stall> read_stall(const fs::path& folder) {
-  const fs::path path = stall_file(folder);
-  if (!fs::exists(path)) return {};
-  try {
-    const Json json = Json::parse(read_text(path.string(), kLargestAnswer));
-    Stall stall{whole_number<std::int64_t>(json, "seen_ns"), json.at("limit_s"), json.at("is_open"),
-                json.at("is_over")};
-    for (const Json& one : json.at("ranks")) {
-      const auto state = parse<StalledState>(one.at("state").get<std::string>());
-      if (!state) throw std::out_of_range("state");
-      stall.ranks.push_back({whole_number<int>(one, "rank"), *state,
-                             whole_number<std::int64_t>(one, "steps"), one.at("place")});
-    }
-    return stall;
-  } catch (const std::exception& error) {
-    throw malformed(path.string(), 0, 0, "what `lockstep watch` writes", error.what());
-  }
-}
-
-void add_stall(const Stall& stall, std::vector<RankExit>& exits) {
-  const bool hangs = stall.is_open && !stall.is_over;
+void add_stall(const Stall& stall, bool hangs, std::vector<RankExit>& exits) {
   for (const StalledRank& one : stall.ranks) {
     const auto at = std::find_if(exits.begin(), exits.end(),
                                  [&](const RankExit& end) { return end.rank == one.rank; });

@@ -25,12 +25,9 @@ bool has_moved(const WatchedProgress& before, const WatchedProgress& now) {
 
 }  // namespace
 
-StallWatch::StallWatch(std::filesystem::path folder, std::string job_id, double limit_s,
+StallWatch::StallWatch(std::filesystem::path folder, double limit_s, bool is_node,
                        WatchControl& control)
-    : folder_(std::move(folder)),
-      job_id_(std::move(job_id)),
-      limit_s_(limit_s),
-      control_(control) {}
+    : folder_(std::move(folder)), limit_s_(limit_s), is_node_(is_node), control_(control) {}
 
 /// Returns the stall that is over by it.
 std::optional<Stall> StallWatch::note_progress(std::map<int, WatchedProgress> progress) {
@@ -46,7 +43,8 @@ std::optional<Stall> StallWatch::note_progress(std::map<int, WatchedProgress> pr
   has_failed_ = false;
   // One rank may call something while it handles an error, for which the others did not come.
   if (!stall_ || !have_all_moved()) return {};
-  end_stall(folder_, *stall_);
+  stall_->is_over = true;
+  write_stall(folder_, *stall_);
   return std::exchange(stall_, std::nullopt);
 }
 
@@ -80,6 +78,12 @@ bool StallWatch::have_all_answered() const {
   });
 }
 
+std::int64_t StallWatch::last_step() const {
+  std::int64_t last = 0;
+  for (const auto& [rank, one] : progress_) last = std::max(last, one.steps);
+  return last;
+}
+
 void StallWatch::kill_ranks() const {
   for (const auto& [rank, one] : progress_) {
     if (is_alive(one)) ::kill(one.pid, SIGKILL);
@@ -97,7 +101,7 @@ std::optional<Stall> StallWatch::look() {
   }
   if (!have_all_answered() && seconds_since(asked_) < kLongestAnswer) return {};
   has_failed_ = true;  // unless the next line returns
-  stall_ = record_stall(folder_, job_id_, std::exchange(request_, 0), seconds_since(moved_));
+  stall_ = record_stall(folder_, std::exchange(request_, 0), seconds_since(moved_), is_node_);
   has_failed_ = false;
   at_stall_ = progress_;
   return stall_;

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <string>
 
 #include "harness/job/stall.h"
 #include "harness/record/watch_control.h"
@@ -18,12 +17,15 @@ namespace lockstep {
 /// asked where it is.
 class StallWatch {
  public:
-  StallWatch(std::filesystem::path folder, std::string job_id, double limit_s,
-             WatchControl& control);
+  /// `is_node`: ranks that are not here run on other machines.
+  StallWatch(std::filesystem::path folder, double limit_s, bool is_node, WatchControl& control);
 
   /// Looks once. Returns a stall when its record is written, and again when it is over. Throws
   /// Error (usage).
   std::optional<Stall> look();
+
+  /// The last step that a rank began, as of the last look; 0: none is known.
+  std::int64_t last_step() const;
 
   /// Kills the ranks that still live, stopped ones, too.
   void kill_ranks() const;
@@ -37,8 +39,8 @@ class StallWatch {
   std::optional<Stall> note_progress(std::map<int, WatchedProgress> progress);
 
   std::filesystem::path folder_;
-  std::string job_id_;
   double limit_s_;
+  bool is_node_;
   WatchControl& control_;
   std::map<int, WatchedProgress> progress_;
   Clock::time_point moved_ = Clock::now();  ///< when a rank last made progress

@@ -10,6 +10,7 @@
 
 #include "harness/job/job_process.h"
 #include "harness/job/job_record.h"
+#include "harness/job/observing_switch.h"
 #include "harness/job/rank_facts.h"
 #include "harness/job/rank_follower.h"
 #include "harness/job/stall_watch.h"
@@ -42,11 +43,14 @@ class Meanwhile {
         process_(process),
         follower_(folder / run.jobs[0].folder),
         control_(folder / run.jobs[0].folder),
-        stalls_(folder / run.jobs[0].folder, run.jobs[0].id, request.stall_s, control_) {}
+        stalls_(folder / run.jobs[0].folder, request.stall_s, !request.node.empty(), control_),
+        switch_(folder, !request.begins_off, control_) {}
 
   void look() {
     follower_.look();
     look_for_stall();
+    const std::string switched = switch_.look(std::max(follower_.last_step(), stalls_.last_step()));
+    if (!switched.empty()) say(switched);
     if (!diverged_ && follower_.diverged() && follower_.last_step() >= next_check_) {
       try {
         confirm();
@@ -101,6 +105,9 @@ class Meanwhile {
         // What its ranks do at their end is no progress.
       } else if (const auto stall = stalls_.look()) {
         tell(*stall);
+      } else if (is_stalled_ && request_.ends_stalled && has_hung_elsewhere()) {
+        say("ranks of another machine wait in a collective");
+        end_stalled();
       }
     } catch (const std::exception& error) {
       say(fmt::format("the ranks make no progress, and where they are is unknown: {}",
@@ -113,6 +120,7 @@ class Meanwhile {
 
   /// The job goes on to its own limit, so that its user sees the reason before.
   void tell(const Stall& stall) {
+    is_stalled_ = !stall.is_over;
     if (stall.is_over) return say("the ranks make progress again");
     RunRecord run = run_;
     JobRecord& job = run.jobs[0];
@@ -124,10 +132,24 @@ class Meanwhile {
     for (const RankExit& end : job.exits) {
       if (!end.detail.empty()) say(fmt::format("  rank {}: {}", end.rank, end.detail));
     }
-    if (!hangs || !request_.ends_stalled || has_ended_job_) return;
+    if (hangs && request_.ends_stalled) end_stalled();
+  }
+
+  void end_stalled() {
     has_ended_job_ = true;
     killed_since_ = std::chrono::steady_clock::now();
     process_.terminate();
+  }
+
+  /// Whether ranks of another machine, in the shared folder, wait in a collective.
+  bool has_hung_elsewhere() const {
+    if (request_.node.empty()) return false;
+    std::error_code missing;
+    for (const auto& entry : fs::directory_iterator(folder_.parent_path(), missing)) {
+      const auto stall = read_stall(entry.path() / run_.jobs[0].folder);
+      if (stall && stall->is_open && !stall->is_over) return true;
+    }
+    return false;
   }
 
   void say(const std::string& sentence) {
@@ -150,12 +172,14 @@ class Meanwhile {
   RankFollower follower_;
   WatchControl control_;
   StallWatch stalls_;
+  ObservingSwitch switch_;
   std::optional<std::chrono::steady_clock::time_point> killed_since_;
   StatusLine line_;
   std::optional<std::int64_t> diverged_;
   std::int64_t next_check_ = 0;  ///< step
   std::int64_t asked_at_ = 0;    ///< step that had ended when the ranks were asked to keep values
   std::chrono::steady_clock::time_point asked_since_;
+  bool is_stalled_ = false;
   bool has_ended_job_ = false;
 };
 
@@ -181,7 +205,9 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   const HookFiles hook = find_hook();
   RunRecord run = record_of_job(request);
   run.environment.lockstep_version = version;
-  const fs::path shown = make_run_folder(request.out, run);
+  fs::path asked = request.out;
+  if (!request.node.empty()) asked /= request.node;
+  const fs::path shown = make_run_folder(asked.string(), run);
   const fs::path folder = fs::absolute(shown);
   const fs::path files = folder / run.jobs[0].folder;
   make_folders(files);

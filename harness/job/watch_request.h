@@ -39,6 +39,7 @@ struct WatchRequest {
   std::int64_t every = 1;            ///< of so many steps one is observed
   std::int64_t from = 1;             ///< the first observed step
   std::int64_t until = 0;            ///< the last one; 0: the job's last
+  bool begins_off = false;           ///< observes nothing until it is switched on
   std::int64_t agree_every = 0;      ///< ranks need to agree in one of so many steps; 0: in all
   std::vector<Also> also = {};       ///< what else is observed
   bool keeps_before = false;         ///< each rank copies the values of the last observed step
@@ -55,6 +56,7 @@ struct WatchRequest {
   std::optional<ExpectedOutcome> expected = {};
   std::int64_t min_steps = 1;  ///< that all ranks must have observed for `agrees`
   std::string out;             ///< the run's folder; empty: runs/<utc>
+  std::string node;  ///< this machine, if it is one of several; the folder is then out/node
   std::vector<std::string> formats;
 };
 

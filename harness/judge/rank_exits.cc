@@ -83,12 +83,21 @@ std::string mismatch_without(const CollectiveAnalysis& analysis, int rank) {
   return is_missed ? capitalised(analysis.missed->sentence) : "";
 }
 
-/// Sentence about an interruption of the ranks; empty: there was none.
-std::string interruption_in_words(const CellEvidence& cell) {
+/// "ranks 2,3 ran on other machines"; empty: none did.
+std::string other_machines_in_words(const CellEvidence& cell) {
+  std::vector<int> ranks;
+  for (const RankExit& end : cell.exits) {
+    if (end.cause == ExitCause::elsewhere) ranks.push_back(end.rank);
+  }
+  return ranks.empty() ? "" : ranks_in_words(ranks) + " ran on other machines";
+}
+
+/// Sentence about ranks whose end says nothing; empty: there is none.
+std::string unknown_ends_in_words(const CellEvidence& cell) {
   const auto end = std::find_if(cell.exits.begin(), cell.exits.end(), [](const RankExit& one) {
     return one.cause == ExitCause::interrupted;
   });
-  if (end == cell.exits.end()) return "";
+  if (end == cell.exits.end()) return other_machines_in_words(cell);
   const std::string where =
       end->step == 0 ? "before the first step" : fmt::format("in step {}", end->step);
   if (cell.is_job && !end->detail.empty()) {  // its hook failed
@@ -122,7 +131,7 @@ void judge_exits(const CellEvidence& cell, const CellFacts& facts, ClaimResult& 
     if (!waiting.empty()) finding.sentence += " " + waiting;
     result.findings.push_back(std::move(finding));
   }
-  result.reason = analysis.progress.empty() ? interruption_in_words(cell) : analysis.progress;
+  result.reason = analysis.progress.empty() ? unknown_ends_in_words(cell) : analysis.progress;
   if (!result.findings.empty()) {
     result.verdict = Verdict::violated;
     result.reason.clear();

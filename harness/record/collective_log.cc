@@ -253,21 +253,13 @@ CollectiveLog::CollectiveLog(const std::filesystem::path& path, int rank, std::s
 CollectiveLog::~CollectiveLog() { file_->truncate(1 + count_); }
 
 std::uint64_t CollectiveLog::enter(const Collective& collective) {
-  Collective entered = collective;
-  entered.state = CollectiveState::entered;
-  entered.entered_ns = now_ns();
-  entered.completed_ns = 0;
-  return append(entered);
-}
-
-std::uint64_t CollectiveLog::append(const Collective& collective) {
   const std::uint64_t seq = count_;
   auto* entry = new (file_->reserve(1 + seq)) Entry{};
   fill(*entry, collective);
   entry->seq = seq;
-  entry->state = static_cast<std::uint8_t>(collective.state);
-  entry->entered_ns = collective.entered_ns;
-  entry->completed_ns = collective.completed_ns;
+  entry->state = static_cast<std::uint8_t>(CollectiveState::entered);
+  entry->entered_ns = now_ns();
+  entry->completed_ns = 0;
   count_ = seq + 1;
   auto* header = static_cast<Header*>(file_->at(0));
   std::atomic_ref(header->count).store(count_, std::memory_order_release);
@@ -378,7 +370,8 @@ class LogReader {
 
  private:
   static constexpr std::uint64_t kBlock = 4096;  // entries read at a time
-  static constexpr std::uint64_t kLargestNumber = std::uint64_t{1} << 48;
+  // Calls that other threads had begun but not entered when the rank was killed.
+  static constexpr std::uint64_t kMostInFlight = 1024;
 
   [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
     throw malformed(path_, 0, 0, expected, found);
@@ -391,9 +384,10 @@ class LogReader {
       refuse(fmt::format("entry {} with a state of 0 to 2", seq),
              fmt::format("entry {}, state {}", entry.seq, entry.state));
     }
-    // Numbers count the calls of a group. The log of a watched rank may lack the first millions.
-    if (entry.number > kLargestNumber) {
-      refuse(fmt::format("a number of at most {} in entry {}", kLargestNumber, seq),
+    // Numbers count the calls of a group, and the judge counts up to the largest.
+    const std::uint64_t most = header_.count + kMostInFlight;
+    if (entry.number > most) {
+      refuse(fmt::format("a number of at most {} in entry {} of {}", most, seq, header_.count),
              fmt::format("{}", entry.number));
     }
     return collective_of(entry);

@@ -39,7 +39,7 @@ struct Collective {
   /// From 1, in call order of this rank in the group. 0 for the join and for point-to-point calls,
   /// which not all ranks of a group make.
   std::uint64_t number = 0;
-  std::int64_t step = 0;  ///< step of the call; 0: before the first or after the last step
+  std::int64_t step = 0;  ///< of the call; 0: before the first or after the last one; -1: unknown
   std::string operation;  ///< c10d's name in lower case: "allreduce", "broadcast"
   std::string reduction;  ///< "sum", "avg"; empty if the operation has none
   std::string dtype;      ///< of the first tensor; empty without one
@@ -87,9 +87,6 @@ class CollectiveLog {
   /// longer than their field are truncated: operation 24 bytes, reduction and dtype 16, shape 32,
   /// group and site 64, tensor 88. Throws Error (usage) when the disk is full.
   std::uint64_t enter(const Collective& collective);
-
-  /// Records a collective that another program saw, with its state and its times. Returns its seq.
-  std::uint64_t append(const Collective& collective);
 
   /// Records the final state of the collective `seq`. Requires: `enter` returned `seq`.
   void leave(std::uint64_t seq, CollectiveState state);

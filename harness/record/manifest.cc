@@ -72,6 +72,7 @@ std::optional<FileOfRank> file_of_rank(const std::string& name) {
   const std::string& kind = found->kind;
   const bool is_evidence = kind == ".csv" || kind == ".tensors.csv" || kind == ".index" ||
                            kind == ".status.json" || kind == ".exit.json" ||
+                           kind == ".stalled.json" ||
                            (kind.starts_with(".step-") && kind.ends_with(".safetensors"));
   return is_evidence ? found : std::nullopt;
 }

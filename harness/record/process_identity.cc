@@ -51,8 +51,14 @@ std::string process_identity(const Cell& cell, int process) {
   return identity_of(part_of(cell.role, process), execution_identity(cell));
 }
 
+std::string execution_identity(const JobPart& part) {
+  return fmt::format("job {}", csv_cell(part.id));
+}
+
 std::string process_identity(const JobRecord& job, int process) {
-  return identity_of(fmt::format("rank {}", process), execution_identity(job));
+  const JobPart* const part = part_with(job, process);
+  return identity_of(fmt::format("rank {}", process),
+                     part ? execution_identity(*part) : execution_identity(job));
 }
 
 }  // namespace lockstep

@@ -26,5 +26,6 @@ std::string execution_identity(const Cell& cell);
 
 /// "job 3f9c2a".
 std::string execution_identity(const JobRecord& job);
+std::string execution_identity(const JobPart& part);
 
 }  // namespace lockstep

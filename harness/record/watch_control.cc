@@ -29,6 +29,7 @@ struct WatchControl::Page {
   std::atomic<std::uint32_t> keeps = 0;
   std::atomic<std::uint32_t> asked_where = 0;  ///< requests
   std::uint32_t reserved = 0;
+  std::atomic<std::uint64_t> switched = 1;  ///< 2 * step, and 1 if steps from it on are observed
 };
 
 WatchControl::WatchControl(const std::filesystem::path& folder) {
@@ -61,6 +62,19 @@ void WatchControl::create(const std::filesystem::path& folder) {
 
 bool WatchControl::keeps() const {
   return page_ && page_->keeps.load(std::memory_order_relaxed) != 0;
+}
+
+bool WatchControl::observes(std::int64_t step) const {
+  if (!page_) return true;
+  const std::uint64_t switched = page_->switched.load(std::memory_order_relaxed);
+  const bool is_on = switched % 2 == 1;
+  return step >= static_cast<std::int64_t>(switched / 2) ? is_on : !is_on;
+}
+
+void WatchControl::switch_from(std::int64_t step, bool is_on) {
+  if (!page_) return;
+  const std::uint64_t switched = 2 * static_cast<std::uint64_t>(step) + (is_on ? 1 : 0);
+  page_->switched.store(switched, std::memory_order_relaxed);
 }
 
 std::uint32_t WatchControl::ask_where() {

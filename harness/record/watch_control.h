@@ -23,6 +23,11 @@ class WatchControl {
   bool keeps() const;
   void ask_to_keep();
 
+  /// Whether a step is to be observed. Without a page every step is.
+  bool observes(std::int64_t step) const;
+  /// From `step` on, steps are observed or not; before it the opposite.
+  void switch_from(std::int64_t step, bool is_on);
+
   /// Asks every rank where it is, as `rank-N.stall.json`. Returns the number of the request,
   /// from 1.
   std::uint32_t ask_where();

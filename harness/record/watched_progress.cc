@@ -27,9 +27,12 @@ struct Counters {
   std::uint64_t answered;
   std::uint64_t has_ended;
   std::array<std::uint64_t, 8> collectives_of_groups;
+  std::uint64_t first_of_machine;
+  std::uint64_t count_of_machine;
+  std::uint64_t rendezvous;
   std::uint64_t machine;
 };
-static_assert(sizeof(Counters) == 136);
+static_assert(sizeof(Counters) == 160);
 
 constexpr std::string_view kEnd = ".progress";
 constexpr std::uint64_t kMark = 0x70'77'70'63'6b'6c'65'77;
@@ -42,7 +45,9 @@ std::optional<Counters> read_counters(const std::filesystem::path& folder, int r
   const bool is_sound = counters.mark == kMark && counters.pid > 0 && counters.pid < kLargestPid &&
                         counters.rank == static_cast<std::uint64_t>(rank) &&
                         counters.world_size > counters.rank &&
-                        counters.world_size <= static_cast<std::uint64_t>(kMostRanksOfRecord);
+                        counters.world_size <= static_cast<std::uint64_t>(kMostRanksOfRecord) &&
+                        counters.first_of_machine < counters.world_size &&
+                        counters.count_of_machine <= counters.world_size;
   if (!is_sound) return {};
   return counters;
 }
@@ -59,6 +64,21 @@ std::uint64_t machine() {
   return number;
 }
 
+WatchedProgress progress_of(const Counters& counters) {
+  WatchedProgress progress;
+  progress.pid = static_cast<pid_t>(counters.pid);
+  progress.world_size = static_cast<int>(counters.world_size);
+  progress.steps = static_cast<std::int64_t>(counters.steps);
+  progress.collectives = static_cast<std::int64_t>(counters.collectives);
+  progress.collectives_of_groups = counters.collectives_of_groups;
+  progress.answered = static_cast<std::uint32_t>(counters.answered);
+  progress.has_ended = counters.has_ended != 0;
+  progress.machine = {static_cast<int>(counters.first_of_machine),
+                      static_cast<int>(counters.count_of_machine)};
+  progress.rendezvous = static_cast<std::int64_t>(counters.rendezvous);
+  return progress;
+}
+
 }  // namespace
 
 std::map<int, WatchedProgress> read_all_progress(const std::filesystem::path& folder,
@@ -72,14 +92,15 @@ std::map<int, WatchedProgress> read_all_progress(const std::filesystem::path& fo
       if (is_elsewhere) *is_elsewhere = true;
       continue;
     }
-    ranks.emplace(
-        rank, WatchedProgress{
-                  static_cast<pid_t>(counters->pid), static_cast<int>(counters->world_size),
-                  static_cast<std::int64_t>(counters->steps),
-                  static_cast<std::int64_t>(counters->collectives), counters->collectives_of_groups,
-                  static_cast<std::uint32_t>(counters->answered), counters->has_ended != 0});
+    ranks.emplace(rank, progress_of(*counters));
   }
   return ranks;
+}
+
+bool is_elsewhere(int rank, const std::map<int, WatchedProgress>& ranks) {
+  return !ranks.empty() && std::all_of(ranks.begin(), ranks.end(), [&](const auto& one) {
+    return one.second.machine.excludes(rank);
+  });
 }
 
 }  // namespace lockstep

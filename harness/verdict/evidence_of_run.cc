@@ -6,10 +6,13 @@
 
 #include "harness/judge/evidence/read_cell.h"
 #include "harness/record/manifest.h"
+#include "harness/record/process_identity.h"
 #include "harness/verdict/not_run.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
+
+namespace fs = std::filesystem;
 
 bool was_run(const Execution& execution) {
   return execution.processes > 0 && !why_not_run(execution.exits);
@@ -21,13 +24,29 @@ const StepReader* EvidenceOfRun::of(const std::string& cell_folder) {
   return cell ? open(*cell, writers_of(*cell, run_.planned.has_value())) : nullptr;
 }
 
-const StepReader* EvidenceOfRun::of(const JobRecord& job) { return open(job, writers_of(job)); }
+const StepReader* EvidenceOfRun::of(const JobRecord& job) {
+  return open(job, writers_of(job, folder_));
+}
 
 std::vector<std::string> EvidenceOfRun::faults_of(const Execution& execution,
                                                   const std::string& identity) const {
   if (!execution.manifest) return {};
   return manifest_faults(folder_ / execution.folder, execution.processes, identity,
                          *execution.manifest, reading_.meter);
+}
+
+std::vector<std::string> EvidenceOfRun::faults_of(const JobRecord& job) const {
+  if (job.parts.empty()) return faults_of(job, execution_identity(job));
+  std::vector<std::string> faults;
+  for (const JobPart& part : job.parts) {
+    if (!part.manifest) continue;
+    for (const std::string& fault :
+         manifest_faults(folder_ / part.folder, job.processes, execution_identity(part),
+                         *part.manifest, reading_.meter)) {
+      faults.push_back(part.folder + ": " + fault);
+    }
+  }
+  return faults;
 }
 
 void EvidenceOfRun::forget_steps_but_of(const std::string& cell_folder) const {
@@ -38,7 +57,8 @@ void EvidenceOfRun::forget_steps_but_of(const std::string& cell_folder) const {
 
 void EvidenceOfRun::distrust(const StaleIndex& stale) {
   const auto read = std::find_if(read_.begin(), read_.end(), [&](const auto& entry) {
-    return folder_ / entry.first == stale.journal().parent_path();
+    const fs::path folder = stale.journal().parent_path();
+    return folder_ / entry.first == folder || has_part_in(entry.first, folder);
   });
   if (read == read_.end()) throw internal_error(stale.what());
   index_faults_[read->first] = stale.what();
@@ -81,6 +101,15 @@ const StepReader* EvidenceOfRun::open(const Execution& execution, Writers writer
     index_faults_[execution.folder] = fault;
   }
   return evidence.get();
+}
+
+/// Whether the files of a part of that job are in `folder`.
+bool EvidenceOfRun::has_part_in(const std::string& job_folder, const fs::path& folder) const {
+  return std::any_of(run_.jobs.begin(), run_.jobs.end(), [&](const JobRecord& job) {
+    return job.folder == job_folder &&
+           std::any_of(job.parts.begin(), job.parts.end(),
+                       [&](const JobPart& part) { return folder_ / part.folder == folder; });
+  });
 }
 
 /// Cells are also compared by digest: with their references and repetitions.

@@ -31,6 +31,7 @@ class EvidenceOfRun {
   /// Differences between the files and their state at the ranks' end, one sentence each; empty if
   /// there are none. `identity` names the execution.
   std::vector<std::string> faults_of(const Execution& execution, const std::string& identity) const;
+  std::vector<std::string> faults_of(const JobRecord& job) const;
 
   /// Releases the steps in memory, except those of the cell in `cell_folder`, which the next cells
   /// are compared with.
@@ -61,6 +62,7 @@ class EvidenceOfRun {
   const StepReader* open(const Execution& execution, Writers writers);
   void require_digest_of_run(const StepReader& evidence, const Execution& execution) const;
   const CellRecord* cell_in(const std::string& folder) const;
+  bool has_part_in(const std::string& job_folder, const std::filesystem::path& folder) const;
 
   const RunRecord& run_;
   std::filesystem::path folder_;

@@ -25,6 +25,7 @@
 #include "harness/verdict/repetition.h"
 #include "harness/verdict/shared_samples.h"
 #include "harness/verdict/symptom.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 
@@ -217,6 +218,13 @@ bool begins_apart(const JobRecord& job, const StepReader& evidence) {
   return job.agree_every > 0 && !evidence.steps().empty() && evidence.steps().front() > 1;
 }
 
+std::string hint_at_machines(const JobRecord& job) {
+  return fmt::format(
+      "`lockstep report DIR DIR...` with the folders of all machines judges the whole job: {} ran "
+      "elsewhere",
+      ranks_in_words(job.elsewhere));
+}
+
 /// A job has no expectation, so its findings are the result.
 void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   begin_judging(job);
@@ -238,10 +246,16 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   job.tables = tables.tables();
   job.coverage = coverage_of(*judged.evidence, judged.unshared);
   job.notes = notes_of_job(judged, job.results, job.exits);
-  job.faults = evidence.faults_of(job, execution_identity(job));
+  if (!job.elsewhere.empty()) job.notes.push_back(hint_at_machines(job));
+  job.faults = evidence.faults_of(job);
+  const bool is_sealed =
+      job.parts.empty() ? job.manifest.has_value()
+                        : std::all_of(job.parts.begin(), job.parts.end(), [](const JobPart& part) {
+                            return part.manifest.has_value();
+                          });
   if (!job.unsealed.empty()) {
     job.notes.push_back("its files are in no manifest: " + job.unsealed);
-  } else if (!job.manifest) {
+  } else if (!is_sealed) {
     job.faults.push_back("no manifest of its files was written when it ended");
   }
   const std::string index_fault = evidence.index_fault_of(job.folder);

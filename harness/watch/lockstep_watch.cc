@@ -79,6 +79,10 @@ int32_t lockstep_watch_observe_next(lockstep_watch* watch, const lockstep_watch_
 
 int32_t lockstep_watch_keeps(const lockstep_watch* watch) { return watch->keeps() ? 1 : 0; }
 
+int32_t lockstep_watch_observes(const lockstep_watch* watch, int64_t step) {
+  return watch->observes(step) ? 1 : 0;
+}
+
 int32_t lockstep_watch_end_step(lockstep_watch* watch) {
   return done([&] { watch->end_step(); });
 }

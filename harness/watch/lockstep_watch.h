@@ -69,6 +69,9 @@ LOCKSTEP_WATCH_API int64_t lockstep_watch_describe(lockstep_watch* watch,
 /* Whether snapshots were asked for, because ranks differ: 1, else 0. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_keeps(const lockstep_watch* watch);
 
+/* Whether a step is to be observed, as the user of a running job decides: 1, else 0. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_observes(const lockstep_watch* watch, int64_t step);
+
 /* Begins a step. Steps start at 1 or later and increase. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_begin_step(lockstep_watch* watch, int64_t step);
 

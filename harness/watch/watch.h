@@ -25,6 +25,7 @@ class Watch {
 
   std::int64_t describe(const lockstep_watch_tensor& described);
   bool keeps() const { return control_.keeps(); }
+  bool observes(std::int64_t step) const { return control_.observes(step); }
   void begin_step(std::int64_t step);
   void observe(std::span<const lockstep_watch_value> values);
   void observe_next(std::span<const lockstep_watch_value> values);

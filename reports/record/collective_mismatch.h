@@ -57,8 +57,8 @@ struct CallOfRank {
 
 /// One collective of a group, by its number, on all ranks.
 struct CollectiveRow {
-  std::int64_t number = 0;        ///< of the collective in its group, from 1
-  std::int64_t step = 0;          ///< of the lowest rank that called it
+  std::int64_t number = 0;  ///< of the collective in its group, from 1
+  std::int64_t step = 0;    ///< of the lowest rank that called it; -1: unknown, and long before
   std::vector<CallOfRank> calls;  ///< one per rank of the world
   bool differs = false;           ///< ranks made different calls, or some made none
 

@@ -39,6 +39,7 @@ struct Names<ExitKind> {
 ///   unseen       unfinished: its end was not observed
 ///   lost_peer    raised: according to its transport, a peer was gone or never came
 ///   no_progress  unfinished: no rank made progress for the time limit of a hang
+///   elsewhere    unfinished: it ran on another machine, so its end was not observed here
 enum class ExitCause {
   none,
   stopped,
@@ -47,14 +48,15 @@ enum class ExitCause {
   interrupted,
   unseen,
   lost_peer,
-  no_progress
+  no_progress,
+  elsewhere
 };
 
 template <>
 struct Names<ExitCause> {
-  static constexpr std::array<std::string_view, 8> values{
-      "none",        "stopped", "time limit", "peer failed",
-      "interrupted", "unseen",  "lost peer",  "no progress"};
+  static constexpr std::array<std::string_view, 9> values{
+      "none",   "stopped",   "time limit",  "peer failed", "interrupted",
+      "unseen", "lost peer", "no progress", "elsewhere"};
 };
 
 /// Progress of a rank in the rendezvous of its world, before the first collective.

@@ -67,6 +67,7 @@ std::vector<int> shown_ranks(const CollectiveMismatch& missed, const CollectiveR
 
 /// When a collective was called, given that earlier rows were called up to `last_step`.
 std::string moment_of(const CollectiveRow& row, std::int64_t last_step) {
+  if (row.step < 0) return "earlier";
   if (row.step > 0) return fmt::format("step {}", row.step);
   return last_step > 0 ? fmt::format("after step {}", last_step) : "before step 1";
 }

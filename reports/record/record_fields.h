@@ -319,6 +319,13 @@ struct Fields<Traffic> {
 };
 
 template <>
+struct Fields<JobPart> {
+  static constexpr auto list = std::tuple(
+      field("id", &JobPart::id, kSince2), field("folder", &JobPart::folder, kSince2),
+      field("ranks", &JobPart::ranks, kSince2), field("manifest", &JobPart::manifest, kSince2));
+};
+
+template <>
 struct Fields<JobRecord> {
   static constexpr auto list = std::tuple_cat(
       std::tuple(field("id", &JobRecord::id, kSince2), field("title", &JobRecord::title, kSince2),
@@ -332,7 +339,11 @@ struct Fields<JobRecord> {
                  field("skipped_steps", &JobRecord::skipped_steps, kSince2),
                  field("agree_every", &JobRecord::agree_every, kSince2),
                  field("thinned_after", &JobRecord::thinned_after, kSince2),
-                 field("traffic", &JobRecord::traffic, kSince2)));
+                 field("traffic", &JobRecord::traffic, kSince2),
+                 field("node", &JobRecord::node, kSince2),
+                 field("elsewhere", &JobRecord::elsewhere, kSince2),
+                 field("rendezvous", &JobRecord::rendezvous, kSince2),
+                 field("parts", &JobRecord::parts, kSince2)));
 };
 
 template <>

@@ -42,6 +42,13 @@ bool is_as_promised(const Check& check) {
   return check.result == Check::Result::found || check.result == Check::Result::as_promised;
 }
 
+const JobPart* part_with(const JobRecord& job, int rank) {
+  const auto part = std::find_if(job.parts.begin(), job.parts.end(), [&](const JobPart& one) {
+    return std::find(one.ranks.begin(), one.ranks.end(), rank) != one.ranks.end();
+  });
+  return part == job.parts.end() ? nullptr : &*part;
+}
+
 PlannedCounts counts_of(const RunRecord& run) {
   PlannedCounts counts;
   counts.cells = static_cast<std::int64_t>(run.cells.size());

@@ -161,6 +161,16 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
+/// The ranks of a job that ran on one machine, and the files that they left there.
+struct JobPart {
+  std::string id;          ///< of the job in these files
+  std::string folder;      ///< of the files, as `Execution::folder`
+  std::vector<int> ranks;  ///< ascending
+  std::optional<ManifestSeal> manifest = {};
+
+  bool operator==(const JobPart&) const = default;
+};
+
 /// A training job that was watched while it ran. Its steps may be unknown in number, sparse, and
 /// end anywhere. It has no expectation.
 struct JobRecord : Execution {
@@ -177,9 +187,16 @@ struct JobRecord : Execution {
   std::int64_t agree_every = 0;       ///< ranks need to agree in one of so many steps; 0: in all
   std::int64_t thinned_after = 0;     ///< step; later ones were observed now and then; 0: all were
   std::vector<Traffic> traffic = {};  ///< empty: collectives were not counted
+  std::string node = {};              ///< the machine, if it is one of several: `--node`
+  std::vector<int> elsewhere = {};    ///< ranks on other machines, of which no file is here
+  std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown
+  std::vector<JobPart> parts = {};  ///< machines whose files were judged together; empty: one
 
   bool operator==(const JobRecord&) const = default;
 };
+
+/// The part with the files of a rank; null: the files of all are in the job's folder.
+const JobPart* part_with(const JobRecord& job, int rank);
 
 /// Versions, place and settings of a run. Clock and host fields differ from run to run; no other
 /// field of a record does.

@@ -58,6 +58,8 @@ def main():
         if ENGINE == "by_hand":
             for parameter in module.parameters():
                 dist.all_reduce(parameter.grad)
+        if HANG == "apart" and RANK == 1 and step == 3:  # no hang, but a difference
+            module[0].weight.grad.mul_(2)
         if HANG == "branch" and RANK == 0 and step == 3:
             dist.all_reduce(torch.ones(1))
             time.sleep(600)

@@ -6,6 +6,7 @@
 
 #include "harness/record/journal.h"
 #include "harness/record/process_identity.h"
+#include "harness/record/stalled_calls.h"
 #include "reports/base/usage_error.h"
 
 namespace lockstep {
@@ -53,9 +54,19 @@ Writers writers_of(const CellRecord& cell, bool must_sign) {
   return writers_named(cell.cell, cell.processes, must_sign);
 }
 
-Writers writers_of(const JobRecord& job) {
+Writers writers_of(const JobRecord& job, const fs::path& run_folder) {
   Writers writers = writers_named(job, job.processes, true);
   writers.may_be_silent = true;  // it may end before its first observation
+  std::vector<fs::path> folders;
+  for (const JobPart& part : job.parts) folders.push_back(run_folder / part.folder);
+  if (folders.empty()) folders.push_back(run_folder / job.folder);
+  // What ranks on other machines called is unknown.
+  if (job.elsewhere.empty()) writers.calls = stalled_calls(folders);
+  if (job.parts.empty()) return writers;
+  for (int rank = 0; rank < job.processes; ++rank) {
+    const JobPart* const part = part_with(job, rank);
+    writers.folders.push_back(run_folder / (part ? part->folder : job.folder));
+  }
   return writers;
 }
 

@@ -16,8 +16,8 @@ std::unique_ptr<StepReader> open_execution(const std::filesystem::path& run_fold
                                            const Reading& reading = {});
 
 /// The processes that wrote the files of a cell or job. `must_sign`: a file that does not name its
-/// writer is rejected.
+/// writer is rejected. A job whose ranks stand still has the collectives that they answered.
 Writers writers_of(const CellRecord& cell, bool must_sign);
-Writers writers_of(const JobRecord& job);
+Writers writers_of(const JobRecord& job, const std::filesystem::path& run_folder);
 
 }  // namespace lockstep

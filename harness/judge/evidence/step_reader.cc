@@ -87,6 +87,10 @@ StepReader::StepReader(fs::path folder, int processes, Writers writers, Reading 
   find_snapshots();
 }
 
+const fs::path& StepReader::folder_of(int rank) const {
+  return writers_.folders.empty() ? folder_ : writers_.folders.at(static_cast<std::size_t>(rank));
+}
+
 /// Whether a file names its writer, if that is checked. Throws for a file of another process.
 bool StepReader::is_written_by(int rank, const std::string& found, const fs::path& file) const {
   if (writers_.identities.empty()) return true;
@@ -109,7 +113,7 @@ void StepReader::require_same_digest(const JournalReader& journal) {
 
 /// Whether the journal names its writer, or is missing.
 bool StepReader::open_journal(int rank) {
-  const fs::path file = journal_file(folder_, rank);
+  const fs::path file = journal_file(folder_of(rank), rank);
   if (!has_journal(file)) return true;
   JournalHeader header = read_journal_header(file);
   const bool is_signed = is_written_by(rank, header.identity, file);
@@ -215,7 +219,7 @@ bool StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) c
   // Needed only to estimate differences.
   if (sketches_[place] && !agreed_set(step.step)) view.sketches = sketches_[place]->at(step.step);
   if (!snapshots_[place].contains(step.step)) return true;
-  const fs::path file = snapshot_file(folder_, rank, step.step);
+  const fs::path file = snapshot_file(folder_of(rank), rank, step.step);
   Snapshot values = read_snapshot(file);
   const bool is_signed = is_written_by(rank, values.identity, file);
   view.tensors = std::move(values.tensors);
@@ -270,10 +274,17 @@ std::string steps_in_words(const std::vector<std::int64_t>& steps) {
 /// Rejects snapshots of a step that the journal lacks, or in which no tensor is comparable.
 void StepReader::find_snapshots() {
   snapshots_.resize(journals_.size());
-  for (const auto& entry : fs::directory_iterator(folder_)) {
+  const std::set<fs::path> folders(writers_.folders.begin(), writers_.folders.end());
+  if (folders.empty()) return find_snapshots_in(folder_);
+  for (const fs::path& folder : folders) find_snapshots_in(folder);
+}
+
+void StepReader::find_snapshots_in(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
     const auto place = place_of(entry.path().filename().string());
     if (!place || place->first < 0 || place->first >= processes()) continue;
     const int rank = static_cast<int>(place->first);
+    if (folder_of(rank) != folder) continue;
     const auto& journal = journals_[static_cast<std::size_t>(rank)];
     const JournalStep* const step = step_of(rank, place->second);
     const bool may_be_torn = journal && journal->has_torn_tail();
@@ -288,8 +299,12 @@ void StepReader::find_snapshots() {
 }
 
 void StepReader::read_collectives_of(int rank) {
-  const fs::path file = collective_log_file(folder_, rank);
+  const fs::path file = collective_log_file(folder_of(rank), rank);
   auto& calls = collectives_.emplace_back();
+  if (const auto known = writers_.calls.find(rank); known != writers_.calls.end()) {
+    calls = known->second;
+    return;
+  }
   if (!has_collective_log(file)) return;
   RankCollectives log = read_log_of_rank(file);
   if (log.rank != rank) {
@@ -302,7 +317,7 @@ void StepReader::read_collectives_of(int rank) {
 
 void StepReader::open_sketches_of(int rank) {
   auto& sketches = sketches_.emplace_back();
-  const fs::path file = sketch_file(folder_, rank);
+  const fs::path file = sketch_file(folder_of(rank), rank);
   if (!has_sketches(file)) return;
   sketches.emplace(file);
   if (!is_written_by(rank, sketches->identity(), file)) is_signed_ = false;

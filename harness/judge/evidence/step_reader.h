@@ -26,6 +26,10 @@ struct Writers {
   std::vector<std::string> identities;  ///< `process_identity` of each rank; empty: not checked
   bool must_sign = false;               ///< a file that does not name its writer is rejected
   bool may_be_silent = false;           ///< a rank may end by itself without a journal
+  /// The folder of each rank's files; empty: that of the reader for all.
+  std::vector<std::filesystem::path> folders = {};
+  /// Collectives of ranks that have no log, by rank.
+  std::map<int, std::vector<Collective>> calls = {};
 };
 
 /// Reads the files of one cell step by step: observations and values, without role or expectation.
@@ -123,6 +127,8 @@ class StepReader {
   void read_collectives_of(int rank);
   void open_sketches_of(int rank);
   void find_snapshots();
+  void find_snapshots_in(const std::filesystem::path& folder);
+  const std::filesystem::path& folder_of(int rank) const;
   const JournalStep* step_of(int rank, std::int64_t step) const;
   bool read(int rank, const JournalStep& step, StepView::Rank& view) const;
   void require_same_digest(const JournalReader& journal);

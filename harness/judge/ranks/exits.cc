@@ -77,7 +77,9 @@ std::vector<const RankExit*> culprits(const CellEvidence& cell) {
   }
   std::vector<const RankExit*> found;
   for (const RankExit* end : failed) {
-    const bool is_own = end->cause != ExitCause::interrupted && !is_consequence(cell, *end, failed);
+    const bool is_unknown =
+        end->cause == ExitCause::interrupted || end->cause == ExitCause::elsewhere;
+    const bool is_own = !is_unknown && !is_consequence(cell, *end, failed);
     if (is_own) found.push_back(end);
   }
   return found;

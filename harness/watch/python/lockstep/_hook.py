@@ -11,12 +11,13 @@ import threading
 from lockstep import _library
 from lockstep._also import Also, MicroBatches, asked
 from lockstep._data import Data
+from lockstep._machines import ranks_of_machine, rendezvous
 from lockstep._names import Names
 from lockstep._placement import Replicas
 from lockstep._rows import Named, Rows
 from lockstep._stalls import Progress
 from lockstep._start import say
-from lockstep._traffic import Traffic
+from lockstep._traffic import Traffic, counts_of_groups
 
 _BYTES_OF_ROW = 832  # about: of a row in the journal, and of its sketch
 _MOST_SKIPS = 10000  # that are listed
@@ -230,12 +231,13 @@ class Watcher:
             return
         self._stepped = ids
         self._begin_step()
-        self._traffic.before_step(self._step)
 
     def _begin_step(self):
         self._step += 1
+        counts = counts_of_groups()
+        self._traffic.before_step(self._step, counts)
         if progress is not None:
-            progress.step(self._step)
+            progress.step(self._step, counts)
         self._values = {}
         self._has_also = False
         self._data.begin_step()
@@ -256,7 +258,7 @@ class Watcher:
     def _is_due(self, step):
         every = self._every * (_THINNED if self._thinned_after else 1)
         return ((step - self._first) % every == 0 and step >= self._first
-                and not 0 < self._last < step)
+                and not 0 < self._last < step and self._watch.observes(step))
 
     # Tensors.
 
@@ -363,6 +365,8 @@ class Watcher:
                  "skipped_steps": self._skips, "thinned_after": self._thinned_after,
                  "has_copies": self._has_copies, "has_only_copies": self._has_only_copies(),
                  "collectives": self._traffic.facts()}
+        facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
+        facts["rendezvous"] = rendezvous()
         facts.update(more)
         path = os.path.join(self._folder, "rank-%d.watch.json" % self._rank)
         with open(path + ".tmp", "w", encoding="utf-8") as file:

@@ -50,6 +50,7 @@ def _load():
     for observe in library.lockstep_watch_observe, library.lockstep_watch_observe_next:
         observe.argtypes = [ctypes.c_void_p, ctypes.POINTER(Value), ctypes.c_int64]
     library.lockstep_watch_keeps.argtypes = [ctypes.c_void_p]
+    library.lockstep_watch_observes.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     library.lockstep_watch_end_step.argtypes = [ctypes.c_void_p]
     library.lockstep_watch_end.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
     return library
@@ -94,6 +95,10 @@ class Watch:
     def keeps(self):
         """Whether ranks are known to differ."""
         return self._library.lockstep_watch_keeps(self._watch) == 1
+
+    def observes(self, step):
+        """Whether the user of the running job wants it observed."""
+        return self._library.lockstep_watch_observes(self._watch, step) == 1
 
     def end_step(self):
         self._require(self._library.lockstep_watch_end_step(self._watch))

@@ -1,6 +1,7 @@
 """Tells a watch that this rank makes progress, and, when it asks, where the rank is: its collectives and
 the Python stacks of its threads. A thread does so, because the main one may hang."""
 
+import collections
 import faulthandler
 import json
 import mmap
@@ -12,16 +13,19 @@ import sys
 import threading
 import time
 
+from lockstep._machines import machine, ranks_of_machine, rendezvous
 from lockstep._start import say
 from lockstep._traffic import counts_of_groups, groups_of_process
 
 _POLL_S = 0.25
 _COUNTED = 8  # groups
-_PROGRESS = struct.Struct("<%dQ" % (9 + _COUNTED))
+_PROGRESS = struct.Struct("<%dQ" % (12 + _COUNTED))
 _UNKNOWN = 2**64 - 1  # see docs/formats.md: rank-N.progress
 _MARK = 0x707770636b6c6577  # of such a file
 _ASKED = 8  # offset in watch.control
 _MOST_FRAMES = 64
+_MOST_MARKS = 512  # steps whose collectives are told apart
+_UNKNOWN_STEP = -1
 _SIGNAL = 9  # after SIGRTMIN
 
 _LIBRARIES = tuple({os.path.realpath(os.path.dirname(os.__file__)) + os.sep,
@@ -75,6 +79,24 @@ def _threads():
     return told
 
 
+class _Marks:
+    """How many collectives each group had called when each of the last steps began."""
+
+    def __init__(self):
+        self._marks = collections.deque(maxlen=_MOST_MARKS)  # pairs of step and counts
+
+    def add(self, step, counts):
+        self._marks.append((step, counts))
+
+    def step_of(self, group, number):
+        """The step whose update came first after collective `number` of a group."""
+        marks = list(self._marks)
+        for index, (step, counts) in enumerate(marks):
+            if counts.get(group, 0) >= number:
+                return step if index or step == 1 else _UNKNOWN_STEP
+        return marks[-1][0] + 1 if marks else 1
+
+
 def _call_of(entry, names, now_ns):
     frames = [{"function": frame["name"], "file": frame["filename"], "line": frame["line"]}
               for frame in entry.get("frames", [])]
@@ -116,7 +138,8 @@ def _is_joining(threads):
                for thread in threads[:1] for frame in thread["frames"])
 
 
-def _report(rank, world, request):
+def _report(rank, world, request, marks):
+    """`marks`: steps of collectives."""
     threads = _threads()
     groups, calls, failure = [], None, ""
     try:
@@ -124,9 +147,14 @@ def _report(rank, world, request):
         calls = _calls(groups)
     except Exception as error:  # of private functions of torch
         failure = "%s: %s" % (type(error).__name__, error)
-    called = counts_of_groups()
-    if max(called, default=-1) >= len(groups):  # groups were destroyed: their numbers are unknown
+    called = counts_of_groups() or {}
+    is_known = max(called, default=-1) < len(groups)  # else groups were destroyed
+    if not is_known:
         called = {}
+    numbers = {group["title"]: number for number, group in enumerate(groups)}
+    for call in calls or []:
+        group = numbers.get(call["group"]) if is_known else None
+        call["step"] = _UNKNOWN_STEP if group is None else marks.step_of(group, call["number"])
     for number, group in enumerate(groups):
         first = min((call["number"] for call in calls or [] if call["group"] == group["title"]),
                     default=called.get(number, 0) + 1)
@@ -136,22 +164,13 @@ def _report(rank, world, request):
             "has_recorder": calls is not None, "failure": failure, "threads": threads}
 
 
-def _machine():
-    """Of this machine since its start; 0: unknown."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return int(file.read().strip().replace("-", "")[:16], 16)
-    except (OSError, ValueError):
-        return 0
-
-
 def _is_taken(path):
     """Whether a living process of this machine counts in the file."""
     try:
         with open(path, "rb") as file:
             numbers = _PROGRESS.unpack(file.read(_PROGRESS.size))
         os.kill(numbers[1], 0)
-        return numbers[-1] == _machine() and numbers[1] != os.getpid() and not numbers[7]
+        return numbers[-1] == machine() and numbers[1] != os.getpid() and not numbers[7]
     except (OSError, struct.error):
         return False
 
@@ -165,17 +184,19 @@ class Progress:
         self._rank = self._world = None
         self._answered = 0
         self._steps = 0
+        self._marks = _Marks()
         self._is_ended = False
         self._lock = threading.Lock()
-        self._machine = _machine()
+        self._machine = machine()
         self._has_said = False
         self._folder = os.environ["LOCKSTEP_WATCH_FOLDER"]
         threading.Thread(target=self._run, name="lockstep", daemon=True).start()
 
-    def step(self, number):
-        """A step began."""
+    def step(self, number, counts):
+        """A step began. `counts`: of `counts_of_groups`."""
         self._steps = number
-        self._write()
+        self._marks.add(number, counts or {})
+        self._write(counts)
 
     def end(self):
         """The process ends by itself."""
@@ -222,8 +243,7 @@ class Progress:
             return False  # a worker of a data loader, or a rank that has not joined yet
         rank, world = rank_and_world()
         is_launcher = "torch.distributed.elastic.agent.server.api" in sys.modules
-        is_one_of_several_machines = os.environ.get("LOCAL_WORLD_SIZE", str(world)) != str(world)
-        if world < 2 or (is_launcher and not is_initialized) or is_one_of_several_machines:
+        if world < 2 or (is_launcher and not is_initialized):
             return False
         path = os.path.join(self._folder, "rank-%d.progress" % rank)
         if _is_taken(path):
@@ -245,24 +265,26 @@ class Progress:
             Finalize(None, self.end, exitpriority=0)
         return True
 
-    def _write(self):
+    def _write(self, counts=None):
+        """`counts`: of `counts_of_groups`, if they have just been read."""
         if self._map is None or self._pid != os.getpid():
             return
         with self._lock:
-            self._pack()
+            self._pack(counts or counts_of_groups() or {})
 
-    def _pack(self):
-        counts, groups = counts_of_groups(), len(groups_of_process())
+    def _pack(self, counts):
+        groups = len(groups_of_process())
         is_known = max(counts, default=-1) < groups  # else groups were destroyed
         _PROGRESS.pack_into(self._map, 0, _MARK, self._pid, self._rank, self._world, self._steps,
                             sum(counts.values()), self._answered, int(self._is_ended),
                             *(counts.get(group, 0) if is_known and group < groups else _UNKNOWN
-                              for group in range(_COUNTED)), self._machine)
+                              for group in range(_COUNTED)),
+                            *ranks_of_machine(self._rank, self._world), rendezvous(), self._machine)
 
     def _answer(self, asked):
         path = os.path.join(self._folder, "rank-%d.stall.json" % self._rank)
         with open(path + ".tmp", "w", encoding="utf-8") as file:
-            json.dump(_report(self._rank, self._world, asked), file)
+            json.dump(_report(self._rank, self._world, asked, self._marks), file)
         os.replace(path + ".tmp", path)
         self._answered = asked
         self._write()

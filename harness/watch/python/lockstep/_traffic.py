@@ -13,35 +13,31 @@ class Traffic:
 
     def __init__(self):
         self._groups = {}  # sizes of the groups of this process, by name, in the order of creation
-        try:
-            self._counts = _counts() or {}  # by number of the group, as of the last step
-        except Exception:
-            self._counts = {}
+        self._counts = counts_of_groups() or {}  # as of the last step
         self._rows = []
 
     def facts(self):
         return [{"first_step": first, "last_step": last, "group_size": size, "collectives": count}
                 for first, last, called in self._rows or [] for size, count in sorted(called.items())]
 
-    def before_step(self, step):
+    def before_step(self, step, counts):
         """Adds the collectives since the call before: those of forward and backward, and those between
-        the steps."""
+        the steps. `counts`: of `counts_of_groups`."""
         if self._rows is None:
             return
         try:
-            self._add(step)
+            self._add(step, counts)
         except Exception:  # of private functions of torch; the tensors are observed all the same
             self._rows = None
 
-    def _add(self, step):
+    def _add(self, step, counts):
         sizes = self._sizes()
-        counts = _counts()
-        if counts is None or any(int(group) >= len(sizes) for group in counts):
+        if counts is None or any(group >= len(sizes) for group in counts):
             self._rows = None
             return
         called = {size: 0 for size in sizes}
         for group, count in counts.items():
-            called[sizes[int(group)]] += count - self._counts.get(group, 0)
+            called[sizes[group]] += count - self._counts.get(group, 0)
         self._counts = counts
         last = self._rows[-1] if self._rows else None
         if last is not None and last[1] == step - 1 and last[2] == called:
@@ -82,23 +78,17 @@ def groups_of_process():
 
 
 def counts_of_groups():
-    """Collectives that this process has called, by the number of the group; empty: not counted."""
-    try:
-        return {int(group): count for group, count in (_counts() or {}).items()}
-    except Exception:  # of private functions of torch
-        return {}
-
-
-def _counts():
-    """Collectives that this process has called, by the number of the group."""
+    """Collectives that this process has called, by the number of the group. None: not counted."""
     c10d = sys.modules.get("torch._C._distributed_c10d")
-    for name in "_dump_fr_trace_json", "_dump_nccl_trace_json":  # of Gloo, and of NCCL
-        dump = getattr(c10d, name, None)
-        if dump is None:
-            continue
-        status = json.loads(dump(includeCollectives=False, onlyActive=False)).get("pg_status")
-        if status:
-            break
-    else:
-        return None
-    return {group: max(0, int(one["last_enqueued_collective"])) for group, one in status.items()}
+    try:
+        for name in "_dump_fr_trace_json", "_dump_nccl_trace_json":  # of Gloo, and of NCCL
+            dump = getattr(c10d, name, None)
+            if dump is None:
+                continue
+            status = json.loads(dump(includeCollectives=False, onlyActive=False)).get("pg_status")
+            if status:
+                return {int(group): max(0, int(one["last_enqueued_collective"]))
+                        for group, one in status.items()}
+    except Exception:  # of private functions of torch
+        pass
+    return None

@@ -1,0 +1,158 @@
+#include "harness/job/join_machines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "harness/job/stall.h"
+#include "harness/record/stall.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Whether a run watched some ranks of a job.
+bool is_part(const RunRecord& run) {
+  return run.cells.empty() && run.jobs.size() == 1 && run.jobs[0].world_size > 0 &&
+         !run.jobs[0].elsewhere.empty();
+}
+
+std::vector<int> ranks_here(const JobRecord& job) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < job.world_size; ++rank) {
+    const bool is_here = !std::binary_search(job.elsewhere.begin(), job.elsewhere.end(), rank);
+    if (is_here) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+/// Whether a run may be about other ranks of the job.
+bool belongs_to(const RunRecord& run, const JobRecord& job) {
+  if (!is_part(run)) return false;
+  const JobRecord& other = run.jobs[0];
+  const std::vector<int> ranks = ranks_here(other);
+  return other.world_size == job.world_size && other.rendezvous == job.rendezvous &&
+         other.agree_every == job.agree_every &&
+         std::includes(job.elsewhere.begin(), job.elsewhere.end(), ranks.begin(), ranks.end());
+}
+
+JobPart part_of(const fs::path& folder, const JobRecord& job) {
+  return {job.id, (folder / job.folder).string(), ranks_here(job), job.manifest};
+}
+
+void add_traffic(const std::vector<Traffic>& more, std::vector<Traffic>& traffic) {
+  for (const Traffic& one : more) {
+    const auto same = std::find_if(traffic.begin(), traffic.end(), [&](Traffic known) {
+      known.ranks = one.ranks;
+      return known == one;
+    });
+    if (same == traffic.end()) {
+      traffic.push_back(one);
+    } else {
+      same->ranks.insert(same->ranks.end(), one.ranks.begin(), one.ranks.end());
+      std::sort(same->ranks.begin(), same->ranks.end());
+    }
+  }
+}
+
+/// 0: none of both.
+std::int64_t earlier(std::int64_t a, std::int64_t b) {
+  return a > 0 && b > 0 ? std::min(a, b) : std::max(a, b);
+}
+
+std::vector<std::int64_t> steps_of_both(const std::vector<std::int64_t>& a,
+                                        const std::vector<std::int64_t>& b) {
+  std::vector<std::int64_t> both;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return both;
+}
+
+/// A claim that any machine makes: engines may divide the parameters of some ranks only.
+void add_claims(const std::vector<Claim>& more, std::vector<Claim>& claims) {
+  for (const Claim& claim : more) {
+    if (std::find(claims.begin(), claims.end(), claim) == claims.end()) claims.push_back(claim);
+  }
+}
+
+void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job) {
+  JobPart part = part_of(folder, other);
+  for (const int rank : part.ranks) {
+    const auto place = static_cast<std::size_t>(rank);
+    job.exits[place] = other.exits[place];
+    std::erase(job.elsewhere, rank);
+  }
+  add_claims(other.claims, job.claims);
+  add_traffic(other.traffic, job.traffic);
+  job.skipped_steps = steps_of_both(job.skipped_steps, other.skipped_steps);
+  job.thinned_after = earlier(job.thinned_after, other.thinned_after);
+  if (job.unsealed.empty() && !other.unsealed.empty()) {
+    job.unsealed = folder.string() + ": " + other.unsealed;
+  }
+  job.parts.push_back(std::move(part));
+}
+
+/// A rank that sleeps on one machine hangs those that wait for it on another.
+void add_stalls(JobRecord& job) {
+  std::vector<Stall> stalls;
+  for (const JobPart& part : job.parts) {
+    if (auto stall = read_stall(part.folder); stall && !stall->is_over) {
+      stalls.push_back(std::move(*stall));
+    }
+  }
+  const bool hangs =
+      std::any_of(stalls.begin(), stalls.end(), [](const Stall& stall) { return stall.is_open; });
+  for (const Stall& stall : stalls) add_stall(stall, hangs, job.exits);
+  if (hangs && job.elsewhere.empty()) job.claims.push_back(collectives_match());
+}
+
+/// Two machines with other torches may compute other numbers.
+void note_versions(const JoinedRun& other, RunRecord& run) {
+  const std::string& first = run.environment.torch_version;
+  const std::string& version = other.run.environment.torch_version;
+  if (first == version || first.empty() || version.empty()) return;
+  run.notes.push_back(fmt::format("the machines have different torches: {} and, in {}, {}", first,
+                                  other.folders[0].string(), version));
+}
+
+void add_run(const JoinedRun& other, JoinedRun& joined) {
+  JobRecord& job = joined.run.jobs[0];
+  if (job.parts.empty()) {
+    job.parts.push_back(part_of(joined.folders[0], job));
+    job.folder = job.parts[0].folder;
+    job.manifest.reset();
+    job.node.clear();
+  }
+  add_machine(other.folders[0], other.run.jobs[0], job);
+  note_versions(other, joined.run);
+  joined.folders.push_back(other.folders[0]);
+}
+
+}  // namespace
+
+std::vector<JoinedRun> join_machines(std::vector<JoinedRun> runs) {
+  std::vector<JoinedRun> joined;
+  for (JoinedRun& run : runs) {
+    const auto whole = std::find_if(joined.begin(), joined.end(), [&](const JoinedRun& other) {
+      return is_part(other.run) && belongs_to(run.run, other.run.jobs[0]);
+    });
+    if (whole == joined.end()) {
+      joined.push_back(std::move(run));
+    } else {
+      add_run(run, *whole);
+    }
+  }
+  for (JoinedRun& one : joined) {
+    if (one.folders.size() == 1) continue;
+    add_stalls(one.run.jobs[0]);
+    one.run.planned = counts_of(one.run);
+  }
+  return joined;
+}
+
+}  // namespace lockstep

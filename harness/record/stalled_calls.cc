@@ -1,0 +1,234 @@
+#include "harness/record/stalled_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "harness/record/whole_number.h"
+#include "reports/base/error.h"
+#include "reports/base/regular_file.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kLargestAnswer = 1 << 26;
+
+std::string place_in(const Json& threads) {
+  if (threads.empty()) return "";
+  const std::string function = threads[0].at("function"), site = threads[0].at("site");
+  if (function.empty()) return site;
+  return fmt::format("{}, {}", function == "<module>" ? "the script" : function, site);
+}
+
+Collective call_in(const Json& json, std::int64_t now) {
+  Collective call;
+  call.number = whole_number<std::uint64_t>(json, "number");
+  call.operation = json.at("operation");
+  call.dtype = json.at("dtype");
+  call.shape = json.at("shape");
+  call.tensors = whole_number<std::uint32_t>(json, "tensors");
+  call.elements = whole_number<std::uint64_t>(json, "elements");
+  call.group = json.at("group");
+  call.site = json.at("site");
+  call.step = whole_number<std::int64_t>(json, "step");
+  const bool is_complete = json.at("is_complete");
+  call.state = is_complete ? CollectiveState::completed : CollectiveState::entered;
+  call.entered_ns = now - whole_number<std::int64_t>(json, "age_ns");
+  call.completed_ns = is_complete ? call.entered_ns : 0;
+  return call;
+}
+
+StallAnswer answer_in(const Json& json, std::int64_t now) {
+  StallAnswer answer;
+  answer.is_joining = json.at("is_joining");
+  answer.place = place_in(json.at("threads"));
+  for (const Json& group : json.at("groups")) {
+    const std::string title = group.at("title");
+    answer.groups[title] = group.at("ranks").get<std::vector<int>>();
+    answer.first_known[title] = whole_number<std::uint64_t>(group, "first");
+  }
+  for (const Json& call : json.at("calls")) answer.calls.push_back(call_in(call, now));
+  return answer;
+}
+
+fs::path answer_file(const fs::path& folder, int rank) {
+  return folder / fmt::format("rank-{}.stall.json", rank);
+}
+
+fs::path kept_answer_file(const fs::path& folder, int rank) {
+  return folder / fmt::format("rank-{}.stalled.json", rank);
+}
+
+/// Empty: there is none, or it belongs to another request.
+std::optional<StallAnswer> read_answer(const fs::path& path, const Stall& stall) {
+  if (!fs::exists(path)) return {};
+  try {
+    const Json json = Json::parse(read_text(path.string(), kLargestAnswer));
+    if (whole_number<std::uint32_t>(json, "request") != stall.request) return {};
+    return answer_in(json, stall.seen_ns);
+  } catch (const Json::exception& error) {
+    throw malformed(path.string(), 0, 0, "what the hook of a watched rank writes", error.what());
+  } catch (const std::out_of_range& error) {
+    throw malformed(path.string(), 0, 0, "whole numbers", error.what());
+  }
+}
+
+/// All ranks of a job that stands still.
+struct StalledJob {
+  struct Rank {
+    StallAnswer answer;
+    std::vector<std::int64_t> counts;  ///< as StalledRank::collectives
+    bool has_answered = false;
+    std::int64_t since_ns = 0;  ///< by the clock of its machine: it made no progress after this
+  };
+  std::map<int, Rank> ranks;
+  int world_size = 0;
+  bool is_open = false;
+
+  void add(const fs::path& folder, const Stall& stall);
+};
+
+void StalledJob::add(const fs::path& folder, const Stall& stall) {
+  world_size = std::max(world_size, stall.world_size);
+  is_open = is_open || stall.is_open;
+  for (const StalledRank& one : stall.ranks) {
+    if (one.state == StalledState::absent) continue;
+    auto answer = read_answer(kept_answer_file(folder, one.rank), stall);
+    Rank& rank = ranks[one.rank];
+    rank.has_answered = answer.has_value();
+    if (answer) rank.answer = std::move(*answer);
+    rank.counts = one.collectives;
+    rank.since_ns = stall.seen_ns - static_cast<std::int64_t>(stall.limit_s * 1e9);
+  }
+}
+
+void forget_earlier(StalledJob& job) {
+  std::map<std::string, std::uint64_t> first;
+  for (const auto& [rank, one] : job.ranks) {
+    for (const auto& [group, number] : one.answer.first_known) {
+      first[group] = std::max(first[group], number);
+    }
+  }
+  for (auto& [rank, one] : job.ranks) {
+    std::erase_if(one.answer.calls,
+                  [&](const Collective& call) { return call.number < first[call.group]; });
+  }
+}
+
+/// The groups that a rank is in, in the order of their creation: torch numbers their names.
+std::vector<std::string> groups_with(int rank, const StalledJob& job) {
+  std::map<std::pair<std::size_t, std::string>, std::string> by_name;  // shorter numbers first
+  for (const auto& [other, one] : job.ranks) {
+    for (const auto& [title, ranks] : one.answer.groups) {
+      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
+      const std::string name = title == "world" ? "" : title.substr(0, title.find(' '));
+      by_name[{name.size(), name}] = title;
+    }
+  }
+  std::vector<std::string> titles;
+  for (const auto& [name, title] : by_name) {
+    // Other names are hashes, whose order is unknown.
+    if (name.second.find_first_not_of("0123456789") != std::string::npos) break;
+    titles.push_back(title);
+  }
+  return titles;
+}
+
+/// The calls of a group up to a number, as far as ranks that answered know them.
+void add_known_calls(const std::string& title, std::uint64_t last, const StalledJob& job,
+                     StallAnswer& answer) {
+  std::map<std::uint64_t, Collective> calls;
+  for (const auto& [other, known] : job.ranks) {
+    const auto group = known.answer.groups.find(title);
+    if (!known.has_answered || group == known.answer.groups.end()) continue;
+    answer.groups[title] = group->second;
+    for (const Collective& call : known.answer.calls) {
+      if (call.group == title && call.number <= last) calls.emplace(call.number, call);
+    }
+  }
+  for (auto& [number, call] : calls) {
+    call.state = CollectiveState::completed;
+    call.site.clear();
+    answer.calls.push_back(call);
+  }
+}
+
+/// What a rank would answer that cannot.
+StallAnswer answer_for(int rank, const std::vector<std::int64_t>& counts, const StalledJob& job) {
+  StallAnswer answer;
+  const std::vector<std::string> titles = groups_with(rank, job);
+  for (std::size_t i = 0; i < std::min(titles.size(), counts.size()); ++i) {
+    if (counts[i] < 0) continue;
+    add_known_calls(titles[i], static_cast<std::uint64_t>(counts[i]), job, answer);
+  }
+  return answer;
+}
+
+Collective join_of(const std::string& group, int size, std::int64_t since_ns, bool has_met) {
+  Collective join;
+  join.operation = kJoin;
+  join.group = group;
+  join.group_size = size;
+  join.state = has_met ? CollectiveState::completed : CollectiveState::entered;
+  join.entered_ns = has_met ? 1 : since_ns;
+  join.completed_ns = has_met ? 1 : 0;
+  return join;
+}
+
+/// As a log has them: the joins of the groups, then the calls.
+std::vector<Collective> log_of(const StallAnswer& answer, int world_size, std::int64_t since_ns) {
+  std::vector<Collective> log;
+  for (const auto& [group, ranks] : answer.groups) {
+    log.push_back(join_of(group, static_cast<int>(ranks.size()), since_ns, true));
+  }
+  if (answer.is_joining && !answer.groups.contains("world")) {
+    log.push_back(join_of("world", world_size, since_ns, false));
+  }
+  for (Collective call : answer.calls) {
+    const auto group = answer.groups.find(call.group);
+    if (group == answer.groups.end()) continue;
+    call.group_size = static_cast<int>(group->second.size());
+    log.push_back(std::move(call));
+  }
+  for (std::size_t i = 0; i < log.size(); ++i) log[i].seq = i;
+  return log;
+}
+
+}  // namespace
+
+bool StallAnswer::is_open() const {
+  return is_joining || std::any_of(calls.begin(), calls.end(), [](const Collective& call) {
+           return call.state == CollectiveState::entered;
+         });
+}
+
+std::optional<StallAnswer> keep_answer(const fs::path& folder, int rank, const Stall& stall) {
+  auto answer = read_answer(answer_file(folder, rank), stall);
+  if (answer) fs::rename(answer_file(folder, rank), kept_answer_file(folder, rank));
+  return answer;
+}
+
+std::map<int, std::vector<Collective>> stalled_calls(const std::vector<fs::path>& folders) {
+  StalledJob job;
+  for (const fs::path& folder : folders) {
+    const auto stall = read_stall(folder);
+    if (stall && !stall->is_over) job.add(folder, *stall);
+  }
+  if (!job.is_open) return {};
+  forget_earlier(job);
+  std::map<int, std::vector<Collective>> logs;
+  for (const auto& [rank, one] : job.ranks) {
+    const StallAnswer answer = one.has_answered ? one.answer : answer_for(rank, one.counts, job);
+    logs[rank] = log_of(answer, job.world_size, one.since_ns);
+  }
+  return logs;
+}
+
+}  // namespace lockstep
