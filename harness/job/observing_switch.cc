@@ -35,7 +35,7 @@ std::int64_t ObservingSwitch::steps_ahead(std::int64_t step) {
     last_step_ = step;
     since_ = now;
   }
-  return 2 + 2 * std::max(per_second_, step - last_step_);
+  return 2 + std::max(per_second_, step - last_step_) / 2;
 }
 
 /// Whether the file was there.

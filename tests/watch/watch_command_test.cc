@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tests/command.h"
 #include "tests/watch/torchrun.h"
@@ -80,6 +82,9 @@ TEST_F(WatchCommand, RefusesWrongArguments) {
   EXPECT_EQ(watch("--agree-every 4 --every 2", "true").status, 64);
   EXPECT_EQ(watch("--also weights", "true").status, 64);
   EXPECT_EQ(watch("--format nothing", "true").status, 64);
+  EXPECT_EQ(watch("--node a/b", "true").status, 64);
+  EXPECT_EQ(watch("--node a --expect agrees", "true").status, 64);
+  EXPECT_EQ(run_shell(kLockstep + " watch --node a -- true").status, 64);
   EXPECT_EQ(run_shell(kLockstep + " watch").status, 64);
   EXPECT_FALSE(fs::exists(out()));
 }
@@ -102,6 +107,30 @@ TEST_F(WatchCommand, ReadsTheSettingsOfTheRepository) {
   EXPECT_EQ(wrong.status, 64);
   EXPECT_THAT(unwrapped(wrong.err), HasSubstr("found 'ignroe'"));
   EXPECT_EQ(watch_in("[watch]\nevery = 0\n", "--out zero").status, 64);
+}
+
+/// The steps in the lines that say so.
+std::vector<std::int64_t> steps_after(const std::string& text, const std::string& output) {
+  std::vector<std::int64_t> steps;
+  for (auto at = output.find(text); at != output.npos; at = output.find(text, at + 1)) {
+    steps.push_back(std::stoll(output.substr(at + text.size())));
+  }
+  return steps;
+}
+
+TEST_F(WatchCommand, IsSwitchedOnAndOffWhileTheJobRuns) {
+  const Outcome outcome = watch("--off --expect agrees", torchrun("switched_training"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto on = steps_after("lockstep: steps are observed from step ", outcome.err);
+  const auto off = steps_after("lockstep: no step is observed from step ", outcome.err);
+  ASSERT_EQ(on.size(), 2U) << outcome.err;
+  ASSERT_EQ(off.size(), 1U) << outcome.err;
+  const auto last = steps_after("trained ", outcome.out);
+  ASSERT_EQ(last.size(), 1U) << outcome.out;
+  const std::int64_t observed = off[0] - on[0] + last[0] + 1 - on[1];
+  EXPECT_THAT(
+      unwrapped(outcome.err),
+      HasSubstr(fmt::format("2 of 2 ranks, {} steps, {} to {}", observed, on[0], last[0])));
 }
 
 TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {

@@ -1,0 +1,143 @@
+#include "harness/record/stalled_calls.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/record/whole_file.h"
+#include "reports/base/error.h"
+#include "tests/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// {"number": 7, ...}; `step` -1: unknown.
+std::string call_text(int number, bool is_complete, int step) {
+  return fmt::format(
+      R"({{"group": "world", "number": {}, "operation": "allreduce", "dtype": "float",
+          "shape": "[4]", "tensors": 1, "elements": 4, "is_complete": {}, "age_ns": 5,
+          "site": "train.py:6", "step": {}}})",
+      number, is_complete, step);
+}
+
+/// What a rank of two answers. `first`: its first call on record.
+std::string answer_text(int request, int first, const std::string& calls) {
+  return fmt::format(
+      R"({{"request": {}, "is_joining": false,
+          "groups": [{{"title": "world", "ranks": [0, 1], "first": {}}}],
+          "calls": [{}], "threads": [{{"function": "main", "site": "train.py:9"}}]}})",
+      request, first, calls);
+}
+
+class StalledCalls : public testing::Test {
+ protected:
+  StalledCalls() {
+    stall_.world_size = 2;
+    stall_.request = 3;
+    stall_.is_open = true;
+    stall_.seen_ns = 1000;
+  }
+
+  void answers(int rank, const std::string& text) {
+    write_whole_file(folder_.path() / fmt::format("rank-{}.stall.json", rank), text);
+    if (keep_answer(folder_.path(), rank, stall_)) {
+      stall_.ranks.push_back({rank, StalledState::answered, 2});
+    }
+  }
+
+  std::map<int, std::vector<Collective>> calls() {
+    write_stall(folder_.path(), stall_);
+    return stalled_calls({folder_.path()});
+  }
+
+  /// Numbers in the group, 0: its join.
+  static std::vector<std::uint64_t> numbers(const std::vector<Collective>& calls) {
+    std::vector<std::uint64_t> all;
+    for (const Collective& call : calls) all.push_back(call.number);
+    return all;
+  }
+
+  TemporaryFolder folder_;
+  Stall stall_;
+};
+
+TEST_F(StalledCalls, AreThoseThatTheRanksAnswered) {
+  answers(0, answer_text(3, 7, call_text(7, true, 2) + "," + call_text(8, false, 3)));
+  answers(1, answer_text(3, 7, call_text(7, true, -1)));
+  const auto all = calls();
+  EXPECT_THAT(numbers(all.at(0)), ElementsAre(0, 7, 8));
+  EXPECT_THAT(numbers(all.at(1)), ElementsAre(0, 7));
+  const Collective& open = all.at(0).back();
+  EXPECT_EQ(open.state, CollectiveState::entered);
+  EXPECT_EQ(open.step, 3);
+  EXPECT_EQ(open.entered_ns, 995);
+  EXPECT_EQ(open.group_size, 2);
+  EXPECT_EQ(all.at(1).back().step, -1);
+}
+
+TEST_F(StalledCalls, LeaveOutWhatOneRankNoLongerHas) {
+  answers(0, answer_text(3, 6, call_text(6, true, 2) + "," + call_text(7, false, 3)));
+  answers(1, answer_text(3, 7, ""));
+  EXPECT_THAT(numbers(calls().at(0)), ElementsAre(0, 7));
+}
+
+TEST_F(StalledCalls, OfASilentRankAreThoseItCounted) {
+  answers(0, answer_text(3, 6, call_text(6, true, 2) + "," + call_text(7, false, 3)));
+  stall_.ranks.push_back({1, StalledState::silent, 2, "", {6}});
+  const auto all = calls();
+  EXPECT_THAT(numbers(all.at(1)), ElementsAre(0, 6));
+  EXPECT_EQ(all.at(1)[1].state, CollectiveState::completed);
+}
+
+TEST_F(StalledCalls, AreNoneIfNoRankIsInACollectiveOrTheStallIsOver) {
+  answers(0, answer_text(3, 7, call_text(7, true, 2)));
+  stall_.is_open = false;
+  EXPECT_THAT(calls(), IsEmpty());
+  stall_.is_open = stall_.is_over = true;
+  EXPECT_THAT(calls(), IsEmpty());
+  EXPECT_THAT(stalled_calls({folder_.path() / "nowhere"}), IsEmpty());
+}
+
+TEST_F(StalledCalls, OfAnotherRequestDoNotCount) {
+  answers(0, answer_text(2, 7, call_text(7, false, 3)));
+  EXPECT_THAT(stall_.ranks, IsEmpty());
+  EXPECT_TRUE(fs::exists(folder_.path() / "rank-0.stall.json"));
+}
+
+TEST_F(StalledCalls, ThatAreMalformedAreRefused) {
+  for (const char* text : {"", "{", "[]", R"({"request": "x"})", R"({"request": 3})"}) {
+    write_whole_file(folder_.path() / "rank-0.stall.json", text);
+    EXPECT_THROW(keep_answer(folder_.path(), 0, stall_), Error) << text;
+  }
+  for (const char* text : {"", "[]", R"({"ranks": 3})"}) {
+    write_whole_file(folder_.path() / "stall.json", text);
+    EXPECT_THROW(read_stall(folder_.path()), Error) << text;
+  }
+}
+
+TEST_F(StalledCalls, AreJoinedFromTheFoldersOfMachines) {
+  answers(0, answer_text(3, 7, call_text(7, false, 3)));
+  calls();
+  const TemporaryFolder other;
+  Stall sleeping = stall_;
+  sleeping.is_open = false;
+  sleeping.ranks = {{1, StalledState::answered, 2}};
+  write_whole_file(other.path() / "rank-1.stall.json", answer_text(3, 7, ""));
+  ASSERT_TRUE(keep_answer(other.path(), 1, sleeping));
+  write_stall(other.path(), sleeping);
+  const auto all = stalled_calls({folder_.path(), other.path()});
+  EXPECT_THAT(numbers(all.at(0)), ElementsAre(0, 7));
+  EXPECT_THAT(numbers(all.at(1)), ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace lockstep
