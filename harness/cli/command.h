@@ -28,7 +28,7 @@ struct CommandName {
 };
 
 /// All commands, in the order of `--help`.
-inline constexpr std::array<CommandName, 7> kCommands{
+inline constexpr std::array<CommandName, 8> kCommands{
     CommandName{
         "list",
         "List the scenarios",
@@ -50,6 +50,10 @@ inline constexpr std::array<CommandName, 7> kCommands{
      "Judge a run's files again and show the report",
      {{{"report runs/latest", "the last run"},
        {"report runs/latest --format markdown", "the same, for a comment on a pull request"}}}},
+    {"diff",
+     "Compare two watched jobs, whatever their layout: is B right, if A is?",
+     {{{"diff one-gpu eight-gpus", "the first step and tensor that differ, and the ratio"},
+       {"diff --expect fixed reference before after", "for a test of a fix"}}}},
     {"compare",
      "Compare a published table with a run, to the printed digit",
      {{{"compare opentslm-49-drift runs/latest", "a table that comes with Lockstep"},

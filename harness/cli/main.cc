@@ -3,6 +3,7 @@
 
 #include "harness/cli/catalogue_program.h"
 #include "harness/cli/compare_command.h"
+#include "harness/cli/diff_command.h"
 #include "harness/cli/doctor_command.h"
 #include "harness/cli/program.h"
 #include "harness/cli/report_command.h"
@@ -24,8 +25,8 @@ std::string version() {
 
 lockstep::Program program() {
   return {version,
-          {lockstep::watch_command(), lockstep::report_command(), lockstep::compare_command(),
-           lockstep::doctor_command()},
+          {lockstep::watch_command(), lockstep::report_command(), lockstep::diff_command(),
+           lockstep::compare_command(), lockstep::doctor_command()},
           [](char* const* arguments) -> lockstep::ExitStatus {
             lockstep::become_catalogue(arguments);
           }};

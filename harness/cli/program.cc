@@ -173,7 +173,7 @@ std::string fault_in_words(const CLI::App& app, const CLI::ParseError& error) {
              : said;
 }
 
-void parse(CLI::App& app, CLI::App& chosen, const Arguments& arguments) {
+void parse_arguments(CLI::App& app, CLI::App& chosen, const Arguments& arguments) {
   try {
     app.parse(static_cast<int>(arguments.words.size()), arguments.pointers.data());
   } catch (const CLI::ParseError& error) {
@@ -211,7 +211,7 @@ ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
   CLI::App& chosen = command ? *app.get_subcommand(words[1]) : app;
   check_options(chosen, {words.begin() + (command ? 2 : 1), words.end()});
   try {
-    parse(app, chosen, arguments);
+    parse_arguments(app, chosen, arguments);
   } catch (const CLI::ParseError& question) {
     return show_answer(app, question);
   }

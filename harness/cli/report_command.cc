@@ -111,7 +111,8 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
     RunRecord& run = joined.run;
     {
       ReadingProgress progress(bytes_to_read(run, joined.root()));
-      judge_run(run, joined.root(), {use, [&](std::uint64_t bytes) { progress.add(bytes); }});
+      judge_run(run, joined.root(),
+                {.index = use, .meter = [&](std::uint64_t bytes) { progress.add(bytes); }});
     }
     const std::string names = in_words(joined.folders);
     if (runs.size() > 1) {

@@ -217,7 +217,8 @@ bool StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) c
   const auto place = static_cast<std::size_t>(rank);
   view.observations = journals_[place]->read(step);
   // Needed only to estimate differences.
-  if (sketches_[place] && !agreed_set(step.step)) view.sketches = sketches_[place]->at(step.step);
+  const bool needs_sketches = reading_.has_all_sketches || !agreed_set(step.step);
+  if (sketches_[place] && needs_sketches) view.sketches = sketches_[place]->at(step.step);
   if (!snapshots_[place].contains(step.step)) return true;
   const fs::path file = snapshot_file(folder_of(rank), rank, step.step);
   Snapshot values = read_snapshot(file);

@@ -1,0 +1,180 @@
+#include "harness/cli/diff_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/cli/option_values.h"
+#include "harness/cli/standard_output.h"
+#include "harness/diff/diff_runs.h"
+#include "harness/diff/diff_words.h"
+#include "harness/job/job_record.h"
+#include "harness/record/run_folder.h"
+#include "reports/base/error.h"
+#include "reports/base/terminal.h"
+#include "reports/base/usage_error.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostSteps = INT64_MAX / 4;
+
+/// What a fix is expected to show, next to a reference that is right.
+///   bug    the job differs
+///   fixed  the job before the fix differs, and the one after it does not
+enum class ExpectedDiff { bug, fixed };
+
+struct DiffWords {
+  std::vector<std::string> runs;
+  std::vector<std::string> noise;
+  std::string map, align, until, expect, format = "console";
+};
+
+void add_diff_options(CLI::App& app, DiffWords& words) {
+  app.add_option("RUN", words.runs,
+                 "A, which is right, and B; with --expect fixed: A, before, after")
+      ->required()
+      ->expected(2, 3)
+      ->type_name("");
+  app.add_option("--noise", words.noise, "a repetition of A or B, which measures noise; repeatable")
+      ->type_name("RUN")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--map", words.map,
+                 "a file with a name in A and its name, or names, in B per line")
+      ->type_name("FILE");
+  app.add_option("--align", words.align, "these steps correspond, as after a resume: A=100,B=1")
+      ->type_name("A=K,B=L");
+  app.add_option("--until", words.until, "the last step of A to compare")->type_name("STEP");
+  app.add_option("--expect", words.expect, "exit with 0 if B shows the 'bug', or if it is 'fixed'")
+      ->type_name("OUTCOME");
+  app.add_option("--format", words.format, "console or json")
+      ->type_name("FORMAT")
+      ->capture_default_str();
+}
+
+/// The only job of a run.
+JobFiles open_job(const std::string& named) {
+  const fs::path folder = run_folder_of(named);
+  RunRecord run = load_record(folder);
+  if (run.jobs.size() != 1 || !run.cells.empty()) {
+    throw bad_value("RUN", named, "a run of `lockstep watch`; `compare` and `report` read others");
+  }
+  JobRecord& job = run.jobs[0];
+  take_up(job, folder);
+  job.folder = (folder / job.folder).string();
+  return JobFiles(job, "");
+}
+
+/// "A=100,B=1": step of B minus step of A.
+std::int64_t offset_of(const std::string& text) {
+  if (text.empty()) return 0;
+  const std::size_t comma = text.find(",B=");
+  if (!text.starts_with("A=") || comma == text.npos) throw bad_value("--align", text, "A=100,B=1");
+  const auto a = whole_number<std::int64_t>("--align", text.substr(2, comma - 2), 1, kMostSteps);
+  const auto b = whole_number<std::int64_t>("--align", text.substr(comma + 3), 1, kMostSteps);
+  return b - a;
+}
+
+DiffRequest request_of(const DiffWords& words) {
+  DiffRequest request;
+  if (!words.map.empty()) request.names = NameMap::read(words.map);
+  request.offset = offset_of(words.align);
+  if (!words.until.empty()) {
+    request.until = whole_number<std::int64_t>("--until", words.until, 1, kMostSteps);
+  }
+  return request;
+}
+
+std::optional<ExpectedDiff> expectation_of(const DiffWords& words) {
+  std::optional<ExpectedDiff> expected;
+  if (words.expect == "bug") expected = ExpectedDiff::bug;
+  if (words.expect == "fixed") expected = ExpectedDiff::fixed;
+  if (!words.expect.empty() && !expected) throw bad_value("--expect", words.expect, "bug or fixed");
+  const std::size_t runs = expected == ExpectedDiff::fixed ? 3 : 2;
+  if (words.runs.size() != runs) {
+    throw bad_value("RUN", std::to_string(words.runs.size()) + " runs",
+                    expected == ExpectedDiff::fixed
+                        ? "three with --expect fixed: the reference, before and after the fix"
+                        : "two: the reference, and the run compared with it");
+  }
+  return expected;
+}
+
+ExitStatus status_of(const DiffRecord& diff) {
+  if (diff.matched == 0) return ExitStatus::not_applicable;
+  switch (verdict_of(diff)) {
+    case Verdict::holds:
+      return ExitStatus::as_expected;
+    case Verdict::undecided:
+      return ExitStatus::undecided;
+    case Verdict::violated:
+      break;
+  }
+  return ExitStatus::failed;
+}
+
+void show(const DiffRecord& diff, const std::string& format) {
+  write_standard_output(format == "json" ? diff_in_json(diff)
+                                         : diff_in_words(diff, terminal_of(STDOUT_FILENO).width));
+}
+
+/// Whether the run shows the bug: met, not met, or undecided.
+ExitStatus status_of_bug(const DiffRecord& diff) {
+  const ExitStatus status = status_of(diff);
+  if (status == ExitStatus::failed) return ExitStatus::as_expected;
+  return status == ExitStatus::as_expected ? ExitStatus::failed : status;
+}
+
+/// "fixed", "still there: ...", "new: ...".
+std::string fix_in_words(const DiffRecord& before, const DiffRecord& after) {
+  const bool was_there = verdict_of(before) == Verdict::violated;
+  const Verdict now = verdict_of(after);
+  if (was_there && now == Verdict::holds) return "FIXED: " + verdict_in_words(after);
+  if (was_there && now == Verdict::violated) return "STILL THERE: " + verdict_in_words(after);
+  if (!was_there && now == Verdict::violated) return "NEW: " + verdict_in_words(after);
+  return was_there ? verdict_in_words(after)
+                   : "NOT SHOWN BEFORE THE FIX: " + verdict_in_words(before);
+}
+
+ExitStatus diff(const DiffWords& words) {
+  if (words.format != "console" && words.format != "json") {
+    throw bad_value("--format", words.format, "console or json");
+  }
+  const auto expected = expectation_of(words);
+  const DiffRequest request = request_of(words);
+  const JobFiles reference = open_job(words.runs[0]);
+  std::vector<JobFiles> repetitions;
+  for (const std::string& run : words.noise) repetitions.push_back(open_job(run));
+  std::vector<const JobFiles*> noise;
+  for (const JobFiles& run : repetitions) noise.push_back(&run);
+  const DiffRecord first = diff_runs(reference, open_job(words.runs[1]), noise, request);
+  show(first, words.format);
+  if (!expected) return status_of(first);
+  if (expected == ExpectedDiff::bug) return status_of_bug(first);
+  const DiffRecord after = diff_runs(reference, open_job(words.runs[2]), noise, request);
+  if (words.format == "console") write_standard_output("\n");
+  show(after, words.format);
+  if (words.format == "console") write_standard_output("\n" + fix_in_words(first, after) + "\n");
+  return worse(status_of_bug(first), status_of(after));
+}
+
+}  // namespace
+
+Command diff_command() {
+  auto words = std::make_shared<DiffWords>();
+  return {"diff", [words](CLI::App& app) { add_diff_options(app, *words); },
+          [words] { return diff(*words); }};
+}
+
+}  // namespace lockstep

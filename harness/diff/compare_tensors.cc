@@ -1,0 +1,131 @@
+#include "harness/diff/compare_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/judge/values/compare_values.h"
+#include "harness/record/dtype.h"
+
+namespace lockstep {
+
+namespace {
+
+double roundoff_of(const WholeTensor& tensor) {
+  const auto dtype = parse<DType>(tensor.dtype);
+  return dtype ? unit_roundoff(component_type(*dtype)) : 0;
+}
+
+bool has_same_bits(const WholeTensor& a, const WholeTensor& b) {
+  return a.digest && b.digest && a.digest == b.digest && a.dtype == b.dtype;
+}
+
+/// Adds ratio and cosine. Returns the norm of B - ratio * A.
+double add_direction(const WholeTensor& a, const WholeTensor& b, TensorDifference& difference) {
+  const double both = product_of(*a.sketch, *b.sketch);
+  const double squares = product_of(*a.sketch, *a.sketch);
+  const double others = product_of(*b.sketch, *b.sketch);
+  if (squares <= 0 || others <= 0) return norm_of(*b.sketch);
+  difference.ratio = both / squares;
+  difference.cosine = std::clamp(both / std::sqrt(squares * others), -1.0, 1.0);
+  Sketch rest = a.sketch.value();
+  for (double& lane : rest.lanes) lane *= *difference.ratio;
+  rest -= *b.sketch;
+  return norm_of(rest);
+}
+
+/// Not finite on one side only, or of another size: no tolerance applies.
+std::string structural_difference(const WholeTensor& a, const WholeTensor& b) {
+  if (a.elements != b.elements) {
+    return fmt::format("{} elements in A and {} in B", a.elements, b.elements);
+  }
+  if ((a.non_finite > 0) != (b.non_finite > 0)) {
+    return fmt::format("{} elements are not finite in {}", std::max(a.non_finite, b.non_finite),
+                       a.non_finite > 0 ? "A" : "B");
+  }
+  return "";
+}
+
+/// Only norms are known: the distance is at least their difference.
+void compare_norms(const WholeTensor& a, const WholeTensor& b, double scale,
+                   TensorDifference& difference) {
+  difference.relative = scale > 0 ? std::abs(b.norm - a.norm) / scale : 0;
+  if (a.norm > 0) difference.ratio = b.norm / a.norm;
+  difference.likeness = difference.relative > kFault * difference.tolerance ? Likeness::different
+                                                                            : Likeness::undecided;
+  difference.cause = "only the norms of both are known";
+}
+
+}  // namespace
+
+RoundingBound bound_of(const WholeTensor& a, const WholeTensor& b, double weights_apart) {
+  const double u = std::max(roundoff_of(a), roundoff_of(b));
+  return {std::min(512 * u, std::sqrt(u)), kCarried * weights_apart};
+}
+
+std::optional<double> distance_of(const WholeTensor& a, const WholeTensor& b) {
+  if (has_same_bits(a, b)) return 0;
+  if (!a.sketch || !b.sketch || a.elements != b.elements) return std::nullopt;
+  Sketch apart = *b.sketch;
+  apart -= *a.sketch;
+  return norm_of(apart);
+}
+
+TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, double tolerance,
+                                 double all, int ranks) {
+  TensorDifference difference;
+  difference.tolerance = tolerance;
+  if (const std::string& problem = a.problem.empty() ? b.problem : a.problem; !problem.empty()) {
+    difference.likeness = Likeness::undecided;
+    difference.cause = problem;
+    return difference;
+  }
+  if (has_same_bits(a, b)) return difference;
+  difference.cause = structural_difference(a, b);
+  if (!difference.cause.empty()) {
+    difference.likeness = Likeness::different;
+    difference.relative = 1;
+    return difference;
+  }
+  const double scale = std::max({a.norm, b.norm, kSmallPart * all});
+  const auto distance = distance_of(a, b);
+  if (!distance) {
+    compare_norms(a, b, scale, difference);
+    return difference;
+  }
+  difference.is_estimate = a.elements > static_cast<std::int64_t>(Sketch::kLanes);
+  difference.relative = scale > 0 ? *distance / scale : 0;
+  const double rest = add_direction(a, b, difference);
+  if (difference.relative <= tolerance) {
+    difference.likeness = Likeness::rounding;
+    return difference;
+  }
+  difference.likeness =
+      difference.relative > kFault * tolerance ? Likeness::different : Likeness::undecided;
+  const double precision = b.norm > 0 ? std::max(3 * rest / b.norm, tolerance) : 1;
+  if (difference.ratio) difference.cause = ratio_in_words(*difference.ratio, ranks, precision);
+  return difference;
+}
+
+WholeTensor update_of(const WholeTensor& before, const WholeTensor& after) {
+  WholeTensor update = after;
+  update.digest.reset();
+  update.sketch.reset();
+  update.problem = before.problem.empty() ? after.problem : before.problem;
+  if (!update.problem.empty()) return update;
+  if (before.digest == after.digest && before.digest) {  // it was not updated
+    update.norm = 0;
+    update.sketch = Sketch();
+  } else if (before.sketch && after.sketch && before.elements == after.elements) {
+    Sketch sketch = *after.sketch;
+    sketch -= *before.sketch;
+    update.norm = norm_of(sketch);
+    update.sketch = sketch;
+  } else {
+    update.problem = "its values before or after the step are not known by a sketch";
+  }
+  return update;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+#include "harness/diff/diff_record.h"
+#include "harness/diff/whole_tensors.h"
+
+namespace lockstep {
+
+/// How far two tensors are apart by rounding. The terms are relative to a norm.
+///   base        of layouts that add up in another order: min(512 u, sqrt u), u: unit roundoff
+///   carried     kCarried times the distance of the parameters before the step
+struct RoundingBound {
+  double base = 0;
+  double carried = 0;
+
+  double sum() const { return base + carried; }
+};
+
+/// A difference of the parameters comes back in a gradient at most so many times as large, in
+/// trainings whose learning rate suits them.
+inline constexpr double kCarried = 1000;
+
+/// Beyond so many times the bound, a difference is no rounding.
+inline constexpr double kFault = 5;
+
+/// A difference by a factor of two is half of the larger norm; a bound must stay below it.
+inline constexpr double kLargestBound = 0.1;
+
+/// Part of the norm of all tensors together, below which a tensor is noise itself, such as a
+/// gradient that is exactly 0.
+inline constexpr double kSmallPart = 0.01;
+
+RoundingBound bound_of(const WholeTensor& a, const WholeTensor& b, double weights_apart);
+
+/// Compares a tensor of B with that of A. `all`: the larger norm of all tensors of the quantity
+/// together. `ranks`: of the larger side, for the cause in words.
+TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, double tolerance,
+                                 double all, int ranks);
+
+/// The L2 distance of two tensors, by digests or sketches; absent: unknown.
+std::optional<double> distance_of(const WholeTensor& a, const WholeTensor& b);
+
+/// `after` - `before`, by sketches. Without both it has a problem.
+WholeTensor update_of(const WholeTensor& before, const WholeTensor& after);
+
+}  // namespace lockstep

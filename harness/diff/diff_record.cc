@@ -1,0 +1,33 @@
+#include "harness/diff/diff_record.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+std::int64_t StepDifference::count(Likeness likeness) const {
+  return std::count_if(tensors.begin(), tensors.end(),
+                       [&](const TensorDifference& one) { return one.likeness == likeness; });
+}
+
+const StepDifference* first_different(const DiffRecord& diff) {
+  const auto step = std::find_if(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
+    return one.count(Likeness::different) > 0;
+  });
+  return step == diff.steps.end() ? nullptr : &*step;
+}
+
+bool is_void(const DiffRecord& diff) {
+  return std::any_of(diff.preconditions.begin(), diff.preconditions.end(),
+                     [](const auto& one) { return one.likeness == Likeness::different; });
+}
+
+Verdict verdict_of(const DiffRecord& diff) {
+  if (is_void(diff)) return Verdict::undecided;
+  if (first_different(diff)) return Verdict::violated;
+  const bool is_decided = std::all_of(diff.steps.begin(), diff.steps.end(), [](const auto& step) {
+    return step.undecidable.empty() && step.count(Likeness::undecided) == 0;
+  });
+  return is_decided && !diff.steps.empty() ? Verdict::holds : Verdict::undecided;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/base/names.h"
+#include "reports/record/result.h"
+
+namespace lockstep {
+
+/// How a tensor of B compares with that of A.
+///   equal       the same bits
+///   rounding    apart by no more than layouts that round otherwise are
+///   undecided   further apart, but not by as much as a fault, or by an unknown amount
+///   different   further apart than rounding explains
+enum class Likeness { equal, rounding, undecided, different };
+
+template <>
+struct Names<Likeness> {
+  static constexpr std::array<std::string_view, 4> values{"equal", "rounding", "undecided",
+                                                          "different"};
+};
+
+/// A quantity of a step.
+///   loss      recorded by the script
+///   gradient  before the optimizer's step
+///   update    of a parameter by the optimizer: W(s) - W(s-1)
+enum class Compared { loss, gradient, update };
+
+template <>
+struct Names<Compared> {
+  static constexpr std::array<std::string_view, 3> values{"loss", "gradient", "update"};
+};
+
+/// One tensor of one step on both sides.
+struct TensorDifference {
+  Compared quantity = Compared::gradient;
+  std::string name;
+  Likeness likeness = Likeness::equal;
+  double relative = 0;           ///< L2 of B - A, over the larger norm of both
+  double tolerance = 0;          ///< of `relative`, by rounding
+  std::optional<double> ratio;   ///< <A, B> / <A, A>; absent: unknown
+  std::optional<double> cosine;  ///< absent: unknown
+  bool is_estimate = false;      ///< from sketches: `relative` has an error of 18 %
+  std::string cause;  ///< "2: summed over 2 ranks, never averaged"; or why it is undecided
+};
+
+/// One step on both sides.
+struct StepDifference {
+  std::int64_t step = 0;     ///< of A
+  std::int64_t other = 0;    ///< of B
+  double weights_apart = 0;  ///< of the parameters before it: L2 of B - A, over the larger norm
+  std::string undecidable;   ///< why rounding cannot be told from a fault; empty: it can
+  std::vector<TensorDifference> tensors;  ///< in the order of execution
+
+  std::int64_t count(Likeness likeness) const;
+};
+
+/// What has to be equal before a comparison means anything.
+struct Precondition {
+  std::string name;  ///< "initial weights"
+  Likeness likeness = Likeness::equal;
+  std::string text;  ///< "equal, bit for bit: 12 tensors"
+};
+
+struct DiffSide {
+  std::string folder;
+  std::string title;
+  int world_size = 0;
+  std::int64_t steps = 0;  ///< observed
+};
+
+/// Two runs compared. Verdicts are about B, A being right.
+struct DiffRecord {
+  std::array<DiffSide, 2> sides;
+  std::vector<Precondition> preconditions;
+  std::array<std::vector<std::string>, 2> unmatched;  ///< names that only one side has
+  std::int64_t matched = 0;                           ///< names of parameters
+  std::vector<StepDifference> steps;                  ///< that both sides observed, ascending
+};
+
+/// The first step in which a tensor is different; null: none is.
+const StepDifference* first_different(const DiffRecord& diff);
+
+/// Whether something other than the training differs, so that differences say nothing about it.
+bool is_void(const DiffRecord& diff);
+
+/// Violated if a tensor is different; holds if all are equal or apart by rounding in every step.
+Verdict verdict_of(const DiffRecord& diff);
+
+}  // namespace lockstep

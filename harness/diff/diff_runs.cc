@@ -1,0 +1,320 @@
+#include "harness/diff/diff_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "harness/diff/compare_tensors.h"
+#include "harness/diff/preconditions.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Runs may be so many times as far apart as two repetitions: other layouts round in other places.
+constexpr double kOfNoise = 10;
+
+DiffSide side_of(const JobFiles& files) {
+  DiffSide side;
+  side.folder = files.job().folder;
+  side.title = files.job().title;
+  side.world_size = files.job().world_size;
+  side.steps = static_cast<std::int64_t>(files.reader().steps().size());
+  return side;
+}
+
+/// The tensors of one side in a step and after the step before.
+struct SideStep {
+  WholeTensors tensors;
+  WholeTensors before;  ///< parameters before the optimizer's step; empty: unknown
+};
+
+/// One side, step after step.
+class SideSteps {
+ public:
+  SideSteps(const JobFiles& files, const NameMap& names, bool is_new)
+      : files_(files), names_(names), is_new_(is_new) {}
+
+  SideStep at(std::int64_t step) {
+    SideStep now;
+    now.tensors = WholeTensors(*files_.reader().at(step));
+    if (is_new_) {
+      names_.fuse(now.tensors);
+    } else {
+      names_.rename(now.tensors);
+    }
+    const bool has_initial = has(now.tensors, Phase::pre_forward);
+    if (has_initial) {
+      now.before = now.tensors;
+    } else if (last_ == step - 1) {
+      now.before = std::move(after_);
+    }
+    after_ = now.tensors;
+    last_ = step;
+    return now;
+  }
+
+ private:
+  static bool has(const WholeTensors& tensors, Phase phase) {
+    return std::any_of(tensors.all().begin(), tensors.all().end(), [&](const auto& one) {
+      return one.first.kind == Kind::parameter && one.first.phase == phase;
+    });
+  }
+
+  const JobFiles& files_;
+  const NameMap& names_;
+  bool is_new_;
+  WholeTensors after_;
+  std::int64_t last_ = -1;
+};
+
+/// Pairs of tensors of one quantity of a step.
+struct Pair {
+  Compared quantity;
+  std::string name;
+  WholeTensor a;
+  WholeTensor b;
+};
+
+std::optional<Pair> observed_pair(const TensorKey& key, const WholeTensor& tensor,
+                                  const SideStep& b) {
+  const bool is_gradient = key.kind == Kind::gradient && key.phase == Phase::pre_step;
+  if (!is_gradient && key.kind != Kind::loss) return std::nullopt;
+  const WholeTensor* const other = b.tensors.find(key);
+  if (!other) return std::nullopt;
+  return Pair{is_gradient ? Compared::gradient : Compared::loss, key.name, tensor, *other};
+}
+
+std::optional<Pair> update_pair(const TensorKey& key, const WholeTensor& tensor, const SideStep& a,
+                                const SideStep& b) {
+  if (key.kind != Kind::parameter || key.phase != Phase::post_step) return std::nullopt;
+  const WholeTensor* const other = b.tensors.find(key);
+  const WholeTensor* const before = before_step(a.before, key.name);
+  const WholeTensor* const other_before = before_step(b.before, key.name);
+  if (!other || !before || !other_before) return std::nullopt;
+  return Pair{Compared::update, key.name, update_of(*before, tensor),
+              update_of(*other_before, *other)};
+}
+
+std::vector<Pair> pairs_of(const SideStep& a, const SideStep& b) {
+  std::vector<Pair> pairs;
+  for (const auto& [key, tensor] : a.tensors.all()) {
+    auto pair = observed_pair(key, tensor, b);
+    if (!pair) pair = update_pair(key, tensor, a, b);
+    if (pair) pairs.push_back(std::move(*pair));
+  }
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Pair& x, const Pair& y) { return x.quantity < y.quantity; });
+  return pairs;
+}
+
+/// The larger norm of all tensors of a quantity together.
+double norm_of_all(const std::vector<Pair>& pairs, Compared quantity) {
+  double of_a = 0, of_b = 0;
+  for (const Pair& pair : pairs) {
+    if (pair.quantity != quantity) continue;
+    of_a += pair.a.norm * pair.a.norm;
+    of_b += pair.b.norm * pair.b.norm;
+  }
+  return std::sqrt(std::max(of_a, of_b));
+}
+
+/// An update is rounded to the parameter's precision, and optimizers that divide by a gradient's
+/// own size turn over the signs of elements that are almost 0.
+constexpr double kOfUpdates = 0.02;
+
+/// How far the gradients of the step are apart, as far as that is rounding.
+double gradients_apart(const std::vector<TensorDifference>& found) {
+  double largest = 0;
+  for (const TensorDifference& one : found) {
+    const bool counts = one.quantity == Compared::gradient && one.likeness == Likeness::rounding;
+    if (counts) largest = std::max(largest, one.relative);
+  }
+  return largest;
+}
+
+double tolerance_of_update(const Pair& pair, const WholeTensor& parameter, double gradients) {
+  const double u = bound_of(parameter, parameter, 0).base / 512;
+  const double norm = std::max(pair.a.norm, pair.b.norm);
+  const double rounded = norm > 0 ? 4 * u * parameter.norm / norm : 0;
+  return kOfUpdates + rounded + 10 * gradients;
+}
+
+/// Differences between repetitions, by quantity and name, the largest up to the present step.
+using Noise = std::map<std::pair<Compared, std::string>, double>;
+
+class Comparison {
+ public:
+  /// `request` outlives this.
+  Comparison(const JobFiles& a, const JobFiles& b, const DiffRequest& request)
+      : a_(a),
+        b_(b),
+        request_(request),
+        steps_a_(a, request.names, false),
+        steps_b_(b, request.names, true),
+        ranks_(std::max(a.job().world_size, b.job().world_size)) {}
+
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps() const {
+    std::vector<std::pair<std::int64_t, std::int64_t>> both;
+    for (const std::int64_t step : a_.reader().steps()) {
+      const bool is_wanted = request_.until == 0 || step <= request_.until;
+      if (is_wanted && b_.has(step + request_.offset))
+        both.emplace_back(step, step + request_.offset);
+    }
+    return both;
+  }
+
+  /// `noise`: of repetitions in this step; empty: there are none.
+  StepDifference compare(std::int64_t step, std::int64_t other, const Noise& noise) {
+    const SideStep a = steps_a_.at(step), b = steps_b_.at(other);
+    if (is_first_) note_first(a, b);
+    is_first_ = false;
+    StepDifference found{step, other, 0, "", {}};
+    const auto apart = parameters_apart(a.before, b.before);
+    found.weights_apart = apart.value_or(0);
+    const std::vector<Pair> pairs = pairs_of(a, b);
+    found.undecidable = why_undecidable(apart, pairs);
+    const bool is_by_noise = !found.undecidable.empty() && moves(noise);
+    if (is_by_noise) found.undecidable.clear();
+    for (const Pair& pair : pairs) {
+      const double carried = is_by_noise ? 0 : found.weights_apart;
+      const double tolerance =
+          std::max(tolerance_of(pair, carried, found, a), of_noise(pair, noise));
+      TensorDifference one =
+          compare_tensors(pair.a, pair.b, tolerance, norm_of_all(pairs, pair.quantity), ranks_);
+      one.quantity = pair.quantity;
+      one.name = pair.name;
+      if (!found.undecidable.empty() && one.likeness == Likeness::different) {
+        one.likeness = Likeness::undecided;
+      }
+      found.tensors.push_back(std::move(one));
+    }
+    return found;
+  }
+
+  const Precondition& initial_weights() const { return initial_weights_; }
+  const std::array<std::vector<std::string>, 2>& unmatched() const { return unmatched_; }
+  std::int64_t matched() const { return matched_; }
+
+ private:
+  static std::string why_undecidable(const std::optional<double>& apart,
+                                     const std::vector<Pair>& pairs) {
+    if (pairs.empty()) return "no tensor was observed on both sides";
+    if (!apart) return "the parameters before it are not known on both sides";
+    if (bound_of(pairs[0].a, pairs[0].b, *apart).sum() <= kLargestBound) return "";
+    return fmt::format(
+        "the parameters before it are {:.2g} of their norm apart, so rounding may have become as "
+        "large as a fault; --noise measures it",
+        *apart);
+  }
+
+  /// Repetitions with the same bits say nothing about layouts that round otherwise.
+  static bool moves(const Noise& noise) {
+    return std::any_of(noise.begin(), noise.end(), [](const auto& one) { return one.second > 0; });
+  }
+
+  static double of_noise(const Pair& pair, const Noise& noise) {
+    const auto measured = noise.find({pair.quantity, pair.name});
+    return measured == noise.end() ? 0 : kOfNoise * measured->second;
+  }
+
+  /// By rounding. `carried`: distance of the parameters before the step.
+  static double tolerance_of(const Pair& pair, double carried, const StepDifference& found,
+                             const SideStep& a) {
+    if (pair.quantity != Compared::update) return bound_of(pair.a, pair.b, carried).sum();
+    const WholeTensor* const before = before_step(a.before, pair.name);
+    return tolerance_of_update(pair, before ? *before : pair.a, gradients_apart(found.tensors));
+  }
+
+  void note_first(const SideStep& a, const SideStep& b) {
+    initial_weights_ = compare_initial_weights(a.tensors, b.tensors);
+    const auto of_a = names_of(a.tensors), of_b = names_of(b.tensors);
+    std::set_difference(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
+                        std::back_inserter(unmatched_[0]));
+    std::set_difference(of_b.begin(), of_b.end(), of_a.begin(), of_a.end(),
+                        std::back_inserter(unmatched_[1]));
+    matched_ = static_cast<std::int64_t>(of_a.size() - unmatched_[0].size());
+  }
+
+  static std::set<std::string> names_of(const WholeTensors& tensors) {
+    std::set<std::string> names;
+    for (const auto& [key, tensor] : tensors.all()) {
+      if (key.kind == Kind::parameter) names.insert(key.name);
+    }
+    return names;
+  }
+
+  const JobFiles& a_;
+  const JobFiles& b_;
+  const DiffRequest& request_;
+  SideSteps steps_a_;
+  SideSteps steps_b_;
+  int ranks_;
+  bool is_first_ = true;
+  Precondition initial_weights_{"initial weights", Likeness::undecided, "unknown"};
+  std::array<std::vector<std::string>, 2> unmatched_;
+  std::int64_t matched_ = 0;
+};
+
+/// The distances between a repetition and the side that it is nearer to.
+class Repetition {
+ public:
+  /// All arguments outlive this.
+  Repetition(const JobFiles& run, const JobFiles& a, const JobFiles& b, const DiffRequest& request)
+      : with_a_(a, run, request), with_b_(b, run, request) {}
+
+  void add(std::int64_t step, std::int64_t other, const JobFiles& run, Noise& noise) {
+    if (!run.has(step)) return;
+    add(with_a_.compare(step, step, {}), with_b_.compare(other, step, {}), noise);
+  }
+
+ private:
+  static void add(const StepDifference& a, const StepDifference& b, Noise& noise) {
+    std::map<std::pair<Compared, std::string>, double> nearer;
+    for (const StepDifference* one : {&a, &b}) {
+      for (const TensorDifference& tensor : one->tensors) {
+        const auto [place, is_new] =
+            nearer.emplace(std::pair{tensor.quantity, tensor.name}, tensor.relative);
+        if (!is_new) place->second = std::min(place->second, tensor.relative);
+      }
+    }
+    for (const auto& [key, distance] : nearer) {
+      double& known = noise[key];
+      known = std::max(known, distance);
+    }
+  }
+
+  Comparison with_a_;
+  Comparison with_b_;
+};
+
+}  // namespace
+
+DiffRecord diff_runs(const JobFiles& a, const JobFiles& b,
+                     const std::vector<const JobFiles*>& noise, const DiffRequest& request) {
+  DiffRecord diff;
+  diff.sides = {side_of(a), side_of(b)};
+  Comparison comparison(a, b, request);
+  const auto steps = comparison.steps();
+  std::vector<Repetition> repetitions;
+  for (const JobFiles* run : noise) repetitions.emplace_back(*run, a, b, request);
+  Noise measured;
+  for (const auto& [step, other] : steps) {
+    for (std::size_t i = 0; i < noise.size(); ++i) {
+      repetitions[i].add(step, other, *noise[i], measured);
+    }
+    diff.steps.push_back(comparison.compare(step, other, measured));
+  }
+  diff.preconditions = {comparison.initial_weights(), compare_samples(a, b, steps)};
+  diff.unmatched = comparison.unmatched();
+  diff.matched = comparison.matched();
+  return diff;
+}
+
+}  // namespace lockstep

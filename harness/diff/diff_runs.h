@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "harness/diff/diff_record.h"
+#include "harness/diff/diff_side.h"
+
+namespace lockstep {
+
+/// How two jobs are compared.
+struct DiffRequest {
+  NameMap names;            ///< of A's tensors in B
+  std::int64_t offset = 0;  ///< step of B minus step of A
+  std::int64_t until = 0;   ///< the last step of A; 0: the last that both have
+};
+
+/// Compares job `b` with job `a`, step by step, until the parameters are too far apart to tell a
+/// fault from rounding. `noise`: repetitions of either, which say how far apart runs are that
+/// should be equal. Throws Error (usage).
+DiffRecord diff_runs(const JobFiles& a, const JobFiles& b,
+                     const std::vector<const JobFiles*>& noise, const DiffRequest& request);
+
+}  // namespace lockstep

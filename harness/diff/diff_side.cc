@@ -1,0 +1,62 @@
+#include "harness/diff/diff_side.h"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "harness/judge/evidence/read_cell.h"
+#include "reports/base/error.h"
+#include "reports/base/regular_file.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::uint64_t kLargestMap = 1 << 24;
+
+}  // namespace
+
+NameMap NameMap::read(const std::filesystem::path& path) {
+  std::istringstream text(read_text(path.string(), kLargestMap));
+  NameMap map;
+  std::int64_t number = 0;
+  for (std::string line; std::getline(text, line);) {
+    ++number;
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string old_name, word;
+    std::vector<std::string> new_names;
+    if (!(words >> old_name)) continue;
+    while (words >> word) new_names.push_back(word);
+    if (new_names.empty()) {
+      throw malformed(path.string(), number, 0, "an old name and a new one", line);
+    }
+    map.add(std::move(old_name), std::move(new_names));
+  }
+  return map;
+}
+
+void NameMap::add(std::string old_name, std::vector<std::string> new_names) {
+  names_[std::move(old_name)] = std::move(new_names);
+}
+
+void NameMap::rename(WholeTensors& tensors) const {
+  for (const auto& [old_name, new_names] : names_) {
+    if (new_names.size() == 1) tensors.fuse({old_name}, new_names[0]);
+  }
+}
+
+void NameMap::fuse(WholeTensors& tensors) const {
+  for (const auto& [old_name, new_names] : names_) {
+    if (new_names.size() > 1) tensors.fuse(new_names, old_name);
+  }
+}
+
+JobFiles::JobFiles(const JobRecord& job, const std::filesystem::path& root)
+    : job_(job),
+      reader_(open_execution(root, job_, writers_of(job_, root), {.has_all_sketches = true})) {}
+
+bool JobFiles::has(std::int64_t step) const {
+  return std::binary_search(reader_->steps().begin(), reader_->steps().end(), step);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,219 @@
+#include "harness/diff/diff_words.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "reports/base/plain_text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kShownTensors = 12;
+constexpr std::size_t kShownNames = 5;
+
+using Json = nlohmann::json;
+
+std::string plural(Compared quantity) { return std::string(name(quantity)) + "s"; }
+
+const TensorDifference* first_of(const StepDifference& step, Likeness likeness) {
+  const auto found = std::find_if(step.tensors.begin(), step.tensors.end(),
+                                  [&](const auto& one) { return one.likeness == likeness; });
+  return found == step.tensors.end() ? nullptr : &*found;
+}
+
+/// "relative difference 0.5, tolerance 3.1e-05; ratio 2; 2: summed over 2 ranks, never averaged".
+std::string size_in_words(const TensorDifference& one) {
+  std::string text = fmt::format("relative difference {:.3g}{}, tolerance {:.2g}", one.relative,
+                                 one.is_estimate ? " (estimated, error 18 %)" : "", one.tolerance);
+  if (one.cause.empty() && one.ratio) text += fmt::format("; ratio {:.4g}", *one.ratio);
+  if (one.cosine && *one.cosine < 0.9999) text += fmt::format(", cosine {:.4g}", *one.cosine);
+  if (!one.cause.empty()) text += "; " + plain(one.cause);
+  return text;
+}
+
+/// Tensors of a step and quantity that have the likeness, and all of them.
+std::pair<std::int64_t, std::int64_t> share(const StepDifference& step, Compared quantity,
+                                            Likeness likeness) {
+  std::int64_t found = 0, all = 0;
+  for (const TensorDifference& one : step.tensors) {
+    if (one.quantity != quantity) continue;
+    ++all;
+    if (one.likeness == likeness) ++found;
+  }
+  return {found, all};
+}
+
+std::string difference_in_words(const StepDifference& step) {
+  const TensorDifference& first = *first_of(step, Likeness::different);
+  const auto [found, all] = share(step, first.quantity, Likeness::different);
+  return fmt::format("{} of {} {} differ in step {}, first that of {}: {}", found, all,
+                     plural(first.quantity), step.step, plain(first.name), size_in_words(first));
+}
+
+/// The first step that could not be decided; null: all could.
+const StepDifference* first_undecided(const DiffRecord& diff) {
+  const auto step = std::find_if(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
+    return !one.undecidable.empty() || one.count(Likeness::undecided) > 0;
+  });
+  return step == diff.steps.end() ? nullptr : &*step;
+}
+
+std::string why_undecided(const StepDifference& step) {
+  if (!step.undecidable.empty()) return step.undecidable;
+  const TensorDifference& one = *first_of(step, Likeness::undecided);
+  return fmt::format("the {} of {}: {}", name(one.quantity), plain(one.name), size_in_words(one));
+}
+
+/// "equal up to rounding in steps 1 to 7".
+std::string agreement_in_words(const DiffRecord& diff) {
+  const bool has_same_bits = std::all_of(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
+    return one.count(Likeness::rounding) + one.count(Likeness::undecided) == 0;
+  });
+  return fmt::format("{} in {} steps, {} to {}",
+                     has_same_bits ? "equal, bit for bit," : "equal up to rounding",
+                     diff.steps.size(), diff.steps.front().step, diff.steps.back().step);
+}
+
+std::string undecided_in_words(const DiffRecord& diff) {
+  if (diff.steps.empty()) return "UNDECIDED: no step was observed on both sides";
+  const StepDifference& step = *first_undecided(diff);
+  const auto decided = &step - diff.steps.data();
+  const std::string so_far =
+      decided == 0 ? ""
+                   : fmt::format("equal up to rounding up to step {}, but not decided after it: ",
+                                 diff.steps[static_cast<std::size_t>(decided) - 1].step);
+  return fmt::format("UNDECIDED: {}step {}: {}", so_far, step.step, why_undecided(step));
+}
+
+std::string side_in_words(const char* letter, const DiffSide& side) {
+  return fmt::format("{}: {}, {} rank{}, {} step{} ({})", letter, plain(side.title),
+                     side.world_size, side.world_size == 1 ? "" : "s", side.steps,
+                     side.steps == 1 ? "" : "s", plain(side.folder));
+}
+
+std::string names_in_words(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min(kShownNames, names.size());
+  std::string text = plain(fmt::format(
+      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", ")));
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+std::vector<std::string> lines_of_step(const StepDifference& step) {
+  std::vector<std::string> lines;
+  for (const TensorDifference& one : step.tensors) {
+    if (one.likeness != Likeness::different) continue;
+    if (lines.size() == kShownTensors) {
+      lines.push_back(fmt::format("  and {} more", step.count(Likeness::different) -
+                                                       static_cast<std::int64_t>(kShownTensors)));
+      break;
+    }
+    lines.push_back(fmt::format("  step {}, {} of {}: {}", step.step, name(one.quantity),
+                                plain(one.name), size_in_words(one)));
+  }
+  return lines;
+}
+
+std::vector<std::string> lines_of(const DiffRecord& diff) {
+  std::vector<std::string> lines{side_in_words("A", diff.sides[0]),
+                                 side_in_words("B", diff.sides[1])};
+  for (const Precondition& one : diff.preconditions) {
+    lines.push_back(fmt::format("{}: {}", one.name, plain(one.text)));
+  }
+  for (const std::size_t side : {0U, 1U}) {
+    if (diff.unmatched[side].empty()) continue;
+    lines.push_back(fmt::format(
+        "only in {} ({} of {} parameters): {}", side == 0 ? "A" : "B", diff.unmatched[side].size(),
+        diff.unmatched[side].size() + static_cast<std::size_t>(diff.matched),
+        names_in_words(diff.unmatched[side])));
+  }
+  lines.push_back("");
+  lines.push_back(verdict_in_words(diff));
+  if (const StepDifference* const step = first_different(diff)) {
+    for (std::string& line : lines_of_step(*step)) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+Json json_of(const TensorDifference& one) {
+  Json json = {{"quantity", name(one.quantity)},
+               {"name", one.name},
+               {"likeness", name(one.likeness)},
+               {"relative", one.relative},
+               {"tolerance", one.tolerance},
+               {"is_estimate", one.is_estimate},
+               {"cause", one.cause}};
+  json["ratio"] = one.ratio ? Json(*one.ratio) : Json();
+  json["cosine"] = one.cosine ? Json(*one.cosine) : Json();
+  return json;
+}
+
+Json json_of(const StepDifference& step) {
+  Json tensors = Json::array();
+  for (const TensorDifference& one : step.tensors) tensors.push_back(json_of(one));
+  return {{"step", step.step},
+          {"other", step.other},
+          {"weights_apart", step.weights_apart},
+          {"undecidable", step.undecidable},
+          {"tensors", tensors}};
+}
+
+}  // namespace
+
+std::string verdict_in_words(const DiffRecord& diff) {
+  if (is_void(diff)) {
+    const auto cause =
+        std::find_if(diff.preconditions.begin(), diff.preconditions.end(),
+                     [](const Precondition& one) { return one.likeness == Likeness::different; });
+    return fmt::format("VOID: the {} are not the same, so differences say nothing: {}", cause->name,
+                       plain(cause->text));
+  }
+  if (diff.matched == 0) return "NOTHING MATCHED: no parameter has the same name on both sides";
+  if (const StepDifference* const step = first_different(diff)) {
+    return "DIFFERENT: " + difference_in_words(*step);
+  }
+  return verdict_of(diff) == Verdict::holds ? agreement_in_words(diff) : undecided_in_words(diff);
+}
+
+std::string diff_in_words(const DiffRecord& diff, std::size_t width) {
+  std::string text;
+  for (const std::string& line : lines_of(diff)) {
+    const bool is_detail = line.starts_with("  ");
+    text += line.empty() ? "\n"
+                         : wrapped(is_detail ? line.substr(2) : line, is_detail ? 2 : 0, 2, width);
+  }
+  return text;
+}
+
+std::string diff_in_json(const DiffRecord& diff) {
+  Json sides = Json::array(), preconditions = Json::array(), steps = Json::array();
+  for (const std::size_t side : {0U, 1U}) {
+    sides.push_back({{"folder", diff.sides[side].folder},
+                     {"title", diff.sides[side].title},
+                     {"world_size", diff.sides[side].world_size},
+                     {"steps", diff.sides[side].steps},
+                     {"unmatched", diff.unmatched[side]}});
+  }
+  for (const Precondition& one : diff.preconditions) {
+    preconditions.push_back(
+        {{"name", one.name}, {"likeness", name(one.likeness)}, {"text", one.text}});
+  }
+  for (const StepDifference& step : diff.steps) steps.push_back(json_of(step));
+  const Json json = {{"schema", "lockstep.diff"},
+                     {"version", "1.0"},
+                     {"verdict", name(verdict_of(diff))},
+                     {"is_void", is_void(diff)},
+                     {"sentence", verdict_in_words(diff)},
+                     {"matched", diff.matched},
+                     {"sides", sides},
+                     {"preconditions", preconditions},
+                     {"steps", steps}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,174 @@
+#include "harness/diff/preconditions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "harness/diff/compare_tensors.h"
+
+namespace lockstep {
+
+namespace {
+
+/// The samples of one input that ranks saw in a step.
+struct Samples {
+  Digest digest;
+  std::int64_t count = 0;
+};
+
+/// By shape and type of one sample, by rank: pipelines pass other inputs to later stages.
+using Inputs = std::map<std::string, std::map<int, Samples>>;
+
+std::string form_of(const Observation& row) {
+  std::string form = row.dtype;
+  for (std::size_t i = 1; i < row.local_shape.size(); ++i) {
+    form += fmt::format(" {}", row.local_shape[i]);
+  }
+  return form;
+}
+
+Inputs inputs_of(const StepView& step) {
+  Inputs inputs;
+  for (int rank = 0; rank < step.processes(); ++rank) {
+    for (const Observation& row : step.observations(rank)) {
+      const bool is_known = row.kind == Kind::data && row.not_comparable.empty();
+      if (!is_known || row.local_shape.empty()) continue;
+      Samples& samples = inputs[form_of(row)][rank];
+      samples.digest += row.digest;
+      samples.count += row.local_shape[0];
+    }
+  }
+  return inputs;
+}
+
+/// Ranks of a tensor-parallel group see the same samples: each set counts once.
+Samples all_of(const std::map<int, Samples>& ranks) {
+  std::map<Digest, Samples> sets;
+  for (const auto& [rank, samples] : ranks) sets.emplace(samples.digest, samples);
+  Samples all;
+  for (const auto& [digest, samples] : sets) {
+    all.digest += samples.digest;
+    all.count += samples.count;
+  }
+  return all;
+}
+
+/// "rank 0 saw 4 samples, rank 1 saw 4 samples".
+std::string in_words(const std::map<int, Samples>& ranks) {
+  std::string text;
+  for (const auto& [rank, samples] : ranks) {
+    text += fmt::format("{}rank {} saw {} samples", text.empty() ? "" : ", ", rank, samples.count);
+  }
+  return text;
+}
+
+/// Why the samples of a step differ; empty: they do not, or no input is known on both sides.
+std::string difference_of_samples(const Inputs& a, const Inputs& b, bool& is_known) {
+  for (const auto& [form, ranks] : a) {
+    const auto other = b.find(form);
+    if (other == b.end()) continue;
+    is_known = true;
+    const Samples of_a = all_of(ranks), of_b = all_of(other->second);
+    if (of_a.digest == of_b.digest) continue;
+    return fmt::format(
+        "in A {}; in B {}; {}", in_words(ranks), in_words(other->second),
+        of_a.count == of_b.count ? "not all of these are the same" : "these are not as many");
+  }
+  return "";
+}
+
+bool has_data(const JobFiles& files) {
+  const auto& tensors = files.reader().tensors();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const auto& observed) { return observed.first.kind == Kind::data; });
+}
+
+}  // namespace
+
+const WholeTensor* before_step(const WholeTensors& before, const std::string& name) {
+  const WholeTensor* const initial = before.find({Phase::pre_forward, Kind::parameter, name});
+  return initial ? initial : before.find({Phase::post_step, Kind::parameter, name});
+}
+
+std::optional<double> parameters_apart(const WholeTensors& a, const WholeTensors& b) {
+  double apart = 0, of_a = 0, of_b = 0;
+  std::int64_t compared = 0;
+  std::set<std::string> names;
+  for (const auto& [key, ignored] : a.all()) {
+    if (key.kind != Kind::parameter || !names.insert(key.name).second) continue;
+    const WholeTensor* const one = before_step(a, key.name);
+    const WholeTensor* const other = before_step(b, key.name);
+    if (!one || !other || !one->problem.empty() || !other->problem.empty()) continue;
+    const auto distance = distance_of(*one, *other);
+    if (!distance) return std::nullopt;
+    apart += *distance * *distance;
+    of_a += one->norm * one->norm;
+    of_b += other->norm * other->norm;
+    ++compared;
+  }
+  if (compared == 0) return std::nullopt;
+  const double larger = std::max(of_a, of_b);
+  return larger > 0 ? std::sqrt(apart / larger) : 0;
+}
+
+Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& b) {
+  Precondition weights{"initial weights", Likeness::undecided, ""};
+  std::int64_t compared = 0, equal = 0;
+  for (const auto& [key, tensor] : a.all()) {
+    if (key.kind != Kind::parameter || key.phase != Phase::pre_forward) continue;
+    const WholeTensor* const other = b.find(key);
+    if (!other || !tensor.problem.empty() || !other->problem.empty()) continue;
+    ++compared;
+    const double tolerance = bound_of(tensor, *other, 0).base;
+    const TensorDifference found = compare_tensors(tensor, *other, tolerance, 0, 1);
+    if (found.likeness == Likeness::equal) ++equal;
+    if (found.likeness == Likeness::different && weights.likeness != Likeness::different) {
+      weights.likeness = Likeness::different;
+      weights.text =
+          fmt::format("{} differs: relative difference {:.3g}", key.name, found.relative);
+      if (!found.cause.empty()) weights.text += ", " + found.cause;
+    }
+  }
+  if (weights.likeness == Likeness::different) return weights;
+  if (compared == 0) {
+    weights.text = "unknown: no parameter was observed on both sides before the first step";
+    return weights;
+  }
+  weights.likeness = equal == compared ? Likeness::equal : Likeness::rounding;
+  weights.text = equal == compared ? fmt::format("equal, bit for bit: {} tensors", compared)
+                                   : fmt::format("equal up to rounding: {} of {} tensors",
+                                                 compared - equal, compared);
+  return weights;
+}
+
+Precondition compare_samples(const JobFiles& a, const JobFiles& b,
+                             const std::vector<std::pair<std::int64_t, std::int64_t>>& steps) {
+  Precondition samples{"samples", Likeness::undecided, "unknown: watch both with --data"};
+  if (!has_data(a) || !has_data(b)) return samples;
+  std::int64_t known = 0;
+  for (const auto& [step, other] : steps) {
+    bool is_known = false;
+    const std::string found = difference_of_samples(inputs_of(*a.reader().at(step)),
+                                                    inputs_of(*b.reader().at(other)), is_known);
+    if (!found.empty()) {
+      samples.likeness = Likeness::different;
+      samples.text = fmt::format("they differ in step {}: {}", step, found);
+      return samples;
+    }
+    if (is_known) ++known;
+  }
+  if (known == 0) {
+    samples.text = "unknown: no input has the same form on both sides";
+    return samples;
+  }
+  samples.likeness = Likeness::equal;
+  samples.text = fmt::format("the same in {} of {} steps", known, steps.size());
+  return samples;
+}
+
+}  // namespace lockstep

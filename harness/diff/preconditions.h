@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/diff/diff_record.h"
+#include "harness/diff/diff_side.h"
+#include "harness/diff/whole_tensors.h"
+
+namespace lockstep {
+
+/// Whether two jobs began with the same parameters: `a` and `b` are their tensors in the first
+/// compared step. Parameters that differ by more than rounding make the comparison void.
+Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& b);
+
+/// Whether two jobs saw the same samples in these pairs of steps, whichever rank did: by the
+/// digests of `watch --data`.
+Precondition compare_samples(const JobFiles& a, const JobFiles& b,
+                             const std::vector<std::pair<std::int64_t, std::int64_t>>& steps);
+
+/// A parameter before the step: observed as such, or after the step before. Null: unknown.
+const WholeTensor* before_step(const WholeTensors& before, const std::string& name);
+
+/// L2 distance of all parameters of B before the step from those of A, over the larger norm.
+/// Absent: one is unknown.
+std::optional<double> parameters_apart(const WholeTensors& a, const WholeTensors& b);
+
+}  // namespace lockstep

@@ -1,0 +1,190 @@
+#include "harness/diff/whole_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "harness/record/shard_runs.h"
+
+namespace lockstep {
+
+namespace {
+
+/// A part of a tensor, as the first rank with it holds it.
+struct Part {
+  int rank = 0;
+  const Observation* value = nullptr;
+  const Sketch* sketch = nullptr;
+};
+
+bool is_same_place(const Observation& a, const Observation& b) {
+  return a.offset == b.offset && a.local_shape == b.local_shape &&
+         a.global_shape == b.global_shape && a.dtype == b.dtype;
+}
+
+/// Whether two boxes in one tensor have elements in common.
+bool overlap(const Observation& a, const Observation& b) {
+  for (std::size_t i = 0; i < a.offset.size(); ++i) {
+    const bool is_apart = a.offset[i] + a.local_shape[i] <= b.offset[i] ||
+                          b.offset[i] + b.local_shape[i] <= a.offset[i];
+    if (is_apart) return false;
+  }
+  return true;
+}
+
+/// The parts of one tensor on all ranks.
+class Assembly {
+ public:
+  void add(int rank, const Observation& row, const Sketch* sketch) {
+    if (!row.not_comparable.empty()) {
+      if (reason_.empty()) reason_ = row.not_comparable;
+      return;
+    }
+    const auto copy = std::find_if(parts_.begin(), parts_.end(), [&](const Part& part) {
+      return is_same_place(*part.value, row);
+    });
+    if (copy == parts_.end()) {
+      if (element_count(row.local_shape) > 0 || parts_.empty())
+        parts_.push_back({rank, &row, sketch});
+    } else if (copy->value->digest != row.digest && problem_.empty()) {
+      problem_ = fmt::format("ranks {} and {} hold different values of it", copy->rank, rank);
+    }
+  }
+
+  WholeTensor whole() const {
+    WholeTensor tensor;
+    tensor.problem = problem();
+    if (parts_.empty()) return tensor;
+    tensor.dtype = parts_[0].value->dtype;
+    tensor.elements = element_count(parts_[0].value->global_shape);
+    Digest digest;
+    Sketch sketch;
+    double squares = 0;
+    bool has_sketches = true;
+    for (const Part& part : parts_) {
+      digest += part.value->digest;
+      squares += part.value->statistics.norm * part.value->statistics.norm;
+      tensor.non_finite += part.value->statistics.non_finite;
+      has_sketches = has_sketches && part.sketch;
+      if (part.sketch) sketch += *part.sketch;
+    }
+    tensor.norm = std::sqrt(squares);
+    tensor.digest = digest;
+    if (has_sketches) tensor.sketch = sketch;
+    return tensor;
+  }
+
+ private:
+  std::string problem() const {
+    if (!problem_.empty()) return problem_;
+    if (parts_.empty()) return reason_.empty() ? "it is nowhere" : reason_;
+    const Observation& first = *parts_[0].value;
+    std::int64_t elements = 0;
+    for (const Part& part : parts_) {
+      const bool is_of_it =
+          part.value->global_shape == first.global_shape && part.value->dtype == first.dtype;
+      if (!is_of_it) {
+        return fmt::format("ranks {} and {} hold tensors of other shapes by this name",
+                           parts_[0].rank, part.rank);
+      }
+      elements += element_count(part.value->local_shape);
+    }
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (overlap(*parts_[i].value, *parts_[j].value)) {
+          return fmt::format("the parts of ranks {} and {} overlap", parts_[j].rank,
+                             parts_[i].rank);
+        }
+      }
+    }
+    const std::int64_t whole = element_count(first.global_shape);
+    return elements == whole ? ""
+                             : fmt::format("ranks hold {} of its {} elements", elements, whole);
+  }
+
+  std::vector<Part> parts_;
+  std::string reason_;   ///< why a rank could not observe it
+  std::string problem_;  ///< of copies
+};
+
+/// Where in a step an observation is, on any layout.
+struct Moment {
+  Phase phase = Phase::pre_forward;
+  std::int64_t seq = 0;
+  int rank = 0;
+
+  auto operator<=>(const Moment&) const = default;
+};
+
+bool is_of_model(const Observation& row) {
+  const bool is_micro_batch = row.phase == Phase::post_backward;
+  return !is_micro_batch &&
+         (row.kind == Kind::parameter || row.kind == Kind::gradient || row.kind == Kind::loss);
+}
+
+}  // namespace
+
+WholeTensors::WholeTensors(const StepView& step) {
+  std::map<TensorKey, Assembly> assemblies;
+  std::map<TensorKey, Moment> moments;
+  for (int rank = 0; rank < step.processes(); ++rank) {
+    for (const Observation& row : step.observations(rank)) {
+      if (!is_of_model(row)) continue;
+      const TensorKey key{row.phase, row.kind, row.name};
+      assemblies[key].add(rank, row, step.sketch(rank, row));
+      moments.try_emplace(key, Moment{row.phase, row.seq, rank});
+    }
+  }
+  std::vector<std::pair<Moment, TensorKey>> order;
+  for (const auto& [key, moment] : moments) order.emplace_back(moment, key);
+  std::sort(order.begin(), order.end());
+  for (const auto& [moment, key] : order) tensors_.emplace_back(key, assemblies[key].whole());
+  rebuild();
+}
+
+const WholeTensor* WholeTensors::find(const TensorKey& key) const {
+  const auto place = places_.find(key);
+  return place == places_.end() ? nullptr : &tensors_[place->second].second;
+}
+
+void WholeTensors::fuse(const std::vector<std::string>& parts, const std::string& name) {
+  std::map<std::pair<Phase, Kind>, std::vector<std::size_t>> found;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorKey& key = tensors_[i].first;
+    const bool is_part = std::find(parts.begin(), parts.end(), key.name) != parts.end();
+    if (is_part) found[{key.phase, key.kind}].push_back(i);
+  }
+  for (const auto& [where, places] : found) {
+    if (places.size() != parts.size()) continue;
+    auto& [key, whole] = tensors_[places[0]];
+    key.name = name;
+    if (places.size() == 1) continue;
+    double squares = 0;
+    std::int64_t elements = 0;
+    for (const std::size_t place : places) {
+      const WholeTensor& part = tensors_[place].second;
+      squares += part.norm * part.norm;
+      elements += part.elements;
+      if (whole.problem.empty()) whole.problem = part.problem;
+      if (place != places[0]) {
+        whole.non_finite += part.non_finite;
+        tensors_[place].first.name.clear();
+      }
+    }
+    whole.norm = std::sqrt(squares);
+    whole.elements = elements;
+    whole.digest.reset();
+    whole.sketch.reset();
+  }
+  std::erase_if(tensors_, [](const auto& one) { return one.first.name.empty(); });
+  rebuild();
+}
+
+void WholeTensors::rebuild() {
+  places_.clear();
+  for (std::size_t i = 0; i < tensors_.size(); ++i) places_.emplace(tensors_[i].first, i);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/judge/evidence/step_view.h"
+#include "harness/record/digest.h"
+#include "harness/record/sketch.h"
+#include "reports/record/claim.h"
+
+namespace lockstep {
+
+/// A tensor of a model in a step, whatever the layout.
+struct TensorKey {
+  Phase phase = Phase::pre_forward;
+  Kind kind = Kind::parameter;
+  std::string name;
+
+  auto operator<=>(const TensorKey&) const = default;
+};
+
+/// A tensor put together from the parts that ranks hold.
+struct WholeTensor {
+  std::string dtype;
+  std::int64_t elements = 0;
+  std::optional<Digest> digest;  ///< of the row-major bytes; absent: unknown
+  double norm = 0;               ///< L2
+  std::int64_t non_finite = 0;   ///< elements
+  std::optional<Sketch> sketch;
+  std::string problem;  ///< why it cannot be put together; empty: it is whole
+};
+
+/// The tensors of a step in the order of execution, and their places in it by key.
+class WholeTensors {
+ public:
+  /// Adds up the parts of all ranks. Copies must have the same bits; parts must cover the tensor
+  /// once. Values of micro-batches are left out.
+  explicit WholeTensors(const StepView& step);
+  WholeTensors() = default;
+
+  const std::vector<std::pair<TensorKey, WholeTensor>>& all() const { return tensors_; }
+
+  /// Null: it was not observed.
+  const WholeTensor* find(const TensorKey& key) const;
+
+  /// Makes one tensor of several, whose order in it is unknown to their digests: only its norm and
+  /// size are known then. Without all of `parts` nothing changes.
+  void fuse(const std::vector<std::string>& parts, const std::string& name);
+
+ private:
+  void rebuild();
+
+  std::vector<std::pair<TensorKey, WholeTensor>> tensors_;
+  std::map<TensorKey, std::size_t> places_;
+};
+
+}  // namespace lockstep
