@@ -103,8 +103,14 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
   }
   difference.likeness =
       difference.relative > kFault * tolerance ? Likeness::different : Likeness::undecided;
-  const double precision = b.norm > 0 ? std::max(3 * rest / b.norm, tolerance) : 1;
-  if (difference.ratio) difference.cause = ratio_in_words(*difference.ratio, ranks, precision);
+  if (!difference.ratio || b.norm == 0) return difference;
+  if (rest <= tolerance * b.norm) {  // the distance follows from the ratio, which is no estimate
+    difference.relative = std::abs(*difference.ratio - 1) * a.norm / scale;
+    difference.is_estimate = false;
+  }
+  difference.cause =
+      ratio_in_words(*difference.ratio, ranks, std::max(3 * rest / b.norm, tolerance));
+  difference.is_multiple = !difference.cause.empty();
   return difference;
 }
 

@@ -21,8 +21,20 @@ bool is_void(const DiffRecord& diff) {
                      [](const auto& one) { return one.likeness == Likeness::different; });
 }
 
+bool may_be_samples(const DiffRecord& diff) {
+  const StepDifference* const step = first_different(diff);
+  const bool is_unknown = std::any_of(
+      diff.preconditions.begin(), diff.preconditions.end(), [](const Precondition& one) {
+        return one.requirement == Requirement::samples && one.likeness == Likeness::undecided;
+      });
+  return step && is_unknown &&
+         std::none_of(step->tensors.begin(), step->tensors.end(), [](const auto& one) {
+           return one.likeness == Likeness::different && one.is_multiple;
+         });
+}
+
 Verdict verdict_of(const DiffRecord& diff) {
-  if (is_void(diff)) return Verdict::undecided;
+  if (is_void(diff) || may_be_samples(diff)) return Verdict::undecided;
   if (first_different(diff)) return Verdict::violated;
   const bool is_decided = std::all_of(diff.steps.begin(), diff.steps.end(), [](const auto& step) {
     return step.undecidable.empty() && step.count(Likeness::undecided) == 0;

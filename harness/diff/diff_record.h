@@ -46,6 +46,7 @@ struct TensorDifference {
   std::optional<double> ratio;   ///< <A, B> / <A, A>; absent: unknown
   std::optional<double> cosine;  ///< absent: unknown
   bool is_estimate = false;      ///< from sketches: `relative` has an error of 18 %
+  bool is_multiple = false;      ///< B is A times a simple ratio, which `cause` names
   std::string cause;  ///< "2: summed over 2 ranks, never averaged"; or why it is undecided
 };
 
@@ -60,9 +61,17 @@ struct StepDifference {
   std::int64_t count(Likeness likeness) const;
 };
 
-/// What has to be equal before a comparison means anything.
+/// What has to be equal before a comparison means anything: the parameters before the first step,
+/// and the samples of every step.
+enum class Requirement { initial_weights, samples };
+
+template <>
+struct Names<Requirement> {
+  static constexpr std::array<std::string_view, 2> values{"initial weights", "samples"};
+};
+
 struct Precondition {
-  std::string name;  ///< "initial weights"
+  Requirement requirement = Requirement::initial_weights;
   Likeness likeness = Likeness::equal;
   std::string text;  ///< "equal, bit for bit: 12 tensors"
 };
@@ -88,6 +97,10 @@ const StepDifference* first_different(const DiffRecord& diff);
 
 /// Whether something other than the training differs, so that differences say nothing about it.
 bool is_void(const DiffRecord& diff);
+
+/// Whether differences may be those of other samples, which are unknown: no tensor of the first
+/// step that differs is a known multiple.
+bool may_be_samples(const DiffRecord& diff);
 
 /// Violated if a tensor is different; holds if all are equal or apart by rounding in every step.
 Verdict verdict_of(const DiffRecord& diff);

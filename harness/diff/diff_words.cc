@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kShownTensors = 12;
+constexpr std::size_t kShownTensors = 8;
 constexpr std::size_t kShownNames = 5;
 
 using Json = nlohmann::json;
@@ -26,14 +26,19 @@ const TensorDifference* first_of(const StepDifference& step, Likeness likeness) 
   return found == step.tensors.end() ? nullptr : &*found;
 }
 
-/// "relative difference 0.5, tolerance 3.1e-05; ratio 2; 2: summed over 2 ranks, never averaged".
+/// "B is A times 2: summed over 2 ranks, never averaged; relative difference 0.5, tolerance 3e-05".
 std::string size_in_words(const TensorDifference& one) {
-  std::string text = fmt::format("relative difference {:.3g}{}, tolerance {:.2g}", one.relative,
-                                 one.is_estimate ? " (estimated, error 18 %)" : "", one.tolerance);
-  if (one.cause.empty() && one.ratio) text += fmt::format("; ratio {:.4g}", *one.ratio);
-  if (one.cosine && *one.cosine < 0.9999) text += fmt::format(", cosine {:.4g}", *one.cosine);
-  if (!one.cause.empty()) text += "; " + plain(one.cause);
-  return text;
+  std::string text;
+  if (one.is_multiple) {
+    const bool is_factor = one.cause.find(": ") != std::string::npos;
+    text = fmt::format("B is {}{}; ", is_factor ? "A times " : "", plain(one.cause));
+  } else if (!one.cause.empty()) {
+    text = plain(one.cause) + "; ";
+  } else if (one.ratio) {
+    text = fmt::format("ratio {:.4g}, cosine {:.4g}; ", *one.ratio, one.cosine.value_or(0));
+  }
+  return text + fmt::format("relative difference {:.3g}{}, tolerance {:.2g}", one.relative,
+                            one.is_estimate ? " (an estimate, error 18 %)" : "", one.tolerance);
 }
 
 /// Tensors of a step and quantity that have the likeness, and all of them.
@@ -51,7 +56,9 @@ std::pair<std::int64_t, std::int64_t> share(const StepDifference& step, Compared
 std::string difference_in_words(const StepDifference& step) {
   const TensorDifference& first = *first_of(step, Likeness::different);
   const auto [found, all] = share(step, first.quantity, Likeness::different);
-  return fmt::format("{} of {} {} differ in step {}, first that of {}: {}", found, all,
+  const std::string many =
+      found == all ? fmt::format("all {}", all) : fmt::format("{} of {}", found, all);
+  return fmt::format("{} {} differ in step {}, first that of {}: {}", all == 1 ? "the only" : many,
                      plural(first.quantity), step.step, plain(first.name), size_in_words(first));
 }
 
@@ -104,17 +111,45 @@ std::string names_in_words(const std::vector<std::string>& names) {
   return text;
 }
 
+/// Tensors of a quantity that are the same multiple, or one that is none.
+struct Alike {
+  const TensorDifference* first = nullptr;
+  std::int64_t count = 0;
+};
+
+/// Of a step that differs, in the order of execution. An update follows its gradient.
+std::vector<Alike> alike_in(const StepDifference& step) {
+  const bool is_about_gradients = first_of(step, Likeness::different)->quantity != Compared::update;
+  std::vector<Alike> all;
+  for (const TensorDifference& one : step.tensors) {
+    const bool follows = one.quantity == Compared::update && is_about_gradients;
+    if (one.likeness != Likeness::different || follows) continue;
+    const auto same = std::find_if(all.begin(), all.end(), [&](const Alike& other) {
+      return one.is_multiple && other.first->quantity == one.quantity &&
+             other.first->cause == one.cause;
+    });
+    if (same == all.end()) {
+      all.push_back({&one, 1});
+    } else {
+      ++same->count;
+    }
+  }
+  return all;
+}
+
+/// More about the first step that differs than its headline says; empty: there is nothing more.
 std::vector<std::string> lines_of_step(const StepDifference& step) {
   std::vector<std::string> lines;
-  for (const TensorDifference& one : step.tensors) {
-    if (one.likeness != Likeness::different) continue;
+  const std::vector<Alike> all = alike_in(step);
+  if (all.size() == 1) return lines;
+  for (const Alike& alike : all) {
     if (lines.size() == kShownTensors) {
-      lines.push_back(fmt::format("  and {} more", step.count(Likeness::different) -
-                                                       static_cast<std::int64_t>(kShownTensors)));
+      lines.push_back(fmt::format("  and {} more", all.size() - kShownTensors));
       break;
     }
-    lines.push_back(fmt::format("  step {}, {} of {}: {}", step.step, name(one.quantity),
-                                plain(one.name), size_in_words(one)));
+    const std::string others = alike.count == 1 ? "" : fmt::format(" and {} more", alike.count - 1);
+    lines.push_back(fmt::format("  {} of {}{}: {}", name(alike.first->quantity),
+                                plain(alike.first->name), others, size_in_words(*alike.first)));
   }
   return lines;
 }
@@ -123,7 +158,7 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   std::vector<std::string> lines{side_in_words("A", diff.sides[0]),
                                  side_in_words("B", diff.sides[1])};
   for (const Precondition& one : diff.preconditions) {
-    lines.push_back(fmt::format("{}: {}", one.name, plain(one.text)));
+    lines.push_back(fmt::format("{}: {}", name(one.requirement), plain(one.text)));
   }
   for (const std::size_t side : {0U, 1U}) {
     if (diff.unmatched[side].empty()) continue;
@@ -170,12 +205,16 @@ std::string verdict_in_words(const DiffRecord& diff) {
     const auto cause =
         std::find_if(diff.preconditions.begin(), diff.preconditions.end(),
                      [](const Precondition& one) { return one.likeness == Likeness::different; });
-    return fmt::format("VOID: the {} are not the same, so differences say nothing: {}", cause->name,
-                       plain(cause->text));
+    return fmt::format("VOID: the {} are not the same, so differences say nothing: {}",
+                       name(cause->requirement), plain(cause->text));
   }
   if (diff.matched == 0) return "NOTHING MATCHED: no parameter has the same name on both sides";
   if (const StepDifference* const step = first_different(diff)) {
-    return "DIFFERENT: " + difference_in_words(*step);
+    const std::string found = difference_in_words(*step);
+    return may_be_samples(diff) ? "UNDECIDED: other samples would look the same, and they are "
+                                  "unknown (watch both with --data): " +
+                                      found
+                                : "DIFFERENT: " + found;
   }
   return verdict_of(diff) == Verdict::holds ? agreement_in_words(diff) : undecided_in_words(diff);
 }
@@ -201,7 +240,7 @@ std::string diff_in_json(const DiffRecord& diff) {
   }
   for (const Precondition& one : diff.preconditions) {
     preconditions.push_back(
-        {{"name", one.name}, {"likeness", name(one.likeness)}, {"text", one.text}});
+        {{"name", name(one.requirement)}, {"likeness", name(one.likeness)}, {"text", one.text}});
   }
   for (const StepDifference& step : diff.steps) steps.push_back(json_of(step));
   const Json json = {{"schema", "lockstep.diff"},
