@@ -57,9 +57,9 @@ std::string difference_in_words(const StepDifference& step) {
   const TensorDifference& first = *first_of(step, Likeness::different);
   const auto [found, all] = share(step, first.quantity, Likeness::different);
   const std::string many =
-      found == all ? fmt::format("all {}", all) : fmt::format("{} of {}", found, all);
-  return fmt::format("{} {} differ in step {}, first that of {}: {}", all == 1 ? "the only" : many,
-                     plural(first.quantity), step.step, plain(first.name), size_in_words(first));
+      found == all && all > 1 ? fmt::format("all {}", all) : fmt::format("{} of {}", found, all);
+  return fmt::format("{} {} differ in step {}, first that of {}: {}", many, plural(first.quantity),
+                     step.step, plain(first.name), size_in_words(first));
 }
 
 /// The first step that could not be decided; null: all could.

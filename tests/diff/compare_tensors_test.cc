@@ -1,0 +1,108 @@
+#include "harness/diff/compare_tensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/diff/literal_step.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kTolerance = 1e-4;
+
+WholeTensor tensor_of(const std::vector<float>& numbers) {
+  const WholeTensors tensors(LiteralStep(1).whole(0, "w", numbers).view());
+  return tensors.all()[0].second;
+}
+
+std::vector<float> ramp(float factor, float added_to_first = 0) {
+  std::vector<float> numbers;
+  for (int i = 1; i <= 200; ++i) numbers.push_back(static_cast<float>(i) * factor);
+  numbers[0] += added_to_first;
+  return numbers;
+}
+
+TensorDifference compare(const std::vector<float>& a, const std::vector<float>& b, int ranks = 4) {
+  return compare_tensors(tensor_of(a), tensor_of(b), kTolerance, 0, ranks);
+}
+
+TEST(CompareTensors, KnowsEqualBits) {
+  EXPECT_EQ(compare(ramp(1), ramp(1)).likeness, Likeness::equal);
+  EXPECT_EQ(compare(ramp(0), ramp(0)).likeness, Likeness::equal);
+}
+
+TEST(CompareTensors, JudgesBySizeOfTheDifference) {
+  // The norm of the ramp is 1639.
+  EXPECT_EQ(compare(ramp(1), ramp(1, 0.05F)).likeness, Likeness::rounding);
+  EXPECT_EQ(compare(ramp(1), ramp(1, 0.4F)).likeness, Likeness::undecided);
+  const TensorDifference found = compare(ramp(1), ramp(1, 2));
+  EXPECT_EQ(found.likeness, Likeness::different);
+  EXPECT_NEAR(found.relative, 2 / 1639.0, 0.2 * 2 / 1639.0);
+  EXPECT_TRUE(found.is_estimate);
+  EXPECT_FALSE(found.is_multiple);
+}
+
+TEST(CompareTensors, NamesMultiplesExactly) {
+  const TensorDifference twice = compare(ramp(1), ramp(2), 2);
+  EXPECT_TRUE(twice.is_multiple);
+  EXPECT_THAT(twice.cause, HasSubstr("2: summed over 2 ranks, never averaged"));
+  EXPECT_DOUBLE_EQ(*twice.ratio, 2);
+  EXPECT_DOUBLE_EQ(twice.relative, 0.5);
+  EXPECT_FALSE(twice.is_estimate);
+  EXPECT_THAT(compare(ramp(4), ramp(1)).cause, HasSubstr("1/4: averaged twice over 4 ranks"));
+  EXPECT_EQ(compare(ramp(1), ramp(-1)).cosine, -1);
+}
+
+TEST(CompareTensors, LeavesSmallTensorsToTheNormOfAll) {
+  const WholeTensor noise = tensor_of(ramp(1e-9F)), other = tensor_of(ramp(-2e-9F));
+  EXPECT_EQ(compare_tensors(noise, other, kTolerance, 0, 2).likeness, Likeness::different);
+  EXPECT_EQ(compare_tensors(noise, other, kTolerance, 10, 2).likeness, Likeness::rounding);
+}
+
+TEST(CompareTensors, ReportsOtherSizesAndNumbersThatAreNotFinite) {
+  const TensorDifference size = compare(ramp(1), {1, 2});
+  EXPECT_EQ(size.likeness, Likeness::different);
+  EXPECT_EQ(size.cause, "200 elements in A and 2 in B");
+  std::vector<float> damaged = ramp(1);
+  damaged[7] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(compare(ramp(1), damaged).cause, "1 elements are not finite in B");
+}
+
+TEST(CompareTensors, DoesNotDecideWithoutValues) {
+  WholeTensor a = tensor_of(ramp(1)), b = tensor_of(ramp(1, 0.01F));
+  a.sketch.reset();
+  EXPECT_EQ(compare_tensors(a, b, kTolerance, 0, 2).likeness, Likeness::undecided);
+  b = tensor_of(ramp(2));
+  EXPECT_EQ(compare_tensors(a, b, kTolerance, 0, 2).likeness, Likeness::different);
+  b.problem = "ranks hold 3 of its 4 elements";
+  const TensorDifference unknown = compare_tensors(a, b, kTolerance, 0, 2);
+  EXPECT_EQ(unknown.likeness, Likeness::undecided);
+  EXPECT_EQ(unknown.cause, b.problem);
+}
+
+TEST(CompareTensors, BoundsByTheCoarserType) {
+  WholeTensor single, half;
+  single.dtype = "float32";
+  half.dtype = "bfloat16";
+  EXPECT_DOUBLE_EQ(bound_of(single, single, 0).sum(), 512.0 / (1 << 24));
+  EXPECT_GT(bound_of(single, half, 0).sum(), 0.04);
+  EXPECT_DOUBLE_EQ(bound_of(single, single, 1e-6).carried, 1e-3);
+}
+
+TEST(CompareTensors, TakesUpdatesFromSketches) {
+  const WholeTensor before = tensor_of(ramp(1)), after = tensor_of(ramp(1, 3));
+  EXPECT_DOUBLE_EQ(update_of(before, after).norm, 3);
+  EXPECT_DOUBLE_EQ(update_of(before, before).norm, 0);
+  WholeTensor unknown = after;
+  unknown.sketch.reset();
+  EXPECT_NE(update_of(before, unknown).problem, "");
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,95 @@
+#include "harness/diff/diff_record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harness/diff/diff_words.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TensorDifference tensor_that_is(Likeness likeness, const std::string& name = "w") {
+  TensorDifference tensor;
+  tensor.name = name;
+  tensor.likeness = likeness;
+  tensor.relative = likeness == Likeness::equal ? 0 : 0.5;
+  tensor.tolerance = 1e-5;
+  return tensor;
+}
+
+/// Two steps: the first is equal, the second has `likeness`.
+DiffRecord diff_with(Likeness likeness) {
+  DiffRecord diff;
+  diff.matched = 1;
+  diff.preconditions = {{Requirement::initial_weights, Likeness::equal, "equal"},
+                        {Requirement::samples, Likeness::equal, "the same"}};
+  diff.steps = {{1, 1, 0, "", {tensor_that_is(Likeness::equal)}},
+                {2, 2, 0, "", {tensor_that_is(likeness)}}};
+  return diff;
+}
+
+TEST(DiffRecord, HoldsIfEveryStepIsDecided) {
+  EXPECT_EQ(verdict_of(diff_with(Likeness::equal)), Verdict::holds);
+  EXPECT_EQ(verdict_of(diff_with(Likeness::rounding)), Verdict::holds);
+  EXPECT_EQ(verdict_of(diff_with(Likeness::undecided)), Verdict::undecided);
+  EXPECT_EQ(verdict_of(diff_with(Likeness::different)), Verdict::violated);
+  DiffRecord open = diff_with(Likeness::equal);
+  open.steps[1].undecidable = "too far apart";
+  EXPECT_EQ(verdict_of(open), Verdict::undecided);
+  EXPECT_THAT(verdict_in_words(open), HasSubstr("equal up to rounding up to step 1"));
+  EXPECT_EQ(verdict_of(DiffRecord{}), Verdict::undecided);
+}
+
+TEST(DiffRecord, IsVoidIfTheRunsAreNotAlike) {
+  for (const std::size_t i : {0U, 1U}) {
+    DiffRecord diff = diff_with(Likeness::different);
+    diff.preconditions[i].likeness = Likeness::different;
+    EXPECT_TRUE(is_void(diff));
+    EXPECT_EQ(verdict_of(diff), Verdict::undecided);
+    EXPECT_THAT(verdict_in_words(diff), HasSubstr("VOID: the "));
+  }
+}
+
+TEST(DiffRecord, DoesNotBlameTheTrainingForUnknownSamples) {
+  DiffRecord diff = diff_with(Likeness::different);
+  diff.preconditions[1].likeness = Likeness::undecided;
+  EXPECT_TRUE(may_be_samples(diff));
+  EXPECT_EQ(verdict_of(diff), Verdict::undecided);
+  EXPECT_THAT(verdict_in_words(diff), HasSubstr("watch both with --data"));
+  diff.steps[1].tensors[0].is_multiple = true;  // other samples are no multiple
+  EXPECT_EQ(verdict_of(diff), Verdict::violated);
+}
+
+TEST(DiffRecord, SaysWhatDiffersFirst) {
+  DiffRecord diff = diff_with(Likeness::different);
+  diff.steps[1].tensors.push_back(tensor_that_is(Likeness::different, "b"));
+  diff.steps[1].tensors[1].quantity = Compared::update;
+  diff.steps[1].tensors[0].is_multiple = true;
+  diff.steps[1].tensors[0].cause = "2: summed over 2 ranks";
+  const std::string text = diff_in_words(diff, 200);
+  EXPECT_THAT(text, HasSubstr("DIFFERENT: 1 of 1 gradients differ in step 2, first that of w: B is "
+                              "A times 2: summed over 2 ranks; relative difference 0.5"));
+  EXPECT_THAT(text, Not(HasSubstr("update of b")));  // it follows
+  const auto json = nlohmann::json::parse(diff_in_json(diff));
+  EXPECT_EQ(json["verdict"], "violated");
+  EXPECT_EQ(json["steps"][1]["tensors"][0]["name"], "w");
+  EXPECT_EQ(json["steps"][1]["tensors"][0]["likeness"], "different");
+}
+
+TEST(DiffRecord, ListsNamesOfOneSideWithTheirCount) {
+  DiffRecord diff = diff_with(Likeness::equal);
+  diff.unmatched[1] = {"a", "b", "c", "d", "e", "f", "g"};
+  EXPECT_THAT(diff_in_words(diff, 200),
+              HasSubstr("only in B (7 of 8 parameters): a, b, c, d, e and 2 more"));
+  diff.matched = 0;
+  EXPECT_THAT(diff_in_words(diff, 200), HasSubstr("NOTHING MATCHED"));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,106 @@
+#include "harness/diff/whole_tensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/diff/literal_step.h"
+
+namespace lockstep {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const TensorKey kGradient{Phase::pre_step, Kind::gradient, "w"};
+const std::vector<float> kNumbers{1, 2, 3, 4, 5, 6};
+
+WholeTensor whole_of(const LiteralStep& step) {
+  const WholeTensors tensors(step.view());
+  const WholeTensor* const found = tensors.find(kGradient);
+  return found ? *found : WholeTensor{.problem = "not found"};
+}
+
+std::vector<std::string> names_of(const WholeTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [key, tensor] : tensors.all()) names.push_back(key.name);
+  return names;
+}
+
+TEST(WholeTensors, OfShardsAreThoseOfOneRank) {
+  const WholeTensor one = whole_of(LiteralStep(1).whole(0, "w", kNumbers));
+  const WholeTensor sharded = whole_of(LiteralStep(3)
+                                           .part(2, "w", {5, 6}, 2, 3)
+                                           .part(0, "w", {1, 2}, 0, 3)
+                                           .part(1, "w", {3, 4}, 1, 3));
+  EXPECT_EQ(sharded.problem, "");
+  EXPECT_EQ(sharded.digest, one.digest);
+  EXPECT_EQ(sharded.sketch, one.sketch);
+  EXPECT_DOUBLE_EQ(sharded.norm, one.norm);
+  EXPECT_EQ(sharded.elements, 6);
+}
+
+TEST(WholeTensors, OfCopiesCountOnce) {
+  const WholeTensor copies =
+      whole_of(LiteralStep(2).whole(0, "w", kNumbers).whole(1, "w", kNumbers));
+  EXPECT_EQ(copies.problem, "");
+  EXPECT_DOUBLE_EQ(copies.norm, std::sqrt(91.0));
+  const WholeTensor shards = whole_of(LiteralStep(4)
+                                          .part(0, "w", {1, 2}, 0, 2)
+                                          .part(1, "w", {3, 4}, 1, 2)
+                                          .part(2, "w", {1, 2}, 0, 2)
+                                          .part(3, "w", {3, 4}, 1, 2));
+  EXPECT_EQ(shards.problem, "");
+  EXPECT_DOUBLE_EQ(shards.norm, std::sqrt(30.0));
+}
+
+TEST(WholeTensors, NameWhyTheyAreNotWhole) {
+  const auto problem = [](const LiteralStep& step) { return whole_of(step).problem; };
+  EXPECT_EQ(problem(LiteralStep(2).whole(0, "w", kNumbers).whole(1, "w", {1, 2, 3, 4, 5, 7})),
+            "ranks 0 and 1 hold different values of it");
+  EXPECT_EQ(problem(LiteralStep(2).part(0, "w", {1, 2}, 0, 3).part(1, "w", {5, 6}, 2, 3)),
+            "ranks hold 4 of its 6 elements");
+  EXPECT_EQ(
+      problem(LiteralStep(2).part(0, "w", {1, 2, 3, 4}, 0, 3).part(1, "w", {3, 4, 5, 6}, 1, 3)),
+      "the parts of ranks 0 and 1 overlap");
+  EXPECT_EQ(problem(LiteralStep(2).whole(0, "w", {1, 2}).whole(1, "w", {1, 2, 3, 4})),
+            "ranks 0 and 1 hold tensors of other shapes by this name");
+  LiteralStep sparse(1);
+  sparse.whole(0, "w", kNumbers);
+  sparse.ranks()[0].observations[0].not_comparable = "sparse layout";
+  EXPECT_EQ(problem(sparse), "sparse layout");
+}
+
+TEST(WholeTensors, AreInTheOrderOfExecutionAndOfTheModel) {
+  LiteralStep step(2);
+  step.whole(0, "b", kNumbers, Kind::parameter, Phase::post_step)
+      .whole(0, "z", kNumbers)
+      .whole(0, "a", kNumbers)
+      .whole(1, "z", kNumbers)
+      .whole(1, "a", kNumbers)
+      .whole(1, "x", kNumbers, Kind::buffer)
+      .whole(1, "m", kNumbers, Kind::gradient, Phase::post_backward);
+  EXPECT_THAT(names_of(WholeTensors(step.view())), ElementsAre("z", "a", "b"));
+}
+
+TEST(WholeTensors, AreFusedByTheirNorms) {
+  LiteralStep step(1);
+  step.whole(0, "q", {3, 0}).whole(0, "k", {0, 4}).whole(0, "o", kNumbers);
+  WholeTensors tensors(step.view());
+  tensors.fuse({"q", "k"}, "qk");
+  tensors.fuse({"o", "nowhere"}, "on");
+  EXPECT_THAT(names_of(tensors), ElementsAre("qk", "o"));
+  const WholeTensor& fused = *tensors.find({Phase::pre_step, Kind::gradient, "qk"});
+  EXPECT_DOUBLE_EQ(fused.norm, 5);
+  EXPECT_EQ(fused.elements, 4);
+  EXPECT_FALSE(fused.digest);
+  EXPECT_FALSE(fused.sketch);
+  tensors.fuse({"o"}, "output");
+  EXPECT_TRUE(tensors.find({Phase::pre_step, Kind::gradient, "output"})->digest);
+}
+
+}  // namespace
+}  // namespace lockstep
