@@ -4,8 +4,10 @@
 #include "harness/cli/catalogue_program.h"
 #include "harness/cli/compare_command.h"
 #include "harness/cli/doctor_command.h"
+#include "harness/cli/pack_command.h"
 #include "harness/cli/program.h"
 #include "harness/cli/report_command.h"
+#include "harness/cli/runs_command.h"
 #include "harness/cli/watch_command.h"
 #include "reports/base/error.h"
 
@@ -25,7 +27,7 @@ std::string version() {
 lockstep::Program program() {
   return {version,
           {lockstep::watch_command(), lockstep::report_command(), lockstep::compare_command(),
-           lockstep::doctor_command()},
+           lockstep::runs_command(), lockstep::pack_command(), lockstep::doctor_command()},
           [](char* const* arguments) -> lockstep::ExitStatus {
             lockstep::become_catalogue(arguments);
           }};

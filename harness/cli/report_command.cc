@@ -15,6 +15,7 @@
 #include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
 #include "harness/job/job_record.h"
+#include "harness/pack/opened_run.h"
 #include "harness/record/journal.h"
 #include "harness/record/run_folder.h"
 #include "harness/verdict/judge_run.h"
@@ -42,6 +43,12 @@ std::uint64_t bytes_to_read(const RunRecord& run, const std::filesystem::path& f
   return bytes;
 }
 
+void judge(RunRecord& run, const std::filesystem::path& folder, IndexUse use) {
+  for (JobRecord& job : run.jobs) take_up(job, folder);
+  ReadingProgress progress(bytes_to_read(run, folder));
+  judge_run(run, folder, {use, [&](std::uint64_t bytes) { progress.add(bytes); }});
+}
+
 ExitStatus report(const std::vector<std::string>& folders, const std::string& format,
                   Verbosity verbosity, IndexUse use) {
   const Renderer& renderer = find_renderer(format);
@@ -52,19 +59,16 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
   }
   ExitStatus status = ExitStatus::as_expected;
   for (const std::string& named : folders) {
-    const std::filesystem::path folder = run_folder_of(named);
-    RunRecord run = load_record(folder);
-    for (JobRecord& job : run.jobs) take_up(job, folder);
-    {
-      ReadingProgress progress(bytes_to_read(run, folder));
-      judge_run(run, folder, {use, [&](std::uint64_t bytes) { progress.add(bytes); }});
-    }
+    const OpenedRun opened(named);
+    const std::filesystem::path& shown = opened.shown();
+    RunRecord run = load_record(opened.folder());
+    if (opened.has_files()) judge(run, opened.folder(), use);
     if (folders.size() > 1) {
       write_standard_output(
-          fmt::format("{}{}\n\n", &named == &folders[0] ? "" : "\n", folder.string()));
+          fmt::format("{}{}\n\n", &named == &folders[0] ? "" : "\n", shown.string()));
     }
     write_standard_output(is_console
-                              ? render_screen(run, screen_of(STDOUT_FILENO, verbosity, folder))
+                              ? render_screen(run, screen_of(STDOUT_FILENO, verbosity, shown))
                               : renderer.render(run));
     status = worse(status, exit_status(run));
   }
@@ -79,7 +83,8 @@ struct ReportWords {
 };
 
 void add_report_options(CLI::App& app, ReportWords& words) {
-  app.add_option("RUN", words.folders, "folder of the run; several: one after the other")
+  app.add_option("RUN", words.folders,
+                 "folder of the run, or a pack of it; several: one after the other")
       ->required()
       ->type_name("");
   app.add_option("--format", words.format, "one of " + formats_in_words())

@@ -15,6 +15,7 @@
 #include "harness/job/stall_watch.h"
 #include "harness/job/watched_variables.h"
 #include "harness/launch/interruption.h"
+#include "harness/record/folder_lock.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/watch_control.h"
 #include "harness/verdict/judge_run.h"
@@ -183,6 +184,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   run.environment.lockstep_version = version;
   const fs::path shown = make_run_folder(request.out, run);
   const fs::path folder = fs::absolute(shown);
+  const FolderLock lock(folder);
   const fs::path files = folder / run.jobs[0].folder;
   make_folders(files);
   WatchControl::create(files);
