@@ -71,17 +71,27 @@ std::string start_in_words(std::string utc) {
   return utc;
 }
 
+/// A command line may be long, and it is the last cell of its row.
+std::string shortened(const std::string& title) {
+  constexpr std::size_t kMost = 90;
+  const std::string text = plain(title);
+  if (text.size() <= kMost) return text;
+  std::size_t size = kMost;
+  while (size > 0 && (text[size] & 0xc0) == 0x80) --size;
+  return text.substr(0, size) + "...";
+}
+
 std::string table_of(const std::vector<StoredRun>& runs) {
   std::vector<Column> columns{Column("name", 0, Align::left), Column("start (UTC)", 0, Align::left),
                               Column("verdict", 0, Align::left), Column("size"),
                               Column("run", 0, Align::left)};
-  std::string faults;
   for (const StoredRun& run : runs) {
+    const bool is_broken = !run.fault.empty();
     append_row(columns, {run.folder.filename().string(), start_in_words(run.started_utc),
-                         run.verdict, bytes_in_words(static_cast<double>(run.bytes)), run.title});
-    if (!run.fault.empty()) faults += plain(run.fault) + "\n";
+                         run.verdict, bytes_in_words(static_cast<double>(run.bytes)),
+                         is_broken ? run.title : shortened(run.title)});
   }
-  return side_by_side(columns) + faults;
+  return side_by_side(columns);
 }
 
 std::string json_of(const std::vector<StoredRun>& runs) {

@@ -91,7 +91,7 @@ StoredRun stored_run(const fs::path& folder) {
     stored.going_on = why_going_on(run, folder);
     stored.verdict = is_judged(run) ? verdict_of_run(run) : "not judged";
   } catch (const Error& error) {
-    stored.fault = error.what();
+    stored.fault = stored.title = error.what();
     stored.verdict = "BROKEN";
   }
   if (!stored.going_on.empty()) stored.verdict = "running";

@@ -13,7 +13,7 @@ namespace lockstep {
 struct StoredRun {
   std::filesystem::path folder;
   std::string started_utc;  ///< "2026-11-20T18:52:46Z"; empty if it is no run
-  std::string title;        ///< "torchrun train.py, 8 ranks", "12 variants of 3 scenarios"
+  std::string title;        ///< "torchrun train.py, 8 ranks", "12 variants of 3 scenarios"; `fault`
   std::string verdict;      ///< as it was stored: "in lockstep", "FAILED", "not judged"
   std::uint64_t bytes = 0;  ///< on disk
   std::string fault;        ///< why it is no run, in a sentence; empty: it is one

@@ -127,11 +127,11 @@ class Unpacking {
  public:
   Unpacking(const fs::path& file, fs::path folder, const ArchiveLimits& limits)
       : file_(file), folder_(std::move(folder)), limits_(limits), archive_(archive_read_new()) {
-    const RegularFile source(file, kLargestFile);  // libarchive would wait for a named pipe
+    require_compressed();
     archive_read_support_filter_gzip(archive_.get());
     archive_read_support_format_tar(archive_.get());
     if (archive_read_open_filename(archive_.get(), file.c_str(), kChunk) != ARCHIVE_OK) {
-      refuse("it is no pack of Lockstep");
+      refuse(damage());
     }
   }
 
@@ -151,15 +151,22 @@ class Unpacking {
     throw unreadable(file_.string(), why, kPackRemedy);
   }
 
+  /// Also refuses a named pipe, for which libarchive would wait.
+  void require_compressed() const {
+    constexpr std::string_view kMark = "\x1f\x8b";
+    const RegularFile source(file_, kLargestFile);
+    const bool is_compressed =
+        source.size() >= kMark.size() && source.read(0, kMark.size()) == kMark;
+    if (!is_compressed) refuse("it is no pack of Lockstep");
+  }
+
   bool has_next(archive_entry** entry) {
     const int result = archive_read_next_header(archive_.get(), entry);
-    if (result == ARCHIVE_EOF) return false;
-    const bool is_compressed = archive_filter_code(archive_.get(), 0) == ARCHIVE_FILTER_GZIP;
-    if (result != ARCHIVE_OK && top_.empty()) refuse("it is no pack of Lockstep");
-    if (result != ARCHIVE_OK) refuse("it is damaged: " + fault_of(archive_.get()));
-    if (!is_compressed) refuse("it is no pack of Lockstep");
-    return true;
+    if (result != ARCHIVE_OK && result != ARCHIVE_EOF) refuse(damage());
+    return result == ARCHIVE_OK;
   }
+
+  std::string damage() const { return "it is damaged: " + fault_of(archive_.get()); }
 
   void take(archive_entry* entry) {
     if (++members_ > limits_.members) {
@@ -197,7 +204,7 @@ class Unpacking {
     std::uint64_t size = 0;
     for (;;) {
       const la_ssize_t count = archive_read_data(archive_.get(), chunk.data(), chunk.size());
-      if (count < 0) refuse("it is damaged: " + fault_of(archive_.get()));
+      if (count < 0) refuse(damage());
       if (count == 0) return;
       size += static_cast<std::uint64_t>(count);
       bytes_ += static_cast<std::uint64_t>(count);

@@ -28,10 +28,6 @@ PackLabel label_in(const nlohmann::json& json) {
 
 }  // namespace
 
-std::filesystem::path pack_label_file(const std::filesystem::path& folder) {
-  return folder / "pack.json";
-}
-
 std::string render_label(const PackLabel& label) {
   const nlohmann::ordered_json json = {{"schema", kSchema},
                                        {"version", kVersion},
@@ -41,7 +37,7 @@ std::string render_label(const PackLabel& label) {
 }
 
 std::optional<PackLabel> read_label(const std::filesystem::path& folder) {
-  const std::filesystem::path path = pack_label_file(folder);
+  const std::filesystem::path path = folder / kPackLabel;
   if (!std::filesystem::exists(path)) return {};
   const std::string text = read_text(path, kLargestLabel);
   std::string version;

@@ -28,8 +28,8 @@ struct PackLabel {
   std::size_t masked_names = 0;  ///< by --redact
 };
 
-/// `pack.json` in the folder of a run.
-std::filesystem::path pack_label_file(const std::filesystem::path& folder);
+/// The name of the member.
+inline constexpr const char* kPackLabel = "pack.json";
 
 /// The text of the file.
 std::string render_label(const PackLabel& label);

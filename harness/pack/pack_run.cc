@@ -57,6 +57,12 @@ void require_request(const PackRequest& request, const RunRecord& run) {
     throw unpackable(request.run.string(), "it was never judged, so its record has no findings",
                      "Pack its files, too: leave out --findings-only");
   }
+  const auto label = read_label(request.run);
+  if (label && label->contents == PackContents::findings &&
+      request.contents == PackContents::files) {
+    throw unpackable(request.run.string(), "it was unpacked from a pack without the files of ranks",
+                     "Pack its findings alone, with --findings-only");
+  }
   if (!request.redact.empty() && !run.cells.empty()) {
     throw unpackable(request.run.string(),
                      "it has cells of scenarios, whose expectations name their tensors",
@@ -107,39 +113,53 @@ std::vector<std::string> files_below(const fs::path& folder) {
   return files;
 }
 
+/// Learns all names before the first one is replaced.
+void learn_all_names(const RunRecord& run, const fs::path& folder, Redaction& redaction) {
+  if (!redaction.is_asked_for()) return;
+  for (const JobRecord& job : run.jobs) {
+    learn_names_in_files(job, folder, redaction);
+    learn_names(job, redaction);
+  }
+}
+
+void mask(RunRecord& run, Redaction& redaction) {
+  mask_machine(run);
+  for (JobRecord& job : run.jobs) redact(job, redaction);
+  for (std::string& note : run.notes) note = redaction.text(note);
+}
+
+/// The run with its ranks: the record of a job whose watch was killed lacks them.
+RunRecord load_whole_record(const fs::path& folder) {
+  RunRecord run = load_record(folder);
+  require_ended(run, folder);
+  for (JobRecord& job : run.jobs) take_up(job, folder);
+  if (run.planned) run.planned = counts_of(run);  // the claims of a job follow from its ranks
+  return run;
+}
+
 }  // namespace
 
 WrittenPack pack_run(const PackRequest& request) {
   Redaction redaction(request.redact);
-  RunRecord run = load_record(request.run);
+  RunRecord run = load_whole_record(request.run);
   require_request(request, run);
-  require_ended(run, request.run);
-  for (JobRecord& job : run.jobs) take_up(job, request.run);
-  run.planned = run.planned ? counts_of(run) : run.planned;
   const std::string name = name_of(request.run);
   const fs::path file = request.out.empty() ? name + ".lockstep.tar.gz" : request.out;
   ArchiveWriter archive(file);
   const ScratchFolder scratch;
-  if (redaction.is_asked_for()) {
-    for (const JobRecord& job : run.jobs) {
-      learn_names_in_files(job, request.run, redaction);
-      learn_names(job, redaction);
-    }
-  }
+  learn_all_names(run, request.run, redaction);
   if (request.contents == PackContents::files) {
     require_own_files(run, request.run);
     stage(run, request.run, scratch.path(), redaction);
   }
-  mask_machine(run);
-  for (JobRecord& job : run.jobs) redact(job, redaction);
-  for (std::string& note : run.notes) note = redaction.text(note);
+  mask(run, redaction);
   note_contents(request, redaction, run);
   archive.add_text(name + "/record.json", render_json(run));
   for (const std::string& staged : files_below(scratch.path())) {
     archive.add_file(name + "/" + staged, scratch.path() / staged);
   }
   // The last member: an archive that was cut off lacks it.
-  archive.add_text(name + "/pack.json", render_label({request.contents, redaction.size()}));
+  archive.add_text(name + "/" + kPackLabel, render_label({request.contents, redaction.size()}));
   archive.finish();
   return {file, fs::file_size(file), redaction.size()};
 }

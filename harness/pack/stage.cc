@@ -101,10 +101,10 @@ void write_table(const TensorTable& table, const fs::path& file, Redaction& reda
 }
 
 Digest checksum_of(const IndexedStep& step, const RegularFile& journal) {
-  constexpr std::uint64_t kChunk = 4 * kMebibyte;
+  constexpr std::uint64_t kPart = 4 * kMebibyte;
   Digest digest;
-  for (std::uint64_t at = 0; at < step.bytes; at += kChunk) {
-    const std::string bytes = journal.read(step.offset + at, std::min(kChunk, step.bytes - at));
+  for (std::uint64_t at = 0; at < step.bytes; at += kPart) {
+    const std::string bytes = journal.read(step.offset + at, std::min(kPart, step.bytes - at));
     digest += digest_run(std::as_bytes(std::span(bytes)), at);
   }
   return digest;
