@@ -44,8 +44,8 @@ void add_runs_options(CLI::App& app, RunsWords& words) {
       ->check(complaint_if_empty);
   app.add_option(
          "--older-than", words.older_than,
-         "remove runs that started that many days ago; with --keep, only those of them that "
-         "are not among the newest N")
+         "remove runs that started so many days ago or earlier; with --keep, only if they are "
+         "not among the newest N either")
       ->type_name("DAYS")
       ->check(complaint_if_empty);
   app.add_flag("--dry-run", words.is_rehearsal, "only say what would be removed");

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/job/job_record.h"
 #include "harness/pack/archive.h"
 #include "harness/pack/opened_run.h"
 #include "harness/record/environment.h"
@@ -261,6 +262,30 @@ TEST(Pack, OfScenariosKeepsTheirNames) {
                                      {"weight"}});
                          }),
               HasSubstr("it has cells of scenarios, whose expectations name their tensors."));
+}
+
+/// Its record was saved when it started, without ranks.
+TEST(Pack, OfAJobWhoseWatchWasKilledIsJudgedLikeIt) {
+  StoredJob job;
+  RunRecord& run = job.record();
+  run.environment.host = host_name();
+  JobRecord& record = run.jobs[0];
+  record.world_size = record.processes = 0;
+  record.exits.clear();
+  record.results.clear();
+  record.manifest.reset();
+  record.symptom = {};
+  save_record(job.folder(), run);
+  take_up(record, job.folder());
+  judge_run(run, job.folder());
+  ASSERT_FALSE(record.results.empty());
+  const JobRecord plain = Packed(job).judged().jobs[0];
+  EXPECT_EQ(plain.results, record.results);
+  EXPECT_EQ(plain.unsealed, "the watch of the job has not ended");
+  fs::remove(job.beside("pack.tar.gz"));
+  const Packed redacted(job, PackContents::files, {"secret"});
+  EXPECT_EQ(verdict_of(redacted.judged().jobs[0]), verdict_of(record));
+  EXPECT_THAT(redacted.bytes(), Not(HasSubstr("secret")));
 }
 
 TEST(FindingsPack, HasTheStoredResultsAndNoFile) {
