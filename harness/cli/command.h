@@ -28,7 +28,7 @@ struct CommandName {
 };
 
 /// All commands, in the order of `--help`.
-inline constexpr std::array<CommandName, 8> kCommands{
+inline constexpr std::array<CommandName, 10> kCommands{
     CommandName{
         "list",
         "List the scenarios",
@@ -58,6 +58,14 @@ inline constexpr std::array<CommandName, 8> kCommands{
      "Compare a published table with a run, to the printed digit",
      {{{"compare opentslm-49-drift runs/latest", "a table that comes with Lockstep"},
        {"compare mine.csv runs/latest", "a table of your own"}}}},
+    {"runs",
+     "List the runs in a folder, and remove old ones",
+     {{{"runs", "those in ./runs, the newest first"},
+       {"runs --keep 10 --older-than 30 --dry-run", "what would be removed"}}}},
+    {"pack",
+     "Pack a run in one file, to attach to an issue",
+     {{{"pack runs/latest", "without host, environment and command lines"},
+       {"pack runs/latest --redact '^encoder'", "with other names for what matches"}}}},
     {"doctor",
      "Show what is installed and missing, and test whether 'run' works",
      {{{"doctor", "the verdict first"},

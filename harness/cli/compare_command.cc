@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "harness/cli/standard_output.h"
+#include "harness/pack/opened_run.h"
 #include "harness/record/run_folder.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/base/plain_text.h"
@@ -142,9 +143,12 @@ ExitStatus compare_files(const std::string& table_word, const std::string& run_w
                            : swapped_arguments(table_word, run_word);
   }
   const PublishedTable table = read_published_table(table_file(table_word));
-  const std::filesystem::path folder = run_folder_of(run_word);
-  const RunRecord run = load_record(folder);
-  const TableComparison comparison = compare_with_run(table, run, folder);
+  const OpenedRun opened(run_word);
+  if (!opened.has_files()) {
+    throw unreadable(run_word, "this pack has no files of ranks", "Name a run that has its files");
+  }
+  const RunRecord run = load_record(opened.folder());
+  const TableComparison comparison = compare_with_run(table, run, opened.folder());
   write_standard_output(comparison_in_words(table, comparison, run));
   if (comparison.values == 0) return ExitStatus::not_applicable;
   return comparison.unmet.empty() ? ExitStatus::as_expected : ExitStatus::failed;
@@ -160,7 +164,9 @@ void add_compare_options(CLI::App& app, CompareWords& words) {
                  "published table: a CSV file, or the name of one that comes with Lockstep")
       ->required()
       ->type_name("");
-  app.add_option("RUN", words.folder, "folder of the run")->required()->type_name("");
+  app.add_option("RUN", words.folder, "folder of the run, or a pack of it")
+      ->required()
+      ->type_name("");
 }
 
 }  // namespace

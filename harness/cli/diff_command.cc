@@ -4,19 +4,17 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "harness/cli/named_runs.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/standard_output.h"
 #include "harness/diff/diff_runs.h"
 #include "harness/diff/diff_words.h"
-#include "harness/job/job_record.h"
-#include "harness/record/run_folder.h"
 #include "reports/base/error.h"
 #include "reports/base/terminal.h"
 #include "reports/base/usage_error.h"
@@ -24,8 +22,6 @@
 namespace lockstep {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostSteps = INT64_MAX / 4;
 
@@ -63,18 +59,27 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
       ->capture_default_str();
 }
 
-/// The only job of a run.
-JobFiles open_job(const std::string& named) {
-  const fs::path folder = run_folder_of(named);
-  RunRecord run = load_record(folder);
-  if (run.jobs.size() != 1 || !run.cells.empty()) {
-    throw bad_value("RUN", named, "a run of `lockstep watch`; `compare` and `report` read others");
+/// A run of a watched job that the command line names, with its files.
+class NamedJob {
+ public:
+  explicit NamedJob(const std::string& named) : runs_({named}) {
+    std::vector<JoinedRun>& runs = runs_.runs();
+    const bool is_job =
+        runs.size() == 1 && runs[0].run.jobs.size() == 1 && runs[0].run.cells.empty();
+    if (!is_job || !runs_.has_files(runs[0])) {
+      throw bad_value(
+          "RUN", named,
+          "a run of `lockstep watch` with its files; `report` and `compare` read others");
+    }
+    files_ = std::make_unique<JobFiles>(runs[0].run.jobs[0], runs[0].root(), runs_.shown(runs[0]));
   }
-  JobRecord& job = run.jobs[0];
-  take_up(job, folder);
-  job.folder = (folder / job.folder).string();
-  return JobFiles(job, "");
-}
+
+  const JobFiles& files() const { return *files_; }
+
+ private:
+  NamedRuns runs_;
+  std::unique_ptr<JobFiles> files_;
+};
 
 /// "A=100,B=1": step of B minus step of A.
 std::int64_t offset_of(const std::string& text) {
@@ -153,16 +158,20 @@ ExitStatus diff(const DiffWords& words) {
   }
   const auto expected = expectation_of(words);
   const DiffRequest request = request_of(words);
-  const JobFiles reference = open_job(words.runs[0]);
-  std::vector<JobFiles> repetitions;
-  for (const std::string& run : words.noise) repetitions.push_back(open_job(run));
+  const NamedJob reference(words.runs[0]);
+  std::vector<std::unique_ptr<NamedJob>> repetitions;
   std::vector<const JobFiles*> noise;
-  for (const JobFiles& run : repetitions) noise.push_back(&run);
-  const DiffRecord first = diff_runs(reference, open_job(words.runs[1]), noise, request);
+  for (const std::string& run : words.noise) {
+    noise.push_back(&repetitions.emplace_back(std::make_unique<NamedJob>(run))->files());
+  }
+  const auto compared_with = [&](const std::string& run) {
+    return diff_runs(reference.files(), NamedJob(run).files(), noise, request);
+  };
+  const DiffRecord first = compared_with(words.runs[1]);
   show(first, words.format);
   if (!expected) return status_of(first);
   if (expected == ExpectedDiff::bug) return status_of_bug(first);
-  const DiffRecord after = diff_runs(reference, open_job(words.runs[2]), noise, request);
+  const DiffRecord after = compared_with(words.runs[2]);
   if (words.format == "console") write_standard_output("\n");
   show(after, words.format);
   if (words.format == "console") write_standard_output("\n" + fix_in_words(first, after) + "\n");

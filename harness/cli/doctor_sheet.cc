@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "harness/cli/bytes_in_words.h"
 #include "harness/cli/paragraph.h"
 #include "harness/launch/launch.h"
 #include "harness/launch/launcher.h"
@@ -104,13 +105,6 @@ void say_open_files(DoctorSheet& sheet) {
       fmt::format("ulimit -n {}, for {} ranks", files_needed(kMostRanksOfCell), kMostRanksOfCell));
 }
 
-std::string in_bytes(double count) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  for (; count >= 1024 && unit + 1 < std::size(kUnits); ++unit) count /= 1024;
-  return fmt::format("{:.{}f} {}", count, unit == 0 ? 0 : 1, kUnits[unit]);
-}
-
 void say_free_space(DoctorSheet& sheet, const char* folder, const std::string& called,
                     const std::string& remedy) {
   constexpr double kLittle = 100.0 * 1024 * 1024;
@@ -120,7 +114,7 @@ void say_free_space(DoctorSheet& sheet, const char* folder, const std::string& c
     return sheet.advise(remedy);
   }
   const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
-  sheet.say(fmt::format("{}: {} free", called, in_bytes(free)));
+  sheet.say(fmt::format("{}: {} free", called, bytes_in_words(free)));
   if (free < kLittle) sheet.advise(remedy);
 }
 

@@ -13,11 +13,10 @@
 #include <system_error>
 #include <vector>
 
+#include "harness/cli/named_runs.h"
 #include "harness/cli/reading_progress.h"
 #include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
-#include "harness/job/job_record.h"
-#include "harness/job/join_machines.h"
 #include "harness/record/journal.h"
 #include "harness/record/run_folder.h"
 #include "harness/verdict/judge_run.h"
@@ -54,47 +53,10 @@ std::uint64_t bytes_to_read(const RunRecord& run, const fs::path& folder) {
   return bytes;
 }
 
-JoinedRun load_run(const fs::path& folder) {
-  RunRecord run = load_record(folder);
-  for (JobRecord& job : run.jobs) take_up(job, folder);
-  return {{folder}, std::move(run)};
-}
-
-bool is_of_node(const JoinedRun& run) {
-  return run.run.jobs.size() == 1 && !run.run.jobs[0].node.empty();
-}
-
-/// The runs of the machines that share a folder: `lockstep watch --node`. Empty: there are none.
-std::vector<JoinedRun> load_nodes(const fs::path& folder) {
-  std::vector<fs::path> folders;
-  std::error_code missing;
-  for (const auto& entry : fs::directory_iterator(folder, missing)) {
-    if (fs::exists(entry.path() / "record.json", missing)) folders.push_back(entry.path());
-  }
-  std::sort(folders.begin(), folders.end());
-  std::vector<JoinedRun> runs;
-  for (const fs::path& one : folders) runs.push_back(load_run(one));
-  return std::all_of(runs.begin(), runs.end(), is_of_node) ? runs : std::vector<JoinedRun>();
-}
-
-std::vector<JoinedRun> load_runs(const std::vector<std::string>& named) {
-  std::vector<JoinedRun> runs;
-  for (const std::string& name : named) {
-    const fs::path folder = run_folder_of(name);
-    std::error_code missing;
-    const bool is_run = fs::exists(folder / "record.json", missing);
-    std::vector<JoinedRun> nodes = is_run ? std::vector<JoinedRun>() : load_nodes(folder);
-    if (nodes.empty()) nodes.push_back(load_run(folder));
-    for (JoinedRun& run : nodes) runs.push_back(std::move(run));
-  }
-  return runs;
-}
-
-/// "runs/a runs/b", as the command line names them.
-std::string in_words(const std::vector<fs::path>& folders) {
-  std::string text;
-  for (const fs::path& folder : folders) text += (text.empty() ? "" : " ") + folder.string();
-  return text;
+void judge(JoinedRun& joined, IndexUse use) {
+  ReadingProgress progress(bytes_to_read(joined.run, joined.root()));
+  judge_run(joined.run, joined.root(),
+            {.index = use, .meter = [&](std::uint64_t bytes) { progress.add(bytes); }});
 }
 
 ExitStatus report(const std::vector<std::string>& folders, const std::string& format,
@@ -102,26 +64,22 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
   const Renderer& renderer = find_renderer(format);
   const bool is_console = format == "console";
   const bool is_text = is_console || format == "markdown";
-  std::vector<JoinedRun> runs = join_machines(load_runs(folders));
-  if (runs.size() > 1 && !is_text) {
+  NamedRuns named(folders);
+  if (named.runs().size() > 1 && !is_text) {
     throw bad_value("--format", format, "console or markdown for several runs");
   }
   ExitStatus status = ExitStatus::as_expected;
-  for (JoinedRun& joined : runs) {
-    RunRecord& run = joined.run;
-    {
-      ReadingProgress progress(bytes_to_read(run, joined.root()));
-      judge_run(run, joined.root(),
-                {.index = use, .meter = [&](std::uint64_t bytes) { progress.add(bytes); }});
+  for (JoinedRun& joined : named.runs()) {
+    if (named.has_files(joined)) judge(joined, use);
+    const std::string shown = named.shown(joined);
+    if (named.runs().size() > 1) {
+      write_standard_output(
+          fmt::format("{}{}\n\n", &joined == &named.runs()[0] ? "" : "\n", shown));
     }
-    const std::string names = in_words(joined.folders);
-    if (runs.size() > 1) {
-      write_standard_output(fmt::format("{}{}\n\n", &joined == &runs[0] ? "" : "\n", names));
-    }
-    write_standard_output(is_console
-                              ? render_screen(run, screen_of(STDOUT_FILENO, verbosity, names))
-                              : renderer.render(run));
-    status = worse(status, exit_status(run));
+    write_standard_output(
+        is_console ? render_screen(joined.run, screen_of(STDOUT_FILENO, verbosity, shown))
+                   : renderer.render(joined.run));
+    status = worse(status, exit_status(joined.run));
   }
   return status;
 }
@@ -134,9 +92,10 @@ struct ReportWords {
 };
 
 void add_report_options(CLI::App& app, ReportWords& words) {
-  app.add_option("RUN", words.folders,
-                 "folder of the run; several: those of one job's machines together, others one "
-                 "after the other")
+  app.add_option(
+         "RUN", words.folders,
+         "folder of the run, or a pack of it; several: those of one job's machines together, "
+         "others one after the other")
       ->required()
       ->type_name("");
   app.add_option("--format", words.format, "one of " + formats_in_words())

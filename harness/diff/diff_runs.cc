@@ -22,7 +22,7 @@ constexpr double kOfNoise = 10;
 
 DiffSide side_of(const JobFiles& files) {
   DiffSide side;
-  side.folder = files.job().folder;
+  side.folder = files.shown();
   side.title = files.job().title;
   side.world_size = files.job().world_size;
   side.steps = static_cast<std::int64_t>(files.reader().steps().size());

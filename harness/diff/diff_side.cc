@@ -51,8 +51,9 @@ void NameMap::fuse(WholeTensors& tensors) const {
   }
 }
 
-JobFiles::JobFiles(const JobRecord& job, const std::filesystem::path& root)
+JobFiles::JobFiles(const JobRecord& job, const std::filesystem::path& root, std::string shown)
     : job_(job),
+      shown_(std::move(shown)),
       reader_(open_execution(root, job_, writers_of(job_, root), {.has_all_sketches = true})) {}
 
 bool JobFiles::has(std::int64_t step) const {

@@ -34,15 +34,18 @@ class NameMap {
 /// The files of a watched job, one of the two that are compared.
 class JobFiles {
  public:
-  /// `job` was taken up, and its files lie below `root`. Throws Error (usage).
-  JobFiles(const JobRecord& job, const std::filesystem::path& root);
+  /// `job` was taken up, and its files lie below `root`. `shown`: the run as users know it. Throws
+  /// Error (usage).
+  JobFiles(const JobRecord& job, const std::filesystem::path& root, std::string shown);
 
   const JobRecord& job() const { return job_; }
+  const std::string& shown() const { return shown_; }
   const StepReader& reader() const { return *reader_; }
   bool has(std::int64_t step) const;
 
  private:
   JobRecord job_;
+  std::string shown_;
   std::unique_ptr<StepReader> reader_;
 };
 

@@ -16,6 +16,7 @@
 #include "harness/job/stall_watch.h"
 #include "harness/job/watched_variables.h"
 #include "harness/launch/interruption.h"
+#include "harness/record/folder_lock.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/watch_control.h"
 #include "harness/verdict/judge_run.h"
@@ -209,6 +210,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   if (!request.node.empty()) asked /= request.node;
   const fs::path shown = make_run_folder(asked.string(), run);
   const fs::path folder = fs::absolute(shown);
+  const FolderLock lock(folder);
   const fs::path files = folder / run.jobs[0].folder;
   make_folders(files);
   WatchControl::create(files);

@@ -103,6 +103,19 @@ fs::path make_run_folder(const std::string& asked, const RunRecord& run) {
   return folder;
 }
 
+bool mend_latest(const fs::path& runs, const fs::path& newest) {
+  const fs::path link = latest_of(runs);
+  std::error_code failure;
+  if (!fs::is_symlink(fs::symlink_status(link, failure)) || fs::exists(link, failure)) return false;
+  if (!newest.empty()) {
+    point_latest_to(newest);
+    return true;
+  }
+  fs::remove(link, failure);
+  if (failure) throw unwritable(link.string(), failure.message());
+  return true;
+}
+
 void save_new_record(const fs::path& folder, const RunRecord& run) {
   const fs::path file = record_file(folder);
   const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));

@@ -17,6 +17,10 @@ std::string utc_now();
 /// when `runs/latest` is not a link.
 std::filesystem::path make_run_folder(const std::string& asked, const RunRecord& run);
 
+/// If the run that `runs/latest` points to is gone, points it to `newest`, or removes it if that is
+/// empty. Returns whether it did. Throws Error (usage) when it cannot.
+bool mend_latest(const std::filesystem::path& runs, const std::filesystem::path& newest);
+
 /// Saves the first record of a run in `folder`. Throws Error (usage) when there already is one.
 void save_new_record(const std::filesystem::path& folder, const RunRecord& run);
 

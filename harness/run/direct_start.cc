@@ -11,6 +11,7 @@
 #include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
 #include "harness/plan/select_cells.h"
+#include "harness/record/folder_lock.h"
 #include "harness/record/rank_exit.h"
 #include "harness/record/run_folder.h"
 #include "harness/run/one_rank.h"
@@ -83,6 +84,7 @@ ExitStatus run_and_judge(const RunRequest& request, const Plan& plan, OneRank& r
   const fs::path folder = fs::absolute(request.out);
   RunRecord run = plan_record(request, plan, placement.variables->command);
   save_new_record(folder, run);
+  const FolderLock lock(folder);
   const auto start = std::chrono::steady_clock::now();
   rank.run();
   CellRecord& cell = run.cells.front();

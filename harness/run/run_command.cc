@@ -23,6 +23,7 @@
 #include "harness/plan/empty_tables.h"
 #include "harness/plan/select_cells.h"
 #include "harness/record/environment.h"
+#include "harness/record/folder_lock.h"
 #include "harness/record/run_folder.h"
 #include "harness/record/whole_file.h"
 #include "harness/run/direct_start.h"
@@ -153,6 +154,7 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   const fs::path shown_folder = make_run_folder(request.out, run);
   // A rank may change its directory.
   const fs::path folder = fs::absolute(shown_folder);
+  const FolderLock lock(folder);
 
   const Interruption interruption;
   run_cells(

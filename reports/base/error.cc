@@ -210,6 +210,15 @@ Error unwritable_output(std::string_view why) {
   return usage(fmt::format("Cannot write to standard output: {}.", why));
 }
 
+Error unremovable(std::string_view folder, std::string_view why) {
+  return usage(
+      fmt::format("Cannot remove {}: {}. Remove it as a user who may.", shown_path(folder), why));
+}
+
+Error unpackable(std::string_view folder, std::string_view why, std::string_view remedy) {
+  return usage(fmt::format("Cannot pack {}: {}. {}.", shown_path(folder), why, remedy));
+}
+
 Error swapped_arguments(std::string_view run, std::string_view table) {
   return usage(fmt::format(
       "{0} is the folder of a run and {1} is a table: the table comes first. Give: compare {1} {0}",

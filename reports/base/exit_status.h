@@ -53,7 +53,7 @@ struct CommandExit {
 };
 
 /// The table in the `--help` of each command.
-inline constexpr std::array<CommandExit, 38> kCommandExits{
+inline constexpr std::array<CommandExit, 45> kCommandExits{
     CommandExit{"list", ExitStatus::as_expected, "the scenarios are listed"},
     {"list", ExitStatus::failed, "the catalogue cannot be started"},
     {"list", ExitStatus::usage, "wrong arguments, or a filter that no scenario matches"},
@@ -90,7 +90,7 @@ inline constexpr std::array<CommandExit, 38> kCommandExits{
      "could not be decided: nothing was observed, a difference is too small to call, or memory ran "
      "out"},
     {"report", ExitStatus::not_applicable, "no cell was run"},
-    {"report", ExitStatus::usage, "wrong arguments, or a folder without a valid run"},
+    {"report", ExitStatus::usage, "wrong arguments, or a folder or file without a valid run"},
     {"report", ExitStatus::defect, "a defect of Lockstep"},
     {"compare", ExitStatus::as_expected, "every published value is met"},
     {"compare", ExitStatus::failed, "a published value is not met, or not in the run"},
@@ -98,6 +98,16 @@ inline constexpr std::array<CommandExit, 38> kCommandExits{
     {"compare", ExitStatus::not_applicable, "the table has no value to compare"},
     {"compare", ExitStatus::usage, "wrong arguments, or a table or run that cannot be read"},
     {"compare", ExitStatus::defect, "a defect of Lockstep"},
+    {"runs", ExitStatus::as_expected, "the runs are listed, or removed"},
+    {"runs", ExitStatus::usage,
+     "wrong arguments, a folder that cannot be read, or a run that cannot be removed"},
+    {"runs", ExitStatus::defect, "a defect of Lockstep"},
+    {"pack", ExitStatus::as_expected, "the pack is written"},
+    {"pack", ExitStatus::undecided, "memory ran out"},
+    {"pack", ExitStatus::usage,
+     "wrong arguments, a run that cannot be read or still runs, or a file that exists or cannot be "
+     "written"},
+    {"pack", ExitStatus::defect, "a defect of Lockstep"},
     {"doctor", ExitStatus::as_expected, "'run' can work here, or no catalogue is installed"},
     {"doctor", ExitStatus::failed, "'run' cannot work here"},
     {"doctor", ExitStatus::usage, "wrong arguments"},

@@ -33,6 +33,12 @@ Error unwritable(std::string_view path, std::string_view why, std::string_view r
 /// Standard output takes no more; `why` in the system's words.
 Error unwritable_output(std::string_view why);
 
+/// The run in `folder` cannot be removed; `why` in the system's words.
+Error unremovable(std::string_view folder, std::string_view why);
+
+/// The run in `folder` cannot be packed, and the remedy.
+Error unpackable(std::string_view folder, std::string_view why, std::string_view remedy);
+
 /// The first argument of `compare` is a run and the second a table.
 Error swapped_arguments(std::string_view run, std::string_view table);
 

@@ -27,6 +27,8 @@ TEST(Help, IsThatOfTheGoldens) {
                                         {"watch --help", "help-watch"},
                                         {"report --help", "help-report"},
                                         {"compare --help", "help-compare"},
+                                        {"runs --help", "help-runs"},
+                                        {"pack --help", "help-pack"},
                                         {"doctor --help", "help-doctor"}}) {
     const Outcome help = typed(arguments, "COLUMNS=80");
     EXPECT_EQ(help.status, 0);
@@ -36,8 +38,8 @@ TEST(Help, IsThatOfTheGoldens) {
 }
 
 TEST(Help, KeepsToTheWidthOfTheTerminal) {
-  for (const char* arguments :
-       {"--help", "watch --help", "report --help", "compare --help", "doctor --help"}) {
+  for (const char* arguments : {"--help", "watch --help", "report --help", "compare --help",
+                                "runs --help", "pack --help", "doctor --help"}) {
     for (const std::size_t columns : {40U, 80U, 120U}) {
       for (const std::string& line :
            lines_of(typed(arguments, fmt::format("COLUMNS={}", columns)).out)) {
@@ -159,6 +161,22 @@ INSTANTIATE_TEST_SUITE_P(
                 "--format needs a value: FORMAT.\n"
                 "Usage: lockstep report [OPTIONS] RUN...\n"
                 "See 'lockstep report --help'."},
+        Mistake{"pack",
+                "RUN is required.\nUsage: lockstep pack [OPTIONS] RUN\n"
+                "See 'lockstep pack --help'."},
+        Mistake{"pack . --redact",
+                "--redact needs a value: REGEX.\nUsage: lockstep pack [OPTIONS] RUN\n"
+                "See 'lockstep pack --help'."},
+        Mistake{"pack . --redact '('", "--redact cannot be '(': give a regular expression."},
+        Mistake{"runs --dry-run",
+                "--dry-run needs --keep or --older-than.\nUsage: lockstep runs [OPTIONS] [DIR]\n"
+                "See 'lockstep runs --help'."},
+        Mistake{"runs --keep -1", "--keep cannot be '-1': give a whole number from 0 to 1000000."},
+        Mistake{"runs --older-than 2.5",
+                "--older-than cannot be '2.5': give a whole number from 0 to 1000000."},
+        Mistake{"runs --format xml", "--format cannot be 'xml': give console or json."},
+        Mistake{"runs --format json --keep 1",
+                "--format cannot be 'json': give console with --keep or --older-than."},
         Mistake{"rnu", "There is no command 'rnu'. Did you mean 'run'?"}));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -167,10 +185,22 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"report ''", "Cannot read '': the path is empty. Name the folder of a run."},
         Mistake{"report nowhere",
                 "Cannot read nowhere: there is no such folder. Name the folder of a run."},
-        Mistake{"report /etc/passwd",
-                "Cannot read /etc/passwd: it is a file. Name the folder of a run."},
+        Mistake{
+            "report /etc/passwd",
+            "Cannot read /etc/passwd: it is no pack of Lockstep. Name the folder of a run, or a "
+            "file that 'lockstep pack' wrote."},
         Mistake{"report /etc",
                 "Cannot read /etc: it holds no record.json. Name the folder of a run."},
+        Mistake{"runs /nowhere",
+                "Cannot read /nowhere: there is no such folder. Name the folder that holds the "
+                "folders of runs."},
+        Mistake{"runs /etc/passwd",
+                "Cannot read /etc/passwd: it is a file. Name the folder that holds the folders of "
+                "runs."},
+        Mistake{"pack /etc",
+                "Cannot read /etc: it holds no record.json. Name the folder of a run."},
+        Mistake{"pack /etc/passwd",
+                "Cannot read /etc/passwd: it is a file. Name the folder of a run."},
         Mistake{"compare '' x", "Cannot read '': the path is empty. Name a published table."},
         Mistake{"compare opentslm-49-drift ''",
                 "Cannot read '': the path is empty. Name the folder of a run."},

@@ -26,7 +26,8 @@ TEST(Start, NeedsNoTorch) {
 TEST(Start, ShowsEveryCommand) {
   const Outcome outcome = run_shell(kNoCatalogue + kLockstep + " --help");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  for (const char* command : {"list", "show", "run", "report", "compare", "doctor"}) {
+  for (const char* command :
+       {"list", "show", "run", "report", "compare", "runs", "pack", "doctor"}) {
     EXPECT_THAT(outcome.out, HasSubstr(std::string("\n  ") + command + " "));
   }
   EXPECT_THAT(outcome.out, HasSubstr("Exit status:"));

@@ -540,6 +540,22 @@ TEST(Run, WithoutStandardStreamsStillKeepsItsFiles) {
   EXPECT_EQ(record.at("cells").at(0).at("verdict"), "as expected");
 }
 
+TEST_F(OpenTslm49, IsTheSameFromAPack) {
+  const TemporaryFolder folder;
+  const std::string pack = (folder.path() / "pack").string();
+  ASSERT_EQ(lockstep("pack " + run_folder().string() + " --out " + pack).status, 0);
+  for (const char* format : {"csv", "console --quiet"}) {
+    const std::string options = fmt::format(" --format {}", format);
+    EXPECT_EQ(lockstep("report " + pack + options).out,
+              lockstep("report " + run_folder().string() + options).out);
+  }
+  EXPECT_EQ(lockstep("compare " + kPublished + "opentslm-49-drift.csv " + pack).status, 0);
+  const Outcome redacted =
+      lockstep("pack " + run_folder().string() + " --redact x --out " + pack + "-redacted");
+  EXPECT_EQ(redacted.status, 64);
+  EXPECT_THAT(redacted.err, HasSubstr("Leave out --redact, which is for watched jobs."));
+}
+
 TEST(Run, WithAnotherSeedGivesAnotherTable) {
   const TemporaryFolder folder;
   const std::string run = (folder.path() / "run").string();

@@ -60,6 +60,15 @@ TEST_F(WatchCommand, SaysThatNothingWasObserved) {
   EXPECT_THAT(unwrapped(again.out), HasSubstr("NOTHING OBSERVED"));
 }
 
+TEST_F(WatchCommand, MarksItsFolderUntilTheJobHasEnded) {
+  const std::string runs =
+      fmt::format("{} runs {} --keep 0", kLockstep, out().parent_path().string());
+  EXPECT_EQ(watch("", fmt::format("sh -c '{}'", runs)).out,
+            fmt::format("kept {}: it still runs\n0 runs, 0 B freed\n", out().string()));
+  EXPECT_EQ(run_shell(runs).status, 0);
+  EXPECT_FALSE(fs::exists(out()));
+}
+
 TEST_F(WatchCommand, MeetsNoExpectationWithoutObservations) {
   for (const char* expected : {"agrees", "diverges"}) {
     fs::remove_all(out());

@@ -1,0 +1,83 @@
+#include "harness/cli/named_runs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "harness/job/job_record.h"
+#include "harness/record/run_folder.h"
+#include "reports/base/error.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The folders in one that several machines share: `lockstep watch --node`. Empty: it is none.
+std::vector<std::string> folders_of_nodes(const std::string& named) {
+  std::vector<std::string> folders;
+  std::error_code missing;
+  if (fs::exists(fs::path(named) / "record.json", missing)) return folders;
+  for (const auto& entry : fs::directory_iterator(named, missing)) {
+    if (fs::exists(entry.path() / "record.json", missing)) folders.push_back(entry.path());
+  }
+  std::sort(folders.begin(), folders.end());
+  const auto is_node = [](const std::string& folder) {
+    const RunRecord run = load_record(folder);
+    return run.jobs.size() == 1 && !run.jobs[0].node.empty();
+  };
+  return std::all_of(folders.begin(), folders.end(), is_node) ? folders
+                                                              : std::vector<std::string>();
+}
+
+}  // namespace
+
+NamedRuns::NamedRuns(const std::vector<std::string>& named) {
+  for (const std::string& name : named) {
+    const std::vector<std::string> nodes = folders_of_nodes(name);
+    for (const std::string& node : nodes) open(node);
+    if (nodes.empty()) open(name);
+  }
+  // Findings alone cannot be judged together with files.
+  const auto rest = std::stable_partition(runs_.begin(), runs_.end(),
+                                          [&](const JoinedRun& run) { return has_files(run); });
+  std::vector<JoinedRun> findings(std::make_move_iterator(rest),
+                                  std::make_move_iterator(runs_.end()));
+  runs_.erase(rest, runs_.end());
+  runs_ = join_machines(std::move(runs_));
+  std::move(findings.begin(), findings.end(), std::back_inserter(runs_));
+}
+
+void NamedRuns::open(const std::string& named) {
+  const OpenedRun& opened = *opened_.emplace_back(std::make_unique<OpenedRun>(named));
+  RunRecord run = load_record(opened.folder());
+  if (opened.has_files()) {
+    for (JobRecord& job : run.jobs) take_up(job, opened.folder());
+  }
+  runs_.push_back({{opened.folder()}, std::move(run)});
+}
+
+const OpenedRun& NamedRuns::opened(const fs::path& folder) const {
+  const auto found = std::find_if(opened_.begin(), opened_.end(),
+                                  [&](const auto& one) { return one->folder() == folder; });
+  if (found == opened_.end()) throw internal_error("a run without its folder");
+  return **found;
+}
+
+std::string NamedRuns::shown(const JoinedRun& run) const {
+  std::string text;
+  for (const fs::path& folder : run.folders) {
+    text += (text.empty() ? "" : " ") + opened(folder).shown().string();
+  }
+  return text;
+}
+
+bool NamedRuns::has_files(const JoinedRun& run) const {
+  return std::all_of(run.folders.begin(), run.folders.end(),
+                     [&](const fs::path& folder) { return opened(folder).has_files(); });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,128 @@
+#include "harness/pack/masked_record.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "reports/record/record_fields.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::string_view kMasked = "masked";
+
+/// "torchrun" of "/opt/bin/torchrun --nproc-per-node 8 train.py".
+std::string program_of(const std::string& command) {
+  const std::string first = command.substr(0, command.find(' '));
+  const std::string program = std::filesystem::path(first).filename();
+  return program.empty() ? std::string(kMasked) : program;
+}
+
+/// The command of Lockstep, "lockstep watch", without what it was given.
+std::vector<std::string> without_arguments(const std::vector<std::string>& command) {
+  if (command.empty()) return {};
+  std::vector<std::string> masked{program_of(command[0])};
+  if (command.size() > 1) masked.push_back(program_of(command[1]));
+  if (command.size() > 2) masked.emplace_back(kMasked);
+  return masked;
+}
+
+/// Fields whose words are Lockstep's, and which readers compare.
+constexpr std::array<std::string_view, 3> kFixed{"id", "folder", "digest"};
+
+bool is_fixed(std::string_view field) {
+  return std::find(kFixed.begin(), kFixed.end(), field) != kFixed.end();
+}
+
+template <class Value>
+inline constexpr bool kIsList = false;
+template <class Value>
+inline constexpr bool kIsList<std::vector<Value>> = true;
+template <class Value>
+inline constexpr bool kIsOptional = false;
+template <class Value>
+inline constexpr bool kIsOptional<std::optional<Value>> = true;
+
+/// Calls `visit` with every text in a part of a record.
+template <class Value, class Visit>
+void for_each_text(Value& value, const Visit& visit) {
+  if constexpr (std::is_same_v<Value, std::string>) {
+    visit(value);
+  } else if constexpr (kIsList<Value>) {
+    if constexpr (!std::is_arithmetic_v<typename Value::value_type>) {
+      for (auto& one : value) for_each_text(one, visit);
+    }
+  } else if constexpr (kIsOptional<Value>) {
+    if (value) for_each_text(*value, visit);
+  } else if constexpr (HasFields<Value>) {
+    for_each_field<Value>([&](const auto& field) {
+      if (!is_fixed(field.name)) for_each_text(value.*field.member, visit);
+    });
+  }
+}
+
+void learn_names(const CollectiveMismatch& mismatch, Redaction& redaction) {
+  redaction.learn(mismatch.group);
+  for (const CollectiveRow& row : mismatch.rows) {
+    for (const CallOfRank& call : row.calls) learn_place(call.site, redaction);
+  }
+}
+
+/// "aborted in main, train.py:65": the place.
+void learn_detail(const std::string& detail, Redaction& redaction) {
+  constexpr std::string_view kIn = "in ";
+  const std::size_t at = detail.find(kIn);
+  if (at != detail.npos) learn_place(detail.substr(at + kIn.size()), redaction);
+}
+
+}  // namespace
+
+void mask_machine(RunRecord& run) {
+  run.command = without_arguments(run.command);
+  run.environment.host = kMasked;
+  run.environment.variables.clear();
+  const auto mask_launcher = [](Execution& execution) {
+    if (!execution.launcher.empty()) execution.launcher = program_of(execution.launcher);
+  };
+  for (CellRecord& cell : run.cells) {
+    mask_launcher(cell);
+    cell.reproduce = cell.reproduce.substr(0, cell.reproduce.find(" --launcher "));
+  }
+  for (JobRecord& job : run.jobs) {
+    mask_launcher(job);
+    if (!job.node.empty()) job.node = kMasked;
+    job.title = program_of(job.title);
+  }
+}
+
+void learn_place(const std::string& place, Redaction& redaction) {
+  constexpr std::string_view kBetween = ", ";
+  const std::size_t comma = place.rfind(kBetween);
+  if (comma != place.npos) redaction.learn(place.substr(0, comma));
+  const std::string site = comma == place.npos ? place : place.substr(comma + kBetween.size());
+  redaction.learn(site.substr(0, site.rfind(':')));
+}
+
+void learn_names(const JobRecord& job, Redaction& redaction) {
+  for (const ClaimResult& result : job.results) {
+    for (const Finding& finding : result.findings) {
+      redaction.learn(finding.tensor);
+      for (const std::string& tensor : finding.tensors) redaction.learn(tensor);
+    }
+  }
+  redaction.learn(job.symptom.tensor);
+  for (const NotCompared& one : job.coverage.not_compared) redaction.learn(one.example);
+  for (const RankExit& end : job.exits) learn_detail(end.detail, redaction);
+  if (job.mismatch) learn_names(*job.mismatch, redaction);
+}
+
+void redact(JobRecord& job, Redaction& redaction) {
+  for_each_text(job, [&](std::string& text) { text = redaction.text(text); });
+}
+
+}  // namespace lockstep

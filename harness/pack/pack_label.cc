@@ -1,0 +1,54 @@
+#include "harness/pack/pack_label.h"
+
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "harness/record/whole_number.h"
+#include "reports/base/error.h"
+#include "reports/base/regular_file.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::uint64_t kLargestLabel = 1 << 20;
+constexpr std::string_view kSchema = "lockstep.pack";
+constexpr std::string_view kVersion = "1.0";
+
+/// New minor versions add fields.
+bool is_known(const std::string& version) { return version.starts_with("1."); }
+
+PackLabel label_in(const nlohmann::json& json) {
+  if (json.at("schema") != kSchema) throw std::out_of_range("schema");
+  const auto contents = parse<PackContents>(json.at("contents").get<std::string>());
+  if (!contents) throw std::out_of_range("contents");
+  return {*contents, whole_number<std::size_t>(json, "masked_names")};
+}
+
+}  // namespace
+
+std::string render_label(const PackLabel& label) {
+  const nlohmann::ordered_json json = {{"schema", kSchema},
+                                       {"version", kVersion},
+                                       {"contents", name(label.contents)},
+                                       {"masked_names", label.masked_names}};
+  return json.dump(2) + "\n";
+}
+
+std::optional<PackLabel> read_label(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kPackLabel;
+  if (!std::filesystem::exists(path)) return {};
+  const std::string text = read_text(path, kLargestLabel);
+  std::string version;
+  try {
+    const auto json = nlohmann::json::parse(text);
+    version = json.at("version").get<std::string>();
+    if (is_known(version)) return label_in(json);
+  } catch (const std::exception&) {
+    throw malformed(path.string(), 0, 0, "what 'lockstep pack' writes", text);
+  }
+  throw malformed(path.string(), 0, 0, "a pack of version 1", version);
+}
+
+}  // namespace lockstep

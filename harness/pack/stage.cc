@@ -1,0 +1,268 @@
+#include "harness/pack/stage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "harness/pack/masked_record.h"
+#include "harness/record/collective_log.h"
+#include "harness/record/journal.h"
+#include "harness/record/rank_files.h"
+#include "harness/record/run_folder.h"
+#include "harness/record/snapshots.h"
+#include "harness/record/stall.h"
+#include "harness/record/step_index.h"
+#include "harness/record/tensor_table.h"
+#include "harness/record/whole_file.h"
+#include "reports/base/error.h"
+#include "reports/base/file_limits.h"
+#include "reports/base/regular_file.h"
+#include "reports/base/usage_error.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of the files `rank-N` + ending that a pack holds unless names are replaced.
+constexpr std::array<std::string_view, 8> kEndings{".csv",          ".tensors.csv", ".index",
+                                                   ".sketches",     ".status.json", ".watch.json",
+                                                   ".stalled.json", ".stacks"};
+
+constexpr std::uint64_t kLargestAnswer = 1 << 26;
+
+using Json = nlohmann::json;
+
+/// What the hook of a rank wrote. Throws Error (usage).
+Json parsed(const fs::path& file) {
+  try {
+    return Json::parse(read_text(file.string(), kLargestAnswer));
+  } catch (const Json::exception& error) {
+    throw malformed(file.string(), 0, 0, "what the hook of a watched rank writes", error.what());
+  }
+}
+
+/// Whether a file is there and may be packed.
+bool is_there(const fs::path& file) {
+  std::error_code failure;
+  const fs::file_status status = fs::symlink_status(file, failure);
+  if (!fs::exists(status)) return false;
+  if (fs::is_regular_file(status)) return true;
+  throw unreadable(file.string(), "it is no file, and a pack holds files only",
+                   "Remove it, or put a copy of the file in its place");
+}
+
+/// Links a file of `source` into `folder`, if it is there.
+void link_file(const std::string& name, const fs::path& source, const fs::path& folder) {
+  if (!is_there(source / name)) return;
+  std::error_code failure;
+  fs::create_symlink(fs::absolute(source / name), folder / name, failure);
+  if (failure) throw unwritable((folder / name).string(), failure.message());
+}
+
+std::string file_of(int rank, std::string_view ending) {
+  return fmt::format("rank-{}{}", rank, ending);
+}
+
+/// The names of the snapshots in a folder.
+std::vector<std::string> snapshots_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(folder, missing)) {
+    const std::string name = entry.path().filename();
+    const bool is_of_rank = name.starts_with("rank-") && name.find(".step-") != name.npos;
+    if (is_of_rank && name.ends_with(".safetensors")) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// The replica group of a shard is Lockstep's own word.
+bool is_of_one_rank(const std::string& group) {
+  int rank = 0;
+  constexpr std::string_view kRank = "rank ";
+  if (!group.starts_with(kRank)) return false;
+  const char* const end = group.data() + group.size();
+  const auto [rest, failure] = std::from_chars(group.data() + kRank.size(), end, rank);
+  return failure == std::errc() && rest == end && group == group_of_one(rank);
+}
+
+ObservedTensor redacted(ObservedTensor tensor, Redaction& redaction) {
+  tensor.name = redaction.name(tensor.name);
+  if (!is_of_one_rank(tensor.replica_group)) {
+    tensor.replica_group = redaction.name(tensor.replica_group);
+  }
+  tensor.not_comparable = redaction.text(tensor.not_comparable);
+  return tensor;
+}
+
+void write_table(const TensorTable& table, const fs::path& file, Redaction& redaction) {
+  TensorTableWriter writer(file, table.identity);
+  for (std::size_t i = 0; i < table.tensors.size(); ++i) {
+    if (writer.number_of(redacted(table.tensors[i], redaction)) != i) {
+      throw internal_error("two tensors have one pseudonym");
+    }
+  }
+}
+
+Digest checksum_of(const IndexedStep& step, const RegularFile& journal) {
+  constexpr std::uint64_t kPart = 4 * kMebibyte;
+  Digest digest;
+  for (std::uint64_t at = 0; at < step.bytes; at += kPart) {
+    const std::string bytes = journal.read(step.offset + at, std::min(kPart, step.bytes - at));
+    digest += digest_run(std::as_bytes(std::span(bytes)), at);
+  }
+  return digest;
+}
+
+/// The index of a journal that lies next to its new tensor table.
+void write_index(const fs::path& journal) {
+  const JournalReader reader(journal, IndexUse::ignored);
+  const RegularFile bytes(journal, kLargestJournal);
+  StepIndexWriter writer(index_file(journal), reader.identity());
+  for (const JournalStep& step : reader.steps()) {
+    IndexedStep entry = step;
+    entry.checksum = checksum_of(step, bytes);
+    writer.append(entry);
+  }
+}
+
+void require_index_that_fits(const fs::path& journal) {
+  const JournalReader reader(journal);
+  if (!reader.index_fault().empty()) throw Error(Error::Kind::usage, reader.index_fault());
+}
+
+void stage_journal(int rank, const fs::path& source, const fs::path& folder, Redaction& redaction) {
+  const fs::path journal = journal_file(source, rank);
+  const fs::path staged = journal_file(folder, rank);
+  if (!is_there(journal)) return;
+  link_file(journal.filename(), source, folder);
+  if (!has_journal(journal) || !is_there(tensor_table_file(journal))) return;
+  write_table(read_tensor_table(tensor_table_file(journal)), tensor_table_file(staged), redaction);
+  if (!is_there(index_file(journal))) return;
+  require_index_that_fits(journal);
+  write_index(staged);
+}
+
+/// "0/pre_step/gradient/weight" with another name.
+std::string redacted_key(const std::string& key, Redaction& redaction) {
+  std::size_t begin = 0;
+  for (int part = 0; part < 3; ++part) begin = key.find('/', begin) + 1;
+  return key.substr(0, begin) + redaction.name(key.substr(begin));
+}
+
+void stage_snapshot(const std::string& name, const fs::path& source, const fs::path& folder,
+                    Redaction& redaction) {
+  if (!is_there(source / name)) return;
+  Snapshot snapshot = read_snapshot(source / name);
+  std::map<std::string, SnapshotTensor> tensors;
+  for (auto& [key, tensor] : snapshot.tensors) {
+    tensors.emplace(redacted_key(key, redaction), std::move(tensor));
+  }
+  write_safetensors(folder / name, tensors, snapshot.identity);
+}
+
+/// An answer of a rank that stands still. Stacks are left out: the report shows one place of each.
+void stage_answer(const fs::path& answer, const fs::path& staged, Redaction& redaction) {
+  if (!is_there(answer)) return;
+  Json json = parsed(answer);
+  for (Json& group : json["groups"]) {
+    group["title"] = redaction.text(group["title"]);
+    group["name"] = redaction.text(group["name"]);
+  }
+  for (Json& call : json["calls"]) {
+    call["group"] = redaction.text(call["group"]);
+    call["site"] = redaction.text(call["site"]);
+  }
+  Json threads = Json::array();
+  for (const Json& thread : json["threads"]) {
+    threads.push_back({{"name", ""},
+                       {"function", redaction.text(thread["function"])},
+                       {"site", redaction.text(thread["site"])},
+                       {"frames", Json::array()}});
+  }
+  json["threads"] = threads;
+  json["failure"] = "";
+  write_whole_file(staged, json.dump() + "\n");
+}
+
+/// Where the ranks stood still.
+void stage_stall(const fs::path& source, const fs::path& folder, Redaction& redaction) {
+  auto stall = read_stall(source);
+  if (!stall) return;
+  for (StalledRank& rank : stall->ranks) {
+    rank.place = redaction.text(rank.place);
+    const std::string name = file_of(rank.rank, ".stalled.json");
+    stage_answer(source / name, folder / name, redaction);
+  }
+  write_stall(folder, *stall);
+}
+
+void learn_answer(const fs::path& answer, Redaction& redaction) {
+  if (!is_there(answer)) return;
+  const Json json = parsed(answer);
+  for (const Json& group : json["groups"]) redaction.learn(group["title"]);
+  for (const Json& call : json["calls"]) learn_place(call["site"], redaction);
+}
+
+void learn_names_of_rank(int rank, const fs::path& folder, Redaction& redaction) {
+  const fs::path table = tensor_table_file(journal_file(folder, rank));
+  if (is_there(table)) {
+    for (const ObservedTensor& tensor : read_tensor_table(table).tensors) {
+      redaction.learn(tensor.name);
+      if (!is_of_one_rank(tensor.replica_group)) redaction.learn(tensor.replica_group);
+    }
+  }
+  learn_answer(folder / file_of(rank, ".stalled.json"), redaction);
+}
+
+}  // namespace
+
+void stage_files(const Execution& execution, const fs::path& source, const fs::path& folder) {
+  const fs::path from = source / execution.folder;
+  const fs::path to = folder / execution.folder;
+  make_folders(to);
+  for (const std::string_view ending : kEndings) {
+    for (const int rank : ranks_with_file(from, ending)) {
+      if (rank < execution.processes) link_file(file_of(rank, ending), from, to);
+    }
+  }
+  for (int rank = 0; rank < execution.processes; ++rank) {
+    link_file(collective_log_file(from, rank).filename(), from, to);
+  }
+  for (const std::string& name : snapshots_in(from)) link_file(name, from, to);
+  link_file("stall.json", from, to);
+}
+
+void learn_names_in_files(const JobRecord& job, const fs::path& source, Redaction& redaction) {
+  const fs::path folder = source / job.folder;
+  for (int rank = 0; rank < job.processes; ++rank) learn_names_of_rank(rank, folder, redaction);
+  const auto stall = read_stall(folder);
+  if (!stall) return;
+  for (const StalledRank& rank : stall->ranks) learn_place(rank.place, redaction);
+}
+
+void stage_redacted_files(const JobRecord& job, const fs::path& source, const fs::path& folder,
+                          Redaction& redaction) {
+  const fs::path from = source / job.folder;
+  const fs::path to = folder / job.folder;
+  make_folders(to);
+  for (int rank = 0; rank < job.processes; ++rank) {
+    stage_journal(rank, from, to, redaction);
+    link_file(file_of(rank, ".sketches"), from, to);
+  }
+  for (const std::string& name : snapshots_in(from)) stage_snapshot(name, from, to, redaction);
+  stage_stall(from, to, redaction);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,211 @@
+#include "harness/pack/archive.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "reports/base/error.h"
+#include "tests/command.h"
+#include "tests/full_disk.h"
+#include "tests/refusal.h"
+#include "tests/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+/// A member of an archive that somebody else wrote.
+struct Member {
+  std::string name;
+  std::string text = "text";
+  unsigned type = AE_IFREG;
+  std::string target = {};  ///< of a link
+  bool is_hard_link = false;
+};
+
+void add_member(archive* out, const Member& member) {
+  archive_entry* const entry = archive_entry_new();
+  archive_entry_set_pathname(entry, member.name.c_str());
+  archive_entry_set_filetype(entry, member.type);
+  archive_entry_set_perm(entry, 0644);
+  const bool is_link = !member.target.empty();
+  if (is_link && member.is_hard_link) archive_entry_set_hardlink(entry, member.target.c_str());
+  if (is_link && !member.is_hard_link) archive_entry_set_symlink(entry, member.target.c_str());
+  const bool has_text = member.type == AE_IFREG && !is_link;
+  archive_entry_set_size(entry, has_text ? static_cast<la_int64_t>(member.text.size()) : 0);
+  archive_write_header(out, entry);
+  if (has_text) archive_write_data(out, member.text.data(), member.text.size());
+  archive_entry_free(entry);
+}
+
+class Archive : public testing::Test {
+ protected:
+  fs::path file() const { return place_.path() / "run.tar.gz"; }
+  fs::path target() const { return place_.path() / "unpacked"; }
+
+  void write(const std::vector<Member>& members, bool is_compressed = true) const {
+    archive* const out = archive_write_new();
+    if (is_compressed) archive_write_add_filter_gzip(out);
+    archive_write_set_format_pax(out);
+    archive_write_open_filename(out, file().c_str());
+    for (const Member& member : members) add_member(out, member);
+    archive_write_close(out);
+    archive_write_free(out);
+  }
+
+  /// Why the archive is refused.
+  std::string refusal(const ArchiveLimits& limits = {}) const {
+    fs::remove_all(target());
+    fs::create_directory(target());
+    return refusal_of("Cannot read " + file().string(), [&] { unpack(file(), target(), limits); });
+  }
+
+  TemporaryFolder place_;
+};
+
+TEST_F(Archive, IsReadAsItWasWritten) {
+  const std::string large(3'000'000, 'x');
+  write_text(place_.path() / "large", large);
+  ArchiveWriter writer(file());
+  writer.add_text("run/record.json", "{}");
+  writer.add_file("run/job/rank-0.csv", place_.path() / "large");
+  writer.add_text("run/empty", "");
+  writer.finish();
+  fs::create_directory(target());
+  const fs::path folder = unpack(file(), target());
+  EXPECT_EQ(folder, target() / "run");
+  EXPECT_EQ(text_of(folder / "record.json"), "{}");
+  EXPECT_EQ(text_of(folder / "job/rank-0.csv"), large);
+  EXPECT_EQ(text_of(folder / "empty"), "");
+  EXPECT_LT(fs::file_size(file()), 100'000U);
+}
+
+TEST_F(Archive, IsOneThatTarReadsAndTheSameEachTime) {
+  for (const char* name : {"a", "b"}) {
+    ArchiveWriter writer(place_.path() / name);
+    writer.add_text("run/record.json", "{}");
+    writer.finish();
+  }
+  EXPECT_EQ(text_of(place_.path() / "a"), text_of(place_.path() / "b"));
+  const Outcome listed = run_shell("tar tzf " + (place_.path() / "a").string());
+  EXPECT_EQ(listed.out, "run/record.json\n") << listed.err;
+}
+
+TEST_F(Archive, ReplacesNoFile) {
+  write_text(file(), "mine");
+  EXPECT_EQ(refusal_of("Cannot write " + file().string(), [&] { ArchiveWriter writer(file()); }),
+            ": it exists, and a pack never replaces a file. Name another file with --out.");
+  EXPECT_EQ(text_of(file()), "mine");
+}
+
+TEST_F(Archive, ThatIsNotFinishedIsRemoved) {
+  {
+    ArchiveWriter writer(file());
+    writer.add_text("run/record.json", "{}");
+  }
+  EXPECT_FALSE(fs::exists(file()));
+}
+
+TEST_F(Archive, OnAFullDiskIsRefusedAndRemoved) {
+  std::string noise;
+  for (std::uint32_t i = 0, bits = 1; i < 300'000; ++i) {
+    bits = bits * 1664525 + 1013904223;
+    noise += static_cast<char>(bits >> 24);
+  }
+  const FullDisk disk(50'000);
+  EXPECT_THAT(refusal_of("",
+                         [&] {
+                           ArchiveWriter writer(file());
+                           writer.add_text("run/noise", noise);
+                           writer.finish();
+                         }),
+              HasSubstr("Cannot write " + file().string() + ": "));
+  EXPECT_FALSE(fs::exists(file()));
+}
+
+TEST_F(Archive, LargerThanOneThatIsReadIsNotWritten) {
+  ArchiveLimits limits;
+  limits.bytes = 10;
+  ArchiveWriter writer(file(), limits);
+  writer.add_text("run/a", "12345");
+  EXPECT_THAT(refusal_of("", [&] { writer.add_text("run/b", "123456"); }),
+              HasSubstr("larger than a pack may be"));
+}
+
+TEST_F(Archive, IsRefusedIfAMemberLeadsOutOfIt) {
+  for (const char* name : {"/tmp/planted", "../planted", "run/../../planted", "..", "run/\n"}) {
+    write({{"run/record.json"}, {name}});
+    EXPECT_THAT(refusal(), HasSubstr("leads out of it")) << name;
+  }
+  EXPECT_FALSE(fs::exists(place_.path() / "planted"));
+}
+
+TEST_F(Archive, IsRefusedIfAMemberIsALinkOrADevice) {
+  const std::vector<Member> hostile{{"run/link", "", AE_IFLNK, "/etc/passwd"},
+                                    {"run/hard", "", AE_IFREG, "/etc/passwd", true},
+                                    {"run/pipe", "", AE_IFIFO},
+                                    {"run/device", "", AE_IFCHR}};
+  for (const Member& member : hostile) {
+    write({{"run/record.json"}, member});
+    EXPECT_THAT(refusal(), HasSubstr("is neither a file nor a folder")) << member.name;
+  }
+}
+
+TEST_F(Archive, IsRefusedIfAMemberIsThereTwice) {
+  write({{"run/a", "1"}, {"run/./a", "2"}});
+  EXPECT_THAT(refusal(), HasSubstr("its member 'run/a' is there twice"));
+}
+
+TEST_F(Archive, IsRefusedIfItsMembersLieInSeveralFolders) {
+  write({{"run/a"}, {"other/a"}});
+  EXPECT_THAT(refusal(), HasSubstr("several folders"));
+}
+
+TEST_F(Archive, IsRefusedIfItUnpacksToMoreThanTheLimits) {
+  write({{"run/a", std::string(3000, '\0')}, {"run/b", std::string(3000, '\0')}});
+  EXPECT_EQ(refusal(), "accepted");
+  EXPECT_THAT(refusal({5000, 4000, 10}), HasSubstr("it unpacks to more than"));
+  EXPECT_THAT(refusal({9000, 2000, 10}), HasSubstr("it unpacks to more than"));
+  EXPECT_THAT(refusal({9000, 4000, 1}), HasSubstr("it holds more than 1 files"));
+}
+
+TEST_F(Archive, IsRefusedIfItIsCutOffAnywhere) {
+  ArchiveWriter writer(file());
+  for (int i = 0; i < 20; ++i) writer.add_text("run/" + std::to_string(i), "text");
+  writer.finish();
+  const std::string whole = text_of(file());
+  for (std::size_t size = 0; size + 8 < whole.size(); size += 5) {
+    write_text(file(), whole.substr(0, size));
+    EXPECT_NE(refusal(), "accepted") << size;
+  }
+}
+
+TEST_F(Archive, IsRefusedIfItIsNone) {
+  for (const char* text : {"", "text", "\x1f\x8b", "{\"schema\": \"lockstep.record\"}"}) {
+    write_text(file(), text);
+    EXPECT_NE(refusal(), "accepted") << text;
+  }
+  write({{"run/record.json"}}, false);
+  EXPECT_EQ(refusal(),
+            ": it is no pack of Lockstep. Name the folder of a run, or a file that 'lockstep pack' "
+            "wrote.");
+  write({});
+  EXPECT_NE(refusal(), "accepted");
+}
+
+TEST_F(Archive, ThatIsANamedPipeIsRefusedAtOnce) {
+  ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
+  EXPECT_NE(refusal(), "accepted");
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,359 @@
+// What a pack holds of a run, and what a reader makes of it.
+
+#include "harness/pack/pack_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/job/job_record.h"
+#include "harness/pack/archive.h"
+#include "harness/pack/opened_run.h"
+#include "harness/record/environment.h"
+#include "harness/record/folder_lock.h"
+#include "reports/base/error.h"
+#include "reports/record/json.h"
+#include "reports/record/result.h"
+#include "tests/pack/stored_job.h"
+#include "tests/refusal.h"
+#include "tests/reports/formats/literal_run.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+/// A pack of a stored job, opened.
+class Packed {
+ public:
+  explicit Packed(const StoredJob& job, PackContents contents = PackContents::files,
+                  const std::vector<std::string>& redact = {})
+      : file_(job.beside("pack.tar.gz")) {
+    written_ = pack_run({job.folder(), file_.string(), contents, redact});
+    opened_.emplace(file_.string());
+  }
+
+  const OpenedRun& opened() const { return *opened_; }
+  const WrittenPack& written() const { return written_; }
+  RunRecord record() const { return load_record(opened_->folder()); }
+
+  /// Judged by its files.
+  RunRecord judged(IndexUse use = IndexUse::believed) const {
+    RunRecord run = record();
+    judge_run(run, opened_->folder(), {use});
+    return run;
+  }
+
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(opened_->folder())) {
+      if (entry.is_regular_file()) {
+        names.insert(entry.path().lexically_relative(opened_->folder()));
+      }
+    }
+    return names;
+  }
+
+  /// All bytes of all files, and their names.
+  std::string bytes() const {
+    std::string all;
+    for (const std::string& name : files()) all += name + text_of(opened_->folder() / name);
+    return all;
+  }
+
+ private:
+  fs::path file_;
+  WrittenPack written_;
+  std::optional<OpenedRun> opened_;
+};
+
+std::string refusal_of_pack(const StoredJob& job, PackContents contents = PackContents::files,
+                            const std::vector<std::string>& redact = {}) {
+  return refusal_of("Cannot pack " + job.folder().string(), [&] {
+    pack_run({job.folder(), job.beside("refused.tar.gz").string(), contents, redact});
+  });
+}
+
+TEST(Pack, IsJudgedLikeItsRun) {
+  const StoredJob job;
+  const Packed pack(job);
+  ASSERT_EQ(verdict_of(job.job()), Verdict::violated);
+  for (const IndexUse use : {IndexUse::believed, IndexUse::checked, IndexUse::ignored}) {
+    const JobRecord judged = pack.judged(use).jobs[0];
+    EXPECT_THAT(judged.faults, IsEmpty());
+    EXPECT_EQ(judged.results, job.job().results);
+    EXPECT_EQ(judged.mismatch, job.job().mismatch);
+    EXPECT_EQ(judged.symptom, job.job().symptom);
+  }
+}
+
+TEST(Pack, HoldsWhatAReportNeedsAndNotTheOutputs) {
+  const StoredJob job;
+  const std::set<std::string> files = Packed(job).files();
+  for (const char* name :
+       {"record.json", "pack.json", "job/manifest.csv", "job/rank-0.csv", "job/rank-1.index",
+        "job/rank-1.tensors.csv", "job/rank-0.step-3.safetensors", "job/rank-1.stalled.json",
+        "job/rank-1.status.json", "job/rank-0.watch.json", "job/stall.json", "job/rank-0.stacks"}) {
+    EXPECT_THAT(files, Contains(name));
+  }
+  EXPECT_THAT(files, Not(Contains("job/rank-0.log")));
+}
+
+TEST(Pack, SaysNothingOfTheMachineNorOfCommandLines) {
+  const StoredJob job;
+  const Packed pack(job);
+  const RunRecord run = pack.record();
+  EXPECT_EQ(run.command, (std::vector<std::string>{"lockstep", "watch", "masked"}));
+  EXPECT_EQ(run.jobs[0].title, "torchrun");
+  EXPECT_EQ(run.environment.host, "masked");
+  EXPECT_THAT(run.environment.variables, IsEmpty());
+  for (const char* secret : {"secret-host", "secret-address", "secret_train", "/opt/private"}) {
+    EXPECT_THAT(pack.bytes(), Not(HasSubstr(secret)));
+  }
+}
+
+TEST(Pack, IsRemovedFromTheScratchFolder) {
+  const StoredJob job;
+  fs::path folder;
+  {
+    const Packed pack(job);
+    folder = pack.opened().folder();
+    EXPECT_TRUE(fs::exists(folder / "record.json"));
+  }
+  EXPECT_FALSE(fs::exists(folder.parent_path()));
+}
+
+/// Everything about a redacted job is said of "name-N", and nothing else changes.
+TEST(RedactedPack, HoldsNoneOfTheNamesAndHasTheSameFindings) {
+  const StoredJob job;
+  const Packed pack(job, PackContents::files, {"secret"});
+  EXPECT_THAT(pack.bytes(), Not(HasSubstr("secret")));
+  EXPECT_THAT(pack.bytes(), HasSubstr("head.weight"));
+  for (const IndexUse use : {IndexUse::believed, IndexUse::checked, IndexUse::ignored}) {
+    const JobRecord judged = pack.judged(use).jobs[0];
+    EXPECT_THAT(judged.faults, IsEmpty());
+    EXPECT_EQ(verdict_of(judged), verdict_of(job.job()));
+    EXPECT_EQ(judged.symptom.kind, job.job().symptom.kind);
+    EXPECT_EQ(judged.symptom.wrong_step, 3);
+    ASSERT_EQ(judged.results.size(), job.job().results.size());
+    for (std::size_t i = 0; i < judged.results.size(); ++i) {
+      const ClaimResult& told = judged.results[i];
+      const ClaimResult& original = job.job().results[i];
+      EXPECT_EQ(told.verdict, original.verdict);
+      EXPECT_EQ(told.comparisons, original.comparisons);
+      ASSERT_EQ(told.findings.size(), original.findings.size());
+      for (std::size_t j = 0; j < told.findings.size(); ++j) {
+        EXPECT_EQ(told.findings[j].step, original.findings[j].step);
+        EXPECT_EQ(told.findings[j].groups, original.findings[j].groups);
+        EXPECT_EQ(told.findings[j].first_difference, original.findings[j].first_difference);
+      }
+    }
+    ASSERT_TRUE(judged.mismatch && job.job().mismatch);
+    EXPECT_EQ(judged.mismatch->fault, job.job().mismatch->fault);
+    EXPECT_EQ(judged.mismatch->number, job.job().mismatch->number);
+    EXPECT_EQ(judged.mismatch->culprits, job.job().mismatch->culprits);
+    EXPECT_EQ(judged.coverage.compared, job.job().coverage.compared);
+  }
+}
+
+/// The findings that the record stores have the pseudonyms that a judge finds in the files.
+TEST(RedactedPack, SaysTheSameInItsRecordAsItsFilesDo) {
+  const StoredJob job;
+  const Packed pack(job, PackContents::files, {"^encoder\\.", "^secret"});
+  EXPECT_EQ(pack.record().jobs[0].results, pack.judged().jobs[0].results);
+  EXPECT_EQ(pack.record().jobs[0].symptom, pack.judged().jobs[0].symptom);
+  EXPECT_EQ(pack.record().jobs[0].coverage, pack.judged().jobs[0].coverage);
+}
+
+TEST(RedactedPack, SaysThatNamesWereReplaced) {
+  const StoredJob job;
+  const Packed one(job, PackContents::files, {"^head"});
+  EXPECT_EQ(one.written().masked_names, 1U);
+  EXPECT_THAT(one.record().notes, Contains("a name was replaced in this pack, by name-1"));
+  fs::remove(job.beside("pack.tar.gz"));
+  const Packed several(job, PackContents::files, {"weight"});
+  EXPECT_THAT(several.record().notes, Contains(HasSubstr(" names were replaced in this pack, by")));
+}
+
+TEST(RedactedPack, LeavesTextsOfSourcesOut) {
+  const StoredJob job;
+  const std::set<std::string> files = Packed(job, PackContents::files, {"nothing"}).files();
+  for (const char* name :
+       {"job/rank-0.stacks", "job/rank-0.status.json", "job/rank-0.watch.json", "job/rank-0.log"}) {
+    EXPECT_THAT(files, Not(Contains(name)));
+  }
+}
+
+/// A seal of the changed files would hide the change.
+TEST(Pack, IsRefusedIfAFileWasChanged) {
+  for (const std::vector<std::string>& redact : {std::vector<std::string>{}, {"secret"}}) {
+    const StoredJob job;
+    std::string journal = text_of(job.files() / "rank-1.csv");
+    journal.back() = ' ';
+    write_text(job.files() / "rank-1.csv", journal);
+    EXPECT_THAT(refusal_of_pack(job, PackContents::files, redact),
+                AllOf(HasSubstr("rank-1.csv was changed"), HasSubstr("--findings-only")));
+    EXPECT_FALSE(fs::exists(job.beside("refused.tar.gz")));
+    EXPECT_EQ(refusal_of_pack(job, PackContents::findings, redact), "accepted");
+  }
+}
+
+/// Its index, which fits in no way, would be written anew.
+TEST(RedactedPack, IsRefusedIfAnIndexDoesNotFit) {
+  const StoredJob job([](const fs::path& files) {
+    fs::copy_file(files / "rank-0.index", files / "rank-1.index",
+                  fs::copy_options::overwrite_existing);
+  });
+  EXPECT_EQ(verdict_of(job.job()), Verdict::violated);
+  const auto pack = [&](const std::vector<std::string>& redact) {
+    return refusal_of("", [&] {
+      pack_run({job.folder(), job.beside("p.tar.gz").string(), PackContents::files, redact});
+    });
+  };
+  EXPECT_THAT(pack({"secret"}), HasSubstr("rank-1.index: expected an index of rank 1"));
+  EXPECT_EQ(pack({}), "accepted") << "the pack has the same index";
+}
+
+TEST(Pack, OfDeletedSnapshotsAndIndicesIsNoChange) {
+  const StoredJob job;
+  fs::remove(job.files() / "rank-0.index");
+  fs::remove(job.files() / "rank-1.step-3.safetensors");
+  EXPECT_THAT(Packed(job, PackContents::files, {"secret"}).judged().jobs[0].faults, IsEmpty());
+}
+
+TEST(Pack, IsRefusedForALink) {
+  const StoredJob job;
+  fs::remove(job.files() / "rank-0.stacks");
+  fs::create_symlink("/etc/passwd", job.files() / "rank-0.stacks");
+  EXPECT_THAT(refusal_of("",
+                         [&] {
+                           pack_run({job.folder(), job.beside("p.tar.gz").string()});
+                         }),
+              HasSubstr("rank-0.stacks: it is no file"));
+}
+
+TEST(Pack, IsRefusedWhileTheRunGoesOn) {
+  const StoredJob job;
+  const FolderLock lock(job.folder());
+  EXPECT_EQ(refusal_of_pack(job), ": it still runs. Wait until it has ended.");
+}
+
+TEST(Pack, OfScenariosKeepsTheirNames) {
+  const TemporaryFolder folder;
+  RunRecord run = literal_run();
+  run.jobs.clear();
+  run.planned.reset();
+  for (CellRecord& cell : run.cells) cell.processes = 0, cell.exits.clear();
+  save_record(folder.path(), run);
+  EXPECT_THAT(refusal_of("",
+                         [&] {
+                           pack_run({folder.path(),
+                                     (folder.path() / "p").string(),
+                                     PackContents::files,
+                                     {"weight"}});
+                         }),
+              HasSubstr("it has cells of scenarios, whose expectations name their tensors."));
+}
+
+/// Its record was saved when it started, without ranks.
+TEST(Pack, OfAJobWhoseWatchWasKilledIsJudgedLikeIt) {
+  StoredJob job;
+  RunRecord& run = job.record();
+  run.environment.host = host_name();
+  JobRecord& record = run.jobs[0];
+  record.world_size = record.processes = 0;
+  record.exits.clear();
+  record.results.clear();
+  record.manifest.reset();
+  record.symptom = {};
+  save_record(job.folder(), run);
+  take_up(record, job.folder());
+  judge_run(run, job.folder());
+  ASSERT_FALSE(record.results.empty());
+  const JobRecord plain = Packed(job).judged().jobs[0];
+  EXPECT_EQ(plain.results, record.results);
+  EXPECT_EQ(plain.unsealed, "the watch of the job has not ended");
+  fs::remove(job.beside("pack.tar.gz"));
+  const Packed redacted(job, PackContents::files, {"secret"});
+  EXPECT_EQ(verdict_of(redacted.judged().jobs[0]), verdict_of(record));
+  EXPECT_THAT(redacted.bytes(), Not(HasSubstr("secret")));
+}
+
+TEST(FindingsPack, HasTheStoredResultsAndNoFile) {
+  const StoredJob job;
+  const Packed pack(job, PackContents::findings);
+  EXPECT_EQ(pack.files(), (std::set<std::string>{"record.json", "pack.json"}));
+  EXPECT_FALSE(pack.opened().has_files());
+  EXPECT_EQ(pack.record().jobs[0].results, job.job().results);
+  EXPECT_THAT(pack.record().notes, Contains(HasSubstr("nothing was judged again")));
+}
+
+TEST(FindingsPack, WithoutNamesHoldsNoneOfThem) {
+  const StoredJob job;
+  const Packed pack(job, PackContents::findings, {"secret"});
+  EXPECT_THAT(pack.bytes(), Not(HasSubstr("secret")));
+}
+
+TEST(FindingsPack, NeedsARunThatWasJudged) {
+  StoredJob job;
+  JobRecord& record = job.record().jobs[0];
+  record.results.clear();
+  record.symptom = {};
+  job.record().environment.host = host_name();
+  save_record(job.folder(), job.record());
+  EXPECT_THAT(refusal_of_pack(job, PackContents::findings), HasSubstr(": it was never judged"));
+  EXPECT_EQ(refusal_of_pack(job), "accepted");
+}
+
+/// Judging it would find no journal.
+TEST(FindingsPack, IsNotPackedAgainWithFiles) {
+  const StoredJob job;
+  const Packed pack(job, PackContents::findings);
+  EXPECT_THAT(refusal_of("",
+                         [&] {
+                           pack_run({pack.opened().folder(), job.beside("p.tar.gz").string()});
+                         }),
+              HasSubstr("without the files of ranks"));
+}
+
+/// A pack without a label, or with another one.
+std::string refusal_of_label(const std::string& label) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "run.tar.gz";
+  ArchiveWriter writer(file);
+  writer.add_text("run/record.json", "{}");
+  if (!label.empty()) writer.add_text("run/pack.json", label);
+  writer.finish();
+  return refusal_of("", [&] { OpenedRun opened(file.string()); });
+}
+
+TEST(OpenedRun, RefusesAnArchiveWithoutAKnownLabel) {
+  EXPECT_THAT(refusal_of_label(""), HasSubstr("it holds no pack.json"));
+  EXPECT_THAT(refusal_of_label("{"), HasSubstr("expected what 'lockstep pack' writes"));
+  EXPECT_THAT(refusal_of_label(R"({"schema": "other", "version": "1.0"})"),
+              HasSubstr("expected what 'lockstep pack' writes"));
+  EXPECT_THAT(refusal_of_label(R"({"schema": "lockstep.pack", "version": "2.0"})"),
+              HasSubstr("expected a pack of version 1, found '2.0'"));
+  EXPECT_EQ(refusal_of_label(R"({"schema": "lockstep.pack", "version": "1.7",)"
+                             R"( "contents": "files", "masked_names": 0, "new": 1})"),
+            "accepted");
+}
+
+TEST(OpenedRun, IsTheFolderItselfIfThatIsNamed) {
+  const StoredJob job;
+  EXPECT_EQ(OpenedRun(job.folder().string()).folder(), job.folder());
+  EXPECT_EQ(OpenedRun((job.folder() / "record.json").string()).folder(), job.folder());
+  EXPECT_TRUE(OpenedRun(job.folder().string()).has_files());
+}
+
+}  // namespace
+}  // namespace lockstep
