@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -107,13 +108,13 @@ void say_open_files(DoctorSheet& sheet) {
 
 void say_free_space(DoctorSheet& sheet, const char* folder, const std::string& called,
                     const std::string& remedy) {
-  constexpr double kLittle = 100.0 * 1024 * 1024;
+  constexpr std::uint64_t kLittle = std::uint64_t{100} << 20;
   struct statvfs disk {};
   if (::statvfs(folder, &disk) != 0) {
     sheet.say(fmt::format("{}: {}", called, std::strerror(errno)));
     return sheet.advise(remedy);
   }
-  const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  const std::uint64_t free = std::uint64_t{disk.f_bavail} * disk.f_frsize;
   sheet.say(fmt::format("{}: {} free", called, bytes_in_words(free)));
   if (free < kLittle) sheet.advise(remedy);
 }

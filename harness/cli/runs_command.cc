@@ -74,7 +74,7 @@ std::string start_in_words(std::string utc) {
 /// A command line may be long, and it is the last cell of its row.
 std::string shortened(const std::string& title) {
   constexpr std::size_t kMost = 90;
-  const std::string text = plain(title);
+  std::string text = plain(title);
   if (text.size() <= kMost) return text;
   std::size_t size = kMost;
   while (size > 0 && (text[size] & 0xc0) == 0x80) --size;
@@ -87,9 +87,9 @@ std::string table_of(const std::vector<StoredRun>& runs) {
                               Column("run", 0, Align::left)};
   for (const StoredRun& run : runs) {
     const bool is_broken = !run.fault.empty();
-    append_row(columns, {run.folder.filename().string(), start_in_words(run.started_utc),
-                         run.verdict, bytes_in_words(static_cast<double>(run.bytes)),
-                         is_broken ? run.title : shortened(run.title)});
+    append_row(columns,
+               {run.folder.filename().string(), start_in_words(run.started_utc), run.verdict,
+                bytes_in_words(run.bytes), is_broken ? run.title : shortened(run.title)});
   }
   return side_by_side(columns);
 }
@@ -141,13 +141,13 @@ void prune(const RunsWords& words, const Pruning& pruning) {
     if (!words.is_rehearsal) remove_run(run);
     write_standard_output(fmt::format("{} {}: {}\n",
                                       words.is_rehearsal ? "would remove" : "removed", folder,
-                                      bytes_in_words(static_cast<double>(run.bytes))));
+                                      bytes_in_words(run.bytes)));
     bytes += run.bytes;
     ++count;
   }
   if (!words.is_rehearsal) say_where_latest_points(words.folder, stored_runs(words.folder));
   write_standard_output(fmt::format("{} run{}, {} {}\n", count, count == 1 ? "" : "s",
-                                    bytes_in_words(static_cast<double>(bytes)),
+                                    bytes_in_words(bytes),
                                     words.is_rehearsal ? "would be freed" : "freed"));
 }
 

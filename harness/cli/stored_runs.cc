@@ -126,7 +126,7 @@ std::optional<std::int64_t> seconds_of(const std::string& utc) {
 }
 
 bool is_older(const StoredRun& run, std::int64_t days, std::int64_t now) {
-  constexpr std::int64_t kDay = 24 * 3600;
+  constexpr std::int64_t kDay = std::int64_t{24} * 3600;
   const auto started = seconds_of(run.started_utc);
   return started && (now - *started) / kDay >= days;
 }

@@ -16,6 +16,7 @@
 #include "harness/record/appended_file.h"
 #include "harness/record/run_folder.h"
 #include "reports/base/error.h"
+#include "reports/base/plain_text.h"
 #include "reports/base/regular_file.h"
 #include "reports/base/usage_error.h"
 
@@ -147,8 +148,9 @@ class Unpacking {
     void operator()(archive* handle) const { archive_read_free(handle); }
   };
 
+  /// `why` may contain names from the archive.
   [[noreturn]] void refuse(const std::string& why) const {
-    throw unreadable(file_.string(), why, kPackRemedy);
+    throw unreadable(file_.string(), plain(why), kPackRemedy);
   }
 
   /// Also refuses a named pipe, for which libarchive would wait.

@@ -154,12 +154,13 @@ WrittenPack pack_run(const PackRequest& request) {
   }
   mask(run, redaction);
   note_contents(request, redaction, run);
-  archive.add_text(name + "/record.json", render_json(run));
+  const fs::path top = name;
+  archive.add_text(top / "record.json", render_json(run));
   for (const std::string& staged : files_below(scratch.path())) {
-    archive.add_file(name + "/" + staged, scratch.path() / staged);
+    archive.add_file(top / staged, scratch.path() / staged);
   }
   // The last member: an archive that was cut off lacks it.
-  archive.add_text(name + "/" + kPackLabel, render_label({request.contents, redaction.size()}));
+  archive.add_text(top / kPackLabel, render_label({request.contents, redaction.size()}));
   archive.finish();
   return {file, fs::file_size(file), redaction.size()};
 }

@@ -99,7 +99,9 @@ std::string Redaction::text(const std::string& text) {
 }
 
 std::string Redaction::cut_text(const std::string& text, std::size_t most) {
-  return text.size() < most ? this->text(text) : pseudonym(text);
+  std::string& known = cut_texts_[text];
+  if (known.empty()) known = text.size() < most ? this->text(text) : pseudonym(text);
+  return known;
 }
 
 bool Redaction::matches(const std::string& text) const {

@@ -75,6 +75,7 @@ class Redaction {
   std::set<std::string> known_;                    ///< all names, masked or not
   std::set<std::string, IsLonger> masked_;         ///< those that match
   std::map<std::string, std::string> pseudonyms_;  ///< by name
+  std::map<std::string, std::string> cut_texts_;   ///< logs repeat their texts
   std::size_t last_ = 0;                           ///< number of the last pseudonym
 };
 

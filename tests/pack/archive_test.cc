@@ -21,7 +21,9 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 /// A member of an archive that somebody else wrote.
 struct Member {
@@ -144,7 +146,7 @@ TEST_F(Archive, LargerThanOneThatIsReadIsNotWritten) {
 TEST_F(Archive, IsRefusedIfAMemberLeadsOutOfIt) {
   for (const char* name : {"/tmp/planted", "../planted", "run/../../planted", "..", "run/\n"}) {
     write({{"run/record.json"}, {name}});
-    EXPECT_THAT(refusal(), HasSubstr("leads out of it")) << name;
+    EXPECT_THAT(refusal(), AllOf(HasSubstr("leads out of it"), Not(HasSubstr("\n")))) << name;
   }
   EXPECT_FALSE(fs::exists(place_.path() / "planted"));
 }

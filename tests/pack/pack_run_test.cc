@@ -121,6 +121,14 @@ TEST(Pack, SaysNothingOfTheMachineNorOfCommandLines) {
   }
 }
 
+TEST(Pack, OfTheSameRunHasTheSameBytes) {
+  const StoredJob job;
+  for (const char* name : {"a", "b"}) {
+    pack_run({job.folder(), job.beside(name).string(), PackContents::files, {"secret"}});
+  }
+  EXPECT_EQ(text_of(job.beside("a")), text_of(job.beside("b")));
+}
+
 TEST(Pack, IsRemovedFromTheScratchFolder) {
   const StoredJob job;
   fs::path folder;
