@@ -40,7 +40,6 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
   app.add_option("RUN", words.runs,
                  "A, which is right, and B; with --expect fixed: A, before, after")
       ->required()
-      ->expected(2, 3)
       ->type_name("");
   app.add_option("--noise", words.noise, "a repetition of A or B, which measures noise; repeatable")
       ->type_name("RUN")

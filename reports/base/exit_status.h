@@ -53,7 +53,7 @@ struct CommandExit {
 };
 
 /// The table in the `--help` of each command.
-inline constexpr std::array<CommandExit, 45> kCommandExits{
+inline constexpr std::array<CommandExit, 51> kCommandExits{
     CommandExit{"list", ExitStatus::as_expected, "the scenarios are listed"},
     {"list", ExitStatus::failed, "the catalogue cannot be started"},
     {"list", ExitStatus::usage, "wrong arguments, or a filter that no scenario matches"},
@@ -74,7 +74,8 @@ inline constexpr std::array<CommandExit, 45> kCommandExits{
     {"run", ExitStatus::interrupted, "interrupted (SIGINT), regardless of the findings"},
     {"run", ExitStatus::terminated, "terminated (SIGTERM), regardless of the findings"},
     {"watch", ExitStatus::as_expected,
-     "the ranks stayed in lockstep, or the job was as '--expect' says"},
+     "the ranks stayed in lockstep, or the job was as '--expect' says; with '--node' also if those "
+     "of this machine did"},
     {"watch", ExitStatus::failed,
      "the ranks differed, or the job was not as '--expect' says; also the job's own status, like "
      "any other but 0, without '--expect'"},
@@ -92,6 +93,14 @@ inline constexpr std::array<CommandExit, 45> kCommandExits{
     {"report", ExitStatus::not_applicable, "no cell was run"},
     {"report", ExitStatus::usage, "wrong arguments, or a folder or file without a valid run"},
     {"report", ExitStatus::defect, "a defect of Lockstep"},
+    {"diff", ExitStatus::as_expected, "B is equal to A up to rounding, or as '--expect' says"},
+    {"diff", ExitStatus::failed, "B differs from A, or is not as '--expect' says"},
+    {"diff", ExitStatus::undecided,
+     "could not be decided: the runs began with other weights or saw other samples, or rounding "
+     "could be as large as a fault"},
+    {"diff", ExitStatus::not_applicable, "no parameter has the same name on both sides"},
+    {"diff", ExitStatus::usage, "wrong arguments, or a run that cannot be read"},
+    {"diff", ExitStatus::defect, "a defect of Lockstep"},
     {"compare", ExitStatus::as_expected, "every published value is met"},
     {"compare", ExitStatus::failed, "a published value is not met, or not in the run"},
     {"compare", ExitStatus::undecided, "memory ran out"},
