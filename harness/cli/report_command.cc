@@ -17,9 +17,11 @@
 #include "harness/job/job_record.h"
 #include "harness/record/journal.h"
 #include "harness/record/run_folder.h"
+#include "harness/record/watch_control.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/base/error.h"
 #include "reports/formats/renderer.h"
+#include "reports/record/result.h"
 
 namespace lockstep {
 
@@ -42,6 +44,15 @@ std::uint64_t bytes_to_read(const RunRecord& run, const std::filesystem::path& f
   return bytes;
 }
 
+/// A job that still runs, and that nobody else follows, stores values from now on if its ranks
+/// differ.
+void ask_to_keep(const RunRecord& run, const std::filesystem::path& folder) {
+  for (const JobRecord& job : run.jobs) {
+    const bool differs = !job.unsealed.empty() && first_difference(job);
+    if (differs) WatchControl(folder / job.folder).ask_to_keep();
+  }
+}
+
 ExitStatus report(const std::vector<std::string>& folders, const std::string& format,
                   Verbosity verbosity, IndexUse use) {
   const Renderer& renderer = find_renderer(format);
@@ -59,6 +70,7 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
       ReadingProgress progress(bytes_to_read(run, folder));
       judge_run(run, folder, {use, [&](std::uint64_t bytes) { progress.add(bytes); }});
     }
+    ask_to_keep(run, folder);
     if (folders.size() > 1) {
       write_standard_output(
           fmt::format("{}{}\n\n", &named == &folders[0] ? "" : "\n", folder.string()));

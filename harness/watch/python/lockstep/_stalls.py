@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 
+from lockstep import _settings
 from lockstep._start import say
 from lockstep._traffic import counts_of_groups, groups_of_process
 
@@ -169,7 +170,7 @@ class Progress:
         self._lock = threading.Lock()
         self._machine = _machine()
         self._has_said = False
-        self._folder = os.environ["LOCKSTEP_WATCH_FOLDER"]
+        self._folder = _settings.current.folder
         threading.Thread(target=self._run, name="lockstep", daemon=True).start()
 
     def step(self, number):
