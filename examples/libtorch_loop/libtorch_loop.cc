@@ -24,24 +24,27 @@ int number_in(const char* variable) {
   return value ? std::atoi(value) : 0;
 }
 
-c10d::ProcessGroupGloo join_group(const std::string& store, int rank, int world_size) {
+c10::intrusive_ptr<c10d::ProcessGroupGloo> join_group(const std::string& store, int rank,
+                                                      int world_size) {
   auto options = c10d::ProcessGroupGloo::Options::create();
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
-  return {c10::make_intrusive<c10d::FileStore>(store, world_size), rank, world_size, options};
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(
+      c10::make_intrusive<c10d::FileStore>(store, world_size), rank, world_size, options);
 }
 
-void average_gradients(c10d::ProcessGroupGloo& group, const torch::nn::Sequential& model) {
+void average_gradients(const c10::intrusive_ptr<c10d::ProcessGroupGloo>& group,
+                       const torch::nn::Sequential& model) {
   for (const torch::Tensor& parameter : model->parameters()) {
     std::vector<torch::Tensor> gradient{parameter.grad()};
-    group.allreduce(gradient)->wait();
-    gradient[0].div_(group.getSize());
+    group->allreduce(gradient)->wait();
+    gradient[0].div_(group->getSize());
   }
 }
 
 void train(const std::string& folder, const std::string& store, bool reduces) {
   const int rank = number_in("RANK");
   const int world_size = number_in("WORLD_SIZE");
-  c10d::ProcessGroupGloo group = join_group(store, rank, world_size);
+  const auto group = join_group(store, rank, world_size);
   torch::manual_seed(0);  // all ranks begin with the same parameters
   torch::nn::Sequential model(torch::nn::Linear(8, 16), torch::nn::ReLU(),
                               torch::nn::Linear(16, 4));

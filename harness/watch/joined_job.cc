@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kOpen = "not all of its ranks have ended their watch";
 constexpr std::string_view kRecord = "record.json";
 
-std::string text(const char* characters) { return characters ? characters : ""; }
+std::string string_of(const char* characters) { return characters ? characters : ""; }
 
 Error refused(const fs::path& folder, std::string_view why, std::string_view remedy) {
   return unwritable(folder.string(), why, remedy);
@@ -54,7 +54,7 @@ void require_possible(const lockstep_watch_job& job) {
 }
 
 RunRecord record_of(const lockstep_watch_job& job) {
-  RunRecord run = record_of_new_job(text(job.title), job.agree_every);
+  RunRecord run = record_of_new_job(string_of(job.title), job.agree_every);
   run.environment.lockstep_version = LOCKSTEP_VERSION;
   run.jobs[0].world_size = job.world_size;
   run.jobs[0].unsealed = kOpen;
@@ -130,7 +130,7 @@ JoinedJob job_in_new_folder(const lockstep_watch_job& job) {
 
 JoinedJob join_job(const lockstep_watch_job& job) {
   require_possible(job);
-  const fs::path folder = text(job.folder);
+  const fs::path folder = string_of(job.folder);
   if (folder.empty()) return job_in_new_folder(job);
   const fs::path files = folder / kJobFolder;
   if (!fs::exists(folder / kRecord)) {

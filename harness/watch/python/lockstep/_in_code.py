@@ -147,8 +147,11 @@ def watch(out, settings):
     if not path and world > 1:
         raise ValueError("lockstep.watch() needs out, because each of the %d ranks would make a folder of "
                          "its own: give all of them the same new folder." % world)
-    joined = _library.create(path, _title(), settings.agree_every, rank, world)
-    settings.folder, settings.job = os.path.abspath(joined[0]), joined[1]
+    try:
+        folder, settings.job = _library.create(path, _title(), settings.agree_every, rank, world)
+    except _library.Failure as error:
+        raise RuntimeError(str(error)) from None
+    settings.folder = os.path.abspath(folder)
     settings.is_created, settings.is_shared = True, bool(path)
     _begin(settings)
     return os.path.dirname(settings.folder)

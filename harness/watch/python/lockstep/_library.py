@@ -7,7 +7,7 @@ _INTERFACE = 3
 _PREFIX = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4))
 
 
-class Failure(RuntimeError):
+class Failure(Exception):
     """The library refused a call."""
 
 
