@@ -406,8 +406,8 @@ class Watcher:
         self._note({})
         self._watch.end(None if error is None else
                         ("%s: %s" % (type(error).__name__, error)).rstrip(": "))
-        self._watch.close()
-        self._watch = None
+        watch, self._watch = self._watch, None  # also if it cannot be closed
+        watch.close()
 
 
 def _is_child():
