@@ -65,7 +65,7 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
   for (const std::string& named : folders) {
     const std::filesystem::path folder = run_folder_of(named);
     RunRecord run = load_record(folder);
-    for (JobRecord& job : run.jobs) take_up(job, folder);
+    take_up(run, folder);
     {
       ReadingProgress progress(bytes_to_read(run, folder));
       judge_run(run, folder, {use, [&](std::uint64_t bytes) { progress.add(bytes); }});

@@ -187,8 +187,17 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   if (job.processes > 0) seal(job, files, end.has_value());
 }
 
-void take_up(JobRecord& job, const fs::path& folder) {
-  if (job.processes == 0 && job.exits.empty()) add_ranks(job, folder, {});
+std::string torch_of(const fs::path& files) {
+  const auto facts = read_all_facts(files);
+  return facts.empty() ? "" : facts.begin()->second.torch;
+}
+
+void take_up(RunRecord& run, const fs::path& folder) {
+  for (JobRecord& job : run.jobs) {
+    if (job.processes != 0 || !job.exits.empty()) continue;
+    add_ranks(job, folder, {});
+    run.environment.torch_version = torch_of(folder / job.folder);
+  }
 }
 
 bool has_hung(const JobRecord& job) {

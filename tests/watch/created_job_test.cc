@@ -81,7 +81,7 @@ class CreatedJob : public testing::Test {
 
   JobRecord judged() const {
     RunRecord record = load_record(run());
-    take_up(record.jobs[0], run());
+    take_up(record, run());
     judge_run(record, run());
     return record.jobs[0];
   }

@@ -49,6 +49,7 @@ TEST_F(InCode, IsInLockstepIfWatchedBeforeTorchIsImported) {
   const Outcome report = report_of(path("before_torch"));
   EXPECT_EQ(report.status, 0) << report.out;
   EXPECT_THAT(unwrapped(report.out), HasSubstr("in_code_training.py"));
+  EXPECT_THAT(report.out, HasSubstr(", torch "));
   EXPECT_THAT(
       unwrapped(report.out),
       HasSubstr("in lockstep: 4 of 4 parameters compared on 2 of 2 ranks, 4 steps, 1 to 4"));

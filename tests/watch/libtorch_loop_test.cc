@@ -14,11 +14,15 @@ namespace {
 
 class LibtorchLoop : public testing::Test {
  protected:
+  /// The command of two ranks. `folder`: as they name it.
+  std::string ranks(const std::string& folder, const std::string& option = "") const {
+    return fmt::format(
+        "sh -c 'export OMP_NUM_THREADS=1 WORLD_SIZE=2; RANK=1 {0} \"{1}\" {2} {3} & "
+        "RANK=0 {0} \"{1}\" {2} {3}; status=$?; wait $! && exit $status'",
+        LOCKSTEP_LIBTORCH_LOOP, folder, (folder_.path() / "store").string(), option);
+  }
   Outcome trained(const std::string& option) const {
-    return run_shell(fmt::format(
-        "export OMP_NUM_THREADS=1 WORLD_SIZE=2; RANK=1 {0} {1} {2} {3} & RANK=0 {0} {1} {2} {3}; "
-        "status=$?; wait $! && exit $status",
-        LOCKSTEP_LIBTORCH_LOOP, run().string(), (folder_.path() / "store").string(), option));
+    return run_shell(ranks(run().string(), option));
   }
   Outcome reported() const {
     return run_shell(fmt::format("{} report {}", LOCKSTEP_PROGRAM, run().string()));
@@ -51,6 +55,23 @@ TEST_F(LibtorchLoop, DiffersIfItsGradientsAreNotReduced) {
               testing::HasSubstr("FAILED: ranks differ from step 1 on: 0.weight"));
   EXPECT_THAT(unwrapped(report.out),
               testing::HasSubstr("gradients do not agree across ranks: first in step 1, 0.weight"));
+}
+
+TEST_F(LibtorchLoop, WritesIntoTheFolderOfItsWatch) {
+  const Outcome outcome =
+      run_shell(fmt::format("{} watch --out {} -- {}", LOCKSTEP_PROGRAM, run().string(),
+                            ranks("unused", "--forget-reduction")));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.err),
+              testing::HasSubstr("FAILED: ranks differ from step 1 on: 0.weight"));
+  EXPECT_FALSE(std::filesystem::exists("unused"));
+}
+
+TEST_F(LibtorchLoop, NeedsAFolder) {
+  const Outcome outcome = run_shell(ranks(""));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("The watch needs a folder, because each rank would "
+                                              "make one of its own: give all ranks the same"));
 }
 
 }  // namespace
