@@ -172,5 +172,32 @@ TEST(InCodeUnderWatch, DoesNothing) {
   EXPECT_FALSE(fs::exists(folder.path() / "unused"));
 }
 
+/// The disk is full in the first training, which goes on; the second one is observed again.
+TEST(InCodeFailure, RaisesNothingIntoTheJob) {
+  const TemporaryFolder folder;
+  write_text(folder.path() / "train.py",
+             "import lockstep, torch\n"
+             "model = torch.nn.Linear(2, 2)\n"
+             "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+             "for out, steps in ('full', 400), ('again', 3):\n"
+             "    lockstep.watch(out=out)\n"
+             "    for step in range(steps):\n"
+             "        model(torch.ones(1, 2)).sum().backward()\n"
+             "        optimizer.step()\n"
+             "    lockstep.stop()\n"
+             "print('trained')\n");
+  const Outcome outcome =
+      run_shell(fmt::format("cd {} && ulimit -f 40; trap '' XFSZ; {} {} train.py",
+                            folder.path().string(), kWithPackage, python()));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "trained\n");
+  EXPECT_THAT(outcome.err, HasSubstr("lockstep: rank 0 is no longer observed: Cannot write "));
+  const Outcome report = report_of(folder.path() / "full");
+  EXPECT_EQ(report.status, 2) << report.out;
+  EXPECT_THAT(unwrapped(report.out),
+              HasSubstr("UNDECIDED: not all of its ranks have ended their watch"));
+  EXPECT_THAT(text_of(folder.path() / "again" / "record.json"), HasSubstr("\"unsealed\": \"\""));
+}
+
 }  // namespace
 }  // namespace lockstep
