@@ -54,9 +54,7 @@ NamedRuns::NamedRuns(const std::vector<std::string>& named) {
 void NamedRuns::open(const std::string& named) {
   const OpenedRun& opened = *opened_.emplace_back(std::make_unique<OpenedRun>(named));
   RunRecord run = load_record(opened.folder());
-  if (opened.has_files()) {
-    for (JobRecord& job : run.jobs) take_up(job, opened.folder());
-  }
+  if (opened.has_files()) take_up(run, opened.folder());
   runs_.push_back({{opened.folder()}, std::move(run)});
 }
 

@@ -19,9 +19,11 @@
 #include "harness/cli/standard_output.h"
 #include "harness/record/journal.h"
 #include "harness/record/run_folder.h"
+#include "harness/record/watch_control.h"
 #include "harness/verdict/judge_run.h"
 #include "reports/base/error.h"
 #include "reports/formats/renderer.h"
+#include "reports/record/result.h"
 
 namespace lockstep {
 
@@ -53,10 +55,22 @@ std::uint64_t bytes_to_read(const RunRecord& run, const fs::path& folder) {
   return bytes;
 }
 
+/// A job that still runs, and that nobody else follows, stores values from now on if its ranks
+/// differ.
+void ask_to_keep(const JoinedRun& joined) {
+  for (const JobRecord& job : joined.run.jobs) {
+    const bool differs = !job.unsealed.empty() && first_difference(job);
+    if (!differs) continue;
+    if (job.parts.empty()) WatchControl(joined.root() / job.folder).ask_to_keep();
+    for (const JobPart& part : job.parts) WatchControl(part.folder).ask_to_keep();
+  }
+}
+
 void judge(JoinedRun& joined, IndexUse use) {
   ReadingProgress progress(bytes_to_read(joined.run, joined.root()));
   judge_run(joined.run, joined.root(),
             {.index = use, .meter = [&](std::uint64_t bytes) { progress.add(bytes); }});
+  ask_to_keep(joined);
 }
 
 ExitStatus report(const std::vector<std::string>& folders, const std::string& format,

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <random>
 #include <set>
 
 #include "harness/job/rank_facts.h"
@@ -13,9 +12,9 @@
 #include "harness/record/environment.h"
 #include "harness/record/journal.h"
 #include "harness/record/manifest.h"
+#include "harness/record/new_job.h"
 #include "harness/record/process_identity.h"
 #include "harness/record/rank_status.h"
-#include "harness/record/run_folder.h"
 #include "harness/record/step_index.h"
 #include "harness/record/watched_progress.h"
 #include "reports/base/error.h"
@@ -27,23 +26,6 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kFolder = "job";
-
-/// Not reproducible on purpose: it distinguishes jobs whose files may be mixed up.
-std::string drawn_id() {
-  std::random_device device;
-  return fmt::format("{:06x}", device() & 0xffffff);
-}
-
-std::vector<Claim> claims_of_jobs(std::int64_t agree_every) {
-  if (agree_every > 0) {
-    return {agree_periodically(Kind::parameter, Phase::pre_forward), ranks_finish()};
-  }
-  return {agree_across_ranks(Kind::parameter, Phase::pre_forward),
-          agree_across_ranks(Kind::gradient, Phase::pre_step),
-          agree_across_ranks(Kind::parameter, Phase::post_step), ranks_finish()};
-}
 
 /// The claims that the observations of a job allow: an engine that divides the parameters of an
 /// optimizer leaves nothing to compare but the parameters that it copies to all ranks.
@@ -144,9 +126,13 @@ void note_elsewhere(JobRecord& job) {
   }
 }
 
+/// A job that no process watches is sealed by its ranks, which say so in its record.
 void seal(JobRecord& job, const fs::path& files, bool has_ended) {
-  job.unsealed = has_ended ? "" : "the watch of the job has not ended";
-  if (!has_ended) return;
+  if (!has_ended) {
+    if (job.unsealed.empty() && !job.manifest) job.unsealed = "the watch of the job has not ended";
+    return;
+  }
+  job.unsealed.clear();
   try {
     job.manifest = write_manifest(files, job.processes, execution_identity(job));
   } catch (const Error& error) {
@@ -199,17 +185,10 @@ bool has_diverged(const JobRecord& job) { return first_difference(job) != nullpt
 }  // namespace
 
 RunRecord record_of_job(const WatchRequest& request) {
-  RunRecord run;
+  RunRecord run =
+      record_of_new_job(fmt::format("{}", fmt::join(request.job, " ")), request.agree_every);
   for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
-  run.environment = describe_environment(utc_now());
-  JobRecord& job = run.jobs.emplace_back();
-  job.id = drawn_id();
-  job.title = mask_secrets(fmt::format("{}", fmt::join(request.job, " ")));
-  job.node = request.node;
-  job.folder = kFolder;
-  job.agree_every = request.agree_every;
-  job.claims = claims_of_jobs(job.agree_every);
-  run.planned = counts_of(run);
+  run.jobs[0].node = request.node;
   return run;
 }
 
@@ -244,8 +223,17 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   if (job.processes > 0) seal(job, files, end.has_value());
 }
 
-void take_up(JobRecord& job, const fs::path& folder) {
-  if (job.processes == 0 && job.exits.empty()) add_ranks(job, folder, {});
+std::string torch_of(const fs::path& files) {
+  const auto facts = read_all_facts(files);
+  return facts.empty() ? "" : facts.begin()->second.torch;
+}
+
+void take_up(RunRecord& run, const fs::path& folder) {
+  for (JobRecord& job : run.jobs) {
+    if (job.processes != 0 || !job.exits.empty()) continue;
+    add_ranks(job, folder, {});
+    run.environment.torch_version = torch_of(folder / job.folder);
+  }
 }
 
 bool has_hung(const JobRecord& job) {

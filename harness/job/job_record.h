@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "harness/job/job_process.h"
 #include "harness/job/watch_request.h"
@@ -14,13 +15,17 @@ RunRecord record_of_job(const WatchRequest& request);
 
 /// Adds what its ranks left in the job's folder: their number, how each ended, and the list of
 /// their files. `end`: of the job's command; absent: it still runs, or nobody saw it end. Then, and
-/// if the list cannot be written, the job is unsealed. Ranks on other machines are listed.
+/// if the list cannot be written, the job is unsealed, unless its ranks sealed it. Ranks on other
+/// machines are listed.
 void add_ranks(JobRecord& job, const std::filesystem::path& folder,
                const std::optional<JobEnd>& end);
 
-/// Adds its ranks to a job whose record was saved at its start only: its watch still runs, or ended
-/// without saving another one.
-void take_up(JobRecord& job, const std::filesystem::path& folder);
+/// The torch of the ranks whose files are in a folder; empty: unknown.
+std::string torch_of(const std::filesystem::path& files);
+
+/// Adds its ranks to a job whose record was saved at its start only: its watch still runs, ended
+/// without saving another one, or never was.
+void take_up(RunRecord& run, const std::filesystem::path& folder);
 
 /// Whether ranks of a judged job waited in a collective for others that did not come.
 bool has_hung(const JobRecord& job);

@@ -11,7 +11,6 @@
 #include "harness/job/job_process.h"
 #include "harness/job/job_record.h"
 #include "harness/job/observing_switch.h"
-#include "harness/job/rank_facts.h"
 #include "harness/job/rank_follower.h"
 #include "harness/job/stall_watch.h"
 #include "harness/job/watched_variables.h"
@@ -183,12 +182,6 @@ class Meanwhile {
   bool is_stalled_ = false;
   bool has_ended_job_ = false;
 };
-
-/// The torch of the ranks; empty: unknown.
-std::string torch_of(const fs::path& folder) {
-  const auto facts = read_all_facts(folder);
-  return facts.empty() ? "" : facts.begin()->second.torch;
-}
 
 /// The job has ended: a record that cannot be saved must not lose its verdict and its status.
 void save(RunRecord& run, const fs::path& folder) {

@@ -125,6 +125,7 @@ void learn_all_names(const RunRecord& run, const fs::path& folder, Redaction& re
 void mask(RunRecord& run, Redaction& redaction) {
   mask_machine(run);
   for (JobRecord& job : run.jobs) redact(job, redaction);
+  run.environment.torch_version = redaction.text(run.environment.torch_version);
   for (std::string& note : run.notes) note = redaction.text(note);
 }
 
@@ -132,7 +133,7 @@ void mask(RunRecord& run, Redaction& redaction) {
 RunRecord load_whole_record(const fs::path& folder) {
   RunRecord run = load_record(folder);
   require_ended(run, folder);
-  for (JobRecord& job : run.jobs) take_up(job, folder);
+  take_up(run, folder);
   if (run.planned) run.planned = counts_of(run);  // the claims of a job follow from its ranks
   return run;
 }

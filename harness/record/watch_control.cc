@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "harness/record/whole_file.h"
+#include "harness/record/new_file.h"
 #include "reports/base/error.h"
 #include "reports/base/unique_fd.h"
 
@@ -57,7 +57,7 @@ WatchControl::~WatchControl() {
 
 void WatchControl::create(const std::filesystem::path& folder) {
   const Page page;
-  write_whole_file(control_file(folder), {reinterpret_cast<const char*>(&page), sizeof page});
+  write_new_file(control_file(folder), {reinterpret_cast<const char*>(&page), sizeof page});
 }
 
 bool WatchControl::keeps() const {

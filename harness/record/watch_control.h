@@ -16,7 +16,7 @@ class WatchControl {
   WatchControl(const WatchControl&) = delete;
   WatchControl& operator=(const WatchControl&) = delete;
 
-  /// Creates the page, with nothing asked. Throws Error (usage).
+  /// Creates the page, with nothing asked, unless there is one. Throws Error (usage).
   static void create(const std::filesystem::path& folder);
 
   /// Whether values are to be stored as snapshots, since ranks differ.

@@ -1,12 +1,18 @@
 #include "harness/watch/lockstep_watch.h"
 
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstring>
 #include <exception>
 #include <string>
 
-#include "harness/watch/watch.h"
+#include "harness/watch/joined_job.h"
+#include "harness/watch/rank_watch.h"
+#include "reports/base/error.h"
 
-struct lockstep_watch : lockstep::Watch {
-  using Watch::Watch;
+struct lockstep_watch : lockstep::RankWatch {
+  using RankWatch::RankWatch;
 };
 
 namespace {
@@ -41,11 +47,28 @@ int32_t done(const Call& call) noexcept {
   });
 }
 
+template <std::size_t size>
+void copy(const std::string& text, char (&buffer)[size]) {
+  if (text.size() >= size) {
+    throw lockstep::bad_value("the folder", text,
+                              fmt::format("a path of less than {} bytes", size));
+  }
+  std::memcpy(buffer, text.c_str(), text.size() + 1);
+}
+
 }  // namespace
 
 int32_t lockstep_watch_interface(void) { return LOCKSTEP_WATCH_INTERFACE; }
 
 const char* lockstep_watch_error(void) { return last_error().c_str(); }
+
+int32_t lockstep_watch_create(const lockstep_watch_job* job, lockstep_watch_joined* joined) {
+  return done([&] {
+    const lockstep::JoinedJob found = lockstep::join_job(*job);
+    copy(found.files.string(), joined->folder);
+    copy(found.id, joined->job);
+  });
+}
 
 lockstep_watch* lockstep_watch_open(const lockstep_watch_options* options) {
   lockstep_watch* watch = nullptr;
@@ -54,7 +77,7 @@ lockstep_watch* lockstep_watch_open(const lockstep_watch_options* options) {
 }
 
 int32_t lockstep_watch_close(lockstep_watch* watch) {
-  const int32_t result = done([&] { watch->end_step(); });
+  const int32_t result = done([&] { watch->close(); });
   delete watch;
   return result;
 }

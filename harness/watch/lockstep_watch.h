@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Increases with every change that an older caller would notice. */
-#define LOCKSTEP_WATCH_INTERFACE 2
+#define LOCKSTEP_WATCH_INTERFACE 3
 
 /* The interface of the loaded library. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_interface(void);
@@ -27,19 +27,42 @@ LOCKSTEP_WATCH_API int32_t lockstep_watch_interface(void);
 /* Why the last call of this thread failed: one sentence, UTF-8. Never null. */
 LOCKSTEP_WATCH_API const char* lockstep_watch_error(void);
 
+/* A job that no `lockstep watch` has started: its ranks make its folder by themselves. */
+typedef struct {
+  const char* folder;  /* of the run; empty: a new one, runs/<utc>, which no other rank finds */
+  const char* title;   /* names the job in reports: "train.py"; UTF-8 */
+  int64_t agree_every; /* ranks need to agree in one of so many steps; 0: in all */
+  int32_t rank;        /* ignored if `world_size` is 0 */
+  int32_t world_size;  /* 0: not known yet */
+} lockstep_watch_job;
+
+typedef struct {
+  char folder[4096]; /* for `lockstep_watch_options`: inside that of the run */
+  char job[32];      /* its id */
+} lockstep_watch_joined;
+
+/* Makes the run's folder with the record of the job, unless another rank of the job did so. All
+ * ranks call it with the same folder, title and `agree_every`, at the same time or one after the
+ * other. Fails if the folder cannot be written or has another content, such as an earlier job. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_create(const lockstep_watch_job* job,
+                                                 lockstep_watch_joined* joined);
+
 typedef struct lockstep_watch lockstep_watch;
 
 typedef struct {
-  const char* folder; /* of the job; it must exist */
+  const char* folder; /* of the job's files; it must exist */
   const char* job;    /* the job's id, written into each file */
   int32_t rank;
   int32_t keeps_before; /* 1: copies the values of each step, so that those of the step in which
                            snapshots are asked for are stored, too; else 0 */
   uint64_t keep_bytes;  /* of values that are stored as snapshots, at most, once asked for */
+  int32_t world_size;
+  int32_t is_created; /* 1: the job is one of `lockstep_watch_create`: the last rank that closes its
+                         watch completes the record of the job; else 0 */
 } lockstep_watch_options;
 
-/* Creates the files of a rank, and its status. Null on failure, for example if another process
- * observes this rank in the same folder. */
+/* Creates the files of a rank, its status, and the facts about it that a report needs. Null on
+ * failure, for example if another process observes this rank in the same folder. */
 LOCKSTEP_WATCH_API lockstep_watch* lockstep_watch_open(const lockstep_watch_options* options);
 
 /* Writes everything that is pending and frees the watch. */

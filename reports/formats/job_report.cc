@@ -102,8 +102,8 @@ std::string title_of(const JobRecord& job) {
 std::string heading_of(const JobRecord& job) {
   if (job.not_run) return fmt::format("NOT RUN: {}", job.not_run->reason);
   if (job.world_size == 0) {
-    return "NOTHING OBSERVED: no optimizer of torch stepped in a Python process that loads "
-           "sitecustomize";
+    return "NOTHING OBSERVED: no optimizer of torch stepped in a Python process that loads the "
+           "hook";
   }
   switch (verdict_of(job)) {
     case Verdict::violated:

@@ -25,7 +25,7 @@ def resident_mib():
 
 
 def main():
-    from lockstep import _hook
+    from lockstep import _hook, _settings
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
@@ -49,6 +49,7 @@ def main():
         observed = block % 2 == 1
         if observed:
             os.environ["LOCKSTEP_WATCH_FOLDER"] = tempfile.mkdtemp(dir=os.environ["TMPDIR"])
+            _settings.current = _settings.from_environment()
             _hook.watcher.restart()
         for i in range(STEPS):
             dist.barrier()

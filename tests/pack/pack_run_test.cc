@@ -284,7 +284,7 @@ TEST(Pack, OfAJobWhoseWatchWasKilledIsJudgedLikeIt) {
   record.manifest.reset();
   record.symptom = {};
   save_record(job.folder(), run);
-  take_up(record, job.folder());
+  take_up(run, job.folder());
   judge_run(run, job.folder());
   ASSERT_FALSE(record.results.empty());
   const JobRecord plain = Packed(job).judged().jobs[0];

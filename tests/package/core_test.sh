@@ -24,6 +24,14 @@ run 64 "$lockstep" watch --out "$folder/unwatched" -- true
 says "'watch' needs lib/lockstep/liblockstep_watch.so, which is not there"
 [[ ! -e $folder/unwatched ]]
 mv "$folder/elsewhere.so" "$folder/prefix/lib/lockstep/liblockstep_watch.so"
+# A script finds the library from its package. A Python without a sanitizer cannot load one with it.
+if [[ -z $flags ]]; then
+  export PYTHONPATH=$folder/prefix/share/lockstep/python
+  run 0 python3 -c 'import lockstep; lockstep.watch(out="in-code"); lockstep.stop()'
+  run 2 "$lockstep" report in-code
+  says "NOTHING OBSERVED"
+  unset PYTHONPATH
+fi
 
 project=$here/core
 run 0 configure built -DCMAKE_CXX_FLAGS="$flags"

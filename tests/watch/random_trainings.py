@@ -206,13 +206,14 @@ def write_expected(folder, training):
 
 
 def observed(seed, is_faulty, folder):
-    from lockstep import _hook
+    from lockstep import _hook, _settings
 
     name = "%s-%d" % ("faulty" if is_faulty else "healthy", seed)
     files = os.path.join(folder, name, "job")
     os.makedirs(files, exist_ok=True)
     os.environ.update(LOCKSTEP_WATCH_FOLDER=files, LOCKSTEP_WATCH_JOB=name)
     dist.barrier()
+    _settings.current = _settings.from_environment()
     _hook.watcher.restart()
     training = Training(seed, is_faulty)
     training.train()

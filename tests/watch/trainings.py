@@ -550,7 +550,7 @@ FAULTY = [loss_on_unwrapped_module, gradient_scaled, element_flipped, gradients_
 
 
 def main():
-    from lockstep import _hook
+    from lockstep import _hook, _settings
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
@@ -569,6 +569,7 @@ def main():
         variables.update(getattr(case, "variables", {}))
         os.environ.update(variables, LOCKSTEP_WATCH_FOLDER=folder, LOCKSTEP_WATCH_JOB=case.__name__)
         dist.barrier()
+        _settings.current = _settings.from_environment()
         _hook.watcher.restart()
         observed = case()
         if repr(observed) != repr(unobserved):

@@ -22,8 +22,9 @@ def _run_shadowed():
 
 if os.environ.get("LOCKSTEP_WATCH_FOLDER"):
     try:
-        from lockstep import _start
+        from lockstep import _settings, _start
 
+        _settings.current = _settings.from_environment()
         _start.install()
     except Exception as error:  # the job must not notice
         sys.stderr.write("lockstep: this process is not watched: %s\n" % error)

@@ -2,7 +2,6 @@
 before they are accumulated and reduced."""
 
 import hashlib
-import os
 import pickle
 import random
 import sys
@@ -12,17 +11,12 @@ from lockstep._names import modules_of_process, plain_name, roots_of
 from lockstep._rows import Named, Rows
 
 
-def asked():
-    """The words of `--also`."""
-    return set(filter(None, os.environ.get("LOCKSTEP_WATCH_ALSO", "").split(",")))
-
-
 class Also:
-    """Values after a step. They are compared, and decide nothing."""
+    """Values after a step, of the kinds `asked`. They are compared, and decide nothing."""
 
-    def __init__(self, torch):
+    def __init__(self, torch, asked):
         self._torch = torch
-        self._asked = asked()
+        self._asked = asked
         self._named = {}  # by kind and name
         self._buffers = None  # names and modules that own them
 

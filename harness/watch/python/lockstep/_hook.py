@@ -2,14 +2,15 @@
 tensor, communicates with nobody, and never raises into the job."""
 
 import atexit
+import gc
 import json
 import os
 import re
 import sys
 import threading
 
-from lockstep import _library
-from lockstep._also import Also, MicroBatches, asked
+from lockstep import _library, _settings
+from lockstep._also import Also, MicroBatches
 from lockstep._data import Data
 from lockstep._machines import ranks_of_machine, rendezvous
 from lockstep._names import Names
@@ -27,10 +28,16 @@ watcher = None  # of this process, once torch's optimizers are imported
 progress = None  # of this process, once torch.distributed is imported
 
 
+def has_joined():
+    """Whether this process has joined a world of torch.distributed."""
+    distributed = sys.modules.get("torch.distributed")
+    return getattr(distributed, "is_initialized", lambda: False)()
+
+
 def rank_and_world():
     """Rank and size of the world: of torch.distributed, else of the launcher; else a single process."""
-    distributed = sys.modules.get("torch.distributed")
-    if getattr(distributed, "is_initialized", lambda: False)():
+    if has_joined():
+        distributed = sys.modules["torch.distributed"]
         return distributed.get_rank(), distributed.get_world_size()
     rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
     if rank.isdigit() and world.isdigit():
@@ -58,20 +65,15 @@ class _Optimizer:
 
 
 class Watcher:
-    _is_registered = False  # the end of this process
+    _ends_with = None  # the process at whose end a watcher ends
 
     def __init__(self, torch):
         self._torch = torch
         self._pid = os.getpid()
-        self._folder = os.environ["LOCKSTEP_WATCH_FOLDER"]
-        self._every = int(os.environ.get("LOCKSTEP_WATCH_EVERY", "1"))
-        self._first = int(os.environ.get("LOCKSTEP_WATCH_FROM", "1"))
-        self._last = int(os.environ.get("LOCKSTEP_WATCH_UNTIL", "0"))
-        self._history = int(os.environ.get("LOCKSTEP_WATCH_HISTORY_BYTES", "0"))  # 0: no limit
+        self._settings = settings = _settings.current
         self._thinned_after = 0  # step; 0: all are observed
-        self._tensors = re.compile(os.environ.get("LOCKSTEP_WATCH_TENSORS", ""))
-        ignored = os.environ.get("LOCKSTEP_WATCH_IGNORE", "")
-        self._ignored = re.compile(ignored) if ignored else None
+        self._tensors = re.compile(settings.tensors)
+        self._ignored = re.compile(settings.ignored) if settings.ignored else None
         self._watch = None
         self._is_off = False
         self._names = Names(torch.nn.Module)
@@ -83,13 +85,12 @@ class Watcher:
         self._is_observed = False
         self._values = {}  # counts of `observe_value` in this step, by name
         self._scalars = {}  # of `observe_value`, by name
-        self._agree_every = int(os.environ.get("LOCKSTEP_WATCH_AGREE_EVERY", "0"))
         self._data = Data(torch)
-        self._also = Also(torch) if asked() else None
+        self._also = Also(torch, settings.also) if settings.also else None
         self._has_also = False  # in this step
         self._micro_batches = MicroBatches(self.before_accumulation)
         self._lock = threading.Lock()
-        self._keeps_before = bool(os.environ.get("LOCKSTEP_WATCH_KEEP_BEFORE"))
+        self._says_copies = settings.keeps_before
         self._copied = 0  # bytes of the values of the first step
         self._has_copies = False  # observed before steps
         self._skips = []  # steps that a gradient scaler left out
@@ -104,15 +105,25 @@ class Watcher:
         self._attempt(self._after, optimizer, args, kwargs)
 
     def before_forward(self, module, args):
-        self._attempt(self._data.before_forward, module)
+        if self._settings.data:
+            self._attempt(self._data.before_forward, module)
 
     def after_forward(self, module, args, kwargs):
         """`kwargs`: None if the forward pass raised."""
-        self._attempt(self._data.after_forward, module, args, kwargs, bool(self._running))
+        if self._settings.data:
+            self._attempt(self._data.after_forward, module, args, kwargs, bool(self._running))
 
     def has_parameters(self, optimizer, parameters):
         """An optimizer was given parameters."""
-        self._attempt(self._micro_batches.add, optimizer, parameters)
+        if "micro-batches" in self._settings.also:
+            self._attempt(self._micro_batches.add, optimizer, parameters)
+
+    def has_optimizers(self, optimizer_type):
+        """Optimizers may have been made before this process was watched."""
+        for thing in gc.get_objects():
+            if issubclass(type(thing), optimizer_type):
+                for group in thing.param_groups:
+                    self.has_parameters(thing, group["params"])
 
     def before_accumulation(self, optimizer, parameter, gradient):
         with self._lock:  # autograd has a thread per device
@@ -158,7 +169,7 @@ class Watcher:
         if not self._is_observed:
             return
         self._data.write(batches, self._watch, self._rank)
-        if not known.has_initial or self._agree_every or self._watch.keeps():
+        if not known.has_initial or self._settings.agree_every or self._watch.keeps():
             self._observe(known, "pre_forward", "parameter")
             known.has_initial = True
         if not self._has_closure(args, kwargs):
@@ -241,14 +252,14 @@ class Watcher:
         self._values = {}
         self._has_also = False
         self._data.begin_step()
-        if self._keeps_before and self._copied and self._rank == 0:
+        if self._says_copies and self._copied and self._rank == 0:
             say("--keep-before: each rank copies up to %.1f MiB of values in each step"
                 % (self._copied / 2**20))
-            self._keeps_before = False  # said
+            self._says_copies = False
         if self._step & (self._step - 1) == 0:  # now and then, in case this process is killed
             self._note({})
         # By rows, not by bytes: ranks with the same tensors then leave out the same steps.
-        if not self._thinned_after and 0 < self._history < self._watch.rows * _BYTES_OF_ROW:
+        if not self._thinned_after and 0 < self._settings.history_bytes < self._watch.rows * _BYTES_OF_ROW:
             self._thinned_after = self._step - 1
             self._note({})
         self._is_observed = self._is_due(self._step)
@@ -256,9 +267,10 @@ class Watcher:
             self._watch.begin_step(self._step)
 
     def _is_due(self, step):
-        every = self._every * (_THINNED if self._thinned_after else 1)
-        return ((step - self._first) % every == 0 and step >= self._first
-                and not 0 < self._last < step and self._watch.observes(step))
+        asked = self._settings
+        every = asked.every * (_THINNED if self._thinned_after else 1)
+        return ((step - asked.first) % every == 0 and step >= asked.first
+                and not 0 < asked.last < step and self._watch.observes(step))
 
     # Tensors.
 
@@ -349,14 +361,15 @@ class Watcher:
     def _open(self):
         rank, world = rank_and_world()
         self._rank, self._world = rank, world
-        self._replicas = Replicas(rank)
-        self._watch = _library.Watch(self._folder, os.environ["LOCKSTEP_WATCH_JOB"], rank,
-                                     int(os.environ.get("LOCKSTEP_WATCH_KEEP_BYTES", "0")),
-                                     self._keeps_before)
+        if world > 1 and not self._settings.is_shared:
+            raise RuntimeError("lockstep.watch() was called without out, but this is rank %d of %d: give "
+                               "all ranks the same new folder" % (rank, world))
+        self._replicas = Replicas(rank, self._settings.replicas)
+        self._watch = _library.Watch(self._settings, rank, world)
         self._note({})
-        if not Watcher._is_registered:
-            Watcher._is_registered = True
-            atexit.register(self._attempt, self.pause)
+        if Watcher._ends_with != self._pid:
+            Watcher._ends_with = self._pid
+            _at_end_of_process(self.end_with_process)
 
     def _note(self, more):
         """Writes the facts about this rank that are in no journal."""
@@ -368,29 +381,61 @@ class Watcher:
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
         facts.update(more)
-        path = os.path.join(self._folder, "rank-%d.watch.json" % self._rank)
+        path = os.path.join(self._settings.folder, "rank-%d.watch.json" % self._rank)
         with open(path + ".tmp", "w", encoding="utf-8") as file:
             json.dump(facts, file)
         os.replace(path + ".tmp", path)
 
-    def pause(self):
-        """Ends the observed training: later steps are not observed."""
+    def stop(self):
+        """Ends the observed training at the script's wish."""
+        self._attempt(self.pause)
+
+    def end_with_process(self):
+        """Ends it because this process ends."""
+        self._attempt(self.pause, _error_of_process())
+
+    def pause(self, error=None):
+        """Ends the observed training: later steps are not observed. `error`: the exception that ends it."""
         if self._watch is not None and not self._is_off:
-            self._end()
+            self._end(error)
         self._is_off = True
 
     def restart(self):
-        """Begins to observe another training, with the variables as they are now."""
-        self.pause()
+        """Begins to observe another training, with the settings as they are now."""
+        if os.getpid() == self._pid:  # else the training is that of the parent
+            self.pause()
         self.__init__(self._torch)
 
-    def _end(self):
+    def _end(self, error):
         self._note({})
-        error = getattr(sys, "last_value", None)
         self._watch.end(None if error is None else
                         ("%s: %s" % (type(error).__name__, error)).rstrip(": "))
-        self._watch.close()
-        self._watch = None
+        watch, self._watch = self._watch, None  # also if it cannot be closed
+        watch.close()
+
+
+def _is_child():
+    """Whether multiprocessing started this process."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    return multiprocessing is not None and multiprocessing.parent_process() is not None
+
+
+def _at_end_of_process(call):
+    if _is_child():  # which leaves without atexit
+        from multiprocessing.util import Finalize
+        Finalize(None, call, exitpriority=0)
+    else:
+        atexit.register(call)
+
+
+def _error_of_process():
+    """The exception that ends this process. The last one of an interactive Python did not."""
+    if hasattr(sys, "ps1"):
+        return None
+    error = sys.exc_info()[1] if _is_child() else getattr(sys, "last_value", None)
+    if isinstance(error, SystemExit):  # with which multiprocessing leaves after an error
+        error = error.__context__ if error.code else None
+    return error
 
 
 _optimizers = None  # the module `torch.optim.optimizer`
@@ -410,22 +455,39 @@ def on_optimizer_module(module):
     global watcher, _optimizers
     import torch
 
-    watcher, _optimizers = Watcher(torch), module
-    if "micro-batches" in asked():
+    if watcher is not None:
+        watcher.restart()
+    else:
+        watcher, _optimizers = Watcher(torch), module
+        _register(watcher.before_step, watcher.after_step)
+    if "micro-batches" in _settings.current.also:
         _wrap_optimizers(module.Optimizer)
-    _register(watcher.before_step, watcher.after_step)
+        watcher.has_optimizers(module.Optimizer)
 
 
 def on_distributed_module(module):
     """`torch.distributed.distributed_c10d` was imported: from now on this process may hang."""
     global progress
+    if _settings.current.is_created:  # nobody asks where its ranks are
+        return
     progress = Progress()
     atexit.register(progress.end)
+
+
+_wrapped = set()  # what is replaced or hooked once, though this process may be watched several times
+
+
+def _is_first(name):
+    is_first = name not in _wrapped
+    _wrapped.add(name)
+    return is_first
 
 
 def _wrap_optimizers(optimizer_type):
     """An optimizer is given its parameters by this method, also when it is made: before the first
     backward pass."""
+    if not _is_first("add_param_group"):
+        return
     add = optimizer_type.add_param_group
 
     def add_param_group(self, *args, **kwargs):
@@ -438,7 +500,7 @@ def _wrap_optimizers(optimizer_type):
 
 def on_module_module(module):
     """`torch.nn.modules.module` was imported."""
-    if not os.environ.get("LOCKSTEP_WATCH_DATA"):
+    if not _settings.current.data or not _is_first("forward"):
         return
 
     def before(module, args):
@@ -466,6 +528,8 @@ def on_dynamo_module(module):
 
 def on_scaler_module(module):
     """`torch.amp.grad_scaler` was imported: it does not call the optimizer in a step that it skips."""
+    if not _is_first("_maybe_opt_step"):
+        return
     step_if_finite = module.GradScaler._maybe_opt_step
 
     def _maybe_opt_step(self, optimizer, *args, **kwargs):

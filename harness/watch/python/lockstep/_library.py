@@ -3,7 +3,8 @@
 import ctypes
 import os
 
-_INTERFACE = 2
+_INTERFACE = 3
+_PREFIX = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4))
 
 
 class Failure(Exception):
@@ -12,7 +13,17 @@ class Failure(Exception):
 
 class _Options(ctypes.Structure):
     _fields_ = [("folder", ctypes.c_char_p), ("job", ctypes.c_char_p), ("rank", ctypes.c_int32),
-                ("keeps_before", ctypes.c_int32), ("keep_bytes", ctypes.c_uint64)]
+                ("keeps_before", ctypes.c_int32), ("keep_bytes", ctypes.c_uint64),
+                ("world_size", ctypes.c_int32), ("is_created", ctypes.c_int32)]
+
+
+class _Job(ctypes.Structure):
+    _fields_ = [("folder", ctypes.c_char_p), ("title", ctypes.c_char_p), ("agree_every", ctypes.c_int64),
+                ("rank", ctypes.c_int32), ("world_size", ctypes.c_int32)]
+
+
+class _Joined(ctypes.Structure):
+    _fields_ = [("folder", ctypes.c_char * 4096), ("job", ctypes.c_char * 32)]
 
 
 _Sizes = ctypes.POINTER(ctypes.c_int64)
@@ -36,11 +47,22 @@ def sizes(numbers):
     return None if numbers is None else (ctypes.c_int64 * len(numbers))(*numbers)
 
 
+def _path():
+    """Of the library: next to this package, in an installation as in a build."""
+    return (os.environ.get("LOCKSTEP_WATCH_LIBRARY")
+            or os.path.join(_PREFIX, "lib", "lockstep", "liblockstep_watch.so"))
+
+
 def _load():
-    library = ctypes.CDLL(os.environ["LOCKSTEP_WATCH_LIBRARY"])
+    try:
+        library = ctypes.CDLL(_path())
+    except OSError as error:
+        raise Failure("Lockstep's library cannot be loaded: %s. Build it, or set LOCKSTEP_WATCH_LIBRARY to "
+                      "its path." % error) from error
     if library.lockstep_watch_interface() != _INTERFACE:
         raise Failure("%s is of another version than this hook" % library._name)
     library.lockstep_watch_error.restype = ctypes.c_char_p
+    library.lockstep_watch_create.argtypes = [ctypes.POINTER(_Job), ctypes.POINTER(_Joined)]
     library.lockstep_watch_open.restype = ctypes.c_void_p
     library.lockstep_watch_open.argtypes = [ctypes.POINTER(_Options)]
     library.lockstep_watch_close.argtypes = [ctypes.c_void_p]
@@ -56,13 +78,28 @@ def _load():
     return library
 
 
+def _failure(library):
+    return Failure(library.lockstep_watch_error().decode(errors="replace"))
+
+
+def create(folder, title, agree_every, rank, world_size):
+    """Makes the folder of a job's run, or finds the one that another rank made. Returns the folder of the
+    job's files and its id."""
+    library, joined = _load(), _Joined()
+    job = _Job(os.fsencode(folder), title.encode(errors="replace"), agree_every, rank, world_size)
+    if library.lockstep_watch_create(ctypes.byref(job), ctypes.byref(joined)) < 0:
+        raise _failure(library)
+    return os.fsdecode(joined.folder), joined.job.decode()
+
+
 class Watch:
     """The files of this rank. Every method raises Failure if the library refuses the call."""
 
-    def __init__(self, folder, job, rank, keep_bytes, keeps_before):
+    def __init__(self, settings, rank, world_size):
         self.rows = 0  # recorded
         self._library = _load()
-        options = _Options(os.fsencode(folder), job.encode(), rank, keeps_before, keep_bytes)
+        options = _Options(os.fsencode(settings.folder), settings.job.encode(), rank,
+                           settings.keeps_before, settings.keep_bytes, world_size, settings.is_created)
         self._watch = self._library.lockstep_watch_open(ctypes.byref(options))
         if not self._watch:
             self._fail()
@@ -116,4 +153,4 @@ class Watch:
             self._fail()
 
     def _fail(self):
-        raise Failure(self._library.lockstep_watch_error().decode(errors="replace"))
+        raise _failure(self._library)

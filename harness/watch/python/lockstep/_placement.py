@@ -2,7 +2,6 @@
 torch on a DTensor, because it could communicate."""
 
 import gc
-import os
 import sys
 
 
@@ -134,8 +133,8 @@ class Replicas:
     """The ranks that hold copies of tensors without a placement of their own: all ranks, unless
     `--replicas NAME=N` says that every N ranks in a row hold different parts."""
 
-    def __init__(self, rank):
-        name, _, size = os.environ.get("LOCKSTEP_WATCH_REPLICAS", "").partition("=")
+    def __init__(self, rank, replicas):
+        name, _, size = replicas.partition("=")
         self._group = "%s %d" % (name, rank % int(size)) if size else ""
 
     def of(self, parameter):

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 
+from lockstep import _settings
 from lockstep._machines import machine, ranks_of_machine, rendezvous
 from lockstep._start import say
 from lockstep._traffic import counts_of_groups, groups_of_process
@@ -189,7 +190,7 @@ class Progress:
         self._lock = threading.Lock()
         self._machine = machine()
         self._has_said = False
-        self._folder = os.environ["LOCKSTEP_WATCH_FOLDER"]
+        self._folder = _settings.current.folder
         threading.Thread(target=self._run, name="lockstep", daemon=True).start()
 
     def step(self, number, counts):

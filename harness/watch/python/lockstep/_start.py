@@ -2,6 +2,8 @@
 
 import sys
 
+from lockstep import _settings
+
 # Imported modules, and the function of `_hook` that each is passed to.
 _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
             "torch.amp.grad_scaler": "on_scaler_module",
@@ -13,6 +15,15 @@ _MODULES = {"torch.optim.optimizer": "on_optimizer_module",
 def say(sentence):
     """Prints a line, in one write: other ranks print at the same time."""
     sys.stderr.write("lockstep: %s\n" % sentence)
+
+
+def _pass(module, action):
+    """Passes an imported module to the hook."""
+    if _settings.current is None:
+        return
+    from lockstep import _hook
+
+    getattr(_hook, action)(module)
 
 
 class _Loader:
@@ -29,9 +40,7 @@ class _Loader:
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
         try:
-            from lockstep import _hook
-
-            getattr(_hook, self._action)(module)
+            _pass(module, self._action)
         except Exception as error:  # the job must not notice
             say("this process is not watched: %s" % error)
 
@@ -58,4 +67,13 @@ class _Finder:
 
 
 def install():
-    sys.meta_path.insert(0, _Finder())
+    """Waits for the modules."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+def take_imported():
+    """Passes those that this process has imported before."""
+    for name, action in _MODULES.items():
+        if name in sys.modules:
+            _pass(sys.modules[name], action)

@@ -1,9 +1,10 @@
-#include "harness/watch/watch.h"
+#include "harness/watch/rank_watch.h"
 
 #include <fmt/format.h>
 
 #include <cstring>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "harness/record/samples.h"
 #include "harness/record/shard_runs.h"
 #include "harness/record/sketch.h"
+#include "harness/record/whole_file.h"
+#include "harness/watch/joined_job.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
@@ -58,7 +61,14 @@ void pack(const std::byte* data, const std::int64_t* strides,
   }
 }
 
+void require_rank(const lockstep_watch_options& options) {
+  if (options.rank >= 0 && options.rank < options.world_size) return;
+  throw bad_value("the rank", std::to_string(options.rank),
+                  fmt::format("a whole number from 0 to {}", options.world_size - 1));
+}
+
 std::string identity_of(const lockstep_watch_options& options) {
+  require_rank(options);
   JobRecord job;
   job.id = text(options.job);
   return process_identity(job, options.rank);
@@ -66,24 +76,38 @@ std::string identity_of(const lockstep_watch_options& options) {
 
 }  // namespace
 
-Watch::Watch(const lockstep_watch_options& options)
+RankWatch::RankWatch(const lockstep_watch_options& options)
     : folder_(text(options.folder)),
       rank_(options.rank),
+      world_size_(options.world_size),
+      is_created_(options.is_created != 0),
       identity_(identity_of(options)),
       control_(folder_),
       writer_(folder_, rank_, identity_, KeepPolicy::at_most(options.keep_bytes)),
       keeps_before_(options.keeps_before != 0) {
   write_status({});
+  write_facts();
 }
 
-void Watch::write_status(const RankStatus& status) const {
+void RankWatch::write_status(const RankStatus& status) const {
   RankStatus signed_status = status;
   signed_status.process = identity_;
   signed_status.step = writer_.step();
   write_rank_status(rank_status_file(folder_, rank_), signed_status);
 }
 
-void Watch::end(const char* error) {
+/// A hook that knows more replaces them.
+void RankWatch::write_facts() const {
+  const nlohmann::json facts = {{"rank", rank_}, {"world_size", world_size_}, {"torch", ""}};
+  write_whole_file(folder_ / fmt::format("rank-{}.watch.json", rank_), facts.dump());
+}
+
+void RankWatch::close() {
+  writer_.finish();
+  if (is_created_) seal_if_all_ended(folder_, world_size_);
+}
+
+void RankWatch::end(const char* error) {
   keep_copies();
   writer_.finish();
   write_status({.ended = true,
@@ -92,7 +116,7 @@ void Watch::end(const char* error) {
                 .rows = writer_.rows()});
 }
 
-std::int64_t Watch::describe(const lockstep_watch_tensor& described) {
+std::int64_t RankWatch::describe(const lockstep_watch_tensor& described) {
   Observation tensor;
   tensor.phase = word<Phase>(described.phase, "phase");
   tensor.kind = word<Kind>(described.kind, "kind");
@@ -117,15 +141,15 @@ std::int64_t Watch::describe(const lockstep_watch_tensor& described) {
   return static_cast<std::int64_t>(tensors_.size()) - 1;
 }
 
-void Watch::begin_step(std::int64_t step) {
+void RankWatch::begin_step(std::int64_t step) {
   keep_copies();
   copies_.clear();
   writer_.begin_step(step);
   append(std::exchange(next_, {}));
 }
 
-std::span<const std::byte> Watch::bytes_of(const lockstep_watch_value& value,
-                                           const Observation& row) {
+std::span<const std::byte> RankWatch::bytes_of(const lockstep_watch_value& value,
+                                               const Observation& row) {
   const std::size_t item = item_size(*parse<DType>(row.dtype));
   const std::size_t size = static_cast<std::size_t>(element_count(row.local_shape)) * item;
   const auto* const data = static_cast<const std::byte*>(value.data);
@@ -136,7 +160,7 @@ std::span<const std::byte> Watch::bytes_of(const lockstep_watch_value& value,
   return packed_;
 }
 
-Watch::Measured Watch::measured(const lockstep_watch_value& value) {
+RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) {
   if (value.tensor < 0 || value.tensor >= static_cast<std::int64_t>(tensors_.size())) {
     throw internal_error(fmt::format("no tensor has the number {}", value.tensor));
   }
@@ -157,7 +181,7 @@ Watch::Measured Watch::measured(const lockstep_watch_value& value) {
   return measured;
 }
 
-void Watch::append(std::vector<Measured> rows) {
+void RankWatch::append(std::vector<Measured> rows) {
   SketchesOfStep sketches;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     rows[i].row.step = writer_.step();
@@ -177,14 +201,14 @@ void Watch::append(std::vector<Measured> rows) {
   }
 }
 
-void Watch::keep_copies() {
+void RankWatch::keep_copies() {
   if (!control_.keeps()) return;
   for (Measured& copy : std::exchange(copies_, {})) {
     if (writer_.wants(copy.bytes->size())) writer_.keep(copy.row, std::move(*copy.bytes));
   }
 }
 
-void Watch::observe(std::span<const lockstep_watch_value> values) {
+void RankWatch::observe(std::span<const lockstep_watch_value> values) {
   keep_copies();
   std::vector<Measured> rows;
   rows.reserve(values.size());
@@ -192,7 +216,7 @@ void Watch::observe(std::span<const lockstep_watch_value> values) {
   append(std::move(rows));
 }
 
-void Watch::observe_next(std::span<const lockstep_watch_value> values) {
+void RankWatch::observe_next(std::span<const lockstep_watch_value> values) {
   std::vector<Measured> rows;
   rows.reserve(values.size());
   for (const lockstep_watch_value& value : values) rows.push_back(measured(value));

@@ -19,9 +19,9 @@ namespace lockstep {
 
 /// Observes the tensors of one rank of a job through `lockstep_watch.h`, whose functions call these
 /// methods. They throw Error.
-class Watch {
+class RankWatch {
  public:
-  explicit Watch(const lockstep_watch_options& options);
+  explicit RankWatch(const lockstep_watch_options& options);
 
   std::int64_t describe(const lockstep_watch_tensor& described);
   bool keeps() const { return control_.keeps(); }
@@ -31,6 +31,9 @@ class Watch {
   void observe_next(std::span<const lockstep_watch_value> values);
   void end_step() { writer_.finish(); }
   void end(const char* error);
+
+  /// Writes everything that is pending. The watch is not used any more.
+  void close();
 
  private:
   /// A row, and what goes to other files than the journal.
@@ -52,9 +55,12 @@ class Watch {
   /// The value of a row as row-major bytes: its own memory, or a copy in `packed_`.
   std::span<const std::byte> bytes_of(const lockstep_watch_value& value, const Observation& row);
   void write_status(const RankStatus& status) const;
+  void write_facts() const;
 
   std::filesystem::path folder_;
   int rank_;
+  int world_size_;
+  bool is_created_;
   std::string identity_;
   WatchControl control_;
   StepWriter writer_;

@@ -1,0 +1,162 @@
+#include "harness/watch/joined_job.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <string_view>
+#include <system_error>
+
+#include "harness/record/journal.h"
+#include "harness/record/manifest.h"
+#include "harness/record/new_file.h"
+#include "harness/record/new_job.h"
+#include "harness/record/process_identity.h"
+#include "harness/record/rank_files.h"
+#include "harness/record/rank_status.h"
+#include "harness/record/run_folder.h"
+#include "harness/record/watch_control.h"
+#include "reports/base/unique_fd.h"
+#include "reports/base/usage_error.h"
+#include "reports/record/json.h"
+#include "reports/record/limits.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kOpen = "not all of its ranks have ended their watch";
+constexpr std::string_view kRecord = "record.json";
+
+std::string string_of(const char* characters) { return characters ? characters : ""; }
+
+Error refused(const fs::path& folder, std::string_view why, std::string_view remedy) {
+  return unwritable(folder.string(), why, remedy);
+}
+
+void require_possible(const lockstep_watch_job& job) {
+  constexpr std::string_view kWorld = "a whole number from 0 (not known) to 4096";
+  static_assert(kMostRanksOfRecord == 4096);
+  const int world = job.world_size;
+  if (world < 0 || world > kMostRanksOfRecord) {
+    throw bad_value("the world size", std::to_string(world), kWorld);
+  }
+  if (world > 0 && (job.rank < 0 || job.rank >= world)) {
+    throw bad_value("the rank", std::to_string(job.rank),
+                    fmt::format("a whole number from 0 to {}", world - 1));
+  }
+  if (job.agree_every < 0) {
+    throw bad_value("agree_every", std::to_string(job.agree_every), "a whole number from 0 on");
+  }
+}
+
+RunRecord record_of(const lockstep_watch_job& job) {
+  RunRecord run = record_of_new_job(string_of(job.title), job.agree_every);
+  run.environment.lockstep_version = LOCKSTEP_VERSION;
+  run.jobs[0].world_size = job.world_size;
+  run.jobs[0].unsealed = kOpen;
+  return run;
+}
+
+/// Another rank may be making the same folder.
+void require_unused(const fs::path& folder) {
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(folder, missing)) {
+    const std::string name = entry.path().filename();
+    if (name != kJobFolder && !name.starts_with(kRecord)) throw not_empty(folder.string());
+  }
+}
+
+bool has_ended(const fs::path& files, int rank) {
+  return read_rank_status(rank_status_file(files, rank)).ended;
+}
+
+/// Whether the folder has files of an earlier process of this rank. One that does not know its rank
+/// yet is taken for a later one if any rank has ended.
+bool has_earlier(const fs::path& files, const lockstep_watch_job& job) {
+  if (job.world_size > 0) {
+    return has_journal(journal_file(files, job.rank)) ||
+           fs::exists(rank_status_file(files, job.rank));
+  }
+  const std::vector<int> ranks = ranks_with_file(files, ".status.json");
+  return std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return has_ended(files, rank); });
+}
+
+void require_same(const JobRecord& found, const fs::path& folder, const lockstep_watch_job& job) {
+  if (found.unsealed != kOpen || has_earlier(folder / found.folder, job)) {
+    throw refused(folder, "it holds an earlier job, and results are never overwritten",
+                  "Name a new folder");
+  }
+  const bool is_known = found.world_size > 0 && job.world_size > 0;
+  if (is_known && found.world_size != job.world_size) {
+    throw refused(folder,
+                  fmt::format("its job has {} rank{}, and this one {}", found.world_size,
+                              found.world_size == 1 ? "" : "s", job.world_size),
+                  "Name a new folder");
+  }
+  if (found.agree_every != job.agree_every) {
+    throw refused(folder, "another rank began the job with another agree_every",
+                  "Give all ranks the same one");
+  }
+}
+
+/// The job whose record is in the folder.
+JobRecord joined(const fs::path& folder, const lockstep_watch_job& job) {
+  const RunRecord run = load_record(folder);
+  if (run.jobs.size() != 1 || !run.cells.empty() || run.jobs[0].folder != kJobFolder) {
+    throw not_empty(folder.string());
+  }
+  require_same(run.jobs[0], folder, job);
+  return run.jobs[0];
+}
+
+void make_files(const fs::path& files) {
+  make_folders(files);
+  WatchControl::create(files);
+}
+
+/// `runs/<utc>`, which no other process has.
+JoinedJob job_in_new_folder(const lockstep_watch_job& job) {
+  const RunRecord run = record_of(job);
+  const fs::path folder = make_run_folder("", run);
+  make_files(folder / kJobFolder);
+  return {folder / kJobFolder, run.jobs[0].id};
+}
+
+}  // namespace
+
+JoinedJob join_job(const lockstep_watch_job& job) {
+  require_possible(job);
+  const fs::path folder = string_of(job.folder);
+  if (folder.empty()) return job_in_new_folder(job);
+  const fs::path files = folder / kJobFolder;
+  if (!fs::exists(folder / kRecord)) {
+    require_unused(folder);
+    make_files(files);
+    const RunRecord run = record_of(job);
+    if (write_new_file(folder / kRecord, render_json(run))) return {files, run.jobs[0].id};
+  }
+  return {files, joined(folder, job).id};
+}
+
+void seal_if_all_ended(const fs::path& files, int world_size) {
+  for (int rank = 0; rank < world_size; ++rank) {
+    if (!has_ended(files, rank)) return;
+  }
+  // The last two ranks may see that at the same time; where the lock is not known, they write
+  // alike.
+  const UniqueFd lock(::open((files / "watch.control").c_str(), O_RDWR | O_CLOEXEC));
+  static_cast<void>(::flock(lock.get(), LOCK_EX));
+  const fs::path folder = files.parent_path();
+  RunRecord run = load_record(folder);
+  JobRecord& job = run.jobs.at(0);
+  if (job.unsealed != kOpen) return;
+  job.manifest = write_manifest(files, world_size, execution_identity(job));
+  job.unsealed.clear();
+  save_record(folder, run);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,287 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "harness/watch/lockstep_watch.h"
+
+// For training loops in C++17 or newer, with any LibTorch: link lockstep::watch and your own torch.
+
+namespace lockstep {
+
+/// The parameters of a model with their names, in an order that all ranks have.
+using WatchedParameters = std::vector<std::pair<std::string, at::Tensor>>;
+
+struct WatchOptions {
+  std::string folder;  ///< of the run, new, the same on all ranks; empty: runs/<utc>, for one rank
+  int rank = 0;
+  int world_size = 1;
+  std::string title = "a LibTorch program";  ///< in reports
+  std::int64_t agree_every = 0;  ///< ranks need to agree in one of so many steps; 0: all
+  std::uint64_t keep_bytes = std::uint64_t{256}
+                             << 20;  ///< of values, once a report finds a difference
+};
+
+namespace watch_details {
+
+inline std::string dtype_name(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return "float32";
+    case at::kDouble:
+      return "float64";
+    case at::kHalf:
+      return "float16";
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kChar:
+      return "int8";
+    case at::kShort:
+      return "int16";
+    case at::kInt:
+      return "int32";
+    case at::kLong:
+      return "int64";
+    case at::kByte:
+      return "uint8";
+    case at::kBool:
+      return "bool";
+    case at::kComplexFloat:
+      return "complex64";
+    case at::kComplexDouble:
+      return "complex128";
+    default:
+      return c10::toString(type);
+  }
+}
+
+/// Why the bytes of a tensor cannot be read; empty: they can.
+inline std::string reason_without_bytes(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "undefined: no gradient";
+  if (tensor.layout() != at::kStrided) return "a layout without strides";
+  if (tensor.is_meta()) return "a meta tensor";
+  return tensor.is_quantized() ? "a quantized dtype" : "";
+}
+
+/// The tensor in the memory of the CPU, with its own bits.
+inline at::Tensor in_memory(const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.detach().resolve_conj().resolve_neg();
+  return plain.device().is_cpu() ? plain : plain.cpu();
+}
+
+template <class Model, class = void>
+struct IsModule : std::false_type {};
+template <class Model>
+struct IsModule<Model, std::void_t<decltype(std::declval<const Model&>().named_parameters())>>
+    : std::true_type {};
+
+/// Of a module, or of what holds one.
+template <class Model>
+WatchedParameters parameters_of(const Model& model) {
+  if constexpr (IsModule<Model>::value) {
+    WatchedParameters parameters;
+    for (const auto& item : model.named_parameters()) {
+      parameters.emplace_back(item.key(), item.value());
+    }
+    return parameters;
+  } else {
+    return parameters_of(*model);
+  }
+}
+
+inline std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value ? value : "";
+}
+
+}  // namespace watch_details
+
+/// Observes the training of one rank, as the hook of `lockstep watch` does for Python; `lockstep
+/// report FOLDER` says whether the ranks agree. Under `lockstep watch`, the files go to its folder.
+///
+///     lockstep::Watch watch({"runs/one", rank, world_size});
+///     for (...) {
+///       ... backward, reduction of the gradients
+///       watch.before_step(model);
+///       optimizer.step();
+///       watch.after_step(model);
+///     }
+///     watch.close();
+///
+/// It communicates with nobody and changes no tensor. Tensors of a GPU are copied to the host. All
+/// methods throw std::runtime_error with a sentence for the user. After that nothing more is
+/// observed, and the verdict stays undecided.
+class Watch {
+ public:
+  /// Throws also if the folder holds an earlier job or cannot be written.
+  explicit Watch(const WatchOptions& options) {
+    watch_ = open(options);
+    if (!watch_) fail();
+  }
+
+  /// Ends the training; `close` should have done so. An exception that unwinds is its error.
+  ~Watch() {
+    if (!watch_) return;
+    const bool is_unwinding = std::uncaught_exceptions() > exceptions_;
+    if (!has_failed_) {
+      lockstep_watch_end(watch_, is_unwinding ? "an exception left the training loop" : nullptr);
+    }
+    lockstep_watch_close(watch_);
+  }
+
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  /// Begins a step and observes the gradients that the optimizer is about to use; the first time
+  /// also the parameters. `model`: a module, what holds one, or WatchedParameters.
+  template <class Model>
+  void before_step(const Model& model) {
+    before_step(watch_details::parameters_of(model));
+  }
+
+  void before_step(const WatchedParameters& parameters) {
+    require_open();
+    require(lockstep_watch_begin_step(watch_, ++step_));
+    if (step_ == 1 || agree_every_ > 0 || lockstep_watch_keeps(watch_) == 1) {
+      observe("pre_forward", "parameter", parameters);
+    }
+    observe("pre_step", "gradient", gradients_of(parameters));
+  }
+
+  /// Observes the parameters that the optimizer has changed, and ends the step.
+  template <class Model>
+  void after_step(const Model& model) {
+    after_step(watch_details::parameters_of(model));
+  }
+
+  void after_step(const WatchedParameters& parameters) {
+    require_open();
+    if (step_ == 0) throw std::runtime_error("after_step was called without before_step.");
+    observe("post_step", "parameter", parameters);
+    require(lockstep_watch_end_step(watch_));
+  }
+
+  /// Ends the training of a rank that finished. The last rank completes the record of the job.
+  void close() {
+    require_open();
+    require(lockstep_watch_end(watch_, nullptr));
+    lockstep_watch* const watch = std::exchange(watch_, nullptr);
+    require(lockstep_watch_close(watch));
+  }
+
+ private:
+  /// What makes a tensor another one for the library.
+  using Key = std::tuple<std::string, std::string, std::string, std::vector<std::int64_t>>;
+
+  lockstep_watch* open(const WatchOptions& options) {
+    std::string folder = watch_details::variable("LOCKSTEP_WATCH_FOLDER");
+    std::string job = watch_details::variable("LOCKSTEP_WATCH_JOB");
+    const std::string outer_agree_every = watch_details::variable("LOCKSTEP_WATCH_AGREE_EVERY");
+    const bool is_watched = !folder.empty();
+    agree_every_ = is_watched ? std::atoll(outer_agree_every.c_str()) : options.agree_every;
+    if (!is_watched) std::tie(folder, job) = create(options);
+    lockstep_watch_options opened = {};
+    opened.folder = folder.c_str();
+    opened.job = job.c_str();
+    opened.rank = options.rank;
+    opened.world_size = options.world_size;
+    opened.keep_bytes = options.keep_bytes;
+    opened.is_created = is_watched ? 0 : 1;
+    return lockstep_watch_open(&opened);
+  }
+
+  /// Folder of the job's files, and its id.
+  std::pair<std::string, std::string> create(const WatchOptions& options) {
+    if (options.folder.empty() && options.world_size > 1) {
+      throw std::runtime_error(
+          "The watch needs a folder, because each rank would make one of its own: give all ranks "
+          "the "
+          "same new folder.");
+    }
+    const lockstep_watch_job job = {options.folder.c_str(), options.title.c_str(),
+                                    options.agree_every, options.rank, options.world_size};
+    lockstep_watch_joined joined = {};
+    require(lockstep_watch_create(&job, &joined));
+    return {joined.folder, joined.job};
+  }
+
+  static WatchedParameters gradients_of(const WatchedParameters& parameters) {
+    WatchedParameters gradients;
+    for (const auto& [name, tensor] : parameters) {
+      if (tensor.requires_grad()) gradients.emplace_back(name, tensor.grad());
+    }
+    return gradients;
+  }
+
+  void observe(const char* phase, const char* kind, const WatchedParameters& tensors) {
+    std::vector<at::Tensor> alive;
+    std::vector<lockstep_watch_value> values;
+    for (const auto& [name, tensor] : tensors) {
+      const std::string reason = watch_details::reason_without_bytes(tensor);
+      const at::Tensor local = reason.empty() ? watch_details::in_memory(tensor) : at::Tensor();
+      values.push_back({number_of(phase, kind, name, local, reason), 0, nullptr, nullptr});
+      if (!local.defined()) continue;
+      values.back().data = local.data_ptr();
+      if (!local.is_contiguous()) values.back().strides = local.strides().data();
+      alive.push_back(local);
+    }
+    require(
+        lockstep_watch_observe(watch_, values.data(), static_cast<std::int64_t>(values.size())));
+  }
+
+  std::int64_t number_of(const char* phase, const char* kind, const std::string& name,
+                         const at::Tensor& local, const std::string& reason) {
+    const std::string dtype =
+        local.defined() ? watch_details::dtype_name(local.scalar_type()) : std::string();
+    const std::vector<std::int64_t> shape =
+        local.defined() ? local.sizes().vec() : std::vector<std::int64_t>();
+    const auto [found, is_new] = numbers_.try_emplace(
+        Key(std::string(phase) + " " + kind, name, dtype + reason, shape), std::int64_t{-1});
+    if (is_new) {
+      lockstep_watch_tensor tensor = {};
+      tensor.phase = phase;
+      tensor.kind = kind;
+      tensor.name = name.c_str();
+      tensor.dtype = dtype.c_str();
+      tensor.dimensions = static_cast<std::int32_t>(shape.size());
+      tensor.local_shape = shape.data();
+      tensor.not_comparable = reason.c_str();
+      found->second = lockstep_watch_describe(watch_, &tensor);
+    }
+    require(found->second);
+    return found->second;
+  }
+
+  void require_open() const {
+    if (!watch_) throw std::runtime_error("The watch was closed.");
+    if (has_failed_) throw std::runtime_error("The watch has failed, and observes nothing more.");
+  }
+
+  void require(std::int64_t result) {
+    if (result < 0) fail();
+  }
+
+  [[noreturn]] void fail() {
+    has_failed_ = true;
+    throw std::runtime_error(lockstep_watch_error());
+  }
+
+  lockstep_watch* watch_ = nullptr;  ///< null: closed
+  std::int64_t step_ = 0;
+  std::int64_t agree_every_ = 0;
+  std::map<Key, std::int64_t> numbers_;  ///< of the tensors
+  bool has_failed_ = false;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace lockstep
