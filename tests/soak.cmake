@@ -89,6 +89,9 @@ foreach(version 2.6.0 newest)
                         ${version})
 endforeach()
 
+# Pairs of healthy trainings in other layouts, which `diff` compares: 400.
+lockstep_soak(watch random_layouts COMMAND layouts_tests --gtest_filter=RandomLayouts.*
+              ENVIRONMENT LOCKSTEP_TEST_SEEDS=100)
 lockstep_soak(watch watched_real_trainers
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/real_trainers.sh ${lockstep} ${PROJECT_SOURCE_DIR})
 

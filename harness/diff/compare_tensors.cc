@@ -81,6 +81,7 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
     difference.cause = problem;
     return difference;
   }
+  difference.is_finite = a.non_finite == 0 || b.non_finite == 0;
   if (has_same_bits(a, b)) return difference;
   difference.cause = structural_difference(a, b);
   if (!difference.cause.empty()) {
@@ -94,6 +95,8 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
     compare_norms(a, b, scale, difference);
     return difference;
   }
+  const bool has_no_digest = !a.digest && !b.digest;  // of updates, whose sketches are all there is
+  if (*distance == 0 && has_no_digest) return difference;
   difference.is_estimate = a.elements > static_cast<std::int64_t>(Sketch::kLanes);
   difference.relative = scale > 0 ? *distance / scale : 0;
   const double rest = add_direction(a, b, difference);

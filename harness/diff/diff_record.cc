@@ -21,6 +21,14 @@ bool is_void(const DiffRecord& diff) {
                      [](const auto& one) { return one.likeness == Likeness::different; });
 }
 
+const StepDifference* first_non_finite(const DiffRecord& diff) {
+  const auto step = std::find_if(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
+    return std::any_of(one.tensors.begin(), one.tensors.end(),
+                       [](const TensorDifference& tensor) { return !tensor.is_finite; });
+  });
+  return step == diff.steps.end() ? nullptr : &*step;
+}
+
 bool may_be_samples(const DiffRecord& diff) {
   const StepDifference* const step = first_different(diff);
   const bool is_unknown = std::any_of(

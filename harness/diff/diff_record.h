@@ -46,6 +46,7 @@ struct TensorDifference {
   std::optional<double> ratio;   ///< <A, B> / <A, A>; absent: unknown
   std::optional<double> cosine;  ///< absent: unknown
   bool is_estimate = false;      ///< from sketches: `relative` has an error of 18 %
+  bool is_finite = true;         ///< false: neither side is
   bool is_multiple = false;      ///< B is A times a simple ratio, which `cause` names
   std::string cause;  ///< "2: summed over 2 ranks, never averaged"; or why it is undecided
 };
@@ -97,6 +98,9 @@ const StepDifference* first_different(const DiffRecord& diff);
 
 /// Whether something other than the training differs, so that differences say nothing about it.
 bool is_void(const DiffRecord& diff);
+
+/// The first step in which a tensor has elements that are not finite on both sides; null: none has.
+const StepDifference* first_non_finite(const DiffRecord& diff);
 
 /// Whether differences may be those of other samples, which are unknown: no tensor of the first
 /// step that differs is a known multiple.

@@ -1,6 +1,7 @@
 #include "harness/diff/diff_side.h"
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -19,6 +20,7 @@ constexpr std::uint64_t kLargestMap = 1 << 24;
 NameMap NameMap::read(const std::filesystem::path& path) {
   std::istringstream text(read_text(path.string(), kLargestMap));
   NameMap map;
+  std::set<std::string> taken;
   std::int64_t number = 0;
   for (std::string line; std::getline(text, line);) {
     ++number;
@@ -29,6 +31,10 @@ NameMap NameMap::read(const std::filesystem::path& path) {
     while (words >> word) new_names.push_back(word);
     if (new_names.empty()) {
       throw malformed(path.string(), number, 0, "an old name and a new one", line);
+    }
+    for (const std::string& name : new_names) {
+      if (taken.insert(name).second) continue;
+      throw malformed(path.string(), number, 0, "a new name that no other line has", name);
     }
     map.add(std::move(old_name), std::move(new_names));
   }

@@ -76,14 +76,18 @@ std::string why_undecided(const StepDifference& step) {
   return fmt::format("the {} of {}: {}", name(one.quantity), plain(one.name), size_in_words(one));
 }
 
-/// "equal up to rounding in steps 1 to 7".
+/// "equal up to rounding in 6 steps, 1 to 6; 7 of 8 parameters have a partner".
 std::string agreement_in_words(const DiffRecord& diff) {
   const bool has_same_bits = std::all_of(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
     return one.count(Likeness::rounding) + one.count(Likeness::undecided) == 0;
   });
-  return fmt::format("{} in {} steps, {} to {}",
-                     has_same_bits ? "equal, bit for bit," : "equal up to rounding",
-                     diff.steps.size(), diff.steps.front().step, diff.steps.back().step);
+  const std::string text = fmt::format(
+      "{} in {} steps, {} to {}", has_same_bits ? "equal, bit for bit," : "equal up to rounding",
+      diff.steps.size(), diff.steps.front().step, diff.steps.back().step);
+  const std::size_t alone = std::max(diff.unmatched[0].size(), diff.unmatched[1].size());
+  if (alone == 0) return text;
+  return text + fmt::format("; only {} of {} parameters are on both sides", diff.matched,
+                            static_cast<std::size_t>(diff.matched) + alone);
 }
 
 std::string undecided_in_words(const DiffRecord& diff) {
@@ -169,6 +173,10 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   }
   lines.push_back("");
   lines.push_back(verdict_in_words(diff));
+  if (const StepDifference* const step = first_non_finite(diff)) {
+    lines.push_back(
+        fmt::format("From step {} on, elements are not finite on both sides.", step->step));
+  }
   if (const StepDifference* const step = first_different(diff)) {
     for (std::string& line : lines_of_step(*step)) lines.push_back(std::move(line));
   }
@@ -176,13 +184,10 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
 }
 
 Json json_of(const TensorDifference& one) {
-  Json json = {{"quantity", name(one.quantity)},
-               {"name", one.name},
-               {"likeness", name(one.likeness)},
-               {"relative", one.relative},
-               {"tolerance", one.tolerance},
-               {"is_estimate", one.is_estimate},
-               {"cause", one.cause}};
+  Json json = {{"quantity", name(one.quantity)}, {"name", one.name},
+               {"likeness", name(one.likeness)}, {"relative", one.relative},
+               {"tolerance", one.tolerance},     {"is_finite", one.is_finite},
+               {"is_estimate", one.is_estimate}, {"cause", one.cause}};
   json["ratio"] = one.ratio ? Json(*one.ratio) : Json();
   json["cosine"] = one.cosine ? Json(*one.cosine) : Json();
   return json;

@@ -1,24 +1,41 @@
-"""The same training in several layouts: layouts.py LAYOUT [FAULT]
+"""The same training in several layouts: layouts.py OUT CASE...
 
-All layouts see the same 8 samples of a step, and have the same loss: the mean over the samples. LAYOUT is
-single, ddp, fully_shard, tp or pipeline, FAULT one of FAULTS. STEPS, LR, SEED and OPTIMIZER are in the environment."""
+A case is LAYOUT, LAYOUT-FAULT or LAYOUT@SEED, and is observed into OUT/LAYOUT<ranks>-FAULT or
+OUT/LAYOUT<ranks>@SEED. All layouts see the same 8 samples of a step, and have the same loss: the mean over the
+samples. With @SEED the model, the optimizer and its learning rate are drawn."""
 
 import os
+import random
 import sys
 
+import lockstep
 import torch
 import torch.distributed as dist
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "6"))
-LR = float(os.environ.get("LR", "0.05"))
-SEED = int(os.environ.get("SEED", "0"))
 SAMPLES = 8
 FAULTY_STEP = 3
 
 
+class Case:
+    """What is trained. `seed`: of a drawn one."""
+
+    def __init__(self, seed=None):
+        self.seed, self.hidden, self.lr, self.optimizer = 0, 32, 0.05, "sgd"
+        self.steps = 6
+        if seed is not None:
+            draw = random.Random(seed)
+            self.seed = seed
+            self.hidden = draw.choice([4, 16, 32, 96])
+            self.optimizer = draw.choice(["sgd", "adamw"])
+            self.lr = 10 ** draw.uniform(-4, -1)
+
+
+case = Case()
+
+
 class Model(nn.Module):
-    def __init__(self, width=8, hidden=32):
+    def __init__(self, hidden, width=8):
         super().__init__()
         self.first = nn.Linear(width, hidden)
         self.norm = nn.LayerNorm(hidden)
@@ -31,12 +48,12 @@ class Model(nn.Module):
 
 
 def model():
-    torch.manual_seed(SEED)
-    return Model()
+    torch.manual_seed(case.seed)
+    return Model(case.hidden)
 
 
 def samples(step):
-    generator = torch.Generator().manual_seed(1000 * SEED + step)
+    generator = torch.Generator().manual_seed(1000 * case.seed + step)
     return torch.randn(SAMPLES, 8, generator=generator)
 
 
@@ -45,9 +62,9 @@ def loss_of(output):
 
 
 def optimizer_of(parameters):
-    if os.environ.get("OPTIMIZER") == "adamw":
-        return torch.optim.AdamW(parameters, lr=LR / 10)
-    return torch.optim.SGD(parameters, lr=LR, momentum=0.9)
+    if case.optimizer == "adamw":
+        return torch.optim.AdamW(parameters, lr=case.lr / 10)
+    return torch.optim.SGD(parameters, lr=case.lr, momentum=0.9)
 
 
 class Orthogonal(torch.optim.Optimizer):
@@ -63,7 +80,7 @@ class Orthogonal(torch.optim.Optimizer):
             if gradient.dim() == 2:
                 left, _, right = torch.linalg.svd(gradient, full_matrices=False)
                 gradient = left @ right
-            parameter.add_(gradient, alpha=-LR)
+            parameter.add_(gradient, alpha=-case.lr)
 
 
 def own(rows):
@@ -72,13 +89,26 @@ def own(rows):
     return rows[dist.get_rank() * count:(dist.get_rank() + 1) * count]
 
 
-def train(module, forward, optimizer, data=lambda rows: rows, before_step=None, loss=loss_of):
-    for step in range(1, STEPS + 1):
+def train(module, forward, optimizer, data=lambda rows: rows, before_step=None, loss=loss_of, is_stale=False):
+    """`is_stale`: the forward pass of one step uses the parameters of the step before."""
+    before = None
+    for step in range(1, case.steps + 1):
         optimizer.zero_grad()
+        now = [parameter.detach().clone() for parameter in module.parameters()]
+        if is_stale and step == FAULTY_STEP:
+            assign(module, before)
         loss(forward(data(samples(step)))).backward()
+        assign(module, now)
         if before_step:
             before_step(step, module)
         optimizer.step()
+        before = now
+
+
+@torch.no_grad()
+def assign(module, values):
+    for parameter, value in zip(module.parameters(), values):
+        parameter.copy_(value)
 
 
 def for_each_gradient(change):
@@ -113,13 +143,30 @@ def sum_over_weights(output):
     return (output.pow(2).sum(dim=1) * mine).sum() / mine.sum()
 
 
+def over_all(output):
+    """Divided by the samples of all ranks, and averaged over them once more."""
+    return output.pow(2).sum() / SAMPLES
+
+
+def by_tiles(output):
+    """Means of tiles, which are added up."""
+    return sum(loss_of(tile) for tile in output.split(1))
+
+
+def wild(output):
+    """Rounding grows with it until it is as large as everything else."""
+    return (4 * output).sin().sum(dim=1).mean()
+
+
+LOSSES = {"chaotic": wild, "tokens": sum_over_weights, "group": over_all, "tiles": by_tiles}
+
+
 def single(fault):
     module = model()
     if fault == "orthogonal":
         return train(module, module, Orthogonal(module.parameters()))
     train(module, module, optimizer_of(module.parameters()),
-          before_step=clipped if fault == "clip" else None,
-          loss=sum_over_weights if fault == "tokens" else loss_of)
+          before_step=clipped if fault == "clip" else None, loss=LOSSES.get(fault, loss_of))
 
 
 def ddp(fault):
@@ -129,8 +176,8 @@ def ddp(fault):
     before_step = {"summed": scaled(world), "divided": scaled(1 / world), "late": scaled(world, FAULTY_STEP),
                    "half": scaled(0.5), "clip": by_local_norm}.get(fault)
     forward = module if fault == "clip" else wrapped
-    train(module, forward, optimizer_of(module.parameters()), own, before_step,
-          sum_over_weights if fault == "tokens" else loss_of)
+    train(module, forward, optimizer_of(module.parameters()), own, before_step, LOSSES.get(fault, loss_of),
+          fault == "stale")
 
 
 def sharded(fault):
@@ -152,7 +199,7 @@ def sharded(fault):
                     if local.dim() == 2 and local.numel():
                         left, _, right = torch.linalg.svd(local, full_matrices=False)
                         local = left @ right
-                    parameter._local_tensor.add_(local, alpha=-LR)
+                    parameter._local_tensor.add_(local, alpha=-case.lr)
 
         return train(module, module, OnShards(module.parameters()), own)
     change = {"summed": dist.get_world_size(), "half": 0.5}.get(fault)
@@ -195,12 +242,12 @@ def pipeline(fault):
                             if (name in ("first", "norm")) == (rank == 0)})
     optimizer = optimizer_of(module.parameters())
     del whole
-    for step in range(1, STEPS + 1):
+    for step in range(1, case.steps + 1):
         optimizer.zero_grad()
         if rank == 0:
             Send.apply(torch.tanh(module["norm"](module["first"](samples(step))))).backward()
         else:
-            received = torch.empty(SAMPLES, 32)
+            received = torch.empty(SAMPLES, case.hidden)
             dist.recv(received, 0)
             received.requires_grad_()
             loss_of(module["head"](torch.relu(module["second"](received)))).backward()
@@ -213,10 +260,24 @@ LAYOUTS = {"single": single, "ddp": ddp, "fully_shard": sharded, "tp": tensor_pa
 
 
 def main():
+    global case
     torch.set_num_threads(1)
-    if sys.argv[1] != "single":
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    if ranks > 1:
         dist.init_process_group("gloo")
-    LAYOUTS[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else "")
+    out, cases = sys.argv[1], sys.argv[2:]
+    for name in cases:
+        layout, _, seed = name.partition("@")
+        layout, _, fault = layout.partition("-")
+        case = Case(int(seed) if seed else None)
+        if fault == "chaotic":
+            case.lr, case.steps = 0.1, 60
+        folder = name.replace(layout, "%s%d" % (layout, ranks), 1)
+        if ranks > 1:
+            dist.barrier()  # all have left the job before
+        lockstep.watch(out=os.path.join(out, folder), data=fault != "blind")
+        LAYOUTS[layout](fault)
+        lockstep.stop()
     if dist.is_initialized():
         dist.destroy_process_group()
 

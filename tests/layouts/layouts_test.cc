@@ -1,0 +1,243 @@
+// `lockstep diff` of the same training in several layouts: layouts.py.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "tests/command.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+
+Outcome train(int ranks, const fs::path& out, const std::string& cases) {
+  const std::string launcher =
+      ranks == 1 ? ""
+                 : fmt::format("-m torch.distributed.run --standalone --nproc-per-node {}", ranks);
+  return run_shell(fmt::format(
+      "env PYTHONPATH={}/share/lockstep/python OMP_NUM_THREADS=1 {} {} "
+      "{}/tests/layouts/layouts.py {} {}",
+      LOCKSTEP_BUILD, LOCKSTEP_PYTHON, launcher, LOCKSTEP_SOURCE_DIR, out.string(), cases));
+}
+
+/// The trainings of all tests, run once.
+class Trainings {
+ public:
+  static const Trainings& get() {
+    static const Trainings trainings;
+    return trainings;
+  }
+
+  Outcome diff(const std::string& arguments) const {
+    return run_shell(
+        fmt::format("cd {} && {} diff {}", folder_.path().string(), LOCKSTEP_PROGRAM, arguments));
+  }
+
+  fs::path folder() const { return folder_.path(); }
+
+ private:
+  Trainings() {
+    const auto require = [&](int ranks, const char* cases) {
+      const Outcome outcome = train(ranks, folder_.path(), cases);
+      EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    };
+    require(1, "single single-tokens single-clip single-orthogonal single-chaotic single@1");
+    require(2,
+            "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
+            "ddp-chaotic fully_shard fully_shard-summed fully_shard-orthogonal tp tp-twice "
+            "pipeline pipeline-half");
+    require(4, "ddp ddp-divided ddp-chaotic fully_shard tp");
+  }
+
+  TemporaryFolder folder_;
+};
+
+/// Two runs and what `diff` says of them.
+struct Compared {
+  std::string name;  ///< of the test
+  std::string runs;
+  int status = 0;
+  std::string said;
+};
+
+void PrintTo(const Compared& compared, std::ostream* out) { *out << compared.name; }
+
+const std::string kEqual = "equal up to rounding in 6 steps, 1 to 6";
+
+class Layouts : public testing::TestWithParam<Compared> {};
+
+TEST_P(Layouts, AreComparedRightly) {
+  const Outcome outcome = Trainings::get().diff(GetParam().runs);
+  EXPECT_EQ(outcome.status, GetParam().status) << outcome.out << outcome.err;
+  EXPECT_THAT(unwrapped(outcome.out), HasSubstr(GetParam().said));
+}
+
+std::string name_of_comparison(const testing::TestParamInfo<Compared>& info) {
+  return info.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Healthy, Layouts,
+    testing::Values(Compared{"ddp", "single1 ddp2", 0, kEqual},
+                    Compared{"ddp_of_four", "single1 ddp4", 0, kEqual},
+                    Compared{"fully_shard", "single1 fully_shard2", 0, kEqual},
+                    Compared{"fully_shard_of_four", "single1 fully_shard4", 0, kEqual},
+                    Compared{"tensor_parallel", "single1 tp2", 0, kEqual},
+                    Compared{"tensor_parallel_of_four", "single1 tp4", 0, kEqual},
+                    Compared{"pipeline", "single1 pipeline2", 0,
+                             "equal, bit for bit, in 6 steps, 1 to 6"},
+                    Compared{"two_layouts", "fully_shard4 tp2", 0, kEqual},
+                    Compared{"without_data", "single1 ddp2-blind", 0,
+                             "samples: unknown: watch both with --data"},
+                    Compared{"itself", "tp2 tp2", 0, "equal, bit for bit, in 6 steps, 1 to 6"}),
+    name_of_comparison);
+
+INSTANTIATE_TEST_SUITE_P(
+    Faulty, Layouts,
+    testing::Values(
+        Compared{"summed", "single1 ddp2-summed", 1,
+                 "DIFFERENT: all 8 gradients differ in step 1, first that of first.weight: B is A "
+                 "times 2: summed over 2 ranks, never averaged"},
+        Compared{"divided_twice", "single1 ddp4-divided", 1,
+                 "B is A times 1/4: averaged twice over 4 ranks"},
+        Compared{"normaliser_of_the_wrong_group", "single1 ddp2-group", 1,
+                 "B is A times 1/2: averaged twice over 2 ranks"},
+        Compared{"tiles_added_up", "single1 ddp2-tiles", 1, "B is A times 4: counted 4 times"},
+        Compared{"from_a_later_step_on", "single1 ddp2-late", 1,
+                 "differ in step 3, first that of first.weight: B is A times 2"},
+        Compared{"clipped_by_local_norm", "single1-clip ddp2-clip", 1,
+                 "all 8 gradients differ in step 1, first that of first.weight: ratio 0.88"},
+        Compared{"mean_of_means", "single1-tokens ddp2-tokens", 1,
+                 "all 8 gradients differ in step 1, first that of first.weight: ratio 0.8"},
+        Compared{"stale_parameters", "single1 ddp2-stale", 1,
+                 "all 8 gradients differ in step 3, first that of first.weight: ratio"},
+        Compared{"summed_shards", "single1 fully_shard2-summed", 1,
+                 "B is A times 2: summed over 2"},
+        Compared{"optimizer_of_whole_matrices", "single1-orthogonal fully_shard2-orthogonal", 1,
+                 "3 of 8 updates differ in step 1, first that of first.weight: ratio"},
+        Compared{"part_of_tensor_parallel", "single1 tp2-twice", 1,
+                 "1 of 8 gradients differ in step 1, first that of head.weight: B is A times 2"},
+        Compared{"gradient_between_stages", "single1 pipeline2-half", 1,
+                 "4 of 8 gradients differ in step 1, first that of first.weight: B is A times 1/2"},
+        Compared{"other_model", "single1 single1@1", 2,
+                 "VOID: the initial weights are not the same"}),
+    name_of_comparison);
+
+TEST(ChaoticTraining, IsNeverCalledDifferent) {
+  const Outcome alone = Trainings::get().diff("single1-chaotic ddp2-chaotic");
+  EXPECT_EQ(alone.status, 2) << alone.out;
+  EXPECT_THAT(unwrapped(alone.out), HasSubstr("rounding may have become as large as a fault"));
+  const Outcome by_noise =
+      Trainings::get().diff("single1-chaotic ddp2-chaotic --noise ddp4-chaotic");
+  EXPECT_THAT(by_noise.status, AnyOf(0, 2)) << by_noise.out;
+  EXPECT_EQ(Trainings::get().diff("single1-chaotic ddp2-chaotic --until 3").status, 0);
+}
+
+TEST(Fix, IsToldFromWhatIsNone) {
+  const auto said = [](const std::string& runs, int status) {
+    const Outcome outcome = Trainings::get().diff("--expect fixed " + runs);
+    EXPECT_EQ(outcome.status, status) << outcome.out;
+    return outcome.out;
+  };
+  EXPECT_THAT(said("single1 ddp2-summed ddp2", 0), HasSubstr("\nFIXED: "));
+  EXPECT_THAT(said("single1 ddp2-summed ddp2-group", 1), HasSubstr("\nSTILL THERE: "));
+  EXPECT_THAT(said("single1 ddp2 ddp2-group", 1), HasSubstr("\nNEW: "));
+  EXPECT_THAT(said("single1 ddp2 fully_shard2", 1), HasSubstr("\nNOT SHOWN BEFORE THE FIX: "));
+  EXPECT_EQ(Trainings::get().diff("--expect bug single1 ddp2-late").status, 0);
+  EXPECT_EQ(Trainings::get().diff("--expect bug single1 ddp2").status, 1);
+}
+
+TEST(UnknownSamples, LeaveADifferenceThatIsNoMultipleOpen) {
+  const fs::path folder = Trainings::get().folder();
+  EXPECT_EQ(train(2, folder / "blind", "ddp-blind").status, 0);
+  const Outcome outcome = Trainings::get().diff("ddp2-blind ddp2-stale");
+  EXPECT_EQ(outcome.status, 2) << outcome.out;
+  EXPECT_THAT(unwrapped(outcome.out), HasSubstr("other samples would look the same"));
+}
+
+TEST(OtherNames, AreMappedOrListed) {
+  const fs::path folder = Trainings::get().folder();
+  write_text(folder / "map", "first.weight renamed  # gone\n\n");
+  const Outcome outcome = Trainings::get().diff("single1 ddp2 --map map");
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_THAT(unwrapped(outcome.out), HasSubstr("only in A (1 of 8 parameters): renamed"));
+  EXPECT_THAT(unwrapped(outcome.out), HasSubstr("only 7 of 8 parameters are on both sides"));
+  write_text(folder / "all",
+             "first.weight a\nfirst.bias b\nnorm.weight c\nnorm.bias d\n"
+             "second.weight e\nsecond.bias f\nhead.weight g\nhead.bias h\n");
+  EXPECT_EQ(Trainings::get().diff("single1 ddp2 --map all").status, 3);
+}
+
+TEST(WrongDiff, IsRefusedWithASentence) {
+  const auto refused = [](const std::string& arguments) {
+    const Outcome outcome = Trainings::get().diff(arguments);
+    EXPECT_EQ(outcome.status, 64) << arguments << outcome.out;
+    return outcome.err;
+  };
+  EXPECT_THAT(refused("single1"), HasSubstr("1 runs"));
+  EXPECT_THAT(refused("single1 nowhere"), HasSubstr("nowhere"));
+  EXPECT_THAT(refused("single1 ddp2 tp2"), HasSubstr("3 runs"));
+  EXPECT_THAT(refused("--expect fixed single1 ddp2"), HasSubstr("three with --expect fixed"));
+  EXPECT_THAT(refused("--expect gone single1 ddp2"), HasSubstr("bug or fixed"));
+  EXPECT_THAT(refused("--align 3 single1 ddp2"), HasSubstr("A=100,B=1"));
+  EXPECT_THAT(refused("--until x single1 ddp2"), HasSubstr("'x'"));
+  EXPECT_THAT(refused("--map nowhere single1 ddp2"), HasSubstr("nowhere"));
+  EXPECT_THAT(refused("--format csv single1 ddp2"), HasSubstr("console or json"));
+  write_text(Trainings::get().folder() / "half", "first.weight\n");
+  EXPECT_THAT(refused("--map half single1 ddp2"), HasSubstr("an old name and a new one"));
+  write_text(Trainings::get().folder() / "twice", "first.weight a\nhead.weight a\n");
+  EXPECT_THAT(refused("--map twice single1 ddp2"), HasSubstr("found 'a'"));
+  fs::create_directory(Trainings::get().folder() / "empty");
+  EXPECT_THAT(refused("single1 empty"), HasSubstr("empty"));
+}
+
+TEST(AlignedSteps, AreComparedWithEachOther) {
+  // Other samples in each step.
+  const Outcome outcome = Trainings::get().diff("single1 ddp2 --align A=1,B=2");
+  EXPECT_EQ(outcome.status, 2) << outcome.out;
+  EXPECT_THAT(unwrapped(outcome.out), HasSubstr("VOID: the samples are not the same"));
+}
+
+/// Pairs of healthy trainings, drawn. LOCKSTEP_TEST_SEEDS: how many of each layout.
+TEST(RandomLayouts, AreEqualUpToRounding) {
+  const char* const asked = std::getenv("LOCKSTEP_TEST_SEEDS");
+  const int seeds = asked ? std::atoi(asked) : 4;
+  const TemporaryFolder folder;
+  const auto cases = [&](const std::string& layout) {
+    std::string all;
+    for (int seed = 0; seed < seeds; ++seed) all += fmt::format("{}@{} ", layout, seed);
+    return all;
+  };
+  const std::vector<std::string> layouts{"ddp", "fully_shard", "tp", "pipeline"};
+  std::string others;
+  for (const std::string& layout : layouts) others += cases(layout);
+  ASSERT_EQ(train(1, folder.path(), cases("single")).status, 0);
+  ASSERT_EQ(train(2, folder.path(), others).status, 0);
+  int found = 0, undecided = 0;
+  for (int seed = 0; seed < seeds; ++seed) {
+    for (const std::string& layout : layouts) {
+      const Outcome outcome =
+          run_shell(fmt::format("cd {} && {} diff single1@{} {}2@{}", folder.path().string(),
+                                LOCKSTEP_PROGRAM, seed, layout, seed));
+      if (outcome.status == 1) ++found;
+      if (outcome.status == 2) ++undecided;
+      EXPECT_THAT(outcome.status, AnyOf(0, 2)) << outcome.out << outcome.err;
+    }
+  }
+  fmt::print("random layouts: {} pairs, {} findings, {} undecided\n", 4 * seeds, found, undecided);
+  EXPECT_EQ(found, 0);
+  EXPECT_LE(undecided, 4 * seeds / 5);
+}
+
+}  // namespace
+}  // namespace lockstep
