@@ -137,9 +137,8 @@ TEST_F(WatchCommand, IsSwitchedOnAndOffWhileTheJobRuns) {
   const auto last = steps_after("trained ", outcome.out);
   ASSERT_EQ(last.size(), 1U) << outcome.out;
   const std::int64_t observed = off[0] - on[0] + last[0] + 1 - on[1];
-  EXPECT_THAT(
-      unwrapped(outcome.err),
-      HasSubstr(fmt::format("2 of 2 ranks, {} steps, {} to {}", observed, on[0], last[0])));
+  EXPECT_THAT(unwrapped(outcome.err),
+              HasSubstr(fmt::format("2 of 2 ranks, {} steps, {} to {}", observed, on[0], last[0])));
 }
 
 TEST_F(WatchCommand, JudgesATrainingOfTwoRanks) {
