@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "harness/judge/evidence/read_cell.h"
-#include "reports/base/error.h"
+#include "harness/record/manifest.h"
+#include "harness/record/process_identity.h"
 #include "reports/base/regular_file.h"
+#include "reports/base/usage_error.h"
 
 namespace lockstep {
 
@@ -57,10 +59,33 @@ void NameMap::fuse(WholeTensors& tensors) const {
   }
 }
 
+namespace {
+
+/// Throws unless the files in a folder are those that its ranks wrote.
+void require_own_files(const std::filesystem::path& folder, const std::string& identity,
+                       const std::optional<ManifestSeal>& seal, const JobRecord& job) {
+  if (!seal) return;
+  const auto faults = manifest_faults(folder, job.processes, identity, *seal);
+  if (faults.empty()) return;
+  throw unreadable(folder.string(), faults.front(), "Copy the whole folder of the run again");
+}
+
+void require_own_files(const JobRecord& job, const std::filesystem::path& root) {
+  if (job.parts.empty()) {
+    require_own_files(root / job.folder, execution_identity(job), job.manifest, job);
+  }
+  for (const JobPart& part : job.parts) {
+    require_own_files(root / part.folder, execution_identity(part), part.manifest, job);
+  }
+}
+
+}  // namespace
+
 JobFiles::JobFiles(const JobRecord& job, const std::filesystem::path& root, std::string shown)
-    : job_(job),
-      shown_(std::move(shown)),
-      reader_(open_execution(root, job_, writers_of(job_, root), {.has_all_sketches = true})) {}
+    : job_(job), shown_(std::move(shown)) {
+  require_own_files(job_, root);
+  reader_ = open_execution(root, job_, writers_of(job_, root), {.has_all_sketches = true});
+}
 
 bool JobFiles::has(std::int64_t step) const {
   return std::binary_search(reader_->steps().begin(), reader_->steps().end(), step);

@@ -42,8 +42,10 @@ struct FileOfRank {
 
   bool is_journal() const { return kind == ".csv"; }
 
-  /// Optional files: snapshots, which equal digests make unnecessary, and an index.
-  bool may_be_deleted() const { return kind == ".index" || kind.ends_with(".safetensors"); }
+  /// Optional files: snapshots and sketches, which equal digests make unnecessary, and an index.
+  bool may_be_deleted() const {
+    return kind == ".index" || kind == ".sketches" || kind.ends_with(".safetensors");
+  }
 
   /// The helper process of a rank on another machine may write it after all others have ended.
   bool may_come_late() const { return kind == ".exit.json"; }
@@ -71,7 +73,7 @@ std::optional<FileOfRank> file_of_rank(const std::string& name) {
   if (!found) return std::nullopt;
   const std::string& kind = found->kind;
   const bool is_evidence = kind == ".csv" || kind == ".tensors.csv" || kind == ".index" ||
-                           kind == ".status.json" || kind == ".exit.json" ||
+                           kind == ".sketches" || kind == ".status.json" || kind == ".exit.json" ||
                            kind == ".stalled.json" ||
                            (kind.starts_with(".step-") && kind.ends_with(".safetensors"));
   return is_evidence ? found : std::nullopt;

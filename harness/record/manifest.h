@@ -21,8 +21,9 @@ ManifestSeal write_manifest(const std::filesystem::path& folder, int processes,
                             std::string_view identity);
 
 /// Compares the list with its seal in the record, and each file with the list. Returns one sentence
-/// per mismatch; snapshots and indices may have been deleted. `meter` receives the journal bytes
-/// read since its last call; it may be empty. Throws Error (usage) if a file cannot be read.
+/// per mismatch; snapshots, sketches and indices may have been deleted. `meter` receives the
+/// journal bytes read since its last call; it may be empty. Throws Error (usage) if a file cannot
+/// be read.
 std::vector<std::string> manifest_faults(
     const std::filesystem::path& folder, int processes, std::string_view identity,
     const ManifestSeal& seal, const std::function<void(std::uint64_t bytes)>& meter = {});

@@ -201,6 +201,18 @@ TEST(WrongDiff, IsRefusedWithASentence) {
   EXPECT_THAT(refused("single1 empty"), HasSubstr("empty"));
 }
 
+TEST(ChangedFiles, AreRefused) {
+  const fs::path folder = Trainings::get().folder();
+  fs::copy(folder / "ddp2", folder / "changed", fs::copy_options::recursive);
+  const fs::path sketches = folder / "changed/job/rank-1.sketches";
+  std::string bytes = text_of(sketches);
+  bytes.back() ^= 1;
+  write_text(sketches, bytes);
+  const Outcome outcome = Trainings::get().diff("single1 changed");
+  EXPECT_EQ(outcome.status, 64) << outcome.out;
+  EXPECT_THAT(unwrapped(outcome.err), HasSubstr("rank-1.sketches was changed"));
+}
+
 TEST(AlignedSteps, AreComparedWithEachOther) {
   // Other samples in each step.
   const Outcome outcome = Trainings::get().diff("single1 ddp2 --align A=1,B=2");
