@@ -12,11 +12,6 @@ namespace lockstep {
 
 namespace {
 
-double roundoff_of(const WholeTensor& tensor) {
-  const auto dtype = parse<DType>(tensor.dtype);
-  return dtype ? unit_roundoff(component_type(*dtype)) : 0;
-}
-
 bool has_same_bits(const WholeTensor& a, const WholeTensor& b) {
   return a.digest && b.digest && a.digest == b.digest && a.dtype == b.dtype;
 }
@@ -47,6 +42,15 @@ std::string structural_difference(const WholeTensor& a, const WholeTensor& b) {
   return "";
 }
 
+/// A gradient that only one side has. Zeros are as good as none.
+void compare_undefined(const WholeTensor& a, const WholeTensor& b, TensorDifference& difference) {
+  const WholeTensor& defined = a.is_undefined ? b : a;
+  if (defined.is_undefined || (defined.problem.empty() && defined.norm == 0)) return;
+  difference.cause = fmt::format("there is none in {}", a.is_undefined ? "A" : "B");
+  difference.relative = 1;
+  difference.likeness = defined.problem.empty() ? Likeness::different : Likeness::undecided;
+}
+
 /// Only norms are known: the distance is at least their difference.
 void compare_norms(const WholeTensor& a, const WholeTensor& b, double scale,
                    TensorDifference& difference) {
@@ -58,6 +62,11 @@ void compare_norms(const WholeTensor& a, const WholeTensor& b, double scale,
 }
 
 }  // namespace
+
+double roundoff_of(const WholeTensor& tensor) {
+  const auto dtype = parse<DType>(tensor.dtype);
+  return dtype ? unit_roundoff(component_type(*dtype)) : 0;
+}
 
 RoundingBound bound_of(const WholeTensor& a, const WholeTensor& b, double weights_apart) {
   const double u = std::max(roundoff_of(a), roundoff_of(b));
@@ -76,6 +85,10 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
                                  double all, int ranks) {
   TensorDifference difference;
   difference.tolerance = tolerance;
+  if (a.is_undefined || b.is_undefined) {
+    compare_undefined(a, b, difference);
+    return difference;
+  }
   if (const std::string& problem = a.problem.empty() ? b.problem : a.problem; !problem.empty()) {
     difference.likeness = Likeness::undecided;
     difference.cause = problem;

@@ -31,6 +31,9 @@ inline constexpr double kLargestBound = 0.1;
 /// gradient that is exactly 0.
 inline constexpr double kSmallPart = 0.01;
 
+/// The unit roundoff of its dtype; 0 for integers.
+double roundoff_of(const WholeTensor& tensor);
+
 RoundingBound bound_of(const WholeTensor& a, const WholeTensor& b, double weights_apart);
 
 /// Compares a tensor of B with that of A. `all`: the larger norm of all tensors of the quantity

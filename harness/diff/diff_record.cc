@@ -5,8 +5,9 @@
 namespace lockstep {
 
 std::int64_t StepDifference::count(Likeness likeness) const {
-  return std::count_if(tensors.begin(), tensors.end(),
-                       [&](const TensorDifference& one) { return one.likeness == likeness; });
+  return std::count_if(tensors.begin(), tensors.end(), [&](const TensorDifference& one) {
+    return one.likeness == likeness && one.quantity != Compared::loss;
+  });
 }
 
 const StepDifference* first_different(const DiffRecord& diff) {
@@ -37,7 +38,8 @@ bool may_be_samples(const DiffRecord& diff) {
       });
   return step && is_unknown &&
          std::none_of(step->tensors.begin(), step->tensors.end(), [](const auto& one) {
-           return one.likeness == Likeness::different && one.is_multiple;
+           return one.quantity != Compared::loss && one.likeness == Likeness::different &&
+                  one.is_multiple;
          });
 }
 

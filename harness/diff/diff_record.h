@@ -26,7 +26,7 @@ struct Names<Likeness> {
 };
 
 /// A quantity of a step.
-///   loss      recorded by the script
+///   loss      recorded by the script; ranks may record their own, so it decides nothing
 ///   gradient  before the optimizer's step
 ///   update    of a parameter by the optimizer: W(s) - W(s-1)
 enum class Compared { loss, gradient, update };
@@ -59,6 +59,7 @@ struct StepDifference {
   std::string undecidable;   ///< why rounding cannot be told from a fault; empty: it can
   std::vector<TensorDifference> tensors;  ///< in the order of execution
 
+  /// Tensors that have it, without losses.
   std::int64_t count(Likeness likeness) const;
 };
 

@@ -82,17 +82,38 @@ struct Pair {
   WholeTensor b;
 };
 
-std::optional<Pair> observed_pair(const TensorKey& key, const WholeTensor& tensor,
+WholeTensor undefined() {
+  WholeTensor none;
+  none.is_undefined = true;
+  return none;
+}
+
+bool has_parameter(const SideStep& side, const std::string& name) {
+  return side.tensors.find({Phase::post_step, Kind::parameter, name}) != nullptr;
+}
+
+/// Of a gradient or a loss. A parameter that is on both sides may be frozen on one of them.
+std::optional<Pair> observed_pair(const WholeTensorKey& key, const WholeTensor& tensor,
                                   const SideStep& b) {
   const bool is_gradient = key.kind == Kind::gradient && key.phase == Phase::pre_step;
   if (!is_gradient && key.kind != Kind::loss) return std::nullopt;
   const WholeTensor* const other = b.tensors.find(key);
-  if (!other) return std::nullopt;
-  return Pair{is_gradient ? Compared::gradient : Compared::loss, key.name, tensor, *other};
+  if (!other && !(is_gradient && has_parameter(b, key.name))) return std::nullopt;
+  return Pair{is_gradient ? Compared::gradient : Compared::loss, key.name, tensor,
+              other ? *other : undefined()};
 }
 
-std::optional<Pair> update_pair(const TensorKey& key, const WholeTensor& tensor, const SideStep& a,
-                                const SideStep& b) {
+/// Gradients that only B has, of parameters on both sides.
+void add_gradients_of_b(const SideStep& a, const SideStep& b, std::vector<Pair>& pairs) {
+  for (const auto& [key, tensor] : b.tensors.all()) {
+    const bool is_gradient = key.kind == Kind::gradient && key.phase == Phase::pre_step;
+    if (!is_gradient || a.tensors.find(key) || !has_parameter(a, key.name)) continue;
+    pairs.push_back({Compared::gradient, key.name, undefined(), tensor});
+  }
+}
+
+std::optional<Pair> update_pair(const WholeTensorKey& key, const WholeTensor& tensor,
+                                const SideStep& a, const SideStep& b) {
   if (key.kind != Kind::parameter || key.phase != Phase::post_step) return std::nullopt;
   const WholeTensor* const other = b.tensors.find(key);
   const WholeTensor* const before = before_step(a.before, key.name);
@@ -109,6 +130,7 @@ std::vector<Pair> pairs_of(const SideStep& a, const SideStep& b) {
     if (!pair) pair = update_pair(key, tensor, a, b);
     if (pair) pairs.push_back(std::move(*pair));
   }
+  add_gradients_of_b(a, b, pairs);
   std::stable_sort(pairs.begin(), pairs.end(),
                    [](const Pair& x, const Pair& y) { return x.quantity < y.quantity; });
   return pairs;
@@ -140,7 +162,7 @@ double gradients_apart(const std::vector<TensorDifference>& found) {
 }
 
 double tolerance_of_update(const Pair& pair, const WholeTensor& parameter, double gradients) {
-  const double u = bound_of(parameter, parameter, 0).base / 512;
+  const double u = roundoff_of(parameter);
   const double norm = std::max(pair.a.norm, pair.b.norm);
   const double rounded = norm > 0 ? 4 * u * parameter.norm / norm : 0;
   return kOfUpdates + rounded + 10 * gradients;
@@ -294,6 +316,17 @@ class Repetition {
   Comparison with_b_;
 };
 
+/// The compared steps up to the first difference: later samples cannot be its cause.
+std::vector<std::pair<std::int64_t, std::int64_t>> steps_of(const DiffRecord& diff) {
+  const StepDifference* const last = first_different(diff);
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
+  for (const StepDifference& step : diff.steps) {
+    steps.emplace_back(step.step, step.other);
+    if (&step == last) break;
+  }
+  return steps;
+}
+
 }  // namespace
 
 DiffRecord diff_runs(const JobFiles& a, const JobFiles& b,
@@ -311,7 +344,7 @@ DiffRecord diff_runs(const JobFiles& a, const JobFiles& b,
     }
     diff.steps.push_back(comparison.compare(step, other, measured));
   }
-  diff.preconditions = {comparison.initial_weights(), compare_samples(a, b, steps)};
+  diff.preconditions = {comparison.initial_weights(), compare_samples(a, b, steps_of(diff))};
   diff.unmatched = comparison.unmatched();
   diff.matched = comparison.matched();
   return diff;

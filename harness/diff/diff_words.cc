@@ -127,7 +127,8 @@ std::vector<Alike> alike_in(const StepDifference& step) {
   std::vector<Alike> all;
   for (const TensorDifference& one : step.tensors) {
     const bool follows = one.quantity == Compared::update && is_about_gradients;
-    if (one.likeness != Likeness::different || follows) continue;
+    const bool is_loss = one.quantity == Compared::loss;
+    if (one.likeness != Likeness::different || follows || is_loss) continue;
     const auto same = std::find_if(all.begin(), all.end(), [&](const Alike& other) {
       return one.is_multiple && other.first->quantity == one.quantity &&
              other.first->cause == one.cause;
@@ -158,6 +159,18 @@ std::vector<std::string> lines_of_step(const StepDifference& step) {
   return lines;
 }
 
+/// The first loss that differs; empty: none does, or none was recorded by all ranks alike.
+std::string loss_in_words(const DiffRecord& diff) {
+  for (const StepDifference& step : diff.steps) {
+    for (const TensorDifference& one : step.tensors) {
+      if (one.quantity != Compared::loss || one.likeness != Likeness::different) continue;
+      return fmt::format("The recorded {} differs from step {} on, which decides nothing: {}",
+                         plain(one.name), step.step, size_in_words(one));
+    }
+  }
+  return "";
+}
+
 std::vector<std::string> lines_of(const DiffRecord& diff) {
   std::vector<std::string> lines{side_in_words("A", diff.sides[0]),
                                  side_in_words("B", diff.sides[1])};
@@ -173,6 +186,7 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   }
   lines.push_back("");
   lines.push_back(verdict_in_words(diff));
+  if (const std::string loss = loss_in_words(diff); !loss.empty()) lines.push_back(loss);
   if (const StepDifference* const step = first_non_finite(diff)) {
     lines.push_back(
         fmt::format("From step {} on, elements are not finite on both sides.", step->step));

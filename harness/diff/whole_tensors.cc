@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "harness/judge/evidence/observations.h"
 #include "harness/record/shard_runs.h"
 
 namespace lockstep {
@@ -39,6 +40,7 @@ class Assembly {
  public:
   void add(int rank, const Observation& row, const Sketch* sketch) {
     if (!row.not_comparable.empty()) {
+      has_undefined_ = has_undefined_ || is_undefined(row);
       if (reason_.empty()) reason_ = row.not_comparable;
       return;
     }
@@ -56,6 +58,7 @@ class Assembly {
   WholeTensor whole() const {
     WholeTensor tensor;
     tensor.problem = problem();
+    tensor.is_undefined = parts_.empty() && has_undefined_;
     if (parts_.empty()) return tensor;
     tensor.dtype = parts_[0].value->dtype;
     tensor.elements = element_count(parts_[0].value->global_shape);
@@ -107,6 +110,7 @@ class Assembly {
   std::vector<Part> parts_;
   std::string reason_;   ///< why a rank could not observe it
   std::string problem_;  ///< of copies
+  bool has_undefined_ = false;
 };
 
 /// Where in a step an observation is, on any layout.
@@ -127,24 +131,24 @@ bool is_of_model(const Observation& row) {
 }  // namespace
 
 WholeTensors::WholeTensors(const StepView& step) {
-  std::map<TensorKey, Assembly> assemblies;
-  std::map<TensorKey, Moment> moments;
+  std::map<WholeTensorKey, Assembly> assemblies;
+  std::map<WholeTensorKey, Moment> moments;
   for (int rank = 0; rank < step.processes(); ++rank) {
     for (const Observation& row : step.observations(rank)) {
       if (!is_of_model(row)) continue;
-      const TensorKey key{row.phase, row.kind, row.name};
+      const WholeTensorKey key{row.phase, row.kind, row.name};
       assemblies[key].add(rank, row, step.sketch(rank, row));
       moments.try_emplace(key, Moment{row.phase, row.seq, rank});
     }
   }
-  std::vector<std::pair<Moment, TensorKey>> order;
+  std::vector<std::pair<Moment, WholeTensorKey>> order;
   for (const auto& [key, moment] : moments) order.emplace_back(moment, key);
   std::sort(order.begin(), order.end());
   for (const auto& [moment, key] : order) tensors_.emplace_back(key, assemblies[key].whole());
   rebuild();
 }
 
-const WholeTensor* WholeTensors::find(const TensorKey& key) const {
+const WholeTensor* WholeTensors::find(const WholeTensorKey& key) const {
   const auto place = places_.find(key);
   return place == places_.end() ? nullptr : &tensors_[place->second].second;
 }
@@ -152,7 +156,7 @@ const WholeTensor* WholeTensors::find(const TensorKey& key) const {
 void WholeTensors::fuse(const std::vector<std::string>& parts, const std::string& name) {
   std::map<std::pair<Phase, Kind>, std::vector<std::size_t>> found;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const TensorKey& key = tensors_[i].first;
+    const WholeTensorKey& key = tensors_[i].first;
     const bool is_part = std::find(parts.begin(), parts.end(), key.name) != parts.end();
     if (is_part) found[{key.phase, key.kind}].push_back(i);
   }

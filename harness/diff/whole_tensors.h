@@ -16,12 +16,12 @@
 namespace lockstep {
 
 /// A tensor of a model in a step, whatever the layout.
-struct TensorKey {
+struct WholeTensorKey {
   Phase phase = Phase::pre_forward;
   Kind kind = Kind::parameter;
   std::string name;
 
-  auto operator<=>(const TensorKey&) const = default;
+  auto operator<=>(const WholeTensorKey&) const = default;
 };
 
 /// A tensor put together from the parts that ranks hold.
@@ -32,7 +32,8 @@ struct WholeTensor {
   double norm = 0;               ///< L2
   std::int64_t non_finite = 0;   ///< elements
   std::optional<Sketch> sketch;
-  std::string problem;  ///< why it cannot be put together; empty: it is whole
+  bool is_undefined = false;  ///< there is no gradient
+  std::string problem;        ///< why it cannot be put together; empty: it is whole
 };
 
 /// The tensors of a step in the order of execution, and their places in it by key.
@@ -43,10 +44,10 @@ class WholeTensors {
   explicit WholeTensors(const StepView& step);
   WholeTensors() = default;
 
-  const std::vector<std::pair<TensorKey, WholeTensor>>& all() const { return tensors_; }
+  const std::vector<std::pair<WholeTensorKey, WholeTensor>>& all() const { return tensors_; }
 
   /// Null: it was not observed.
-  const WholeTensor* find(const TensorKey& key) const;
+  const WholeTensor* find(const WholeTensorKey& key) const;
 
   /// Makes one tensor of several, whose order in it is unknown to their digests: only its norm and
   /// size are known then. Without all of `parts` nothing changes.
@@ -55,8 +56,8 @@ class WholeTensors {
  private:
   void rebuild();
 
-  std::vector<std::pair<TensorKey, WholeTensor>> tensors_;
-  std::map<TensorKey, std::size_t> places_;
+  std::vector<std::pair<WholeTensorKey, WholeTensor>> tensors_;
+  std::map<WholeTensorKey, std::size_t> places_;
 };
 
 }  // namespace lockstep

@@ -86,6 +86,18 @@ TEST(CompareTensors, DoesNotDecideWithoutValues) {
   EXPECT_EQ(unknown.cause, b.problem);
 }
 
+TEST(CompareTensors, ReportsGradientsOfOneSide) {
+  WholeTensor none;
+  none.is_undefined = true;
+  const TensorDifference only_a = compare_tensors(tensor_of(ramp(1)), none, kTolerance, 0, 2);
+  EXPECT_EQ(only_a.likeness, Likeness::different);
+  EXPECT_EQ(only_a.cause, "there is none in B");
+  EXPECT_EQ(compare_tensors(none, tensor_of(ramp(1)), kTolerance, 0, 2).cause,
+            "there is none in A");
+  EXPECT_EQ(compare_tensors(none, tensor_of(ramp(0)), kTolerance, 0, 2).likeness, Likeness::equal);
+  EXPECT_EQ(compare_tensors(none, none, kTolerance, 0, 2).likeness, Likeness::equal);
+}
+
 TEST(CompareTensors, BoundsByTheCoarserType) {
   WholeTensor single, half;
   single.dtype = "float32";

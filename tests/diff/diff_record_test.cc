@@ -82,6 +82,14 @@ TEST(DiffRecord, SaysWhatDiffersFirst) {
   EXPECT_EQ(json["steps"][1]["tensors"][0]["likeness"], "different");
 }
 
+TEST(DiffRecord, IsNotDecidedByLosses) {
+  DiffRecord diff = diff_with(Likeness::equal);
+  diff.steps[1].tensors.push_back(tensor_that_is(Likeness::different, "loss"));
+  diff.steps[1].tensors[1].quantity = Compared::loss;
+  EXPECT_EQ(verdict_of(diff), Verdict::holds);
+  EXPECT_THAT(diff_in_words(diff, 200), HasSubstr("The recorded loss differs from step 2 on"));
+}
+
 TEST(DiffRecord, ListsNamesOfOneSideWithTheirCount) {
   DiffRecord diff = diff_with(Likeness::equal);
   diff.unmatched[1] = {"a", "b", "c", "d", "e", "f", "g"};

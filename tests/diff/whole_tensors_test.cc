@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const TensorKey kGradient{Phase::pre_step, Kind::gradient, "w"};
+const WholeTensorKey kGradient{Phase::pre_step, Kind::gradient, "w"};
 const std::vector<float> kNumbers{1, 2, 3, 4, 5, 6};
 
 WholeTensor whole_of(const LiteralStep& step) {

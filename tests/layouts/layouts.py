@@ -171,6 +171,8 @@ def single(fault):
 
 def ddp(fault):
     module = model()
+    if fault == "frozen":
+        module.norm.bias.requires_grad_(False)
     wrapped = nn.parallel.DistributedDataParallel(module)
     world = dist.get_world_size()
     before_step = {"summed": scaled(world), "divided": scaled(1 / world), "late": scaled(world, FAULTY_STEP),

@@ -52,10 +52,11 @@ class Trainings {
       EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     };
     require(1, "single single-tokens single-clip single-orthogonal single-chaotic single@1");
-    require(2,
-            "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
-            "ddp-chaotic fully_shard fully_shard-summed fully_shard-orthogonal tp tp-twice "
-            "pipeline pipeline-half");
+    require(
+        2,
+        "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
+        "ddp-chaotic ddp-frozen fully_shard fully_shard-summed fully_shard-orthogonal tp tp-twice "
+        "pipeline pipeline-half");
     require(4, "ddp ddp-divided ddp-chaotic fully_shard tp");
   }
 
@@ -129,6 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "1 of 8 gradients differ in step 1, first that of head.weight: B is A times 2"},
         Compared{"gradient_between_stages", "single1 pipeline2-half", 1,
                  "4 of 8 gradients differ in step 1, first that of first.weight: B is A times 1/2"},
+        Compared{"frozen_parameter", "single1 ddp2-frozen", 1,
+                 "1 of 8 gradients differ in step 1, first that of norm.bias: there is none in B"},
         Compared{"other_model", "single1 single1@1", 2,
                  "VOID: the initial weights are not the same"}),
     name_of_comparison);
