@@ -1,8 +1,8 @@
 """The same training in several layouts: layouts.py OUT CASE...
 
-A case is LAYOUT, LAYOUT-FAULT or LAYOUT@SEED, and is observed into OUT/LAYOUT<ranks>-FAULT or
-OUT/LAYOUT<ranks>@SEED. All layouts see the same 8 samples of a step, and have the same loss: the mean over the
-samples. With @SEED the model, the optimizer and its learning rate are drawn."""
+A case is LAYOUT, LAYOUT-FAULT, LAYOUT@SEED or ddp-drawn@SEED, and is observed into a folder of that name in OUT,
+with the number of ranks after LAYOUT. All layouts see the same 8 samples of a step, and have the same loss: the mean over the
+samples. With @SEED the model, the optimizer, its learning rate and the fault are drawn; a drawn fault is printed."""
 
 import os
 import random
@@ -29,6 +29,8 @@ class Case:
             self.hidden = draw.choice([4, 16, 32, 96])
             self.optimizer = draw.choice(["sgd", "adamw"])
             self.lr = 10 ** draw.uniform(-4, -1)
+            self.factor = draw.choice([2, 0.5, 3, 1.1, 0.99])  # of a drawn fault
+            self.faulty_step = draw.randint(1, self.steps)
 
 
 case = Case()
@@ -175,7 +177,8 @@ def ddp(fault):
         module.norm.bias.requires_grad_(False)
     wrapped = nn.parallel.DistributedDataParallel(module)
     world = dist.get_world_size()
-    before_step = {"summed": scaled(world), "divided": scaled(1 / world), "late": scaled(world, FAULTY_STEP),
+    before_step = {"drawn": fault == "drawn" and scaled(case.factor, case.faulty_step),
+                   "summed": scaled(world), "divided": scaled(1 / world), "late": scaled(world, FAULTY_STEP),
                    "half": scaled(0.5), "clip": by_local_norm}.get(fault)
     forward = module if fault == "clip" else wrapped
     train(module, forward, optimizer_of(module.parameters()), own, before_step, LOSSES.get(fault, loss_of),
@@ -278,6 +281,8 @@ def main():
         if ranks > 1:
             dist.barrier()  # all have left the job before
         lockstep.watch(out=os.path.join(out, folder), data=fault != "blind")
+        if fault == "drawn" and dist.get_rank() == 0:
+            print("%d: step %d" % (case.seed, case.faulty_step), flush=True)
         LAYOUTS[layout](fault)
         lockstep.stop()
     if dist.is_initialized():

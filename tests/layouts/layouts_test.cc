@@ -223,35 +223,69 @@ TEST(AlignedSteps, AreComparedWithEachOther) {
   EXPECT_THAT(unwrapped(outcome.out), HasSubstr("VOID: the samples are not the same"));
 }
 
-/// Pairs of healthy trainings, drawn. LOCKSTEP_TEST_SEEDS: how many of each layout.
-TEST(RandomLayouts, AreEqualUpToRounding) {
+int number_of_seeds() {
   const char* const asked = std::getenv("LOCKSTEP_TEST_SEEDS");
-  const int seeds = asked ? std::atoi(asked) : 4;
-  const TemporaryFolder folder;
-  const auto cases = [&](const std::string& layout) {
-    std::string all;
-    for (int seed = 0; seed < seeds; ++seed) all += fmt::format("{}@{} ", layout, seed);
-    return all;
-  };
+  return asked ? std::atoi(asked) : 4;
+}
+
+std::string cases_of(const std::string& layout) {
+  std::string all;
+  for (int seed = 0; seed < number_of_seeds(); ++seed) all += fmt::format("{}@{} ", layout, seed);
+  return all;
+}
+
+/// Pairs of trainings, drawn. LOCKSTEP_TEST_SEEDS: how many of each layout.
+class RandomLayouts : public testing::Test {
+ protected:
+  Outcome diff(const std::string& other, int seed) const {
+    return run_shell(fmt::format("cd {} && {} diff single1@{} {}@{}", folder_.path().string(),
+                                 LOCKSTEP_PROGRAM, seed, other, seed));
+  }
+  Outcome train(int ranks, const std::string& cases) const {
+    return lockstep::train(ranks, folder_.path(), cases);
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(RandomLayouts, AreEqualUpToRounding) {
   const std::vector<std::string> layouts{"ddp", "fully_shard", "tp", "pipeline"};
   std::string others;
-  for (const std::string& layout : layouts) others += cases(layout);
-  ASSERT_EQ(train(1, folder.path(), cases("single")).status, 0);
-  ASSERT_EQ(train(2, folder.path(), others).status, 0);
+  for (const std::string& layout : layouts) others += cases_of(layout);
+  ASSERT_EQ(train(1, cases_of("single")).status, 0);
+  ASSERT_EQ(train(2, others).status, 0);
   int found = 0, undecided = 0;
-  for (int seed = 0; seed < seeds; ++seed) {
+  for (int seed = 0; seed < number_of_seeds(); ++seed) {
     for (const std::string& layout : layouts) {
-      const Outcome outcome =
-          run_shell(fmt::format("cd {} && {} diff single1@{} {}2@{}", folder.path().string(),
-                                LOCKSTEP_PROGRAM, seed, layout, seed));
+      const Outcome outcome = diff(layout + "2", seed);
       if (outcome.status == 1) ++found;
       if (outcome.status == 2) ++undecided;
       EXPECT_THAT(outcome.status, AnyOf(0, 2)) << outcome.out << outcome.err;
     }
   }
-  fmt::print("random layouts: {} pairs, {} findings, {} undecided\n", 4 * seeds, found, undecided);
-  EXPECT_EQ(found, 0);
-  EXPECT_LE(undecided, 4 * seeds / 5);
+  fmt::print("random layouts: {} pairs, {} findings, {} undecided\n", 4 * number_of_seeds(), found,
+             undecided);
+  EXPECT_LE(undecided, 4 * number_of_seeds() / 5);
+}
+
+TEST_F(RandomLayouts, DifferFromTheStepOfAFaultOn) {
+  ASSERT_EQ(train(1, cases_of("single")).status, 0);
+  const Outcome trained = train(2, cases_of("ddp-drawn"));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  int missed = 0;
+  for (int seed = 0; seed < number_of_seeds(); ++seed) {
+    const auto line = trained.out.find(fmt::format("{}: step ", seed));
+    ASSERT_LT(line, trained.out.npos);
+    const int step = std::stoi(trained.out.substr(trained.out.find("step ", line) + 5));
+    const Outcome outcome = diff("ddp2-drawn", seed);
+    const bool is_found =
+        outcome.status == 1 &&
+        outcome.out.find(fmt::format("gradients differ in step {},", step)) < outcome.out.npos;
+    if (!is_found) ++missed;
+    EXPECT_TRUE(is_found) << "seed " << seed << ", step " << step << ": " << outcome.out;
+  }
+  fmt::print("random faults: {} pairs, {} missed\n", number_of_seeds(), missed);
 }
 
 }  // namespace
