@@ -48,7 +48,7 @@ def main():
     for block in range(2 * BLOCKS):
         observed = block % 2 == 1
         if observed:
-            os.environ["LOCKSTEP_WATCH_FOLDER"] = tempfile.mkdtemp(dir=os.environ["TMPDIR"])
+            os.environ["LOCKSTEP_WATCH_FOLDER"] = tempfile.mkdtemp()
             _settings.current = _settings.from_environment()
             _hook.watcher.restart()
         for i in range(STEPS):
