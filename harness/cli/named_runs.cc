@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <system_error>
 #include <utility>
 
 #include "harness/job/job_record.h"
@@ -12,34 +11,13 @@
 
 namespace lockstep {
 
-namespace {
-
 namespace fs = std::filesystem;
-
-/// The folders in one that several machines share: `lockstep watch --node`. Empty: it is none.
-std::vector<std::string> folders_of_nodes(const std::string& named) {
-  std::vector<std::string> folders;
-  std::error_code missing;
-  if (fs::exists(fs::path(named) / "record.json", missing)) return folders;
-  for (const auto& entry : fs::directory_iterator(named, missing)) {
-    if (fs::exists(entry.path() / "record.json", missing)) folders.push_back(entry.path());
-  }
-  std::sort(folders.begin(), folders.end());
-  const auto is_node = [](const std::string& folder) {
-    const RunRecord run = load_record(folder);
-    return run.jobs.size() == 1 && !run.jobs[0].node.empty();
-  };
-  return std::all_of(folders.begin(), folders.end(), is_node) ? folders
-                                                              : std::vector<std::string>();
-}
-
-}  // namespace
 
 NamedRuns::NamedRuns(const std::vector<std::string>& named) {
   for (const std::string& name : named) {
-    const std::vector<std::string> nodes = folders_of_nodes(name);
-    for (const std::string& node : nodes) open(node);
-    if (nodes.empty()) open(name);
+    const std::vector<fs::path> machines = folders_of_machines(name);
+    for (const fs::path& machine : machines) open(machine.string());
+    if (machines.empty()) open(name);
   }
   // Findings alone cannot be judged together with files.
   const auto rest = std::stable_partition(runs_.begin(), runs_.end(),

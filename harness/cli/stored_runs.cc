@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "harness/job/going_on.h"
+#include "harness/job/join_machines.h"
 #include "harness/record/run_folder.h"
 #include "reports/base/error.h"
 #include "reports/base/usage_error.h"
@@ -80,16 +81,37 @@ std::uint64_t bytes_on_disk(const fs::path& folder) {
   return bytes;
 }
 
+void describe_run(const fs::path& folder, StoredRun& stored) {
+  const RunRecord run = load_record(folder);
+  stored.started_utc = run.environment.started_utc;
+  stored.title = title_of(run);
+  stored.going_on = why_going_on(run, folder);
+  stored.verdict = is_judged(run) ? verdict_of_run(run) : "not judged";
+}
+
+/// A folder that several machines share. None of them knows the verdict.
+void describe_machines(const std::vector<fs::path>& machines, StoredRun& stored) {
+  std::string going_on;
+  for (const fs::path& machine : machines) {
+    describe_run(machine, stored);
+    if (going_on.empty()) going_on = stored.going_on;
+  }
+  stored.title += fmt::format(", on {}", counted(machines.size(), "machine"));
+  stored.going_on = going_on;
+  stored.verdict = "not judged";
+}
+
 StoredRun stored_run(const fs::path& folder) {
   StoredRun stored;
   stored.folder = folder;
   stored.bytes = bytes_on_disk(folder);
   try {
-    const RunRecord run = load_record(folder);
-    stored.started_utc = run.environment.started_utc;
-    stored.title = title_of(run);
-    stored.going_on = why_going_on(run, folder);
-    stored.verdict = is_judged(run) ? verdict_of_run(run) : "not judged";
+    const std::vector<fs::path> machines = folders_of_machines(folder);
+    if (machines.empty()) {
+      describe_run(folder, stored);
+    } else {
+      describe_machines(machines, stored);
+    }
   } catch (const Error& error) {
     stored.fault = stored.title = error.what();
     stored.verdict = "BROKEN";

@@ -6,9 +6,11 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "harness/job/stall.h"
+#include "harness/record/run_folder.h"
 #include "harness/record/stall.h"
 
 namespace lockstep {
@@ -153,6 +155,22 @@ std::vector<JoinedRun> join_machines(std::vector<JoinedRun> runs) {
     one.run.planned = counts_of(one.run);
   }
   return joined;
+}
+
+std::vector<fs::path> folders_of_machines(const fs::path& shared) {
+  std::vector<fs::path> folders;
+  std::error_code missing;
+  if (fs::exists(shared / "record.json", missing)) return folders;
+  for (const auto& entry : fs::directory_iterator(shared, missing)) {
+    if (fs::exists(entry.path() / "record.json", missing)) folders.push_back(entry.path());
+  }
+  std::sort(folders.begin(), folders.end());
+  const auto is_of_machine = [](const fs::path& folder) {
+    const RunRecord run = load_record(folder);
+    return run.jobs.size() == 1 && !run.jobs[0].node.empty();
+  };
+  const bool are_all = std::all_of(folders.begin(), folders.end(), is_of_machine);
+  return are_all ? folders : std::vector<fs::path>();
 }
 
 }  // namespace lockstep

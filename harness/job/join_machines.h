@@ -23,4 +23,8 @@ struct JoinedRun {
 /// compares the clocks of machines. Throws Error (usage) if the file of a stall is malformed.
 std::vector<JoinedRun> join_machines(std::vector<JoinedRun> runs);
 
+/// The folders of the machines that share one, sorted: `lockstep watch --node`. Empty: they do not.
+/// Throws Error (usage) if one of them has a malformed record.
+std::vector<std::filesystem::path> folders_of_machines(const std::filesystem::path& shared);
+
 }  // namespace lockstep

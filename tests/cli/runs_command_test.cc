@@ -84,6 +84,18 @@ TEST_F(Runs, AreListedTheNewestFirst) {
 
 TEST_F(Runs, AreNone) { EXPECT_EQ(lockstep("runs").out, "There is no run in runs.\n"); }
 
+TEST_F(Runs, OfSeveralMachinesAreOne) {
+  RunRecord run = record_started("2026-01-01T00:00:00Z");
+  run.jobs[0].node = "a";
+  add("shared/a", run);
+  run.jobs[0].node = "b";
+  add("shared/b", run);
+  EXPECT_THAT(lockstep("runs").out, AllOf(HasSubstr("shared | 2026-01-01 00:00:00 | not judged |"),
+                                          HasSubstr("torchrun train.py, 2 ranks, on 2 machines")));
+  EXPECT_EQ(lockstep("runs --keep 0").status, 0);
+  EXPECT_FALSE(is_there("shared"));
+}
+
 TEST_F(Runs, OfScenariosAreCounted) {
   RunRecord run = literal_run();
   run.jobs.clear();

@@ -204,9 +204,8 @@ class Watch {
   std::pair<std::string, std::string> create(const WatchOptions& options) {
     if (options.folder.empty() && options.world_size > 1) {
       throw std::runtime_error(
-          "The watch needs a folder, because each rank would make one of its own: give all ranks "
-          "the "
-          "same new folder.");
+          "The watch needs a folder, because each rank would make one of its own: give all "
+          "ranks the same new folder.");
     }
     const lockstep_watch_job job = {options.folder.c_str(), options.title.c_str(),
                                     options.agree_every, options.rank, options.world_size};
