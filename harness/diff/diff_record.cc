@@ -34,7 +34,7 @@ bool may_be_samples(const DiffRecord& diff) {
   const StepDifference* const step = first_different(diff);
   const bool is_unknown = std::any_of(
       diff.preconditions.begin(), diff.preconditions.end(), [](const Precondition& one) {
-        return one.requirement == Requirement::samples && one.likeness == Likeness::undecided;
+        return one.prerequisite == Prerequisite::samples && one.likeness == Likeness::undecided;
       });
   return step && is_unknown &&
          std::none_of(step->tensors.begin(), step->tensors.end(), [](const auto& one) {

@@ -65,15 +65,15 @@ struct StepDifference {
 
 /// What has to be equal before a comparison means anything: the parameters before the first step,
 /// and the samples of every step.
-enum class Requirement { initial_weights, samples };
+enum class Prerequisite { initial_weights, samples };
 
 template <>
-struct Names<Requirement> {
+struct Names<Prerequisite> {
   static constexpr std::array<std::string_view, 2> values{"initial weights", "samples"};
 };
 
 struct Precondition {
-  Requirement requirement = Requirement::initial_weights;
+  Prerequisite prerequisite = Prerequisite::initial_weights;
   Likeness likeness = Likeness::equal;
   std::string text;  ///< "equal, bit for bit: 12 tensors"
 };

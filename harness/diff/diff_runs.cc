@@ -279,7 +279,7 @@ class Comparison {
   SideSteps steps_b_;
   int ranks_;
   bool is_first_ = true;
-  Precondition initial_weights_{Requirement::initial_weights, Likeness::undecided, "unknown"};
+  Precondition initial_weights_{Prerequisite::initial_weights, Likeness::undecided, "unknown"};
   std::array<std::vector<std::string>, 2> unmatched_;
   std::int64_t matched_ = 0;
 };

@@ -175,7 +175,7 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   std::vector<std::string> lines{side_in_words("A", diff.sides[0]),
                                  side_in_words("B", diff.sides[1])};
   for (const Precondition& one : diff.preconditions) {
-    lines.push_back(fmt::format("{}: {}", name(one.requirement), plain(one.text)));
+    lines.push_back(fmt::format("{}: {}", name(one.prerequisite), plain(one.text)));
   }
   for (const std::size_t side : {0U, 1U}) {
     if (diff.unmatched[side].empty()) continue;
@@ -225,7 +225,7 @@ std::string verdict_in_words(const DiffRecord& diff) {
         std::find_if(diff.preconditions.begin(), diff.preconditions.end(),
                      [](const Precondition& one) { return one.likeness == Likeness::different; });
     return fmt::format("VOID: the {} are not the same, so differences say nothing: {}",
-                       name(cause->requirement), plain(cause->text));
+                       name(cause->prerequisite), plain(cause->text));
   }
   if (diff.matched == 0) return "NOTHING MATCHED: no parameter has the same name on both sides";
   if (const StepDifference* const step = first_different(diff)) {
@@ -259,7 +259,7 @@ std::string diff_in_json(const DiffRecord& diff) {
   }
   for (const Precondition& one : diff.preconditions) {
     preconditions.push_back(
-        {{"name", name(one.requirement)}, {"likeness", name(one.likeness)}, {"text", one.text}});
+        {{"name", name(one.prerequisite)}, {"likeness", name(one.likeness)}, {"text", one.text}});
   }
   for (const StepDifference& step : diff.steps) steps.push_back(json_of(step));
   const Json json = {{"schema", "lockstep.diff"},

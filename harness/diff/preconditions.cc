@@ -117,7 +117,7 @@ std::optional<double> parameters_apart(const WholeTensors& a, const WholeTensors
 }
 
 Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& b) {
-  Precondition weights{Requirement::initial_weights, Likeness::undecided, ""};
+  Precondition weights{Prerequisite::initial_weights, Likeness::undecided, ""};
   std::int64_t compared = 0, equal = 0;
   for (const auto& [key, tensor] : a.all()) {
     if (key.kind != Kind::parameter || key.phase != Phase::pre_forward) continue;
@@ -148,7 +148,7 @@ Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& 
 
 Precondition compare_samples(const JobFiles& a, const JobFiles& b,
                              const std::vector<std::pair<std::int64_t, std::int64_t>>& steps) {
-  Precondition samples{Requirement::samples, Likeness::undecided,
+  Precondition samples{Prerequisite::samples, Likeness::undecided,
                        "unknown: watch both with --data"};
   if (!has_data(a) || !has_data(b)) return samples;
   std::int64_t known = 0;

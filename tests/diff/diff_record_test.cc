@@ -27,8 +27,8 @@ TensorDifference tensor_that_is(Likeness likeness, const std::string& name = "w"
 DiffRecord diff_with(Likeness likeness) {
   DiffRecord diff;
   diff.matched = 1;
-  diff.preconditions = {{Requirement::initial_weights, Likeness::equal, "equal"},
-                        {Requirement::samples, Likeness::equal, "the same"}};
+  diff.preconditions = {{Prerequisite::initial_weights, Likeness::equal, "equal"},
+                        {Prerequisite::samples, Likeness::equal, "the same"}};
   diff.steps = {{1, 1, 0, "", {tensor_that_is(Likeness::equal)}},
                 {2, 2, 0, "", {tensor_that_is(likeness)}}};
   return diff;

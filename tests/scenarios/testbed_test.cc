@@ -201,7 +201,7 @@ TEST(Rendezvous, ThatABodyWrecksIsAFinding) {
 }
 
 TEST(Rendezvous, ThatTheMachineDeniesIsNoRun) {
-  const TestbedRun run("rendezvous/has-no-files --ranks 2 --timeout 3");
+  const TestbedRun run("rendezvous/has-no-files --ranks 2 --timeout 20");
   EXPECT_EQ(run.outcome().status, 2) << run.outcome().out << run.outcome().err;
   const json cell = run.cell("has-no-files");
   ASSERT_FALSE(cell.at("not_run").is_null()) << cell.at("exits");
