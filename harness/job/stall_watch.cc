@@ -71,6 +71,14 @@ bool StallWatch::is_due(double idle_s) const {
   return idle_s >= limit_s_ || is_one_lost;
 }
 
+/// Whether asking again would say nothing new. Ranks that paused may hang later, before all of them
+/// have made progress.
+bool StallWatch::is_known() const {
+  if (!stall_) return false;
+  const bool was_pause = !stall_->is_open && seconds_since(recorded_) >= limit_s_;
+  return moved_ < recorded_ && !was_pause;
+}
+
 bool StallWatch::have_all_answered() const {
   return std::all_of(progress_.begin(), progress_.end(), [&](const auto& rank) {
     const WatchedProgress& one = rank.second;
@@ -93,7 +101,7 @@ void StallWatch::kill_ranks() const {
 std::optional<Stall> StallWatch::look() {
   bool is_elsewhere = false;
   if (const auto ended = note_progress(read_all_progress(folder_, &is_elsewhere))) return ended;
-  if (progress_.empty() || stall_ || has_failed_ || is_elsewhere) return {};
+  if (progress_.empty() || is_known() || has_failed_ || is_elsewhere) return {};
   if (request_ == 0) {
     if (!is_due(seconds_since(moved_))) return {};
     request_ = control_.ask_where();
@@ -101,10 +109,12 @@ std::optional<Stall> StallWatch::look() {
   }
   if (!have_all_answered() && seconds_since(asked_) < kLongestAnswer) return {};
   has_failed_ = true;  // unless the next line returns
+  const bool was_told = stall_.has_value();
   stall_ = record_stall(folder_, std::exchange(request_, 0), seconds_since(moved_), is_node_);
   has_failed_ = false;
   at_stall_ = progress_;
-  return stall_;
+  recorded_ = Clock::now();
+  return was_told && !stall_->is_open ? std::nullopt : stall_;
 }
 
 }  // namespace lockstep

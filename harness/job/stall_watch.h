@@ -20,8 +20,8 @@ class StallWatch {
   /// `is_node`: ranks that are not here run on other machines.
   StallWatch(std::filesystem::path folder, double limit_s, bool is_node, WatchControl& control);
 
-  /// Looks once. Returns a stall when its record is written, and again when it is over. Throws
-  /// Error (usage).
+  /// Looks once. Returns a stall when its record is written, again when a rank has entered a
+  /// collective meanwhile, and when it is over. Throws Error (usage).
   std::optional<Stall> look();
 
   /// The last step that a rank began, as of the last look; 0: none is known.
@@ -34,6 +34,7 @@ class StallWatch {
   using Clock = std::chrono::steady_clock;
 
   bool is_due(double idle_s) const;
+  bool is_known() const;
   bool have_all_answered() const;
   bool have_all_moved() const;
   std::optional<Stall> note_progress(std::map<int, WatchedProgress> progress);
@@ -48,6 +49,7 @@ class StallWatch {
   std::uint32_t request_ = 0;   ///< being answered; 0: none
   bool has_failed_ = false;     ///< where the ranks are could not be recorded
   std::optional<Stall> stall_;  ///< the present one
+  Clock::time_point recorded_;  ///< when it was
   std::map<int, WatchedProgress> at_stall_;
 };
 

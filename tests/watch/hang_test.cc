@@ -82,6 +82,13 @@ const std::vector<Hang>& hangs() {
        1,
        {"rank 1 never entered collective 4008 of the group world in step 3, allreduce",
         in_line("load_next_batch", "# asleep")}},
+      {"after_a_pause",
+       "long_pause",
+       "ddp",
+       "--on-stall kill",
+       1,
+       {"rank 1 never entered collective 8 of the group world in step 3, allreduce",
+        in_line("load_next_batch", "# no collective is open at first")}},
       {"a_batch_less",
        "a_batch_less",
        "ddp",
@@ -162,7 +169,7 @@ class Runs {
     const Hang& hang = hangs()[i];
     const fs::path folder = folder_.path() / hang.name;
     return run_shell(
-        fmt::format("HANG={} ENGINE={} PAUSE=8 {} watch --out {}/run --stall 4 {} -- "
+        fmt::format("HANG={} ENGINE={} PAUSE=8 timeout 60 {} watch --out {}/run --stall 4 {} -- "
                     "{}/tests/watch/two_ranks.sh {} {}/tests/watch/hanging_training.py {}",
                     hang.hang, hang.engine, LOCKSTEP_PROGRAM, folder.string(), hang.options,
                     LOCKSTEP_SOURCE_DIR, LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR, folder.string()));

@@ -20,6 +20,8 @@ STEPS = 6
 def load_next_batch(step):
     if HANG.startswith("asleep") and RANK == 1 and step == 3:
         time.sleep(600)  # asleep
+    if HANG == "long_pause" and step == 3:
+        time.sleep(PAUSE if RANK == 0 else 600)  # no collective is open at first
     if HANG == "busy" and RANK == 1 and step == 3:
         "a" * 30 + "b" and __import__("re").match(r"(a+)+$", "a" * 60 + "b")  # holds the interpreter
     return torch.randn(6, 8, generator=torch.Generator().manual_seed(100 * step + RANK))
