@@ -173,7 +173,9 @@ RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) {
   if (row.kind == Kind::data) {
     row.digest = digest_of_samples(bytes, row.local_shape.at(0));
     row.statistics.non_finite = 0;  // masks contain infinities
-  } else if (unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0) {
+    return measured;                // samples are never stored
+  }
+  if (unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0) {
     measured.sketch = sketch_of(row, bytes);
   }
   measured.is_kept = control_.keeps() && writer_.wants(bytes.size());
