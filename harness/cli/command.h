@@ -28,7 +28,7 @@ struct CommandName {
 };
 
 /// All commands, in the order of `--help`.
-inline constexpr std::array<CommandName, 10> kCommands{
+inline constexpr std::array<CommandName, 11> kCommands{
     CommandName{
         "list",
         "List the scenarios",
@@ -58,6 +58,10 @@ inline constexpr std::array<CommandName, 10> kCommands{
      "Compare a published table with a run, to the printed digit",
      {{{"compare opentslm-49-drift runs/latest", "a table that comes with Lockstep"},
        {"compare mine.csv runs/latest", "a table of your own"}}}},
+    {"explain",
+     "Say what a kind of finding means, its usual causes, and what helps",
+     {{{"explain", "all kinds, a line each"},
+       {"explain scaled-by-world-size", "one kind, as a report names it"}}}},
     {"runs",
      "List the runs in a folder, and remove old ones",
      {{{"runs", "those in ./runs, the newest first"},
@@ -85,7 +89,7 @@ inline constexpr std::array<Variable, 7> kVariables{
              "the folder of this program)",
              "list show run doctor"},
     {"COLUMNS", "the width of the output (default: the terminal's, else 100)",
-     "list show run report"},
+     "list show run report diff explain"},
     {"MASTER_ADDR, MASTER_PORT",
      "the rendezvous of ranks on several machines, if they share no folder", "run"},
     {"CUDA_VISIBLE_DEVICES", "the GPUs that ranks may use", "run doctor"},

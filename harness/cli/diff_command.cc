@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "harness/cli/named_runs.h"
+#include "harness/cli/named_job.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/standard_output.h"
+#include "harness/diff/diff_keys.h"
 #include "harness/diff/diff_runs.h"
 #include "harness/diff/diff_words.h"
 #include "reports/base/error.h"
@@ -33,7 +34,7 @@ enum class ExpectedDiff { bug, fixed };
 struct DiffWords {
   std::vector<std::string> runs;
   std::vector<std::string> noise;
-  std::string map, align, until, expect, format = "console";
+  std::string map, align, until, expect, known, format = "console";
 };
 
 void add_diff_options(CLI::App& app, DiffWords& words) {
@@ -53,32 +54,12 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
   app.add_option("--until", words.until, "the last step of A to compare")->type_name("STEP");
   app.add_option("--expect", words.expect, "exit with 0 if B shows the 'bug', or if it is 'fixed'")
       ->type_name("OUTCOME");
-  app.add_option("--format", words.format, "console or json")
+  app.add_option("--known", words.known, "findings listed in this file do not fail")
+      ->type_name("FILE");
+  app.add_option("--format", words.format, "console, json or keys (a file for --known)")
       ->type_name("FORMAT")
       ->capture_default_str();
 }
-
-/// A run of a watched job that the command line names, with its files.
-class NamedJob {
- public:
-  explicit NamedJob(const std::string& named) : runs_({named}) {
-    std::vector<JoinedRun>& runs = runs_.runs();
-    const bool is_job =
-        runs.size() == 1 && runs[0].run.jobs.size() == 1 && runs[0].run.cells.empty();
-    if (!is_job || !runs_.has_files(runs[0])) {
-      throw bad_value(
-          "RUN", named,
-          "a run of `lockstep watch` with its files; `report` and `compare` read others");
-    }
-    files_ = std::make_unique<JobFiles>(runs[0].run.jobs[0], runs[0].root(), runs_.shown(runs[0]));
-  }
-
-  const JobFiles& files() const { return *files_; }
-
- private:
-  NamedRuns runs_;
-  std::unique_ptr<JobFiles> files_;
-};
 
 /// "A=100,B=1": step of B minus step of A.
 std::int64_t offset_of(const std::string& text) {
@@ -115,27 +96,23 @@ std::optional<ExpectedDiff> expectation_of(const DiffWords& words) {
   return expected;
 }
 
-ExitStatus status_of(const DiffRecord& diff) {
-  if (diff.matched == 0) return ExitStatus::not_applicable;
-  switch (verdict_of(diff)) {
-    case Verdict::holds:
-      return ExitStatus::as_expected;
-    case Verdict::undecided:
-      return ExitStatus::undecided;
-    case Verdict::violated:
-      break;
-  }
-  return ExitStatus::failed;
+std::string keys_as_lines(const DiffRecord& diff) {
+  std::string text;
+  for (const std::string& key : keys_of(diff)) text += key + "\n";
+  return text;
 }
 
-void show(const DiffRecord& diff, const std::string& format) {
-  write_standard_output(format == "json" ? diff_in_json(diff)
-                                         : diff_in_words(diff, terminal_of(STDOUT_FILENO).width));
+void show(const DiffRecord& diff, const std::string& format,
+          const std::optional<KnownFindings>& known) {
+  if (format == "json") return write_standard_output(diff_in_json(diff));
+  if (format == "keys") return write_standard_output(keys_as_lines(diff));
+  write_standard_output(diff_in_words(diff, terminal_of(STDOUT_FILENO).width) +
+                        keys_in_words(diff, known));
 }
 
 /// Whether the run shows the bug: met, not met, or undecided.
 ExitStatus status_of_bug(const DiffRecord& diff) {
-  const ExitStatus status = status_of(diff);
+  const ExitStatus status = status_of(diff, std::nullopt);
   if (status == ExitStatus::failed) return ExitStatus::as_expected;
   return status == ExitStatus::as_expected ? ExitStatus::failed : status;
 }
@@ -152,29 +129,36 @@ std::string fix_in_words(const DiffRecord& before, const DiffRecord& after) {
 }
 
 ExitStatus diff(const DiffWords& words) {
-  if (words.format != "console" && words.format != "json") {
-    throw bad_value("--format", words.format, "console or json");
+  if (words.format != "console" && words.format != "json" && words.format != "keys") {
+    throw unknown_name("format of 'diff'", words.format, {"console", "json", "keys"});
   }
+  std::optional<KnownFindings> known;
+  if (!words.known.empty()) known = KnownFindings::read(words.known);
   const auto expected = expectation_of(words);
   const DiffRequest request = request_of(words);
   const NamedJob reference(words.runs[0]);
   std::vector<std::unique_ptr<NamedJob>> repetitions;
-  std::vector<const JobFiles*> noise;
   for (const std::string& run : words.noise) {
-    noise.push_back(&repetitions.emplace_back(std::make_unique<NamedJob>(run))->files());
+    repetitions.push_back(std::make_unique<NamedJob>(run));
   }
   const auto compared_with = [&](const std::string& run) {
-    return diff_runs(reference.files(), NamedJob(run).files(), noise, request);
+    const NamedJob job(run);
+    std::vector<const JobFiles*> noise;
+    for (const auto& repetition : repetitions) noise.push_back(&repetition->files());
+    for (const NamedJob* one : {&reference, &job}) {
+      if (one->repetition()) noise.push_back(one->repetition());
+    }
+    return diff_runs(reference.files(), job.files(), noise, request);
   };
   const DiffRecord first = compared_with(words.runs[1]);
-  show(first, words.format);
-  if (!expected) return status_of(first);
+  show(first, words.format, expected == ExpectedDiff::fixed ? std::nullopt : known);
+  if (!expected) return status_of(first, known);
   if (expected == ExpectedDiff::bug) return status_of_bug(first);
   const DiffRecord after = compared_with(words.runs[2]);
   if (words.format == "console") write_standard_output("\n");
-  show(after, words.format);
+  show(after, words.format, known);
   if (words.format == "console") write_standard_output("\n" + fix_in_words(first, after) + "\n");
-  return worse(status_of_bug(first), status_of(after));
+  return worse(status_of_bug(first), status_of(after, known));
 }
 
 }  // namespace

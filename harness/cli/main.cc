@@ -5,6 +5,7 @@
 #include "harness/cli/compare_command.h"
 #include "harness/cli/diff_command.h"
 #include "harness/cli/doctor_command.h"
+#include "harness/cli/explain_command.h"
 #include "harness/cli/pack_command.h"
 #include "harness/cli/program.h"
 #include "harness/cli/report_command.h"
@@ -28,8 +29,8 @@ std::string version() {
 lockstep::Program program() {
   return {version,
           {lockstep::watch_command(), lockstep::report_command(), lockstep::diff_command(),
-           lockstep::compare_command(), lockstep::runs_command(), lockstep::pack_command(),
-           lockstep::doctor_command()},
+           lockstep::compare_command(), lockstep::explain_command(), lockstep::runs_command(),
+           lockstep::pack_command(), lockstep::doctor_command()},
           [](char* const* arguments) -> lockstep::ExitStatus {
             lockstep::become_catalogue(arguments);
           }};

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "harness/verdict/judge_run.h"
 #include "reports/base/error.h"
 #include "reports/formats/renderer.h"
+#include "reports/record/known_findings.h"
 #include "reports/record/result.h"
 
 namespace lockstep {
@@ -74,7 +76,7 @@ void judge(JoinedRun& joined, IndexUse use) {
 }
 
 ExitStatus report(const std::vector<std::string>& folders, const std::string& format,
-                  Verbosity verbosity, IndexUse use) {
+                  Verbosity verbosity, IndexUse use, const std::optional<KnownFindings>& known) {
   const Renderer& renderer = find_renderer(format);
   const bool is_console = format == "console";
   const bool is_text = is_console || format == "markdown";
@@ -93,7 +95,8 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
     write_standard_output(
         is_console ? render_screen(joined.run, screen_of(STDOUT_FILENO, verbosity, shown))
                    : renderer.render(joined.run));
-    status = worse(status, exit_status(joined.run));
+    if (is_console) write_standard_output(known_in_words(joined.run, known));
+    status = worse(status, exit_status(without_known(joined.run, known)));
   }
   return status;
 }
@@ -101,6 +104,7 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
 struct ReportWords {
   std::vector<std::string> folders;
   std::string format = "console";
+  std::string known;
   bool is_full = false;
   VerbosityFlags verbosity;
 };
@@ -115,6 +119,8 @@ void add_report_options(CLI::App& app, ReportWords& words) {
   app.add_option("--format", words.format, "one of " + formats_in_words())
       ->type_name("FORMAT")
       ->capture_default_str();
+  app.add_option("--known", words.known, "findings listed in this file do not fail")
+      ->type_name("FILE");
   app.add_flag(
       "--full", words.is_full,
       "read every row, even of steps in which the index of the journals shows that ranks agree");
@@ -129,8 +135,10 @@ Command report_command() {
   auto words = std::make_shared<ReportWords>();
   return {"report", [words](CLI::App& app) { add_report_options(app, *words); },
           [words] {
+            std::optional<KnownFindings> known;
+            if (!words->known.empty()) known = KnownFindings::read(words->known);
             return report(words->folders, words->format, verbosity_of(words->verbosity),
-                          words->is_full ? IndexUse::checked : IndexUse::believed);
+                          words->is_full ? IndexUse::checked : IndexUse::believed, known);
           }};
 }
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "harness/cli/option_values.h"
 #include "harness/cli/screen_options.h"
+#include "harness/cli/watch_comparison.h"
 #include "harness/job/watch_job.h"
 #include "harness/job/watch_request.h"
 #include "harness/record/whole_file.h"
@@ -37,10 +39,10 @@ struct WatchWords {
   std::vector<std::string> job;
   std::string every = "1", from = "1", until, keep = "256", history = "1024", min_steps = "1",
               stall = "300", on_stall = "wait";
-  std::string tensors, ignore, replicas, agree_every, expect, out, node;
+  std::string tensors, ignore, replicas, agree_every, expect, known, against, label, out, node;
   std::vector<std::string> also, formats;
   bool has_data = false, keeps_before = false, fails_fast = false, is_strict = false,
-       begins_off = false;
+       begins_off = false, runs_twice = false;
   VerbosityFlags verbosity;
 };
 
@@ -93,6 +95,15 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
   app.add_option("--min-steps", words.min_steps, "that all ranks must train for '--expect agrees'")
       ->type_name("N")
       ->capture_default_str();
+  app.add_option("--against", words.against,
+                 "compare the job with another one (see 'lockstep diff'), while it runs and then")
+      ->type_name("RUN");
+  app.add_flag("--twice", words.runs_twice,
+               "run the job again, into DIR/again: 'diff' takes it for its noise");
+  app.add_option("--known", words.known, "findings listed in this file do not fail")
+      ->type_name("FILE");
+  app.add_option("--label", words.label, "name of the job in reports (default: its command)")
+      ->type_name("NAME");
   app.add_flag("--strict", words.is_strict,
                "undecided if a tensor could not be compared between ranks");
   app.add_option("--out", words.out, "folder of the files (default: runs/<utc>)")->type_name("DIR");
@@ -117,7 +128,7 @@ std::string* word_of(const std::string& name, WatchWords& words) {
       {"every", &words.every},     {"from", &words.from},       {"until", &words.until},
       {"tensors", &words.tensors}, {"ignore", &words.ignore},   {"replicas", &words.replicas},
       {"keep", &words.keep},       {"history", &words.history}, {"agree-every", &words.agree_every},
-      {"stall", &words.stall}};
+      {"stall", &words.stall},     {"known", &words.known},     {"label", &words.label}};
   for (const auto& [known_name, word] : known) {
     if (known_name == name) return word;
   }
@@ -136,7 +147,7 @@ void read_settings(WatchWords& words) {
     if (!word || item.inputs.size() != 1) {
       throw malformed(kSettings, 0, 0,
                       "[watch] with every, from, until, tensors, ignore, replicas, agree-every, "
-                      "keep, history and stall, of one value each",
+                      "keep, history, stall, known and label, of one value each",
                       item.name);
     }
     *word = item.inputs.front();
@@ -224,6 +235,11 @@ WatchRequest request_of(const WatchWords& words) {
       throw bad_value("--expect", words.expect, "agrees, diverges or hangs");
     }
   }
+  if (words.runs_twice && !words.node.empty()) {
+    throw bad_value("--twice", "", "absent with --node: run the job again yourself");
+  }
+  if (!words.known.empty()) request.known = KnownFindings::read(words.known);
+  request.label = words.label;
   check_node(words);
   request.out = words.out;
   request.node = words.node;
@@ -235,14 +251,28 @@ WatchRequest request_of(const WatchWords& words) {
 ExitStatus watch(const WatchWords& words) {
   std::vector<const Renderer*> renderers;
   for (const std::string& format : words.formats) renderers.push_back(&find_renderer(format));
-  const WatchedJob watched = watch_job(request_of(words), LOCKSTEP_VERSION);
+  WatchRequest request = request_of(words);
+  std::optional<NamedJob> reference;
+  if (!words.against.empty()) {
+    reference.emplace(words.against);
+    request.compare = [&](const JobRecord& job, const std::filesystem::path& folder) {
+      return difference_from(*reference, request.known, job, folder);
+    };
+  }
+  const WatchedJob watched = watch_job(request, LOCKSTEP_VERSION);
   for (const Renderer* renderer : renderers) {
     const std::filesystem::path file = "report." + renderer->extension;
     write_whole_file(watched.folder / file, renderer->render(watched.run));
   }
   const Screen screen = screen_of(STDERR_FILENO, verbosity_of(words.verbosity), watched.folder);
-  std::fputs(render_screen(watched.run, screen).c_str(), stderr);
-  return static_cast<ExitStatus>(watched.exit);
+  std::fputs(
+      (render_screen(watched.run, screen) + known_in_words(watched.run, request.known)).c_str(),
+      stderr);
+  if (words.runs_twice) run_again(request, watched, screen.width);
+  if (!reference) return static_cast<ExitStatus>(watched.exit);
+  const ExitStatus comparison =
+      compare_with(*reference, watched.folder, request.known, screen.width);
+  return static_cast<ExitStatus>(with_comparison(watched.exit, comparison));
 }
 
 }  // namespace

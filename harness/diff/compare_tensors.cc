@@ -30,16 +30,18 @@ double add_direction(const WholeTensor& a, const WholeTensor& b, TensorDifferenc
   return norm_of(rest);
 }
 
-/// Not finite on one side only, or of another size: no tolerance applies.
-std::string structural_difference(const WholeTensor& a, const WholeTensor& b) {
+/// Not finite on one side only, or of another size: no tolerance applies. Adds cause and kind.
+void add_structural_difference(const WholeTensor& a, const WholeTensor& b,
+                               TensorDifference& difference) {
   if (a.elements != b.elements) {
-    return fmt::format("{} elements in A and {} in B", a.elements, b.elements);
+    difference.cause = fmt::format("{} elements in A and {} in B", a.elements, b.elements);
+    difference.kind = FindingKind::other_shape;
+  } else if ((a.non_finite > 0) != (b.non_finite > 0)) {
+    difference.cause =
+        fmt::format("{} elements are not finite in {}", std::max(a.non_finite, b.non_finite),
+                    a.non_finite > 0 ? "A" : "B");
+    difference.kind = FindingKind::not_finite;
   }
-  if ((a.non_finite > 0) != (b.non_finite > 0)) {
-    return fmt::format("{} elements are not finite in {}", std::max(a.non_finite, b.non_finite),
-                       a.non_finite > 0 ? "A" : "B");
-  }
-  return "";
 }
 
 /// A gradient that only one side has. Zeros are as good as none.
@@ -47,6 +49,7 @@ void compare_undefined(const WholeTensor& a, const WholeTensor& b, TensorDiffere
   const WholeTensor& defined = a.is_undefined ? b : a;
   if (defined.is_undefined || (defined.problem.empty() && defined.norm == 0)) return;
   difference.cause = fmt::format("there is none in {}", a.is_undefined ? "A" : "B");
+  if (b.is_undefined) difference.kind = FindingKind::nothing_arrived;
   difference.relative = 1;
   difference.likeness = defined.problem.empty() ? Likeness::different : Likeness::undecided;
 }
@@ -96,8 +99,8 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
   }
   difference.is_finite = a.non_finite == 0 || b.non_finite == 0;
   if (has_same_bits(a, b)) return difference;
-  difference.cause = structural_difference(a, b);
-  if (!difference.cause.empty()) {
+  add_structural_difference(a, b, difference);
+  if (difference.kind) {
     difference.likeness = Likeness::different;
     difference.relative = 1;
     return difference;
@@ -124,9 +127,11 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
     difference.relative = std::abs(*difference.ratio - 1) * a.norm / scale;
     difference.is_estimate = false;
   }
-  difference.cause =
-      ratio_in_words(*difference.ratio, ranks, std::max(3 * rest / b.norm, tolerance));
-  difference.is_multiple = !difference.cause.empty();
+  const RatioMeaning meaning =
+      meaning_of_ratio(*difference.ratio, ranks, std::max(3 * rest / b.norm, tolerance));
+  difference.cause = meaning.words;
+  difference.kind = meaning.kind;
+  difference.is_multiple = meaning.kind.has_value();
   return difference;
 }
 

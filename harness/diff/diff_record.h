@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/base/names.h"
+#include "reports/record/finding_kind.h"
 #include "reports/record/result.h"
 
 namespace lockstep {
@@ -41,13 +42,14 @@ struct TensorDifference {
   Compared quantity = Compared::gradient;
   std::string name;
   Likeness likeness = Likeness::equal;
-  double relative = 0;           ///< L2 of B - A, over the larger norm of both
-  double tolerance = 0;          ///< of `relative`, by rounding
-  std::optional<double> ratio;   ///< <A, B> / <A, A>; absent: unknown
-  std::optional<double> cosine;  ///< absent: unknown
-  bool is_estimate = false;      ///< from sketches: `relative` has an error of 18 %
-  bool is_finite = true;         ///< false: neither side is
-  bool is_multiple = false;      ///< B is A times a simple ratio, which `cause` names
+  double relative = 0;              ///< L2 of B - A, over the larger norm of both
+  double tolerance = 0;             ///< of `relative`, by rounding
+  std::optional<double> ratio;      ///< <A, B> / <A, A>; absent: unknown
+  std::optional<double> cosine;     ///< absent: unknown
+  bool is_estimate = false;         ///< from sketches: `relative` has an error of 18 %
+  bool is_finite = true;            ///< false: neither side is
+  bool is_multiple = false;         ///< B is A times a simple ratio, which `cause` names
+  std::optional<FindingKind> kind;  ///< of the fault, as far as the values show it
   std::string cause;  ///< "2: summed over 2 ranks, never averaged"; or why it is undecided
 };
 
@@ -88,6 +90,7 @@ struct DiffSide {
 /// Two runs compared. Verdicts are about B, A being right.
 struct DiffRecord {
   std::array<DiffSide, 2> sides;
+  std::vector<std::string> noise;  ///< repetitions that measure it
   std::vector<Precondition> preconditions;
   std::array<std::vector<std::string>, 2> unmatched;  ///< names that only one side has
   std::int64_t matched = 0;                           ///< names of parameters

@@ -333,6 +333,7 @@ DiffRecord diff_runs(const JobFiles& a, const JobFiles& b,
                      const std::vector<const JobFiles*>& noise, const DiffRequest& request) {
   DiffRecord diff;
   diff.sides = {side_of(a), side_of(b)};
+  for (const JobFiles* run : noise) diff.noise.push_back(run->shown());
   Comparison comparison(a, b, request);
   const auto steps = comparison.steps();
   std::vector<Repetition> repetitions;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "harness/diff/diff_keys.h"
 #include "reports/base/plain_text.h"
 
 namespace lockstep {
@@ -174,6 +175,9 @@ std::string loss_in_words(const DiffRecord& diff) {
 std::vector<std::string> lines_of(const DiffRecord& diff) {
   std::vector<std::string> lines{side_in_words("A", diff.sides[0]),
                                  side_in_words("B", diff.sides[1])};
+  if (!diff.noise.empty()) {
+    lines.push_back(fmt::format("noise: measured with {}", names_in_words(diff.noise)));
+  }
   for (const Precondition& one : diff.preconditions) {
     lines.push_back(fmt::format("{}: {}", name(one.prerequisite), plain(one.text)));
   }
@@ -193,6 +197,8 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   }
   if (const StepDifference* const step = first_different(diff)) {
     for (std::string& line : lines_of_step(*step)) lines.push_back(std::move(line));
+    lines.push_back(fmt::format("What it means: lockstep explain {}",
+                                name(kind_of(*first_of(*step, Likeness::different)))));
   }
   return lines;
 }
@@ -202,6 +208,8 @@ Json json_of(const TensorDifference& one) {
                {"likeness", name(one.likeness)}, {"relative", one.relative},
                {"tolerance", one.tolerance},     {"is_finite", one.is_finite},
                {"is_estimate", one.is_estimate}, {"cause", one.cause}};
+  const bool is_finding = one.likeness == Likeness::different;
+  json["kind"] = is_finding ? Json(name(kind_of(one))) : Json();
   json["ratio"] = one.ratio ? Json(*one.ratio) : Json();
   json["cosine"] = one.cosine ? Json(*one.cosine) : Json();
   return json;
@@ -268,7 +276,9 @@ std::string diff_in_json(const DiffRecord& diff) {
                      {"is_void", is_void(diff)},
                      {"sentence", verdict_in_words(diff)},
                      {"matched", diff.matched},
+                     {"keys", keys_of(diff)},
                      {"sides", sides},
+                     {"noise", diff.noise},
                      {"preconditions", preconditions},
                      {"steps", steps}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

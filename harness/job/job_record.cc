@@ -185,8 +185,9 @@ bool has_diverged(const JobRecord& job) { return first_difference(job) != nullpt
 }  // namespace
 
 RunRecord record_of_job(const WatchRequest& request) {
-  RunRecord run =
-      record_of_new_job(fmt::format("{}", fmt::join(request.job, " ")), request.agree_every);
+  const std::string title =
+      request.label.empty() ? fmt::format("{}", fmt::join(request.job, " ")) : request.label;
+  RunRecord run = record_of_new_job(title, request.agree_every);
   for (const std::string& word : request.command) run.command.push_back(mask_secrets(word));
   run.jobs[0].node = request.node;
   return run;

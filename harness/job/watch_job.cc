@@ -58,7 +58,8 @@ class Meanwhile {
         next_check_ = after(follower_.last_step());
       }
     }
-    if (diverged_ && request_.fails_fast && !has_ended_job_ && is_time_to_end()) {
+    compare();
+    if ((diverged_ || foreign_) && request_.fails_fast && !has_ended_job_ && is_time_to_end()) {
       has_ended_job_ = true;
       process_.terminate();
     }
@@ -80,12 +81,32 @@ class Meanwhile {
     RunRecord run = run_;
     add_ranks(run.jobs[0], folder_, {});
     judge_run(run, folder_, {});
-    if (const Finding* const first = first_difference(run.jobs[0])) diverged_ = first->step;
+    const JobRecord judged = without_known(run.jobs[0], request_.known);
+    if (const Finding* const first = first_difference(judged)) diverged_ = first->step;
     next_check_ = after(follower_.last_step());
-    if (!diverged_) return;
+    if (diverged_) ask_to_keep();
+  }
+
+  void ask_to_keep() {
     control_.ask_to_keep();
     asked_at_ = follower_.last_step();
     asked_since_ = std::chrono::steady_clock::now();
+  }
+
+  /// With another job. The ranks store values from the first difference on.
+  void compare() {
+    if (!request_.compare || foreign_ || follower_.first_step() < next_comparison_) return;
+    next_comparison_ = after(follower_.first_step());
+    try {
+      RunRecord run = run_;
+      add_ranks(run.jobs[0], folder_, {});
+      const auto found = request_.compare(run.jobs[0], folder_);
+      if (!found) return;
+      foreign_ = found->step;
+      say(found->sentence);
+      ask_to_keep();
+    } catch (const Error&) {  // the ranks are writing; the end compares the files again
+    }
   }
 
   /// The ranks store the values of the steps that they are in first. A rank that no longer trains
@@ -176,8 +197,10 @@ class Meanwhile {
   std::optional<std::chrono::steady_clock::time_point> killed_since_;
   StatusLine line_;
   std::optional<std::int64_t> diverged_;
-  std::int64_t next_check_ = 0;  ///< step
-  std::int64_t asked_at_ = 0;    ///< step that had ended when the ranks were asked to keep values
+  std::optional<std::int64_t> foreign_;  ///< step from which on it differs from another job
+  std::int64_t next_check_ = 0;          ///< step
+  std::int64_t next_comparison_ = 1;     ///< step that all ranks have ended
+  std::int64_t asked_at_ = 0;  ///< step that had ended when the ranks were asked to keep values
   std::chrono::steady_clock::time_point asked_since_;
   bool is_stalled_ = false;
   bool has_ended_job_ = false;
@@ -227,9 +250,9 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
     run.jobs[0].unsealed = error.what();
   }
   save(run, folder);
-  const int exit = request.expected
-                       ? static_cast<int>(exit_by_expectation(run.jobs[0], end, request))
-                       : exit_of(run.jobs[0], end, request);
+  const JobRecord judged = without_known(run.jobs[0], request.known);
+  const int exit = request.expected ? static_cast<int>(exit_by_expectation(judged, end, request))
+                                    : exit_of(judged, end, request);
   return {shown.string(), std::move(run), exit};
 }
 

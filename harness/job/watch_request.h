@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "reports/base/names.h"
+#include "reports/record/known_findings.h"
 
 namespace lockstep {
 
@@ -32,6 +35,12 @@ struct Names<Also> {
                                                           "random-state", "micro-batches"};
 };
 
+/// A difference from another job, while the job runs.
+struct ForeignDifference {
+  std::int64_t step = 0;  ///< of the job
+  std::string sentence;
+};
+
 /// The arguments of `lockstep watch`.
 struct WatchRequest {
   std::vector<std::string> job;      ///< the command that trains, and its arguments
@@ -54,6 +63,12 @@ struct WatchRequest {
   bool ends_stalled = false;  ///< ends a job that hangs
   bool is_strict = false;     ///< a tensor that cannot be compared leaves the job undecided
   std::optional<ExpectedOutcome> expected = {};
+  std::optional<KnownFindings> known = {};  ///< do not fail
+  std::string label;                        ///< the job's name in reports; empty: its command
+  /// Compares the files so far with those of another job; empty: the job is not compared.
+  std::function<std::optional<ForeignDifference>(const JobRecord& job,
+                                                 const std::filesystem::path& folder)>
+      compare = {};
   std::int64_t min_steps = 1;  ///< that all ranks must have observed for `agrees`
   std::string out;             ///< the run's folder; empty: runs/<utc>
   std::string node;  ///< this machine, if it is one of several; the folder is then out/node

@@ -17,9 +17,27 @@ namespace lockstep {
 
 namespace {
 
+FindingKind kind_of(ExitKind exit) {
+  switch (exit) {
+    case ExitKind::raised:
+      return FindingKind::rank_raised_error;
+    case ExitKind::signalled:
+      return FindingKind::rank_killed;
+    case ExitKind::unfinished:
+      return FindingKind::rank_hung;
+    case ExitKind::unstarted:
+      return FindingKind::rank_not_started;
+    case ExitKind::finished:
+    case ExitKind::exited:
+      break;
+  }
+  return FindingKind::rank_exited_early;
+}
+
 Finding finding_of(const Claim& claim, const RankExit& end) {
   Finding finding;
   finding.claim = claim;
+  finding.kind = kind_of(end.kind);
   finding.step = end.step;
   finding.last_step = end.step;
   finding.places = 1;

@@ -7,6 +7,9 @@
 
 namespace lockstep {
 
+/// In the folder of a job's run: the run of its repetition (`lockstep watch --twice`).
+inline constexpr const char* kRepetitionFolder = "again";
+
 /// Current time in the format of records: "2026-11-20T18:52:46Z".
 std::string utc_now();
 

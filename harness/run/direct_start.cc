@@ -100,27 +100,30 @@ ExitStatus run_and_judge(const RunRequest& request, const Plan& plan, OneRank& r
   save_record(folder, run);  // before judging, which may fail
   judge_run(run, folder);
   save_record(folder, run);
-  const ExitStatus status = exit_status(run);
+  const ExitStatus status = exit_status(without_known(run, request.known));
   rank.conclude(status);
   write_standard_output(
-      render_screen(run, screen_of(STDOUT_FILENO, request.verbosity, request.out)));
+      render_screen(run, screen_of(STDOUT_FILENO, request.verbosity, request.out)) +
+      known_in_words(run, request.known));
   return status;
 }
 
 /// The result of rank 0's process, if it has judged already and its folder is visible here.
-std::optional<ExitStatus> verdict_in(const fs::path& folder, const fs::path& cell_folder) {
+std::optional<ExitStatus> verdict_in(const fs::path& folder, const fs::path& cell_folder,
+                                     const std::optional<KnownFindings>& known) {
   std::error_code failure;
   const bool is_judged = !fs::exists(world_file(folder / cell_folder), failure) &&
                          fs::exists(folder / "record.json", failure);
   if (!is_judged) return std::nullopt;
-  return exit_status(load_record(folder));
+  return exit_status(without_known(load_record(folder), known));
 }
 
 /// In the process of another rank.
-ExitStatus run_and_see_off(OneRank& rank, const fs::path& folder, const fs::path& cell_folder) {
+ExitStatus run_and_see_off(OneRank& rank, const fs::path& folder, const fs::path& cell_folder,
+                           const std::optional<KnownFindings>& known) {
   const RankExit end = rank.run();
   if (const auto heard = rank.see_off()) return *heard;
-  if (const auto judged = verdict_in(folder, cell_folder)) return *judged;
+  if (const auto judged = verdict_in(folder, cell_folder, known)) return *judged;
   return end.kind == ExitKind::finished ? ExitStatus::as_expected : ExitStatus::failed;
 }
 
@@ -153,7 +156,7 @@ ExitStatus direct_start(const RunRequest& request, const std::vector<Scenario>& 
   const fs::path folder = fs::absolute(request.out);  // a rank may change its directory
   OneRank rank(planned, folder / cell_folder, limit_of(planned, request.limit), placement);
   return placement.rank == 0 ? run_and_judge(request, plan, rank, placement)
-                             : run_and_see_off(rank, folder, cell_folder);
+                             : run_and_see_off(rank, folder, cell_folder, request.known);
 }
 
 ExitStatus be_rank_of_cell(const RunRequest& request, const std::vector<Scenario>& scenarios,

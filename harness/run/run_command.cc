@@ -169,8 +169,9 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   }
   if (Interruption::noted() != 0) return say_interrupted(run, shown_folder);
   write_standard_output(
-      render_screen(run, screen_of(STDOUT_FILENO, request.verbosity, shown_folder.string())));
-  const ExitStatus status = exit_status(run);
+      render_screen(run, screen_of(STDOUT_FILENO, request.verbosity, shown_folder.string())) +
+      known_in_words(run, request.known));
+  const ExitStatus status = exit_status(without_known(run, request.known));
   if (status == ExitStatus::not_applicable && !request.requirements.empty()) throw nothing_ran();
   return status;
 }

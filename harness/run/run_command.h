@@ -9,6 +9,7 @@
 #include "harness/run/capabilities.h"
 #include "reports/base/exit_status.h"
 #include "reports/formats/screen.h"
+#include "reports/record/known_findings.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -24,6 +25,7 @@ struct RunRequest {
   std::vector<Requirement> requirements;  ///< unless all are met, nothing runs
   std::vector<std::string> command;       ///< as typed, for the record
   bool has_ranks = false;                 ///< world sizes were given
+  std::optional<KnownFindings> known;     ///< do not fail
   std::string launcher;                   ///< starts the ranks; empty: this process or its launcher
   std::string cell_folder;  ///< not empty: this is a rank that another run's launcher started
   int cell_repetition = 1;  ///< of that rank's cell

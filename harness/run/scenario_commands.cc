@@ -68,6 +68,7 @@ struct RunWords {
   std::string out;
   std::string formats;
   std::string require;
+  std::string known;
   std::string jobs;
   VerbosityFlags verbosity;
   bool fails_fast = false;
@@ -133,6 +134,7 @@ RunRequest request_of(const RunWords& words, const std::vector<std::string>& com
       whole_number("--cell-repetition", words.cell_repetition, 1, kMostRepetitions);
   request.out = words.out;
   if (!words.formats.empty()) request.formats = split(words.formats, ',');
+  if (!words.known.empty()) request.known = KnownFindings::read(words.known);
   if (!words.require.empty()) request.requirements = parse_requirements(words.require);
   request.verbosity = verbosity_of(words.verbosity);
   request.fails_fast = words.fails_fast;
@@ -220,6 +222,9 @@ void add_options(CLI::App& run, RunWords& words) {
          "srun, gpus=N; and fail if nothing ran")
       ->check(complaint_if_empty)
       ->type_name("A[,B...]");
+  run.add_option("--known", words.known, "findings listed in this file do not fail")
+      ->check(complaint_if_empty)
+      ->type_name("FILE");
   add_verbosity_options(run, words.verbosity,
                         "print a line per variant with its symptom; -vv: every finding, table and "
                         "cost");

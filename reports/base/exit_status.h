@@ -53,7 +53,7 @@ struct CommandExit {
 };
 
 /// The table in the `--help` of each command.
-inline constexpr std::array<CommandExit, 51> kCommandExits{
+inline constexpr std::array<CommandExit, 54> kCommandExits{
     CommandExit{"list", ExitStatus::as_expected, "the scenarios are listed"},
     {"list", ExitStatus::failed, "the catalogue cannot be started"},
     {"list", ExitStatus::usage, "wrong arguments, or a filter that no scenario matches"},
@@ -107,6 +107,9 @@ inline constexpr std::array<CommandExit, 51> kCommandExits{
     {"compare", ExitStatus::not_applicable, "the table has no value to compare"},
     {"compare", ExitStatus::usage, "wrong arguments, or a table or run that cannot be read"},
     {"compare", ExitStatus::defect, "a defect of Lockstep"},
+    {"explain", ExitStatus::as_expected, "the kind is explained"},
+    {"explain", ExitStatus::usage, "wrong arguments, or no kind of that name"},
+    {"explain", ExitStatus::defect, "a defect of Lockstep"},
     {"runs", ExitStatus::as_expected, "the runs are listed, or removed"},
     {"runs", ExitStatus::usage,
      "wrong arguments, a folder that cannot be read, or a run that cannot be removed"},

@@ -65,6 +65,15 @@ std::string traffic_in_words(const JobRecord& job, std::int64_t step) {
                                       fmt::join(groups, ", "));
 }
 
+/// The kind of the earliest difference, else of the first finding. Empty: it has none.
+std::string kind_of_first(const JobRecord& job) {
+  const Finding* first = first_difference(job);
+  for (const ClaimResult& result : job.results) {
+    if (!first && !result.findings.empty()) first = &result.findings.front();
+  }
+  return first && first->kind ? std::string(name(*first->kind)) : "";
+}
+
 const ClaimResult* first_undecided(const JobRecord& job) {
   const auto found = std::find_if(job.results.begin(), job.results.end(), [](const auto& result) {
     return result.verdict == Verdict::undecided;
@@ -123,6 +132,9 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
   std::vector<std::string> lines;
   for (std::size_t i = 1; i < job.faults.size(); ++i) lines.push_back(job.faults[i]);
   for (const ShownFinding& shown : findings) lines.push_back(shown.sentence);
+  if (const std::string kind = kind_of_first(job); !kind.empty()) {
+    lines.push_back(fmt::format("what it means: lockstep explain {}", kind));
+  }
   const bool has_other_heading = status_of(job) != ExitStatus::undecided;
   for (const ClaimResult& result : job.results) {
     if (result.verdict != Verdict::undecided) continue;

@@ -35,7 +35,7 @@ std::string sentence_text(const std::string& text) {
 
 std::string title_text(const std::string& text) { return in_prose(beginning(text, kMostOfATitle)); }
 
-std::string folded(const std::string& summary, const std::string& body, bool is_open = false) {
+std::string collapsible(const std::string& summary, const std::string& body, bool is_open = false) {
   return fmt::format("<details{}><summary>{}</summary>\n\n{}\n</details>\n\n",
                      is_open ? " open" : "", summary, body);
 }
@@ -122,7 +122,7 @@ std::string detail_text(const ShownCell& shown, Naming naming) {
   if (!cell.reproduce.empty()) {
     text += fmt::format("again: {}\n", in_code(beginning(cell.reproduce, kMostOfAText)));
   }
-  return folded(title_text(summary_of(shown, naming)), text, is_wrong(cell));
+  return collapsible(title_text(summary_of(shown, naming)), text, is_wrong(cell));
 }
 
 /// Failures first, then undecided cells, then the others.
@@ -170,10 +170,10 @@ void append_matrix(Pieces& pieces, const Section& section) {
   if (!footnote.empty()) pieces.push_back({Part::matrix, sentence_text(footnote) + "\n\n"});
 }
 
-/// A table folded below its first line.
+/// A table collapsed below its first line.
 std::string table_details(const std::string& table) {
   const std::size_t title = table.find(":\n");
-  return folded(title_text(table.substr(0, title)), fenced(table.substr(title + 2)));
+  return collapsible(title_text(table.substr(0, title)), fenced(table.substr(title + 2)));
 }
 
 void append_tables(Pieces& pieces, const Section& section) {
@@ -209,7 +209,7 @@ void append_section(Pieces& pieces, const Section& section) {
     }
   }
   if (!others.empty())
-    pieces.push_back({Part::list, folded(others_in_words(others.size()), list_text(others))});
+    pieces.push_back({Part::list, collapsible(others_in_words(others.size()), list_text(others))});
   if (!section.is_matrix) append_cost(pieces, section);
 }
 
@@ -276,8 +276,8 @@ void append_context(Pieces& pieces, const RunRecord& run, const std::vector<Sect
   }
   if (!notes.empty()) pieces.push_back({Part::overview, notes});
   const std::string margins = margins_text(sections);
-  if (!margins.empty()) pieces.push_back({Part::extra, folded("Margins", margins)});
-  pieces.push_back({Part::list, folded("Environment", environment_text(run))});
+  if (!margins.empty()) pieces.push_back({Part::extra, collapsible("Margins", margins)});
+  pieces.push_back({Part::list, collapsible("Environment", environment_text(run))});
 }
 
 /// "Lockstep: 260 of 261 cells as expected".

@@ -13,6 +13,7 @@ const std::vector<Renderer>& renderers() {
       {"csv", "csv", "one line per cell, symptom, claim and value", render_csv},
       {"json", "json", "the whole record, by record.schema.json", render_json},
       {"junit", "xml", "a test case per cell, for the test pages of CI systems", render_junit},
+      {"keys", "keys", "a line per finding, for `--known`", render_keys},
       {"markdown", "md", "a comment on a pull request, the summary of a job", render_markdown},
   };
   return kRenderers;

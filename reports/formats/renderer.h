@@ -37,6 +37,9 @@ std::string render_csv(const RunRecord& run);
 /// junit-10.xsd. FAILED and NOT FOUND are failures, UNDECIDED is an error; `message` is the cause.
 std::string render_junit(const RunRecord& run);
 
+/// The keys of all findings, a line each: a file for `--known`.
+std::string render_keys(const RunRecord& run);
+
 /// A comment on a pull request or the summary of a job on GitHub: the verdict, the detection table,
 /// tables and findings. Always below the limit of a comment; omitted pieces are counted. Text from
 /// outside mentions, links and formats nothing.

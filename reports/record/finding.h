@@ -9,6 +9,7 @@
 
 #include "reports/base/names.h"
 #include "reports/record/claim.h"
+#include "reports/record/finding_kind.h"
 
 namespace lockstep {
 
@@ -77,6 +78,7 @@ struct Finding {
   /// Of ranks whose values were not stored: `relative_difference`, `ratio` and `cosine` are
   /// estimates between the first two groups, and this is the relative error of the first.
   std::optional<double> estimate_error = {};
+  std::optional<FindingKind> kind = {};  ///< absent in records of 1.x
 
   bool operator==(const Finding&) const = default;
 };

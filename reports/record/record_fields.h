@@ -135,7 +135,8 @@ struct Fields<Finding> {
       field("failure", &Finding::failure), field("sentence", &Finding::sentence),
       field("tensors", &Finding::tensors, 4),
       field("attribution", &Finding::attribution, 4, "origin"),
-      field("estimate_error", &Finding::estimate_error, kSince2));
+      field("estimate_error", &Finding::estimate_error, kSince2),
+      field("kind", &Finding::kind, kSince2));
 };
 
 template <>

@@ -234,20 +234,27 @@ TEST(Equality, SaysTheRatioInWords) {
     float factor;
     int ranks;
     const char* words;
-  } rows[] = {
-      {0.5F, 2, "averaged twice"},      {2.0F, 2, "never averaged"}, {4.0F, 4, "never averaged"},
-      {0.25F, 4, "averaged twice"},     {1.25F, 2, "(4+1)/4"},       {0.0F, 2, "nothing arrived"},
-      {-1.0F, 2, "the sign is flipped"}};
+    FindingKind kind;
+  } rows[] = {{0.5F, 2, "averaged twice", FindingKind::divided_by_world_size},
+              {2.0F, 2, "never averaged", FindingKind::scaled_by_world_size},
+              {4.0F, 4, "never averaged", FindingKind::scaled_by_world_size},
+              {0.25F, 4, "averaged twice", FindingKind::divided_by_world_size},
+              {1.25F, 2, "(4+1)/4", FindingKind::scaled_by_a_constant},
+              {0.625F, 2, "5/8 of the right value", FindingKind::scaled_by_a_constant},
+              {0.0F, 2, "nothing arrived", FindingKind::nothing_arrived},
+              {-1.0F, 2, "the sign is flipped", FindingKind::sign_flipped}};
   for (const auto& row : rows) {
     const ClaimResult result = judge_scaled(row.factor, row.ranks);
     ASSERT_EQ(result.verdict, Verdict::violated) << row.factor;
     EXPECT_THAT(result.findings.at(0).ratio_in_words, HasSubstr(row.words)) << row.factor;
+    EXPECT_EQ(result.findings.at(0).kind, row.kind) << row.factor;
     EXPECT_DOUBLE_EQ(*result.findings.at(0).ratio, row.factor);
   }
 }
 
 TEST(Equality, GuessesNothingForAnOddRatioOrAnotherDirection) {
   EXPECT_EQ(judge_scaled(0.777F, 2).findings.at(0).ratio_in_words, "");
+  EXPECT_EQ(judge_scaled(0.777F, 2).findings.at(0).kind, FindingKind::wrong_values);
   LiteralEvidence files(1);
   LiteralEvidence expected(1);
   expected.add(0, 1, "w", {1, 0});

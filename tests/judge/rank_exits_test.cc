@@ -79,6 +79,17 @@ TEST(Endings, TellAllThatAWantOfMemorySays) {
             "0 has more.");
 }
 
+TEST(Endings, HaveTheKindOfTheExit) {
+  const auto kind_of = [](ExitKind kind) {
+    return judge_ends({exit_of(1, kind, 0)}).findings.at(0).kind;
+  };
+  EXPECT_EQ(kind_of(ExitKind::raised), FindingKind::rank_raised_error);
+  EXPECT_EQ(kind_of(ExitKind::signalled), FindingKind::rank_killed);
+  EXPECT_EQ(kind_of(ExitKind::exited), FindingKind::rank_exited_early);
+  EXPECT_EQ(kind_of(ExitKind::unfinished), FindingKind::rank_hung);
+  EXPECT_EQ(kind_of(ExitKind::unstarted), FindingKind::rank_not_started);
+}
+
 TEST(Endings, BeforeTheFirstStepNameNone) {
   RankExit end = exit_of(0, ExitKind::raised, 0);
   end.step = 1;

@@ -1,9 +1,11 @@
 """Four steps under DDP, or STEPS. With FAULT in the environment the loss is computed on the unwrapped
 module; with FAULT_FROM it is so from that step on. SAME_DATA:
-all ranks see the same samples. CHECKPOINT, COMPILE: so is the module. END: how the ranks end, `_exit` or `kill` (rank 1)."""
+all ranks see the same samples. SCALED_FROM: gradients are doubled on all ranks from that step on. NOISE: they grow by
+0.001 with each run; the file counts the runs. PAUSE: seconds in each step. CHECKPOINT, COMPILE: so is the module. END: how the ranks end, `_exit` or `kill` (rank 1)."""
 
 import os
 import signal
+import time
 
 import torch
 import torch.distributed as dist
@@ -25,6 +27,13 @@ class Model(nn.Sequential):
 module = Model(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
 if "COMPILE" in os.environ:
     module.compile(backend="eager", fullgraph=True)
+earlier_runs = 0
+if "NOISE" in os.environ:
+    with open(os.environ["NOISE"], "a+") as runs:
+        earlier_runs = os.path.getsize(runs.name)
+        dist.barrier()
+        if dist.get_rank() == 0:
+            runs.write("x")
 wrapped = nn.parallel.DistributedDataParallel(module)
 optimizer = torch.optim.AdamW(module.parameters())
 for step in range(int(os.environ.get("STEPS", "4"))):
@@ -33,7 +42,13 @@ for step in range(int(os.environ.get("STEPS", "4"))):
     rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(100 * step + mine))
     is_faulty = "FAULT" in os.environ or step + 1 >= int(os.environ.get("FAULT_FROM", "1000000"))
     (module if is_faulty else wrapped)(rows).pow(2).mean().backward()
+    factor = 2.0 if step + 1 >= int(os.environ.get("SCALED_FROM", "1000000")) else 1.0
+    factor *= 1 + 0.001 * earlier_runs
+    if factor != 1:
+        for parameter in module.parameters():
+            parameter.grad.mul_(factor)
     optimizer.step()
+    time.sleep(float(os.environ.get("PAUSE", "0")))
 if os.environ.get("END") == "_exit":
     os._exit(0)
 if os.environ.get("END") == "kill" and dist.get_rank() == 1:

@@ -221,6 +221,97 @@ TEST_F(WatchCommand, CountsCollectivesByTheGroupsThatCalledThem) {
               HasSubstr("before the update of step 2: 1 over 1 of 2 ranks, 5 over 2 of 2 ranks"));
 }
 
+TEST_F(WatchCommand, DoesNotFailForKnownFindings) {
+  const std::string faulty = "env FAULT=1 " + torchrun("one_training");
+  const std::string known = out().string() + ".known";
+  EXPECT_EQ(watch("--label mine", faulty).status, 1);
+  const Outcome keys = run_shell(
+      fmt::format("{} report {} --format keys | tee {}", kLockstep, out().string(), known));
+  EXPECT_THAT(keys.out, HasSubstr("gradients-differ | mine | agree_across_ranks gradient pre_step "
+                                  "| 0.weight\n"));
+  fs::remove_all(out());
+  const Outcome again = watch("--label mine --known " + known, faulty);
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr(" found here are in " + known));
+  EXPECT_THAT(again.err, Not(HasSubstr("\n  new: ")));
+  write_text(known, "");
+  const Outcome report =
+      run_shell(fmt::format("{} report {} --known {}", kLockstep, out().string(), known));
+  EXPECT_EQ(report.status, 1);
+  EXPECT_THAT(report.out, HasSubstr("\n  new: gradients-differ | mine | "));
+}
+
+TEST_F(WatchCommand, RunsTheJobAgainToMeasureItsNoise) {
+  const std::string noisy =
+      fmt::format("env NOISE={}.runs {}", out().string(), torchrun("one_training"));
+  const Outcome first = watch("--data --twice", noisy);
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("the job runs again, to measure what does not reproduce"));
+  EXPECT_THAT(unwrapped(first.err),
+              HasSubstr("The second run, compared with the first: DIFFERENT"));
+  const std::string other = out().string() + ".other";
+  EXPECT_EQ(
+      run_shell(fmt::format("{} watch --data --out {} -- {}", kLockstep, other, noisy)).status, 0);
+  const std::string diff = fmt::format("{} diff {} {}", kLockstep, out().string(), other);
+  const Outcome measured = run_shell(diff);
+  EXPECT_EQ(measured.status, 0) << measured.out;
+  EXPECT_THAT(measured.out, HasSubstr("noise: measured with " + (out() / "again").string()));
+  fs::remove_all(out() / "again");
+  EXPECT_EQ(run_shell(diff).status, 1);
+}
+
+TEST_F(WatchCommand, DoesNotRunAFailedJobAgain) {
+  const Outcome outcome = watch("--twice", "sh -c 'echo ran; exit 7'");
+  EXPECT_EQ(outcome.status, 7);
+  EXPECT_EQ(outcome.out, "ran\n");
+  EXPECT_THAT(outcome.err, HasSubstr("The job is not run again: it did not finish."));
+}
+
+TEST_F(WatchCommand, ComparesWithAnotherJobWhileItRuns) {
+  const std::string reference = out().string() + ".reference";
+  const std::string job = torchrun("one_training");
+  EXPECT_EQ(
+      run_shell(fmt::format("STEPS=8 {} watch --data --out {} -- {}", kLockstep, reference, job))
+          .status,
+      0);
+  const std::string faulty = "env STEPS=16 PAUSE=0.2 SCALED_FROM=2 " + job;
+  const Outcome outcome = watch("--data --against " + reference, faulty);
+  EXPECT_EQ(outcome.status, 1);
+  const std::string found =
+      "DIFFERENT: all 4 gradients differ in step 2, first that of 0.weight: B is A times 2";
+  const std::string text = unwrapped(outcome.err);
+  const std::size_t live = text.find("lockstep: compared with " + reference + ": " + found);
+  ASSERT_NE(live, text.npos) << text;
+  EXPECT_GT(text.find("in lockstep: 4 of 4 parameters"), live);
+  EXPECT_GT(text.find(found, live + 200), live);
+  EXPECT_THAT(run_shell("ls " + (out() / "job").string()).out, HasSubstr(".safetensors"))
+      << "values are stored from the first difference on";
+  EXPECT_THAT(
+      run_shell(fmt::format("{} diff {} {} --format keys", kLockstep, reference, out().string()))
+          .out,
+      testing::StartsWith("scaled-by-world-size | env STEPS=16 "));
+  fs::remove_all(out());
+  const Outcome healthy = watch("--data --against " + reference, "env STEPS=8 " + job);
+  EXPECT_EQ(healthy.status, 0) << healthy.err;
+  EXPECT_THAT(healthy.err, HasSubstr("equal, bit for bit, in 8 steps"));
+}
+
+TEST_F(WatchCommand, RefusesAReferenceThatIsNone) {
+  const Outcome outcome = watch("--against /etc", "echo ran");
+  EXPECT_EQ(outcome.status, 64);
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST_F(WatchCommand, JudgesRanksThatDifferWithTheirSamples) {
+  const Outcome outcome =
+      watch("--data", "env FAULT=1 STEPS=6 PAUSE=0.3 " + torchrun("one_training"));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  const std::string files =
+      run_shell("cat " + (out() / "job/rank-0.step-4.safetensors").string()).out;
+  EXPECT_THAT(files, HasSubstr("0.weight"));
+  EXPECT_THAT(files, Not(HasSubstr("/data/"))) << "samples are never stored";
+}
+
 TEST_F(WatchCommand, SaysWhichRanksSawTheSameSamples) {
   for (const char* const how : {"PLAIN=1", "CHECKPOINT=1", "COMPILE=1"}) {
     const Outcome same =

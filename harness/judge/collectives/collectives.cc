@@ -31,11 +31,34 @@ std::vector<std::vector<int>> groups_of(const CollectiveMismatch& missed) {
   return groups;
 }
 
+FindingKind kind_of(MismatchFault fault) {
+  switch (fault) {
+    case MismatchFault::operation:
+    case MismatchFault::order:
+    case MismatchFault::tensors:
+      return FindingKind::collectives_out_of_order;
+    case MismatchFault::size:
+    case MismatchFault::dtype:
+    case MismatchFault::reduction:
+    case MismatchFault::root:
+      return FindingKind::collective_arguments_differ;
+    case MismatchFault::count:
+      return FindingKind::collective_count_differs;
+    case MismatchFault::missing:
+    case MismatchFault::dead:
+    case MismatchFault::stopped:
+    case MismatchFault::not_started:
+      break;
+  }
+  return FindingKind::collective_never_called;
+}
+
 }  // namespace
 
 Finding finding_of_mismatch(const Claim& claim, const CollectiveMismatch& missed) {
   Finding finding;
   finding.claim = claim;
+  finding.kind = kind_of(missed.fault);
   finding.step = finding.last_step = missed.step;
   finding.groups = groups_of(missed);
   finding.places = 1;

@@ -69,6 +69,7 @@ struct Explanation {
   std::string text;  ///< the ratio
   std::string cause;
   double scale = 1;  ///< a precision is relative to this
+  FindingKind kind = FindingKind::scaled_by_a_constant;
 };
 
 /// Most likely first.
@@ -77,13 +78,15 @@ std::vector<Explanation> explanations(int world_size) {
   const double w = world_size;
   std::vector<Explanation> known{
       {1 / w, fmt::format("1/{}", world_size),
-       fmt::format("averaged twice over {} ranks", world_size), 1 / w},
+       fmt::format("averaged twice over {} ranks", world_size), 1 / w,
+       FindingKind::divided_by_world_size},
       {w, fmt::format("{}", world_size),
-       fmt::format("summed over {} ranks, never averaged", world_size), w},
+       fmt::format("summed over {} ranks, never averaged", world_size), w,
+       FindingKind::scaled_by_world_size},
       {1 / (w * w), fmt::format("1/{}", world_size * world_size), "averaged three times",
-       1 / (w * w)},
-      {-1, "-1", "the sign is flipped", 1},
-      {0, "0", "nothing arrived", kNothing},
+       1 / (w * w), FindingKind::divided_by_world_size},
+      {-1, "-1", "the sign is flipped", 1, FindingKind::sign_flipped},
+      {0, "0", "nothing arrived", kNothing, FindingKind::nothing_arrived},
   };
   for (int n = 2; n <= 16; ++n) {
     known.push_back({(n + 1.0) / n, fmt::format("({0}+1)/{0}", n),
@@ -151,20 +154,24 @@ std::vector<double> components_of(const SnapshotTensor& tensor) {
   return numbers;
 }
 
-std::string ratio_in_words(double ratio, int world_size, double precision) {
-  if (!(std::abs(ratio - 1) > precision)) return "";
+RatioMeaning meaning_of_ratio(double ratio, int world_size, double precision) {
+  if (!(std::abs(ratio - 1) > precision)) return {};
   std::vector<Explanation> fitting = explanations(world_size);
   std::erase_if(fitting, [&](const Explanation& known) {
     return !(std::abs(ratio - known.ratio) <= precision * known.scale);
   });
-  if (fitting.empty()) return fraction_in_words(ratio, precision);
+  if (fitting.empty()) {
+    std::string fraction = fraction_in_words(ratio, precision);
+    if (fraction.empty()) return {};
+    return {FindingKind::scaled_by_a_constant, std::move(fraction)};
+  }
   const Explanation& first = fitting.front();
   std::vector<std::string> causes;
   for (const Explanation& known : fitting) {
-    if (known.text != first.text) return "";  // ambiguous at this precision
+    if (known.text != first.text) return {};  // ambiguous at this precision
     causes.push_back(known.cause);
   }
-  return fmt::format("{}: {}", first.text, fmt::join(causes, ", or "));
+  return {first.kind, fmt::format("{}: {}", first.text, fmt::join(causes, ", or "))};
 }
 
 double worse(double a, double b) {

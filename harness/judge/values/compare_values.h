@@ -31,10 +31,15 @@ ValueDifference difference(const SnapshotTensor& left, const SnapshotTensor& rig
 /// The components of a tensor as numbers: two of a complex element.
 std::vector<double> components_of(const SnapshotTensor& tensor);
 
-/// A ratio to the reference in words, with its possible causes: "1/4: averaged twice over 4 ranks,
-/// or divided by 4", "5/8 of the right value". Empty if no simple ratio is within `precision`
-/// (relative), or if several are.
-std::string ratio_in_words(double ratio, int world_size, double precision);
+/// What a ratio to the right value means. Both are empty if that is unknown.
+struct RatioMeaning {
+  std::optional<FindingKind> kind;
+  std::string words;  ///< "1/4: averaged twice over 4 ranks, or divided by 4"
+};
+
+/// A ratio to the reference with its possible causes, or as a fraction: "5/8 of the right value".
+/// Unknown if no simple ratio is within `precision` (relative), or if several are.
+RatioMeaning meaning_of_ratio(double ratio, int world_size, double precision);
 
 /// The larger of two differences; NaN (not finite) is larger than any.
 double worse(double a, double b);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "harness/judge/evidence/observations.h"
 #include "harness/judge/evidence/words.h"
 #include "harness/judge/values/compare_values.h"
 
@@ -123,6 +124,22 @@ std::string sentence_of(const Finding& finding, const std::string& structural) {
   return text;
 }
 
+FindingKind kind_of(const Claim& claim) {
+  switch (claim.kind.value_or(Kind::data)) {
+    case Kind::parameter:
+      return is_about_the_start(claim) ? FindingKind::initial_weights_differ
+                                       : FindingKind::weights_differ;
+    case Kind::gradient:
+      return FindingKind::gradients_differ;
+    case Kind::buffer:
+      return FindingKind::buffers_differ;
+    case Kind::loss:
+      return FindingKind::losses_differ;
+    default:
+      return FindingKind::states_differ;
+  }
+}
+
 void note_tensor(const std::string& name, Finding& finding) {
   std::vector<std::string>& names = finding.tensors;
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
@@ -137,6 +154,11 @@ std::vector<Holder> holders_of(const HeldTensor& place,
     holders.push_back({group.front(), place.holders.at(group.front())});
   }
   return holders;
+}
+
+Divergence::Divergence(const Claim& claim) {
+  finding_.claim = claim;
+  finding_.kind = kind_of(claim);
 }
 
 void Divergence::add(const StepView& step, const HeldTensor& place,

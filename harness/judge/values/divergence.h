@@ -16,7 +16,7 @@ std::vector<Holder> holders_of(const HeldTensor& place,
 /// Summarises the differences of a claim in one finding.
 class Divergence {
  public:
-  explicit Divergence(const Claim& claim) { finding_.claim = claim; }
+  explicit Divergence(const Claim& claim);
 
   /// Adds a tensor that differs between `groups` of ranks. Steps ascend.
   void add(const StepView& step, const HeldTensor& place,

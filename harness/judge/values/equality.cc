@@ -184,16 +184,16 @@ double precision_of(const ExpectedTensor& expected) {
                          : kClearFactor * expected.tolerance.norm / expected.norm;
 }
 
-/// The ratio of the value to the expected one, in words; empty if it is no multiple.
-std::string multiple_of(int world_size, const TensorComparison& comparison) {
+/// The meaning of the ratio of the value to the expected one; unknown if it is no multiple.
+RatioMeaning multiple_of(int world_size, const TensorComparison& comparison) {
   const ValueDifference& values = comparison.values;
-  if (!values.ratio) return "";
+  if (!values.ratio) return {};
   // Only a parallel tensor is a multiple; a zero tensor has none.
   const double residual = values.norm * values.norm - (*values.ratio - 1) * (*values.ratio - 1) *
                                                           values.right_norm * values.right_norm;
   const double tolerance = comparison.tensor().tolerance.norm;
-  if (std::abs(residual) > kClearFactor * tolerance * values.right_norm) return "";
-  return ratio_in_words(*values.ratio, world_size, precision_of(comparison.tensor()));
+  if (std::abs(residual) > kClearFactor * tolerance * values.right_norm) return {};
+  return meaning_of_ratio(*values.ratio, world_size, precision_of(comparison.tensor()));
 }
 
 /// Size of the difference, in the measure that exceeds its tolerance.
@@ -235,6 +235,27 @@ std::string fault_in_words(const Finding& finding, const TensorComparison& first
   return text + ".";
 }
 
+FindingKind kind_of(GradientAttribution attribution) {
+  switch (attribution) {
+    case GradientAttribution::own:
+      return FindingKind::gradient_never_synchronised;
+    case GradientAttribution::other_rank:
+      return FindingKind::gradient_of_another_rank;
+    case GradientAttribution::mixture:
+      break;
+  }
+  return FindingKind::gradients_mixed_up;
+}
+
+/// The kind of a difference whose values say nothing about its cause.
+FindingKind plain_kind_of(const TensorComparison& first) {
+  if (is_undefined(*first.actual) != is_undefined(*first.expected)) {
+    return is_undefined(*first.actual) ? FindingKind::nothing_arrived : FindingKind::wrong_values;
+  }
+  if (!first.structural.empty()) return FindingKind::other_shape;
+  return std::isfinite(first.values.worst) ? FindingKind::wrong_values : FindingKind::not_finite;
+}
+
 Finding finding_of(const CellStep& step, int world_size, const Claim& claim,
                    const TensorComparison& first) {
   Finding finding;
@@ -251,6 +272,7 @@ Finding finding_of(const CellStep& step, int world_size, const Claim& claim,
   finding.worst_difference = first.values.worst;
   finding.relative_difference = relative(first, first.distance);
   finding.tolerance = relative(first, first.tensor().tolerance.norm);
+  finding.kind = plain_kind_of(first);
   // The finite part of a value says nothing about the rest.
   if (!std::isfinite(first.values.worst)) return finding;
   finding.ratio = first.values.ratio;
@@ -259,7 +281,11 @@ Finding finding_of(const CellStep& step, int world_size, const Claim& claim,
   const DiagnosedAttribution attribution =
       attribution_of_gradient(step, world_size, *first.actual, first.rank);
   finding.attribution = attribution.kind;
-  finding.ratio_in_words = attribution.kind ? attribution.words : multiple_of(world_size, first);
+  const RatioMeaning meaning = attribution.kind
+                                   ? RatioMeaning{kind_of(*attribution.kind), attribution.words}
+                                   : multiple_of(world_size, first);
+  if (meaning.kind) finding.kind = meaning.kind;
+  finding.ratio_in_words = meaning.words;
   return finding;
 }
 

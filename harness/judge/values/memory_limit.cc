@@ -82,6 +82,7 @@ class Excesses {
     if (!first_) return;
     Finding finding;
     finding.claim = result.claim;
+    finding.kind = FindingKind::memory_above_reference;
     finding.step = first_->place.step;
     finding.tensor = first_->place.tensor;
     finding.groups = {{first_->rank}};

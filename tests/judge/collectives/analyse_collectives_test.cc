@@ -235,8 +235,9 @@ TEST(CollectiveAnalysis, SeeEqualShapesInAnotherOrder) {
   const CollectiveMismatch missed = logs.analysis({finished(0), finished(1)}).missed.value();
   EXPECT_EQ(missed.fault, MismatchFault::order);
   EXPECT_EQ(missed.number, 2);
-  EXPECT_EQ(logs.judged(collectives_match(), {finished(0), finished(1)}).verdict,
-            Verdict::violated);
+  const ClaimResult result = logs.judged(collectives_match(), {finished(0), finished(1)});
+  EXPECT_EQ(result.verdict, Verdict::violated);
+  EXPECT_EQ(result.findings.at(0).kind, FindingKind::collectives_out_of_order);
   EXPECT_EQ(logs.judged(ranks_finish(), {finished(0), finished(1)}).verdict, Verdict::holds);
 }
 

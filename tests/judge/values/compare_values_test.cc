@@ -64,40 +64,41 @@ TEST(Difference, ToOrOfZeroHasNoDirection) {
 }
 
 TEST(RatioInWords, KnowsWholeMultiplesAndTheirParts) {
-  EXPECT_THAT(ratio_in_words(1.0 / 9, 3, 1e-6), HasSubstr("averaged three times"));
-  EXPECT_THAT(ratio_in_words(16, 2, 1e-6), HasSubstr("counted 16 times"));
-  EXPECT_THAT(ratio_in_words(1.0 / 16, 3, 1e-6), HasSubstr("divided by 16"));
-  EXPECT_THAT(ratio_in_words(17.0 / 16, 3, 1e-6), HasSubstr("(16+1)/16"));
+  EXPECT_THAT(meaning_of_ratio(1.0 / 9, 3, 1e-6).words, HasSubstr("averaged three times"));
+  EXPECT_THAT(meaning_of_ratio(16, 2, 1e-6).words, HasSubstr("counted 16 times"));
+  EXPECT_THAT(meaning_of_ratio(1.0 / 16, 3, 1e-6).words, HasSubstr("divided by 16"));
+  EXPECT_THAT(meaning_of_ratio(17.0 / 16, 3, 1e-6).words, HasSubstr("(16+1)/16"));
 }
 
 TEST(RatioInWords, TellsAllThatItMayComeFrom) {
-  EXPECT_EQ(ratio_in_words(2, 2, 1e-6),
+  EXPECT_EQ(meaning_of_ratio(2, 2, 1e-6).words,
             "2: summed over 2 ranks, never averaged, or counted 2 times");
-  EXPECT_EQ(ratio_in_words(0.25, 4, 1e-6), "1/4: averaged twice over 4 ranks, or divided by 4");
-  EXPECT_EQ(ratio_in_words(0.25, 2, 1e-6), "1/4: averaged three times, or divided by 4");
+  EXPECT_EQ(meaning_of_ratio(0.25, 4, 1e-6).words,
+            "1/4: averaged twice over 4 ranks, or divided by 4");
+  EXPECT_EQ(meaning_of_ratio(0.25, 2, 1e-6).words, "1/4: averaged three times, or divided by 4");
 }
 
 TEST(RatioInWords, NamesFractionsThatNothingIsKnownOf) {
-  EXPECT_EQ(ratio_in_words(0.625, 2, 1e-6), "5/8 of the right value");
-  EXPECT_EQ(ratio_in_words(2.5, 2, 1e-6), "5/2 of the right value");
-  EXPECT_EQ(ratio_in_words(0.875, 2, 1e-6), "7/8 of the right value");
-  EXPECT_EQ(ratio_in_words(0.777, 2, 1e-6), "");
-  EXPECT_EQ(ratio_in_words(0.625, 2, 1e-2), "");
+  EXPECT_EQ(meaning_of_ratio(0.625, 2, 1e-6).words, "5/8 of the right value");
+  EXPECT_EQ(meaning_of_ratio(2.5, 2, 1e-6).words, "5/2 of the right value");
+  EXPECT_EQ(meaning_of_ratio(0.875, 2, 1e-6).words, "7/8 of the right value");
+  EXPECT_EQ(meaning_of_ratio(0.777, 2, 1e-6).words, "");
+  EXPECT_EQ(meaning_of_ratio(0.625, 2, 1e-2).words, "");
 }
 
 TEST(RatioInWords, SaysNothingWhereSeveralRatiosFit) {
-  EXPECT_EQ(ratio_in_words(1.5, 2, 0.4), "");
-  EXPECT_EQ(ratio_in_words(1.0 / 12, 8, 0.4), "");
-  EXPECT_EQ(ratio_in_words(0, 64, 0.4), "0: nothing arrived");
-  EXPECT_EQ(ratio_in_words(1.0010005, 2, 1e-3), "");
-  EXPECT_EQ(ratio_in_words(std::nan(""), 2, 1e-6), "");
+  EXPECT_EQ(meaning_of_ratio(1.5, 2, 0.4).words, "");
+  EXPECT_EQ(meaning_of_ratio(1.0 / 12, 8, 0.4).words, "");
+  EXPECT_EQ(meaning_of_ratio(0, 64, 0.4).words, "0: nothing arrived");
+  EXPECT_EQ(meaning_of_ratio(1.0010005, 2, 1e-3).words, "");
+  EXPECT_EQ(meaning_of_ratio(std::nan(""), 2, 1e-6).words, "");
 }
 
-TEST(RatioInWords, SaysNothingOfOne) { EXPECT_EQ(ratio_in_words(1, 1, 1e-6), ""); }
+TEST(RatioInWords, SaysNothingOfOne) { EXPECT_EQ(meaning_of_ratio(1, 1, 1e-6).words, ""); }
 
 TEST(RatioInWords, IsAsPreciseAsTheRatioIsSmall) {
-  EXPECT_EQ(ratio_in_words(0.5 + 0.9e-3, 2, 1e-3), "");
-  EXPECT_NE(ratio_in_words(0.5 + 0.4e-3, 2, 1e-3), "");
+  EXPECT_EQ(meaning_of_ratio(0.5 + 0.9e-3, 2, 1e-3).words, "");
+  EXPECT_NE(meaning_of_ratio(0.5 + 0.4e-3, 2, 1e-3).words, "");
 }
 
 TEST(GroupsInWords, TellWhoAgreesWithWhom) {

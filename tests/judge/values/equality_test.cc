@@ -291,6 +291,7 @@ TEST(Equality, OfAValueThatIsNotFiniteHasNoRatio) {
     const Finding finding = pair.judged().findings.at(0);
     SCOPED_TRACE(finding.sentence);
     EXPECT_TRUE(std::isnan(finding.worst_difference));
+    EXPECT_EQ(finding.kind, FindingKind::not_finite);
     EXPECT_FALSE(finding.ratio);
     EXPECT_FALSE(finding.cosine);
     EXPECT_EQ(finding.ratio_in_words, "");

@@ -239,6 +239,7 @@ TEST(GradientAttribution, IsToldInTheFinding) {
   ASSERT_EQ(result.findings.size(), 1U);
   EXPECT_THAT(result.findings[0].sentence,
               testing::HasSubstr("it is the mean of a on rank 0 and b on rank 1"));
+  EXPECT_EQ(result.findings[0].kind, FindingKind::gradients_mixed_up);
 }
 
 }  // namespace

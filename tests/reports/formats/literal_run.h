@@ -76,6 +76,7 @@ inline Finding literal_divergence() {
       "1e-300).";
   finding.tensors = {"weight", "bias"};
   finding.attribution = GradientAttribution::mixture;
+  finding.kind = FindingKind::gradients_differ;
   return finding;
 }
 

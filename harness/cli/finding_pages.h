@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string_view>
+
+#include "reports/record/finding_kind.h"
+
+namespace lockstep {
+
+/// The page about a kind of finding: docs/findings/KIND.md, compiled into the program.
+std::string_view page_of(FindingKind kind);
+
+}  // namespace lockstep

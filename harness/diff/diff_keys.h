@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/diff/diff_record.h"
+#include "reports/base/exit_status.h"
+#include "reports/record/finding_kind.h"
+#include "reports/record/known_findings.h"
+
+namespace lockstep {
+
+/// The kind of fault that a difference shows.
+FindingKind kind_of(const TensorDifference& difference);
+
+/// The keys of the tensors that differ in the first step with a difference, of the first quantity
+/// that does: updates follow gradients (reports/record/finding_key.h). Their label is the title of
+/// B.
+std::vector<std::string> keys_of(const DiffRecord& diff);
+
+/// Which of the keys are known, as lines of text; empty without `known`.
+std::string keys_in_words(const DiffRecord& diff, const std::optional<KnownFindings>& known);
+
+/// 0: B equals A; 1: it differs by a finding that is not known; 2: undecided; 3: nothing matched.
+ExitStatus status_of(const DiffRecord& diff, const std::optional<KnownFindings>& known);
+
+}  // namespace lockstep

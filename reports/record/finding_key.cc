@@ -1,0 +1,71 @@
+#include "reports/record/finding_key.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "reports/base/plain_text.h"
+#include "reports/record/cell.h"
+
+namespace lockstep {
+
+namespace {
+
+/// "agree_across_ranks gradient pre_step".
+std::string words_of(const Claim& claim) {
+  std::string words(name(claim.predicate));
+  if (claim.kind) words += fmt::format(" {}", name(*claim.kind));
+  if (claim.phase) words += fmt::format(" {}", name(*claim.phase));
+  return words;
+}
+
+/// The keys of the findings of one execution.
+void add_keys(const std::string& label, const Execution& execution, std::set<std::string>& known,
+              std::vector<std::string>& keys) {
+  for (const ClaimResult& result : execution.results) {
+    for (const Finding& finding : result.findings) {
+      for (std::string& key : keys_of(label, finding)) {
+        if (known.insert(key).second) keys.push_back(std::move(key));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string key_of(std::optional<FindingKind> kind, std::string_view label, const Claim& claim,
+                   std::string_view tensor) {
+  std::string key =
+      fmt::format("{} | {} | {}", kind ? name(*kind) : "unknown", label, words_of(claim));
+  if (!tensor.empty()) key += fmt::format(" | {}", tensor);
+  return plain(key);
+}
+
+std::vector<std::string> keys_of(std::string_view label, const Finding& finding) {
+  if (finding.tensors.empty()) {
+    return {key_of(finding.kind, label, finding.claim, finding.tensor)};
+  }
+  std::vector<std::string> keys;
+  for (const std::string& tensor : finding.tensors) {
+    keys.push_back(key_of(finding.kind, label, finding.claim, tensor));
+  }
+  return keys;
+}
+
+std::string label_of(const CellRecord& cell) {
+  Cell any = cell.cell;
+  any.repetition = 1;
+  return folder_of(any);
+}
+
+std::string label_of(const JobRecord& job) { return job.title; }
+
+std::vector<std::string> keys_of(const RunRecord& run) {
+  std::set<std::string> known;
+  std::vector<std::string> keys;
+  for (const CellRecord& cell : run.cells) add_keys(label_of(cell), cell, known, keys);
+  for (const JobRecord& job : run.jobs) add_keys(label_of(job), job, known, keys);
+  return keys;
+}
+
+}  // namespace lockstep

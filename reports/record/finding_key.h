@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/record/run_record.h"
+
+namespace lockstep {
+
+/// Identity of a finding over runs: "gradients-differ | torchrun train.py | agree_across_ranks
+/// gradient pre_step | encoder.weight". It has no step, rank or value, so it stays when a run is
+/// repeated. `label`: of the cell or job. One line; control characters become `\x0a`.
+std::string key_of(std::optional<FindingKind> kind, std::string_view label, const Claim& claim,
+                   std::string_view tensor);
+
+/// The keys of a finding: one for each tensor that breaks the claim in its first step.
+std::vector<std::string> keys_of(std::string_view label, const Finding& finding);
+
+/// The label of a cell: its name without the repetition.
+std::string label_of(const CellRecord& cell);
+
+/// The label of a job: its title.
+std::string label_of(const JobRecord& job);
+
+/// The keys of all findings of a run, in the order of the record, each once.
+std::vector<std::string> keys_of(const RunRecord& run);
+
+}  // namespace lockstep
