@@ -65,13 +65,14 @@ struct StepDifference {
   std::int64_t count(Likeness likeness) const;
 };
 
-/// What has to be equal before a comparison means anything: the parameters before the first step,
-/// and the samples of every step.
-enum class Prerequisite { initial_weights, samples };
+/// What should be equal before runs are compared. Without equal initial weights and samples a
+/// comparison means nothing; the others may explain a difference.
+enum class Prerequisite { configuration, initial_weights, samples, random_states };
 
 template <>
 struct Names<Prerequisite> {
-  static constexpr std::array<std::string_view, 2> values{"initial weights", "samples"};
+  static constexpr std::array<std::string_view, 4> values{"configuration", "initial weights",
+                                                          "samples", "random states"};
 };
 
 struct Precondition {

@@ -345,7 +345,11 @@ DiffRecord diff_runs(const JobFiles& a, const JobFiles& b,
     }
     diff.steps.push_back(comparison.compare(step, other, measured));
   }
-  diff.preconditions = {comparison.initial_weights(), compare_samples(a, b, steps_of(diff))};
+  diff.preconditions = {compare_configurations(a.job(), b.job()), comparison.initial_weights(),
+                        compare_samples(a, b, steps_of(diff))};
+  if (auto states = compare_random_states(a, b, steps_of(diff))) {
+    diff.preconditions.push_back(std::move(*states));
+  }
   diff.unmatched = comparison.unmatched();
   diff.matched = comparison.matched();
   return diff;

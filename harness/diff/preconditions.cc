@@ -1,6 +1,7 @@
 #include "harness/diff/preconditions.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +9,10 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "harness/diff/compare_tensors.h"
+#include "harness/judge/evidence/observations.h"
 
 namespace lockstep {
 
@@ -82,10 +85,39 @@ std::string difference_of_samples(const Inputs& a, const Inputs& b, bool& is_kno
   return "";
 }
 
-bool has_data(const JobFiles& files) {
+bool has_any(const JobFiles& files, Kind kind) {
   const auto& tensors = files.reader().tensors();
   return std::any_of(tensors.begin(), tensors.end(),
-                     [](const auto& observed) { return observed.first.kind == Kind::data; });
+                     [&](const auto& observed) { return observed.first.kind == kind; });
+}
+
+using Settings = std::map<std::string, std::set<std::string>>;
+
+/// The values of each setting on any rank.
+Settings settings_of(const JobRecord& job) {
+  Settings settings;
+  for (const Setting& one : job.configuration) settings[one.name].insert(one.value);
+  return settings;
+}
+
+std::string values_in_words(const Settings& settings, const std::string& name) {
+  const auto found = settings.find(name);
+  return found == settings.end() ? "absent" : fmt::format("{}", fmt::join(found->second, " and "));
+}
+
+/// A generator whose state differs in a step: "torch cpu on rank 1"; empty: none does.
+std::string differing_generator(const StepView& a, const StepView& b, int ranks, bool& is_known) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const Observation& one : a.observations(rank)) {
+      if (one.kind != Kind::random_state) continue;
+      for (const Observation& other : b.observations(rank)) {
+        if (other.kind != Kind::random_state || other.name != one.name) continue;
+        is_known = true;
+        if (!is_same_value(one, other)) return fmt::format("{} on rank {}", one.name, rank);
+      }
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -146,11 +178,67 @@ Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& 
   return weights;
 }
 
+Precondition compare_configurations(const JobRecord& a, const JobRecord& b) {
+  Precondition configuration{Prerequisite::configuration, Likeness::undecided, "unknown"};
+  const Settings of_a = settings_of(a), of_b = settings_of(b);
+  if (of_a.empty() || of_b.empty()) return configuration;
+  std::set<std::string> names;
+  for (const auto& [name, values] : of_a) names.insert(name);
+  for (const auto& [name, values] : of_b) names.insert(name);
+  std::vector<std::string> differing;
+  for (const std::string& name : names) {
+    const std::string in_a = values_in_words(of_a, name), in_b = values_in_words(of_b, name);
+    if (in_a != in_b)
+      differing.push_back(fmt::format("{} is {} in A and {} in B", name, in_a, in_b));
+  }
+  if (differing.empty()) {
+    configuration.likeness = Likeness::equal;
+    configuration.text = fmt::format("equal: {} settings", names.size());
+    return configuration;
+  }
+  const std::size_t shown = std::min<std::size_t>(differing.size(), 4);
+  configuration.text = fmt::format(
+      "differs: {}",
+      fmt::join(differing.begin(), differing.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (shown < differing.size()) {
+    configuration.text += fmt::format(" and {} more", differing.size() - shown);
+  }
+  return configuration;
+}
+
+std::optional<Precondition> compare_random_states(
+    const JobFiles& a, const JobFiles& b,
+    const std::vector<std::pair<std::int64_t, std::int64_t>>& steps) {
+  const bool has_a = has_any(a, Kind::random_state), has_b = has_any(b, Kind::random_state);
+  if (!has_a && !has_b) return std::nullopt;
+  Precondition states{Prerequisite::random_states, Likeness::undecided,
+                      "unknown: watch both with --also random-state"};
+  if (!has_a || !has_b) return states;
+  const int world_a = a.job().world_size, world_b = b.job().world_size;
+  const int ranks = world_a == world_b ? world_a : 1;
+  std::int64_t known = 0;
+  for (const auto& [step, other] : steps) {
+    bool is_known = false;
+    const std::string found =
+        differing_generator(*a.reader().at(step), *b.reader().at(other), ranks, is_known);
+    if (!found.empty()) {
+      states.text = fmt::format("they differ after step {}: {}", step, found);
+      return states;
+    }
+    if (is_known) ++known;
+  }
+  if (known == 0) return states;
+  states.likeness = Likeness::equal;
+  states.text = fmt::format("the same after {} of {} steps{}", known, steps.size(),
+                            world_a == world_b ? "" : ", on rank 0");
+  return states;
+}
+
 Precondition compare_samples(const JobFiles& a, const JobFiles& b,
                              const std::vector<std::pair<std::int64_t, std::int64_t>>& steps) {
   Precondition samples{Prerequisite::samples, Likeness::undecided,
                        "unknown: watch both with --data"};
-  if (!has_data(a) || !has_data(b)) return samples;
+  if (!has_any(a, Kind::data) || !has_any(b, Kind::data)) return samples;
   std::int64_t known = 0;
   for (const auto& [step, other] : steps) {
     bool is_known = false;

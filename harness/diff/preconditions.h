@@ -16,6 +16,15 @@ namespace lockstep {
 /// compared step. Parameters that differ by more than rounding make the comparison void.
 Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& b);
 
+/// Whether two jobs have the same settings. Others are told, and leave it undecided.
+Precondition compare_configurations(const JobRecord& a, const JobRecord& b);
+
+/// Whether the generators of two jobs had the same states after these pairs of steps: of each rank
+/// if there are as many, else of rank 0. Absent: neither observed them.
+std::optional<Precondition> compare_random_states(
+    const JobFiles& a, const JobFiles& b,
+    const std::vector<std::pair<std::int64_t, std::int64_t>>& steps);
+
 /// Whether two jobs saw the same samples in these pairs of steps, whichever rank did: by the
 /// digests of `watch --data`.
 Precondition compare_samples(const JobFiles& a, const JobFiles& b,

@@ -161,6 +161,18 @@ std::vector<Traffic> traffic_in(const std::map<int, RankFacts>& facts) {
   return traffic;
 }
 
+std::vector<Setting> configuration_in(const std::map<int, RankFacts>& facts) {
+  std::map<std::pair<std::string, std::string>, std::vector<int>> holders;
+  for (const auto& [rank, one] : facts) {
+    for (const auto& setting : one.configuration) holders[setting].push_back(rank);
+  }
+  std::vector<Setting> configuration;
+  for (const auto& [setting, ranks] : holders) {
+    configuration.push_back({setting.first, setting.second, ranks});
+  }
+  return configuration;
+}
+
 /// Claims that compare ranks.
 std::int64_t comparisons_of(const JobRecord& job) {
   std::int64_t count = 0;
@@ -216,6 +228,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   }
   job.skipped_steps = skipped_steps_in(facts);
   job.traffic = traffic_in(facts);
+  job.configuration = configuration_in(facts);
   job.thinned_after = 0;
   for (const auto& [rank, one] : facts) {
     const bool is_earlier = job.thinned_after == 0 || one.thinned_after < job.thinned_after;

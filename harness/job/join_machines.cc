@@ -48,14 +48,16 @@ JobPart part_of(const fs::path& folder, const JobRecord& job) {
   return {job.id, (folder / job.folder).string(), ranks_here(job), job.manifest};
 }
 
-void add_traffic(const std::vector<Traffic>& more, std::vector<Traffic>& traffic) {
-  for (const Traffic& one : more) {
-    const auto same = std::find_if(traffic.begin(), traffic.end(), [&](Traffic known) {
+/// Adds facts that ranks have in common: those known already get more ranks.
+template <class Fact>
+void add_facts(const std::vector<Fact>& more, std::vector<Fact>& facts) {
+  for (const Fact& one : more) {
+    const auto same = std::find_if(facts.begin(), facts.end(), [&](Fact known) {
       known.ranks = one.ranks;
       return known == one;
     });
-    if (same == traffic.end()) {
-      traffic.push_back(one);
+    if (same == facts.end()) {
+      facts.push_back(one);
     } else {
       same->ranks.insert(same->ranks.end(), one.ranks.begin(), one.ranks.end());
       std::sort(same->ranks.begin(), same->ranks.end());
@@ -90,7 +92,8 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
     std::erase(job.elsewhere, rank);
   }
   add_claims(other.claims, job.claims);
-  add_traffic(other.traffic, job.traffic);
+  add_facts(other.traffic, job.traffic);
+  add_facts(other.configuration, job.configuration);
   job.skipped_steps = steps_of_both(job.skipped_steps, other.skipped_steps);
   job.thinned_after = earlier(job.thinned_after, other.thinned_after);
   if (job.unsealed.empty() && !other.unsealed.empty()) {

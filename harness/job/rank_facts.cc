@@ -45,6 +45,7 @@ RankFacts facts_in(const nlohmann::json& json) {
           .has_copies = json.value("has_copies", false),
           .has_only_copies = json.value("has_only_copies", false),
           .calls = calls_in(json.value("collectives", nlohmann::json::array())),
+          .configuration = json.value("configuration", std::map<std::string, std::string>()),
           .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
           .rendezvous = number_in<std::int64_t>(json, "rendezvous")};
 }

@@ -32,6 +32,7 @@ struct RankFacts {
   bool has_copies = false;                       ///< it observes parameters before each step, too
   bool has_only_copies = false;                  ///< and of all others each rank holds another part
   std::vector<CallsPerStep> calls = {};          ///< empty: not counted
+  std::map<std::string, std::string> configuration = {};  ///< values as text, by name
   RanksOfMachine machine = {};
   std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown
 };

@@ -65,6 +65,21 @@ std::string traffic_in_words(const JobRecord& job, std::int64_t step) {
                                       fmt::join(groups, ", "));
 }
 
+/// Settings with several values: "ranks differ in AdamW.lr: 0.001 on ranks 0,2, 0.002 on rank 1".
+std::vector<std::string> differing_settings(const JobRecord& job) {
+  std::map<std::string, std::vector<std::string>> values;
+  for (const Setting& one : job.configuration) {
+    values[one.name].push_back(fmt::format(
+        "{} on rank{} {}", one.value, one.ranks.size() == 1 ? "" : "s", fmt::join(one.ranks, ",")));
+  }
+  std::vector<std::string> lines;
+  for (const auto& [name, holders] : values) {
+    if (holders.size() < 2) continue;
+    lines.push_back(fmt::format("ranks differ in {}: {}", name, fmt::join(holders, ", ")));
+  }
+  return lines;
+}
+
 /// The kind of the earliest difference, else of the first finding. Empty: it has none.
 std::string kind_of_first(const JobRecord& job) {
   const Finding* first = first_difference(job);
@@ -171,6 +186,7 @@ std::vector<std::string> lines_of(const JobRecord& job, const std::vector<ShownF
                                     : fmt::format("{} steps", job.skipped_steps.size()),
                                 shortened(job.skipped_steps)));
   }
+  for (std::string& line : differing_settings(job)) lines.push_back(std::move(line));
   for (const std::string& note : job.notes) lines.push_back("note: " + note);
   return lines;
 }

@@ -320,6 +320,13 @@ struct Fields<Traffic> {
 };
 
 template <>
+struct Fields<Setting> {
+  static constexpr auto list =
+      std::tuple(field("name", &Setting::name, kSince2), field("value", &Setting::value, kSince2),
+                 field("ranks", &Setting::ranks, kSince2));
+};
+
+template <>
 struct Fields<JobPart> {
   static constexpr auto list = std::tuple(
       field("id", &JobPart::id, kSince2), field("folder", &JobPart::folder, kSince2),
@@ -341,6 +348,7 @@ struct Fields<JobRecord> {
                  field("agree_every", &JobRecord::agree_every, kSince2),
                  field("thinned_after", &JobRecord::thinned_after, kSince2),
                  field("traffic", &JobRecord::traffic, kSince2),
+                 field("configuration", &JobRecord::configuration, kSince2),
                  field("node", &JobRecord::node, kSince2),
                  field("elsewhere", &JobRecord::elsewhere, kSince2),
                  field("rendezvous", &JobRecord::rendezvous, kSince2),

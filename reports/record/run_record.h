@@ -161,6 +161,15 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
+/// A setting of a job's optimizers or processes, and the ranks with this value.
+struct Setting {
+  std::string name;        ///< "AdamW.lr"
+  std::string value;       ///< at the optimizer's first step, as text
+  std::vector<int> ranks;  ///< ascending
+
+  bool operator==(const Setting&) const = default;
+};
+
 /// The ranks of a job that ran on one machine, and the files that they left there.
 struct JobPart {
   std::string id;          ///< of the job in these files
@@ -187,8 +196,9 @@ struct JobRecord : Execution {
   std::int64_t agree_every = 0;       ///< ranks need to agree in one of so many steps; 0: in all
   std::int64_t thinned_after = 0;     ///< step; later ones were observed now and then; 0: all were
   std::vector<Traffic> traffic = {};  ///< empty: collectives were not counted
-  std::string node = {};              ///< the machine, if it is one of several: `--node`
-  std::vector<int> elsewhere = {};    ///< ranks on other machines, of which no file is here
+  std::vector<Setting> configuration = {};  ///< by name and value; empty: unknown
+  std::string node = {};                    ///< the machine, if it is one of several: `--node`
+  std::vector<int> elsewhere = {};          ///< ranks on other machines, of which no file is here
   std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown
   std::vector<JobPart> parts = {};  ///< machines whose files were judged together; empty: one
 

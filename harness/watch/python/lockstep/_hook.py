@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 
-from lockstep import _library, _settings
+from lockstep import _configuration, _library, _settings
 from lockstep._also import Also, MicroBatches
 from lockstep._data import Data
 from lockstep._machines import ranks_of_machine, rendezvous
@@ -95,6 +95,7 @@ class Watcher:
         self._has_copies = False  # observed before steps
         self._skips = []  # steps that a gradient scaler left out
         self._traffic = Traffic()
+        self._configuration = {}
 
     # Called by torch.
 
@@ -279,6 +280,7 @@ class Watcher:
         if known is None:
             known = self._optimizers[id(optimizer)] = _Optimizer(len(self._optimizers))
             self._kept.append(optimizer)
+            self._configuration.update(_configuration.of_optimizer(optimizer, known.ordinal))
         count = sum(len(group["params"]) for group in optimizer.param_groups)
         if count != len(known.parameters):
             self._names.add(optimizer, known.ordinal)
@@ -366,6 +368,7 @@ class Watcher:
                                "all ranks the same new folder" % (rank, world))
         self._replicas = Replicas(rank, self._settings.replicas)
         self._watch = _library.Watch(self._settings, rank, world)
+        self._configuration.update(_configuration.of_process(self._torch))
         self._note({})
         if Watcher._ends_with != self._pid:
             Watcher._ends_with = self._pid
@@ -377,7 +380,7 @@ class Watcher:
                  "torch": str(self._torch.__version__), "python": sys.version.split()[0],
                  "skipped_steps": self._skips, "thinned_after": self._thinned_after,
                  "has_copies": self._has_copies, "has_only_copies": self._has_only_copies(),
-                 "collectives": self._traffic.facts()}
+                 "collectives": self._traffic.facts(), "configuration": self._configuration}
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
         facts.update(more)

@@ -1,0 +1,38 @@
+"""The configuration of a training, as far as a comparison of two runs should see it."""
+
+_MOST_OPTIMIZERS = 8  # optimizers of single parameters are many
+_MOST_GROUPS = 4
+_LONGEST = 80
+
+
+def of_process(torch):
+    """Settings of the process, by name."""
+    return {"torch": str(torch.__version__),
+            "deterministic algorithms": _text(torch.are_deterministic_algorithms_enabled()),
+            "float32 matmul precision": _text(torch.get_float32_matmul_precision())}
+
+
+def of_optimizer(optimizer, ordinal):
+    """Its hyperparameters at its first step, by name: {"AdamW.lr": "0.001"}. `ordinal`: among those of
+    the rank, from 0."""
+    settings = {}
+    if ordinal >= _MOST_OPTIMIZERS:
+        return settings
+    kind = type(optimizer).__name__ + (" %d" % ordinal if ordinal else "")
+    for number, group in enumerate(optimizer.param_groups[:_MOST_GROUPS]):
+        prefix = "%s group %d" % (kind, number) if len(optimizer.param_groups) > 1 else kind
+        for name, value in group.items():
+            text = None if name == "params" else _text(value)
+            if text is not None:
+                settings["%s.%s" % (prefix, name)] = text
+    return settings
+
+
+def _text(value):
+    """A number, a word or a pair of numbers as text; None: anything else, such as a tensor on a GPU."""
+    if isinstance(value, (tuple, list)):
+        parts = [_text(part) for part in value]
+        return None if len(value) > 4 or None in parts else "(%s)" % ", ".join(parts)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return str(value)[:_LONGEST]
+    return None
