@@ -77,15 +77,16 @@ class ByRank {
   ByRank(const Ranks& a, const Ranks& b, double weights_apart, ModuleDifferences& found)
       : a_(a), b_(b), weights_apart_(weights_apart), found_(found) {}
 
+  /// In the order of B, in which a fault spreads.
   void compare() {
-    for (const ModuleKey& key : keys_of(a_)) {
-      if (is_anywhere(key, b_)) {
+    for (const ModuleKey& key : keys_of(b_)) {
+      if (is_anywhere(key, a_)) {
         compare(key);
       } else {
-        ++found_.alone[0];
+        ++found_.alone[1];
       }
     }
-    for (const ModuleKey& key : keys_of(b_)) found_.alone[1] += is_anywhere(key, a_) ? 0 : 1;
+    for (const ModuleKey& key : keys_of(a_)) found_.alone[0] += is_anywhere(key, b_) ? 0 : 1;
   }
 
  private:
@@ -110,6 +111,7 @@ class ByRank {
       found_.not_comparable.push_back({quantity_of(key.kind), key.name, mismatch});
       return;
     }
+    if (a_.size() == 1) worst->ranks.clear();
     worst->quantity = quantity_of(key.kind);
     worst->name = key.name;
     found_.tensors.push_back(std::move(*worst));
@@ -230,18 +232,16 @@ void compare_whole_batch(const Ranks& a, const Ranks& b, double weights_apart,
 }  // namespace
 
 ModuleDifferences compare_modules(const StepView& a, const StepView& b, double weights_apart) {
-  ModuleDifferences found;
   const Ranks of_a = module_values(a), of_b = module_values(b);
-  if (is_empty(of_a) || is_empty(of_b)) return found;
+  if (is_empty(of_a) || is_empty(of_b)) return {};
   const auto has_same = ranks_saw_the_same(a, b);
   if (of_a.size() == of_b.size() && has_same.value_or(true)) {
-    found.basis = ModuleBasis::by_rank;
-    found.decides = has_same.has_value();
+    ModuleDifferences found{.basis = ModuleBasis::by_rank, .decides = has_same.has_value()};
     ByRank(of_a, of_b, weights_apart, found).compare();
-  } else {
-    found.basis = ModuleBasis::whole_batch;
-    compare_whole_batch(of_a, of_b, weights_apart, found);
+    if (!found.tensors.empty()) return found;
   }
+  ModuleDifferences found{.basis = ModuleBasis::whole_batch};
+  compare_whole_batch(of_a, of_b, weights_apart, found);
   return found;
 }
 

@@ -82,9 +82,9 @@ std::string basis_in_words(const ModuleDifferences& modules) {
   const std::int64_t outputs = modules.count(Compared::output);
   if (modules.basis == ModuleBasis::whole_batch) {
     return fmt::format(
-        "the norms of {} outputs over the whole batch, since the ranks have other samples on both "
-        "sides; they decide nothing. Gradients at outputs are those of the mean over a rank's own "
-        "samples, so they are not compared",
+        "the norms of {} outputs over the whole batch, which decide nothing, because the forward "
+        "passes of both sides have other samples. Gradients at outputs are those of the mean over "
+        "the samples of a pass, so they are not compared",
         outputs);
   }
   return fmt::format("{} outputs and the gradients at {} of them, rank by rank{}", outputs,
