@@ -79,7 +79,7 @@ class Model(nn.Module):
                 rows = checkpoint(block, rows, use_reentrant=self.fault == "reentrant")
             else:
                 rows = block(rows)
-        self.metric(rows.detach() * (FACTOR if self.fault == "metric" else 1))
+        self.metric(rows.detach() * (FACTOR if self.fault.endswith("metric") else 1))
         return self.head(rows)
 
 
@@ -162,7 +162,7 @@ def main():
         if ranks > 1:
             dist.barrier()  # all have left the job before
         lockstep.watch(out=os.path.join(out, name.replace(layout, "%s%d" % (layout, ranks), 1)),
-                       data=fault != "blind", modules=fault != "unwatched")
+                       data=not fault.startswith("blind"), modules=fault != "unwatched")
         torch.manual_seed(0)
         LAYOUTS[layout](fault)
         lockstep.stop()

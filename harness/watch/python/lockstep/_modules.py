@@ -154,9 +154,11 @@ class Modules:
         call = self._calls.get(forward.name, 0) + 1
         if call > forward.calls + 1 or call > _MOST_CALLS or self._watcher.left_out(forward.name):
             return
-        self._calls[forward.name] = call
         name = forward.name if call == 1 else "%s#%d" % (forward.name, call)
         tensors = self._tensors_of(name, output)
+        if not tensors:
+            return
+        self._calls[forward.name] = call
         self._write(tensors, "pre_forward", "module_output", self._step)
         if self._torch.is_grad_enabled():
             self._hook(tensors)
