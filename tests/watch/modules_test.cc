@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/command.h"
+#include "tests/watch/torchrun.h"
 
 namespace lockstep {
 namespace {
@@ -36,12 +37,13 @@ TEST(ModulesUnderWatch, AreObservedOnRequestAlone) {
   const TemporaryFolder folder;
   const auto said = [&](const std::string& options) {
     const Outcome outcome = run_shell(fmt::format(
-        "cd {} && OMP_NUM_THREADS=1 {} watch {} -- {} {}/tests/watch/one_training.py",
-        folder.path().string(), LOCKSTEP_PROGRAM, options, python_of_modules(),
-        LOCKSTEP_SOURCE_DIR));
+        "cd {} && OMP_NUM_THREADS=1 {} watch {} -- {}", folder.path().string(), LOCKSTEP_PROGRAM,
+        options, torchrun("one_training")));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
     return unwrapped(outcome.err);
   };
-  EXPECT_THAT(said("--out with --modules"), HasSubstr("outputs of modules and the gradients at"));
+  EXPECT_THAT(said("--out with --modules"),
+              HasSubstr("4 outputs of modules and the gradients at 4 of them were observed"));
   EXPECT_THAT(said("--out without"), Not(HasSubstr("outputs of modules")));
   EXPECT_THAT(said("--out ignored --modules --ignore ."), Not(HasSubstr("outputs of modules")));
 }

@@ -210,9 +210,20 @@ class Blocks(nn.Module):
     def forward(self, rows):
         rows = self.embed(rows)
         for block in self.blocks:
-            rows = (block(rows) if self.is_reentrant is None else
-                    checkpoint(block, rows, use_reentrant=self.is_reentrant, **self.options))
+            rows = block(rows) if self.is_reentrant is None else self.checkpointed(block, rows)
         return rows
+
+    def checkpointed(self, block, rows):
+        if self.options.get("is_nested"):
+            inner = lambda rows: block[2](checkpoint(lambda one: block[1](block[0](one)), rows, use_reentrant=True))
+            return checkpoint(lambda rows: through(block, inner, rows), rows, use_reentrant=True)
+        return checkpoint(block, rows, use_reentrant=self.is_reentrant, **self.options)
+
+
+def through(block, forward, rows):
+    """Calls `block`, which computes `forward`."""
+    block.forward = forward
+    return block(rows)
 
 
 def train_blocks(**options):
@@ -239,7 +250,7 @@ def checkpoints():
     plain = observe("plain", train_blocks)
     if plain.count() != 80:  # two steps of two passes of ten modules
         complain("plain", "rows", plain.count(), 80)
-    kinds = {"reentrant": {"is_reentrant": True}, "saved": {"is_reentrant": False},
+    kinds = {"reentrant": {"is_reentrant": True}, "nested": {"is_reentrant": True, "is_nested": True}, "saved": {"is_reentrant": False},
              "selective": {"is_reentrant": False, "context_fn": selective}}
     for name, options in kinds.items():
         rows = observe("checkpoint_" + name, lambda: train_blocks(**options))
@@ -274,30 +285,99 @@ def evaluation():
 class Raises(nn.Module):
     def __init__(self):
         super().__init__()
-        self.inner, self.fails = nn.Linear(8, 8), False
+        self.inner, self.error = nn.Linear(8, 8), None
 
     def forward(self, rows):
         output = self.inner(rows)
-        if self.fails:
-            raise ValueError("on purpose")
+        if self.error is not None:
+            raise self.error
         return output
 
 
+class Catches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.raises = Raises()
+
+    def forward(self, rows):
+        try:
+            return self.raises(rows)
+        except KeyboardInterrupt:
+            return self.raises.inner(rows)
+
+
+def attempt(module, error):
+    module.error = error
+    try:
+        module(rows_of_data())
+    except (ValueError, KeyboardInterrupt):
+        pass
+    module.error = None
+
+
 def raised():
-    module = nn.Sequential(Raises(), nn.Linear(8, 8))
+    """torch tells hooks of an error, but not of an interruption."""
+    module = Raises()
 
     def forward():
-        module[0].fails = True
-        try:
-            module(rows_of_data())
-        except ValueError:
-            pass
-        module[0].fails = False
+        attempt(module, ValueError("on purpose"))
         return module(rows_of_data())
 
     rows = observe("raised", lambda: step_of(module, forward))
-    expect_names("raised", rows, ["0.inner", "0.inner#2", "0", "1", "(model)"],
-                 ["1", "(model)", "0.inner#2", "0"])
+    expect_names("raised", rows, ["inner", "inner#2", "(model)"], ["inner#2", "(model)"])
+
+
+def interrupted():
+    module, caught = Raises(), Catches()
+
+    def forward():
+        attempt(module, KeyboardInterrupt())
+        return module(rows_of_data())
+
+    rows = observe("interrupted", lambda: step_of(module, forward, steps=2))
+    for step in (1, 2):
+        if "(model)" not in rows.names("output", step):
+            complain("interrupted", "outputs of step %d" % step, rows.names("output", step), "that of the model, too")
+    caught.raises.error = KeyboardInterrupt()
+    rows = observe("interrupted_inside", lambda: step_of(caught, lambda: caught(rows_of_data())))
+    expect_names("interrupted_inside", rows, ["raises.inner", "raises.inner#2", "(model)"],
+                 ["raises.inner#2", "(model)"])
+
+
+def wrapped():
+    """A wrapper has the name of the module inside, whose output it passes on."""
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+
+    module = nn.Sequential(nn.Linear(8, 8), checkpoint_wrapper(nn.Sequential(nn.Linear(8, 8), nn.Tanh())))
+    rows = observe("wrapped", lambda: step_of(module, lambda: module(rows_of_data())))
+    expect_names("wrapped", rows, ["0", "1.0", "1.1", "1", "(model)"], ["1.1", "1", "(model)", "1.0", "0"])
+
+
+def modes():
+    """A mode of the job sees its own operations alone."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Seen(TorchDispatchMode):
+        operators = []
+
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            self.operators.append(str(operator))
+            return operator(*args, **(kwargs or {}))
+
+    def train():
+        module = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
+        with Seen():
+            loss = module(rows_of_data()).sum()
+        loss.backward()
+        torch.optim.SGD(module.parameters(), lr=0.1).step()
+
+    observe("modes_unobserved", train, modules=False)
+    plain = list(Seen.operators)
+    Seen.operators.clear()
+    rows = observe("modes", train)
+    expect_names("modes", rows, ["0", "1", "(model)"], ["1", "(model)", "0"])
+    if Seen.operators != plain:
+        complain("modes", "operators", Seen.operators, plain)
 
 
 def transforms():
@@ -487,7 +567,8 @@ def same_bits():
         complain("same_bits", "weights and random numbers", "others", "those without modules")
 
 
-CASES = [not_asked, nested, in_place, in_place_view, shared, checkpoints, evaluation, raised, transforms, leaf,
+CASES = [not_asked, nested, in_place, in_place_view, shared, checkpoints, evaluation, raised, interrupted, wrapped,
+         modes, transforms, leaf,
          backward_twice, not_kept_alive, every_second, closure, optimizer_in_backward, two_models, thinned,
          compiled, same_bits]
 

@@ -207,6 +207,8 @@ class Watcher:
         known.steps += 1
         self._begin_step_if_new(known)
         batches = self._data.take()
+        if self._modules is not None:
+            self._modules.before_step()
         known.backward_passes = {}
         if not self._is_observed:
             return

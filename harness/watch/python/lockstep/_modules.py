@@ -122,6 +122,10 @@ class Modules:
         elif forward.is_counted and forward.name is not None:
             self._observe(forward, output)
 
+    def before_step(self):
+        """A forward pass that was interrupted has no end."""
+        self._running().clear()
+
     def _running(self):
         """The forward passes of this thread, outermost first."""
         if not hasattr(self._threads, "running"):
