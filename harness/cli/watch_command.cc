@@ -39,8 +39,8 @@ struct WatchWords {
               stall = "300", on_stall = "wait";
   std::string tensors, ignore, replicas, agree_every, expect, out, node;
   std::vector<std::string> also, formats;
-  bool has_data = false, has_modules = false, keeps_before = false, fails_fast = false, is_strict = false,
-       begins_off = false;
+  bool has_data = false, has_modules = false, keeps_before = false, fails_fast = false,
+       is_strict = false, begins_off = false;
   VerbosityFlags verbosity;
 };
 

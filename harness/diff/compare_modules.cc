@@ -217,8 +217,8 @@ void compare_whole_batch(const Ranks& a, const Ranks& b, double weights_apart,
       const WholeTensor same = other->second.together(is_distinct);
       mismatch = mismatch_of(one, same);
       if (!mismatch.empty()) continue;
-      TensorDifference norms = difference_of_norms(one, same, typical,
-                                                   bound_of(one, same, weights_apart).sum());
+      TensorDifference norms =
+          difference_of_norms(one, same, typical, bound_of(one, same, weights_apart).sum());
       norms.quantity = Compared::output;
       norms.name = name;
       found.tensors.push_back(std::move(norms));

@@ -35,8 +35,8 @@ enum class Compared { loss, gradient, update, output, output_gradient };
 
 template <>
 struct Names<Compared> {
-  static constexpr std::array<std::string_view, 5> values{"loss", "gradient", "update",
-                                                          "output", "output_gradient"};
+  static constexpr std::array<std::string_view, 5> values{"loss", "gradient", "update", "output",
+                                                          "output_gradient"};
 };
 
 /// One tensor of one step on both sides.

@@ -30,9 +30,8 @@ ModuleValues::ModuleValues(const StepView& step, int rank) {
     if (!is_of_module(row.kind)) continue;
     values_.emplace_back(ModuleKey{row.kind, row.name}, value_of(row, step.sketch(rank, row)));
   }
-  std::stable_sort(values_.begin(), values_.end(), [](const auto& a, const auto& b) {
-    return a.first.kind < b.first.kind;
-  });
+  std::stable_sort(values_.begin(), values_.end(),
+                   [](const auto& a, const auto& b) { return a.first.kind < b.first.kind; });
   for (std::size_t i = 0; i < values_.size(); ++i) places_.emplace(values_[i].first, i);
 }
 

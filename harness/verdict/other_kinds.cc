@@ -105,8 +105,9 @@ std::string modules_in_words(const StepReader& evidence) {
   }
   if (outputs.empty() && gradients.empty()) return "";
   return fmt::format(
-      "{} outputs of modules and the gradients at {} of them were observed: `lockstep diff` "
-      "compares them with those of another job",
+      "outputs of modules were observed, {} of them, and the gradients at {}: `lockstep diff` "
+      "compares "
+      "them with those of another job",
       outputs.size(), gradients.size());
 }
 

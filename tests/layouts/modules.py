@@ -44,6 +44,8 @@ class Attention(nn.Module):
         output = self.proj(mixed)
         if self.fault == "scaled":
             return FACTOR * output
+        if self.fault == "infinite" and dist.get_rank() == 1:
+            return output / 0
         return Double.apply(output) if self.fault == "double" else output
 
 

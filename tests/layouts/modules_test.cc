@@ -39,15 +39,16 @@ class ModuleTrainings {
           "single-checkpoint single-reentrant single-micro single-unwatched single-blind "
           "single-blind_metric");
     train("-m torch.distributed.run --standalone --nproc-per-node 2",
-          "ddp ddp-scaled ddp-double ddp-summed ddp-swapped ddp-micro ddp-metric fully_shard tp");
+          "ddp ddp-scaled ddp-double ddp-summed ddp-swapped ddp-micro ddp-metric "
+          "ddp-infinite fully_shard tp");
   }
 
   void train(const std::string& launcher, const std::string& cases) const {
-    const Outcome outcome = run_shell(fmt::format(
-        "env PYTHONPATH={}/share/lockstep/python OMP_NUM_THREADS=1 {} {} "
-        "{}/tests/layouts/modules.py {} {}",
-        LOCKSTEP_BUILD, LOCKSTEP_PYTHON, launcher, LOCKSTEP_SOURCE_DIR, folder_.path().string(),
-        cases));
+    const Outcome outcome =
+        run_shell(fmt::format("env PYTHONPATH={}/share/lockstep/python OMP_NUM_THREADS=1 {} {} "
+                              "{}/tests/layouts/modules.py {} {}",
+                              LOCKSTEP_BUILD, LOCKSTEP_PYTHON, launcher, LOCKSTEP_SOURCE_DIR,
+                              folder_.path().string(), cases));
     EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     EXPECT_THAT(outcome.err, Not(HasSubstr("no longer observed")));
   }
@@ -93,10 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         ComparedModules{"another_kernel", "single1 single1-fused", 0, {kRounded, kAllByRank}},
         ComparedModules{"checkpoint", "single1 single1-checkpoint", 0, {kSameBits, kAllByRank}},
-        ComparedModules{"reentrant_checkpoint",
-                        "single1 single1-reentrant",
-                        0,
-                        {kSameBits, kAllByRank}},
+        ComparedModules{
+            "reentrant_checkpoint", "single1 single1-reentrant", 0, {kSameBits, kAllByRank}},
         ComparedModules{"ranks", "single1 ddp2", 0, {kRounded, "the norms of 34 outputs over the"}},
         ComparedModules{"micro_batches",
                         "single1 single1-micro",
@@ -199,7 +198,14 @@ TEST(ObservedModules, ArePartOfTheJsonAndOfTheReport) {
   EXPECT_EQ(report.status, 0) << report.out;
   EXPECT_THAT(unwrapped(report.out), HasSubstr("34 of 34 parameters compared on 2 of 2 ranks"));
   EXPECT_THAT(unwrapped(report.out),
-              HasSubstr("34 outputs of modules and the gradients at 30 of them were observed"));
+              HasSubstr("outputs of modules were observed, 34 of them, and the gradients at 30"));
+}
+
+TEST(ObservedModules, NameTheFirstElementsThatAreNotFinite) {
+  const Outcome report = ModuleTrainings::get().lockstep("report ddp2-infinite");
+  EXPECT_THAT(
+      unwrapped(report.out),
+      HasSubstr("not finite, first in step 1: the module output of blocks.1.attn on rank 1 "));
 }
 
 }  // namespace
