@@ -164,6 +164,10 @@ INSTANTIATE_TEST_SUITE_P(
                         {"B is A times 2: summed over 2 ranks, never averaged",
                          "All 34 outputs of modules agree; all 30 gradients that arrive at them "
                          "agree"}},
+        ComparedModules{"gradients_of_parameters_alone_by_norms",
+                        "single1 ddp2-summed",
+                        1,
+                        {"All 34 norms of outputs of modules agree"}},
         ComparedModules{"output_that_nothing_uses",
                         "ddp2 ddp2-metric",
                         1,
