@@ -41,8 +41,8 @@ struct WatchWords {
               stall = "300", on_stall = "wait";
   std::string tensors, ignore, replicas, agree_every, expect, known, against, label, out, node;
   std::vector<std::string> also, formats;
-  bool has_data = false, keeps_before = false, fails_fast = false, is_strict = false,
-       begins_off = false, runs_twice = false;
+  bool has_data = false, has_modules = false, keeps_before = false, fails_fast = false,
+       is_strict = false, begins_off = false, runs_twice = false;
   VerbosityFlags verbosity;
 };
 
@@ -71,6 +71,8 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
       ->type_name("WHAT[,WHAT...]")
       ->delimiter(',');
   app.add_flag("--data", words.has_data, "observe which samples each rank sees");
+  app.add_flag("--modules", words.has_modules,
+               "observe outputs of modules and the gradients at them, for 'diff'; slower");
   app.add_option("--keep", words.keep, "MiB of values that each rank stores once ranks differ")
       ->type_name("MIB")
       ->capture_default_str();
@@ -205,6 +207,7 @@ WatchRequest request_of(const WatchWords& words) {
   check_replicas(words.replicas);
   request.replicas = words.replicas;
   request.has_data = words.has_data;
+  request.has_modules = words.has_modules;
   request.keeps_before = words.keeps_before;
   if (!words.agree_every.empty()) {
     request.agree_every =

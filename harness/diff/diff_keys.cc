@@ -1,7 +1,5 @@
 #include "harness/diff/diff_keys.h"
 
-#include <algorithm>
-
 #include "reports/record/finding_key.h"
 
 namespace lockstep {
@@ -15,10 +13,32 @@ Claim claim_of(Compared quantity) {
       return equal_reference(Kind::loss, Phase::pre_forward);
     case Compared::gradient:
       return equal_reference(Kind::gradient, Phase::pre_step);
+    case Compared::output:
+      return equal_reference(Kind::module_output, Phase::pre_forward);
+    case Compared::output_gradient:
+      return equal_reference(Kind::module_gradient, Phase::post_backward);
     case Compared::update:
       break;
   }
   return equal_reference(Kind::parameter, Phase::post_step);
+}
+
+/// The tensors that differ in a step, of the first quantity that does: updates follow gradients, and
+/// outputs of modules are findings alone.
+std::vector<const TensorDifference*> faults_of(const StepDifference& step) {
+  std::vector<const TensorDifference*> faults;
+  const auto add = [&](const TensorDifference& one) {
+    const bool is_next = faults.empty() || faults.front()->quantity == one.quantity;
+    if (one.likeness == Likeness::different && is_next) faults.push_back(&one);
+  };
+  for (const TensorDifference& one : step.tensors) {
+    if (one.quantity != Compared::loss) add(one);
+  }
+  if (!faults.empty()) return faults;
+  for (const TensorDifference& one : step.modules.tensors) {
+    if (one.quantity == Compared::output) add(one);
+  }
+  return faults;
 }
 
 }  // namespace
@@ -29,18 +49,15 @@ FindingKind kind_of(const TensorDifference& difference) {
                                                  : FindingKind::wrong_values;
 }
 
+FindingKind kind_of(const StepDifference& step) { return kind_of(*faults_of(step).front()); }
+
 std::vector<std::string> keys_of(const DiffRecord& diff) {
   std::vector<std::string> keys;
   const StepDifference* const step = first_different(diff);
   if (!step || verdict_of(diff) != Verdict::violated) return keys;
-  const auto is_fault = [](const TensorDifference& one) {
-    return one.quantity != Compared::loss && one.likeness == Likeness::different;
-  };
-  const auto first = std::find_if(step->tensors.begin(), step->tensors.end(), is_fault);
-  for (const TensorDifference& one : step->tensors) {
-    // An update follows its gradient.
-    if (!is_fault(one) || one.quantity != first->quantity) continue;
-    keys.push_back(key_of(kind_of(one), diff.sides[1].title, claim_of(one.quantity), one.name));
+  for (const TensorDifference* one : faults_of(*step)) {
+    keys.push_back(
+        key_of(kind_of(*one), diff.sides[1].title, claim_of(one->quantity), one->name));
   }
   return keys;
 }

@@ -14,6 +14,9 @@ namespace lockstep {
 /// The kind of fault that a difference shows.
 FindingKind kind_of(const TensorDifference& difference);
 
+/// That of the first fault of a step. Requires: it has one.
+FindingKind kind_of(const StepDifference& step);
+
 /// The keys of the tensors that differ in the first step with a difference, of the first quantity
 /// that does: updates follow gradients (reports/record/finding_key.h). Their label is the title of
 /// B.

@@ -10,9 +10,27 @@ std::int64_t StepDifference::count(Likeness likeness) const {
   });
 }
 
+const TensorDifference* ModuleDifferences::first(Compared quantity, Likeness likeness) const {
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& one) {
+    return one.quantity == quantity && one.likeness == likeness;
+  });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+std::int64_t ModuleDifferences::count(Compared quantity) const {
+  return std::count_if(tensors.begin(), tensors.end(),
+                       [&](const auto& one) { return one.quantity == quantity; });
+}
+
+std::int64_t ModuleDifferences::count(Compared quantity, Likeness likeness) const {
+  return std::count_if(tensors.begin(), tensors.end(), [&](const auto& one) {
+    return one.quantity == quantity && one.likeness == likeness;
+  });
+}
+
 const StepDifference* first_different(const DiffRecord& diff) {
   const auto step = std::find_if(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
-    return one.count(Likeness::different) > 0;
+    return one.count(Likeness::different) > 0 || one.modules.has_finding();
   });
   return step == diff.steps.end() ? nullptr : &*step;
 }

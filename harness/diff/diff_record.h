@@ -27,14 +27,17 @@ struct Names<Likeness> {
 };
 
 /// A quantity of a step.
-///   loss      recorded by the script; ranks may record their own, so it decides nothing
-///   gradient  before the optimizer's step
-///   update    of a parameter by the optimizer: W(s) - W(s-1)
-enum class Compared { loss, gradient, update };
+///   loss             recorded by the script; ranks may record their own, so it decides nothing
+///   gradient         before the optimizer's step
+///   update           of a parameter by the optimizer: W(s) - W(s-1)
+///   output           of a module in a forward pass
+///   output_gradient  that arrives there
+enum class Compared { loss, gradient, update, output, output_gradient };
 
 template <>
 struct Names<Compared> {
-  static constexpr std::array<std::string_view, 3> values{"loss", "gradient", "update"};
+  static constexpr std::array<std::string_view, 5> values{"loss", "gradient", "update", "output",
+                                                          "output_gradient"};
 };
 
 /// One tensor of one step on both sides.
@@ -51,6 +54,45 @@ struct TensorDifference {
   bool is_multiple = false;         ///< B is A times a simple ratio, which `cause` names
   std::optional<FindingKind> kind;  ///< of the fault, as far as the values show it
   std::string cause;  ///< "2: summed over 2 ranks, never averaged"; or why it is undecided
+  std::vector<int> ranks = {};  ///< of an output: on which it is so; empty: on all together
+};
+
+/// How outputs of modules are compared.
+///   nothing      one side or both did not observe any
+///   by_rank      each rank with that of the other side
+///   whole_batch  the norms of the outputs of all ranks together; a gradient is that of the mean
+///                over a rank's own samples, so gradients are not compared
+enum class ModuleBasis { nothing, by_rank, whole_batch };
+
+template <>
+struct Names<ModuleBasis> {
+  static constexpr std::array<std::string_view, 3> values{"nothing", "by_rank", "whole_batch"};
+};
+
+/// A tensor of a module that the two sides do not have alike.
+struct NotComparable {
+  Compared quantity = Compared::output;
+  std::string name;
+  std::string reason;  ///< "rank 0: 512 elements in A and 256 in B"
+};
+
+/// Outputs of modules of a step, and the gradients that arrive there.
+struct ModuleDifferences {
+  ModuleBasis basis = ModuleBasis::nothing;
+  bool decides = false;  ///< each rank is known to have the same samples on both sides
+  std::vector<TensorDifference> tensors;  ///< in the order of execution
+  std::vector<NotComparable> not_comparable;
+  std::array<std::int64_t, 2> alone{};  ///< tensors that only one side has
+
+  /// The first one of a quantity with a likeness; null: there is none.
+  const TensorDifference* first(Compared quantity, Likeness likeness) const;
+
+  std::int64_t count(Compared quantity) const;
+  std::int64_t count(Compared quantity, Likeness likeness) const;
+
+  /// Whether an output is different in spite of the same samples. A gradient alone is none: losses
+  /// are scaled in many ways that the gradients of parameters do not show.
+  bool has_finding() const { return decides && first(Compared::output, Likeness::different); }
 };
 
 /// One step on both sides.
@@ -60,8 +102,9 @@ struct StepDifference {
   double weights_apart = 0;  ///< of the parameters before it: L2 of B - A, over the larger norm
   std::string undecidable;   ///< why rounding cannot be told from a fault; empty: it can
   std::vector<TensorDifference> tensors;  ///< in the order of execution
+  ModuleDifferences modules = {};
 
-  /// Tensors that have it, without losses.
+  /// Tensors that have it, without losses and modules.
   std::int64_t count(Likeness likeness) const;
 };
 
@@ -85,7 +128,8 @@ struct DiffSide {
   std::string folder;
   std::string title;
   int world_size = 0;
-  std::int64_t steps = 0;  ///< observed
+  std::int64_t steps = 0;    ///< observed
+  bool has_modules = false;  ///< their outputs were observed
 };
 
 /// Two runs compared. Verdicts are about B, A being right.
@@ -98,7 +142,7 @@ struct DiffRecord {
   std::vector<StepDifference> steps;                  ///< that both sides observed, ascending
 };
 
-/// The first step in which a tensor is different; null: none is.
+/// The first step in which a tensor or an output of a module is different; null: none is.
 const StepDifference* first_different(const DiffRecord& diff);
 
 /// Whether something other than the training differs, so that differences say nothing about it.

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "harness/diff/compare_modules.h"
 #include "harness/diff/compare_tensors.h"
 #include "harness/diff/preconditions.h"
 
@@ -26,11 +28,16 @@ DiffSide side_of(const JobFiles& files) {
   side.title = files.job().title;
   side.world_size = files.job().world_size;
   side.steps = static_cast<std::int64_t>(files.reader().steps().size());
+  const auto& tensors = files.reader().tensors();
+  side.has_modules = std::any_of(tensors.begin(), tensors.end(), [](const auto& observed) {
+    return is_of_module(observed.first.kind);
+  });
   return side;
 }
 
 /// The tensors of one side in a step and after the step before.
 struct SideStep {
+  std::shared_ptr<const StepView> view;
   WholeTensors tensors;
   WholeTensors before;  ///< parameters before the optimizer's step; empty: unknown
 };
@@ -43,7 +50,8 @@ class SideSteps {
 
   SideStep at(std::int64_t step) {
     SideStep now;
-    now.tensors = WholeTensors(*files_.reader().at(step));
+    now.view = files_.reader().at(step);
+    now.tensors = WholeTensors(*now.view);
     if (is_new_) {
       names_.fuse(now.tensors);
     } else {
@@ -197,7 +205,9 @@ class Comparison {
     const SideStep a = steps_a_.at(step), b = steps_b_.at(other);
     if (is_first_) note_first(a, b);
     is_first_ = false;
-    StepDifference found{step, other, 0, "", {}};
+    StepDifference found;
+    found.step = step;
+    found.other = other;
     const auto apart = parameters_apart(a.before, b.before);
     found.weights_apart = apart.value_or(0);
     const std::vector<Pair> pairs = pairs_of(a, b);
@@ -217,6 +227,9 @@ class Comparison {
       }
       found.tensors.push_back(std::move(one));
     }
+    found.modules = compare_modules(*a.view, *b.view, found.weights_apart);
+    // Repetitions say nothing about modules.
+    found.modules.decides = found.modules.decides && found.undecidable.empty() && noise.empty();
     return found;
   }
 

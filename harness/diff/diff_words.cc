@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/diff/diff_keys.h"
+#include "harness/diff/module_words.h"
 #include "reports/base/plain_text.h"
 
 namespace lockstep {
@@ -27,21 +28,6 @@ const TensorDifference* first_of(const StepDifference& step, Likeness likeness) 
   return found == step.tensors.end() ? nullptr : &*found;
 }
 
-/// "B is A times 2: summed over 2 ranks, never averaged; relative difference 0.5, tolerance 3e-05".
-std::string size_in_words(const TensorDifference& one) {
-  std::string text;
-  if (one.is_multiple) {
-    const bool is_factor = one.cause.find(": ") != std::string::npos;
-    text = fmt::format("B is {}{}; ", is_factor ? "A times " : "", plain(one.cause));
-  } else if (!one.cause.empty()) {
-    text = plain(one.cause) + "; ";
-  } else if (one.ratio) {
-    text = fmt::format("ratio {:.4g}, cosine {:.4g}; ", *one.ratio, one.cosine.value_or(0));
-  }
-  return text + fmt::format("relative difference {:.3g}{}, tolerance {:.2g}", one.relative,
-                            one.is_estimate ? " (an estimate, error 18 %)" : "", one.tolerance);
-}
-
 /// Tensors of a step and quantity that have the likeness, and all of them.
 std::pair<std::int64_t, std::int64_t> share(const StepDifference& step, Compared quantity,
                                             Likeness likeness) {
@@ -54,13 +40,19 @@ std::pair<std::int64_t, std::int64_t> share(const StepDifference& step, Compared
   return {found, all};
 }
 
-std::string difference_in_words(const StepDifference& step) {
+std::string tensors_in_words(const StepDifference& step) {
   const TensorDifference& first = *first_of(step, Likeness::different);
   const auto [found, all] = share(step, first.quantity, Likeness::different);
   const std::string many =
       found == all && all > 1 ? fmt::format("all {}", all) : fmt::format("{} of {}", found, all);
   return fmt::format("{} {} differ in step {}, first that of {}: {}", many, plural(first.quantity),
                      step.step, plain(first.name), size_in_words(first));
+}
+
+std::string difference_in_words(const StepDifference& step) {
+  if (step.count(Likeness::different) == 0) return output_difference_in_words(step);
+  const std::string hint = module_hint(step);
+  return tensors_in_words(step) + (hint.empty() ? "" : ". " + hint);
 }
 
 /// The first step that could not be decided; null: all could.
@@ -146,6 +138,7 @@ std::vector<Alike> alike_in(const StepDifference& step) {
 /// More about the first step that differs than its headline says; empty: there is nothing more.
 std::vector<std::string> lines_of_step(const StepDifference& step) {
   std::vector<std::string> lines;
+  if (step.count(Likeness::different) == 0) return lines;
   const std::vector<Alike> all = alike_in(step);
   if (all.size() == 1) return lines;
   for (const Alike& alike : all) {
@@ -188,8 +181,12 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
         diff.unmatched[side].size() + static_cast<std::size_t>(diff.matched),
         names_in_words(diff.unmatched[side])));
   }
+  const std::string modules = compared_modules_in_words(diff);
+  if (!modules.empty()) lines.push_back(modules);
   lines.push_back("");
   lines.push_back(verdict_in_words(diff));
+  const std::string undeciding = undeciding_modules_in_words(diff);
+  if (!undeciding.empty()) lines.push_back(undeciding);
   if (const std::string loss = loss_in_words(diff); !loss.empty()) lines.push_back(loss);
   if (const StepDifference* const step = first_non_finite(diff)) {
     lines.push_back(
@@ -198,7 +195,7 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   if (const StepDifference* const step = first_different(diff)) {
     for (std::string& line : lines_of_step(*step)) lines.push_back(std::move(line));
     lines.push_back(fmt::format("What it means: lockstep explain {}",
-                                name(kind_of(*first_of(*step, Likeness::different)))));
+                                name(kind_of(*step))));
   }
   return lines;
 }
@@ -215,6 +212,23 @@ Json json_of(const TensorDifference& one) {
   return json;
 }
 
+Json json_of(const ModuleDifferences& modules) {
+  Json tensors = Json::array(), not_comparable = Json::array();
+  for (const TensorDifference& one : modules.tensors) {
+    tensors.push_back(json_of(one));
+    tensors.back()["ranks"] = one.ranks;
+  }
+  for (const NotComparable& one : modules.not_comparable) {
+    not_comparable.push_back(
+        {{"quantity", name(one.quantity)}, {"name", one.name}, {"reason", one.reason}});
+  }
+  return {{"basis", name(modules.basis)},
+          {"decides", modules.decides},
+          {"only_in", modules.alone},
+          {"not_comparable", not_comparable},
+          {"tensors", tensors}};
+}
+
 Json json_of(const StepDifference& step) {
   Json tensors = Json::array();
   for (const TensorDifference& one : step.tensors) tensors.push_back(json_of(one));
@@ -222,10 +236,26 @@ Json json_of(const StepDifference& step) {
           {"other", step.other},
           {"weights_apart", step.weights_apart},
           {"undecidable", step.undecidable},
-          {"tensors", tensors}};
+          {"tensors", tensors},
+          {"modules", json_of(step.modules)}};
 }
 
 }  // namespace
+
+std::string size_in_words(const TensorDifference& one) {
+  std::string text;
+  if (one.is_multiple) {
+    const bool is_factor = one.cause.find(": ") != std::string::npos;
+    text = fmt::format("B is {}{}; ", is_factor ? "A times " : "", plain(one.cause));
+  } else if (!one.cause.empty()) {
+    text = plain(one.cause) + "; ";
+  } else if (one.ratio) {
+    text = fmt::format("ratio {:.4g}; ", *one.ratio);
+    if (one.cosine) text = fmt::format("ratio {:.4g}, cosine {:.4g}; ", *one.ratio, *one.cosine);
+  }
+  return text + fmt::format("relative difference {:.3g}{}, tolerance {:.2g}", one.relative,
+                            one.is_estimate ? " (an estimate, error 18 %)" : "", one.tolerance);
+}
 
 std::string verdict_in_words(const DiffRecord& diff) {
   if (is_void(diff)) {
@@ -271,7 +301,7 @@ std::string diff_in_json(const DiffRecord& diff) {
   }
   for (const StepDifference& step : diff.steps) steps.push_back(json_of(step));
   const Json json = {{"schema", "lockstep.diff"},
-                     {"version", "1.0"},
+                     {"version", "1.1"},
                      {"verdict", name(verdict_of(diff))},
                      {"is_void", is_void(diff)},
                      {"sentence", verdict_in_words(diff)},

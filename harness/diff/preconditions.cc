@@ -120,7 +120,27 @@ std::string differing_generator(const StepView& a, const StepView& b, int ranks,
   return "";
 }
 
+/// Whether each rank that saw samples of a form in A saw the same in B.
+bool is_same_on_all(const std::map<int, Samples>& a, const std::map<int, Samples>& b) {
+  return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&](const auto& one) {
+           const auto other = b.find(one.first);
+           return other != b.end() && other->second.digest == one.second.digest;
+         });
+}
+
 }  // namespace
+
+std::optional<bool> ranks_saw_the_same(const StepView& a, const StepView& b) {
+  const Inputs of_a = inputs_of(a), of_b = inputs_of(b);
+  bool is_known = false;
+  for (const auto& [form, ranks] : of_a) {
+    const auto other = of_b.find(form);
+    if (other == of_b.end()) continue;
+    if (!is_same_on_all(ranks, other->second)) return false;
+    is_known = true;
+  }
+  return is_known ? std::optional(true) : std::nullopt;
+}
 
 const WholeTensor* before_step(const WholeTensors& before, const std::string& name) {
   const WholeTensor* const initial = before.find({Phase::pre_forward, Kind::parameter, name});

@@ -30,6 +30,9 @@ std::optional<Precondition> compare_random_states(
 Precondition compare_samples(const JobFiles& a, const JobFiles& b,
                              const std::vector<std::pair<std::int64_t, std::int64_t>>& steps);
 
+/// Whether each rank saw the same samples in both steps; absent: unknown.
+std::optional<bool> ranks_saw_the_same(const StepView& a, const StepView& b);
+
 /// A parameter before the step: observed as such, or after the step before. Null: unknown.
 const WholeTensor* before_step(const WholeTensors& before, const std::string& name);
 

@@ -54,8 +54,9 @@ struct WatchRequest {
   bool keeps_before = false;         ///< each rank copies the values of the last observed step
   std::string tensors;               ///< names to observe, a regular expression; empty: all
   std::string ignore;                ///< names to leave out; empty: none
-  std::string replicas;   ///< "tp=2": every 2 ranks in a row hold other parts; empty: none
-  bool has_data = false;  ///< observes the samples that each rank sees
+  std::string replicas;      ///< "tp=2": every 2 ranks in a row hold other parts; empty: none
+  bool has_data = false;     ///< observes the samples that each rank sees
+  bool has_modules = false;  ///< observes outputs of modules, and the gradients at them
   std::uint64_t history_bytes = 0;  ///< of rows of one rank; then one of 100 steps is observed
   std::uint64_t keep_bytes = 0;     ///< of snapshots of one rank, once ranks differ
   bool fails_fast = false;          ///< ends the job at the first difference

@@ -57,6 +57,7 @@ std::vector<std::pair<std::string, std::string>> watched_variables(const WatchRe
       {"LOCKSTEP_WATCH_IGNORE", request.ignore},
       {"LOCKSTEP_WATCH_REPLICAS", request.replicas},
       {"LOCKSTEP_WATCH_DATA", request.has_data ? "1" : ""},
+      {"LOCKSTEP_WATCH_MODULES", request.has_modules ? "1" : ""},
       {"LOCKSTEP_WATCH_ALSO", in_words(request.also)},
       {"LOCKSTEP_WATCH_AGREE_EVERY", std::to_string(request.agree_every)},
       {"LOCKSTEP_WATCH_KEEP_BEFORE", request.keeps_before ? "1" : ""},

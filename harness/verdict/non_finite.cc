@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "harness/record/shard_runs.h"
@@ -39,6 +41,13 @@ const Observation* first_in(const StepView& step, int& rank_of_first) {
   return first;
 }
 
+/// "module output".
+std::string words_of(Kind kind) {
+  std::string text(name(kind));
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
 /// Where others hold the same tensor: whether a reduction may have spread it.
 std::string origin_in_words(const Observation& first, const std::vector<int>& others,
                             int processes) {
@@ -66,7 +75,7 @@ std::string first_non_finite_in_words(const StepReader& evidence) {
     }
   }
   return fmt::format("not finite, first in step {}: the {} of {} on {} ({} of {} elements){}",
-                     *number, name(first->kind), first->name, ranks_in_words(same),
+                     *number, words_of(first->kind), first->name, ranks_in_words(same),
                      first->statistics.non_finite, element_count(first->local_shape),
                      origin_in_words(*first, finite, step->processes()));
 }

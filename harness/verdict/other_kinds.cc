@@ -96,6 +96,21 @@ std::string backward_passes_in_words(const StepReader& evidence) {
       parameters.size(), passes);
 }
 
+/// What each rank computes from its own samples, so only another job can be compared with it.
+std::string modules_in_words(const StepReader& evidence) {
+  std::set<std::string> outputs, gradients;
+  for (const auto& [tensor, ranks] : evidence.tensors()) {
+    if (tensor.kind == Kind::module_output) outputs.insert(tensor.name);
+    if (tensor.kind == Kind::module_gradient) gradients.insert(tensor.name);
+  }
+  if (outputs.empty() && gradients.empty()) return "";
+  return fmt::format(
+      "outputs of modules were observed, {} of them, and the gradients at {}: `lockstep diff` "
+      "compares "
+      "them with those of another job",
+      outputs.size(), gradients.size());
+}
+
 }  // namespace
 
 std::vector<std::string> other_kinds_in_words(const StepReader& evidence) {
@@ -106,6 +121,8 @@ std::vector<std::string> other_kinds_in_words(const StepReader& evidence) {
   }
   std::string passes = backward_passes_in_words(evidence);
   if (!passes.empty()) sentences.push_back(std::move(passes));
+  std::string modules = modules_in_words(evidence);
+  if (!modules.empty()) sentences.push_back(std::move(modules));
   return sentences;
 }
 

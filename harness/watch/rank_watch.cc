@@ -178,6 +178,7 @@ RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) {
   if (unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0) {
     measured.sketch = sketch_of(row, bytes);
   }
+  if (is_of_module(row.kind)) return measured;  // no rank is compared with another one by it
   measured.is_kept = control_.keeps() && writer_.wants(bytes.size());
   if (measured.is_kept || keeps_before_) measured.bytes.emplace(bytes.begin(), bytes.end());
   return measured;

@@ -35,6 +35,8 @@ std::string_view short_name(Kind kind) {
     case Kind::data:
     case Kind::optimizer_state:
     case Kind::random_state:
+    case Kind::module_output:
+    case Kind::module_gradient:
       return "data";
   }
   return "";

@@ -18,8 +18,10 @@ Phase customary_phase(Kind kind) {
     case Kind::buffer:
     case Kind::loss:
     case Kind::data:
+    case Kind::module_output:
       return Phase::pre_forward;
     case Kind::memory:
+    case Kind::module_gradient:
       return Phase::post_backward;
   }
   return Phase::pre_forward;
@@ -117,6 +119,10 @@ std::string_view plural(Kind kind) {
       return "optimizer states";
     case Kind::random_state:
       return "random states";
+    case Kind::module_output:
+      return "outputs of modules";
+    case Kind::module_gradient:
+      return "gradients at outputs of modules";
   }
   return "";
 }

@@ -29,13 +29,26 @@ struct Names<Phase> {
 ///   data             samples that a rank saw: the rows of dimension 0
 ///   optimizer_state  of one parameter: "layer.weight: exp_avg"
 ///   random_state     of a generator: "torch cpu"
-enum class Kind { parameter, gradient, buffer, loss, memory, data, optimizer_state, random_state };
+///   module_output    of one forward pass of a module: "layer1.0", "layer1.0[1]"
+///   module_gradient  that arrives at such an output
+enum class Kind {
+  parameter,
+  gradient,
+  buffer,
+  loss,
+  memory,
+  data,
+  optimizer_state,
+  random_state,
+  module_output,
+  module_gradient
+};
 
 template <>
 struct Names<Kind> {
-  static constexpr std::array<std::string_view, 8> values{
-      "parameter", "gradient", "buffer",          "loss",
-      "memory",    "data",     "optimizer_state", "random_state"};
+  static constexpr std::array<std::string_view, 10> values{
+      "parameter", "gradient",        "buffer",       "loss",          "memory",
+      "data",      "optimizer_state", "random_state", "module_output", "module_gradient"};
 };
 
 /// Property claimed of the observations. New predicates are added at the end; each has one judge.
@@ -92,6 +105,12 @@ std::string sentence(const Claim& claim);
 
 /// Plural form: "gradients".
 std::string_view plural(Kind kind);
+
+/// Whether a tensor of the kind belongs to a forward pass of a module. Such tensors are those of a
+/// rank's own samples, so ranks are not compared by them.
+constexpr bool is_of_module(Kind kind) {
+  return kind == Kind::module_output || kind == Kind::module_gradient;
+}
 
 /// Verdict on a claim, ordered from good to bad: merging takes the worse one, and so does the exit
 /// status. A claim without observations is `undecided`, never `holds`.

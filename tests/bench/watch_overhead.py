@@ -1,11 +1,13 @@
 """Cost of `lockstep watch` at every step, side by side: a transformer of 10 million parameters, 512 tokens
-per rank and step, on the CPU, in blocks of steps that alternate between observed and unobserved.
+per rank and step, on the CPU, in blocks of steps that are unobserved, observed, and observed with --modules in
+turn.
 
-    PYTHONPATH=harness/watch/python LOCKSTEP_WATCH_LIBRARY=build/release/lib/lockstep/liblockstep_watch.so \\
+    PYTHONPATH=harness/watch/python LOCKSTEP_WATCH_MODULES=1 LOCKSTEP_WATCH_LIBRARY=build/release/lib/lockstep/liblockstep_watch.so \\
       LOCKSTEP_WATCH_FOLDER=$(mktemp -d) LOCKSTEP_WATCH_JOB=bench \\
       torchrun --nproc-per-node 2 tests/bench/watch_overhead.py
 
-Prints the median time of a step of both kinds on rank 0, and the resident memory before and after."""
+Prints the median time of a step of each kind on rank 0, and the resident memory before and after. Without
+LOCKSTEP_WATCH_MODULES there are two kinds."""
 
 import os
 import statistics
@@ -44,11 +46,13 @@ def main():
 
     _hook.watcher.pause()
     step()
-    times, memory = {False: [], True: []}, {}
-    for block in range(2 * BLOCKS):
-        observed = block % 2 == 1
-        if observed:
+    kinds = ["unobserved", "observed"] + ["with --modules"] * bool(os.environ.get("LOCKSTEP_WATCH_MODULES"))
+    times, memory = {kind: [] for kind in kinds}, {}
+    for block in range(len(kinds) * BLOCKS):
+        kind = kinds[block % len(kinds)]
+        if kind != "unobserved":
             os.environ["LOCKSTEP_WATCH_FOLDER"] = tempfile.mkdtemp()
+            os.environ["LOCKSTEP_WATCH_MODULES"] = "1" if kind == "with --modules" else ""
             _settings.current = _settings.from_environment()
             _hook.watcher.restart()
         for i in range(STEPS):
@@ -56,15 +60,16 @@ def main():
             begin = time.perf_counter()
             step()
             if i > 0:  # the first one describes the tensors
-                times[observed].append(time.perf_counter() - begin)
-        memory.setdefault(observed, resident_mib())
+                times[kind].append(time.perf_counter() - begin)
+        memory.setdefault(kind, resident_mib())
         _hook.watcher.pause()
     if dist.get_rank() == 0:
-        plain, watched = (1000 * statistics.median(times[kind]) for kind in (False, True))
-        print("%.1f million parameters: %.1f ms unobserved, %.1f ms observed: %+.1f %%"
-              % (count / 1e6, plain, watched, 100 * (watched / plain - 1)))
-        print("resident: %.1f MiB before the first observed step, %.1f after: %+.2f %%"
-              % (memory[False], memory[True], 100 * (memory[True] / memory[False] - 1)))
+        print("%.1f million parameters" % (count / 1e6))
+        plain, before = 1000 * statistics.median(times["unobserved"]), memory["unobserved"]
+        for kind in kinds:
+            median = 1000 * statistics.median(times[kind])
+            print("%s: %.1f ms a step: %+.1f %%; resident after the first: %.1f MiB: %+.2f %%"
+                  % (kind, median, 100 * (median / plain - 1), memory[kind], 100 * (memory[kind] / before - 1)))
     dist.destroy_process_group()
 
 

@@ -13,6 +13,7 @@ from lockstep import _configuration, _library, _settings
 from lockstep._also import Also, MicroBatches
 from lockstep._data import Data
 from lockstep._machines import ranks_of_machine, rendezvous
+from lockstep._modules import Modules
 from lockstep._names import Names
 from lockstep._placement import Replicas
 from lockstep._rows import Named, Rows
@@ -83,9 +84,11 @@ class Watcher:
         self._step = 0
         self._stepped = set()  # optimizers and parameters of this step, by id
         self._is_observed = False
+        self._decided = (0, False)  # the last step of which is known whether it is observed
         self._values = {}  # counts of `observe_value` in this step, by name
         self._scalars = {}  # of `observe_value`, by name
         self._data = Data(torch)
+        self._modules = Modules(torch, self) if settings.modules else None
         self._also = Also(torch, settings.also) if settings.also else None
         self._has_also = False  # in this step
         self._micro_batches = MicroBatches(self.before_accumulation)
@@ -108,11 +111,21 @@ class Watcher:
     def before_forward(self, module, args):
         if self._settings.data:
             self._attempt(self._data.before_forward, module)
+        if self._modules is not None:
+            self._attempt(self._modules.before_forward, module)
 
-    def after_forward(self, module, args, kwargs):
+    def after_forward(self, module, args, kwargs, output):
         """`kwargs`: None if the forward pass raised."""
         if self._settings.data:
             self._attempt(self._data.after_forward, module, args, kwargs, bool(self._running))
+        if self._modules is not None:
+            with self._lock:
+                self._attempt(self._modules.after_forward, module, output, kwargs is None)
+
+    def has_gradient(self, observe, *arguments):
+        """A gradient arrived at the output of a module."""
+        with self._lock:
+            self._attempt(observe, *arguments)
 
     def has_parameters(self, optimizer, parameters):
         """An optimizer was given parameters."""
@@ -134,6 +147,35 @@ class Watcher:
 
     def observe_value(self, name, value):
         self._attempt(self._observe_value, name, value)
+
+    # Called by Modules.
+
+    def step_of_forward(self):
+        """The step that a forward pass belongs to now; 0: it is not observed."""
+        if self._watch is None:
+            if not _knows_rank():
+                return 0
+            self._open()
+        if self._running:  # of a closure
+            return self._step if self._is_observed else 0
+        return self._step + 1 if self._is_due(self._step + 1) else 0
+
+    def new_rows(self):
+        return Rows(self._watch, self._torch)
+
+    def own_group(self):
+        """The replica group of a tensor that only this rank holds."""
+        return "data %d" % self._rank
+
+    def left_out(self, name):
+        return self._left_out(name)
+
+    def write(self, rows, step):
+        """Records rows of this step or of the next one."""
+        if step == self._step:
+            rows.write()
+        elif step == self._step + 1:
+            rows.write_next()
 
     def _attempt(self, call, *arguments):
         if self._is_off or os.getpid() != self._pid:
@@ -166,6 +208,8 @@ class Watcher:
         known.steps += 1
         self._begin_step_if_new(known)
         batches = self._data.take()
+        if self._modules is not None:
+            self._modules.before_step()
         known.backward_passes = {}
         if not self._is_observed:
             return
@@ -259,15 +303,22 @@ class Watcher:
             self._says_copies = False
         if self._step & (self._step - 1) == 0:  # now and then, in case this process is killed
             self._note({})
-        # By rows, not by bytes: ranks with the same tensors then leave out the same steps.
-        if not self._thinned_after and 0 < self._settings.history_bytes < self._watch.rows * _BYTES_OF_ROW:
-            self._thinned_after = self._step - 1
-            self._note({})
         self._is_observed = self._is_due(self._step)
         if self._is_observed:
             self._watch.begin_step(self._step)
 
     def _is_due(self, step):
+        """Whether a step is observed. Once decided it stays so: its backward passes come before it."""
+        if self._decided[0] != step:
+            # By rows, not by bytes: ranks with the same tensors then leave out the same steps.
+            written = self._watch.rows * _BYTES_OF_ROW
+            if not self._thinned_after and 0 < self._settings.history_bytes < written:
+                self._thinned_after = step - 1
+                self._note({})
+            self._decided = (step, self._is_asked(step))
+        return self._decided[1]
+
+    def _is_asked(self, step):
         asked = self._settings
         every = asked.every * (_THINNED if self._thinned_after else 1)
         return ((step - asked.first) % every == 0 and step >= asked.first
@@ -335,7 +386,7 @@ class Watcher:
         known.backward_passes[id(parameter)] = count + 1
         if not known.contributions:
             known.contributions = {
-                id(tensor): Named(one.name, (one.known[0], "data %d" % self._rank), one.reason)
+                id(tensor): Named(one.name, (one.known[0], self.own_group()), one.reason)
                 for tensor, one in known.parameters}
         rows = Rows(self._watch, self._torch)
         rows.add(known.contributions[id(parameter)], gradient, "post_backward", "gradient", count)
@@ -415,6 +466,12 @@ class Watcher:
                         ("%s: %s" % (type(error).__name__, error)).rstrip(": "))
         watch, self._watch = self._watch, None  # also if it cannot be closed
         watch.close()
+
+
+def _knows_rank():
+    """Whether this process knows its rank, or is a single one. One that multiprocessing started may join
+    a world later."""
+    return has_joined() or "RANK" in os.environ or not _is_child()
 
 
 def _is_child():
@@ -503,7 +560,7 @@ def _wrap_optimizers(optimizer_type):
 
 def on_module_module(module):
     """`torch.nn.modules.module` was imported."""
-    if not _settings.current.data or not _is_first("forward"):
+    if not (_settings.current.data or _settings.current.modules) or not _is_first("forward"):
         return
 
     def before(module, args):
@@ -516,7 +573,7 @@ def on_module_module(module):
         import torch
 
         if watcher is not None and not torch.compiler.is_compiling():
-            watcher.after_forward(module, args, rest[0] if len(rest) == 2 else None)
+            watcher.after_forward(module, args, rest[0] if len(rest) == 2 else None, rest[-1])
 
     module.register_module_forward_pre_hook(before)
     module.register_module_forward_hook(after, with_kwargs=True, always_call=True)

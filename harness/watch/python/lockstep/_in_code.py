@@ -82,7 +82,7 @@ def _out(value):
 
 
 def settings_of(every, start, until, tensors, ignore, replicas, data, also, agree_every, keep_before, keep,
-                history):
+                history, modules):
     """Raises ValueError if one of the arguments of `lockstep.watch` is wrong."""
     settings = _settings.Settings()
     settings.every = _whole("every", every, 1, _MOST_STEPS)
@@ -90,7 +90,7 @@ def settings_of(every, start, until, tensors, ignore, replicas, data, also, agre
     settings.last = 0 if until is None else _whole("until", until, settings.first, _MOST_STEPS)
     settings.tensors, settings.ignored = _expression("tensors", tensors), _expression("ignore", ignore)
     settings.replicas = _replicas(replicas)
-    settings.data, settings.also = bool(data), _words(also)
+    settings.data, settings.modules, settings.also = bool(data), bool(modules), _words(also)
     settings.agree_every = _agree_every(agree_every, settings.every)
     settings.keeps_before = bool(keep_before)
     settings.keep_bytes = _whole("keep", keep, 0, _MOST_MEBIBYTES) * 2**20

@@ -26,6 +26,9 @@ class Rows:
     def add(self, named, tensor, phase, kind, micro_batch=0):
         placed = (Placement(None, reason=named.reason) if named.reason
                   else placement_of(tensor, named.known))
+        self.add_placed(named, placed, phase, kind, micro_batch)
+
+    def add_placed(self, named, placed, phase, kind, micro_batch=0):
         local = placed.local
         shape = tuple(local.shape) if local is not None else ()
         key = (phase, kind, shape, local.dtype if local is not None else None, placed.part,

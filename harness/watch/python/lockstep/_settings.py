@@ -15,6 +15,7 @@ class Settings:
         self.tensors, self.ignored = "", ""  # regular expressions
         self.replicas = ""  # "tp=2"
         self.data = False
+        self.modules = False
         self.also = frozenset()
         self.agree_every = 0  # 0: ranks need to agree in all steps
         self.keeps_before = False
@@ -32,7 +33,7 @@ def from_environment():
     settings.last = int(word("UNTIL", "0"))
     settings.tensors, settings.ignored = word("TENSORS"), word("IGNORE")
     settings.replicas = word("REPLICAS")
-    settings.data = bool(word("DATA"))
+    settings.data, settings.modules = bool(word("DATA")), bool(word("MODULES"))
     settings.also = frozenset(filter(None, word("ALSO").split(",")))
     settings.agree_every = int(word("AGREE_EVERY", "0"))
     settings.keeps_before = bool(word("KEEP_BEFORE"))

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "harness/diff/diff_record.h"
+#include "harness/judge/evidence/step_view.h"
+
+namespace lockstep {
+
+/// Compares the outputs of modules in a step, and the gradients that arrive there: rank by rank if
+/// each rank has the same samples on both sides or samples are unknown, else, or if no output has
+/// the same size, by the norms of the outputs of all ranks. `weights_apart`: of the parameters
+/// before the step.
+ModuleDifferences compare_modules(const StepView& a, const StepView& b, double weights_apart);
+
+}  // namespace lockstep

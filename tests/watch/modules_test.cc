@@ -1,0 +1,54 @@
+// Outputs of modules and the gradients at them: `watch --modules` and modules_training.py.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/command.h"
+#include "tests/watch/torchrun.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string python_of_modules() {
+  const char* const other = std::getenv("LOCKSTEP_TEST_PYTHON");
+  return other ? other : LOCKSTEP_PYTHON;
+}
+
+/// The training prints a line per row that is not what it has to be.
+TEST(ModulesInCode, HaveTheirRowsAndChangeNothing) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_shell(fmt::format(
+      "env PYTHONPATH={}/share/lockstep/python OMP_NUM_THREADS=1 {} -W ignore "
+      "{}/tests/watch/modules_training.py {}",
+      LOCKSTEP_BUILD, python_of_modules(), LOCKSTEP_SOURCE_DIR, folder.path().string()));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, Not(HasSubstr("lockstep: "))) << outcome.err;
+}
+
+TEST(ModulesUnderWatch, AreObservedOnRequestAlone) {
+  const TemporaryFolder folder;
+  const auto said = [&](const std::string& options) {
+    const Outcome outcome = run_shell(fmt::format("cd {} && OMP_NUM_THREADS=1 {} watch {} -- {}",
+                                                  folder.path().string(), LOCKSTEP_PROGRAM, options,
+                                                  torchrun("one_training")));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return unwrapped(outcome.err);
+  };
+  EXPECT_THAT(said("--out with --modules"),
+              HasSubstr("outputs of modules were observed, 4 of them, and the gradients at 4: "));
+  EXPECT_THAT(said("--out without"), Not(HasSubstr("outputs of modules")));
+  // Names of modules are selected as those of parameters.
+  EXPECT_THAT(said("--out others --modules --tensors weight"),
+              Not(HasSubstr("outputs of modules")));
+}
+
+}  // namespace
+}  // namespace lockstep
