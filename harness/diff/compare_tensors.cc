@@ -1,6 +1,7 @@
 #include "harness/diff/compare_tensors.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -30,10 +31,14 @@ double add_direction(const WholeTensor& a, const WholeTensor& b, TensorDifferenc
   return norm_of(rest);
 }
 
-/// Not finite on one side only, or of another size: no tolerance applies.
+/// Not finite on one side only, or of another size or shape: no tolerance applies.
 std::string structural_difference(const WholeTensor& a, const WholeTensor& b) {
-  if (a.elements != b.elements) {
+  if (a.elements != b.elements && !(a.shape && b.shape)) {
     return fmt::format("{} elements in A and {} in B", a.elements, b.elements);
+  }
+  if (a.shape && b.shape && a.shape != b.shape) {
+    return fmt::format("shape [{}] in A and [{}] in B", fmt::join(*a.shape, ", "),
+                       fmt::join(*b.shape, ", "));
   }
   if ((a.non_finite > 0) != (b.non_finite > 0)) {
     return fmt::format("{} elements are not finite in {}", std::max(a.non_finite, b.non_finite),
@@ -95,13 +100,13 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
     return difference;
   }
   difference.is_finite = a.non_finite == 0 || b.non_finite == 0;
-  if (has_same_bits(a, b)) return difference;
   difference.cause = structural_difference(a, b);
   if (!difference.cause.empty()) {
     difference.likeness = Likeness::different;
     difference.relative = 1;
     return difference;
   }
+  if (has_same_bits(a, b)) return difference;
   const double scale = std::max({a.norm, b.norm, kSmallPart * all});
   const auto distance = distance_of(a, b);
   if (!distance) {

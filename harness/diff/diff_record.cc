@@ -10,6 +10,10 @@ std::int64_t StepDifference::count(Likeness likeness) const {
   });
 }
 
+bool is_of_weights(const DiffRecord& diff) {
+  return diff.sides[0].tensors || diff.sides[1].tensors;
+}
+
 const StepDifference* first_different(const DiffRecord& diff) {
   const auto step = std::find_if(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
     return one.count(Likeness::different) > 0;

@@ -1,12 +1,13 @@
 #include "harness/diff/diff_words.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "harness/diff/tensor_words.h"
+#include "harness/diff/weights_words.h"
 #include "reports/base/plain_text.h"
 
 namespace lockstep {
@@ -14,7 +15,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kShownTensors = 8;
-constexpr std::size_t kShownNames = 5;
 
 using Json = nlohmann::json;
 
@@ -24,21 +24,6 @@ const TensorDifference* first_of(const StepDifference& step, Likeness likeness) 
   const auto found = std::find_if(step.tensors.begin(), step.tensors.end(),
                                   [&](const auto& one) { return one.likeness == likeness; });
   return found == step.tensors.end() ? nullptr : &*found;
-}
-
-/// "B is A times 2: summed over 2 ranks, never averaged; relative difference 0.5, tolerance 3e-05".
-std::string size_in_words(const TensorDifference& one) {
-  std::string text;
-  if (one.is_multiple) {
-    const bool is_factor = one.cause.find(": ") != std::string::npos;
-    text = fmt::format("B is {}{}; ", is_factor ? "A times " : "", plain(one.cause));
-  } else if (!one.cause.empty()) {
-    text = plain(one.cause) + "; ";
-  } else if (one.ratio) {
-    text = fmt::format("ratio {:.4g}, cosine {:.4g}; ", *one.ratio, one.cosine.value_or(0));
-  }
-  return text + fmt::format("relative difference {:.3g}{}, tolerance {:.2g}", one.relative,
-                            one.is_estimate ? " (an estimate, error 18 %)" : "", one.tolerance);
 }
 
 /// Tensors of a step and quantity that have the likeness, and all of them.
@@ -102,17 +87,10 @@ std::string undecided_in_words(const DiffRecord& diff) {
 }
 
 std::string side_in_words(const char* letter, const DiffSide& side) {
+  if (side.tensors) return fmt::format("{}: {}", letter, checkpoint_in_words(side));
   return fmt::format("{}: {}, {} rank{}, {} step{} ({})", letter, plain(side.title),
                      side.world_size, side.world_size == 1 ? "" : "s", side.steps,
                      side.steps == 1 ? "" : "s", plain(side.folder));
-}
-
-std::string names_in_words(const std::vector<std::string>& names) {
-  const std::size_t shown = std::min(kShownNames, names.size());
-  std::string text = plain(fmt::format(
-      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", ")));
-  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
-  return text;
 }
 
 /// Tensors of a quantity that are the same multiple, or one that is none.
@@ -186,6 +164,10 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   }
   lines.push_back("");
   lines.push_back(verdict_in_words(diff));
+  if (is_of_weights(diff)) {
+    for (std::string& line : lines_of_weights(diff)) lines.push_back(std::move(line));
+    return lines;
+  }
   if (const std::string loss = loss_in_words(diff); !loss.empty()) lines.push_back(loss);
   if (const StepDifference* const step = first_non_finite(diff)) {
     lines.push_back(
@@ -195,6 +177,19 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
     for (std::string& line : lines_of_step(*step)) lines.push_back(std::move(line));
   }
   return lines;
+}
+
+Json json_of(const DiffSide& side) {
+  Json json = {{"folder", side.folder}, {"title", side.title}};
+  if (side.tensors) {
+    json["tensors"] = *side.tensors;
+    json["optimizer_tensors"] = side.optimizer_tensors;
+    json["other_values"] = side.other_values;
+  } else {
+    json["world_size"] = side.world_size;
+    json["steps"] = side.steps;
+  }
+  return json;
 }
 
 Json json_of(const TensorDifference& one) {
@@ -228,6 +223,7 @@ std::string verdict_in_words(const DiffRecord& diff) {
                        name(cause->prerequisite), plain(cause->text));
   }
   if (diff.matched == 0) return "NOTHING MATCHED: no parameter has the same name on both sides";
+  if (is_of_weights(diff)) return weights_in_words(diff);
   if (const StepDifference* const step = first_different(diff)) {
     const std::string found = difference_in_words(*step);
     return may_be_samples(diff) ? "UNDECIDED: other samples would look the same, and they are "
@@ -251,11 +247,8 @@ std::string diff_in_words(const DiffRecord& diff, std::size_t width) {
 std::string diff_in_json(const DiffRecord& diff) {
   Json sides = Json::array(), preconditions = Json::array(), steps = Json::array();
   for (const std::size_t side : {0U, 1U}) {
-    sides.push_back({{"folder", diff.sides[side].folder},
-                     {"title", diff.sides[side].title},
-                     {"world_size", diff.sides[side].world_size},
-                     {"steps", diff.sides[side].steps},
-                     {"unmatched", diff.unmatched[side]}});
+    sides.push_back(json_of(diff.sides[side]));
+    sides.back()["unmatched"] = diff.unmatched[side];
   }
   for (const Precondition& one : diff.preconditions) {
     preconditions.push_back(
