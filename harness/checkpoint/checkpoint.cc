@@ -64,11 +64,11 @@ Error saved_by_torch(const fs::path& path) {
   converted.replace_extension(".dcp");
   return unreadable(
       path.string(), "it is a file of torch.save: a pickle, which can run any code",
-      fmt::format("Convert it into a distributed checkpoint and give that: python -c 'import sys, "
-                  "torch, torch.distributed.checkpoint as dcp; "
-                  "dcp.save(torch.load(sys.argv[1], map_location=\"cpu\", weights_only=True), "
-                  "checkpoint_id=sys.argv[2])' {} {}",
-                  shell_word(path.string()), shell_word(converted.string())));
+      fmt::format("Convert it with `python -c 'import sys, torch, torch.distributed.checkpoint as "
+                  "dcp; dcp.save(torch.load(sys.argv[1], map_location=\"cpu\", "
+                  "weights_only=True), checkpoint_id=sys.argv[2])' {} {}` and give {}",
+                  shell_word(path.string()), shell_word(converted.string()),
+                  shell_word(converted.string())));
 }
 
 class Coverage {

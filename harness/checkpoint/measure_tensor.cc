@@ -90,10 +90,15 @@ void add_rows(const RegularFile& file, std::uint64_t begin, const Box& box, std:
 }
 
 /// Elements in another order, such as those of a transposed tensor. All are in memory at once.
-void add_strided(const RegularFile& file, const SavedTensor& saved, const Box& box,
-                 std::int64_t item, TensorSums& sums) {
+void add_strided(const RegularFile& file, const std::string& path, const SavedTensor& saved,
+                 const Box& box, std::int64_t item, TensorSums& sums) {
+  const auto size = static_cast<std::uint64_t>(element_count(box.sizes) * item);
+  if (size > saved.storage.size) {  // an element many times, as torch.expand makes them
+    throw malformed(path, 0, 0, "tensors of torch.save with elements of their own",
+                    "more elements than its storage has");
+  }
   const std::string storage = file.read(saved.storage.begin, saved.storage.size);
-  std::string bytes(static_cast<std::size_t>(element_count(box.sizes) * item), '\0');
+  std::string bytes(size, '\0');
   for (std::int64_t number = 0; number < element_count(box.sizes); ++number) {
     const std::vector<std::int64_t> index = index_of(number, box.sizes);
     std::int64_t from = saved.offset;
@@ -115,7 +120,7 @@ void add_archive(const RegularFile& file, const CheckpointTensor& tensor,
         fmt::format("{} [{}]", name(saved.dtype), fmt::join(saved.shape, ", ")));
   }
   const auto item = static_cast<std::int64_t>(item_size(tensor.dtype));
-  if (!is_row_major(saved)) return add_strided(file, saved, box, item, sums);
+  if (!is_row_major(saved)) return add_strided(file, chunk.file.string(), saved, box, item, sums);
   add_rows(file, saved.storage.begin + static_cast<std::uint64_t>(saved.offset * item), box, item,
            sums);
 }

@@ -53,7 +53,8 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
                  "'none': both should hold the same values")
       ->type_name("RUN")
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
   app.add_option("--map", words.map,
                  "a file with a name in A and its name, or names, in B per line")
       ->type_name("FILE");

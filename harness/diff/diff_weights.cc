@@ -81,9 +81,9 @@ std::string sure_difference(const WholeTensor& a, const WholeTensor& b,
   return is_structural ? found.cause : "";
 }
 
-/// A tensor of both sides. `repetitions`: largest distance of repetitions; absent: there are none.
+/// A tensor of both sides. `repetitions`: how far apart they are; absent: unknown.
 TensorDifference compare_weight(const WholeTensor& a, const WholeTensor& b,
-                                const std::optional<double>& repetitions, bool are_same_values) {
+                                const std::optional<double>& repetitions, bool may_be_drift) {
   const double tolerance = std::max(copy_bound(a, b), kOfRepetitions * repetitions.value_or(0));
   TensorDifference found = compare_tensors(a, b, tolerance, 0, 1);
   found.quantity = Compared::weight;
@@ -94,29 +94,49 @@ TensorDifference compare_weight(const WholeTensor& a, const WholeTensor& b,
   if (!sure.empty()) {
     found.likeness = Likeness::different;
     found.cause = sure;
-  } else if (!repetitions && !are_same_values && found.likeness == Likeness::different) {
+  } else if (may_be_drift && found.likeness == Likeness::different) {
     found.likeness = Likeness::undecided;
   }
   return found;
 }
 
-/// Distances between a repetition and the nearer of both sides, the largest of all repetitions.
-std::map<std::string, double> distances_of(const std::vector<Weights>& noise, const Weights& a,
-                                           const Weights& b) {
-  std::map<std::string, double> distances;
-  for (const Weights& run : noise) {
+/// How far apart repetitions are, relative to the norm. Those with the same bits say nothing of
+/// others that round in other places.
+class RepetitionDistances {
+ public:
+  RepetitionDistances(const std::vector<Weights>& noise, const Weights& a, const Weights& b) {
+    for (const Weights& run : noise) add(run, a, b);
+  }
+
+  /// Of a tensor, at least that of all together: the values of a small one may be the same by
+  /// chance. Absent: unknown.
+  std::optional<double> of(const std::string& name) const {
+    const auto own = distances_.find(name);
+    if (own == distances_.end() || together_ == 0) return std::nullopt;
+    return std::max(own->second, together_);
+  }
+
+ private:
+  /// To the nearer of both sides.
+  void add(const Weights& run, const Weights& a, const Weights& b) {
+    double apart = 0, all = 0;
     for (const auto& [key, tensor] : run.tensors.all()) {
       const WholeTensor* const of_a = a.tensors.find(key);
       const WholeTensor* const of_b = b.tensors.find(key);
       if (!of_a || !of_b) continue;
       const double nearer = std::min(compare_tensors(*of_a, tensor, 0, 0, 1).relative,
                                      compare_tensors(*of_b, tensor, 0, 0, 1).relative);
-      double& known = distances[key.name];
+      double& known = distances_[key.name];
       known = std::max(known, nearer);
+      apart += nearer * nearer * tensor.norm * tensor.norm;
+      all += tensor.norm * tensor.norm;
     }
+    if (all > 0) together_ = std::max(together_, std::sqrt(apart / all));
   }
-  return distances;
-}
+
+  std::map<std::string, double> distances_;
+  double together_ = 0;
+};
 
 void list_unmatched(const Weights& a, const Weights& b, DiffRecord& diff) {
   const auto of_a = names_in(a.tensors), of_b = names_in(b.tensors);
@@ -195,7 +215,7 @@ DiffRecord diff_weights(Weights a, Weights b, std::vector<Weights> noise,
   request.names.rename(a.tensors);
   request.names.fuse(b.tensors);
   for (Weights& run : noise) request.names.rename(run.tensors);
-  const auto distances = distances_of(noise, a, b);
+  const RepetitionDistances distances(noise, a, b);
   DiffRecord diff;
   diff.sides = {a.side, b.side};
   list_unmatched(a, b, diff);
@@ -203,14 +223,14 @@ DiffRecord diff_weights(Weights a, Weights b, std::vector<Weights> noise,
   for (const auto& [key, tensor] : a.tensors.all()) {
     const WholeTensor* const other = b.tensors.find(key);
     if (!other) continue;
-    const auto measured = distances.find(key.name);
-    const auto distance =
-        measured == distances.end() ? std::nullopt : std::optional(measured->second);
-    step.tensors.push_back(compare_weight(tensor, *other, distance, request.are_same_values));
-    step.tensors.back().name = key.name;
+    const auto distance = distances.of(key.name);
+    const bool may_be_drift = !distance && !request.are_same_values;
+    step.tensors.push_back(compare_weight(tensor, *other, distance, may_be_drift));
+    TensorDifference& found = step.tensors.back();
+    found.name = key.name;
+    const bool has_drifted = may_be_drift && found.likeness == Likeness::undecided;
+    if (has_drifted && found.cause.empty()) step.undecidable = kDrift;
   }
-  const bool may_be_drift = noise.empty() && !request.are_same_values;
-  if (may_be_drift && step.count(Likeness::undecided) > 0) step.undecidable = kDrift;
   diff.steps.push_back(std::move(step));
   return diff;
 }

@@ -86,11 +86,13 @@ std::string undecided_in_words(const DiffRecord& diff) {
   return fmt::format("UNDECIDED: {}step {}: {}", so_far, step.step, why_undecided(step));
 }
 
-std::string side_in_words(const char* letter, const DiffSide& side) {
+/// `after`: the step whose weights are compared; 0: all steps are.
+std::string side_in_words(const char* letter, const DiffSide& side, std::int64_t after) {
   if (side.tensors) return fmt::format("{}: {}", letter, checkpoint_in_words(side));
-  return fmt::format("{}: {}, {} rank{}, {} step{} ({})", letter, plain(side.title),
+  return fmt::format("{}: {}, {} rank{}, {} step{} ({}){}", letter, plain(side.title),
                      side.world_size, side.world_size == 1 ? "" : "s", side.steps,
-                     side.steps == 1 ? "" : "s", plain(side.folder));
+                     side.steps == 1 ? "" : "s", plain(side.folder),
+                     after == 0 ? "" : fmt::format(", its weights after step {}", after));
 }
 
 /// Tensors of a quantity that are the same multiple, or one that is none.
@@ -150,8 +152,10 @@ std::string loss_in_words(const DiffRecord& diff) {
 }
 
 std::vector<std::string> lines_of(const DiffRecord& diff) {
-  std::vector<std::string> lines{side_in_words("A", diff.sides[0]),
-                                 side_in_words("B", diff.sides[1])};
+  const bool is_one_step = is_of_weights(diff);
+  std::vector<std::string> lines{
+      side_in_words("A", diff.sides[0], is_one_step ? diff.steps.front().step : 0),
+      side_in_words("B", diff.sides[1], is_one_step ? diff.steps.front().other : 0)};
   for (const Precondition& one : diff.preconditions) {
     lines.push_back(fmt::format("{}: {}", name(one.prerequisite), plain(one.text)));
   }
@@ -164,7 +168,7 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   }
   lines.push_back("");
   lines.push_back(verdict_in_words(diff));
-  if (is_of_weights(diff)) {
+  if (is_one_step) {
     for (std::string& line : lines_of_weights(diff)) lines.push_back(std::move(line));
     return lines;
   }
