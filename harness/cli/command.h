@@ -51,7 +51,7 @@ inline constexpr std::array<CommandName, 10> kCommands{
      {{{"report runs/latest", "the last run"},
        {"report runs/latest --format markdown", "the same, for a comment on a pull request"}}}},
     {"diff",
-     "Compare two watched jobs, whatever their layout: is B right, if A is?",
+     "Compare two watched jobs or checkpoints, whatever their layout: is B right, if A is?",
      {{{"diff one-gpu eight-gpus", "the first step and tensor that differ, and the ratio"},
        {"diff --expect fixed reference before after", "for a test of a fix"}}}},
     {"compare",
