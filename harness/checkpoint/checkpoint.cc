@@ -30,13 +30,33 @@ constexpr std::size_t kMostChunks = 1 << 16;  // of a tensor: they are compared 
 
 constexpr std::array<std::string_view, 5> kSavedExtensions{".pt", ".pth", ".bin", ".ckpt", ".tar"};
 
+template <std::size_t N>
+bool is_among(const std::array<std::string_view, N>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
 bool is_safetensors(const fs::path& path) { return path.extension() == ".safetensors"; }
 
 /// A file that torch.save wrote, by its name; a pack of Lockstep ends in ".gz".
+bool is_named_like_saved(const fs::path& path) {
+  return is_among(kSavedExtensions, path.extension().string());
+}
+
+/// The same in a folder, where ".bin" may be anything.
+bool is_saved_in_folder(const fs::path& path) {
+  return is_named_like_saved(path) &&
+         (path.extension() != ".bin" || path.filename().string().starts_with("pytorch_model"));
+}
+
+/// A file that torch.save wrote, by its name or by its first bytes: a zip archive, or in older
+/// files a pickle of protocol 2.
 bool is_saved_file(const fs::path& path) {
-  const std::string extension = path.extension().string();
-  return std::find(kSavedExtensions.begin(), kSavedExtensions.end(), extension) !=
-         kSavedExtensions.end();
+  if (is_named_like_saved(path)) return true;
+  std::error_code failure;
+  const std::uint64_t size = fs::file_size(path, failure);
+  if (failure || size < 4 || !fs::is_regular_file(path, failure)) return false;
+  const std::string begin = RegularFile(path, UINT64_MAX).read(0, 4);
+  return begin == "PK\3\4" || begin.starts_with("\x80\x02");
 }
 
 /// The first file of a folder that `is_wanted`; empty: it has none.
@@ -53,7 +73,7 @@ fs::path first_file(const fs::path& folder, const Wanted& is_wanted) {
 bool is_distributed_part(const fs::path& path) { return path.extension() == ".distcp"; }
 
 bool is_of_checkpoint(const fs::path& path) {
-  return is_safetensors(path) || is_saved_file(path) || is_distributed_part(path) ||
+  return is_safetensors(path) || is_saved_in_folder(path) || is_distributed_part(path) ||
          path.filename() == kDistributedMetadata;
 }
 
@@ -192,7 +212,7 @@ Checkpoint open_folder(const fs::path& folder) {
   }
   const auto files = safetensors_files_of(folder);
   if (!files.empty()) return checked(folder, read_safetensors_files(files), false);
-  if (const fs::path saved = first_file(folder, is_saved_file); !saved.empty()) {
+  if (const fs::path saved = first_file(folder, is_saved_in_folder); !saved.empty()) {
     throw saved_by_torch(saved);
   }
   throw unreadable(folder.string(), "it holds no checkpoint",

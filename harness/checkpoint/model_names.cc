@@ -1,6 +1,8 @@
 #include "harness/checkpoint/model_names.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 namespace lockstep {
 
@@ -60,15 +62,18 @@ std::string model_name(std::string_view name, std::string_view prefix) {
 
 std::array<std::string, 2> model_prefixes(const std::set<std::string>& a,
                                           const std::set<std::string>& b) {
+  std::array<std::set<std::string>, kPrefixes.size()> of_b;
+  std::transform(kPrefixes.begin(), kPrefixes.end(), of_b.begin(),
+                 [&](std::string_view prefix) { return model_names(b, prefix); });
   std::array<std::string, 2> best;
   std::int64_t most = -1;
-  for (const std::string_view of_a : kPrefixes) {
-    const std::set<std::string> inner = model_names(a, of_a);
-    for (const std::string_view of_b : kPrefixes) {
-      const std::int64_t found = matches(inner, model_names(b, of_b));
+  for (const std::string_view prefix : kPrefixes) {
+    const std::set<std::string> of_a = model_names(a, prefix);
+    for (std::size_t i = 0; i < of_b.size(); ++i) {
+      const std::int64_t found = matches(of_a, of_b[i]);
       if (found <= most) continue;
       most = found;
-      best = {std::string(of_a), std::string(of_b)};
+      best = {std::string(prefix), std::string(kPrefixes[i])};
     }
   }
   return best;

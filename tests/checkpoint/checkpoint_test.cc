@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <ostream>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -100,6 +102,45 @@ TEST_F(CheckpointFiles, AreThatWhatTheirChunksMakeUp) {
   expect_same(only_tensor(path("dcp")), observed({4, 3}, values));
 }
 
+/// Cuts a box into two, again and again.
+void cut(std::mt19937& random, std::vector<std::int64_t> offsets, std::vector<std::int64_t> sizes,
+         int cuts, std::vector<LiteralChunk>& chunks) {
+  const std::size_t d = random() % sizes.size();
+  if (cuts == 0 || sizes[d] < 2) return chunks.push_back({offsets, sizes, ""});
+  const std::int64_t first = 1 + random() % static_cast<std::uint32_t>(sizes[d] - 1);
+  std::vector<std::int64_t> rest = sizes;
+  rest[d] = sizes[d] - first;
+  sizes[d] = first;
+  cut(random, offsets, sizes, cuts - 1, chunks);
+  offsets[d] += first;
+  cut(random, offsets, rest, cuts - 1, chunks);
+}
+
+TEST_F(CheckpointFiles, OfAnyLayoutAreMeasuredAlike) {
+  const std::vector<std::int64_t> shape{7, 5, 9};
+  const auto values = numbers(7 * 5 * 9);
+  for (std::uint32_t seed = 0; seed < 30; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<LiteralChunk> chunks;
+    cut(random, {0, 0, 0}, shape, 4, chunks);
+    for (LiteralChunk& chunk : chunks) {
+      std::vector<float> part;
+      for (std::int64_t i = 0; i < element_count(chunk.sizes); ++i) {
+        const auto index = index_of(i, chunk.sizes);
+        const std::int64_t place = (chunk.offsets[0] + index[0]) * 45 +
+                                   (chunk.offsets[1] + index[1]) * 9 + chunk.offsets[2] + index[2];
+        part.push_back(values[static_cast<std::size_t>(place)]);
+      }
+      chunk.archive = saved_tensor(
+          chunk.sizes, {chunk.sizes[1] * chunk.sizes[2], chunk.sizes[2], 1}, bytes_of(part));
+    }
+    std::shuffle(chunks.begin(), chunks.end(), random);
+    LiteralDistributed().add("w", shape, chunks).write(path("dcp"));
+    SCOPED_TRACE(seed);
+    expect_same(only_tensor(path("dcp")), observed(shape, values));
+  }
+}
+
 TEST_F(CheckpointFiles, MayHoldTransposedTensorsAndLargerStorages) {
   LiteralDistributed()
       .add("w", {2, 2},
@@ -173,13 +214,27 @@ TEST_F(CheckpointFiles, OfTorchSaveAreRefusedWithTheCommandThatConvertsThem) {
   }
 }
 
+TEST_F(CheckpointFiles, OfTorchSaveAreKnownByTheirFirstBytes) {
+  for (const char* bytes : {"PK\3\4 and more", "\x80\x02 and more"}) {
+    write_text(path("step-100"), bytes);
+    EXPECT_TRUE(is_checkpoint(path("step-100")));
+    EXPECT_THAT(refusal(path("step-100")), HasSubstr("weights_only=True"));
+  }
+  for (const char* bytes : {"", "PK", "{\"jobs\": []}"}) {
+    write_text(path("step-100"), bytes);
+    EXPECT_FALSE(is_checkpoint(path("step-100"))) << bytes;
+  }
+}
+
 TEST_F(CheckpointFiles, OfAnotherKindAreNone) {
   fs::create_directory(path("empty"));
   fs::create_directory(path("run"));
   write_text(path("run/record.json"), "{}");
   write_text(path("run/a.safetensors"), "");
   write_text(path("pack.tar.gz"), "");
-  for (const char* name : {"empty", "run", "pack.tar.gz", "nowhere"}) {
+  fs::create_directory(path("job"));
+  write_text(path("job/collectives-0.bin"), "");
+  for (const char* name : {"empty", "run", "job", "pack.tar.gz", "nowhere"}) {
     EXPECT_FALSE(is_checkpoint(path(name))) << name;
   }
   EXPECT_THAT(refusal(path("empty")), HasSubstr("it holds no checkpoint"));
