@@ -55,7 +55,7 @@ bool is_saved_file(const fs::path& path) {
   std::error_code failure;
   const std::uint64_t size = fs::file_size(path, failure);
   if (failure || size < 4 || !fs::is_regular_file(path, failure)) return false;
-  const std::string begin = RegularFile(path, UINT64_MAX).read(0, 4);
+  const std::string begin = RegularFile(path, kLargestCheckpointFile).read(0, 4);
   return begin == "PK\3\4" || begin.starts_with("\x80\x02");
 }
 
@@ -183,6 +183,7 @@ Checkpoint checked(const fs::path& path, StoredCheckpoint stored, bool is_distri
   Checkpoint checkpoint;
   checkpoint.path = path;
   checkpoint.title = title_of(stored, is_distributed);
+  checkpoint.optimizer_tensors = stored.optimizer_tensors;
   checkpoint.other_values = stored.other_values;
   for (CheckpointTensor& tensor : stored.tensors) {
     if (is_of_optimizer(tensor.name)) {

@@ -11,12 +11,12 @@ namespace lockstep {
 /// The file with the names and places of a distributed checkpoint.
 inline constexpr const char* kDistributedMetadata = ".metadata";
 
-/// Tensors as the files have them: the state of optimizers is among them, and nothing says yet that
-/// the chunks of a tensor cover it.
+/// Tensors as the files have them. Nothing says yet that the chunks of one cover it.
 struct StoredCheckpoint {
   std::vector<CheckpointTensor> tensors;
   std::vector<std::filesystem::path> files;
-  std::int64_t other_values = 0;  ///< that are no tensors
+  std::int64_t optimizer_tensors = 0;  ///< that are not in `tensors`, as far as they were known
+  std::int64_t other_values = 0;       ///< that are no tensors
 };
 
 /// Reads the headers of safetensors files. Several with the same tensor hold shards of it, and have

@@ -53,7 +53,7 @@ inline constexpr std::array<CommandName, 10> kCommands{
     {"diff",
      "Compare two watched jobs or checkpoints, whatever their layout: is B right, if A is?",
      {{{"diff one-gpu eight-gpus", "the first step and tensor that differ, and the ratio"},
-       {"diff --expect fixed reference before after", "for a test of a fix"}}}},
+       {"diff eight-gpus model.safetensors", "a job's last weights, and a checkpoint"}}}},
     {"compare",
      "Compare a published table with a run, to the printed digit",
      {{{"compare opentslm-49-drift runs/latest", "a table that comes with Lockstep"},

@@ -231,6 +231,7 @@ DiffRecord diff_weights(Weights a, Weights b, std::vector<Weights> noise,
     const bool has_drifted = may_be_drift && found.likeness == Likeness::undecided;
     if (has_drifted && found.cause.empty()) step.undecidable = kDrift;
   }
+  if (step.tensors.empty()) step.undecidable = "no tensor has the same name on both sides";
   diff.steps.push_back(std::move(step));
   return diff;
 }

@@ -158,6 +158,10 @@ TEST_F(CheckpointFiles, LeaveOptimizersAndOtherValuesOut) {
       .add("optimism.w", {}, {{{}, {}, one}})
       .value("step")
       .write(path("dcp"));
+  LiteralDistributed state;
+  state.dtype = "float8_e4m3fn";
+  state.add("optim.state.w.exp_avg", {}, {{{}, {}, one}}).write(path("only state"));
+  EXPECT_EQ(open_checkpoint(path("only state")).optimizer_tensors, 1);
   const Checkpoint opened = open_checkpoint(path("dcp"));
   ASSERT_EQ(opened.tensors.size(), 2U);
   EXPECT_EQ(opened.tensors[0].name, "model.w");

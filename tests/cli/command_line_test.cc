@@ -26,6 +26,7 @@ TEST(Help, IsThatOfTheGoldens) {
   for (const auto& [arguments, file] : {std::pair("--help", "help"),
                                         {"watch --help", "help-watch"},
                                         {"report --help", "help-report"},
+                                        {"diff --help", "help-diff"},
                                         {"compare --help", "help-compare"},
                                         {"runs --help", "help-runs"},
                                         {"pack --help", "help-pack"},
@@ -38,8 +39,8 @@ TEST(Help, IsThatOfTheGoldens) {
 }
 
 TEST(Help, KeepsToTheWidthOfTheTerminal) {
-  for (const char* arguments : {"--help", "watch --help", "report --help", "compare --help",
-                                "runs --help", "pack --help", "doctor --help"}) {
+  for (const char* arguments : {"--help", "watch --help", "report --help", "diff --help",
+                                "compare --help", "runs --help", "pack --help", "doctor --help"}) {
     for (const std::size_t columns : {40U, 80U, 120U}) {
       for (const std::string& line :
            lines_of(typed(arguments, fmt::format("COLUMNS={}", columns)).out)) {

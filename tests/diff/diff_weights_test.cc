@@ -159,7 +159,7 @@ TEST(Weights, OfAnotherFormAreDifferent) {
   EXPECT_EQ(transposed.likeness, Likeness::different);
   EXPECT_EQ(transposed.cause, "shape [2, 3] in A and [3, 2] in B");
   EXPECT_EQ(only(shaped({6}), shaped({2, 3})).cause, "shape [6] in A and [2, 3] in B");
-  EXPECT_EQ(only(matrix(drawn(1, 4)), shaped({2, 3})).cause, "shape [2, 2] in A and [2, 3] in B");
+  EXPECT_EQ(only(matrix(drawn(1, 4)), shaped({2, 3})).cause, "4 elements in A and 6 in B");
   WholeTensor of_job = shaped({6});  // perhaps flattened before it was cut
   of_job.shape.reset();
   EXPECT_EQ(only(of_job, shaped({2, 3})).likeness, Likeness::equal);
@@ -236,6 +236,7 @@ TEST(Weights, AreToldByName) {
   EXPECT_THAT(said(drifted, {}), HasSubstr(" c: ratio"));
   EXPECT_THAT(said(drifted, {{}, true}), HasSubstr("DIFFERENT: 2 of 3 weights, first b: ratio"));
   EXPECT_THAT(said(checkpoint({{"x", one}}), {}), HasSubstr("NOTHING MATCHED"));
+  EXPECT_EQ(verdict_of(diff_weights(a, checkpoint({{"x", one}}), {}, {})), Verdict::undecided);
   EXPECT_THAT(said(a, {}), HasSubstr("A: model.safetensors, 3 tensors (ckpt)"));
 }
 

@@ -1,8 +1,9 @@
 """Checkpoints of watched trainings: checkpoints.py OUT train|plant.
 
-`train` watches the training of layouts.py and saves its weights: one process into `single1.dcp`, several with
-fully_shard into `fully_shard2.dcp`, and with DDP into `ddp2.safetensors`, and after step 3 into
-`ddp2-step3.safetensors`, with the number of ranks in the name. `plant` makes copies of fully_shard2.dcp that are right, and others with one fault."""
+`train` watches the training of layouts.py and saves its weights, with the number of ranks in the name: one
+process into `single1.dcp`; several with fully_shard into `fully_shard2.dcp`, and with DDP into
+`ddp2.safetensors` and, after step 3, into `ddp2-step3.safetensors`. `plant` makes copies of
+fully_shard2.dcp that are right, and others with one fault."""
 
 import ctypes
 import json
@@ -36,7 +37,8 @@ def save_safetensors(tensors, path):
     header, end = {"__metadata__": {"format": "pt"}}, 0
     for name, tensor in tensors.items():
         begin, end = end, end + tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+        header[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape),
+                        "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
