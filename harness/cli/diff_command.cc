@@ -4,17 +4,20 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "harness/checkpoint/checkpoint.h"
 #include "harness/cli/named_job.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/standard_output.h"
 #include "harness/diff/diff_keys.h"
 #include "harness/diff/diff_runs.h"
+#include "harness/diff/diff_weights.h"
 #include "harness/diff/diff_words.h"
 #include "reports/base/error.h"
 #include "reports/base/terminal.h"
@@ -25,6 +28,9 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kMostSteps = INT64_MAX / 4;
+
+/// Instead of a repetition: both sides should hold the same values.
+constexpr const char* kNoNoise = "none";
 
 /// What a fix is expected to show, next to a reference that is right.
 ///   bug    the job differs
@@ -39,17 +45,24 @@ struct DiffWords {
 
 void add_diff_options(CLI::App& app, DiffWords& words) {
   app.add_option("RUN", words.runs,
-                 "A, which is right, and B; with --expect fixed: A, before, after")
+                 "A, which is right, and B: watched jobs or checkpoints; with --expect fixed: A, "
+                 "before, after")
       ->required()
       ->type_name("");
-  app.add_option("--noise", words.noise, "a repetition of A or B, which measures noise; repeatable")
+  app.add_option("--noise", words.noise,
+                 "a repetition of A or B, which measures noise; repeatable; of checkpoints also "
+                 "'none': both should hold the same values")
       ->type_name("RUN")
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
   app.add_option("--map", words.map,
                  "a file with a name in A and its name, or names, in B per line")
       ->type_name("FILE");
-  app.add_option("--align", words.align, "these steps correspond, as after a resume: A=100,B=1")
+  app.add_option(
+         "--align", words.align,
+         "these steps correspond, as after a resume: A=100,B=1; next to a checkpoint the step "
+         "of the job: A=100")
       ->type_name("A=K,B=L");
   app.add_option("--until", words.until, "the last step of A to compare")->type_name("STEP");
   app.add_option("--expect", words.expect, "exit with 0 if B shows the 'bug', or if it is 'fixed'")
@@ -61,25 +74,118 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
       ->capture_default_str();
 }
 
-/// "A=100,B=1": step of B minus step of A.
-std::int64_t offset_of(const std::string& text) {
-  if (text.empty()) return 0;
-  const std::size_t comma = text.find(",B=");
-  if (!text.starts_with("A=") || comma == text.npos) throw bad_value("--align", text, "A=100,B=1");
-  const auto a = whole_number<std::int64_t>("--align", text.substr(2, comma - 2), 1, kMostSteps);
-  const auto b = whole_number<std::int64_t>("--align", text.substr(comma + 3), 1, kMostSteps);
-  return b - a;
+/// Steps that `--align` names; 0: none.
+struct AlignedSteps {
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+};
+
+/// "A=100,B=1", and for a job next to a checkpoint "A=100" or "B=1".
+AlignedSteps aligned_steps(const std::string& text) {
+  AlignedSteps steps;
+  std::string rest = text;
+  while (!rest.empty()) {
+    const std::string word = rest.substr(0, rest.find(','));
+    std::int64_t& step = word.starts_with("A=") ? steps.a : steps.b;
+    if ((!word.starts_with("A=") && !word.starts_with("B=")) || step != 0) {
+      throw bad_value("--align", text, "A=100,B=1, or one of both next to a checkpoint");
+    }
+    step = whole_number<std::int64_t>("--align", word.substr(2), 1, kMostSteps);
+    rest.erase(0, word.size() + 1);
+  }
+  return steps;
 }
 
-DiffRequest request_of(const DiffWords& words) {
-  DiffRequest request;
-  if (!words.map.empty()) request.names = NameMap::read(words.map);
-  request.offset = offset_of(words.align);
-  if (!words.until.empty()) {
-    request.until = whole_number<std::int64_t>("--until", words.until, 1, kMostSteps);
+/// What the command line names: a job or a checkpoint.
+class NamedSide {
+ public:
+  explicit NamedSide(const std::string& named) : named_(named) {
+    if (!is_checkpoint(named)) job_ = std::make_unique<NamedJob>(named);
   }
-  return request;
-}
+
+  const std::string& named() const { return named_; }
+  bool is_job() const { return job_ != nullptr; }
+  const NamedJob& job() const { return *job_; }  ///< requires: it is one
+
+  /// `step`: of a job; 0: its last one. Read once.
+  const Weights& weights(std::int64_t step) {
+    if (step != 0 && !is_job()) {
+      throw bad_value("--align", std::to_string(step),
+                      fmt::format("no step of {}, which is a checkpoint", named_));
+    }
+    if (!weights_) {
+      weights_ =
+          is_job() ? weights_of_job(job_->files(), step) : weights_of_checkpoint(named_, named_);
+    }
+    return *weights_;
+  }
+
+ private:
+  std::string named_;
+  std::unique_ptr<NamedJob> job_;
+  std::optional<Weights> weights_;
+};
+
+/// The sides and the repetitions of one command line, compared in pairs.
+class SideComparison {
+ public:
+  explicit SideComparison(const DiffWords& words)
+      : words_(words), steps_(aligned_steps(words.align)) {
+    if (!words.map.empty()) names_ = NameMap::read(words.map);
+    if (!words.until.empty()) {
+      until_ = whole_number<std::int64_t>("--until", words.until, 1, kMostSteps);
+    }
+    for (const std::string& run : words.noise) {
+      if (run == kNoNoise) continue;
+      repetitions_.push_back(std::make_unique<NamedSide>(run));
+    }
+    are_same_values_ = repetitions_.size() != words.noise.size();
+    if (are_same_values_ && !repetitions_.empty()) {
+      throw bad_value("--noise", kNoNoise, "either 'none' or repetitions");
+    }
+  }
+
+  DiffRecord compare(NamedSide& a, NamedSide& b) {
+    return a.is_job() && b.is_job() ? compare_jobs(a, b) : compare_weights(a, b);
+  }
+
+ private:
+  DiffRecord compare_jobs(const NamedSide& a, const NamedSide& b) const {
+    DiffRequest request{names_, steps_.b - steps_.a, until_};
+    if ((steps_.a == 0) != (steps_.b == 0)) throw bad_value("--align", words_.align, "A=100,B=1");
+    if (are_same_values_) throw bad_value("--noise", kNoNoise, "a run, as both sides are jobs");
+    std::vector<const JobFiles*> noise;
+    for (const auto& run : repetitions_) {
+      if (!run->is_job()) {
+        throw bad_value("--noise", run->named(), "a run of `lockstep watch`, as both sides are");
+      }
+      noise.push_back(&run->job().files());
+    }
+    for (const NamedJob* one : {&a.job(), &b.job()}) {
+      if (one->repetition()) noise.push_back(one->repetition());
+    }
+    return diff_runs(a.job().files(), b.job().files(), noise, request);
+  }
+
+  DiffRecord compare_weights(NamedSide& a, NamedSide& b) {
+    if (until_ != 0) {
+      throw bad_value("--until", words_.until, "no step: --align names the step of the job");
+    }
+    std::vector<Weights> noise;
+    for (const auto& run : repetitions_) {
+      noise.push_back(run->weights(run->is_job() ? std::max(steps_.a, steps_.b) : 0));
+    }
+    return diff_weights(a.weights(steps_.a), b.weights(steps_.b), std::move(noise),
+                        {names_, are_same_values_});
+  }
+
+  const DiffWords& words_;
+  AlignedSteps steps_;
+  NameMap names_;
+  std::int64_t until_ = 0;
+  bool are_same_values_ = false;
+  std::vector<std::unique_ptr<NamedSide>> repetitions_;
+};
 
 std::optional<ExpectedDiff> expectation_of(const DiffWords& words) {
   std::optional<ExpectedDiff> expected;
@@ -135,20 +241,11 @@ ExitStatus diff(const DiffWords& words) {
   std::optional<KnownFindings> known;
   if (!words.known.empty()) known = KnownFindings::read(words.known);
   const auto expected = expectation_of(words);
-  const DiffRequest request = request_of(words);
-  const NamedJob reference(words.runs[0]);
-  std::vector<std::unique_ptr<NamedJob>> repetitions;
-  for (const std::string& run : words.noise) {
-    repetitions.push_back(std::make_unique<NamedJob>(run));
-  }
+  SideComparison comparison(words);
+  NamedSide reference(words.runs[0]);
   const auto compared_with = [&](const std::string& run) {
-    const NamedJob job(run);
-    std::vector<const JobFiles*> noise;
-    for (const auto& repetition : repetitions) noise.push_back(&repetition->files());
-    for (const NamedJob* one : {&reference, &job}) {
-      if (one->repetition()) noise.push_back(one->repetition());
-    }
-    return diff_runs(reference.files(), job.files(), noise, request);
+    NamedSide side(run);
+    return comparison.compare(reference, side);
   };
   const DiffRecord first = compared_with(words.runs[1]);
   show(first, words.format, expected == ExpectedDiff::fixed ? std::nullopt : known);

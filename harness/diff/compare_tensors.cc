@@ -1,6 +1,7 @@
 #include "harness/diff/compare_tensors.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -30,11 +31,16 @@ double add_direction(const WholeTensor& a, const WholeTensor& b, TensorDifferenc
   return norm_of(rest);
 }
 
-/// Not finite on one side only, or of another size: no tolerance applies. Adds cause and kind.
+/// Not finite on one side only, or of another size or shape: no tolerance applies. Adds cause and
+/// kind.
 void add_structural_difference(const WholeTensor& a, const WholeTensor& b,
                                TensorDifference& difference) {
   if (a.elements != b.elements) {
     difference.cause = fmt::format("{} elements in A and {} in B", a.elements, b.elements);
+    difference.kind = FindingKind::other_shape;
+  } else if (a.shape && b.shape && a.shape != b.shape) {
+    difference.cause = fmt::format("shape [{}] in A and [{}] in B", fmt::join(*a.shape, ", "),
+                                   fmt::join(*b.shape, ", "));
     difference.kind = FindingKind::other_shape;
   } else if ((a.non_finite > 0) != (b.non_finite > 0)) {
     difference.cause =
@@ -98,13 +104,13 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
     return difference;
   }
   difference.is_finite = a.non_finite == 0 || b.non_finite == 0;
-  if (has_same_bits(a, b)) return difference;
   add_structural_difference(a, b, difference);
   if (difference.kind) {
     difference.likeness = Likeness::different;
     difference.relative = 1;
     return difference;
   }
+  if (has_same_bits(a, b)) return difference;
   const double scale = std::max({a.norm, b.norm, kSmallPart * all});
   const auto distance = distance_of(a, b);
   if (!distance) {

@@ -18,13 +18,14 @@ Claim claim_of(Compared quantity) {
     case Compared::output_gradient:
       return equal_reference(Kind::module_gradient, Phase::post_backward);
     case Compared::update:
+    case Compared::weight:
       break;
   }
   return equal_reference(Kind::parameter, Phase::post_step);
 }
 
-/// The tensors that differ in a step, of the first quantity that does: updates follow gradients, and
-/// outputs of modules are findings alone.
+/// The tensors that differ in a step, of the first quantity that does: updates follow gradients,
+/// and outputs of modules are findings alone.
 std::vector<const TensorDifference*> faults_of(const StepDifference& step) {
   std::vector<const TensorDifference*> faults;
   const auto add = [&](const TensorDifference& one) {
@@ -56,8 +57,7 @@ std::vector<std::string> keys_of(const DiffRecord& diff) {
   const StepDifference* const step = first_different(diff);
   if (!step || verdict_of(diff) != Verdict::violated) return keys;
   for (const TensorDifference* one : faults_of(*step)) {
-    keys.push_back(
-        key_of(kind_of(*one), diff.sides[1].title, claim_of(one->quantity), one->name));
+    keys.push_back(key_of(kind_of(*one), diff.sides[1].title, claim_of(one->quantity), one->name));
   }
   return keys;
 }

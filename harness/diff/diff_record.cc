@@ -28,6 +28,10 @@ std::int64_t ModuleDifferences::count(Compared quantity, Likeness likeness) cons
   });
 }
 
+bool is_of_weights(const DiffRecord& diff) {
+  return diff.sides[0].tensors || diff.sides[1].tensors;
+}
+
 const StepDifference* first_different(const DiffRecord& diff) {
   const auto step = std::find_if(diff.steps.begin(), diff.steps.end(), [](const auto& one) {
     return one.count(Likeness::different) > 0 || one.modules.has_finding();

@@ -30,14 +30,15 @@ struct Names<Likeness> {
 ///   loss             recorded by the script; ranks may record their own, so it decides nothing
 ///   gradient         before the optimizer's step
 ///   update           of a parameter by the optimizer: W(s) - W(s-1)
+///   weight           a parameter, or another tensor of a checkpoint
 ///   output           of a module in a forward pass
 ///   output_gradient  that arrives there
-enum class Compared { loss, gradient, update, output, output_gradient };
+enum class Compared { loss, gradient, update, weight, output, output_gradient };
 
 template <>
 struct Names<Compared> {
-  static constexpr std::array<std::string_view, 5> values{"loss", "gradient", "update", "output",
-                                                          "output_gradient"};
+  static constexpr std::array<std::string_view, 6> values{"loss",   "gradient", "update",
+                                                          "weight", "output",   "output_gradient"};
 };
 
 /// One tensor of one step on both sides.
@@ -130,9 +131,13 @@ struct DiffSide {
   int world_size = 0;
   std::int64_t steps = 0;    ///< observed
   bool has_modules = false;  ///< their outputs were observed
+  /// Of a checkpoint, all that its files hold of the model; absent: the side is a job.
+  std::optional<std::int64_t> tensors;
+  std::int64_t optimizer_tensors = 0;  ///< of a checkpoint, left out
+  std::int64_t other_values = 0;       ///< of a checkpoint, left out: they are no tensors
 };
 
-/// Two runs compared. Verdicts are about B, A being right.
+/// Two runs, or a checkpoint and another or a run, compared. Verdicts are about B, A being right.
 struct DiffRecord {
   std::array<DiffSide, 2> sides;
   std::vector<std::string> noise;  ///< repetitions that measure it
@@ -141,6 +146,9 @@ struct DiffRecord {
   std::int64_t matched = 0;                           ///< names of parameters
   std::vector<StepDifference> steps;                  ///< that both sides observed, ascending
 };
+
+/// Whether a side is a checkpoint. Then there is one step, of weights: that of a job, else 0.
+bool is_of_weights(const DiffRecord& diff);
 
 /// The first step in which a tensor or an output of a module is different; null: none is.
 const StepDifference* first_different(const DiffRecord& diff);

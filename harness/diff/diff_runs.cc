@@ -22,19 +22,6 @@ namespace {
 /// Runs may be so many times as far apart as two repetitions: other layouts round in other places.
 constexpr double kOfNoise = 10;
 
-DiffSide side_of(const JobFiles& files) {
-  DiffSide side;
-  side.folder = files.shown();
-  side.title = files.job().title;
-  side.world_size = files.job().world_size;
-  side.steps = static_cast<std::int64_t>(files.reader().steps().size());
-  const auto& tensors = files.reader().tensors();
-  side.has_modules = std::any_of(tensors.begin(), tensors.end(), [](const auto& observed) {
-    return is_of_module(observed.first.kind);
-  });
-  return side;
-}
-
 /// The tensors of one side in a step and after the step before.
 struct SideStep {
   std::shared_ptr<const StepView> view;

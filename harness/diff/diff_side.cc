@@ -87,6 +87,19 @@ JobFiles::JobFiles(const JobRecord& job, const std::filesystem::path& root, std:
   reader_ = open_execution(root, job_, writers_of(job_, root), {.has_all_sketches = true});
 }
 
+DiffSide side_of(const JobFiles& files) {
+  DiffSide side;
+  side.folder = files.shown();
+  side.title = files.job().title;
+  side.world_size = files.job().world_size;
+  side.steps = static_cast<std::int64_t>(files.reader().steps().size());
+  const auto& tensors = files.reader().tensors();
+  side.has_modules = std::any_of(tensors.begin(), tensors.end(), [](const auto& observed) {
+    return is_of_module(observed.first.kind);
+  });
+  return side;
+}
+
 bool JobFiles::has(std::int64_t step) const {
   return std::binary_search(reader_->steps().begin(), reader_->steps().end(), step);
 }

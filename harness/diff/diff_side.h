@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/diff/diff_record.h"
 #include "harness/diff/whole_tensors.h"
 #include "harness/judge/evidence/step_reader.h"
 #include "reports/record/run_record.h"
@@ -48,5 +49,8 @@ class JobFiles {
   std::string shown_;
   std::unique_ptr<StepReader> reader_;
 };
+
+/// The job as a comparison shows it.
+DiffSide side_of(const JobFiles& files);
 
 }  // namespace lockstep

@@ -1,7 +1,6 @@
 #include "harness/diff/diff_words.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -9,6 +8,8 @@
 
 #include "harness/diff/diff_keys.h"
 #include "harness/diff/module_words.h"
+#include "harness/diff/tensor_words.h"
+#include "harness/diff/weights_words.h"
 #include "reports/base/plain_text.h"
 
 namespace lockstep {
@@ -16,7 +17,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kShownTensors = 8;
-constexpr std::size_t kShownNames = 5;
 
 using Json = nlohmann::json;
 
@@ -94,18 +94,13 @@ std::string undecided_in_words(const DiffRecord& diff) {
   return fmt::format("UNDECIDED: {}step {}: {}", so_far, step.step, why_undecided(step));
 }
 
-std::string side_in_words(const char* letter, const DiffSide& side) {
-  return fmt::format("{}: {}, {} rank{}, {} step{} ({})", letter, plain(side.title),
+/// `after`: the step whose weights are compared; 0: all steps are.
+std::string side_in_words(const char* letter, const DiffSide& side, std::int64_t after) {
+  if (side.tensors) return fmt::format("{}: {}", letter, checkpoint_in_words(side));
+  return fmt::format("{}: {}, {} rank{}, {} step{} ({}){}", letter, plain(side.title),
                      side.world_size, side.world_size == 1 ? "" : "s", side.steps,
-                     side.steps == 1 ? "" : "s", plain(side.folder));
-}
-
-std::string names_in_words(const std::vector<std::string>& names) {
-  const std::size_t shown = std::min(kShownNames, names.size());
-  std::string text = plain(fmt::format(
-      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", ")));
-  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
-  return text;
+                     side.steps == 1 ? "" : "s", plain(side.folder),
+                     after == 0 ? "" : fmt::format(", its weights after step {}", after));
 }
 
 /// Tensors of a quantity that are the same multiple, or one that is none.
@@ -165,9 +160,15 @@ std::string loss_in_words(const DiffRecord& diff) {
   return "";
 }
 
+std::string meaning_in_words(const StepDifference& step) {
+  return fmt::format("What it means: lockstep explain {}", name(kind_of(step)));
+}
+
 std::vector<std::string> lines_of(const DiffRecord& diff) {
-  std::vector<std::string> lines{side_in_words("A", diff.sides[0]),
-                                 side_in_words("B", diff.sides[1])};
+  const bool is_one_step = is_of_weights(diff);
+  std::vector<std::string> lines{
+      side_in_words("A", diff.sides[0], is_one_step ? diff.steps.front().step : 0),
+      side_in_words("B", diff.sides[1], is_one_step ? diff.steps.front().other : 0)};
   if (!diff.noise.empty()) {
     lines.push_back(fmt::format("noise: measured with {}", names_in_words(diff.noise)));
   }
@@ -185,6 +186,13 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   if (!modules.empty()) lines.push_back(modules);
   lines.push_back("");
   lines.push_back(verdict_in_words(diff));
+  if (is_one_step) {
+    for (std::string& line : lines_of_weights(diff)) lines.push_back(std::move(line));
+    if (const StepDifference* const step = first_different(diff)) {
+      lines.push_back(meaning_in_words(*step));
+    }
+    return lines;
+  }
   const std::string undeciding = undeciding_modules_in_words(diff);
   if (!undeciding.empty()) lines.push_back(undeciding);
   if (const std::string loss = loss_in_words(diff); !loss.empty()) lines.push_back(loss);
@@ -194,10 +202,22 @@ std::vector<std::string> lines_of(const DiffRecord& diff) {
   }
   if (const StepDifference* const step = first_different(diff)) {
     for (std::string& line : lines_of_step(*step)) lines.push_back(std::move(line));
-    lines.push_back(fmt::format("What it means: lockstep explain {}",
-                                name(kind_of(*step))));
+    lines.push_back(meaning_in_words(*step));
   }
   return lines;
+}
+
+Json json_of(const DiffSide& side) {
+  Json json = {{"folder", side.folder}, {"title", side.title}};
+  if (side.tensors) {
+    json["tensors"] = *side.tensors;
+    json["optimizer_tensors"] = side.optimizer_tensors;
+    json["other_values"] = side.other_values;
+  } else {
+    json["world_size"] = side.world_size;
+    json["steps"] = side.steps;
+  }
+  return json;
 }
 
 Json json_of(const TensorDifference& one) {
@@ -242,21 +262,6 @@ Json json_of(const StepDifference& step) {
 
 }  // namespace
 
-std::string size_in_words(const TensorDifference& one) {
-  std::string text;
-  if (one.is_multiple) {
-    const bool is_factor = one.cause.find(": ") != std::string::npos;
-    text = fmt::format("B is {}{}; ", is_factor ? "A times " : "", plain(one.cause));
-  } else if (!one.cause.empty()) {
-    text = plain(one.cause) + "; ";
-  } else if (one.ratio) {
-    text = fmt::format("ratio {:.4g}; ", *one.ratio);
-    if (one.cosine) text = fmt::format("ratio {:.4g}, cosine {:.4g}; ", *one.ratio, *one.cosine);
-  }
-  return text + fmt::format("relative difference {:.3g}{}, tolerance {:.2g}", one.relative,
-                            one.is_estimate ? " (an estimate, error 18 %)" : "", one.tolerance);
-}
-
 std::string verdict_in_words(const DiffRecord& diff) {
   if (is_void(diff)) {
     const auto cause =
@@ -266,6 +271,7 @@ std::string verdict_in_words(const DiffRecord& diff) {
                        name(cause->prerequisite), plain(cause->text));
   }
   if (diff.matched == 0) return "NOTHING MATCHED: no parameter has the same name on both sides";
+  if (is_of_weights(diff)) return weights_in_words(diff);
   if (const StepDifference* const step = first_different(diff)) {
     const std::string found = difference_in_words(*step);
     return may_be_samples(diff) ? "UNDECIDED: other samples would look the same, and they are "
@@ -289,11 +295,8 @@ std::string diff_in_words(const DiffRecord& diff, std::size_t width) {
 std::string diff_in_json(const DiffRecord& diff) {
   Json sides = Json::array(), preconditions = Json::array(), steps = Json::array();
   for (const std::size_t side : {0U, 1U}) {
-    sides.push_back({{"folder", diff.sides[side].folder},
-                     {"title", diff.sides[side].title},
-                     {"world_size", diff.sides[side].world_size},
-                     {"steps", diff.sides[side].steps},
-                     {"unmatched", diff.unmatched[side]}});
+    sides.push_back(json_of(diff.sides[side]));
+    sides.back()["unmatched"] = diff.unmatched[side];
   }
   for (const Precondition& one : diff.preconditions) {
     preconditions.push_back(

@@ -9,9 +9,6 @@ namespace lockstep {
 /// The answer in one sentence: "DIFFERENT from step 1 on: gradients, first 0.weight: ...".
 std::string verdict_in_words(const DiffRecord& diff);
 
-/// "B is A times 2: summed over 2 ranks, never averaged; relative difference 0.5, tolerance 3e-05".
-std::string size_in_words(const TensorDifference& one);
-
 /// The whole comparison as lines of text: the verdict, the sides, what was compared, and the first
 /// step that differs. `width`: columns.
 std::string diff_in_words(const DiffRecord& diff, std::size_t width);

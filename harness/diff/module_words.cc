@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "harness/diff/diff_words.h"
+#include "harness/diff/tensor_words.h"
 #include "reports/base/plain_text.h"
 #include "reports/record/mismatch_table.h"
 

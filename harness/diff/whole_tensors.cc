@@ -62,6 +62,8 @@ class Assembly {
     if (parts_.empty()) return tensor;
     tensor.dtype = parts_[0].value->dtype;
     tensor.elements = element_count(parts_[0].value->global_shape);
+    // One dimension may be that of a tensor that was flattened before it was cut.
+    if (parts_[0].value->global_shape.size() != 1) tensor.shape = parts_[0].value->global_shape;
     Digest digest;
     Sketch sketch;
     double squares = 0;
@@ -148,6 +150,11 @@ WholeTensors::WholeTensors(const StepView& step) {
   rebuild();
 }
 
+WholeTensors::WholeTensors(std::vector<std::pair<WholeTensorKey, WholeTensor>> tensors)
+    : tensors_(std::move(tensors)) {
+  rebuild();
+}
+
 const WholeTensor* WholeTensors::find(const WholeTensorKey& key) const {
   const auto place = places_.find(key);
   return place == places_.end() ? nullptr : &tensors_[place->second].second;
@@ -179,6 +186,7 @@ void WholeTensors::fuse(const std::vector<std::string>& parts, const std::string
     }
     whole.norm = std::sqrt(squares);
     whole.elements = elements;
+    whole.shape.reset();
     whole.digest.reset();
     whole.sketch.reset();
   }

@@ -28,9 +28,10 @@ struct WholeTensorKey {
 struct WholeTensor {
   std::string dtype;
   std::int64_t elements = 0;
-  std::optional<Digest> digest;  ///< of the row-major bytes; absent: unknown
-  double norm = 0;               ///< L2
-  std::int64_t non_finite = 0;   ///< elements
+  std::optional<std::vector<std::int64_t>> shape;  ///< absent: unknown
+  std::optional<Digest> digest;                    ///< of the row-major bytes; absent: unknown
+  double norm = 0;                                 ///< L2
+  std::int64_t non_finite = 0;                     ///< elements
   std::optional<Sketch> sketch;
   bool is_undefined = false;  ///< there is no gradient
   std::string problem;        ///< why it cannot be put together; empty: it is whole
@@ -42,6 +43,9 @@ class WholeTensors {
   /// Adds up the parts of all ranks. Copies must have the same bits; parts must cover the tensor
   /// once. Values of micro-batches are left out.
   explicit WholeTensors(const StepView& step);
+
+  /// Tensors that are whole already. Of several with one key the first counts.
+  explicit WholeTensors(std::vector<std::pair<WholeTensorKey, WholeTensor>> tensors);
   WholeTensors() = default;
 
   const std::vector<std::pair<WholeTensorKey, WholeTensor>>& all() const { return tensors_; }

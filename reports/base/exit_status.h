@@ -97,9 +97,9 @@ inline constexpr std::array<CommandExit, 54> kCommandExits{
     {"diff", ExitStatus::failed, "B differs from A, or is not as '--expect' says"},
     {"diff", ExitStatus::undecided,
      "could not be decided: the runs began with other weights or saw other samples, or rounding "
-     "could be as large as a fault"},
+     "could be as large as a fault, or checkpoints may be of trainings that drifted apart"},
     {"diff", ExitStatus::not_applicable, "no parameter has the same name on both sides"},
-    {"diff", ExitStatus::usage, "wrong arguments, or a run that cannot be read"},
+    {"diff", ExitStatus::usage, "wrong arguments, or a run or checkpoint that cannot be read"},
     {"diff", ExitStatus::defect, "a defect of Lockstep"},
     {"compare", ExitStatus::as_expected, "every published value is met"},
     {"compare", ExitStatus::failed, "a published value is not met, or not in the run"},

@@ -18,6 +18,9 @@ inline constexpr std::uint64_t kLargestSnapshot = 4096 * kMebibyte;       ///< *
 inline constexpr std::uint64_t kLargestSketches = 4096 * kMebibyte;       ///< rank-N.sketches
 inline constexpr std::uint64_t kLargestSnapshotHeader = 100 * kMebibyte;  ///< of a safetensors file
 inline constexpr std::uint64_t kLargestCollectiveLog = 4096 * kMebibyte;  ///< collectives-N.bin
+/// A safetensors or .distcp file, of which one block at a time is read.
+inline constexpr std::uint64_t kLargestCheckpointFile = (1024 * kMebibyte) * 1024;
+inline constexpr std::uint64_t kLargestCheckpointMetadata = 256 * kMebibyte;  ///< .metadata
 /// rank-N.status.json, rank-N.exit.json, world.json, rank-N.mismatch.txt
 inline constexpr std::uint64_t kLargestStatus = 64 * kMebibyte;
 inline constexpr std::uint64_t kLargestPublishedTable = 256 * kMebibyte;

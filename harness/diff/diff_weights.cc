@@ -1,0 +1,239 @@
+#include "harness/diff/diff_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "harness/checkpoint/checkpoint.h"
+#include "harness/checkpoint/model_names.h"
+#include "harness/diff/compare_tensors.h"
+#include "harness/record/dtype.h"
+#include "harness/record/shard_runs.h"
+#include "reports/base/usage_error.h"
+
+namespace lockstep {
+
+namespace {
+
+/// Runs may be so many times as far apart as two repetitions: as in diff_runs.
+constexpr double kOfRepetitions = 10;
+
+constexpr const char* kDrift =
+    "trainings drift apart as far: --noise none says that both should hold the same values, and "
+    "--noise RUN measures how far apart repetitions are";
+
+WholeTensorKey key_of_weight(std::string name) {
+  return {Phase::post_step, Kind::parameter, std::move(name)};
+}
+
+std::set<std::string> names_in(const WholeTensors& tensors) {
+  std::set<std::string> names;
+  for (const auto& [key, tensor] : tensors.all()) names.insert(key.name);
+  return names;
+}
+
+/// Gives the tensors of a checkpoint the names of their model, which is that of `others` if names
+/// match. A name that another tensor has already is not given. Those of a job are right.
+void name_as_model(const std::set<std::string>& others, Weights& weights) {
+  if (weights.step != 0) return;
+  const std::string prefix = model_prefixes(others, names_in(weights.tensors))[1];
+  std::set<std::string> taken;
+  std::vector<std::pair<WholeTensorKey, WholeTensor>> named = weights.tensors.all();
+  for (auto& [key, tensor] : named) {
+    std::string name = model_name(key.name, prefix);
+    if (taken.insert(name).second) key.name = std::move(name);
+  }
+  weights.tensors = WholeTensors(std::move(named));
+}
+
+struct Rounding {
+  double unit_roundoff = 0;
+  double smallest_subnormal = 0;
+};
+
+Rounding rounding_of(const WholeTensor& tensor) {
+  const auto dtype = parse<DType>(tensor.dtype);
+  if (!dtype) return {};
+  const DType component = component_type(*dtype);
+  return {unit_roundoff(component), smallest_subnormal(component)};
+}
+
+/// Why tensors differ, whatever their distance is; empty: they may not. A count that is twice as
+/// large is no fault.
+std::string sure_difference(const WholeTensor& a, const WholeTensor& b,
+                            const TensorDifference& found) {
+  if (a.non_finite != b.non_finite) {
+    return fmt::format("elements that are not finite: {} in A, {} in B", a.non_finite,
+                       b.non_finite);
+  }
+  const bool is_count = a.elements == 1 || roundoff_of(a) == 0;
+  if (found.is_multiple && !is_count) {  // without causes, which are those of gradients
+    const std::size_t end = found.cause.find(": ");
+    return end == found.cause.npos ? found.cause : "A times " + found.cause.substr(0, end);
+  }
+  const bool is_structural = found.likeness == Likeness::different && !found.ratio &&
+                             !found.cause.empty() && a.sketch && b.sketch;
+  return is_structural ? found.cause : "";
+}
+
+/// A tensor of both sides. `repetitions`: how far apart they are; absent: unknown.
+TensorDifference compare_weight(const WholeTensor& a, const WholeTensor& b,
+                                const std::optional<double>& repetitions, bool may_be_drift) {
+  const double tolerance = std::max(copy_bound(a, b), kOfRepetitions * repetitions.value_or(0));
+  TensorDifference found = compare_tensors(a, b, tolerance, 0, 1);
+  found.quantity = Compared::weight;
+  if (!a.problem.empty() || !b.problem.empty() || found.likeness == Likeness::equal) return found;
+  const std::string sure = sure_difference(a, b, found);
+  if (found.is_multiple) found.cause.clear();
+  found.is_multiple = found.is_multiple && !sure.empty();
+  if (!sure.empty()) {
+    found.likeness = Likeness::different;
+    found.cause = sure;
+  } else if (may_be_drift && found.likeness == Likeness::different) {
+    found.likeness = Likeness::undecided;
+  }
+  return found;
+}
+
+/// How far apart repetitions are, relative to the norm. Those with the same bits say nothing of
+/// others that round in other places.
+class RepetitionDistances {
+ public:
+  RepetitionDistances(const std::vector<Weights>& noise, const Weights& a, const Weights& b) {
+    for (const Weights& run : noise) add(run, a, b);
+  }
+
+  /// Of a tensor, at least that of all together: the values of a small one may be the same by
+  /// chance. Absent: unknown.
+  std::optional<double> of(const std::string& name) const {
+    const auto own = distances_.find(name);
+    if (own == distances_.end() || together_ == 0) return std::nullopt;
+    return std::max(own->second, together_);
+  }
+
+ private:
+  /// To the nearer of both sides.
+  void add(const Weights& run, const Weights& a, const Weights& b) {
+    double apart = 0, all = 0;
+    for (const auto& [key, tensor] : run.tensors.all()) {
+      const WholeTensor* const of_a = a.tensors.find(key);
+      const WholeTensor* const of_b = b.tensors.find(key);
+      if (!of_a || !of_b) continue;
+      const double nearer = std::min(compare_tensors(*of_a, tensor, 0, 0, 1).relative,
+                                     compare_tensors(*of_b, tensor, 0, 0, 1).relative);
+      double& known = distances_[key.name];
+      known = std::max(known, nearer);
+      apart += nearer * nearer * tensor.norm * tensor.norm;
+      all += tensor.norm * tensor.norm;
+    }
+    if (all > 0) together_ = std::max(together_, std::sqrt(apart / all));
+  }
+
+  std::map<std::string, double> distances_;
+  double together_ = 0;
+};
+
+void list_unmatched(const Weights& a, const Weights& b, DiffRecord& diff) {
+  const auto of_a = names_in(a.tensors), of_b = names_in(b.tensors);
+  std::set_difference(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
+                      std::back_inserter(diff.unmatched[0]));
+  std::set_difference(of_b.begin(), of_b.end(), of_a.begin(), of_a.end(),
+                      std::back_inserter(diff.unmatched[1]));
+  diff.matched = static_cast<std::int64_t>(of_a.size() - diff.unmatched[0].size());
+}
+
+}  // namespace
+
+double copy_bound(const WholeTensor& a, const WholeTensor& b) {
+  const Rounding of_a = rounding_of(a), of_b = rounding_of(b);
+  const Rounding& coarser = of_a.unit_roundoff > of_b.unit_roundoff ? of_a : of_b;
+  const double norm = std::max(a.norm, b.norm);
+  const double elements = static_cast<double>(std::max(a.elements, b.elements));
+  const double tiny = norm > 0 ? coarser.smallest_subnormal / 2 * std::sqrt(elements) / norm : 0;
+  return coarser.unit_roundoff + tiny;
+}
+
+Weights weights_of_checkpoint(const std::filesystem::path& path, const std::string& shown) {
+  const Checkpoint checkpoint = open_checkpoint(path);
+  Weights weights;
+  weights.side.folder = shown;
+  weights.side.title = checkpoint.title;
+  weights.side.tensors = static_cast<std::int64_t>(checkpoint.tensors.size());
+  weights.side.optimizer_tensors = checkpoint.optimizer_tensors;
+  weights.side.other_values = checkpoint.other_values;
+  std::vector<std::pair<WholeTensorKey, WholeTensor>> tensors;
+  for (const CheckpointTensor& tensor : checkpoint.tensors) {
+    const MeasuredTensor measured = measure_tensor(tensor);
+    WholeTensor whole;
+    whole.dtype = name(tensor.dtype);
+    whole.elements = element_count(tensor.shape);
+    whole.shape = tensor.shape;
+    whole.digest = measured.digest;
+    whole.norm = measured.norm;
+    whole.non_finite = measured.non_finite;
+    whole.sketch = measured.sketch;
+    tensors.emplace_back(key_of_weight(tensor.name), std::move(whole));
+  }
+  weights.tensors = WholeTensors(std::move(tensors));
+  return weights;
+}
+
+Weights weights_of_job(const JobFiles& files, std::int64_t step) {
+  const auto& steps = files.reader().steps();
+  if (steps.empty()) throw unreadable(files.shown(), "it observed no step", "Watch more steps");
+  if (step == 0) step = steps.back();
+  if (!files.has(step)) {
+    throw bad_value("--align", std::to_string(step),
+                    fmt::format("a step that {} observed, {} to {}", files.shown(), steps.front(),
+                                steps.back()));
+  }
+  Weights weights;
+  weights.step = step;
+  weights.side = side_of(files);
+  std::vector<std::pair<WholeTensorKey, WholeTensor>> tensors;
+  const WholeTensors observed(*files.reader().at(step));
+  for (const auto& one : observed.all()) {
+    if (one.first.kind == Kind::parameter && one.first.phase == Phase::post_step) {
+      tensors.push_back(one);
+    }
+  }
+  weights.tensors = WholeTensors(std::move(tensors));
+  return weights;
+}
+
+DiffRecord diff_weights(Weights a, Weights b, std::vector<Weights> noise,
+                        const WeightsRequest& request) {
+  for (Weights& run : noise) name_as_model(names_in(a.tensors), run);
+  const std::set<std::string> of_a = names_in(a.tensors);
+  name_as_model(names_in(b.tensors), a);
+  name_as_model(of_a, b);
+  request.names.rename(a.tensors);
+  request.names.fuse(b.tensors);
+  for (Weights& run : noise) request.names.rename(run.tensors);
+  const RepetitionDistances distances(noise, a, b);
+  DiffRecord diff;
+  diff.sides = {a.side, b.side};
+  list_unmatched(a, b, diff);
+  StepDifference step{a.step, b.step, 0, "", {}};
+  for (const auto& [key, tensor] : a.tensors.all()) {
+    const WholeTensor* const other = b.tensors.find(key);
+    if (!other) continue;
+    const auto distance = distances.of(key.name);
+    const bool may_be_drift = !distance && !request.are_same_values;
+    step.tensors.push_back(compare_weight(tensor, *other, distance, may_be_drift));
+    TensorDifference& found = step.tensors.back();
+    found.name = key.name;
+    const bool has_drifted = may_be_drift && found.likeness == Likeness::undecided;
+    if (has_drifted && found.cause.empty()) step.undecidable = kDrift;
+  }
+  if (step.tensors.empty()) step.undecidable = "no tensor has the same name on both sides";
+  diff.steps.push_back(std::move(step));
+  return diff;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,42 @@
+#include "harness/diff/tensor_words.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "reports/base/plain_text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kShownNames = 5;
+
+}  // namespace
+
+std::string size_in_words(const TensorDifference& one) {
+  std::string text;
+  if (one.is_multiple) {
+    const bool is_factor = one.cause.find(": ") != std::string::npos;
+    text = fmt::format("B is {}{}; ", is_factor ? "A times " : "", plain(one.cause));
+  } else if (!one.cause.empty()) {
+    text = plain(one.cause) + "; ";
+  } else if (one.ratio) {
+    text = fmt::format("ratio {:.4g}; ", *one.ratio);
+    if (one.cosine) text = fmt::format("ratio {:.4g}, cosine {:.4g}; ", *one.ratio, *one.cosine);
+  }
+  return text + fmt::format("relative difference {:.3g}{}, tolerance {:.2g}", one.relative,
+                            one.is_estimate ? " (an estimate, error 18 %)" : "", one.tolerance);
+}
+
+std::string names_in_words(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min(kShownNames, names.size());
+  std::string text = plain(fmt::format(
+      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", ")));
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+}  // namespace lockstep
