@@ -104,7 +104,7 @@ class ByRank {
       const double typical =
           std::max(a_[rank].typical_norm(key.kind), b_[rank].typical_norm(key.kind));
       const double tolerance = bound_of(*one, *other, weights_apart_).sum();
-      add_rank(compare_tensors(*one, *other, tolerance, typical, static_cast<int>(a_.size())),
+      add_rank(compare_tensors(*one, *other, tolerance, typical, {static_cast<int>(a_.size())}),
                static_cast<int>(rank), worst);
     }
     if (!worst) {

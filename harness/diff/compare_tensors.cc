@@ -60,6 +60,24 @@ void compare_undefined(const WholeTensor& a, const WholeTensor& b, TensorDiffere
   difference.likeness = defined.problem.empty() ? Likeness::different : Likeness::undecided;
 }
 
+/// Sizes other than the number of ranks, each once.
+std::vector<KnownSize> other_sizes(const WholeTensor& a, const WholeTensor& b,
+                                   const JobSizes& sizes) {
+  std::vector<KnownSize> others;
+  const auto add = [&](int count, const char* what) {
+    const bool is_known = std::any_of(others.begin(), others.end(), [&](const KnownSize& one) {
+      return one.count == count && one.what == what;
+    });
+    if (count > 1 && !is_known) others.push_back({count, what});
+  };
+  add(sizes.micro_batches, "micro-batches");
+  for (const WholeTensor* tensor : {&b, &a}) {
+    if (tensor->copies != sizes.ranks) add(tensor->copies, "ranks that hold a copy of it");
+    if (tensor->parts != sizes.ranks) add(tensor->parts, "ranks that hold a part of it");
+  }
+  return others;
+}
+
 /// Only norms are known: the distance is at least their difference.
 void compare_norms(const WholeTensor& a, const WholeTensor& b, double scale,
                    TensorDifference& difference) {
@@ -91,7 +109,7 @@ std::optional<double> distance_of(const WholeTensor& a, const WholeTensor& b) {
 }
 
 TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, double tolerance,
-                                 double all, int ranks) {
+                                 double all, const JobSizes& sizes) {
   TensorDifference difference;
   difference.tolerance = tolerance;
   if (a.is_undefined || b.is_undefined) {
@@ -134,7 +152,8 @@ TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, dou
     difference.is_estimate = false;
   }
   const RatioMeaning meaning =
-      meaning_of_ratio(*difference.ratio, ranks, std::max(3 * rest / b.norm, tolerance));
+      meaning_of_ratio(*difference.ratio, sizes.ranks, std::max(3 * rest / b.norm, tolerance),
+                       other_sizes(a, b, sizes));
   difference.cause = meaning.words;
   difference.kind = meaning.kind;
   difference.is_multiple = meaning.kind.has_value();

@@ -36,10 +36,16 @@ double roundoff_of(const WholeTensor& tensor);
 
 RoundingBound bound_of(const WholeTensor& a, const WholeTensor& b, double weights_apart);
 
+/// Sizes of the jobs that the cause of a ratio may be, in addition to those of the tensor.
+struct JobSizes {
+  int ranks = 1;          ///< of the larger side
+  int micro_batches = 1;  ///< of a step, on the side with more
+};
+
 /// Compares a tensor of B with that of A. `all`: the larger norm of all tensors of the quantity
-/// together. `ranks`: of the larger side, for the cause in words.
+/// together. `sizes`: for the cause in words.
 TensorDifference compare_tensors(const WholeTensor& a, const WholeTensor& b, double tolerance,
-                                 double all, int ranks);
+                                 double all, const JobSizes& sizes);
 
 /// The L2 distance of two tensors, by digests or sketches; absent: unknown.
 std::optional<double> distance_of(const WholeTensor& a, const WholeTensor& b);

@@ -129,12 +129,12 @@ struct DiffSide {
   std::string folder;
   std::string title;
   int world_size = 0;
-  std::int64_t steps = 0;    ///< observed
-  bool has_modules = false;  ///< their outputs were observed
+  std::int64_t steps = 0;  ///< observed
   /// Of a checkpoint, all that its files hold of the model; absent: the side is a job.
   std::optional<std::int64_t> tensors;
   std::int64_t optimizer_tensors = 0;  ///< of a checkpoint, left out
   std::int64_t other_values = 0;       ///< of a checkpoint, left out: they are no tensors
+  bool has_modules = false;            ///< of a job: outputs of its modules were observed
 };
 
 /// Two runs, or a checkpoint and another or a run, compared. Verdicts are about B, A being right.

@@ -77,6 +77,15 @@ struct Pair {
   WholeTensor b;
 };
 
+/// The passes of rank 0 in a step, by `watch --data`; 1: unknown.
+int micro_batches_in(const StepView& step) {
+  std::int64_t last = 0;
+  for (const Observation& row : step.observations(0)) {
+    if (row.kind == Kind::data) last = std::max(last, row.micro_batch);
+  }
+  return static_cast<int>(last) + 1;
+}
+
 WholeTensor undefined() {
   WholeTensor none;
   none.is_undefined = true;
@@ -198,6 +207,7 @@ class Comparison {
     const auto apart = parameters_apart(a.before, b.before);
     found.weights_apart = apart.value_or(0);
     const std::vector<Pair> pairs = pairs_of(a, b);
+    const JobSizes sizes{ranks_, std::max(micro_batches_in(*a.view), micro_batches_in(*b.view))};
     found.undecidable = why_undecidable(apart, pairs);
     const bool is_by_noise = !found.undecidable.empty() && moves(noise);
     if (is_by_noise) found.undecidable.clear();
@@ -206,7 +216,7 @@ class Comparison {
       const double tolerance =
           std::max(tolerance_of(pair, carried, found, a), of_noise(pair, noise));
       TensorDifference one =
-          compare_tensors(pair.a, pair.b, tolerance, norm_of_all(pairs, pair.quantity), ranks_);
+          compare_tensors(pair.a, pair.b, tolerance, norm_of_all(pairs, pair.quantity), sizes);
       one.quantity = pair.quantity;
       one.name = pair.name;
       if (!found.undecidable.empty() && one.likeness == Likeness::different) {

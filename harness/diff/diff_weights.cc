@@ -85,7 +85,7 @@ std::string sure_difference(const WholeTensor& a, const WholeTensor& b,
 TensorDifference compare_weight(const WholeTensor& a, const WholeTensor& b,
                                 const std::optional<double>& repetitions, bool may_be_drift) {
   const double tolerance = std::max(copy_bound(a, b), kOfRepetitions * repetitions.value_or(0));
-  TensorDifference found = compare_tensors(a, b, tolerance, 0, 1);
+  TensorDifference found = compare_tensors(a, b, tolerance, 0, {});
   found.quantity = Compared::weight;
   if (!a.problem.empty() || !b.problem.empty() || found.likeness == Likeness::equal) return found;
   const std::string sure = sure_difference(a, b, found);
@@ -124,8 +124,8 @@ class RepetitionDistances {
       const WholeTensor* const of_a = a.tensors.find(key);
       const WholeTensor* const of_b = b.tensors.find(key);
       if (!of_a || !of_b) continue;
-      const double nearer = std::min(compare_tensors(*of_a, tensor, 0, 0, 1).relative,
-                                     compare_tensors(*of_b, tensor, 0, 0, 1).relative);
+      const double nearer = std::min(compare_tensors(*of_a, tensor, 0, 0, {}).relative,
+                                     compare_tensors(*of_b, tensor, 0, 0, {}).relative);
       double& known = distances_[key.name];
       known = std::max(known, nearer);
       apart += nearer * nearer * tensor.norm * tensor.norm;

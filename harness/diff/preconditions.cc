@@ -177,7 +177,7 @@ Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& 
     if (!other || !tensor.problem.empty() || !other->problem.empty()) continue;
     ++compared;
     const double tolerance = bound_of(tensor, *other, 0).base;
-    const TensorDifference found = compare_tensors(tensor, *other, tolerance, 0, 1);
+    const TensorDifference found = compare_tensors(tensor, *other, tolerance, 0, {});
     if (found.likeness == Likeness::equal) ++equal;
     if (found.likeness == Likeness::different && weights.likeness != Likeness::different) {
       weights.likeness = Likeness::different;

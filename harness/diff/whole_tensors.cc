@@ -18,6 +18,7 @@ struct Part {
   int rank = 0;
   const Observation* value = nullptr;
   const Sketch* sketch = nullptr;
+  int copies = 1;
 };
 
 bool is_same_place(const Observation& a, const Observation& b) {
@@ -50,7 +51,10 @@ class Assembly {
     if (copy == parts_.end()) {
       if (element_count(row.local_shape) > 0 || parts_.empty())
         parts_.push_back({rank, &row, sketch});
-    } else if (copy->value->digest != row.digest && problem_.empty()) {
+      return;
+    }
+    ++copy->copies;
+    if (copy->value->digest != row.digest && problem_.empty()) {
       problem_ = fmt::format("ranks {} and {} hold different values of it", copy->rank, rank);
     }
   }
@@ -60,6 +64,8 @@ class Assembly {
     tensor.problem = problem();
     tensor.is_undefined = parts_.empty() && has_undefined_;
     if (parts_.empty()) return tensor;
+    tensor.parts = static_cast<int>(parts_.size());
+    tensor.copies = parts_[0].copies;
     tensor.dtype = parts_[0].value->dtype;
     tensor.elements = element_count(parts_[0].value->global_shape);
     // One dimension may be that of a tensor that was flattened before it was cut.

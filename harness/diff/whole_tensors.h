@@ -33,6 +33,8 @@ struct WholeTensor {
   double norm = 0;                                 ///< L2
   std::int64_t non_finite = 0;                     ///< elements
   std::optional<Sketch> sketch;
+  int parts = 1;              ///< into which ranks divide it
+  int copies = 1;             ///< ranks that hold the same part
   bool is_undefined = false;  ///< there is no gradient
   std::string problem;        ///< why it cannot be put together; empty: it is whole
 };

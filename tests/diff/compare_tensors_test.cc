@@ -29,7 +29,7 @@ std::vector<float> ramp(float factor, float added_to_first = 0) {
 }
 
 TensorDifference compare(const std::vector<float>& a, const std::vector<float>& b, int ranks = 4) {
-  return compare_tensors(tensor_of(a), tensor_of(b), kTolerance, 0, ranks);
+  return compare_tensors(tensor_of(a), tensor_of(b), kTolerance, 0, {ranks});
 }
 
 TEST(CompareTensors, KnowsEqualBits) {
@@ -61,8 +61,8 @@ TEST(CompareTensors, NamesMultiplesExactly) {
 
 TEST(CompareTensors, LeavesSmallTensorsToTheNormOfAll) {
   const WholeTensor noise = tensor_of(ramp(1e-9F)), other = tensor_of(ramp(-2e-9F));
-  EXPECT_EQ(compare_tensors(noise, other, kTolerance, 0, 2).likeness, Likeness::different);
-  EXPECT_EQ(compare_tensors(noise, other, kTolerance, 10, 2).likeness, Likeness::rounding);
+  EXPECT_EQ(compare_tensors(noise, other, kTolerance, 0, {2}).likeness, Likeness::different);
+  EXPECT_EQ(compare_tensors(noise, other, kTolerance, 10, {2}).likeness, Likeness::rounding);
 }
 
 TEST(CompareTensors, ReportsOtherSizesAndNumbersThatAreNotFinite) {
@@ -77,11 +77,11 @@ TEST(CompareTensors, ReportsOtherSizesAndNumbersThatAreNotFinite) {
 TEST(CompareTensors, DoesNotDecideWithoutValues) {
   WholeTensor a = tensor_of(ramp(1)), b = tensor_of(ramp(1, 0.01F));
   a.sketch.reset();
-  EXPECT_EQ(compare_tensors(a, b, kTolerance, 0, 2).likeness, Likeness::undecided);
+  EXPECT_EQ(compare_tensors(a, b, kTolerance, 0, {2}).likeness, Likeness::undecided);
   b = tensor_of(ramp(2));
-  EXPECT_EQ(compare_tensors(a, b, kTolerance, 0, 2).likeness, Likeness::different);
+  EXPECT_EQ(compare_tensors(a, b, kTolerance, 0, {2}).likeness, Likeness::different);
   b.problem = "ranks hold 3 of its 4 elements";
-  const TensorDifference unknown = compare_tensors(a, b, kTolerance, 0, 2);
+  const TensorDifference unknown = compare_tensors(a, b, kTolerance, 0, {2});
   EXPECT_EQ(unknown.likeness, Likeness::undecided);
   EXPECT_EQ(unknown.cause, b.problem);
 }
@@ -89,13 +89,14 @@ TEST(CompareTensors, DoesNotDecideWithoutValues) {
 TEST(CompareTensors, ReportsGradientsOfOneSide) {
   WholeTensor none;
   none.is_undefined = true;
-  const TensorDifference only_a = compare_tensors(tensor_of(ramp(1)), none, kTolerance, 0, 2);
+  const TensorDifference only_a = compare_tensors(tensor_of(ramp(1)), none, kTolerance, 0, {2});
   EXPECT_EQ(only_a.likeness, Likeness::different);
   EXPECT_EQ(only_a.cause, "there is none in B");
-  EXPECT_EQ(compare_tensors(none, tensor_of(ramp(1)), kTolerance, 0, 2).cause,
+  EXPECT_EQ(compare_tensors(none, tensor_of(ramp(1)), kTolerance, 0, {2}).cause,
             "there is none in A");
-  EXPECT_EQ(compare_tensors(none, tensor_of(ramp(0)), kTolerance, 0, 2).likeness, Likeness::equal);
-  EXPECT_EQ(compare_tensors(none, none, kTolerance, 0, 2).likeness, Likeness::equal);
+  EXPECT_EQ(compare_tensors(none, tensor_of(ramp(0)), kTolerance, 0, {2}).likeness,
+            Likeness::equal);
+  EXPECT_EQ(compare_tensors(none, none, kTolerance, 0, {2}).likeness, Likeness::equal);
 }
 
 TEST(CompareTensors, BoundsByTheCoarserType) {

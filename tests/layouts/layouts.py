@@ -167,6 +167,9 @@ def single(fault):
     module = model()
     if fault == "orthogonal":
         return train(module, module, Orthogonal(module.parameters()))
+    if fault == "accumulated":  # micro-batches, whose losses nobody divides by their number
+        return train(module, lambda rows: [module(part) for part in rows.split(2)], optimizer_of(module.parameters()),
+                     loss=lambda outputs: sum(loss_of(output) for output in outputs))
     train(module, module, optimizer_of(module.parameters()),
           before_step=clipped if fault == "clip" else None, loss=LOSSES.get(fault, loss_of))
 

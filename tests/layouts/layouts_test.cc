@@ -51,7 +51,9 @@ class Trainings {
       const Outcome outcome = train(ranks, folder_.path(), cases);
       EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     };
-    require(1, "single single-tokens single-clip single-orthogonal single-chaotic single@1");
+    require(1,
+            "single single-accumulated single-tokens single-clip single-orthogonal single-chaotic "
+            "single@1");
     require(
         2,
         "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
@@ -114,6 +116,8 @@ INSTANTIATE_TEST_SUITE_P(
         Compared{"normaliser_of_the_wrong_group", "single1 ddp2-group", 1,
                  "B is A times 1/2: averaged twice over 2 ranks"},
         Compared{"tiles_added_up", "single1 ddp2-tiles", 1, "B is A times 4: counted 4 times"},
+        Compared{"micro_batches_added_up", "single1 single1-accumulated", 1,
+                 "B is A times 4: summed over the 4 micro-batches, or counted 4 times"},
         Compared{"from_a_later_step_on", "single1 ddp2-late", 1,
                  "differ in step 3, first that of first.weight: B is A times 2"},
         Compared{"clipped_by_local_norm", "single1-clip ddp2-clip", 1,
@@ -195,7 +199,7 @@ TEST(WrongDiff, IsRefusedWithASentence) {
   EXPECT_THAT(refused("--align 3 single1 ddp2"), HasSubstr("A=100,B=1"));
   EXPECT_THAT(refused("--until x single1 ddp2"), HasSubstr("'x'"));
   EXPECT_THAT(refused("--map nowhere single1 ddp2"), HasSubstr("nowhere"));
-  EXPECT_THAT(refused("--format csv single1 ddp2"), HasSubstr("console or json"));
+  EXPECT_THAT(refused("--format csv single1 ddp2"), HasSubstr("console, json, keys"));
   write_text(Trainings::get().folder() / "half", "first.weight\n");
   EXPECT_THAT(refused("--map half single1 ddp2"), HasSubstr("an old name and a new one"));
   write_text(Trainings::get().folder() / "twice", "first.weight a\nhead.weight a\n");

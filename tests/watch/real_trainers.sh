@@ -24,7 +24,7 @@ watch() {  # STATUS WORDS-IN-THE-REPORT TRAINER [VARIABLE=VALUE...]
   local status=$1 words=$2 trainer=$3 run=$folder/run found
   shift 3
   rm -rf "$run"
-  env "$@" "$lockstep" watch --out "$run" -- "$python" -m torch.distributed.run --standalone \
+  env "$@" "$lockstep" watch ${options:-} --out "$run" -- "$python" -m torch.distributed.run --standalone \
     --nproc-per-node 2 "$sources/tests/watch/trainers.py" "$trainer" >"$folder/log" 2>&1
   found=$?
   if [[ $found == "$status" ]] && tr -s '\n ' ' ' <"$folder/log" | grep -q "$words"; then
@@ -45,5 +45,8 @@ both lightning_ddp
 both trl_sft
 both deepspeed_zero ZERO=1
 both deepspeed_zero ZERO=2
+options=--modules both transformers_ddp
+options=--modules both lightning_ddp
+options=--modules both deepspeed_zero ZERO=2
 watch 3 "every rank holds another part" deepspeed_zero ZERO=3
 exit $((failures > 0))

@@ -72,8 +72,19 @@ struct Explanation {
   FindingKind kind = FindingKind::scaled_by_a_constant;
 };
 
+/// Causes by one of the sizes of the job.
+void add_causes(const KnownSize& size, std::vector<Explanation>& known) {
+  const double n = size.count;
+  known.push_back({1 / n, fmt::format("1/{}", size.count),
+                   fmt::format("divided by the {} {}", size.count, size.what), 1 / n});
+  known.push_back({n, fmt::format("{}", size.count),
+                   fmt::format("summed over the {} {}", size.count, size.what), n});
+  known.push_back({(n + 1) / n, fmt::format("({0}+1)/{0}", size.count),
+                   fmt::format("of {} {}, the k-th counted k times", size.count, size.what), 1});
+}
+
 /// Most likely first.
-std::vector<Explanation> explanations(int world_size) {
+std::vector<Explanation> explanations(int world_size, const std::vector<KnownSize>& others) {
   constexpr double kNothing = 1e-3;
   const double w = world_size;
   std::vector<Explanation> known{
@@ -88,6 +99,9 @@ std::vector<Explanation> explanations(int world_size) {
       {-1, "-1", "the sign is flipped", 1, FindingKind::sign_flipped},
       {0, "0", "nothing arrived", kNothing, FindingKind::nothing_arrived},
   };
+  for (const KnownSize& size : others) {
+    if (size.count > 1) add_causes(size, known);
+  }
   for (int n = 2; n <= 16; ++n) {
     known.push_back({(n + 1.0) / n, fmt::format("({0}+1)/{0}", n),
                      fmt::format("{} parts, the k-th counted k times", n), 1});
@@ -154,9 +168,10 @@ std::vector<double> components_of(const SnapshotTensor& tensor) {
   return numbers;
 }
 
-RatioMeaning meaning_of_ratio(double ratio, int world_size, double precision) {
+RatioMeaning meaning_of_ratio(double ratio, int world_size, double precision,
+                              const std::vector<KnownSize>& others) {
   if (!(std::abs(ratio - 1) > precision)) return {};
-  std::vector<Explanation> fitting = explanations(world_size);
+  std::vector<Explanation> fitting = explanations(world_size, others);
   std::erase_if(fitting, [&](const Explanation& known) {
     return !(std::abs(ratio - known.ratio) <= precision * known.scale);
   });

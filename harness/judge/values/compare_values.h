@@ -37,9 +37,17 @@ struct RatioMeaning {
   std::string words;  ///< "1/4: averaged twice over 4 ranks, or divided by 4"
 };
 
+/// A size of a job that a ratio may be: "micro-batches".
+struct KnownSize {
+  int count = 0;
+  std::string what;
+};
+
 /// A ratio to the reference with its possible causes, or as a fraction: "5/8 of the right value".
-/// Unknown if no simple ratio is within `precision` (relative), or if several are.
-RatioMeaning meaning_of_ratio(double ratio, int world_size, double precision);
+/// Unknown if no simple ratio is within `precision` (relative), or if several are. `others`: sizes
+/// of the job apart from the number of ranks.
+RatioMeaning meaning_of_ratio(double ratio, int world_size, double precision,
+                              const std::vector<KnownSize>& others = {});
 
 /// The larger of two differences; NaN (not finite) is larger than any.
 double worse(double a, double b);

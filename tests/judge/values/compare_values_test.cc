@@ -94,6 +94,20 @@ TEST(RatioInWords, SaysNothingWhereSeveralRatiosFit) {
   EXPECT_EQ(meaning_of_ratio(std::nan(""), 2, 1e-6).words, "");
 }
 
+TEST(RatioInWords, KnowsTheSizesOfTheJob) {
+  const std::vector<KnownSize> sizes{{4, "micro-batches"}};
+  EXPECT_EQ(meaning_of_ratio(4, 2, 1e-6, sizes).words,
+            "4: summed over the 4 micro-batches, or counted 4 times");
+  EXPECT_EQ(meaning_of_ratio(0.25, 3, 1e-6, sizes).words,
+            "1/4: divided by the 4 micro-batches, or divided by 4");
+  EXPECT_EQ(meaning_of_ratio(1.25, 3, 1e-6, sizes).words,
+            "(4+1)/4: of 4 micro-batches, the k-th counted k times, or 4 parts, the k-th counted k "
+            "times");
+  EXPECT_EQ(meaning_of_ratio(24, 2, 1e-6, {{24, "micro-batches"}}).words,
+            "24: summed over the 24 micro-batches");
+  EXPECT_EQ(meaning_of_ratio(4, 4, 1e-6, sizes).kind, FindingKind::scaled_by_world_size);
+}
+
 TEST(RatioInWords, SaysNothingOfOne) { EXPECT_EQ(meaning_of_ratio(1, 1, 1e-6).words, ""); }
 
 TEST(RatioInWords, IsAsPreciseAsTheRatioIsSmall) {
