@@ -28,7 +28,7 @@ watch() {  # STATUS WORDS-IN-THE-REPORT TRAINER [VARIABLE=VALUE...]
     --nproc-per-node 2 "$sources/tests/watch/trainers.py" "$trainer" >"$folder/log" 2>&1
   found=$?
   if [[ $found == "$status" ]] && tr -s '\n ' ' ' <"$folder/log" | grep -q "$words"; then
-    echo "$trainer $*: as expected"
+    echo "${options:-} $trainer $*: as expected"
   else
     echo "$trainer $*: status $found instead of $status, or not '$words':"
     tail -n 40 "$folder/log"
