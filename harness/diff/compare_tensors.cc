@@ -60,20 +60,17 @@ void compare_undefined(const WholeTensor& a, const WholeTensor& b, TensorDiffere
   difference.likeness = defined.problem.empty() ? Likeness::different : Likeness::undecided;
 }
 
-/// Sizes other than the number of ranks, each once.
+/// The sizes of the jobs and of the tensor, except the number of ranks.
 std::vector<KnownSize> other_sizes(const WholeTensor& a, const WholeTensor& b,
                                    const JobSizes& sizes) {
-  std::vector<KnownSize> others;
-  const auto add = [&](int count, const char* what) {
-    const bool is_known = std::any_of(others.begin(), others.end(), [&](const KnownSize& one) {
-      return one.count == count && one.what == what;
-    });
-    if (count > 1 && !is_known) others.push_back({count, what});
-  };
-  add(sizes.micro_batches, "micro-batches");
+  std::vector<KnownSize> others = sizes.others;
   for (const WholeTensor* tensor : {&b, &a}) {
-    if (tensor->copies != sizes.ranks) add(tensor->copies, "ranks that hold a copy of it");
-    if (tensor->parts != sizes.ranks) add(tensor->parts, "ranks that hold a part of it");
+    if (tensor->copies != sizes.ranks) {
+      add_size(tensor->copies, "ranks that hold a copy of it", others);
+    }
+    if (tensor->parts != sizes.ranks) {
+      add_size(tensor->parts, "ranks that hold a part of it", others);
+    }
   }
   return others;
 }

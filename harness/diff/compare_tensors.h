@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "harness/diff/diff_record.h"
 #include "harness/diff/whole_tensors.h"
+#include "harness/judge/values/compare_values.h"
 
 namespace lockstep {
 
@@ -38,8 +40,8 @@ RoundingBound bound_of(const WholeTensor& a, const WholeTensor& b, double weight
 
 /// Sizes of the jobs that the cause of a ratio may be, in addition to those of the tensor.
 struct JobSizes {
-  int ranks = 1;          ///< of the larger side
-  int micro_batches = 1;  ///< of a step, on the side with more
+  int ranks = 1;                       ///< of the larger side
+  std::vector<KnownSize> others = {};  ///< such as micro-batches
 };
 
 /// Compares a tensor of B with that of A. `all`: the larger norm of all tensors of the quantity

@@ -14,6 +14,7 @@
 #include "harness/diff/compare_modules.h"
 #include "harness/diff/compare_tensors.h"
 #include "harness/diff/preconditions.h"
+#include "harness/record/dtype.h"
 
 namespace lockstep {
 
@@ -77,13 +78,23 @@ struct Pair {
   WholeTensor b;
 };
 
-/// The passes of rank 0 in a step, by `watch --data`; 1: unknown.
-int micro_batches_in(const StepView& step) {
-  std::int64_t last = 0;
+/// Adds the sizes of a step that `watch --data` saw: of rank 0 and, if they differ, of all ranks.
+void add_sizes(const StepView& step, std::vector<KnownSize>& sizes) {
+  std::int64_t passes = 0, samples = 0, tokens = 0;
   for (const Observation& row : step.observations(0)) {
-    if (row.kind == Kind::data) last = std::max(last, row.micro_batch);
+    if (row.kind != Kind::data || row.local_shape.empty()) continue;
+    passes = std::max(passes, row.micro_batch + 1);
+    samples = row.local_shape[0];
+    const auto dtype = parse<DType>(row.dtype);
+    const bool is_of_words = dtype && unit_roundoff(*dtype) == 0 && row.local_shape.size() == 2;
+    if (is_of_words) tokens = samples * row.local_shape[1];
   }
-  return static_cast<int>(last) + 1;
+  const int ranks = step.processes();
+  add_size(passes, "micro-batches", sizes);
+  add_size(samples, "samples of a pass", sizes);
+  if (ranks > 1) add_size(ranks * samples, "samples of all ranks", sizes);
+  add_size(tokens, "tokens of a pass", sizes);
+  if (ranks > 1) add_size(ranks * tokens, "tokens of all ranks", sizes);
 }
 
 WholeTensor undefined() {
@@ -207,7 +218,8 @@ class Comparison {
     const auto apart = parameters_apart(a.before, b.before);
     found.weights_apart = apart.value_or(0);
     const std::vector<Pair> pairs = pairs_of(a, b);
-    const JobSizes sizes{ranks_, std::max(micro_batches_in(*a.view), micro_batches_in(*b.view))};
+    JobSizes sizes{ranks_};
+    for (const SideStep* side : {&b, &a}) add_sizes(*side->view, sizes.others);
     found.undecidable = why_undecidable(apart, pairs);
     const bool is_by_noise = !found.undecidable.empty() && moves(noise);
     if (is_by_noise) found.undecidable.clear();

@@ -167,6 +167,8 @@ def single(fault):
     module = model()
     if fault == "orthogonal":
         return train(module, module, Orthogonal(module.parameters()))
+    if fault == "sum":
+        return train(module, module, optimizer_of(module.parameters()), loss=lambda output: output.pow(2).sum())
     if fault == "accumulated":  # micro-batches, whose losses nobody divides by their number
         return train(module, lambda rows: [module(part) for part in rows.split(2)], optimizer_of(module.parameters()),
                      loss=lambda outputs: sum(loss_of(output) for output in outputs))

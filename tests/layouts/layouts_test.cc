@@ -52,7 +52,8 @@ class Trainings {
       EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     };
     require(1,
-            "single single-accumulated single-tokens single-clip single-orthogonal single-chaotic "
+            "single single-sum single-accumulated single-tokens single-clip single-orthogonal "
+            "single-chaotic "
             "single@1");
     require(
         2,
@@ -115,9 +116,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "B is A times 1/4: averaged twice over 4 ranks"},
         Compared{"normaliser_of_the_wrong_group", "single1 ddp2-group", 1,
                  "B is A times 1/2: averaged twice over 2 ranks"},
-        Compared{"tiles_added_up", "single1 ddp2-tiles", 1, "B is A times 4: counted 4 times"},
+        Compared{"tiles_added_up", "single1 ddp2-tiles", 1,
+                 "B is A times 4: summed over the 4 samples of a pass, or counted 4 times"},
         Compared{"micro_batches_added_up", "single1 single1-accumulated", 1,
                  "B is A times 4: summed over the 4 micro-batches, or counted 4 times"},
+        Compared{"samples_added_up", "single1 single1-sum", 1,
+                 "B is A times 8: summed over the 8 samples of a pass, or counted 8 times"},
         Compared{"from_a_later_step_on", "single1 ddp2-late", 1,
                  "differ in step 3, first that of first.weight: B is A times 2"},
         Compared{"clipped_by_local_norm", "single1-clip ddp2-clip", 1,

@@ -74,7 +74,7 @@ struct Explanation {
 
 /// Causes by one of the sizes of the job.
 void add_causes(const KnownSize& size, std::vector<Explanation>& known) {
-  const double n = size.count;
+  const auto n = static_cast<double>(size.count);
   known.push_back({1 / n, fmt::format("1/{}", size.count),
                    fmt::format("divided by the {} {}", size.count, size.what), 1 / n});
   known.push_back({n, fmt::format("{}", size.count),
@@ -108,6 +108,14 @@ std::vector<Explanation> explanations(int world_size, const std::vector<KnownSiz
     known.push_back({1.0 / n, fmt::format("1/{}", n), fmt::format("divided by {}", n), 1.0 / n});
     known.push_back({static_cast<double>(n), fmt::format("{}", n),
                      fmt::format("counted {} times", n), static_cast<double>(n)});
+  }
+  for (int power = 5; power <= 24; ++power) {  // of two, as loss scales are
+    const std::int64_t n = std::int64_t{1} << power;
+    const auto value = static_cast<double>(n);
+    known.push_back({value, fmt::format("{}", n),
+                     fmt::format("scaled by 2^{}, as by a loss scale", power), value});
+    known.push_back({1 / value, fmt::format("1/{}", n),
+                     fmt::format("divided by 2^{}, as by a loss scale", power), 1 / value});
   }
   return known;
 }
@@ -166,6 +174,13 @@ std::vector<double> components_of(const SnapshotTensor& tensor) {
     numbers.push_back(component_value(component, tensor.bytes.data() + at));
   }
   return numbers;
+}
+
+void add_size(std::int64_t count, const std::string& what, std::vector<KnownSize>& sizes) {
+  const KnownSize size{count, what};
+  if (count > 1 && std::find(sizes.begin(), sizes.end(), size) == sizes.end()) {
+    sizes.push_back(size);
+  }
 }
 
 RatioMeaning meaning_of_ratio(double ratio, int world_size, double precision,

@@ -39,9 +39,14 @@ struct RatioMeaning {
 
 /// A size of a job that a ratio may be: "micro-batches".
 struct KnownSize {
-  int count = 0;
+  std::int64_t count = 0;
   std::string what;
+
+  bool operator==(const KnownSize&) const = default;
 };
+
+/// Adds a size unless it is there, or 1.
+void add_size(std::int64_t count, const std::string& what, std::vector<KnownSize>& sizes);
 
 /// A ratio to the reference with its possible causes, or as a fraction: "5/8 of the right value".
 /// Unknown if no simple ratio is within `precision` (relative), or if several are. `others`: sizes

@@ -105,6 +105,9 @@ TEST(RatioInWords, KnowsTheSizesOfTheJob) {
             "times");
   EXPECT_EQ(meaning_of_ratio(24, 2, 1e-6, {{24, "micro-batches"}}).words,
             "24: summed over the 24 micro-batches");
+  EXPECT_EQ(meaning_of_ratio(65536, 2, 1e-6).words, "65536: scaled by 2^16, as by a loss scale");
+  EXPECT_EQ(meaning_of_ratio(1.0 / 1024, 3, 1e-6).words,
+            "1/1024: divided by 2^10, as by a loss scale");
   EXPECT_EQ(meaning_of_ratio(4, 4, 1e-6, sizes).kind, FindingKind::scaled_by_world_size);
 }
 
