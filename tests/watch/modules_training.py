@@ -171,11 +171,22 @@ def in_place():
             complain("in_place", kind, found, true)
 
 
+def keeps_hooks_of_views():
+    """Whether the hook of an output in three dimensions survives a change in place: with torch 2.11 it is a view,
+    with 2.15 it is none."""
+    called = []
+    output = nn.Linear(4, 4)(torch.ones(2, 2, 4))
+    output.register_hook(called.append)
+    output.relu_().sum().backward()
+    return bool(called)
+
+
 def in_place_view():
-    """If the output is a view, torch drops the hook when it is changed: there is an output without a gradient."""
+    """If torch drops the hook of a view that is changed in place, there is an output without a gradient."""
     module = InPlace()
     rows = observe("in_place_view", lambda: step_of(module, lambda: module(rows_of_data().view(2, 2, 8))))
-    expect_names("in_place_view", rows, ["layer", "relu", "(model)"], ["relu", "(model)"])
+    expect_names("in_place_view", rows, ["layer", "relu", "(model)"],
+                 ["relu", "(model)"] + ["layer"] * keeps_hooks_of_views())
 
 
 class Shared(nn.Module):

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -217,6 +218,9 @@ TEST_F(WatchCommand, OutlivesAFullDisk) {
 TEST_F(WatchCommand, CountsCollectivesByTheGroupsThatCalledThem) {
   const Outcome outcome = watch("", torchrun("several_groups"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
+  const bool has_no_recorder = std::getenv("LOCKSTEP_TEST_PYTHON") &&
+                               outcome.err.find("collectives were not counted") != outcome.err.npos;
+  if (has_no_recorder) GTEST_SKIP() << "this torch does not count them over Gloo";
   EXPECT_THAT(unwrapped(outcome.err),
               HasSubstr("before the update of step 2: 1 over 1 of 2 ranks, 5 over 2 of 2 ranks"));
 }
