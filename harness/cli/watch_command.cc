@@ -113,7 +113,7 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
                  "this machine, one of several, in a shared '--out': its files go to DIR/NAME")
       ->type_name("NAME");
   app.add_option("--format", words.formats,
-                 "also write report.* in these formats: " + formats_in_words())
+                 "also write reports in these formats: " + formats_in_words())
       ->type_name("FORMAT[,FORMAT...]")
       ->delimiter(',');
   add_verbosity_options(app, words.verbosity,
@@ -264,8 +264,8 @@ ExitStatus watch(const WatchWords& words) {
   }
   const WatchedJob watched = watch_job(request, LOCKSTEP_VERSION);
   for (const Renderer* renderer : renderers) {
-    const std::filesystem::path file = "report." + renderer->extension;
-    write_whole_file(watched.folder / file, renderer->render(watched.run));
+    write_whole_file(std::filesystem::path(watched.folder) / renderer->file,
+                     renderer->render(watched.run));
   }
   const Screen screen = screen_of(STDERR_FILENO, verbosity_of(words.verbosity), watched.folder);
   std::fputs(

@@ -4,7 +4,20 @@
 
 namespace lockstep {
 
+void StepDifference::leave_out_tensors() {
+  std::array<std::int64_t, 4> found{};
+  for (std::size_t i = 0; i < found.size(); ++i) found.at(i) = count(static_cast<Likeness>(i));
+  counts = found;
+  std::erase_if(tensors, [](const TensorDifference& one) {
+    return one.quantity != Compared::loss && one.is_finite;
+  });
+  tensors.shrink_to_fit();
+  std::erase_if(modules.tensors,
+                [](const TensorDifference& one) { return one.likeness <= Likeness::rounding; });
+}
+
 std::int64_t StepDifference::count(Likeness likeness) const {
+  if (counts) return counts->at(static_cast<std::size_t>(likeness));
   return std::count_if(tensors.begin(), tensors.end(), [&](const TensorDifference& one) {
     return one.likeness == likeness && one.quantity != Compared::loss;
   });

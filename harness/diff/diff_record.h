@@ -104,9 +104,15 @@ struct StepDifference {
   std::string undecidable;   ///< why rounding cannot be told from a fault; empty: it can
   std::vector<TensorDifference> tensors;  ///< in the order of execution
   ModuleDifferences modules = {};
+  /// By likeness, of a step whose tensors were left out; absent: `tensors` has all.
+  std::optional<std::array<std::int64_t, 4>> counts = {};
 
   /// Tensors that have it, without losses and modules.
   std::int64_t count(Likeness likeness) const;
+
+  /// Leaves out the tensors and counts them, to save memory. Losses stay, tensors that are not
+  /// finite, and outputs of modules that do not agree.
+  void leave_out_tensors();
 };
 
 /// What should be equal before runs are compared. Without equal initial weights and samples a

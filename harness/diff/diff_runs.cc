@@ -234,6 +234,7 @@ class Comparison {
       if (!found.undecidable.empty() && one.likeness == Likeness::different) {
         one.likeness = Likeness::undecided;
       }
+      follow_gradient(one);
       found.tensors.push_back(std::move(one));
     }
     found.modules = compare_modules(*a.view, *b.view, found.weights_apart);
@@ -247,6 +248,17 @@ class Comparison {
   std::int64_t matched() const { return matched_; }
 
  private:
+  /// An update follows from all gradients so far: if one of them was undecided, so is the update.
+  void follow_gradient(TensorDifference& one) {
+    if (one.quantity == Compared::gradient && one.likeness == Likeness::undecided) {
+      open_gradients_.insert(one.name);
+    }
+    const bool is_open = one.quantity == Compared::update && open_gradients_.contains(one.name);
+    if (!is_open || one.likeness != Likeness::different) return;
+    one.likeness = Likeness::undecided;
+    one.cause = "its gradient is undecided";
+  }
+
   static std::string why_undecidable(const std::optional<double>& apart,
                                      const std::vector<Pair>& pairs) {
     if (pairs.empty()) return "no tensor was observed on both sides";
@@ -301,6 +313,7 @@ class Comparison {
   SideSteps steps_b_;
   int ranks_;
   bool is_first_ = true;
+  std::set<std::string> open_gradients_;  ///< of parameters, in any step so far
   Precondition initial_weights_{Prerequisite::initial_weights, Likeness::undecided, "unknown"};
   std::array<std::vector<std::string>, 2> unmatched_;
   std::int64_t matched_ = 0;
@@ -338,6 +351,35 @@ class Repetition {
   Comparison with_b_;
 };
 
+/// Leaves out the tensors of most steps: a report shows those of the first one that differs or is
+/// undecided, and a long training would fill the memory.
+class KeptTensors {
+ public:
+  void look(StepDifference& step) {
+    constexpr int kFirst = 16;
+    const bool differs = step.count(Likeness::different) > 0 || step.modules.has_finding();
+    const bool is_open = step.count(Likeness::undecided) > 0;
+    const bool has_module = step.modules.first(Compared::output, Likeness::different) ||
+                            step.modules.first(Compared::output_gradient, Likeness::different);
+    const bool is_shown = is_new(differs, has_different_) | is_new(is_open, has_undecided_) |
+                          is_new(has_module, has_module_);
+    if (++steps_ > kFirst && !is_shown) step.leave_out_tensors();
+  }
+
+ private:
+  /// Whether something is so for the first time.
+  static bool is_new(bool is_so, bool& was_so) {
+    const bool result = is_so && !was_so;
+    was_so = was_so || is_so;
+    return result;
+  }
+
+  int steps_ = 0;
+  bool has_different_ = false;
+  bool has_undecided_ = false;
+  bool has_module_ = false;
+};
+
 /// The compared steps up to the first difference: later samples cannot be its cause.
 std::vector<std::pair<std::int64_t, std::int64_t>> steps_of(const DiffRecord& diff) {
   const StepDifference* const last = first_different(diff);
@@ -361,11 +403,13 @@ DiffRecord diff_runs(const JobFiles& a, const JobFiles& b,
   std::vector<Repetition> repetitions;
   for (const JobFiles* run : noise) repetitions.emplace_back(*run, a, b, request);
   Noise measured;
+  KeptTensors keeper;
   for (const auto& [step, other] : steps) {
     for (std::size_t i = 0; i < noise.size(); ++i) {
       repetitions[i].add(step, other, *noise[i], measured);
     }
     diff.steps.push_back(comparison.compare(step, other, measured));
+    keeper.look(diff.steps.back());
   }
   diff.preconditions = {compare_configurations(a.job(), b.job()), comparison.initial_weights(),
                         compare_samples(a, b, steps_of(diff))};

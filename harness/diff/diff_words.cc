@@ -250,12 +250,18 @@ Json json_of(const ModuleDifferences& modules) {
 }
 
 Json json_of(const StepDifference& step) {
+  Json counts = Json::object();
+  for (const Likeness likeness :
+       {Likeness::equal, Likeness::rounding, Likeness::undecided, Likeness::different}) {
+    counts[std::string(name(likeness))] = step.count(likeness);
+  }
   Json tensors = Json::array();
   for (const TensorDifference& one : step.tensors) tensors.push_back(json_of(one));
   return {{"step", step.step},
           {"other", step.other},
           {"weights_apart", step.weights_apart},
           {"undecidable", step.undecidable},
+          {"counts", counts},
           {"tensors", tensors},
           {"modules", json_of(step.modules)}};
 }

@@ -165,7 +165,7 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
   judge_run(run, folder);
   save_record(folder, run);
   for (const Renderer* renderer : chosen) {
-    write_whole_file(folder / ("report." + renderer->extension), renderer->render(run));
+    write_whole_file(folder / renderer->file, renderer->render(run));
   }
   if (Interruption::noted() != 0) return say_interrupted(run, shown_folder);
   write_standard_output(

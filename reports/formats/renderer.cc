@@ -9,12 +9,17 @@ namespace lockstep {
 
 const std::vector<Renderer>& renderers() {
   static const std::vector<Renderer> kRenderers{
-      {"console", "txt", "tables, findings in sentences and the detection table", render_console},
-      {"csv", "csv", "one line per cell, symptom, claim and value", render_csv},
-      {"json", "json", "the whole record, by record.schema.json", render_json},
-      {"junit", "xml", "a test case per cell, for the test pages of CI systems", render_junit},
-      {"keys", "keys", "a line per finding, for `--known`", render_keys},
-      {"markdown", "md", "a comment on a pull request, the summary of a job", render_markdown},
+      {"console", "report.txt", "tables, findings in sentences and the detection table",
+       render_console},
+      {"csv", "report.csv", "one line per cell, symptom, claim and value", render_csv},
+      {"json", "report.json", "the whole record, by record.schema.json", render_json},
+      {"junit", "report.xml", "a test case per cell, for the test pages of CI systems",
+       render_junit},
+      {"keys", "known.txt", "a line per finding, for `--known`", render_keys},
+      {"markdown", "report.md", "a comment on a pull request, the summary of a job",
+       render_markdown},
+      {"summary", "summary.json",
+       "one verdict, the findings with their kinds and keys, for scripts", render_summary},
   };
   return kRenderers;
 }

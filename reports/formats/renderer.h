@@ -11,9 +11,9 @@ namespace lockstep {
 /// One format of the report. A renderer is a pure function of the record: no clock, no environment,
 /// no terminal.
 struct Renderer {
-  std::string format;     ///< name on the command line
-  std::string extension;  ///< of `report.<extension>` in the run's folder
-  std::string summary;    ///< one line for `--help`
+  std::string format;   ///< name on the command line
+  std::string file;     ///< its name in the run's folder
+  std::string summary;  ///< one line for `--help`
   std::function<std::string(const RunRecord&)> render;
 };
 
@@ -39,6 +39,9 @@ std::string render_junit(const RunRecord& run);
 
 /// The keys of all findings, a line each: a file for `--known`.
 std::string render_keys(const RunRecord& run);
+
+/// One verdict, and the findings with kinds and keys, for scripts: docs/formats.md.
+std::string render_summary(const RunRecord& run);
 
 /// A comment on a pull request or the summary of a job on GitHub: the verdict, the detection table,
 /// tables and findings. Always below the limit of a comment; omitted pieces are counted. Text from

@@ -46,6 +46,22 @@ TEST(DiffRecord, HoldsIfEveryStepIsDecided) {
   EXPECT_EQ(verdict_of(DiffRecord{}), Verdict::undecided);
 }
 
+TEST(DiffRecord, CountsTensorsThatWereLeftOut) {
+  for (const Likeness likeness : {Likeness::equal, Likeness::rounding, Likeness::undecided}) {
+    DiffRecord diff = diff_with(likeness);
+    TensorDifference loss = tensor_that_is(Likeness::different, "loss");
+    loss.quantity = Compared::loss;
+    diff.steps[1].tensors.push_back(loss);
+    const Verdict before = verdict_of(diff);
+    diff.steps[1].leave_out_tensors();
+    EXPECT_EQ(diff.steps[1].tensors.size(), 1U) << "the loss";
+    EXPECT_EQ(diff.steps[1].count(likeness), 1);
+    EXPECT_EQ(verdict_of(diff), before);
+    const auto json = nlohmann::json::parse(diff_in_json(diff));
+    EXPECT_EQ(json["steps"][1]["counts"][std::string(name(likeness))], 1);
+  }
+}
+
 TEST(DiffRecord, IsVoidIfTheRunsAreNotAlike) {
   for (const std::size_t i : {0U, 1U}) {
     DiffRecord diff = diff_with(Likeness::different);

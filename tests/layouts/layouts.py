@@ -167,6 +167,12 @@ def single(fault):
     module = model()
     if fault == "orthogonal":
         return train(module, module, Orthogonal(module.parameters()))
+    if fault == "nudged":  # a gradient between rounding and a fault, and an update that differs
+        first = module.first.weight
+        others = [parameter for parameter in module.parameters() if parameter is not first]
+        optimizer = torch.optim.SGD([{"params": [first], "lr": 2 * case.lr}, {"params": others}], lr=case.lr,
+                                    momentum=0.9)
+        return train(module, module, optimizer, before_step=lambda step, _: first.grad.mul_(1.0001))
     if fault == "sum":
         return train(module, module, optimizer_of(module.parameters()), loss=lambda output: output.pow(2).sum())
     if fault == "accumulated":  # micro-batches, whose losses nobody divides by their number

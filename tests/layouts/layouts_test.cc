@@ -52,7 +52,8 @@ class Trainings {
       EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     };
     require(1,
-            "single single-sum single-accumulated single-tokens single-clip single-orthogonal "
+            "single single-nudged single-sum single-accumulated single-tokens single-clip "
+            "single-orthogonal "
             "single-chaotic "
             "single@1");
     require(
@@ -140,6 +141,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "4 of 8 gradients differ in step 1, first that of first.weight: B is A times 1/2"},
         Compared{"frozen_parameter", "single1 ddp2-frozen", 1,
                  "1 of 8 gradients differ in step 1, first that of norm.bias: there is none in B"},
+        Compared{"update_of_an_undecided_gradient", "single1 single1-nudged --until 1", 2,
+                 "UNDECIDED: step 1: the gradient of first.weight: ratio 1"},
         Compared{"other_model", "single1 single1@1", 2,
                  "VOID: the initial weights are not the same"}),
     name_of_comparison);

@@ -1,0 +1,108 @@
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/formats/job_report.h"
+#include "reports/formats/renderer.h"
+#include "reports/record/finding_key.h"
+#include "reports/record/result.h"
+
+namespace lockstep {
+
+namespace {
+
+using SummaryJson = nlohmann::ordered_json;
+
+template <class Value>
+SummaryJson or_null(const std::optional<Value>& value) {
+  return value ? SummaryJson(*value) : SummaryJson();
+}
+
+SummaryJson summary_of(std::string_view label, const Finding& finding) {
+  SummaryJson json;
+  json["kind"] = finding.kind ? SummaryJson(name(*finding.kind)) : SummaryJson();
+  json["keys"] = keys_of(label, finding);
+  json["claim"] = sentence(finding.claim);
+  json["step"] = finding.step;
+  json["tensor"] = finding.tensor;
+  json["ranks"] = finding.groups;
+  json["ratio"] = or_null(finding.ratio);
+  json["sentence"] = finding.sentence;
+  return json;
+}
+
+/// Adds what was found and what was not decided.
+void add_results(std::string_view label, const Execution& execution, SummaryJson& json) {
+  json["findings"] = SummaryJson::array();
+  json["undecided"] = SummaryJson::array();
+  for (const ClaimResult& result : execution.results) {
+    for (const Finding& finding : result.findings) {
+      json["findings"].push_back(summary_of(label, finding));
+    }
+    if (result.verdict != Verdict::undecided) continue;
+    json["undecided"].push_back({{"claim", sentence(result.claim)}, {"reason", result.reason}});
+  }
+}
+
+SummaryJson summary_of(const JobRecord& job) {
+  SummaryJson json;
+  json["label"] = label_of(job);
+  json["verdict"] = name(verdict_of(job));
+  json["exit_status"] = static_cast<int>(status_of(job));
+  json["sentence"] = heading_of(job);
+  json["ranks"] = job.world_size;
+  json["steps"] = {{"count", job.steps.count},  //
+                   {"first", job.steps.first},
+                   {"last", job.steps.last}};
+  json["coverage"] = {{"parameters", job.coverage.parameters},
+                      {"compared", job.coverage.compared},
+                      {"ranks", job.coverage.ranks}};
+  add_results(label_of(job), job, json);
+  return json;
+}
+
+/// A cell that is not as expected.
+SummaryJson summary_of(const CellRecord& cell) {
+  SummaryJson json;
+  json["label"] = label_of(cell);
+  json["result"] = name(result_of(cell));
+  json["sentence"] = cause_of(cell);
+  json["reproduce"] = cell.reproduce;
+  add_results(label_of(cell), cell, json);
+  return json;
+}
+
+SummaryJson counts_of_results(const RunRecord& run) {
+  std::array<int, 5> counts{};
+  for (const CellRecord& cell : run.cells) {
+    ++counts.at(static_cast<std::size_t>(result_of(cell)));
+  }
+  SummaryJson json = SummaryJson::object();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    json[std::string(Names<Result>::values.at(i))] = counts.at(i);
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string render_summary(const RunRecord& run) {
+  SummaryJson json;
+  json["schema"] = "lockstep.summary";
+  json["version"] = "1.0";
+  json["exit_status"] = static_cast<int>(exit_status(run));
+  json["jobs"] = SummaryJson::array();
+  for (const JobRecord& job : run.jobs) json["jobs"].push_back(summary_of(job));
+  json["cells"] = counts_of_results(run);
+  json["not_as_expected"] = SummaryJson::array();
+  for (const CellRecord& cell : run.cells) {
+    if (result_of(cell) != Result::as_expected) json["not_as_expected"].push_back(summary_of(cell));
+  }
+  json["keys"] = keys_of(run);
+  return json.dump(2, ' ', false, SummaryJson::error_handler_t::replace) + "\n";
+}
+
+}  // namespace lockstep
