@@ -22,9 +22,12 @@ using Json = nlohmann::json;
 
 std::string plural(Compared quantity) { return std::string(name(quantity)) + "s"; }
 
+/// Null: none has it, or it was left out. Losses decide nothing.
 const TensorDifference* first_of(const StepDifference& step, Likeness likeness) {
-  const auto found = std::find_if(step.tensors.begin(), step.tensors.end(),
-                                  [&](const auto& one) { return one.likeness == likeness; });
+  const auto found =
+      std::find_if(step.tensors.begin(), step.tensors.end(), [&](const TensorDifference& one) {
+        return one.likeness == likeness && one.quantity != Compared::loss;
+      });
   return found == step.tensors.end() ? nullptr : &*found;
 }
 
@@ -65,6 +68,9 @@ const StepDifference* first_undecided(const DiffRecord& diff) {
 
 std::string why_undecided(const StepDifference& step) {
   if (!step.undecidable.empty()) return step.undecidable;
+  if (!first_of(step, Likeness::undecided)) {
+    return fmt::format("{} tensors", step.count(Likeness::undecided));
+  }
   const TensorDifference& one = *first_of(step, Likeness::undecided);
   return fmt::format("the {} of {}: {}", name(one.quantity), plain(one.name), size_in_words(one));
 }

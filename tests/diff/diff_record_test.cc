@@ -46,6 +46,15 @@ TEST(DiffRecord, HoldsIfEveryStepIsDecided) {
   EXPECT_EQ(verdict_of(DiffRecord{}), Verdict::undecided);
 }
 
+TEST(DiffRecord, NamesNoLossAsTheFirstDifference) {
+  DiffRecord diff = diff_with(Likeness::different);
+  TensorDifference loss = tensor_that_is(Likeness::different, "loss");
+  loss.quantity = Compared::loss;
+  diff.steps[1].tensors.insert(diff.steps[1].tensors.begin(), loss);
+  EXPECT_THAT(verdict_in_words(diff),
+              HasSubstr("DIFFERENT: 1 of 1 gradients differ in step 2, first that of w"));
+}
+
 TEST(DiffRecord, CountsTensorsThatWereLeftOut) {
   for (const Likeness likeness : {Likeness::equal, Likeness::rounding, Likeness::undecided}) {
     DiffRecord diff = diff_with(likeness);
