@@ -151,30 +151,24 @@ std::vector<Pair> pairs_of(const SideStep& a, const SideStep& b) {
   return pairs;
 }
 
-/// The larger norm of all tensors of a quantity together.
-double norm_of_all(const std::vector<Pair>& pairs, Compared quantity) {
-  double of_a = 0, of_b = 0;
+/// The larger norm of all tensors of each quantity together.
+std::map<Compared, double> norms_of_all(const std::vector<Pair>& pairs) {
+  std::map<Compared, std::pair<double, double>> squares;
   for (const Pair& pair : pairs) {
-    if (pair.quantity != quantity) continue;
+    auto& [of_a, of_b] = squares[pair.quantity];
     of_a += pair.a.norm * pair.a.norm;
     of_b += pair.b.norm * pair.b.norm;
   }
-  return std::sqrt(std::max(of_a, of_b));
+  std::map<Compared, double> norms;
+  for (const auto& [quantity, both] : squares) {
+    norms[quantity] = std::sqrt(std::max(both.first, both.second));
+  }
+  return norms;
 }
 
 /// An update is rounded to the parameter's precision, and optimizers that divide by a gradient's
 /// own size turn over the signs of elements that are almost 0.
 constexpr double kOfUpdates = 0.02;
-
-/// How far the gradients of the step are apart, as far as that is rounding.
-double gradients_apart(const std::vector<TensorDifference>& found) {
-  double largest = 0;
-  for (const TensorDifference& one : found) {
-    const bool counts = one.quantity == Compared::gradient && one.likeness == Likeness::rounding;
-    if (counts) largest = std::max(largest, one.relative);
-  }
-  return largest;
-}
 
 double tolerance_of_update(const Pair& pair, const WholeTensor& parameter, double gradients) {
   const double u = roundoff_of(parameter);
@@ -223,18 +217,23 @@ class Comparison {
     found.undecidable = why_undecidable(apart, pairs);
     const bool is_by_noise = !found.undecidable.empty() && moves(noise);
     if (is_by_noise) found.undecidable.clear();
+    const std::map<Compared, double> norms = norms_of_all(pairs);
+    double gradients_apart = 0;  // as far as that is rounding; gradients come before updates
     for (const Pair& pair : pairs) {
       const double carried = is_by_noise ? 0 : found.weights_apart;
       const double tolerance =
-          std::max(tolerance_of(pair, carried, found, a), of_noise(pair, noise));
+          std::max(tolerance_of(pair, carried, gradients_apart, a), of_noise(pair, noise));
       TensorDifference one =
-          compare_tensors(pair.a, pair.b, tolerance, norm_of_all(pairs, pair.quantity), sizes);
+          compare_tensors(pair.a, pair.b, tolerance, norms.at(pair.quantity), sizes);
       one.quantity = pair.quantity;
       one.name = pair.name;
       if (!found.undecidable.empty() && one.likeness == Likeness::different) {
         one.likeness = Likeness::undecided;
       }
       follow_gradient(one);
+      const bool is_rounding =
+          one.quantity == Compared::gradient && one.likeness == Likeness::rounding;
+      if (is_rounding) gradients_apart = std::max(gradients_apart, one.relative);
       found.tensors.push_back(std::move(one));
     }
     found.modules = compare_modules(*a.view, *b.view, found.weights_apart);
@@ -281,11 +280,11 @@ class Comparison {
   }
 
   /// By rounding. `carried`: distance of the parameters before the step.
-  static double tolerance_of(const Pair& pair, double carried, const StepDifference& found,
+  static double tolerance_of(const Pair& pair, double carried, double gradients_apart,
                              const SideStep& a) {
     if (pair.quantity != Compared::update) return bound_of(pair.a, pair.b, carried).sum();
     const WholeTensor* const before = before_step(a.before, pair.name);
-    return tolerance_of_update(pair, before ? *before : pair.a, gradients_apart(found.tensors));
+    return tolerance_of_update(pair, before ? *before : pair.a, gradients_apart);
   }
 
   void note_first(const SideStep& a, const SideStep& b) {

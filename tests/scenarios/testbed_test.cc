@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -201,22 +200,8 @@ TEST(Rendezvous, ThatABodyWrecksIsAFinding) {
   }
 }
 
-/// torch tries again after random times, in rare runs beyond any limit. A rank that is ended then
-/// had no file to say how far it came, so such a run is repeated.
-std::unique_ptr<TestbedRun> run_without_files() {
-  std::unique_ptr<TestbedRun> run;
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    run = std::make_unique<TestbedRun>("rendezvous/has-no-files --ranks 2 --timeout 10");
-    const bool is_at_limit =
-        run->outcome().out.find("within its limit of 10 s") != std::string::npos;
-    if (!is_at_limit) break;
-  }
-  return run;
-}
-
 TEST(Rendezvous, ThatTheMachineDeniesIsNoRun) {
-  const auto made = run_without_files();
-  const TestbedRun& run = *made;
+  const TestbedRun run("rendezvous/has-no-files --ranks 2 --timeout 20");
   EXPECT_EQ(run.outcome().status, 2) << run.outcome().out << run.outcome().err;
   const json cell = run.cell("has-no-files");
   ASSERT_FALSE(cell.at("not_run").is_null()) << cell.at("exits");

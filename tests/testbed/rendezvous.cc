@@ -18,11 +18,14 @@ namespace {
 /// Simulates a low limit of open files. It suffices for the rank's own log and one more file at a
 /// time, but not for the connections of the store and of Gloo.
 void leave_no_files() {
-  const int next = ::dup(STDOUT_FILENO);
-  ::close(next);
+  // The two lowest free numbers. Between them others may be open, which this process inherited.
+  const int first = ::dup(STDOUT_FILENO);
+  const int second = ::dup(STDOUT_FILENO);
+  ::close(first);
+  ::close(second);
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = static_cast<rlim_t>(next) + 2;
+  files.rlim_cur = static_cast<rlim_t>(second) + 1;
   ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
