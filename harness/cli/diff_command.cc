@@ -22,6 +22,7 @@
 #include "reports/base/error.h"
 #include "reports/base/terminal.h"
 #include "reports/base/usage_error.h"
+#include "reports/record/finding_key.h"
 
 namespace lockstep {
 
@@ -154,15 +155,12 @@ class SideComparison {
     DiffRequest request{names_, steps_.b - steps_.a, until_};
     if ((steps_.a == 0) != (steps_.b == 0)) throw bad_value("--align", words_.align, "A=100,B=1");
     if (are_same_values_) throw bad_value("--noise", kNoNoise, "a run, as both sides are jobs");
-    std::vector<const JobFiles*> noise;
+    std::vector<const JobFiles*> noise = repetitions_of({&a.job(), &b.job()});
     for (const auto& run : repetitions_) {
       if (!run->is_job()) {
         throw bad_value("--noise", run->named(), "a run of `lockstep watch`, as both sides are");
       }
       noise.push_back(&run->job().files());
-    }
-    for (const NamedJob* one : {&a.job(), &b.job()}) {
-      if (one->repetition()) noise.push_back(one->repetition());
     }
     return diff_runs(a.job().files(), b.job().files(), noise, request);
   }
@@ -202,16 +200,10 @@ std::optional<ExpectedDiff> expectation_of(const DiffWords& words) {
   return expected;
 }
 
-std::string keys_as_lines(const DiffRecord& diff) {
-  std::string text;
-  for (const std::string& key : keys_of(diff)) text += key + "\n";
-  return text;
-}
-
 void show(const DiffRecord& diff, const std::string& format,
           const std::optional<KnownFindings>& known) {
   if (format == "json") return write_standard_output(diff_in_json(diff));
-  if (format == "keys") return write_standard_output(keys_as_lines(diff));
+  if (format == "keys") return write_standard_output(lines_of_keys(keys_of(diff)));
   write_standard_output(diff_in_words(diff, terminal_of(STDOUT_FILENO).width) +
                         keys_in_words(diff, known));
 }

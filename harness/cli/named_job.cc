@@ -22,4 +22,12 @@ NamedJob::NamedJob(const std::string& named) : runs_({named}) {
   }
 }
 
+std::vector<const JobFiles*> repetitions_of(std::initializer_list<const NamedJob*> jobs) {
+  std::vector<const JobFiles*> found;
+  for (const NamedJob* job : jobs) {
+    if (job->repetition()) found.push_back(job->repetition());
+  }
+  return found;
+}
+
 }  // namespace lockstep

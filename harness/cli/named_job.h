@@ -1,7 +1,9 @@
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "harness/cli/named_runs.h"
 #include "harness/diff/diff_side.h"
@@ -24,5 +26,8 @@ class NamedJob {
   std::unique_ptr<JobFiles> files_;
   std::unique_ptr<NamedJob> repetition_;
 };
+
+/// The repetitions of jobs, as far as they have any.
+std::vector<const JobFiles*> repetitions_of(std::initializer_list<const NamedJob*> jobs);
 
 }  // namespace lockstep

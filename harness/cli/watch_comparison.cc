@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <initializer_list>
 #include <vector>
 
 #include "harness/diff/diff_keys.h"
@@ -18,24 +16,11 @@ namespace lockstep {
 
 namespace {
 
-using Repetitions = std::vector<const JobFiles*>;
-
-/// The repetitions of two jobs, as far as there are any.
-Repetitions repetitions_of(std::initializer_list<const NamedJob*> jobs) {
-  Repetitions found;
-  for (const NamedJob* job : jobs) {
-    if (job->repetition()) found.push_back(job->repetition());
-  }
-  return found;
-}
-
 void say(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 bool has_finished(const RunRecord& run) {
   const std::vector<RankExit>& exits = run.jobs[0].exits;
-  return !exits.empty() && std::all_of(exits.begin(), exits.end(), [](const RankExit& end) {
-    return end.kind == ExitKind::finished;
-  });
+  return !exits.empty() && all_finished(exits);
 }
 
 }  // namespace

@@ -69,15 +69,7 @@ std::string keys_in_words(const DiffRecord& diff, const std::optional<KnownFindi
 ExitStatus status_of(const DiffRecord& diff, const std::optional<KnownFindings>& known) {
   if (diff.matched == 0) return ExitStatus::not_applicable;
   if (known && known->lists_all(keys_of(diff))) return ExitStatus::as_expected;
-  switch (verdict_of(diff)) {
-    case Verdict::holds:
-      return ExitStatus::as_expected;
-    case Verdict::undecided:
-      return ExitStatus::undecided;
-    case Verdict::violated:
-      break;
-  }
-  return ExitStatus::failed;
+  return status_of(verdict_of(diff));
 }
 
 }  // namespace lockstep

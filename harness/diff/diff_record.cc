@@ -1,6 +1,7 @@
 #include "harness/diff/diff_record.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace lockstep {
 
@@ -39,6 +40,14 @@ std::int64_t ModuleDifferences::count(Compared quantity, Likeness likeness) cons
   return std::count_if(tensors.begin(), tensors.end(), [&](const auto& one) {
     return one.quantity == quantity && one.likeness == likeness;
   });
+}
+
+void match_names(const std::set<std::string>& a, const std::set<std::string>& b, DiffRecord& diff) {
+  std::set_difference(a.begin(), a.end(), b.begin(), b.end(),
+                      std::back_inserter(diff.unmatched[0]));
+  std::set_difference(b.begin(), b.end(), a.begin(), a.end(),
+                      std::back_inserter(diff.unmatched[1]));
+  diff.matched = static_cast<std::int64_t>(a.size() - diff.unmatched[0].size());
 }
 
 bool is_of_weights(const DiffRecord& diff) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -155,6 +156,9 @@ struct DiffRecord {
 
 /// Whether a side is a checkpoint. Then there is one step, of weights: that of a job, else 0.
 bool is_of_weights(const DiffRecord& diff);
+
+/// Compares the names of both sides.
+void match_names(const std::set<std::string>& a, const std::set<std::string>& b, DiffRecord& diff);
 
 /// The first step in which a tensor or an output of a module is different; null: none is.
 const StepDifference* first_different(const DiffRecord& diff);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,147 +13,16 @@
 #include "harness/diff/compare_modules.h"
 #include "harness/diff/compare_tensors.h"
 #include "harness/diff/preconditions.h"
-#include "harness/record/dtype.h"
+#include "harness/diff/step_pairs.h"
 
 namespace lockstep {
 
 namespace {
 
-/// Runs may be so many times as far apart as two repetitions: other layouts round in other places.
-constexpr double kOfNoise = 10;
-
-/// The tensors of one side in a step and after the step before.
-struct SideStep {
-  std::shared_ptr<const StepView> view;
-  WholeTensors tensors;
-  WholeTensors before;  ///< parameters before the optimizer's step; empty: unknown
-};
-
-/// One side, step after step.
-class SideSteps {
- public:
-  SideSteps(const JobFiles& files, const NameMap& names, bool is_new)
-      : files_(files), names_(names), is_new_(is_new) {}
-
-  SideStep at(std::int64_t step) {
-    SideStep now;
-    now.view = files_.reader().at(step);
-    now.tensors = WholeTensors(*now.view);
-    if (is_new_) {
-      names_.fuse(now.tensors);
-    } else {
-      names_.rename(now.tensors);
-    }
-    const bool has_initial = has(now.tensors, Phase::pre_forward);
-    if (has_initial) {
-      now.before = now.tensors;
-    } else if (last_ == step - 1) {
-      now.before = std::move(after_);
-    }
-    after_ = now.tensors;
-    last_ = step;
-    return now;
-  }
-
- private:
-  static bool has(const WholeTensors& tensors, Phase phase) {
-    return std::any_of(tensors.all().begin(), tensors.all().end(), [&](const auto& one) {
-      return one.first.kind == Kind::parameter && one.first.phase == phase;
-    });
-  }
-
-  const JobFiles& files_;
-  const NameMap& names_;
-  bool is_new_;
-  WholeTensors after_;
-  std::int64_t last_ = -1;
-};
-
-/// Pairs of tensors of one quantity of a step.
-struct Pair {
-  Compared quantity;
-  std::string name;
-  WholeTensor a;
-  WholeTensor b;
-};
-
-/// Adds the sizes of a step that `watch --data` saw: of rank 0 and, if they differ, of all ranks.
-void add_sizes(const StepView& step, std::vector<KnownSize>& sizes) {
-  std::int64_t passes = 0, samples = 0, tokens = 0;
-  for (const Observation& row : step.observations(0)) {
-    if (row.kind != Kind::data || row.local_shape.empty()) continue;
-    passes = std::max(passes, row.micro_batch + 1);
-    samples = row.local_shape[0];
-    const auto dtype = parse<DType>(row.dtype);
-    const bool is_of_words = dtype && unit_roundoff(*dtype) == 0 && row.local_shape.size() == 2;
-    if (is_of_words) tokens = samples * row.local_shape[1];
-  }
-  const int ranks = step.processes();
-  add_size(passes, "micro-batches", sizes);
-  add_size(samples, "samples of a pass", sizes);
-  if (ranks > 1) add_size(ranks * samples, "samples of all ranks", sizes);
-  add_size(tokens, "tokens of a pass", sizes);
-  if (ranks > 1) add_size(ranks * tokens, "tokens of all ranks", sizes);
-}
-
-WholeTensor undefined() {
-  WholeTensor none;
-  none.is_undefined = true;
-  return none;
-}
-
-bool has_parameter(const SideStep& side, const std::string& name) {
-  return side.tensors.find({Phase::post_step, Kind::parameter, name}) != nullptr;
-}
-
-/// Of a gradient or a loss. A parameter that is on both sides may be frozen on one of them.
-std::optional<Pair> observed_pair(const WholeTensorKey& key, const WholeTensor& tensor,
-                                  const SideStep& b) {
-  const bool is_gradient = key.kind == Kind::gradient && key.phase == Phase::pre_step;
-  if (!is_gradient && key.kind != Kind::loss) return std::nullopt;
-  const WholeTensor* const other = b.tensors.find(key);
-  if (!other && !(is_gradient && has_parameter(b, key.name))) return std::nullopt;
-  return Pair{is_gradient ? Compared::gradient : Compared::loss, key.name, tensor,
-              other ? *other : undefined()};
-}
-
-/// Gradients that only B has, of parameters on both sides.
-void add_gradients_of_b(const SideStep& a, const SideStep& b, std::vector<Pair>& pairs) {
-  for (const auto& [key, tensor] : b.tensors.all()) {
-    const bool is_gradient = key.kind == Kind::gradient && key.phase == Phase::pre_step;
-    if (!is_gradient || a.tensors.find(key) || !has_parameter(a, key.name)) continue;
-    pairs.push_back({Compared::gradient, key.name, undefined(), tensor});
-  }
-}
-
-std::optional<Pair> update_pair(const WholeTensorKey& key, const WholeTensor& tensor,
-                                const SideStep& a, const SideStep& b) {
-  if (key.kind != Kind::parameter || key.phase != Phase::post_step) return std::nullopt;
-  const WholeTensor* const other = b.tensors.find(key);
-  const WholeTensor* const before = before_step(a.before, key.name);
-  const WholeTensor* const other_before = before_step(b.before, key.name);
-  if (!other || !before || !other_before) return std::nullopt;
-  return Pair{Compared::update, key.name, update_of(*before, tensor),
-              update_of(*other_before, *other)};
-}
-
-std::vector<Pair> pairs_of(const SideStep& a, const SideStep& b) {
-  std::vector<Pair> pairs;
-  for (const auto& [key, tensor] : a.tensors.all()) {
-    auto pair = observed_pair(key, tensor, b);
-    if (!pair) pair = update_pair(key, tensor, a, b);
-    if (pair) pairs.push_back(std::move(*pair));
-  }
-  add_gradients_of_b(a, b, pairs);
-  std::stable_sort(pairs.begin(), pairs.end(),
-                   [](const Pair& x, const Pair& y) { return x.quantity < y.quantity; });
-  return pairs;
-}
-
 /// The larger norm of all tensors of each quantity together.
-std::map<Compared, double> norms_of_all(const std::vector<Pair>& pairs) {
+std::map<Compared, double> norms_of_all(const std::vector<TensorPair>& pairs) {
   std::map<Compared, std::pair<double, double>> squares;
-  for (const Pair& pair : pairs) {
+  for (const TensorPair& pair : pairs) {
     auto& [of_a, of_b] = squares[pair.quantity];
     of_a += pair.a.norm * pair.a.norm;
     of_b += pair.b.norm * pair.b.norm;
@@ -170,7 +38,7 @@ std::map<Compared, double> norms_of_all(const std::vector<Pair>& pairs) {
 /// own size turn over the signs of elements that are almost 0.
 constexpr double kOfUpdates = 0.02;
 
-double tolerance_of_update(const Pair& pair, const WholeTensor& parameter, double gradients) {
+double tolerance_of_update(const TensorPair& pair, const WholeTensor& parameter, double gradients) {
   const double u = roundoff_of(parameter);
   const double norm = std::max(pair.a.norm, pair.b.norm);
   const double rounded = norm > 0 ? 4 * u * parameter.norm / norm : 0;
@@ -211,7 +79,7 @@ class Comparison {
     found.other = other;
     const auto apart = parameters_apart(a.before, b.before);
     found.weights_apart = apart.value_or(0);
-    const std::vector<Pair> pairs = pairs_of(a, b);
+    const std::vector<TensorPair> pairs = pairs_of(a, b);
     JobSizes sizes{ranks_};
     for (const SideStep* side : {&b, &a}) add_sizes(*side->view, sizes.others);
     found.undecidable = why_undecidable(apart, pairs);
@@ -219,7 +87,7 @@ class Comparison {
     if (is_by_noise) found.undecidable.clear();
     const std::map<Compared, double> norms = norms_of_all(pairs);
     double gradients_apart = 0;  // as far as that is rounding; gradients come before updates
-    for (const Pair& pair : pairs) {
+    for (const TensorPair& pair : pairs) {
       const double carried = is_by_noise ? 0 : found.weights_apart;
       const double tolerance =
           std::max(tolerance_of(pair, carried, gradients_apart, a), of_noise(pair, noise));
@@ -243,8 +111,7 @@ class Comparison {
   }
 
   const Precondition& initial_weights() const { return initial_weights_; }
-  const std::array<std::vector<std::string>, 2>& unmatched() const { return unmatched_; }
-  std::int64_t matched() const { return matched_; }
+  const std::array<std::set<std::string>, 2>& parameters() const { return parameters_; }  ///< names
 
  private:
   /// An update follows from all gradients so far: if one of them was undecided, so is the update.
@@ -259,7 +126,7 @@ class Comparison {
   }
 
   static std::string why_undecidable(const std::optional<double>& apart,
-                                     const std::vector<Pair>& pairs) {
+                                     const std::vector<TensorPair>& pairs) {
     if (pairs.empty()) return "no tensor was observed on both sides";
     if (!apart) return "the parameters before it are not known on both sides";
     if (bound_of(pairs[0].a, pairs[0].b, *apart).sum() <= kLargestBound) return "";
@@ -274,13 +141,13 @@ class Comparison {
     return std::any_of(noise.begin(), noise.end(), [](const auto& one) { return one.second > 0; });
   }
 
-  static double of_noise(const Pair& pair, const Noise& noise) {
+  static double of_noise(const TensorPair& pair, const Noise& noise) {
     const auto measured = noise.find({pair.quantity, pair.name});
     return measured == noise.end() ? 0 : kOfNoise * measured->second;
   }
 
   /// By rounding. `carried`: distance of the parameters before the step.
-  static double tolerance_of(const Pair& pair, double carried, double gradients_apart,
+  static double tolerance_of(const TensorPair& pair, double carried, double gradients_apart,
                              const SideStep& a) {
     if (pair.quantity != Compared::update) return bound_of(pair.a, pair.b, carried).sum();
     const WholeTensor* const before = before_step(a.before, pair.name);
@@ -289,12 +156,7 @@ class Comparison {
 
   void note_first(const SideStep& a, const SideStep& b) {
     initial_weights_ = compare_initial_weights(a.tensors, b.tensors);
-    const auto of_a = names_of(a.tensors), of_b = names_of(b.tensors);
-    std::set_difference(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
-                        std::back_inserter(unmatched_[0]));
-    std::set_difference(of_b.begin(), of_b.end(), of_a.begin(), of_a.end(),
-                        std::back_inserter(unmatched_[1]));
-    matched_ = static_cast<std::int64_t>(of_a.size() - unmatched_[0].size());
+    parameters_ = {names_of(a.tensors), names_of(b.tensors)};
   }
 
   static std::set<std::string> names_of(const WholeTensors& tensors) {
@@ -314,8 +176,7 @@ class Comparison {
   bool is_first_ = true;
   std::set<std::string> open_gradients_;  ///< of parameters, in any step so far
   Precondition initial_weights_{Prerequisite::initial_weights, Likeness::undecided, "unknown"};
-  std::array<std::vector<std::string>, 2> unmatched_;
-  std::int64_t matched_ = 0;
+  std::array<std::set<std::string>, 2> parameters_;
 };
 
 /// The distances between a repetition and the side that it is nearer to.
@@ -415,8 +276,7 @@ DiffRecord diff_runs(const JobFiles& a, const JobFiles& b,
   if (auto states = compare_random_states(a, b, steps_of(diff))) {
     diff.preconditions.push_back(std::move(*states));
   }
-  diff.unmatched = comparison.unmatched();
-  diff.matched = comparison.matched();
+  match_names(comparison.parameters()[0], comparison.parameters()[1], diff);
   return diff;
 }
 

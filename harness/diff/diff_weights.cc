@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -19,9 +18,6 @@
 namespace lockstep {
 
 namespace {
-
-/// Runs may be so many times as far apart as two repetitions: as in diff_runs.
-constexpr double kOfRepetitions = 10;
 
 constexpr const char* kDrift =
     "trainings drift apart as far: --noise none says that both should hold the same values, and "
@@ -84,7 +80,7 @@ std::string sure_difference(const WholeTensor& a, const WholeTensor& b,
 /// A tensor of both sides. `repetitions`: how far apart they are; absent: unknown.
 TensorDifference compare_weight(const WholeTensor& a, const WholeTensor& b,
                                 const std::optional<double>& repetitions, bool may_be_drift) {
-  const double tolerance = std::max(copy_bound(a, b), kOfRepetitions * repetitions.value_or(0));
+  const double tolerance = std::max(copy_bound(a, b), kOfNoise * repetitions.value_or(0));
   TensorDifference found = compare_tensors(a, b, tolerance, 0, {});
   found.quantity = Compared::weight;
   if (!a.problem.empty() || !b.problem.empty() || found.likeness == Likeness::equal) return found;
@@ -137,15 +133,6 @@ class RepetitionDistances {
   std::map<std::string, double> distances_;
   double together_ = 0;
 };
-
-void list_unmatched(const Weights& a, const Weights& b, DiffRecord& diff) {
-  const auto of_a = names_in(a.tensors), of_b = names_in(b.tensors);
-  std::set_difference(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
-                      std::back_inserter(diff.unmatched[0]));
-  std::set_difference(of_b.begin(), of_b.end(), of_a.begin(), of_a.end(),
-                      std::back_inserter(diff.unmatched[1]));
-  diff.matched = static_cast<std::int64_t>(of_a.size() - diff.unmatched[0].size());
-}
 
 }  // namespace
 
@@ -218,7 +205,7 @@ DiffRecord diff_weights(Weights a, Weights b, std::vector<Weights> noise,
   const RepetitionDistances distances(noise, a, b);
   DiffRecord diff;
   diff.sides = {a.side, b.side};
-  list_unmatched(a, b, diff);
+  match_names(names_in(a.tensors), names_in(b.tensors), diff);
   StepDifference step{a.step, b.step, 0, "", {}};
   for (const auto& [key, tensor] : a.tensors.all()) {
     const WholeTensor* const other = b.tensors.find(key);

@@ -14,11 +14,6 @@ namespace lockstep {
 
 namespace {
 
-bool all_finished(const CellRecord& cell) {
-  return std::all_of(cell.exits.begin(), cell.exits.end(),
-                     [](const RankExit& end) { return end.kind == ExitKind::finished; });
-}
-
 /// The first differing observation of two runs; empty if there is none.
 std::string first_other_observation(const StepView& again, const StepView& first) {
   for (int rank = 0; rank < first.processes(); ++rank) {
@@ -77,7 +72,7 @@ void check_repetition(CellRecord& cell, const StepReader* evidence, const CellRe
                       const StepReader* first_evidence) {
   if (!evidence || !first_evidence) return;
   std::string other = first_other_finding(cell, first);
-  if (other.empty() && all_finished(cell) && all_finished(first)) {
+  if (other.empty() && all_finished(cell.exits) && all_finished(first.exits)) {
     other = first_other_observation(*evidence, *first_evidence);
   }
   add_check(cell, "repeats the first run", other);

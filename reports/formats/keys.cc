@@ -3,10 +3,6 @@
 
 namespace lockstep {
 
-std::string render_keys(const RunRecord& run) {
-  std::string text;
-  for (const std::string& key : keys_of(run)) text += key + "\n";
-  return text;
-}
+std::string render_keys(const RunRecord& run) { return lines_of_keys(keys_of(run)); }
 
 }  // namespace lockstep

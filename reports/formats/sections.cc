@@ -223,10 +223,8 @@ bool is_undecided(const Check& check) { return check.result == Check::Result::un
 
 /// Whether ranks were ended, and that is the cause or the symptom explains it.
 bool is_cut_short(const CellRecord& cell) {
-  const bool is_ended = std::any_of(cell.exits.begin(), cell.exits.end(), [](const RankExit& end) {
-    return end.kind != ExitKind::finished;
-  });
-  return is_caused_by_an_ending(cell) || (is_ended && is_explained_by_symptom(cell));
+  return is_caused_by_an_ending(cell) ||
+         (!all_finished(cell.exits) && is_explained_by_symptom(cell));
 }
 
 /// The other claims and checks that are undecided because ranks were ended.

@@ -104,6 +104,9 @@ struct RankExit {
 /// "did not finish (stopped by SIGSTOP)".
 std::string exit_in_words(const RankExit& end);
 
+/// Whether every rank came to its end. Without ranks it is true.
+bool all_finished(const std::vector<RankExit>& exits);
+
 /// The judge's result for one claim.
 struct ClaimResult {
   Claim claim;

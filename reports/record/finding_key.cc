@@ -68,4 +68,10 @@ std::vector<std::string> keys_of(const RunRecord& run) {
   return keys;
 }
 
+std::string lines_of_keys(const std::vector<std::string>& keys) {
+  std::string text;
+  for (const std::string& key : keys) text += key + "\n";
+  return text;
+}
+
 }  // namespace lockstep

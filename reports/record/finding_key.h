@@ -27,4 +27,7 @@ std::string label_of(const JobRecord& job);
 /// The keys of all findings of a run, in the order of the record, each once.
 std::vector<std::string> keys_of(const RunRecord& run);
 
+/// A file for `--known`: a line each.
+std::string lines_of_keys(const std::vector<std::string>& keys);
+
 }  // namespace lockstep

@@ -34,6 +34,11 @@ std::string exit_in_words(const RankExit& end) {
   return "";
 }
 
+bool all_finished(const std::vector<RankExit>& exits) {
+  return std::all_of(exits.begin(), exits.end(),
+                     [](const RankExit& end) { return end.kind == ExitKind::finished; });
+}
+
 bool Table::Entry::is_measured() const {
   return std::any_of(values.begin(), values.end(), [](double value) { return !std::isnan(value); });
 }
@@ -89,14 +94,12 @@ Verdict verdict_of(const JobRecord& job) {
   if (!job.faults.empty()) verdict = Verdict::violated;
   if (!job.unsealed.empty()) verdict = merge(verdict, Verdict::undecided);
   for (const ClaimResult& result : job.results) verdict = merge(verdict, result.verdict);
-  const bool is_whole = std::all_of(job.exits.begin(), job.exits.end(), [](const RankExit& end) {
-    return end.kind == ExitKind::finished;
-  });
-  return job.results.empty() || !is_whole ? merge(verdict, Verdict::undecided) : verdict;
+  return job.results.empty() || !all_finished(job.exits) ? merge(verdict, Verdict::undecided)
+                                                         : verdict;
 }
 
-ExitStatus status_of(const JobRecord& job) {
-  switch (verdict_of(job)) {
+ExitStatus status_of(Verdict verdict) {
+  switch (verdict) {
     case Verdict::holds:
       return ExitStatus::as_expected;
     case Verdict::undecided:
@@ -106,6 +109,8 @@ ExitStatus status_of(const JobRecord& job) {
   }
   return ExitStatus::failed;
 }
+
+ExitStatus status_of(const JobRecord& job) { return status_of(verdict_of(job)); }
 
 ExitStatus exit_status(const RunRecord& run) {
   ExitStatus status = ExitStatus::as_expected;

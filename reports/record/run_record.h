@@ -256,6 +256,9 @@ Verdict verdict_of(const JobRecord& job);
 /// Exit status of a judged job.
 ExitStatus status_of(const JobRecord& job);
 
+/// That of a verdict alone.
+ExitStatus status_of(Verdict verdict);
+
 /// Exit status of a judged run: that of its worst cell or job. It is `not_applicable` if no cell
 /// applies and there is no job.
 ExitStatus exit_status(const RunRecord& run);

@@ -4,11 +4,9 @@ A case is LAYOUT, LAYOUT-FAULT, LAYOUT@SEED or ddp-drawn@SEED, and is observed i
 with the number of ranks after LAYOUT. All layouts see the same 8 samples of a step, and have the same loss: the mean over the
 samples. With @SEED the model, the optimizer, its learning rate and the fault are drawn; a drawn fault is printed."""
 
-import os
 import random
-import sys
 
-import lockstep
+from observed import train_all
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -275,30 +273,21 @@ LAYOUTS = {"single": single, "ddp": ddp, "fully_shard": sharded, "tp": tensor_pa
            "pipeline": pipeline}
 
 
-def main():
+def prepare(name):
     global case
-    torch.set_num_threads(1)
-    ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    if ranks > 1:
-        dist.init_process_group("gloo")
-    out, cases = sys.argv[1], sys.argv[2:]
-    for name in cases:
-        layout, _, seed = name.partition("@")
-        layout, _, fault = layout.partition("-")
-        case = Case(int(seed) if seed else None)
-        if fault == "chaotic":
-            case.lr, case.steps = 0.1, 60
-        folder = name.replace(layout, "%s%d" % (layout, ranks), 1)
-        if ranks > 1:
-            dist.barrier()  # all have left the job before
-        lockstep.watch(out=os.path.join(out, folder), data=fault != "blind")
+    layout, _, seed = name.partition("@")
+    layout, _, fault = layout.partition("-")
+    case = Case(int(seed) if seed else None)
+    if fault == "chaotic":
+        case.lr, case.steps = 0.1, 60
+
+    def train_case():
         if fault == "drawn" and dist.get_rank() == 0:
             print("%d: step %d" % (case.seed, case.faulty_step), flush=True)
         LAYOUTS[layout](fault)
-        lockstep.stop()
-    if dist.is_initialized():
-        dist.destroy_process_group()
+
+    return layout, {"data": fault != "blind"}, train_case
 
 
 if __name__ == "__main__":
-    main()
+    train_all(prepare)

@@ -3,10 +3,7 @@
 A case is LAYOUT or LAYOUT-FAULT, and is observed into a folder of that name in OUT, with the number of ranks after
 LAYOUT. All see the same 8 samples of a step, and have the same loss: the mean over the samples."""
 
-import os
-import sys
-
-import lockstep
+from observed import train_all
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -153,24 +150,15 @@ def tensor_parallel(fault):
 LAYOUTS = {"single": single, "ddp": ddp, "fully_shard": sharded, "tp": tensor_parallel}
 
 
-def main():
-    torch.set_num_threads(1)
-    ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    if ranks > 1:
-        dist.init_process_group("gloo")
-    out, cases = sys.argv[1], sys.argv[2:]
-    for name in cases:
-        layout, _, fault = name.partition("-")
-        if ranks > 1:
-            dist.barrier()  # all have left the job before
-        lockstep.watch(out=os.path.join(out, name.replace(layout, "%s%d" % (layout, ranks), 1)),
-                       data=not fault.startswith("blind"), modules=fault != "unwatched")
+def prepare(name):
+    layout, _, fault = name.partition("-")
+
+    def train_case():
         torch.manual_seed(0)
         LAYOUTS[layout](fault)
-        lockstep.stop()
-    if dist.is_initialized():
-        dist.destroy_process_group()
+
+    return layout, {"data": not fault.startswith("blind"), "modules": fault != "unwatched"}, train_case
 
 
 if __name__ == "__main__":
-    main()
+    train_all(prepare)

@@ -6,12 +6,9 @@
 namespace lockstep {
 
 CellFacts facts_of(const CellEvidence& cell) {
-  CellFacts facts{analyse_collectives(cell), culprits(cell), {}, true};
+  CellFacts facts{analyse_collectives(cell), culprits(cell), {}, all_finished(cell.exits)};
   for (const RankExit* end : facts.culprits) {
     if (!is_explained(facts.analysis, *end, cell)) facts.unexplained.push_back(end);
-  }
-  for (const RankExit& end : cell.exits) {
-    if (end.kind != ExitKind::finished) facts.all_finished = false;
   }
   return facts;
 }

@@ -1,0 +1,115 @@
+#include "harness/diff/step_pairs.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "harness/diff/compare_tensors.h"
+#include "harness/diff/preconditions.h"
+#include "harness/record/dtype.h"
+
+namespace lockstep {
+
+namespace {
+
+bool has_initial_parameters(const WholeTensors& tensors) {
+  return std::any_of(tensors.all().begin(), tensors.all().end(), [](const auto& one) {
+    return one.first.kind == Kind::parameter && one.first.phase == Phase::pre_forward;
+  });
+}
+
+WholeTensor undefined() {
+  WholeTensor none;
+  none.is_undefined = true;
+  return none;
+}
+
+bool has_parameter(const SideStep& side, const std::string& name) {
+  return side.tensors.find({Phase::post_step, Kind::parameter, name}) != nullptr;
+}
+
+/// Of a gradient or a loss. A parameter that is on both sides may be frozen on one of them.
+std::optional<TensorPair> observed_pair(const WholeTensorKey& key, const WholeTensor& tensor,
+                                        const SideStep& b) {
+  const bool is_gradient = key.kind == Kind::gradient && key.phase == Phase::pre_step;
+  if (!is_gradient && key.kind != Kind::loss) return std::nullopt;
+  const WholeTensor* const other = b.tensors.find(key);
+  if (!other && !(is_gradient && has_parameter(b, key.name))) return std::nullopt;
+  return TensorPair{is_gradient ? Compared::gradient : Compared::loss, key.name, tensor,
+                    other ? *other : undefined()};
+}
+
+/// Gradients that only B has, of parameters on both sides.
+void add_gradients_of_b(const SideStep& a, const SideStep& b, std::vector<TensorPair>& pairs) {
+  for (const auto& [key, tensor] : b.tensors.all()) {
+    const bool is_gradient = key.kind == Kind::gradient && key.phase == Phase::pre_step;
+    if (!is_gradient || a.tensors.find(key) || !has_parameter(a, key.name)) continue;
+    pairs.push_back({Compared::gradient, key.name, undefined(), tensor});
+  }
+}
+
+std::optional<TensorPair> update_pair(const WholeTensorKey& key, const WholeTensor& tensor,
+                                      const SideStep& a, const SideStep& b) {
+  if (key.kind != Kind::parameter || key.phase != Phase::post_step) return std::nullopt;
+  const WholeTensor* const other = b.tensors.find(key);
+  const WholeTensor* const before = before_step(a.before, key.name);
+  const WholeTensor* const other_before = before_step(b.before, key.name);
+  if (!other || !before || !other_before) return std::nullopt;
+  return TensorPair{Compared::update, key.name, update_of(*before, tensor),
+                    update_of(*other_before, *other)};
+}
+
+}  // namespace
+
+SideStep SideSteps::at(std::int64_t step) {
+  SideStep now;
+  now.view = files_.reader().at(step);
+  now.tensors = WholeTensors(*now.view);
+  if (is_new_) {
+    names_.fuse(now.tensors);
+  } else {
+    names_.rename(now.tensors);
+  }
+  if (has_initial_parameters(now.tensors)) {
+    now.before = now.tensors;
+  } else if (last_ == step - 1) {
+    now.before = std::move(after_);
+  }
+  after_ = now.tensors;
+  last_ = step;
+  return now;
+}
+
+std::vector<TensorPair> pairs_of(const SideStep& a, const SideStep& b) {
+  std::vector<TensorPair> pairs;
+  for (const auto& [key, tensor] : a.tensors.all()) {
+    auto pair = observed_pair(key, tensor, b);
+    if (!pair) pair = update_pair(key, tensor, a, b);
+    if (pair) pairs.push_back(std::move(*pair));
+  }
+  add_gradients_of_b(a, b, pairs);
+  std::stable_sort(pairs.begin(), pairs.end(), [](const TensorPair& x, const TensorPair& y) {
+    return x.quantity < y.quantity;
+  });
+  return pairs;
+}
+
+void add_sizes(const StepView& step, std::vector<KnownSize>& sizes) {
+  std::int64_t passes = 0, samples = 0, tokens = 0;
+  for (const Observation& row : step.observations(0)) {
+    if (row.kind != Kind::data || row.local_shape.empty()) continue;
+    passes = std::max(passes, row.micro_batch + 1);
+    samples = row.local_shape[0];
+    const auto dtype = parse<DType>(row.dtype);
+    const bool is_of_words = dtype && unit_roundoff(*dtype) == 0 && row.local_shape.size() == 2;
+    if (is_of_words) tokens = samples * row.local_shape[1];
+  }
+  const int ranks = step.processes();
+  add_size(passes, "micro-batches", sizes);
+  add_size(samples, "samples of a pass", sizes);
+  if (ranks > 1) add_size(ranks * samples, "samples of all ranks", sizes);
+  add_size(tokens, "tokens of a pass", sizes);
+  if (ranks > 1) add_size(ranks * tokens, "tokens of all ranks", sizes);
+}
+
+}  // namespace lockstep

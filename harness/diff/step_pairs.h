@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/diff/diff_record.h"
+#include "harness/diff/diff_side.h"
+#include "harness/diff/whole_tensors.h"
+#include "harness/judge/values/compare_values.h"
+
+namespace lockstep {
+
+/// The tensors of one side in a step and after the step before.
+struct SideStep {
+  std::shared_ptr<const StepView> view;
+  WholeTensors tensors;
+  WholeTensors before;  ///< parameters before the optimizer's step; empty: unknown
+};
+
+/// One side, step after step.
+class SideSteps {
+ public:
+  /// `is_new`: whether the names are those of B. Both outlive this.
+  SideSteps(const JobFiles& files, const NameMap& names, bool is_new)
+      : files_(files), names_(names), is_new_(is_new) {}
+
+  SideStep at(std::int64_t step);
+
+ private:
+  const JobFiles& files_;
+  const NameMap& names_;
+  bool is_new_;
+  WholeTensors after_;
+  std::int64_t last_ = -1;
+};
+
+/// A tensor of one quantity of a step on both sides.
+struct TensorPair {
+  Compared quantity = Compared::gradient;
+  std::string name;
+  WholeTensor a;
+  WholeTensor b;
+};
+
+/// The tensors to compare in a step: losses, gradients and updates, in the order of execution.
+std::vector<TensorPair> pairs_of(const SideStep& a, const SideStep& b);
+
+/// Adds the sizes of a step that `watch --data` saw: of rank 0 and, if they differ, of all ranks.
+void add_sizes(const StepView& step, std::vector<KnownSize>& sizes);
+
+}  // namespace lockstep
