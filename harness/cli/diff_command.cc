@@ -45,9 +45,10 @@ struct DiffWords {
 };
 
 void add_diff_options(CLI::App& app, DiffWords& words) {
-  app.add_option("RUN", words.runs,
-                 "A, which is right, and B: watched jobs or checkpoints; with --expect fixed: A, "
-                 "before, after")
+  app.add_option(
+         "RUN", words.runs,
+         "A, which is right, and B: watched jobs, checkpoints, or folders of cells of a run "
+         "of the catalogue; with --expect fixed: A, before, after")
       ->required()
       ->type_name("");
   app.add_option("--noise", words.noise,
@@ -101,7 +102,7 @@ AlignedSteps aligned_steps(const std::string& text) {
 class NamedSide {
  public:
   explicit NamedSide(const std::string& named) : named_(named) {
-    if (!is_checkpoint(named)) job_ = std::make_unique<NamedJob>(named);
+    if (is_folder_of_cell(named) || !is_checkpoint(named)) job_ = std::make_unique<NamedJob>(named);
   }
 
   const std::string& named() const { return named_; }
@@ -155,7 +156,7 @@ class SideComparison {
     DiffRequest request{names_, steps_.b - steps_.a, until_};
     if ((steps_.a == 0) != (steps_.b == 0)) throw bad_value("--align", words_.align, "A=100,B=1");
     if (are_same_values_) throw bad_value("--noise", kNoNoise, "a run, as both sides are jobs");
-    std::vector<const JobFiles*> noise = repetitions_of({&a.job(), &b.job()});
+    std::vector<const SideFiles*> noise = repetitions_of({&a.job(), &b.job()});
     for (const auto& run : repetitions_) {
       if (!run->is_job()) {
         throw bad_value("--noise", run->named(), "a run of `lockstep watch`, as both sides are");

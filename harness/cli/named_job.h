@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -10,24 +11,33 @@
 
 namespace lockstep {
 
-/// A run of a watched job that the command line names, with its files, for a comparison.
+/// A run of a watched job that the command line names, or a cell of a run of the catalogue by its
+/// folder, with its files, for a comparison.
 class NamedJob {
  public:
-  /// Throws Error (usage) if it is no job, or has no files.
+  /// Throws Error (usage) if it is neither, or has no files.
   explicit NamedJob(const std::string& named);
 
-  const JobFiles& files() const { return *files_; }
+  const SideFiles& files() const { return *files_; }
 
-  /// The job's second run by `watch --twice`; null: there is none.
-  const JobFiles* repetition() const { return repetition_ ? &repetition_->files() : nullptr; }
+  /// The job's second run by `watch --twice`, or the perturbed copies of a reference.
+  const std::vector<std::unique_ptr<SideFiles>>& repetitions() const { return repetitions_; }
 
  private:
+  void open(const JobRecord& job, const JoinedRun& run);
+  void open(const CellRecord& cell, const JoinedRun& run);
+
   NamedRuns runs_;
-  std::unique_ptr<JobFiles> files_;
-  std::unique_ptr<NamedJob> repetition_;
+  std::unique_ptr<SideFiles> files_;
+  std::vector<std::unique_ptr<SideFiles>> repetitions_;
+  std::unique_ptr<NamedJob> second_run_;
 };
 
 /// The repetitions of jobs, as far as they have any.
-std::vector<const JobFiles*> repetitions_of(std::initializer_list<const NamedJob*> jobs);
+std::vector<const SideFiles*> repetitions_of(std::initializer_list<const NamedJob*> jobs);
+
+/// Whether this is the folder of a cell in a run's. By its snapshots alone it would be a
+/// checkpoint.
+bool is_folder_of_cell(const std::string& named);
 
 }  // namespace lockstep

@@ -29,7 +29,7 @@ std::optional<ForeignDifference> difference_from(const NamedJob& reference,
                                                  const std::optional<KnownFindings>& known,
                                                  const JobRecord& job,
                                                  const std::filesystem::path& folder) {
-  const JobFiles files(job, folder, folder.string());
+  const SideFiles files(job, folder, folder.string());
   const DiffRecord diff = diff_runs(reference.files(), files, repetitions_of({&reference}), {});
   const bool is_known = known && known->lists_all(keys_of(diff));
   if (verdict_of(diff) != Verdict::violated || is_known) return std::nullopt;

@@ -60,17 +60,23 @@ void compare_undefined(const WholeTensor& a, const WholeTensor& b, TensorDiffere
   difference.likeness = defined.problem.empty() ? Likeness::different : Likeness::undecided;
 }
 
+/// Adds the ranks of a tensor's copies or parts, unless a group of that size has a name.
+void add_holders(int holders, const char* what, const JobSizes& sizes,
+                 std::vector<KnownSize>& others) {
+  const bool is_named = holders == sizes.ranks ||
+                        std::any_of(sizes.groups.begin(), sizes.groups.end(),
+                                    [&](const KnownSize& group) { return group.count == holders; });
+  if (!is_named) add_size(holders, what, others);
+}
+
 /// The sizes of the jobs and of the tensor, except the number of ranks.
 std::vector<KnownSize> other_sizes(const WholeTensor& a, const WholeTensor& b,
                                    const JobSizes& sizes) {
-  std::vector<KnownSize> others = sizes.others;
+  std::vector<KnownSize> others = sizes.groups;
+  others.insert(others.end(), sizes.others.begin(), sizes.others.end());
   for (const WholeTensor* tensor : {&b, &a}) {
-    if (tensor->copies != sizes.ranks) {
-      add_size(tensor->copies, "ranks that hold a copy of it", others);
-    }
-    if (tensor->parts != sizes.ranks) {
-      add_size(tensor->parts, "ranks that hold a part of it", others);
-    }
+    add_holders(tensor->copies, "ranks that hold a copy of it", sizes, others);
+    add_holders(tensor->parts, "ranks that hold a part of it", sizes, others);
   }
   return others;
 }
@@ -161,10 +167,11 @@ WholeTensor update_of(const WholeTensor& before, const WholeTensor& after) {
   WholeTensor update = after;
   update.digest.reset();
   update.sketch.reset();
+  update.others.clear();
+  update.norm = 0;  // unless it is known
   update.problem = before.problem.empty() ? after.problem : before.problem;
   if (!update.problem.empty()) return update;
   if (before.digest == after.digest && before.digest) {  // it was not updated
-    update.norm = 0;
     update.sketch = Sketch();
   } else if (before.sketch && after.sketch && before.elements == after.elements) {
     Sketch sketch = *after.sketch;

@@ -44,6 +44,7 @@ RoundingBound bound_of(const WholeTensor& a, const WholeTensor& b, double weight
 /// Sizes of the jobs that the cause of a ratio may be, in addition to those of the tensor.
 struct JobSizes {
   int ranks = 1;                       ///< of the larger side
+  std::vector<KnownSize> groups = {};  ///< of ranks, that the training named
   std::vector<KnownSize> others = {};  ///< such as micro-batches
 };
 

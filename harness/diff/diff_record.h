@@ -56,7 +56,9 @@ struct TensorDifference {
   bool is_multiple = false;         ///< B is A times a simple ratio, which `cause` names
   std::optional<FindingKind> kind;  ///< of the fault, as far as the values show it
   std::string cause;  ///< "2: summed over 2 ranks, never averaged"; or why it is undecided
-  std::vector<int> ranks = {};  ///< of an output: on which it is so; empty: on all together
+  /// On which it is so: of an output, or of an update that ranks of B do not have alike. Empty: on
+  /// all together.
+  std::vector<int> ranks = {};
 };
 
 /// How outputs of modules are compared.
@@ -170,7 +172,7 @@ bool is_void(const DiffRecord& diff);
 const StepDifference* first_non_finite(const DiffRecord& diff);
 
 /// Whether differences may be those of other samples, which are unknown: no tensor of the first
-/// step that differs is a known multiple.
+/// step that differs is a known multiple, or differs between ranks of B.
 bool may_be_samples(const DiffRecord& diff);
 
 /// Violated if a tensor is different; holds if all are equal or apart by rounding in every step.

@@ -34,6 +34,27 @@ std::map<Compared, double> norms_of_all(const std::vector<TensorPair>& pairs) {
   return norms;
 }
 
+/// If ranks of B hold different values of a tensor, the one that is furthest from A's counts.
+TensorDifference compare_pair(const TensorPair& pair, double tolerance, double all,
+                              const JobSizes& sizes) {
+  TensorDifference found = compare_tensors(pair.a, pair.b, tolerance, all, sizes);
+  const std::string problem = found.cause;
+  for (const WholeTensor& value : pair.of_ranks) {
+    if (value.elements != pair.a.elements || value.shape != pair.a.shape) continue;
+    TensorDifference one = compare_tensors(pair.a, value, tolerance, all, sizes);
+    const bool is_further = one.likeness == Likeness::different && one.relative > found.relative;
+    if (!is_further) continue;
+    found = std::move(one);
+    found.ranks = {value.rank};
+    found.kind = FindingKind::weights_differ;
+    found.is_multiple = false;
+    found.cause = problem;
+  }
+  found.quantity = pair.quantity;
+  found.name = pair.name;
+  return found;
+}
+
 /// An update is rounded to the parameter's precision, and optimizers that divide by a gradient's
 /// own size turn over the signs of elements that are almost 0.
 constexpr double kOfUpdates = 0.02;
@@ -51,7 +72,7 @@ using Noise = std::map<std::pair<Compared, std::string>, double>;
 class Comparison {
  public:
   /// `request` outlives this.
-  Comparison(const JobFiles& a, const JobFiles& b, const DiffRequest& request)
+  Comparison(const SideFiles& a, const SideFiles& b, const DiffRequest& request)
       : a_(a),
         b_(b),
         request_(request),
@@ -61,7 +82,7 @@ class Comparison {
 
   std::vector<std::pair<std::int64_t, std::int64_t>> steps() const {
     std::vector<std::pair<std::int64_t, std::int64_t>> both;
-    for (const std::int64_t step : a_.reader().steps()) {
+    for (const std::int64_t step : a_.steps()) {
       const bool is_wanted = request_.until == 0 || step <= request_.until;
       if (is_wanted && b_.has(step + request_.offset))
         both.emplace_back(step, step + request_.offset);
@@ -79,8 +100,12 @@ class Comparison {
     found.other = other;
     const auto apart = parameters_apart(a.before, b.before);
     found.weights_apart = apart.value_or(0);
-    const std::vector<TensorPair> pairs = pairs_of(a, b);
+    std::vector<TensorPair> pairs = pairs_of(a, b);
+    if (!hold_copies(b)) {
+      for (TensorPair& pair : pairs) pair.of_ranks.clear();
+    }
     JobSizes sizes{ranks_};
+    for (const SideFiles* side : {&b_, &a_}) side->add_sizes(sizes);
     for (const SideStep* side : {&b, &a}) add_sizes(*side->view, sizes.others);
     found.undecidable = why_undecidable(apart, pairs);
     const bool is_by_noise = !found.undecidable.empty() && moves(noise);
@@ -91,10 +116,7 @@ class Comparison {
       const double carried = is_by_noise ? 0 : found.weights_apart;
       const double tolerance =
           std::max(tolerance_of(pair, carried, gradients_apart, a), of_noise(pair, noise));
-      TensorDifference one =
-          compare_tensors(pair.a, pair.b, tolerance, norms.at(pair.quantity), sizes);
-      one.quantity = pair.quantity;
-      one.name = pair.name;
+      TensorDifference one = compare_pair(pair, tolerance, norms.at(pair.quantity), sizes);
       if (!found.undecidable.empty() && one.likeness == Likeness::different) {
         one.likeness = Likeness::undecided;
       }
@@ -114,15 +136,29 @@ class Comparison {
   const std::array<std::set<std::string>, 2>& parameters() const { return parameters_; }  ///< names
 
  private:
-  /// An update follows from all gradients so far: if one of them was undecided, so is the update.
+  /// An update follows from all gradients so far: if one of them was undecided, so is the update,
+  /// unless ranks of B disagree about it.
   void follow_gradient(TensorDifference& one) {
     if (one.quantity == Compared::gradient && one.likeness == Likeness::undecided) {
       open_gradients_.insert(one.name);
     }
     const bool is_open = one.quantity == Compared::update && open_gradients_.contains(one.name);
-    if (!is_open || one.likeness != Likeness::different) return;
+    if (!is_open || one.likeness != Likeness::different || !one.ranks.empty()) return;
     one.likeness = Likeness::undecided;
     one.cause = "its gradient is undecided";
+  }
+
+  /// Whether ranks held the same values before their first step. Other ranks may hold parts of the
+  /// model under the same names, some of which begin with the same values, such as 0.
+  bool hold_copies(const SideStep& b) {
+    if (!hold_copies_ && !b.before.all().empty()) {
+      hold_copies_ =
+          std::all_of(b.before.all().begin(), b.before.all().end(), [&](const auto& one) {
+            const bool is_parameter = one.first.kind == Kind::parameter;
+            return !is_parameter || before_step(b.before, one.first.name)->others.empty();
+          });
+    }
+    return hold_copies_.value_or(false);
   }
 
   static std::string why_undecidable(const std::optional<double>& apart,
@@ -167,13 +203,14 @@ class Comparison {
     return names;
   }
 
-  const JobFiles& a_;
-  const JobFiles& b_;
+  const SideFiles& a_;
+  const SideFiles& b_;
   const DiffRequest& request_;
   SideSteps steps_a_;
   SideSteps steps_b_;
   int ranks_;
   bool is_first_ = true;
+  std::optional<bool> hold_copies_;       ///< of B's ranks; absent: unknown so far
   std::set<std::string> open_gradients_;  ///< of parameters, in any step so far
   Precondition initial_weights_{Prerequisite::initial_weights, Likeness::undecided, "unknown"};
   std::array<std::set<std::string>, 2> parameters_;
@@ -183,10 +220,11 @@ class Comparison {
 class Repetition {
  public:
   /// All arguments outlive this.
-  Repetition(const JobFiles& run, const JobFiles& a, const JobFiles& b, const DiffRequest& request)
+  Repetition(const SideFiles& run, const SideFiles& a, const SideFiles& b,
+             const DiffRequest& request)
       : with_a_(a, run, request), with_b_(b, run, request) {}
 
-  void add(std::int64_t step, std::int64_t other, const JobFiles& run, Noise& noise) {
+  void add(std::int64_t step, std::int64_t other, const SideFiles& run, Noise& noise) {
     if (!run.has(step)) return;
     add(with_a_.compare(step, step, {}), with_b_.compare(other, step, {}), noise);
   }
@@ -253,15 +291,18 @@ std::vector<std::pair<std::int64_t, std::int64_t>> steps_of(const DiffRecord& di
 
 }  // namespace
 
-DiffRecord diff_runs(const JobFiles& a, const JobFiles& b,
-                     const std::vector<const JobFiles*>& noise, const DiffRequest& request) {
+DiffRecord diff_runs(const SideFiles& a, const SideFiles& b,
+                     const std::vector<const SideFiles*>& noise, const DiffRequest& request) {
   DiffRecord diff;
   diff.sides = {side_of(a), side_of(b)};
-  for (const JobFiles* run : noise) diff.noise.push_back(run->shown());
+  for (const SideFiles* run : noise) {
+    const bool is_named = !diff.noise.empty() && diff.noise.back() == run->shown();
+    if (!is_named) diff.noise.push_back(run->shown());
+  }
   Comparison comparison(a, b, request);
   const auto steps = comparison.steps();
   std::vector<Repetition> repetitions;
-  for (const JobFiles* run : noise) repetitions.emplace_back(*run, a, b, request);
+  for (const SideFiles* run : noise) repetitions.emplace_back(*run, a, b, request);
   Noise measured;
   KeptTensors keeper;
   for (const auto& [step, other] : steps) {

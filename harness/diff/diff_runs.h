@@ -19,7 +19,7 @@ struct DiffRequest {
 /// Compares job `b` with job `a`, step by step, until the parameters are too far apart to tell a
 /// fault from rounding. `noise`: repetitions of either, which say how far apart runs are that
 /// should be equal. Throws Error (usage).
-DiffRecord diff_runs(const JobFiles& a, const JobFiles& b,
-                     const std::vector<const JobFiles*>& noise, const DiffRequest& request);
+DiffRecord diff_runs(const SideFiles& a, const SideFiles& b,
+                     const std::vector<const SideFiles*>& noise, const DiffRequest& request);
 
 }  // namespace lockstep

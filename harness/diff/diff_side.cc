@@ -1,5 +1,7 @@
 #include "harness/diff/diff_side.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <sstream>
@@ -63,44 +65,81 @@ namespace {
 
 /// Throws unless the files in a folder are those that its ranks wrote.
 void require_own_files(const std::filesystem::path& folder, const std::string& identity,
-                       const std::optional<ManifestSeal>& seal, const JobRecord& job) {
+                       const std::optional<ManifestSeal>& seal, int processes) {
   if (!seal) return;
-  const auto faults = manifest_faults(folder, job.processes, identity, *seal);
+  const auto faults = manifest_faults(folder, processes, identity, *seal);
   if (faults.empty()) return;
   throw unreadable(folder.string(), faults.front(), "Copy the whole folder of the run again");
 }
 
 void require_own_files(const JobRecord& job, const std::filesystem::path& root) {
   if (job.parts.empty()) {
-    require_own_files(root / job.folder, execution_identity(job), job.manifest, job);
+    require_own_files(root / job.folder, execution_identity(job), job.manifest, job.processes);
   }
   for (const JobPart& part : job.parts) {
-    require_own_files(root / part.folder, execution_identity(part), part.manifest, job);
+    require_own_files(root / part.folder, execution_identity(part), part.manifest, job.processes);
   }
 }
 
 }  // namespace
 
-JobFiles::JobFiles(const JobRecord& job, const std::filesystem::path& root, std::string shown)
+SideFiles::SideFiles(const JobRecord& job, const std::filesystem::path& root, std::string shown)
     : job_(job), shown_(std::move(shown)) {
   require_own_files(job_, root);
   reader_ = open_execution(root, job_, writers_of(job_, root), {.has_all_sketches = true});
 }
 
-DiffSide side_of(const JobFiles& files) {
+SideFiles::SideFiles(const CellRecord& cell, const std::filesystem::path& root, std::string shown,
+                     int copy)
+    : shown_(std::move(shown)) {
+  require_own_files(root / cell.folder, execution_identity(cell.cell), cell.manifest,
+                    cell.processes);
+  static_cast<Execution&>(job_) = cell;
+  job_.title = title_of(cell.cell);
+  job_.world_size = cell.cell.world_size;
+  const bool is_reference = cell.cell.role == Role::reference;
+  const std::string& reference = is_reference ? cell.folder : cell.reference_folder;
+  if (has_axis(cell.cell, "tiles")) add_size(number_on(cell.cell, "tiles"), "tiles", sizes_);
+  if (has_axis(cell.cell, "accumulation")) {
+    add_size(number_on(cell.cell, "accumulation"), "micro-batches", sizes_);
+  }
+  if (!reference.empty()) samples_ = fmt::format("{} with seed {}", reference, cell.cell.seed);
+  if (is_reference) {
+    process_ = copy;
+    job_.world_size = 1;
+  }
+  reader_ = open_execution(root, cell, writers_of(cell, true));
+}
+
+std::shared_ptr<const StepView> SideFiles::at(std::int64_t step) const {
+  auto view = reader_->at(step);
+  return process_ ? std::make_shared<const StepView>(view->only(*process_)) : view;
+}
+
+void SideFiles::add_sizes(JobSizes& sizes) const {
+  for (const NamedGroup& group : job_.groups) {
+    add_size(group.size, fmt::format("ranks of {}", group.name), sizes.groups);
+  }
+  for (const KnownSize& size : sizes_) add_size(size.count, size.what, sizes.others);
+}
+
+bool SideFiles::has_any(Kind kind) const {
+  const auto& tensors = reader_->tensors();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const auto& observed) { return observed.first.kind == kind; });
+}
+
+DiffSide side_of(const SideFiles& files) {
   DiffSide side;
   side.folder = files.shown();
   side.title = files.job().title;
   side.world_size = files.job().world_size;
-  side.steps = static_cast<std::int64_t>(files.reader().steps().size());
-  const auto& tensors = files.reader().tensors();
-  side.has_modules = std::any_of(tensors.begin(), tensors.end(), [](const auto& observed) {
-    return is_of_module(observed.first.kind);
-  });
+  side.steps = static_cast<std::int64_t>(files.steps().size());
+  side.has_modules = files.has_any(Kind::module_output) || files.has_any(Kind::module_gradient);
   return side;
 }
 
-bool JobFiles::has(std::int64_t step) const {
+bool SideFiles::has(std::int64_t step) const {
   return std::binary_search(reader_->steps().begin(), reader_->steps().end(), step);
 }
 

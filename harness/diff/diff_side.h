@@ -1,14 +1,18 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "harness/diff/compare_tensors.h"
 #include "harness/diff/diff_record.h"
 #include "harness/diff/whole_tensors.h"
 #include "harness/judge/evidence/step_reader.h"
+#include "harness/judge/values/compare_values.h"
 #include "reports/record/run_record.h"
 
 namespace lockstep {
@@ -32,25 +36,50 @@ class NameMap {
   std::map<std::string, std::vector<std::string>> names_;
 };
 
-/// The files of a watched job, one of the two that are compared.
-class JobFiles {
+/// The files of ranks that trained together, on one side of a comparison: of a watched job, or of a
+/// cell of the catalogue.
+class SideFiles {
  public:
   /// `job` was taken up, and its files lie below `root`. `shown`: the run as users know it. Throws
   /// Error (usage).
-  JobFiles(const JobRecord& job, const std::filesystem::path& root, std::string shown);
+  SideFiles(const JobRecord& job, const std::filesystem::path& root, std::string shown);
 
+  /// The ranks of a cell. Of a reference, one process: the reference itself, or its perturbed copy
+  /// of this number. Throws Error (usage).
+  SideFiles(const CellRecord& cell, const std::filesystem::path& root, std::string shown,
+            int copy = 0);
+
+  /// A cell has no settings, and its title is that of the cell.
   const JobRecord& job() const { return job_; }
   const std::string& shown() const { return shown_; }
-  const StepReader& reader() const { return *reader_; }
+
+  /// Names the samples of a cell: those of its scenario and the choices of its reference. Empty: it
+  /// is a job, or a cell without a reference.
+  const std::string& samples() const { return samples_; }
+
+  /// Adds the groups that a training named, and tiles and micro-batches of a cell.
+  void add_sizes(JobSizes& sizes) const;
+
+  /// Steps with an observation, ascending.
+  const std::vector<std::int64_t>& steps() const { return reader_->steps(); }
   bool has(std::int64_t step) const;
+
+  /// The observations in one of `steps()`.
+  std::shared_ptr<const StepView> at(std::int64_t step) const;
+
+  /// Whether any tensor of this kind was observed.
+  bool has_any(Kind kind) const;
 
  private:
   JobRecord job_;
   std::string shown_;
+  std::string samples_;
+  std::vector<KnownSize> sizes_;  ///< of a cell
   std::unique_ptr<StepReader> reader_;
+  std::optional<int> process_ = {};  ///< the only one that counts; absent: all do
 };
 
 /// The job as a comparison shows it.
-DiffSide side_of(const JobFiles& files);
+DiffSide side_of(const SideFiles& files);
 
 }  // namespace lockstep

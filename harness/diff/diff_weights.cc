@@ -170,8 +170,8 @@ Weights weights_of_checkpoint(const std::filesystem::path& path, const std::stri
   return weights;
 }
 
-Weights weights_of_job(const JobFiles& files, std::int64_t step) {
-  const auto& steps = files.reader().steps();
+Weights weights_of_job(const SideFiles& files, std::int64_t step) {
+  const auto& steps = files.steps();
   if (steps.empty()) throw unreadable(files.shown(), "it observed no step", "Watch more steps");
   if (step == 0) step = steps.back();
   if (!files.has(step)) {
@@ -183,7 +183,7 @@ Weights weights_of_job(const JobFiles& files, std::int64_t step) {
   weights.step = step;
   weights.side = side_of(files);
   std::vector<std::pair<WholeTensorKey, WholeTensor>> tensors;
-  const WholeTensors observed(*files.reader().at(step));
+  const WholeTensors observed(*files.at(step));
   for (const auto& one : observed.all()) {
     if (one.first.kind == Kind::parameter && one.first.phase == Phase::post_step) {
       tensors.push_back(one);

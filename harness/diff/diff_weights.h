@@ -25,7 +25,7 @@ Weights weights_of_checkpoint(const std::filesystem::path& path, const std::stri
 
 /// The parameters of a job after `step`; 0: the last that it observed. Throws Error (usage) if the
 /// job did not observe them.
-Weights weights_of_job(const JobFiles& files, std::int64_t step);
+Weights weights_of_job(const SideFiles& files, std::int64_t step);
 
 /// How weights are compared.
 struct WeightsRequest {

@@ -11,6 +11,7 @@
 #include "harness/diff/tensor_words.h"
 #include "harness/diff/weights_words.h"
 #include "reports/base/plain_text.h"
+#include "reports/record/mismatch_table.h"
 
 namespace lockstep {
 
@@ -43,13 +44,17 @@ std::pair<std::int64_t, std::int64_t> share(const StepDifference& step, Compared
   return {found, all};
 }
 
+std::string name_in_words(const TensorDifference& one) {
+  return plain(one.name) + (one.ranks.empty() ? "" : " on " + ranks_in_words(one.ranks));
+}
+
 std::string tensors_in_words(const StepDifference& step) {
   const TensorDifference& first = *first_of(step, Likeness::different);
   const auto [found, all] = share(step, first.quantity, Likeness::different);
   const std::string many =
       found == all && all > 1 ? fmt::format("all {}", all) : fmt::format("{} of {}", found, all);
   return fmt::format("{} {} differ in step {}, first that of {}: {}", many, plural(first.quantity),
-                     step.step, plain(first.name), size_in_words(first));
+                     step.step, name_in_words(first), size_in_words(first));
 }
 
 std::string difference_in_words(const StepDifference& step) {
@@ -109,7 +114,8 @@ std::string side_in_words(const char* letter, const DiffSide& side, std::int64_t
                      after == 0 ? "" : fmt::format(", its weights after step {}", after));
 }
 
-/// Tensors of a quantity that are the same multiple, or one that is none.
+/// Tensors of a quantity that are the same multiple, or that ranks do not have alike; or one that
+/// is neither.
 struct Alike {
   const TensorDifference* first = nullptr;
   std::int64_t count = 0;
@@ -124,7 +130,7 @@ std::vector<Alike> alike_in(const StepDifference& step) {
     const bool is_loss = one.quantity == Compared::loss;
     if (one.likeness != Likeness::different || follows || is_loss) continue;
     const auto same = std::find_if(all.begin(), all.end(), [&](const Alike& other) {
-      return one.is_multiple && other.first->quantity == one.quantity &&
+      return (one.is_multiple || !one.ranks.empty()) && other.first->quantity == one.quantity &&
              other.first->cause == one.cause;
     });
     if (same == all.end()) {
@@ -149,7 +155,7 @@ std::vector<std::string> lines_of_step(const StepDifference& step) {
     }
     const std::string others = alike.count == 1 ? "" : fmt::format(" and {} more", alike.count - 1);
     lines.push_back(fmt::format("  {} of {}{}: {}", name(alike.first->quantity),
-                                plain(alike.first->name), others, size_in_words(*alike.first)));
+                                name_in_words(*alike.first), others, size_in_words(*alike.first)));
   }
   return lines;
 }
@@ -235,15 +241,13 @@ Json json_of(const TensorDifference& one) {
   json["kind"] = is_finding ? Json(name(kind_of(one))) : Json();
   json["ratio"] = one.ratio ? Json(*one.ratio) : Json();
   json["cosine"] = one.cosine ? Json(*one.cosine) : Json();
+  json["ranks"] = one.ranks;
   return json;
 }
 
 Json json_of(const ModuleDifferences& modules) {
   Json tensors = Json::array(), not_comparable = Json::array();
-  for (const TensorDifference& one : modules.tensors) {
-    tensors.push_back(json_of(one));
-    tensors.back()["ranks"] = one.ranks;
-  }
+  for (const TensorDifference& one : modules.tensors) tensors.push_back(json_of(one));
   for (const NotComparable& one : modules.not_comparable) {
     not_comparable.push_back(
         {{"quantity", name(one.quantity)}, {"name", one.name}, {"reason", one.reason}});

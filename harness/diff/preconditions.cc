@@ -85,12 +85,6 @@ std::string difference_of_samples(const Inputs& a, const Inputs& b, bool& is_kno
   return "";
 }
 
-bool has_any(const JobFiles& files, Kind kind) {
-  const auto& tensors = files.reader().tensors();
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [&](const auto& observed) { return observed.first.kind == kind; });
-}
-
 using Settings = std::map<std::string, std::set<std::string>>;
 
 /// The values of each setting on any rank.
@@ -143,7 +137,7 @@ std::optional<bool> ranks_saw_the_same(const StepView& a, const StepView& b) {
 }
 
 const WholeTensor* before_step(const WholeTensors& before, const std::string& name) {
-  const WholeTensor* const initial = before.find({Phase::pre_forward, Kind::parameter, name});
+  const WholeTensor* const initial = before.initial(name);
   return initial ? initial : before.find({Phase::post_step, Kind::parameter, name});
 }
 
@@ -172,8 +166,8 @@ Precondition compare_initial_weights(const WholeTensors& a, const WholeTensors& 
   Precondition weights{Prerequisite::initial_weights, Likeness::undecided, ""};
   std::int64_t compared = 0, equal = 0;
   for (const auto& [key, tensor] : a.all()) {
-    if (key.kind != Kind::parameter || key.phase != Phase::pre_forward) continue;
-    const WholeTensor* const other = b.find(key);
+    if (key.kind != Kind::parameter || a.initial(key.name) != &tensor) continue;
+    const WholeTensor* const other = b.initial(key.name);
     if (!other || !tensor.problem.empty() || !other->problem.empty()) continue;
     ++compared;
     const double tolerance = bound_of(tensor, *other, 0).base;
@@ -227,9 +221,9 @@ Precondition compare_configurations(const JobRecord& a, const JobRecord& b) {
 }
 
 std::optional<Precondition> compare_random_states(
-    const JobFiles& a, const JobFiles& b,
+    const SideFiles& a, const SideFiles& b,
     const std::vector<std::pair<std::int64_t, std::int64_t>>& steps) {
-  const bool has_a = has_any(a, Kind::random_state), has_b = has_any(b, Kind::random_state);
+  const bool has_a = a.has_any(Kind::random_state), has_b = b.has_any(Kind::random_state);
   if (!has_a && !has_b) return std::nullopt;
   Precondition states{Prerequisite::random_states, Likeness::undecided,
                       "unknown: watch both with --also random-state"};
@@ -239,8 +233,7 @@ std::optional<Precondition> compare_random_states(
   std::int64_t known = 0;
   for (const auto& [step, other] : steps) {
     bool is_known = false;
-    const std::string found =
-        differing_generator(*a.reader().at(step), *b.reader().at(other), ranks, is_known);
+    const std::string found = differing_generator(*a.at(step), *b.at(other), ranks, is_known);
     if (!found.empty()) {
       states.text = fmt::format("they differ after step {}: {}", step, found);
       return states;
@@ -254,16 +247,21 @@ std::optional<Precondition> compare_random_states(
   return states;
 }
 
-Precondition compare_samples(const JobFiles& a, const JobFiles& b,
+Precondition compare_samples(const SideFiles& a, const SideFiles& b,
                              const std::vector<std::pair<std::int64_t, std::int64_t>>& steps) {
   Precondition samples{Prerequisite::samples, Likeness::undecided,
                        "unknown: watch both with --data"};
-  if (!has_any(a, Kind::data) || !has_any(b, Kind::data)) return samples;
+  if (!a.samples().empty() && a.samples() == b.samples()) {
+    samples.likeness = Likeness::equal;
+    samples.text = "those of the scenario: both cells have the same reference";
+    return samples;
+  }
+  if (!a.has_any(Kind::data) || !b.has_any(Kind::data)) return samples;
   std::int64_t known = 0;
   for (const auto& [step, other] : steps) {
     bool is_known = false;
-    const std::string found = difference_of_samples(inputs_of(*a.reader().at(step)),
-                                                    inputs_of(*b.reader().at(other)), is_known);
+    const std::string found =
+        difference_of_samples(inputs_of(*a.at(step)), inputs_of(*b.at(other)), is_known);
     if (!found.empty()) {
       samples.likeness = Likeness::different;
       samples.text = fmt::format("they differ in step {}: {}", step, found);

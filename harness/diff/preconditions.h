@@ -22,12 +22,12 @@ Precondition compare_configurations(const JobRecord& a, const JobRecord& b);
 /// Whether the generators of two jobs had the same states after these pairs of steps: of each rank
 /// if there are as many, else of rank 0. Absent: neither observed them.
 std::optional<Precondition> compare_random_states(
-    const JobFiles& a, const JobFiles& b,
+    const SideFiles& a, const SideFiles& b,
     const std::vector<std::pair<std::int64_t, std::int64_t>>& steps);
 
 /// Whether two jobs saw the same samples in these pairs of steps, whichever rank did: by the
 /// digests of `watch --data`.
-Precondition compare_samples(const JobFiles& a, const JobFiles& b,
+Precondition compare_samples(const SideFiles& a, const SideFiles& b,
                              const std::vector<std::pair<std::int64_t, std::int64_t>>& steps);
 
 /// Whether each rank saw the same samples in both steps; absent: unknown.

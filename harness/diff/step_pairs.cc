@@ -13,8 +13,8 @@ namespace lockstep {
 namespace {
 
 bool has_initial_parameters(const WholeTensors& tensors) {
-  return std::any_of(tensors.all().begin(), tensors.all().end(), [](const auto& one) {
-    return one.first.kind == Kind::parameter && one.first.phase == Phase::pre_forward;
+  return std::any_of(tensors.all().begin(), tensors.all().end(), [&](const auto& one) {
+    return one.first.kind == Kind::parameter && tensors.initial(one.first.name) != nullptr;
   });
 }
 
@@ -55,15 +55,23 @@ std::optional<TensorPair> update_pair(const WholeTensorKey& key, const WholeTens
   const WholeTensor* const before = before_step(a.before, key.name);
   const WholeTensor* const other_before = before_step(b.before, key.name);
   if (!other || !before || !other_before) return std::nullopt;
-  return TensorPair{Compared::update, key.name, update_of(*before, tensor),
-                    update_of(*other_before, *other)};
+  TensorPair pair{Compared::update, key.name, update_of(*before, tensor),
+                  update_of(*other_before, *other)};
+  if (other->others.empty() || !pair.a.problem.empty()) return pair;
+  WholeTensor first = *other;
+  first.problem.clear();
+  pair.of_ranks.push_back(update_of(*other_before, first));
+  for (const WholeTensor& value : other->others) {
+    pair.of_ranks.push_back(update_of(*other_before, value));
+  }
+  return pair;
 }
 
 }  // namespace
 
 SideStep SideSteps::at(std::int64_t step) {
   SideStep now;
-  now.view = files_.reader().at(step);
+  now.view = files_.at(step);
   now.tensors = WholeTensors(*now.view);
   if (is_new_) {
     names_.fuse(now.tensors);

@@ -23,13 +23,13 @@ struct SideStep {
 class SideSteps {
  public:
   /// `is_new`: whether the names are those of B. Both outlive this.
-  SideSteps(const JobFiles& files, const NameMap& names, bool is_new)
+  SideSteps(const SideFiles& files, const NameMap& names, bool is_new)
       : files_(files), names_(names), is_new_(is_new) {}
 
   SideStep at(std::int64_t step);
 
  private:
-  const JobFiles& files_;
+  const SideFiles& files_;
   const NameMap& names_;
   bool is_new_;
   WholeTensors after_;
@@ -42,6 +42,9 @@ struct TensorPair {
   std::string name;
   WholeTensor a;
   WholeTensor b;
+  /// Of an update: that of each rank of B, if ranks hold different values that were the same
+  /// before.
+  std::vector<WholeTensor> of_ranks = {};
 };
 
 /// The tensors to compare in a step: losses, gradients and updates, in the order of execution.

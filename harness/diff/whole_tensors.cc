@@ -17,7 +17,7 @@ namespace {
 struct Part {
   int rank = 0;
   const Observation* value = nullptr;
-  const Sketch* sketch = nullptr;
+  std::optional<Sketch> sketch;
   int copies = 1;
 };
 
@@ -36,10 +36,17 @@ bool overlap(const Observation& a, const Observation& b) {
   return true;
 }
 
+/// As it was stored, or that of a snapshot.
+std::optional<Sketch> sketch_in(const StepView& step, int rank, const Observation& row) {
+  if (const Sketch* const stored = step.sketch(rank, row)) return *stored;
+  const SnapshotTensor* const values = step.kept(rank, row);
+  return values ? std::optional(sketch_of(row, values->bytes)) : std::nullopt;
+}
+
 /// The parts of one tensor on all ranks.
 class Assembly {
  public:
-  void add(int rank, const Observation& row, const Sketch* sketch) {
+  void add(int rank, const Observation& row, const StepView& step) {
     if (!row.not_comparable.empty()) {
       has_undefined_ = has_undefined_ || is_undefined(row);
       if (reason_.empty()) reason_ = row.not_comparable;
@@ -50,31 +57,48 @@ class Assembly {
     });
     if (copy == parts_.end()) {
       if (element_count(row.local_shape) > 0 || parts_.empty())
-        parts_.push_back({rank, &row, sketch});
+        parts_.push_back({rank, &row, sketch_in(step, rank, row)});
       return;
     }
     ++copy->copies;
-    if (copy->value->digest != row.digest && problem_.empty()) {
+    if (copy->value->digest == row.digest) return;
+    if (problem_.empty()) {
       problem_ = fmt::format("ranks {} and {} hold different values of it", copy->rank, rank);
     }
+    const bool is_known = std::any_of(others_.begin(), others_.end(), [&](const Part& other) {
+      return other.value->digest == row.digest;
+    });
+    if (is_known || others_.size() == WholeTensor::kMostValues) return;
+    others_.push_back({rank, &row, sketch_in(step, rank, row)});
   }
 
   WholeTensor whole() const {
     WholeTensor tensor;
+    if (!parts_.empty()) tensor = sum_of(parts_);
     tensor.problem = problem();
     tensor.is_undefined = parts_.empty() && has_undefined_;
-    if (parts_.empty()) return tensor;
-    tensor.parts = static_cast<int>(parts_.size());
-    tensor.copies = parts_[0].copies;
-    tensor.dtype = parts_[0].value->dtype;
-    tensor.elements = element_count(parts_[0].value->global_shape);
+    if (parts_.size() != 1 || parts_[0].value->local_shape != parts_[0].value->global_shape) {
+      return tensor;
+    }
+    for (const Part& other : others_) tensor.others.push_back(sum_of({other}));
+    return tensor;
+  }
+
+ private:
+  static WholeTensor sum_of(const std::vector<Part>& parts) {
+    WholeTensor tensor;
+    tensor.rank = parts[0].rank;
+    tensor.parts = static_cast<int>(parts.size());
+    tensor.copies = parts[0].copies;
+    tensor.dtype = parts[0].value->dtype;
+    tensor.elements = element_count(parts[0].value->global_shape);
     // One dimension may be that of a tensor that was flattened before it was cut.
-    if (parts_[0].value->global_shape.size() != 1) tensor.shape = parts_[0].value->global_shape;
+    if (parts[0].value->global_shape.size() != 1) tensor.shape = parts[0].value->global_shape;
     Digest digest;
     Sketch sketch;
     double squares = 0;
     bool has_sketches = true;
-    for (const Part& part : parts_) {
+    for (const Part& part : parts) {
       digest += part.value->digest;
       squares += part.value->statistics.norm * part.value->statistics.norm;
       tensor.non_finite += part.value->statistics.non_finite;
@@ -87,7 +111,6 @@ class Assembly {
     return tensor;
   }
 
- private:
   std::string problem() const {
     if (!problem_.empty()) return problem_;
     if (parts_.empty()) return reason_.empty() ? "it is nowhere" : reason_;
@@ -116,8 +139,9 @@ class Assembly {
   }
 
   std::vector<Part> parts_;
-  std::string reason_;   ///< why a rank could not observe it
-  std::string problem_;  ///< of copies
+  std::vector<Part> others_;  ///< copies of a part with other bits
+  std::string reason_;        ///< why a rank could not observe it
+  std::string problem_;       ///< of copies
   bool has_undefined_ = false;
 };
 
@@ -131,8 +155,8 @@ struct Moment {
 };
 
 bool is_of_model(const Observation& row) {
-  const bool is_micro_batch = row.phase == Phase::post_backward;
-  return !is_micro_batch &&
+  const bool is_of_micro_batch = row.phase == Phase::post_backward && row.kind != Kind::parameter;
+  return !is_of_micro_batch &&
          (row.kind == Kind::parameter || row.kind == Kind::gradient || row.kind == Kind::loss);
 }
 
@@ -145,7 +169,7 @@ WholeTensors::WholeTensors(const StepView& step) {
     for (const Observation& row : step.observations(rank)) {
       if (!is_of_model(row)) continue;
       const WholeTensorKey key{row.phase, row.kind, row.name};
-      assemblies[key].add(rank, row, step.sketch(rank, row));
+      assemblies[key].add(rank, row, step);
       moments.try_emplace(key, Moment{row.phase, row.seq, rank});
     }
   }
@@ -159,6 +183,11 @@ WholeTensors::WholeTensors(const StepView& step) {
 WholeTensors::WholeTensors(std::vector<std::pair<WholeTensorKey, WholeTensor>> tensors)
     : tensors_(std::move(tensors)) {
   rebuild();
+}
+
+const WholeTensor* WholeTensors::initial(const std::string& name) const {
+  const WholeTensor* const found = find({Phase::pre_forward, Kind::parameter, name});
+  return found ? found : find({Phase::post_backward, Kind::parameter, name});
 }
 
 const WholeTensor* WholeTensors::find(const WholeTensorKey& key) const {

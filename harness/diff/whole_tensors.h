@@ -37,6 +37,11 @@ struct WholeTensor {
   int copies = 1;             ///< ranks that hold the same part
   bool is_undefined = false;  ///< there is no gradient
   std::string problem;        ///< why it cannot be put together; empty: it is whole
+  int rank = 0;               ///< the first that holds it, or its first part
+  /// If it is not in parts: what other ranks hold instead, up to `kMostValues`.
+  std::vector<WholeTensor> others = {};
+
+  static constexpr std::size_t kMostValues = 16;
 };
 
 /// The tensors of a step in the order of execution, and their places in it by key.
@@ -54,6 +59,9 @@ class WholeTensors {
 
   /// Null: it was not observed.
   const WholeTensor* find(const WholeTensorKey& key) const;
+
+  /// A parameter before the optimizer's step; null: it was observed after it alone.
+  const WholeTensor* initial(const std::string& name) const;
 
   /// Makes one tensor of several, whose order in it is unknown to their digests: only its norm and
   /// size are known then. Without all of `parts` nothing changes.

@@ -161,6 +161,18 @@ std::vector<Traffic> traffic_in(const std::map<int, RankFacts>& facts) {
   return traffic;
 }
 
+std::vector<NamedGroup> groups_in(const std::map<int, RankFacts>& facts) {
+  std::map<std::pair<std::string, int>, std::vector<int>> members;
+  for (const auto& [rank, one] : facts) {
+    for (const auto& group : one.groups) {
+      if (group.second > 0) members[group].push_back(rank);
+    }
+  }
+  std::vector<NamedGroup> groups;
+  for (const auto& [group, ranks] : members) groups.push_back({group.first, group.second, ranks});
+  return groups;
+}
+
 std::vector<Setting> configuration_in(const std::map<int, RankFacts>& facts) {
   std::map<std::pair<std::string, std::string>, std::vector<int>> holders;
   for (const auto& [rank, one] : facts) {
@@ -229,6 +241,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   job.skipped_steps = skipped_steps_in(facts);
   job.traffic = traffic_in(facts);
   job.configuration = configuration_in(facts);
+  job.groups = groups_in(facts);
   job.thinned_after = 0;
   for (const auto& [rank, one] : facts) {
     const bool is_earlier = job.thinned_after == 0 || one.thinned_after < job.thinned_after;

@@ -46,6 +46,7 @@ RankFacts facts_in(const nlohmann::json& json) {
           .has_only_copies = json.value("has_only_copies", false),
           .calls = calls_in(json.value("collectives", nlohmann::json::array())),
           .configuration = json.value("configuration", std::map<std::string, std::string>()),
+          .groups = json.value("groups", std::map<std::string, int>()),
           .machine = {number_in<int>(json, "local_first"), number_in<int>(json, "local_count")},
           .rendezvous = number_in<std::int64_t>(json, "rendezvous")};
 }

@@ -33,6 +33,8 @@ struct RankFacts {
   bool has_only_copies = false;                  ///< and of all others each rank holds another part
   std::vector<CallsPerStep> calls = {};          ///< empty: not counted
   std::map<std::string, std::string> configuration = {};  ///< values as text, by name
+  /// Numbers of ranks of the groups that the training named, by name.
+  std::map<std::string, int> groups = {};
   RanksOfMachine machine = {};
   std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown
 };

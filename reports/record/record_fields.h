@@ -334,6 +334,13 @@ struct Fields<JobPart> {
 };
 
 template <>
+struct Fields<NamedGroup> {
+  static constexpr auto list = std::tuple(field("name", &NamedGroup::name, kSince2),
+                                          field("size", &NamedGroup::size, kSince2),
+                                          field("ranks", &NamedGroup::ranks, kSince2));
+};
+
+template <>
 struct Fields<JobRecord> {
   static constexpr auto list = std::tuple_cat(
       std::tuple(field("id", &JobRecord::id, kSince2), field("title", &JobRecord::title, kSince2),
@@ -349,6 +356,7 @@ struct Fields<JobRecord> {
                  field("thinned_after", &JobRecord::thinned_after, kSince2),
                  field("traffic", &JobRecord::traffic, kSince2),
                  field("configuration", &JobRecord::configuration, kSince2),
+                 field("groups", &JobRecord::groups, kSince2),
                  field("node", &JobRecord::node, kSince2),
                  field("elsewhere", &JobRecord::elsewhere, kSince2),
                  field("rendezvous", &JobRecord::rendezvous, kSince2),

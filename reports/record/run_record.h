@@ -170,6 +170,15 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
+/// A process group that the training named, such as the dimension of a mesh.
+struct NamedGroup {
+  std::string name;        ///< "mesh_tp"
+  int size = 0;            ///< ranks in one group of this name
+  std::vector<int> ranks;  ///< of all such groups, ascending
+
+  bool operator==(const NamedGroup&) const = default;
+};
+
 /// The ranks of a job that ran on one machine, and the files that they left there.
 struct JobPart {
   std::string id;          ///< of the job in these files
@@ -197,6 +206,7 @@ struct JobRecord : Execution {
   std::int64_t thinned_after = 0;     ///< step; later ones were observed now and then; 0: all were
   std::vector<Traffic> traffic = {};  ///< empty: collectives were not counted
   std::vector<Setting> configuration = {};  ///< by name and value; empty: unknown
+  std::vector<NamedGroup> groups = {};      ///< by name and size; empty: none, or unknown
   std::string node = {};                    ///< the machine, if it is one of several: `--node`
   std::vector<int> elsewhere = {};          ///< ranks on other machines, of which no file is here
   std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown

@@ -115,6 +115,9 @@ TEST(CompareTensors, TakesUpdatesFromSketches) {
   WholeTensor unknown = after;
   unknown.sketch.reset();
   EXPECT_NE(update_of(before, unknown).problem, "");
+  EXPECT_EQ(update_of(before, unknown).norm, 0);  // not that of the weights
+  unknown.problem = "ranks 0 and 1 hold different values of it";
+  EXPECT_EQ(update_of(before, unknown).norm, 0);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 const WholeTensorKey kGradient{Phase::pre_step, Kind::gradient, "w"};
 const std::vector<float> kNumbers{1, 2, 3, 4, 5, 6};
@@ -72,6 +74,55 @@ TEST(WholeTensors, NameWhyTheyAreNotWhole) {
   sparse.whole(0, "w", kNumbers);
   sparse.ranks()[0].observations[0].not_comparable = "sparse layout";
   EXPECT_EQ(problem(sparse), "sparse layout");
+}
+
+TEST(WholeTensors, HaveTheValuesOfRanksThatHoldNoCopies) {
+  const std::vector<float> moved{1, 2, 3, 4, 5, 7};
+  const WholeTensor apart = whole_of(LiteralStep(4)
+                                         .whole(0, "w", kNumbers)
+                                         .whole(1, "w", kNumbers)
+                                         .whole(2, "w", moved)
+                                         .whole(3, "w", moved));
+  EXPECT_EQ(apart.problem, "ranks 0 and 2 hold different values of it");
+  ASSERT_EQ(apart.others.size(), 1);
+  EXPECT_EQ(apart.others[0].rank, 2);
+  EXPECT_EQ(apart.others[0].problem, "");
+  EXPECT_EQ(apart.others[0].digest, whole_of(LiteralStep(1).whole(0, "w", moved)).digest);
+  EXPECT_THAT(whole_of(LiteralStep(2).whole(0, "w", kNumbers).whole(1, "w", kNumbers)).others,
+              IsEmpty());
+  const WholeTensor in_parts = whole_of(LiteralStep(3)
+                                            .part(0, "w", {1, 2}, 0, 2)
+                                            .part(1, "w", {3, 4}, 1, 2)
+                                            .part(2, "w", {3, 5}, 1, 2));
+  EXPECT_EQ(in_parts.problem, "ranks 1 and 2 hold different values of it");
+  EXPECT_THAT(in_parts.others, IsEmpty());
+  LiteralStep many(40);
+  for (int rank = 0; rank < 40; ++rank) many.whole(rank, "w", {static_cast<float>(rank), 0});
+  EXPECT_EQ(whole_of(many).others.size(), WholeTensor::kMostValues);
+}
+
+TEST(WholeTensors, HaveTheSketchesOfSnapshots) {
+  LiteralStep step(1);
+  step.whole(0, "w", kNumbers);
+  StepView::Rank& rank = step.ranks()[0];
+  const auto bytes = std::as_bytes(std::span(kNumbers));
+  const Sketch sketch = rank.sketches.begin()->second;
+  rank.sketches.clear();
+  EXPECT_FALSE(whole_of(step).sketch);
+  rank.tensors[snapshot_key(rank.observations[0])] = {
+      DType::float32, {3, 2}, {bytes.begin(), bytes.end()}};
+  EXPECT_EQ(whole_of(step).sketch, sketch);
+}
+
+TEST(WholeTensors, KnowParametersBeforeTheStep) {
+  LiteralStep step(1);
+  step.whole(0, "a", kNumbers, Kind::parameter, Phase::pre_forward)
+      .whole(0, "b", kNumbers, Kind::parameter, Phase::post_backward)
+      .whole(0, "c", kNumbers, Kind::parameter, Phase::post_step);
+  const WholeTensors tensors(step.view());
+  EXPECT_TRUE(tensors.initial("a"));
+  EXPECT_TRUE(tensors.initial("b"));
+  EXPECT_FALSE(tensors.initial("c"));
 }
 
 TEST(WholeTensors, AreInTheOrderOfExecutionAndOfTheModel) {

@@ -189,18 +189,24 @@ def ddp(fault):
     before_step = {"drawn": fault == "drawn" and scaled(case.factor, case.faulty_step),
                    "summed": scaled(world), "divided": scaled(1 / world), "late": scaled(world, FAULTY_STEP),
                    "half": scaled(0.5), "clip": by_local_norm}.get(fault)
-    forward = module if fault == "clip" else wrapped
+    forward = module if fault in ("clip", "bypass") else wrapped
     train(module, forward, optimizer_of(module.parameters()), own, before_step, LOSSES.get(fault, loss_of),
           fault == "stale")
 
 
-def sharded(fault):
+def hybrid(fault):
+    """Shards within halves of the ranks, copies between them."""
+    sharded(fault, dist.device_mesh.init_device_mesh("cpu", (2, dist.get_world_size() // 2),
+                                                     mesh_dim_names=("copies", "shards")))
+
+
+def sharded(fault, mesh=None):
     from torch.distributed.fsdp import fully_shard
 
     module = model()
     for part in module.children():
-        fully_shard(part)
-    fully_shard(module)
+        fully_shard(part, mesh=mesh)
+    fully_shard(module, mesh=mesh)
     if fault == "orthogonal":
         class OnShards(torch.optim.Optimizer):
             def __init__(self, parameters):
@@ -216,7 +222,7 @@ def sharded(fault):
                     parameter._local_tensor.add_(local, alpha=-case.lr)
 
         return train(module, module, OnShards(module.parameters()), own)
-    change = {"summed": dist.get_world_size(), "half": 0.5}.get(fault)
+    change = {"summed": dist.get_world_size(), "half": 0.5, "of-copies": 2}.get(fault)
     train(module, module, optimizer_of(module.parameters()), own, scaled(change) if change else None)
 
 
@@ -269,7 +275,7 @@ def pipeline(fault):
         optimizer.step()
 
 
-LAYOUTS = {"single": single, "ddp": ddp, "fully_shard": sharded, "tp": tensor_parallel,
+LAYOUTS = {"single": single, "ddp": ddp, "fully_shard": sharded, "hybrid": hybrid, "tp": tensor_parallel,
            "pipeline": pipeline}
 
 

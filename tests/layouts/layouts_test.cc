@@ -56,12 +56,12 @@ class Trainings {
             "single-orthogonal "
             "single-chaotic "
             "single@1");
-    require(
-        2,
-        "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
-        "ddp-chaotic ddp-frozen fully_shard fully_shard-summed fully_shard-orthogonal tp tp-twice "
-        "pipeline pipeline-half");
-    require(4, "ddp ddp-divided ddp-chaotic fully_shard tp");
+    require(2,
+            "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
+            "ddp-chaotic ddp-frozen ddp-bypass fully_shard fully_shard-summed "
+            "fully_shard-orthogonal tp tp-twice "
+            "pipeline pipeline-half");
+    require(4, "ddp ddp-divided ddp-chaotic fully_shard hybrid hybrid-of-copies tp");
   }
 
   TemporaryFolder folder_;
@@ -97,6 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Compared{"ddp_of_four", "single1 ddp4", 0, kEqual},
                     Compared{"fully_shard", "single1 fully_shard2", 0, kEqual},
                     Compared{"fully_shard_of_four", "single1 fully_shard4", 0, kEqual},
+                    Compared{"shards_and_copies", "single1 hybrid4", 0, kEqual},
                     Compared{"tensor_parallel", "single1 tp2", 0, kEqual},
                     Compared{"tensor_parallel_of_four", "single1 tp4", 0, kEqual},
                     Compared{"pipeline", "single1 pipeline2", 0,
@@ -133,6 +134,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "all 8 gradients differ in step 3, first that of first.weight: ratio"},
         Compared{"summed_shards", "single1 fully_shard2-summed", 1,
                  "B is A times 2: summed over 2"},
+        Compared{"summed_over_copies", "single1 hybrid4-of-copies", 1,
+                 "B is A times 2: summed over the 2 ranks of mesh_copies"},
+        Compared{"never_synchronised", "single1 ddp2-bypass", 1,
+                 "DIFFERENT: all 8 updates differ in step 1, first that of first.weight on rank"},
+        Compared{"never_synchronised_without_samples", "ddp2-blind ddp2-bypass", 1,
+                 "ranks 0 and 1 hold different values of it; relative difference"},
         Compared{"optimizer_of_whole_matrices", "single1-orthogonal fully_shard2-orthogonal", 1,
                  "3 of 8 updates differ in step 1, first that of first.weight: ratio"},
         Compared{"part_of_tensor_parallel", "single1 tp2-twice", 1,

@@ -13,6 +13,10 @@ StepView::StepView(std::int64_t number, std::vector<Rank> ranks)
   }
 }
 
+StepView StepView::only(int rank) const {
+  return {number_, {ranks_.at(static_cast<std::size_t>(rank))}};
+}
+
 std::span<const Observation> StepView::observations(int rank) const {
   return ranks_.at(static_cast<std::size_t>(rank)).observations;
 }

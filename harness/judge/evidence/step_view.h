@@ -28,6 +28,9 @@ class StepView {
   std::int64_t number() const { return number_; }
   int processes() const { return static_cast<int>(ranks_.size()); }
 
+  /// The observations of one rank, which has the number 0 there.
+  StepView only(int rank) const;
+
   /// Empty if the rank observed nothing in this step. Valid as long as this.
   std::span<const Observation> observations(int rank) const;
 

@@ -212,6 +212,7 @@ std::vector<NamedTensor> in_group(const std::string& replica_group,
 
 void Rank::observe_gradients(Phase phase, const Module& module) {
   name_parameters(module);
+  if (phase == Phase::pre_step) note_initial_parameters(module);
   observer_.observe(phase, Kind::gradient, gradients_of(module.named_parameters()));
 }
 
@@ -226,6 +227,9 @@ void Rank::observe_buffers(Phase phase, const Module& module) {
 
 // The replica group: even a shard as large as the whole is on no other rank.
 void Rank::observe_gradients(Phase phase, ShardedModel& sharded) {
+  if (phase == Phase::pre_step && must_note_parameters()) {
+    observe_parameters(Phase::post_backward, sharded);
+  }
   std::vector<NamedTensor> gradients;
   for (const auto& [name, tensor, place] : sharded.shards()) {
     if (sharded.keeps_gradients_whole()) {
@@ -248,12 +252,19 @@ void Rank::observe_parameters(Phase phase, ShardedModel& sharded) {
   observer_.observe(phase, Kind::parameter, parameters);
 }
 
-/// The first step's parameters moved from these. A perturbed reference serves only to measure how
-/// far values move.
+/// A perturbed reference serves only to measure how far values move.
+bool Rank::must_note_parameters() {
+  const bool must = step() == 1 && perturbation() == 0;
+  return must && !std::exchange(has_noted_parameters_, true);
+}
+
+/// The first step's parameters moved from these. Those of the reference have no copies to agree
+/// with.
 void Rank::note_initial_parameters(const Module& module) {
-  if (perturbation() != 0 || step() != 1) return;
-  observer_.observe(Phase::post_backward, Kind::parameter,
-                    in_group(group_of_one(0), module.named_parameters()));
+  if (!must_note_parameters()) return;
+  std::vector<NamedTensor> parameters = module.named_parameters();
+  if (is_reference()) parameters = in_group(group_of_one(0), std::move(parameters));
+  observer_.observe(Phase::post_backward, Kind::parameter, parameters);
 }
 
 /// The diagnosis compares wrong gradients with these.

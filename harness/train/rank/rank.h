@@ -78,7 +78,8 @@ class Rank {
   /// Runs `body(step)` for every step of the cell, from 1.
   void train(const std::function<void(std::int64_t step)>& body);
 
-  /// Notes every parameter's gradient, also an undefined one.
+  /// Notes every parameter's gradient, also an undefined one. Before the optimizer's first step it
+  /// also notes the parameters, at `post_backward`: two runs are comparable if these are equal.
   void observe_gradients(Phase phase, const Module& module);
   void observe_parameters(Phase phase, const Module& module);
   void observe_buffers(Phase phase, const Module& module);
@@ -116,6 +117,7 @@ class Rank {
  private:
   void meet();
   void state_progress() const;
+  bool must_note_parameters();
   void note_initial_parameters(const Module& module);
   void note_own_gradients(int rank, const Module& module);
   at::Tensor perturbed(const at::Tensor& tensor, std::uint64_t number) const;
@@ -140,6 +142,7 @@ class Rank {
   Observer observer_;
   std::unique_ptr<CollectiveLog> log_;
   std::unique_ptr<ProcessGroup> group_;
+  bool has_noted_parameters_ = false;  ///< before the first step
   int variant_line_ = 0;
   mutable bool was_asked_for_ = false;
   std::optional<std::int64_t> step_began_ns_;

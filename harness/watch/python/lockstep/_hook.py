@@ -19,7 +19,7 @@ from lockstep._placement import Replicas
 from lockstep._rows import Named, Rows
 from lockstep._stalls import Progress
 from lockstep._start import say
-from lockstep._traffic import Traffic, counts_of_groups
+from lockstep._traffic import Traffic, counts_of_groups, sizes_of_named_groups
 
 _BYTES_OF_ROW = 832  # about: of a row in the journal, and of its sketch
 _MOST_SKIPS = 10000  # that are listed
@@ -431,7 +431,8 @@ class Watcher:
                  "torch": str(self._torch.__version__), "python": sys.version.split()[0],
                  "skipped_steps": self._skips, "thinned_after": self._thinned_after,
                  "has_copies": self._has_copies, "has_only_copies": self._has_only_copies(),
-                 "collectives": self._traffic.facts(), "configuration": self._configuration}
+                 "collectives": self._traffic.facts(), "configuration": self._configuration,
+                 "groups": sizes_of_named_groups()}
         facts["local_first"], facts["local_count"] = ranks_of_machine(self._rank, self._world)
         facts["rendezvous"] = rendezvous()
         facts.update(more)

@@ -5,6 +5,8 @@ import json
 import sys
 
 _MOST_ROWS = 1000  # of changes; later ones are not counted
+_MOST_NAMED = 64
+_LONGEST_NAME = 80
 
 
 class Traffic:
@@ -75,6 +77,19 @@ def groups_of_process():
             title = "%s (%s)" % (name, about)
         groups.append({"name": name, "title": title, "ranks": sorted(ranks)})
     return groups
+
+
+def sizes_of_named_groups():
+    """Numbers of ranks of the groups that this process is in and that the training named, such as the
+    dimensions of a mesh, by name."""
+    module = sys.modules.get("torch.distributed.distributed_c10d")
+    world = getattr(module, "_world", None)
+    sizes = {}
+    for group, ranks in getattr(world, "pg_group_ranks", {}).items():
+        about = getattr(group, "group_desc", "")
+        if about not in ("", "undefined", "default_pg") and len(sizes) < _MOST_NAMED:
+            sizes.setdefault(str(about)[:_LONGEST_NAME], len(ranks))
+    return sizes
 
 
 def counts_of_groups():
