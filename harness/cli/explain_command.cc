@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/cli/finding_pages.h"
+#include "reports/page/finding_pages.h"
 #include "harness/cli/standard_output.h"
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
