@@ -63,9 +63,14 @@ AgreementMapFold::AgreementMapFold(const CellEvidence& cell, std::vector<Claim> 
   std::erase_if(claims_, [](const Claim& claim) { return !is_about_agreement(claim); });
 }
 
-bool AgreementMapFold::is_compared(const ObservedTensor& tensor) const {
+/// The claims of a job about its start are about the first step alone.
+bool AgreementMapFold::is_compared(const ObservedTensor& tensor, bool is_first_step) const {
   return std::any_of(claims_.begin(), claims_.end(),
-                     [&](const Claim& claim) { return concerns(claim, tensor); }) &&
+                     [&](const Claim& claim) {
+                       const bool is_over =
+                           cell_.is_job && !is_first_step && is_about_the_start(claim);
+                       return !is_over && concerns(claim, tensor);
+                     }) &&
          !cell_.unshared.contains(tensor.name);
 }
 
@@ -79,7 +84,7 @@ std::int64_t AgreementMapFold::see(const StepView& step) {
   std::map<std::pair<Kind, Phase>, std::set<int>> ranks;  // that observed any
   for (int rank = 0; rank < step.processes(); ++rank) {
     for (const Observation& one : step.observations(rank)) {
-      if (!is_compared(one)) continue;
+      if (!is_compared(one, place_ == 0)) continue;
       Held& held = tensors[{{one.kind, one.phase, one.name, one.replica_group, one.offset},
                             one.micro_batch}];
       if (held.ranks.empty()) held.seq = one.seq;

@@ -37,7 +37,7 @@ class AgreementMapFold {
     std::int64_t last_place = -1;  ///< of a step in which it differs
   };
 
-  bool is_compared(const ObservedTensor& tensor) const;
+  bool is_compared(const ObservedTensor& tensor, bool is_first_step = true) const;
   void note(const Key& key, std::int64_t step, bool is_missing,
             const std::vector<std::pair<int, const Observation*>>& held);
 

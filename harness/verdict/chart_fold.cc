@@ -151,7 +151,8 @@ ChartFold::Row ChartFold::row_of(const StepView& step, std::int64_t differing) c
   if (!has_copies) return row;
   const Table::Entry drift = measured_entry(drift_spec(), step, names);
   row.drift = drift.values.at(0);
-  row.estimate = drift.estimate.value_or(kNoValue);
+  // Of ranks that differ it is not zero: then nothing was observed.
+  if (drift.estimate.value_or(0) > 0) row.estimate = *drift.estimate;
   return row;
 }
 

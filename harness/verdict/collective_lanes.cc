@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t kBefore = 12;  ///< calls before the mismatch, or without one the last ones
+constexpr std::int64_t kBefore = 8;  ///< calls before the mismatch, or without one the last ones
 constexpr std::int64_t kAfter = 4;
 constexpr std::size_t kMostLanes = 64;
 

@@ -137,7 +137,7 @@ std::string render_html(const RunRecord& run) {
   const std::vector<Section> sections = sections_of(run);
   for (const Section& section : sections) {
     parts.push_back({fmt::format("part-{}", parts.size() + 1), in_html(section.title, 300),
-                     cells.section(section)});
+                     cells.section(section, sections.size() == 1)});
   }
   for (const JobRecord& job : run.jobs) {
     const std::string verdict = run.jobs.size() == 1 && run.cells.empty()

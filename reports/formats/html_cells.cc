@@ -137,7 +137,7 @@ std::string HtmlCells::charts(const Execution& execution) {
   return text;
 }
 
-std::string HtmlCells::details(const ShownCell& shown, Naming naming) {
+std::string HtmlCells::details(const ShownCell& shown, Naming naming, bool is_open) {
   const CellRecord& cell = *shown.record;
   const Result result = result_of(cell);
   const std::string source = source_link(cell.source);
@@ -159,11 +159,12 @@ std::string HtmlCells::details(const ShownCell& shown, Naming naming) {
     text += html_details("Collectives, rank by rank", lanes, cell.mismatch.has_value());
   text += exits_table(cell) + claims_table(cell);
   return fmt::format("<details class=\"cell\"{}><summary>{} {}</summary>\n{}</details>\n",
-                     is_failure(result) ? " open" : "", html_badge(name(result), tone_of(result)),
-                     in_html(heading_of(shown, naming)), text);
+                     is_open || is_failure(result) ? " open" : "",
+                     html_badge(name(result), tone_of(result)), in_html(heading_of(shown, naming)),
+                     text);
 }
 
-std::string HtmlCells::section(const Section& section) {
+std::string HtmlCells::section(const Section& section, bool opens_first) {
   std::string text;
   if (section.is_matrix) {
     for (const MatrixVariant& variant : matrix_lines(section)) {
@@ -177,10 +178,16 @@ std::string HtmlCells::section(const Section& section) {
     }
     text += fmt::format("<p>{}</p>\n", in_html(matrix_footnote(section)));
   } else {
-    for (const Table* table : section.tables) text += html_chart_of(*table);
+    std::string charts;
+    for (const Table* table : section.tables) charts += html_chart_of(*table);
+    text += side_by_side_charts(charts);
   }
   const Naming naming = section.is_matrix ? Naming::with_axes : Naming::variant;
-  for (const ShownCell* cell : cells_to_show(section)) text += details(*cell, naming);
+  bool is_first = opens_first;
+  for (const ShownCell* cell : cells_to_show(section)) {
+    text += details(*cell, naming, is_first);
+    is_first = false;
+  }
   const std::string cost = section.is_matrix ? "" : cost_text(section);
   if (!cost.empty()) {
     text += html_details("Cost of a step", fmt::format("<pre>{}</pre>\n", in_pre(cost)));
@@ -196,7 +203,9 @@ std::string HtmlCells::job(const JobRecord& job) {
   text += charts(job);
   // Charts show the same quantities in more steps.
   if (!job.charts || job.charts->series.steps.empty()) {
-    for (const Table& table : job.tables) text += html_chart_of(table);
+    std::string tables;
+    for (const Table& table : job.tables) tables += html_chart_of(table);
+    text += side_by_side_charts(tables);
   }
   return text + exits_table(job) + claims_table(job) + settings_of(job);
 }

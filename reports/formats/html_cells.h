@@ -17,8 +17,9 @@ class HtmlCells {
   /// Both stay valid as long as this.
   HtmlCells(const RunRecord& run, HtmlFindings& findings) : run_(run), findings_(findings) {}
 
-  /// A scenario: its tables with charts, then its cells, failures first.
-  std::string section(const Section& section);
+  /// A scenario: its tables with charts, then its cells, failures first. These are open, and with
+  /// `opens_first` the first cell in any case.
+  std::string section(const Section& section, bool opens_first);
 
   std::string job(const JobRecord& job);
 
@@ -29,7 +30,7 @@ class HtmlCells {
   std::size_t without_charts() const { return without_charts_; }
 
  private:
-  std::string details(const ShownCell& shown, Naming naming);
+  std::string details(const ShownCell& shown, Naming naming, bool is_open);
   std::string charts(const Execution& execution);
   std::string source_link(const std::string& source) const;
 

@@ -110,8 +110,8 @@ std::string strip(const AgreementMap& map, const TensorCourse& tensor) {
             std::string(run.is_missing ? "missing on some ranks" : "ranks differ"));
   }
   return fmt::format(
-      "<svg viewBox=\"0 0 {0:.6g} 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\" "
-      "focusable=\"false\"><rect class=\"agree\" width=\"{0:.6g}\" height=\"1\"/>{1}</svg>",
+      "<svg viewBox=\"0 0 {0:.6g} 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect "
+      "class=\"agree\" width=\"{0:.6g}\" height=\"1\"/>{1}</svg>",
       all, parts);
 }
 
@@ -146,8 +146,10 @@ std::string agreement_map(const AgreementMap& map) {
                fmt::format("{}, {}", name(tensor.kind), name(tensor.phase))});
   }
   std::string text = fmt::format(
-      "<div class=\"map\">{}<p><span class=\"key agree\"></span>ranks agree "
-      "<span class=\"key differ\"></span>ranks differ <span class=\"key missing\"></span>missing "
+      "<div class=\"map\">{}<p><span class=\"key agree\" aria-hidden=\"true\">\u25a0</span> ranks "
+      "agree "
+      "<span class=\"key differ\" aria-hidden=\"true\">\u25a0</span> ranks differ <span "
+      "class=\"key missing\" aria-hidden=\"true\">\u25a0</span> missing "
       "on "
       "some ranks. {} of {} compared tensors ever differ; ranks agree on the others in every "
       "step.</p></div>\n",
@@ -174,8 +176,12 @@ std::string value_cell(const Table& table, const Table::Entry& entry, std::size_
 std::string html_charts(const Execution& execution) {
   if (!execution.charts) return "";
   const Charts& charts = *execution.charts;
-  return norm_chart(charts.series) + drift_chart(charts.series) + thinned_in_words(charts.series) +
-         agreement_map(charts.agreement);
+  return side_by_side_charts(norm_chart(charts.series) + drift_chart(charts.series)) +
+         thinned_in_words(charts.series) + agreement_map(charts.agreement);
+}
+
+std::string side_by_side_charts(const std::string& charts) {
+  return charts.empty() ? "" : "<div class=\"charts\">\n" + charts + "</div>\n";
 }
 
 std::string html_chart_of(const Table& table) {

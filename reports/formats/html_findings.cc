@@ -29,13 +29,20 @@ std::string step_in_html(const Finding& finding) {
   return finding.step > 0 ? std::to_string(finding.step) : "before the first step";
 }
 
+/// A finding about a rank has no groups.
+std::vector<std::vector<int>> ranks_in_groups(const Finding& finding) {
+  if (finding.groups.empty() && finding.failure) return {{finding.failure->rank}};
+  return finding.groups;
+}
+
 std::string groups_in_html(const Finding& finding) {
+  const std::vector<std::vector<int>> groups = ranks_in_groups(finding);
   std::string text;
-  for (std::size_t i = 0; i < std::min(kMostGroups, finding.groups.size()); ++i) {
-    text += fmt::format("<span class=\"value\">{}</span>", ranks_in_short(finding.groups[i]));
+  for (std::size_t i = 0; i < std::min(kMostGroups, groups.size()); ++i) {
+    text += fmt::format("<span class=\"value\">{}</span>", ranks_in_short(groups[i]));
   }
-  if (finding.groups.size() > kMostGroups) {
-    text += fmt::format(" and {} more", finding.groups.size() - kMostGroups);
+  if (groups.size() > kMostGroups) {
+    text += fmt::format(" and {} more", groups.size() - kMostGroups);
   }
   return text;
 }
@@ -52,11 +59,15 @@ std::string tensors_in_html(const Finding& finding) {
 }
 
 std::string ratio_in_html(const Finding& finding) {
-  std::string text = in_html(finding.ratio_in_words);
-  if (finding.ratio) text += fmt::format("{}{:.6g}", text.empty() ? "" : " (", *finding.ratio);
-  if (finding.ratio && finding.cosine) text += fmt::format(", cosine {:.6g}", *finding.cosine);
-  if (finding.ratio && !finding.ratio_in_words.empty()) text += ")";
-  return text;
+  std::string numbers;
+  if (finding.ratio) numbers = fmt::format("{:.6g}", *finding.ratio);
+  if (finding.cosine) {
+    numbers += fmt::format("{}cosine {:.6g}", numbers.empty() ? "" : ", ", *finding.cosine);
+  }
+  if (finding.ratio_in_words.empty() || numbers.empty()) {
+    return in_html(finding.ratio_in_words) + numbers;
+  }
+  return fmt::format("{} ({})", in_html(finding.ratio_in_words), numbers);
 }
 
 std::string difference_in_html(const Finding& finding) {
@@ -165,11 +176,12 @@ std::string HtmlFindings::add(const FindingPlace& place,
 
 void HtmlFindings::add_row(const FindingPlace& place, const Finding& finding) {
   if (count_ > kMostRows) return;
+  const std::vector<std::vector<int>> groups = ranks_in_groups(finding);
   std::string ranks;
-  for (std::size_t i = 0; i < std::min<std::size_t>(4, finding.groups.size()); ++i) {
-    ranks += (i == 0 ? "" : " | ") + ranks_in_short(finding.groups[i], 4);
+  for (std::size_t i = 0; i < std::min<std::size_t>(4, groups.size()); ++i) {
+    ranks += (i == 0 ? "" : " | ") + ranks_in_short(groups[i], 4);
   }
-  if (finding.groups.size() > 4) ranks += " | ...";
+  if (groups.size() > 4) ranks += " | ...";
   table_.add({count_ <= kMostInFull ? fmt::format("<a href=\"#finding-{0}\">{0}</a>", count_)
                                     : std::to_string(count_),
               finding.step > 0 ? std::to_string(finding.step) : "-",

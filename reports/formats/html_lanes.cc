@@ -74,7 +74,8 @@ class LaneTable {
         fmt::format("Collectives of the group {}, by number", in_html(lanes_.group, 120));
     return fmt::format(
         "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\">"
-        "<table class=\"lanes\"><caption>{0}</caption><thead><tr><th scope=\"col\">Ranks</th>{1}"
+        "<table class=\"lanes\"><caption><span>{0}</span></caption><thead><tr><th "
+        "scope=\"col\">Ranks</th>{1}"
         "</tr></thead>\n<tbody>\n{2}</tbody></table></div>\n",
         caption, heads, rows);
   }

@@ -95,7 +95,7 @@ std::string html_facts(const std::vector<std::pair<std::string, std::string>>& f
   std::string text;
   for (const auto& [term, markup] : facts) {
     if (markup.empty()) continue;
-    text += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", term, markup);
+    text += fmt::format("<dt>{}</dt><dd>{}</dd>\n", term, markup);
   }
   return text.empty() ? "" : "<dl class=\"facts\">\n" + text + "</dl>\n";
 }

@@ -50,7 +50,8 @@
     if (!isLog) {
       const pad = most > least ? (most - least) / 20 : Math.abs(most) / 20 || 1;
       const top = most + pad;
-      return {isLog, at: (value) => (value === Infinity ? top : value), min: undefined, max: undefined};
+      const min = axis === "log" && least >= 0 ? 0 : undefined;
+      return {isLog, at: (value) => (value === Infinity ? top : value), min, max: undefined};
     }
     const bottom = Math.floor(Math.log10(low));
     const top = Math.max(Math.ceil(Math.log10(high)), bottom + 1);
@@ -191,7 +192,7 @@
     field.id = label.htmlFor;
     field.type = "search";
     field.autocomplete = "off";
-    field.placeholder = "words in a row";
+    field.placeholder = "every word must occur";
     const count = document.createElement("span");
     count.setAttribute("role", "status");
     const filter = () => {
@@ -219,10 +220,19 @@
     if (target) target.scrollIntoView();
   }
 
+  // The first mismatch is in the middle of its lanes.
+  function showMarked() {
+    for (const head of document.querySelectorAll(".lanes th.marked")) {
+      const place = head.closest(".scroll");
+      place.scrollLeft = head.offsetLeft - (place.clientWidth - head.offsetWidth) / 2;
+    }
+  }
+
   document.querySelectorAll("figure.chart").forEach(prepare);
   document.querySelectorAll("[data-filter]").forEach(addFilter);
   drawShown();
-  document.addEventListener("toggle", drawShown, true);
+  showMarked();
+  document.addEventListener("toggle", () => { drawShown(); showMarked(); }, true);
   addEventListener("hashchange", openTarget);
   if (location.hash) openTarget();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
