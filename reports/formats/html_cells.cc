@@ -190,7 +190,7 @@ std::string HtmlCells::section(const Section& section, bool opens_first) {
   }
   const std::string cost = section.is_matrix ? "" : cost_text(section);
   if (!cost.empty()) {
-    text += html_details("Cost of a step", fmt::format("<pre>{}</pre>\n", in_pre(cost)));
+    text += html_details("Cost of a step", html_output("Cost of a step", cost));
   }
   return text;
 }

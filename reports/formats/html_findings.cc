@@ -113,8 +113,8 @@ std::string kind_in_html(const Finding& finding) {
 
 std::string failure_in_html(const Finding& finding) {
   if (!finding.failure || finding.failure->last_output.empty()) return "";
-  return html_details(fmt::format("The last output of rank {}", finding.failure->rank),
-                      fmt::format("<pre>{}</pre>\n", in_pre(finding.failure->last_output)));
+  const std::string label = fmt::format("The last output of rank {}", finding.failure->rank);
+  return html_details(label, html_output(label, finding.failure->last_output));
 }
 
 std::string heading(const Finding& finding) {
@@ -130,7 +130,7 @@ std::string article(const FindingPlace& place, const ShownFinding& shown, std::s
   const bool is_agreement = is_about_agreement(finding.claim);
   return fmt::format(
              "<article id=\"finding-{0}\" aria-labelledby=\"finding-{0}-title\">\n"
-             "<h4 id=\"finding-{0}-title\">{1}</h4>\n",
+             "<h3 id=\"finding-{0}-title\">{1}</h3>\n",
              number, heading(finding)) +
          fmt::format("<p>{}</p>\n", in_html(finding.sentence)) +
          html_facts(

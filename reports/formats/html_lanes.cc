@@ -73,7 +73,7 @@ class LaneTable {
     const std::string caption =
         fmt::format("Collectives of the group {}, by number", in_html(lanes_.group, 120));
     return fmt::format(
-        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\">"
+        "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"{0}\">"
         "<table class=\"lanes\"><caption><span>{0}</span></caption><thead><tr><th "
         "scope=\"col\">Ranks</th>{1}"
         "</tr></thead>\n<tbody>\n{2}</tbody></table></div>\n",

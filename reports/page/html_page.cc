@@ -65,8 +65,7 @@ std::string licence() {
       "<footer>\n<p>Lockstep wrote this page. It loads nothing. Charts are drawn by Chart.js, "
       "which "
       "is part of it.</p>\n{}</footer>\n",
-      html_details("Licence of Chart.js",
-                   fmt::format("<pre>{}</pre>", in_pre(kChartLicence.text))));
+      html_details("Licence of Chart.js", html_output("Licence of Chart.js", kChartLicence.text)));
 }
 
 }  // namespace
@@ -103,6 +102,11 @@ std::string html_facts(const std::vector<std::pair<std::string, std::string>>& f
 std::string html_details(std::string_view summary, std::string_view body, bool is_open) {
   return fmt::format("<details{}><summary>{}</summary>\n{}</details>\n", is_open ? " open" : "",
                      summary, body);
+}
+
+std::string html_output(std::string_view label, std::string_view text) {
+  return fmt::format("<pre tabindex=\"0\" role=\"group\" aria-label=\"{}\">{}</pre>\n", label,
+                     in_pre(text));
 }
 
 std::string html_list(const std::vector<std::string>& items) {

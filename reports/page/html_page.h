@@ -36,6 +36,9 @@ std::string html_facts(const std::vector<std::pair<std::string, std::string>>& f
 /// A part that opens on demand. Both are markup.
 std::string html_details(std::string_view summary, std::string_view body, bool is_open = false);
 
+/// Output of programs, with its lines: text. `label`: markup, for screen readers.
+std::string html_output(std::string_view label, std::string_view text);
+
 /// "<ul>" of markup; empty without items.
 std::string html_list(const std::vector<std::string>& items);
 

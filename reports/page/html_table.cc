@@ -54,6 +54,7 @@ void HtmlTable::add(const std::vector<std::string>& cells) {
 }
 
 std::string HtmlTable::table() const {
+  if (rows_ == 0) return fmt::format("<p>{}: none.</p>\n", caption_);
   std::string heads, classes;
   for (const HtmlColumn& column : columns_) heads += heading_cell(column);
   bool is_all_numbers = columns_.size() > 1;
@@ -62,7 +63,7 @@ std::string HtmlTable::table() const {
     is_all_numbers = is_all_numbers && columns_[i].is_number;
   }
   return fmt::format(
-      "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table{}>"
+      "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"{}\"><table{}>"
       "<caption>{}</caption><thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody></table></div>\n",
       text_of(caption_),
       is_all_numbers    ? " class=\"numbers\""
@@ -74,10 +75,12 @@ std::string HtmlTable::table() const {
 std::string HtmlTable::text() const { return table(); }
 
 std::string HtmlTable::with_filter() const {
+  if (rows_ == 0) return table();
   return fmt::format("<div class=\"filtered\" data-filter>{}</div>\n", table());
 }
 
 std::string HtmlTable::with_chart(ChartAxis axis, const std::string& unit) const {
+  if (rows_ == 0) return table();
   return fmt::format(
       "<figure class=\"chart\" data-axis=\"{}\" data-unit=\"{}\">\n<figcaption>{}</figcaption>\n"
       "{}</figure>\n",

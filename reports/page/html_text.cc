@@ -11,11 +11,27 @@ namespace lockstep {
 
 namespace {
 
-/// Of printable text.
+/// Code points that HTML forbids although they are valid UTF-8.
+bool is_noncharacter(unsigned point) {
+  return (point & 0xfffeU) == 0xfffeU || (point >= 0xfdd0 && point <= 0xfdef);
+}
+
+/// Of printable text, and thus valid UTF-8.
 std::string escaped(std::string_view text) {
   std::string escaped;
   escaped.reserve(text.size());
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    // All of them begin with such a byte.
+    if (static_cast<unsigned char>(c) >= 0xef) {
+      const std::size_t length = character_length(text, i);
+      const unsigned point = length == 0 ? 0 : code_point(text.substr(i, length));
+      if (is_noncharacter(point)) {
+        escaped += fmt::format("\\u{:04x}", point);
+        i += length - 1;
+        continue;
+      }
+    }
     switch (c) {
       case '&':
         escaped += "&amp;";
