@@ -59,22 +59,24 @@ class ThinnedSteps {
   }
 
  private:
+  /// Thins the newest steps like the older ones, and all more than before only if that is not
+  /// enough.
   void shrink() {
-    while (steps_.size() > most_) {
-      width_ *= 2;
-      const auto flagged = static_cast<std::size_t>(std::count_if(
-          steps_.begin(), steps_.end(), [](const ThinnedStep& step) { return step.is_change; }));
-      merges_ = merges_ || flagged > most_ / 2;
-      const std::vector<std::size_t> kept = kept_steps(steps_, width_, merges_);
-      std::vector<ThinnedStep> steps;
-      std::vector<Row> rows;
-      for (const std::size_t i : kept) {
-        steps.push_back(steps_[i]);
-        rows.push_back(std::move(rows_[i]));
-      }
-      steps_ = std::move(steps);
-      rows_ = std::move(rows);
+    for (thin(); steps_.size() > most_; thin()) width_ *= 2;
+  }
+
+  void thin() {
+    const auto changes = static_cast<std::size_t>(std::count_if(
+        steps_.begin(), steps_.end(), [](const ThinnedStep& step) { return step.is_change; }));
+    merges_ = merges_ || changes > most_ / 2;
+    std::vector<ThinnedStep> steps;
+    std::vector<Row> rows;
+    for (const std::size_t i : kept_steps(steps_, width_, merges_)) {
+      steps.push_back(steps_[i]);
+      rows.push_back(std::move(rows_[i]));
     }
+    steps_ = std::move(steps);
+    rows_ = std::move(rows);
   }
 
   std::size_t most_;

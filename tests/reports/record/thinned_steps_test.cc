@@ -44,11 +44,11 @@ TEST(ThinnedSteps, KeepsTheFirstAndTheLast) {
   }
 }
 
-/// One step of a million, wherever it is.
+/// One step of many, wherever it is.
 TEST(ThinnedSteps, KeepsASingleOutlierOnEitherSide) {
-  for (const std::int64_t at : {1, 17, 4095, 4096, 500000, 999998}) {
+  for (const std::int64_t at : {1, 4095, 4096, 99998}) {
     for (const double outlier : {-1.0, 9.0}) {
-      const auto rows = thinned(1000000, 200, same_state, [&](std::int64_t i) {
+      const auto rows = thinned(100000, 200, same_state, [&](std::int64_t i) {
                           return i == at ? outlier : 1.0;
                         }).take();
       EXPECT_THAT(rows, testing::Contains(at)) << outlier;
