@@ -89,7 +89,7 @@
       scales: {
         x: {
           type: "linear", title: {display: true, text: "step", color: ink},
-          ticks: {color: ink, precision: 0, maxRotation: 0}, grid: {color: grid}
+          ticks: {color: ink, precision: 0, maxRotation: 0, callback: String}, grid: {color: grid}
         },
         y: {
           type: "linear", min: scale.min, max: scale.max,
