@@ -34,9 +34,9 @@ std::string render_console(const RunRecord& run);
 /// One header; one line per cell, symptom, claim of a cell and value of a table.
 std::string render_csv(const RunRecord& run);
 
-/// One HTML page that loads nothing: the verdict, findings with their evidence, charts with the same
-/// numbers in tables, the detection table, the environment. It can be read without script. Text from
-/// outside is never markup.
+/// One HTML page that loads nothing: the verdict, findings with their evidence, charts with the
+/// same numbers in tables, the detection table, the environment. It can be read without script.
+/// Text from outside is never markup.
 std::string render_html(const RunRecord& run);
 
 /// A suite per scenario, a case per cell, for the test pages of CI systems; valid by the schema
