@@ -228,12 +228,28 @@
     }
   }
 
+  // On paper all cells are open; the long tables stay closed.
+  let opened = [];
+  function beginPrint() {
+    opened = [...document.querySelectorAll("details.cell:not([open])")];
+    for (const cell of opened) cell.open = true;
+    drawShown();
+    for (const {chart} of charts) chart.resize();
+  }
+  function endPrint() {
+    for (const cell of opened) cell.open = false;
+    opened = [];
+    for (const {chart} of charts) chart.resize();
+  }
+
   document.querySelectorAll("figure.chart").forEach(prepare);
   document.querySelectorAll("[data-filter]").forEach(addFilter);
   drawShown();
   showMarked();
   document.addEventListener("toggle", () => { drawShown(); showMarked(); }, true);
   addEventListener("hashchange", openTarget);
+  addEventListener("beforeprint", beginPrint);
+  addEventListener("afterprint", endPrint);
   if (location.hash) openTarget();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
   matchMedia("print").addEventListener("change", repaint);

@@ -208,6 +208,18 @@ class Pages(unittest.TestCase):
         self.assertNotEqual(self.browser.run(colour), light)
         self.browser.emulate()
 
+    def test_paper_shows_every_cell_and_its_charts(self):
+        self.open("cells")
+        closed = "return document.querySelectorAll('details.cell:not([open])').length"
+        before = self.browser.run(closed)
+        self.assertGreater(before, 0)
+        self.browser.run("dispatchEvent(new Event('beforeprint'))")
+        self.assertEqual(self.browser.run(closed), 0)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('details.cell figure:not([data-drawn])')"
+                                          ".length"), 0)
+        self.browser.run("dispatchEvent(new Event('afterprint'))")
+        self.assertEqual(self.browser.run(closed), before)
+
     def test_all_is_there_without_script(self):
         text = self.page("charts").read_text()
         self.assertIn("<td>1.039<td>1.049<td>1.059", text)
