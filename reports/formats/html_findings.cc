@@ -79,7 +79,8 @@ std::string difference_in_html(const Finding& finding) {
   if (finding.relative_difference) {
     text +=
         fmt::format("{}relative {:.3g}", text.empty() ? "" : "; ", *finding.relative_difference);
-    if (finding.estimate_error) text += fmt::format(" (±{:.0f} %)", 100 * *finding.estimate_error);
+    const double error = 100 * finding.estimate_error.value_or(0);
+    if (error >= 0.5) text += fmt::format(" (±{:.0f} %)", error);
     if (finding.tolerance) text += fmt::format(", tolerance {:.2g}", *finding.tolerance);
   }
   return text;
