@@ -43,6 +43,13 @@ std::vector<const ShownCell*> cells_to_show(const Section& section) {
   return cells;
 }
 
+/// The badge before it has the result.
+std::string heading_without_result(const ShownCell& shown, Naming naming) {
+  const std::string heading = heading_of(shown, naming);
+  const std::string result = std::string(name(result_of(*shown.record))) + ": ";
+  return heading.starts_with(result) ? heading.substr(result.size()) : heading;
+}
+
 std::vector<std::string> lines_in_html(const std::vector<std::string>& lines) {
   std::vector<std::string> shown;
   for (const std::string& line : lines) shown.push_back(in_html(line));
@@ -160,8 +167,8 @@ std::string HtmlCells::details(const ShownCell& shown, Naming naming, bool is_op
   text += exits_table(cell) + claims_table(cell);
   return fmt::format("<details class=\"cell\"{}><summary>{} {}</summary>\n{}</details>\n",
                      is_open || is_failure(result) ? " open" : "",
-                     html_badge(name(result), tone_of(result)), in_html(heading_of(shown, naming)),
-                     text);
+                     html_badge(name(result), tone_of(result)),
+                     in_html(heading_without_result(shown, naming)), text);
 }
 
 std::string HtmlCells::section(const Section& section, bool opens_first) {
