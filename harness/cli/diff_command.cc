@@ -16,6 +16,7 @@
 #include "harness/cli/option_values.h"
 #include "harness/cli/standard_output.h"
 #include "harness/diff/diff_keys.h"
+#include "harness/diff/diff_page.h"
 #include "harness/diff/diff_runs.h"
 #include "harness/diff/diff_weights.h"
 #include "harness/diff/diff_words.h"
@@ -71,7 +72,7 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
       ->type_name("OUTCOME");
   app.add_option("--known", words.known, "findings listed in this file do not fail")
       ->type_name("FILE");
-  app.add_option("--format", words.format, "console, json or keys (a file for --known)")
+  app.add_option("--format", words.format, "console, html, json or keys (a file for --known)")
       ->type_name("FORMAT")
       ->capture_default_str();
 }
@@ -228,8 +229,9 @@ std::string fix_in_words(const DiffRecord& before, const DiffRecord& after) {
 }
 
 ExitStatus diff(const DiffWords& words) {
-  if (words.format != "console" && words.format != "json" && words.format != "keys") {
-    throw unknown_name("format of 'diff'", words.format, {"console", "json", "keys"});
+  const std::vector<std::string> formats{"console", "html", "json", "keys"};
+  if (std::find(formats.begin(), formats.end(), words.format) == formats.end()) {
+    throw unknown_name("format of 'diff'", words.format, formats);
   }
   std::optional<KnownFindings> known;
   if (!words.known.empty()) known = KnownFindings::read(words.known);
@@ -241,12 +243,22 @@ ExitStatus diff(const DiffWords& words) {
     return comparison.compare(reference, side);
   };
   const DiffRecord first = compared_with(words.runs[1]);
-  show(first, words.format, expected == ExpectedDiff::fixed ? std::nullopt : known);
+  // Both comparisons of a fix are one page.
+  const bool is_page = words.format == "html";
+  if (is_page && expected != ExpectedDiff::fixed) {
+    write_standard_output(diff_page({{"", &first}}, ""));
+  }
+  if (!is_page) show(first, words.format, expected == ExpectedDiff::fixed ? std::nullopt : known);
   if (!expected) return status_of(first, known);
   if (expected == ExpectedDiff::bug) return status_of_bug(first);
   const DiffRecord after = compared_with(words.runs[2]);
   if (words.format == "console") write_standard_output("\n");
-  show(after, words.format, known);
+  if (is_page) {
+    write_standard_output(diff_page({{"before the fix", &first}, {"after the fix", &after}},
+                                    fix_in_words(first, after)));
+  } else {
+    show(after, words.format, known);
+  }
   if (words.format == "console") write_standard_output("\n" + fix_in_words(first, after) + "\n");
   return worse(status_of_bug(first), status_of(after, known));
 }

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "harness/cli/finding_pages.h"
 #include "harness/cli/standard_output.h"
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
 #include "reports/base/terminal.h"
+#include "reports/page/finding_pages.h"
 
 namespace lockstep {
 

@@ -68,10 +68,12 @@ void ask_to_keep(const JoinedRun& joined) {
   }
 }
 
-void judge(JoinedRun& joined, IndexUse use) {
+void judge(JoinedRun& joined, IndexUse use, const Renderer& renderer) {
   ReadingProgress progress(bytes_to_read(joined.run, joined.root()));
   judge_run(joined.run, joined.root(),
-            {.index = use, .meter = [&](std::uint64_t bytes) { progress.add(bytes); }});
+            {.index = use, .fills_charts = renderer.has_charts, .meter = [&](std::uint64_t bytes) {
+               progress.add(bytes);
+             }});
   ask_to_keep(joined);
 }
 
@@ -86,7 +88,7 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
   }
   ExitStatus status = ExitStatus::as_expected;
   for (JoinedRun& joined : named.runs()) {
-    if (named.has_files(joined)) judge(joined, use);
+    if (named.has_files(joined)) judge(joined, use, renderer);
     const std::string shown = named.shown(joined);
     if (named.runs().size() > 1) {
       write_standard_output(

@@ -245,7 +245,7 @@ WatchedJob watch_job(const WatchRequest& request, const std::string& version) {
   run.planned = counts_of(run);  // the claims follow from what the ranks observed
   run.environment.torch_version = torch_of(files);
   try {
-    judge_run(run, folder);
+    judge_run(run, folder, {.fills_charts = request.fills_charts});
   } catch (const Error& error) {  // the job has ended, and its status must not be lost
     run.jobs[0].unsealed = error.what();
   }

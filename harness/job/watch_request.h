@@ -74,6 +74,7 @@ struct WatchRequest {
   std::string out;             ///< the run's folder; empty: runs/<utc>
   std::string node;  ///< this machine, if it is one of several; the folder is then out/node
   std::vector<std::string> formats;
+  bool fills_charts = false;  ///< one of them shows charts
 };
 
 }  // namespace lockstep

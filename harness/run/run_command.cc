@@ -162,7 +162,9 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
       {jobs, request.limit, launcher ? &*launcher : nullptr, request.verbosity, request.fails_fast},
       folder, run);
 
-  judge_run(run, folder);
+  const bool fills_charts = std::any_of(chosen.begin(), chosen.end(),
+                                        [](const Renderer* one) { return one->has_charts; });
+  judge_run(run, folder, {.fills_charts = fills_charts});
   save_record(folder, run);
   for (const Renderer* renderer : chosen) {
     write_whole_file(folder / renderer->file, renderer->render(run));

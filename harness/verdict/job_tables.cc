@@ -11,17 +11,6 @@ namespace {
 
 constexpr std::size_t kMostSteps = 200;  // a table for readers; the claims cover every step
 
-std::set<std::string> names_of_copies(const CellEvidence& job) {
-  std::set<std::string> names;
-  const auto processes = static_cast<std::size_t>(job.evidence->processes());
-  for (const auto& [tensor, ranks] : job.evidence->tensors()) {
-    const bool is_copied = tensor.kind == Kind::parameter && tensor.replica_group.empty() &&
-                           tensor.not_comparable.empty() && ranks.size() == processes;
-    if (is_copied && !job.unshared.contains(tensor.name)) names.insert(tensor.name);
-  }
-  return names;
-}
-
 /// Evenly spaced steps with the first, the last, and the first in which ranks may differ.
 std::vector<std::int64_t> steps_to_show(const StepReader& evidence) {
   const std::vector<std::int64_t>& all = evidence.steps();
@@ -48,6 +37,17 @@ TableSpec spec_of(const std::string& title, Quantity quantity, Kind kind, Phase 
 }
 
 }  // namespace
+
+std::set<std::string> names_of_copies(const CellEvidence& job) {
+  std::set<std::string> names;
+  const auto processes = static_cast<std::size_t>(job.evidence->processes());
+  for (const auto& [tensor, ranks] : job.evidence->tensors()) {
+    const bool is_copied = tensor.kind == Kind::parameter && tensor.replica_group.empty() &&
+                           tensor.not_comparable.empty() && ranks.size() == processes;
+    if (is_copied && !job.unshared.contains(tensor.name)) names.insert(tensor.name);
+  }
+  return names;
+}
 
 JobTables::JobTables(const CellEvidence& job) : processes_(job.evidence->processes()) {
   const std::set<std::string> names = names_of_copies(job);

@@ -10,6 +10,9 @@
 
 namespace lockstep {
 
+/// The parameters of which all ranks hold copies that are compared.
+std::set<std::string> names_of_copies(const CellEvidence& job);
+
 /// The tables of a watched job: gradient norms per rank, and the drift of the parameters. They are
 /// about the parameters that all ranks hold copies of.
 class JobTables {

@@ -13,6 +13,7 @@
 #include "harness/judge/values/periodic_agreement.h"
 #include "harness/judge/values/unshared_tensors.h"
 #include "harness/record/process_identity.h"
+#include "harness/verdict/chart_fold.h"
 #include "harness/verdict/cost.h"
 #include "harness/verdict/coverage.h"
 #include "harness/verdict/evidence_of_run.h"
@@ -143,6 +144,7 @@ void begin_judging(Execution& execution) {
   execution.notes.clear();
   execution.mismatch.reset();
   execution.cost.reset();
+  execution.charts.reset();
 }
 
 ObservedSteps observed_steps(const StepReader& evidence) {
@@ -171,8 +173,16 @@ std::string first_of(const std::vector<std::string>& faults) {
                             : fmt::format("{}, and {} more", faults[0], faults.size() - 1);
 }
 
+/// The series of an execution, if they are wanted; of a reference there are none, because its
+/// processes are no ranks.
+std::optional<ChartFold> chart_fold_for(const Execution& execution, const CellEvidence& judged,
+                                        const Reading& reading, Role role = Role::buggy) {
+  if (!reading.fills_charts || role == Role::reference) return std::nullopt;
+  return std::optional<ChartFold>(std::in_place, judged, execution.claims);
+}
+
 void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidence,
-                MeasuredTables& tables) {
+                MeasuredTables& tables, const Reading& reading) {
   begin_judging(cell);
   if (!was_run(cell)) {
     cell.symptom = symptom_of_unrun(cell.expectation.not_applicable, cell.not_run);
@@ -195,7 +205,10 @@ void judge_cell(CellRecord& cell, const fs::path& folder, EvidenceOfRun& evidenc
   StepFolds others = tables.columns_of(cell);
   for (StepFold& fold : measured.folds()) others.push_back(fold);
   if (cell.cell.role != Role::reference) others.push_back(memory);
+  auto charts = chart_fold_for(cell, judged, reading, cell.cell.role);
+  if (charts) others.push_back(*charts);
   const bool has_still_copies = judge_execution(cell, judged, others);
+  if (charts) cell.charts = charts->take(cell.mismatch);
   if (cell.cell.role != Role::reference) {
     cell.cost = cost_of(folder / cell.folder, cell.exits, cell.cell.steps);
     if (cell.cost) cell.cost->memory = memory.bytes();
@@ -226,7 +239,7 @@ std::string hint_at_machines(const JobRecord& job) {
 }
 
 /// A job has no expectation, so its findings are the result.
-void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
+void judge_job(JobRecord& job, EvidenceOfRun& evidence, const Reading& reading) {
   begin_judging(job);
   job.faults.clear();
   job.tables.clear();
@@ -242,7 +255,11 @@ void judge_job(JobRecord& job, EvidenceOfRun& evidence) {
   judged.agree_every = job.agree_every;
   if (!begins_apart(job, *judged.evidence)) judged.unshared = unshared_tensors(judged);
   JobTables tables(judged);
-  judge_execution(job, judged, tables.columns());
+  StepFolds others = tables.columns();
+  auto charts = chart_fold_for(job, judged, reading);
+  if (charts) others.push_back(*charts);
+  judge_execution(job, judged, others);
+  if (charts) job.charts = charts->take(job.mismatch);
   job.tables = tables.tables();
   job.coverage = coverage_of(*judged.evidence, judged.unshared);
   job.notes = notes_of_job(judged, job.results, job.exits);
@@ -300,10 +317,11 @@ void check_repetitions(RunRecord& run, EvidenceOfRun& evidence) {
   }
 }
 
-void judge_cells(RunRecord& run, const fs::path& folder, EvidenceOfRun& evidence) {
+void judge_cells(RunRecord& run, const fs::path& folder, EvidenceOfRun& evidence,
+                 const Reading& reading) {
   MeasuredTables tables(run);
-  for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence, tables);
-  for (JobRecord& job : run.jobs) judge_job(job, evidence);
+  for (CellRecord& cell : run.cells) judge_cell(cell, folder, evidence, tables, reading);
+  for (JobRecord& job : run.jobs) judge_job(job, evidence, reading);
   check_repetitions(run, evidence);
   tables.write_to(run);
   note_age(run, evidence);
@@ -313,7 +331,7 @@ void judge_cells(RunRecord& run, const fs::path& folder, EvidenceOfRun& evidence
 
 void judge_run(RunRecord& run, const fs::path& folder, const Reading& reading) {
   EvidenceOfRun evidence(run, folder, reading);
-  without_stale_indices(evidence, [&] { judge_cells(run, folder, evidence); });
+  without_stale_indices(evidence, [&] { judge_cells(run, folder, evidence, reading); });
 }
 
 namespace {

@@ -216,6 +216,11 @@ Table::Entry entry_of_none(const TableSpec& spec, int processes) {
 
 }  // namespace
 
+Table::Entry measured_entry(const TableSpec& spec, const StepView& step,
+                            const std::set<std::string>* names) {
+  return entry_of(spec, find_in(step, {spec.kind, spec.phase, spec.tensor, names}));
+}
+
 TableColumn::TableColumn(TableSpec spec, int processes, std::set<std::string> names)
     : spec_(std::move(spec)), processes_(processes), names_(std::move(names)) {}
 

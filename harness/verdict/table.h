@@ -11,6 +11,11 @@
 
 namespace lockstep {
 
+/// The values of all ranks in one step. `names`: in a job, of the tensors to include; null: a cell,
+/// and all tensors that `spec` is about.
+Table::Entry measured_entry(const TableSpec& spec, const StepView& step,
+                            const std::set<std::string>* names);
+
 /// One group of a table: the values of one cell's ranks in the steps of the table.
 class TableColumn : public StepFold {
  public:

@@ -12,6 +12,7 @@ const std::vector<Renderer>& renderers() {
       {"console", "report.txt", "tables, findings in sentences and the detection table",
        render_console},
       {"csv", "report.csv", "one line per cell, symptom, claim and value", render_csv},
+      {"html", "report.html", "one page with charts and filters, for a browser", render_html, true},
       {"json", "report.json", "the whole record, by record.schema.json", render_json},
       {"junit", "report.xml", "a test case per cell, for the test pages of CI systems",
        render_junit},

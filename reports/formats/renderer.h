@@ -15,6 +15,7 @@ struct Renderer {
   std::string file;     ///< its name in the run's folder
   std::string summary;  ///< one line for `--help`
   std::function<std::string(const RunRecord&)> render;
+  bool has_charts = false;  ///< it shows `Execution::charts`, if the judge filled them
 };
 
 /// All formats, by name. The table of renderers is in renderer.cc; one file each.
@@ -32,6 +33,11 @@ std::string render_console(const RunRecord& run);
 
 /// One header; one line per cell, symptom, claim of a cell and value of a table.
 std::string render_csv(const RunRecord& run);
+
+/// One HTML page that loads nothing: the verdict, findings with their evidence, charts with the
+/// same numbers in tables, the detection table, the environment. It can be read without script.
+/// Text from outside is never markup.
+std::string render_html(const RunRecord& run);
 
 /// A suite per scenario, a case per cell, for the test pages of CI systems; valid by the schema
 /// junit-10.xsd. FAILED and NOT FOUND are failures, UNDECIDED is an error; `message` is the cause.

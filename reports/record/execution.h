@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/base/names.h"
+#include "reports/record/charts.h"
 #include "reports/record/claim.h"
 #include "reports/record/collective_mismatch.h"
 #include "reports/record/finding.h"
@@ -188,6 +189,7 @@ struct Execution {
   std::optional<Cost> cost;            ///< absent if a rank did not finish, or there is only one
   std::optional<NotRun> not_run = {};  ///< absent: it ran, or was never launched
   std::vector<std::string> notes;      ///< torn last rows and similar
+  std::optional<Charts> charts = {};   ///< absent: no format asked for them; never in record.json
 
   bool operator==(const Execution&) const = default;
 };

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "harness/cli/finding_pages.h"
+#include "reports/page/finding_pages.h"
 #include "tests/cli/fake_catalogue.h"
 
 namespace lockstep {

@@ -211,6 +211,11 @@ std::shared_ptr<const StepView> StepReader::at(std::int64_t step) const {
   return views_.front();
 }
 
+std::vector<Observation> StepReader::rows_of(int rank, std::int64_t step) const {
+  const JournalStep* const part = step_of(rank, step);
+  return part ? journals_[static_cast<std::size_t>(rank)]->read(*part) : std::vector<Observation>{};
+}
+
 /// Reads a step of a rank into `view`. Returns whether its snapshots name their writer, or are
 /// missing.
 bool StepReader::read(int rank, const JournalStep& step, StepView::Rank& view) const {

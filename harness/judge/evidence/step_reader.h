@@ -53,6 +53,13 @@ class StepReader {
   /// StaleIndex if rows and index do.
   std::shared_ptr<const StepView> at(std::int64_t step) const;
 
+  /// Whether `rank` observed anything in a step. Reads no row.
+  bool has_observed(int rank, std::int64_t step) const { return step_of(rank, step) != nullptr; }
+
+  /// The observations of one rank in a step; empty if there are none. They are not compared with
+  /// snapshots.
+  std::vector<Observation> rows_of(int rank, std::int64_t step) const;
+
   /// Digest of the tensors that each rank observed in a step, if all ranks of each replica group
   /// hold the same bits of them. Empty if some differ. Reads no row.
   std::optional<Digest> agreed_set(std::int64_t step) const;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <set>
 #include <type_traits>
 
 #include "reports/formats/renderer.h"
@@ -131,7 +132,7 @@ TEST_P(HostileRecord, IsObeyedByNobodyWhicheverFieldHoldsIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(In, HostileRecord,
-                         testing::Values("console", "csv", "json", "junit", "markdown"),
+                         testing::Values("console", "csv", "html", "json", "junit", "markdown"),
                          [](const auto& format) { return format.param; });
 
 TEST(HostileRecord, HasNoFormulaInACellOfTheCsvReport) {
@@ -142,6 +143,38 @@ TEST(HostileRecord, HasNoFormulaInACellOfTheCsvReport) {
     const std::string first = beginnings(render_csv(run));
     for (const char formula : {'=', '+', '@', '\t'}) {
       EXPECT_THAT(first, testing::Not(testing::HasSubstr(std::string(1, formula)))) << text;
+    }
+  }
+}
+
+/// The elements of a page without its style and scripts.
+std::set<std::string> elements_of(std::string page) {
+  for (const std::string name : {"style", "script"}) {
+    for (std::size_t at = 0; (at = page.find("<" + name + ">", at)) != std::string::npos; ++at) {
+      page.erase(at + 1 + name.size(), page.find("</" + name + ">", at) - at - 1 - name.size());
+    }
+  }
+  std::set<std::string> elements;
+  for (std::size_t at = 0; (at = page.find('<', at)) != std::string::npos;) {
+    const std::size_t end = page.find_first_of(" >/", at + 2);
+    elements.insert(page.substr(at + 1, end - at - 1));
+    at = end;
+  }
+  return elements;
+}
+
+TEST(HostileRecord, AddsNoElementToAPage) {
+  for (const RunRecord& run : {literal_run(), literal_matrix(), literal_jobs()}) {
+    RunRecord plain = run;
+    fill(plain, "x", Empty::stays);
+    const std::set<std::string> known = elements_of(render_html(plain));
+    for (const char* text : {"<planted>", "\"><planted>", "'><planted>", "</script><planted>",
+                             "--><planted>", "</title></style></svg><planted>"}) {
+      RunRecord hostile = run;
+      fill(hostile, text, Empty::stays);
+      const std::string page = render_html(hostile);
+      EXPECT_EQ(elements_of(page), known) << text;
+      EXPECT_THAT(page, testing::HasSubstr("&lt;planted&gt;"));
     }
   }
 }

@@ -8,7 +8,7 @@ foreach(page IN LISTS pages)
   string(APPEND entries "    {\"${kind}\", R\"page(${text})page\"},\n")
 endforeach()
 file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/finding_pages.cc @ONLY CONTENT [[
-#include "harness/cli/finding_pages.h"
+#include "reports/page/finding_pages.h"
 
 #include <algorithm>
 #include <utility>
@@ -26,6 +26,14 @@ std::string_view page_of(FindingKind kind) {
   return std::find_if(std::begin(kFindingPages), std::end(kFindingPages),
                       [&](const auto& page) { return page.first == name(kind); })
       ->second;
+}
+
+std::string meaning_of(FindingKind kind) {
+  std::string meaning(page_of(kind));
+  meaning.erase(0, meaning.find("\n\n") + 2);
+  meaning.erase(meaning.find("\n\n"));
+  std::replace(meaning.begin(), meaning.end(), '\n', ' ');
+  return meaning;
 }
 
 }  // namespace lockstep

@@ -1,0 +1,169 @@
+#include "harness/verdict/agreement_map.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/judge/evidence/observations.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kMostTensors = 2000;
+constexpr std::size_t kMostRuns = 512;
+
+using HeldByRanks = std::vector<std::pair<int, const Observation*>>;
+
+bool differs(const HeldByRanks& held) {
+  return std::any_of(held.begin(), held.end(), [&](const auto& one) {
+    return one.second->not_comparable.empty() && !is_same_value(*one.second, *held[0].second);
+  });
+}
+
+std::vector<std::vector<int>> groups_by_value(const HeldByRanks& held) {
+  std::vector<std::vector<int>> groups;
+  std::vector<const Observation*> values;
+  for (const auto& [rank, observation] : held) {
+    const auto same = std::find_if(values.begin(), values.end(), [&](const Observation* other) {
+      return is_same_value(*other, *observation);
+    });
+    if (same != values.end()) {
+      groups[static_cast<std::size_t>(same - values.begin())].push_back(rank);
+    } else {
+      values.push_back(observation);
+      groups.push_back({rank});
+    }
+  }
+  return groups;
+}
+
+/// Joins the runs that are closest to each other, so that half as many remain.
+void join_runs(std::vector<DifferingRun>& runs) {
+  std::vector<std::int64_t> gaps;
+  for (std::size_t i = 1; i < runs.size(); ++i) gaps.push_back(runs[i].first - runs[i - 1].last);
+  const auto middle = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() / 2);
+  std::nth_element(gaps.begin(), middle, gaps.end());
+  std::vector<DifferingRun> joined{runs[0]};
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    if (runs[i].first - joined.back().last <= *middle) {
+      joined.back().last = runs[i].last;
+      joined.back().is_missing = joined.back().is_missing && runs[i].is_missing;
+      joined.back().is_partial = true;
+    } else {
+      joined.push_back(runs[i]);
+    }
+  }
+  runs = std::move(joined);
+}
+
+}  // namespace
+
+AgreementMapFold::AgreementMapFold(const CellEvidence& cell, std::vector<Claim> claims)
+    : cell_(cell), claims_(std::move(claims)) {
+  std::erase_if(claims_, [](const Claim& claim) { return !is_about_agreement(claim); });
+}
+
+/// The claims of a job about its start are about the first step alone.
+bool AgreementMapFold::is_compared(const ObservedTensor& tensor, bool is_first_step) const {
+  return std::any_of(claims_.begin(), claims_.end(),
+                     [&](const Claim& claim) {
+                       const bool is_over =
+                           cell_.is_job && !is_first_step && is_about_the_start(claim);
+                       return !is_over && concerns(claim, tensor);
+                     }) &&
+         !cell_.unshared.contains(tensor.name);
+}
+
+std::int64_t AgreementMapFold::see(const StepView& step) {
+  ++place_;
+  struct Held {
+    HeldByRanks ranks;
+    std::int64_t seq = 0;
+  };
+  std::map<std::pair<Key, std::int64_t>, Held> tensors;   // and micro-batch
+  std::map<std::pair<Kind, Phase>, std::set<int>> ranks;  // that observed any
+  for (int rank = 0; rank < step.processes(); ++rank) {
+    for (const Observation& one : step.observations(rank)) {
+      if (!is_compared(one, place_ == 0)) continue;
+      Held& held = tensors[{{one.kind, one.phase, one.name, one.replica_group, one.offset},
+                            one.micro_batch}];
+      if (held.ranks.empty()) held.seq = one.seq;
+      if (!held.ranks.empty() && held.ranks.back().first == rank) held.ranks.pop_back();
+      held.ranks.emplace_back(rank, &one);
+      ranks[{one.kind, one.phase}].insert(rank);
+    }
+  }
+  std::map<Key, std::pair<bool, const Held*>> found;
+  for (const auto& [key, held] : tensors) {
+    const auto& [kind, phase, name, group, offset] = key.first;
+    const bool is_missing = group.empty() && held.ranks.size() < ranks.at({kind, phase}).size();
+    if (differs(held.ranks)) {
+      found[key.first] = {false, &held};
+    } else if (is_missing) {
+      found.try_emplace(key.first, true, &held);
+    }
+  }
+  std::vector<std::pair<std::int64_t, const Key*>> order;
+  for (const auto& [key, one] : found) order.emplace_back(one.second->seq, &key);
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.first, *a.second) < std::tie(b.first, *b.second);
+  });
+  for (const auto& [seq, key] : order) {
+    const auto& [is_missing, held] = found.at(*key);
+    note(*key, step.number(), is_missing, held->ranks);
+  }
+  return static_cast<std::int64_t>(found.size());
+}
+
+void AgreementMapFold::note(const Key& key, std::int64_t step, bool is_missing,
+                            const HeldByRanks& held) {
+  const auto [known, is_new] = places_.try_emplace(key, courses_.size());
+  if (is_new && courses_.size() == kMostTensors) {
+    places_.erase(known);
+    left_out_.insert(key);
+    return;
+  }
+  if (is_new) {
+    TensorCourse tensor{std::get<Kind>(key),
+                        std::get<Phase>(key),
+                        std::get<2>(key),
+                        groups_by_value(held),
+                        {},
+                        0,
+                        0};
+    courses_.push_back({std::move(tensor), -1});
+  }
+  Course& course = courses_[known->second];
+  std::vector<DifferingRun>& runs = course.tensor.runs;
+  const bool goes_on =
+      !runs.empty() && course.last_place == place_ - 1 && runs.back().is_missing == is_missing;
+  if (goes_on) {
+    runs.back().last = step;
+  } else {
+    runs.push_back({step, step, is_missing});
+  }
+  if (runs.size() > kMostRuns) join_runs(runs);
+  course.last_place = place_;
+  course.tensor.last = step;
+  ++course.tensor.steps;
+}
+
+AgreementMap AgreementMapFold::take() {
+  AgreementMap map;
+  std::set<Key> compared;
+  for (const auto& [tensor, ranks] : cell_.evidence->tensors()) {
+    if (!is_compared(tensor)) continue;
+    compared.insert({tensor.kind, tensor.phase, tensor.name, tensor.replica_group, tensor.offset});
+  }
+  map.tensors = static_cast<std::int64_t>(compared.size());
+  for (Course& course : courses_) map.differing.push_back(std::move(course.tensor));
+  map.left_out = static_cast<std::int64_t>(left_out_.size());
+  const std::vector<std::int64_t>& steps = cell_.evidence->steps();
+  if (!steps.empty()) {
+    map.first_step = steps.front();
+    map.last_step = steps.back();
+  }
+  return map;
+}
+
+}  // namespace lockstep
