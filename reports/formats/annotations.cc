@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "reports/base/plain_text.h"
+#include "reports/formats/brief_findings.h"
 #include "reports/formats/job_report.h"
 #include "reports/formats/sections.h"
 #include "reports/formats/shown_findings.h"
@@ -73,8 +74,11 @@ std::string command_of(const Annotation& annotation) {
     properties +=
         fmt::format("{}{}={}", properties.empty() ? "" : ",", name, escaped_property(plain(value)));
   };
-  add("file", annotation.place.file);
-  add("line", annotation.place.line);
+  // No path of a repository is longer.
+  if (annotation.place.file.size() <= kMostOfAnAnnotation) {
+    add("file", annotation.place.file);
+    add("line", annotation.place.line);
+  }
   add("title", beginning("Lockstep: " + annotation.title, kMostOfItsTitle));
   std::string message = annotation.message;
   if (annotation.alike > 0) message += fmt::format("\n{} more cells like this", annotation.alike);
@@ -102,7 +106,7 @@ Annotation annotation_of(const CellRecord& cell) {
   annotation.is_error = is_failure(result);
   annotation.place = place_of(cell.source);
   annotation.title = fmt::format("{}: {}", name(result), title_of(cell.cell));
-  annotation.message = cause_of(cell) + first_sentence(shown_findings(cell));
+  annotation.message = cause_of(cell) + first_sentence(brief_findings(cell));
   if (!cell.reproduce.empty()) annotation.message += "\nagain: " + cell.reproduce;
   return annotation;
 }
@@ -112,7 +116,7 @@ Annotation annotation_of(const JobRecord& job) {
   annotation.is_error = verdict_of(job) == Verdict::violated;
   annotation.place = place_of(job);
   annotation.title = title_of(job);
-  annotation.message = heading_of(job) + first_sentence(shown_findings(job));
+  annotation.message = heading_of(job) + first_sentence(brief_findings(job));
   return annotation;
 }
 

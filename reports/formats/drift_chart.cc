@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "reports/formats/table_cells.h"
@@ -27,13 +29,27 @@ struct ChartPoint {
   double value = 0;
 };
 
+/// Whether the values of the group were not stored in some steps.
+bool is_estimated(const Table& table, std::size_t group) {
+  return std::any_of(table.rows.begin(), table.rows.end(), [&](const Table::Row& row) {
+    return entry_of(row, group).estimate.has_value();
+  });
+}
+
+/// An estimate is an L2 norm, which only equal ranks have in common with the largest difference.
+std::optional<double> value_of(const Table::Entry& entry, bool is_estimated) {
+  if (is_estimated && entry.estimate) return entry.estimate;
+  if (entry.values.empty() || (is_estimated && entry.values[0] != 0)) return {};
+  return entry.values[0];
+}
+
 /// The measured values of a group, and of many only some, the last one among them.
 std::vector<ChartPoint> points_of(const Table& table, std::size_t group) {
   std::vector<ChartPoint> all;
+  const bool has_estimates = is_estimated(table, group);
   for (const Table::Row& row : table.rows) {
-    const Table::Entry entry = entry_of(row, group);
-    if (entry.values.empty() || !std::isfinite(entry.values[0])) continue;
-    all.push_back({step_text(table, row), std::max(entry.values[0], 0.0)});
+    const auto value = value_of(entry_of(row, group), has_estimates);
+    if (value && std::isfinite(*value)) all.push_back({step_text(table, row), std::abs(*value)});
   }
   if (all.size() <= kMostPoints) return all;
   std::vector<ChartPoint> some;
@@ -78,7 +94,7 @@ Scale scale_of(const std::vector<ChartPoint>& points) {
           static_cast<int>(std::ceil(most / std::pow(10.0, exponent)))};
 }
 
-std::string chart_of(const std::vector<ChartPoint>& points, const std::string& heading) {
+std::string chart_of(const std::vector<ChartPoint>& points, const std::string& title) {
   const Scale scale = scale_of(points);
   std::vector<std::string> steps;
   std::vector<std::string> values;
@@ -88,10 +104,9 @@ std::string chart_of(const std::vector<ChartPoint>& points, const std::string& h
     values.push_back(fmt::format("{:.3f}", value));
   }
   return fmt::format(
-      "```mermaid\nxychart-beta\n  title \"Largest difference between ranks{}{}\"\n"
+      "```mermaid\nxychart-beta\n  title \"{}\"\n"
       "  x-axis \"step\" [{}]\n  y-axis \"{}\" {} --> {}\n  line [{}]\n```\n\n",
-      heading.empty() ? "" : ", ", label_text(heading), fmt::join(steps, ", "), scale.label,
-      scale.low, scale.high, fmt::join(values, ", "));
+      title, fmt::join(steps, ", "), scale.label, scale.low, scale.high, fmt::join(values, ", "));
 }
 
 /// Smaller numbers have no power of ten to be divided by.
@@ -111,7 +126,12 @@ std::string drift_charts(const Table& table) {
   for (std::size_t i = 0; i < table.spec.groups.size() && drawn < kMostCharts; ++i) {
     const std::vector<ChartPoint> points = points_of(table, i);
     if (!is_drawable(points)) continue;
-    charts += chart_of(points, table.spec.groups[i].heading);
+    const std::string& heading = table.spec.groups[i].heading;
+    charts +=
+        chart_of(points, fmt::format("{} between ranks{}{}",
+                                     is_estimated(table, i) ? "Norm of the difference, estimated,"
+                                                            : "Largest difference",
+                                     heading.empty() ? "" : ", ", label_text(heading)));
     ++drawn;
   }
   return charts;

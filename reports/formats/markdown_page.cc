@@ -148,11 +148,15 @@ std::string margins_text(const std::vector<Section>& sections, std::size_t most)
 
 std::string environment_text(const RunRecord& run) {
   const RunEnvironment& environment = run.environment;
-  std::string text =
-      fmt::format("- Lockstep {}, torch {}, {}, digest {}\n- started {} on {}\n",
-                  title_text(environment.lockstep_version), title_text(environment.torch_version),
-                  title_text(environment.compiler), title_text(environment.digest),
-                  title_text(environment.started_utc), title_text(environment.host));
+  std::string versions = "Lockstep " + environment.lockstep_version;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) versions += fmt::format(", {}{}", name, value);
+  };
+  add("torch ", environment.torch_version);
+  add("", environment.compiler);
+  add("digest ", environment.digest);
+  std::string text = fmt::format("- {}\n- started {} on {}\n", title_text(versions),
+                                 title_text(environment.started_utc), title_text(environment.host));
   const std::string command = fmt::format("{}", fmt::join(run.command, " "));
   if (!command.empty()) text += fmt::format("- {}\n", in_code(beginning(command, kMostOfAText)));
   for (const auto& [variable, value] : environment.variables) {

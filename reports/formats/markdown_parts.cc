@@ -57,7 +57,7 @@ std::string sentence_about(const Pieces& left_out) {
   count("table", "tables", is_part(Part::table));
   count("list of symptoms", "lists of symptoms", is_part(Part::matrix));
   count("other part", "other parts",
-        is_part(Part::overview, Part::heading, Part::list, Part::extra));
+        is_part(Part::overview, Part::heading, Part::chart, Part::list, Part::extra));
   return fmt::format("{} more in `report.html` (`lockstep report DIR --format html`): {}.\n\n",
                      left_out.size(), fmt::join(counts, ", "));
 }

@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-/// Kinds of pieces of a Markdown page; `extra`: costs and margins. If room is short, the first
-/// kinds are kept.
-enum class Part { overview, wrong, undecided, heading, matrix, detail, table, list, extra };
+/// Kinds of pieces of a Markdown page; `chart`: of evidence; `extra`: costs and margins. If room is
+/// short, the first kinds are kept.
+enum class Part { overview, wrong, undecided, heading, chart, matrix, detail, table, list, extra };
 
 /// A piece of a Markdown page, shown as a whole or not at all.
 struct Piece {

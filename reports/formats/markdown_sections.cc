@@ -194,24 +194,23 @@ void Folds::add(Part part, const std::string& summary, const std::string& body) 
   if (!body.empty()) pieces_.push_back({part, collapsible(summary, body)});
 }
 
-void Folds::add_tables(const std::vector<const Table*>& tables) {
-  for (const Table* table : tables) {
-    put(Part::table, table_details(table_text(*table), drift_charts(*table)));
-  }
-}
-
+/// A job with nothing to add to its row of the table has no fold.
 void Folds::add(const JobRecord& job) {
   const Part part = part_of(job);
-  open(part, title_of(job), heading_of(job));
   std::vector<std::string> points;
   for (const std::string& line : lines_of(job)) {
     points.push_back(fmt::format("- {}\n", sentence_text(line)));
   }
   const std::string text = list_text(points, most_) + "\n" + mismatch_details(job);
+  if (text == "\n" && job.tables.empty()) return;
+  open(part, title_of(job), heading_of(job));
   if (text != "\n") put(part, text);
-  std::vector<const Table*> tables;
-  for (const Table& table : job.tables) tables.push_back(&table);
-  add_tables(tables);
+  for (const Table& table : job.tables) {
+    const std::string charts = drift_charts(table);
+    const bool is_evidence = part == Part::wrong && !charts.empty();
+    if (is_evidence) put(Part::chart, charts);
+    put(Part::table, table_details(table_text(table), is_evidence ? "" : charts));
+  }
 }
 
 void Folds::add_matrix(const Section& section) {
@@ -251,7 +250,9 @@ void Folds::add(const Section& section) {
     return;
   }
   add_cells(section);
-  add_tables(section.tables);
+  for (const Table* table : section.tables) {
+    put(Part::table, table_details(table_text(*table), drift_charts(*table)));
+  }
   const std::string cost = cost_text(section);
   if (!cost.empty()) put(Part::extra, table_details(cost));
 }

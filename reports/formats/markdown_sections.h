@@ -43,7 +43,6 @@ class Folds {
   void put(Part part, const std::string& text);
   void add_cells(const Section& section);
   void add_matrix(const Section& section);
-  void add_tables(const std::vector<const Table*>& tables);
 
   std::size_t most_;
   int folds_ = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "reports/formats/annotations.h"
 #include "reports/formats/renderer.h"
 #include "reports/formats/screen.h"
 #include "tests/command.h"
@@ -28,6 +29,11 @@ class GoldenOfJobs : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenOfJobs, IsMetByteForByte) {
   expect_golden(GetParam() + "-jobs", find_renderer(GetParam()).render(literal_jobs()));
+}
+
+TEST(GoldenOfAnnotations, IsMetByteForByte) {
+  expect_golden("annotations", annotations(literal_run()));
+  expect_golden("annotations-jobs", annotations(literal_jobs()));
 }
 
 /// The other formats describe a matrix like any run.

@@ -131,7 +131,8 @@ TEST_P(HostileRecord, IsObeyedByNobodyWhicheverFieldHoldsIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(In, HostileRecord,
-                         testing::Values("console", "csv", "json", "junit", "markdown"),
+                         testing::Values("console", "csv", "github", "json", "junit", "markdown",
+                                         "summary"),
                          [](const auto& format) { return format.param; });
 
 TEST(HostileRecord, HasNoFormulaInACellOfTheCsvReport) {
