@@ -70,6 +70,13 @@ std::string detection_table(const RunRecord& run, std::size_t most) {
   return table_of(columns, std::move(rows), most);
 }
 
+/// Jobs of several runs may be called alike.
+std::string name_of(const JobRecord& job, const std::vector<JobRecord>& jobs) {
+  const auto alike = std::count_if(
+      jobs.begin(), jobs.end(), [&](const JobRecord& other) { return other.title == job.title; });
+  return alike > 1 ? fmt::format("{} ({})", job.title, job.folder) : job.title;
+}
+
 std::string job_table(const RunRecord& run, std::size_t most) {
   const std::vector<Column> columns{Column("job", 0, Align::left), Column("ranks"), Column("steps"),
                                     Column("parameters compared"),
@@ -77,12 +84,13 @@ std::string job_table(const RunRecord& run, std::size_t most) {
   std::vector<PageRow> rows;
   for (const JobRecord& job : run.jobs) {
     const Coverage& coverage = job.coverage;
-    rows.push_back({{job.title, std::to_string(job.world_size), std::to_string(job.steps.count),
-                     coverage.parameters == 0
-                         ? "-"
-                         : fmt::format("{} of {}", coverage.compared, coverage.parameters),
-                     heading_of(job)},
-                    status_of(job) == ExitStatus::as_expected});
+    rows.push_back(
+        {{name_of(job, run.jobs), std::to_string(job.world_size), std::to_string(job.steps.count),
+          coverage.parameters == 0
+              ? "-"
+              : fmt::format("{} of {}", coverage.compared, coverage.parameters),
+          heading_of(job)},
+         status_of(job) == ExitStatus::as_expected});
   }
   return table_of(columns, std::move(rows), most);
 }

@@ -21,12 +21,13 @@ wait \$! && exit \$first
 END
 chmod +x "$folder/train.sh"
 
-git bisect start --quiet main v1
+git bisect start main v1 >"$folder/log" 2>&1 || exit 1
 git bisect run "$lockstep" watch --bisect -- "$folder/train.sh" >"$folder/log" 2>&1
 status=$?
 found=$(git log -1 --format=%s refs/bisect/bad)
 skipped=$(git for-each-ref 'refs/bisect/skip-*' --format='%(contents:subject)')
-echo "status $status, found '$found', skipped '$skipped'"
+runs=$(find runs -mindepth 1 -maxdepth 1 -type d | wc -l)
+echo "$runs runs, status $status, found '$found', skipped '$skipped'"
 if [[ $status != 0 || $found != 'reduce matrices only' || $skipped != 'print the loss' ]] ||
   ! grep -q 'is the first bad commit' "$folder/log"; then
   tail -n 60 "$folder/log"
@@ -34,7 +35,7 @@ if [[ $status != 0 || $found != 'reduce matrices only' || $skipped != 'print the
 fi
 
 # Wrong arguments end the bisection instead of blaming a commit.
-git bisect reset --quiet 2>/dev/null
-git bisect start --quiet main v1
+git bisect reset >"$folder/log" 2>&1
+git bisect start main v1 >"$folder/log" 2>&1 || exit 1
 git bisect run "$lockstep" watch --bisect --evry 2 -- "$folder/train.sh" >"$folder/log" 2>&1 && exit 1
 grep -q 'bisect run failed' "$folder/log" || { tail -n 20 "$folder/log"; exit 1; }

@@ -20,7 +20,8 @@ RunRecord joined() {
 }
 
 TEST(JoinedRecord, OfOneRunIsThatRun) {
-  EXPECT_EQ(join_records({{"runs/a", "runs/a", literal_run()}}), literal_run());
+  EXPECT_EQ(render_json(join_records({{"runs/a", "runs/a", literal_run()}})),
+            render_json(literal_run()));
   EXPECT_EQ(join_records({}), RunRecord{});
 }
 
