@@ -2,9 +2,7 @@
 """Runs the steps of ci/github/action.yml as GitHub's runner does, in a clean folder, next to a stand-in for
 GitHub's REST interface.
 
-usage: github_action_test.py [LOCKSTEP]
-
-LOCKSTEP is a program; without one a script stands in for it. Returns 77 (skipped) without Python's yaml.
+A script stands in for lockstep. Returns 77 (skipped) without Python's yaml.
 """
 
 import http.server

@@ -121,7 +121,7 @@ TEST(ExtremeRuns, HaveTenAnnotationsAtMostOnALineEach) {
 
 /// The same in which a comment is full and the summary of a job is not.
 TEST(ExtremeRuns, FillTheRoomAndCountTheRest) {
-  const RunRecord run = run_with_findings(10'000);
+  const RunRecord run = run_with_findings(2'000);
   const std::string comment = render_markdown(run);
   EXPECT_GT(comment.size(), kComment * 9 / 10);
   EXPECT_LE(comment.size(), kComment);

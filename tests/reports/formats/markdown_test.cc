@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "reports/formats/markdown_parts.h"
 #include "reports/formats/renderer.h"
 #include "tests/command.h"
 #include "tests/reports/formats/literal_run.h"
@@ -132,6 +133,25 @@ TEST(Markdown, LeavesOutWholeDetailsAndSaysHowMany) {
   EXPECT_EQ(count(text, "<details"), count(text, "</details>"));
   EXPECT_EQ(count(text, "(buggy)"), 0U) << "failures go first";
   EXPECT_THAT(render_markdown(long_run(20, 500)), Not(HasSubstr(" more in `report.html`")));
+}
+
+TEST(MarkdownParts, KeepNoPieceWithoutThePieceThatOpensItsFold) {
+  const std::string long_text(100, 'x');
+  Pieces pieces{{Part::overview, "a"},      {Part::wrong, long_text, 1, ")"}, {Part::wrong, "b", 1},
+                {Part::wrong, "(", 2, ")"}, {Part::detail, "c", 2},           {Part::extra, "d"}};
+  const Pieces left_out = leave_out(pieces, 50);
+  EXPECT_EQ(text_of(pieces), "a(c)d");
+  EXPECT_EQ(
+      sentence_about(left_out),
+      "2 more in `report.html` (`lockstep report DIR --format html`): 1 section, 1 detail.\n\n");
+}
+
+TEST(MarkdownParts, AreLeftOutFromTheLastKindOn) {
+  Pieces pieces{{Part::extra, "costs"}, {Part::table, "table"}, {Part::wrong, "wrong"}};
+  leave_out(pieces, 10);
+  EXPECT_EQ(text_of(pieces), "tablewrong") << "costs and margins go first";
+  leave_out(pieces, 5);
+  EXPECT_EQ(text_of(pieces), "wrong");
 }
 
 TEST(Markdown, CutsTextsThatAreTooLong) {
