@@ -61,9 +61,10 @@ void append_summary(const RunRecord& run, const std::string& file) {
 
 }  // namespace
 
-bool show_in_github_step(const RunRecord& run, std::FILE* log) {
+bool show_in_github_step(const RunRecord& run, const std::optional<KnownFindings>& known,
+                         std::FILE* log) {
   if (variable("GITHUB_ACTIONS") == "true") {
-    std::fputs(annotations(run).c_str(), log);
+    std::fputs(annotations(without_known(run, known)).c_str(), log);
     std::fflush(log);
   }
   const std::string file = variable("GITHUB_STEP_SUMMARY");
@@ -72,10 +73,11 @@ bool show_in_github_step(const RunRecord& run, std::FILE* log) {
 }
 
 void write_reports(const std::vector<const Renderer*>& renderers, const RunRecord& run,
-                   const std::string& folder, std::FILE* log) {
+                   const std::string& folder, const std::optional<KnownFindings>& known,
+                   std::FILE* log) {
   for (const Renderer* renderer : renderers) {
     write_whole_file(fs::path(folder) / renderer->file, renderer->render(run));
-    if (renderer->format == "github") show_in_github_step(run, log);
+    if (renderer->format == "github") show_in_github_step(run, known, log);
   }
 }
 

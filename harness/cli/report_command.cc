@@ -102,8 +102,9 @@ RunRecord record_of_all(NamedRuns& named) {
 }
 
 /// In a step of GitHub Actions its summary is the place of the page.
-void show_in_format(const Renderer& renderer, const RunRecord& run) {
-  if (renderer.format == "github" && show_in_github_step(run, stdout)) return;
+void show_in_format(const Renderer& renderer, const RunRecord& run,
+                    const std::optional<KnownFindings>& known) {
+  if (renderer.format == "github" && show_in_github_step(run, known, stdout)) return;
   write_standard_output(renderer.render(run));
 }
 
@@ -117,7 +118,7 @@ ExitStatus report(const std::vector<std::string>& folders, const std::string& fo
     if (format == "console") show_on_screen(named, joined, verbosity, known);
     status = worse(status, exit_status(without_known(joined.run, known)));
   }
-  if (format != "console") show_in_format(renderer, record_of_all(named));
+  if (format != "console") show_in_format(renderer, record_of_all(named), known);
   return status;
 }
 

@@ -267,7 +267,7 @@ ExitStatus watch(const WatchWords& words) {
     };
   }
   const WatchedJob watched = watch_job(request, LOCKSTEP_VERSION);
-  write_reports(renderers, watched.run, watched.folder, stderr);
+  write_reports(renderers, watched.run, watched.folder, request.known, stderr);
   const Screen screen = screen_of(STDERR_FILENO, verbosity_of(words.verbosity), watched.folder);
   std::fputs(
       (render_screen(watched.run, screen) + known_in_words(watched.run, request.known)).c_str(),

@@ -164,7 +164,7 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
 
   judge_run(run, folder);
   save_record(folder, run);
-  write_reports(chosen, run, folder.string(), stdout);
+  write_reports(chosen, run, folder.string(), request.known, stdout);
   if (Interruption::noted() != 0) return say_interrupted(run, shown_folder);
   write_standard_output(
       render_screen(run, screen_of(STDOUT_FILENO, request.verbosity, shown_folder.string())) +

@@ -197,8 +197,8 @@ struct Totals {
 template <class Record>
 std::string with_numbers(const std::string& cause, const Record& record) {
   const std::vector<ShownFinding> findings = brief_findings(record);
-  if (findings.empty() || findings[0].sentence.empty() || findings[0].finding->failure)
-    return cause;
+  const bool has_numbers = !findings.empty() && !findings[0].sentence.empty();
+  if (!has_numbers || findings[0].finding->failure) return cause;
   return fmt::format("{}; {}", cause, findings[0].sentence);
 }
 

@@ -58,6 +58,13 @@ TEST_F(CiFormats, OfGithubIsTheSummaryOfAStepAndAnnotations) {
   EXPECT_EQ(summary(), page + "\n" + page) << "a step may have several reports";
 }
 
+TEST_F(CiFormats, OfGithubAnnotateNoKnownFinding) {
+  write_text(job_.beside("known"), lockstep("report run --format keys").out);
+  const Outcome report = lockstep("report run --format github --known known", kStep);
+  EXPECT_EQ(report.out.find("::error"), report.out.npos) << report.out;
+  EXPECT_THAT(summary(), StartsWith("## Lockstep: FAILED: ")) << "the page shows all findings";
+}
+
 TEST_F(CiFormats, OfGithubHaveNoAnnotationsOutsideOfAStep) {
   const Outcome report = lockstep("report run --format github", "GITHUB_STEP_SUMMARY=summary.md");
   EXPECT_EQ(report.out, "");
