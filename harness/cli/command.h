@@ -83,13 +83,16 @@ struct Variable {
 };
 
 /// Environment variables in `--help`: a command's own, or all without a command.
-inline constexpr std::array<Variable, 7> kVariables{
+inline constexpr std::array<Variable, 9> kVariables{
     Variable{"LOCKSTEP_CATALOGUE",
              "the program with the scenarios (default: libexec/lockstep/lockstep-catalogue next to "
              "the folder of this program)",
              "list show run doctor"},
     {"COLUMNS", "the width of the output (default: the terminal's, else 100)",
      "list show run report diff explain"},
+    {"GITHUB_STEP_SUMMARY", "with --format github: the file of the job's summary, appended to",
+     "run watch report"},
+    {"GITHUB_ACTIONS", "with --format github: 'true' prints annotations", "run watch report"},
     {"MASTER_ADDR, MASTER_PORT",
      "the rendezvous of ranks on several machines, if they share no folder", "run"},
     {"CUDA_VISIBLE_DEVICES", "the GPUs that ranks may use", "run doctor"},

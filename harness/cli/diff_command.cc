@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/checkpoint/checkpoint.h"
+#include "harness/cli/bisection.h"
 #include "harness/cli/named_job.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/standard_output.h"
@@ -43,6 +44,7 @@ struct DiffWords {
   std::vector<std::string> runs;
   std::vector<std::string> noise;
   std::string map, align, until, expect, known, format = "console";
+  bool is_bisection = false;
 };
 
 void add_diff_options(CLI::App& app, DiffWords& words) {
@@ -75,6 +77,7 @@ void add_diff_options(CLI::App& app, DiffWords& words) {
   app.add_option("--format", words.format, "console, html, json or keys (a file for --known)")
       ->type_name("FORMAT")
       ->capture_default_str();
+  add_bisect_option(app, words.is_bisection);
 }
 
 /// Steps that `--align` names; 0: none.

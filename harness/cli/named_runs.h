@@ -17,6 +17,7 @@ class NamedRuns {
   explicit NamedRuns(const std::vector<std::string>& named);
 
   std::vector<JoinedRun>& runs() { return runs_; }
+  const std::vector<JoinedRun>& runs() const { return runs_; }
 
   /// The run as the command line names it: "runs/a runs/b".
   std::string shown(const JoinedRun& run) const;

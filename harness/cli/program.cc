@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/cli/bisection.h"
 #include "harness/cli/help.h"
 #include "harness/cli/standard_output.h"
 #include "reports/base/exit_status.h"
@@ -37,6 +38,11 @@ struct Arguments {
   }
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
+
+  /// The words before `--`.
+  std::vector<std::string> own_words() const {
+    return {words.begin(), std::find(words.begin(), words.end(), "--")};
+  }
 
   /// Removes the words after `--`, and returns them.
   std::vector<std::string> cut_command() {
@@ -218,15 +224,19 @@ ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
   return command ? command->run() : show_help_only(app);
 }
 
-ExitStatus answer(const std::function<Program()>& make, int argc, char** argv) {
+int answer(const std::function<Program()>& make, int argc, char** argv) {
   const std::string name = name_of_program(argc, argv);
+  bool is_bisection = false;
   try {
     Arguments arguments(name, argc, argv);
-    return parse_and_dispatch(make(), arguments);
+    is_bisection = has_bisect_option(arguments.own_words());
+    const ExitStatus status = parse_and_dispatch(make(), arguments);
+    return is_bisection ? status_for_bisect(status) : static_cast<int>(status);
   } catch (...) {
     const Error error = caught_error();
     complain(name, error.what());
-    return exit_status(error.kind());
+    return is_bisection ? status_for_bisect(error.kind())
+                        : static_cast<int>(exit_status(error.kind()));
   }
 }
 
@@ -236,7 +246,7 @@ int run_program(const std::function<Program()>& make, int argc, char** argv) {
   open_standard_streams();
   // Exceeding the file size limit then fails the write, with a message.
   std::signal(SIGXFSZ, SIG_IGN);
-  return static_cast<int>(answer(make, argc, argv));
+  return answer(make, argc, argv);
 }
 
 }  // namespace lockstep

@@ -6,14 +6,18 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
+#include "harness/cli/bisection.h"
+#include "harness/cli/github_step.h"
 #include "harness/cli/named_runs.h"
 #include "harness/cli/reading_progress.h"
 #include "harness/cli/screen_options.h"
@@ -24,6 +28,7 @@
 #include "harness/verdict/judge_run.h"
 #include "reports/base/error.h"
 #include "reports/formats/renderer.h"
+#include "reports/record/joined_record.h"
 #include "reports/record/known_findings.h"
 #include "reports/record/result.h"
 
@@ -77,29 +82,45 @@ void judge(JoinedRun& joined, IndexUse use, const Renderer& renderer) {
   ask_to_keep(joined);
 }
 
+/// Runs one after the other, below their names.
+void show_on_screen(const NamedRuns& named, const JoinedRun& joined, Verbosity verbosity,
+                    const std::optional<KnownFindings>& known) {
+  const std::string shown = named.shown(joined);
+  if (named.runs().size() > 1) {
+    write_standard_output(fmt::format("{}{}\n\n", &joined == &named.runs()[0] ? "" : "\n", shown));
+  }
+  write_standard_output(render_screen(joined.run, screen_of(STDOUT_FILENO, verbosity, shown)) +
+                        known_in_words(joined.run, known));
+}
+
+/// Files have one report for all runs.
+RunRecord record_of_all(NamedRuns& named) {
+  std::vector<RunToJoin> runs;
+  for (JoinedRun& joined : named.runs()) {
+    const std::string shown = named.shown(joined);
+    runs.push_back({shown, joined.folders.size() == 1 ? shown : "", std::move(joined.run)});
+  }
+  return join_records(std::move(runs));
+}
+
+/// In a step of GitHub Actions its summary is the place of the page.
+void show_in_format(const Renderer& renderer, const RunRecord& run,
+                    const std::optional<KnownFindings>& known) {
+  if (renderer.format == "github" && show_in_github_step(run, known, stdout)) return;
+  write_standard_output(renderer.render(run));
+}
+
 ExitStatus report(const std::vector<std::string>& folders, const std::string& format,
                   Verbosity verbosity, IndexUse use, const std::optional<KnownFindings>& known) {
   const Renderer& renderer = find_renderer(format);
-  const bool is_console = format == "console";
-  const bool is_text = is_console || format == "markdown";
   NamedRuns named(folders);
-  if (named.runs().size() > 1 && !is_text) {
-    throw bad_value("--format", format, "console or markdown for several runs");
-  }
   ExitStatus status = ExitStatus::as_expected;
   for (JoinedRun& joined : named.runs()) {
     if (named.has_files(joined)) judge(joined, use, renderer);
-    const std::string shown = named.shown(joined);
-    if (named.runs().size() > 1) {
-      write_standard_output(
-          fmt::format("{}{}\n\n", &joined == &named.runs()[0] ? "" : "\n", shown));
-    }
-    write_standard_output(
-        is_console ? render_screen(joined.run, screen_of(STDOUT_FILENO, verbosity, shown))
-                   : renderer.render(joined.run));
-    if (is_console) write_standard_output(known_in_words(joined.run, known));
+    if (format == "console") show_on_screen(named, joined, verbosity, known);
     status = worse(status, exit_status(without_known(joined.run, known)));
   }
+  if (format != "console") show_in_format(renderer, record_of_all(named), known);
   return status;
 }
 
@@ -108,6 +129,7 @@ struct ReportWords {
   std::string format = "console";
   std::string known;
   bool is_full = false;
+  bool is_bisection = false;
   VerbosityFlags verbosity;
 };
 
@@ -115,7 +137,7 @@ void add_report_options(CLI::App& app, ReportWords& words) {
   app.add_option(
          "RUN", words.folders,
          "folder of the run, or a pack of it; several: those of one job's machines together, "
-         "others one after the other")
+         "others one after the other, and in a file's format as one report")
       ->required()
       ->type_name("");
   app.add_option("--format", words.format, "one of " + formats_in_words())
@@ -126,6 +148,7 @@ void add_report_options(CLI::App& app, ReportWords& words) {
   app.add_flag(
       "--full", words.is_full,
       "read every row, even of steps in which the index of the journals shows that ranks agree");
+  add_bisect_option(app, words.is_bisection);
   add_verbosity_options(app, words.verbosity,
                         "print a line per variant with its symptom; -vv: every finding, table and "
                         "cost");

@@ -17,12 +17,13 @@
 #include <utility>
 #include <vector>
 
+#include "harness/cli/bisection.h"
+#include "harness/cli/github_step.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/screen_options.h"
 #include "harness/cli/watch_comparison.h"
 #include "harness/job/watch_job.h"
 #include "harness/job/watch_request.h"
-#include "harness/record/whole_file.h"
 #include "reports/base/error.h"
 #include "reports/base/regular_file.h"
 #include "reports/formats/renderer.h"
@@ -43,7 +44,7 @@ struct WatchWords {
   std::string tensors, ignore, replicas, agree_every, expect, known, against, label, out, node;
   std::vector<std::string> also, formats;
   bool has_data = false, has_modules = false, keeps_before = false, fails_fast = false,
-       is_strict = false, begins_off = false, runs_twice = false;
+       is_strict = false, begins_off = false, runs_twice = false, is_bisection = false;
   VerbosityFlags verbosity;
 };
 
@@ -117,6 +118,7 @@ void add_watch_options(CLI::App& app, WatchWords& words) {
                  "also write reports in these formats: " + formats_in_words())
       ->type_name("FORMAT[,FORMAT...]")
       ->delimiter(',');
+  add_bisect_option(app, words.is_bisection);
   add_verbosity_options(app, words.verbosity,
                         "print the tables, too; -vv: every claim and finding in full");
 }
@@ -178,8 +180,8 @@ void check_node(const WatchWords& words) {
     throw bad_value("--node", words.node, "the name of a folder in --out");
   }
   if (words.out.empty()) throw bad_value("--out", "", "a folder that all machines share");
-  if (!words.expect.empty()) {
-    throw bad_value("--expect", words.expect,
+  if (!words.expect.empty() || words.is_bisection) {
+    throw bad_value(words.is_bisection ? "--bisect" : "--expect", words.expect,
                     "absent with --node: `lockstep report` judges all machines");
   }
 }
@@ -239,6 +241,8 @@ WatchRequest request_of(const WatchWords& words) {
       throw bad_value("--expect", words.expect, "agrees, diverges or hangs");
     }
   }
+  // The status of a job that failed by itself says nothing about its ranks.
+  if (words.is_bisection && !request.expected) request.expected = ExpectedOutcome::agrees;
   if (words.runs_twice && !words.node.empty()) {
     throw bad_value("--twice", "", "absent with --node: run the job again yourself");
   }
@@ -266,10 +270,7 @@ ExitStatus watch(const WatchWords& words) {
     };
   }
   const WatchedJob watched = watch_job(request, LOCKSTEP_VERSION);
-  for (const Renderer* renderer : renderers) {
-    write_whole_file(std::filesystem::path(watched.folder) / renderer->file,
-                     renderer->render(watched.run));
-  }
+  write_reports(renderers, watched.run, watched.folder, request.known, stderr);
   const Screen screen = screen_of(STDERR_FILENO, verbosity_of(words.verbosity), watched.folder);
   std::fputs(
       (render_screen(watched.run, screen) + known_in_words(watched.run, request.known)).c_str(),

@@ -222,6 +222,7 @@ void add_ranks(JobRecord& job, const fs::path& folder, const std::optional<JobEn
   job.exits.clear();
   job.elsewhere.clear();
   job.world_size = job.processes = 0;
+  if (end) job.command_status = end->status;
   job.rendezvous = 0;
   const std::map<int, RankFacts> facts = read_all_facts(files);
   find_ranks(job, facts, read_all_progress(files));

@@ -91,6 +91,8 @@ void add_machine(const fs::path& folder, const JobRecord& other, JobRecord& job)
     job.exits[place] = other.exits[place];
     std::erase(job.elsewhere, rank);
   }
+  // Of several commands the one that failed counts.
+  job.command_status = std::max(job.command_status, other.command_status);
   add_claims(other.claims, job.claims);
   add_facts(other.traffic, job.traffic);
   add_facts(other.configuration, job.configuration);

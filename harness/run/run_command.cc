@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "harness/cli/github_step.h"
 #include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
 #include "harness/launch/interruption.h"
@@ -25,7 +26,6 @@
 #include "harness/record/environment.h"
 #include "harness/record/folder_lock.h"
 #include "harness/record/run_folder.h"
-#include "harness/record/whole_file.h"
 #include "harness/run/direct_start.h"
 #include "harness/run/jobs.h"
 #include "harness/run/run_cell.h"
@@ -166,9 +166,7 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
                                         [](const Renderer* one) { return one->has_charts; });
   judge_run(run, folder, {.fills_charts = fills_charts});
   save_record(folder, run);
-  for (const Renderer* renderer : chosen) {
-    write_whole_file(folder / renderer->file, renderer->render(run));
-  }
+  write_reports(chosen, run, folder.string(), request.known, stdout);
   if (Interruption::noted() != 0) return say_interrupted(run, shown_folder);
   write_standard_output(
       render_screen(run, screen_of(STDOUT_FILENO, request.verbosity, shown_folder.string())) +

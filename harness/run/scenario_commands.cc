@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "harness/cli/bisection.h"
 #include "harness/cli/option_values.h"
 #include "harness/cli/screen_options.h"
 #include "harness/cli/standard_output.h"
@@ -72,6 +73,7 @@ struct RunWords {
   std::string jobs;
   VerbosityFlags verbosity;
   bool fails_fast = false;
+  bool is_bisection = false;
 };
 
 /// torch's CPU generator uses the low 32 bits of a seed.
@@ -225,6 +227,7 @@ void add_options(CLI::App& run, RunWords& words) {
   run.add_option("--known", words.known, "findings listed in this file do not fail")
       ->check(complaint_if_empty)
       ->type_name("FILE");
+  add_bisect_option(run, words.is_bisection);
   add_verbosity_options(run, words.verbosity,
                         "print a line per variant with its symptom; -vv: every finding, table and "
                         "cost");

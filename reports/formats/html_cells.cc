@@ -117,21 +117,21 @@ Tone tone_of(Result result) {
   return is_failure(result) ? Tone::bad : Tone::open;
 }
 
-/// A link if the run says which commit of which repository it is of.
-std::string HtmlCells::source_link(const std::string& source) const {
-  if (source.empty()) return "";
-  const std::string shown = fmt::format("<code>{}</code>", in_html(source, 300));
+/// A link if the run says which commit of which repository it is of, and the file is one of it.
+std::string HtmlCells::source_link(const SourcePlace& place) const {
+  if (place.file.empty()) return "";
+  const std::string shown = fmt::format("<code>{}{}</code>", in_html(place.file, 300),
+                                        place.line.empty() ? "" : ":" + in_html(place.line));
   const std::string server = variable_of(run_, "GITHUB_SERVER_URL");
   const std::string repository = variable_of(run_, "GITHUB_REPOSITORY");
   const std::string commit = variable_of(run_, "GITHUB_SHA");
-  const std::size_t colon = source.rfind(':');
-  if (server.empty() || repository.empty() || commit.empty()) return shown;
+  const bool is_elsewhere = place.file.starts_with('/');
+  if (server.empty() || repository.empty() || commit.empty() || is_elsewhere) return shown;
   const std::string address =
-      fmt::format("{}/{}/blob/{}/{}", server, repository, commit, source.substr(0, colon));
+      fmt::format("{}/{}/blob/{}/{}", server, repository, commit, place.file);
   if (!is_address(address)) return shown;
-  const std::string line = colon == std::string::npos ? "" : source.substr(colon + 1);
   return fmt::format("<a href=\"{}{}\" rel=\"noreferrer\">{}</a>", in_html(address),
-                     line.empty() ? "" : "#L" + in_html(line), shown);
+                     place.line.empty() ? "" : "#L" + in_html(place.line), shown);
 }
 
 std::string HtmlCells::charts(const Execution& execution) {
@@ -147,7 +147,7 @@ std::string HtmlCells::charts(const Execution& execution) {
 std::string HtmlCells::details(const ShownCell& shown, Naming naming, bool is_open) {
   const CellRecord& cell = *shown.record;
   const Result result = result_of(cell);
-  const std::string source = source_link(cell.source);
+  const std::string source = source_link(place_of(cell.source));
   std::vector<std::string> points = lines_in_html(shown_checks(cell));
   for (const std::string& line : shown_undecided(cell)) points.push_back(in_html(line));
   for (const std::string& note : cell.notes) points.push_back("note: " + in_html(note));

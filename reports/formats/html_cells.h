@@ -5,6 +5,7 @@
 
 #include "reports/formats/html_findings.h"
 #include "reports/formats/sections.h"
+#include "reports/formats/source_place.h"
 #include "reports/page/html_page.h"
 #include "reports/record/result.h"
 #include "reports/record/run_record.h"
@@ -32,7 +33,7 @@ class HtmlCells {
  private:
   std::string details(const ShownCell& shown, Naming naming, bool is_open);
   std::string charts(const Execution& execution);
-  std::string source_link(const std::string& source) const;
+  std::string source_link(const SourcePlace& place) const;
 
   const RunRecord& run_;
   HtmlFindings& findings_;

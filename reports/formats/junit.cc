@@ -8,10 +8,12 @@
 
 #include "reports/base/names.h"
 #include "reports/base/plain_text.h"
+#include "reports/formats/brief_findings.h"
 #include "reports/formats/job_report.h"
 #include "reports/formats/renderer.h"
 #include "reports/formats/sections.h"
 #include "reports/formats/shown_findings.h"
+#include "reports/formats/source_place.h"
 #include "reports/record/mismatch_table.h"
 #include "reports/record/result.h"
 
@@ -191,6 +193,29 @@ struct Totals {
   }
 };
 
+/// The cause or symptom, and after it the size of the first finding.
+template <class Record>
+std::string with_numbers(const std::string& cause, const Record& record) {
+  const std::vector<ShownFinding> findings = brief_findings(record);
+  const bool has_numbers = !findings.empty() && !findings[0].sentence.empty();
+  if (!has_numbers || findings[0].finding->failure) return cause;
+  return fmt::format("{}; {}", cause, findings[0].sentence);
+}
+
+/// The symptom first, without the word that the element says already.
+std::string message_of(const JobRecord& job) {
+  if (job.not_run) return job.not_run->reason;
+  if (!job.faults.empty()) return job.faults.front();
+  if (verdict_of(job) == Verdict::violated) return with_numbers(job.symptom.text, job);
+  return heading_of(job);
+}
+
+void set_place(pugi::xml_node node, const SourcePlace& place) {
+  if (place.file.empty()) return;
+  set(node, "file", place.file);
+  if (!place.line.empty()) set(node, "line", place.line);
+}
+
 /// The cause, its consequences, and the result of each expectation, line by line.
 std::string evidence_of(const CellRecord& cell) {
   std::string text = cause_of(cell) + "\n";
@@ -231,10 +256,11 @@ void add_case(pugi::xml_node suite, const CellRecord& record) {
   set(node, "classname", record.cell.scenario);
   set(node, "name", case_name(record.cell));
   set(node, "time", seconds_text(record.duration_s));
+  set_place(node, place_of(record.source));
   if (const std::string_view element = element_of(record); !element.empty()) {
     pugi::xml_node child = node.append_child(element.data());
     set(child, "type", std::string(name(type_of(record))));
-    set(child, "message", cause_of(record));
+    set(child, "message", with_numbers(cause_of(record), record));
     if (element != kSkipped) set_text(child, evidence_of(record));
   }
   set_text(node.append_child("system-out"), context_of(record));
@@ -258,9 +284,7 @@ std::string source_file(const RunRecord& run, const std::string& scenario) {
   const auto cell = std::find_if(run.cells.begin(), run.cells.end(), [&](const CellRecord& record) {
     return record.cell.scenario == scenario;
   });
-  const std::string& source = cell->source;
-  const std::size_t line = source.find_last_not_of("0123456789");
-  return line != std::string::npos && source[line] == ':' ? source.substr(0, line) : source;
+  return place_of(cell->source).file;
 }
 
 /// A suite, with the properties shared by all.
@@ -308,12 +332,13 @@ void add_job(pugi::xml_node root, const RunRecord& run, const JobRecord& job) {
   set(node, "classname", job.title);
   set(node, "name", fmt::format("{}[w{}]", job.id, job.world_size));
   set(node, "time", seconds_text(job.duration_s));
+  set_place(node, place_of(job));
   std::string lines;
   for (const std::string& line : lines_of(job)) lines += line + "\n";
   if (const std::string_view element = element_of(job); !element.empty()) {
     pugi::xml_node child = node.append_child(element.data());
     set(child, "type", std::string(name(type_of(job))));
-    set(child, "message", heading_of(job));
+    set(child, "message", message_of(job));
     set_text(child, lines);
   }
   set_text(node.append_child("system-out"), heading_of(job) + "\n" + lines);

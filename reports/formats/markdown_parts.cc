@@ -5,10 +5,17 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <utility>
 
 namespace lockstep {
+
+namespace {
+
+bool opens_fold(const Piece& piece) { return !piece.closing.empty(); }
+
+}  // namespace
 
 Pieces leave_out(Pieces& pieces, std::size_t room) {
   std::vector<std::size_t> order(pieces.size());
@@ -17,9 +24,14 @@ Pieces leave_out(Pieces& pieces, std::size_t room) {
     return pieces[left].part < pieces[right].part;
   });
   std::vector<bool> is_kept(pieces.size());
+  std::set<int> folds{0};
   for (const std::size_t i : order) {
-    is_kept[i] = pieces[i].text.size() <= room;
-    if (is_kept[i]) room -= pieces[i].text.size();
+    const Piece& piece = pieces[i];
+    const std::size_t bytes = piece.text.size() + piece.closing.size();
+    is_kept[i] = bytes <= room && (opens_fold(piece) || folds.contains(piece.fold));
+    if (!is_kept[i]) continue;
+    room -= bytes;
+    if (opens_fold(piece)) folds.insert(piece.fold);
   }
   Pieces kept;
   Pieces left_out;
@@ -33,20 +45,36 @@ Pieces leave_out(Pieces& pieces, std::size_t room) {
 std::string sentence_about(const Pieces& left_out) {
   if (left_out.empty()) return "";
   std::vector<std::string> counts;
-  const auto count = [&](std::string_view one, std::string_view many, auto... parts) {
-    const auto number = std::count_if(left_out.begin(), left_out.end(), [&](const Piece& piece) {
-      return ((piece.part == parts) || ...);
-    });
+  const auto count = [&](std::string_view one, std::string_view many, auto is_one) {
+    const auto number = std::count_if(left_out.begin(), left_out.end(), is_one);
     if (number > 0) counts.push_back(fmt::format("{} {}", number, number > 1 ? many : one));
   };
-  count("detail", "details", Part::wrong, Part::detail);
-  count("table", "tables", Part::table);
-  count("list of symptoms", "lists of symptoms", Part::matrix);
-  count("other part", "other parts", Part::overview, Part::heading, Part::list, Part::extra);
-  return fmt::format(
-      "Left out for lack of room: {}. `record.json` has all of it, and `lockstep report DIR` "
-      "prints it.\n\n",
-      fmt::join(counts, ", "));
+  const auto is_part = [](auto... parts) {
+    return [=](const Piece& piece) { return !opens_fold(piece) && ((piece.part == parts) || ...); };
+  };
+  count("section", "sections", opens_fold);
+  count("detail", "details", is_part(Part::wrong, Part::undecided, Part::detail));
+  count("table", "tables", is_part(Part::table));
+  count("list of symptoms", "lists of symptoms", is_part(Part::matrix));
+  count("other part", "other parts",
+        is_part(Part::overview, Part::heading, Part::chart, Part::list, Part::extra));
+  return fmt::format("{} more in `report.html` (`lockstep report DIR --format html`): {}.\n\n",
+                     left_out.size(), fmt::join(counts, ", "));
+}
+
+std::string text_of(const Pieces& pieces) {
+  std::string text;
+  std::string closing;
+  int fold = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.fold != fold) {
+      text += std::exchange(closing, "");
+      fold = piece.fold;
+    }
+    text += piece.text;
+    if (opens_fold(piece)) closing = piece.closing;
+  }
+  return text + closing;
 }
 
 }  // namespace lockstep

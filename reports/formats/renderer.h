@@ -49,9 +49,10 @@ std::string render_keys(const RunRecord& run);
 /// One verdict, and the findings with kinds and keys, for scripts: docs/formats.md.
 std::string render_summary(const RunRecord& run);
 
-/// A comment on a pull request or the summary of a job on GitHub: the verdict, the detection table,
-/// tables and findings. Always below the limit of a comment; omitted pieces are counted. Text from
-/// outside mentions, links and formats nothing.
+/// A page of GitHub's Markdown (markdown_page.h) that fits in a comment: at most 60000 characters.
 std::string render_markdown(const RunRecord& run);
+
+/// The same page in the size of the summary of a job: at most 900 KiB.
+std::string render_github(const RunRecord& run);
 
 }  // namespace lockstep

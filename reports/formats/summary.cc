@@ -8,6 +8,7 @@
 #include "reports/formats/job_report.h"
 #include "reports/formats/renderer.h"
 #include "reports/record/finding_key.h"
+#include "reports/record/json.h"
 #include "reports/record/result.h"
 
 namespace lockstep {
@@ -47,13 +48,34 @@ void add_results(std::string_view label, const Execution& execution, SummaryJson
   }
 }
 
+/// How many ranks ended in each way, and those that did not finish.
+void add_exits(const Execution& execution, SummaryJson& json) {
+  SummaryJson failed = SummaryJson::array();
+  int finished = 0;
+  for (const RankExit& end : execution.exits) {
+    if (end.kind == ExitKind::finished) {
+      ++finished;
+      continue;
+    }
+    failed.push_back({{"rank", end.rank},
+                      {"kind", name(end.kind)},
+                      {"cause", name(end.cause)},
+                      {"code", end.code},
+                      {"step", end.step}});
+  }
+  json["finished"] = finished;
+  json["not_finished"] = std::move(failed);
+}
+
 SummaryJson summary_of(const JobRecord& job) {
   SummaryJson json;
   json["label"] = label_of(job);
   json["verdict"] = name(verdict_of(job));
   json["exit_status"] = static_cast<int>(status_of(job));
+  json["command_status"] = or_null(job.command_status);
   json["sentence"] = heading_of(job);
   json["ranks"] = job.world_size;
+  add_exits(job, json);
   json["steps"] = {{"count", job.steps.count},  //
                    {"first", job.steps.first},
                    {"last", job.steps.last}};
@@ -75,6 +97,20 @@ SummaryJson summary_of(const CellRecord& cell) {
   return json;
 }
 
+/// That of the exit status, in the words of a job's verdict.
+std::string_view verdict_of(ExitStatus status) {
+  switch (status) {
+    case ExitStatus::as_expected:
+      return name(Verdict::holds);
+    case ExitStatus::undecided:
+      return name(Verdict::undecided);
+    case ExitStatus::not_applicable:
+      return "nothing compared";
+    default:
+      return name(Verdict::violated);
+  }
+}
+
 SummaryJson counts_of_results(const RunRecord& run) {
   std::array<int, 5> counts{};
   for (const CellRecord& cell : run.cells) {
@@ -93,6 +129,7 @@ std::string render_summary(const RunRecord& run) {
   SummaryJson json;
   json["schema"] = "lockstep.summary";
   json["version"] = "1.0";
+  json["verdict"] = verdict_of(exit_status(run));
   json["exit_status"] = static_cast<int>(exit_status(run));
   json["jobs"] = SummaryJson::array();
   for (const JobRecord& job : run.jobs) json["jobs"].push_back(summary_of(job));
@@ -102,7 +139,7 @@ std::string render_summary(const RunRecord& run) {
     if (result_of(cell) != Result::as_expected) json["not_as_expected"].push_back(summary_of(cell));
   }
   json["keys"] = keys_of(run);
-  return json.dump(2, ' ', false, SummaryJson::error_handler_t::replace) + "\n";
+  return without_commands(json.dump(2, ' ', false, SummaryJson::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace lockstep

@@ -62,8 +62,8 @@ Json to_json(const T& value) {
   return object;
 }
 
-/// Characters that a terminal or CI service would obey occur only inside strings, where they can be
-/// escaped.
+}  // namespace
+
 std::string without_commands(const std::string& json) {
   std::string safe;
   for (std::size_t at = 0; at < json.size();) {
@@ -79,8 +79,6 @@ std::string without_commands(const std::string& json) {
   }
   return safe;
 }
-
-}  // namespace
 
 std::string render_json(const RunRecord& run) {
   Json document = {{"schema", kSchemaName},

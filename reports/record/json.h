@@ -14,4 +14,8 @@ std::string render_json(const RunRecord& run);
 /// malformed or of another major version of the schema.
 RunRecord read_json(const std::string& text, const std::string& path);
 
+/// The same JSON without characters that a terminal or CI service would obey: inside strings, where
+/// alone they occur, they can be escaped.
+std::string without_commands(const std::string& json);
+
 }  // namespace lockstep

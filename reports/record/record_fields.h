@@ -360,7 +360,8 @@ struct Fields<JobRecord> {
                  field("node", &JobRecord::node, kSince2),
                  field("elsewhere", &JobRecord::elsewhere, kSince2),
                  field("rendezvous", &JobRecord::rendezvous, kSince2),
-                 field("parts", &JobRecord::parts, kSince2)));
+                 field("parts", &JobRecord::parts, kSince2),
+                 field("command_status", &JobRecord::command_status, kSince2)));
 };
 
 template <>

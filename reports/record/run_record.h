@@ -211,6 +211,8 @@ struct JobRecord : Execution {
   std::vector<int> elsewhere = {};          ///< ranks on other machines, of which no file is here
   std::int64_t rendezvous = 0;  ///< equal for all ranks of a job, and for few others; 0: unknown
   std::vector<JobPart> parts = {};  ///< machines whose files were judged together; empty: one
+  /// Of the job's command, as a shell reports it; absent: it was not seen to end.
+  std::optional<int> command_status = {};
 
   bool operator==(const JobRecord&) const = default;
 };

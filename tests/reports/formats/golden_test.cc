@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "reports/formats/annotations.h"
 #include "reports/formats/renderer.h"
 #include "reports/formats/screen.h"
 #include "reports/page/page_assets.h"
@@ -47,6 +48,11 @@ class GoldenOfJobs : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenOfJobs, IsMetByteForByte) {
   expect_golden(GetParam() + "-jobs", rendered(GetParam(), literal_jobs()));
+}
+
+TEST(GoldenOfAnnotations, IsMetByteForByte) {
+  expect_golden("annotations", annotations(literal_run()));
+  expect_golden("annotations-jobs", annotations(literal_jobs()));
 }
 
 /// The other formats describe a matrix like any run.

@@ -132,7 +132,8 @@ TEST_P(HostileRecord, IsObeyedByNobodyWhicheverFieldHoldsIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(In, HostileRecord,
-                         testing::Values("console", "csv", "html", "json", "junit", "markdown"),
+                         testing::Values("console", "csv", "github", "html", "json", "junit",
+                                         "markdown", "summary"),
                          [](const auto& format) { return format.param; });
 
 TEST(HostileRecord, HasNoFormulaInACellOfTheCsvReport) {

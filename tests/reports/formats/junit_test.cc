@@ -1,8 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "reports/formats/renderer.h"
 #include "tests/command.h"
+#include "tests/reports/formats/extreme_runs.h"
+#include "tests/reports/formats/literal_jobs.h"
 #include "tests/reports/formats/literal_run.h"
 #include "tests/reports/formats/nasty_run.h"
 
@@ -13,14 +17,28 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
+const std::string kSchema = text_of(LOCKSTEP_SOURCE_DIR "/tests/reports/formats/junit-10.xsd");
+
+/// The schema of Jenkins' plug-in with the attributes `file` and `line` of a case, which GitLab and
+/// pytest (xunit1) know.
+std::string schema_with_places() {
+  const std::string last = "<xs:attribute name=\"classname\" type=\"xs:string\"/>";
+  std::string schema = kSchema;
+  return schema.replace(schema.find(last), last.size(),
+                        last +
+                            "<xs:attribute name=\"file\" type=\"xs:string\"/>"
+                            "<xs:attribute name=\"line\" type=\"xs:positiveInteger\"/>");
+}
+
 /// xmllint's message about a document; empty if the schema accepts it.
-std::string complaint(const std::string& document) {
+std::string complaint(const std::string& document,
+                      const std::string& schema = schema_with_places()) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "report.xml";
   write_text(file, document);
-  const Outcome outcome = run_shell("xmllint --nonet --noout --schema " LOCKSTEP_SOURCE_DIR
-                                    "/tests/reports/formats/junit-10.xsd " +
-                                    file.string());
+  write_text(folder.path() / "schema.xsd", schema);
+  const Outcome outcome = run_shell("xmllint --nonet --noout --schema " +
+                                    (folder.path() / "schema.xsd").string() + " " + file.string());
   return outcome.status == 0 ? "" : outcome.err;
 }
 
@@ -37,6 +55,13 @@ TEST_F(JunitSchema, IsMetByTheGolden) {
   EXPECT_EQ(complaint(text_of(LOCKSTEP_SOURCE_DIR "/tests/reports/formats/junit.golden")), "");
 }
 
+TEST_F(JunitSchema, IsThatOfJenkinsApartFromThePlacesOfCases) {
+  const std::string document = render_junit(literal_run());
+  EXPECT_THAT(complaint(document, kSchema), HasSubstr("The attribute 'file' is not allowed"));
+  const std::regex places(R"re((<testcase [^>]*?) file="[^"]*"( line="[^"]*")?)re");
+  EXPECT_EQ(complaint(std::regex_replace(document, places, "$1"), kSchema), "");
+}
+
 TEST_F(JunitSchema, IsMetWhateverTheTextAndTheTimes) {
   RunRecord run = nasty_run();
   run.cells[0].duration_s = kNaN;
@@ -44,6 +69,9 @@ TEST_F(JunitSchema, IsMetWhateverTheTextAndTheTimes) {
   run.cells[2].duration_s = 1e9;
   EXPECT_EQ(complaint(render_junit(run)), "");
   EXPECT_EQ(complaint(render_junit({})), "");
+  for (const auto& [name, extreme] : extreme_runs(100)) {
+    EXPECT_EQ(complaint(render_junit(extreme)), "") << name;
+  }
 }
 
 TEST_F(JunitSchema, RefusesWhatIsPlanted) {
@@ -74,7 +102,8 @@ TEST(Junit, MakesAFailureOfWhatIsNotAsExpected) {
   const std::string not_found = case_of(literal_run(), "as-was");
   EXPECT_THAT(not_found, HasSubstr("<testcase classname=\"error-after-damage\" "
                                    "name=\"as-was[w2,tiles=4,bucket_view=on]\" "
-                                   "time=\"0.125\">"));
+                                   "time=\"0.125\" file=\"scenarios/synchronisation/"
+                                   "loss_on_unwrapped_module.cc\" line=\"41\">"));
   EXPECT_THAT(not_found, HasSubstr("<failure type=\"not reproduced\" message=\"expected that it "
                                    "raises &quot;marked as ready twice&quot;, but no rank raised "
                                    "it\">"));
@@ -83,7 +112,10 @@ TEST(Junit, MakesAFailureOfWhatIsNotAsExpected) {
                                    "last output of rank 1:\n| terminate called"));
   EXPECT_THAT(
       case_of(literal_run(), "through-wrapper"),
-      HasSubstr("<failure type=\"wrong values\" message=\"ranks agree but are wrong from "));
+      HasSubstr(
+          "<failure type=\"wrong values\" message=\"ranks agree but are wrong from step 1 on: "
+          "weight, ratio 0.25, cosine 0.98; gradients differ between ranks: weight in step 1, "
+          "16 of 16 elements, by up to 0.2; "));
 }
 
 TEST(Junit, TellsUndecidedNotApplicableAndAsExpectedApart) {
@@ -96,6 +128,19 @@ TEST(Junit, TellsUndecidedNotApplicableAndAsExpectedApart) {
   for (const char* element : {"<failure", "<error", "<skipped"}) {
     EXPECT_THAT(case_of(literal_run(), "bypass"), Not(HasSubstr(element)));
   }
+}
+
+TEST(Junit, GivesAJobTheLineOfItsMismatchedCall) {
+  RunRecord run;
+  run.jobs = {literal_job("aa")};
+  EXPECT_THAT(render_junit(run), Not(HasSubstr(" line=")));
+  run.jobs[0].mismatch = literal_mismatch();
+  EXPECT_THAT(render_junit(run), HasSubstr(" file=\"sync.cc\" line=\"36\">"));
+}
+
+TEST(Junit, MakesAnErrorOfAJobThatCouldNotRun) {
+  EXPECT_THAT(render_junit(literal_jobs()),
+              HasSubstr("<error type=\"machine failed\" message=\"no process could be made\">"));
 }
 
 TEST(Junit, CountsPerScenario) {

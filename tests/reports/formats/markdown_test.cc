@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "reports/formats/markdown_parts.h"
 #include "reports/formats/renderer.h"
 #include "tests/command.h"
 #include "tests/reports/formats/literal_run.h"
@@ -16,7 +17,7 @@ using testing::MatchesRegex;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr std::size_t kLimit = 65536;
+constexpr std::size_t kLimit = 60'000;
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t times = 0;
@@ -70,16 +71,21 @@ TEST(Markdown, TellsWhatIsWrongFirst) {
   EXPECT_LT(place("<summary>UNDECIDED: hidden"),
             place("<details><summary>bypass (buggy): as expected"));
   EXPECT_LT(place("<summary>one-micro-batch"), place("\n- all-reduce-each (fixed): as expected"));
+  EXPECT_LT(place("\n- gradients do not agree"), place("<summary>Table 1"));
+  EXPECT_EQ(count(text, "\n<details open><summary><b>"), 1U) << "the first failure is unfolded";
+  EXPECT_THAT(text, HasSubstr("<summary><b>loss-on-unwrapped-module, 2 ranks</b>: FAILED: "
+                              "all-reduce-each (fixed, must be right), repetition 3: ranks differ "
+                              "from step 1 on: weight; 2 more not as expected</summary>"));
 }
 
 TEST(Markdown, EndsWithNotesMarginsAndEnvironment) {
   const std::string text = render_markdown(literal_run());
-  EXPECT_THAT(text, HasSubstr("\nnote: 13 of 512 choices were run"));
+  EXPECT_THAT(text, HasSubstr("\n- note: 13 of 512 choices were run"));
   EXPECT_THAT(text, HasSubstr("\n- loss-on-unwrapped-module/all-reduce-each, 2 ranks: gradients "
                               "equal the reference: off by at most 15 % of the tolerance 3.6e-07 "
                               "(4 perturbed references)\n"));
   EXPECT_THAT(text, HasSubstr("\n- Lockstep 0.1.0, torch 2.11.0, g++ 12.2, digest "));
-  EXPECT_LT(text.find("\nnote: 13"), text.find("<summary>Margins"));
+  EXPECT_LT(text.find("note: 13"), text.find("<summary>Margins"));
   EXPECT_LT(text.find("<summary>Margins"), text.find("<summary>Environment"));
 }
 
@@ -98,7 +104,8 @@ TEST(Markdown, KeepsItsOwnStructureWhateverTheText) {
     const std::string report = render_markdown(nasty_run(text));
     const std::string prose = prose_of(report);
     EXPECT_EQ(count(prose, "<details"), count(prose, "</details>"));
-    EXPECT_EQ(count("\n" + prose, "\n### "), 2U);
+    EXPECT_EQ(count("\n" + prose, "\n<details open><summary><b>"), 1U);
+    EXPECT_EQ(count("\n" + prose, "\n<details><summary><b>"), 1U);
     EXPECT_EQ(count("\n" + prose, "\n# "), 0U);
     EXPECT_LT(report.size(), kLimit);
   }
@@ -120,11 +127,31 @@ TEST(Markdown, LeavesOutWholeDetailsAndSaysHowMany) {
   EXPECT_LT(text.size(), kLimit);
   EXPECT_GT(text.size(), kLimit / 2) << "what has room is told";
   const std::size_t told = count(text, "<summary>FAILED: variant-");
-  EXPECT_THAT(text, HasSubstr("\n\nLeft out for lack of room: " + std::to_string(200 - told) +
-                              " details, 1 other part. `record.json` has all of it"));
+  EXPECT_THAT(text, HasSubstr("\n\n" + std::to_string(201 - told) +
+                              " more in `report.html` (`lockstep report DIR --format html`): " +
+                              std::to_string(200 - told) + " details, 1 other part.\n"));
   EXPECT_EQ(count(text, "<details"), count(text, "</details>"));
   EXPECT_EQ(count(text, "(buggy)"), 0U) << "failures go first";
-  EXPECT_THAT(render_markdown(long_run(20, 500)), Not(HasSubstr("lack of room")));
+  EXPECT_THAT(render_markdown(long_run(20, 500)), Not(HasSubstr(" more in `report.html`")));
+}
+
+TEST(MarkdownParts, KeepNoPieceWithoutThePieceThatOpensItsFold) {
+  const std::string long_text(100, 'x');
+  Pieces pieces{{Part::overview, "a"},      {Part::wrong, long_text, 1, ")"}, {Part::wrong, "b", 1},
+                {Part::wrong, "(", 2, ")"}, {Part::detail, "c", 2},           {Part::extra, "d"}};
+  const Pieces left_out = leave_out(pieces, 50);
+  EXPECT_EQ(text_of(pieces), "a(c)d");
+  EXPECT_EQ(
+      sentence_about(left_out),
+      "2 more in `report.html` (`lockstep report DIR --format html`): 1 section, 1 detail.\n\n");
+}
+
+TEST(MarkdownParts, AreLeftOutFromTheLastKindOn) {
+  Pieces pieces{{Part::extra, "costs"}, {Part::table, "table"}, {Part::wrong, "wrong"}};
+  leave_out(pieces, 10);
+  EXPECT_EQ(text_of(pieces), "tablewrong") << "costs and margins go first";
+  leave_out(pieces, 5);
+  EXPECT_EQ(text_of(pieces), "wrong");
 }
 
 TEST(Markdown, CutsTextsThatAreTooLong) {
@@ -149,7 +176,7 @@ TEST(Markdown, CountsTheFindingsThatACellHasNoRoomFor) {
   auto& findings = run.cells[0].results[1].findings;
   findings.assign(64, findings[1]);
   for (Finding& finding : findings) finding.failure->last_output = std::string(2'000, 'x');
-  EXPECT_THAT(render_markdown(run), HasSubstr(" more in record.json\n"));
+  EXPECT_THAT(render_markdown(run), HasSubstr(" more in `report.html`\n"));
 }
 
 TEST(Markdown, StaysBelowTheLimitWhateverIsHuge) {

@@ -248,7 +248,7 @@ TEST(Junit, HasTheCauseAsItsMessageAndAStableWordAsItsType) {
                               kSegmentationFault + "\">")));
   EXPECT_THAT(junit_of(summed()),
               HasSubstr("<failure type=\"wrong values\" message=\"gradients are 2 times the "
-                        "reference from step 1 on: weight\">"));
+                        "reference from step 1 on: weight"));
   CellRecord unmet = literal_fixed(1);
   unmet.verdict = CellVerdict::missed;
   unmet.checks.push_back({"meets opentslm-49-drift", Check::Result::missed, "1 of 10 is not met"});

@@ -98,4 +98,5 @@ def main(schema_path, record_path):
     return 1 if problems else 0
 
 
-sys.exit(main(*sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The step `Run` of action.yml: watches LOCKSTEP_WATCH or runs LOCKSTEP_RUN, and exits with lockstep's
+# status. Its outputs are `folder`, the folder of the run, and `status`.
+set -uo pipefail
+formats=github,html,junit,markdown,summary
+
+fail() { echo "::error title=Lockstep::$*"; exit 64; }
+program=${LOCKSTEP_PROGRAM:-lockstep}
+command -v "$program" >/dev/null || fail "There is no program '$program': build or install Lockstep in an earlier step."
+if [[ -n ${LOCKSTEP_WATCH:-} && -n ${LOCKSTEP_RUN:-} || -z ${LOCKSTEP_WATCH:-}${LOCKSTEP_RUN:-} ]]; then
+  fail "The action needs one of its inputs 'watch' and 'run'."
+fi
+
+# A name for each use of the action in a job: a run's folder must be new or empty.
+folder=$(mktemp -d "${RUNNER_TEMP:-/tmp}/lockstep.XXXXXX")/run
+echo "folder=$folder" >>"$GITHUB_OUTPUT"
+
+# Options are words of a shell, as a user would type them.
+words() { eval "arguments=($1)"; }
+words "${LOCKSTEP_OPTIONS:-}" || fail "The input 'options' is no list of words of a shell."
+options=("${arguments[@]}")
+status=0
+if [[ -n ${LOCKSTEP_WATCH:-} ]]; then
+  "$program" watch --label "${LOCKSTEP_NAME:-lockstep}" --format $formats "${options[@]}" --out "$folder" \
+    -- bash -c "$LOCKSTEP_WATCH" || status=$?
+else
+  words "$LOCKSTEP_RUN" || fail "The input 'run' is no list of words of a shell."
+  "$program" run "${arguments[@]}" --format $formats "${options[@]}" --out "$folder" || status=$?
+fi
+echo "status=$status" >>"$GITHUB_OUTPUT"
+exit "$status"

@@ -1,0 +1,210 @@
+#include "reports/formats/markdown_page.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "reports/base/plain_text.h"
+#include "reports/formats/columns.h"
+#include "reports/formats/job_report.h"
+#include "reports/formats/markdown_sections.h"
+#include "reports/formats/markdown_text.h"
+#include "reports/formats/overview.h"
+#include "reports/formats/sections.h"
+#include "reports/record/result.h"
+
+namespace lockstep {
+
+namespace {
+
+std::string table_row(const std::vector<std::string>& cells) {
+  std::string text = "|";
+  for (const std::string& cell : cells) text += fmt::format(" {} |", title_text(cell));
+  return text + "\n";
+}
+
+/// A row of a table, and whether it shows nothing unexpected.
+struct PageRow {
+  std::vector<std::string> cells;
+  bool is_as_expected = true;
+};
+
+/// Of more rows than `most` the unexpected ones come first, and the others are counted.
+std::string table_of(const std::vector<Column>& columns, std::vector<PageRow> rows,
+                     std::size_t most) {
+  std::vector<std::string> headings;
+  std::string rule = "|";
+  for (const Column& column : columns) {
+    headings.push_back(column.cells.front());
+    rule += column.align == Align::left ? "---|" : "---:|";
+  }
+  std::string text = table_row(headings) + rule + "\n";
+  const bool is_cut = rows.size() > most;
+  if (is_cut) {
+    std::stable_partition(rows.begin(), rows.end(),
+                          [](const PageRow& row) { return !row.is_as_expected; });
+  }
+  const std::size_t shown = is_cut ? most - 1 : rows.size();
+  for (std::size_t i = 0; i < shown; ++i) text += table_row(rows[i].cells);
+  if (is_cut) {
+    std::vector<std::string> rest(columns.size());
+    rest[0] = fmt::format("{} more in report.html", rows.size() - shown);
+    text += table_row(rest);
+  }
+  return text + "\n";
+}
+
+std::string detection_table(const RunRecord& run, std::size_t most) {
+  const std::vector<Column> columns = detection_columns(run);
+  const std::vector<Detection> scenarios = detections(run);
+  std::vector<PageRow> rows;
+  for (std::size_t i = 0; i < scenarios.size(); ++i) {
+    PageRow row;
+    for (const Column& column : columns) row.cells.push_back(column.cells[i + 1]);
+    row.is_as_expected = scenarios[i][Result::as_expected] == scenarios[i].cells;
+    rows.push_back(std::move(row));
+  }
+  return table_of(columns, std::move(rows), most);
+}
+
+/// Jobs of several runs may be called alike.
+std::string name_of(const JobRecord& job, const std::vector<JobRecord>& jobs) {
+  const auto alike = std::count_if(
+      jobs.begin(), jobs.end(), [&](const JobRecord& other) { return other.title == job.title; });
+  return alike > 1 ? fmt::format("{} ({})", job.title, job.folder) : job.title;
+}
+
+std::string job_table(const RunRecord& run, std::size_t most) {
+  const std::vector<Column> columns{Column("job", 0, Align::left), Column("ranks"), Column("steps"),
+                                    Column("parameters compared"),
+                                    Column("result", 0, Align::left)};
+  std::vector<PageRow> rows;
+  for (const JobRecord& job : run.jobs) {
+    const Coverage& coverage = job.coverage;
+    rows.push_back(
+        {{name_of(job, run.jobs), std::to_string(job.world_size), std::to_string(job.steps.count),
+          coverage.parameters == 0
+              ? "-"
+              : fmt::format("{} of {}", coverage.compared, coverage.parameters),
+          heading_of(job)},
+         status_of(job) == ExitStatus::as_expected});
+  }
+  return table_of(columns, std::move(rows), most);
+}
+
+/// At most kMostTableRows rows, also of a record with both cells and jobs.
+std::string tables_text(const RunRecord& run) {
+  if (run.jobs.empty()) return detection_table(run, kMostTableRows);
+  if (!has_detections(run)) return job_table(run, kMostTableRows);
+  return job_table(run, kMostTableRows / 2) + detection_table(run, kMostTableRows / 2);
+}
+
+/// "260 of 261 cells as expected", "1 of 5 jobs in lockstep", "FAILED: ranks differ from step 1
+/// on".
+std::string title_of(const RunRecord& run) {
+  if (!has_detections(run) && run.jobs.size() == 1) {
+    const JobRecord& job = run.jobs.front();
+    return status_of(job) == ExitStatus::as_expected ? "all ranks agree" : heading_of(job);
+  }
+  if (!has_detections(run)) {
+    const auto right = std::count_if(run.jobs.begin(), run.jobs.end(), [](const JobRecord& job) {
+      return status_of(job) == ExitStatus::as_expected;
+    });
+    return fmt::format("{} of {} jobs in lockstep", right, run.jobs.size());
+  }
+  const auto right = std::count_if(run.cells.begin(), run.cells.end(), [](const CellRecord& cell) {
+    return result_of(cell) == Result::as_expected;
+  });
+  return fmt::format("{} of {} {} as expected", right, run.cells.size(),
+                     run.cells.size() == 1 ? "cell" : "cells");
+}
+
+/// The verdict of jobs is in the title and the table.
+std::string head_of(const RunRecord& run) {
+  const std::string title = fmt::format("## Lockstep: {}\n\n", title_text(title_of(run)));
+  if (!has_detections(run)) return title;
+  return title + fmt::format("**{}**\n\n", title_text(verdict_sentence(run)));
+}
+
+/// "gradients equal the reference: bitwise the reference", claim by claim.
+std::vector<std::string> margins_of(const ShownCell& cell) {
+  std::vector<std::string> margins;
+  for (const ClaimResult* result : nearest_results(cell)) {
+    if (!result->margin || result->verdict == Verdict::violated) continue;
+    margins.push_back(fmt::format("{}: {}", sentence(result->claim), margin_in_words(*result)));
+  }
+  return margins;
+}
+
+/// How close the claims about the reference came to their tolerances, cell by cell.
+std::string margins_text(const std::vector<Section>& sections, std::size_t most) {
+  std::vector<std::string> points;
+  for (const Section& section : sections) {
+    for (const ShownCell& cell : section.cells) {
+      const std::vector<std::string> margins = margins_of(cell);
+      if (margins.empty()) continue;
+      points.push_back(
+          fmt::format("- {}\n", sentence_text(fmt::format("{}: {}", title_of(cell.record->cell),
+                                                          fmt::join(margins, "; ")))));
+    }
+  }
+  return list_text(points, most);
+}
+
+std::string environment_text(const RunRecord& run) {
+  const RunEnvironment& environment = run.environment;
+  std::string versions = "Lockstep " + environment.lockstep_version;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) versions += fmt::format(", {}{}", name, value);
+  };
+  add("torch ", environment.torch_version);
+  add("", environment.compiler);
+  add("digest ", environment.digest);
+  std::string text = fmt::format("- {}\n- started {} on {}\n", title_text(versions),
+                                 title_text(environment.started_utc), title_text(environment.host));
+  const std::string command = fmt::format("{}", fmt::join(run.command, " "));
+  if (!command.empty()) text += fmt::format("- {}\n", in_code(beginning(command, kMostOfAText)));
+  for (const auto& [variable, value] : environment.variables) {
+    text += fmt::format("- {}\n",
+                        in_code(beginning(fmt::format("{}={}", variable, value), kMostOfAText)));
+  }
+  return text;
+}
+
+std::string notes_text(const RunRecord& run, std::size_t most) {
+  std::vector<std::string> points;
+  for (const std::string& note : run.notes) {
+    points.push_back(fmt::format("- note: {}\n", sentence_text(note)));
+  }
+  return points.empty() ? "" : list_text(points, most) + "\n";
+}
+
+}  // namespace
+
+std::string markdown_page(const RunRecord& run, const PageLimits& limits) {
+  const std::string head = head_of(run);
+  const std::vector<Section> sections = sections_of(run);
+  Folds folds(limits.of_list);
+  for (const JobRecord& job : run.jobs) folds.add(job);
+  for (const Section& section : sections) folds.add(section);
+  folds.add(Part::extra, "Margins", margins_text(sections, limits.of_list));
+  folds.add(Part::list, "Environment", environment_text(run));
+
+  Pieces pieces{{Part::overview, tables_text(run)},
+                {Part::overview, notes_text(run, limits.of_list)}};
+  Pieces folded = folds.take();
+  std::move(folded.begin(), folded.end(), std::back_inserter(pieces));
+  constexpr std::size_t kSentence = 300;  // about the omitted pieces
+  const Pieces left_out = leave_out(pieces, limits.bytes - head.size() - kSentence);
+  const auto rest = std::find_if(pieces.begin(), pieces.end(),
+                                 [](const Piece& piece) { return piece.part != Part::overview; });
+  std::string text = head + text_of({pieces.begin(), rest}) + sentence_about(left_out) +
+                     text_of({rest, pieces.end()});
+  text.erase(text.find_last_not_of('\n') + 1);
+  return text + "\n";
+}
+
+}  // namespace lockstep
