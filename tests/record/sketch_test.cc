@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "harness/record/measure.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 

@@ -1,0 +1,409 @@
+#include "harness/record/vector_target.h"
+
+#include <atomic>
+#include <vector>
+
+#include "harness/record/place_keys.h"
+#include "harness/record/scalar_target.h"
+#include "harness/record/splitmix64.h"
+
+// Of Highway only headers are used: its library would have to be in each job that loads ours. It
+// chooses targets at run time, and so do we, in `supported_targets`.
+#define HWY_IS_DEBUG_BUILD 0    // assertions are in the library
+#define HWY_DISABLE_PCLMUL_AES  // not needed, so not required of a processor
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "harness/record/vector_target.cc"
+#include <hwy/foreach_target.h>
+// After it.
+#include <hwy/highway.h>
+
+// One-lane targets of Highway are left out: the scalar code serves there.
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+
+HWY_BEFORE_NAMESPACE();
+namespace lockstep::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+using Tag = hn::ScalableTag<T>;
+using Doubles = Tag<double>;
+constexpr std::size_t kDoubles = HWY_LANES(double);
+
+constexpr std::size_t kBlock = ComponentSums::kLanes;  // components
+constexpr std::size_t kMostBlocks = 16;                // between two additions to a sketch
+
+// Ways to load components. `load` has `N` lanes from component `i` on.
+
+struct LoadFloat32 {
+  using T = float;
+  static constexpr std::size_t kSize = 4;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const std::byte* bytes, std::size_t i) {
+    return hn::LoadU(d, reinterpret_cast<const float*>(bytes) + i);
+  }
+};
+
+template <class D>
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> load_halves(D d, const std::byte* bytes,
+                                                        std::size_t i) {
+  const hn::Rebind<std::uint16_t, D> halves;
+  const hn::RebindToUnsigned<D> words;
+  return hn::PromoteTo(words, hn::LoadU(halves, reinterpret_cast<const std::uint16_t*>(bytes) + i));
+}
+
+struct LoadBfloat16 {
+  using T = float;
+  static constexpr std::size_t kSize = 2;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const std::byte* bytes, std::size_t i) {
+    return hn::BitCast(d, hn::ShiftLeft<16>(load_halves(d, bytes, i)));
+  }
+};
+
+struct LoadFloat16 {
+  using T = float;
+  static constexpr std::size_t kSize = 2;
+  /// The bits of a half, read as a float of another bias, are its value times 2^-112: also for
+  /// subnormal numbers. Infinities and NaNs get the exponent of theirs.
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const std::byte* bytes, std::size_t i) {
+    const hn::RebindToUnsigned<D> words;
+    const auto halves = load_halves(d, bytes, i);
+    const auto magnitude = hn::And(halves, hn::Set(words, 0x7fff));
+    const auto sign = hn::ShiftLeft<16>(hn::Xor(halves, magnitude));
+    const auto bits = hn::ShiftLeft<13>(magnitude);
+    const auto scaled = hn::Mul(hn::BitCast(d, bits), hn::Set(d, 0x1p112F));
+    const hn::RebindToSigned<D> numbers;
+    const auto is_finite =
+        hn::RebindMask(d, hn::Lt(hn::BitCast(numbers, magnitude), hn::Set(numbers, 0x7c00)));
+    const auto special = hn::BitCast(d, hn::Or(bits, hn::Set(words, 0x7f800000)));
+    return hn::Or(hn::IfThenElse(is_finite, scaled, special), hn::BitCast(d, sign));
+  }
+};
+
+struct LoadFloat64 {
+  using T = double;
+  static constexpr std::size_t kSize = 8;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const std::byte* bytes, std::size_t i) {
+    return hn::LoadU(d, reinterpret_cast<const double*>(bytes) + i);
+  }
+};
+
+template <class Load>
+HWY_INLINE hn::Vec<Doubles> load_doubles(const std::byte* bytes, std::size_t i) {
+  const Doubles d;
+  if constexpr (sizeof(typename Load::T) == sizeof(double)) {
+    return Load::load(d, bytes, i);
+  } else {
+    return hn::PromoteTo(d, Load::load(hn::Rebind<float, Doubles>(), bytes, i));
+  }
+}
+
+/// Adds the squares of a block. Those of floats are exact, so a fused addition gives the same.
+template <class Load>
+HWY_INLINE void add_squares(const std::byte* block, ComponentSums& sums) {
+  const Doubles d;
+  constexpr std::size_t kVectors = ComponentSums::kSquares / kDoubles;
+  hn::Vec<Doubles> squares[kVectors];
+  for (std::size_t k = 0; k < kVectors; ++k) {
+    squares[k] = hn::LoadU(d, sums.squares.data() + k * kDoubles);
+  }
+  for (std::size_t i = 0; i < kBlock; i += ComponentSums::kSquares) {
+    for (std::size_t k = 0; k < kVectors; ++k) {
+      const auto value = load_doubles<Load>(block, i + k * kDoubles);
+      if constexpr (sizeof(typename Load::T) == sizeof(double)) {
+        squares[k] = hn::Add(squares[k], hn::Mul(value, value));
+      } else {
+        squares[k] = hn::MulAdd(value, value, squares[k]);
+      }
+    }
+  }
+  for (std::size_t k = 0; k < kVectors; ++k) {
+    hn::StoreU(squares[k], d, sums.squares.data() + k * kDoubles);
+  }
+}
+
+template <class T>
+HWY_INLINE hn::Vec<Tag<T>> infinity() {
+  return hn::Inf(Tag<T>());
+}
+
+template <class T>
+struct Extremes {
+  hn::Vec<Tag<T>> least;
+  hn::Vec<Tag<T>> most;
+};
+
+/// Includes a block if it is finite.
+template <class Load, class T = typename Load::T>
+HWY_INLINE bool include_if_finite(const std::byte* block, Extremes<T>& extremes) {
+  const Tag<T> d;
+  const hn::RebindToSigned<Tag<T>> bits;
+  auto least = extremes.least;
+  auto most = extremes.most;
+  auto largest = hn::Zero(bits);
+  for (std::size_t i = 0; i < kBlock; i += HWY_LANES(T)) {
+    const auto value = Load::load(d, block, i);
+    least = hn::Min(least, value);
+    most = hn::Max(most, value);
+    largest = hn::Max(largest, hn::BitCast(bits, hn::Abs(value)));
+  }
+  const auto is_finite = hn::Lt(largest, hn::BitCast(bits, infinity<T>()));
+  if (HWY_UNLIKELY(!hn::AllTrue(bits, is_finite))) return false;
+  extremes = {least, most};
+  return true;
+}
+
+/// Includes the finite components of a block. `clean` receives all, with zeros for the others.
+template <class Load, class T = typename Load::T>
+HWY_NOINLINE void include_finite(const std::byte* block, T* clean, Extremes<T>& extremes,
+                                 ComponentSums& sums) {
+  const Tag<T> d;
+  for (std::size_t i = 0; i < kBlock; i += HWY_LANES(T)) {
+    const auto value = Load::load(d, block, i);
+    const auto is_finite = hn::IsFinite(value);
+    extremes.least = hn::Min(extremes.least, hn::IfThenElse(is_finite, value, infinity<T>()));
+    extremes.most =
+        hn::Max(extremes.most, hn::IfThenElse(is_finite, value, hn::Neg(infinity<T>())));
+    sums.non_finite += static_cast<std::int64_t>(HWY_LANES(T) - hn::CountTrue(d, is_finite));
+    hn::StoreU(hn::IfThenElseZero(is_finite, value), d, clean + i);
+  }
+}
+
+/// Negates the lanes whose bit is set in `signs`, from bit `i` on.
+template <class T>
+HWY_INLINE hn::Vec<Tag<T>> flipped(hn::Vec<Tag<T>> value, const std::uint64_t& signs,
+                                   std::size_t i) {
+  const Tag<T> d;
+  const hn::RebindToUnsigned<Tag<T>> words;
+  const auto sign = hn::SignBit(d);
+#if HWY_TARGET == HWY_AVX3
+  const auto is_negative =
+      hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&signs) + i / 8);
+  return hn::IfThenElse(is_negative, hn::Xor(value, sign), value);
+#else
+  using Word = hwy::MakeUnsigned<T>;
+  const auto up = hn::Sub(hn::Set(words, Word{8 * sizeof(T) - 1}), hn::Iota(words, 0));
+  const auto bits = hn::Shl(hn::Set(words, static_cast<Word>(signs >> i)), up);
+  return hn::Xor(value, hn::And(hn::BitCast(d, bits), sign));
+#endif
+}
+
+/// The components of a block in the order of the lanes that they are added to, and with the signs.
+template <class Load, class T = typename Load::T>
+HWY_INLINE void place_in_lanes(const std::byte* block, const SketchBlock& to, T* lanes) {
+  const Tag<T> d;
+  constexpr std::size_t kN = HWY_LANES(T);
+  const hn::RebindToSigned<Tag<T>> numbers;
+  using Number = hwy::MakeSigned<T>;
+  const auto order = hn::IndicesFromVec(
+      d, hn::Xor(hn::Iota(numbers, 0), hn::Set(numbers, static_cast<Number>(to.lane % kN))));
+  const std::size_t shift = to.lane / kN * kN;
+  for (std::size_t i = 0; i < kBlock; i += kN) {
+    const auto value = flipped<T>(Load::load(d, block, i), to.signs, i);
+    hn::Store(hn::TableLookupLanes(value, order), d, lanes + (i ^ shift));
+  }
+}
+
+/// Adds blocks that `place_in_lanes` wrote, one after the other.
+template <class LoadPlaced>
+HWY_INLINE void add_lanes(const std::byte* placed, std::size_t blocks, ComponentSums& sums) {
+  const Doubles d;
+  constexpr std::size_t kAtOnce = 8;  // vectors: as many as fit into registers and hide latencies
+  for (std::size_t lane = 0; lane < kBlock; lane += kAtOnce * kDoubles) {
+    double* const lanes = sums.lanes.data() + lane;
+    hn::Vec<Doubles> sum[kAtOnce];
+    for (std::size_t k = 0; k < kAtOnce; ++k) sum[k] = hn::LoadU(d, lanes + k * kDoubles);
+    for (std::size_t b = 0; b < blocks; ++b) {
+      for (std::size_t k = 0; k < kAtOnce; ++k) {
+        const auto value = load_doubles<LoadPlaced>(placed, b * kBlock + lane + k * kDoubles);
+        sum[k] = hn::Add(sum[k], value);
+      }
+    }
+    for (std::size_t k = 0; k < kAtOnce; ++k) hn::StoreU(sum[k], d, lanes + k * kDoubles);
+  }
+}
+
+template <class T>
+HWY_INLINE void include(const Extremes<T>& extremes, ComponentSums& sums) {
+  const Tag<T> d;
+  const double least = hn::GetLane(hn::MinOfLanes(d, extremes.least));
+  const double most = hn::GetLane(hn::MaxOfLanes(d, extremes.most));
+  sums.least = least < sums.least ? least : sums.least;
+  sums.most = most > sums.most ? most : sums.most;
+}
+
+template <class T>
+struct LoadOf;
+template <>
+struct LoadOf<float> : LoadFloat32 {};
+template <>
+struct LoadOf<double> : LoadFloat64 {};
+
+/// One block. `lanes`: null without a sketch.
+template <class Load, class T = typename Load::T>
+HWY_INLINE void add_block(const std::byte* block, std::uint64_t number, T* lanes,
+                          Extremes<T>& extremes, ComponentSums& sums) {
+  if (HWY_LIKELY(include_if_finite<Load>(block, extremes))) {
+    add_squares<Load>(block, sums);
+    if (lanes) place_in_lanes<Load>(block, sketch_block(number), lanes);
+    return;
+  }
+  alignas(64) T clean[kBlock];
+  include_finite<Load>(block, clean, extremes, sums);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(clean);
+  add_squares<LoadOf<T>>(bytes, sums);
+  if (lanes) place_in_lanes<LoadOf<T>>(bytes, sketch_block(number), lanes);
+}
+
+template <class Load>
+void add_blocks(const std::byte* bytes, std::size_t blocks, std::uint64_t first, bool is_sketched,
+                ComponentSums& sums) {
+  using T = typename Load::T;
+  constexpr std::size_t kBytes = kBlock * Load::kSize;
+  alignas(64) T placed[kMostBlocks * kBlock];
+  Extremes<T> extremes = {infinity<T>(), hn::Neg(infinity<T>())};
+  while (blocks > 0) {
+    const std::size_t here = blocks < kMostBlocks ? blocks : kMostBlocks;
+    for (std::size_t b = 0; b < here; ++b, ++first, bytes += kBytes) {
+      add_block<Load>(bytes, first, is_sketched ? placed + b * kBlock : nullptr, extremes, sums);
+    }
+    if (is_sketched) {
+      add_lanes<LoadOf<T>>(reinterpret_cast<const std::byte*>(placed), here, sums);
+    }
+    blocks -= here;
+  }
+  include(extremes, sums);
+}
+
+using Words = Tag<std::uint64_t>;
+
+/// Sums of the products of even and of odd words in one lane of a digest.
+struct Lane {
+  hn::Vec<Words> even;
+  hn::Vec<Words> odd;
+};
+
+/// `keys` are those of `words`, which hold two each.
+HWY_INLINE void add_products(hn::Vec<Words> words, hn::Vec<Words> odd, const std::uint32_t* keys,
+                             Lane& lane) {
+  const Words d;
+  const hn::Repartition<std::uint32_t, Words> halves;
+  const auto of_even = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(keys));
+  const auto of_odd = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(keys + 1));
+  lane.even =
+      hn::Add(lane.even, hn::MulEven(hn::BitCast(halves, words), hn::BitCast(halves, of_even)));
+  lane.odd = hn::Add(lane.odd, hn::MulEven(hn::BitCast(halves, odd), hn::BitCast(halves, of_odd)));
+}
+
+HWY_INLINE std::uint64_t total(const Lane& lane) {
+  const Words d;
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(lane.even, lane.odd)));
+}
+
+Digest add_words(const std::byte* bytes, std::size_t words, std::size_t place) {
+  const Words d;
+  constexpr std::size_t kAtOnce = 2 * HWY_LANES(std::uint64_t);
+  const std::uint32_t* const low_keys = kPlaceKeys.low.data() + place;
+  const std::uint32_t* const high_keys = kPlaceKeys.high.data() + place;
+  Lane low = {hn::Zero(d), hn::Zero(d)};
+  Lane high = low;
+  std::size_t i = 0;
+  for (; i + kAtOnce <= words; i += kAtOnce) {
+    const auto pairs = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(bytes + 4 * i));
+    const auto odd = hn::ShiftRight<32>(pairs);
+    add_products(pairs, odd, low_keys + i, low);
+    add_products(pairs, odd, high_keys + i, high);
+  }
+  Digest sum = {total(low), total(high)};
+  sum += scalar_words(bytes + 4 * i, words - i, place + i);
+  return sum;
+}
+
+}  // namespace
+
+constexpr VectorTarget target(std::string_view name, bool (*is_supported)()) {
+  return {name,
+          is_supported,
+          add_words,
+          add_blocks<LoadFloat32>,
+          add_blocks<LoadBfloat16>,
+          add_blocks<LoadFloat16>,
+          add_blocks<LoadFloat64>};
+}
+
+}  // namespace lockstep::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // not a one-lane target
+
+#if HWY_ONCE
+
+namespace lockstep {
+namespace {
+
+#if HWY_ARCH_X86
+bool has_sse4() { return __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("sse4.2"); }
+
+bool has_avx2() {
+  return has_sse4() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+         __builtin_cpu_supports("f16c");
+}
+
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+}
+#endif
+
+/// The fastest first.
+constexpr VectorTarget kTargets[] = {
+#if HWY_TARGETS & HWY_AVX3
+    N_AVX3::target("AVX-512", has_avx512),
+#endif
+#if HWY_TARGETS & HWY_AVX2
+    N_AVX2::target("AVX2", has_avx2),
+#endif
+#if HWY_TARGETS & HWY_SSE4
+    N_SSE4::target("SSE4", has_sse4),
+#endif
+#if HWY_TARGETS & HWY_NEON
+    N_NEON::target("NEON", [] { return true; }),
+#endif
+    {"scalar", [] { return true; }, scalar_words, scalar_blocks<DType::float32>,
+     scalar_blocks<DType::bfloat16>, scalar_blocks<DType::float16>, scalar_blocks<DType::float64>},
+};
+
+std::vector<const VectorTarget*> find_targets() {
+  std::vector<const VectorTarget*> found;
+  for (const VectorTarget& target : kTargets) {
+    if (target.is_supported()) found.push_back(&target);
+  }
+  return found;
+}
+
+std::atomic<const VectorTarget*>& target_in_use() {
+  static std::atomic<const VectorTarget*> target = supported_targets().front();
+  return target;
+}
+
+}  // namespace
+
+std::span<const VectorTarget* const> supported_targets() {
+  static const std::vector<const VectorTarget*> targets = find_targets();
+  return targets;
+}
+
+const VectorTarget& vector_target() { return *target_in_use().load(std::memory_order_relaxed); }
+
+void use_target(const VectorTarget& target) { target_in_use() = &target; }
+
+}  // namespace lockstep
+
+#endif  // HWY_ONCE
