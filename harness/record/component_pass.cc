@@ -34,45 +34,52 @@ VectorTarget::AddBlocks adder_of(DType component) {
 
 void ComponentPass::add(std::span<const std::byte> bytes, std::uint64_t begin) {
   const std::size_t size = item_size(component_);
-  const bool has_sums = is_floating(component_) || wanted_.sketch;
   while (!bytes.empty()) {
     const std::uint64_t offset = begin * size;
     const auto piece = bytes.first(std::min<std::size_t>(bytes.size(), kPiece - offset % kPiece));
-    if (wanted_.digest) digest_ += digest_run(piece, offset);
-    if (has_sums) add_piece(piece, begin);
+    add_piece(piece, begin);
     begin += piece.size() / size;
     bytes = bytes.subspan(piece.size());
   }
 }
 
+/// A piece lies in one block of the digest.
 void ComponentPass::add_piece(std::span<const std::byte> bytes, std::uint64_t begin) {
   const std::size_t size = item_size(component_);
-  const auto add_some = [&](std::size_t count) {
+  if (!adder_of(component_)) return add_single(bytes, begin);
+  const std::size_t count = bytes.size() / size;
+  const std::size_t head = std::min<std::size_t>(count, -begin % kComponents);
+  const std::size_t whole = (count - head) / kComponents * kComponents;
+  const std::size_t tail = count - head - whole;
+  if (head > 0) add_single(bytes.first(head * size), begin);
+  if (whole > 0) add_blocks(bytes.subspan(head * size, whole * size), begin + head);
+  if (tail > 0) add_single(bytes.last(tail * size), begin + head + whole);
+}
+
+/// Component by component.
+void ComponentPass::add_single(std::span<const std::byte> bytes, std::uint64_t begin) {
+  const std::size_t size = item_size(component_);
+  const std::size_t count = bytes.size() / size;
+  if (wanted_.digest) digest_ += digest_run(bytes, begin * size);
+  if (is_floating(component_) || wanted_.sketch) {
     add_components(component_, bytes.data(), count, begin, number_, wanted_.sketch, sums_);
-    number_ += count;
-    begin += count;
-    bytes = bytes.subspan(count * size);
-  };
-  if (begin % kComponents != 0) {
-    add_some(std::min<std::size_t>(bytes.size() / size, kComponents - begin % kComponents));
   }
-  const std::size_t blocks = bytes.size() / (kComponents * size);
-  if (blocks > 0 && adder_of(component_)) {
-    add_blocks(bytes.data(), blocks, begin / kComponents);
-    begin += blocks * kComponents;
-    bytes = bytes.subspan(blocks * kComponents * size);
-  }
-  add_some(bytes.size() / size);
+  number_ += count;
 }
 
 /// The blocks may begin at any component of the part, which counts as component 0 for the target.
-void ComponentPass::add_blocks(const std::byte* bytes, std::size_t blocks, std::uint64_t first) {
+void ComponentPass::add_blocks(std::span<const std::byte> bytes, std::uint64_t begin) {
+  const std::size_t size = item_size(component_);
+  const std::size_t count = bytes.size() / size;
   auto& squares = sums_.squares;
-  const std::size_t turn = number_ % squares.size();
+  const auto turn = static_cast<std::ptrdiff_t>(number_ % squares.size());
   std::rotate(squares.begin(), squares.begin() + turn, squares.end());
-  adder_of(component_)(bytes, blocks, first, wanted_.sketch, sums_);
+  const Digest inner =
+      adder_of(component_)(bytes.data(), count / kComponents, begin / kComponents, wanted_, sums_);
   std::rotate(squares.begin(), squares.end() - turn, squares.end());
-  number_ += blocks * kComponents;
+  const Digest keys = block_keys(begin * size / kPiece);
+  digest_ += {inner.low * keys.low, inner.high * keys.high};
+  number_ += count;
 }
 
 }  // namespace lockstep

@@ -10,17 +10,10 @@
 
 namespace lockstep {
 
-/// Adds up the components of a part of a tensor in one pass over its bytes: each piece of 4 KiB is
-/// digested and summed while it is in the L1 cache.
+/// Adds up the components of a part of a tensor in one pass over its bytes.
 class ComponentPass {
  public:
-  /// What is computed, in addition to the sums of components of a floating type.
-  struct Wanted {
-    bool digest = false;
-    bool sketch = false;
-  };
-
-  ComponentPass(DType component, Wanted wanted) : component_(component), wanted_(wanted) {}
+  ComponentPass(DType component, TensorParts wanted) : component_(component), wanted_(wanted) {}
 
   /// Adds consecutive components, the first of which is component `begin` of the global tensor.
   void add(std::span<const std::byte> bytes, std::uint64_t begin);
@@ -32,10 +25,11 @@ class ComponentPass {
 
  private:
   void add_piece(std::span<const std::byte> bytes, std::uint64_t begin);
-  void add_blocks(const std::byte* bytes, std::size_t blocks, std::uint64_t first);
+  void add_single(std::span<const std::byte> bytes, std::uint64_t begin);
+  void add_blocks(std::span<const std::byte> bytes, std::uint64_t begin);
 
   DType component_;
-  Wanted wanted_;
+  TensorParts wanted_;
   std::size_t number_ = 0;  ///< of the next component in the part
   Digest digest_;
   ComponentSums sums_;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "harness/record/splitmix64.h"
+
 namespace lockstep {
 
 /// Sums over the components of a tensor, as far as they were added. Every order of additions is
@@ -21,6 +23,12 @@ struct ComponentSums {
   std::array<double, kLanes> lanes{};  ///< of the sketch
 };
 
+/// What a pass computes, in addition to the sums of components of a floating type.
+struct TensorParts {
+  bool digest = false;
+  bool sketch = false;
+};
+
 /// Where the components of a block of 64 go in a sketch: component j to lane j xor `lane`, negative
 /// if bit j of `signs` is set.
 struct SketchBlock {
@@ -29,6 +37,9 @@ struct SketchBlock {
 };
 
 /// Of block `number` of the global tensor.
-SketchBlock sketch_block(std::uint64_t number);
+constexpr SketchBlock sketch_block(std::uint64_t number) {
+  const std::uint64_t signs = splitmix64(number * kSplitmixStep);
+  return {signs, static_cast<std::size_t>(splitmix64(signs) >> 58)};
+}
 
 }  // namespace lockstep

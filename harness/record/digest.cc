@@ -17,12 +17,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "words are little-endian");
 
 constexpr std::uint64_t kWordSize = 4;
-// Drawn from a range far from that of the position keys.
-Digest block_keys(std::uint64_t block) {
-  const std::uint64_t state = (std::uint64_t{1} << 63) + 2 * block;
-  return {splitmix64(state) | 1U, splitmix64(state + 1) | 1U};
-}
-
 Digest word_run(const std::byte* bytes, std::uint64_t words, std::uint64_t first) {
   Digest sum;
   while (words > 0) {
@@ -53,10 +47,16 @@ Digest& Digest::operator+=(const Digest& other) {
   return *this;
 }
 
+Digest block_keys(std::uint64_t block) {
+  // A range far from that of the place keys.
+  const std::uint64_t state = (std::uint64_t{1} << 63) + 2 * block;
+  return {splitmix64(state) | 1U, splitmix64(state + 1) | 1U};
+}
+
 Digest word_keys(std::uint64_t j) {
   const Digest block = block_keys(j / kDigestBlock);
   const std::uint64_t place = j % kDigestBlock;
-  return {block.low * kPlaceKeys.low[place], block.high * kPlaceKeys.high[place]};
+  return {block.low * kPlaceKeys.low.at[place], block.high * kPlaceKeys.high.at[place]};
 }
 
 Digest digest_run(std::span<const std::byte> bytes, std::uint64_t global_byte_offset) {

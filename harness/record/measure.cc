@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 ComponentPass pass_over(const Observation& observation, std::span<const std::byte> bytes,
-                        ComponentPass::Wanted wanted) {
+                        TensorParts wanted) {
   const DType dtype = *parse<DType>(observation.dtype);
   ComponentPass pass(component_type(dtype), wanted);
   std::size_t at = 0;

@@ -8,22 +8,29 @@
 
 namespace lockstep {
 
-/// Keys of the words of a block, by position, for both lanes of a digest. Two tables of 4 KiB fit
-/// into the L1 cache.
+/// Keys of the words of a block, by position, for both lanes of a digest. Tables of 16 KiB fit into
+/// the L1 cache.
 struct PlaceKeys {
-  /// Vector code reads the keys from an odd position on, and so one beyond the last.
-  using Table = std::array<std::uint32_t, kDigestBlock + 1>;
+  struct Lane {
+    alignas(64) std::uint32_t at[kDigestBlock] = {};
+    /// The key of the next position; of the last one none. For vector code, which multiplies words
+    /// at even and at odd positions apart.
+    alignas(64) std::uint32_t after[kDigestBlock] = {};
+  };
 
-  alignas(64) Table low{};
-  alignas(64) Table high{};
+  Lane low;
+  Lane high;
 };
 
 constexpr PlaceKeys make_place_keys() {
   PlaceKeys keys;
   for (std::uint64_t i = 0; i < kDigestBlock; ++i) {
     const std::uint64_t drawn = splitmix64(i);
-    keys.low[i] = static_cast<std::uint32_t>(drawn) | 1U;
-    keys.high[i] = static_cast<std::uint32_t>(drawn >> 32) | 1U;
+    keys.low.at[i] = static_cast<std::uint32_t>(drawn) | 1U;
+    keys.high.at[i] = static_cast<std::uint32_t>(drawn >> 32) | 1U;
+    if (i == 0) continue;
+    keys.low.after[i - 1] = keys.low.at[i];
+    keys.high.after[i - 1] = keys.high.at[i];
   }
   return keys;
 }

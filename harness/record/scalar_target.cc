@@ -5,18 +5,12 @@
 #include <cstring>
 
 #include "harness/record/place_keys.h"
-#include "harness/record/splitmix64.h"
 
 namespace lockstep {
 
-SketchBlock sketch_block(std::uint64_t number) {
-  const std::uint64_t signs = splitmix64(number * kSplitmixStep);
-  return {signs, static_cast<std::size_t>(splitmix64(signs) >> 58)};
-}
-
 Digest scalar_words(const std::byte* bytes, std::size_t words, std::size_t place) {
-  const std::uint32_t* const low_keys = kPlaceKeys.low.data() + place;
-  const std::uint32_t* const high_keys = kPlaceKeys.high.data() + place;
+  const std::uint32_t* const low_keys = kPlaceKeys.low.at + place;
+  const std::uint32_t* const high_keys = kPlaceKeys.high.at + place;
   Digest sum;
   for (std::size_t i = 0; i < words; ++i) {
     std::uint32_t word;

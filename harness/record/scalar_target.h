@@ -20,10 +20,13 @@ void add_components(DType component, const std::byte* bytes, std::size_t count, 
                     std::size_t number, bool is_sketched, ComponentSums& sums);
 
 template <DType component>
-void scalar_blocks(const std::byte* bytes, std::size_t blocks, std::uint64_t first,
-                   bool is_sketched, ComponentSums& sums) {
-  add_components(component, bytes, blocks * ComponentSums::kLanes, first * ComponentSums::kLanes, 0,
-                 is_sketched, sums);
+Digest scalar_blocks(const std::byte* bytes, std::size_t blocks, std::uint64_t first,
+                     TensorParts wanted, ComponentSums& sums) {
+  constexpr std::size_t kLanes = ComponentSums::kLanes;
+  add_components(component, bytes, blocks * kLanes, first * kLanes, 0, wanted.sketch, sums);
+  const std::size_t words = kLanes * item_size(component) / 4;  // of a block
+  if (!wanted.digest) return {};
+  return scalar_words(bytes, blocks * words, first * words % kDigestBlock);
 }
 
 }  // namespace lockstep

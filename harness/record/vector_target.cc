@@ -5,7 +5,6 @@
 
 #include "harness/record/place_keys.h"
 #include "harness/record/scalar_target.h"
-#include "harness/record/splitmix64.h"
 
 // Of Highway only headers are used: its library would have to be in each job that loads ours. It
 // chooses targets at run time, and so do we, in `supported_targets`.
@@ -17,6 +16,7 @@
 #define HWY_TARGET_INCLUDE "harness/record/vector_target.cc"
 #include <hwy/foreach_target.h>
 // After it.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 // One-lane targets of Highway are left out: the scalar code serves there.
@@ -104,27 +104,36 @@ HWY_INLINE hn::Vec<Doubles> load_doubles(const std::byte* bytes, std::size_t i) 
   }
 }
 
+/// In registers: the lanes of the squares.
+struct Squares {
+  static constexpr std::size_t kVectors = ComponentSums::kSquares / kDoubles;
+  hn::Vec<Doubles> sum[kVectors];
+};
+
+HWY_INLINE void load(const ComponentSums& sums, Squares& squares) {
+  for (std::size_t k = 0; k < Squares::kVectors; ++k) {
+    squares.sum[k] = hn::LoadU(Doubles(), sums.squares.data() + k * kDoubles);
+  }
+}
+
+HWY_INLINE void store(const Squares& squares, ComponentSums& sums) {
+  for (std::size_t k = 0; k < Squares::kVectors; ++k) {
+    hn::StoreU(squares.sum[k], Doubles(), sums.squares.data() + k * kDoubles);
+  }
+}
+
 /// Adds the squares of a block. Those of floats are exact, so a fused addition gives the same.
 template <class Load>
-HWY_INLINE void add_squares(const std::byte* block, ComponentSums& sums) {
-  const Doubles d;
-  constexpr std::size_t kVectors = ComponentSums::kSquares / kDoubles;
-  hn::Vec<Doubles> squares[kVectors];
-  for (std::size_t k = 0; k < kVectors; ++k) {
-    squares[k] = hn::LoadU(d, sums.squares.data() + k * kDoubles);
-  }
+HWY_INLINE void add_squares(const std::byte* block, Squares& squares) {
   for (std::size_t i = 0; i < kBlock; i += ComponentSums::kSquares) {
-    for (std::size_t k = 0; k < kVectors; ++k) {
+    for (std::size_t k = 0; k < Squares::kVectors; ++k) {
       const auto value = load_doubles<Load>(block, i + k * kDoubles);
       if constexpr (sizeof(typename Load::T) == sizeof(double)) {
-        squares[k] = hn::Add(squares[k], hn::Mul(value, value));
+        squares.sum[k] = hn::Add(squares.sum[k], hn::Mul(value, value));
       } else {
-        squares[k] = hn::MulAdd(value, value, squares[k]);
+        squares.sum[k] = hn::MulAdd(value, value, squares.sum[k]);
       }
     }
-  }
-  for (std::size_t k = 0; k < kVectors; ++k) {
-    hn::StoreU(squares[k], d, sums.squares.data() + k * kDoubles);
   }
 }
 
@@ -238,48 +247,10 @@ HWY_INLINE void include(const Extremes<T>& extremes, ComponentSums& sums) {
   sums.most = most > sums.most ? most : sums.most;
 }
 
-template <class T>
-struct LoadOf;
-template <>
-struct LoadOf<float> : LoadFloat32 {};
-template <>
-struct LoadOf<double> : LoadFloat64 {};
+constexpr std::size_t kLine = 64;  // bytes of the cache
 
-/// One block. `lanes`: null without a sketch.
-template <class Load, class T = typename Load::T>
-HWY_INLINE void add_block(const std::byte* block, std::uint64_t number, T* lanes,
-                          Extremes<T>& extremes, ComponentSums& sums) {
-  if (HWY_LIKELY(include_if_finite<Load>(block, extremes))) {
-    add_squares<Load>(block, sums);
-    if (lanes) place_in_lanes<Load>(block, sketch_block(number), lanes);
-    return;
-  }
-  alignas(64) T clean[kBlock];
-  include_finite<Load>(block, clean, extremes, sums);
-  const auto* const bytes = reinterpret_cast<const std::byte*>(clean);
-  add_squares<LoadOf<T>>(bytes, sums);
-  if (lanes) place_in_lanes<LoadOf<T>>(bytes, sketch_block(number), lanes);
-}
-
-template <class Load>
-void add_blocks(const std::byte* bytes, std::size_t blocks, std::uint64_t first, bool is_sketched,
-                ComponentSums& sums) {
-  using T = typename Load::T;
-  constexpr std::size_t kBytes = kBlock * Load::kSize;
-  alignas(64) T placed[kMostBlocks * kBlock];
-  Extremes<T> extremes = {infinity<T>(), hn::Neg(infinity<T>())};
-  while (blocks > 0) {
-    const std::size_t here = blocks < kMostBlocks ? blocks : kMostBlocks;
-    for (std::size_t b = 0; b < here; ++b, ++first, bytes += kBytes) {
-      add_block<Load>(bytes, first, is_sketched ? placed + b * kBlock : nullptr, extremes, sums);
-    }
-    if (is_sketched) {
-      add_lanes<LoadOf<T>>(reinterpret_cast<const std::byte*>(placed), here, sums);
-    }
-    blocks -= here;
-  }
-  include(extremes, sums);
-}
+/// The memory is read ahead: while this line is added up, one of the next piece comes.
+HWY_INLINE void fetch_ahead(const std::byte* line) { hwy::Prefetch(line + 4096); }
 
 using Words = Tag<std::uint64_t>;
 
@@ -289,16 +260,42 @@ struct Lane {
   hn::Vec<Words> odd;
 };
 
-/// `keys` are those of `words`, which hold two each.
-HWY_INLINE void add_products(hn::Vec<Words> words, hn::Vec<Words> odd, const std::uint32_t* keys,
-                             Lane& lane) {
+/// Each element of `words` holds two words; the second one alone is in `odd`.
+HWY_INLINE void add_products(hn::Vec<Words> words, hn::Vec<Words> odd, const PlaceKeys::Lane& keys,
+                             std::size_t place, Lane& lane) {
   const Words d;
   const hn::Repartition<std::uint32_t, Words> halves;
-  const auto of_even = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(keys));
-  const auto of_odd = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(keys + 1));
+  const auto of_even = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(keys.at + place));
+  const auto of_odd = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(keys.after + place));
   lane.even =
       hn::Add(lane.even, hn::MulEven(hn::BitCast(halves, words), hn::BitCast(halves, of_even)));
   lane.odd = hn::Add(lane.odd, hn::MulEven(hn::BitCast(halves, odd), hn::BitCast(halves, of_odd)));
+}
+
+/// Sums of products in both lanes.
+struct Products {
+  Lane low;
+  Lane high;
+};
+
+/// Adds whole vectors of words, whose keys begin at `place`. Returns the number of added words.
+HWY_INLINE std::size_t add_products(const std::byte* bytes, std::size_t words, std::size_t place,
+                                    Products& sums) {
+  constexpr std::size_t kAtOnce = 2 * HWY_LANES(std::uint64_t);
+  std::size_t i = 0;
+  for (; i + kAtOnce <= words; i += kAtOnce) {
+    if (i % (kLine / 4) == 0) fetch_ahead(bytes + 4 * i);
+    const auto pairs = hn::LoadU(Words(), reinterpret_cast<const std::uint64_t*>(bytes + 4 * i));
+    const auto odd = hn::ShiftRight<32>(pairs);
+    add_products(pairs, odd, kPlaceKeys.low, place + i, sums.low);
+    add_products(pairs, odd, kPlaceKeys.high, place + i, sums.high);
+  }
+  return i;
+}
+
+HWY_INLINE Products no_products() {
+  const Lane none = {hn::Zero(Words()), hn::Zero(Words())};
+  return {none, none};
 }
 
 HWY_INLINE std::uint64_t total(const Lane& lane) {
@@ -306,23 +303,80 @@ HWY_INLINE std::uint64_t total(const Lane& lane) {
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(lane.even, lane.odd)));
 }
 
+HWY_INLINE Digest total(const Products& sums) { return {total(sums.low), total(sums.high)}; }
+
 Digest add_words(const std::byte* bytes, std::size_t words, std::size_t place) {
-  const Words d;
-  constexpr std::size_t kAtOnce = 2 * HWY_LANES(std::uint64_t);
-  const std::uint32_t* const low_keys = kPlaceKeys.low.data() + place;
-  const std::uint32_t* const high_keys = kPlaceKeys.high.data() + place;
-  Lane low = {hn::Zero(d), hn::Zero(d)};
-  Lane high = low;
-  std::size_t i = 0;
-  for (; i + kAtOnce <= words; i += kAtOnce) {
-    const auto pairs = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(bytes + 4 * i));
-    const auto odd = hn::ShiftRight<32>(pairs);
-    add_products(pairs, odd, low_keys + i, low);
-    add_products(pairs, odd, high_keys + i, high);
-  }
-  Digest sum = {total(low), total(high)};
-  sum += scalar_words(bytes + 4 * i, words - i, place + i);
+  Products sums = no_products();
+  const std::size_t added = add_products(bytes, words, place, sums);
+  Digest sum = total(sums);
+  sum += scalar_words(bytes + 4 * added, words - added, place + added);
   return sum;
+}
+
+template <class T>
+struct LoadOf;
+template <>
+struct LoadOf<float> : LoadFloat32 {};
+template <>
+struct LoadOf<double> : LoadFloat64 {};
+
+/// Sums that stay in registers from block to block.
+template <class T>
+struct Running {
+  Extremes<T> extremes;
+  Squares squares;
+  Products products;
+};
+
+/// Squares of a finite block, and its components for a sketch. `lanes`: null without one.
+template <class Load, class T = typename Load::T>
+HWY_INLINE void add_finite(const std::byte* block, std::uint64_t number, T* lanes,
+                           Squares& squares) {
+  add_squares<Load>(block, squares);
+  if (lanes) place_in_lanes<Load>(block, sketch_block(number), lanes);
+}
+
+template <class Load, class T = typename Load::T>
+HWY_INLINE void add_block(const std::byte* block, std::uint64_t number, T* lanes,
+                          Running<T>& running, ComponentSums& sums) {
+  if (HWY_LIKELY(include_if_finite<Load>(block, running.extremes))) {
+    add_finite<Load>(block, number, lanes, running.squares);
+    return;
+  }
+  alignas(64) T clean[kBlock];
+  include_finite<Load>(block, clean, running.extremes, sums);
+  add_finite<LoadOf<T>>(reinterpret_cast<const std::byte*>(clean), number, lanes, running.squares);
+}
+
+/// The digest has its own place in the loop over blocks: its multiplications fill the time in which
+/// the sums of squares wait for each other.
+template <class Load>
+Digest add_blocks(const std::byte* bytes, std::size_t blocks, std::uint64_t first,
+                  TensorParts wanted, ComponentSums& sums) {
+  using T = typename Load::T;
+  constexpr std::size_t kBytes = kBlock * Load::kSize;
+  constexpr std::size_t kWords = kBytes / 4;
+  alignas(64) T placed[kMostBlocks * kBlock];
+  Running<T> running = {{infinity<T>(), hn::Neg(infinity<T>())}, {}, no_products()};
+  load(sums, running.squares);
+  std::size_t waiting = 0;  // blocks in `placed`
+  for (std::size_t b = 0; b < blocks; ++b, ++first, bytes += kBytes) {
+    if (wanted.digest) {
+      add_products(bytes, kWords, first * kWords % kDigestBlock, running.products);
+    }
+    if (!wanted.digest) {
+      for (std::size_t at = 0; at < kBytes; at += kLine) fetch_ahead(bytes + at);
+    }
+    add_block<Load>(bytes, first, wanted.sketch ? placed + waiting * kBlock : nullptr, running,
+                    sums);
+    if (wanted.sketch && (++waiting == kMostBlocks || b + 1 == blocks)) {
+      add_lanes<LoadOf<T>>(reinterpret_cast<const std::byte*>(placed), waiting, sums);
+      waiting = 0;
+    }
+  }
+  store(running.squares, sums);
+  include(running.extremes, sums);
+  return total(running.products);
 }
 
 }  // namespace

@@ -14,10 +14,11 @@ namespace lockstep {
 /// same bits; docs/architecture.md says why.
 struct VectorTarget {
   /// Adds whole blocks of 64 components. `first`: number of the first block in the global tensor.
-  /// The first component counts as component 0 for the lanes of `squares`. Without `is_sketched`
-  /// the lanes of the sketch stay as they are.
-  using AddBlocks = void (*)(const std::byte* bytes, std::size_t blocks, std::uint64_t first,
-                             bool is_sketched, ComponentSums& sums);
+  /// The first component counts as component 0 for the lanes of `squares`. Returns the sums that
+  /// `add_words` gives, zeros unless they are wanted. Requires: the blocks lie in one block of the
+  /// digest.
+  using AddBlocks = Digest (*)(const std::byte* bytes, std::size_t blocks, std::uint64_t first,
+                               TensorParts wanted, ComponentSums& sums);
 
   std::string_view name;  ///< "scalar", "SSE4", "AVX2", "AVX-512", "NEON"
   bool (*is_supported)();
