@@ -148,24 +148,20 @@ struct Extremes {
   hn::Vec<Tag<T>> most;
 };
 
-/// Includes a block if it is finite.
 template <class Load, class T = typename Load::T>
-HWY_INLINE bool include_if_finite(const std::byte* block, Extremes<T>& extremes) {
-  const Tag<T> d;
-  const hn::RebindToSigned<Tag<T>> bits;
-  auto least = extremes.least;
-  auto most = extremes.most;
-  auto largest = hn::Zero(bits);
+HWY_INLINE void include_all(const std::byte* block, Extremes<T>& extremes) {
   for (std::size_t i = 0; i < kBlock; i += HWY_LANES(T)) {
-    const auto value = Load::load(d, block, i);
-    least = hn::Min(least, value);
-    most = hn::Max(most, value);
-    largest = hn::Max(largest, hn::BitCast(bits, hn::Abs(value)));
+    const auto value = Load::load(Tag<T>(), block, i);
+    extremes.least = hn::Min(extremes.least, value);
+    extremes.most = hn::Max(extremes.most, value);
   }
-  const auto is_finite = hn::Lt(largest, hn::BitCast(bits, infinity<T>()));
-  if (HWY_UNLIKELY(!hn::AllTrue(bits, is_finite))) return false;
-  extremes = {least, most};
-  return true;
+}
+
+/// Whether all sums are finite: then so are the components whose squares were added.
+HWY_INLINE bool is_finite(const Squares& squares) {
+  auto total = squares.sum[0];
+  for (std::size_t k = 1; k < Squares::kVectors; ++k) total = hn::Add(total, squares.sum[k]);
+  return hn::AllTrue(Doubles(), hn::Lt(total, hn::Inf(Doubles())));
 }
 
 /// Includes the finite components of a block. `clean` receives all, with zeros for the others.
@@ -248,9 +244,10 @@ HWY_INLINE void include(const Extremes<T>& extremes, ComponentSums& sums) {
 }
 
 constexpr std::size_t kLine = 64;  // bytes of the cache
+constexpr std::size_t kAhead = 2048;
 
-/// The memory is read ahead: while this line is added up, one of the next piece comes.
-HWY_INLINE void fetch_ahead(const std::byte* line) { hwy::Prefetch(line + 4096); }
+/// While this line is added up, a later one comes from memory.
+HWY_INLINE void fetch_ahead(const std::byte* line) { hwy::Prefetch(line + kAhead); }
 
 using Words = Tag<std::uint64_t>;
 
@@ -328,24 +325,25 @@ struct Running {
   Products products;
 };
 
-/// Squares of a finite block, and its components for a sketch. `lanes`: null without one.
-template <class Load, class T = typename Load::T>
-HWY_INLINE void add_finite(const std::byte* block, std::uint64_t number, T* lanes,
-                           Squares& squares) {
-  add_squares<Load>(block, squares);
-  if (lanes) place_in_lanes<Load>(block, sketch_block(number), lanes);
-}
-
+/// One block. `lanes` receives its components for a sketch; null without one.
 template <class Load, class T = typename Load::T>
 HWY_INLINE void add_block(const std::byte* block, std::uint64_t number, T* lanes,
                           Running<T>& running, ComponentSums& sums) {
-  if (HWY_LIKELY(include_if_finite<Load>(block, running.extremes))) {
-    add_finite<Load>(block, number, lanes, running.squares);
+  Extremes<T> extremes = running.extremes;
+  Squares squares = running.squares;
+  include_all<Load>(block, extremes);
+  add_squares<Load>(block, squares);
+  if (HWY_LIKELY(is_finite(squares))) {
+    running.extremes = extremes;
+    running.squares = squares;
+    if (lanes) place_in_lanes<Load>(block, sketch_block(number), lanes);
     return;
   }
   alignas(64) T clean[kBlock];
+  const auto* const bytes = reinterpret_cast<const std::byte*>(clean);
   include_finite<Load>(block, clean, running.extremes, sums);
-  add_finite<LoadOf<T>>(reinterpret_cast<const std::byte*>(clean), number, lanes, running.squares);
+  add_squares<LoadOf<T>>(bytes, running.squares);
+  if (lanes) place_in_lanes<LoadOf<T>>(bytes, sketch_block(number), lanes);
 }
 
 /// The digest has its own place in the loop over blocks: its multiplications fill the time in which
