@@ -42,6 +42,9 @@ struct Sketch {
 /// A tensor of at most 64 components has no error.
 inline constexpr double kSketchError = 0.18;
 
+/// The same in 99 of 100 cases.
+inline constexpr double kSketchLargeError = 0.25;
+
 /// Estimated L2 norm of the tensor.
 double norm_of(const Sketch& sketch);
 

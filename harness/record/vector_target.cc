@@ -295,9 +295,14 @@ HWY_INLINE Products no_products() {
   return {none, none};
 }
 
+/// By words: Highway's own sum adds signed numbers, which must not overflow.
 HWY_INLINE std::uint64_t total(const Lane& lane) {
-  const Words d;
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(lane.even, lane.odd)));
+  constexpr std::size_t kN = HWY_LANES(std::uint64_t);
+  std::uint64_t parts[kN];
+  hn::StoreU(hn::Add(lane.even, lane.odd), Words(), parts);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < kN; ++i) sum += parts[i];
+  return sum;
 }
 
 HWY_INLINE Digest total(const Products& sums) { return {total(sums.low), total(sums.high)}; }

@@ -96,9 +96,9 @@ TEST_F(VectorTargets, GiveTheBitsOfTheScalarCode) {
   for (const DType dtype : kFloating) {
     for (const Content content :
          {Content::drawn, Content::subnormal, Content::with_special, Content::special}) {
-      for (const std::size_t count : {0U, 1U, 63U, 64U, 65U, 1000U, 1024U, 5000U, 20011U}) {
+      for (const std::size_t count : {0U, 1U, 63U, 64U, 65U, 1024U, 5003U}) {
         const auto bytes = bytes_of(dtype, content, count, static_cast<unsigned>(count));
-        for (const std::uint64_t begin : {0U, 1U, 7U, 64U, 1023U, 70001U}) {
+        for (const std::uint64_t begin : {0U, 1U, 7U, 1023U, 70001U}) {
           const Sums expected = sums_with(scalar(), dtype, bytes, begin);
           for (const VectorTarget* target : supported_targets()) {
             SCOPED_TRACE(testing::Message()
