@@ -5,7 +5,7 @@ Megatron-LM's check of its replicas computes it.
     ci/build release fingerprint_bench
     python3 tests/bench/performance_table.py build/release/bin/fingerprint_bench [--repetitions 15]
 
-The benchmarks run in random order, so that all see the same load of the machine; medians count."""
+The benchmarks run in random order, so that all see the same load of the machine; medians count, in CPU time."""
 
 import argparse
 import hashlib
@@ -26,14 +26,14 @@ SUM = "sum_of_words"
 
 
 def measured(program, repetitions):
-    """Rates in GB/s by name of the benchmark, one per repetition."""
+    """Rates in GB/s of CPU time by name of the benchmark, one per repetition."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         subprocess.run([program, "--benchmark_repetitions=%d" % repetitions, "--benchmark_min_time=0.02",
                         "--benchmark_enable_random_interleaving=true", "--benchmark_out=" + out.name],
                        check=True, stdout=subprocess.DEVNULL)
         runs = json.load(open(out.name))["benchmarks"]
     rates = {}
-    for run in runs:
+    for run in sorted(runs, key=lambda run: run["family_index"]):
         if run["run_type"] == "iteration":
             rates.setdefault(run["run_name"].split("/")[0], []).append(run["bytes_per_second"] / 1e9)
     return rates
@@ -93,7 +93,7 @@ def main():
     before = os.getloadavg()[0]
     rates = measured(options.program, options.repetitions)
     rates.update(measured_in_torch(min(options.repetitions, 5)))
-    lines = ["%s, %d cores; load average %.1f before and %.1f after; medians of %d repetitions in random order."
+    lines = ["%s, %d cores; load average %.1f before and %.1f after; medians of %d repetitions in random order, in CPU time."
              % (processor(), os.cpu_count(), before, os.getloadavg()[0], options.repetitions), ""]
     text = "\n".join([BEGIN] + lines + table(rates) + [END])
     page = PAGE.read_text()
