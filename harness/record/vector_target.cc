@@ -8,8 +8,10 @@
 
 // Of Highway only headers are used: its library would have to be in each job that loads ours. It
 // chooses targets at run time, and so do we, in `supported_targets`.
-#define HWY_IS_DEBUG_BUILD 0    // assertions are in the library
-#define HWY_DISABLE_PCLMUL_AES  // not needed, so not required of a processor
+#define HWY_IS_DEBUG_BUILD 0  // assertions are in the library
+// Not needed, so not required of a processor.
+#define HWY_DISABLE_PCLMUL_AES
+#define HWY_DISABLE_F16C
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
@@ -409,8 +411,7 @@ bool has_sse4() { return __builtin_cpu_supports("sse4.1") && __builtin_cpu_suppo
 
 bool has_avx2() {
   return has_sse4() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-         __builtin_cpu_supports("f16c");
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
 }
 
 bool has_avx512() {
