@@ -8,6 +8,7 @@
 
 #include "harness/checkpoint/checkpoint.h"
 #include "harness/checkpoint/saved_tensor.h"
+#include "harness/record/measure.h"
 #include "harness/record/shard_runs.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
@@ -58,9 +59,8 @@ class TensorSums {
   void add(const Box& box, std::span<const std::byte> bytes) {
     part_.offset = box.offsets;
     part_.local_shape = box.sizes;
-    measure(part_, bytes);
+    sums_.sketch += measure_and_sketch(part_, bytes);
     sums_.digest += part_.digest;
-    sums_.sketch += sketch_of(part_, bytes);
     sums_.non_finite += part_.statistics.non_finite;
     norm_ = std::hypot(norm_, part_.statistics.norm);
   }

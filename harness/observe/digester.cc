@@ -2,7 +2,7 @@
 
 #include <c10/core/GradMode.h>
 
-#include "harness/record/shard_runs.h"
+#include "harness/record/measure.h"
 
 namespace lockstep {
 

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <cstring>
 
+#include "harness/record/place_keys.h"
 #include "harness/record/splitmix64.h"
+#include "harness/record/vector_target.h"
 
 namespace lockstep {
 namespace {
@@ -16,50 +17,12 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "words are little-endian");
 
 constexpr std::uint64_t kWordSize = 4;
-// Keys of the words of one block, by position. Two tables of 4 KiB fit into the L1 cache.
-struct PlaceKeys {
-  std::array<std::uint32_t, kDigestBlock> low{};
-  std::array<std::uint32_t, kDigestBlock> high{};
-};
-
-constexpr PlaceKeys make_place_keys() {
-  PlaceKeys keys;
-  for (std::uint64_t i = 0; i < kDigestBlock; ++i) {
-    const std::uint64_t drawn = splitmix64(i);
-    keys.low[i] = static_cast<std::uint32_t>(drawn) | 1U;
-    keys.high[i] = static_cast<std::uint32_t>(drawn >> 32) | 1U;
-  }
-  return keys;
-}
-
-constexpr PlaceKeys kPlaceKeys = make_place_keys();
-
-// Drawn from a range far from that of the position keys.
-Digest block_keys(std::uint64_t block) {
-  const std::uint64_t state = (std::uint64_t{1} << 63) + 2 * block;
-  return {splitmix64(state) | 1U, splitmix64(state + 1) | 1U};
-}
-
-// `words` words of one block, starting at position `place`.
-Digest within_block(const std::byte* bytes, std::uint64_t words, std::uint64_t place) {
-  const std::uint32_t* const low_keys = kPlaceKeys.low.data() + place;
-  const std::uint32_t* const high_keys = kPlaceKeys.high.data() + place;
-  Digest sum;
-  for (std::uint64_t i = 0; i < words; ++i) {
-    std::uint32_t word;
-    std::memcpy(&word, bytes + i * kWordSize, kWordSize);
-    sum.low += std::uint64_t{word} * low_keys[i];
-    sum.high += std::uint64_t{word} * high_keys[i];
-  }
-  return sum;
-}
-
 Digest word_run(const std::byte* bytes, std::uint64_t words, std::uint64_t first) {
   Digest sum;
   while (words > 0) {
     const std::uint64_t place = first % kDigestBlock;
     const std::uint64_t here = std::min(words, kDigestBlock - place);
-    const Digest inner = within_block(bytes, here, place);
+    const Digest inner = vector_target().add_words(bytes, here, place);
     const Digest keys = block_keys(first / kDigestBlock);
     sum += {inner.low * keys.low, inner.high * keys.high};
     bytes += here * kWordSize;
@@ -84,10 +47,16 @@ Digest& Digest::operator+=(const Digest& other) {
   return *this;
 }
 
+Digest block_keys(std::uint64_t block) {
+  // A range far from that of the place keys.
+  const std::uint64_t state = (std::uint64_t{1} << 63) + 2 * block;
+  return {splitmix64(state) | 1U, splitmix64(state + 1) | 1U};
+}
+
 Digest word_keys(std::uint64_t j) {
   const Digest block = block_keys(j / kDigestBlock);
   const std::uint64_t place = j % kDigestBlock;
-  return {block.low * kPlaceKeys.low[place], block.high * kPlaceKeys.high[place]};
+  return {block.low * kPlaceKeys.low.at[place], block.high * kPlaceKeys.high.at[place]};
 }
 
 Digest digest_run(std::span<const std::byte> bytes, std::uint64_t global_byte_offset) {

@@ -32,6 +32,9 @@ struct Digest {
 Digest word_keys(std::uint64_t j);
 inline constexpr std::uint64_t kDigestBlock = 1024;
 
+/// The key of all words of a block, one per lane: the second factor of their keys.
+Digest block_keys(std::uint64_t block);
+
 /// Digest contribution of `bytes`, which start at `global_byte_offset` of the tensor. The offset
 /// need not be a multiple of 4.
 Digest digest_run(std::span<const std::byte> bytes, std::uint64_t global_byte_offset);

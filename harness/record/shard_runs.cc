@@ -6,8 +6,6 @@
 #include <functional>
 #include <numeric>
 
-#include "harness/record/dtype.h"
-#include "harness/record/statistics.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
@@ -116,12 +114,6 @@ Digest digest_of_part(const Observation& observation, std::span<const std::byte>
     at += size;
   }
   return sum;
-}
-
-void measure(Observation& observation, std::span<const std::byte> bytes) {
-  const DType dtype = *parse<DType>(observation.dtype);
-  observation.digest = digest_of_part(observation, bytes, item_size(dtype));
-  observation.statistics = statistics(dtype, bytes);
 }
 
 }  // namespace lockstep

@@ -36,8 +36,4 @@ std::vector<Run> runs_of(const Observation& observation);
 Digest digest_of_part(const Observation& observation, std::span<const std::byte> bytes,
                       std::size_t element_size);
 
-/// Fills the digest and the statistics of a comparable observation from its elements' bytes, in
-/// row-major order.
-void measure(Observation& observation, std::span<const std::byte> bytes);
-
 }  // namespace lockstep

@@ -2,17 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <system_error>
 
 #include "harness/record/digest.h"
-#include "harness/record/dtype.h"
 #include "harness/record/file_header.h"
-#include "harness/record/shard_runs.h"
-#include "harness/record/splitmix64.h"
 #include "reports/base/error.h"
 #include "reports/base/file_limits.h"
 #include "reports/base/regular_file.h"
@@ -27,75 +23,6 @@ Sketch& Sketch::operator+=(const Sketch& other) {
 Sketch& Sketch::operator-=(const Sketch& other) {
   for (std::size_t i = 0; i < kLanes; ++i) lanes[i] -= other.lanes[i];
   return *this;
-}
-
-namespace {
-
-/// How the components of a block of 64 are added: their signs, and the lane of the first one.
-struct Block {
-  std::uint64_t signs;
-  std::size_t lane;
-};
-
-Block block_of(std::uint64_t number) {
-  const std::uint64_t signs = splitmix64(number * kSplitmixStep);
-  return {signs, static_cast<std::size_t>(splitmix64(signs) >> 58)};
-}
-
-/// Adds consecutive components, the first of which is component `begin` of the global tensor.
-/// `value(i)` is the i-th of them.
-template <class Value>
-void add_components(std::uint64_t begin, std::size_t count, const Value& value, Sketch& sketch) {
-  for (std::size_t i = 0; i < count;) {
-    const std::uint64_t at = begin + i;
-    const std::size_t first = at % Sketch::kLanes;
-    const std::size_t length = std::min(Sketch::kLanes - first, count - i);
-    const Block block = block_of(at / Sketch::kLanes);
-    for (std::size_t j = first; j < first + length; ++j, ++i) {
-      const std::uint64_t sign = (block.signs >> j & 1) << 63;
-      const double one = value(i);
-      const std::uint64_t bits = std::bit_cast<std::uint64_t>(one);
-      constexpr std::uint64_t kExponent = std::uint64_t{0x7ff} << 52;
-      const double added = (bits & kExponent) == kExponent ? 0.0 : one;
-      sketch.lanes[j ^ block.lane] +=
-          std::bit_cast<double>(std::bit_cast<std::uint64_t>(added) ^ sign);
-    }
-  }
-}
-
-void add_bytes(DType component, std::uint64_t begin, std::span<const std::byte> bytes,
-               Sketch& sketch) {
-  const std::size_t size = item_size(component);
-  const std::size_t count = bytes.size() / size;
-  if (component == DType::float32) {  // the usual one, without a branch per component
-    const auto value = [&](std::size_t i) {
-      float one;
-      std::memcpy(&one, bytes.data() + i * sizeof one, sizeof one);
-      return static_cast<double>(one);
-    };
-    add_components(begin, count, value, sketch);
-    return;
-  }
-  const auto value = [&](std::size_t i) {
-    return component_value(component, bytes.data() + i * size);
-  };
-  add_components(begin, count, value, sketch);
-}
-
-}  // namespace
-
-Sketch sketch_of(const Observation& observation, std::span<const std::byte> bytes) {
-  const DType dtype = *parse<DType>(observation.dtype);
-  const std::size_t item = item_size(dtype);
-  Sketch sketch;
-  std::size_t at = 0;
-  for (const Run& run : runs_of(observation)) {
-    const std::size_t size = static_cast<std::size_t>(run.length) * item;
-    add_bytes(component_type(dtype), static_cast<std::uint64_t>(run.begin) * components(dtype),
-              bytes.subspan(at, size), sketch);
-    at += size;
-  }
-  return sketch;
 }
 
 double norm_of(const Sketch& sketch) { return std::sqrt(product_of(sketch, sketch)); }

@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "harness/record/appended_file.h"
+#include "harness/record/component_sums.h"
 #include "harness/record/observation.h"
 
 namespace lockstep {
@@ -28,7 +28,7 @@ namespace lockstep {
 /// Source: Charikar, Chen and Farach-Colton, "Finding frequent items in data streams", 2002, with
 /// one row.
 struct Sketch {
-  static constexpr std::size_t kLanes = 64;
+  static constexpr std::size_t kLanes = ComponentSums::kLanes;
 
   std::array<double, kLanes> lanes{};
 
@@ -42,9 +42,8 @@ struct Sketch {
 /// A tensor of at most 64 components has no error.
 inline constexpr double kSketchError = 0.18;
 
-/// The sketch of an observed part. `bytes` are its elements in row-major order. Requires: as many
-/// as its shape says.
-Sketch sketch_of(const Observation& observation, std::span<const std::byte> bytes);
+/// The same in 99 of 100 cases.
+inline constexpr double kSketchLargeError = 0.25;
 
 /// Estimated L2 norm of the tensor.
 double norm_of(const Sketch& sketch);

@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "harness/record/component_sums.h"
 #include "harness/record/dtype.h"
 
 namespace lockstep {
@@ -29,5 +30,9 @@ struct Statistics {
 
 /// Statistics of `bytes`, contiguous elements of `dtype`. -0.0 reads as 0.
 Statistics statistics(DType dtype, std::span<const std::byte> bytes);
+
+/// The same, if a pass has added up the components. Reads the bytes again if they are whole
+/// numbers, or so large or small that their squares would overflow or underflow.
+Statistics statistics(DType dtype, std::span<const std::byte> bytes, const ComponentSums& sums);
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "harness/record/dtype.h"
+#include "harness/record/measure.h"
 #include "harness/record/process_identity.h"
 #include "harness/record/samples.h"
 #include "harness/record/shard_runs.h"
@@ -169,14 +170,17 @@ RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) {
   row.micro_batch = value.micro_batch;
   if (!row.not_comparable.empty()) return measured;
   const std::span<const std::byte> bytes = bytes_of(value, row);
-  measure(row, bytes);
+  const bool is_sketched =
+      row.kind != Kind::data && unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0;
+  if (is_sketched) {
+    measured.sketch = measure_and_sketch(row, bytes);
+  } else {
+    measure(row, bytes);
+  }
   if (row.kind == Kind::data) {
     row.digest = digest_of_samples(bytes, row.local_shape.at(0));
     row.statistics.non_finite = 0;  // masks contain infinities
     return measured;                // samples are never stored
-  }
-  if (unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0) {
-    measured.sketch = sketch_of(row, bytes);
   }
   if (is_of_module(row.kind)) return measured;  // no rank is compared with another one by it
   measured.is_kept = control_.keeps() && writer_.wants(bytes.size());

@@ -1,13 +1,16 @@
-"""Cost of `lockstep watch` at every step, side by side: a transformer of 10 million parameters, 512 tokens
-per rank and step, on the CPU, in blocks of steps that are unobserved, observed, and observed with --modules in
-turn.
+"""Cost of `lockstep watch`, side by side: a transformer of 11 million parameters, 512 tokens per rank and
+step, on the CPU. Steps of the same training are unobserved, hooked but not due, and observed, in turn, so
+that all kinds see the same load of the machine.
 
-    PYTHONPATH=harness/watch/python LOCKSTEP_WATCH_MODULES=1 LOCKSTEP_WATCH_LIBRARY=build/release/lib/lockstep/liblockstep_watch.so \\
+    PYTHONPATH=harness/watch/python LOCKSTEP_WATCH_MODULES=1 \\
+      LOCKSTEP_WATCH_LIBRARY=build/release/lib/lockstep/liblockstep_watch.so \\
       LOCKSTEP_WATCH_FOLDER=$(mktemp -d) LOCKSTEP_WATCH_JOB=bench \\
       torchrun --nproc-per-node 2 tests/bench/watch_overhead.py
 
-Prints the median time of a step of each kind on rank 0, and the resident memory before and after. Without
-LOCKSTEP_WATCH_MODULES there are two kinds."""
+Prints, of rank 0, the median time of an unobserved step, and the median difference of the other kinds to the
+unobserved step next to them: in wall time and in CPU time of the process, which a busy machine changes less.
+The cost of `--every 10` is that of one observed step and nine that are not due. With LOCKSTEP_WATCH_MODULES,
+the same of --modules. Then the resident memory before and after."""
 
 import os
 import statistics
@@ -18,7 +21,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-BLOCKS, STEPS = 8, 6
+BLOCKS, TRIPLES = 4, 8
+NEVER = 2**61
+KINDS = "unobserved", "not due", "observed"
 
 
 def resident_mib():
@@ -26,17 +31,13 @@ def resident_mib():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def main():
-    from lockstep import _hook, _settings
-
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+def training():
+    """A function that trains one step, and the number of parameters."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(384, 6, 1536, dropout=0.0, batch_first=True)
-    module = nn.Sequential(nn.Embedding(1000, 384), nn.TransformerEncoder(layer, 5), nn.Linear(384, 1000))
+    module = nn.Sequential(nn.Embedding(1000, 384), nn.TransformerEncoder(layer, 6), nn.Linear(384, 1000))
     wrapped = nn.parallel.DistributedDataParallel(module)
     optimizer = torch.optim.AdamW(module.parameters())
-    count = sum(parameter.numel() for parameter in module.parameters())
 
     def step():
         tokens = torch.randint(0, 1000, (4, 128))
@@ -44,32 +45,79 @@ def main():
         nn.functional.cross_entropy(wrapped(tokens).flatten(0, 1), tokens.flatten()).backward()
         optimizer.step()
 
+    return step, sum(parameter.numel() for parameter in module.parameters())
+
+
+def restart(modules):
+    """Begins to observe in a new folder."""
+    from lockstep import _hook, _settings
+
+    os.environ["LOCKSTEP_WATCH_FOLDER"] = tempfile.mkdtemp()
+    os.environ["LOCKSTEP_WATCH_MODULES"] = "1" if modules else ""
+    _settings.current = _settings.from_environment()
+    _hook.watcher.restart()
+
+
+def timed(step, kind):
+    """Wall and CPU time of a step of a kind, in ms."""
+    from lockstep import _hook
+
+    _hook.watcher._is_off = kind == "unobserved"
+    _hook.watcher._settings.every = NEVER if kind == "not due" else 1
+    dist.barrier()
+    wall, cpu = time.perf_counter(), time.process_time()
+    step()
+    return 1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - cpu)
+
+
+def measure(step, modules):
+    """A list of triples of (wall, CPU), in the order of KINDS."""
+    from lockstep import _hook
+
+    triples = []
+    for _ in range(BLOCKS):
+        restart(modules)
+        for kind in KINDS:  # describes the tensors
+            timed(step, kind)
+        for turn in range(TRIPLES):
+            order = KINDS[turn % 3:] + KINDS[:turn % 3]
+            times = {kind: timed(step, kind) for kind in order}
+            triples.append([times[kind] for kind in KINDS])
+        _hook.watcher._is_off = False
+        _hook.watcher.pause()
+    return triples
+
+
+def show(title, triples):
+    for clock, name in enumerate(["wall", "CPU"]):
+        plain = statistics.median(triple[0][clock] for triple in triples)
+        idle, busy = (statistics.median(triple[kind][clock] - triple[0][clock] for triple in triples)
+                      for kind in (1, 2))
+        print("%s, %s time: unobserved %.1f ms a step; observed %+.2f ms: %+.2f %%; not due %+.2f ms: "
+              "%+.2f %%; --every 10: %+.2f %%"
+              % (title, name, plain, busy, 100 * busy / plain, idle, 100 * idle / plain,
+                 (10 * busy + 90 * idle) / plain))
+
+
+def main():
+    from lockstep import _hook
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    step, parameters = training()
     _hook.watcher.pause()
     step()
-    kinds = ["unobserved", "observed"] + ["with --modules"] * bool(os.environ.get("LOCKSTEP_WATCH_MODULES"))
-    times, memory = {kind: [] for kind in kinds}, {}
-    for block in range(len(kinds) * BLOCKS):
-        kind = kinds[block % len(kinds)]
-        if kind != "unobserved":
-            os.environ["LOCKSTEP_WATCH_FOLDER"] = tempfile.mkdtemp()
-            os.environ["LOCKSTEP_WATCH_MODULES"] = "1" if kind == "with --modules" else ""
-            _settings.current = _settings.from_environment()
-            _hook.watcher.restart()
-        for i in range(STEPS):
-            dist.barrier()
-            begin = time.perf_counter()
-            step()
-            if i > 0:  # the first one describes the tensors
-                times[kind].append(time.perf_counter() - begin)
-        memory.setdefault(kind, resident_mib())
-        _hook.watcher.pause()
+    before = resident_mib()
+    has_modules = bool(os.environ.get("LOCKSTEP_WATCH_MODULES"))
+    results = {"watch": measure(step, False)}
+    after = resident_mib()
+    if has_modules:
+        results["watch --modules"] = measure(step, True)
     if dist.get_rank() == 0:
-        print("%.1f million parameters" % (count / 1e6))
-        plain, before = 1000 * statistics.median(times["unobserved"]), memory["unobserved"]
-        for kind in kinds:
-            median = 1000 * statistics.median(times[kind])
-            print("%s: %.1f ms a step: %+.1f %%; resident after the first: %.1f MiB: %+.2f %%"
-                  % (kind, median, 100 * (median / plain - 1), memory[kind], 100 * (memory[kind] / before - 1)))
+        print("%.1f million parameters" % (parameters / 1e6))
+        for title, triples in results.items():
+            show(title, triples)
+        print("resident: %.1f MiB, after watch %.1f MiB" % (before, after))
     dist.destroy_process_group()
 
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/record/measure.h"
 #include "harness/record/shard_runs.h"
 #include "tests/checkpoint/literal_checkpoint.h"
 #include "tests/refusal.h"

@@ -14,6 +14,7 @@
 
 #include "harness/diff/diff_words.h"
 #include "harness/record/dtype.h"
+#include "harness/record/measure.h"
 #include "harness/record/shard_runs.h"
 #include "tests/command.h"
 

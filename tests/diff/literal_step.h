@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/judge/evidence/step_view.h"
+#include "harness/record/measure.h"
 #include "harness/record/shard_runs.h"
 #include "harness/record/sketch.h"
 

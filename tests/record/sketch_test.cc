@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "harness/record/measure.h"
+#include "harness/record/splitmix64.h"
 #include "tests/refusal.h"
 #include "tests/temporary_folder.h"
 
@@ -84,6 +86,51 @@ TEST(SketchOf, EstimatesAConstantToo) {
   const double relative =
       norm_of(sketch_of_values(whole({100000}), values)) / exact_norm(values) - 1;
   EXPECT_LT(std::abs(relative), kSketchError);
+}
+
+/// A matrix of zeros whose elements differ in `rows` rows and `columns` columns from a place on.
+std::vector<float> changed(std::int64_t side, std::int64_t rows, std::int64_t columns,
+                           std::uint64_t seed) {
+  std::vector<float> values(static_cast<std::size_t>(side * side));
+  const auto drawn = [&](std::int64_t number) {
+    return splitmix64(seed * kSplitmixStep + static_cast<std::uint64_t>(number));
+  };
+  const auto row = static_cast<std::int64_t>(drawn(-1) % std::uint64_t(side - rows + 1));
+  const auto column = static_cast<std::int64_t>(drawn(-2) % std::uint64_t(side - columns + 1));
+  for (std::int64_t i = row; i < row + rows; ++i) {
+    for (std::int64_t j = column; j < column + columns; ++j) {
+      const std::int64_t at = i * side + j;
+      values[std::size_t(at)] = float(std::int32_t(drawn(at))) * 0x1p-31F;
+    }
+  }
+  return values;
+}
+
+/// Of tensors of a million elements and more, whatever the part in which they differ.
+TEST(SketchOf, KeepsTheStatedErrorsWhereverTensorsDiffer) {
+  struct Change {
+    std::int64_t rows, columns;
+    int trials;
+  };
+  for (const std::int64_t side : {1000, 1024}) {
+    const std::vector<Change> changes{
+        {1, side, 60}, {side, 1, 60}, {32, 32, 60}, {1, 1, 10}, {side, side, 10}};
+    int trials = 0;
+    int beyond_95 = 0;
+    int beyond_99 = 0;
+    for (const Change& change : changes) {
+      for (int i = 0; i < change.trials; ++i) {
+        const auto values = changed(side, change.rows, change.columns, std::uint64_t(++trials));
+        Observation tensor = whole({side, side});
+        const Sketch sketch = measure_and_sketch(tensor, std::as_bytes(std::span(values)));
+        const double error = std::abs(norm_of(sketch) / tensor.statistics.norm - 1);
+        beyond_95 += error > kSketchError ? 1 : 0;
+        beyond_99 += error > kSketchLargeError ? 1 : 0;
+      }
+    }
+    EXPECT_LE(beyond_95, trials / 20);
+    EXPECT_LE(beyond_99, trials / 100);
+  }
 }
 
 TEST(SketchOf, ADifferenceIsTheDifference) {

@@ -57,10 +57,7 @@ class Rows:
 
     def _in_memory(self, tensor):
         """The tensor in the memory of the CPU, with its own bits."""
+        if tensor.is_cpu and not tensor.is_conj() and not tensor.is_neg():
+            return tensor
         with self._torch.no_grad():
-            tensor = tensor.detach()
-            if tensor.is_conj():
-                tensor = tensor.resolve_conj()
-            if tensor.is_neg():
-                tensor = tensor.resolve_neg()
-            return tensor if tensor.device.type == "cpu" else tensor.cpu()
+            return tensor.detach().resolve_conj().resolve_neg().cpu()

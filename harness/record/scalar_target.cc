@@ -1,0 +1,60 @@
+#include "harness/record/scalar_target.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "harness/record/place_keys.h"
+
+namespace lockstep {
+
+Digest scalar_words(const std::byte* bytes, std::size_t words, std::size_t place) {
+  const std::uint32_t* const low_keys = kPlaceKeys.low.at + place;
+  const std::uint32_t* const high_keys = kPlaceKeys.high.at + place;
+  Digest sum;
+  for (std::size_t i = 0; i < words; ++i) {
+    std::uint32_t word;
+    std::memcpy(&word, bytes + i * sizeof word, sizeof word);
+    sum.low += std::uint64_t{word} * low_keys[i];
+    sum.high += std::uint64_t{word} * high_keys[i];
+  }
+  return sum;
+}
+
+namespace {
+
+/// Component `begin` of the global tensor, in the lane that it belongs to.
+void add_to_lane(double value, std::uint64_t begin, const SketchBlock& block, ComponentSums& sums) {
+  const std::size_t j = begin % ComponentSums::kLanes;
+  const std::uint64_t sign = (block.signs >> j & 1) << 63;
+  sums.lanes[j ^ block.lane] += std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) ^ sign);
+}
+
+void add_to_statistics(double value, std::size_t number, ComponentSums& sums) {
+  sums.least = value < sums.least ? value : sums.least;
+  sums.most = value > sums.most ? value : sums.most;
+  sums.squares[number % ComponentSums::kSquares] += value * value;
+}
+
+}  // namespace
+
+void add_components(DType component, const std::byte* bytes, std::size_t count, std::uint64_t begin,
+                    std::size_t number, bool is_sketched, ComponentSums& sums) {
+  const std::size_t size = item_size(component);
+  SketchBlock block{};
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = component_value(component, bytes + i * size);
+    const bool is_finite = std::isfinite(value);
+    if (is_finite) {
+      add_to_statistics(value, number + i, sums);
+    } else {
+      ++sums.non_finite;
+    }
+    if (!is_sketched) continue;
+    const std::uint64_t at = begin + i;
+    if (i == 0 || at % ComponentSums::kLanes == 0) block = sketch_block(at / ComponentSums::kLanes);
+    add_to_lane(is_finite ? value : 0.0, at, block, sums);
+  }
+}
+
+}  // namespace lockstep
