@@ -21,7 +21,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
-#include "harness/record/vector_loads-inl.h"
+#include "harness/record/vector_loads.inl"
 
 // One-lane targets of Highway are left out: the scalar code serves there.
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
