@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "harness/judge/evidence/observations.h"
+#include "harness/record/measure.h"
 #include "harness/record/shard_runs.h"
 
 namespace lockstep {
@@ -37,7 +38,7 @@ bool overlap(const Observation& a, const Observation& b) {
 }
 
 /// As it was stored, or that of a snapshot.
-std::optional<Sketch> sketch_in(const StepView& step, int rank, const Observation& row) {
+std::optional<Sketch> sketch_of_row(const StepView& step, int rank, const Observation& row) {
   if (const Sketch* const stored = step.sketch(rank, row)) return *stored;
   const SnapshotTensor* const values = step.kept(rank, row);
   return values ? std::optional(sketch_of(row, values->bytes)) : std::nullopt;
@@ -57,7 +58,7 @@ class Assembly {
     });
     if (copy == parts_.end()) {
       if (element_count(row.local_shape) > 0 || parts_.empty())
-        parts_.push_back({rank, &row, sketch_in(step, rank, row)});
+        parts_.push_back({rank, &row, sketch_of_row(step, rank, row)});
       return;
     }
     ++copy->copies;
@@ -69,7 +70,7 @@ class Assembly {
       return other.value->digest == row.digest;
     });
     if (is_known || others_.size() == WholeTensor::kMostValues) return;
-    others_.push_back({rank, &row, sketch_in(step, rank, row)});
+    others_.push_back({rank, &row, sketch_of_row(step, rank, row)});
   }
 
   WholeTensor whole() const {
