@@ -45,7 +45,7 @@ std::vector<std::int64_t> steps_to_chart(const std::vector<NamedDiff>& diffs,
   for (const NamedDiff& one : diffs) {
     for (const StepDifference& step : one.diff->steps) {
       double& furthest = apart[step.step];
-      furthest = std::fmax(furthest, step.weights_apart);
+      furthest = std::fmax(furthest, step.weights_apart.value_or(0));
       states[step.step] = 4 * states[step.step] + (step.count(Likeness::different) > 0   ? 2
                                                    : step.count(Likeness::undecided) > 0 ? 1
                                                                                          : 0);
@@ -85,7 +85,8 @@ std::string step_charts(const std::vector<NamedDiff>& diffs) {
     std::vector<std::string> distance{std::to_string(number)}, count = distance;
     for (const NamedDiff& one : diffs) {
       const StepDifference* const step = find_step(*one.diff, number);
-      distance.push_back(step ? number_in_html(step->weights_apart) : "-");
+      const bool is_known = step && step->weights_apart;
+      distance.push_back(is_known ? number_in_html(*step->weights_apart) : "-");
       for (const Likeness like :
            {Likeness::different, Likeness::undecided, Likeness::rounding, Likeness::equal}) {
         count.push_back(step ? std::to_string(step->count(like)) : "-");

@@ -101,10 +101,11 @@ struct ModuleDifferences {
 
 /// One step on both sides.
 struct StepDifference {
-  std::int64_t step = 0;     ///< of A
-  std::int64_t other = 0;    ///< of B
-  double weights_apart = 0;  ///< of the parameters before it: L2 of B - A, over the larger norm
-  std::string undecidable;   ///< why rounding cannot be told from a fault; empty: it can
+  std::int64_t step = 0;   ///< of A
+  std::int64_t other = 0;  ///< of B
+  /// Of the parameters before it: L2 of B - A, over the larger norm; absent: unknown.
+  std::optional<double> weights_apart = {};
+  std::string undecidable;  ///< why rounding cannot be told from a fault; empty: it can
   std::vector<TensorDifference> tensors;  ///< in the order of execution
   ModuleDifferences modules = {};
   /// By likeness, of a step whose tensors were left out; absent: `tensors` has all.

@@ -99,7 +99,7 @@ class Comparison {
     found.step = step;
     found.other = other;
     const auto apart = parameters_apart(a.before, b.before);
-    found.weights_apart = apart.value_or(0);
+    found.weights_apart = apart;
     std::vector<TensorPair> pairs = pairs_of(a, b);
     if (!hold_copies(b)) {
       for (TensorPair& pair : pairs) pair.of_ranks.clear();
@@ -113,7 +113,7 @@ class Comparison {
     const std::map<Compared, double> norms = norms_of_all(pairs);
     double gradients_apart = 0;  // as far as that is rounding; gradients come before updates
     for (const TensorPair& pair : pairs) {
-      const double carried = is_by_noise ? 0 : found.weights_apart;
+      const double carried = is_by_noise ? 0 : apart.value_or(0);
       const double tolerance =
           std::max(tolerance_of(pair, carried, gradients_apart, a), of_noise(pair, noise));
       TensorDifference one = compare_pair(pair, tolerance, norms.at(pair.quantity), sizes);
@@ -126,7 +126,7 @@ class Comparison {
       if (is_rounding) gradients_apart = std::max(gradients_apart, one.relative);
       found.tensors.push_back(std::move(one));
     }
-    found.modules = compare_modules(*a.view, *b.view, found.weights_apart);
+    found.modules = compare_modules(*a.view, *b.view, apart.value_or(0));
     // Repetitions say nothing about modules.
     found.modules.decides = found.modules.decides && found.undecidable.empty() && noise.empty();
     return found;

@@ -269,7 +269,7 @@ Json json_of(const StepDifference& step) {
   for (const TensorDifference& one : step.tensors) tensors.push_back(json_of(one));
   return {{"step", step.step},
           {"other", step.other},
-          {"weights_apart", step.weights_apart},
+          {"weights_apart", step.weights_apart ? Json(*step.weights_apart) : Json()},
           {"undecidable", step.undecidable},
           {"counts", counts},
           {"tensors", tensors},

@@ -136,9 +136,12 @@ std::optional<bool> ranks_saw_the_same(const StepView& a, const StepView& b) {
   return is_known ? std::optional(true) : std::nullopt;
 }
 
+WholeTensorKey before_step_key(const std::string& name) {
+  return {Phase::pre_forward, Kind::parameter, name};
+}
+
 const WholeTensor* before_step(const WholeTensors& before, const std::string& name) {
-  const WholeTensor* const initial = before.initial(name);
-  return initial ? initial : before.find({Phase::post_step, Kind::parameter, name});
+  return before.find(before_step_key(name));
 }
 
 std::optional<double> parameters_apart(const WholeTensors& a, const WholeTensors& b) {

@@ -33,6 +33,9 @@ Precondition compare_samples(const SideFiles& a, const SideFiles& b,
 /// Whether each rank saw the same samples in both steps; absent: unknown.
 std::optional<bool> ranks_saw_the_same(const StepView& a, const StepView& b);
 
+/// The key of a parameter in tensors `before` a step.
+WholeTensorKey before_step_key(const std::string& name);
+
 /// A parameter before the step: observed as such, or after the step before. Null: unknown.
 const WholeTensor* before_step(const WholeTensors& before, const std::string& name);
 

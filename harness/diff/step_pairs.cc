@@ -12,10 +12,15 @@ namespace lockstep {
 
 namespace {
 
-bool has_initial_parameters(const WholeTensors& tensors) {
-  return std::any_of(tensors.all().begin(), tensors.all().end(), [&](const auto& one) {
-    return one.first.kind == Kind::parameter && tensors.initial(one.first.name) != nullptr;
-  });
+using Tensors = std::vector<std::pair<WholeTensorKey, WholeTensor>>;
+
+/// Adds the parameters of a step that were observed before the optimizer's step, or after it, as
+/// those before a step.
+void add_parameters(const WholeTensors& tensors, bool is_after, Tensors& before) {
+  for (const auto& [key, tensor] : tensors.all()) {
+    if (key.kind != Kind::parameter || (key.phase == Phase::post_step) != is_after) continue;
+    before.push_back({before_step_key(key.name), tensor});
+  }
 }
 
 WholeTensor undefined() {
@@ -78,11 +83,10 @@ SideStep SideSteps::at(std::int64_t step) {
   } else {
     names_.rename(now.tensors);
   }
-  if (has_initial_parameters(now.tensors)) {
-    now.before = now.tensors;
-  } else if (last_ == step - 1) {
-    now.before = std::move(after_);
-  }
+  Tensors before;
+  add_parameters(now.tensors, false, before);
+  if (last_ == step - 1) add_parameters(after_, true, before);
+  now.before = WholeTensors(std::move(before));
   after_ = now.tensors;
   last_ = step;
   return now;

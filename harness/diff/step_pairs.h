@@ -16,7 +16,7 @@ namespace lockstep {
 struct SideStep {
   std::shared_ptr<const StepView> view;
   WholeTensors tensors;
-  WholeTensors before;  ///< parameters before the optimizer's step; empty: unknown
+  WholeTensors before;  ///< parameters before the optimizer's step, by `before_step_key`
 };
 
 /// One side, step after step.

@@ -171,6 +171,12 @@ def single(fault):
         optimizer = torch.optim.SGD([{"params": [first], "lr": 2 * case.lr}, {"params": others}], lr=case.lr,
                                     momentum=0.9)
         return train(module, module, optimizer, before_step=lambda step, _: first.grad.mul_(1.0001))
+    if fault == "rate":  # twice the learning rate in the second step
+        def faster(step, _):
+            optimizer.param_groups[0]["lr"] = case.lr * (2 if step == 2 else 1)
+
+        optimizer = optimizer_of(module.parameters())
+        return train(module, module, optimizer, before_step=faster)
     if fault == "sum":
         return train(module, module, optimizer_of(module.parameters()), loss=lambda output: output.pow(2).sum())
     if fault == "accumulated":  # micro-batches, whose losses nobody divides by their number

@@ -51,11 +51,12 @@ class Trainings {
       const Outcome outcome = train(ranks, folder_.path(), cases);
       EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     };
-    require(1,
-            "single single-nudged single-sum single-accumulated single-tokens single-clip "
-            "single-orthogonal "
-            "single-chaotic "
-            "single@1");
+    require(
+        1,
+        "single single-nudged single-rate single-sum single-accumulated single-tokens single-clip "
+        "single-orthogonal "
+        "single-chaotic "
+        "single@1");
     require(2,
             "ddp ddp-summed ddp-group ddp-tiles ddp-late ddp-clip ddp-tokens ddp-stale ddp-blind "
             "ddp-chaotic ddp-frozen ddp-bypass fully_shard fully_shard-summed "
@@ -148,6 +149,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "4 of 8 gradients differ in step 1, first that of first.weight: B is A times 1/2"},
         Compared{"frozen_parameter", "single1 ddp2-frozen", 1,
                  "1 of 8 gradients differ in step 1, first that of norm.bias: there is none in B"},
+        Compared{"update_of_the_second_step", "single1 single1-rate", 1,
+                 "all 8 updates differ in step 2, first that of first.weight: B is A times 2: "},
         Compared{"update_of_an_undecided_gradient", "single1 single1-nudged --until 1", 2,
                  "UNDECIDED: step 1: the gradient of first.weight: ratio 1"},
         Compared{"other_model", "single1 single1@1", 2,
@@ -213,7 +216,7 @@ TEST(WrongDiff, IsRefusedWithASentence) {
   EXPECT_THAT(refused("--align 3 single1 ddp2"), HasSubstr("A=100,B=1"));
   EXPECT_THAT(refused("--until x single1 ddp2"), HasSubstr("'x'"));
   EXPECT_THAT(refused("--map nowhere single1 ddp2"), HasSubstr("nowhere"));
-  EXPECT_THAT(refused("--format csv single1 ddp2"), HasSubstr("console, json, keys"));
+  EXPECT_THAT(refused("--format csv single1 ddp2"), HasSubstr("console, html, json, keys"));
   write_text(Trainings::get().folder() / "half", "first.weight\n");
   EXPECT_THAT(refused("--map half single1 ddp2"), HasSubstr("an old name and a new one"));
   write_text(Trainings::get().folder() / "twice", "first.weight a\nhead.weight a\n");

@@ -82,7 +82,8 @@ def read_ours(folder, rank):
     for file in folder.glob(f"rank-{rank}.step-*.safetensors"):
         step = file.name.split(".")[1].removeprefix("step-")
         for key, bits in read_safetensors(file).items():
-            tensors[f"{step}/{key}"] = bits
+            if "/post_backward/parameter/" not in key:  # the weights before the first step, which Python's do not note
+                tensors[f"{step}/{key}"] = bits
     statement = folder / f"rank-{rank}.status.json"
     error = json.loads(statement.read_text())["error"] if statement.exists() else "killed"
     collectives = read_collectives(folder / f"collectives-{rank}.bin")
