@@ -8,10 +8,11 @@ foreach(language C CXX)
   set(command_CXX c++)
   set(CMAKE_${language}_COMPILER $ENV{LOCKSTEP_ZIG} ${command_${language}} -target x86_64-linux-gnu.2.28)
 endforeach()
-set(CMAKE_EXE_LINKER_FLAGS_INIT -s)
-set(CMAKE_SHARED_LINKER_FLAGS_INIT -s)
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-s -Wl,--as-needed")
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "-s -Wl,--as-needed")
 # libarchive is static and calls zlib.
 set(CMAKE_CXX_STANDARD_LIBRARIES_INIT $ENV{LOCKSTEP_LIBRARIES}/lib/libz.a)
+set(LOCKSTEP_LICENSES $ENV{LOCKSTEP_LIBRARIES}/licenses)
 
 # The machine's own libraries need its C library.
 set(CMAKE_FIND_ROOT_PATH $ENV{LOCKSTEP_LIBRARIES})
