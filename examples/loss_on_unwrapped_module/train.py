@@ -15,8 +15,9 @@ def main(is_fixed):
     model = DistributedDataParallel(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(1, 6):
-        generator = torch.Generator().manual_seed(1000 * step + dist.get_rank())
-        batch = torch.randn(6, 8, generator=generator)
+        # The ranks divide a batch of 12 samples.
+        samples = torch.randn(12, 8, generator=torch.Generator().manual_seed(step))
+        batch = samples[dist.get_rank()::dist.get_world_size()]
         optimizer.zero_grad()
         output = model(batch) if is_fixed else model.module(batch)
         output.pow(2).mean().backward()
