@@ -23,7 +23,8 @@ venv=$place/venv
 mkdir -p "$place/home"
 
 # COMMAND... with the environment's programs alone.
-alone() { env -i PATH="$venv/bin" HOME="$place/home" LANG=C.UTF-8 "$@"; }
+rights=()  # a command that takes rights away
+alone() { "${rights[@]}" env -i PATH="$venv/bin" HOME="$place/home" LANG=C.UTF-8 "$@"; }
 
 # PYTHON
 new_environment() {
@@ -87,24 +88,14 @@ sys.exit(([finding["kind"] for finding in job["findings"]] or [""])[0] != sys.ar
 END
 }
 
-# Also for root, which otherwise may write everywhere.
-without_rights() {
-  if [[ $EUID -eq 0 ]]; then
-    setpriv --inh-caps=-all --bounding-set=-all "$@"
-  else
-    "$@"
-  fi
-}
-
 check_read_only() {  # PYTHON
-  local alone_with_rights
   chmod -R a-w "$venv" "$place/home"
-  run 1 without_rights touch "$venv/lib/new"
-  alone_with_rights=$(declare -f alone)
-  alone() { without_rights env -i PATH="$venv/bin" HOME="$place/home" LANG=C.UTF-8 "$@"; }
+  # Root may otherwise write everywhere.
+  [[ $EUID -ne 0 ]] || rights=(setpriv --inh-caps=-all --bounding-set=-all)
+  ! "${rights[@]}" touch "$venv/lib/new" 2>/dev/null || fail "the environment is not read-only"
   watch read-only "$1" 1 gradients-differ
   run 0 alone python -c 'import lockstep; lockstep.watch(out="read-only-in-code"); lockstep.stop()'
-  eval "$alone_with_rights"
+  rights=()
   chmod -R u+w "$venv" "$place/home"
 }
 
@@ -124,7 +115,6 @@ for version in 9 10 11 12 13 14; do
 done
 [[ ${#pythons[@]} -gt 0 ]] || { echo "no Python with torch: no job was watched"; exit; }
 for python in "${pythons[@]}"; do
-  begin=$(date +%s%N)
   new_environment "$python"
   "$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"

@@ -57,10 +57,13 @@ def run_watched(command, ranks=2, folder="lockstep-run", options=(), python=None
         words = [python or sys.executable, "-m", "torch.distributed.run", "--standalone",
                  "--nproc-per-node", str(ranks)] + words
     folder = os.path.abspath(os.fspath(folder))
+    written = os.path.join(folder, "summary.json")
+    if os.path.exists(written):
+        raise FileExistsError("%s holds an earlier job: name another folder" % folder)
     watch = ["watch", "--out", folder, "--format", "summary", "--on-stall", "kill"]
     ended = _lockstep(watch + list(options) + ["--"] + words)
     try:
-        with open(os.path.join(folder, "summary.json"), encoding="utf-8") as file:
+        with open(written, encoding="utf-8") as file:
             summary = json.load(file)
     except FileNotFoundError:
         summary = {}
@@ -80,7 +83,8 @@ def assert_same_training(one, other):
     __tracebackhide__ = True
     ended = _lockstep(["diff"] + [os.fspath(getattr(side, "folder", side)) for side in (one, other)])
     if ended.returncode != 0:
-        raise AssertionError("the second training is not shown to be the first one:\n%s" % ended.stdout.rstrip())
+        raise AssertionError("the second training is not shown to be the first one:\n"
+                             + ended.stdout.rstrip())
 
 
 def _lockstep(arguments):
