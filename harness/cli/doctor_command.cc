@@ -91,7 +91,7 @@ CatalogueAnswer say_untried() {
       "scenarios; a wheel has none");
   const std::string problem = fault_of_machine();
   sheet.conclude(
-      "'lockstep report' and 'lockstep compare' can work here. 'lockstep run' was not tested, "
+      "'lockstep watch', 'report' and 'compare' can work here. 'lockstep run' was not tested, "
       "because there is no catalogue of scenarios.");
   if (!problem.empty()) sheet.conclude("Ranks could not run here anyway: " + problem);
   return {sheet.conclusion(), sheet.findings(),
