@@ -11,7 +11,11 @@ install(FILES ${PROJECT_BINARY_DIR}/lockstepConfig.cmake
               ${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake
         DESTINATION ${package})
 install(EXPORT lockstep_core NAMESPACE lockstep:: DESTINATION ${package})
-install(TARGETS lockstep RUNTIME DESTINATION bin)
+# The component `runtime` is everything that a wheel has (ci/wheel).
+install(TARGETS lockstep RUNTIME DESTINATION bin COMPONENT runtime)
+if(LOCKSTEP_LICENSES)  # of the libraries that are linked statically
+  install(DIRECTORY ${LOCKSTEP_LICENSES}/ DESTINATION share/lockstep/licenses COMPONENT runtime)
+endif()
 
 if(LOCKSTEP_TORCH)
   install(EXPORT lockstep_scenarios NAMESPACE lockstep:: DESTINATION ${package})

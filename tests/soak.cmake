@@ -97,9 +97,8 @@ lockstep_soak(watch random_layouts COMMAND layouts_tests --gtest_filter=RandomLa
 lockstep_soak(watch watched_real_trainers
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/real_trainers.sh ${lockstep} ${PROJECT_SOURCE_DIR})
 
-lockstep_soak(watch watched_by_the_library_for_old_systems
-              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/portable_library.sh ${PROJECT_SOURCE_DIR}
-                      $<TARGET_FILE:watch_tests>)
+lockstep_soak(wheel the_wheel_is_built_and_used
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/wheel_soak.sh $<TARGET_FILE:watch_tests>)
 
 lockstep_soak(ranks the_testbed_ten_times
               COMMAND scenario_tests --gtest_repeat=10 --gtest_filter=-Registry/*:Soak/EveryScenario*)

@@ -87,10 +87,11 @@ CatalogueAnswer say_untried() {
   sheet.begin("catalogue");
   sheet.say(fmt::format("none: there is no {}", catalogue_path().string()));
   sheet.advise(
-      "install Lockstep with torch, or set LOCKSTEP_CATALOGUE to a program with scenarios");
+      "build Lockstep from its sources (ci/demo), or set LOCKSTEP_CATALOGUE to a program with "
+      "scenarios; a wheel has none");
   const std::string problem = fault_of_machine();
   sheet.conclude(
-      "'lockstep report' and 'lockstep compare' can work here. 'lockstep run' was not tested, "
+      "'lockstep watch', 'report' and 'compare' can work here. 'lockstep run' was not tested, "
       "because there is no catalogue of scenarios.");
   if (!problem.empty()) sheet.conclude("Ranks could not run here anyway: " + problem);
   return {sheet.conclusion(), sheet.findings(),

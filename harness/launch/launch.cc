@@ -169,8 +169,23 @@ std::filesystem::path rank_log(const std::filesystem::path& folder, int rank) {
 }
 
 std::string signal_name(int signal) {
-  const char* const name = ::sigabbrev_np(signal);
-  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+  // The C library knows their names from glibc 2.32 on, and the wheel runs with older ones.
+  static constexpr std::pair<int, const char*> kNames[] = {
+      {SIGABRT, "SIGABRT"},     {SIGALRM, "SIGALRM"},     {SIGBUS, "SIGBUS"},
+      {SIGCHLD, "SIGCHLD"},     {SIGCONT, "SIGCONT"},     {SIGFPE, "SIGFPE"},
+      {SIGHUP, "SIGHUP"},       {SIGILL, "SIGILL"},       {SIGINT, "SIGINT"},
+      {SIGIO, "SIGIO"},         {SIGKILL, "SIGKILL"},     {SIGPIPE, "SIGPIPE"},
+      {SIGPROF, "SIGPROF"},     {SIGPWR, "SIGPWR"},       {SIGQUIT, "SIGQUIT"},
+      {SIGSEGV, "SIGSEGV"},     {SIGSTKFLT, "SIGSTKFLT"}, {SIGSTOP, "SIGSTOP"},
+      {SIGSYS, "SIGSYS"},       {SIGTERM, "SIGTERM"},     {SIGTRAP, "SIGTRAP"},
+      {SIGTSTP, "SIGTSTP"},     {SIGTTIN, "SIGTTIN"},     {SIGTTOU, "SIGTTOU"},
+      {SIGURG, "SIGURG"},       {SIGUSR1, "SIGUSR1"},     {SIGUSR2, "SIGUSR2"},
+      {SIGVTALRM, "SIGVTALRM"}, {SIGWINCH, "SIGWINCH"},   {SIGXCPU, "SIGXCPU"},
+      {SIGXFSZ, "SIGXFSZ"}};
+  for (const auto& [number, name] : kNames) {
+    if (number == signal) return name;
+  }
+  return fmt::format("signal {}", signal);
 }
 
 }  // namespace lockstep

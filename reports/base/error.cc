@@ -257,7 +257,7 @@ Error missing_part(std::string_view path, std::string_view command) {
 Error no_catalogue(std::string_view path, std::string_view why) {
   return {Error::Kind::unmet,
           fmt::format("There is no catalogue of scenarios at {}: {}. 'list', 'show' and 'run' need "
-                      "it. Install Lockstep with torch, or set "
+                      "it. A wheel has none: build Lockstep from its sources (ci/demo), or set "
                       "LOCKSTEP_CATALOGUE to a program with scenarios.",
                       without_controls(path), why)};
 }

@@ -30,6 +30,7 @@ if [[ -z $flags ]]; then
   run 0 python3 -c 'import lockstep; lockstep.watch(out="in-code"); lockstep.stop()'
   run 2 "$lockstep" report in-code
   says "NOTHING OBSERVED"
+  run 0 python3 -m lockstep --version
   unset PYTHONPATH
 fi
 

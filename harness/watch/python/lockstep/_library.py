@@ -3,8 +3,9 @@
 import ctypes
 import os
 
+from lockstep._installed import path_of
+
 _INTERFACE = 3
-_PREFIX = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4))
 
 
 class Failure(Exception):
@@ -48,9 +49,9 @@ def sizes(numbers):
 
 
 def _path():
-    """Of the library: next to this package, in an installation as in a build."""
+    """Of the library."""
     return (os.environ.get("LOCKSTEP_WATCH_LIBRARY")
-            or os.path.join(_PREFIX, "lib", "lockstep", "liblockstep_watch.so"))
+            or path_of(os.path.join("lib", "lockstep", "liblockstep_watch.so")))
 
 
 def _load():

@@ -1,0 +1,22 @@
+# Toolchain of the wheel: Zig, which links with an old C library, so that the result runs on systems with
+# glibc 2.28 (2018) and newer. ci/wheel sets the variables: the path of the program `zig`, and the folder
+# with the libraries built by it.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR x86_64)
+foreach(language C CXX)
+  set(command_C cc)
+  set(command_CXX c++)
+  set(CMAKE_${language}_COMPILER $ENV{LOCKSTEP_ZIG} ${command_${language}} -target x86_64-linux-gnu.2.28)
+endforeach()
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-s -Wl,--as-needed")
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "-s -Wl,--as-needed")
+# libarchive is static and calls zlib.
+set(CMAKE_CXX_STANDARD_LIBRARIES_INIT $ENV{LOCKSTEP_LIBRARIES}/lib/libz.a)
+set(LOCKSTEP_LICENSES $ENV{LOCKSTEP_LIBRARIES}/licenses)
+
+# The machine's own libraries need its C library.
+set(CMAKE_FIND_ROOT_PATH $ENV{LOCKSTEP_LIBRARIES})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
