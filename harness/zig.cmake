@@ -20,3 +20,5 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+# No program of the machine: a file of the libraries' packages.
+set(LOCKSTEP_CHART_JS $ENV{LOCKSTEP_LIBRARIES}/share/javascript/chart.js/chart.min.js CACHE FILEPATH "Chart.js")
