@@ -73,6 +73,7 @@ class CheckDocs(unittest.TestCase):
         self.folder.cleanup()
 
     def write(self, name, text):
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
         (self.root / name).write_text(text)
 
     def read(self, name):
