@@ -205,7 +205,9 @@ std::string HtmlCells::section(const Section& section, bool opens_first) {
 std::string HtmlCells::job(const JobRecord& job) {
   const std::string command = command_in_html(run_.command);
   std::string text = html_list(lines_in_html(lines_of(job, {})));
-  text += findings_.add({title_of(job), label_of(job), command, ""}, shown_findings(job));
+  // Known if calls do not match: that of the call.
+  const std::string source = source_link(place_of(job));
+  text += findings_.add({title_of(job), label_of(job), command, source}, shown_findings(job));
   text += html_lanes(job);
   text += charts(job);
   // Charts show the same quantities in more steps.

@@ -8,6 +8,7 @@
 #include "reports/page/finding_pages.h"
 #include "reports/page/html_text.h"
 #include "tests/reports/formats/literal_charts.h"
+#include "tests/reports/formats/literal_jobs.h"
 
 namespace lockstep {
 namespace {
@@ -156,6 +157,21 @@ TEST(HtmlReport, OfManyRanksAndStepsStaysSmall) {
         literal_course(fmt::format("model.layers.{}.mlp.gate_proj.weight", i), 1 + i, 1000));
   }
   EXPECT_LT(render_html(literal_charted_job(charts, 64)).size(), 5U << 20);
+}
+
+TEST(HtmlReport, LinksTheCallOfAJobThatDoesNotMatch) {
+  RunRecord run = literal_jobs();
+  run.jobs[1].mismatch = literal_mismatch();
+  run.jobs[1].mismatch->rows[1].calls[1] = {"barrier", "train.py:7", false, 0};
+  EXPECT_THAT(render_html(run), HasSubstr("<code>train.py:7</code>"));
+  run.environment.variables = {{"GITHUB_REPOSITORY", "owner/name"},
+                               {"GITHUB_SERVER_URL", "https://github.com"},
+                               {"GITHUB_SHA", "0123456789abcdef0123456789abcdef01234567"}};
+  const std::string address =
+      "https://github.com/owner/name/blob/0123456789abcdef0123456789abcdef01234567/train.py#L7";
+  EXPECT_THAT(render_html(run), HasSubstr("<a href=\"" + address + "\""));
+  run.jobs[1].mismatch->rows[1].calls[1].site = "/elsewhere/train.py:7";
+  EXPECT_THAT(render_html(run), Not(HasSubstr("<a href=\"https://github.com/owner")));
 }
 
 TEST(RanksInShort, HasRangesAndALimit) {
