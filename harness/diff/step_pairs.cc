@@ -1,6 +1,7 @@
 #include "harness/diff/step_pairs.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -85,9 +86,10 @@ SideStep SideSteps::at(std::int64_t step) {
   }
   Tensors before;
   add_parameters(now.tensors, false, before);
-  if (last_ == step - 1) add_parameters(after_, true, before);
+  if (last_ == step - 1) std::move(after_.begin(), after_.end(), std::back_inserter(before));
   now.before = WholeTensors(std::move(before));
-  after_ = now.tensors;
+  after_.clear();
+  add_parameters(now.tensors, true, after_);
   last_ = step;
   return now;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/diff/diff_record.h"
@@ -32,7 +33,7 @@ class SideSteps {
   const SideFiles& files_;
   const NameMap& names_;
   bool is_new_;
-  WholeTensors after_;
+  std::vector<std::pair<WholeTensorKey, WholeTensor>> after_;  ///< the last step's parameters
   std::int64_t last_ = -1;
 };
 
