@@ -40,14 +40,7 @@ RunRecord charted_run() {
   job.symptom.text = "ranks differ from step 5 on: a.weight";
   job.results[0].verdict = Verdict::violated;
   job.results[0].findings = {literal_divergence()};
-  CollectiveMismatch mismatch;
-  mismatch.group = "world";
-  mismatch.number = 4;
-  mismatch.step = 1;
-  mismatch.culprits = {1};
-  mismatch.waiting = {0};
-  mismatch.sentence = "rank 1 never called collective 4 of the group world";
-  job.mismatch = mismatch;
+  job.mismatch = literal_mismatch_of_lanes();
   return run;
 }
 

@@ -13,6 +13,7 @@
 #include "harness/verdict/judge_run.h"
 #include "reports/record/json.h"
 #include "tests/judge/literal_evidence.h"
+#include "tests/verdict/literal_job.h"
 
 namespace lockstep {
 namespace {
@@ -22,17 +23,7 @@ constexpr LiteralEvidence::Tensor kWeight{Kind::parameter, Phase::post_step, 0};
 /// A job that observes a gradient and a parameter of each of some tensors in a step.
 class ChartedJob {
  public:
-  explicit ChartedJob(int ranks) : files_(ranks) {
-    run_.environment.digest = kDigestName;
-    run_.planned = PlannedCounts{};
-    JobRecord& job = run_.jobs.emplace_back();
-    job.id = "3f9c2a";
-    job.title = "train.py";
-    job.folder = files_.folder().filename();
-    job.world_size = job.processes = ranks;
-    job.claims = {kAgree, agree_across_ranks(Kind::parameter, Phase::post_step), ranks_finish()};
-    for (int rank = 0; rank < ranks; ++rank) job.exits.emplace_back().rank = rank;
-  }
+  explicit ChartedJob(int ranks) : files_(ranks), run_(literal_run_of_job(files_, ranks)) {}
 
   void observe(int rank, std::int64_t step, const std::string& name, float gradient,
                float weight = 1) {

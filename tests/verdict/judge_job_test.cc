@@ -16,6 +16,7 @@
 #include "reports/base/error.h"
 #include "tests/command.h"
 #include "tests/judge/literal_evidence.h"
+#include "tests/verdict/literal_job.h"
 
 namespace lockstep {
 namespace {
@@ -24,22 +25,11 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 const LiteralEvidence::Tensor kParameter{Kind::parameter, Phase::post_step, 0};
-const Claim kParametersAgree = agree_across_ranks(Kind::parameter, Phase::post_step);
 
 /// A job whose ranks observe a gradient and then a parameter in a step.
 class Job {
  public:
-  explicit Job(int ranks) : files_(ranks) {
-    run_.environment.digest = kDigestName;
-    run_.planned = PlannedCounts{};
-    JobRecord& job = run_.jobs.emplace_back();
-    job.id = "3f9c2a";
-    job.title = "train.py";
-    job.folder = files_.folder().filename();
-    job.world_size = job.processes = ranks;
-    job.claims = {kAgree, kParametersAgree, ranks_finish()};
-    for (int rank = 0; rank < ranks; ++rank) job.exits.emplace_back().rank = rank;
-  }
+  explicit Job(int ranks) : files_(ranks), run_(literal_run_of_job(files_, ranks)) {}
 
   JobRecord& record() { return run_.jobs[0]; }
   LiteralEvidence& files() { return files_; }

@@ -96,14 +96,7 @@ TEST(HtmlReport, MarksTheFirstMismatchInItsLanes) {
   Charts charts = literal_charts(2, 3, 5);
   charts.lanes = literal_lanes();
   RunRecord run = literal_charted_job(charts, 2);
-  CollectiveMismatch mismatch;
-  mismatch.group = "world";
-  mismatch.number = 4;
-  mismatch.step = 1;
-  mismatch.culprits = {1};
-  mismatch.waiting = {0};
-  mismatch.sentence = "rank 1 never called collective 4";
-  run.jobs[0].mismatch = mismatch;
+  run.jobs[0].mismatch = literal_mismatch_of_lanes();
   const std::string page = render_html(run);
   EXPECT_THAT(page, HasSubstr("<th scope=\"col\" class=\"marked\">4<br>"));
   EXPECT_THAT(page, HasSubstr("<td class=\"wrong marked\"><b>never called it</b></td>"));

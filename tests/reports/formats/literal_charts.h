@@ -56,6 +56,18 @@ inline CollectiveLanes literal_lanes() {
   return lanes;
 }
 
+/// The mismatch of these.
+inline CollectiveMismatch literal_mismatch_of_lanes() {
+  CollectiveMismatch mismatch;
+  mismatch.group = "world";
+  mismatch.number = 4;
+  mismatch.step = 1;
+  mismatch.culprits = {1};
+  mismatch.waiting = {0};
+  mismatch.sentence = "rank 1 never called collective 4 of the group world";
+  return mismatch;
+}
+
 /// One job with charts.
 inline RunRecord literal_charted_job(Charts charts, int ranks) {
   RunRecord run = literal_jobs();
