@@ -12,29 +12,11 @@ namespace {
 constexpr std::size_t kMostTensors = 2000;
 constexpr std::size_t kMostRuns = 512;
 
-using HeldByRanks = std::vector<std::pair<int, const Observation*>>;
-
-bool differs(const HeldByRanks& held) {
-  return std::any_of(held.begin(), held.end(), [&](const auto& one) {
-    return one.second->not_comparable.empty() && !is_same_value(*one.second, *held[0].second);
-  });
-}
-
-std::vector<std::vector<int>> groups_by_value(const HeldByRanks& held) {
-  std::vector<std::vector<int>> groups;
-  std::vector<const Observation*> values;
-  for (const auto& [rank, observation] : held) {
-    const auto same = std::find_if(values.begin(), values.end(), [&](const Observation* other) {
-      return is_same_value(*other, *observation);
-    });
-    if (same != values.end()) {
-      groups[static_cast<std::size_t>(same - values.begin())].push_back(rank);
-    } else {
-      values.push_back(observation);
-      groups.push_back({rank});
-    }
-  }
-  return groups;
+bool differs(const HeldTensor& held) {
+  const Observation& first = *held.holders.begin()->second;
+  return is_comparable(held) &&
+         std::any_of(held.holders.begin(), held.holders.end(),
+                     [&](const auto& one) { return !is_same_value(*one.second, first); });
 }
 
 /// Joins the runs that are closest to each other, so that half as many remain.
@@ -76,28 +58,23 @@ bool AgreementMapFold::is_compared(const ObservedTensor& tensor, bool is_first_s
 
 std::int64_t AgreementMapFold::see(const StepView& step) {
   ++place_;
-  struct Held {
-    HeldByRanks ranks;
-    std::int64_t seq = 0;
-  };
-  std::map<std::pair<Key, std::int64_t>, Held> tensors;   // and micro-batch
-  std::map<std::pair<Kind, Phase>, std::set<int>> ranks;  // that observed any
+  std::map<std::pair<Key, std::int64_t>, HeldTensor> tensors;  // and micro-batch
+  std::map<std::pair<Kind, Phase>, std::set<int>> ranks;       // that observed any
   for (int rank = 0; rank < step.processes(); ++rank) {
     for (const Observation& one : step.observations(rank)) {
       if (!is_compared(one, place_ == 0)) continue;
-      Held& held = tensors[{{one.kind, one.phase, one.name, one.replica_group, one.offset},
-                            one.micro_batch}];
-      if (held.ranks.empty()) held.seq = one.seq;
-      if (!held.ranks.empty() && held.ranks.back().first == rank) held.ranks.pop_back();
-      held.ranks.emplace_back(rank, &one);
+      HeldTensor& held = tensors[{{one.kind, one.phase, one.name, one.replica_group, one.offset},
+                                  one.micro_batch}];
+      if (held.holders.empty()) held.seq = one.seq;
+      held.holders[rank] = &one;
       ranks[{one.kind, one.phase}].insert(rank);
     }
   }
-  std::map<Key, std::pair<bool, const Held*>> found;
+  std::map<Key, std::pair<bool, const HeldTensor*>> found;
   for (const auto& [key, held] : tensors) {
     const auto& [kind, phase, name, group, offset] = key.first;
-    const bool is_missing = group.empty() && held.ranks.size() < ranks.at({kind, phase}).size();
-    if (differs(held.ranks)) {
+    const bool is_missing = group.empty() && held.holders.size() < ranks.at({kind, phase}).size();
+    if (differs(held)) {
       found[key.first] = {false, &held};
     } else if (is_missing) {
       found.try_emplace(key.first, true, &held);
@@ -110,13 +87,13 @@ std::int64_t AgreementMapFold::see(const StepView& step) {
   });
   for (const auto& [seq, key] : order) {
     const auto& [is_missing, held] = found.at(*key);
-    note(*key, step.number(), is_missing, held->ranks);
+    note(*key, step.number(), is_missing, *held);
   }
   return static_cast<std::int64_t>(found.size());
 }
 
 void AgreementMapFold::note(const Key& key, std::int64_t step, bool is_missing,
-                            const HeldByRanks& held) {
+                            const HeldTensor& held) {
   const auto [known, is_new] = places_.try_emplace(key, courses_.size());
   if (is_new && courses_.size() == kMostTensors) {
     places_.erase(known);
@@ -124,13 +101,8 @@ void AgreementMapFold::note(const Key& key, std::int64_t step, bool is_missing,
     return;
   }
   if (is_new) {
-    TensorCourse tensor{std::get<Kind>(key),
-                        std::get<Phase>(key),
-                        std::get<2>(key),
-                        groups_by_value(held),
-                        {},
-                        0,
-                        0};
+    TensorCourse tensor{
+        std::get<Kind>(key), std::get<Phase>(key), std::get<2>(key), groups_of(held), {}, 0, 0};
     courses_.push_back({std::move(tensor), -1});
   }
   Course& course = courses_[known->second];

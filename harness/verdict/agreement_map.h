@@ -10,6 +10,7 @@
 
 #include "harness/judge/evidence/cell_evidence.h"
 #include "harness/judge/evidence/step_view.h"
+#include "harness/judge/values/held_tensors.h"
 #include "reports/record/charts.h"
 
 namespace lockstep {
@@ -38,8 +39,7 @@ class AgreementMapFold {
   };
 
   bool is_compared(const ObservedTensor& tensor, bool is_first_step = true) const;
-  void note(const Key& key, std::int64_t step, bool is_missing,
-            const std::vector<std::pair<int, const Observation*>>& held);
+  void note(const Key& key, std::int64_t step, bool is_missing, const HeldTensor& held);
 
   const CellEvidence& cell_;
   std::vector<Claim> claims_;
