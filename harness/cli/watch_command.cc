@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -260,8 +259,7 @@ ExitStatus watch(const WatchWords& words) {
   std::vector<const Renderer*> renderers;
   for (const std::string& format : words.formats) renderers.push_back(&find_renderer(format));
   WatchRequest request = request_of(words);
-  request.fills_charts = std::any_of(renderers.begin(), renderers.end(),
-                                     [](const Renderer* one) { return one->has_charts; });
+  request.fills_charts = has_charts(renderers);
   std::optional<NamedJob> reference;
   if (!words.against.empty()) {
     reference.emplace(words.against);

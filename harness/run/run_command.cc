@@ -162,9 +162,7 @@ ExitStatus run_command(const RunRequest& request, const std::vector<Scenario>& s
       {jobs, request.limit, launcher ? &*launcher : nullptr, request.verbosity, request.fails_fast},
       folder, run);
 
-  const bool fills_charts = std::any_of(chosen.begin(), chosen.end(),
-                                        [](const Renderer* one) { return one->has_charts; });
-  judge_run(run, folder, {.fills_charts = fills_charts});
+  judge_run(run, folder, {.fills_charts = has_charts(chosen)});
   save_record(folder, run);
   write_reports(chosen, run, folder.string(), request.known, stdout);
   if (Interruption::noted() != 0) return say_interrupted(run, shown_folder);

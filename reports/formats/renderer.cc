@@ -26,6 +26,11 @@ const std::vector<Renderer>& renderers() {
   return kRenderers;
 }
 
+bool has_charts(const std::vector<const Renderer*>& chosen) {
+  return std::any_of(chosen.begin(), chosen.end(),
+                     [](const Renderer* one) { return one->has_charts; });
+}
+
 const Renderer& find_renderer(const std::string& format) {
   const std::vector<Renderer>& all = renderers();
   const auto found = std::find_if(

@@ -21,6 +21,9 @@ struct Renderer {
 /// All formats, by name. The table of renderers is in renderer.cc; one file each.
 const std::vector<Renderer>& renderers();
 
+/// Whether one of them shows charts.
+bool has_charts(const std::vector<const Renderer*>& chosen);
+
 /// The renderer called `format`. Throws Error (usage) with the nearest name.
 const Renderer& find_renderer(const std::string& format);
 
