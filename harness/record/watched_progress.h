@@ -25,7 +25,7 @@ struct WatchedProgress {
   pid_t pid = 0;
   int world_size = 0;
   std::int64_t steps = 0;        ///< begun
-  std::int64_t collectives = 0;  ///< called, as far as torch counts them
+  std::int64_t collectives = 0;  ///< called, as far as torch counts them, and the rendezvous
   /// The same for each of the first groups that it is in, in the order of their creation;
   /// kUnknown: the number of the group is not known.
   std::array<std::uint64_t, 8> collectives_of_groups{};

@@ -5,13 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <filesystem>
-#include <future>
 #include <map>
 #include <ostream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/command.h"
@@ -132,6 +132,7 @@ const std::vector<Hang>& hangs() {
       // Healthy ones.
       {"evaluates_on_one_rank", "evaluates", "ddp", "", 0, {"in lockstep: 4 of 4 parameters"}},
       {"checkpoints", "checkpoints", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
+      {"joins_late", "joins_late", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
       {"leaves_early", "leaves_early", "ddp", "--on-stall kill", 0, {"in lockstep: 4 of 4"}},
       {"never_pauses", "", "ddp", "--on-stall kill --expect hangs", 1, {"in lockstep: 4 of 4"}},
   };
@@ -160,21 +161,24 @@ class Runs {
 
  private:
   Runs() {
-    constexpr std::size_t kAtATime = 3;
-    for (std::size_t first = 0; first < hangs().size(); first += kAtATime) {
-      std::map<std::string, std::future<Outcome>> running;
-      for (std::size_t i = first; i < std::min(first + kAtATime, hangs().size()); ++i) {
-        running[hangs()[i].name] = std::async(std::launch::async, [this, i] { return run(i); });
+    std::vector<Outcome> outcomes(hangs().size());
+    std::atomic<std::size_t> next = 0;
+    {
+      std::vector<std::jthread> some(4);
+      for (std::jthread& one : some) {
+        one = std::jthread([&] {
+          for (std::size_t i = next++; i < outcomes.size(); i = next++) outcomes[i] = run(i);
+        });
       }
-      for (auto& [name, outcome] : running) outcomes_[name] = outcome.get();
     }
+    for (std::size_t i = 0; i < outcomes.size(); ++i) outcomes_[hangs()[i].name] = outcomes[i];
   }
 
   Outcome run(std::size_t i) const {
     const Hang& hang = hangs()[i];
     const fs::path folder = folder_.path() / hang.name;
     return run_shell(
-        fmt::format("HANG={} ENGINE={} PAUSE=8 timeout 60 {} watch --out {}/run --stall 4 {} -- "
+        fmt::format("HANG={} ENGINE={} PAUSE=14 timeout 90 {} watch --out {}/run --stall 6 {} -- "
                     "{}/tests/watch/two_ranks.sh {} {}/tests/watch/hanging_training.py {}",
                     hang.hang, hang.engine, LOCKSTEP_PROGRAM, folder.string(), hang.options,
                     LOCKSTEP_SOURCE_DIR, LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR, folder.string()));

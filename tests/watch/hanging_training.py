@@ -1,7 +1,9 @@
 """A training under DDP that stops in the way HANG names; without it, one that ends. PAUSE: seconds of the
-pauses of healthy ones. ENGINE: ddp (default), fully_shard, or by_hand. STORE: where the ranks meet."""
+pauses of healthy ones. ENGINE: ddp (default), fully_shard, or by_hand. STORE: where the ranks meet.
+STARTED: a folder in which both ranks say that they have started."""
 
 import os
+import pathlib
 import signal
 import time
 from datetime import timedelta
@@ -9,11 +11,13 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 
 HANG = os.environ.get("HANG", "")
 PAUSE = float(os.environ.get("PAUSE", "0"))
 ENGINE = os.environ.get("ENGINE", "ddp")
 RANK = int(os.environ["RANK"])
+STARTED = pathlib.Path(os.environ["STARTED"])
 STEPS = 6
 
 
@@ -31,10 +35,21 @@ def evaluate():
     time.sleep(PAUSE)
 
 
+def wait_until_both_have_started():
+    """A busy machine starts one rank seconds after the other, which must not look like a stall."""
+    STARTED.mkdir(parents=True, exist_ok=True)
+    (STARTED / f"rank-{RANK}").touch()
+    while len(list(STARTED.glob("rank-*"))) < 2:
+        time.sleep(0.05)
+
+
 def main():
     torch.set_num_threads(1)
+    wait_until_both_have_started()
     if HANG == "rendezvous" and RANK == 1:
         time.sleep(600)  # before the rendezvous
+    if HANG == "joins_late":
+        time.sleep(8 if RANK == 0 else 12)  # less than a stall apart, after more than one
     dist.init_process_group("gloo", init_method=os.environ.get("STORE"), rank=RANK, world_size=2,
                             timeout=timedelta(seconds=600))
     torch.manual_seed(0)
@@ -43,7 +58,6 @@ def main():
     if ENGINE == "ddp":
         model = nn.parallel.DistributedDataParallel(module)
     elif ENGINE == "fully_shard":
-        from torch.distributed.fsdp import fully_shard
         fully_shard(module, mesh=dist.device_mesh.init_device_mesh("cpu", (2,)))
     first, second = dist.new_group([0, 1]), dist.new_group([0, 1])
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)

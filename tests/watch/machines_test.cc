@@ -23,8 +23,9 @@ constexpr int kSkipped = 77;
 Outcome run_on_two_machines(const fs::path& shared, const std::string& hang,
                             const std::string& options) {
   return run_shell(fmt::format(
-      "{0}/tests/watch/two_machines.sh sh -c 'HANG={1} RANK=NODE WORLD_SIZE=2 LOCAL_RANK=0 "
-      "LOCAL_WORLD_SIZE=1 exec {2} watch --out {3} --node machineNODE --stall 4 {4} -- {5} "
+      "{0}/tests/watch/two_machines.sh sh -c 'HANG={1} STARTED={3}-started RANK=NODE WORLD_SIZE=2 "
+      "LOCAL_RANK=0 "
+      "LOCAL_WORLD_SIZE=1 exec {2} watch --out {3} --node machineNODE --stall 6 {4} -- {5} "
       "{0}/tests/watch/hanging_training.py'",
       LOCKSTEP_SOURCE_DIR, hang, LOCKSTEP_PROGRAM, shared.string(), options, LOCKSTEP_PYTHON));
 }
@@ -33,8 +34,9 @@ Outcome run_on_two_machines(const fs::path& shared, const std::string& hang,
 Outcome run_by_torchrun(const fs::path& folder, const std::string& hang,
                         const std::string& options) {
   return run_shell(fmt::format(
-      "{0}/tests/watch/two_machines.sh sh -c 'HANG={1} exec {2} watch --out {3} --node NODE "
-      "--stall 4 "
+      "{0}/tests/watch/two_machines.sh sh -c 'HANG={1} STARTED={3}-started exec {2} watch --out "
+      "{3} --node NODE "
+      "--stall 6 "
       "{4} -- {5} -m torch.distributed.run --nnodes 2 --node-rank NODE --nproc-per-node 1 "
       "--master-addr $MASTER_ADDR --master-port $MASTER_PORT {0}/tests/watch/hanging_training.py'",
       LOCKSTEP_SOURCE_DIR, hang, LOCKSTEP_PROGRAM, folder.string(), options, LOCKSTEP_PYTHON));

@@ -133,10 +133,15 @@ def _calls(groups):
     return [_call_of(entry, names, now_ns) for entry in dump if not entry.get("is_p2p")]
 
 
-def _is_joining(threads):
-    return any(frame["function"] == "init_process_group" and
-               frame["file"].endswith("distributed_c10d.py")
-               for thread in threads[:1] for frame in thread["frames"])
+def _is_joining():
+    """Whether the main thread is in the rendezvous of the world."""
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "init_process_group" and code.co_filename.endswith("distributed_c10d.py"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _report(rank, world, request, marks):
@@ -161,7 +166,7 @@ def _report(rank, world, request, marks):
                     default=called.get(number, 0) + 1)
         group["first"] = first  # of the calls that are on record
     return {"rank": rank, "world_size": world, "request": request, "pid": os.getpid(),
-            "is_joining": _is_joining(threads), "groups": groups, "calls": calls or [],
+            "is_joining": _is_joining(), "groups": groups, "calls": calls or [],
             "has_recorder": calls is not None, "failure": failure, "threads": threads}
 
 
@@ -187,6 +192,7 @@ class Progress:
         self._steps = 0
         self._marks = _Marks()
         self._is_ended = False
+        self._has_joined = False
         self._lock = threading.Lock()
         self._machine = machine()
         self._has_said = False
@@ -276,8 +282,9 @@ class Progress:
     def _pack(self, counts):
         groups = len(groups_of_process())
         is_known = max(counts, default=-1) < groups  # else groups were destroyed
+        self._has_joined = self._has_joined or groups > 0 or _is_joining()
         _PROGRESS.pack_into(self._map, 0, _MARK, self._pid, self._rank, self._world, self._steps,
-                            sum(counts.values()), self._answered, int(self._is_ended),
+                            sum(counts.values()) + self._has_joined, self._answered, int(self._is_ended),
                             *(counts.get(group, 0) if is_known and group < groups else _UNKNOWN
                               for group in range(_COUNTED)),
                             *ranks_of_machine(self._rank, self._world), rendezvous(), self._machine)
