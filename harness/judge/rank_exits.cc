@@ -17,14 +17,15 @@ namespace lockstep {
 
 namespace {
 
-FindingKind kind_of(ExitKind exit) {
-  switch (exit) {
+FindingKind kind_of(const RankExit& end) {
+  switch (end.kind) {
     case ExitKind::raised:
       return FindingKind::rank_raised_error;
     case ExitKind::signalled:
       return FindingKind::rank_killed;
     case ExitKind::unfinished:
-      return FindingKind::rank_hung;
+      return end.cause == ExitCause::unseen ? FindingKind::rank_disappeared
+                                            : FindingKind::rank_hung;
     case ExitKind::unstarted:
       return FindingKind::rank_not_started;
     case ExitKind::finished:
@@ -37,7 +38,7 @@ FindingKind kind_of(ExitKind exit) {
 Finding finding_of(const Claim& claim, const RankExit& end) {
   Finding finding;
   finding.claim = claim;
-  finding.kind = kind_of(end.kind);
+  finding.kind = kind_of(end);
   finding.step = end.step;
   finding.last_step = end.step;
   finding.places = 1;

@@ -36,6 +36,7 @@ enum class FindingKind {
   rank_killed,
   rank_exited_early,
   rank_hung,
+  rank_disappeared,
   rank_not_started,
   // Ranks made different calls.
   collective_never_called,
@@ -46,7 +47,7 @@ enum class FindingKind {
 
 template <>
 struct Names<FindingKind> {
-  static constexpr std::array<std::string_view, 28> values{"initial-weights-differ",
+  static constexpr std::array<std::string_view, 29> values{"initial-weights-differ",
                                                            "weights-differ",
                                                            "gradients-differ",
                                                            "buffers-differ",
@@ -69,6 +70,7 @@ struct Names<FindingKind> {
                                                            "rank-killed",
                                                            "rank-exited-early",
                                                            "rank-hung",
+                                                           "rank-disappeared",
                                                            "rank-not-started",
                                                            "collective-never-called",
                                                            "collectives-out-of-order",

@@ -88,6 +88,9 @@ TEST(Endings, HaveTheKindOfTheExit) {
   EXPECT_EQ(kind_of(ExitKind::exited), FindingKind::rank_exited_early);
   EXPECT_EQ(kind_of(ExitKind::unfinished), FindingKind::rank_hung);
   EXPECT_EQ(kind_of(ExitKind::unstarted), FindingKind::rank_not_started);
+  RankExit gone = exit_of(1, ExitKind::unfinished, 0);
+  gone.cause = ExitCause::unseen;
+  EXPECT_EQ(judge_ends({gone}).findings.at(0).kind, FindingKind::rank_disappeared);
 }
 
 TEST(Endings, BeforeTheFirstStepNameNone) {
