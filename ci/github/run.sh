@@ -5,18 +5,35 @@ set -uo pipefail
 formats=github,html,junit,markdown,summary
 
 fail() { echo "::error title=Lockstep::$*"; exit 64; }
-program=${LOCKSTEP_PROGRAM:-lockstep}
-command -v "$program" >/dev/null || fail "There is no program '$program': build or install Lockstep in an earlier step."
 if [[ -n ${LOCKSTEP_WATCH:-} && -n ${LOCKSTEP_RUN:-} || -z ${LOCKSTEP_WATCH:-}${LOCKSTEP_RUN:-} ]]; then
   fail "The action needs one of its inputs 'watch' and 'run'."
 fi
+
+# Inputs are words of a shell, as a user would type them.
+words() { eval "arguments=($1)"; }
+
+# In an environment of its own, so that the job's stays as it is. It sees the system's packages: the
+# catalogue's wheel may use the torch that is there.
+install_wheel() {
+  local environment
+  words "$LOCKSTEP_WHEEL" || fail "The input 'wheel' is no list of words of a shell."
+  environment=$(mktemp -d "${RUNNER_TEMP:-/tmp}/lockstep-wheel.XXXXXX")
+  python3 -m venv --system-site-packages "$environment" ||
+    fail "A virtual environment cannot be made (above), so the input 'wheel' cannot be installed."
+  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check "${arguments[@]}" ||
+    fail "pip could not install the input 'wheel', ${arguments[*]}; its message is above."
+  program=$environment/bin/lockstep
+}
+
+program=${LOCKSTEP_PROGRAM:-lockstep}
+if [[ -n ${LOCKSTEP_WHEEL:-} ]]; then install_wheel; fi
+command -v "$program" >/dev/null ||
+  fail "There is no program '$program': give the input 'wheel', or install Lockstep in an earlier step."
 
 # A name for each use of the action in a job: a run's folder must be new or empty.
 folder=$(mktemp -d "${RUNNER_TEMP:-/tmp}/lockstep.XXXXXX")/run
 echo "folder=$folder" >>"$GITHUB_OUTPUT"
 
-# Options are words of a shell, as a user would type them.
-words() { eval "arguments=($1)"; }
 words "${LOCKSTEP_OPTIONS:-}" || fail "The input 'options' is no list of words of a shell."
 options=("${arguments[@]}")
 status=0

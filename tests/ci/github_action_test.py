@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import zipfile
 
 try:
     import yaml
@@ -307,8 +308,30 @@ class ActionTest(unittest.TestCase):
         words = (self.folder / "arguments").read_text().splitlines()
         self.assertEqual(words[:4], ["run", "loss-on-unwrapped-module", "--ranks", "2,3"])
 
+    def wheel(self):
+        """A wheel whose program is the stand-in."""
+        path = self.folder / "lockstep_watch-1.0-py3-none-any.whl"
+        about = "lockstep_watch-1.0.dist-info/"
+        files = {"lockstep_watch-1.0.data/scripts/lockstep": FAKE,
+                 about + "METADATA": "Metadata-Version: 2.1\nName: lockstep-watch\nVersion: 1.0\n",
+                 about + "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+        with zipfile.ZipFile(path, "w") as archive:
+            files[about + "RECORD"] = "".join(name + ",,\n" for name in [*files, about + "RECORD"])
+            for name, text in files.items():
+                member = zipfile.ZipInfo(name)
+                member.external_attr = 0o755 << 16
+                archive.writestr(member, text)
+        return path
+
+    def test_a_wheel_is_installed_beside_the_job(self):
+        job = self.job(wheel="'%s'" % self.wheel(), lockstep="lockstep").run()
+        self.assertEqual(job.status, 1, job.log)
+        self.assertEqual((self.folder / "arguments").read_text().splitlines()[0], "watch")
+        self.assertEqual(len(self.bodies()), 1)
+
     def test_wrong_inputs_are_an_annotation(self):
-        for inputs in ({"watch": ""}, {"run": "x"}, {"lockstep": "/nowhere"}, {"options": "'"}):
+        for inputs in ({"watch": ""}, {"run": "x"}, {"lockstep": "/nowhere"}, {"options": "'"},
+                       {"wheel": "'"}, {"wheel": "no-such.whl"}):
             job = self.job(**inputs).run()
             self.assertEqual(job.status, 64, inputs)
             self.assertIn("::error title=Lockstep::", job.log)
