@@ -187,7 +187,8 @@ void check_node(const WatchWords& words) {
 
 WatchRequest request_of(const WatchWords& words) {
   if (words.job.empty()) {
-    throw bad_value("--", "", "the command to watch: lockstep watch -- torchrun train.py");
+    throw bad_value("--", "",
+                    "the command to watch: lockstep watch -- torchrun --nproc-per-node 2 train.py");
   }
   WatchRequest request;
   request.job = words.job;
