@@ -105,7 +105,7 @@ void check_command(std::string_view name) {
   }
 }
 
-/// Prints the answer to --help or --version.
+/// Prints the answer to --help.
 ExitStatus show_answer(const CLI::App& app, const CLI::ParseError& question) {
   std::ostringstream text;
   app.exit(question, text, text);
@@ -190,6 +190,25 @@ void parse_arguments(CLI::App& app, CLI::App& chosen, const Arguments& arguments
   if (!extra.empty()) throw unexpected_words(full_name(chosen), extra, usage_of(chosen));
 }
 
+/// What the program is asked without a command.
+struct Questions {
+  bool is_version = false;
+  bool is_json = false;
+};
+
+void add_questions(CLI::App& app, Questions& questions) {
+  CLI::Option* const version = app.add_flag("--version", questions.is_version,
+                                            "Display program version information and exit");
+  app.add_flag("--json", questions.is_json, "with --version: as an object for scripts")
+      ->needs(version);
+}
+
+ExitStatus show_version(const Program& program, bool is_json) {
+  const CatalogueVersion version = program.version();
+  write_standard_output(is_json ? version_as_json(version) : version_as_text(version));
+  return ExitStatus::as_expected;
+}
+
 /// No command was given. Fails, because a script whose command came out empty must not pass.
 ExitStatus show_help_only(const CLI::App& app) {
   std::fputs(app.help().c_str(), stderr);
@@ -210,7 +229,8 @@ ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
       "Shows whether the ranks of a distributed training job stay in lockstep, and if not, the "
       "first divergence and its cause.",
       arguments.program);
-  app.set_version_flag("--version", program.version);
+  Questions questions;
+  add_questions(app, questions);
   app.require_subcommand(0, 1);
   add_commands(program, app);
   if (words.size() < 2) return show_help_only(app);
@@ -221,6 +241,7 @@ ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
   } catch (const CLI::ParseError& question) {
     return show_answer(app, question);
   }
+  if (questions.is_version) return show_version(program, questions.is_json);
   return command ? command->run() : show_help_only(app);
 }
 
