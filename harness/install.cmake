@@ -17,6 +17,19 @@ if(LOCKSTEP_LICENSES)  # of the libraries that are linked statically
   install(DIRECTORY ${LOCKSTEP_LICENSES}/ DESTINATION share/lockstep/licenses COMPONENT runtime)
 endif()
 
+# The manual and the completions for shells, by the programs that they describe.
+set(manual ${PROJECT_BINARY_DIR}/manual)
+add_custom_command(OUTPUT ${manual}.stamp
+                   COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:lockstep> -D FOLDER=${manual}
+                           -D HAS_CATALOGUE=${LOCKSTEP_TORCH}
+                           -P ${PROJECT_SOURCE_DIR}/harness/cli/write_manual.cmake
+                   COMMAND ${CMAKE_COMMAND} -E touch ${manual}.stamp
+                   DEPENDS lockstep $<TARGET_NAME_IF_EXISTS:lockstep_catalogue>
+                           ${PROJECT_SOURCE_DIR}/harness/cli/write_manual.cmake
+                   COMMENT "Writing the manual" VERBATIM)
+add_custom_target(lockstep_manual ALL DEPENDS ${manual}.stamp)
+install(DIRECTORY ${manual}/ DESTINATION share)
+
 if(LOCKSTEP_TORCH)
   install(EXPORT lockstep_scenarios NAMESPACE lockstep:: DESTINATION ${package})
   install(TARGETS lockstep_catalogue RUNTIME DESTINATION libexec/lockstep)

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "harness/cli/bisection.h"
+#include "harness/cli/completion.h"
 #include "harness/cli/help.h"
+#include "harness/cli/manual.h"
 #include "harness/cli/standard_output.h"
 #include "reports/base/exit_status.h"
 #include "reports/base/plain_text.h"
@@ -194,6 +196,7 @@ void parse_arguments(CLI::App& app, CLI::App& chosen, const Arguments& arguments
 struct Questions {
   bool is_version = false;
   bool is_json = false;
+  std::string shell;
 };
 
 void add_questions(CLI::App& app, Questions& questions) {
@@ -201,11 +204,54 @@ void add_questions(CLI::App& app, Questions& questions) {
                                             "Display program version information and exit");
   app.add_flag("--json", questions.is_json, "with --version: as an object for scripts")
       ->needs(version);
+  app.add_option("--completion", questions.shell,
+                 "print the completions for a shell, bash or zsh: source <(lockstep --completion "
+                 "bash)")
+      ->type_name("SHELL");
 }
 
 ExitStatus show_version(const Program& program, bool is_json) {
   const CatalogueVersion version = program.version();
   write_standard_output(is_json ? version_as_json(version) : version_as_text(version));
+  return ExitStatus::as_expected;
+}
+
+/// The command line without a command, and its options.
+class Frame {
+ public:
+  Frame(const Program& program, const std::string& name)
+      : app_(
+            "Shows whether the ranks of a distributed training job stay in lockstep, and if not, "
+            "the first divergence and its cause.",
+            name) {
+    add_questions(app_, questions_);
+    app_.require_subcommand(0, 1);
+    add_commands(program, app_);
+  }
+
+  CLI::App& app() { return app_; }
+  const Questions& questions() const { return questions_; }
+
+ private:
+  CLI::App app_;
+  Questions questions_;
+};
+
+/// Answers a shell, or the build that makes the pages of the manual: a word with `question` before
+/// it. Another program answers for its commands.
+ExitStatus answer_aside(const Program& program, const Arguments& arguments,
+                        const std::string& question) {
+  std::vector<std::string> words{arguments.words.begin() + 2, arguments.words.end()};
+  const bool is_complete = question == kComplete;
+  if (is_complete && words.empty()) words.emplace_back();
+  const std::vector<std::string> names = command_names();
+  const bool has_command = words.size() > (is_complete ? 1 : 0) &&
+                           std::find(names.begin(), names.end(), words[0]) != names.end();
+  const Command* const command = has_command ? find_command(program, words[0]) : nullptr;
+  if (has_command && !command) return program.pass_on(arguments.pointers.data());
+  Frame frame(program, arguments.program);
+  write_standard_output(is_complete ? completions(frame.app(), command, words)
+                                    : manual_page(frame.app(), command));
   return ExitStatus::as_expected;
 }
 
@@ -217,6 +263,9 @@ ExitStatus show_help_only(const CLI::App& app) {
 
 ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
   const std::vector<std::string>& words = arguments.words;
+  if (words.size() > 1 && (words[1] == kComplete || words[1] == kManual)) {
+    return answer_aside(program, arguments, words[1]);
+  }
   const bool has_command = words.size() > 1 && !words[1].starts_with('-');
   const Command* command = nullptr;
   if (has_command) {
@@ -225,14 +274,8 @@ ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
     if (!command) return program.pass_on(arguments.pointers.data());
     if (command->take_command) command->take_command(arguments.cut_command());
   }
-  CLI::App app(
-      "Shows whether the ranks of a distributed training job stay in lockstep, and if not, the "
-      "first divergence and its cause.",
-      arguments.program);
-  Questions questions;
-  add_questions(app, questions);
-  app.require_subcommand(0, 1);
-  add_commands(program, app);
+  Frame frame(program, arguments.program);
+  CLI::App& app = frame.app();
   if (words.size() < 2) return show_help_only(app);
   CLI::App& chosen = command ? *app.get_subcommand(words[1]) : app;
   check_options(chosen, {words.begin() + (command ? 2 : 1), words.end()});
@@ -241,7 +284,12 @@ ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
   } catch (const CLI::ParseError& question) {
     return show_answer(app, question);
   }
+  const Questions& questions = frame.questions();
   if (questions.is_version) return show_version(program, questions.is_json);
+  if (!questions.shell.empty()) {
+    write_standard_output(completion_script(questions.shell, arguments.program));
+    return ExitStatus::as_expected;
+  }
   return command ? command->run() : show_help_only(app);
 }
 

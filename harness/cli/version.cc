@@ -43,12 +43,6 @@ std::vector<std::string> backends(const CatalogueVersion& catalogue) {
   return names;
 }
 
-std::vector<std::string> formats() {
-  std::vector<std::string> names;
-  for (const Renderer& renderer : renderers()) names.push_back(renderer.format);
-  return names;
-}
-
 Json null_if_empty(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 /// Of the library that `watch` gives to jobs; null: it is not installed.
@@ -71,7 +65,7 @@ std::string version_as_json(const CatalogueVersion& catalogue) {
                          {"torch", catalogue.torch ? Json(*catalogue.torch) : Json()},
                          {"catalogue_fault", null_if_empty(catalogue.fault)},
                          {"backends", backends(catalogue)},
-                         {"formats", formats()},
+                         {"formats", format_names()},
                          {"record", fmt::format("{}.{}", kSchemaMajor, kSchemaMinor)},
                          {"watch_interface", watch_interface()},
                          {"build_type", LOCKSTEP_BUILD_TYPE},

@@ -290,6 +290,12 @@ Command watch_command() {
           [words](std::vector<std::string> job) {
             words->job = std::move(job);
             read_settings(*words);
+          },
+          [] {
+            return OfferedWords{{"--format", format_names()},
+                                {"--also", all_words<Also>()},
+                                {"--expect", all_words<ExpectedOutcome>()},
+                                {"--on-stall", {"kill", "wait"}}};
           }};
 }
 
