@@ -100,6 +100,12 @@ lockstep_soak(watch random_layouts COMMAND layouts_tests --gtest_filter=RandomLa
 lockstep_soak(watch watched_real_trainers
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/real_trainers.sh ${lockstep} ${PROJECT_SOURCE_DIR})
 
+lockstep_soak(package a_loop_of_libtorch_finds_the_library
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/libtorch_test.sh ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR}
+                      ${LOCKSTEP_PYTHON})
+lockstep_soak(package debian_packages
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/debian_test.sh ${CMAKE_CPACK_COMMAND} ${PROJECT_BINARY_DIR}
+                      ${LOCKSTEP_PYTHON})
 lockstep_soak(wheel the_wheel_is_built_and_used
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/wheel_soak.sh $<TARGET_FILE:watch_tests>)
 

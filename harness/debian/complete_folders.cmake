@@ -1,0 +1,16 @@
+# What Debian wants of a package besides the installed files: its license, its changes, and compressed
+# pages of the manual. CPack runs it before it makes the packages.
+file(GLOB folders ${CPACK_TEMPORARY_DIRECTORY}/*/usr)
+foreach(folder ${folders})
+  if(folder MATCHES "/catalogue/usr$")
+    set(documents ${folder}/share/doc/lockstep-catalogue)
+  else()
+    set(documents ${folder}/share/doc/lockstep)
+  endif()
+  file(MAKE_DIRECTORY ${documents})
+  file(READ ${CPACK_LOCKSTEP_SOURCE}/LICENSE license)
+  file(WRITE ${documents}/copyright "Lockstep\n\n${license}")
+  file(COPY_FILE ${CPACK_LOCKSTEP_SOURCE}/CHANGELOG.md ${documents}/changelog)
+  file(GLOB pages ${folder}/share/man/man1/*.1)
+  execute_process(COMMAND gzip -9n ${pages} ${documents}/changelog COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
