@@ -1,5 +1,5 @@
-# What Debian wants of a package besides the installed files: its license, its changes, and compressed
-# pages of the manual. CPack runs it before it makes the packages.
+# What Debian wants of a package besides the installed files: its license, its changes, compressed pages
+# of the manual, and completions where its zsh looks for them. CPack runs it before it makes the packages.
 file(GLOB folders ${CPACK_TEMPORARY_DIRECTORY}/*/usr)
 foreach(folder ${folders})
   if(folder MATCHES "/catalogue/usr$")
@@ -11,6 +11,9 @@ foreach(folder ${folders})
   file(READ ${CPACK_LOCKSTEP_SOURCE}/LICENSE license)
   file(WRITE ${documents}/copyright "Lockstep\n\n${license}")
   file(COPY_FILE ${CPACK_LOCKSTEP_SOURCE}/CHANGELOG.md ${documents}/changelog)
+  if(EXISTS ${folder}/share/zsh/site-functions)
+    file(RENAME ${folder}/share/zsh/site-functions ${folder}/share/zsh/vendor-completions)
+  endif()
   file(GLOB pages ${folder}/share/man/man1/*.1)
   execute_process(COMMAND gzip -9n ${pages} ${documents}/changelog COMMAND_ERROR_IS_FATAL ANY)
 endforeach()

@@ -18,8 +18,7 @@ set(CPACK_LOCKSTEP_SOURCE ${PROJECT_SOURCE_DIR})
 set(CPACK_COMPONENTS_ALL runtime manual)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME lockstep)
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION
-    "shows whether the ranks of a training job stay in lockstep
-Watches a distributed training job, unchanged, and says whether its ranks
+    "Watches a distributed training job, unchanged, and says whether its ranks
 agree, from which step and tensor not, and if they hang, which rank, in which
 collective. It needs no torch; the job keeps its own.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
@@ -29,8 +28,7 @@ if(LOCKSTEP_TORCH)
   list(APPEND CPACK_COMPONENTS_ALL catalogue)
   set(CPACK_DEBIAN_CATALOGUE_PACKAGE_NAME lockstep-catalogue)
   set(CPACK_COMPONENT_CATALOGUE_DESCRIPTION
-      "real distributed-training bugs, run on real ranks by Lockstep
-The scenarios of Lockstep, each with its buggy path and its fixes.
+      "The scenarios of Lockstep: real bugs of distributed training, each with its buggy path and its fixes.
 It needs torch ${LOCKSTEP_TORCH_VERSION} in
 ${LOCKSTEP_TORCH_ROOT}.")
   set(CPACK_DEBIAN_CATALOGUE_PACKAGE_SUGGESTS "openmpi-bin, mpich")

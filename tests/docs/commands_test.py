@@ -105,6 +105,9 @@ LISTED = {
     ("docs/wheel.md", "pip install lockstep_watch-0.1.0-py3-none-manylinux_2_28_x86_64.whl"):
         Listed(cannot="needs the wheel; the soak's part `wheel` builds and installs it"),
     ("docs/wheel.md", "lockstep watch -- torchrun --nproc-per-node 8 train.py"): EIGHT,
+    ("docs/wheel.md", "cpack -G DEB -B build/deb --config build/release/CPackConfig.cmake"): Listed(slow=True),
+    ("docs/wheel.md", "sudo apt-get install ./build/deb/lockstep_0.1.0_amd64.deb"):
+        Listed(cannot="installs on this machine; soak.debian_packages unpacks the package"),
     ("docs/wheel.md", "ci/wheel"): Listed(cannot="the soak's part `wheel` runs it"),
 }
 

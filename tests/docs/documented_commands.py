@@ -7,7 +7,7 @@ import re
 Command = collections.namedtuple("Command", "page line block text")
 
 # What a command begins with, after variables. A path counts if it leads to a program of the project.
-PROGRAMS = ("apt-get", "cat", "cd", "cmake", "cp", "ctest", "docker", "export", "git", "lockstep", "make", "mkdir", "mpirun",
+PROGRAMS = ("apt-get", "cat", "cd", "cmake", "cp", "cpack", "ctest", "docker", "export", "git", "lockstep", "make", "mkdir", "mpirun",
             "pip", "pre-commit", "pytest", "python", "python3", "rm", "sbatch", "sed", "source", "srun", "sudo",
             "torchrun", "xargs")
 COMMAND = re.compile(r"(?:[A-Z_]+=\S+ +)*(?:(?:%s)(?= |$)|[A-Z_]+=\S+ \\$|(?:\./)?(?:ci|build|examples|tests)/\S)"
