@@ -196,7 +196,7 @@ void parse_arguments(CLI::App& app, CLI::App& chosen, const Arguments& arguments
 struct Questions {
   bool is_version = false;
   bool is_json = false;
-  std::string shell;
+  std::string shell;  ///< whose completions are asked for; empty: none
 };
 
 void add_questions(CLI::App& app, Questions& questions) {
@@ -210,10 +210,12 @@ void add_questions(CLI::App& app, Questions& questions) {
       ->type_name("SHELL");
 }
 
-ExitStatus show_version(const Program& program, bool is_json) {
-  const CatalogueVersion version = program.version();
-  write_standard_output(is_json ? version_as_json(version) : version_as_text(version));
-  return ExitStatus::as_expected;
+/// The answer, or an empty text: nothing was asked.
+std::string answer_to(const Questions& questions, const Program& program, const std::string& name) {
+  if (!questions.shell.empty()) return completion_script(questions.shell, name);
+  if (!questions.is_version) return "";
+  return questions.is_json ? version_as_json(program.version())
+                           : version_as_text(program.version());
 }
 
 /// The command line without a command, and its options.
@@ -244,6 +246,7 @@ ExitStatus answer_aside(const Program& program, const Arguments& arguments,
   std::vector<std::string> words{arguments.words.begin() + 2, arguments.words.end()};
   const bool is_complete = question == kComplete;
   if (is_complete && words.empty()) words.emplace_back();
+  if (!is_complete && !words.empty()) check_command(words[0]);
   const std::vector<std::string> names = command_names();
   const bool has_command = words.size() > (is_complete ? 1 : 0) &&
                            std::find(names.begin(), names.end(), words[0]) != names.end();
@@ -284,10 +287,9 @@ ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
   } catch (const CLI::ParseError& question) {
     return show_answer(app, question);
   }
-  const Questions& questions = frame.questions();
-  if (questions.is_version) return show_version(program, questions.is_json);
-  if (!questions.shell.empty()) {
-    write_standard_output(completion_script(questions.shell, arguments.program));
+  const std::string text = answer_to(frame.questions(), program, arguments.program);
+  if (!text.empty()) {
+    write_standard_output(text);
     return ExitStatus::as_expected;
   }
   return command ? command->run() : show_help_only(app);

@@ -84,6 +84,12 @@ TEST(Completion, AsksTheCatalogueForItsCommands) {
   EXPECT_EQ(FakeCatalogue("echo $*").lockstep("--man show").out, "--man show\n");
 }
 
+TEST(Manual, HasNoPageOfAnUnknownCommand) {
+  const Outcome outcome = run_shell(kLockstep + " --man rnu");
+  EXPECT_EQ(outcome.status, 64);
+  EXPECT_THAT(outcome.err, HasSubstr("Did you mean 'run'?"));
+}
+
 TEST(CompletionScript, IsOneForBashOrZsh) {
   const Outcome outcome = run_shell(kLockstep + " --completion fish");
   EXPECT_EQ(outcome.status, 64);
