@@ -300,6 +300,11 @@ void compare_value(const PublishedTable& table, const PublishedValue& published,
   }
 }
 
+/// In this program's installation prefix, otherwise in the source folder of the build.
+std::filesystem::path table_folder() {
+  return installed_path("share/lockstep/published", LOCKSTEP_PUBLISHED_FOLDER);
+}
+
 }  // namespace
 
 PublishedTable read_published_table(const std::filesystem::path& path) {
@@ -310,18 +315,24 @@ PublishedTable read_published_table(const std::filesystem::path& path) {
   return table;
 }
 
-std::filesystem::path published_table_file(const std::string& id) {
+std::vector<std::string> published_table_names() {
   std::error_code failure;
-  const auto folder = installed_path("share/lockstep/published", LOCKSTEP_PUBLISHED_FOLDER);
-  std::vector<std::string> known;
+  const std::filesystem::path folder = table_folder();
+  std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
-    if (entry.path().extension() != ".csv") continue;
-    known.push_back(entry.path().stem().string());
-    if (known.back() == id) return entry.path();
+    if (entry.path().extension() == ".csv") names.push_back(entry.path().stem().string());
   }
   if (failure) throw unreadable(folder.string(), failure.message());
-  std::sort(known.begin(), known.end());
-  throw unknown_name("published table", id, known);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::filesystem::path published_table_file(const std::string& id) {
+  const std::vector<std::string> known = published_table_names();
+  if (std::find(known.begin(), known.end(), id) == known.end()) {
+    throw unknown_name("published table", id, known);
+  }
+  return table_folder() / (id + ".csv");
 }
 
 TableComparison compare(const PublishedTable& table, const MeasuredSource& measured) {

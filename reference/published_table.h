@@ -66,6 +66,9 @@ struct PublishedTable {
 /// Reads a table. Throws Error (usage) with file, line, column and the expected content.
 PublishedTable read_published_table(const std::filesystem::path& path);
 
+/// The ids of all tables, sorted. Throws Error (usage) if their folder cannot be read.
+std::vector<std::string> published_table_names();
+
 /// The file of the table `id`: in share/lockstep/published of this program's installation prefix,
 /// otherwise in the source folder of the build. Throws Error (usage) when it is missing.
 std::filesystem::path published_table_file(const std::string& id);

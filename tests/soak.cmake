@@ -50,6 +50,8 @@ endforeach()
 lockstep_soak(healthy scenarios_of_each_kind_of_finding
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/scenarios/kinds_of_findings.sh ${lockstep})
 lockstep_soak(healthy gallery COMMAND ${PROJECT_SOURCE_DIR}/ci/gallery --check ${lockstep} ${LOCKSTEP_PYTHON})
+lockstep_soak(healthy commands_of_the_documents
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/commands_test.py --slow ${lockstep} ${LOCKSTEP_PYTHON})
 lockstep_soak(healthy index_of_the_faq COMMAND ${PROJECT_SOURCE_DIR}/ci/check-docs --index ${lockstep})
 foreach(seed RANGE 0 9)
   lockstep_soak(healthy healthy FIRST_SEED ${seed}
@@ -98,6 +100,12 @@ lockstep_soak(watch random_layouts COMMAND layouts_tests --gtest_filter=RandomLa
 lockstep_soak(watch watched_real_trainers
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/watch/real_trainers.sh ${lockstep} ${PROJECT_SOURCE_DIR})
 
+lockstep_soak(package a_loop_of_libtorch_finds_the_library
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/libtorch_test.sh ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR}
+                      ${LOCKSTEP_PYTHON})
+lockstep_soak(package debian_packages
+              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/debian_test.sh ${CMAKE_CPACK_COMMAND} ${PROJECT_BINARY_DIR}
+                      ${LOCKSTEP_PYTHON})
 lockstep_soak(wheel the_wheel_is_built_and_used
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/package/wheel_soak.sh $<TARGET_FILE:watch_tests>)
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,7 +46,8 @@ inline constexpr std::array<CommandName, 11> kCommands{
     {"watch",
      "Run any training job and say whether its ranks stay in lockstep",
      {{{"watch -- torchrun --nproc-per-node 8 train.py", "the job unchanged, and a verdict"},
-       {"watch --expect agrees --min-steps 20 -- torchrun train.py", "for a test of a fix"}}}},
+       {"watch --expect agrees --min-steps 20 -- torchrun --nproc-per-node 2 train.py",
+        "for a test of a fix"}}}},
     {"report",
      "Judge a run's files again and show the report",
      {{{"report runs/latest", "the last run"},
@@ -100,6 +102,9 @@ inline constexpr std::array<Variable, 9> kVariables{
     {"LOCKSTEP_PYTHON", "when Lockstep is built: a Python that has torch", ""},
     {"XDG_CACHE_HOME", "when Lockstep is built: the folder for ci/bootstrap's torch", ""}};
 
+/// For completions: the words that an option ("--format") or positional ("KIND") may be.
+using OfferedWords = std::map<std::string, std::vector<std::string>, std::less<>>;
+
 /// A program's implementation of one of `kCommands`.
 struct Command {
   std::string_view name;
@@ -108,6 +113,7 @@ struct Command {
   std::function<ExitStatus()> run;
   /// Receives the words after `--`, the command line of another program; empty: it starts none.
   std::function<void(std::vector<std::string>)> take_command = {};
+  std::function<OfferedWords()> offered = [] { return OfferedWords(); };
 };
 
 }  // namespace lockstep

@@ -173,8 +173,13 @@ void add_compare_options(CLI::App& app, CompareWords& words) {
 
 Command compare_command() {
   auto words = std::make_shared<CompareWords>();
-  return {"compare", [words](CLI::App& app) { add_compare_options(app, *words); },
-          [words] { return compare_files(words->table, words->folder); }};
+  return {"compare",
+          [words](CLI::App& app) { add_compare_options(app, *words); },
+          [words] { return compare_files(words->table, words->folder); },
+          {},
+          [] {
+            return OfferedWords{{"TABLE", published_table_names()}};
+          }};
 }
 
 }  // namespace lockstep

@@ -270,8 +270,14 @@ ExitStatus diff(const DiffWords& words) {
 
 Command diff_command() {
   auto words = std::make_shared<DiffWords>();
-  return {"diff", [words](CLI::App& app) { add_diff_options(app, *words); },
-          [words] { return diff(*words); }};
+  return {"diff",
+          [words](CLI::App& app) { add_diff_options(app, *words); },
+          [words] { return diff(*words); },
+          {},
+          [] {
+            return OfferedWords{{"--format", {"console", "html", "json", "keys"}},
+                                {"--expect", {"bug", "fixed"}}};
+          }};
 }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/cli/option_values.h"
 #include "harness/cli/standard_output.h"
 #include "reports/base/error.h"
 #include "reports/base/plain_text.h"
@@ -74,8 +75,7 @@ ExitStatus explain(const std::string& word) {
   }
   const auto kind = parse<FindingKind>(word);
   if (!kind) {
-    const auto& all = Names<FindingKind>::values;
-    throw unknown_name("kind of finding", word, {all.begin(), all.end()});
+    throw unknown_name("kind of finding", word, all_words<FindingKind>());
   }
   write_standard_output(page_as_text(page_of(*kind), width));
   return ExitStatus::as_expected;
@@ -90,7 +90,11 @@ Command explain_command() {
             app.add_option("KIND", *word, "kind of finding, as reports name it; none: all kinds")
                 ->type_name("");
           },
-          [word] { return explain(*word); }};
+          [word] { return explain(*word); },
+          {},
+          [] {
+            return OfferedWords{{"KIND", all_words<FindingKind>()}};
+          }};
 }
 
 }  // namespace lockstep

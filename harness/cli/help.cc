@@ -13,14 +13,6 @@ namespace lockstep {
 
 namespace {
 
-bool is_read_by(const Variable& variable, std::string_view command) {
-  std::istringstream commands{std::string(variable.commands)};
-  for (std::string name; commands >> name;) {
-    if (name == command) return true;
-  }
-  return false;
-}
-
 /// A name, and its meaning below it.
 std::string named(std::string_view name, std::string_view meaning, std::size_t width) {
   return fmt::format("  {}\n{}", name, wrapped(std::string(meaning), 6, 0, width));
@@ -83,6 +75,14 @@ class HelpFormatter : public CLI::Formatter {
 };
 
 }  // namespace
+
+bool is_read_by(const Variable& variable, std::string_view command) {
+  std::istringstream commands{std::string(variable.commands)};
+  for (std::string name; commands >> name;) {
+    if (name == command) return true;
+  }
+  return false;
+}
 
 std::string help_footer(std::size_t width) {
   return environment_of("", width) + exit_statuses_as_text(width);

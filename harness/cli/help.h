@@ -12,6 +12,9 @@ class FormatterBase;
 
 namespace lockstep {
 
+/// Whether a command reads an environment variable.
+bool is_read_by(const Variable& variable, std::string_view command);
+
 /// The text below the options in `PROGRAM --help`: the environment and the exit statuses, in lines
 /// of at most `width` columns.
 std::string help_footer(std::size_t width);

@@ -15,14 +15,12 @@
 
 namespace {
 
-/// "lockstep 0.1.0, torch 2.11.0+cpu"
-std::string version() {
-  const std::string own = "lockstep " LOCKSTEP_VERSION;
+lockstep::CatalogueVersion version() {
   try {
-    return own + ", torch " + lockstep::find_catalogue().torch_version;
-  } catch (const lockstep::Error&) {
-    return own + (lockstep::is_catalogue_expected() ? ", a catalogue that cannot be started"
-                                                    : ", no catalogue");
+    return {lockstep::find_catalogue().torch_version};
+  } catch (const lockstep::Error& error) {
+    if (!lockstep::is_catalogue_expected()) return {{}, "no catalogue"};
+    return {{}, "a catalogue that cannot be started", error.what()};
   }
 }
 

@@ -9,11 +9,18 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/names.h"
 
 namespace lockstep {
 
 /// For CLI11: an empty word is a mistake in a script, not a request for the default.
 std::string complaint_if_empty(const std::string& word);
+
+/// All words of an enumeration.
+template <class Enum>
+std::vector<std::string> all_words() {
+  return {Names<Enum>::values.begin(), Names<Enum>::values.end()};
+}
 
 /// Splits "a,b" into its parts; an empty text into one empty part.
 std::vector<std::string> split(const std::string& text, char separator);

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "harness/cli/bisection.h"
+#include "harness/cli/completion.h"
 #include "harness/cli/help.h"
+#include "harness/cli/manual.h"
 #include "harness/cli/standard_output.h"
 #include "reports/base/exit_status.h"
 #include "reports/base/plain_text.h"
@@ -105,7 +107,7 @@ void check_command(std::string_view name) {
   }
 }
 
-/// Prints the answer to --help or --version.
+/// Prints the answer to --help.
 ExitStatus show_answer(const CLI::App& app, const CLI::ParseError& question) {
   std::ostringstream text;
   app.exit(question, text, text);
@@ -190,6 +192,72 @@ void parse_arguments(CLI::App& app, CLI::App& chosen, const Arguments& arguments
   if (!extra.empty()) throw unexpected_words(full_name(chosen), extra, usage_of(chosen));
 }
 
+/// What the program is asked without a command.
+struct Questions {
+  bool is_version = false;
+  bool is_json = false;
+  std::string shell;  ///< whose completions are asked for; empty: none
+};
+
+void add_questions(CLI::App& app, Questions& questions) {
+  CLI::Option* const version = app.add_flag("--version", questions.is_version,
+                                            "Display program version information and exit");
+  app.add_flag("--json", questions.is_json, "with --version: as an object for scripts")
+      ->needs(version);
+  app.add_option("--completion", questions.shell,
+                 "print the completions for a shell, bash or zsh: source <(lockstep --completion "
+                 "bash)")
+      ->type_name("SHELL");
+}
+
+/// The answer, or an empty text: nothing was asked.
+std::string answer_to(const Questions& questions, const Program& program, const std::string& name) {
+  if (!questions.shell.empty()) return completion_script(questions.shell, name);
+  if (!questions.is_version) return "";
+  return questions.is_json ? version_as_json(program.version())
+                           : version_as_text(program.version());
+}
+
+/// The command line without a command, and its options.
+class Frame {
+ public:
+  Frame(const Program& program, const std::string& name)
+      : app_(
+            "Shows whether the ranks of a distributed training job stay in lockstep, and if not, "
+            "the first divergence and its cause.",
+            name) {
+    add_questions(app_, questions_);
+    app_.require_subcommand(0, 1);
+    add_commands(program, app_);
+  }
+
+  CLI::App& app() { return app_; }
+  const Questions& questions() const { return questions_; }
+
+ private:
+  CLI::App app_;
+  Questions questions_;
+};
+
+/// Answers a shell, or the build that makes the pages of the manual: a word with `question` before
+/// it. Another program answers for its commands.
+ExitStatus answer_aside(const Program& program, const Arguments& arguments,
+                        const std::string& question) {
+  std::vector<std::string> words{arguments.words.begin() + 2, arguments.words.end()};
+  const bool is_complete = question == kComplete;
+  if (is_complete && words.empty()) words.emplace_back();
+  if (!is_complete && !words.empty()) check_command(words[0]);
+  const std::vector<std::string> names = command_names();
+  const bool has_command = words.size() > (is_complete ? 1 : 0) &&
+                           std::find(names.begin(), names.end(), words[0]) != names.end();
+  const Command* const command = has_command ? find_command(program, words[0]) : nullptr;
+  if (has_command && !command) return program.pass_on(arguments.pointers.data());
+  Frame frame(program, arguments.program);
+  write_standard_output(is_complete ? completions(frame.app(), command, words)
+                                    : manual_page(frame.app(), command));
+  return ExitStatus::as_expected;
+}
+
 /// No command was given. Fails, because a script whose command came out empty must not pass.
 ExitStatus show_help_only(const CLI::App& app) {
   std::fputs(app.help().c_str(), stderr);
@@ -198,6 +266,9 @@ ExitStatus show_help_only(const CLI::App& app) {
 
 ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
   const std::vector<std::string>& words = arguments.words;
+  if (words.size() > 1 && (words[1] == kComplete || words[1] == kManual)) {
+    return answer_aside(program, arguments, words[1]);
+  }
   const bool has_command = words.size() > 1 && !words[1].starts_with('-');
   const Command* command = nullptr;
   if (has_command) {
@@ -206,13 +277,8 @@ ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
     if (!command) return program.pass_on(arguments.pointers.data());
     if (command->take_command) command->take_command(arguments.cut_command());
   }
-  CLI::App app(
-      "Shows whether the ranks of a distributed training job stay in lockstep, and if not, the "
-      "first divergence and its cause.",
-      arguments.program);
-  app.set_version_flag("--version", program.version);
-  app.require_subcommand(0, 1);
-  add_commands(program, app);
+  Frame frame(program, arguments.program);
+  CLI::App& app = frame.app();
   if (words.size() < 2) return show_help_only(app);
   CLI::App& chosen = command ? *app.get_subcommand(words[1]) : app;
   check_options(chosen, {words.begin() + (command ? 2 : 1), words.end()});
@@ -220,6 +286,11 @@ ExitStatus parse_and_dispatch(const Program& program, Arguments& arguments) {
     parse_arguments(app, chosen, arguments);
   } catch (const CLI::ParseError& question) {
     return show_answer(app, question);
+  }
+  const std::string text = answer_to(frame.questions(), program, arguments.program);
+  if (!text.empty()) {
+    write_standard_output(text);
+    return ExitStatus::as_expected;
   }
   return command ? command->run() : show_help_only(app);
 }

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "harness/cli/command.h"
+#include "harness/cli/version.h"
 
 namespace lockstep {
 
 /// A program with the command line of `lockstep`.
 struct Program {
-  std::function<std::string()> version;  ///< output of `--version`
-  std::vector<Command> commands;         ///< the part of `kCommands` that it implements
+  std::function<CatalogueVersion()> version;  ///< for `--version`
+  std::vector<Command> commands;              ///< the part of `kCommands` that it implements
   /// Handles all other commands, with the whole command line.
   std::function<ExitStatus(char* const*)> pass_on;
 };

@@ -158,12 +158,17 @@ void add_report_options(CLI::App& app, ReportWords& words) {
 
 Command report_command() {
   auto words = std::make_shared<ReportWords>();
-  return {"report", [words](CLI::App& app) { add_report_options(app, *words); },
+  return {"report",
+          [words](CLI::App& app) { add_report_options(app, *words); },
           [words] {
             std::optional<KnownFindings> known;
             if (!words->known.empty()) known = KnownFindings::read(words->known);
             return report(words->folders, words->format, verbosity_of(words->verbosity),
                           words->is_full ? IndexUse::checked : IndexUse::believed, known);
+          },
+          {},
+          [] {
+            return OfferedWords{{"--format", format_names()}};
           }};
 }
 

@@ -174,8 +174,13 @@ ExitStatus runs(const RunsWords& words) {
 
 Command runs_command() {
   auto words = std::make_shared<RunsWords>();
-  return {"runs", [words](CLI::App& app) { add_runs_options(app, *words); },
-          [words] { return runs(*words); }};
+  return {"runs",
+          [words](CLI::App& app) { add_runs_options(app, *words); },
+          [words] { return runs(*words); },
+          {},
+          [] {
+            return OfferedWords{{"--format", {"console", "json"}}};
+          }};
 }
 
 }  // namespace lockstep

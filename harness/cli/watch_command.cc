@@ -187,7 +187,8 @@ void check_node(const WatchWords& words) {
 
 WatchRequest request_of(const WatchWords& words) {
   if (words.job.empty()) {
-    throw bad_value("--", "", "the command to watch: lockstep watch -- torchrun train.py");
+    throw bad_value("--", "",
+                    "the command to watch: lockstep watch -- torchrun --nproc-per-node 2 train.py");
   }
   WatchRequest request;
   request.job = words.job;
@@ -289,6 +290,12 @@ Command watch_command() {
           [words](std::vector<std::string> job) {
             words->job = std::move(job);
             read_settings(*words);
+          },
+          [] {
+            return OfferedWords{{"--format", format_names()},
+                                {"--also", all_words<Also>()},
+                                {"--expect", all_words<ExpectedOutcome>()},
+                                {"--on-stall", {"kill", "wait"}}};
           }};
 }
 

@@ -22,9 +22,7 @@ namespace {
 
 lockstep::Program program(const std::vector<std::string>& typed) {
   lockstep::Program program;
-  program.version = [] {
-    return std::string("lockstep " LOCKSTEP_VERSION ", torch " LOCKSTEP_TORCH_VERSION);
-  };
+  program.version = [] { return lockstep::CatalogueVersion{LOCKSTEP_TORCH_VERSION}; };
   program.commands = lockstep::scenario_commands(lockstep::registry(), typed);
   program.commands.push_back(lockstep::report_command());
   program.commands.push_back(lockstep::compare_command());

@@ -18,6 +18,7 @@
 #include "harness/listing/scenario_filter.h"
 #include "harness/listing/scenario_list.h"
 #include "harness/listing/scenario_sheet.h"
+#include "harness/listing/scenario_words.h"
 #include "harness/plan/wanted.h"
 #include "harness/run/capabilities.h"
 #include "harness/run/doctor.h"
@@ -31,6 +32,36 @@
 namespace lockstep {
 
 namespace {
+
+/// For completions: ids, and id/variant.
+std::vector<std::string> scenario_words(const std::vector<Scenario>& scenarios) {
+  std::vector<std::string> words;
+  for (const Scenario& scenario : scenarios) {
+    words.push_back(scenario.id);
+    for (const Variant& variant : scenario.variants) {
+      words.push_back(scenario.id + "/" + variant.name);
+    }
+  }
+  return words;
+}
+
+/// The same for `list`: classes and ids.
+std::vector<std::string> filter_words(const std::vector<Scenario>& scenarios) {
+  std::vector<std::string> words;
+  for (const Scenario& scenario : scenarios) {
+    words.push_back(scenario.id);
+    if (std::find(words.begin(), words.end(), class_of(scenario)) == words.end()) {
+      words.push_back(class_of(scenario));
+    }
+  }
+  return words;
+}
+
+std::vector<std::string> requirement_words() {
+  std::vector<std::string> words = known_backends();
+  for (const std::string& launcher : known_launchers()) words.push_back(launcher);
+  return words;
+}
 
 std::vector<int> world_sizes(const std::string& text) {
   std::vector<int> sizes;
@@ -237,9 +268,19 @@ void add_options(CLI::App& run, RunWords& words) {
 
 Command run_scenarios(const std::vector<Scenario>& scenarios, std::vector<std::string> typed) {
   auto words = std::make_shared<RunWords>();
-  return {"run", [words](CLI::App& app) { add_options(app, *words); },
+  return {"run",
+          [words](CLI::App& app) { add_options(app, *words); },
           [words, &scenarios, typed = std::move(typed)] {
             return run_command(request_of(*words, typed), scenarios);
+          },
+          {},
+          [&scenarios] {
+            return OfferedWords{{"SCENARIO", scenario_words(scenarios)},
+                                {"--backend", known_backends()},
+                                {"--device", {"cpu", "cuda", "sim"}},
+                                {"--collectives", {"check", "log", "off"}},
+                                {"--format", format_names()},
+                                {"--require", requirement_words()}};
           }};
 }
 
@@ -281,11 +322,17 @@ std::string list_in_format(const ScenarioList& scenarios, const ListWords& words
 
 Command list_scenarios(const std::vector<Scenario>& scenarios) {
   auto words = std::make_shared<ListWords>();
-  return {"list", [words](CLI::App& app) { add_list_options(app, *words); },
+  return {"list",
+          [words](CLI::App& app) { add_list_options(app, *words); },
           [words, &scenarios] {
             const ScenarioList selected = filter_scenarios(scenarios, words->filters);
             write_standard_output(list_in_format(selected, *words));
             return ExitStatus::as_expected;
+          },
+          {},
+          [&scenarios] {
+            return OfferedWords{{"FILTER", filter_words(scenarios)},
+                                {"--format", {"json", "markdown", "text"}}};
           }};
 }
 
@@ -321,7 +368,8 @@ std::string sheets_of(const std::vector<Wanted>& wanted, bool has_variants) {
 
 Command show_scenario(const std::vector<Scenario>& scenarios) {
   auto words = std::make_shared<ShowWords>();
-  return {"show", [words](CLI::App& app) { add_show_options(app, *words); },
+  return {"show",
+          [words](CLI::App& app) { add_show_options(app, *words); },
           [words, &scenarios] {
             const std::vector<Wanted> wanted = wanted_of(scenarios, {words->name});
             if (words->format != "text" && words->format != "json") {
@@ -331,6 +379,11 @@ Command show_scenario(const std::vector<Scenario>& scenarios) {
             write_standard_output(words->format == "json" ? catalogue_as_json(wanted)
                                                           : sheets_of(wanted, has_variants));
             return ExitStatus::as_expected;
+          },
+          {},
+          [&scenarios] {
+            return OfferedWords{{"SCENARIO", scenario_words(scenarios)},
+                                {"--format", {"json", "text"}}};
           }};
 }
 

@@ -36,16 +36,18 @@ const Renderer& find_renderer(const std::string& format) {
   const auto found = std::find_if(
       all.begin(), all.end(), [&](const Renderer& renderer) { return renderer.format == format; });
   if (found != all.end()) return *found;
-  std::vector<std::string> known;
-  for (const Renderer& renderer : all) known.push_back(renderer.format);
-  throw unknown_name("format", format, known);
+  throw unknown_name("format", format, format_names());
+}
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const Renderer& renderer : renderers()) names.push_back(renderer.format);
+  return names;
 }
 
 std::string formats_in_words() {
   std::string text;
-  for (const Renderer& renderer : renderers()) {
-    text += (text.empty() ? "" : ", ") + renderer.format;
-  }
+  for (const std::string& name : format_names()) text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 

@@ -27,7 +27,10 @@ bool has_charts(const std::vector<const Renderer*>& chosen);
 /// The renderer called `format`. Throws Error (usage) with the nearest name.
 const Renderer& find_renderer(const std::string& format);
 
-/// The names of all formats, for `--help`: "console, csv, ...".
+/// The names of all formats.
+std::vector<std::string> format_names();
+
+/// The same for `--help`: "console, csv, ...".
 std::string formats_in_words();
 
 /// Tables in the published layout, findings in sentences, the detection table. At most 100 columns

@@ -40,6 +40,24 @@ run 0 "$cmake" --build built
 run 1 built/reader "$folder/none"
 says "there is no such folder"
 
+# A loop in C that observes itself. It needs neither torch nor a library of the core.
+if [[ -z $flags ]]; then
+  project=$here/watch
+  run 0 configure loop -DCOMPONENT=watch
+  run 0 "$cmake" --build loop
+  for run in "same 1" "other 2"; do
+    read -r name slope <<<"$run"
+    run 0 loop/loop "$name" 0 1
+    run 0 loop/loop "$name" 1 "$slope"
+  done
+  run 0 "$lockstep" report same
+  says "loop, 2 ranks: in lockstep: 1 of 1 parameters compared on 2 of 2 ranks"
+  run 1 "$lockstep" report other
+  says "gradients do not agree across ranks: first in step 1, weights"
+  run 1 configure nosuch -DCOMPONENT=nosuch
+  says "There is no component 'nosuch': there are watch, core and scenarios."
+fi
+
 [[ $has_torch == ON ]] && exit
 run 1 "$lockstep" list
 says "There is no catalogue of scenarios at $folder/prefix/libexec/lockstep/lockstep-catalogue"
@@ -49,4 +67,4 @@ project=$here
 run 1 configure scenarios -DCOMPONENT=scenarios
 says "built without torch (LOCKSTEP_TORCH=OFF), so it has no component 'scenarios'"
 run 1 configure other -DCOMPONENT=nosuch
-says "There is no component 'nosuch': there are core and scenarios."
+says "There is no component 'nosuch': there are watch, core and scenarios."

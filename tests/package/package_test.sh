@@ -15,6 +15,14 @@ run 0 "$cmake" --install "$build" --prefix "$folder/first"
 mv "$folder/first" "$prefix"
 cp -r "$here" "$project"
 
+# With the manual and the completions.
+for page in lockstep lockstep-run lockstep-watch; do
+  [[ -s $prefix/share/man/man1/$page.1 ]] || fail "there is no page $page"
+done
+[[ -s $prefix/share/zsh/site-functions/_lockstep ]] || fail "there are no completions for zsh"
+source "$prefix/share/bash-completion/completions/lockstep"
+[[ $(complete -p lockstep) == *_lockstep* ]] || fail "there are no completions for bash"
+
 # The installed program meets its installed tables, and no longer does after a change of one digit.
 lockstep_run=("$prefix/bin/lockstep" run loss-on-unwrapped-module --ranks 2 --steps 5 --format json)
 run 0 "${lockstep_run[@]}" --out met

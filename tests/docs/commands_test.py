@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""Runs every command of the documents as it is written there.
+
+    commands_test.py [--slow] PROGRAM PYTHON
+
+Commands run block by block, each block in a folder of its own with a real train.py and the runs and
+checkpoints that documents name. PYTHON has torch. A command that is not listed below is run and exits
+with 0. --slow also runs those that are listed as slow. Sessions with output are run by ci/check-docs."""
+
+import argparse
+import collections
+import dataclasses
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from documented_commands import cmake_files_of, commands_of, without_comment
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LONGEST = 600  # seconds that a block may take
+
+
+@dataclasses.dataclass
+class Listed:
+    """What is particular about a command."""
+    status: int = 0      # its exit status
+    says: str = ""       # a part of its output
+    before: str = ""     # what the reader did before, for a shell
+    slow: bool = False   # it takes more than a few seconds
+    cannot: str = ""     # why it is not run at all
+
+
+BUILDS = Listed(cannot="builds for minutes; ci/test does it")
+EIGHT = Listed(slow=True)
+TORCHRUN = "torchrun --nproc-per-node 2 train.py"
+OUTSIDE = """rm -r scenarios build CMakeLists.txt && cmake --install "$LOCKSTEP_BUILD" --prefix PREFIX >/dev/null &&
+cp -r tests/package/scenarios outside/. . && cp outside/scenarios/CMakeLists.txt scenarios && export CMAKE_GENERATOR=Ninja"""
+AS_ROOT = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+HISTORY = """examples/bisect/make_history.sh demo && cd demo && git bisect start main v1 >/dev/null"""
+MPI = AS_ROOT + """ && mkdir bin && cp "$LOCKSTEP_BUILD/bin/libtorch_loop" bin && printf '%s\\n' '#!/bin/sh' \\
+'RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE exec bin/libtorch_loop none store' >bin/train &&
+printf 'train:\\n\\tcp bin/train train; chmod +x train\\n' >Makefile"""
+
+LISTED = {
+    ("README.md", "lockstep watch -- torchrun --nproc-per-node 8 train.py"): EIGHT,
+    ("README.md", "ci/demo"): BUILDS,
+    ("README.md", "ci/test"): Listed(cannot="the tests themselves"),
+    ("README.md", "git bisect run lockstep watch --bisect -- torchrun --nproc-per-node 2 train.py"):
+        Listed(before=HISTORY, slow=True),
+    ("README.md", "lockstep run loss-on-unwrapped-module --launcher 'mpirun -n {ranks}'"):
+        Listed(before=AS_ROOT, slow=True),
+    ("README.md", "torchrun --nnodes 2 --node-rank 0 --master-addr HOST --no-python --nproc-per-node 2 "
+                  "lockstep run loss-on-unwrapped-module/bypass --out DIR"): Listed(cannot="needs two machines"),
+    ("README.md", "cmake -S . -B build -DCMAKE_PREFIX_PATH=PREFIX && cmake --build build"):
+        Listed(before=OUTSIDE, slow=True),
+    ("README.md", "build/scenarios/my-bugs run --ranks 2"): Listed(slow=True),
+    ("CONTRIBUTING.md", "ci/build release lockstep"): BUILDS,
+    ("CONTRIBUTING.md", "build/release/bin/lockstep run my-fault --ranks 2,3,4"): Listed(cannot="needs that build"),
+    ("CONTRIBUTING.md", "ci/build release scenario_tests"): BUILDS,
+    ("CONTRIBUTING.md", "build/release/bin/scenario_tests --gtest_filter='*my_fault*'"):
+        Listed(cannot="needs that build"),
+    ("CONTRIBUTING.md", "ci/test"): Listed(cannot="the tests themselves"),
+    ("CONTRIBUTING.md", "ci/test --soak list"): BUILDS,
+    ("CONTRIBUTING.md", "ci/test --soak random 60"): Listed(cannot="a part of the soak, of many minutes"),
+    ("CONTRIBUTING.md", "ci/wheel"): Listed(cannot="the soak's part `wheel` runs it"),
+    ("CONTRIBUTING.md", "cmake --workflow --preset dev"): BUILDS,
+    ("CONTRIBUTING.md", "cmake --workflow --preset asan"): BUILDS,
+    ("CONTRIBUTING.md", "cmake --workflow --preset tsan"): BUILDS,
+    ("CONTRIBUTING.md", "ctest --preset release -R package"): Listed(cannot="tests of ci/test"),
+    ("CONTRIBUTING.md", "build/release/bin/torch_tests --forked --gtest_filter='*Zero*'"): Listed(slow=True),
+    ("CONTRIBUTING.md", "ci/lint"): Listed(cannot="runs clang-tidy for minutes; lint.sources_are_formatted runs the rest"),
+    ("CONTRIBUTING.md", "ci/check-docs"): Listed(cannot="docs.quote_the_program runs it"),
+    ("docs/ci.md", "python3 ci/github/comment.py run/report.md --key my-report"):
+        Listed(cannot="writes to GitHub; ci.github_action runs it against a server of its own"),
+    ("docs/ci.md", "lockstep watch --format github,markdown,summary --out run -- %s" % TORCHRUN): Listed(slow=True),
+    ("docs/ci.md", "#!/usr/bin/env bash make -j || exit 125 exec lockstep watch --bisect -- mpirun -n 2 ./train"):
+        Listed(before=MPI, slow=True),
+    ("docs/ci.md", "git bisect run lockstep watch --bisect -- torchrun --nproc-per-node 2 train.py"):
+        Listed(says="reduce matrices only", slow=True),
+    ("docs/comparing.md", "lockstep watch --data --out one -- python train.py"): Listed(status=3, slow=True),
+    ("docs/comparing.md", "lockstep watch --data --out eight -- torchrun --nproc-per-node 8 train.py"): EIGHT,
+    ("docs/comparing.md", "lockstep diff reference/w2 divided-twice/w2"): Listed(status=1),
+    ("docs/faq.md", "lockstep run loss-on-unwrapped-module --launcher 'mpirun -n {ranks}'"): Listed(slow=True),
+    ("docs/faq.md", "xargs -d '\\n' rm <build/release/install_manifest.txt"): Listed(
+        before="rm build/release && mkdir build/release && touch a && echo $PWD/a >build/release/install_manifest.txt"),
+    ("docs/performance.md", "ci/build release fingerprint_bench"): BUILDS,
+    ("docs/performance.md", "python3 tests/bench/performance_table.py build/release/bin/fingerprint_bench"):
+        Listed(cannot="measures for minutes"),
+    ("docs/performance.md", "PYTHONPATH=harness/watch/python "
+     "LOCKSTEP_WATCH_LIBRARY=build/release/lib/lockstep/liblockstep_watch.so LOCKSTEP_WATCH_FOLDER=$(mktemp -d) "
+     "LOCKSTEP_WATCH_JOB=bench OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 tests/bench/watch_overhead.py"):
+        Listed(cannot="measures for minutes"),
+    ("docs/reading-a-report.md", "lockstep watch --known known.txt -- %s" % TORCHRUN): Listed(slow=True),
+    ("docs/watching.md", "lockstep watch -- torchrun --nproc-per-node 8 train.py"): EIGHT,
+    ("docs/watching.md", "torchrun --nproc-per-node 8 train.py, 8 ranks: in lockstep: 118 of 120 parameters compared "
+                         "on 8 of 8"): Listed(cannot="output, not a command"),
+    ("docs/watching.md", "lockstep watch --out runs/job7 --node $(hostname) -- torchrun --nnodes 2 ... train.py"):
+        Listed(cannot="needs two machines"),
+    ("docs/wheel.md", "pip install lockstep_watch-0.1.0-py3-none-manylinux_2_28_x86_64.whl"):
+        Listed(cannot="needs the wheel; the soak's part `wheel` builds and installs it"),
+    ("docs/wheel.md", "lockstep watch -- torchrun --nproc-per-node 8 train.py"): EIGHT,
+    ("docs/wheel.md", "cpack -G DEB -B build/deb --config build/release/CPackConfig.cmake"): Listed(slow=True),
+    ("docs/wheel.md", "sudo apt-get install ./build/deb/lockstep_0.1.0_amd64.deb"):
+        Listed(cannot="installs on this machine; soak.debian_packages unpacks the package"),
+    ("docs/wheel.md", "ci/wheel"): Listed(cannot="the soak's part `wheel` runs it"),
+}
+
+
+def load_check_docs():
+    loader = importlib.machinery.SourceFileLoader("check_docs", str(ROOT / "ci/check-docs"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_docs", loader))
+    loader.exec_module(module)
+    return module
+
+
+class Workplace:
+    """Folders with all that commands name."""
+
+    def __init__(self, folder, program, python):
+        self._build = program.parent.parent
+        home = folder / "home"
+        (home / ".cache/lockstep").mkdir(parents=True)
+        environment = dict(
+            os.environ, NO_COLOR="1", COLUMNS="100", OMP_NUM_THREADS="1", HOME=str(home), LOCKSTEP_PYTHON=str(python),
+            LOCKSTEP_BUILD=str(self._build), GIT_CONFIG_NOSYSTEM="1",
+            PATH="%s:%s:%s" % (program.parent, python.parent, os.environ["PATH"]))
+        for name in ("LOCKSTEP_CATALOGUE", "PYTHONPATH"):
+            environment.pop(name, None)
+        self.adopt(folder, environment)
+        self._fill_base()
+
+    def adopt(self, folder, environment):
+        self._folder, self._environment, self._base = folder, environment, folder / "base"
+        self._base.mkdir()
+
+    def _fill_base(self):
+        for path in ROOT.iterdir():
+            if path.name not in ("build", "scenarios", "runs") and not path.name.startswith("."):
+                (self._base / path.name).symlink_to(path)
+        shutil.copytree(ROOT / "scenarios", self._base / "scenarios")
+        (self._base / "build").mkdir()
+        (self._base / "build/release").symlink_to(self._build)
+        shutil.copy(ROOT / "tests/docs/train.py", self._base)
+        for name, text in cmake_files_of((ROOT / "README.md").read_text()).items():
+            (self._base / "outside" / name).parent.mkdir(parents=True, exist_ok=True)
+            (self._base / "outside" / name).write_text(text)
+        status, output = self._shell(self._base, """set -e
+            export TRAIN_SAVES=.
+            lockstep watch --data --out one -- python train.py || [[ $? -eq 3 ]]  # one rank: nothing is compared
+            mv one.dcp before.dcp && cp -r before.dcp one.dcp && cp -r before.dcp after-resharding.dcp
+            mv model.safetensors step-100.safetensors
+            lockstep watch --data --out eight -- torchrun --nproc-per-node 2 train.py
+            rm -r one.dcp && cp -r before.dcp one.dcp
+            mkdir runs && cp -r eight runs/good && cp -r eight runs/cpu && cp -r eight runs/gpu && cp -r eight runs/job7
+            cp -r one one-gpu && cp -r eight eight-gpus && cp -r eight DIR && cp -r eight runs/one
+            ln -s good runs/latest""")
+        if status:
+            raise RuntimeError("the runs of the documents could not be made:\n" + output)
+
+    def _shell(self, folder, script):
+        done = subprocess.run(["bash", "-c", script], cwd=folder, env=self._environment, text=True, errors="replace",
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=LONGEST)
+        return done.returncode, done.stdout
+
+    def run_block(self, number, commands):
+        """Runs commands (text, what comes before) in one shell. Returns status, output and seconds of each."""
+        folder = self._folder / ("block %d" % number)  # with a blank, as folders of users have
+        shutil.copytree(self._base, folder, symlinks=True)
+        script = ""
+        for place, (text, before) in enumerate(commands):
+            here = folder.parent / ("said %d %d" % (number, place))
+            (folder.parent / ("%s.sh" % here.name)).write_text(text + "\n")
+            here.write_text("")
+            begin = "source" if not text.startswith("#!") else "bash"
+            for out in made_by(text):
+                script += "rm -rf %s\n" % out
+            run = "%s '%s.sh' >'%s' 2>&1" % (begin, here, here)
+            script += "t=$EPOCHREALTIME\n%s\n" % ("(%s && %s)" % (before, run) if before else run)
+            script += "echo $? $t $EPOCHREALTIME >'%s.end'\n" % here
+        _, output = self._shell(folder, script)
+        ends = []
+        for place in range(len(commands)):
+            here = folder.parent / ("said %d %d" % (number, place))
+            status, begin, end = pathlib.Path("%s.end" % here).read_text().split()
+            ends.append((int(status), output + here.read_text(errors="replace"), float(end) - float(begin)))
+        shutil.rmtree(folder)
+        return ends
+
+
+def made_by(text):
+    """The folders that a command makes, which must not exist before."""
+    words = text.split()
+    return [words[i + 1] for i, word in enumerate(words[:-1]) if word == "--out" and words[0] == "lockstep"]
+
+
+def sorted_out(commands, sessions, runs_slow):
+    """Commands to run by block, the numbers of those that are not, and faults of the list."""
+    blocks, counts, faults, used = collections.OrderedDict(), collections.Counter(), [], set()
+    for command in commands:
+        key = (command.page, without_comment(command.text))
+        listed = LISTED.get(key, Listed())
+        used.add(key)
+        if (command.page, command.line) in sessions:
+            counts["by ci/check-docs"] += 1
+        elif listed.cannot:
+            counts["not run"] += 1
+            print("not run: %s:%d: %s: %s" % (command.page, command.line, key[1], listed.cannot))
+        elif listed.slow and not runs_slow:
+            counts["in the soak"] += 1
+        else:
+            counts["here"] += 1
+            blocks.setdefault((command.page, command.block), []).append((command, listed))
+    for page, text in sorted(set(LISTED) - used):
+        faults.append("%s no longer has the command that is listed in tests/docs/commands_test.py: %s" % (page, text))
+    return blocks, counts, faults
+
+
+def check_block(workplace, number, block):
+    ends = workplace.run_block(number, [(command.text, listed.before) for command, listed in block])
+    for (command, listed), (status, output, seconds) in zip(block, ends):
+        name = "%s:%d: %s" % (command.page, command.line, without_comment(command.text))
+        print("%5.1f s  %s" % (seconds, name), flush=True)
+        if status != listed.status:
+            yield "%s: exit status %d, not %d:\n%s" % (name, status, listed.status, output)
+        elif listed.says not in output:
+            yield "%s: does not say '%s':\n%s" % (name, listed.says, output)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--slow", action="store_true")
+    parser.add_argument("program", type=pathlib.Path)
+    parser.add_argument("python", type=pathlib.Path)
+    options = parser.parse_args()
+    check_docs = load_check_docs()
+    pages = {page: (ROOT / page).read_text() for page in check_docs.DOCUMENTS}
+    commands = [command for page, text in pages.items() for command in commands_of(page, text)]
+    sessions = {(page, text.count("\n", 0, session.start("command")) + 1)
+                for page, text in pages.items() for session in check_docs.SESSION.finditer(text)}
+    blocks, counts, faults = sorted_out(commands, sessions, options.slow)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        workplace = Workplace(pathlib.Path(folder), options.program.absolute(), options.python.absolute())
+        print("%5.1f s  the runs that documents name" % (time.monotonic() - began))
+        for number, block in enumerate(blocks.values()):
+            for fault in check_block(workplace, number, block):
+                print("FAILED", flush=True)
+                faults.append(fault)
+    print("%d commands: %s" % (len(commands), ", ".join("%d %s" % (n, what) for what, n in sorted(counts.items()))))
+    for fault in faults:
+        print("FAILED: " + fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
