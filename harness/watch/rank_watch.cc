@@ -190,15 +190,19 @@ RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) {
 
 void RankWatch::append(std::vector<Measured> rows) {
   SketchesOfStep sketches;
+  std::vector<const Observation*> of_journal;
+  sketches.reserve(rows.size());
+  of_journal.reserve(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     rows[i].row.step = writer_.step();
     writer_.claim(rows[i].row);
+    of_journal.push_back(&rows[i].row);
     const auto& sketch = rows[i].sketch;
     if (sketch) sketches.emplace_back(writer_.rows() + static_cast<std::int64_t>(i), *sketch);
   }
   writer_.write_sketches(sketches);
+  writer_.append(of_journal);
   for (Measured& one : rows) {
-    writer_.append(one.row);
     if (!one.bytes) continue;
     if (one.is_kept) {
       writer_.keep(one.row, std::move(*one.bytes));
