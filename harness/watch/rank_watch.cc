@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -33,33 +32,6 @@ template <class Enum>
 Enum word(const char* characters, const char* meaning) {
   if (const auto known = parse<Enum>(text(characters))) return *known;
   throw internal_error(fmt::format("'{}' is no {}", text(characters), meaning));
-}
-
-bool is_row_major(const std::int64_t* strides, const std::vector<std::int64_t>& shape) {
-  if (!strides || element_count(shape) < 2) return true;
-  std::int64_t expected = 1;
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    if (shape[i] != 1 && strides[i] != expected) return false;
-    expected *= shape[i];
-  }
-  return true;
-}
-
-/// Copies strided elements into row-major order, run by run of the last dimension.
-void pack(const std::byte* data, const std::int64_t* strides,
-          const std::vector<std::int64_t>& shape, std::size_t item, std::byte* packed) {
-  const std::int64_t last = shape.back();
-  const std::int64_t rows = element_count(shape) / last;
-  std::vector<std::int64_t> index(shape.size() - 1, 0);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    std::int64_t first = 0;
-    for (std::size_t d = 0; d < index.size(); ++d) first += index[d] * strides[d];
-    for (std::int64_t i = 0; i < last; ++i) {
-      std::memcpy(packed, data + (first + i * strides[index.size()]) * std::int64_t(item), item);
-      packed += item;
-    }
-    for (std::size_t d = index.size(); d-- > 0 && ++index[d] == shape[d];) index[d] = 0;
-  }
 }
 
 void require_rank(const lockstep_watch_options& options) {
@@ -149,16 +121,14 @@ void RankWatch::begin_step(std::int64_t step) {
   append(std::exchange(next_, {}));
 }
 
-std::span<const std::byte> RankWatch::bytes_of(const lockstep_watch_value& value,
-                                               const Observation& row) {
-  const std::size_t item = item_size(*parse<DType>(row.dtype));
-  const std::size_t size = static_cast<std::size_t>(element_count(row.local_shape)) * item;
+TensorBytes RankWatch::bytes_of(const lockstep_watch_value& value, const Observation& row) {
   const auto* const data = static_cast<const std::byte*>(value.data);
-  if (size > 0 && !data) throw internal_error(fmt::format("'{}' has no address", row.name));
-  if (is_row_major(value.strides, row.local_shape)) return {data, size};
-  packed_.resize(size);
-  pack(data, value.strides, row.local_shape, item, packed_.data());
-  return packed_;
+  const TensorBytes bytes(data, value.strides, row.local_shape,
+                          item_size(*parse<DType>(row.dtype)));
+  if (bytes.size() > 0 && !data) {
+    throw internal_error(fmt::format("'{}' has no address", row.name));
+  }
+  return bytes;
 }
 
 RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) {
@@ -169,7 +139,7 @@ RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) {
   Observation& row = measured.row;
   row.micro_batch = value.micro_batch;
   if (!row.not_comparable.empty()) return measured;
-  const std::span<const std::byte> bytes = bytes_of(value, row);
+  const TensorBytes bytes = bytes_of(value, row);
   const bool is_sketched =
       row.kind != Kind::data && unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0;
   if (is_sketched) {
@@ -178,13 +148,16 @@ RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) {
     measure(row, bytes);
   }
   if (row.kind == Kind::data) {
-    row.digest = digest_of_samples(bytes, row.local_shape.at(0));
+    row.digest = digest_of_samples(bytes.in_order(packed_), row.local_shape.at(0));
     row.statistics.non_finite = 0;  // masks contain infinities
     return measured;                // samples are never stored
   }
   if (is_of_module(row.kind)) return measured;  // no rank is compared with another one by it
   measured.is_kept = control_.keeps() && writer_.wants(bytes.size());
-  if (measured.is_kept || keeps_before_) measured.bytes.emplace(bytes.begin(), bytes.end());
+  if (measured.is_kept || keeps_before_) {
+    const auto whole = bytes.in_order(packed_);
+    measured.bytes.emplace(whole.begin(), whole.end());
+  }
   return measured;
 }
 

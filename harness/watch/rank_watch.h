@@ -12,6 +12,7 @@
 #include "harness/record/rank_status.h"
 #include "harness/record/sketch.h"
 #include "harness/record/step_writer.h"
+#include "harness/record/tensor_bytes.h"
 #include "harness/record/watch_control.h"
 #include "harness/watch/lockstep_watch.h"
 
@@ -52,8 +53,7 @@ class RankWatch {
   /// Stores the copies of the current step once snapshots are asked for.
   void keep_copies();
 
-  /// The value of a row as row-major bytes: its own memory, or a copy in `packed_`.
-  std::span<const std::byte> bytes_of(const lockstep_watch_value& value, const Observation& row);
+  static TensorBytes bytes_of(const lockstep_watch_value& value, const Observation& row);
   void write_status(const RankStatus& status) const;
   void write_facts() const;
 
@@ -65,8 +65,8 @@ class RankWatch {
   WatchControl control_;
   StepWriter writer_;
   std::vector<Observation> tensors_;  ///< by number, without values
-  std::vector<std::byte> packed_;
-  std::vector<Measured> next_;  ///< of the step that begins next
+  std::vector<std::byte> packed_;     ///< a value in row-major order
+  std::vector<Measured> next_;        ///< of the step that begins next
   bool keeps_before_;
   std::vector<Measured> copies_;  ///< of this step, with their bytes, if `keeps_before_`
 };
