@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -16,11 +19,14 @@
 #include "harness/record/sketch.h"
 #include "harness/record/whole_file.h"
 #include "harness/watch/joined_job.h"
+#include "harness/watch/on_threads.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
 
 namespace {
+
+constexpr std::int64_t kManyElements = 1 << 20;  // take longer to measure than threads to start
 
 std::string_view text(const char* characters) { return characters ? characters : ""; }
 
@@ -131,11 +137,15 @@ TensorBytes RankWatch::bytes_of(const lockstep_watch_value& value, const Observa
   return bytes;
 }
 
-RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) {
+const Observation& RankWatch::tensor_of(const lockstep_watch_value& value) const {
   if (value.tensor < 0 || value.tensor >= static_cast<std::int64_t>(tensors_.size())) {
     throw internal_error(fmt::format("no tensor has the number {}", value.tensor));
   }
-  Measured measured{tensors_[static_cast<std::size_t>(value.tensor)]};
+  return tensors_[static_cast<std::size_t>(value.tensor)];
+}
+
+RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) const {
+  Measured measured{tensor_of(value)};
   Observation& row = measured.row;
   row.micro_batch = value.micro_batch;
   if (!row.not_comparable.empty()) return measured;
@@ -147,18 +157,41 @@ RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) {
   } else {
     measure(row, bytes);
   }
-  if (row.kind == Kind::data) {
-    row.digest = digest_of_samples(bytes.in_order(packed_), row.local_shape.at(0));
-    row.statistics.non_finite = 0;  // masks contain infinities
-    return measured;                // samples are never stored
-  }
-  if (is_of_module(row.kind)) return measured;  // no rank is compared with another one by it
-  measured.is_kept = control_.keeps() && writer_.wants(bytes.size());
-  if (measured.is_kept || keeps_before_) {
-    const auto whole = bytes.in_order(packed_);
-    measured.bytes.emplace(whole.begin(), whole.end());
-  }
+  if (row.kind != Kind::data) return measured;
+  std::vector<std::byte> copy;
+  row.digest = digest_of_samples(bytes.in_order(copy), row.local_shape.at(0));
+  row.statistics.non_finite = 0;  // masks contain infinities
   return measured;
+}
+
+void RankWatch::copy_if_wanted(const lockstep_watch_value& value, Measured& measured) {
+  const Observation& row = measured.row;
+  // Samples are never stored. No rank is compared with another one by values of modules.
+  if (!row.not_comparable.empty() || row.kind == Kind::data || is_of_module(row.kind)) return;
+  const TensorBytes bytes = bytes_of(value, row);
+  measured.is_kept = control_.keeps() && writer_.wants(bytes.size());
+  if (!measured.is_kept && !keeps_before_) return;
+  std::vector<std::byte> copy;
+  const auto whole = bytes.in_order(copy);
+  measured.bytes.emplace(whole.begin(), whole.end());
+}
+
+std::vector<RankWatch::Measured> RankWatch::measured(std::span<const lockstep_watch_value> values) {
+  std::vector<std::int64_t> sizes;  // in elements
+  for (const lockstep_watch_value& value : values) {
+    sizes.push_back(element_count(tensor_of(value).local_shape));
+  }
+  std::vector<std::size_t> numbers(values.size());
+  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  const auto all = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  const std::size_t threads = all > kManyElements ? threads_ : 1;
+  if (threads > 1) {  // large ones first, so that no thread begins one at the end
+    std::ranges::stable_sort(numbers, std::greater(), [&](std::size_t i) { return sizes[i]; });
+  }
+  std::vector<Measured> rows(values.size());
+  on_threads(threads, numbers, [&](std::size_t i) { rows[i] = measured(values[i]); });
+  for (std::size_t i = 0; i < rows.size(); ++i) copy_if_wanted(values[i], rows[i]);
+  return rows;
 }
 
 void RankWatch::append(std::vector<Measured> rows) {
@@ -192,18 +225,18 @@ void RankWatch::keep_copies() {
   }
 }
 
+void RankWatch::use_threads(std::int32_t threads) {
+  if (threads < 1) throw bad_value("the number of threads", std::to_string(threads), "at least 1");
+  threads_ = static_cast<std::size_t>(threads);
+}
+
 void RankWatch::observe(std::span<const lockstep_watch_value> values) {
   keep_copies();
-  std::vector<Measured> rows;
-  rows.reserve(values.size());
-  for (const lockstep_watch_value& value : values) rows.push_back(measured(value));
-  append(std::move(rows));
+  append(measured(values));
 }
 
 void RankWatch::observe_next(std::span<const lockstep_watch_value> values) {
-  std::vector<Measured> rows;
-  rows.reserve(values.size());
-  for (const lockstep_watch_value& value : values) rows.push_back(measured(value));
+  std::vector<Measured> rows = measured(values);
   next_.insert(next_.end(), std::make_move_iterator(rows.begin()),
                std::make_move_iterator(rows.end()));
 }

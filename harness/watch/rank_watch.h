@@ -28,6 +28,7 @@ class RankWatch {
   bool keeps() const { return control_.keeps(); }
   bool observes(std::int64_t step) const { return control_.observes(step); }
   void begin_step(std::int64_t step);
+  void use_threads(std::int32_t threads);
   void observe(std::span<const lockstep_watch_value> values);
   void observe_next(std::span<const lockstep_watch_value> values);
   void end_step() { writer_.finish(); }
@@ -45,7 +46,14 @@ class RankWatch {
     bool is_kept = false;
   };
 
-  Measured measured(const lockstep_watch_value& value);
+  std::vector<Measured> measured(std::span<const lockstep_watch_value> values);
+  const Observation& tensor_of(const lockstep_watch_value& value) const;
+
+  /// Called by several threads.
+  Measured measured(const lockstep_watch_value& value) const;
+
+  /// Copies a value that is to be stored, or may be.
+  void copy_if_wanted(const lockstep_watch_value& value, Measured& measured);
 
   /// Writes rows of this step. If the step has one of them already, none is written.
   void append(std::vector<Measured> rows);
@@ -65,8 +73,8 @@ class RankWatch {
   WatchControl control_;
   StepWriter writer_;
   std::vector<Observation> tensors_;  ///< by number, without values
-  std::vector<std::byte> packed_;     ///< a value in row-major order
-  std::vector<Measured> next_;        ///< of the step that begins next
+  std::size_t threads_ = 1;
+  std::vector<Measured> next_;  ///< of the step that begins next
   bool keeps_before_;
   std::vector<Measured> copies_;  ///< of this step, with their bytes, if `keeps_before_`
 };

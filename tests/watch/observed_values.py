@@ -58,6 +58,13 @@ def expected(tensor):
             values.numel() - finite.numel())
 
 
+def rows_of(folder, name):
+    """A file without its header, which names the process that wrote it."""
+    with open(os.path.join(folder, name), "rb") as file:
+        content = file.read()
+    return content.split(b"\n", 1)[1] if name.endswith(".csv") else content[512:]
+
+
 def close(found, wanted, elements):
     return found == wanted or abs(found - wanted) <= 1e-16 * (100 + elements) * abs(wanted)
 
@@ -71,19 +78,29 @@ def main():
     seed, count = (int(word) for word in (sys.argv[3:] + ["1", "300"][len(sys.argv) - 3:])[:2])
     draw = random.Random(seed)
     torch.manual_seed(seed)
-    folder = tempfile.mkdtemp(dir=os.environ.get("TMPDIR"))
-    settings = _settings.Settings(folder, "values")
-    watch = _library.Watch(settings, 0, 1)
-    watch.begin_step(1)
-    rows, tensors = Rows(watch, torch), []
-    for number in range(count):
-        tensor = drawn(draw, DTYPES[number % len(DTYPES)])
-        tensors.append(tensor)
-        rows.add(Named("%d" % number), tensor, "post_step", "parameter")
-        rows.add(Named("%d again" % number), tensor.contiguous(), "post_step", "parameter")
-    rows.write()
-    watch.end(None)
-    watch.close()
+    tensors = [drawn(draw, DTYPES[number % len(DTYPES)]) for number in range(count)]
+    assert sum(tensor.numel() for tensor in tensors) > 2**20, "too few elements for threads"
+
+    def observed(threads):
+        """The folder with the files of a step."""
+        folder = tempfile.mkdtemp(dir=os.environ.get("TMPDIR"))
+        watch = _library.Watch(_settings.Settings(folder, "values"), 0, 1)
+        watch.use_threads(threads)
+        watch.begin_step(1)
+        rows = Rows(watch, torch)
+        for number, tensor in enumerate(tensors):
+            rows.add(Named("%d" % number), tensor, "post_step", "parameter")
+            rows.add(Named("%d again" % number), tensor.contiguous(), "post_step", "parameter")
+        rows.write()
+        watch.end(None)
+        watch.close()
+        return folder
+
+    folder = observed(1)
+    for threads in 2, 3, 8:
+        other = observed(threads)
+        for name in "rank-0.csv", "rank-0.sketches":
+            assert rows_of(folder, name) == rows_of(other, name), "%d threads: other %s" % (threads, name)
     with open(os.path.join(folder, "rank-0.csv"), encoding="utf-8") as file:
         found = list(csv.reader(line for line in file if not line.startswith("#")))[1:]
     assert len(found) == 2 * count, len(found)

@@ -74,6 +74,7 @@ def _load():
     library.lockstep_watch_begin_step.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     for observe in library.lockstep_watch_observe, library.lockstep_watch_observe_next:
         observe.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    library.lockstep_watch_use_threads.argtypes = [ctypes.c_void_p, ctypes.c_int32]
     library.lockstep_watch_keeps.argtypes = [ctypes.c_void_p]
     library.lockstep_watch_observes.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     library.lockstep_watch_end_step.argtypes = [ctypes.c_void_p]
@@ -134,6 +135,10 @@ class Watch:
         numbers = array.array("Q", values)  # many times as fast as structures of ctypes
         self._require(observe(self._watch, numbers.buffer_info()[0], count))
         self.rows += count
+
+    def use_threads(self, threads):
+        """Measures large values on so many threads."""
+        self._require(self._library.lockstep_watch_use_threads(self._watch, threads))
 
     def keeps(self):
         """Whether ranks are known to differ."""
