@@ -49,6 +49,7 @@ endforeach()
 
 lockstep_soak(healthy scenarios_of_each_kind_of_finding
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/scenarios/kinds_of_findings.sh ${lockstep})
+lockstep_soak(healthy neon COMMAND ${PROJECT_SOURCE_DIR}/ci/neon)
 lockstep_soak(healthy gallery COMMAND ${PROJECT_SOURCE_DIR}/ci/gallery --check ${lockstep} ${LOCKSTEP_PYTHON})
 lockstep_soak(healthy index_of_the_faq COMMAND ${PROJECT_SOURCE_DIR}/ci/check-docs --index ${lockstep})
 foreach(seed RANGE 0 9)
