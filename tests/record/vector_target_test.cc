@@ -336,6 +336,17 @@ TEST_F(VectorTargets, GiveTheDefinedNormWhereSquaresBecomeInexact) {
   }
 }
 
+/// 64 bits do not hold the sum of their squares.
+TEST_F(VectorTargets, GiveTheDefinedNormOfSquaresThatOverflow) {
+  std::vector<std::int32_t> values(16, 1 << 30);
+  values.push_back(3);
+  const auto bytes = std::as_bytes(std::span(values));
+  for (const VectorTarget* target : supported_targets()) {
+    use_target(*target);
+    EXPECT_EQ(statistics(DType::int32, bytes), defined(DType::int32, bytes)) << target->name;
+  }
+}
+
 TEST(SupportedTargets, EndWithTheScalarOne) {
   EXPECT_EQ(supported_targets().back()->name, "scalar");
   EXPECT_EQ(vector_target().name, supported_targets().front()->name);
