@@ -49,6 +49,7 @@ endforeach()
 
 lockstep_soak(healthy scenarios_of_each_kind_of_finding
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/scenarios/kinds_of_findings.sh ${lockstep})
+lockstep_soak(healthy neon COMMAND ${PROJECT_SOURCE_DIR}/ci/neon)
 lockstep_soak(healthy gallery COMMAND ${PROJECT_SOURCE_DIR}/ci/gallery --check ${lockstep} ${LOCKSTEP_PYTHON})
 lockstep_soak(healthy commands_of_the_documents
               COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/commands_test.py --slow ${lockstep} ${LOCKSTEP_PYTHON})

@@ -22,7 +22,9 @@ void ObservationWriter::observe(Phase phase, Kind kind, std::span<const NamedTen
   for (const NamedTensor& tensor : tensors) rows.push_back(row_of(phase, kind, tensor));
   std::vector<DigestTask> tasks = tasks_for(tensors, rows);
   digester_->digest(tasks);
-  for (const Observation& row : rows) writer_.append(row);
+  std::vector<const Observation*> of_journal;
+  for (const Observation& row : rows) of_journal.push_back(&row);
+  writer_.append(of_journal);
   for (DigestTask& task : tasks) {
     if (task.wants_bytes) writer_.keep(*task.row, std::move(task.bytes));
   }

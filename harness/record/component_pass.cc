@@ -26,7 +26,7 @@ VectorTarget::AddBlocks adder_of(DType component) {
     case DType::float64:
       return vector_target().float64;
     default:
-      return nullptr;
+      return is_float8(component) ? vector_target().float32 : nullptr;
   }
 }
 
@@ -61,6 +61,9 @@ void ComponentPass::add_single(std::span<const std::byte> bytes, std::uint64_t b
   const std::size_t size = item_size(component_);
   const std::size_t count = bytes.size() / size;
   if (wanted_.digest) digest_ += digest_run(bytes, begin * size);
+  if (!is_floating(component_)) {
+    vector_target().add_whole(component_, bytes.data(), count, sums_);
+  }
   if (is_floating(component_) || wanted_.sketch) {
     add_components(component_, bytes.data(), count, begin, number_, wanted_.sketch, sums_);
   }
@@ -74,12 +77,27 @@ void ComponentPass::add_blocks(std::span<const std::byte> bytes, std::uint64_t b
   auto& squares = sums_.squares;
   const auto turn = static_cast<std::ptrdiff_t>(number_ % squares.size());
   std::rotate(squares.begin(), squares.begin() + turn, squares.end());
-  const Digest inner =
-      adder_of(component_)(bytes.data(), count / kComponents, begin / kComponents, wanted_, sums_);
+  const Digest inner = is_float8(component_)
+                           ? add_decoded(bytes, begin)
+                           : adder_of(component_)(bytes.data(), count / kComponents,
+                                                  begin / kComponents, wanted_, sums_);
   std::rotate(squares.begin(), squares.end() - turn, squares.end());
   const Digest keys = block_keys(begin * size / kPiece);
   digest_ += {inner.low * keys.low, inner.high * keys.high};
   number_ += count;
+}
+
+/// Blocks of a type of 8 bits, whose numbers float32 has, too.
+Digest ComponentPass::add_decoded(std::span<const std::byte> bytes, std::uint64_t begin) {
+  const auto& values = float8_values(component_);
+  alignas(64) float decoded[kPiece];
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    decoded[i] = static_cast<float>(values[std::to_integer<std::size_t>(bytes[i])]);
+  }
+  vector_target().float32(reinterpret_cast<const std::byte*>(decoded), bytes.size() / kComponents,
+                          begin / kComponents, {.sketch = wanted_.sketch}, sums_);
+  if (!wanted_.digest) return {};
+  return vector_target().add_words(bytes.data(), bytes.size() / 4, begin / 4 % kDigestBlock);
 }
 
 }  // namespace lockstep

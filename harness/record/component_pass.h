@@ -20,13 +20,13 @@ class ComponentPass {
 
   const Digest& digest() const { return digest_; }
 
-  /// The statistics in it are those of a floating type alone.
   const ComponentSums& sums() const { return sums_; }
 
  private:
   void add_piece(std::span<const std::byte> bytes, std::uint64_t begin);
   void add_single(std::span<const std::byte> bytes, std::uint64_t begin);
   void add_blocks(std::span<const std::byte> bytes, std::uint64_t begin);
+  Digest add_decoded(std::span<const std::byte> bytes, std::uint64_t begin);
 
   DType component_;
   TensorParts wanted_;

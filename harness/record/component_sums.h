@@ -20,10 +20,18 @@ struct ComponentSums {
   double least = std::numeric_limits<double>::infinity();  ///< of the finite components
   double most = -std::numeric_limits<double>::infinity();
   std::int64_t non_finite = 0;
+
+  /// Of whole numbers, instead of those above. While the squares add up to less than 2^53, each
+  /// order of additions in float64 gives their exact sum.
+  std::int64_t least_whole = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most_whole = std::numeric_limits<std::int64_t>::min();
+  std::uint64_t whole_squares = 0;
+  bool are_squares_exact = true;  ///< else `whole_squares` means nothing
+
   std::array<double, kLanes> lanes{};  ///< of the sketch
 };
 
-/// What a pass computes, in addition to the sums of components of a floating type.
+/// What a pass computes in addition to the statistics.
 struct TensorParts {
   bool digest = false;
   bool sketch = false;

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 namespace lockstep {
@@ -35,6 +38,64 @@ double bfloat_value(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
+/// Layout of a type of 8 bits. Only e8m0 has no sign; then each value is a power of two.
+struct Float8 {
+  int fraction_bits = 0;
+  int bias = 0;
+  enum { kInfinities, kOneNaN, kNegativeZeroIsNaN, kPowers } kind = kOneNaN;
+};
+
+constexpr Float8 kFloat8[] = {{3, 7, Float8::kOneNaN},
+                              {2, 15, Float8::kInfinities},
+                              {3, 8, Float8::kNegativeZeroIsNaN},
+                              {2, 16, Float8::kNegativeZeroIsNaN},
+                              {0, 127, Float8::kPowers}};
+
+std::size_t number_of_float8(DType dtype) {
+  return static_cast<std::size_t>(dtype) - static_cast<std::size_t>(DType::float8_e4m3fn);
+}
+
+bool is_nan(const Float8& format, int bits) {
+  const int magnitude = bits & 0x7f;
+  switch (format.kind) {
+    case Float8::kInfinities:
+      return magnitude > 0x7c;
+    case Float8::kOneNaN:
+      return magnitude == 0x7f;
+    case Float8::kNegativeZeroIsNaN:
+      return bits == 0x80;
+    case Float8::kPowers:
+      return bits == 0xff;
+  }
+  return false;
+}
+
+double float8_value(const Float8& format, int bits) {
+  if (is_nan(format, bits)) return std::numeric_limits<double>::quiet_NaN();
+  if (format.kind == Float8::kPowers) return std::ldexp(1, bits - format.bias);
+  const int magnitude = bits & 0x7f;
+  const double sign = bits >> 7 ? -1.0 : 1.0;
+  if (format.kind == Float8::kInfinities && magnitude == 0x7c) {
+    return sign * std::numeric_limits<double>::infinity();
+  }
+  const int one = 1 << format.fraction_bits;
+  const int exponent = magnitude / one;
+  const int fraction = magnitude % one + (exponent > 0 ? one : 0);
+  return sign * std::ldexp(fraction, std::max(exponent, 1) - format.bias - format.fraction_bits);
+}
+
+using Float8Values = std::array<double, 256>;
+
+std::array<Float8Values, std::size(kFloat8)> make_float8_values() {
+  std::array<Float8Values, std::size(kFloat8)> tables{};
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    for (int bits = 0; bits < 256; ++bits) {
+      tables[i][static_cast<std::size_t>(bits)] = float8_value(kFloat8[i], bits);
+    }
+  }
+  return tables;
+}
+
 struct Rounding {
   double unit_roundoff = 0;
   double smallest_subnormal = 0;
@@ -51,6 +112,16 @@ Rounding rounding_of(DType dtype) {
       return {0x1p-11, 0x1p-24};
     case DType::bfloat16:
       return {0x1p-8, 0x1p-133};
+    case DType::float8_e4m3fn:
+      return {0x1p-4, 0x1p-9};
+    case DType::float8_e5m2:
+      return {0x1p-3, 0x1p-16};
+    case DType::float8_e4m3fnuz:
+      return {0x1p-4, 0x1p-10};
+    case DType::float8_e5m2fnuz:
+      return {0x1p-3, 0x1p-17};
+    case DType::float8_e8m0fnu:  // the smallest number is not subnormal
+      return {0x1p-1, 0x1p-127};
     default:
       return {};
   }
@@ -67,6 +138,7 @@ std::int64_t place(DType component, const std::byte* bytes) {
   const std::size_t size = item_size(component);
   const std::uint64_t value = little_endian(bytes, size);
   const unsigned unused = 64 - 8 * static_cast<unsigned>(size);
+  if (component == DType::float8_e8m0fnu) return static_cast<std::int64_t>(value);
   if (unit_roundoff(component) > 0) {
     const auto magnitude = static_cast<std::int64_t>(value << unused << 1 >> unused >> 1);
     return value >> (63 - unused) ? -magnitude : magnitude;
@@ -82,6 +154,11 @@ std::size_t item_size(DType dtype) {
     case DType::int8:
     case DType::uint8:
     case DType::boolean:
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2:
+    case DType::float8_e4m3fnuz:
+    case DType::float8_e5m2fnuz:
+    case DType::float8_e8m0fnu:
       return 1;
     case DType::float16:
     case DType::bfloat16:
@@ -114,6 +191,15 @@ double smallest_subnormal(DType dtype) { return rounding_of(dtype).smallest_subn
 
 double unit_roundoff(DType dtype) { return rounding_of(dtype).unit_roundoff; }
 
+bool is_float8(DType dtype) {
+  return dtype >= DType::float8_e4m3fn && dtype <= DType::float8_e8m0fnu;
+}
+
+const std::array<double, 256>& float8_values(DType dtype) {
+  static const auto tables = make_float8_values();
+  return tables[number_of_float8(dtype)];
+}
+
 double component_value(DType component, const std::byte* bytes) {
   switch (component) {
     case DType::float32:
@@ -134,9 +220,20 @@ double component_value(DType component, const std::byte* bytes) {
       return load<std::uint8_t>(bytes);
     case DType::boolean:
       return load<std::uint8_t>(bytes) != 0;
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2:
+    case DType::float8_e4m3fnuz:
+    case DType::float8_e5m2fnuz:
+    case DType::float8_e8m0fnu:
+      return float8_values(component)[load<std::uint8_t>(bytes)];
     default:
       return load<double>(bytes);
   }
+}
+
+std::int64_t whole_value(DType component, const std::byte* bytes) {
+  if (component == DType::int64) return load<std::int64_t>(bytes);
+  return static_cast<std::int64_t>(component_value(component, bytes));
 }
 
 std::optional<std::uint64_t> ulp_distance(DType component, const std::byte* a, const std::byte* b) {

@@ -24,14 +24,21 @@ enum class DType {
   uint8,
   boolean,
   complex64,
-  complex128
+  complex128,
+  float8_e4m3fn,
+  float8_e5m2,
+  float8_e4m3fnuz,
+  float8_e5m2fnuz,
+  float8_e8m0fnu
 };
 
 template <>
 struct Names<DType> {
-  static constexpr std::array<std::string_view, 12> values{
-      "float32", "float64", "float16", "bfloat16", "int8",      "int16",
-      "int32",   "int64",   "uint8",   "bool",     "complex64", "complex128"};
+  static constexpr std::array<std::string_view, 17> values{
+      "float32",         "float64",       "float16",       "bfloat16",    "int8",
+      "int16",           "int32",         "int64",         "uint8",       "bool",
+      "complex64",       "complex128",    "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
+      "float8_e5m2fnuz", "float8_e8m0fnu"};
 };
 
 /// Bytes of one element: 8 for complex64.
@@ -50,9 +57,19 @@ double unit_roundoff(DType dtype);
 /// and bool. Rounding errors can reach half of it, however small the value.
 double smallest_subnormal(DType dtype);
 
+/// Whether a (component) type is one of the floating types of 8 bits.
+bool is_float8(DType dtype);
+
+/// The values of the 256 bit patterns of a type of 8 bits, exact in float32 too. Requires:
+/// `is_float8(dtype)`.
+const std::array<double, 256>& float8_values(DType dtype);
+
 /// The component at `bytes` as a double. Exact except for int64 beyond 2^53, which is rounded.
 /// Requires: `component` is a component type.
 double component_value(DType component, const std::byte* bytes);
+
+/// The same of a type without fraction, exact. A bool is 0 or 1.
+std::int64_t whole_value(DType component, const std::byte* bytes);
 
 /// Representable values between two components of one type: 0 for equal bits, 1 for neighbours;
 /// -0.0 and 0.0 count as equal. Empty for NaN and bool.

@@ -153,23 +153,39 @@ JournalWriter::~JournalWriter() {
   }
 }
 
-void JournalWriter::append(const Observation& observation) {
-  const std::size_t number = tensors_.number_of(observation);
-  if (number == identities_.size()) identities_.push_back(identity_of(observation));
-  if (observation.step != step_.step) {
-    finish();
-    step_ = {};
-    step_.step = observation.step;
-    step_.offset = size_;
+void JournalWriter::append(std::span<const Observation* const> rows) {
+  if (rows.empty()) return;
+  begin_if_new(rows.front()->step);
+  std::string text;
+  std::vector<std::size_t> numbers;
+  numbers.reserve(rows.size());
+  for (const Observation* row : rows) {
+    numbers.push_back(number_of(*row));
+    text += row_of(*row, numbers.back());
   }
-  const std::string row = row_of(observation, number);
-  file_.append(row);
-  step_.checksum += checksum_of(row, step_.bytes);
-  step_.bytes += row.size();
-  size_ += row.size();
-  add(identities_[number], observation.micro_batch, observation.digest,
-      observation.statistics.non_finite, step_.summary);
+  file_.append(text);
+  step_.checksum += checksum_of(text, step_.bytes);
+  step_.bytes += text.size();
+  size_ += text.size();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    add(identities_[numbers[i]], rows[i]->micro_batch, rows[i]->digest,
+        rows[i]->statistics.non_finite, step_.summary);
+  }
   is_finished_ = false;
+}
+
+void JournalWriter::begin_if_new(std::int64_t step) {
+  if (step == step_.step) return;
+  finish();
+  step_ = {};
+  step_.step = step;
+  step_.offset = size_;
+}
+
+std::size_t JournalWriter::number_of(const Observation& row) {
+  const std::size_t number = tensors_.number_of(row);
+  if (number == identities_.size()) identities_.push_back(identity_of(row));
+  return number;
 }
 
 void JournalWriter::finish() {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -22,7 +24,7 @@ namespace lockstep {
 std::filesystem::path journal_file(const std::filesystem::path& folder, int rank);
 
 /// Append-only record of one rank's observations: rows in a CSV file, their tensors in a table next
-/// to it, and an index of its steps. Each row is written by a single write, so a killed rank leaves
+/// to it, and an index of its steps. Rows are written from front to back, so a killed rank leaves
 /// whole rows and at most one torn one. One thread at a time.
 class JournalWriter {
  public:
@@ -34,15 +36,21 @@ class JournalWriter {
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
 
-  /// Appends one row; `seq` is not written. Requires: steps ascend, as do the micro-batches of a
-  /// tensor within a step. Throws Error (usage) when the disk is full or the file is gone.
-  void append(const Observation& observation);
+  /// Appends rows of one step by one write; `seq` is not written. Requires: steps ascend, as do the
+  /// micro-batches of a tensor within a step. Throws Error (usage) when the disk is full or the
+  /// file is gone.
+  void append(std::span<const Observation* const> rows);
+
+  void append(const Observation& row) { append(std::array{&row}); }
 
   /// Writes the index entry of the last step. The step may continue: its next entry replaces this
   /// one. Throws Error (usage) when the disk is full.
   void finish();
 
  private:
+  void begin_if_new(std::int64_t step);
+  std::size_t number_of(const Observation& row);
+
   AppendedFile file_;
   TensorTableWriter tensors_;
   StepIndexWriter index_;

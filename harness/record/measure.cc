@@ -1,6 +1,8 @@
 #include "harness/record/measure.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "harness/record/component_pass.h"
 #include "harness/record/dtype.h"
@@ -10,21 +12,48 @@
 namespace lockstep {
 namespace {
 
-ComponentPass pass_over(const Observation& observation, std::span<const std::byte> bytes,
-                        TensorParts wanted) {
-  const DType dtype = *parse<DType>(observation.dtype);
-  ComponentPass pass(component_type(dtype), wanted);
-  std::size_t at = 0;
-  for (const Run& run : runs_of(observation)) {
-    const std::size_t size = static_cast<std::size_t>(run.length) * item_size(dtype);
-    pass.add(bytes.subspan(at, size), static_cast<std::uint64_t>(run.begin) * components(dtype));
-    at += size;
+/// Adds the bytes of a part where its runs lie in the global tensor.
+class PartPass {
+ public:
+  PartPass(const Observation& part, TensorParts wanted)
+      : dtype_(*parse<DType>(part.dtype)),
+        runs_(runs_of(part)),
+        pass_(component_type(dtype_), wanted) {}
+
+  void add(std::span<const std::byte> bytes) {
+    const std::size_t item = item_size(dtype_);
+    while (!bytes.empty()) {
+      const Run& run = runs_[number_];
+      const auto left = static_cast<std::size_t>(run.length - done_) * item;
+      const auto here = bytes.first(std::min(bytes.size(), left));
+      pass_.add(here, static_cast<std::uint64_t>(run.begin + done_) * components(dtype_));
+      done_ += static_cast<std::int64_t>(here.size() / item);
+      if (done_ == run.length) {
+        ++number_;
+        done_ = 0;
+      }
+      bytes = bytes.subspan(here.size());
+    }
   }
-  return pass;
+
+  const ComponentPass& pass() const { return pass_; }
+
+ private:
+  DType dtype_;
+  std::vector<Run> runs_;
+  std::size_t number_ = 0;  ///< of the run that is being added
+  std::int64_t done_ = 0;   ///< elements of it
+  ComponentPass pass_;
+};
+
+ComponentPass pass_over(const Observation& observation, const TensorBytes& bytes,
+                        TensorParts wanted) {
+  PartPass part(observation, wanted);
+  bytes.for_each_piece([&](std::span<const std::byte> piece) { part.add(piece); });
+  return part.pass();
 }
 
-ComponentPass pass_filling(Observation& observation, std::span<const std::byte> bytes,
-                           bool is_sketched) {
+ComponentPass pass_filling(Observation& observation, const TensorBytes& bytes, bool is_sketched) {
   const ComponentPass pass = pass_over(observation, bytes, {.digest = true, .sketch = is_sketched});
   observation.digest = pass.digest();
   observation.statistics = statistics(*parse<DType>(observation.dtype), bytes, pass.sums());
@@ -33,15 +62,15 @@ ComponentPass pass_filling(Observation& observation, std::span<const std::byte> 
 
 }  // namespace
 
-void measure(Observation& observation, std::span<const std::byte> bytes) {
+void measure(Observation& observation, const TensorBytes& bytes) {
   pass_filling(observation, bytes, false);
 }
 
-Sketch measure_and_sketch(Observation& observation, std::span<const std::byte> bytes) {
+Sketch measure_and_sketch(Observation& observation, const TensorBytes& bytes) {
   return {pass_filling(observation, bytes, true).sums().lanes};
 }
 
-Sketch sketch_of(const Observation& observation, std::span<const std::byte> bytes) {
+Sketch sketch_of(const Observation& observation, const TensorBytes& bytes) {
   return {pass_over(observation, bytes, {.sketch = true}).sums().lanes};
 }
 

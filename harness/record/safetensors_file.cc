@@ -21,14 +21,21 @@ using HeaderJson = nlohmann::json;
 constexpr std::size_t kHeaderLengthSize = 8;
 constexpr int kDeepestHeader = 4;  // lists of numbers in named entries need less
 
-// safetensors' names of the directly stored types, in the order of DType.
-constexpr std::array<std::string_view, 10> kStoredNames{"F32", "F64", "F16", "BF16", "I8",
-                                                        "I16", "I32", "I64", "U8",   "BOOL"};
+/// safetensors' names of the types, in the order of DType. Complex types are not stored directly.
+constexpr std::array<std::string_view, Names<DType>::values.size()> kNamesOfTypes{
+    "F32",  "F64", "F16", "BF16",    "I8",      "I16",         "I32",         "I64",    "U8",
+    "BOOL", "",    "",    "F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F8_E8M0"};
+
+std::vector<std::string_view> stored_names() {
+  std::vector<std::string_view> names(kNamesOfTypes.begin(), kNamesOfTypes.end());
+  std::erase(names, "");
+  return names;
+}
 
 std::optional<DType> stored_type(std::string_view name) {
-  const auto at = std::find(kStoredNames.begin(), kStoredNames.end(), name);
-  if (at == kStoredNames.end()) return std::nullopt;
-  return static_cast<DType>(at - kStoredNames.begin());
+  const auto at = std::find(kNamesOfTypes.begin(), kNamesOfTypes.end(), name);
+  if (name.empty() || at == kNamesOfTypes.end()) return std::nullopt;
+  return static_cast<DType>(at - kNamesOfTypes.begin());
 }
 
 /// Reads the header of one file; every error names it.
@@ -148,7 +155,7 @@ class HeaderReader {
     const auto dtype_name = field<std::string>(key, entry, "dtype", "a string");
     const std::optional<DType> dtype = stored_type(dtype_name);
     if (!dtype) {
-      throw refusal(fmt::format("one of {} as dtype of '{}'", fmt::join(kStoredNames, ", "), key),
+      throw refusal(fmt::format("one of {} as dtype of '{}'", fmt::join(stored_names(), ", "), key),
                     dtype_name);
     }
     const std::vector<std::uint64_t> shape = wholes(key, entry, "shape");
@@ -191,7 +198,7 @@ class HeaderReader {
 }  // namespace
 
 std::string_view stored_name(DType component) {
-  return kStoredNames.at(static_cast<std::size_t>(component));
+  return kNamesOfTypes.at(static_cast<std::size_t>(component));
 }
 
 std::optional<std::uint64_t> stored_size(DType dtype, const std::vector<std::int64_t>& shape) {

@@ -1,5 +1,6 @@
 #include "harness/record/scalar_target.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -54,6 +55,21 @@ void add_components(DType component, const std::byte* bytes, std::size_t count, 
     const std::uint64_t at = begin + i;
     if (i == 0 || at % ComponentSums::kLanes == 0) block = sketch_block(at / ComponentSums::kLanes);
     add_to_lane(is_finite ? value : 0.0, at, block, sums);
+  }
+}
+
+void add_whole_numbers(DType component, const std::byte* bytes, std::size_t count,
+                       ComponentSums& sums) {
+  const std::size_t size = item_size(component);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t value = whole_value(component, bytes + i * size);
+    sums.least_whole = std::min(sums.least_whole, value);
+    sums.most_whole = std::max(sums.most_whole, value);
+    constexpr std::int64_t kRoot = 94906265;  // of 2^53, rounded down
+    if (value < -kRoot || value > kRoot) sums.are_squares_exact = false;
+    if (!sums.are_squares_exact) continue;
+    sums.whole_squares += static_cast<std::uint64_t>(value * value);
+    if (sums.whole_squares >> 53 != 0) sums.are_squares_exact = false;
   }
 }
 

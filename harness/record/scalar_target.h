@@ -19,6 +19,10 @@ Digest scalar_words(const std::byte* bytes, std::size_t words, std::size_t place
 void add_components(DType component, const std::byte* bytes, std::size_t count, std::uint64_t begin,
                     std::size_t number, bool is_sketched, ComponentSums& sums);
 
+/// Of components without fraction. See `ComponentSums::whole_squares`.
+void add_whole_numbers(DType component, const std::byte* bytes, std::size_t count,
+                       ComponentSums& sums);
+
 template <DType component>
 Digest scalar_blocks(const std::byte* bytes, std::size_t blocks, std::uint64_t first,
                      TensorParts wanted, ComponentSums& sums) {

@@ -80,6 +80,7 @@ void SketchWriter::append(std::int64_t step, const SketchesOfStep& sketches) {
     put(sketch, body);
   }
   std::string entry;
+  entry.reserve(sizeof(EntryHeader) + body.size());
   put(EntryHeader{step, sketches.size(), checksum_of(body)}, entry);
   entry += body;
   file_.append(entry);

@@ -2,34 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
-#include <optional>
+#include <span>
 
 #include "harness/record/component_pass.h"
 #include "reports/base/csv_text.h"
 
 namespace lockstep {
 namespace {
-
-template <class T>
-struct Bounds {
-  T minimum;
-  T maximum;
-};
-
-template <class T>
-void include(std::optional<Bounds<T>>& range, T value) {
-  if (!range) range = Bounds<T>{value, value};
-  range->minimum = std::min(range->minimum, value);
-  range->maximum = std::max(range->maximum, value);
-}
-
-template <class Visit>
-void for_each_component(DType component, std::span<const std::byte> bytes, const Visit& visit) {
-  const std::size_t size = item_size(component);
-  for (std::size_t at = 0; at + size <= bytes.size(); at += size) visit(bytes.data() + at);
-}
 
 // A power of two that scales `largest` to about 1, so that squares neither overflow nor underflow
 // and no digit changes.
@@ -38,12 +18,15 @@ double scale_for(double largest) {
   return std::scalbn(1.0, -std::clamp(std::ilogb(largest), -1000, 1000));
 }
 
-double norm_of(DType component, std::span<const std::byte> bytes, double largest) {
+double norm_of(DType component, const TensorBytes& bytes, double largest) {
   const double scale = scale_for(largest);
+  const std::size_t size = item_size(component);
   double sum = 0;
-  for_each_component(component, bytes, [&](const std::byte* at) {
-    const double value = component_value(component, at) * scale;
-    if (std::isfinite(value)) sum += value * value;
+  bytes.for_each_piece([&](std::span<const std::byte> piece) {
+    for (std::size_t at = 0; at < piece.size(); at += size) {
+      const double value = component_value(component, piece.data() + at) * scale;
+      if (std::isfinite(value)) sum += value * value;
+    }
   });
   return std::sqrt(sum) / scale;
 }
@@ -54,32 +37,18 @@ bool has_plain_squares(double largest) {
   return largest == 0 || (largest > 0x1p-400 && largest < 0x1p400);
 }
 
-std::optional<Bounds<std::int64_t>> int64_range(std::span<const std::byte> bytes) {
-  std::optional<Bounds<std::int64_t>> range;
-  for_each_component(DType::int64, bytes, [&](const std::byte* at) {
-    std::int64_t value = 0;
-    std::memcpy(&value, at, sizeof value);
-    include(range, value);
-  });
-  return range;
-}
+double magnitude(std::int64_t whole) { return std::abs(static_cast<double>(whole)); }
 
-Statistics statistics_of_whole_numbers(DType component, std::span<const std::byte> bytes) {
-  std::optional<Bounds<double>> range;
-  for_each_component(component, bytes,
-                     [&](const std::byte* at) { include(range, component_value(component, at)); });
+Statistics statistics_of_whole_numbers(DType component, const TensorBytes& bytes,
+                                       const ComponentSums& sums) {
   Statistics result;
-  if (!range) return result;
-  result.norm =
-      norm_of(component, bytes, std::max(std::abs(range->minimum), std::abs(range->maximum)));
-  if (component == DType::int64) {
-    const auto exact = int64_range(bytes);
-    result.minimum = exact->minimum;
-    result.maximum = exact->maximum;
-  } else {
-    result.minimum = static_cast<std::int64_t>(range->minimum);
-    result.maximum = static_cast<std::int64_t>(range->maximum);
-  }
+  if (sums.least_whole > sums.most_whole) return result;  // no elements
+  result.minimum = sums.least_whole;
+  result.maximum = sums.most_whole;
+  result.norm = sums.are_squares_exact
+                    ? std::sqrt(static_cast<double>(sums.whole_squares))
+                    : norm_of(component, bytes,
+                              std::max(magnitude(sums.least_whole), magnitude(sums.most_whole)));
   return result;
 }
 
@@ -91,9 +60,9 @@ std::string to_text(const Extreme& extreme) {
   return "";
 }
 
-Statistics statistics(DType dtype, std::span<const std::byte> bytes, const ComponentSums& sums) {
+Statistics statistics(DType dtype, const TensorBytes& bytes, const ComponentSums& sums) {
   const DType component = component_type(dtype);
-  if (unit_roundoff(component) == 0) return statistics_of_whole_numbers(component, bytes);
+  if (unit_roundoff(component) == 0) return statistics_of_whole_numbers(component, bytes, sums);
   Statistics result;
   result.non_finite = sums.non_finite;
   if (sums.least > sums.most) return result;  // nothing is finite

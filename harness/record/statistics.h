@@ -8,6 +8,7 @@
 
 #include "harness/record/component_sums.h"
 #include "harness/record/dtype.h"
+#include "harness/record/tensor_bytes.h"
 
 namespace lockstep {
 
@@ -31,8 +32,8 @@ struct Statistics {
 /// Statistics of `bytes`, contiguous elements of `dtype`. -0.0 reads as 0.
 Statistics statistics(DType dtype, std::span<const std::byte> bytes);
 
-/// The same, if a pass has added up the components. Reads the bytes again if they are whole
-/// numbers, or so large or small that their squares would overflow or underflow.
-Statistics statistics(DType dtype, std::span<const std::byte> bytes, const ComponentSums& sums);
+/// The same, if a pass has added up the components. Reads the bytes again if squares of whole
+/// numbers add up to 2^53 or more, or those of other numbers would overflow or underflow.
+Statistics statistics(DType dtype, const TensorBytes& bytes, const ComponentSums& sums);
 
 }  // namespace lockstep

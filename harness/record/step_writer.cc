@@ -41,9 +41,9 @@ void StepWriter::claim(const Observation& row) {
   }
 }
 
-void StepWriter::append(const Observation& row) {
-  journal_.append(row);
-  ++rows_;
+void StepWriter::append(std::span<const Observation* const> rows) {
+  journal_.append(rows);
+  rows_ += static_cast<std::int64_t>(rows.size());
 }
 
 void StepWriter::keep(const Observation& row, std::vector<std::byte> bytes) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,8 @@ class StepWriter {
   /// Whether a value of `bytes` bytes is to be stored. If so, `keep` must follow.
   bool wants(std::uint64_t bytes) { return keep_.take(bytes); }
 
-  /// Appends a claimed row. Throws Error (usage) when the journal cannot be written.
-  void append(const Observation& row);
+  /// Appends claimed rows. Throws Error (usage) when the journal cannot be written.
+  void append(std::span<const Observation* const> rows);
 
   /// Writes the sketches of rows that will be appended, so that no row is ever without its own. The
   /// first ones create the file. Throws Error (usage) on failure.

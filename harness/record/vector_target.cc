@@ -1,6 +1,10 @@
 #include "harness/record/vector_target.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "harness/record/place_keys.h"
@@ -308,6 +312,72 @@ Digest add_blocks(const std::byte* bytes, std::size_t blocks, std::uint64_t firs
   return total(running.products);
 }
 
+// Whole numbers: plain loops, which the compiler turns into vectors of the target.
+
+constexpr std::size_t kWholesAtOnce = 1024;
+constexpr std::uint64_t kExact = std::uint64_t{1} << 53;
+constexpr std::uint64_t kSmallWhole = std::uint64_t{1} << 21;  // 1024 of its squares are exact
+
+template <class T>
+HWY_INLINE T whole_at(const std::byte* bytes, std::size_t i) {
+  T value;
+  std::memcpy(&value, bytes + i * sizeof value, sizeof value);
+  return value;
+}
+
+/// At most `kWholesAtOnce`.
+template <class T>
+HWY_INLINE void add_wholes_at_once(const std::byte* bytes, std::size_t count, bool is_boolean,
+                                   ComponentSums& sums) {
+  T least = std::numeric_limits<T>::max();
+  T most = std::numeric_limits<T>::min();
+  T values[kWholesAtOnce];
+  for (std::size_t i = 0; i < count; ++i) {
+    const T read = whole_at<T>(bytes, i);
+    const T value = is_boolean ? static_cast<T>(read != 0) : read;
+    values[i] = value;
+    least = value < least ? value : least;
+    most = value > most ? value : most;
+  }
+  sums.least_whole = std::min<std::int64_t>(sums.least_whole, least);
+  sums.most_whole = std::max<std::int64_t>(sums.most_whole, most);
+  const auto of_least = static_cast<std::uint64_t>(least < 0 ? -(least + 1) : least);
+  const auto of_most = static_cast<std::uint64_t>(most < 0 ? -(most + 1) : most);
+  sums.are_squares_exact = sums.are_squares_exact && std::max(of_least, of_most) < kSmallWhole;
+  if (!sums.are_squares_exact) return;
+  using Square = std::conditional_t<sizeof(T) < 4, std::int32_t, std::int64_t>;
+  using Sum = std::conditional_t<sizeof(T) == 1, std::uint32_t, std::uint64_t>;
+  Sum sum = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    sum += static_cast<Sum>(static_cast<Square>(values[i]) * values[i]);
+  }
+  sums.whole_squares += sum;
+  sums.are_squares_exact = sums.whole_squares < kExact;
+}
+
+template <class T>
+void add_wholes(const std::byte* bytes, std::size_t count, bool is_boolean, ComponentSums& sums) {
+  for (std::size_t i = 0; i < count; i += kWholesAtOnce) {
+    add_wholes_at_once<T>(bytes + i * sizeof(T), std::min(kWholesAtOnce, count - i), is_boolean,
+                          sums);
+  }
+}
+
+void add_whole(DType component, const std::byte* bytes, std::size_t count, ComponentSums& sums) {
+  switch (component) {
+    case DType::int8:
+      return add_wholes<std::int8_t>(bytes, count, false, sums);
+    case DType::int16:
+      return add_wholes<std::int16_t>(bytes, count, false, sums);
+    case DType::int32:
+      return add_wholes<std::int32_t>(bytes, count, false, sums);
+    case DType::int64:
+      return add_wholes<std::int64_t>(bytes, count, false, sums);
+    default:
+      return add_wholes<std::uint8_t>(bytes, count, component == DType::boolean, sums);
+  }
+}
+
 }  // namespace
 
 constexpr VectorTarget target(std::string_view name, bool (*is_supported)()) {
@@ -317,7 +387,8 @@ constexpr VectorTarget target(std::string_view name, bool (*is_supported)()) {
           add_blocks<LoadFloat32>,
           add_blocks<LoadBfloat16>,
           add_blocks<LoadFloat16>,
-          add_blocks<LoadFloat64>};
+          add_blocks<LoadFloat64>,
+          add_whole};
 }
 
 }  // namespace lockstep::HWY_NAMESPACE
@@ -359,7 +430,8 @@ constexpr VectorTarget kTargets[] = {
     N_NEON::target("NEON", [] { return true; }),
 #endif
     {"scalar", [] { return true; }, scalar_words, scalar_blocks<DType::float32>,
-     scalar_blocks<DType::bfloat16>, scalar_blocks<DType::float16>, scalar_blocks<DType::float64>},
+     scalar_blocks<DType::bfloat16>, scalar_blocks<DType::float16>, scalar_blocks<DType::float64>,
+     add_whole_numbers},
 };
 
 std::vector<const VectorTarget*> find_targets() {

@@ -7,6 +7,7 @@
 
 #include "harness/record/component_sums.h"
 #include "harness/record/digest.h"
+#include "harness/record/dtype.h"
 
 namespace lockstep {
 
@@ -30,6 +31,10 @@ struct VectorTarget {
   AddBlocks bfloat16;
   AddBlocks float16;
   AddBlocks float64;
+
+  /// Adds whole numbers to the sums that are theirs. Requires: `component` has no fraction.
+  void (*add_whole)(DType component, const std::byte* bytes, std::size_t count,
+                    ComponentSums& sums);
 };
 
 /// Those that this processor has, the fastest first and the scalar one last.

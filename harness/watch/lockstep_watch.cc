@@ -100,6 +100,10 @@ int32_t lockstep_watch_observe_next(lockstep_watch* watch, const lockstep_watch_
   return done([&] { watch->observe_next({values, static_cast<std::size_t>(count)}); });
 }
 
+int32_t lockstep_watch_use_threads(lockstep_watch* watch, int32_t threads) {
+  return done([&] { watch->use_threads(threads); });
+}
+
 int32_t lockstep_watch_keeps(const lockstep_watch* watch) { return watch->keeps() ? 1 : 0; }
 
 int32_t lockstep_watch_observes(const lockstep_watch* watch, int64_t step) {

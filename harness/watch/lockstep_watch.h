@@ -106,6 +106,12 @@ typedef struct {
   const int64_t* strides; /* in elements, one per dimension; null: row-major without gaps */
 } lockstep_watch_value;
 
+/* Measures large values of later calls on up to so many threads, which last no longer than the
+ * call. One thread measures a whole value, so what is recorded does not depend on their number. At
+ * first:
+ * 1. Fails for less than 1. */
+LOCKSTEP_WATCH_API int32_t lockstep_watch_use_threads(lockstep_watch* watch, int32_t threads);
+
 /* Records values in their order. A tensor may occur once per step and micro-batch. If one value is
  * refused, none is recorded. */
 LOCKSTEP_WATCH_API int32_t lockstep_watch_observe(lockstep_watch* watch,

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -17,11 +19,14 @@
 #include "harness/record/sketch.h"
 #include "harness/record/whole_file.h"
 #include "harness/watch/joined_job.h"
+#include "harness/watch/on_threads.h"
 #include "reports/base/error.h"
 
 namespace lockstep {
 
 namespace {
+
+constexpr std::int64_t kManyElements = 1 << 20;  // take longer to measure than threads to start
 
 std::string_view text(const char* characters) { return characters ? characters : ""; }
 
@@ -33,33 +38,6 @@ template <class Enum>
 Enum word(const char* characters, const char* meaning) {
   if (const auto known = parse<Enum>(text(characters))) return *known;
   throw internal_error(fmt::format("'{}' is no {}", text(characters), meaning));
-}
-
-bool is_row_major(const std::int64_t* strides, const std::vector<std::int64_t>& shape) {
-  if (!strides || element_count(shape) < 2) return true;
-  std::int64_t expected = 1;
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    if (shape[i] != 1 && strides[i] != expected) return false;
-    expected *= shape[i];
-  }
-  return true;
-}
-
-/// Copies strided elements into row-major order, run by run of the last dimension.
-void pack(const std::byte* data, const std::int64_t* strides,
-          const std::vector<std::int64_t>& shape, std::size_t item, std::byte* packed) {
-  const std::int64_t last = shape.back();
-  const std::int64_t rows = element_count(shape) / last;
-  std::vector<std::int64_t> index(shape.size() - 1, 0);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    std::int64_t first = 0;
-    for (std::size_t d = 0; d < index.size(); ++d) first += index[d] * strides[d];
-    for (std::int64_t i = 0; i < last; ++i) {
-      std::memcpy(packed, data + (first + i * strides[index.size()]) * std::int64_t(item), item);
-      packed += item;
-    }
-    for (std::size_t d = index.size(); d-- > 0 && ++index[d] == shape[d];) index[d] = 0;
-  }
 }
 
 void require_rank(const lockstep_watch_options& options) {
@@ -149,27 +127,29 @@ void RankWatch::begin_step(std::int64_t step) {
   append(std::exchange(next_, {}));
 }
 
-std::span<const std::byte> RankWatch::bytes_of(const lockstep_watch_value& value,
-                                               const Observation& row) {
-  const std::size_t item = item_size(*parse<DType>(row.dtype));
-  const std::size_t size = static_cast<std::size_t>(element_count(row.local_shape)) * item;
+TensorBytes RankWatch::bytes_of(const lockstep_watch_value& value, const Observation& row) {
   const auto* const data = static_cast<const std::byte*>(value.data);
-  if (size > 0 && !data) throw internal_error(fmt::format("'{}' has no address", row.name));
-  if (is_row_major(value.strides, row.local_shape)) return {data, size};
-  packed_.resize(size);
-  pack(data, value.strides, row.local_shape, item, packed_.data());
-  return packed_;
+  const TensorBytes bytes(data, value.strides, row.local_shape,
+                          item_size(*parse<DType>(row.dtype)));
+  if (bytes.size() > 0 && !data) {
+    throw internal_error(fmt::format("'{}' has no address", row.name));
+  }
+  return bytes;
 }
 
-RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) {
+const Observation& RankWatch::tensor_of(const lockstep_watch_value& value) const {
   if (value.tensor < 0 || value.tensor >= static_cast<std::int64_t>(tensors_.size())) {
     throw internal_error(fmt::format("no tensor has the number {}", value.tensor));
   }
-  Measured measured{tensors_[static_cast<std::size_t>(value.tensor)]};
+  return tensors_[static_cast<std::size_t>(value.tensor)];
+}
+
+RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) const {
+  Measured measured{tensor_of(value)};
   Observation& row = measured.row;
   row.micro_batch = value.micro_batch;
   if (!row.not_comparable.empty()) return measured;
-  const std::span<const std::byte> bytes = bytes_of(value, row);
+  const TensorBytes bytes = bytes_of(value, row);
   const bool is_sketched =
       row.kind != Kind::data && unit_roundoff(component_type(*parse<DType>(row.dtype))) > 0;
   if (is_sketched) {
@@ -177,28 +157,58 @@ RankWatch::Measured RankWatch::measured(const lockstep_watch_value& value) {
   } else {
     measure(row, bytes);
   }
-  if (row.kind == Kind::data) {
-    row.digest = digest_of_samples(bytes, row.local_shape.at(0));
-    row.statistics.non_finite = 0;  // masks contain infinities
-    return measured;                // samples are never stored
-  }
-  if (is_of_module(row.kind)) return measured;  // no rank is compared with another one by it
-  measured.is_kept = control_.keeps() && writer_.wants(bytes.size());
-  if (measured.is_kept || keeps_before_) measured.bytes.emplace(bytes.begin(), bytes.end());
+  if (row.kind != Kind::data) return measured;
+  std::vector<std::byte> copy;
+  row.digest = digest_of_samples(bytes.in_order(copy), row.local_shape.at(0));
+  row.statistics.non_finite = 0;  // masks contain infinities
   return measured;
+}
+
+void RankWatch::copy_if_wanted(const lockstep_watch_value& value, Measured& measured) {
+  const Observation& row = measured.row;
+  // Samples are never stored. No rank is compared with another one by values of modules.
+  if (!row.not_comparable.empty() || row.kind == Kind::data || is_of_module(row.kind)) return;
+  const TensorBytes bytes = bytes_of(value, row);
+  measured.is_kept = control_.keeps() && writer_.wants(bytes.size());
+  if (!measured.is_kept && !keeps_before_) return;
+  std::vector<std::byte> copy;
+  const auto whole = bytes.in_order(copy);
+  measured.bytes.emplace(whole.begin(), whole.end());
+}
+
+std::vector<RankWatch::Measured> RankWatch::measured(std::span<const lockstep_watch_value> values) {
+  std::vector<std::int64_t> sizes;  // in elements
+  for (const lockstep_watch_value& value : values) {
+    sizes.push_back(element_count(tensor_of(value).local_shape));
+  }
+  std::vector<std::size_t> numbers(values.size());
+  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  const auto all = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  const std::size_t threads = all > kManyElements ? threads_ : 1;
+  if (threads > 1) {  // large ones first, so that no thread begins one at the end
+    std::ranges::stable_sort(numbers, std::greater(), [&](std::size_t i) { return sizes[i]; });
+  }
+  std::vector<Measured> rows(values.size());
+  on_threads(threads, numbers, [&](std::size_t i) { rows[i] = measured(values[i]); });
+  for (std::size_t i = 0; i < rows.size(); ++i) copy_if_wanted(values[i], rows[i]);
+  return rows;
 }
 
 void RankWatch::append(std::vector<Measured> rows) {
   SketchesOfStep sketches;
+  std::vector<const Observation*> of_journal;
+  sketches.reserve(rows.size());
+  of_journal.reserve(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     rows[i].row.step = writer_.step();
     writer_.claim(rows[i].row);
+    of_journal.push_back(&rows[i].row);
     const auto& sketch = rows[i].sketch;
     if (sketch) sketches.emplace_back(writer_.rows() + static_cast<std::int64_t>(i), *sketch);
   }
   writer_.write_sketches(sketches);
+  writer_.append(of_journal);
   for (Measured& one : rows) {
-    writer_.append(one.row);
     if (!one.bytes) continue;
     if (one.is_kept) {
       writer_.keep(one.row, std::move(*one.bytes));
@@ -215,18 +225,18 @@ void RankWatch::keep_copies() {
   }
 }
 
+void RankWatch::use_threads(std::int32_t threads) {
+  if (threads < 1) throw bad_value("the number of threads", std::to_string(threads), "at least 1");
+  threads_ = static_cast<std::size_t>(threads);
+}
+
 void RankWatch::observe(std::span<const lockstep_watch_value> values) {
   keep_copies();
-  std::vector<Measured> rows;
-  rows.reserve(values.size());
-  for (const lockstep_watch_value& value : values) rows.push_back(measured(value));
-  append(std::move(rows));
+  append(measured(values));
 }
 
 void RankWatch::observe_next(std::span<const lockstep_watch_value> values) {
-  std::vector<Measured> rows;
-  rows.reserve(values.size());
-  for (const lockstep_watch_value& value : values) rows.push_back(measured(value));
+  std::vector<Measured> rows = measured(values);
   next_.insert(next_.end(), std::make_move_iterator(rows.begin()),
                std::make_move_iterator(rows.end()));
 }

@@ -12,6 +12,7 @@
 #include "harness/record/rank_status.h"
 #include "harness/record/sketch.h"
 #include "harness/record/step_writer.h"
+#include "harness/record/tensor_bytes.h"
 #include "harness/record/watch_control.h"
 #include "harness/watch/lockstep_watch.h"
 
@@ -27,6 +28,7 @@ class RankWatch {
   bool keeps() const { return control_.keeps(); }
   bool observes(std::int64_t step) const { return control_.observes(step); }
   void begin_step(std::int64_t step);
+  void use_threads(std::int32_t threads);
   void observe(std::span<const lockstep_watch_value> values);
   void observe_next(std::span<const lockstep_watch_value> values);
   void end_step() { writer_.finish(); }
@@ -44,7 +46,14 @@ class RankWatch {
     bool is_kept = false;
   };
 
-  Measured measured(const lockstep_watch_value& value);
+  std::vector<Measured> measured(std::span<const lockstep_watch_value> values);
+  const Observation& tensor_of(const lockstep_watch_value& value) const;
+
+  /// Called by several threads.
+  Measured measured(const lockstep_watch_value& value) const;
+
+  /// Copies a value that is to be stored, or may be.
+  void copy_if_wanted(const lockstep_watch_value& value, Measured& measured);
 
   /// Writes rows of this step. If the step has one of them already, none is written.
   void append(std::vector<Measured> rows);
@@ -52,8 +61,7 @@ class RankWatch {
   /// Stores the copies of the current step once snapshots are asked for.
   void keep_copies();
 
-  /// The value of a row as row-major bytes: its own memory, or a copy in `packed_`.
-  std::span<const std::byte> bytes_of(const lockstep_watch_value& value, const Observation& row);
+  static TensorBytes bytes_of(const lockstep_watch_value& value, const Observation& row);
   void write_status(const RankStatus& status) const;
   void write_facts() const;
 
@@ -65,7 +73,7 @@ class RankWatch {
   WatchControl control_;
   StepWriter writer_;
   std::vector<Observation> tensors_;  ///< by number, without values
-  std::vector<std::byte> packed_;
+  std::size_t threads_ = 1;
   std::vector<Measured> next_;  ///< of the step that begins next
   bool keeps_before_;
   std::vector<Measured> copies_;  ///< of this step, with their bytes, if `keeps_before_`

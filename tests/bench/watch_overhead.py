@@ -22,6 +22,7 @@ import torch.distributed as dist
 from torch import nn
 
 BLOCKS, TRIPLES = 4, 8
+SETTLING = 20  # steps until the job's own memory grows no more
 NEVER = 2**61
 KINDS = "unobserved", "not due", "observed"
 
@@ -106,7 +107,8 @@ def main():
     dist.init_process_group("gloo")
     step, parameters = training()
     _hook.watcher.pause()
-    step()
+    for _ in range(SETTLING):
+        step()
     before = resident_mib()
     has_modules = bool(os.environ.get("LOCKSTEP_WATCH_MODULES"))
     results = {"watch": measure(step, False)}

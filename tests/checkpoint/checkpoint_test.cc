@@ -160,7 +160,7 @@ TEST_F(CheckpointFiles, LeaveOptimizersAndOtherValuesOut) {
       .value("step")
       .write(path("dcp"));
   LiteralDistributed state;
-  state.dtype = "float8_e4m3fn";
+  state.dtype = "float4_e2m1fn_x2";
   state.add("optim.state.w.exp_avg", {}, {{{}, {}, one}}).write(path("only state"));
   EXPECT_EQ(open_checkpoint(path("only state")).optimizer_tensors, 1);
   const Checkpoint opened = open_checkpoint(path("dcp"));
@@ -281,8 +281,8 @@ INSTANTIATE_TEST_SUITE_P(
                 R"({"v":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
                 R"("w":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
                 std::string(6, 'x'), "'w' to begin at byte 4, found '2'"},
-        Refused{"dtype", R"({"w":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}})", kEight,
-                "as dtype of 'w', found 'F8_E4M3'"},
+        Refused{"dtype", R"({"w":{"dtype":"F4","shape":[8],"data_offsets":[0,8]}})", kEight,
+                "as dtype of 'w', found 'F4'"},
         Refused{"twice",
                 R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
                 R"("w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
@@ -409,7 +409,8 @@ TEST_F(CheckpointFiles, AreRefusedWithOtherMetadata) {
   EXPECT_THAT(with("../x", "float32"), HasSubstr("names of files in its folder, found '../x'"));
   EXPECT_THAT(with("/etc/passwd", "float32"), HasSubstr("names of files in its folder"));
   EXPECT_THAT(with("__1_0.distcp", "float32"), HasSubstr("No such file"));
-  EXPECT_THAT(with("__0_0.distcp", "float8_e4m3fn"), HasSubstr("found 'torch.float8_e4m3fn'"));
+  EXPECT_THAT(with("__0_0.distcp", "float4_e2m1fn_x2"),
+              HasSubstr("found 'torch.float4_e2m1fn_x2'"));
   EXPECT_THAT(with("__0_0.distcp", "load"), HasSubstr("its pickle names torch.load"));
 }
 

@@ -331,7 +331,7 @@ TEST(DigestChanges, FlipsSwapsAndShiftsAreSeenInEveryDType) {
       tried += changes.tried();
     }
   }
-  expect_count(tried, 226'989);
+  expect_count(tried, 299'964);
 }
 
 template <class T>

@@ -34,7 +34,7 @@ std::optional<std::uint64_t> ulps(DType dtype, T a, T b) {
 constexpr auto kAll = Names<DType>::values;
 
 TEST(DTypes, HaveTheirSizes) {
-  const std::vector<std::size_t> sizes{4, 8, 2, 2, 1, 2, 4, 8, 1, 1, 8, 16};
+  const std::vector<std::size_t> sizes{4, 8, 2, 2, 1, 2, 4, 8, 1, 1, 8, 16, 1, 1, 1, 1, 1};
   ASSERT_EQ(sizes.size(), kAll.size());
   for (std::size_t i = 0; i < kAll.size(); ++i) {
     const auto dtype = static_cast<DType>(i);
@@ -62,10 +62,44 @@ TEST(UnitRoundoff, IsHalfTheSpacingAboveOne) {
   EXPECT_EQ(unit_roundoff(DType::float16), (value<std::uint16_t>(DType::float16, 0x3c01) - 1) / 2);
   EXPECT_EQ(unit_roundoff(DType::bfloat16),
             (value<std::uint16_t>(DType::bfloat16, 0x3f81) - 1) / 2);
+  // One and its neighbour.
+  const auto spacing = [](DType dtype, int one) {
+    return value<std::uint8_t>(dtype, static_cast<std::uint8_t>(one + 1)) - 1;
+  };
+  EXPECT_EQ(unit_roundoff(DType::float8_e4m3fn), spacing(DType::float8_e4m3fn, 0x38) / 2);
+  EXPECT_EQ(unit_roundoff(DType::float8_e5m2), spacing(DType::float8_e5m2, 0x3c) / 2);
+  EXPECT_EQ(unit_roundoff(DType::float8_e4m3fnuz), spacing(DType::float8_e4m3fnuz, 0x40) / 2);
+  EXPECT_EQ(unit_roundoff(DType::float8_e5m2fnuz), spacing(DType::float8_e5m2fnuz, 0x40) / 2);
+  EXPECT_EQ(unit_roundoff(DType::float8_e8m0fnu), spacing(DType::float8_e8m0fnu, 0x7f) / 2);
   for (const DType whole :
        {DType::int8, DType::int16, DType::int32, DType::int64, DType::uint8, DType::boolean}) {
     EXPECT_EQ(unit_roundoff(whole), 0);
   }
+}
+
+TEST(ComponentValue, OfTypesOf8BitsIsThatOfTheirSpecification) {
+  const auto is = [](DType dtype, std::uint8_t bits) { return value(dtype, bits); };
+  EXPECT_EQ(is(DType::float8_e4m3fn, 0x7e), 448);
+  EXPECT_EQ(is(DType::float8_e4m3fn, 0x81), -0x1p-9);
+  EXPECT_TRUE(std::isnan(is(DType::float8_e4m3fn, 0x7f)));
+  EXPECT_TRUE(std::isnan(is(DType::float8_e4m3fn, 0xff)));
+  EXPECT_EQ(is(DType::float8_e5m2, 0x7b), 57344);
+  EXPECT_EQ(is(DType::float8_e5m2, 0xfc), -INFINITY);
+  EXPECT_TRUE(std::isnan(is(DType::float8_e5m2, 0x7d)));
+  EXPECT_EQ(is(DType::float8_e4m3fnuz, 0x7f), 240);
+  EXPECT_TRUE(std::isnan(is(DType::float8_e4m3fnuz, 0x80)));
+  EXPECT_EQ(is(DType::float8_e5m2fnuz, 0xff), -57344);
+  EXPECT_TRUE(std::isnan(is(DType::float8_e5m2fnuz, 0x80)));
+  EXPECT_EQ(is(DType::float8_e8m0fnu, 0), 0x1p-127);
+  EXPECT_EQ(is(DType::float8_e8m0fnu, 0xfe), 0x1p127);
+  EXPECT_TRUE(std::isnan(is(DType::float8_e8m0fnu, 0xff)));
+}
+
+TEST(UlpDistance, OfTypesOf8BitsCountsTheirValues) {
+  EXPECT_EQ(ulps<std::uint8_t>(DType::float8_e4m3fn, 0x00, 0x80), 0u);
+  EXPECT_EQ(ulps<std::uint8_t>(DType::float8_e4m3fn, 0x01, 0x81), 2u);
+  EXPECT_EQ(ulps<std::uint8_t>(DType::float8_e4m3fn, 0x7e, 0x7f), std::nullopt);
+  EXPECT_EQ(ulps<std::uint8_t>(DType::float8_e8m0fnu, 0x7f, 0x81), 2u);
 }
 
 TEST(ComponentValue, IsExact) {

@@ -266,7 +266,7 @@ TEST_F(SafetensorsFile, RefusesEntriesThatMeanNothing) {
                            R"({"shape":[2],"data_offsets":[0,8]})",
                            R"({"dtype":"F32","data_offsets":[0,8]})",
                            R"({"dtype":7,"shape":[2],"data_offsets":[0,8]})",
-                           R"({"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]})",
+                           R"({"dtype":"F4","shape":[8],"data_offsets":[0,8]})",
                            R"({"dtype":"f32","shape":[2],"data_offsets":[0,8]})",
                            R"({"dtype":"F32","shape":2,"data_offsets":[0,8]})",
                            R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})",

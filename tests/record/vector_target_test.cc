@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -13,6 +14,8 @@
 
 #include "harness/record/component_pass.h"
 #include "harness/record/measure.h"
+#include "harness/record/scalar_target.h"
+#include "harness/record/statistics.h"
 
 namespace lockstep {
 namespace {
@@ -224,9 +227,132 @@ TEST_F(VectorTargets, HalfOfEveryBitPatternHasItsValue) {
   }
 }
 
+constexpr DType kFloat8[] = {DType::float8_e4m3fn, DType::float8_e5m2, DType::float8_e4m3fnuz,
+                             DType::float8_e5m2fnuz, DType::float8_e8m0fnu};
+
+std::vector<std::byte> random_bytes(std::size_t count, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::byte> bytes(count);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+TEST_F(VectorTargets, GiveTheBitsOfTheScalarCodeForTypesOf8Bits) {
+  for (const DType dtype : kFloat8) {
+    for (const std::size_t count : {0U, 1U, 63U, 64U, 65U, 4096U, 9001U}) {
+      const auto bytes = random_bytes(count, static_cast<unsigned>(count));
+      for (const std::uint64_t begin : {0U, 1U, 64U, 4095U, 70016U}) {
+        use_target(scalar());
+        ComponentSums sums;
+        add_components(dtype, bytes.data(), count, begin, 0, true, sums);
+        const Sums expected{digest_run(bytes, begin), sums};
+        for (const VectorTarget* target : supported_targets()) {
+          SCOPED_TRACE(testing::Message() << target->name << ", " << name(dtype) << ", " << count
+                                          << " components from " << begin);
+          expect_same_bits(sums_with(*target, dtype, bytes, begin), expected);
+          expect_same_bits(sums_with(*target, dtype, bytes, begin, {100, 28, 64, 1}), expected);
+        }
+      }
+    }
+  }
+}
+
+constexpr DType kWhole[] = {DType::int8,  DType::int16, DType::int32,
+                            DType::int64, DType::uint8, DType::boolean};
+
+/// Component by component, as the values of journals are defined.
+Statistics defined(DType dtype, std::span<const std::byte> bytes) {
+  Statistics result;
+  const std::size_t size = item_size(dtype);
+  if (bytes.empty()) return result;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = std::numeric_limits<std::int64_t>::min();
+  for (std::size_t at = 0; at < bytes.size(); at += size) {
+    const std::int64_t value = whole_value(dtype, bytes.data() + at);
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  const double largest = std::max(std::abs(double(least)), std::abs(double(most)));
+  const double scale = largest == 0 ? 1 : std::scalbn(1.0, -std::ilogb(largest));
+  double sum = 0;
+  for (std::size_t at = 0; at < bytes.size(); at += size) {
+    const double value = component_value(dtype, bytes.data() + at) * scale;
+    sum += value * value;
+  }
+  result.norm = std::sqrt(sum) / scale;
+  result.minimum = least;
+  result.maximum = most;
+  return result;
+}
+
+/// Numbers of at most `bits` bits, with a few of any size if `has_large`.
+std::vector<std::byte> whole_numbers(DType dtype, std::size_t count, int bits, bool has_large) {
+  std::mt19937_64 random(count + static_cast<unsigned>(bits));
+  std::vector<std::byte> bytes(count * item_size(dtype));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t drawn = random();
+    auto value = static_cast<std::int64_t>(drawn) >> (64 - bits);
+    if (has_large && random() % 500 == 0) value = static_cast<std::int64_t>(random());
+    if (has_large && random() % 500 == 0) value = std::numeric_limits<std::int64_t>::min();
+    std::memcpy(bytes.data() + i * item_size(dtype), &value, item_size(dtype));
+  }
+  return bytes;
+}
+
+TEST_F(VectorTargets, GiveTheStatisticsThatAreDefinedForWholeNumbers) {
+  for (const DType dtype : kWhole) {
+    for (const std::size_t count : {0U, 1U, 2U, 63U, 1023U, 1025U, 4097U, 20001U}) {
+      for (const int bits : {1, 4, 8, 16, 21, 22, 23, 27, 33, 53, 64}) {
+        for (const bool has_large : {false, true}) {
+          const auto bytes = whole_numbers(dtype, count, bits, has_large);
+          const Statistics expected = defined(dtype, bytes);
+          std::vector<std::byte> moved(bytes.size() + 3);
+          std::copy(bytes.begin(), bytes.end(), moved.begin() + 3);
+          for (const VectorTarget* target : supported_targets()) {
+            SCOPED_TRACE(testing::Message() << target->name << ", " << name(dtype) << ", " << count
+                                            << " of " << bits << " bits, " << has_large);
+            use_target(*target);
+            EXPECT_EQ(statistics(dtype, bytes), expected);
+            EXPECT_EQ(statistics(dtype, std::span(moved).subspan(3)), expected);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// A sum of squares just below and at 2^53.
+TEST_F(VectorTargets, GiveTheDefinedNormWhereSquaresBecomeInexact) {
+  for (const std::int64_t more : {-1, 0, 1, 2}) {
+    std::vector<std::int32_t> values((1 << 13) - 1, 1 << 20);
+    values.insert(values.end(), 1 << 11, (1 << 9) * 3 / 2);
+    for (std::int64_t i = -1; i < more; ++i) values.push_back(1 << 20);
+    values.push_back(1);
+    const auto bytes = std::as_bytes(std::span(values));
+    for (const VectorTarget* target : supported_targets()) {
+      use_target(*target);
+      EXPECT_EQ(statistics(DType::int32, bytes), defined(DType::int32, bytes)) << target->name;
+    }
+  }
+}
+
+/// 64 bits do not hold the sum of their squares.
+TEST_F(VectorTargets, GiveTheDefinedNormOfSquaresThatOverflow) {
+  std::vector<std::int32_t> values(16, 1 << 30);
+  values.push_back(3);
+  const auto bytes = std::as_bytes(std::span(values));
+  for (const VectorTarget* target : supported_targets()) {
+    use_target(*target);
+    EXPECT_EQ(statistics(DType::int32, bytes), defined(DType::int32, bytes)) << target->name;
+  }
+}
+
 TEST(SupportedTargets, EndWithTheScalarOne) {
   EXPECT_EQ(supported_targets().back()->name, "scalar");
   EXPECT_EQ(vector_target().name, supported_targets().front()->name);
+#ifdef __aarch64__
+  EXPECT_EQ(vector_target().name, "NEON");
+#endif
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ from lockstep._traffic import Traffic, counts_of_groups, sizes_of_named_groups
 
 _BYTES_OF_ROW = 832  # about: of a row in the journal, and of its sketch
 _MOST_SKIPS = 10000  # that are listed
+_MOST_THREADS = 8
 _THINNED = 100  # of so many steps one is observed once the history is used up
 
 watcher = None  # of this process, once torch's optimizers are imported
@@ -44,6 +45,17 @@ def rank_and_world():
     if rank.isdigit() and world.isdigit():
         return int(rank), int(world)
     return 0, 1
+
+
+def threads_of(asked, torch, rank, world):
+    """How many threads measure large values. For "auto" those that take no core from the job: one more
+    than the cores that this rank's share of the machine has beside those of torch's threads."""
+    if asked != "auto":
+        return int(asked)
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
+    ranks = int(ranks) if ranks.isdigit() and int(ranks) else max(1, ranks_of_machine(rank, world)[1])
+    share = len(os.sched_getaffinity(0)) // ranks
+    return max(1, min(_MOST_THREADS, 1 + share - torch.get_num_threads()))
 
 
 def _frame_of_step():
@@ -419,6 +431,7 @@ class Watcher:
                                "all ranks the same new folder" % (rank, world))
         self._replicas = Replicas(rank, self._settings.replicas)
         self._watch = _library.Watch(self._settings, rank, world)
+        self._watch.use_threads(threads_of(self._settings.threads, self._torch, rank, world))
         self._configuration.update(_configuration.of_process(self._torch))
         self._note({})
         if Watcher._ends_with != self._pid:

@@ -20,6 +20,7 @@ class Settings:
         self.agree_every = 0  # 0: ranks need to agree in all steps
         self.keeps_before = False
         self.keep_bytes, self.history_bytes = 0, 0  # history 0: no limit
+        self.threads = "1"  # that measure large values; "auto": on cores that the job leaves idle
         self.pid = os.getpid()
 
 
@@ -35,6 +36,7 @@ def from_environment():
     settings.replicas = word("REPLICAS")
     settings.data, settings.modules = bool(word("DATA")), bool(word("MODULES"))
     settings.also = frozenset(filter(None, word("ALSO").split(",")))
+    settings.threads = word("THREADS", "1")
     settings.agree_every = int(word("AGREE_EVERY", "0"))
     settings.keeps_before = bool(word("KEEP_BEFORE"))
     settings.keep_bytes = int(word("KEEP_BYTES", "0"))
