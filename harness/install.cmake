@@ -11,7 +11,7 @@ install(FILES ${PROJECT_BINARY_DIR}/lockstepConfig.cmake
               ${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake
         DESTINATION ${package})
 install(EXPORT lockstep_core NAMESPACE lockstep:: DESTINATION ${package})
-# The component `runtime` is everything that a wheel has (ci/wheel).
+# The component `runtime` is everything that the wheel has, `catalogue` that of the catalogue (ci/wheel).
 install(TARGETS lockstep RUNTIME DESTINATION bin COMPONENT runtime)
 if(LOCKSTEP_LICENSES)  # of the libraries that are linked statically
   install(DIRECTORY ${LOCKSTEP_LICENSES}/ DESTINATION share/lockstep/licenses COMPONENT runtime)
@@ -19,7 +19,7 @@ endif()
 
 if(LOCKSTEP_TORCH)
   install(EXPORT lockstep_scenarios NAMESPACE lockstep:: DESTINATION ${package})
-  install(TARGETS lockstep_catalogue RUNTIME DESTINATION libexec/lockstep)
+  install(TARGETS lockstep_catalogue RUNTIME DESTINATION libexec/lockstep COMPONENT catalogue)
   install(FILES harness/torch.cmake harness/find_torch.py harness/run/add_scenarios.cmake
                 harness/run/registry.cc.in harness/run/catalogue_main.cc
           DESTINATION ${package})
