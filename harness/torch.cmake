@@ -60,12 +60,9 @@ function(lockstep_add_torch)
     USE_C10D_GLOO AT_PER_OPERATOR_HEADERS FMT_HEADER_ONLY)
   target_link_libraries(lockstep::torch INTERFACE
     ${LOCKSTEP_TORCH_ROOT}/lib/libtorch_cpu.so ${LOCKSTEP_TORCH_ROOT}/lib/libc10.so)
-  if(LOCKSTEP_TORCH_AT_RUN_TIME)
-    set(folder $ORIGIN/${LOCKSTEP_TORCH_AT_RUN_TIME})
-  else()
-    set(folder ${LOCKSTEP_TORCH_ROOT}/lib)
+  if(NOT LOCKSTEP_TORCH_AT_RUN_TIME)
+    target_link_options(lockstep::torch INTERFACE -Wl,-rpath,${LOCKSTEP_TORCH_ROOT}/lib)
   endif()
-  target_link_options(lockstep::torch INTERFACE LINKER:-rpath,${folder})
 endfunction()
 
 # Torch headers that most sources include, parsed once for all targets: half of their compile time.
